@@ -1,0 +1,99 @@
+package guard
+
+import (
+	"errors"
+	"time"
+)
+
+// The decisions a caller may have to make, as sentinels for errors.Is. What the package returns wraps them with detail.
+var (
+	// ErrNotAcquired says that the wait for a key ended without it, because somebody else held it or because the
+	// caller's ctx ended (then the error also Is ctx.Err()). The protected function did not run. [HeldError] has detail.
+	ErrNotAcquired = errors.New("guard: not acquired")
+
+	// ErrQueueFull says that the caller was refused at once: too many local waiters, or an expected wait longer than
+	// MaxWait. It Is ErrNotAcquired too.
+	ErrQueueFull error = queueFull("guard: queue full")
+
+	// ErrLeaseLost says that a lease ended, or could no longer be trusted, before its function returned: another holder
+	// may have been running at the same time, so what the function did is uncertain.
+	ErrLeaseLost = errors.New("guard: lease lost")
+
+	// ErrMaxHold is the ErrLeaseLost of a turn that lasted longer than MaxHold.
+	ErrMaxHold error = maxHold("guard: held longer than MaxHold")
+
+	// ErrUnavailable says that the locker gave no usable answer: the store is down, slow, or refuses us.
+	ErrUnavailable = errors.New("guard: locker unavailable")
+
+	// ErrNoLease says that ctx carries no lease that is still held.
+	ErrNoLease = errors.New("guard: no lease in this context")
+
+	// ErrInvalidKey says that a key is empty. [Key] returns the empty key for parts that cannot be told apart.
+	ErrInvalidKey = errors.New("guard: invalid key")
+
+	// ErrInvalidOption says that an option, a locker setting or an argument is not usable.
+	ErrInvalidOption = errors.New("guard: invalid option")
+
+	// ErrNoDefault says that a nil *Guard was used before [SetDefault].
+	ErrNoDefault = errors.New("guard: no default guard, call SetDefault first")
+
+	// ErrClosed says that the guard was closed.
+	ErrClosed = errors.New("guard: closed")
+)
+
+type queueFull string
+
+func (e queueFull) Error() string        { return string(e) }
+func (e queueFull) Is(target error) bool { return target == ErrNotAcquired }
+
+type maxHold string
+
+func (e maxHold) Error() string        { return string(e) }
+func (e maxHold) Is(target error) bool { return target == ErrLeaseLost }
+
+// Holder describes who holds a key, as far as the store knows it. It is for logs and operators, not for clients.
+type Holder struct {
+	Instance string    // id of the holder's locker
+	Host     string    // host name
+	PID      int       // process id on that host
+	Since    time.Time // when the holder began to contend, by its own clock
+	Name     string    // name of its guard, see WithName
+
+	Traceparent string // W3C traceparent of the call that began the grant, if an Observer gave one
+}
+
+// HeldError is the ErrNotAcquired of a key that somebody else held when the wait ended. Its text names neither key nor
+// holder, so that it can be shown to anybody.
+type HeldError struct {
+	Key       string
+	Remaining time.Duration // until the holder's lease ends unless it is renewed; 0 if unknown
+	Holder    Holder        // zero if unknown, as for a plain redislock user
+
+	expected time.Duration
+}
+
+func (e *HeldError) Error() string { return "guard: not acquired: the key is held by another holder" }
+
+// Is makes a HeldError an [ErrNotAcquired].
+func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
+
+// RetryAfter is when trying again is likely to succeed, from the length of the local queue and the recent pace of turns,
+// but not later than the holder's lease can end. 0 if nothing is known.
+func (e *HeldError) RetryAfter() time.Duration { return capAt(e.expected, e.Remaining) }
+
+// refusedError is an ErrQueueFull with the same estimate as HeldError.
+type refusedError struct {
+	reason   string
+	expected time.Duration
+}
+
+func (e *refusedError) Error() string             { return ErrQueueFull.Error() + ": " + e.reason }
+func (e *refusedError) Unwrap() error             { return ErrQueueFull }
+func (e *refusedError) RetryAfter() time.Duration { return e.expected }
+
+func capAt(d, limit time.Duration) time.Duration {
+	if limit > 0 && d > limit {
+		return limit
+	}
+	return d
+}

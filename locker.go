@@ -1,0 +1,90 @@
+package guard
+
+import (
+	"context"
+	"time"
+)
+
+// Locker is the store that leases live in, as the gate talks to it. Users pick one (redislocker, memlocker) and hand it
+// to [New]; only authors of a Locker call or implement these methods, and package lockertest checks what they promise.
+//
+// All methods but Open are safe for concurrent use. The gate never has two calls for one [Claim] in flight, except that
+// Fence may run beside Renew. Every call ends when its ctx does, give or take the time that its own I/O needs to notice.
+type Locker interface {
+	// Open readies the locker for one Guard family and keeps w for its wake-ups. It is called once, by New, before any
+	// other method; it checks settings and sends nothing. A bad setting, or a second Open, is an ErrInvalidOption.
+	Open(w Waker) error
+
+	// Acquire tries once to make c.Owner the owner of c.Key for c.TTL, counted from when the store answers.
+	// With c.Fencing it also returns the first fencing token of a block of FenceBlock, fetched in the same round trip.
+	//
+	// It returns *HeldError if somebody else owns the key (with Remaining and Holder as far as the store knows them),
+	// ErrUnavailable if the store gave no clear answer, so that the key may or may not be ours and the same claim may be
+	// tried again, and any other error where trying again cannot help. Trying again with an Owner that already owns the
+	// key succeeds: an unclear try is repeated, not doubled.
+	Acquire(ctx context.Context, c *Claim) (token uint64, err error)
+
+	// Renew gives each claim its full TTL again, in as few round trips as the store allows, and returns one error for
+	// each: nil, ErrLeaseLost if the owner no longer owns the key, or ErrUnavailable if that is not known. It never
+	// creates a key. One claim's failure does not keep another's renewal from being sent.
+	Renew(ctx context.Context, cs []*Claim) []error
+
+	// Fence reserves a block of FenceBlock fencing tokens for c and returns the first: greater than every token that
+	// was ever given for the key. It returns ErrLeaseLost if c.Owner does not own the key, else ErrUnavailable.
+	Fence(ctx context.Context, c *Claim) (token uint64, err error)
+
+	// Release frees the key if c.Owner owns it, and returns how many other instances were waiting for it (a locker that
+	// cannot know says 1: somebody might). It returns ErrLeaseLost if somebody else owns the key or nobody does, and
+	// ErrUnavailable if that is not known.
+	Release(ctx context.Context, c *Claim) (waiting int, err error)
+
+	// Abandon sees to it, in the background and without waiting, that nothing of c stays behind: it is called for a
+	// claim that is given up after a try without a clear answer, or whose release had none. The locker frees the key
+	// now and, because a late request can overtake that, once more about a second later. Close waits for it.
+	Abandon(c *Claim)
+
+	// Check reports whether the store can serve leases of the given TTL now: reachable well within it, all rights
+	// there, no policy that may drop keys, client settings that keep the time limits. The error says what to change.
+	Check(ctx context.Context, ttl time.Duration) error
+
+	// Close ends the locker's own goroutines and connections, never the caller's client. Idempotent.
+	Close(ctx context.Context) error
+}
+
+// FenceBlock is how many consecutive fencing tokens [Locker.Acquire] and [Locker.Fence] reserve: one for each turn that
+// a process may take on one grant.
+const FenceBlock = 64
+
+// OwnerLen is the length in bytes of every owner id. It is fixed because owners are compared by prefix in the store.
+const OwnerLen = 22
+
+// Claim is one contender's wish for a key, under an owner id of its own. The gate makes it, the locker only reads it,
+// except for State.
+type Claim struct {
+	Key     string
+	Owner   string        // OwnerLen random base64url characters
+	TTL     time.Duration // whole milliseconds, at least 100 ms
+	Fencing bool          // Acquire fetches fencing tokens too
+	Tries   int           // tries before this one that found the key held: look first, it is cheaper
+	Waits   bool          // the contender will wait if the key is held: a locker with a queue may note it
+	Holder  Holder        // who we are, stored beside the key for others to read; the same in every try
+
+	// Unclear is set by the gate once a try or a release ended without a clear answer: a request may still be under
+	// way to the store, so that Release alone does not end the claim.
+	Unclear bool
+
+	// State belongs to the locker, which may keep here between Acquire and Release what it needs. The gate never looks.
+	State any
+}
+
+// Waker is what [New] gives to [Locker.Open]: how a locker says that trying again may be worth it. Wake-ups are hints:
+// one that is lost, late or wrong costs time, never exclusion. Its methods return at once and are safe for concurrent
+// use.
+type Waker interface {
+	// Wake tells the local contender for key to try now. It reports whether anybody here waits for key: if not, the
+	// locker passes the wake-up on to the next instance.
+	Wake(key string) bool
+
+	// WakeAll tells every local contender to try now: messages may have been missed.
+	WakeAll()
+}

@@ -1,0 +1,68 @@
+package guard
+
+import (
+	"context"
+	"time"
+)
+
+// Observer is told about waits, holds and renewals; package tracing turns that into OpenTelemetry spans and metrics.
+// Its methods run in the caller's goroutine (Renewed: in the renewer's), so they must be fast; they are never called
+// under a lock and must be safe for concurrent use. Embed [NopObserver] to implement only some of them.
+type Observer interface {
+	// WaitStart is called before a verb looks for its key; the context it returns is used for the wait.
+	WaitStart(ctx context.Context, w WaitInfo) context.Context
+	// WaitEnd is called with that context when the wait has ended, with a lease (Err is nil) or without.
+	WaitEnd(ctx context.Context, w WaitInfo, r WaitResult)
+	// HoldStart is called with the caller's context once it has a lease; fn runs under the context it returns.
+	HoldStart(ctx context.Context, w WaitInfo) context.Context
+	// HoldEnd is called with that context when the lease has ended.
+	HoldEnd(ctx context.Context, w WaitInfo, r HoldResult)
+	// Renewed is called after each try to renew a lease. Err is nil, ErrLeaseLost or ErrUnavailable.
+	Renewed(ctx context.Context, w WaitInfo, err error)
+	// Traceparent returns the W3C traceparent to store with a key, so that waiters can link to their holder, or "".
+	Traceparent(ctx context.Context) string
+}
+
+// WaitInfo says which call this is about.
+type WaitInfo struct {
+	Name    string // of the guard, see WithName: low cardinality, fit for metrics
+	Key     string // not fit for metrics, and not for traces without a decision
+	Reentry bool   // the call runs inside a lease that its ctx already carries
+}
+
+// WaitResult says how a wait ended.
+type WaitResult struct {
+	Waited   time.Duration
+	Err      error  // nil: acquired
+	Attempts int    // tries sent to the locker by this call
+	Handoff  bool   // the turn came from another call of this process, without a round trip
+	Blocker  Holder // the last holder seen in the way; zero if none was
+}
+
+// HoldResult says how a hold ended.
+type HoldResult struct {
+	Held     time.Duration
+	Err      error // nil: released; else ErrLeaseLost, ErrMaxHold, ErrClosed or, for a release without an answer, ErrUnavailable
+	Panicked bool  // fn panicked, or called runtime.Goexit
+}
+
+// NopObserver is an [Observer] that does nothing, to be embedded.
+type NopObserver struct{}
+
+// WaitStart returns ctx.
+func (NopObserver) WaitStart(ctx context.Context, _ WaitInfo) context.Context { return ctx }
+
+// WaitEnd does nothing.
+func (NopObserver) WaitEnd(context.Context, WaitInfo, WaitResult) {}
+
+// HoldStart returns ctx.
+func (NopObserver) HoldStart(ctx context.Context, _ WaitInfo) context.Context { return ctx }
+
+// HoldEnd does nothing.
+func (NopObserver) HoldEnd(context.Context, WaitInfo, HoldResult) {}
+
+// Renewed does nothing.
+func (NopObserver) Renewed(context.Context, WaitInfo, error) {}
+
+// Traceparent returns "".
+func (NopObserver) Traceparent(context.Context) string { return "" }

@@ -1,0 +1,202 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+// Option changes one setting, in [New] for a whole family or in [Guard.With] for a route.
+type Option interface {
+	apply(*config) error
+}
+
+type optionFunc func(*config) error
+
+func (f optionFunc) apply(c *config) error { return f(c) }
+
+// config is what options set. A Guard's copy is never changed once it is in use.
+type config struct {
+	ttl        time.Duration
+	maxWait    time.Duration
+	maxWaiters int
+	maxHold    time.Duration
+	backoff    backoff
+	name       string
+	noRenewal  bool
+	fencing    bool
+	observers  []Observer
+	logger     *slog.Logger // nil: slog.Default() at the time of logging
+}
+
+func defaults() config {
+	return config{
+		ttl:        10 * time.Second,
+		maxWait:    3 * time.Second,
+		maxWaiters: 1000,
+		maxHold:    60 * time.Second,
+		backoff:    backoff{first: 5 * time.Millisecond, most: 250 * time.Millisecond},
+		name:       "guard",
+	}
+}
+
+// with returns a copy of c with opts applied, or every mistake in them joined into one error.
+func (c config) with(opts []Option) (config, error) {
+	c.observers = c.observers[:len(c.observers):len(c.observers)] // so that WithObserver copies
+	var errs []error
+	for _, o := range opts {
+		if o == nil {
+			errs = append(errs, fmt.Errorf("%w: option is nil", ErrInvalidOption))
+			continue
+		}
+		errs = append(errs, o.apply(&c))
+	}
+	return c, errors.Join(errs...)
+}
+
+// minTTL is the shortest TTL: below it, round trips and drift leave nothing to trust.
+const minTTL = 100 * time.Millisecond
+
+// WithTTL sets how long a key outlives a holder that crashed; a live one renews it at a third of it. At least 100 ms, in
+// whole milliseconds. Default 10 s: after kill -9 a hot key answers "held" for up to that long.
+func WithTTL(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d < minTTL || d%time.Millisecond != 0 {
+			return fmt.Errorf("%w: TTL is %v, want at least %v in whole milliseconds", ErrInvalidOption, d, minTTL)
+		}
+		c.ttl = d
+		return nil
+	})
+}
+
+// WithMaxWait bounds how long a verb waits for its key. 0 makes one attempt. Default 3 s.
+func WithMaxWait(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d < 0 {
+			return fmt.Errorf("%w: MaxWait is %v, want 0 or more", ErrInvalidOption, d)
+		}
+		c.maxWait = d
+		return nil
+	})
+}
+
+// WithMaxWaiters bounds how many calls of this process wait for one key; the next is refused with [ErrQueueFull].
+// 0 means no limit. Default 1,000.
+func WithMaxWaiters(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 0 {
+			return fmt.Errorf("%w: MaxWaiters is %d, want 0 or more", ErrInvalidOption, n)
+		}
+		c.maxWaiters = n
+		return nil
+	})
+}
+
+// WithMaxHold bounds one turn: past it the function's context ends with [ErrMaxHold] and the lease is renewed no more.
+// It is the cap on a handler that hangs, not on a slow one. 0 means no limit. Default 60 s.
+func WithMaxHold(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d < 0 {
+			return fmt.Errorf("%w: MaxHold is %v, want 0 or more", ErrInvalidOption, d)
+		}
+		c.maxHold = d
+		return nil
+	})
+}
+
+// WithBackoff sets the pauses between tries for a key that another process holds: the n-th is random between 0 and
+// first*2^n, at most most (full jitter). Default 5 ms and 250 ms.
+func WithBackoff(first, most time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if first <= 0 || most < first {
+			return fmt.Errorf("%w: backoff is %v to %v, want 0 < first <= most", ErrInvalidOption, first, most)
+		}
+		c.backoff = backoff{first: first, most: most}
+		return nil
+	})
+}
+
+// WithName sets the name of this guard, or of one route of it, in spans, metrics, logs and the holder's description:
+// a few fixed words, never a key. Default "guard".
+func WithName(name string) Option {
+	return optionFunc(func(c *config) error {
+		if name == "" {
+			return fmt.Errorf("%w: name is empty", ErrInvalidOption)
+		}
+		c.name = name
+		return nil
+	})
+}
+
+// WithoutRenewal lets a lease end at its TTL: the function's context ends with [ErrLeaseLost] shortly before it.
+func WithoutRenewal() Option {
+	return optionFunc(func(c *config) error { c.noRenewal = true; return nil })
+}
+
+// WithFencing fetches fencing tokens with the key, in the same round trip, instead of on the first call of
+// [Lease.FencingToken]. Only so do tokens keep rising across a failover that lost the lock.
+func WithFencing() Option {
+	return optionFunc(func(c *config) error { c.fencing = true; return nil })
+}
+
+// WithObserver adds an observer to those already there.
+func WithObserver(o Observer) Option {
+	return optionFunc(func(c *config) error {
+		if o == nil {
+			return fmt.Errorf("%w: observer is nil", ErrInvalidOption)
+		}
+		c.observers = append(c.observers, o)
+		return nil
+	})
+}
+
+// WithLogger sets where lost leases and failed releases are logged, without keys. Default [slog.Default].
+func WithLogger(l *slog.Logger) Option {
+	return optionFunc(func(c *config) error {
+		if l == nil {
+			return fmt.Errorf("%w: logger is nil", ErrInvalidOption)
+		}
+		c.logger = l
+		return nil
+	})
+}
+
+func (c *config) log() *slog.Logger {
+	if c.logger != nil {
+		return c.logger
+	}
+	return slog.Default()
+}
+
+// The limits that follow from the TTL, all in one place. DESIGN: an answer that takes longer is worth less than a new try.
+
+// tryLimit bounds one try to acquire.
+func tryLimit(ttl time.Duration) time.Duration { return min(ttl/4, 500*time.Millisecond) }
+
+// releaseLimit bounds the request that releases a key.
+func releaseLimit(ttl time.Duration) time.Duration { return min(time.Second, ttl/2) }
+
+// minRemaining is what must be left of a lease for a turn to start.
+func minRemaining(ttl time.Duration) time.Duration { return ttl / 4 }
+
+// trusted is how long after the request was sent a lease may be trusted: the TTL, less what the clocks of client and
+// store may drift apart in it, less a margin to stop work in. See "MIN_VALIDITY" in the Redis docs on distributed locks.
+func trusted(ttl time.Duration) time.Duration {
+	drift := max(ttl/100, 2*time.Millisecond)
+	margin := max(ttl/20, 5*time.Millisecond)
+	return ttl - drift - margin
+}
+
+// backoff is full jitter over an exponential: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+type backoff struct{ first, most time.Duration }
+
+// pause returns the pause after the n-th try (from 0) that found the key held.
+func (b backoff) pause(n int) time.Duration {
+	d := b.most
+	if n < 30 && b.first < b.most>>n {
+		d = b.first << n
+	}
+	return rand.N(d) + 1
+}
