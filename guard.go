@@ -1,1 +1,211 @@
 package guard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Guard acquires keys for functions. Make one per process with [New] and derive one per route with [Guard.With]; both
+// share what they hold and who waits. Its methods are safe for concurrent use. A nil *Guard stands for the default one,
+// looked up at each call, see [SetDefault].
+type Guard struct {
+	config
+	family *family  // nil in a Guard that was derived from a nil one
+	late   []Option // what to apply to the default guard, if family is nil
+}
+
+// New makes a Guard that keeps its leases in l, and takes ownership of l: a locker serves one New, and [Guard.Close]
+// closes it. New sends nothing. It returns ErrInvalidOption for a bad option or a bad setting of the locker.
+func New(l Locker, opts ...Option) (*Guard, error) {
+	c, err := defaults().with(opts)
+	if err != nil {
+		return nil, err
+	}
+	if l == nil {
+		return nil, fmt.Errorf("%w: locker is nil", ErrInvalidOption)
+	}
+	f := newFamily(l)
+	if err := l.Open(f); err != nil {
+		return nil, err
+	}
+	return &Guard{config: c, family: f}, nil
+}
+
+// With returns a copy of g with other settings, for one route or one kind of work. It shares keys, waiters and the
+// locker with g. Call it at start-up: it panics if an option is invalid.
+func (g *Guard) With(opts ...Option) *Guard {
+	base, late := defaults(), opts
+	if g != nil {
+		base, late = g.config, slices.Concat(g.late, opts)
+	}
+	c, err := base.with(opts)
+	if err != nil {
+		panic(err)
+	}
+	if g == nil || g.family == nil {
+		return &Guard{config: c, late: late}
+	}
+	return &Guard{config: c, family: g.family}
+}
+
+// resolve returns g, or what it stands for: the default guard, with g's own options if it has any.
+func (g *Guard) resolve() (*Guard, error) {
+	if g != nil && g.family != nil {
+		return g, nil
+	}
+	d := Default()
+	if d == nil {
+		return nil, ErrNoDefault
+	}
+	if g == nil {
+		return d, nil
+	}
+	c, err := d.config.with(g.late)
+	if err != nil {
+		return nil, err
+	}
+	return &Guard{config: c, family: d.family}, nil
+}
+
+// Do runs fn while it holds key, and is what nearly every caller wants. It waits for key for at most MaxWait, or until ctx
+// ends, and then returns an error without running fn: ErrNotAcquired (*[HeldError] says more), ErrQueueFull,
+// ErrUnavailable, ErrClosed, ErrInvalidKey, ErrNoDefault.
+//
+// fn's context ends with cause ErrLeaseLost before the key can expire in the store, or with ErrMaxHold. Do returns fn's
+// error unchanged; if the lease was lost while fn ran, an error that Is both. A panic of fn passes through after release.
+func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
+	l, err := g.Acquire(ctx, key)
+	if err != nil {
+		return err
+	}
+	return l.run(ctx, fn)
+}
+
+var errNilFunc = fmt.Errorf("%w: the function is nil", ErrInvalidOption)
+
+// DoAll is [Guard.Do] for several keys at once: it acquires them in sorted order, each once, so that two calls cannot
+// deadlock, with one MaxWait for all, and releases them in reverse order. fn's context carries all the leases and ends
+// with the first that is lost; [LeaseFrom] finds the one of the last key.
+func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
+	if len(keys) == 0 {
+		return fmt.Errorf("%w: no keys", ErrInvalidKey)
+	}
+	g, err := g.resolve()
+	if err != nil {
+		return err
+	}
+	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
+	return g.doAll(ctx, keys, time.Now().Add(g.maxWait), fn)
+}
+
+func (g *Guard) doAll(ctx context.Context, keys []string, until time.Time, fn func(ctx context.Context) error) error {
+	l, err := g.acquire(ctx, keys[0], until, g.maxWait == 0)
+	if err != nil {
+		return err
+	}
+	if rest := keys[1:]; len(rest) > 0 {
+		return l.run(ctx, func(ctx context.Context) error { return g.doAll(ctx, rest, until, fn) })
+	}
+	return l.run(ctx, fn)
+}
+
+// Acquire waits for key as [Guard.Do] does, with the same errors, and returns a lease for a critical section that does not
+// fit a function. The caller must release it.
+func (g *Guard) Acquire(ctx context.Context, key string) (*Lease, error) {
+	g, err := g.resolve()
+	if err != nil {
+		return nil, err
+	}
+	return g.acquire(ctx, key, time.Now().Add(g.maxWait), g.maxWait == 0)
+}
+
+// TryAcquire makes one attempt, for callers that skip instead of wait. It blocks for one round trip at most, and never
+// overtakes calls of this process that wait already. Errors are those of [Guard.Acquire].
+func (g *Guard) TryAcquire(ctx context.Context, key string) (*Lease, error) {
+	g, err := g.resolve()
+	if err != nil {
+		return nil, err
+	}
+	return g.acquire(ctx, key, time.Now(), true)
+}
+
+// acquire is the way of every verb to its lease: inside one that ctx carries, or through the gate. g is resolved.
+func (g *Guard) acquire(ctx context.Context, key string, until time.Time, once bool) (*Lease, error) {
+	if key == "" {
+		return nil, fmt.Errorf("%w: it is empty", ErrInvalidKey)
+	}
+	for {
+		outer := findLease(ctx, g.family, key)
+		l := &Lease{guard: g, outer: leaseIn(ctx), within: outer, key: key}
+		info := g.info(key, outer != nil)
+		waitCtx := g.waitStart(ctx, info)
+		start := time.Now()
+		var r WaitResult
+		if outer != nil {
+			r.Handoff, r.Err = true, outer.admit(ctx, until, once)
+		} else {
+			r = g.turn(waitCtx, l, until, once)
+		}
+		r.Waited = time.Since(start)
+		g.waitEnd(waitCtx, info, r)
+		switch r.Err {
+		case nil:
+			l.open(ctx, info)
+			return l, nil
+		case errReleased: // the outer lease ended while we waited to run inside it
+			continue
+		default:
+			return nil, r.Err
+		}
+	}
+}
+
+// turn gets l a turn of its own.
+func (g *Guard) turn(ctx context.Context, l *Lease, until time.Time, once bool) WaitResult {
+	f := g.family
+	if !f.enter() {
+		return WaitResult{Err: ErrClosed}
+	}
+	l.call = call{guard: g, key: l.key, until: until, once: once, gate: f.gates.enter(l.key)}
+	handoff, err := l.call.wait(ctx, l)
+	if err != nil {
+		f.gates.leave(l.call.gate)
+		f.leave()
+	}
+	return WaitResult{Err: err, Attempts: l.call.attempts, Handoff: handoff, Blocker: l.call.blocker}
+}
+
+// Check reports whether the locker can serve leases of g's TTL right now: reachable well within it, with all the rights
+// it needs, no policy that drops keys, and client settings that keep the time limits. It is for readiness probes and
+// start-up, makes several round trips, and ends when ctx does. The error says what to change.
+func (g *Guard) Check(ctx context.Context) error {
+	g, err := g.resolve()
+	if err != nil {
+		return err
+	}
+	if !g.family.enter() {
+		return ErrClosed
+	}
+	defer g.family.leave()
+	return g.family.locker.Check(ctx, g.ttl)
+}
+
+// Close ends the Guard and all that were derived from it. New calls and those that wait get ErrClosed at once; Close waits
+// for the functions that run, whose re-entrant calls still work, and then closes the locker. If ctx ends first, their
+// contexts end with cause ErrClosed and their keys are left to the TTL, never released under a running function; Close
+// then returns ctx's error. Calling it again waits again.
+func (g *Guard) Close(ctx context.Context) error {
+	g, err := g.resolve()
+	if err != nil {
+		return err
+	}
+	return g.family.close(ctx)
+}

@@ -200,3 +200,11 @@ func (b backoff) pause(n int) time.Duration {
 	}
 	return rand.N(d) + 1
 }
+
+// maxPauseTry is the number of a try whose pause is as long as pauses get.
+const maxPauseTry = 30
+
+// terms are what a grant must offer to a call with this configuration.
+func (c *config) terms() terms {
+	return terms{ttl: c.ttl, noRenewal: c.noRenewal, fencing: c.fencing}
+}

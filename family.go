@@ -1,0 +1,115 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A family is what a Guard and all its copies share: the locker, the gates, the renewals, and how all of it ends.
+type family struct {
+	locker  Locker
+	gates   gates
+	renewer renewer
+
+	closeOnce sync.Once
+	closing   chan struct{} // closed by the first Close
+	calls     atomic.Int64  // calls that wait or hold; shut is added once by Close
+	idle      chan struct{} // closed by idleOnce when shut and no call is left
+	idleOnce  sync.Once
+}
+
+// shut marks calls as closed to new ones: more than there can be calls.
+const shut = 1 << 62
+
+func newFamily(l Locker) *family {
+	f := &family{
+		locker:  l,
+		gates:   gates{seed: maphash.MakeSeed()},
+		closing: make(chan struct{}),
+		idle:    make(chan struct{}),
+	}
+	f.renewer.family = f
+	return f
+}
+
+// enter counts a call that may hold a key until its leave. It reports false once the family is closing.
+func (f *family) enter() bool {
+	if f.calls.Add(1) < shut {
+		return true
+	}
+	f.leave()
+	return false
+}
+
+func (f *family) leave() {
+	if f.calls.Add(-1) == shut {
+		f.closedIdle()
+	}
+}
+
+// closedIdle tells close that no call is left. A call that enter turned away can come here after the last real one has.
+func (f *family) closedIdle() {
+	f.idleOnce.Do(func() { close(f.idle) })
+}
+
+// close is Guard.Close.
+func (f *family) close(ctx context.Context) error {
+	f.closeOnce.Do(func() {
+		close(f.closing)
+		f.calls.Add(shut)
+		f.enter() // turned away, and leaves: if it was the last, the family is idle
+	})
+	var err error
+	select {
+	case <-f.idle:
+	default:
+		select {
+		case <-f.idle:
+		case <-ctx.Done():
+			f.loseAll()
+			err = fmt.Errorf("guard: closed before every function had returned: %w", context.Cause(ctx))
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+		}
+	}
+	if closeErr := f.locker.Close(ctx); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// loseAll ends the context of every function that runs.
+func (f *family) loseAll() {
+	for _, gt := range f.gates.all() {
+		if gr := gt.holding(); gr != nil {
+			gr.lose(ErrClosed)
+		}
+	}
+}
+
+// Wake implements [Waker].
+func (f *family) Wake(key string) bool {
+	gt := f.gates.find(key)
+	return gt != nil && gt.wake()
+}
+
+// WakeAll implements [Waker].
+func (f *family) WakeAll() {
+	for _, gt := range f.gates.all() {
+		gt.wake()
+	}
+}
+
+// standBack keeps the gate for as long as its next contender has to stand back, even if nobody waits here now: a caller
+// that comes back at once must find it.
+func (f *family) standBack(gt *gate, b backoff) {
+	pause := b.pause(maxPauseTry)
+	gt.standBack(time.Now().Add(pause))
+	f.gates.enter(gt.key)
+	time.AfterFunc(pause, func() { f.gates.leave(gt) })
+}

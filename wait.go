@@ -1,0 +1,285 @@
+package guard
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// tryGrace is what the last try of a wait may take beyond its end, so that it is not doomed.
+const tryGrace = 25 * time.Millisecond
+
+// A call is one verb on its way to a lease: first to the floor of its gate, then to a grant.
+type call struct {
+	guard *Guard // resolved
+	key   string
+	until time.Time // when the wait ends
+	once  bool      // one attempt, no wait
+
+	gate     *gate
+	waiter   waiter
+	claim    *Claim // under which the next try is sent; nil: a new one
+	attempts int
+	blocker  Holder // the last holder seen
+	failed   error  // ErrUnavailable, if the last try got no answer
+}
+
+// wait begins l's turn on a grant, or returns why there will be none. It ends by max(until, try limit) plus 50 ms, or
+// when ctx does, but does not interrupt a try in flight. handoff says that the grant came from another call.
+func (c *call) wait(ctx context.Context, l *Lease) (handoff bool, err error) {
+	c.waiter = waiter{terms: c.guard.terms(), joined: time.Now()}
+	floor, err := c.gate.join(&c.waiter, c.refuse)
+	for err == nil {
+		var gr *grant
+		if gr, err = c.acquire(ctx, floor); err != nil {
+			break
+		}
+		l.grant = gr
+		if gr.begin(l, c.guard.maxHold) {
+			c.gate.started(&c.waiter, time.Now())
+			return l.number > 1, nil
+		}
+		// The grant aged or was lost on its way from one call to the other: acquire again, first in line.
+		c.discard(gr)
+		floor = c.gate.rejoin(&c.waiter)
+	}
+	if errors.Is(err, errNoWait) {
+		if err = c.failed; err == nil {
+			err = c.gate.refusal(time.Now())
+		}
+	}
+	return false, err
+}
+
+// acquire returns a grant: handed over in line, or won from the store.
+func (c *call) acquire(ctx context.Context, floor bool) (*grant, error) {
+	if !floor {
+		if gr, err := c.standInLine(ctx); gr != nil || err != nil {
+			return gr, err
+		}
+	}
+	gr, err := c.contend(ctx)
+	if err != nil {
+		c.gate.pass(&c.waiter)
+	}
+	return gr, err
+}
+
+// refuse decides whether c goes without waiting: it makes one attempt only, or waiting would not help.
+func (c *call) refuse(ahead int, expected time.Duration) error {
+	cfg := &c.guard.config
+	switch {
+	case c.once:
+		return errNoWait
+	case cfg.maxWaiters > 0 && ahead >= cfg.maxWaiters:
+		return &refusedError{reason: fmt.Sprintf("%d calls wait for this key", ahead), expected: expected}
+	case expected > 0 && expected > time.Until(c.until):
+		return &refusedError{reason: "the expected wait is longer than MaxWait", expected: expected}
+	}
+	return nil
+}
+
+// errNoWait ends a wait that may not go on; the caller gets a HeldError, or the ErrUnavailable of the last try.
+var errNoWait = errors.New("guard: would have to wait")
+
+// standInLine waits until c is given the floor, with a grant or with nil.
+func (c *call) standInLine(ctx context.Context) (*grant, error) {
+	timer := time.NewTimer(time.Until(c.until))
+	defer timer.Stop()
+	var err error
+	select {
+	case gr := <-c.waiter.floor:
+		return gr, nil
+	case <-timer.C:
+		err = errNoWait
+	case <-ctx.Done():
+		err = waitEnded(ctx)
+	case <-c.guard.family.closing:
+		err = ErrClosed
+	}
+	if !c.gate.quit(&c.waiter) { // given the floor at the same moment: it must go on
+		c.decline(<-c.waiter.floor)
+	}
+	return nil, err
+}
+
+// decline passes the floor on, with gr if it can be used, without any I/O.
+func (c *call) decline(gr *grant) {
+	if gr != nil && c.gate.handOver(&c.waiter, gr) {
+		return
+	}
+	if gr != nil {
+		c.discard(gr)
+	}
+	c.gate.pass(&c.waiter)
+}
+
+// discard ends a grant that nobody will use, and leaves its release to the locker.
+func (c *call) discard(gr *grant) {
+	gr.finish()
+	c.guard.family.locker.Abandon(gr.claim)
+}
+
+// contend tries for the key until it has a grant or the wait is over. c has the floor.
+func (c *call) contend(ctx context.Context) (*grant, error) {
+	for {
+		err := c.pause(ctx)
+		if err == nil {
+			var gr *grant
+			if gr, err = c.try(ctx); gr != nil {
+				return gr, nil
+			}
+		}
+		if err == nil && c.once {
+			err = errNoWait
+		}
+		if err != nil {
+			if c.claim != nil && c.claim.Unclear {
+				c.guard.family.locker.Abandon(c.claim)
+			}
+			return nil, err
+		}
+	}
+}
+
+// pause waits until the next try is due, or fails if it never will be.
+func (c *call) pause(ctx context.Context) error {
+	if err := c.stopped(ctx); err != nil {
+		return err
+	}
+	now := time.Now()
+	d, left := c.gate.due(now), c.until.Sub(now)
+	switch {
+	case c.once:
+		return nil
+	case left <= 0 && (c.attempts > 0 || c.waiter.floor != nil):
+		return errNoWait
+	case d <= 0:
+		return nil
+	}
+	timer := time.NewTimer(min(d, left))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.gate.pokes():
+	case <-ctx.Done():
+	case <-c.guard.family.closing:
+	}
+	if c.attempts > 0 && !time.Now().Before(c.until) {
+		return errNoWait
+	}
+	return c.stopped(ctx)
+}
+
+// stopped returns why the wait ends at once, or nil.
+func (c *call) stopped(ctx context.Context) error {
+	select {
+	case <-c.guard.family.closing:
+		return ErrClosed
+	case <-ctx.Done():
+		return waitEnded(ctx)
+	default:
+		return nil
+	}
+}
+
+// try sends one try. It returns a grant, or the error that ends the wait, or neither: then there may be another try.
+func (c *call) try(ctx context.Context) (*grant, error) {
+	cfg := &c.guard.config
+	if c.claim == nil {
+		c.claim = c.newClaim(ctx)
+	}
+	limit := tryLimit(cfg.ttl)
+	if c.attempts > 0 || c.waiter.floor != nil {
+		limit = min(limit, time.Until(c.until)+tryGrace)
+	}
+	c.attempts++
+	c.claim.Tries = c.gate.heldTries()
+	if c.claim.Unclear {
+		c.claim.Tries = 0 // the key may be ours already, which a look could not tell from held
+	}
+	tryCtx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	sent := time.Now()
+	token, err := c.guard.family.locker.Acquire(tryCtx, c.claim)
+
+	var held *HeldError
+	switch {
+	case err == nil:
+		return c.won(ctx, sent, token)
+	case errors.As(err, &held):
+		c.blocker, c.failed = held.Holder, nil
+		c.gate.missed(held, cfg.backoff, time.Now())
+		return nil, nil
+	case errors.Is(err, ErrClosed):
+		return nil, err
+	}
+	c.claim.Unclear = true
+	if !errors.Is(err, ErrUnavailable) { // trying again cannot help
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	c.failed = err
+	c.gate.missed(nil, cfg.backoff, time.Now())
+	return nil, nil
+}
+
+// won makes a grant of a try that succeeded, if c still wants it and the answer was not too slow.
+func (c *call) won(ctx context.Context, sent time.Time, token uint64) (*grant, error) {
+	cfg := &c.guard.config
+	gr := newGrant(c.guard, c.gate, c.claim, sent, token)
+	c.claim = nil // the grant's now
+	c.gate.hold(gr)
+	if err := c.stopped(ctx); err != nil {
+		c.decline(gr)
+		return nil, err
+	}
+	now := time.Now()
+	if gr.trust.left(now) < minRemaining(cfg.ttl) {
+		c.failed = fmt.Errorf("%w: the answer took %v of a TTL of %v", ErrUnavailable, now.Sub(sent), cfg.ttl)
+		c.discard(gr)
+		c.gate.missed(nil, cfg.backoff, now)
+		return nil, nil
+	}
+	return gr, nil
+}
+
+// newClaim makes a claim with an owner id that nobody has ever used.
+func (c *call) newClaim(ctx context.Context) *Claim {
+	cfg := &c.guard.config
+	return &Claim{
+		Key: c.key, Owner: newOwner(), TTL: cfg.ttl, Fencing: cfg.fencing, Waits: !c.once,
+		Holder: Holder{
+			Host: hostname(), PID: os.Getpid(), Since: time.Now(), Name: cfg.name,
+			Traceparent: cfg.traceparent(ctx),
+		},
+	}
+}
+
+// newOwner returns OwnerLen random base64url characters: 128 bits.
+func newOwner() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+var hostname = sync.OnceValue(func() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "" // it is only for people to read
+	}
+	return name
+})
+
+// waitEnded is the error of a wait that ended with its ctx: ErrNotAcquired, ctx.Err() and its cause.
+func waitEnded(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return fmt.Errorf("%w: %w", ErrNotAcquired, cause)
+	}
+	return fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, cause)
+}
