@@ -1,0 +1,130 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestParserFindsCommandsInPiecesOfAnySize(t *testing.T) {
+	stream := "*1\r\n$4\r\nping\r\n*3\r\n$3\r\nSet\r\n$2\r\nk\n\r\n$0\r\n\r\n*2\r\n$3\r\nget\r\n$1\r\nk\r\n"
+	for size := 1; size <= len(stream); size++ {
+		var p parser
+		var got []string
+		for at := 0; at < len(stream); at += size {
+			got = append(got, p.feed([]byte(stream[at:min(at+size, len(stream))]))...)
+		}
+		if fmt.Sprint(got) != "[PING SET GET]" || len(p.rest) != 0 {
+			t.Fatalf("pieces of %d: %v, rest %q", size, got, p.rest)
+		}
+	}
+}
+
+func TestProxyCountsCommandsAndRoundTrips(t *testing.T) {
+	p := NewProxy(t, Start(t).Addr)
+	rdb := Client(t, p.Addr)
+	ctx := t.Context()
+	rdb.Ping(ctx)
+	p.Reset()
+	for range 3 {
+		if err := rdb.Get(ctx, "k").Err(); !errors.Is(err, redis.Nil) {
+			t.Fatal(err)
+		}
+	}
+	pipe := rdb.Pipeline()
+	for range 10 {
+		pipe.Set(ctx, "k", "v", 0)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if c := p.Commands(); c["GET"] != 3 || c["SET"] != 10 || len(c) != 2 {
+		t.Errorf("commands: %v", c)
+	}
+	if n := p.RoundTrips(); n != 4 {
+		t.Errorf("%d round trips, want 3 + 1", n)
+	}
+}
+
+func TestProxyFaults(t *testing.T) {
+	p := NewProxy(t, Start(t).Addr)
+	rdb := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+	defer func() { _ = rdb.Close() }()
+	incr := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		return rdb.Incr(ctx, "n").Err()
+	}
+	warm := func() { // so that the fault meets the command, not the handshake
+		t.Helper()
+		if err := incr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails := func(fault string) {
+		t.Helper()
+		if incr() == nil {
+			t.Errorf("%s: no error", fault)
+		}
+	}
+	warm()
+	p.KillNextReply()
+	fails("reply killed")
+	warm()
+	p.DropDown(true)
+	fails("reply dropped")
+	p.DropDown(false)
+	warm()
+	p.DropUp(true)
+	fails("request dropped")
+	p.DropUp(false)
+	warm()
+	p.DelayReplies(time.Second)
+	fails("reply delayed")
+	p.DelayReplies(0)
+	p.CutAll()
+	warm()
+	if n, _ := rdb.Get(t.Context(), "n").Int(); n != 5+3 {
+		t.Errorf("the server counted %d increments, want all 9 but the dropped request", n)
+	}
+}
+
+func TestStoppedServerAnswersOnlyOnceItGoesOn(t *testing.T) {
+	s := Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+	defer func() { _ = rdb.Close() }()
+	rdb.Ping(t.Context())
+	s.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := rdb.Set(ctx, "k", "v", 0).Err(); err == nil {
+		t.Error("a stopped server answered")
+	}
+	s.Cont()
+	if err := rdb.Ping(t.Context()).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMiniredisKeepsTheTimeOfItsBubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, rdb := Miniredis(t)
+		rdb.Set(t.Context(), "k", "v", time.Hour)
+		time.Sleep(time.Hour - time.Millisecond)
+		if n := rdb.Exists(t.Context(), "k").Val(); n != 1 {
+			t.Error("the key ended early")
+		}
+		time.Sleep(2 * time.Millisecond)
+		if n := rdb.Exists(t.Context(), "k").Val(); n != 0 {
+			t.Error("the key outlived its TTL")
+		}
+	})
+}
