@@ -1,0 +1,172 @@
+package keyfunc_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
+)
+
+func TestATemplateIsTheKeyOfItsParts(t *testing.T) {
+	r := request("sku=4:2&filter[id]=7", "X-Tenant", "acme")
+	r.SetPathValue("sku", "100%:x")
+	for template, want := range map[string]string{
+		"stock:{sku}":                        guard.Key("stock", "100%:x"),
+		"{sku}":                              guard.Key("100%:x"),
+		"reindex":                            guard.Key("reindex"),
+		"100%":                               guard.Key("100%"),
+		"a:b:{sku}":                          guard.Key("a", "b", "100%:x"),
+		"stock:{query.sku}":                  guard.Key("stock", "4:2"),
+		"{header.x-tenant}:{sku}":            guard.Key("acme", "100%:x"),
+		"stock:sku-{sku}":                    guard.Key("stock", "sku-100%:x"),
+		"stock:{sku}.lock":                   guard.Key("stock", "100%:x.lock"),
+		"a%{sku}%b:{query.filter[id]}":       guard.Key("a%100%:x%b", "7"),
+		"käse:{header.X-Tenant}:{query.sku}": guard.Key("käse", "acme", "4:2"),
+	} {
+		f, err := keyfunc.Parse(template)
+		if err != nil {
+			t.Errorf("%s: %v", template, err)
+			continue
+		}
+		if got, err := f(r); err != nil || got != want {
+			t.Errorf("%s: got %q, %v; want %q", template, got, err, want)
+		}
+	}
+}
+
+func TestATemplateWithoutItsValueGivesNoKey(t *testing.T) {
+	for template, want := range map[string]error{
+		"stock:{sku}":            keyfunc.ErrNoSource,
+		"stock:sku-{sku}":        keyfunc.ErrNoSource,
+		"stock:{query.sku}":      keyfunc.ErrMissing,
+		"stock:a-{query.twice}":  keyfunc.ErrAmbiguous,
+		"stock:{header.X-Empty}": keyfunc.ErrMissing,
+	} {
+		if key, err := keyfunc.MustParse(template)(request("twice=1&twice=2", "X-Empty", "")); key != "" || !errors.Is(err, want) {
+			t.Errorf("%s: got %q, %v; want no key and %v", template, key, err, want)
+		}
+	}
+}
+
+func TestABadTemplateIsRefusedWithItsColumn(t *testing.T) {
+	for template, want := range map[string]string{
+		"":                    "column 1: empty part",
+		":{sku}":              "column 1: empty part",
+		"stock::{sku}":        "column 7: empty part",
+		"stock:":              "column 7: empty part",
+		"stock:{sku":          "column 7: '{' without '}'",
+		"stock:sku}":          "column 10: '}' without '{'",
+		"stock:{}":            `column 8: "" is not a name`,
+		"stock:{query.}":      `column 8: "" is not a name`,
+		"stock:{a}{b}":        "column 10: second placeholder in one part",
+		"stock:{a}-{b}":       "column 11: second placeholder in one part",
+		"stock:{{a}}":         `column 8: "{a" is not a name`,
+		"stock:{id|int}":      `column 8: "id|int" is not a name`,
+		"stock:{id:[0-9]+}":   `column 8: "id:[0-9]+" is not a name`,
+		"stock:{path...}":     `column 8: unknown source "path"`,
+		"stock:{json.sku}":    `column 8: unknown source "json"`,
+		"käse:{header.X Y}":   `column 7: "X Y" is not a name`,
+		"stock:{query.a\x00}": `column 8: "a\x00" is not a name`,
+	} {
+		if _, err := keyfunc.Parse(template); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", template, err, want)
+		}
+	}
+}
+
+// everywhere is a request with v as the only value of all the names, in every source.
+func everywhere(v string, names ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	query := url.Values{}
+	for _, name := range names {
+		r.SetPathValue(name, v)
+		query.Set(name, v)
+		r.Header.Set(name, v)
+	}
+	r.URL.RawQuery = query.Encode()
+	return r
+}
+
+func FuzzKeyAgrees(f *testing.F) {
+	f.Add("stock", "42", "acme")
+	f.Add("a:b", "%3A", ":")
+	f.Add("%", "%25", "%:%")
+	f.Add("{", "}", "\x00")
+	f.Add("\xff", "käse", " ")
+	f.Add("", "x", "y")
+	f.Fuzz(func(t *testing.T, text, sku, tenant string) {
+		if text == "" {
+			return // Static refuses it
+		}
+		r := everywhere(sku, "sku")
+		r.Header.Set("X-Tenant", tenant)
+		agree := func(f keyfunc.Func, want string) {
+			t.Helper()
+			got, err := f(r)
+			if got != want || (err == nil) == (want == "") {
+				t.Fatalf("got %q, %v; want %q", got, err, want)
+			}
+		}
+		agree(keyfunc.MustParse("stock:{sku}"), guard.Key("stock", sku))
+		agree(keyfunc.MustParse("{query.sku}"), guard.Key(sku))
+		agree(keyfunc.MustParse("{header.X-Tenant}:{sku}"), guard.Key(tenant, sku))
+		agree(keyfunc.Join(keyfunc.Static(text), keyfunc.Header("sku"), keyfunc.Path("sku")), guard.Key(text, sku, sku))
+		if sku != "" {
+			agree(keyfunc.MustParse("a%:pre%{sku}-post"), guard.Key("a%", "pre%"+sku+"-post"))
+		}
+		if !strings.ContainsAny(text, ":{}") {
+			agree(keyfunc.MustParse(text+":{sku}"), guard.Key(text, sku))
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	for _, template := range []string{
+		"stock:{sku}", "{sku}", "a:b:c", "a{query.b}c:{header.X-D}", "100%", "{a}{b}", "{", "}", ":", "", "{a.b}", "{query.}",
+		"{id|int}", "{id:[0-9]+}", "ä:{ö}", "\xff{a}", "{query.a\u00a0b}", "a::b", "{query.a.b[c]}",
+	} {
+		f.Add(template, "v", "w")
+		f.Add(template, "%", ":")
+	}
+	placeholder := regexp.MustCompile(`\{(?:query\.|header\.)?([^{}]*)\}`)
+	f.Fuzz(func(t *testing.T, template, v, w string) {
+		derive, err := keyfunc.Parse(template)
+		if err != nil {
+			if !strings.Contains(err.Error(), ", column ") {
+				t.Fatalf("%v names no column", err)
+			}
+			return
+		}
+		if v == "" || w == "" {
+			return
+		}
+		var names []string
+		for _, match := range placeholder.FindAllStringSubmatch(template, -1) {
+			names = append(names, match[1])
+		}
+		key := func(v string) string {
+			t.Helper()
+			got, err := derive(everywhere(v, names...))
+			if err != nil {
+				t.Fatalf("%q accepts no value: %v", template, err)
+			}
+			var parts []any // an independent reading of the template
+			for part := range strings.SplitSeq(template, ":") {
+				parts = append(parts, placeholder.ReplaceAllLiteralString(part, v))
+			}
+			if want := guard.Key(parts...); got != want {
+				t.Fatalf("%q with %q: got %q, want %q", template, v, got, want)
+			}
+			return got
+		}
+		if same := key(v) == key(w); len(names) > 0 && same != (v == w) {
+			t.Fatalf("%q: %q and %q are one key", template, v, w)
+		}
+	})
+}
