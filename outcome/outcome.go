@@ -1,0 +1,123 @@
+// Package outcome is the one table from errors of guard and keyfunc to HTTP answers. Every adapter answers from it, and
+// so can a handler that no adapter fits.
+//
+//	status  code                   when
+//	409     lock_held              the key was held until MaxWait ended
+//	429     lock_queue_full        too many were waiting already, or the wait would have been too long
+//	503     lock_unavailable       the locker gave no answer, or the guard is closed
+//	503     lock_wait_aborted      a deadline outside the guard ended the wait
+//	500     lock_lost              the lease was lost while the handler ran: what it did is uncertain
+//	400     lock_key_invalid       the request's key value is missing, malformed or repeated
+//	500     lock_misconfigured     our own mistake: no such parameter, no default guard, an empty key
+//	499                            the client has gone: nothing is written
+//
+// The first three carry Retry-After. The bodies are RFC 9457 problem details with fixed texts: never a key, a holder or
+// anything else from the inside.
+package outcome
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
+)
+
+// Outcome is what to answer. The zero Outcome is none.
+type Outcome struct {
+	Status     int    // HTTP status
+	Code       string // for programs; "" if nothing is to be written
+	Detail     string // for people
+	RetryAfter int    // in seconds, with jitter; 0 for none
+}
+
+// ClientGone is the status of a request whose client left while it waited: for the access log only, as there is nobody
+// to write to.
+const ClientGone = 499
+
+// Codes of the outcomes that have an answer.
+const (
+	Held          = "lock_held"
+	QueueFull     = "lock_queue_full"
+	Unavailable   = "lock_unavailable"
+	WaitAborted   = "lock_wait_aborted"
+	Lost          = "lock_lost"
+	KeyInvalid    = "lock_key_invalid"
+	Misconfigured = "lock_misconfigured"
+)
+
+// Of returns the outcome of err for a request whose context is ctx; false if err is not an error of guard or keyfunc, or
+// nil. Errors that merely wrap context.Canceled or context.DeadlineExceeded are not ours: they are the handler's own.
+//
+// ctx tells a client that has gone from a wait that something else ended. Of is safe for concurrent use; calling it
+// twice for one error may give different Retry-After.
+func Of(ctx context.Context, err error) (Outcome, bool) {
+	is := func(target error) bool { return errors.Is(err, target) }
+	switch {
+	case is(guard.ErrLeaseLost): // first: whatever else went wrong, the work may have been done
+		return lost, true
+	case is(keyfunc.ErrNoSource), is(guard.ErrNoDefault), is(guard.ErrInvalidKey):
+		return misconfigured, true
+	case is(keyfunc.ErrMissing), is(keyfunc.ErrAmbiguous), is(keyfunc.ErrInvalid):
+		return keyInvalid, true
+	case !is(guard.ErrNotAcquired) && !is(guard.ErrUnavailable) && !is(guard.ErrClosed):
+		return Outcome{}, false
+	case is(context.Canceled):
+		return cancelled(ctx), true
+	case is(guard.ErrUnavailable), is(guard.ErrClosed): // before deadlines: it may be that of a single try
+		return retry(unavailable, err), true
+	case is(context.DeadlineExceeded):
+		return waitAborted, true
+	case is(guard.ErrQueueFull):
+		return retry(queueFull, err), true
+	}
+	return retry(held, err), true
+}
+
+// cancelled is the outcome of a wait that a cancelled context ended; ctx is the request's, perhaps under a lease.
+func cancelled(ctx context.Context) Outcome {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, guard.ErrLeaseLost), errors.Is(cause, guard.ErrClosed): // the lease around the wait
+		return lost
+	case errors.Is(cause, context.Canceled): // a server cancels a request without a cause of its own
+		return Outcome{Status: ClientGone}
+	}
+	return waitAborted // a cancelled context inside the handler, or a middleware that names its cause
+}
+
+func retry(o Outcome, err error) Outcome {
+	o.RetryAfter = retryAfter(err)
+	return o
+}
+
+var (
+	held = Outcome{
+		Status: http.StatusConflict, Code: Held,
+		Detail: "Another request is working on the same resource. Try again later.",
+	}
+	queueFull = Outcome{
+		Status: http.StatusTooManyRequests, Code: QueueFull,
+		Detail: "Too many requests are waiting for the same resource. Try again later.",
+	}
+	unavailable = Outcome{
+		Status: http.StatusServiceUnavailable, Code: Unavailable,
+		Detail: "The lock service cannot answer. Try again later.",
+	}
+	waitAborted = Outcome{
+		Status: http.StatusServiceUnavailable, Code: WaitAborted,
+		Detail: "The request's time ended while it waited for another one. It was not carried out.",
+	}
+	lost = Outcome{
+		Status: http.StatusInternalServerError, Code: Lost,
+		Detail: "The lock was lost while the request was worked on. It may or may not have been carried out; check before trying again.",
+	}
+	keyInvalid = Outcome{
+		Status: http.StatusBadRequest, Code: KeyInvalid,
+		Detail: "The value that names the resource to lock is missing, malformed or repeated.",
+	}
+	misconfigured = Outcome{
+		Status: http.StatusInternalServerError, Code: Misconfigured,
+		Detail: "The lock of this route is not set up correctly.",
+	}
+)

@@ -1,0 +1,171 @@
+package outcome_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/outcome"
+)
+
+func cancelledBy(cause error) context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(cause)
+	return ctx
+}
+
+func TestEveryErrorHasItsOneOutcome(t *testing.T) {
+	alive := context.Background()
+	gone := cancelledBy(nil)
+	join := errors.Join
+	for _, c := range []struct {
+		name   string
+		ctx    context.Context
+		err    error
+		status int
+		code   string
+		retry  bool
+	}{
+		{"held", alive, &guard.HeldError{Key: "k"}, 409, "lock_held", true},
+		{"held, plain", alive, guard.ErrNotAcquired, 409, "lock_held", true},
+		{"held, wrapped by a service", alive, fmt.Errorf("buy: %w", &guard.HeldError{}), 409, "lock_held", true},
+		{"queue full", alive, guard.ErrQueueFull, 429, "lock_queue_full", true},
+		{"queue full, wrapped", alive, fmt.Errorf("buy: %w", guard.ErrQueueFull), 429, "lock_queue_full", true},
+		{"unavailable", alive, fmt.Errorf("%w: dial tcp", guard.ErrUnavailable), 503, "lock_unavailable", true},
+		{"unavailable, by the limit of a try", alive, join(guard.ErrUnavailable, context.DeadlineExceeded), 503, "lock_unavailable", true},
+		{"unavailable until the wait ended", alive, join(guard.ErrNotAcquired, guard.ErrUnavailable), 503, "lock_unavailable", true},
+		{"closed", alive, guard.ErrClosed, 503, "lock_unavailable", true},
+		{"outer deadline", alive, join(guard.ErrNotAcquired, context.DeadlineExceeded), 503, "lock_wait_aborted", false},
+		{"client gone", gone, join(guard.ErrNotAcquired, context.Canceled), 499, "", false},
+		{"client gone while the locker was silent", gone, join(guard.ErrUnavailable, context.Canceled), 499, "", false},
+		{"a wait cancelled by the service itself", alive, join(guard.ErrNotAcquired, context.Canceled), 503, "lock_wait_aborted", false},
+		{"a wait cancelled by a middleware", cancelledBy(errors.New("drain")), join(guard.ErrNotAcquired, context.Canceled), 503, "lock_wait_aborted", false},
+		{"a wait inside a lease that was lost", cancelledBy(guard.ErrMaxHold), join(guard.ErrNotAcquired, context.Canceled), 500, "lock_lost", false},
+		{"a wait inside a lease that was given up", cancelledBy(guard.ErrClosed), join(guard.ErrNotAcquired, context.Canceled), 500, "lock_lost", false},
+		{"lost", alive, join(guard.ErrLeaseLost, errors.New("own")), 500, "lock_lost", false},
+		{"lost, then held", alive, join(&guard.HeldError{}, guard.ErrLeaseLost), 500, "lock_lost", false},
+		{"lost, the client gone too", gone, join(guard.ErrLeaseLost, context.Canceled), 500, "lock_lost", false},
+		{"max hold", alive, guard.ErrMaxHold, 500, "lock_lost", false},
+		{"missing", alive, &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrMissing}, 400, "lock_key_invalid", false},
+		{"ambiguous", alive, keyfunc.ErrAmbiguous, 400, "lock_key_invalid", false},
+		{"invalid", alive, keyfunc.ErrInvalid, 400, "lock_key_invalid", false},
+		{"no source", alive, &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrNoSource}, 500, "lock_misconfigured", false},
+		{"no default", alive, guard.ErrNoDefault, 500, "lock_misconfigured", false},
+		{"invalid key", alive, guard.ErrInvalidKey, 500, "lock_misconfigured", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o, ours := outcome.Of(c.ctx, c.err)
+			if !ours || o.Status != c.status || o.Code != c.code || (o.RetryAfter > 0) != c.retry {
+				t.Fatalf("got %+v, %v; want %d %q, retry %v", o, ours, c.status, c.code, c.retry)
+			}
+		})
+	}
+}
+
+func TestOnlyErrorsOfGuardAndKeyfuncAreOurs(t *testing.T) {
+	for _, ctx := range []context.Context{context.Background(), cancelledBy(nil), cancelledBy(guard.ErrLeaseLost)} {
+		for _, err := range []error{
+			nil, errors.New("own"), context.Canceled, context.DeadlineExceeded,
+			fmt.Errorf("query: %w", context.DeadlineExceeded), http.ErrHandlerTimeout, guard.ErrNoLease,
+		} {
+			if o, ours := outcome.Of(ctx, err); ours || o != (outcome.Outcome{}) {
+				t.Errorf("%v: got %+v, want none", err, o)
+			}
+		}
+	}
+}
+
+// estimated is an error with an estimate, as HeldError and the queue's error are.
+type estimated time.Duration
+
+func (estimated) Error() string               { return "estimated" }
+func (estimated) Unwrap() error               { return guard.ErrQueueFull }
+func (e estimated) RetryAfter() time.Duration { return time.Duration(e) }
+
+func TestRetryAfterIsTheEstimateRoundedUpPlusJitter(t *testing.T) {
+	for estimate, least := range map[time.Duration]int{
+		-time.Second: 1, 0: 1, 1: 1, time.Second: 1, time.Second + 1: 2, 9500 * time.Millisecond: 10,
+	} {
+		seen := map[int]bool{}
+		for range 200 { // all three within 200 draws, but for one in 10^34
+			o, _ := outcome.Of(context.Background(), fmt.Errorf("buy: %w", estimated(estimate)))
+			seen[o.RetryAfter] = true
+		}
+		if len(seen) != 3 || !seen[least] || !seen[least+1] || !seen[least+2] {
+			t.Errorf("%v: got %v, want %d to %d", estimate, seen, least, least+2)
+		}
+	}
+}
+
+func TestTheAnswerIsAProblemWithoutInternals(t *testing.T) {
+	err := fmt.Errorf("s3cret: %w", &guard.HeldError{Key: "s3cret", Holder: guard.Holder{Host: "s3cret"}})
+	o, _ := outcome.Of(context.Background(), err)
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Length", "3") // of the handler that did not get to write
+	w.Header().Set("Etag", "x")
+	outcome.Write(w, o)
+
+	if w.Code != http.StatusConflict || w.Header().Get("Content-Type") != "application/problem+json" ||
+		w.Header().Get("Retry-After") != strconv.Itoa(o.RetryAfter) || w.Header().Get("Content-Length")+w.Header().Get("Etag") != "" {
+		t.Errorf("got %d %v", w.Code, w.Header())
+	}
+	if strings.Contains(w.Body.String(), "s3cret") {
+		t.Errorf("the body tells too much: %s", w.Body)
+	}
+	var body map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+		t.Fatal(err)
+	}
+	if body["type"] != "about:blank" || body["title"] != "Conflict" || body["status"] != 409.0 || body["code"] != "lock_held" || body["detail"] == "" {
+		t.Errorf("got %v", body)
+	}
+}
+
+func TestALostLeaseNeverInvitesARetry(t *testing.T) {
+	o, _ := outcome.Of(context.Background(), errors.Join(guard.ErrLeaseLost, estimated(time.Second)))
+	w := httptest.NewRecorder()
+	w.Header().Set("Retry-After", "1")
+	outcome.Write(w, o)
+	if w.Code != http.StatusInternalServerError || w.Header().Get("Retry-After") != "" {
+		t.Errorf("got %d %v", w.Code, w.Header())
+	}
+}
+
+// untouched fails the test if anything is written.
+type untouched struct{ *testing.T }
+
+func (u untouched) Header() http.Header         { u.Error("headers were touched"); return http.Header{} }
+func (u untouched) WriteHeader(status int)      { u.Errorf("status %d was written", status) }
+func (u untouched) Write(b []byte) (int, error) { u.Errorf("%q was written", b); return len(b), nil }
+
+func TestNothingIsWrittenToAClientThatHasGone(t *testing.T) {
+	o, _ := outcome.Of(cancelledBy(nil), errors.Join(guard.ErrNotAcquired, context.Canceled))
+	outcome.Write(untouched{t}, o)
+	if o.Status != outcome.ClientGone || o.Body() != nil {
+		t.Errorf("got %+v with body %s", o, o.Body())
+	}
+}
+
+func TestOutcomeImportsNoFramework(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", "{{range .Deps}}{{.}}\n{{end}}", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const module = "github.com/go-lockguard/guard"
+	for dep := range strings.FieldsSeq(string(out)) {
+		host, _, _ := strings.Cut(dep, "/")
+		if strings.Contains(host, ".") && dep != module && !strings.HasPrefix(dep, module+"/internal/") && dep != module+"/keyfunc" {
+			t.Errorf("outcome depends on %s", dep)
+		}
+	}
+}

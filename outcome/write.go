@@ -1,0 +1,45 @@
+package outcome
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// ContentType is the media type of [Outcome.Body].
+const ContentType = "application/problem+json"
+
+// Write answers with o: headers, status and body. It must be called before anything else is written; what a handler has
+// set for a body of its own (Content-Length and the like) is dropped. For an outcome without a code it does nothing.
+func Write(w http.ResponseWriter, o Outcome) {
+	if o.Code == "" {
+		return
+	}
+	h := w.Header()
+	for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Cache-Control"} {
+		h.Del(name)
+	}
+	h.Set("Content-Type", ContentType)
+	if o.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(o.RetryAfter))
+	} else {
+		h.Del("Retry-After")
+	}
+	w.WriteHeader(o.Status)
+	_, _ = w.Write(o.Body()) // an error here means that the client has gone
+}
+
+// Body returns the problem details of o as JSON, nil for an outcome without a code.
+func (o Outcome) Body() []byte {
+	if o.Code == "" {
+		return nil
+	}
+	body, _ := json.Marshal(struct { // cannot fail: strings and an int
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+		Code   string `json:"code"`
+	}{"about:blank", http.StatusText(o.Status), o.Status, o.Detail, o.Code})
+	return body
+}
