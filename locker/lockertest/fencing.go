@@ -1,0 +1,86 @@
+package lockertest
+
+import (
+	"math"
+
+	"github.com/go-lockguard/guard"
+)
+
+var fencing = []Check{
+	{"fencing tokens rise from grant to grant", tokensRise},
+	{"blocks of fencing tokens do not overlap", blocksApart},
+	{"only the owner gets fencing tokens", fenceComparesOwner},
+}
+
+// tokensRise follows one key through releases, an expiry, and an owner that acquires twice.
+func tokensRise(p *pair) {
+	var last uint64
+	rises := func(how string, token uint64) {
+		if token <= last {
+			fail("the token of a grant after %s is %d, want more than %d", how, token, last+guard.FenceBlock-1)
+		}
+		last = token + guard.FenceBlock - 1
+		if last > math.MaxInt64 {
+			fail("token %d does not fit the signed columns of a database", last)
+		}
+	}
+
+	for _, l := range []guard.Locker{p.a, p.b, p.b, p.a} {
+		c := fencedClaim("k", long)
+		rises("a release", p.acquire(l, c))
+		p.release(l, c)
+	}
+
+	rises("a release", p.acquire(p.a, fencedClaim("k", short)))
+	p.release(p.b, p.eventually(p.b, "k", long))
+	c := fencedClaim("k", long)
+	rises("an expiry", p.acquire(p.b, c))
+
+	if again := p.acquire(p.b, c); again > last {
+		last = again + guard.FenceBlock - 1
+	} else if again <= last-guard.FenceBlock {
+		fail("an owner that acquires again gets token %d, want its block, from %d, or a new one", again, last+1-guard.FenceBlock)
+	}
+	p.release(p.b, c)
+	rises("an owner that acquired twice", p.acquire(p.a, fencedClaim("k", long)))
+}
+
+// blocksApart takes more blocks in one grant than time alone could keep apart.
+func blocksApart(p *pair) {
+	c := fencedClaim("k", long)
+	last := p.acquire(p.a, c) + guard.FenceBlock - 1
+	for range 20 {
+		token, err := p.a.Fence(p.ctx, c)
+		if err != nil {
+			fail("Fence by the owner: %v, want success", err)
+		}
+		if token <= last {
+			fail("a block of tokens begins at %d, inside or below the one that ends at %d", token, last)
+		}
+		last = token + guard.FenceBlock - 1
+	}
+
+	unfenced := claim("unfenced", long)
+	p.acquire(p.a, unfenced)
+	if token, err := p.a.Fence(p.ctx, unfenced); err != nil || token == 0 {
+		fail("Fence by an owner that acquired without fencing: %d, %v, want a token", token, err)
+	}
+}
+
+func fenceComparesOwner(p *pair) {
+	nobodys := claim("nobody's", long)
+	_, err := p.a.Fence(p.ctx, nobodys)
+	wantLost("Fence of a key that nobody holds", err)
+	p.free(nobodys.Key)
+
+	old := fencedClaim("k", short)
+	p.acquire(p.a, old)
+	next := p.eventually(p.b, "k", long)
+	for _, l := range []guard.Locker{p.a, p.b} {
+		_, err = l.Fence(p.ctx, old)
+		wantLost("Fence by the owner before", err)
+		_, err = l.Fence(p.ctx, resembling(next))
+		wantLost("Fence by an owner with almost the same id", err)
+	}
+	p.owns(p.b, next)
+}

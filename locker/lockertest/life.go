@@ -1,0 +1,99 @@
+package lockertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-lockguard/guard"
+)
+
+var life = []Check{
+	{"a call ends when its ctx has ended, and tells no lie", endedContext},
+	{"a healthy store passes Check", healthy},
+	{"a locker is opened once", opensOnce},
+	{"a closed locker answers ErrClosed", closes},
+}
+
+// endedContext allows each call to have done its work, or not to know: not to answer for a store that it did not ask.
+func endedContext(p *pair) {
+	cancelled, cancel := context.WithCancel(p.ctx)
+	cancel()
+	expired, cancel := context.WithDeadline(p.ctx, time.Now().Add(-time.Second))
+	defer cancel()
+
+	for i, ctx := range []context.Context{cancelled, expired} {
+		tried, owned := claim([]string{"k1", "k2"}[i], long), claim([]string{"k3", "k4"}[i], long)
+		p.acquire(p.a, owned)
+
+		promptly("Acquire", func() error { _, err := p.a.Acquire(ctx, tried); return err })
+		promptly("Renew", func() error { return p.a.Renew(ctx, []*guard.Claim{owned})[0] })
+		promptly("Fence", func() error { _, err := p.a.Fence(ctx, owned); return err })
+		p.owns(p.a, owned)
+		promptly("Release", func() error { _, err := p.a.Release(ctx, owned); return err })
+
+		p.abandon(tried)
+		p.abandon(owned)
+		p.eventually(p.b, tried.Key, long)
+		p.eventually(p.b, owned.Key, long)
+	}
+}
+
+// promptly runs a call whose ctx has ended and that would otherwise succeed.
+func promptly(what string, call func() error) {
+	start := time.Now()
+	err := call()
+	if took := time.Since(start); took > patience/4 {
+		fail("%s took %v after its ctx had ended", what, took)
+	}
+	if errors.Is(err, guard.ErrNotAcquired) || errors.Is(err, guard.ErrLeaseLost) || errors.Is(err, guard.ErrClosed) {
+		fail("%s with a ctx that has ended: %v, want success or ErrUnavailable", what, err)
+	}
+}
+
+func healthy(p *pair) {
+	for _, l := range []guard.Locker{p.a, p.b} {
+		if err := l.Check(p.ctx, long); err != nil {
+			fail("Check: %v, want success", err)
+		}
+	}
+}
+
+func opensOnce(p *pair) {
+	wantInvalid := func(what string, err error) {
+		if !errors.Is(err, guard.ErrInvalidOption) {
+			fail("%s: %v, want ErrInvalidOption", what, err)
+		}
+	}
+	wantInvalid("the second Open", p.a.Open(waker{}))
+	p.free("k") // and it still works
+	if err := p.a.Close(p.ctx); err != nil {
+		fail("Close: %v", err)
+	}
+	wantInvalid("Open after Close", p.a.Open(waker{}))
+}
+
+func closes(p *pair) {
+	c := claim("k", long)
+	p.acquire(p.a, c)
+	for _, nth := range []string{"first", "second"} {
+		if err := p.a.Close(p.ctx); err != nil {
+			fail("the %s Close: %v", nth, err)
+		}
+	}
+
+	_, acquire := p.a.Acquire(p.ctx, claim("k2", long))
+	_, fence := p.a.Fence(p.ctx, c)
+	_, release := p.a.Release(p.ctx, c)
+	for what, err := range map[string]error{
+		"Acquire": acquire, "Renew": p.renew(p.a, c), "Fence": fence, "Release": release, "Check": p.a.Check(p.ctx, long),
+	} {
+		if !errors.Is(err, guard.ErrClosed) {
+			fail("%s after Close: %v, want ErrClosed", what, err)
+		}
+	}
+	p.a.Abandon(claim("k3", long)) // does not panic
+
+	p.refused(p.b, claim("k", long)) // a lease outlives its locker: its holder may still be at work
+	p.free("k2")
+}

@@ -1,0 +1,67 @@
+package lockertest_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/lockertest"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newPair(*testing.T) (a, b guard.Locker) {
+	l := memlocker.New()
+	return l, l.Peer()
+}
+
+func TestSoundLockerPasses(t *testing.T) {
+	t.Run("on the real clock", func(t *testing.T) { lockertest.Run(t, newPair) })
+	t.Run("in virtual time", func(t *testing.T) { lockertest.RunVirtual(t, newPair) })
+}
+
+// The suite is worth something only if a locker with a fault fails it.
+func TestPlantedFaultIsCaught(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			caught := failing(t, f)
+			for _, want := range f.caughtBy {
+				if !slices.Contains(caught, want) {
+					t.Errorf("passes %q; caught by %q", want, caught)
+				}
+			}
+		})
+	}
+}
+
+// A check that no fault can fail checks nothing.
+func TestEveryCheckCatchesAFault(t *testing.T) {
+	var named []string
+	for _, f := range faults {
+		named = append(named, f.caughtBy...)
+	}
+	for _, c := range lockertest.Checks() {
+		if !slices.Contains(named, c.Name) {
+			t.Errorf("no fault is planted for %q", c.Name)
+		}
+	}
+}
+
+// failing returns the names of the checks that a locker with the fault does not pass.
+func failing(t *testing.T, f fault) (names []string) {
+	for _, c := range lockertest.Checks() {
+		synctest.Test(t, func(t *testing.T) {
+			mem := memlocker.New()
+			err := c.Test(f.plant(memory{mem}), f.plant(memory{mem.Peer()}))
+			if err != nil {
+				t.Logf("%s: %v", c.Name, err)
+				names = append(names, c.Name)
+			}
+		})
+	}
+	return names
+}

@@ -1,0 +1,31 @@
+package memlocker
+
+import (
+	"sync"
+	"time"
+)
+
+// Lose is for tests: it deletes key, as FLUSHALL or a lost failover would, and reports whether somebody held it. Fencing
+// tokens keep rising. It acts on the store, so on every peer.
+func (l *Locker) Lose(key string) (held bool) {
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	e := l.store.keys[key]
+	delete(l.store.keys, key)
+	return e != nil && e.held(time.Now())
+}
+
+// Break is for tests: until mend is called, every call of every peer answers ErrUnavailable and changes nothing, as if
+// the store could not be reached. Leases taken before stay, and go on expiring. mend is idempotent; of several Breaks,
+// each has to be mended.
+func (l *Locker) Break() (mend func()) {
+	s := l.store
+	s.mu.Lock()
+	s.broken++
+	s.mu.Unlock()
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		s.broken--
+		s.mu.Unlock()
+	})
+}
