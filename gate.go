@@ -116,7 +116,7 @@ func (gt *gate) join(w *waiter, refuse func(ahead int, expected time.Duration) e
 		gt.floor = w
 		return true, nil
 	}
-	if err := refuse(gt.line.length, gt.pace.expect(gt.line.length)); err != nil {
+	if err := refuse(gt.line.length, gt.pace.expect(gt.line.length+1)); err != nil {
 		return false, err
 	}
 	w.floor = make(chan *grant, 1)

@@ -55,7 +55,7 @@ type pace struct {
 
 const (
 	paceWindow = 32 // turns that the mean looks back on
-	paceTrust  = 8  // turns before anybody is refused by it
+	paceTrust  = 4  // turns before anybody is refused by it
 )
 
 // turn notes that the turn of a call that joined at the given time begins. Time in which nobody waited does not count.

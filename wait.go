@@ -78,7 +78,7 @@ func (c *call) refuse(ahead int, expected time.Duration) error {
 		return errNoWait
 	case cfg.maxWaiters > 0 && ahead >= cfg.maxWaiters:
 		return &refusedError{reason: fmt.Sprintf("%d calls wait for this key", ahead), expected: expected}
-	case expected > 0 && expected > time.Until(c.until):
+	case ahead > 0 && expected > 0 && expected >= time.Until(c.until): // the first in line may always wait
 		return &refusedError{reason: "the expected wait is longer than MaxWait", expected: expected}
 	}
 	return nil

@@ -1,0 +1,366 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+)
+
+const key = "stock:1"
+
+func TestOneFunctionAtATimeAcrossGuards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxWait(time.Hour))
+		var inside, most atomic.Int64
+		n := 0 // not atomic: -race sees what is not excluded
+		var wg sync.WaitGroup
+		for i := range 100 {
+			g := b.Guard
+			if i%2 == 1 {
+				g = b.other
+			}
+			wg.Go(func() {
+				err := g.Do(t.Context(), key, func(context.Context) error {
+					if in := inside.Add(1); in > most.Load() {
+						most.Store(in)
+					}
+					n++
+					time.Sleep(time.Millisecond)
+					inside.Add(-1)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if n != 100 || most.Load() != 1 {
+			t.Fatalf("ran %d times, at most %d at once; want 100, 1", n, most.Load())
+		}
+	})
+}
+
+func TestKeysDoNotBlockEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 500 {
+			wg.Go(func() {
+				err := b.Do(t.Context(), guard.Key("sku", i), func(context.Context) error {
+					time.Sleep(time.Second)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if d := time.Since(start); d != time.Second {
+			t.Fatalf("500 keys took %v, want 1s", d)
+		}
+	})
+}
+
+func TestDoReturnsTheFunctionsErrorUnchanged(t *testing.T) {
+	b := newBench(t)
+	own := errors.New("own")
+	if err := b.Do(t.Context(), key, func(context.Context) error { return own }); err != own { //nolint:errorlint // unchanged
+		t.Fatalf("got %v", err)
+	}
+	n, err := guard.Call(t.Context(), b.Guard, key, func(context.Context) (int, error) { return 7, own })
+	if n != 7 || err != own { //nolint:errorlint // unchanged
+		t.Fatalf("Call: got %d, %v", n, err)
+	}
+	square := guard.Wrap(b.Guard, func(n int) string { return guard.Key("n", n) },
+		func(_ context.Context, n int) (string, error) { return strconv.Itoa(n * n), nil })
+	if s, err := square(t.Context(), 12); s != "144" || err != nil {
+		t.Fatalf("Wrap: got %q, %v", s, err)
+	}
+}
+
+func TestPanicAndGoexitPassThroughAndRelease(t *testing.T) {
+	b := newBench(t, guard.WithMaxWait(0))
+	func() {
+		defer func() {
+			if r := recover(); r != "boom" {
+				t.Errorf("recovered %v, want boom", r)
+			}
+		}()
+		_ = b.Do(t.Context(), key, func(context.Context) error { panic("boom") })
+	}()
+	done := make(chan struct{})
+	go func() { // ends by Goexit
+		defer close(done)
+		_ = b.Do(t.Context(), key, func(context.Context) error { runtime.Goexit(); return nil })
+		t.Error("came back from Goexit")
+	}()
+	<-done
+	if err := b.other.Do(t.Context(), key, nop); err != nil {
+		t.Fatalf("the key was left: %v", err)
+	}
+}
+
+func TestWaitEndsAtMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithName("checkout"))
+		l := must(b.other.Acquire(t.Context(), key))
+		start := time.Now()
+		err := b.Do(t.Context(), key, nop)
+		if d := time.Since(start); d != 3*time.Second {
+			t.Errorf("waited %v, want 3s", d)
+		}
+		wantErr(t, err, guard.ErrNotAcquired)
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v Is DeadlineExceeded, which is for the caller's own deadline", err)
+		}
+		var held *guard.HeldError
+		if !errors.As(err, &held) {
+			t.Fatalf("got %T, want *HeldError", err)
+		}
+		if held.Key != key || held.Holder.Name != "checkout" || held.Holder.PID == 0 || held.Holder.Instance == "" ||
+			held.Remaining <= 0 || held.Remaining > 10*time.Second || held.RetryAfter() > held.Remaining {
+			t.Errorf("got %+v", held)
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestMaxWaitZeroMakesOneAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxWait(0))
+		l := must(b.other.Acquire(t.Context(), key))
+		start := time.Now()
+		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrNotAcquired)
+		_, err := b.TryAcquire(t.Context(), key)
+		wantErr(t, err, guard.ErrNotAcquired)
+		if n := b.spy.acquires.Load(); n != 2 || time.Since(start) != 0 {
+			t.Errorf("%d tries in %v, want 2 in no time", n, time.Since(start))
+		}
+		_ = l.Release(t.Context())
+	})
+}
+
+func TestTryAcquireDoesNotOvertake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		l := must(b.other.Acquire(t.Context(), key))
+		go func() { _ = b.Do(t.Context(), key, nop) }()
+		synctest.Wait()
+		tries := b.spy.acquires.Load()
+		_, err := b.TryAcquire(t.Context(), key)
+		var held *guard.HeldError
+		if !errors.As(err, &held) || held.Holder.Instance == "" {
+			t.Errorf("got %v, want a HeldError that knows the holder", err)
+		}
+		if n := b.spy.acquires.Load() - tries; n != 0 {
+			t.Errorf("sent %d tries past the waiter", n)
+		}
+		_ = l.Release(t.Context())
+	})
+}
+
+func TestLineIsFirstInFirstOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxWait(time.Minute))
+		l := must(b.Acquire(t.Context(), key))
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 200 {
+			wg.Go(func() {
+				if err := b.Do(t.Context(), key, func(context.Context) error { order = append(order, i); return nil }); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait() // it stands in line
+		}
+		tries := b.spy.acquires.Load()
+		_ = l.Release(t.Context())
+		wg.Wait()
+		for i, n := range order {
+			if i != n {
+				t.Fatalf("order %v", order)
+			}
+		}
+		if n := b.spy.acquires.Load() - tries; n > 4 { // 200 turns, 64 on a grant
+			t.Errorf("%d tries for 200 turns", n)
+		}
+	})
+}
+
+func TestFullQueueRefusesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxWaiters(3))
+		l := must(b.Acquire(t.Context(), key))
+		for range 3 {
+			go func() { _ = b.Do(t.Context(), key, nop) }()
+		}
+		synctest.Wait()
+		start := time.Now()
+		err := b.Do(t.Context(), key, nop)
+		wantErr(t, err, guard.ErrQueueFull, guard.ErrNotAcquired)
+		if time.Since(start) != 0 {
+			t.Errorf("refused after %v", time.Since(start))
+		}
+		_ = l.Release(t.Context())
+	})
+}
+
+func TestExpectedWaitBeyondMaxWaitRefusesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		slow := func(context.Context) error { time.Sleep(200 * time.Millisecond); return nil }
+		var refused, served, late atomic.Int64
+		var wg sync.WaitGroup
+		for range 100 { // a new call every 50 ms, four times what can be served
+			time.Sleep(50 * time.Millisecond)
+			wg.Go(func() {
+				start := time.Now()
+				err := b.Do(t.Context(), key, slow)
+				switch {
+				case err == nil:
+					served.Add(1)
+				case errors.Is(err, guard.ErrQueueFull) && time.Since(start) == 0:
+					refused.Add(1)
+					var hint interface{ RetryAfter() time.Duration }
+					if !errors.As(err, &hint) || hint.RetryAfter() < 2*time.Second {
+						t.Errorf("no useful RetryAfter in %v", err)
+					}
+				default:
+					late.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if served.Load() < 25 || refused.Load() < 50 || late.Load() > 3 {
+			t.Errorf("%d served, %d refused at once, %d waited in vain", served.Load(), refused.Load(), late.Load())
+		}
+	})
+}
+
+func TestCallersContextEndsTheWait(t *testing.T) {
+	for _, where := range []string{"contending", "in line"} {
+		t.Run(where, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				g := b.Guard
+				l := must(b.other.Acquire(t.Context(), key))
+				if where == "in line" {
+					g = b.other
+				}
+				own := errors.New("shutting down")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Second, func() { cancel(own) })
+				start := time.Now()
+				err := g.Do(ctx, key, nop)
+				wantErr(t, err, guard.ErrNotAcquired, context.Canceled, own)
+				if d := time.Since(start); d != time.Second {
+					t.Errorf("left after %v", d)
+				}
+				_ = l.Release(t.Context())
+				if err := g.Do(t.Context(), key, nop); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+func TestTenThousandWaitersCostWhatOneCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute))
+		l := must(b.other.Acquire(t.Context(), key))
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 10_000 {
+			wg.Go(func() {
+				if err := b.Do(ctx, key, nop); !errors.Is(err, context.Canceled) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		before := b.spy.acquires.Load()
+		time.Sleep(10 * time.Second)
+		if n := b.spy.acquires.Load() - before; n > 200 {
+			t.Errorf("10,000 waiters sent %d tries in 10 s", n)
+		}
+		start := time.Now()
+		cancel()
+		wg.Wait()
+		if time.Since(start) != 0 {
+			t.Errorf("leaving took %v", time.Since(start))
+		}
+		if n := b.spy.abandons.Load(); n != 0 {
+			t.Errorf("%d claims were left to clean up", n)
+		}
+		_ = l.Release(t.Context())
+		if err := b.Do(t.Context(), key, nop); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestDoAllAcquiresEachKeyOnceAndNeverDeadlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxWait(time.Minute))
+		n := 0
+		var wg sync.WaitGroup
+		for i := range 20 {
+			keys := []string{"a", "b", "a"}
+			if i%2 == 1 {
+				keys = []string{"b", "a"}
+			}
+			wg.Go(func() {
+				err := b.DoAll(t.Context(), keys, func(ctx context.Context) error {
+					n++
+					time.Sleep(time.Millisecond)
+					for _, k := range keys {
+						if err := b.Do(ctx, k, nop); err != nil { // inside: both are in ctx
+							t.Error(err)
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if n != 20 {
+			t.Errorf("ran %d times", n)
+		}
+	})
+}
+
+func TestDoAllHasOneMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		a := must(b.other.Acquire(t.Context(), "a"))
+		c := must(b.other.Acquire(t.Context(), "c"))
+		time.AfterFunc(2*time.Second, func() { _ = a.Release(t.Context()) })
+		start := time.Now()
+		err := b.DoAll(t.Context(), []string{"c", "a"}, nop)
+		wantErr(t, err, guard.ErrNotAcquired)
+		if d := time.Since(start); d < 3*time.Second || d > 3*time.Second+50*time.Millisecond {
+			t.Errorf("waited %v for both, want 3s", d)
+		}
+		_ = c.Release(t.Context())
+		if err := b.Do(t.Context(), "a", nop); err != nil {
+			t.Fatalf("the first key was left: %v", err)
+		}
+	})
+}

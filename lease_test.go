@@ -1,0 +1,342 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+)
+
+// trustOf10s is what is left of a TTL of 10 s after drift (1 %) and margin (5 %).
+const trustOf10s = 9400 * time.Millisecond
+
+func TestRenewalKeepsALongFunctionsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxHold(0))
+		err := b.Do(t.Context(), key, func(ctx context.Context) error {
+			for range 60 {
+				time.Sleep(time.Second)
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				if _, err := b.other.TryAcquire(t.Context(), key); !errors.Is(err, guard.ErrNotAcquired) {
+					t.Errorf("another got in: %v", err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := b.spy.renewals.Load(); n < 16 || n > 21 { // one every 3.0 to 3.7 s
+			t.Errorf("%d renewals in 60 s", n)
+		}
+	})
+}
+
+func TestContextEndsBeforeTheKeyExpiresWhenTheStoreIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		l := must(b.Acquire(t.Context(), key))
+		time.Sleep(20 * time.Second) // some renewals
+		mend := b.mem.Break()
+		b.spy.mu.Lock()
+		last := b.spy.renewedAt
+		b.spy.mu.Unlock()
+		<-l.Context().Done()
+		wantErr(t, context.Cause(l.Context()), guard.ErrLeaseLost)
+		if d := time.Since(last); d != trustOf10s {
+			t.Errorf("ended %v after the last good renewal, want %v", d, trustOf10s)
+		}
+		wantErr(t, l.Err(), guard.ErrLeaseLost)
+		mend()
+		if _, err := b.other.TryAcquire(t.Context(), key); !errors.Is(err, guard.ErrNotAcquired) {
+			t.Errorf("the key was free before the context ended: %v", err)
+		}
+		wantErr(t, l.Release(t.Context()), guard.ErrLeaseLost)
+		wantErr(t, l.Release(t.Context()), guard.ErrLeaseLost) // the same again
+	})
+}
+
+func TestAHungRenewalDoesNotDelayTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		start := time.Now()
+		l := must(b.Acquire(t.Context(), key))
+		b.spy.set(func(s *spy) {
+			s.renew = func(ctx context.Context, _ func() []error) []error {
+				<-ctx.Done()
+				return []error{guard.ErrUnavailable}
+			}
+		})
+		<-l.Context().Done()
+		if d := time.Since(start); d != trustOf10s {
+			t.Errorf("ended after %v, want %v", d, trustOf10s)
+		}
+		if n := b.spy.renewals.Load(); n < 3 {
+			t.Errorf("%d tries to renew: one hung and no other was made", n)
+		}
+		wantErr(t, l.Release(t.Context()), guard.ErrLeaseLost)
+	})
+}
+
+func TestATransientRenewalFailureCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		err := b.Do(t.Context(), key, func(context.Context) error {
+			for range 5 {
+				time.Sleep(3500 * time.Millisecond)
+				mend := b.mem.Break()
+				time.Sleep(4 * time.Second)
+				mend()
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestALostLeaseReportsBothErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		own := errors.New("own")
+		err := b.Do(t.Context(), key, func(ctx context.Context) error {
+			b.mem.Lose(key)
+			<-ctx.Done() // at the next renewal
+			return own
+		})
+		wantErr(t, err, guard.ErrLeaseLost, own)
+		err = b.Do(t.Context(), key, func(context.Context) error { b.mem.Lose(key); return nil })
+		wantErr(t, err, guard.ErrLeaseLost) // only the release has noticed
+	})
+}
+
+func TestAnUnconfirmedReleaseIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		var mend func()
+		err := b.Do(t.Context(), key, func(context.Context) error { mend = b.mem.Break(); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.spy.abandons.Load() != 1 {
+			t.Error("nobody will clean up")
+		}
+		mend()
+		l, err := b.other.With(guard.WithMaxWait(11*time.Second)).Acquire(t.Context(), key)
+		if err != nil {
+			t.Fatalf("the key outlived its TTL: %v", err)
+		}
+		_ = l.Release(t.Context())
+	})
+}
+
+func TestWithoutRenewalTheLeaseEndsBeforeItsTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithoutRenewal())
+		start := time.Now()
+		err := b.Do(t.Context(), key, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		wantErr(t, err, guard.ErrLeaseLost)
+		if d := time.Since(start); d != trustOf10s || b.spy.renewals.Load() != 0 {
+			t.Errorf("ended after %v with %d renewals, want %v and none", d, b.spy.renewals.Load(), trustOf10s)
+		}
+	})
+}
+
+func TestMaxHoldEndsTheTurnAndLetsTheNextIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxHold(20*time.Second), guard.WithMaxWait(time.Minute))
+		hang := make(chan struct{})
+		start := time.Now()
+		done := make(chan error)
+		go func() {
+			done <- b.Do(t.Context(), key, func(ctx context.Context) error {
+				<-ctx.Done()
+				if d := time.Since(start); d != 20*time.Second {
+					t.Errorf("context ended after %v", d)
+				}
+				<-hang // a handler that ignores its context
+				return context.Cause(ctx)
+			})
+		}()
+		synctest.Wait()
+		if err := b.Do(t.Context(), key, nop); err != nil { // a local waiter, while the handler hangs
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d < 20*time.Second || d > 31*time.Second {
+			t.Errorf("the next got in after %v", d)
+		}
+		close(hang)
+		wantErr(t, <-done, guard.ErrMaxHold, guard.ErrLeaseLost)
+	})
+}
+
+func TestAReleaseAfterMaxHoldFreesTheKeyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxHold(2*time.Second))
+		err := b.Do(t.Context(), key, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		wantErr(t, err, guard.ErrMaxHold)
+		if err := b.other.With(guard.WithMaxWait(0)).Do(t.Context(), key, nop); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAHungStoreBoundsEveryCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.spy.set(func(s *spy) {
+			s.acquire = func(ctx context.Context, _ *guard.Claim, _ func() (uint64, error)) (uint64, error) {
+				<-ctx.Done()
+				return 0, guard.ErrUnavailable
+			}
+			s.release = func(ctx context.Context, _ func() (int, error)) (int, error) {
+				<-ctx.Done()
+				return 0, guard.ErrUnavailable
+			}
+		})
+		for wait, most := range map[time.Duration]time.Duration{
+			0:                      500 * time.Millisecond, // the try limit
+			200 * time.Millisecond: 500 * time.Millisecond,
+			3 * time.Second:        3050 * time.Millisecond,
+		} {
+			start := time.Now()
+			err := b.With(guard.WithMaxWait(wait)).Do(t.Context(), key, nop)
+			wantErr(t, err, guard.ErrUnavailable)
+			if d := time.Since(start); d > most {
+				t.Errorf("MaxWait %v: returned after %v", wait, d)
+			}
+		}
+		if b.spy.abandons.Load() != 3 {
+			t.Errorf("%d of 3 unclear claims are cleaned up", b.spy.abandons.Load())
+		}
+		b.spy.set(func(s *spy) { s.acquire = nil })
+		var released time.Time
+		_ = b.Do(t.Context(), key, func(context.Context) error { released = time.Now(); return nil })
+		if d := time.Since(released); d != time.Second {
+			t.Errorf("the release took %v, want its limit of 1s", d)
+		}
+	})
+}
+
+func TestAnUnclearTryIsRepeatedUnderTheSameOwnerAndCleanedUpLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.spy.set(func(s *spy) {
+			s.acquire = func(_ context.Context, _ *guard.Claim, next func() (uint64, error)) (uint64, error) {
+				if s.acquires.Load() < 3 {
+					_, _ = next() // arrives; the answer is lost
+					return 0, guard.ErrUnavailable
+				}
+				return next()
+			}
+		})
+		if err := b.Do(t.Context(), key, nop); err != nil {
+			t.Fatal(err)
+		}
+		o := b.spy.owners
+		if len(o) != 3 || o[0] != o[1] || o[1] != o[2] || len(o[0]) != guard.OwnerLen {
+			t.Errorf("owners %q, want one of %d bytes, three times", o, guard.OwnerLen)
+		}
+		if b.spy.releases.Load() != 1 || b.spy.abandons.Load() != 1 {
+			t.Errorf("%d releases, %d late ones; want 1, 1", b.spy.releases.Load(), b.spy.abandons.Load())
+		}
+	})
+}
+
+func TestAnAnswerThatComesTooLateIsNotAGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithTTL(time.Second))
+		b.spy.set(func(s *spy) {
+			s.acquire = func(_ context.Context, _ *guard.Claim, next func() (uint64, error)) (uint64, error) {
+				token, err := next()
+				if s.acquires.Load() == 1 {
+					time.Sleep(800 * time.Millisecond) // of a store that ignores our limits
+				}
+				return token, err
+			}
+		})
+		err := b.Do(t.Context(), key, func(ctx context.Context) error {
+			l, _ := guard.LeaseFrom(ctx)
+			if left := time.Until(l.Deadline()); left < 900*time.Millisecond {
+				t.Errorf("began with %v left", left)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := b.spy.owners
+		if o[0] == o[len(o)-1] {
+			t.Error("the owner id of an abandoned claim was used again: its late release would free a live lease")
+		}
+	})
+}
+
+func TestAPermanentErrorFailsFast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		own := errors.New("NOPERM")
+		b.spy.set(func(s *spy) {
+			s.acquire = func(context.Context, *guard.Claim, func() (uint64, error)) (uint64, error) { return 0, own }
+		})
+		start := time.Now()
+		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable, own)
+		if time.Since(start) != 0 {
+			t.Errorf("took %v", time.Since(start))
+		}
+	})
+}
+
+func TestAWaiterThatLeavesAsItsTurnComesPassesItOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxWait(time.Minute))
+		for range 200 { // the release and the cancel race
+			l := must(b.Acquire(t.Context(), key))
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			wg.Go(func() { _ = b.Do(ctx, key, nop) })
+			synctest.Wait()
+			wg.Go(func() {
+				if err := b.Do(t.Context(), key, nop); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+			wg.Go(cancel)
+			wg.Go(func() { _ = l.Release(t.Context()) })
+			wg.Wait()
+		}
+		if err := b.other.With(guard.WithMaxWait(2*time.Second)).Do(t.Context(), key, nop); err != nil {
+			t.Fatalf("the key was left: %v", err)
+		}
+	})
+}
+
+func TestATryThatSucceedsAfterItsCallerLeftIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		b.spy.set(func(s *spy) {
+			s.acquire = func(_ context.Context, _ *guard.Claim, next func() (uint64, error)) (uint64, error) {
+				defer cancel() // while the try is in flight
+				return next()
+			}
+		})
+		ran := false
+		err := b.Do(ctx, key, func(context.Context) error { ran = true; return nil })
+		wantErr(t, err, context.Canceled, guard.ErrNotAcquired)
+		if ran {
+			t.Error("the function ran")
+		}
+		if err := b.other.With(guard.WithMaxWait(0)).Do(t.Context(), key, nop); err != nil {
+			t.Fatalf("the key was left: %v", err)
+		}
+	})
+}

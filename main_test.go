@@ -1,0 +1,145 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A spy is a locker that counts what the gate asks of the one inside, and can get in the way.
+type spy struct {
+	guard.Locker
+	acquires, renewals, fences, releases, abandons atomic.Int64
+
+	mu        sync.Mutex // guards what follows
+	owners    []string   // of each try
+	renewedAt time.Time
+	acquire   func(ctx context.Context, c *guard.Claim, next func() (uint64, error)) (uint64, error)
+	renew     func(ctx context.Context, next func() []error) []error
+	fence     func(next func() (uint64, error)) (uint64, error)
+	release   func(ctx context.Context, next func() (int, error)) (int, error)
+}
+
+func (s *spy) Acquire(ctx context.Context, c *guard.Claim) (uint64, error) {
+	s.acquires.Add(1)
+	s.mu.Lock()
+	s.owners = append(s.owners, c.Owner)
+	hook := s.acquire
+	s.mu.Unlock()
+	next := func() (uint64, error) { return s.Locker.Acquire(ctx, c) }
+	if hook != nil {
+		return hook(ctx, c, next)
+	}
+	return next()
+}
+
+func (s *spy) Renew(ctx context.Context, cs []*guard.Claim) []error {
+	s.renewals.Add(1)
+	s.mu.Lock()
+	s.renewedAt = time.Now()
+	hook := s.renew
+	s.mu.Unlock()
+	next := func() []error { return s.Locker.Renew(ctx, cs) }
+	if hook != nil {
+		return hook(ctx, next)
+	}
+	return next()
+}
+
+func (s *spy) Fence(ctx context.Context, c *guard.Claim) (uint64, error) {
+	s.fences.Add(1)
+	s.mu.Lock()
+	hook := s.fence
+	s.mu.Unlock()
+	next := func() (uint64, error) { return s.Locker.Fence(ctx, c) }
+	if hook != nil {
+		return hook(next)
+	}
+	return next()
+}
+
+func (s *spy) Release(ctx context.Context, c *guard.Claim) (int, error) {
+	s.releases.Add(1)
+	s.mu.Lock()
+	hook := s.release
+	s.mu.Unlock()
+	next := func() (int, error) { return s.Locker.Release(ctx, c) }
+	if hook != nil {
+		return hook(ctx, next)
+	}
+	return next()
+}
+
+func (s *spy) Abandon(c *guard.Claim) {
+	s.abandons.Add(1)
+	s.Locker.Abandon(c)
+}
+
+// set changes the hooks while calls may be under way.
+func (s *spy) set(change func(s *spy)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
+// bench is a guard, what is under it, and a second guard on the same store, as another process would have it.
+type bench struct {
+	*guard.Guard
+	mem   *memlocker.Locker
+	spy   *spy
+	other *guard.Guard
+}
+
+func newBench(t *testing.T, opts ...guard.Option) *bench {
+	t.Helper()
+	b := &bench{mem: memlocker.New()}
+	b.spy = &spy{Locker: b.mem}
+	b.Guard = newGuard(t, b.spy, opts...)
+	b.other = newGuard(t, b.mem.Peer(), opts...)
+	return b
+}
+
+func newGuard(t *testing.T, l guard.Locker, opts ...guard.Option) *guard.Guard {
+	t.Helper()
+	g, err := guard.New(l, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := g.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return g
+}
+
+// must is for calls that cannot fail unless the test is wrong.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func wantErr(t *testing.T, got error, want ...error) {
+	t.Helper()
+	for _, w := range want {
+		if !errors.Is(got, w) {
+			t.Fatalf("got error %v, want one that Is %v", got, w)
+		}
+	}
+}
+
+func nop(context.Context) error { return nil }
