@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -111,7 +112,8 @@ func newBench(t *testing.T, opts ...guard.Option) *bench {
 
 func newGuard(t *testing.T, l guard.Locker, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(l, opts...)
+	quiet := guard.WithLogger(slog.New(slog.DiscardHandler))
+	g, err := guard.New(l, append([]guard.Option{quiet}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

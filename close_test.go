@@ -1,0 +1,112 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+func TestCloseTurnsWaitersAwayAndWaitsForHolders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		elsewhere := must(b.other.Acquire(t.Context(), "elsewhere"))
+		var wg sync.WaitGroup
+		start := time.Now()
+		wg.Go(func() {
+			err := b.Do(t.Context(), key, func(ctx context.Context) error {
+				time.Sleep(2 * time.Second)
+				return b.Do(ctx, key, nop) // still works
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		for _, k := range []string{key, "elsewhere"} { // in line, and contending
+			wg.Go(func() {
+				wantErr(t, b.Do(t.Context(), k, nop), guard.ErrClosed)
+				if d := time.Since(start); d != time.Second {
+					t.Errorf("turned away after %v", d)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d != 2*time.Second {
+			t.Errorf("closed after %v", d)
+		}
+		wg.Wait()
+		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrClosed)
+		wantErr(t, b.With(guard.WithName("copy")).Do(t.Context(), key, nop), guard.ErrClosed)
+		wantErr(t, b.Check(t.Context()), guard.ErrClosed)
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatalf("the second Close: %v", err)
+		}
+		_ = elsewhere.Release(t.Context())
+	})
+}
+
+func TestCloseThatCannotWaitLeavesTheKeyToItsTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memlocker.New()
+		g := must(guard.New(mem))
+		other := newGuard(t, mem.Peer())
+		hang, done := make(chan struct{}), make(chan error)
+		go func() {
+			done <- g.Do(t.Context(), key, func(ctx context.Context) error {
+				<-ctx.Done()
+				<-hang
+				return context.Cause(ctx)
+			})
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantErr(t, g.Close(ctx), context.DeadlineExceeded)
+		if _, err := other.TryAcquire(t.Context(), key); !errors.Is(err, guard.ErrNotAcquired) {
+			t.Errorf("the key was released under a running function: %v", err)
+		}
+		close(hang)
+		wantErr(t, <-done, guard.ErrClosed)
+		if _, err := other.TryAcquire(t.Context(), key); !errors.Is(err, guard.ErrNotAcquired) {
+			t.Errorf("the key was released after Close: %v", err)
+		}
+		l, err := other.With(guard.WithMaxWait(11*time.Second)).Acquire(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Release(t.Context())
+	})
+}
+
+func TestCloseAndCallsRaceToACleanEnd(t *testing.T) {
+	for range 50 {
+		g := must(guard.New(memlocker.New()))
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for {
+					if err := g.Do(context.Background(), key, nop); err != nil {
+						if !errors.Is(err, guard.ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+				}
+			})
+		}
+		wg.Go(func() { _ = g.Close(context.Background()) })
+		if err := g.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+	}
+}

@@ -1,0 +1,106 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+func TestBadInputIsATypedErrorAndLeavesNothing(t *testing.T) {
+	for name, o := range map[string]guard.Option{
+		"TTL too short":        guard.WithTTL(99 * time.Millisecond),
+		"TTL not whole ms":     guard.WithTTL(100*time.Millisecond + 1),
+		"TTL negative":         guard.WithTTL(-time.Second),
+		"MaxWait negative":     guard.WithMaxWait(-1),
+		"MaxWaiters negative":  guard.WithMaxWaiters(-1),
+		"MaxHold negative":     guard.WithMaxHold(-1),
+		"backoff zero":         guard.WithBackoff(0, time.Second),
+		"backoff upside down":  guard.WithBackoff(time.Second, time.Millisecond),
+		"name empty":           guard.WithName(""),
+		"observer nil":         guard.WithObserver(nil),
+		"logger nil":           guard.WithLogger(nil),
+		"option nil":           nil,
+		"fine, then a mistake": guard.WithTTL(0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := memlocker.New()
+			_, err := guard.New(mem, guard.WithMaxWait(0), o)
+			wantErr(t, err, guard.ErrInvalidOption)
+			newGuard(t, mem) // the locker was not taken
+			defer func() {
+				if r, ok := recover().(error); !ok || !errors.Is(r, guard.ErrInvalidOption) {
+					t.Errorf("With recovered %v", r)
+				}
+			}()
+			newBench(t).With(o)
+		})
+	}
+	_, err := guard.New(nil)
+	wantErr(t, err, guard.ErrInvalidOption)
+	_, err = guard.New(memlocker.New(), guard.WithTTL(1), guard.WithMaxWait(-1))
+	if !strings.Contains(err.Error(), "TTL") || !strings.Contains(err.Error(), "MaxWait") {
+		t.Errorf("%q does not name both mistakes", err)
+	}
+
+	b := newBench(t)
+	_, err = guard.New(b.mem)
+	wantErr(t, err, guard.ErrInvalidOption) // used twice
+	wantErr(t, b.Do(t.Context(), "", nop), guard.ErrInvalidKey)
+	wantErr(t, b.Do(t.Context(), guard.Key("stock", ""), nop), guard.ErrInvalidKey)
+	wantErr(t, b.DoAll(t.Context(), nil, nop), guard.ErrInvalidKey)
+	wantErr(t, b.DoAll(t.Context(), []string{"a", ""}, nop), guard.ErrInvalidKey)
+	wantErr(t, b.Do(t.Context(), key, nil), guard.ErrInvalidOption)
+	wantErr(t, b.DoAll(t.Context(), []string{key}, nil), guard.ErrInvalidOption)
+	_, err = guard.Call[int](t.Context(), b.Guard, key, nil)
+	wantErr(t, err, guard.ErrInvalidOption)
+	_, err = guard.Wrap[int, int](b.Guard, nil, nil)(t.Context(), 1)
+	wantErr(t, err, guard.ErrInvalidOption)
+	if n := b.spy.acquires.Load(); n != 0 {
+		t.Errorf("%d tries were sent", n)
+	}
+}
+
+func TestTheDefaultGuard(t *testing.T) {
+	defer guard.SetDefault(nil)
+	var none *guard.Guard
+	wantErr(t, guard.Do(t.Context(), key, nop), guard.ErrNoDefault)
+	wantErr(t, none.Do(t.Context(), key, nop), guard.ErrNoDefault)
+	wantErr(t, none.Close(t.Context()), guard.ErrNoDefault)
+	late := none.With(guard.WithName("late")).With(guard.WithMaxWait(0)) // made before there is a default
+	wantErr(t, late.Do(t.Context(), key, nop), guard.ErrNoDefault)
+
+	b := newBench(t)
+	guard.SetDefault(b.Guard)
+	err := guard.Do(t.Context(), key, func(ctx context.Context) error {
+		if err := none.Do(context.Background(), "2", nop); err != nil {
+			t.Error(err)
+		}
+		wantErr(t, late.Do(context.Background(), key, nop), guard.ErrNotAcquired) // at once
+		return late.Do(ctx, key, nop)                                             // inside: one family
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held *guard.HeldError
+	l := must(late.Acquire(t.Context(), key))
+	_, err = b.other.TryAcquire(t.Context(), key)
+	if !errors.As(err, &held) || held.Holder.Name != "late" {
+		t.Errorf("got %v, holder %+v", err, held)
+	}
+	_ = l.Release(t.Context())
+}
+
+func TestErrorsShownToClientsNameNeitherKeyNorHolder(t *testing.T) {
+	b := newBench(t, guard.WithMaxWait(0), guard.WithName("secret-name"))
+	l := must(b.other.Acquire(t.Context(), "secret-key"))
+	err := b.Do(t.Context(), "secret-key", nop)
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %q", err)
+	}
+	_ = l.Release(t.Context())
+}

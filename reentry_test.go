@@ -1,0 +1,159 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/leasekey"
+)
+
+func TestNestedCallsRunInsideTheOuterLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		depth := 0
+		err := b.Do(t.Context(), "a", func(ctx context.Context) error {
+			return b.Do(ctx, "b", func(ctx context.Context) error {
+				return b.With(guard.WithMaxWait(0), guard.WithTTL(time.Second)).Do(ctx, "a", func(ctx context.Context) error {
+					return b.Do(ctx, "a", func(ctx context.Context) error {
+						depth++
+						l, ok := guard.LeaseFrom(ctx)
+						if !ok || l.Key() != "a" || time.Until(l.Deadline()) < 9*time.Second {
+							t.Error("the inner lease is not the outer one's")
+						}
+						return nil
+					})
+				})
+			})
+		})
+		if err != nil || depth != 1 {
+			t.Fatal(err, depth)
+		}
+		if n := b.spy.acquires.Load(); n != 2 {
+			t.Errorf("%d tries for two keys", n)
+		}
+	})
+}
+
+func TestSiblingsOnOneLeaseRunOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxWait(time.Minute))
+		n := 0
+		var wg sync.WaitGroup
+		start := time.Now()
+		err := b.Do(t.Context(), key, func(ctx context.Context) error {
+			for range 8 {
+				wg.Go(func() {
+					err := b.Do(ctx, key, func(context.Context) error {
+						n++
+						time.Sleep(time.Second)
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			synctest.Wait() // one runs, seven wait
+			_, err := b.TryAcquire(ctx, key)
+			wantErr(t, err, guard.ErrNotAcquired)
+			short := b.With(guard.WithMaxWait(100 * time.Millisecond))
+			wantErr(t, short.Do(ctx, key, nop), guard.ErrNotAcquired)
+			return nil // and returns before they have run
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); n != 8 || d != 8*time.Second {
+			t.Errorf("%d ran before the outer call returned after %v", n, d)
+		}
+		wg.Wait()
+	})
+}
+
+func TestAReleasedLeaseCountsAsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		l := must(b.Acquire(t.Context(), key))
+		ctx := context.WithoutCancel(l.Context())
+		if err := l.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, l.Err(), guard.ErrNoLease)
+		if _, ok := guard.LeaseFrom(ctx); ok {
+			t.Error("LeaseFrom found a released lease")
+		}
+		_, err := guard.FencingToken(ctx)
+		wantErr(t, err, guard.ErrNoLease)
+		if err := b.Do(ctx, key, nop); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.spy.acquires.Load(); n != 2 {
+			t.Errorf("%d tries, want a fresh one", n)
+		}
+	})
+}
+
+func TestASiblingThatOutwaitsItsLeaseAcquiresAfresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMaxWait(time.Minute))
+		outer := must(b.Acquire(t.Context(), key))
+		inner := must(b.Acquire(outer.Context(), key))
+		released := make(chan error)
+		go func() { released <- outer.Release(t.Context()) }() // waits for inner, and goes before the next sibling
+		synctest.Wait()
+		done := make(chan error)
+		go func() { done <- b.Do(context.WithoutCancel(outer.Context()), key, nop) }()
+		synctest.Wait()
+		if err := inner.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(<-released, <-done); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.spy.acquires.Load(); n != 2 {
+			t.Errorf("%d tries, want 2", n)
+		}
+	})
+}
+
+func TestALostLeaseRefusesReentryAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		err := b.Do(t.Context(), key, func(ctx context.Context) error {
+			inner := must(b.Acquire(ctx, key))
+			waits := make(chan error)
+			go func() { waits <- b.With(guard.WithMaxWait(time.Minute)).Do(ctx, key, nop) }()
+			b.mem.Lose(key)
+			<-inner.Context().Done()
+			wantErr(t, context.Cause(inner.Context()), guard.ErrLeaseLost)
+			<-waits // ends with the lease, one way or the other
+			wantErr(t, inner.Release(ctx), guard.ErrLeaseLost)
+			wantErr(t, b.Do(context.WithoutCancel(ctx), key, nop), guard.ErrLeaseLost)
+			return nil
+		})
+		wantErr(t, err, guard.ErrLeaseLost)
+	})
+}
+
+func TestALeaseIsFoundThroughAContextThatLooksUpStrings(t *testing.T) {
+	b := newBench(t)
+	err := b.Do(t.Context(), key, func(ctx context.Context) error {
+		l, _ := guard.LeaseFrom(ctx)
+		plain := context.WithValue(context.Background(), any(leasekey.Key), l) // what gin.Context.Set does
+		return b.With(guard.WithMaxWait(0)).Do(plain, key, nop)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFamiliesDoNotShareLeases(t *testing.T) {
+	b := newBench(t, guard.WithMaxWait(0))
+	err := b.Do(t.Context(), key, func(ctx context.Context) error { return b.other.Do(ctx, key, nop) })
+	wantErr(t, err, guard.ErrNotAcquired)
+}
