@@ -1,0 +1,174 @@
+// Package httpguardtest is the one table of what a guarded route does, for every adapter to run. It stands on memlocker
+// and virtual time.
+package httpguardtest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// Handler is what a guarded route serves.
+type Handler func(w http.ResponseWriter, r *http.Request) error
+
+// Mount returns an app of the adapter's framework, without recovery, whose one route POST /stock/{sku} passes the
+// middleware Key(g, template) for each template, the first outermost, and then serves h. An error of h goes to the
+// adapter's Abort or Error; one that is not theirs is answered with status 418.
+type Mount func(g *guard.Guard, h Handler, templates ...string) http.Handler
+
+// The limits of the guard in every case.
+const (
+	ttl     = 3 * time.Second
+	maxWait = time.Second
+	maxHold = 20 * time.Second
+	waiters = 1
+)
+
+// What cases use when it does not matter: POST path has the key under template.
+const (
+	sku      = "s3cret" // must not be told to anybody
+	path     = "/stock/" + sku
+	template = "stock:{sku}"
+)
+
+var key = guard.Key("stock", sku)
+
+// rig is what one case works with.
+type rig struct {
+	*testing.T
+	mount  Mount
+	locker *memlocker.Locker
+	guard  *guard.Guard // of the app
+	other  *guard.Guard // another process
+	logs   *logs
+}
+
+func newRig(t *testing.T, mount Mount) *rig {
+	locker := memlocker.New()
+	r := &rig{T: t, mount: mount, locker: locker, logs: &logs{}}
+	r.guard, r.other = r.newGuard(locker), r.newGuard(locker.Peer())
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(r.logs, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return r
+}
+
+func (r *rig) newGuard(l guard.Locker) *guard.Guard {
+	r.Helper()
+	g, err := guard.New(l, guard.WithTTL(ttl), guard.WithMaxWait(maxWait), guard.WithMaxHold(maxHold), guard.WithMaxWaiters(waiters))
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { _ = g.Close(context.Background()) })
+	return g
+}
+
+// hold takes a key until the case ends or release is called.
+func (r *rig) hold(g *guard.Guard, key string) (release func()) {
+	r.Helper()
+	l, err := g.Acquire(context.Background(), key)
+	if err != nil {
+		r.Fatal(err)
+	}
+	release = func() { _ = l.Release(context.Background()) }
+	r.Cleanup(release)
+	return release
+}
+
+// mustBeFree fails unless another process can have the key at once.
+func (r *rig) mustBeFree(key string) {
+	r.Helper()
+	l, err := r.other.TryAcquire(context.Background(), key)
+	if err != nil {
+		r.Fatalf("the key was not released: %v", err)
+	}
+	_ = l.Release(context.Background())
+}
+
+// post sends POST target to app.
+func post(ctx context.Context, app http.Handler, target string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	app.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, target, nil))
+	return w
+}
+
+// ok is a handler that must run, and never must not.
+func ok(w http.ResponseWriter, _ *http.Request) error {
+	_, err := io.WriteString(w, "done")
+	return err
+}
+
+func (r *rig) never(http.ResponseWriter, *http.Request) error {
+	r.Error("the handler ran")
+	return nil
+}
+
+// expectDone fails unless w is the answer of ok.
+func (r *rig) expectDone(w *httptest.ResponseRecorder) {
+	r.Helper()
+	if w.Code != http.StatusOK || w.Body.String() != "done" {
+		r.Errorf("got %d %s, want the handler's answer", w.Code, w.Body)
+	}
+}
+
+// expectProblem fails unless w is the problem with that status and code, and asks to come back or not.
+func (r *rig) expectProblem(w *httptest.ResponseRecorder, status int, code string, retry bool) {
+	r.Helper()
+	var body struct {
+		Type, Title, Detail, Code string
+		Status                    int
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+		r.Fatalf("got %d %q, want a problem: %v", w.Code, w.Body, err)
+	}
+	if w.Code != status || body.Status != status || body.Code != code || body.Type == "" || body.Title == "" || body.Detail == "" {
+		r.Errorf("got %d %s, want %d %s", w.Code, w.Body, status, code)
+	}
+	if got := w.Header().Get("Content-Type"); got != "application/problem+json" {
+		r.Errorf("got Content-Type %q", got)
+	}
+	after := w.Header().Get("Retry-After")
+	if seconds, _ := strconv.Atoi(after); retry != (seconds >= 1) || !retry && after != "" {
+		r.Errorf("got Retry-After %q, want one: %v", after, retry)
+	}
+	if strings.Contains(w.Body.String(), sku) {
+		r.Errorf("the body tells the key: %s", w.Body)
+	}
+}
+
+// expectNothing fails if anything was written.
+func (r *rig) expectNothing(w *httptest.ResponseRecorder) {
+	r.Helper()
+	if w.Body.Len() > 0 || w.Header().Get("Content-Type") != "" || w.Header().Get("Retry-After") != "" {
+		r.Errorf("got %d %v %q, want nothing", w.Code, w.Header(), w.Body)
+	}
+}
+
+// logs is what went to slog's default logger. Safe for concurrent use.
+type logs struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (l *logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

@@ -1,0 +1,333 @@
+package httpguardtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+)
+
+// Run runs the table. It changes slog's default logger and the default guard, so it must not run beside other tests.
+func Run(t *testing.T, mount Mount) {
+	for _, c := range []struct {
+		name string
+		run  func(*rig)
+	}{
+		{"a free key lets the handler run under a lease", free},
+		{"one request at a time works on a key, others go on", exclusive},
+		{"held until MaxWait", held},
+		{"queue full", queueFull},
+		{"locker unavailable", unavailable},
+		{"guard closed", closed},
+		{"lost before the first byte", lostBefore},
+		{"lost after the first byte", lostAfter},
+		{"held longer than MaxHold", tooLong},
+		{"given up by Close", givenUp},
+		{"lost while a middleware inside waits", lostOutside},
+		{"a key without its value", noValue},
+		{"no such parameter", noSource},
+		{"client gone while waiting", clientGone},
+		{"outer deadline while waiting", outerDeadline},
+		{"a panic passes through after release", panics},
+		{"Goexit passes through after release", exits},
+		{"an error of a lock inside the handler", serviceError},
+		{"an error of the handler's own", ownError},
+		{"nested middleware and service share one lease", nested},
+		{"the default guard", defaultGuard},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { c.run(newRig(t, mount)) })
+		})
+	}
+}
+
+func free(r *rig) {
+	app := r.mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+		if l, found := guard.LeaseFrom(req.Context()); !found || l.Key() != key {
+			r.Errorf("no lease on %s in the request's context", key)
+		}
+		if _, err := r.other.TryAcquire(req.Context(), key); !errors.Is(err, guard.ErrNotAcquired) {
+			r.Errorf("another process got the key: %v", err)
+		}
+		return ok(w, req)
+	}, template)
+	r.expectDone(post(context.Background(), app, path))
+	r.mustBeFree(key)
+}
+
+func exclusive(r *rig) {
+	var inside, most, ran atomic.Int32
+	app := r.mount(r.guard.With(guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute)), func(w http.ResponseWriter, req *http.Request) error {
+		if n := inside.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		time.Sleep(time.Second)
+		inside.Add(-1)
+		ran.Add(1)
+		return ok(w, req)
+	}, template)
+	start := time.Now()
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() { r.expectDone(post(context.Background(), app, path)) })
+	}
+	wg.Wait()
+	if most.Load() != 1 || ran.Load() != 5 {
+		r.Errorf("%d ran, %d at once; want 5, 1", ran.Load(), most.Load())
+	}
+	if d := time.Since(start); d < 5*time.Second {
+		r.Errorf("five turns of 1 s took %v", d)
+	}
+
+	start = time.Now()
+	for i := range 5 {
+		wg.Go(func() { r.expectDone(post(context.Background(), app, fmt.Sprintf("/stock/%d", i))) })
+	}
+	wg.Wait()
+	if d := time.Since(start); d != time.Second {
+		r.Errorf("five keys took %v, want 1 s", d)
+	}
+}
+
+func held(r *rig) {
+	r.hold(r.other, key)
+	start := time.Now()
+	w := post(context.Background(), r.mount(r.guard, r.never, template), path)
+	r.expectProblem(w, http.StatusConflict, "lock_held", true)
+	if d := time.Since(start); d < maxWait || d > maxWait+50*time.Millisecond {
+		r.Errorf("waited %v, want %v", d, maxWait)
+	}
+}
+
+func queueFull(r *rig) {
+	release := r.hold(r.guard, key)
+	var wg sync.WaitGroup
+	for range waiters {
+		wg.Go(func() { r.expectDone(post(context.Background(), r.mount(r.guard, ok, template), path)) })
+	}
+	synctest.Wait()
+	w := post(context.Background(), r.mount(r.guard, r.never, template), path)
+	r.expectProblem(w, http.StatusTooManyRequests, "lock_queue_full", true)
+	release()
+	wg.Wait()
+}
+
+func unavailable(r *rig) {
+	mend := r.locker.Break()
+	w := post(context.Background(), r.mount(r.guard, r.never, template), path)
+	r.expectProblem(w, http.StatusServiceUnavailable, "lock_unavailable", true)
+	mend()
+}
+
+func closed(r *rig) {
+	if err := r.guard.Close(context.Background()); err != nil {
+		r.Fatal(err)
+	}
+	w := post(context.Background(), r.mount(r.guard, r.never, template), path)
+	r.expectProblem(w, http.StatusServiceUnavailable, "lock_unavailable", true)
+}
+
+// lose deletes the key under the handler, and waits until its context says so.
+func (r *rig) lose(req *http.Request) {
+	if !r.locker.Lose(key) {
+		r.Error("the key was not held")
+	}
+	<-req.Context().Done()
+	if cause := context.Cause(req.Context()); !errors.Is(cause, guard.ErrLeaseLost) {
+		r.Errorf("the handler's context ended with %v", cause)
+	}
+}
+
+func lostBefore(r *rig) {
+	app := r.mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+		w.Header().Set("Content-Length", "1000") // of the answer that it will not give
+		w.Header().Set("Retry-After", "1")
+		r.lose(req)
+		return nil
+	}, template)
+	w := post(context.Background(), app, path)
+	r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
+	if got := w.Header().Get("Content-Length"); got == "1000" {
+		r.Error("the handler's Content-Length stands")
+	}
+}
+
+func lostAfter(r *rig) {
+	app := r.mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+		err := ok(w, req)
+		r.lose(req)
+		return err
+	}, template)
+	r.expectDone(post(context.Background(), app, path))
+	if logs := r.logs.String(); !strings.Contains(logs, "response had begun") || strings.Contains(logs, sku) {
+		r.Errorf("want a log that does not tell the key, got:\n%s", logs)
+	}
+}
+
+func tooLong(r *rig) {
+	app := r.mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+		<-req.Context().Done()
+		if cause := context.Cause(req.Context()); !errors.Is(cause, guard.ErrMaxHold) {
+			r.Errorf("the handler's context ended with %v", cause)
+		}
+		return nil
+	}, template)
+	start := time.Now()
+	w := post(context.Background(), app, path)
+	r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
+	if d := time.Since(start); d != maxHold {
+		r.Errorf("it lasted %v, want %v", d, maxHold)
+	}
+}
+
+func givenUp(r *rig) {
+	app := r.mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = r.guard.Close(ctx) // does not wait for us
+		<-req.Context().Done()
+		return nil
+	}, template)
+	r.expectProblem(post(context.Background(), app, path), http.StatusInternalServerError, "lock_lost", false)
+}
+
+func lostOutside(r *rig) {
+	inner := guard.Key("inner")
+	r.hold(r.other, inner)
+	app := r.mount(r.guard.With(guard.WithMaxWait(time.Minute)), r.never, template, "inner")
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		w := post(context.Background(), app, path)
+		r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
+	})
+	synctest.Wait()
+	r.locker.Lose(key)
+	wg.Wait()
+}
+
+func noValue(r *rig) {
+	app := r.mount(r.guard, r.never, "stock:{query.sku}")
+	for _, query := range []string{"", "?sku=", "?sku=1&sku=2", "?sku=42;", "?sku=42&x=%zz"} {
+		w := post(context.Background(), app, "/stock/x"+query)
+		r.expectProblem(w, http.StatusBadRequest, "lock_key_invalid", false)
+	}
+	r.expectProblem(post(context.Background(), r.mount(r.guard, r.never, "{header.X-Tenant}"), "/stock/x"),
+		http.StatusBadRequest, "lock_key_invalid", false)
+}
+
+func noSource(r *rig) {
+	w := post(context.Background(), r.mount(r.guard, r.never, "stock:{id}"), path)
+	r.expectProblem(w, http.StatusInternalServerError, "lock_misconfigured", false)
+	logs := r.logs.String()
+	if strings.Count(logs, "level=ERROR") != 1 || !strings.Contains(logs, "POST /stock/") || !strings.Contains(logs, `path \"id\"`) {
+		r.Errorf("want one error that names route and source, got:\n%s", logs)
+	}
+	if strings.Contains(logs, sku) {
+		r.Errorf("the log tells the value:\n%s", logs)
+	}
+}
+
+func clientGone(r *rig) {
+	r.hold(r.other, key)
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(maxWait/2, cancel)
+	start := time.Now()
+	r.expectNothing(post(ctx, r.mount(r.guard, r.never, template), path))
+	if d := time.Since(start); d != maxWait/2 {
+		r.Errorf("noticed after %v, want %v", d, maxWait/2)
+	}
+}
+
+func outerDeadline(r *rig) {
+	r.hold(r.other, key)
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait/2)
+	defer cancel()
+	w := post(ctx, r.mount(r.guard, r.never, template), path)
+	r.expectProblem(w, http.StatusServiceUnavailable, "lock_wait_aborted", false)
+}
+
+func panics(r *rig) {
+	own := errors.New("own")
+	app := r.mount(r.guard, func(http.ResponseWriter, *http.Request) error { panic(own) }, template)
+	func() {
+		defer func() {
+			if got := recover(); got != own {
+				r.Errorf("recovered %v, want the handler's own", got)
+			}
+		}()
+		post(context.Background(), app, path)
+	}()
+	r.mustBeFree(key)
+}
+
+func exits(r *rig) {
+	app := r.mount(r.guard, func(http.ResponseWriter, *http.Request) error {
+		runtime.Goexit()
+		return nil
+	}, template)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		post(context.Background(), app, path)
+		r.Error("Goexit was stopped")
+	})
+	wg.Wait()
+	r.mustBeFree(key)
+}
+
+func serviceError(r *rig) {
+	order := guard.Key("order", sku)
+	r.hold(r.other, order)
+	app := r.mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+		err := r.guard.Do(req.Context(), order, func(context.Context) error { return nil })
+		return fmt.Errorf("buy %s: %w", sku, err)
+	}, template)
+	r.expectProblem(post(context.Background(), app, path), http.StatusConflict, "lock_held", true)
+	r.mustBeFree(key)
+}
+
+func ownError(r *rig) {
+	for _, own := range []error{errors.New("own"), context.DeadlineExceeded, fmt.Errorf("query: %w", context.Canceled)} {
+		app := r.mount(r.guard, func(http.ResponseWriter, *http.Request) error { return own }, template)
+		if w := post(context.Background(), app, path); w.Code != http.StatusTeapot {
+			r.Errorf("%v: got %d %s, want the app's own answer", own, w.Code, w.Body)
+		}
+	}
+}
+
+func nested(r *rig) {
+	app := r.mount(r.guard.With(guard.WithMaxWait(0)), func(w http.ResponseWriter, req *http.Request) error {
+		return r.guard.Do(req.Context(), key, func(context.Context) error { return ok(w, req) })
+	}, template, template, "stock:{header.X-Sku}")
+	w := httptest.NewRecorder()
+	req := httptest.NewRequest(http.MethodPost, path, nil)
+	req.Header.Set("X-Sku", sku)
+	app.ServeHTTP(w, req)
+	r.expectDone(w)
+	r.mustBeFree(key)
+}
+
+func defaultGuard(r *rig) {
+	var none *guard.Guard
+	w := post(context.Background(), r.mount(none, r.never, template), path)
+	r.expectProblem(w, http.StatusInternalServerError, "lock_misconfigured", false)
+	if logs := r.logs.String(); strings.Count(logs, "level=ERROR") != 1 {
+		r.Errorf("want one error, got:\n%s", logs)
+	}
+
+	app := r.mount(none, ok, template) // made before SetDefault, looked up after it
+	guard.SetDefault(r.guard)
+	r.Cleanup(func() { guard.SetDefault(nil) })
+	r.expectDone(post(context.Background(), app, path))
+	r.hold(r.other, key)
+	r.expectProblem(post(context.Background(), r.mount(none, r.never, template), path), http.StatusConflict, "lock_held", true)
+}

@@ -1,0 +1,68 @@
+package lockmw_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+	lockmw "github.com/go-lockguard/guard/middleware/gin"
+)
+
+func ExampleKey() {
+	g, err := guard.New(memlocker.New(), guard.WithMaxWait(0)) // redislocker.New(rdb) in production
+	if err != nil {
+		panic(err)
+	}
+	defer g.Close(context.Background())
+
+	r := gin.New()
+	r.POST("/stock/:sku/buy", lockmw.Key(g, "stock:{sku}"), func(c *gin.Context) {
+		c.String(http.StatusOK, "bought %s", c.Param("sku"))
+	})
+
+	buy := func(sku string) {
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/stock/"+sku+"/buy", nil))
+		fmt.Println(w.Code, w.Body)
+	}
+	buy("42")
+	_ = g.Do(context.Background(), guard.Key("stock", "42"), func(context.Context) error { // the same key, in a service
+		buy("42")
+		return nil
+	})
+	// Output:
+	// 200 bought 42
+	// 409 {"type":"about:blank","title":"Conflict","status":409,"detail":"Another request is working on the same resource. Try again later.","code":"lock_held"}
+}
+
+func ExampleAbort() {
+	g, err := guard.New(memlocker.New())
+	if err != nil {
+		panic(err)
+	}
+	r := gin.New()
+	r.POST("/orders/:id/pay", func(c *gin.Context) {
+		err := g.Do(c.Request.Context(), guard.Key("order", c.Param("id")), func(context.Context) error {
+			c.String(http.StatusOK, "paid")
+			return nil
+		})
+		if lockmw.Abort(c, err) { // held, unavailable and so on, answered as by the middleware
+			return
+		}
+		if err != nil {
+			c.String(http.StatusInternalServerError, "sorry")
+		}
+	})
+
+	_ = g.Close(context.Background()) // as during a shutdown
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/orders/7/pay", nil))
+	fmt.Println(w.Code, w.Header().Get("Content-Type"))
+	// Output:
+	// 503 application/problem+json
+}

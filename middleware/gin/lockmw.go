@@ -1,0 +1,118 @@
+package lockmw
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/outcome"
+)
+
+// Key returns a middleware that serves one request at a time for each key that template makes, see [keyfunc.Parse]:
+// "stock:{sku}" is guard.Key("stock", c.Param("sku")). It panics if the template is bad. A nil g is the default guard,
+// looked up at each request; for a route's own settings pass g.With(...).
+//
+// A request waits for its key for at most MaxWait. The chain goes on only under the lease, with c.Request.Context()
+// ending when the lease is lost; every other outcome aborts it with an answer of package outcome.
+func Key(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
+	return KeyFunc(g, keyfunc.MustParse(template), opts...)
+}
+
+// KeyFunc is [Key] with a function that makes the key of the request. Path parameters are in its PathValue.
+func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
+	if key == nil {
+		panic("lockmw: the key function is nil")
+	}
+	return KeyFrom(g, func(c *gin.Context) (string, error) {
+		for _, p := range c.Params {
+			keyfunc.SetPath(c.Request, p.Key, p.Value)
+		}
+		return key(c.Request)
+	}, opts...)
+}
+
+// KeyFrom is [Key] with a function that makes the key of the gin.Context, for values that an earlier middleware put
+// there. Build the key with guard.Key. An error that is not one of keyfunc or guard is added to c.Errors, with status 500
+// unless something has been written.
+func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Option) gin.HandlerFunc {
+	if key == nil {
+		panic("lockmw: the key function is nil")
+	}
+	cfg := newConfig(opts)
+	return func(c *gin.Context) {
+		if cfg.onError != nil {
+			defer set(c, errorHandlerKey, cfg.onError)()
+		}
+		err := httpguard.Serve(g, httpguard.Request{
+			Context: c.Request.Context(), // not c, which knows nothing of the client's going
+			Route:   route(c),
+			Key:     func() (string, error) { return key(c) },
+			Next:    func(l *guard.Lease) { next(c, l) },
+			Begun:   func() bool { return c.Writer.Written() },
+		})
+		if err != nil {
+			answer(c, err)
+		}
+	}
+}
+
+// Abort gives err, returned by guard or keyfunc inside a handler, the answer that the middleware would have given, and
+// aborts the chain. It reports false, and does nothing, if err is nil or not one of theirs. If the response has begun it
+// writes nothing.
+//
+//	if err := stock.Buy(c.Request.Context(), sku); lockmw.Abort(c, err) {
+//		return
+//	}
+func Abort(c *gin.Context, err error) bool {
+	if _, ours := outcome.Of(c.Request.Context(), err); !ours {
+		return false
+	}
+	answer(c, err)
+	return true
+}
+
+// next runs the rest of the chain under l.
+func next(c *gin.Context, l *guard.Lease) {
+	outer := c.Request
+	c.Request = outer.WithContext(l.Context())
+	restore := set(c, leasekey.Key, l) // so that a handler may pass c itself as the context
+	defer func() {
+		restore()
+		httpguard.GiveBack(outer, c.Request)
+		c.Request = outer
+	}()
+	c.Next()
+}
+
+// answer aborts the chain and answers err, unless somebody has answered already.
+func answer(c *gin.Context, err error) {
+	c.Abort()
+	o, ours := httpguard.Outcome(c.Request.Context(), route(c), err)
+	if !ours {
+		o.Status = http.StatusInternalServerError
+	}
+	if !c.Writer.Written() {
+		c.Status(o.Status) // stands if nobody writes: never a 200 for what did not run
+	}
+	switch onError, overridden := c.Value(errorHandlerKey).(func(*gin.Context, error)); {
+	case overridden:
+		onError(c, err)
+	case !ours:
+		_ = c.Error(err)
+	case !c.Writer.Written(): // and no c.Error: contention is no error to count, and 5xx are logged where they arise
+		outcome.Write(c.Writer, o)
+	}
+}
+
+func route(c *gin.Context) string { return c.Request.Method + " " + c.FullPath() }
+
+// set puts value under key into c until restore is called.
+func set(c *gin.Context, key string, value any) (restore func()) {
+	before := c.Value(key)
+	c.Set(key, value)
+	return func() { c.Set(key, before) }
+}

@@ -1,0 +1,312 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard/httpguardtest"
+	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/locker/memlocker"
+	lockmw "github.com/go-lockguard/guard/middleware/gin"
+)
+
+func TestMain(m *testing.M) {
+	gin.SetMode(gin.ReleaseMode)
+	goleak.VerifyTestMain(m)
+}
+
+func mount(g *guard.Guard, h httpguardtest.Handler, templates ...string) http.Handler {
+	var chain []gin.HandlerFunc
+	for _, template := range templates {
+		chain = append(chain, lockmw.Key(g, template))
+	}
+	chain = append(chain, func(c *gin.Context) {
+		if err := h(c.Writer, c.Request); err != nil && !lockmw.Abort(c, err) {
+			c.Status(http.StatusTeapot)
+		}
+	})
+	r := gin.New()
+	r.POST("/stock/:sku", chain...)
+	return r
+}
+
+func TestTheTable(t *testing.T) { httpguardtest.Run(t, mount) }
+
+func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
+	t.Helper()
+	g, err := guard.New(memlocker.New(), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(context.Background()) })
+	return g
+}
+
+// hold takes a key until the test ends.
+func hold(t *testing.T, g *guard.Guard, key string) {
+	t.Helper()
+	l, err := g.Acquire(context.Background(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Release(context.Background()) })
+}
+
+// serve sends req to an engine whose route POST /stock/:sku/buy has this chain.
+func serve(req *http.Request, chain ...gin.HandlerFunc) *httptest.ResponseRecorder {
+	r := gin.New()
+	r.POST("/stock/:sku/buy", chain...)
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, req)
+	return w
+}
+
+func buy(sku string) *http.Request {
+	return httptest.NewRequest(http.MethodPost, "/stock/"+sku+"/buy", nil)
+}
+
+func never(t *testing.T) gin.HandlerFunc {
+	return func(*gin.Context) { t.Error("the handler ran") }
+}
+
+func TestAnEmptyPathParameterIsTheClientsMistake(t *testing.T) {
+	w := serve(buy(""), lockmw.Key(newGuard(t), "stock:{sku}"), never(t))
+	if w.Code != http.StatusBadRequest {
+		t.Errorf("got %d %s, want 400", w.Code, w.Body)
+	}
+}
+
+func TestTheKeyIsThatOfTheDecodedParameter(t *testing.T) {
+	for _, sku := range []string{"42", "a:b", "100%", "ä"} {
+		w := serve(buy(strings.ReplaceAll(sku, "%", "%25")), lockmw.Key(newGuard(t), "stock:{sku}"), func(c *gin.Context) {
+			l, _ := guard.LeaseFrom(c.Request.Context())
+			if want := guard.Key("stock", c.Param("sku")); c.Param("sku") != sku || l.Key() != want {
+				t.Errorf("got %s, want %s", l.Key(), want)
+			}
+		})
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: got %d", sku, w.Code)
+		}
+	}
+}
+
+func TestTheContextItselfCarriesTheLease(t *testing.T) {
+	g := newGuard(t, guard.WithMaxWait(0))
+	middleware := lockmw.Key(g, "stock:{sku}")
+	after := func(c *gin.Context) {
+		c.Next()
+		if _, found := guard.LeaseFrom(c); found {
+			t.Error("the lease is still there after the middleware")
+		}
+	}
+	ran := false
+	serve(buy("42"), after, middleware, func(c *gin.Context) {
+		if err := g.Do(c, guard.Key("stock", c.Param("sku")), func(context.Context) error { ran = true; return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+	if !ran {
+		t.Error("the service did not run")
+	}
+}
+
+func TestTheRequestIsRestored(t *testing.T) {
+	body := strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a\"\r\n\r\ncontent\r\n--x--\r\n")
+	req := httptest.NewRequest(http.MethodPost, "/stock/42/buy", body)
+	req.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+	var form *multipart.Form
+	serve(req, func(c *gin.Context) {
+		before := c.Request
+		c.Next()
+		if c.Request != before {
+			t.Error("outer middleware sees the inner request")
+		}
+	}, lockmw.Key(newGuard(t), "stock:{sku}"), func(c *gin.Context) {
+		if _, err := c.FormFile("a"); err != nil {
+			t.Error(err)
+		}
+		form = c.Request.MultipartForm
+	})
+	if form == nil || req.MultipartForm != form {
+		t.Error("the server will not find the temporary files of the form")
+	}
+}
+
+func TestTheErrorHandlerGetsEveryErrorAndTheChainIsAborted(t *testing.T) {
+	own := errors.New("own")
+	g := newGuard(t, guard.WithMaxWait(0))
+	hold(t, g, guard.Key("stock", "42"))
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, c := range []struct {
+		name   string
+		key    keyfunc.Func
+		req    *http.Request
+		status int // if the handler writes nothing
+		err    error
+	}{
+		{"held", keyfunc.MustParse("stock:{sku}"), buy("42"), http.StatusConflict, guard.ErrNotAcquired},
+		{"missing", keyfunc.Query("sku"), buy("42"), http.StatusBadRequest, keyfunc.ErrMissing},
+		{"no such parameter", keyfunc.Path("id"), buy("42"), http.StatusInternalServerError, keyfunc.ErrNoSource},
+		{"the key function's own", func(*http.Request) (string, error) { return "", own }, buy("42"), http.StatusInternalServerError, own},
+		{"client gone", keyfunc.MustParse("stock:{sku}"), buy("7").WithContext(gone), 499, context.Canceled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, write := range []bool{true, false} {
+				var got error
+				w := serve(c.req, lockmw.KeyFunc(g, c.key, lockmw.WithErrorHandler(func(c *gin.Context, err error) {
+					got = err
+					if write {
+						c.String(http.StatusTeapot, "own")
+					}
+					c.Next() // must not run the handler
+				})), never(t))
+				if !errors.Is(got, c.err) {
+					t.Errorf("got %v, want %v", got, c.err)
+				}
+				if write && (w.Code != http.StatusTeapot || w.Body.String() != "own") || !write && (w.Code != c.status || w.Body.Len() > 0) {
+					t.Errorf("written %v: got %d %s, want %d", write, w.Code, w.Body, c.status)
+				}
+			}
+		})
+	}
+}
+
+func TestTheErrorHandlerServesAbortAndMiddlewareBehindIt(t *testing.T) {
+	g := newGuard(t, guard.WithMaxWait(0))
+	hold(t, g, guard.Key("order"))
+	own := lockmw.WithErrorHandler(func(c *gin.Context, _ error) { c.String(http.StatusTeapot, "own") })
+	outer := lockmw.Key(g, "stock:{sku}", own)
+	for name, inner := range map[string]gin.HandlerFunc{
+		"Abort": func(c *gin.Context) {
+			if !lockmw.Abort(c, g.Do(c.Request.Context(), guard.Key("order"), nothing)) {
+				t.Error("Abort does not know the error")
+			}
+		},
+		"middleware": lockmw.Key(g, "order"),
+	} {
+		if w := serve(buy("42"), outer, inner); w.Code != http.StatusTeapot {
+			t.Errorf("%s: got %d %s", name, w.Code, w.Body)
+		}
+	}
+	// A middleware before the one with the handler keeps its own answers.
+	lost := func(c *gin.Context) {
+		c.Next()
+		if !lockmw.Abort(c, guard.ErrLeaseLost) {
+			t.Error("Abort does not know the error")
+		}
+	}
+	if w := serve(buy("42"), lost, outer, func(*gin.Context) {}); w.Code != http.StatusInternalServerError {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+func nothing(context.Context) error { return nil }
+
+func TestAbortLeavesOtherErrorsAlone(t *testing.T) {
+	for _, err := range []error{nil, errors.New("own"), context.Canceled, fmt.Errorf("query: %w", context.DeadlineExceeded)} {
+		ran := false
+		w := serve(buy("42"), func(c *gin.Context) {
+			if lockmw.Abort(c, err) || c.IsAborted() || c.Writer.Written() || c.Writer.Status() != http.StatusOK {
+				t.Errorf("%v was answered", err)
+			}
+		}, func(*gin.Context) { ran = true })
+		if !ran || w.Body.Len() > 0 {
+			t.Errorf("%v ended the chain", err)
+		}
+	}
+}
+
+func TestAbortAfterTheFirstByteWritesNothing(t *testing.T) {
+	w := serve(buy("42"), func(c *gin.Context) {
+		c.String(http.StatusOK, "done")
+		if !lockmw.Abort(c, guard.ErrLeaseLost) || !c.IsAborted() {
+			t.Error("the chain goes on")
+		}
+	}, never(t))
+	if w.Code != http.StatusOK || w.Body.String() != "done" {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+func TestOnlyErrorsThatAreNotOursBecomeGinErrors(t *testing.T) {
+	own := errors.New("own")
+	g := newGuard(t, guard.WithMaxWait(0))
+	hold(t, g, guard.Key("42"))
+	for _, c := range []struct {
+		name   string
+		key    func(*gin.Context) (string, error)
+		status int
+		errors int
+	}{
+		{"held", func(c *gin.Context) (string, error) { return guard.Key(c.Param("sku")), nil }, http.StatusConflict, 0},
+		{"the key function's own", func(*gin.Context) (string, error) { return "", own }, http.StatusInternalServerError, 1},
+		{"the key function's own, answered", func(c *gin.Context) (string, error) {
+			c.AbortWithStatus(http.StatusUnprocessableEntity)
+			return "", own
+		}, http.StatusUnprocessableEntity, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := serve(buy("42"), func(ctx *gin.Context) {
+				ctx.Next()
+				if len(ctx.Errors) != c.errors || c.errors > 0 && !errors.Is(ctx.Errors.Last(), own) {
+					t.Errorf("got c.Errors %v", ctx.Errors)
+				}
+			}, lockmw.KeyFrom(g, c.key), never(t))
+			if w.Code != c.status {
+				t.Errorf("got %d, want %d", w.Code, c.status)
+			}
+		})
+	}
+}
+
+func TestAKeyFunctionWithoutAKeyIsOurMistake(t *testing.T) {
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	defer slog.SetDefault(before)
+	w := serve(buy("42"), lockmw.KeyFrom(newGuard(t), func(*gin.Context) (string, error) { return "", nil }), never(t))
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "lock_misconfigured") {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+func TestStartUpMistakesPanic(t *testing.T) {
+	for name, f := range map[string]func(){
+		"bad template":      func() { lockmw.Key(nil, "stock:{a}{b}") },
+		"nil keyfunc.Func":  func() { lockmw.KeyFunc(nil, nil) },
+		"nil function":      func() { lockmw.KeyFrom(nil, nil) },
+		"nil error handler": func() { lockmw.WithErrorHandler(nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			f()
+		})
+	}
+}
+
+func TestAnAdapterStaysThin(t *testing.T) {
+	source, err := os.ReadFile("lockmw.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(source), "\n"); lines > 120 {
+		t.Errorf("lockmw.go has %d lines: what all adapters need belongs into internal/httpguard", lines)
+	}
+}

@@ -1,0 +1,35 @@
+package lockmw
+
+import "github.com/gin-gonic/gin"
+
+// Option changes how the middleware answers. How it locks is the guard's business: pass g.With(...).
+type Option interface{ apply(*config) }
+
+type config struct {
+	onError func(*gin.Context, error) // nil: the answers of package outcome
+}
+
+func newConfig(opts []Option) config {
+	var c config
+	for _, o := range opts {
+		o.apply(&c)
+	}
+	return c
+}
+
+type optionFunc func(*config)
+
+func (f optionFunc) apply(c *config) { f(c) }
+
+// errorHandlerKey is where c carries the innermost middleware's error handler for Abort.
+const errorHandlerKey = "github.com/go-lockguard/guard/middleware/gin.errorHandler"
+
+// WithErrorHandler replaces the answers of this middleware, and of [Abort] and middleware of this package behind it. f
+// gets every error that is to be answered, also the one of a client that has gone; the chain is aborted and the status
+// set already, as outcome.Of says, so f may write nothing. It panics if f is nil.
+func WithErrorHandler(f func(c *gin.Context, err error)) Option {
+	if f == nil {
+		panic("lockmw: the error handler is nil")
+	}
+	return optionFunc(func(c *config) { c.onError = f })
+}
