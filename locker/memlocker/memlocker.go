@@ -142,7 +142,7 @@ func (l *Locker) free(ctx context.Context, c *guard.Claim) error {
 // Abandon frees the key if c owns it, now and once more after a second, as a locker must whose requests can be late.
 func (l *Locker) Abandon(c *guard.Claim) {
 	l.store.again(c)
-	if l.free(context.Background(), c) == nil {
+	if l.free(context.Background(), c) == nil { //nolint:forbidigo // whatever has become of the ctx of its caller
 		l.wake(c.Key)
 	}
 }

@@ -1,7 +1,6 @@
 package memlocker
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -150,7 +149,7 @@ func TestWakerMayTryAtOnce(t *testing.T) {
 	}
 	next := claim("b", "k")
 	var got error
-	if err := peer.Open(wakeFunc(func() { _, got = peer.Acquire(context.Background(), next) })); err != nil {
+	if err := peer.Open(wakeFunc(func() { _, got = peer.Acquire(t.Context(), next) })); err != nil {
 		t.Fatal(err)
 	}
 	c := claim("a", "k")
@@ -226,9 +225,9 @@ func TestLeaseExpiresToTheNanosecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ls, _, _ := peers(t, "a", "b")
 		acquire(t, ls[0], claim("a", "k"))
-		time.Sleep(10*time.Second - 1)
+		time.Sleep(10*time.Second - time.Nanosecond)
 		wait(t, ls[1], claim("b", "k"))
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		acquire(t, ls[1], claim("b", "k"))
 	})
 }

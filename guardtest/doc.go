@@ -1,0 +1,30 @@
+// Package guardtest is for the tests of code that uses a guard: a real [guard.Guard] without a server, on leases in
+// memory, and ways to stage what is hard to stage otherwise.
+//
+//	func TestReserveAnswersConflictWhileHeld(t *testing.T) {
+//		g := guardtest.New(t, guard.WithMaxWait(0))
+//		g.Hold(guard.Key("stock", "4711")) // by somebody else, until the test ends
+//		w := httptest.NewRecorder()
+//		routes(g.Guard).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/stock/4711", nil))
+//		if w.Code != http.StatusConflict {
+//			t.Errorf("answered %d", w.Code)
+//		}
+//	}
+//
+// The guard has the defaults of production: a call waits 3 s for a key that is held, and a lost lease is noticed at its
+// next renewal, after a third of the TTL of 10 s. Set shorter times, or run the test in a testing/synctest bubble, where
+// they are exact and take none:
+//
+//	func TestWorkStopsWhenTheLeaseIsLost(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			g := guardtest.New(t)
+//			err := g.Do(t.Context(), "report", func(ctx context.Context) error {
+//				g.Lose("report")
+//				return work(ctx) // its context ends after about 3.3 s of virtual time
+//			})
+//			if !errors.Is(err, guard.ErrLeaseLost) {
+//				t.Errorf("got %v", err)
+//			}
+//		})
+//	}
+package guardtest

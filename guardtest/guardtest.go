@@ -1,0 +1,138 @@
+package guardtest
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// grace is how long a handler that has answered may take to return before its lease counts as left behind.
+const grace = 5 * time.Second
+
+// Guard is a [guard.Guard] on leases in memory, and the hand of fate. Its methods are safe for concurrent use, but those
+// that may end the test belong in the test's goroutine.
+type Guard struct {
+	*guard.Guard
+
+	t     testing.TB
+	store *memlocker.Locker
+	other *guard.Guard // somebody else: another process, as far as Guard can tell
+	held  holds
+}
+
+// New returns a Guard for one test, with the given options on top of guard's defaults. When the test ends it is closed,
+// and t fails if a lease is still held then: whoever forgot to release it, or runs on, has 5 s to make good. A bad option
+// ends the test.
+func New(t testing.TB, opts ...guard.Option) *Guard {
+	t.Helper()
+	g := &Guard{t: t, store: memlocker.New()}
+	var err error
+	if g.Guard, err = guard.New(g.store, append([]guard.Option{guard.WithObserver(&g.held)}, opts...)...); err != nil {
+		t.Fatalf("guardtest: %v", err)
+	}
+	g.other, err = guard.New(g.store.Peer(), guard.WithName("somebody else"), guard.WithMaxHold(0),
+		guard.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatalf("guardtest: %v", err)
+	}
+	t.Cleanup(g.end)
+	return g
+}
+
+func (g *Guard) end() {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	if err := g.Close(ctx); err != nil {
+		g.t.Errorf("guardtest: leases still held at the end of the test: %q", g.held.keys())
+	}
+	if err := g.other.Close(ctx); err != nil {
+		g.t.Errorf("guardtest: closing somebody else's guard: %v", err)
+	}
+}
+
+// Hold lets somebody else, another process as far as g can tell, acquire and keep key until release is called or the test
+// ends. It waits for a call of g that has the key, and ends the test if that takes more than 3 s. release is idempotent.
+func (g *Guard) Hold(key string) (release func()) {
+	g.t.Helper()
+	_, release = hold(g.t, g.other, key)
+	return release
+}
+
+// Lose makes key vanish, as after FLUSHALL or a failover that lost it, so that anybody can acquire it. A lease on it is
+// noticed lost at its next renewal, a third of the TTL after the last; then its context ends with cause
+// [guard.ErrLeaseLost]. t fails if nobody holds the key.
+func (g *Guard) Lose(key string) {
+	g.t.Helper()
+	if !g.store.Lose(key) {
+		g.t.Errorf("guardtest: Lose(%q): nobody holds it", key)
+	}
+}
+
+// Break makes the locker answer [guard.ErrUnavailable], for everybody, until mend is called or the test ends. A call that
+// waits tries again until its MaxWait is over; a lease can be trusted until its deadline. mend is idempotent.
+func (g *Guard) Break() (mend func()) {
+	mend = g.store.Break()
+	g.t.Cleanup(mend)
+	return mend
+}
+
+// Context returns a context with a live lease of g on key, as the function given to Do gets it, for code that asks for
+// [guard.LeaseFrom] or [guard.FencingToken]. The lease is released when t ends. Context waits for the key as Acquire
+// does, and ends the test if it does not get it.
+func (g *Guard) Context(t testing.TB, key string) context.Context {
+	t.Helper()
+	l, _ := hold(t, g.Guard, key)
+	return l.Context()
+}
+
+// hold acquires key on g until release is called, or t ends: whatever has become of the lease by then.
+func hold(t testing.TB, g *guard.Guard, key string) (l *guard.Lease, release func()) {
+	t.Helper()
+	l, err := g.Acquire(t.Context(), key)
+	if err != nil {
+		t.Fatalf("guardtest: acquire %q: %v", key, err)
+	}
+	release = func() { _ = l.Release(context.WithoutCancel(t.Context())) }
+	t.Cleanup(release)
+	return l, release
+}
+
+// holds is an observer that knows what is held.
+type holds struct {
+	guard.NopObserver
+
+	mu    sync.Mutex // guards count
+	count map[string]int
+}
+
+func (h *holds) HoldStart(ctx context.Context, w guard.WaitInfo) context.Context {
+	h.add(w.Key, 1)
+	return ctx
+}
+
+func (h *holds) HoldEnd(_ context.Context, w guard.WaitInfo, _ guard.HoldResult) { h.add(w.Key, -1) }
+
+func (h *holds) add(key string, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.count == nil {
+		h.count = make(map[string]int)
+	}
+	if h.count[key] += n; h.count[key] == 0 {
+		delete(h.count, key)
+	}
+}
+
+func (h *holds) keys() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.count))
+}
