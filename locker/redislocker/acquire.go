@@ -1,0 +1,161 @@
+package redislocker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+)
+
+const (
+	queueLife = 2 * time.Second // of an entry in a wait queue
+	fenceLife = 24 * time.Hour  // of a fence counter, beyond the lease's TTL; the server's clock does without it too
+)
+
+// state is what the locker keeps in a claim.
+type state struct {
+	value  string // stored behind the owner id: the same in every try, for redislock's release compares all of it
+	travel travel
+	lock   *redislock.Lock // nil until a try has succeeded
+}
+
+func (l *Locker) state(c *guard.Claim) *state {
+	st, ok := c.State.(*state)
+	if !ok {
+		st = &state{value: describe(l.instance, c.Holder), travel: travel{Scripter: l.client, locker: l}}
+		c.State = st
+	}
+	return st
+}
+
+// Acquire tries once, in one round trip, or in two if the key is held: the second finds out by whom. If earlier tries
+// found it held, the first round trip only looks. See [guard.Locker] for the errors; a refusal by the server that a new
+// try cannot change (rights, a key of another type) is none of those and says what to do.
+func (l *Locker) Acquire(ctx context.Context, c *guard.Claim) (token uint64, err error) {
+	if err := l.ready(); err != nil {
+		return 0, err
+	}
+	k := l.keys(c.Key)
+	if c.Tries > 0 {
+		held, err := l.look(ctx, c, k)
+		if err != nil {
+			return 0, l.tryError(err)
+		}
+		if held != nil {
+			return 0, held
+		}
+	}
+	return l.try(ctx, c, k)
+}
+
+func (l *Locker) try(ctx context.Context, c *guard.Claim, k keys) (token uint64, err error) {
+	st := l.state(c)
+	st.travel.behind = nil
+	if c.Fencing {
+		st.travel.behind = fenceCall(c, k)
+	}
+	lock, err := redislock.New(&st.travel).Obtain(ctx, k.lock, c.TTL,
+		&redislock.Options{Token: c.Owner, Metadata: st.value})
+	switch {
+	case errors.Is(err, redislock.ErrNotObtained):
+		return 0, l.held(ctx, c, k)
+	case err != nil:
+		return 0, l.tryError(err)
+	}
+	st.lock = lock
+	if !c.Fencing {
+		return 0, nil
+	}
+	return l.fenced(c, k, st.travel.answer)
+}
+
+// held describes who holds a key that a try did not get, as far as a look can tell.
+func (l *Locker) held(ctx context.Context, c *guard.Claim, k keys) error {
+	if held, err := l.look(ctx, c, k); err == nil && held != nil {
+		return held
+	}
+	return &guard.HeldError{Key: c.Key}
+}
+
+// look returns who holds the key, or nil if it is free or c's own, as after a try without an answer.
+func (l *Locker) look(ctx context.Context, c *guard.Claim, k keys) (*guard.HeldError, error) {
+	waits := "0"
+	if c.Waits {
+		waits = "1"
+	}
+	answer := l.run(ctx, call{
+		lookScript,
+		[]string{k.lock, k.wait()},
+		[]any{l.instance, waits, queueLife.Milliseconds()},
+	})[0]
+	parts, err := answer.Slice()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil, nil //nolint:nilnil // free: nobody holds it, and that is no error
+	case err != nil:
+		return nil, err
+	case len(parts) != 2:
+		return nil, errNoAnswer
+	}
+	ttl, _ := parts[0].(int64)
+	value, _ := parts[1].(string)
+	if strings.HasPrefix(value, c.Owner) {
+		return nil, nil //nolint:nilnil // ours
+	}
+	remaining := time.Duration(max(ttl, 0)) * time.Millisecond
+	return &guard.HeldError{Key: c.Key, Remaining: remaining, Holder: holder(value)}, nil
+}
+
+// fenced returns the fencing token that came with a try that succeeded. Without one the try as a whole did not, and the
+// key is given back if no other try will follow.
+func (l *Locker) fenced(c *guard.Claim, k keys, answer command) (uint64, error) {
+	token, err := token(answer)
+	switch {
+	case err == nil:
+		return token, nil
+	case errors.Is(err, redis.Nil):
+		return 0, unclear(errors.New("the key was deleted at once"))
+	case l.refused(err):
+		l.janitor.add(chore{lock: k.lock, owner: c.Owner})
+	}
+	return 0, l.tryError(err)
+}
+
+// Fence reserves a block of tokens, in one round trip.
+func (l *Locker) Fence(ctx context.Context, c *guard.Claim) (uint64, error) {
+	if err := l.ready(); err != nil {
+		return 0, err
+	}
+	token, err := token(l.run(ctx, *fenceCall(c, l.keys(c.Key)))[0])
+	if errors.Is(err, redis.Nil) {
+		return 0, errNotOwner
+	}
+	return token, l.leaseError(err)
+}
+
+func fenceCall(c *guard.Claim, k keys) *call {
+	return &call{
+		fenceScript,
+		[]string{k.lock, k.fence()},
+		[]any{c.Owner, guard.FenceBlock, (fenceLife + c.TTL).Milliseconds()},
+	}
+}
+
+func token(answer command) (uint64, error) {
+	text, err := answer.Text()
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("fencing token: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,114 @@
+package redislocker
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+)
+
+const (
+	probeTTL  = 5 * time.Second
+	paceShare = 10 // a round trip may take this part of the TTL: a try to renew has a sixth of it
+)
+
+// Check reports whether the server can serve leases of ttl now: it takes one through its life under a key that is
+// nobody's, measures a round trip, and asks whether the server may evict keys. All that is wrong is in the error, each
+// with what to change. Check leaves nothing behind. In a cluster it takes the lease on one node only.
+func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
+	if err := l.ready(); err != nil {
+		return err
+	}
+	if err := l.probe(ctx); err != nil {
+		return err // the rest would only say it again
+	}
+	return errors.Join(l.checkPace(ctx, ttl), l.checkEviction(ctx))
+}
+
+// probe makes use of every right that a lease may need.
+func (l *Locker) probe(ctx context.Context) error {
+	c := &guard.Claim{Owner: newID(), TTL: probeTTL, Fencing: true}
+	k := l.tagged(probeTag())
+	err := l.live(ctx, c, k)
+	if err != nil {
+		l.janitor.add(chore{lock: k.lock, owner: c.Owner})
+	}
+	traces := command{redis.NewCmd(ctx, "del", k.fence(), k.wait())}
+	l.send(ctx, traces)
+	if err == nil && traces.Err() != nil {
+		err = l.tryError(traces.Err())
+	}
+	return err
+}
+
+// live takes c through the life of a lease that another instance waits for.
+func (l *Locker) live(ctx context.Context, c *guard.Claim, k keys) error {
+	if _, err := l.try(ctx, c, k); err != nil {
+		return err
+	}
+	if _, err := l.look(ctx, &guard.Claim{Owner: newID(), Waits: true}, k); err != nil {
+		return l.tryError(err)
+	}
+	if err := l.run(ctx, renewCall(c, k))[0].Err(); err != nil {
+		return l.tryError(err)
+	}
+	if _, err := l.release(ctx, c, k); err != nil {
+		return err
+	}
+	return nil
+}
+
+// checkPace measures the best of a few round trips, so that one slow answer is no alarm.
+func (l *Locker) checkPace(ctx context.Context, ttl time.Duration) error {
+	k := l.tagged(probeTag())
+	var best time.Duration
+	for i := range 3 {
+		start := time.Now()
+		if _, err := l.look(ctx, &guard.Claim{Owner: newID()}, k); err != nil {
+			return l.tryError(err)
+		}
+		if d := time.Since(start); i == 0 || d < best {
+			best = d
+		}
+	}
+	if best <= ttl/paceShare {
+		return nil
+	}
+	return fmt.Errorf("redislocker: a round trip takes %v, more than a tenth of the TTL of %v: "+
+		"raise the TTL with guard.WithTTL, or bring the server closer", best.Round(time.Millisecond), ttl)
+}
+
+// checkEviction asks every server that keys may live on.
+func (l *Locker) checkEviction(ctx context.Context) error {
+	if l.cluster == nil {
+		return evicts(l.client.Info(ctx, "memory"))
+	}
+	return l.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		return evicts(node.Info(ctx, "memory"))
+	})
+}
+
+// evicts reads what INFO says about memory. A server that does not say is not known to be wrong.
+func evicts(info *redis.StringCmd) error {
+	limit, policy := "0", "noeviction"
+	for lines := bufio.NewScanner(strings.NewReader(info.Val())); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		switch name {
+		case "maxmemory":
+			limit = value
+		case "maxmemory_policy":
+			policy = value
+		}
+	}
+	if limit == "0" || policy == "noeviction" {
+		return nil
+	}
+	return fmt.Errorf("redislocker: the server drops keys, leases among them, when %s bytes are full: "+
+		"set its maxmemory-policy to noeviction instead of %s, or give leases a server of their own", limit, policy)
+}

@@ -1,0 +1,30 @@
+// Package redislocker keeps leases in Redis 5 or newer, or Valkey: a single server, Sentinel or Cluster.
+//
+//	g, err := guard.New(redislocker.New(rdb), guard.WithName("stock"))
+//
+// Keys are acquired and released by github.com/bsm/redislock, so a plain redislock user of the key "guard:{K}" and this
+// locker exclude each other. Everything around it is here: renewal, fencing tokens, the look at who holds a key, and the
+// cleaning up after requests that had no answer.
+//
+// # In Redis
+//
+//	guard:{K}        string, for the lease's TTL    owner id (22 bytes), instance id (22 bytes), a line of JSON about the holder
+//	guard:{K}:wait   sorted set, for 2 s            the instances that wait for K
+//	guard:{K}:fence  string, for a day              the last fencing token given
+//
+// "guard" is [WithPrefix]'s. K is the key with '%', braces and control bytes percent-encoded, or a hash of that if it is
+// longer than 200 bytes; the braces keep all that belongs to one key on one node of a cluster. No key is without a TTL.
+//
+// A user in an ACL needs ~guard:* and +evalsha +eval +msetnx +mset +mget +getrange +get +set +del +exists +pexpire
+// +pttl +time +zadd +zrem +zremrangebyscore +zcard, and +info for [Locker.Check] to see the eviction policy.
+//
+// # Connections
+//
+// Leases do not share the caller's connections: behind busy ones they would miss their renewals. The locker makes a
+// small client of its own from the way the caller's client reaches and authenticates with the server, with at most
+// 16 connections per node, opened when needed, without retries, and with every time limit taken from the context. It
+// does not take over hooks (see [WithHook]), OnConnect, a Limiter, or routing to replicas; [WithClient] is the way out.
+//
+// Of a Sentinel client it takes the way to find the primary, but not the news of a failover: instead, no connection is
+// used for longer than 3 s. The caller's client must stay open for as long as the locker is.
+package redislocker

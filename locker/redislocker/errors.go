@@ -1,0 +1,129 @@
+package redislocker
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+)
+
+var errNotOwner = fmt.Errorf("%w: the key is not ours any more", guard.ErrLeaseLost)
+
+// tryError is what Acquire returns for err: ErrUnavailable, or the server's refusal if trying again cannot help.
+func (l *Locker) tryError(err error) error {
+	switch {
+	case l.closing(err):
+		return guard.ErrClosed
+	case l.refused(err):
+		return fmt.Errorf("redislocker: %w", &serverError{err})
+	}
+	return unclear(err)
+}
+
+// leaseError is what the calls of a holder return for err. A refusal leaves as much in doubt as silence does, except
+// that a key of another type is not ours.
+func (l *Locker) leaseError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case l.closing(err):
+		return guard.ErrClosed
+	case code(err) == "WRONGTYPE":
+		return errNotOwner
+	}
+	return unclear(err)
+}
+
+// closing reports whether err comes from our own Close.
+func (l *Locker) closing(err error) bool { return l.closed.Load() && errors.Is(err, redis.ErrClosed) }
+
+func unclear(err error) error {
+	var answer redis.Error
+	if errors.As(err, &answer) {
+		err = &serverError{err}
+	}
+	return fmt.Errorf("%w: redislocker: %w", guard.ErrUnavailable, err)
+}
+
+// passing are the error codes of states that a server leaves by itself, or by a failover.
+var passing = []string{
+	"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF", "OOM", "BUSY",
+	maxClients,
+}
+
+const maxClients = "ERR max number of clients reached"
+
+// refused reports whether the server answered with an error that stays until somebody changes something.
+func (l *Locker) refused(err error) bool {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return false // the network, a time limit, the pool
+	}
+	c := code(err)
+	if c == "MOVED" || c == "ASK" { // a cluster client followed them as often as it may
+		return l.cluster == nil
+	}
+	return !slices.Contains(passing, c)
+}
+
+// code returns the word that an error of the server begins with. Errors inside a script have it in their middle before
+// Redis 7, and elsewhere than the original.
+func code(err error) string {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return ""
+	}
+	text := answer.Error()
+	first, _, _ := strings.Cut(text, " ")
+	switch {
+	case strings.HasPrefix(text, maxClients):
+		return maxClients
+	case strings.Contains(text, "ACL failure"), strings.Contains(text, "can't run this command"):
+		return "NOPERM"
+	case strings.HasPrefix(text, "ERR unknown command"):
+		return unknownCommand
+	case first != "ERR":
+		return first
+	}
+	for _, word := range strings.Fields(text) {
+		word = strings.Trim(word, "-:'\"`,")
+		if _, known := advice[word]; known || slices.Contains(passing, word) {
+			return word
+		}
+	}
+	return first
+}
+
+const unknownCommand = "unknown command"
+
+// advice says what to do about what a server will not do.
+var advice = map[string]string{
+	"NOPERM":       "give the user the rights that the documentation of package redislocker lists",
+	"NOAUTH":       "give the client a user name and password",
+	"WRONGPASS":    "give the client the right user name and password",
+	"WRONGTYPE":    "something else uses this key, choose another prefix with WithPrefix",
+	"CROSSSLOT":    "keys with braces must reach Redis as they are, check for a proxy that renames them",
+	"MOVED":        "the server is a node of a cluster, use a redis.ClusterClient",
+	"ASK":          "the server is a node of a cluster, use a redis.ClusterClient",
+	"NOSCRIPT":     "the server forgets scripts at once, check for a proxy that does not keep them",
+	"DENIED":       "the server is in protected mode, give it a password or bind it to an address",
+	unknownCommand: "the server must be Redis 5 or newer, with scripts and all commands that redislocker's documentation lists",
+}
+
+// serverError tells what the server said and what to do about it, without the arguments that the server repeats, for
+// keys are among them.
+type serverError struct{ cause error }
+
+func (e *serverError) Unwrap() error { return e.cause }
+
+func (e *serverError) Error() string {
+	text, _, _ := strings.Cut(e.cause.Error(), ", with args beginning")
+	if hint := advice[code(e.cause)]; hint != "" {
+		return fmt.Sprintf("%s (%s)", text, hint)
+	}
+	return text
+}

@@ -1,0 +1,85 @@
+package redislocker
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+)
+
+// Option changes one setting of [New].
+type Option interface{ apply(*settings) }
+
+type optionFunc func(*settings)
+
+func (f optionFunc) apply(s *settings) { f(s) }
+
+// settings are kept as they were given; check says what is wrong with them.
+type settings struct {
+	rdb    redis.UniversalClient // the caller's
+	prefix string
+	asIs   redis.UniversalClient // of WithClient
+	given  bool                  // WithClient was used, if only with nil
+	hooks  []redis.Hook
+	nilOpt bool
+}
+
+// WithPrefix sets what the name of every key in Redis starts with, before a colon: lockers exclude each other only under
+// the same prefix. Not empty, without braces and control bytes. Default "guard".
+func WithPrefix(prefix string) Option {
+	return optionFunc(func(s *settings) { s.prefix = prefix })
+}
+
+// WithClient makes the locker use rdb as it is, instead of a small client of its own: for client types that it does not
+// know, and for connections that need more than the usual. Retries must be off (MaxRetries -1) and ContextTimeoutEnabled
+// on, and rdb should serve nothing else. The locker does not close it.
+func WithClient(rdb redis.UniversalClient) Option {
+	return optionFunc(func(s *settings) { s.asIs, s.given = rdb, true })
+}
+
+// WithHook adds a hook to the locker's own client, for tracing or metrics of its requests.
+func WithHook(h redis.Hook) Option {
+	return optionFunc(func(s *settings) { s.hooks = append(s.hooks, h) })
+}
+
+// check returns the first thing that is wrong, as an ErrInvalidOption.
+func (s *settings) check() error {
+	for _, h := range s.hooks {
+		if isNil(h) {
+			return invalid("the hook is nil")
+		}
+	}
+	switch {
+	case s.nilOpt:
+		return invalid("an option is nil")
+	case s.prefix == "":
+		return invalid("the prefix is empty")
+	case strings.ContainsFunc(s.prefix, func(r rune) bool { return r == '{' || r == '}' || r < ' ' || r == 0x7f }):
+		return invalid("the prefix has braces or control bytes")
+	case s.given && isNil(s.asIs):
+		return invalid("the client of WithClient is nil")
+	case s.given && len(s.hooks) > 0:
+		return invalid("WithHook is for the locker's own client: add the hook to the client of WithClient")
+	case s.given:
+		return checkAsIs(s.asIs)
+	case isNil(s.rdb):
+		return invalid("the client is nil")
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: redislocker: %s", guard.ErrInvalidOption, fmt.Sprintf(format, args...))
+}
+
+// isNil sees a nil pointer in an interface too.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
+}
