@@ -25,7 +25,7 @@ func cancelledBy(cause error) context.Context {
 }
 
 func TestEveryErrorHasItsOneOutcome(t *testing.T) {
-	alive := context.Background()
+	alive := t.Context()
 	gone := cancelledBy(nil)
 	join := errors.Join
 	for _, c := range []struct {
@@ -73,7 +73,7 @@ func TestEveryErrorHasItsOneOutcome(t *testing.T) {
 }
 
 func TestOnlyErrorsOfGuardAndKeyfuncAreOurs(t *testing.T) {
-	for _, ctx := range []context.Context{context.Background(), cancelledBy(nil), cancelledBy(guard.ErrLeaseLost)} {
+	for _, ctx := range []context.Context{t.Context(), cancelledBy(nil), cancelledBy(guard.ErrLeaseLost)} {
 		for _, err := range []error{
 			nil, errors.New("own"), context.Canceled, context.DeadlineExceeded,
 			fmt.Errorf("query: %w", context.DeadlineExceeded), http.ErrHandlerTimeout, guard.ErrNoLease,
@@ -98,7 +98,7 @@ func TestRetryAfterIsTheEstimateRoundedUpPlusJitter(t *testing.T) {
 	} {
 		seen := map[int]bool{}
 		for range 200 { // all three within 200 draws, but for one in 10^34
-			o, _ := outcome.Of(context.Background(), fmt.Errorf("buy: %w", estimated(estimate)))
+			o, _ := outcome.Of(t.Context(), fmt.Errorf("buy: %w", estimated(estimate)))
 			seen[o.RetryAfter] = true
 		}
 		if len(seen) != 3 || !seen[least] || !seen[least+1] || !seen[least+2] {
@@ -109,7 +109,7 @@ func TestRetryAfterIsTheEstimateRoundedUpPlusJitter(t *testing.T) {
 
 func TestTheAnswerIsAProblemWithoutInternals(t *testing.T) {
 	err := fmt.Errorf("s3cret: %w", &guard.HeldError{Key: "s3cret", Holder: guard.Holder{Host: "s3cret"}})
-	o, _ := outcome.Of(context.Background(), err)
+	o, _ := outcome.Of(t.Context(), err)
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Length", "3") // of the handler that did not get to write
 	w.Header().Set("Etag", "x")
@@ -132,7 +132,7 @@ func TestTheAnswerIsAProblemWithoutInternals(t *testing.T) {
 }
 
 func TestALostLeaseNeverInvitesARetry(t *testing.T) {
-	o, _ := outcome.Of(context.Background(), errors.Join(guard.ErrLeaseLost, estimated(time.Second)))
+	o, _ := outcome.Of(t.Context(), errors.Join(guard.ErrLeaseLost, estimated(time.Second)))
 	w := httptest.NewRecorder()
 	w.Header().Set("Retry-After", "1")
 	outcome.Write(w, o)

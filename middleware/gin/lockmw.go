@@ -45,7 +45,8 @@ func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Opt
 	cfg := newConfig(opts)
 	return func(c *gin.Context) {
 		if cfg.onError != nil {
-			defer set(c, errorHandlerKey, cfg.onError)()
+			restore := set(c, errorHandlerKey, cfg.onError)
+			defer restore()
 		}
 		err := httpguard.Serve(g, httpguard.Request{
 			Context: c.Request.Context(), // not c, which knows nothing of the client's going

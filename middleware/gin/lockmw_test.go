@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"mime/multipart"
 	"net/http"
@@ -51,18 +50,18 @@ func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = g.Close(context.Background()) })
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
 	return g
 }
 
 // hold takes a key until the test ends.
 func hold(t *testing.T, g *guard.Guard, key string) {
 	t.Helper()
-	l, err := g.Acquire(context.Background(), key)
+	l, err := g.Acquire(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Release(context.Background()) })
+	t.Cleanup(func() { _ = l.Release(t.Context()) })
 }
 
 // serve sends req to an engine whose route POST /stock/:sku/buy has this chain.
@@ -79,6 +78,7 @@ func buy(sku string) *http.Request {
 }
 
 func never(t *testing.T) gin.HandlerFunc {
+	t.Helper()
 	return func(*gin.Context) { t.Error("the handler ran") }
 }
 
@@ -149,7 +149,7 @@ func TestTheErrorHandlerGetsEveryErrorAndTheChainIsAborted(t *testing.T) {
 	own := errors.New("own")
 	g := newGuard(t, guard.WithMaxWait(0))
 	hold(t, g, guard.Key("stock", "42"))
-	gone, cancel := context.WithCancel(context.Background())
+	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, c := range []struct {
 		name   string
@@ -275,7 +275,7 @@ func TestOnlyErrorsThatAreNotOursBecomeGinErrors(t *testing.T) {
 
 func TestAKeyFunctionWithoutAKeyIsOurMistake(t *testing.T) {
 	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	defer slog.SetDefault(before)
 	w := serve(buy("42"), lockmw.KeyFrom(newGuard(t), func(*gin.Context) (string, error) { return "", nil }), never(t))
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "lock_misconfigured") {

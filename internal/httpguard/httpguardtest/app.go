@@ -55,6 +55,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, mount Mount) *rig {
+	t.Helper()
 	locker := memlocker.New()
 	r := &rig{T: t, mount: mount, locker: locker, logs: &logs{}}
 	r.guard, r.other = r.newGuard(locker), r.newGuard(locker.Peer())
@@ -70,18 +71,18 @@ func (r *rig) newGuard(l guard.Locker) *guard.Guard {
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.Cleanup(func() { _ = g.Close(context.Background()) })
+	r.Cleanup(func() { _ = g.Close(context.WithoutCancel(r.Context())) })
 	return g
 }
 
 // hold takes a key until the case ends or release is called.
 func (r *rig) hold(g *guard.Guard, key string) (release func()) {
 	r.Helper()
-	l, err := g.Acquire(context.Background(), key)
+	l, err := g.Acquire(r.Context(), key)
 	if err != nil {
 		r.Fatal(err)
 	}
-	release = func() { _ = l.Release(context.Background()) }
+	release = func() { _ = l.Release(r.Context()) }
 	r.Cleanup(release)
 	return release
 }
@@ -89,11 +90,11 @@ func (r *rig) hold(g *guard.Guard, key string) (release func()) {
 // mustBeFree fails unless another process can have the key at once.
 func (r *rig) mustBeFree(key string) {
 	r.Helper()
-	l, err := r.other.TryAcquire(context.Background(), key)
+	l, err := r.other.TryAcquire(r.Context(), key)
 	if err != nil {
 		r.Fatalf("the key was not released: %v", err)
 	}
-	_ = l.Release(context.Background())
+	_ = l.Release(r.Context())
 }
 
 // post sends POST target to app.

@@ -19,6 +19,7 @@ import (
 
 // Run runs the table. It changes slog's default logger and the default guard, so it must not run beside other tests.
 func Run(t *testing.T, mount Mount) {
+	t.Helper()
 	for _, c := range []struct {
 		name string
 		run  func(*rig)
@@ -61,7 +62,7 @@ func free(r *rig) {
 		}
 		return ok(w, req)
 	}, template)
-	r.expectDone(post(context.Background(), app, path))
+	r.expectDone(post(r.Context(), app, path))
 	r.mustBeFree(key)
 }
 
@@ -79,7 +80,7 @@ func exclusive(r *rig) {
 	start := time.Now()
 	var wg sync.WaitGroup
 	for range 5 {
-		wg.Go(func() { r.expectDone(post(context.Background(), app, path)) })
+		wg.Go(func() { r.expectDone(post(r.Context(), app, path)) })
 	}
 	wg.Wait()
 	if most.Load() != 1 || ran.Load() != 5 {
@@ -91,7 +92,7 @@ func exclusive(r *rig) {
 
 	start = time.Now()
 	for i := range 5 {
-		wg.Go(func() { r.expectDone(post(context.Background(), app, fmt.Sprintf("/stock/%d", i))) })
+		wg.Go(func() { r.expectDone(post(r.Context(), app, fmt.Sprintf("/stock/%d", i))) })
 	}
 	wg.Wait()
 	if d := time.Since(start); d != time.Second {
@@ -102,7 +103,7 @@ func exclusive(r *rig) {
 func held(r *rig) {
 	r.hold(r.other, key)
 	start := time.Now()
-	w := post(context.Background(), r.mount(r.guard, r.never, template), path)
+	w := post(r.Context(), r.mount(r.guard, r.never, template), path)
 	r.expectProblem(w, http.StatusConflict, "lock_held", true)
 	if d := time.Since(start); d < maxWait || d > maxWait+50*time.Millisecond {
 		r.Errorf("waited %v, want %v", d, maxWait)
@@ -113,10 +114,10 @@ func queueFull(r *rig) {
 	release := r.hold(r.guard, key)
 	var wg sync.WaitGroup
 	for range waiters {
-		wg.Go(func() { r.expectDone(post(context.Background(), r.mount(r.guard, ok, template), path)) })
+		wg.Go(func() { r.expectDone(post(r.Context(), r.mount(r.guard, ok, template), path)) })
 	}
 	synctest.Wait()
-	w := post(context.Background(), r.mount(r.guard, r.never, template), path)
+	w := post(r.Context(), r.mount(r.guard, r.never, template), path)
 	r.expectProblem(w, http.StatusTooManyRequests, "lock_queue_full", true)
 	release()
 	wg.Wait()
@@ -124,16 +125,16 @@ func queueFull(r *rig) {
 
 func unavailable(r *rig) {
 	mend := r.locker.Break()
-	w := post(context.Background(), r.mount(r.guard, r.never, template), path)
+	w := post(r.Context(), r.mount(r.guard, r.never, template), path)
 	r.expectProblem(w, http.StatusServiceUnavailable, "lock_unavailable", true)
 	mend()
 }
 
 func closed(r *rig) {
-	if err := r.guard.Close(context.Background()); err != nil {
+	if err := r.guard.Close(r.Context()); err != nil {
 		r.Fatal(err)
 	}
-	w := post(context.Background(), r.mount(r.guard, r.never, template), path)
+	w := post(r.Context(), r.mount(r.guard, r.never, template), path)
 	r.expectProblem(w, http.StatusServiceUnavailable, "lock_unavailable", true)
 }
 
@@ -155,7 +156,7 @@ func lostBefore(r *rig) {
 		r.lose(req)
 		return nil
 	}, template)
-	w := post(context.Background(), app, path)
+	w := post(r.Context(), app, path)
 	r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
 	if got := w.Header().Get("Content-Length"); got == "1000" {
 		r.Error("the handler's Content-Length stands")
@@ -168,7 +169,7 @@ func lostAfter(r *rig) {
 		r.lose(req)
 		return err
 	}, template)
-	r.expectDone(post(context.Background(), app, path))
+	r.expectDone(post(r.Context(), app, path))
 	if logs := r.logs.String(); !strings.Contains(logs, "response had begun") || strings.Contains(logs, sku) {
 		r.Errorf("want a log that does not tell the key, got:\n%s", logs)
 	}
@@ -183,7 +184,7 @@ func tooLong(r *rig) {
 		return nil
 	}, template)
 	start := time.Now()
-	w := post(context.Background(), app, path)
+	w := post(r.Context(), app, path)
 	r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
 	if d := time.Since(start); d != maxHold {
 		r.Errorf("it lasted %v, want %v", d, maxHold)
@@ -192,13 +193,13 @@ func tooLong(r *rig) {
 
 func givenUp(r *rig) {
 	app := r.mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(r.Context())
 		cancel()
 		_ = r.guard.Close(ctx) // does not wait for us
 		<-req.Context().Done()
 		return nil
 	}, template)
-	r.expectProblem(post(context.Background(), app, path), http.StatusInternalServerError, "lock_lost", false)
+	r.expectProblem(post(r.Context(), app, path), http.StatusInternalServerError, "lock_lost", false)
 }
 
 func lostOutside(r *rig) {
@@ -207,7 +208,7 @@ func lostOutside(r *rig) {
 	app := r.mount(r.guard.With(guard.WithMaxWait(time.Minute)), r.never, template, "inner")
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		w := post(context.Background(), app, path)
+		w := post(r.Context(), app, path)
 		r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
 	})
 	synctest.Wait()
@@ -218,15 +219,15 @@ func lostOutside(r *rig) {
 func noValue(r *rig) {
 	app := r.mount(r.guard, r.never, "stock:{query.sku}")
 	for _, query := range []string{"", "?sku=", "?sku=1&sku=2", "?sku=42;", "?sku=42&x=%zz"} {
-		w := post(context.Background(), app, "/stock/x"+query)
+		w := post(r.Context(), app, "/stock/x"+query)
 		r.expectProblem(w, http.StatusBadRequest, "lock_key_invalid", false)
 	}
-	r.expectProblem(post(context.Background(), r.mount(r.guard, r.never, "{header.X-Tenant}"), "/stock/x"),
+	r.expectProblem(post(r.Context(), r.mount(r.guard, r.never, "{header.X-Tenant}"), "/stock/x"),
 		http.StatusBadRequest, "lock_key_invalid", false)
 }
 
 func noSource(r *rig) {
-	w := post(context.Background(), r.mount(r.guard, r.never, "stock:{id}"), path)
+	w := post(r.Context(), r.mount(r.guard, r.never, "stock:{id}"), path)
 	r.expectProblem(w, http.StatusInternalServerError, "lock_misconfigured", false)
 	logs := r.logs.String()
 	if strings.Count(logs, "level=ERROR") != 1 || !strings.Contains(logs, "POST /stock/") || !strings.Contains(logs, `path \"id\"`) {
@@ -239,7 +240,7 @@ func noSource(r *rig) {
 
 func clientGone(r *rig) {
 	r.hold(r.other, key)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(r.Context())
 	time.AfterFunc(maxWait/2, cancel)
 	start := time.Now()
 	r.expectNothing(post(ctx, r.mount(r.guard, r.never, template), path))
@@ -250,7 +251,7 @@ func clientGone(r *rig) {
 
 func outerDeadline(r *rig) {
 	r.hold(r.other, key)
-	ctx, cancel := context.WithTimeout(context.Background(), maxWait/2)
+	ctx, cancel := context.WithTimeout(r.Context(), maxWait/2)
 	defer cancel()
 	w := post(ctx, r.mount(r.guard, r.never, template), path)
 	r.expectProblem(w, http.StatusServiceUnavailable, "lock_wait_aborted", false)
@@ -261,11 +262,11 @@ func panics(r *rig) {
 	app := r.mount(r.guard, func(http.ResponseWriter, *http.Request) error { panic(own) }, template)
 	func() {
 		defer func() {
-			if got := recover(); got != own {
+			if got := recover(); got != any(own) { // itself, not wrapped
 				r.Errorf("recovered %v, want the handler's own", got)
 			}
 		}()
-		post(context.Background(), app, path)
+		post(r.Context(), app, path)
 	}()
 	r.mustBeFree(key)
 }
@@ -277,7 +278,7 @@ func exits(r *rig) {
 	}, template)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		post(context.Background(), app, path)
+		post(r.Context(), app, path)
 		r.Error("Goexit was stopped")
 	})
 	wg.Wait()
@@ -291,14 +292,14 @@ func serviceError(r *rig) {
 		err := r.guard.Do(req.Context(), order, func(context.Context) error { return nil })
 		return fmt.Errorf("buy %s: %w", sku, err)
 	}, template)
-	r.expectProblem(post(context.Background(), app, path), http.StatusConflict, "lock_held", true)
+	r.expectProblem(post(r.Context(), app, path), http.StatusConflict, "lock_held", true)
 	r.mustBeFree(key)
 }
 
 func ownError(r *rig) {
 	for _, own := range []error{errors.New("own"), context.DeadlineExceeded, fmt.Errorf("query: %w", context.Canceled)} {
 		app := r.mount(r.guard, func(http.ResponseWriter, *http.Request) error { return own }, template)
-		if w := post(context.Background(), app, path); w.Code != http.StatusTeapot {
+		if w := post(r.Context(), app, path); w.Code != http.StatusTeapot {
 			r.Errorf("%v: got %d %s, want the app's own answer", own, w.Code, w.Body)
 		}
 	}
@@ -309,7 +310,7 @@ func nested(r *rig) {
 		return r.guard.Do(req.Context(), key, func(context.Context) error { return ok(w, req) })
 	}, template, template, "stock:{header.X-Sku}")
 	w := httptest.NewRecorder()
-	req := httptest.NewRequest(http.MethodPost, path, nil)
+	req := httptest.NewRequestWithContext(r.Context(), http.MethodPost, path, nil)
 	req.Header.Set("X-Sku", sku)
 	app.ServeHTTP(w, req)
 	r.expectDone(w)
@@ -318,7 +319,7 @@ func nested(r *rig) {
 
 func defaultGuard(r *rig) {
 	var none *guard.Guard
-	w := post(context.Background(), r.mount(none, r.never, template), path)
+	w := post(r.Context(), r.mount(none, r.never, template), path)
 	r.expectProblem(w, http.StatusInternalServerError, "lock_misconfigured", false)
 	if logs := r.logs.String(); strings.Count(logs, "level=ERROR") != 1 {
 		r.Errorf("want one error, got:\n%s", logs)
@@ -327,7 +328,7 @@ func defaultGuard(r *rig) {
 	app := r.mount(none, ok, template) // made before SetDefault, looked up after it
 	guard.SetDefault(r.guard)
 	r.Cleanup(func() { guard.SetDefault(nil) })
-	r.expectDone(post(context.Background(), app, path))
+	r.expectDone(post(r.Context(), app, path))
 	r.hold(r.other, key)
-	r.expectProblem(post(context.Background(), r.mount(none, r.never, template), path), http.StatusConflict, "lock_held", true)
+	r.expectProblem(post(r.Context(), r.mount(none, r.never, template), path), http.StatusConflict, "lock_held", true)
 }
