@@ -13,14 +13,14 @@ var (
 
 	// ErrQueueFull says that the caller was refused at once: too many local waiters, or an expected wait longer than
 	// MaxWait. It Is ErrNotAcquired too.
-	ErrQueueFull error = queueFull("guard: queue full")
+	ErrQueueFull error = queueFullError("guard: queue full")
 
 	// ErrLeaseLost says that a lease ended, or could no longer be trusted, before its function returned: another holder
 	// may have been running at the same time, so what the function did is uncertain.
 	ErrLeaseLost = errors.New("guard: lease lost")
 
 	// ErrMaxHold is the ErrLeaseLost of a turn that lasted longer than MaxHold.
-	ErrMaxHold error = maxHold("guard: held longer than MaxHold")
+	ErrMaxHold error = maxHoldError("guard: held longer than MaxHold")
 
 	// ErrUnavailable says that the locker gave no usable answer: the store is down, slow, or refuses us.
 	ErrUnavailable = errors.New("guard: locker unavailable")
@@ -41,15 +41,15 @@ var (
 	ErrClosed = errors.New("guard: closed")
 )
 
-type queueFull string
+type queueFullError string
 
-func (e queueFull) Error() string        { return string(e) }
-func (e queueFull) Is(target error) bool { return target == ErrNotAcquired }
+func (e queueFullError) Error() string        { return string(e) }
+func (e queueFullError) Is(target error) bool { return target == ErrNotAcquired }
 
-type maxHold string
+type maxHoldError string
 
-func (e maxHold) Error() string        { return string(e) }
-func (e maxHold) Is(target error) bool { return target == ErrLeaseLost }
+func (e maxHoldError) Error() string        { return string(e) }
+func (e maxHoldError) Is(target error) bool { return target == ErrLeaseLost }
 
 // Holder describes who holds a key, as far as the store knows it. It is for logs and operators, not for clients.
 type Holder struct {

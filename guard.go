@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -156,13 +157,11 @@ func (g *Guard) acquire(ctx context.Context, key string, until time.Time, once b
 		}
 		r.Waited = time.Since(start)
 		g.waitEnd(waitCtx, info, r)
-		switch r.Err {
-		case nil:
+		if r.Err == nil {
 			l.open(ctx, info)
 			return l, nil
-		case errReleased: // the outer lease ended while we waited to run inside it
-			continue
-		default:
+		}
+		if !errors.Is(r.Err, errReleased) { // else the outer lease ended while we waited to run inside it
 			return nil, r.Err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -44,7 +45,7 @@ func defaults() config {
 
 // with returns a copy of c with opts applied, or every mistake in them joined into one error.
 func (c config) with(opts []Option) (config, error) {
-	c.observers = c.observers[:len(c.observers):len(c.observers)] // so that WithObserver copies
+	c.observers = slices.Clip(c.observers) // so that WithObserver copies
 	var errs []error
 	for _, o := range opts {
 		if o == nil {

@@ -129,7 +129,7 @@ func (l *Lease) leaveOuter() error {
 		err = root.grant.err(root)
 	}
 	l.cancel(nil)
-	l.within.setInner(nil)
+	_ = l.within.setInner(nil)
 	<-l.within.slot
 	return err
 }

@@ -194,16 +194,12 @@ func (c *call) try(ctx context.Context) (*grant, error) {
 	if c.claim == nil {
 		c.claim = c.newClaim(ctx)
 	}
-	limit := tryLimit(cfg.ttl)
-	if c.attempts > 0 || c.waiter.floor != nil {
-		limit = min(limit, time.Until(c.until)+tryGrace)
-	}
 	c.attempts++
 	c.claim.Tries = c.gate.heldTries()
 	if c.claim.Unclear {
 		c.claim.Tries = 0 // the key may be ours already, which a look could not tell from held
 	}
-	tryCtx, cancel := context.WithTimeout(ctx, limit)
+	tryCtx, cancel := context.WithTimeout(ctx, c.tryLimit())
 	defer cancel()
 	sent := time.Now()
 	token, err := c.guard.family.locker.Acquire(tryCtx, c.claim)
@@ -226,6 +222,16 @@ func (c *call) try(ctx context.Context) (*grant, error) {
 	c.failed = err
 	c.gate.missed(nil, cfg.backoff, time.Now())
 	return nil, nil
+}
+
+// tryLimit bounds the next try, so that the wait ends in time: the first one of a short wait may take its full limit.
+func (c *call) tryLimit() time.Duration {
+	limit := tryLimit(c.guard.ttl)
+	end := c.until
+	if first := c.waiter.joined.Add(limit); first.After(end) {
+		end = first
+	}
+	return min(limit, time.Until(end)+tryGrace)
 }
 
 // won makes a grant of a try that succeeded, if c still wants it and the answer was not too slow.
