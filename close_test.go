@@ -94,7 +94,7 @@ func TestCloseAndCallsRaceToACleanEnd(t *testing.T) {
 		for range 8 {
 			wg.Go(func() {
 				for {
-					if err := g.Do(context.Background(), key, nop); err != nil {
+					if err := g.Do(t.Context(), key, nop); err != nil {
 						if !errors.Is(err, guard.ErrClosed) {
 							t.Error(err)
 						}
@@ -103,8 +103,8 @@ func TestCloseAndCallsRaceToACleanEnd(t *testing.T) {
 				}
 			})
 		}
-		wg.Go(func() { _ = g.Close(context.Background()) })
-		if err := g.Close(context.Background()); err != nil {
+		wg.Go(func() { _ = g.Close(t.Context()) })
+		if err := g.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		wg.Wait()

@@ -77,10 +77,10 @@ func TestTheDefaultGuard(t *testing.T) {
 	b := newBench(t)
 	guard.SetDefault(b.Guard)
 	err := guard.Do(t.Context(), key, func(ctx context.Context) error {
-		if err := none.Do(context.Background(), "2", nop); err != nil {
+		if err := none.Do(t.Context(), "2", nop); err != nil {
 			t.Error(err)
 		}
-		wantErr(t, late.Do(context.Background(), key, nop), guard.ErrNotAcquired) // at once
+		wantErr(t, late.Do(t.Context(), key, nop), guard.ErrNotAcquired) // at once
 		return late.Do(ctx, key, nop)                                             // inside: one family
 	})
 	if err != nil {

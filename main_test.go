@@ -118,7 +118,7 @@ func newGuard(t *testing.T, l guard.Locker, opts ...guard.Option) *guard.Guard {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
 		if err := g.Close(ctx); err != nil {
 			t.Errorf("Close: %v", err)

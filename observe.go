@@ -50,8 +50,9 @@ func (c *config) traceparent(ctx context.Context) string {
 
 // observeRenewal tells the observers of the guard that acquired gr about a try to renew it.
 func (gr *grant) observeRenewal(err error) {
+	ctx := context.Background() //nolint:forbidigo // a batch belongs to no caller
 	for _, o := range gr.config.observers {
-		o.Renewed(context.Background(), gr.config.info(gr.claim.Key, false), err)
+		o.Renewed(ctx, gr.config.info(gr.claim.Key, false), err)
 	}
 }
 

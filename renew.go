@@ -61,7 +61,7 @@ func (r *renewer) renew(batch []*grant) {
 		claims[i] = gr.claim
 		limit = min(limit, gr.renewLimit(sent))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit) // outlives every call: the grant ends it
+	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a lease outlives its caller's context
 	defer cancel()
 	errs := r.family.locker.Renew(ctx, claims)
 	for i, gr := range batch {

@@ -84,6 +84,7 @@ func unreliable(l guard.Locker, r *rand.Rand) *spy {
 }
 
 func (tt *torture) run(t *testing.T, seed uint64, sabotage func(guard.Locker) guard.Locker) {
+	t.Helper()
 	mem := memlocker.New()
 	guards := make([]*guard.Guard, 2)
 	for i, l := range []guard.Locker{mem, mem.Peer()} {
