@@ -8,17 +8,17 @@ import (
 // Why a request gives no key, as sentinels for errors.Is. The first three are the client's doing, the last one is ours.
 var (
 	// ErrMissing says that the value is absent or empty.
-	ErrMissing = errors.New("missing")
+	ErrMissing = errors.New("keyfunc: missing")
 
 	// ErrAmbiguous says that the value is there more than once.
-	ErrAmbiguous = errors.New("given more than once")
+	ErrAmbiguous = errors.New("keyfunc: given more than once")
 
 	// ErrInvalid says that the value, or what it would have to be read from, is malformed.
-	ErrInvalid = errors.New("malformed")
+	ErrInvalid = errors.New("keyfunc: malformed")
 
 	// ErrNoSource says that the value can never be there: the route has no parameter of that name, or the middleware
 	// runs before the router has matched one.
-	ErrNoSource = errors.New("the route has no such parameter")
+	ErrNoSource = errors.New("keyfunc: the route has no such parameter")
 )
 
 // Error says where in the request a value was looked for and why there is none. It never says the value.
@@ -29,7 +29,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return "keyfunc: " + e.Source + " " + strconv.Quote(e.Name) + ": " + e.Err.Error()
+	return e.Err.Error() + ": " + e.Source + " " + strconv.Quote(e.Name)
 }
 
 // Unwrap returns e.Err.

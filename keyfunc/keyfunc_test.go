@@ -147,11 +147,11 @@ func TestJoinNeverMakesAKeyWithoutAValue(t *testing.T) {
 func TestErrorsNameTheSourceAndNeverTheValue(t *testing.T) {
 	const secret = "s3cret"
 	for want, f := range map[string]keyfunc.Func{
-		`keyfunc: query "sku": malformed`:                      keyfunc.Query("sku"),
-		`keyfunc: header "X-Tenant": given more than once`:     keyfunc.Header("X-Tenant"),
-		`keyfunc: path "sku": the route has no such parameter`: keyfunc.Path("sku"),
-		`keyfunc: part "2": missing`:                           keyfunc.Join(keyfunc.Static("a"), func(*http.Request) (string, error) { return "", nil }),
-		`keyfunc: header "X-Absent": missing`:                  keyfunc.MustParse("a:b-{header.X-Absent}"),
+		`keyfunc: malformed: query "sku"`:                      keyfunc.Query("sku"),
+		`keyfunc: given more than once: header "X-Tenant"`:     keyfunc.Header("X-Tenant"),
+		`keyfunc: the route has no such parameter: path "sku"`: keyfunc.Path("sku"),
+		`keyfunc: missing: part "2"`:                           keyfunc.Join(keyfunc.Static("a"), func(*http.Request) (string, error) { return "", nil }),
+		`keyfunc: missing: header "X-Absent"`:                  keyfunc.MustParse("a:b-{header.X-Absent}"),
 	} {
 		r := request("sku="+secret+"&"+secret+"=%zz", "X-Tenant", secret, "X-Tenant", secret)
 		_, err := f(r)
