@@ -20,10 +20,18 @@ func Miniredis(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	t.Cleanup(m.Close)
 	rdb := redis.NewClient(&redis.Options{
 		Addr:   "127.0.0.1:6379", // an address: a name would be resolved, and the resolver lives outside the bubble
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return dial(m) },
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return m, rdb
+}
+
+func dial(m *miniredis.Miniredis) (net.Conn, error) {
+	c, err := m.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return newBuffered(c), nil
 }
 
 // Client returns a client with go-redis's own defaults for the server at addr, closed when t ends.

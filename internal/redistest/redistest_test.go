@@ -128,3 +128,19 @@ func TestMiniredisKeepsTheTimeOfItsBubble(t *testing.T) {
 		}
 	})
 }
+
+func TestMiniredisTakesLongPipelines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, rdb := Miniredis(t)
+		pipe := rdb.Pipeline()
+		for range 10_000 {
+			pipe.Incr(t.Context(), "n")
+		}
+		if _, err := pipe.Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := rdb.Get(t.Context(), "n").Int(); n != 10_000 {
+			t.Errorf("%d of 10,000 commands arrived", n)
+		}
+	})
+}
