@@ -2,6 +2,7 @@ package guard
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -40,6 +41,9 @@ var (
 	// ErrClosed says that the guard was closed.
 	ErrClosed = errors.New("guard: closed")
 )
+
+// errClosedUnder is the cause of a lease that Close took from a running function.
+var errClosedUnder = fmt.Errorf("%w: %w", ErrLeaseLost, ErrClosed)
 
 type queueFullError string
 

@@ -87,7 +87,7 @@ func (f *family) close(ctx context.Context) error {
 func (f *family) loseAll() {
 	for _, gt := range f.gates.all() {
 		if gr := gt.holding(); gr != nil {
-			gr.lose(ErrClosed)
+			gr.lose(errClosedUnder)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestTheDefaultGuard(t *testing.T) {
 			t.Error(err)
 		}
 		wantErr(t, late.Do(t.Context(), key, nop), guard.ErrNotAcquired) // at once
-		return late.Do(ctx, key, nop)                                             // inside: one family
+		return late.Do(ctx, key, nop)                                    // inside: one family
 	})
 	if err != nil {
 		t.Fatal(err)

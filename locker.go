@@ -18,7 +18,8 @@ type Locker interface {
 	// Acquire tries once to make c.Owner the owner of c.Key for c.TTL, counted from when the store answers.
 	// With c.Fencing it also returns the first fencing token of a block of FenceBlock, fetched in the same round trip.
 	//
-	// It returns *HeldError if somebody else owns the key (with Remaining and Holder as far as the store knows them),
+	// It returns *HeldError if somebody else owns the key (with Key, and Remaining and Holder as far as the store knows
+	// them; Holder.Instance is a name of the other locker's own),
 	// ErrUnavailable if the store gave no clear answer, so that the key may or may not be ours and the same claim may be
 	// tried again, and any other error where trying again cannot help. Trying again with an Owner that already owns the
 	// key succeeds: an unclear try is repeated, not doubled.
@@ -47,7 +48,8 @@ type Locker interface {
 	// there, no policy that may drop keys, client settings that keep the time limits. The error says what to change.
 	Check(ctx context.Context, ttl time.Duration) error
 
-	// Close ends the locker's own goroutines and connections, never the caller's client. Idempotent.
+	// Close ends the locker's own goroutines and connections, never the caller's client, and leaves keys that are held to
+	// their TTL. After it every other method returns ErrClosed, and Abandon does nothing. Idempotent.
 	Close(ctx context.Context) error
 }
 

@@ -144,7 +144,7 @@ func TestALeaseIsFoundThroughAContextThatLooksUpStrings(t *testing.T) {
 	b := newBench(t)
 	err := b.Do(t.Context(), key, func(ctx context.Context) error {
 		l, _ := guard.LeaseFrom(ctx)
-		plain := context.WithValue(context.Background(), leasekey.Key, l) //nolint:staticcheck // what gin.Context.Set does
+		plain := context.WithValue(t.Context(), leasekey.Key, l) //nolint:staticcheck // what gin.Context.Set does
 		return b.With(guard.WithMaxWait(0)).Do(plain, key, nop)
 	})
 	if err != nil {
