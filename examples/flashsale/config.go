@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// mode is how the instances keep out of each other's way.
+type mode string
+
+const (
+	modeNone   mode = "none"   // they do not
+	modeLock   mode = "lock"   // a guard on the route
+	modeFence  mode = "fence"  // a guard on the route, and its fencing token checked by the write
+	modeAtomic mode = "atomic" // no guard and no price call: the whole step is one script
+)
+
+var modes = []mode{modeNone, modeLock, modeFence, modeAtomic}
+
+// locked says whether the route has a guard.
+func (m mode) locked() bool { return m == modeLock || m == modeFence }
+
+// config is one sale, as the flags describe it.
+type config struct {
+	mode        mode
+	redis       string // URL or host:port; "" is the embedded one
+	instances   int
+	requests    int
+	concurrency int
+	stock       int
+	think       time.Duration
+	ttl         time.Duration
+	wait        time.Duration
+	json        bool
+	story       bool
+
+	deaf bool // no flag: see shop.deaf
+}
+
+// defaultConfig is the sale without flags. The TTL is below the wait, so that the crash of an instance delays buyers but
+// turns nobody away.
+func defaultConfig() config {
+	return config{
+		mode:        modeFence,
+		instances:   4,
+		requests:    2000,
+		concurrency: 100,
+		stock:       500,
+		think:       2 * time.Millisecond,
+		ttl:         2 * time.Second,
+		wait:        5 * time.Second,
+	}
+}
+
+func newFlagSet(c *config) *flag.FlagSet {
+	*c = defaultConfig()
+	fs := flag.NewFlagSet("flashsale", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	fs.StringVar((*string)(&c.mode), "mode", string(c.mode),
+		"none: no lock · lock: a guard on the route · fence: guard and fencing token · atomic: the step as one script, without the price call")
+	fs.StringVar(&c.redis, "redis", c.redis, "Redis to use, as `URL or host:port`; without it one runs embedded, in this process")
+	fs.IntVar(&c.instances, "instances", c.instances, "app instances, each a process")
+	fs.IntVar(&c.requests, "requests", c.requests, "requests in all, round robin over the instances")
+	fs.IntVar(&c.concurrency, "concurrency", c.concurrency, "buyers that send them, each one at a time")
+	fs.IntVar(&c.stock, "stock", c.stock, "items for sale")
+	fs.DurationVar(&c.think, "think", c.think, "latency of the price service")
+	fs.DurationVar(&c.ttl, "ttl", c.ttl, "TTL of a lease: how long a crashed holder blocks the others")
+	fs.DurationVar(&c.wait, "wait", c.wait, "how long a request waits for the key before it is refused")
+	fs.BoolVar(&c.json, "json", c.json, "print the result as JSON in the last line of stdout, everything else to stderr")
+	fs.BoolVar(&c.story, "story", c.story, "play five short acts with a timeline instead of one sale; goes with -redis only")
+	return fs
+}
+
+// parseFlags reads and checks the command line. Its errors name the flag and what is wanted.
+func parseFlags(args []string) (config, error) {
+	var c config
+	fs := newFlagSet(&c)
+	if err := fs.Parse(args); err != nil {
+		return c, err
+	}
+	if fs.NArg() > 0 {
+		return c, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	if c.story {
+		var err error
+		fs.Visit(func(f *flag.Flag) {
+			if f.Name != "story" && f.Name != "redis" {
+				err = fmt.Errorf("-story sets the scene of its acts itself: leave out -%s", f.Name)
+			}
+		})
+		if err != nil {
+			return c, err
+		}
+	}
+	return c, c.check()
+}
+
+func (c config) check() error {
+	var errs []error
+	want := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	want(slices.Contains(modes, c.mode), "-mode is %q, want none, lock, fence or atomic", c.mode)
+	want(c.instances >= 1 && c.instances <= 64, "-instances is %d, want 1 to 64", c.instances)
+	want(c.requests >= 1, "-requests is %d, want at least 1", c.requests)
+	want(c.concurrency >= 1, "-concurrency is %d, want at least 1", c.concurrency)
+	want(c.stock >= 0, "-stock is %d, want 0 or more", c.stock)
+	want(c.think >= 0, "-think is %v, want 0 or more", c.think)
+	want(c.ttl >= 100*time.Millisecond && c.ttl%time.Millisecond == 0,
+		"-ttl is %v, want at least 100ms in whole milliseconds", c.ttl)
+	want(c.wait >= 0, "-wait is %v, want 0 or more", c.wait)
+	if c.redis != "" {
+		_, err := redisOptions(c.redis)
+		want(err == nil, "-redis: %v", err)
+	}
+	return errors.Join(errs...)
+}
+
+// redisOptions reads a Redis address in either of its forms.
+func redisOptions(addr string) (*redis.Options, error) {
+	if strings.Contains(addr, "://") {
+		return redis.ParseURL(addr)
+	}
+	if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+		return nil, fmt.Errorf("%q is neither a redis:// URL nor host:port", addr)
+	}
+	return &redis.Options{Addr: addr}, nil
+}

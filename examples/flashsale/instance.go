@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/redislocker"
+	lockmw "github.com/go-lockguard/guard/middleware/gin"
+)
+
+// newRouter is the app: what you would write for a service of your own.
+func newRouter(g *guard.Guard, s *shop, m *meter, mode mode) *gin.Engine {
+	r := gin.New()
+	r.Use(gin.Recovery())
+	r.GET("/stats", m.serve)
+
+	switch {
+	case mode.locked():
+		r.POST("/skus/:sku/deduct", lockmw.Key(g, "stock:{sku}"), handle(s.deduct))
+	case mode == modeAtomic:
+		r.POST("/skus/:sku/deduct", handle(s.deductAtomically))
+	default:
+		r.POST("/skus/:sku/deduct", handle(s.deduct))
+	}
+	return r
+}
+
+// newGuard needs one option in a service of its own: the name. The rest is what this example has flags for.
+func newGuard(rdb redis.UniversalClient, cfg instanceConfig, m *meter) (*guard.Guard, error) {
+	opts := []guard.Option{
+		guard.WithName("stock"), guard.WithTTL(cfg.TTL), guard.WithMaxWait(cfg.Wait), guard.WithObserver(m),
+	}
+	if cfg.Mode == modeFence {
+		opts = append(opts, guard.WithFencing())
+	}
+	return guard.New(redislocker.New(rdb, redislocker.WithPrefix(cfg.Prefix)), opts...)
+}
+
+// handle turns a step of the shop into a gin handler.
+func handle(step func(ctx context.Context, sku, order string) (receipt, error)) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		sold, err := step(c.Request.Context(), c.Param("sku"), c.GetHeader(orderHeader))
+		var late *lateWriteError
+		switch {
+		case err == nil:
+			c.JSON(http.StatusOK, answerBody{Code: codeSold, Receipt: &sold})
+		case errors.Is(err, errSoldOut):
+			c.JSON(http.StatusConflict, answerBody{Code: codeSoldOut})
+		case errors.As(err, &late):
+			c.JSON(http.StatusConflict, answerBody{Code: codeLateWrite, Token: late.token, Newest: late.newest})
+		case lockmw.Abort(c, err): // a lost lease, say: the same answer as from the middleware
+		default:
+			c.JSON(http.StatusInternalServerError, answerBody{Code: codeFailed, Detail: err.Error()})
+		}
+	}
+}
+
+// What an instance and the parent tell each other.
+const (
+	instanceEnv = "FLASHSALE_INSTANCE" // holds the instanceConfig of a child, as JSON
+	orderHeader = "X-Order-ID"
+
+	codeSold      = "sold"
+	codeSoldOut   = "sold_out"
+	codeLateWrite = "late_write_refused"
+	codeFailed    = "failed"
+	codeLockLost  = "lock_lost" // from the guard: the handler ran, its outcome is unknown
+)
+
+// answerBody is the body of an answer; those of the guard have a code too.
+type answerBody struct {
+	Code    string   `json:"code"`
+	Receipt *receipt `json:"receipt,omitempty"`
+	Token   uint64   `json:"token,omitempty"`  // of the late write
+	Newest  uint64   `json:"newest,omitempty"` // the token that it came after
+	Detail  string   `json:"detail,omitempty"`
+}
+
+// instanceConfig is all that a child needs to know.
+type instanceConfig struct {
+	Name   string
+	Mode   mode
+	Redis  string // URL or host:port
+	Prices string // base URL of the price service
+	Prefix string // of every key of this run
+	TTL    time.Duration
+	Wait   time.Duration
+	Deaf   bool
+}
+
+// instanceMain is the child process: it serves until its stdin ends, which it does even if the parent is killed.
+func instanceMain(settings string) int {
+	signal.Ignore(os.Interrupt) // Ctrl-C reaches every process of the terminal; the parent decides
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+	var cfg instanceConfig
+	err := json.Unmarshal([]byte(settings), &cfg)
+	if err == nil {
+		err = serveInstance(ctx, cfg, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// serveInstance serves one app instance until ctx ends, and writes its address to ready.
+func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (err error) {
+	opts, err := redisOptions(cfg.Redis)
+	if err != nil {
+		return err
+	}
+	rdb := redis.NewClient(opts)
+	defer rdb.Close()
+
+	m := &meter{}
+	g, err := newGuard(rdb, cfg, m)
+	if err != nil {
+		return err
+	}
+	s := &shop{
+		rdb: rdb, keys: shopKeys(cfg.Prefix), fenced: cfg.Mode == modeFence, deaf: cfg.Deaf,
+		prices: &priceClient{http: newHTTPClient(0), base: cfg.Prices, instance: cfg.Name},
+	}
+
+	gin.SetMode(gin.ReleaseMode)
+	srv := &http.Server{Handler: newRouter(g, s, m, cfg.Mode), ReadHeaderTimeout: 10 * time.Second}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(ready, l.Addr())
+
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	select {
+	case err = <-served:
+		return err
+	case <-ctx.Done():
+	}
+	// First the server, then the guard, then the client: each is used by the one before.
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	return errors.Join(srv.Shutdown(grace), g.Close(grace))
+}

@@ -1,0 +1,100 @@
+// Flashsale sells out a stock over real HTTP, through several app instances in processes of their own: with a guard on
+// the route, with a guard and fencing tokens, with none, and as one atomic script. See README.md beside this file.
+//
+//	go run ./examples/flashsale
+//	go run ./examples/flashsale -mode none
+//	go run ./examples/flashsale -story
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// Exit statuses.
+const (
+	exitOK          = 0
+	exitFailed      = 1 // an invariant is broken, or the run itself failed
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+func main() {
+	if settings := os.Getenv(instanceEnv); settings != "" {
+		os.Exit(instanceMain(settings))
+	}
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the parent process: one sale, or the story.
+func run(args []string, stdout, stderr io.Writer) int {
+	cfg, err := parseFlags(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		usage(stdout)
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "flashsale: %v\nflashsale: -h lists the flags\n", err)
+		return exitUsage
+	}
+
+	// The first signal ends the run in good order, a second one at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	ok, err := play(ctx, cfg, stdout, stderr)
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "flashsale: interrupted, the instances are stopped")
+		return exitInterrupted
+	case err != nil:
+		fmt.Fprintf(stderr, "flashsale: %v\n", err)
+		return exitFailed
+	case !ok:
+		return exitFailed
+	}
+	return exitOK
+}
+
+// play runs what the flags ask for, and reports whether everything held that must hold. With -json people read stderr,
+// and the last line of stdout is for programs.
+func play(ctx context.Context, cfg config, stdout, stderr io.Writer) (ok bool, err error) {
+	if cfg.story {
+		return tellStory(ctx, cfg, newConsole(stdout))
+	}
+	con := newConsole(stdout)
+	if cfg.json {
+		con = newConsole(stderr)
+	}
+	res, err := runSale(ctx, cfg, con)
+	if err != nil {
+		return false, err
+	}
+	printReport(con, res)
+	if cfg.json {
+		if err := json.NewEncoder(stdout).Encode(res); err != nil {
+			return false, err
+		}
+	}
+	return len(res.broken()) == 0, nil
+}
+
+func usage(w io.Writer) {
+	fmt.Fprintln(w, strings.TrimSpace(`
+flashsale sells one stock through several app instances at once and counts what went wrong.
+
+Usage: go run ./examples/flashsale [flags]
+`)+"\n")
+	fs := newFlagSet(new(config))
+	fs.SetOutput(w)
+	fs.PrintDefaults()
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+)
+
+// mainEnv makes the test binary the program itself, for tests that need it as a process.
+const mainEnv = "FLASHSALE_MAIN"
+
+func TestMain(m *testing.M) {
+	if settings := os.Getenv(instanceEnv); settings != "" {
+		os.Exit(instanceMain(settings))
+	}
+	if os.Getenv(mainEnv) != "" {
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// sell runs the program with -json and returns its exit status and its last line.
+func sell(t *testing.T, args ...string) (code int, res result) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = run(append(args, "-json"), &stdout, &stderr)
+	t.Logf("%s", stderr.String())
+	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &res); err != nil {
+		t.Fatalf("exit status %d, last line of stdout %q: %v", code, lines[len(lines)-1], err)
+	}
+	return code, res
+}
+
+// wantEmpty fails t if the run has left a key in Redis.
+func wantEmpty(t *testing.T, addr string) {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	keys, err := rdb.Keys(context.WithoutCancel(t.Context()), "*").Result() // in a Cleanup, t's context has ended
+	if err != nil || len(keys) > 0 {
+		t.Errorf("left in Redis: %v, %v", keys, err)
+	}
+}
+
+func TestALockSellsEveryItemOnceAndLosesNoUpdate(t *testing.T) {
+	for _, mode := range []string{"lock", "fence"} {
+		t.Run(mode, func(t *testing.T) {
+			server := redistest.Start(t)
+			code, res := sell(t, "-mode", mode, "-redis", server.Addr)
+			if code != exitOK {
+				t.Errorf("exit status %d", code)
+			}
+			if res.Sold != 500 || res.Orders != 500 || res.Oversold != 0 || res.LostUpdates != 0 {
+				t.Errorf("%d sold, %d orders, %d oversold, %d lost updates; want 500, 500, 0, 0",
+					res.Sold, res.Orders, res.Oversold, res.LostUpdates)
+			}
+			if sum := res.Sold + res.Refused + res.Errors; sum != res.Requests || res.Errors != 0 {
+				t.Errorf("%d sold + %d refused + %d errors of %d requests", res.Sold, res.Refused, res.Errors, res.Requests)
+			}
+			if res.HoldP50 <= 0 || res.HoldP99 < res.HoldP50 || res.WaitP99 < res.WaitP50 || res.RPS <= 0 {
+				t.Errorf("hold %v and %v ms, wait %v and %v ms, %v/s", res.HoldP50, res.HoldP99, res.WaitP50, res.WaitP99, res.RPS)
+			}
+			wantEmpty(t, server.Addr)
+		})
+	}
+}
+
+func TestMoreStockThanRequestsSellsOneToEach(t *testing.T) {
+	code, res := sell(t, "-requests", "60", "-stock", "100", "-concurrency", "20")
+	if code != exitOK || res.Sold != 60 || res.Refused != 0 {
+		t.Errorf("exit status %d, %d sold, %d refused of 60", code, res.Sold, res.Refused)
+	}
+	if res.Redis != "embedded" || !res.EmbeddedRedis {
+		t.Errorf("Redis is %q", res.Redis)
+	}
+}
+
+func TestNoLockOversellsOrLosesUpdates(t *testing.T) {
+	for _, addr := range []string{"", redistest.Start(t).Addr} {
+		args := []string{"-mode", "none", "-requests", "400", "-stock", "100"}
+		if addr != "" {
+			args = append(args, "-redis", "redis://"+addr+"/0")
+		}
+		code, res := sell(t, args...)
+		if code != exitOK {
+			t.Errorf("exit status %d: without a lock nothing is promised", code)
+		}
+		if res.Oversold+res.LostUpdates == 0 {
+			t.Errorf("%d oversold, %d lost updates: the harm that the lock prevents does not show", res.Oversold, res.LostUpdates)
+		}
+	}
+}
+
+func TestOneScriptNeedsNoLock(t *testing.T) {
+	server := redistest.Start(t)
+	code, res := sell(t, "-mode", "atomic", "-requests", "400", "-stock", "100", "-redis", server.Addr)
+	if code != exitOK || res.Sold != 100 || res.Orders != 100 || res.Oversold != 0 || res.LostUpdates != 0 {
+		t.Errorf("exit status %d, %+v", code, res)
+	}
+	wantEmpty(t, server.Addr)
+}
+
+func TestBadFlagsAreNamedAndExitWithStatus2(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want string // in the message
+	}{
+		{"-mode maybe", "-mode"},
+		{"-instances 0", "-instances"},
+		{"-requests 0", "-requests"},
+		{"-concurrency -1", "-concurrency"},
+		{"-stock -1", "-stock"},
+		{"-think -1ms", "-think"},
+		{"-ttl 50ms", "-ttl"},
+		{"-ttl 1500us", "-ttl"},
+		{"-wait -1s", "-wait"},
+		{"-wait soon", "-wait"},
+		{"-redis nonsense", "-redis"},
+		{"-redis ftp://localhost", "-redis"},
+		{"-story -mode none", "-mode"},
+		{"-frobnicate", "-frobnicate"},
+		{"fence", `"fence"`},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(strings.Fields(c.args), &stdout, &stderr); code != exitUsage {
+			t.Errorf("%s: exit status %d, want %d", c.args, code, exitUsage)
+		}
+		if !strings.Contains(stderr.String(), c.want) || stdout.Len() > 0 {
+			t.Errorf("%s: stderr %q, stdout %q", c.args, stderr.String(), stdout.String())
+		}
+	}
+}
+
+func TestHelpListsTheFlags(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"-h"}, &stdout, &stderr)
+	if code != exitOK || !strings.Contains(stdout.String(), "-concurrency") || stderr.Len() > 0 {
+		t.Errorf("exit status %d, stdout %q, stderr %q", code, stdout.String(), stderr.String())
+	}
+}
+
+func TestRedisThatDoesNotAnswerFailsTheRun(t *testing.T) {
+	server := redistest.Start(t)
+	server.Kill()
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"-redis", server.Addr}, &stdout, &stderr)
+	if code != exitFailed || !strings.Contains(stderr.String(), "no Redis at "+server.Addr) {
+		t.Errorf("exit status %d, stderr %q", code, stderr.String())
+	}
+}
+
+func TestStoryGoesAsTold(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"-story"}, &stdout, &stderr)
+	t.Logf("%s%s", stdout.String(), stderr.String())
+	if code != exitOK {
+		t.Errorf("exit status %d", code)
+	}
+	if strings.Contains(stdout.String(), "\x1b") {
+		t.Error("colors, though stdout is not a terminal")
+	}
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// sale is everything that one sale needs, running: Redis, the price service, the instances and the buyers.
+type sale struct {
+	cfg    config
+	store  *store
+	prices *priceService
+	fleet  []*instance
+	buyers *buyers
+	tally  *tally
+	spans  *timeline // nil: nobody looks
+	began  time.Time
+}
+
+// runSale plays one sale from start to clean end.
+func runSale(ctx context.Context, cfg config, con *console) (res result, err error) {
+	s, err := openSale(ctx, cfg, nil)
+	if err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	printScene(con, s)
+
+	watching, stop := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		watch(watching, con, s.tally, cfg.requests)
+	}()
+	s.sell(ctx, 1, cfg.requests, s.fleet)
+	stop()
+	<-watched
+	if res, err = s.result(ctx); err != nil || res.Errors > 0 || len(res.broken()) > 0 {
+		printLogs(con, s.fleet)
+	}
+	return res, err
+}
+
+// openSale starts all parts of a sale. The caller closes it.
+func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err error) {
+	s := &sale{cfg: cfg, tally: newTally(), spans: spans}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.store, err = openStore(ctx, cfg.redis, strings.ToLower(rand.Text()[:8])); err != nil {
+		return nil, err
+	}
+	if err = s.store.fill(ctx, cfg.stock); err != nil {
+		return nil, err
+	}
+	if s.prices, err = startPriceService(ctx, cfg.think, spans); err != nil {
+		return nil, err
+	}
+	s.fleet, err = startFleet(ctx, cfg.instances, func(name string) instanceConfig {
+		return instanceConfig{
+			Name: name, Mode: cfg.mode, Redis: s.store.addr, Prices: s.prices.url, Prefix: s.store.prefix,
+			TTL: cfg.ttl, Wait: cfg.wait, Deaf: cfg.deaf,
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The limit is for an instance that hangs: no answer of the guard takes that long.
+	s.buyers = &buyers{http: newHTTPClient(cfg.wait + cfg.ttl + 30*time.Second), concurrency: cfg.concurrency}
+	s.began = time.Now()
+	return s, nil
+}
+
+// close ends everything, instances first, and leaves no key of this run in Redis.
+func (s *sale) close() error {
+	stopFleet(s.fleet)
+	if s.buyers != nil {
+		s.buyers.http.CloseIdleConnections()
+	}
+	if s.prices != nil {
+		s.prices.close()
+	}
+	if s.store == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return s.store.close(ctx)
+}
+
+// sell lets buyers send the requests numbered from to from+n-1 to the given instances, and counts the answers.
+func (s *sale) sell(ctx context.Context, from, n int, at []*instance) {
+	s.buyers.buy(ctx, from, n, at, s.note)
+}
+
+// note counts an answer.
+func (s *sale) note(a answer) {
+	s.tally.add(a)
+	if a.Code == codeSoldOut {
+		s.spans.add(a.instance.name, a.at, a.at, markSoldOut)
+	}
+	if a.Code == codeSold && s.cfg.mode == modeAtomic { // else the price service has noted the whole step
+		s.spans.add(a.instance.name, a.at, a.at, markSold)
+	}
+}
+
+// result asks Redis and the instances what came of it.
+func (s *sale) result(ctx context.Context) (result, error) {
+	seconds := s.tally.latest.Sub(s.began).Seconds()
+	left, orders, late, err := s.store.count(ctx)
+	if err != nil {
+		return result{}, fmt.Errorf("count the orders: %w", err)
+	}
+	found := s.tally.settle(orders)
+	done, sold := s.tally.progress()
+	res := result{
+		Mode: s.cfg.mode, Redis: s.store.name, Instances: s.cfg.instances, Requests: s.cfg.requests, Stock: s.cfg.stock,
+		Sold: sold, Orders: len(orders), Reached: s.tally.reached(), Settled: found,
+		Oversold:        max(0, len(orders)-s.cfg.stock),
+		LostUpdates:     len(orders) - (s.cfg.stock - left),
+		LateWrites:      late,
+		RefusedByReason: s.tally.refused,
+		Errors:          len(s.tally.unclear),
+		Complaint:       s.tally.complaint(),
+		Seconds:         round(seconds, 3),
+		RPS:             round(float64(done)/seconds, 1),
+		EmbeddedRedis:   s.store.mini != nil,
+	}
+	for _, n := range res.RefusedByReason {
+		res.Refused += n
+	}
+	s.measure(ctx, &res)
+	return res, nil
+}
+
+// measure merges what the instances measured: those that still live.
+func (s *sale) measure(ctx context.Context, res *result) {
+	var all stats
+	for _, in := range s.fleet {
+		one, err := in.stats(ctx, s.buyers.http)
+		if err != nil {
+			res.InstancesMissing++
+			continue
+		}
+		all.Waits = append(all.Waits, one.Waits...)
+		all.Holds = append(all.Holds, one.Holds...)
+		all.LeasesLost += one.LeasesLost
+	}
+	ms := func(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 3) }
+	res.WaitP50, res.WaitP99 = ms(quantile(all.Waits, 0.50)), ms(quantile(all.Waits, 0.99))
+	res.HoldP50, res.HoldP99 = ms(quantile(all.Holds, 0.50)), ms(quantile(all.Holds, 0.99))
+	res.LeasesLost = all.LeasesLost
+}
+
+// round rounds x to so many decimals.
+func round(x float64, decimals int) float64 {
+	unit := math.Pow10(decimals)
+	return math.Round(x*unit) / unit
+}
+
+// stats asks an instance for its measurements.
+func (in *instance) stats(ctx context.Context, client *http.Client) (st stats, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stopLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, in.url+"/stats", http.NoBody) //nolint:gosec // our own child's
+	if err != nil {
+		return st, err
+	}
+	resp, err := client.Do(req) //nolint:gosec // see above
+	if err != nil {
+		return st, err
+	}
+	defer resp.Body.Close()
+	return st, json.NewDecoder(resp.Body).Decode(&st)
+}
