@@ -1,0 +1,196 @@
+package redislocker_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// wire is a hook that lets a test decide what becomes of each request.
+type wire struct {
+	mu    sync.Mutex
+	fault func(deliver func() error) error // nil: none
+}
+
+func (w *wire) set(fault func(deliver func() error) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = fault
+}
+
+func (w *wire) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		w.mu.Lock()
+		fault := w.fault
+		w.mu.Unlock()
+		if fault == nil {
+			return next(ctx, cmds)
+		}
+		var late []redis.Cmder // what arrives is a copy: nobody hears the answer
+		for _, c := range cmds {
+			late = append(late, redis.NewCmd(context.WithoutCancel(ctx), c.Args()...))
+		}
+		err := fault(func() error { return next(context.WithoutCancel(ctx), late) })
+		for _, c := range cmds {
+			c.SetErr(err)
+		}
+		return err
+	}
+}
+
+// loseReply delivers a request and its reply gets lost.
+func loseReply(deliver func() error) error {
+	_ = deliver()
+	return &net.OpError{Op: "read", Err: context.DeadlineExceeded}
+}
+
+// loseRequest delivers nothing.
+func loseRequest(func() error) error { return &net.OpError{Op: "read", Err: context.DeadlineExceeded} }
+
+// inBubble runs test in virtual time, with a locker whose requests go over w.
+func inBubble(t *testing.T, test func(t *testing.T, l *redislocker.Locker, w *wire, has func(key string) bool)) {
+	synctest.Test(t, func(t *testing.T) {
+		m, rdb := redistest.Miniredis(t)
+		w := &wire{}
+		l := open(t, rdb, redislocker.WithHook(w))
+		mustAcquire(t, l, claim("warm"))
+		mustAcquire(t, l, fenced("warm too"))
+		l.Abandon(claim("warm three"))
+		time.Sleep(time.Minute)
+		test(t, l, w, func(key string) bool { synctest.Wait(); return m.Exists("guard:{" + key + "}") })
+	})
+}
+
+func TestUnclearTryIsRepeatedWithTheSameOwner(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
+		c := fenced("k")
+		w.set(loseReply)
+		if _, err := l.Acquire(t.Context(), c); !errors.Is(err, guard.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		w.set(nil)
+		if !has("k") {
+			t.Fatal("the try did not arrive")
+		}
+		c.Unclear, c.Tries = true, 1 // with a look first, which finds our own
+		if token := mustAcquire(t, l, c); token == 0 {
+			t.Error("no fencing token")
+		}
+		mustRelease(t, l, c)
+		if has("k") {
+			t.Error("the key is left")
+		}
+	})
+}
+
+func TestAbandonFreesAKeyThatALateTryTakesAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
+		c := claim("k")
+		var late func() error
+		w.set(func(deliver func() error) error { late = deliver; return loseRequest(nil) })
+		if _, err := l.Acquire(t.Context(), c); !errors.Is(err, guard.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		w.set(nil)
+		l.Abandon(c)
+		if has("k") {
+			t.Fatal("the try was to be late")
+		}
+		time.Sleep(900 * time.Millisecond)
+		_ = late()
+		if !has("k") {
+			t.Fatal("the late try did not take the key")
+		}
+		time.Sleep(200 * time.Millisecond)
+		if has("k") {
+			t.Error("the late try's key is left")
+		}
+	})
+}
+
+func TestAbandonGoesOnUntilItIsAnswered(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
+		c := claim("k")
+		mustAcquire(t, l, c)
+		w.set(loseRequest)
+		l.Abandon(c)
+		time.Sleep(10 * time.Second)
+		if !has("k") {
+			t.Fatal("the requests were to be lost")
+		}
+		w.set(nil)
+		time.Sleep(10 * time.Second)
+		if has("k") {
+			t.Error("the key is left")
+		}
+	})
+}
+
+func TestAbandonGivesUpInTheEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, _ func(string) bool) {
+		var sent int
+		w.set(func(func() error) error { sent++; return loseRequest(nil) })
+		l.Abandon(claim("k"))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if sent != 6 {
+			t.Errorf("%d tries in an hour, want 6", sent)
+		}
+	})
+}
+
+func TestCloseCleansUpAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
+		c := claim("k")
+		mustAcquire(t, l, c)
+		w.set(loseRequest)
+		l.Abandon(c)
+		synctest.Wait()
+		w.set(nil)
+		start := time.Now()
+		if err := l.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d != 0 {
+			t.Errorf("Close waited for %v", d)
+		}
+		if has("k") {
+			t.Error("the key is left")
+		}
+	})
+}
+
+func TestManyAbandonedKeysShareRequests(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
+		var sent int
+		for i := range 1000 {
+			c := claim(strings.Repeat("x", i+1))
+			mustAcquire(t, l, c)
+			if i == 0 {
+				w.set(nil)
+			}
+			defer func() {
+				if has(c.Key) {
+					t.Errorf("key %d is left", i)
+				}
+			}()
+			l.Abandon(c)
+		}
+		_ = sent
+		time.Sleep(2 * time.Second)
+	})
+}
