@@ -170,5 +170,8 @@ func (t *tally) complaint() string {
 		return ""
 	}
 	a := t.unclear[0]
+	if a.status == 0 {
+		return a.instance.name + ": " + a.Detail
+	}
 	return fmt.Sprintf("%s: %d %s %s", a.instance.name, a.status, a.Code, a.Detail)
 }

@@ -178,7 +178,7 @@ func wantRightStock(t *testing.T, s *sale, from int) result {
 	return res
 }
 
-// program is the whole program as a process, with a sale that will not end by itself soon.
+// program is the whole program as a process, in mid-sale.
 type program struct {
 	cmd   *exec.Cmd
 	pids  []int
@@ -187,9 +187,10 @@ type program struct {
 
 var sceneLine = regexp.MustCompile(`http://(\S+)  pid (\d+)`)
 
-func startProgram(t *testing.T, redisAddr string) *program {
+func startProgram(t *testing.T, redisAddr string, requests int) *program {
 	t.Helper()
-	p := &program{cmd: exec.Command(os.Args[0], "-redis", redisAddr, "-requests", "1000000", "-stock", "1000000")}
+	n := strconv.Itoa(requests)
+	p := &program{cmd: exec.Command(os.Args[0], "-redis", redisAddr, "-requests", n, "-stock", n)}
 	p.cmd.Env = append(os.Environ(), mainEnv+"=1")
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -239,7 +240,7 @@ func (p *program) awaitChildrenGone(t *testing.T) {
 
 func TestCtrlCLeavesNoChildAndNoKeyBehind(t *testing.T) {
 	server := redistest.Start(t)
-	p := startProgram(t, server.Addr)
+	p := startProgram(t, server.Addr, 1_000_000)
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +253,7 @@ func TestCtrlCLeavesNoChildAndNoKeyBehind(t *testing.T) {
 }
 
 func TestKilledParentLeavesNoChildBehind(t *testing.T) {
-	p := startProgram(t, redistest.Start(t).Addr)
+	p := startProgram(t, redistest.Start(t).Addr, 1_000_000)
 	if runtime.GOOS == "linux" { // one that cannot see the end of its stdin
 		if err := syscall.Kill(p.pids[0], syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -263,4 +264,19 @@ func TestKilledParentLeavesNoChildBehind(t *testing.T) {
 	}
 	_ = p.cmd.Wait() // killed, it says
 	p.awaitChildrenGone(t)
+}
+
+func TestSaleThatNoInstanceSurvivesFails(t *testing.T) {
+	server := redistest.Start(t)
+	p := startProgram(t, server.Addr, 3000)
+	for _, pid := range p.pids {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = p.cmd.Wait()
+	if code := p.cmd.ProcessState.ExitCode(); code != exitFailed {
+		t.Errorf("exit status %d, want %d", code, exitFailed)
+	}
+	wantEmpty(t, server.Addr)
 }

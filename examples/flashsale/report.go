@@ -42,6 +42,9 @@ func (r result) broken() (faults []string) {
 	if !r.Mode.locked() {
 		return nil
 	}
+	if r.Reached == 0 {
+		faults = append(faults, "no request reached the handler")
+	}
 	if want := min(r.Stock, r.Reached); r.Sold != want {
 		faults = append(faults, fmt.Sprintf("%d sold, want %d", r.Sold, want))
 	}
@@ -66,9 +69,14 @@ func printScene(con *console, s *sale) {
 	}
 }
 
-// printLogs shows what the instances logged last, for a sale that went wrong.
+// printLogs shows who died and what the instances logged last, for a sale that went wrong.
 func printLogs(con *console, fleet []*instance) {
 	for _, in := range fleet {
+		select {
+		case <-in.gone:
+			con.printf("  %s died: %v\n", in.name, in.cmd.ProcessState)
+		default:
+		}
 		if text := in.log.text(); text != "" {
 			con.printf("  %s logged:\n    %s\n", in.name, strings.ReplaceAll(text, "\n", "\n    "))
 		}

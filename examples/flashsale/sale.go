@@ -45,6 +45,9 @@ func runSale(ctx context.Context, cfg config, con *console) (res result, err err
 	if res, err = s.result(ctx); err != nil || res.Errors > 0 || len(res.broken()) > 0 {
 		printLogs(con, s.fleet)
 	}
+	if err == nil && res.InstancesMissing == res.Instances {
+		err = errors.New("no instance is left")
+	}
 	return res, err
 }
 

@@ -75,6 +75,7 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 	for want, spoil := range map[string]func(*result){
 		"4 sold, want 5":       func(r *result) { r.Sold = 4 },
 		"5 sold, want 4":       func(r *result) { r.Reached = 4 },
+		"no request reached":   func(r *result) { r.Reached, r.Sold, r.Orders = 0, 0, 0 },
 		"6 orders for 5 sold":  func(r *result) { r.Orders = 6 },
 		"1 oversold":           func(r *result) { r.Oversold = 1 },
 		"2 lost updates":       func(r *result) { r.LostUpdates = 2 },
