@@ -14,6 +14,7 @@ type family struct {
 	locker  Locker
 	gates   gates
 	renewer renewer
+	outage  outage
 
 	closeOnce sync.Once
 	closing   chan struct{} // closed by the first Close

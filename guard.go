@@ -175,11 +175,12 @@ func (g *Guard) turn(ctx context.Context, l *Lease, until time.Time, once bool) 
 	}
 	l.call = call{guard: g, key: l.key, until: until, once: once, gate: f.gates.enter(l.key)}
 	handoff, err := l.call.wait(ctx, l)
+	blocker := l.call.blockedBy(l, handoff)
 	if err != nil {
 		f.gates.leave(l.call.gate)
 		f.leave()
 	}
-	return WaitResult{Err: err, Attempts: l.call.attempts, Handoff: handoff, Blocker: l.call.blocker}
+	return WaitResult{Err: err, Attempts: l.call.attempts, Handoff: handoff, Blocker: blocker}
 }
 
 // Check reports whether the locker can serve leases of g's TTL right now: reachable well within it, with all the rights

@@ -34,6 +34,8 @@ type Lease struct {
 	mu       sync.Mutex // guards what follows; never held across I/O or a callback
 	cancel   context.CancelCauseFunc
 	cause    error         // why the lease was lost
+	lostAt   time.Time     // when, or when it could not be trusted any longer if that was before
+	told     bool          // observers and log know of the loss
 	released bool          // the first Release is past its re-entrant calls
 	slot     chan struct{} // taken by the re-entrant call that runs inside; made by the first one
 	gone     chan struct{} // closed when the lease is lost or released; made with slot
@@ -51,11 +53,13 @@ func (l *Lease) open(ctx context.Context, info WaitInfo) {
 	l.cancel = cancel
 	cause := l.cause // lost before we came here
 	l.mu.Unlock()
-	if l.within != nil {
-		cause = l.within.setInner(l)
-	}
 	if cause != nil {
-		l.lost(cause)
+		l.end(cause)
+	}
+	if l.within != nil {
+		if cause := l.within.setInner(l); cause != nil {
+			l.lost(cause)
+		}
 	}
 }
 
@@ -181,9 +185,7 @@ func (l *Lease) release(ctx context.Context, panicked bool) error {
 		} else {
 			l.releaseErr = l.endTurn(ctx)
 		}
-		l.guard.holdEnd(l.holdCtx, l.info, HoldResult{
-			Held: time.Since(l.began), Err: l.releaseErr, Panicked: panicked,
-		})
+		l.observeEnd(panicked)
 	})
 	return l.releaseErr
 }
@@ -224,7 +226,7 @@ func (c *call) giveBack(ctx context.Context, gr *grant) error {
 		f.standBack(c.gate, c.guard.backoff)
 	case err != nil && !errors.Is(err, ErrLeaseLost):
 		gr.claim.Unclear = true
-		c.guard.logRelease(err)
+		c.logRelease(ctx, err)
 	}
 	if gr.claim.Unclear {
 		f.locker.Abandon(gr.claim)
@@ -234,27 +236,31 @@ func (c *call) giveBack(ctx context.Context, gr *grant) error {
 
 // lost ends the context of l and of the calls inside it.
 func (l *Lease) lost(cause error) {
+	at := l.endedBy(time.Now())
 	l.mu.Lock()
 	if l.cause != nil || l.released {
 		l.mu.Unlock()
 		return
 	}
-	l.cause = cause
-	cancel, inner := l.cancel, l.inner
+	l.cause, l.lostAt = cause, at
+	opened, inner := l.cancel != nil, l.inner
 	if l.gone != nil {
 		close(l.gone)
 	}
 	l.mu.Unlock()
 
-	if cancel != nil { // else open does it
-		cancel(cause)
+	if opened { // else open does it
+		l.end(cause)
 	}
 	if inner != nil {
 		inner.lost(cause)
 	}
-	if l.within == nil {
-		l.guard.logLost(cause)
-	}
+}
+
+// end ends the context of a lost lease and says so.
+func (l *Lease) end(cause error) {
+	l.cancel(cause)
+	l.observeLoss(cause)
 }
 
 func (l *Lease) isReleased() bool {

@@ -3,10 +3,10 @@ package guard
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"time"
 )
 
-// How a Guard tells its observers, in the order in which they were added, and its log.
+// How a Guard tells its observers, in the order in which they were added, and its log (log.go).
 
 func (c *config) info(key string, reentry bool) WaitInfo {
 	return WaitInfo{Name: c.name, Key: key, Reentry: reentry}
@@ -19,10 +19,25 @@ func (c *config) waitStart(ctx context.Context, w WaitInfo) context.Context {
 	return ctx
 }
 
-func (c *config) waitEnd(ctx context.Context, w WaitInfo, r WaitResult) {
-	for _, o := range c.observers {
+func (g *Guard) waitEnd(ctx context.Context, w WaitInfo, r WaitResult) {
+	for _, o := range g.observers {
 		o.WaitEnd(ctx, w, r)
 	}
+	g.noteWait(ctx, w, r)
+}
+
+// blockedBy returns who was in the way of a call that has waited: the last holder that it saw, or if it only stood in
+// line, the one that those before it waited for.
+func (c *call) blockedBy(l *Lease, handoff bool) Holder {
+	switch {
+	case c.blocker != Holder{} || c.waiter.floor == nil:
+		return c.blocker
+	case handoff:
+		return l.grant.claim.Holder
+	case l.grant != nil:
+		return Holder{}
+	}
+	return c.gate.refusal(time.Now()).Holder
 }
 
 func (c *config) holdStart(ctx context.Context, w WaitInfo) context.Context {
@@ -32,10 +47,49 @@ func (c *config) holdStart(ctx context.Context, w WaitInfo) context.Context {
 	return ctx
 }
 
-func (c *config) holdEnd(ctx context.Context, w WaitInfo, r HoldResult) {
-	for _, o := range c.observers {
-		o.HoldEnd(ctx, w, r)
+// observeLoss tells of the loss of l, once.
+func (l *Lease) observeLoss(cause error) {
+	l.mu.Lock()
+	told := l.told
+	l.told = true
+	l.mu.Unlock()
+	if told {
+		return
 	}
+	for _, o := range l.guard.observers {
+		o.LeaseLost(l.holdCtx, l.info, cause)
+	}
+	l.logLost(cause)
+}
+
+// observeEnd tells that l has been released.
+func (l *Lease) observeEnd(panicked bool) {
+	now := time.Now()
+	r := HoldResult{Held: now.Sub(l.began), Err: l.releaseErr, Panicked: panicked}
+	if errors.Is(r.Err, ErrLeaseLost) {
+		l.observeLoss(r.Err)
+		if at := l.lossTime(); !at.IsZero() {
+			r.Overrun = now.Sub(at)
+		}
+	}
+	for _, o := range l.guard.observers {
+		o.HoldEnd(l.holdCtx, l.info, r)
+	}
+	l.logOverrun(r.Overrun)
+}
+
+func (l *Lease) lossTime() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lostAt
+}
+
+// endedBy returns when a lease that is found lost now ended at the latest: the machine may have slept past its deadline.
+func (l *Lease) endedBy(now time.Time) time.Time {
+	if d := l.Deadline(); d.Before(now) {
+		return d
+	}
+	return now
 }
 
 // traceparent is the first that an observer has for ctx.
@@ -48,22 +102,28 @@ func (c *config) traceparent(ctx context.Context) string {
 	return ""
 }
 
-// observeRenewal tells the observers of the guard that acquired gr about a try to renew it.
+// observeRenewal tells the observers of the guard whose turn it is about a try to renew gr, or between two turns, those
+// of the guard that acquired it.
 func (gr *grant) observeRenewal(err error) {
-	ctx := context.Background() //nolint:forbidigo // a batch belongs to no caller
-	for _, o := range gr.config.observers {
-		o.Renewed(ctx, gr.config.info(gr.claim.Key, false), err)
+	gr.mu.Lock()
+	turn, left := gr.turn, gr.trust.left(time.Now())
+	gr.mu.Unlock()
+	r := RenewResult{Err: err, Left: left, Late: left < trusted(gr.terms.ttl)/2}
+
+	ctx, cfg := context.Background(), gr.config //nolint:forbidigo // a batch belongs to no caller
+	info := cfg.info(gr.claim.Key, false)
+	if turn != nil && turn.opened() {
+		ctx, cfg, info = turn.holdCtx, &turn.guard.config, turn.info
 	}
+	for _, o := range cfg.observers {
+		o.Renewed(ctx, info, r)
+	}
+	gr.family.note(ctx, cfg, gr.claim.Key, err)
 }
 
-// logLost and logRelease name the guard, never the key.
-func (c *config) logLost(cause error) {
-	if errors.Is(cause, ErrClosed) {
-		return // said by whoever closed it
-	}
-	c.log().Error("guard: lease lost while its function runs", slog.String("guard", c.name), slog.Any("error", cause))
-}
-
-func (c *config) logRelease(err error) {
-	c.log().Warn("guard: release not confirmed, the key ends with its TTL", slog.String("guard", c.name), slog.Any("error", err))
+// opened reports whether l has its context, which is not written after that.
+func (l *Lease) opened() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cancel != nil
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // Observer is told about waits, holds and renewals; package tracing turns that into OpenTelemetry spans and metrics.
-// Its methods run in the caller's goroutine (Renewed: in the renewer's), so they must be fast; they are never called
-// under a lock and must be safe for concurrent use. Embed [NopObserver] to implement only some of them.
+// Its methods run in the caller's goroutine (LeaseLost and Renewed: in one of the guard's), so they must be fast; they are
+// never called under a lock and must be safe for concurrent use. Embed [NopObserver] to implement only some of them.
 type Observer interface {
 	// WaitStart is called before a verb looks for its key; the context it returns is used for the wait.
 	WaitStart(ctx context.Context, w WaitInfo) context.Context
@@ -15,10 +15,13 @@ type Observer interface {
 	WaitEnd(ctx context.Context, w WaitInfo, r WaitResult)
 	// HoldStart is called with the caller's context once it has a lease; fn runs under the context it returns.
 	HoldStart(ctx context.Context, w WaitInfo) context.Context
+	// LeaseLost is called with HoldStart's context at the moment in which the lease is lost, once, and about each lease
+	// whose HoldResult.Err Is ErrLeaseLost. The function may run on; HoldEnd, when it has returned, may overtake the call.
+	LeaseLost(ctx context.Context, w WaitInfo, err error)
 	// HoldEnd is called with that context when the lease has ended.
 	HoldEnd(ctx context.Context, w WaitInfo, r HoldResult)
-	// Renewed is called after each try to renew a lease. Err is nil, ErrLeaseLost or ErrUnavailable.
-	Renewed(ctx context.Context, w WaitInfo, err error)
+	// Renewed is called after each try to renew a lease, with HoldStart's context, or another one between two turns.
+	Renewed(ctx context.Context, w WaitInfo, r RenewResult)
 	// Traceparent returns the W3C traceparent to store with a key, so that waiters can link to their holder, or "".
 	Traceparent(ctx context.Context) string
 }
@@ -36,14 +39,22 @@ type WaitResult struct {
 	Err      error  // nil: acquired
 	Attempts int    // tries sent to the locker by this call
 	Handoff  bool   // the turn came from another call of this process, without a round trip
-	Blocker  Holder // the last holder seen in the way; zero if none was
+	Blocker  Holder // the last holder seen in the way, here or elsewhere; zero if none was
 }
 
 // HoldResult says how a hold ended.
 type HoldResult struct {
 	Held     time.Duration
-	Err      error // nil: released; else ErrLeaseLost, ErrMaxHold, ErrClosed or, for a release without an answer, ErrUnavailable
-	Panicked bool  // fn panicked, or called runtime.Goexit
+	Err      error         // nil: released; else ErrLeaseLost, ErrMaxHold, ErrClosed or, for a release without an answer, ErrUnavailable
+	Panicked bool          // fn panicked, or called runtime.Goexit
+	Overrun  time.Duration // how long after the loss of the lease it ended; 0 if it was not lost before
+}
+
+// RenewResult says how a try to renew a lease went.
+type RenewResult struct {
+	Err  error         // nil, ErrLeaseLost or ErrUnavailable
+	Left time.Duration // how long the lease could still be trusted when the answer came
+	Late bool          // that was less than half of the time that a fresh lease has: a try failed, or the answer was slow
 }
 
 // NopObserver is an [Observer] that does nothing, to be embedded.
@@ -61,8 +72,11 @@ func (NopObserver) HoldStart(ctx context.Context, _ WaitInfo) context.Context { 
 // HoldEnd does nothing.
 func (NopObserver) HoldEnd(context.Context, WaitInfo, HoldResult) {}
 
+// LeaseLost does nothing.
+func (NopObserver) LeaseLost(context.Context, WaitInfo, error) {}
+
 // Renewed does nothing.
-func (NopObserver) Renewed(context.Context, WaitInfo, error) {}
+func (NopObserver) Renewed(context.Context, WaitInfo, RenewResult) {}
 
 // Traceparent returns "".
 func (NopObserver) Traceparent(context.Context) string { return "" }

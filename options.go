@@ -186,9 +186,11 @@ func minRemaining(ttl time.Duration) time.Duration { return ttl / 4 }
 // store may drift apart in it, less a margin to stop work in. See "MIN_VALIDITY" in the Redis docs on distributed locks.
 func trusted(ttl time.Duration) time.Duration {
 	drift := max(ttl/100, 2*time.Millisecond)
-	margin := max(ttl/20, 5*time.Millisecond)
-	return ttl - drift - margin
+	return ttl - drift - stopMargin(ttl)
 }
+
+// stopMargin is how long a function has to stop between the end of its context and that of the key.
+func stopMargin(ttl time.Duration) time.Duration { return max(ttl/20, 5*time.Millisecond) }
 
 // backoff is full jitter over an exponential: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 type backoff struct{ first, most time.Duration }

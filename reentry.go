@@ -3,11 +3,12 @@ package guard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
 // errReleased says that the lease one wanted to run inside was released in the meantime.
-var errReleased = errors.New("guard: the outer lease was released")
+var errReleased = fmt.Errorf("%w: the outer one was released", ErrNoLease)
 
 // findLease returns the innermost lease on key in ctx that has not been released, or nil.
 func findLease(ctx context.Context, f *family, key string) *Lease {

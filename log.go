@@ -1,0 +1,101 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// What a Guard logs. Each line names the guard and the hash of the key, never the key, and goes out under the context of
+// the call it is about, so that a handler can add its trace.
+
+func (c *config) logKey(ctx context.Context, level slog.Level, msg, key string, attrs ...slog.Attr) {
+	log := c.log()
+	if log.Enabled(ctx, level) {
+		log.LogAttrs(ctx, level, msg, append(attrs, slog.String("guard", c.name), slog.String("key_hash", KeyHash(key)))...)
+	}
+}
+
+func (l *Lease) logLost(cause error) {
+	if l.within != nil || errors.Is(cause, ErrClosed) {
+		return // said by the outer lease, or by whoever closed the guard
+	}
+	l.guard.logKey(l.holdCtx, slog.LevelError, "guard: lease lost while its function runs", l.key, slog.Any("error", cause))
+}
+
+// logOverrun warns of a function that did not stop when its lease was lost. The margin of the deadline is there to stop in.
+func (l *Lease) logOverrun(d time.Duration) {
+	if l.within == nil && d > stopMargin(l.guard.ttl) {
+		l.guard.logKey(l.holdCtx, slog.LevelWarn, "guard: function ran on after its lease was lost", l.key, slog.Duration("for", d))
+	}
+}
+
+func (c *call) logRelease(ctx context.Context, err error) {
+	c.guard.logKey(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL", c.key, slog.Any("error", err))
+	c.guard.family.note(ctx, &c.guard.config, c.key, err)
+}
+
+// noteWait notes what a wait shows of the locker: tries that a later one made good have harmed nobody.
+func (g *Guard) noteWait(ctx context.Context, w WaitInfo, r WaitResult) {
+	var held *HeldError
+	switch {
+	case r.Attempts == 0:
+	case r.Err == nil, errors.As(r.Err, &held):
+		g.family.note(ctx, &g.config, w.Key, nil)
+	case ctx.Err() == nil: // else the caller left before an answer could come
+		g.family.note(ctx, &g.config, w.Key, r.Err)
+	}
+}
+
+// note logs where an outage of the locker begins, with an answer that is ErrUnavailable, and where it ends, with the next
+// one that is clear.
+func (f *family) note(ctx context.Context, c *config, key string, err error) {
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		if f.outage.begin(time.Now()) {
+			c.logKey(ctx, slog.LevelWarn, "guard: locker unavailable", key, slog.Any("error", err))
+		}
+	case err == nil, errors.Is(err, ErrLeaseLost):
+		if lasted, ended := f.outage.end(time.Now()); ended {
+			c.logKey(ctx, slog.LevelWarn, "guard: locker available again", key, slog.Duration("after", lasted))
+		}
+	}
+}
+
+// outagePause keeps a locker that answers now and then, as a cluster does that has lost one shard, from filling the log.
+const outagePause = 10 * time.Second
+
+// An outage is the time from an answer that was none to the next that is clear. One that begins within outagePause of the
+// last that was logged goes unlogged, until it is older than that.
+type outage struct {
+	on atomic.Bool // one is logged; set under mu, read without it by every answer
+
+	mu    sync.Mutex // guards since; held for a few instructions
+	since time.Time  // when the last logged one began
+}
+
+func (o *outage) begin(now time.Time) (first bool) {
+	if o.on.Load() {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.on.Load() || (!o.since.IsZero() && now.Sub(o.since) < outagePause) {
+		return false
+	}
+	o.since = now
+	o.on.Store(true)
+	return true
+}
+
+func (o *outage) end(now time.Time) (lasted time.Duration, ended bool) {
+	if !o.on.Load() {
+		return 0, false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return now.Sub(o.since), o.on.CompareAndSwap(true, false)
+}

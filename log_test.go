@@ -1,0 +1,209 @@
+package guard_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+)
+
+// A logbook is a log whose lines a test can look at.
+type logbook struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+func (b *logbook) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// lines returns what was logged since the last call.
+func (b *logbook) lines() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.buf.Reset()
+	return strings.FieldsFunc(b.buf.String(), func(r rune) bool { return r == '\n' })
+}
+
+func (b *logbook) option() guard.Option {
+	untimed := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	return guard.WithLogger(slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{ReplaceAttr: untimed})))
+}
+
+// want checks the lines since the last call; each must name the guard and the key's hash, and not the key.
+func (b *logbook) want(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait() // the guard's own goroutines log too
+	got := b.lines()
+	if len(got) != len(want) {
+		t.Fatalf("logged %q, want %q", got, want)
+	}
+	id := fmt.Sprintf("guard=shop key_hash=%s", guard.KeyHash(key))
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) || !strings.HasSuffix(got[i], id) || strings.Contains(got[i], key) {
+			t.Errorf("logged %q, want %q ... %q", got[i], want[i], id)
+		}
+	}
+}
+
+func newLogged(t *testing.T, opts ...guard.Option) (*bench, *logbook) {
+	book := &logbook{}
+	return newBench(t, append([]guard.Option{guard.WithName("shop"), book.option()}, opts...)...), book
+}
+
+const (
+	lostLine  = `level=ERROR msg="guard: lease lost while its function runs" error="guard: `
+	ranOnLine = `level=WARN msg="guard: function ran on after its lease was lost" for=`
+	downLine  = `level=WARN msg="guard: locker unavailable" error="`
+	upLine    = `level=WARN msg="guard: locker available again" after=`
+)
+
+func TestALostLeaseIsLoggedOnceAsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t, guard.WithMaxHold(20*time.Second))
+		_ = b.Do(t.Context(), key, func(ctx context.Context) error {
+			return b.Do(ctx, key, func(ctx context.Context) error { // inside: the same loss
+				b.mem.Lose(key)
+				<-ctx.Done()
+				return nil
+			})
+		})
+		book.want(t, lostLine+`lease lost"`)
+		_ = b.Do(t.Context(), key, func(context.Context) error { b.mem.Lose(key); return nil })
+		book.want(t, lostLine+`lease lost"`) // only the release has noticed
+		_ = b.Do(t.Context(), key, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		book.want(t, lostLine+`held longer than MaxHold"`)
+	})
+}
+
+func TestAFunctionThatRunsPastItsLossIsLoggedWhenItReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t, guard.WithoutRenewal())
+		late := func(d time.Duration) func(ctx context.Context) error {
+			return func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(d)
+				return nil
+			}
+		}
+		_ = b.Do(t.Context(), key, late(42*time.Second))
+		book.want(t, lostLine, ranOnLine+"42s")
+		_ = b.Do(t.Context(), key, late(500*time.Millisecond)) // the margin of a TTL of 10 s
+		book.want(t, lostLine)
+	})
+}
+
+func TestAnOutageIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t, guard.WithMaxWait(time.Second))
+		mend := b.mem.Break()
+		for range 5 {
+			wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable)
+			wantErr(t, b.With(guard.WithMaxWait(0)).Do(t.Context(), key, nop), guard.ErrUnavailable)
+		}
+		book.want(t, downLine)
+		mend()
+		for range 5 {
+			wantErr(t, b.Do(t.Context(), key, nop), nil)
+		}
+		book.want(t, upLine+"4") // ... seconds and a bit
+	})
+}
+
+func TestAnOutageEndsWithAnyClearAnswer(t *testing.T) {
+	for name, own := range map[string]bool{"held": false, "renewed": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, book := newLogged(t, guard.WithMaxWait(0), guard.WithTTL(time.Minute))
+				holder := b.other
+				if own {
+					holder = b.Guard
+				}
+				l := must(holder.Acquire(t.Context(), key))
+				mend := b.mem.Break()
+				if own {
+					time.Sleep(25 * time.Second) // past the first try to renew
+				} else {
+					wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable)
+				}
+				book.want(t, downLine)
+				mend()
+				if own {
+					time.Sleep(10 * time.Second)
+				} else {
+					wantErr(t, b.Do(t.Context(), key, nop), guard.ErrNotAcquired)
+				}
+				book.want(t, upLine)
+				wantErr(t, l.Release(t.Context()), nil)
+			})
+		})
+	}
+}
+
+// A store that answers every other time, as a cluster without one of its shards, must not fill the log.
+func TestALockerThatComesAndGoesIsLoggedSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t, guard.WithMaxWait(0))
+		for range 600 { // for a minute
+			mend := b.mem.Break()
+			wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable)
+			mend()
+			wantErr(t, b.Do(t.Context(), key, nop), nil)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := len(book.lines()); n != 12 {
+			t.Errorf("%d lines in a minute, want one outage every 10 s", n)
+		}
+	})
+}
+
+func TestACallerThatLeavesIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t)
+		b.spy.set(func(s *spy) {
+			s.acquire = func(ctx context.Context, _ *guard.Claim, _ func() (uint64, error)) (uint64, error) {
+				<-ctx.Done()
+				return 0, fmt.Errorf("%w: %w", guard.ErrUnavailable, ctx.Err())
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := b.Do(ctx, key, nop); err == nil {
+			t.Fatal("acquired")
+		}
+		if err := b.With(guard.WithMaxWait(0)).Do(ctx, key, nop); err == nil {
+			t.Fatal("acquired")
+		}
+		book.want(t)
+		b.spy.set(func(s *spy) { s.acquire = nil })
+	})
+}
+
+func TestAReleaseThatIsNotConfirmedIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t)
+		_ = b.Do(t.Context(), key, func(context.Context) error { b.mem.Break(); return nil })
+		book.want(t, `level=WARN msg="guard: release not confirmed, the key ends with its TTL" error=`, downLine)
+	})
+}
+
+func TestKeyHashIsWhatSha256sumPrints(t *testing.T) {
+	// printf %s stock:42 | sha256sum
+	if got := guard.KeyHash("stock:42"); got != "a6aac0970079" {
+		t.Errorf("KeyHash is %q", got)
+	}
+}

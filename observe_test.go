@@ -1,0 +1,178 @@
+package guard_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+)
+
+// A diary is an observer that keeps what it is told.
+type diary struct {
+	guard.NopObserver
+	slow time.Duration // what HoldStart takes
+
+	mu       sync.Mutex // guards what follows
+	waits    []guard.WaitResult
+	holds    []guard.HoldResult
+	losses   []error
+	renewals []guard.RenewResult
+	names    []string // of the renewals
+}
+
+func (d *diary) note(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f()
+}
+
+func (d *diary) HoldStart(ctx context.Context, _ guard.WaitInfo) context.Context {
+	time.Sleep(d.slow)
+	return ctx
+}
+
+func (d *diary) WaitEnd(_ context.Context, _ guard.WaitInfo, r guard.WaitResult) {
+	d.note(func() { d.waits = append(d.waits, r) })
+}
+
+func (d *diary) HoldEnd(_ context.Context, _ guard.WaitInfo, r guard.HoldResult) {
+	d.note(func() { d.holds = append(d.holds, r) })
+}
+
+func (d *diary) LeaseLost(_ context.Context, _ guard.WaitInfo, err error) {
+	d.note(func() { d.losses = append(d.losses, err) })
+}
+
+func (d *diary) Renewed(_ context.Context, w guard.WaitInfo, r guard.RenewResult) {
+	d.note(func() { d.renewals, d.names = append(d.renewals, r), append(d.names, w.Name) })
+}
+
+func (d *diary) Traceparent(context.Context) string { return "trace of this process" }
+
+func TestObserversLearnOfALossAtOnceAndOnlyOnce(t *testing.T) {
+	for name, lose := range map[string]func(b *bench, ctx context.Context){
+		"taken":                func(b *bench, ctx context.Context) { b.mem.Lose(key); <-ctx.Done() },
+		"past its deadline":    func(b *bench, ctx context.Context) { b.mem.Break(); <-ctx.Done() },
+		"noticed when it ends": func(b *bench, _ context.Context) { b.mem.Lose(key) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &diary{}
+				b := newBench(t, guard.WithObserver(d))
+				err := b.Do(t.Context(), key, func(ctx context.Context) error {
+					lose(b, ctx)
+					synctest.Wait()
+					d.note(func() {
+						if noticed := ctx.Err() != nil; (len(d.losses) == 1) != noticed {
+							t.Errorf("told of %d losses while the function runs", len(d.losses))
+						}
+					})
+					time.Sleep(3 * time.Second)
+					return nil
+				})
+				wantErr(t, err, guard.ErrLeaseLost)
+				synctest.Wait() // LeaseLost runs in another goroutine
+				if len(d.losses) != 1 || len(d.holds) != 1 {
+					t.Fatalf("told of %v and %+v", d.losses, d.holds)
+				}
+				wantErr(t, d.losses[0], guard.ErrLeaseLost)
+				if r := d.holds[0].Overrun; name == "noticed when it ends" && r > 3*time.Second || name != "noticed when it ends" && r != 3*time.Second {
+					t.Errorf("ran on for %v", r)
+				}
+			})
+		})
+	}
+}
+
+// A pause of the process between the grant and the function's start must not hide the loss from the function.
+func TestALeaseLostBeforeItsFunctionStartsEndsItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{slow: 11 * time.Second}
+		b := newBench(t, guard.WithoutRenewal(), guard.WithObserver(d))
+		err := b.Do(t.Context(), key, func(ctx context.Context) error {
+			wantErr(t, context.Cause(ctx), guard.ErrLeaseLost)
+			return nil
+		})
+		wantErr(t, err, guard.ErrLeaseLost)
+		synctest.Wait()
+		if len(d.losses) != 1 {
+			t.Errorf("told of %v", d.losses)
+		}
+	})
+}
+
+func TestARenewalIsLateInTheSecondHalfOfTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{}
+		b := newBench(t, guard.WithObserver(d))
+		err := b.With(guard.WithName("route")).Do(t.Context(), key, func(context.Context) error {
+			time.Sleep(4 * time.Second) // renewed
+			mend := b.mem.Break()
+			time.Sleep(5 * time.Second) // tried in vain
+			mend()
+			time.Sleep(2 * time.Second) // renewed late
+			return nil
+		})
+		wantErr(t, err, nil)
+		first, last := d.renewals[0], d.renewals[len(d.renewals)-1]
+		if first.Err != nil || first.Late || first.Left < 5*time.Second || last.Err != nil || !last.Late || len(d.renewals) < 3 {
+			t.Errorf("told of %+v", d.renewals)
+		}
+		for i, r := range d.renewals {
+			if r.Late != (r.Left < trustOf10s/2) || d.names[i] != "route" {
+				t.Errorf("%+v of %s", r, d.names[i])
+			}
+		}
+	})
+}
+
+func TestTheBlockerIsKnownToThoseWhoOnlyStoodInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &diary{}
+		b := newBench(t, guard.WithObserver(d), guard.WithMaxWait(time.Minute))
+		blockers := func(want ...string) {
+			t.Helper()
+			d.note(func() {
+				if len(d.waits) != len(want) {
+					t.Fatalf("%d waits, want %d", len(d.waits), len(want))
+				}
+				for i, w := range d.waits {
+					if w.Blocker.Traceparent != want[i] {
+						t.Errorf("wait %d: blocked by %+v", i, w.Blocker)
+					}
+				}
+				d.waits = nil
+			})
+		}
+		var wg sync.WaitGroup
+		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_ = b.Do(t.Context(), key, func(context.Context) error {
+			wg.Go(func() { _ = b.Do(t.Context(), key, nop) })
+			synctest.Wait()
+			_ = b.Do(short, key, nop)
+			return nil
+		})
+		wg.Wait()
+		const here = "trace of this process"
+		blockers("", here, here) // at once; left the line; by hand-off
+
+		l := must(b.other.With(guard.WithObserver(elsewhere{})).Acquire(t.Context(), key))
+		d.note(func() { d.waits = nil })
+		short, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		wg.Go(func() { _ = b.Do(t.Context(), key, nop) }) // contends
+		synctest.Wait()
+		_ = b.Do(short, key, nop) // in line behind it
+		_ = l.Release(t.Context())
+		wg.Wait()
+		blockers(here, here)
+	})
+}
+
+type elsewhere struct{ guard.NopObserver }
+
+func (elsewhere) Traceparent(context.Context) string { return "another trace" }
