@@ -1,0 +1,71 @@
+package main
+
+import (
+	"os"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+)
+
+// arena is memory that all processes of one measurement share, in a file. What happens under a lock leaves its mark here, so
+// that two holders at once are seen whichever processes they are in, without a request that would change the measurement.
+type arena struct {
+	overlaps atomic.Int64 // sections that began while another ran on the same key
+
+	// Of the take-over workloads, one key: who held it last, since when it was free, and who is about to wait for it.
+	holder     atomic.Int64 // process number + 1
+	releasedAt atomic.Int64 // Unix ns
+	waiting    [maxProcs]atomic.Int64
+
+	slots [maxSlots]slot
+}
+
+// slot belongs to one key. It fills a cache line, so that keys do not slow each other down.
+type slot struct {
+	inside atomic.Int64
+	count  atomic.Int64 // of sections; loaded and stored, never added to: an overlap loses one
+	_      [48]byte
+}
+
+const (
+	maxProcs    = 16
+	maxSlots    = maxCallers * keysEach
+	maxCallers  = 512
+	keysEach    = 8 // keys of each caller of the spread workloads
+	arenaMemory = int(unsafe.Sizeof(arena{}))
+)
+
+// openArena maps the arena in file, which it makes if it is not there. close unmaps it.
+func openArena(file string) (a *arena, unmap func() error, err error) {
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close() // the mapping stays
+	if err := f.Truncate(int64(arenaMemory)); err != nil {
+		return nil, nil, err
+	}
+	b, err := syscall.Mmap(int(f.Fd()), 0, arenaMemory, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("mmap", err)
+	}
+	//nolint:gosec // the mapping is page-aligned and as large as an arena, which has no pointers
+	return (*arena)(unsafe.Pointer(&b[0])), func() error { return syscall.Munmap(b) }, nil
+}
+
+// enter and leave stand around every section.
+func (a *arena) enter(key int) {
+	if a.slots[key].inside.Add(1) != 1 {
+		a.overlaps.Add(1)
+	}
+}
+
+func (a *arena) leave(key int) { a.slots[key].inside.Add(-1) }
+
+// counted returns what the counters of all keys add up to.
+func (a *arena) counted() (n int64) {
+	for i := range a.slots {
+		n += a.slots[i].count.Load()
+	}
+	return n
+}

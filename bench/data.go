@@ -1,0 +1,94 @@
+package main
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// data is all that was measured, to be asked for one measure in all rounds.
+type data struct {
+	runs   []run
+	rounds int
+}
+
+// get returns a measure of one round.
+func (d *data) get(workload, library, measure string, round int) (float64, bool) {
+	for i := range d.runs {
+		r := &d.runs[i]
+		if r.Workload == workload && r.Library == library && r.Round == round && r.Rate == 0 {
+			v, ok := r.Values[measure]
+			return v, ok && !math.IsNaN(v)
+		}
+	}
+	return 0, false
+}
+
+// all returns a measure in the order of rounds, without those that lack it.
+func (d *data) all(workload, library, measure string) (vs []float64) {
+	for round := range d.rounds {
+		if v, ok := d.get(workload, library, measure, round+1); ok {
+			vs = append(vs, v)
+		}
+	}
+	return vs
+}
+
+// best returns which of libs has the most of a measure in a round, and how much.
+func (d *data) best(workload, measure string, round int, libs []string) (library string, most float64) {
+	for _, l := range libs {
+		if v, ok := d.get(workload, l, measure, round); ok && (library == "" || v > most) {
+			library, most = l, v
+		}
+	}
+	return library, most
+}
+
+// rates returns the rungs that were measured of a library, rising.
+func (d *data) rates(workload, library string) []float64 {
+	rates := map[float64]bool{}
+	for _, r := range d.of(workload, library) {
+		if r.Rate > 0 {
+			rates[r.Rate] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(rates))
+}
+
+// rung returns a measure at one rate of arrival, of all rounds that came there.
+func (d *data) rung(workload, library string, rate float64, measure string) (vs []float64) {
+	for _, r := range d.of(workload, library) {
+		if r.Rate == rate {
+			vs = append(vs, r.Values[measure])
+		}
+	}
+	return vs
+}
+
+func (d *data) of(workload, library string) (runs []run) {
+	for _, r := range d.runs {
+		if r.Workload == workload && r.Library == library {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// libraries returns those that were measured in a workload, in the order of the report.
+func (d *data) libraries(workload string) (names []string) {
+	for _, name := range allNames() {
+		if len(d.of(workload, name)) > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// allNames are serial and the libraries.
+func allNames() []string {
+	names := []string{serial}
+	for _, l := range libraries {
+		names = append(names, l.name)
+	}
+	return names
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// library is one way to set one library up.
+type library struct {
+	name    string
+	peer    string // whose settings these are: the name without "-tuned"; "" is not a peer
+	setting string // as the report states it
+	open    func(setup) (locker, error)
+}
+
+// setup is what the workload asks of a library; everything else is the library's own setting.
+type setup struct {
+	addr    string
+	wire    *wire         // counts what the lock's connections send
+	maxWait time.Duration // of every call
+	crowd   bool          // more callers wait for one key than a library's own limit allows
+	maxHold time.Duration // of a lease, if the library has such a limit; 0: its default
+}
+
+// locker is a library at work.
+type locker interface {
+	// Do runs fn while it holds key, or returns why it did not. It waits for at most maxWait, or until ctx ends, which
+	// must not end fn's hold of the key.
+	Do(ctx context.Context, key string, fn func()) error
+	// Hold acquires key and keeps it, renewed as the library does it, or as its docs tell users to.
+	Hold(ctx context.Context, key string) (lease, error)
+	Close()
+}
+
+type lease interface {
+	Lost() bool
+	Release()
+}
+
+const (
+	ours   = "guard"
+	serial = "serial" // not a library: one caller, no lock
+)
+
+// leaseTTL is for libraries whose docs leave it to the user.
+const leaseTTL = 10 * time.Second
+
+var libraries = []library{
+	{
+		name: ours, open: openGuard,
+		setting: "defaults: TTL 10 s, redislocker.New(rdb); only MaxWait, and where the workload needs it MaxWaiters and MaxHold, are set",
+	},
+	{
+		name: "redislock", peer: "redislock", open: redislockWith(retryAsDocumented, 0),
+		setting: "as its examples: LinearBackoff(100 ms), go-redis defaults; TTL 10 s",
+	},
+	{
+		name: "redislock-tuned", peer: "redislock", open: redislockWith(retryTuned, 64),
+		setting: "best found: LinearBackoff(10 ms), pool of 64 connections; TTL 10 s",
+	},
+	{
+		name: "redsync", peer: "redsync", open: openRedsync,
+		setting: "as its README: defaults (expiry 8 s, 32 tries, 50-250 ms apart), go-redis v9 driver with defaults",
+	},
+	{
+		name: "redsync-tuned", peer: "redsync", open: openRedsyncTuned,
+		setting: "best found: WithFailFast, tries 5-25 ms apart for as long as the caller waits, pool of 64 connections",
+	},
+	{
+		name: "rueidislock", peer: "rueidislock", open: openRueidislock,
+		setting: "as its README: KeyMajority 1, NoLoopTracking (validity 5 s, TryNextAfter 20 ms)",
+	},
+	{
+		name: "rueidislock-tuned", peer: "rueidislock", open: openRueidislockTuned,
+		setting: "best found: the README's, with TryNextAfter 1 s, so that a slow answer is no failed try",
+	},
+}
+
+func findLibrary(name string) (library, error) {
+	var names []string
+	for _, l := range libraries {
+		if l.name == name {
+			return l, nil
+		}
+		names = append(names, l.name)
+	}
+	return library{}, fmt.Errorf("no library %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// peersOf returns the names of all settings of the given peers, or of all peers.
+func peersOf(peers ...string) (names []string) {
+	for _, l := range libraries {
+		if l.peer != "" && (len(peers) == 0 || slices.Contains(peers, l.peer)) {
+			names = append(names, l.name)
+		}
+	}
+	return names
+}
+
+// newClient returns a go-redis client whose commands count; poolSize 0 is the default.
+func (s *setup) newClient(poolSize int) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: s.addr, Dialer: s.wire.dial, PoolSize: poolSize})
+}
+
+type guardLocker struct {
+	guard *guard.Guard
+	rdb   *redis.Client
+}
+
+func openGuard(s setup) (locker, error) {
+	opts := []guard.Option{guard.WithMaxWait(s.maxWait)}
+	if s.crowd {
+		opts = append(opts, guard.WithMaxWaiters(0))
+	}
+	if s.maxHold > 0 {
+		opts = append(opts, guard.WithMaxHold(s.maxHold))
+	}
+	rdb := s.newClient(0) // sends nothing: the locker's own client is made after it, with the same dialer
+	g, err := guard.New(redislocker.New(rdb), opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &guardLocker{g, rdb}, nil
+}
+
+func (l *guardLocker) Do(ctx context.Context, key string, fn func()) error {
+	return l.guard.Do(ctx, key, func(context.Context) error { fn(); return nil })
+}
+
+func (l *guardLocker) Hold(ctx context.Context, key string) (lease, error) {
+	held, err := l.guard.Acquire(ctx, key)
+	return guardLease{held}, err
+}
+
+func (l *guardLocker) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = l.guard.Close(ctx)
+	_ = l.rdb.Close()
+}
+
+type guardLease struct{ lease *guard.Lease }
+
+func (l guardLease) Lost() bool { return l.lease.Err() != nil }
+func (l guardLease) Release()   { _ = l.lease.Release(context.Background()) }

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// job is what one process of a measurement does. All processes of it begin at the same instant.
+type job struct {
+	Kind    string // one of kinds
+	Library string
+	Addr    string // of Redis
+	Arena   string // file
+
+	Proc     int // number of this process
+	Callers  int
+	Keys     int           // each caller has that many of its own; 0: all share one
+	Rate     float64       // requests a second, of the open loop
+	Duration time.Duration // of the measurement
+	MaxWait  time.Duration
+	Crowd    bool
+	MaxHold  time.Duration
+}
+
+// result is what a process hands back.
+type result struct {
+	Sections int64 // run under the lock, all of them
+	InTime   int64 // of these, ended before the measurement did
+	Requests int64
+	Commands int64 // that the lock's connections sent during the measurement
+
+	Waits    []time.Duration // for the key, of those who got it; in a closed loop also of those who waited when it ended
+	Refusals []time.Duration // how long it took to say no
+	Lags     []time.Duration // how late the open loop was with its requests
+	Trips    []time.Duration // round trips of a PING in the same run
+
+	Failed  int64              // calls that failed for another reason than the key being held
+	Failure string             // the first such reason
+	Values  map[string]float64 // of workloads with measures of their own
+}
+
+func (r *result) merge(o result) {
+	r.Sections += o.Sections
+	r.InTime += o.InTime
+	r.Requests += o.Requests
+	r.Waits = append(r.Waits, o.Waits...)
+	r.Refusals = append(r.Refusals, o.Refusals...)
+	r.Failed += o.Failed
+	if r.Failure == "" {
+		r.Failure = o.Failure
+	}
+}
+
+// kinds are the things that a process can do: ready runs before the start and may return more to do, run is the
+// measurement.
+var kinds = map[string]func(*worker) measurement{
+	"closed":   func(w *worker) measurement { return w.closedLoop },
+	"open":     func(w *worker) measurement { return w.openLoop },
+	"takeover": func(w *worker) measurement { return w.takeOver },
+	"holder":   func(w *worker) measurement { return w.holdOne() },
+	"waiters":  func(w *worker) measurement { return w.waitInCrowd },
+	"leases":   func(w *worker) measurement { return w.holdMany() },
+}
+
+// measurement runs from start on.
+type measurement func(ctx context.Context, start time.Time) (result, error)
+
+// worker is a process at its job.
+type worker struct {
+	job
+
+	arena *arena
+	lock  locker
+	wire  *wire
+	rdb   *redis.Client // a plain client, for the sections
+
+	broken atomic.Pointer[error] // the first section that failed
+}
+
+const (
+	hotKey  = "bench:hot" // of the lock
+	stock   = "bench:stock"
+	started = 100 * time.Millisecond // from telling the processes to their start
+)
+
+// newWorker opens everything that the job needs and warms it up: connections are made, scripts are loaded.
+func newWorker(ctx context.Context, j job) (w *worker, closeAll func(), err error) {
+	w = &worker{job: j, wire: new(wire)}
+	a, unmap, err := openArena(j.Arena)
+	if err != nil {
+		return nil, nil, err
+	}
+	w.arena = a
+	w.rdb = redis.NewClient(&redis.Options{Addr: j.Addr})
+	lib, err := findLibrary(j.Library)
+	if j.Library == serial {
+		lib, err = library{open: func(setup) (locker, error) { return unlocked{}, nil }}, nil
+	}
+	if err == nil {
+		w.lock, err = lib.open(setup{addr: j.Addr, wire: w.wire, maxWait: j.MaxWait, crowd: j.Crowd, maxHold: j.MaxHold})
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, w.rdb.Close(), unmap())
+	}
+	closeAll = func() {
+		w.lock.Close()
+		_ = w.rdb.Close()
+		_ = unmap()
+	}
+	if err := w.warmUp(ctx); err != nil {
+		closeAll()
+		return nil, nil, fmt.Errorf("warm-up: %w", err)
+	}
+	return w, closeAll, nil
+}
+
+// warmUp uses keys of its own, several times from each of as many callers as have connections.
+func (w *worker) warmUp(ctx context.Context) error {
+	var wg sync.WaitGroup
+	errs := make([]error, min(max(w.Callers, 4), 64))
+	for i := range errs {
+		wg.Go(func() {
+			key := fmt.Sprintf("bench:warm:%d:%d", w.Proc, i)
+			for range 20 {
+				errs[i] = errors.Join(w.lock.Do(ctx, key, func() {}), w.rdb.Ping(ctx).Err())
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// sell is the section of the hot-key workloads, that of a flash sale: a GET and a SET that lose an update if another
+// section runs in between.
+func (w *worker) sell(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	w.arena.enter(0)
+	defer w.arena.leave(0)
+	n, err := w.rdb.Get(ctx, stock).Int64()
+	if err == nil || errors.Is(err, redis.Nil) {
+		err = w.rdb.Set(ctx, stock, n+1, 0).Err()
+	}
+	if err != nil {
+		w.broken.CompareAndSwap(nil, &err)
+	}
+}
+
+// touch is the section of the spread workloads: no I/O, so that the lock is all there is to measure.
+func (w *worker) touch(key int) {
+	w.arena.enter(key)
+	count := &w.arena.slots[key].count
+	count.Store(count.Load() + 1)
+	w.arena.leave(key)
+}
+
+// sectionError is the error of the first section that failed: it makes the measurement worthless.
+func (w *worker) sectionError() error {
+	if err := w.broken.Load(); err != nil {
+		return fmt.Errorf("in a section: %w", *err)
+	}
+	return nil
+}
+
+// unlocked is what serial uses, and what no library may be.
+type unlocked struct{}
+
+func (unlocked) Do(_ context.Context, _ string, fn func()) error { fn(); return nil }
+func (unlocked) Hold(context.Context, string) (lease, error)     { return noLease{}, nil }
+func (unlocked) Close()                                          {}
+
+type noLease struct{}
+
+func (noLease) Lost() bool { return false }
+func (noLease) Release()   {}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+var errHolderLost = errors.New("the holder lost its lease")
+
+// holdMany acquires a lease for each caller, and then does nothing but hold them: what the measurement sees is renewal.
+func (w *worker) holdMany() measurement {
+	leases := make([]lease, w.Callers)
+	errs := make([]error, w.Callers)
+	w.each(func(i int) { leases[i], errs[i] = w.lock.Hold(context.Background(), fmt.Sprintf("bench:lease:%d", i)) })
+	return func(ctx context.Context, start time.Time) (result, error) {
+		if err := errors.Join(errs...); err != nil {
+			return result{}, err
+		}
+		time.Sleep(time.Until(start))
+		before, cpu, since := w.wire.commands.Load(), cpuTime(), time.Now()
+		goroutines := 0
+		for time.Since(since) < w.Duration {
+			time.Sleep(w.Duration / 100)
+			goroutines = max(goroutines, runtime.NumGoroutine())
+		}
+		share := (cpuTime() - cpu).Seconds() / time.Since(since).Seconds()
+		r := result{Requests: int64(w.Callers), Commands: w.wire.commands.Load() - before}
+		lost := 0
+		for _, l := range leases {
+			if l.Lost() {
+				lost++
+			}
+		}
+		keys, err := w.rdb.DBSize(ctx).Result() // which the library has no say in
+		r.Values = map[string]float64{
+			"lost": float64(max(lost, w.Callers-int(keys))), "goroutines": float64(goroutines), "cpu %": 100 * share,
+		}
+		w.each(func(i int) { leases[i].Release() })
+		return r, err
+	}
+}
+
+// each calls f for every caller, some at a time.
+func (w *worker) each(f func(i int)) {
+	var wg sync.WaitGroup
+	const some = 64
+	for g := range some {
+		wg.Go(func() {
+			for i := g; i < w.Callers; i += some {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// cpuTime returns the processor time that this process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // fails for a wrong argument only
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// results is a whole run, as -json prints it.
+type results struct {
+	Date       time.Time         `json:"date"`
+	Go         string            `json:"go"`
+	OS         string            `json:"os"`
+	Arch       string            `json:"arch"`
+	CPUs       int               `json:"cpus"`
+	Redis      string            `json:"redis"`
+	Versions   []string          `json:"versions"`
+	Settings   map[string]string `json:"settings"`
+	Quick      bool              `json:"quick"`
+	Rounds     int               `json:"rounds"`
+	Runs       []run             `json:"runs"`
+	CDFShares  []float64         `json:"cdf_shares"`
+	Bars       []verdict         `json:"bars"`
+	Violations []string          `json:"violations"`
+}
+
+// runAll measures everything that cfg asks for, round by round, and tells of its progress.
+func runAll(ctx context.Context, cfg config, progress io.Writer) (*results, error) {
+	dir, err := os.MkdirTemp("", "guard-bench")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	srv, err := startServer(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer srv.stop()
+
+	res := describe(ctx, cfg, srv)
+	b := &bench{srv: srv, dir: dir, plan: cfg.plan}
+	for b.round = 1; b.round <= cfg.rounds; b.round++ {
+		for _, w := range cfg.workloads {
+			for _, lib := range turn(librariesOf(w, cfg.libs, b.round), b.round) {
+				runs, err := w.measure(b, call{ctx: ctx, workload: w.name, library: lib})
+				res.Runs = append(res.Runs, runs...)
+				where := fmt.Sprintf("round %d, %s, %s", b.round, w.name, lib)
+				switch {
+				case errors.Is(err, errViolation): // the rest is still worth knowing
+					res.Violations = append(res.Violations, fmt.Sprintf("%s: %v", where, err))
+					fmt.Fprintf(progress, "%s: %v\n", where, err)
+				case err != nil:
+					return nil, fmt.Errorf("%s: %w", where, err)
+				default:
+					fmt.Fprintf(progress, "%s: %s\n", where, headline(runs[len(runs)-1]))
+				}
+			}
+		}
+	}
+	res.Bars = judge(&data{res.Runs, res.Rounds})
+	return res, nil
+}
+
+// librariesOf returns what to measure in this round of a workload.
+func librariesOf(w workload, chosen []string, round int) (libs []string) {
+	for _, l := range append([]string{ours}, w.libs...) {
+		if slices.Contains(chosen, l) && (l == ours || !w.once || round == 1) {
+			libs = append(libs, l)
+		}
+	}
+	return libs
+}
+
+// turn turns libs by one place a round, so that none always comes first or after the same.
+func turn(libs []string, round int) []string {
+	if len(libs) == 0 {
+		return nil
+	}
+	at := (round - 1) % len(libs)
+	return slices.Concat(libs[at:], libs[:at])
+}
+
+func headline(r run) string {
+	var parts []string
+	for _, c := range columns(r.Workload) {
+		if v, ok := r.Values[c]; ok {
+			parts = append(parts, c+" "+number(v))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func describe(ctx context.Context, cfg config, srv *server) *results {
+	r := &results{
+		Date: time.Now(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(),
+		Redis: srv.version(ctx), Versions: versions(), Settings: map[string]string{},
+		Quick: cfg.quick, Rounds: cfg.rounds, CDFShares: cdfShares, Violations: []string{},
+	}
+	for _, l := range libraries {
+		r.Settings[l.name] = l.setting
+	}
+	return r
+}
+
+// versions returns the libraries that this program was built with.
+func versions() (vs []string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return nil
+	}
+	for _, m := range info.Deps {
+		for _, name := range []string{"/redislock", "/redsync/v4", "/rueidis", "/go-redis/v9"} {
+			if strings.HasSuffix(m.Path, name) {
+				vs = append(vs, m.Path+" "+m.Version)
+			}
+		}
+	}
+	return vs
+}

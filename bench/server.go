@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// server is the redis-server of this run: in memory only, on a free loopback port.
+type server struct {
+	addr string
+	rdb  *redis.Client // for the parent's own errands
+
+	cmd  *exec.Cmd
+	gone chan struct{} // closed when the process has ended
+}
+
+var errNoServer = errors.New("redis-server is not in PATH: install Redis 7.0.5 or newer (Debian, Ubuntu: redis-server; macOS: brew install redis)")
+
+// startServer starts a redis-server with dir as its working directory and returns when it answers.
+func startServer(ctx context.Context, dir string) (*server, error) {
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, errNoServer
+	}
+	for range 5 { // another process may take the port between choosing and binding it
+		s, err := tryServer(ctx, binary, dir)
+		if err != nil {
+			return nil, err
+		}
+		if s.answers(ctx) {
+			return s, nil
+		}
+		s.stop()
+	}
+	log, _ := os.ReadFile(filepath.Join(dir, "redis.log"))
+	return nil, fmt.Errorf("redis-server does not answer; its log:\n%s", log)
+}
+
+func tryServer(ctx context.Context, binary, dir string) (*server, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	addr := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	s := &server{addr: addr, rdb: redis.NewClient(&redis.Options{Addr: addr}), gone: make(chan struct{})}
+	s.cmd = exec.Command(binary, //nolint:gosec // found in PATH by its own name
+		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no", "--logfile", "redis.log")
+	dieWithParent(s.cmd)
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { // ends with the process
+		_ = s.cmd.Wait()
+		close(s.gone)
+	}()
+	return s, nil
+}
+
+// answers waits until the server answers; false if it ends before, or takes very long.
+func (s *server) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		select {
+		case <-s.gone:
+			return false
+		default:
+		}
+		if s.rdb.Ping(ctx).Err() == nil {
+			return true
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return false
+}
+
+// version returns what the server calls itself.
+func (s *server) version(ctx context.Context) string {
+	for _, section := range s.rdb.InfoMap(ctx, "server").Val() {
+		return section["redis_version"]
+	}
+	return "unknown"
+}
+
+// stop ends the server.
+func (s *server) stop() {
+	_ = s.rdb.Close()
+	_ = s.cmd.Process.Kill()
+	<-s.gone
+}

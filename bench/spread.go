@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// call is one order to measure: which library, in which workload.
+type call struct {
+	ctx      context.Context //nolint:containedctx // it lives as long as the measurement
+	workload string
+	library  string
+}
+
+const patient = time.Minute // MaxWait where nobody is to be turned away
+
+// spread is the workload in which nobody competes: each caller has keys of its own.
+func spread(callers int) workload {
+	return workload{
+		name:  fmt.Sprintf("spread-%d", callers),
+		title: fmt.Sprintf("spread keys, 1 process x %d callers, closed loop, empty section", callers),
+		libs:  peersOf("redislock", "rueidislock"),
+		measure: func(b *bench, c call) ([]run, error) {
+			all, _, err := b.measure(c.ctx, 1, job{
+				Kind: "closed", Library: c.library, Callers: callers, Keys: keysEach, Duration: b.plan.Closed, MaxWait: patient,
+			}, nil)
+			v := waits(all.Waits)
+			v["rate"] = perSecond(all.InTime, b.plan.Closed)
+			v["cmds/call"] = share(all.Commands, all.Sections)
+			return b.one(c, all, v), err
+		},
+	}
+}
+
+// one is the only run of a measurement.
+func (b *bench) one(c call, all result, v values) []run {
+	return []run{{
+		Workload: c.workload, Library: c.library, Round: b.round,
+		Values: v, CDF: cdf(sorted(all.Waits)), Failure: all.Failure,
+	}}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// wire counts the commands that a client sends: what is written to its connections, so every library is counted alike,
+// whatever it calls a command. Commands that scripts run on the server do not count.
+type wire struct{ commands atomic.Int64 }
+
+// dial is a dialer for go-redis.
+func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	d := net.Dialer{Timeout: 5 * time.Second, KeepAlive: 5 * time.Minute} // as go-redis has it
+	c, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return w.watch(c), nil
+}
+
+func (w *wire) watch(c net.Conn) net.Conn { return &countedConn{Conn: c, wire: w} }
+
+// countedConn is written to by one goroutine at a time, as all clients do.
+type countedConn struct {
+	net.Conn
+
+	wire     *wire
+	requests requests
+}
+
+// SyscallConn lets go-redis look whether the connection is alive.
+func (c *countedConn) SyscallConn() (syscall.RawConn, error) {
+	return c.Conn.(*net.TCPConn).SyscallConn()
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	if n := c.requests.feed(b); n > 0 {
+		c.wire.commands.Add(int64(n))
+	}
+	return c.Conn.Write(b)
+}
+
+// requests finds the commands in a stream of RESP arrays of bulk strings, which is all that clients send.
+type requests struct {
+	kind   byte // of the line that is being read; 0: none
+	number int
+	skip   int // bytes of a bulk string that are still to come, with its line end
+}
+
+// feed reads the next part of the stream and returns how many commands begin in it.
+func (r *requests) feed(b []byte) (n int) {
+	for len(b) > 0 {
+		if r.skip > 0 {
+			k := min(r.skip, len(b))
+			r.skip -= k
+			b = b[k:]
+			continue
+		}
+		switch c := b[0]; {
+		case c == '*' || c == '$':
+			r.kind, r.number = c, 0
+		case c >= '0' && c <= '9':
+			r.number = 10*r.number + int(c-'0')
+		case c == '\n' && r.kind == '*':
+			n++
+		case c == '\n' && r.kind == '$':
+			r.skip = r.number + len("\r\n")
+		}
+		b = b[1:]
+	}
+	return n
+}
