@@ -93,10 +93,29 @@ func (f *family) loseAll() {
 	}
 }
 
+// keep keeps the gate for a while even if nobody uses it: who comes back at once must find what it has planned.
+func (f *family) keep(gt *gate, d time.Duration) {
+	if d > 0 {
+		f.gates.enter(gt.key)
+		time.AfterFunc(d, func() { f.gates.leave(gt) })
+	}
+}
+
 // Wake implements [Waker].
-func (f *family) Wake(key string) bool {
+func (f *family) Wake(key string, waiting int) bool {
 	gt := f.gates.find(key)
-	return gt != nil && gt.wake()
+	if gt == nil {
+		return false
+	}
+	gt.want(waiting > 0)
+	return gt.wake()
+}
+
+// Wanted implements [Waker].
+func (f *family) Wanted(key string) {
+	if gt := f.gates.find(key); gt != nil {
+		gt.want(true)
+	}
 }
 
 // WakeAll implements [Waker].
@@ -104,13 +123,4 @@ func (f *family) WakeAll() {
 	for _, gt := range f.gates.all() {
 		gt.wake()
 	}
-}
-
-// standBack keeps the gate for as long as its next contender has to stand back, even if nobody waits here now: a caller
-// that comes back at once must find it.
-func (f *family) standBack(gt *gate, b backoff) {
-	pause := b.pause(maxPauseTry)
-	gt.standBack(time.Now().Add(pause))
-	f.gates.enter(gt.key)
-	time.AfterFunc(pause, func() { f.gates.leave(gt) })
 }

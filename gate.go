@@ -88,6 +88,10 @@ type gate struct {
 	held  *HeldError    // what the last of them saw, if it was a holder
 	seen  time.Time     // when
 	poke  chan struct{} // wakes the contender from its pause; buffered; made by the first pause
+
+	woken  bool      // a wake-up came, and no try was made since
+	wanted bool      // other instances are known to wait for the key
+	yield  time.Time // until then a try leaves a free key to the instance that was just woken
 }
 
 // A waiter is one call at its gate.
@@ -148,13 +152,20 @@ func (gt *gate) quit(w *waiter) bool {
 	return true
 }
 
-// pass ends w's floor, if w still has it, and gives it to the next in line to contend.
-func (gt *gate) pass(w *waiter) {
+// pass ends w's floor, if w still has it, and gives it to the next in line to contend. It reports whether a wake-up has
+// come that nobody here is left to use.
+func (gt *gate) pass(w *waiter) (unused bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if gt.floor == w {
-		gt.give(nil)
+	if gt.floor != w {
+		return false
 	}
+	gt.give(nil)
+	unused = gt.woken && gt.floor == nil
+	if unused {
+		gt.woken = false
+	}
+	return unused
 }
 
 // handOver gives the next in line w's floor together with its grant, if somebody waits on the same terms and the grant
@@ -185,6 +196,9 @@ func (gt *gate) hold(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	gt.grant, gt.tries, gt.held = gr, 0, nil
+	if gt.wanted {
+		gr.shorten(gt.line.length)
+	}
 }
 
 // revoke takes the floor from whoever holds gr, which is lost, and gives it to the next in line to contend.
@@ -211,25 +225,63 @@ func (gt *gate) started(w *waiter, now time.Time) {
 }
 
 // missed plans the next try after one that found the key held (by h) or got no answer (h is nil): after the pause, or
-// when the holder's lease ends if that is sooner.
-func (gt *gate) missed(h *HeldError, b backoff, now time.Time) {
+// when the holder's lease ends if that is sooner, or at once if a wake-up came meanwhile. Whoever is queued will be
+// woken, and the longest pauses are only there for wake-ups that get lost.
+func (gt *gate) missed(h *HeldError, queued bool, b backoff, now time.Time) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	pause := b.pause(gt.tries)
+	if queued {
+		pause = b.long()
+	}
 	gt.tries++
 	gt.held, gt.seen = h, now
 	if h != nil && h.Remaining > 0 {
 		pause = min(pause, h.Remaining)
 	}
+	if gt.woken {
+		pause = 0
+	}
 	gt.next = now.Add(pause)
 }
 
-// standBack plans the next try after a release while other processes wait: between their polls they could never win
-// against one that is on the spot, so the next contender here sits the pause out first.
-func (gt *gate) standBack(until time.Time) {
+// freed plans the next try after a release. An instance that was woken gets its time: whoever waits here is queued
+// behind it already, whoever comes in the next moments queues instead of trying. If others wait but could not be woken,
+// they find the key only when they look, so this instance stands back for a long pause. It returns for how long the gate
+// must be kept for that, even if nobody uses it.
+func (gt *gate) freed(f Freed, queued bool, b backoff, now time.Time) (keep time.Duration) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.next = until
+	gt.wanted = f.Waiting > 0
+	switch {
+	case f.Waiting == 0:
+		return 0
+	case !f.Woken:
+		keep = b.long()
+		gt.next = now.Add(keep)
+	case queued:
+		gt.next = now.Add(b.long())
+	default:
+		keep = courtesy
+		gt.yield = now.Add(keep)
+	}
+	return keep
+}
+
+// courtesy is how long an instance that was woken may take to acquire the key before the releaser tries again.
+const courtesy = 5 * time.Millisecond
+
+// beginTry notes that a try is sent. It returns how many tries in a row have found the key held, 0 if a wake-up has come
+// since, and whether the try must leave a free key to others.
+func (gt *gate) beginTry(now time.Time) (heldTries int, yield bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.held != nil && !gt.woken {
+		heldTries = gt.tries
+	}
+	yield = now.Before(gt.yield)
+	gt.woken, gt.yield = false, time.Time{}
+	return heldTries, yield
 }
 
 // due returns how long the contender must pause before its next try.
@@ -237,16 +289,6 @@ func (gt *gate) due(now time.Time) time.Duration {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	return gt.next.Sub(now)
-}
-
-// heldTries returns how many tries in a row have found the key held, counting from 1 if the last did.
-func (gt *gate) heldTries() int {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	if gt.held == nil {
-		return 0
-	}
-	return gt.tries
 }
 
 // pokes returns what ends the contender's pause early.
@@ -259,6 +301,13 @@ func (gt *gate) pokes() <-chan struct{} {
 	return gt.poke
 }
 
+// waiting reports whether anybody stands in line.
+func (gt *gate) waiting() bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.line.length > 0
+}
+
 // wake ends the contender's pause, and reports whether anybody here waits for the key.
 func (gt *gate) wake() bool {
 	gt.mu.Lock()
@@ -266,13 +315,24 @@ func (gt *gate) wake() bool {
 	if gt.grant != nil || gt.floor == nil {
 		return false
 	}
+	gt.woken, gt.next = true, time.Time{}
 	if gt.poke != nil {
 		select {
 		case gt.poke <- struct{}{}:
-		default: // a wake-up is already on its way
+		default: // one is there already
 		}
 	}
 	return true
+}
+
+// want notes whether other instances wait for the key. If they do, a tenure ends after one pass over those in line now.
+func (gt *gate) want(wanted bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if wanted && !gt.wanted && gt.grant != nil {
+		gt.grant.shorten(gt.line.length)
+	}
+	gt.wanted = wanted
 }
 
 // refusal describes why a call that does not wait any longer goes without the key.

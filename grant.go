@@ -29,6 +29,7 @@ type grant struct {
 	trust    trust
 	turn     *Lease      // whose turn it is; nil between turns
 	turns    int         // how many there were, with this one
+	lastTurn int         // the tenure ends after it
 	holdEnd  time.Time   // when the turn has lasted MaxHold; zero: no limit
 	renewAt  time.Time   // zero: never
 	timer    *time.Timer // fires at the next of trust's end, holdEnd and renewAt; stopped when the grant ends
@@ -46,7 +47,7 @@ var errFinished = errors.New("guard: the grant was released")
 func newGrant(g *Guard, gt *gate, c *Claim, sent time.Time, token uint64) *grant {
 	gr := &grant{
 		family: g.family, config: &g.config, gate: gt, claim: c, terms: g.terms(), since: time.Now(),
-		trust: trustFrom(sent, c.TTL), block: token, blockTurn: 1,
+		trust: trustFrom(sent, c.TTL), lastTurn: sliceTurns, block: token, blockTurn: 1,
 	}
 	if !gr.terms.noRenewal {
 		gr.renewAt = renewalTime(sent, c.TTL)
@@ -88,8 +89,15 @@ func (gr *grant) mayGoOn() bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	now := time.Now()
-	return gr.cause == nil && gr.turns < sliceTurns && now.Sub(gr.since) < sliceTime &&
+	return gr.cause == nil && gr.turns < gr.lastTurn && now.Sub(gr.since) < sliceTime &&
 		gr.trust.left(now) >= minRemaining(gr.terms.ttl)
+}
+
+// shorten lets the tenure end after the turns of those who wait now.
+func (gr *grant) shorten(waiting int) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	gr.lastTurn = min(gr.lastTurn, max(gr.turns, 1)+waiting)
 }
 
 // arm sets the timer to whatever is due next; gr.mu is held.

@@ -213,17 +213,19 @@ func (l *Lease) endTurn(ctx context.Context) error {
 // giveBack releases the key and passes the floor on.
 func (c *call) giveBack(ctx context.Context, gr *grant) error {
 	f := c.guard.family
-	defer c.gate.pass(&c.waiter)
+	defer c.pass()
 	if !gr.finish() {
 		f.locker.Abandon(gr.claim) // lost since the turn ended: nobody's loss any more
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit(gr.terms.ttl))
 	defer cancel()
-	waiting, err := f.locker.Release(ctx, gr.claim)
+	gr.claim.Waits = c.gate.waiting()
+	freed, err := f.locker.Release(ctx, gr.claim)
 	switch {
-	case err == nil && waiting > 0:
-		f.standBack(c.gate, c.guard.backoff)
+	case err == nil:
+		keep := c.gate.freed(freed, gr.claim.Waits, c.guard.backoff, time.Now())
+		f.keep(c.gate, keep)
 	case err != nil && !errors.Is(err, ErrLeaseLost):
 		gr.claim.Unclear = true
 		c.logRelease(ctx, err)

@@ -196,9 +196,9 @@ func TestAHungStoreBoundsEveryCall(t *testing.T) {
 				<-ctx.Done()
 				return 0, guard.ErrUnavailable
 			}
-			s.release = func(ctx context.Context, _ func() (int, error)) (int, error) {
+			s.release = func(ctx context.Context, _ func() (guard.Freed, error)) (guard.Freed, error) {
 				<-ctx.Done()
-				return 0, guard.ErrUnavailable
+				return guard.Freed{}, guard.ErrUnavailable
 			}
 		})
 		for wait, most := range map[time.Duration]time.Duration{

@@ -34,10 +34,14 @@ type Locker interface {
 	// was ever given for the key. It returns ErrLeaseLost if c.Owner does not own the key, else ErrUnavailable.
 	Fence(ctx context.Context, c *Claim) (token uint64, err error)
 
-	// Release frees the key if c.Owner owns it, and returns how many other instances were waiting for it (a locker that
-	// cannot know says 1: somebody might). It returns ErrLeaseLost if somebody else owns the key or nobody does, and
+	// Release frees the key if c.Owner owns it, wakes the next instance that waits for it, if the locker can, and queues
+	// this one behind it if c.Waits. It returns ErrLeaseLost if somebody else owns the key or nobody does, and
 	// ErrUnavailable if that is not known.
-	Release(ctx context.Context, c *Claim) (waiting int, err error)
+	Release(ctx context.Context, c *Claim) (Freed, error)
+
+	// PassOn gives a wake-up to the next instance, in the background and without waiting: Wake took it for somebody here
+	// who has left without a try. If somebody holds the key by now there is nothing to do.
+	PassOn(key string)
 
 	// Abandon sees to it, in the background and without waiting, that nothing of c stays behind: it is called for a
 	// claim that is given up after a try without a clear answer, or whose release had none. The locker frees the key
@@ -61,31 +65,44 @@ const FenceBlock = 64
 const OwnerLen = 22
 
 // Claim is one contender's wish for a key, under an owner id of its own. The gate makes it, the locker only reads it,
-// except for State.
+// except for State and Queued.
 type Claim struct {
 	Key     string
 	Owner   string        // OwnerLen random base64url characters
 	TTL     time.Duration // whole milliseconds, at least 100 ms
 	Fencing bool          // Acquire fetches fencing tokens too
 	Tries   int           // tries before this one that found the key held: look first, it is cheaper
-	Waits   bool          // the contender will wait if the key is held: a locker with a queue may note it
+	Waits   bool          // somebody here will wait for the key if it is held, or waits when it is released: queue for it
+	Yield   bool          // another instance was just woken for the key: queue for it even if it is free
 	Holder  Holder        // who we are, stored beside the key for others to read; the same in every try
 
 	// Unclear is set by the gate once a try or a release ended without a clear answer: a request may still be under
 	// way to the store, so that Release alone does not end the claim.
 	Unclear bool
 
+	// Queued is set by the locker: this instance is in the store's queue for the key, and will be woken.
+	Queued bool
+
 	// State belongs to the locker, which may keep here between Acquire and Release what it needs. The gate never looks.
 	State any
+}
+
+// Freed says who else wants a key that was released.
+type Freed struct {
+	Waiting int  // other instances that wait for it; a locker that cannot know says 1, for somebody might
+	Woken   bool // the first of them was told
 }
 
 // Waker is what [New] gives to [Locker.Open]: how a locker says that trying again may be worth it. Wake-ups are hints:
 // one that is lost, late or wrong costs time, never exclusion. Its methods return at once and are safe for concurrent
 // use.
 type Waker interface {
-	// Wake tells the local contender for key to try now. It reports whether anybody here waits for key: if not, the
-	// locker passes the wake-up on to the next instance.
-	Wake(key string) bool
+	// Wake tells the local contender for key to try now, and that so many other instances wait behind this one. It
+	// reports whether anybody here waits for key: if not, the locker passes the wake-up on to the next instance.
+	Wake(key string, waiting int) bool
+
+	// Wanted tells the local holder of key that another instance has begun to wait for it.
+	Wanted(key string)
 
 	// WakeAll tells every local contender to try now: messages may have been missed.
 	WakeAll()

@@ -28,7 +28,7 @@ type spy struct {
 	acquire   func(ctx context.Context, c *guard.Claim, next func() (uint64, error)) (uint64, error)
 	renew     func(ctx context.Context, next func() []error) []error
 	fence     func(next func() (uint64, error)) (uint64, error)
-	release   func(ctx context.Context, next func() (int, error)) (int, error)
+	release   func(ctx context.Context, next func() (guard.Freed, error)) (guard.Freed, error)
 }
 
 func (s *spy) Acquire(ctx context.Context, c *guard.Claim) (uint64, error) {
@@ -69,12 +69,12 @@ func (s *spy) Fence(ctx context.Context, c *guard.Claim) (uint64, error) {
 	return next()
 }
 
-func (s *spy) Release(ctx context.Context, c *guard.Claim) (int, error) {
+func (s *spy) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
 	s.releases.Add(1)
 	s.mu.Lock()
 	hook := s.release
 	s.mu.Unlock()
-	next := func() (int, error) { return s.Locker.Release(ctx, c) }
+	next := func() (guard.Freed, error) { return s.Locker.Release(ctx, c) }
 	if hook != nil {
 		return hook(ctx, next)
 	}

@@ -204,8 +204,8 @@ func (b backoff) pause(n int) time.Duration {
 	return rand.N(d) + 1
 }
 
-// maxPauseTry is the number of a try whose pause is as long as pauses get.
-const maxPauseTry = 30
+// long returns a pause near the longest.
+func (b backoff) long() time.Duration { return b.most/2 + rand.N(b.most/2+1) }
 
 // terms are what a grant must offer to a call with this configuration.
 func (c *config) terms() terms {

@@ -71,14 +71,14 @@ func unreliable(l guard.Locker, r *rand.Rand) *spy {
 		}
 		return token, err
 	}
-	s.release = func(ctx context.Context, next func() (int, error)) (int, error) {
+	s.release = func(ctx context.Context, next func() (guard.Freed, error)) (guard.Freed, error) {
 		lost, late := trouble()
 		wait(ctx, late)
-		n, err := next()
+		freed, err := next()
 		if lost {
-			return 0, guard.ErrUnavailable
+			return guard.Freed{}, guard.ErrUnavailable
 		}
-		return n, err
+		return freed, err
 	}
 	return s
 }

@@ -65,7 +65,7 @@ func (c *call) acquire(ctx context.Context, floor bool) (*grant, error) {
 	}
 	gr, err := c.contend(ctx)
 	if err != nil {
-		c.gate.pass(&c.waiter)
+		c.pass()
 	}
 	return gr, err
 }
@@ -116,7 +116,14 @@ func (c *call) decline(gr *grant) {
 	if gr != nil {
 		c.discard(gr)
 	}
-	c.gate.pass(&c.waiter)
+	c.pass()
+}
+
+// pass gives the floor to the next in line, or a wake-up that nobody here can use to the next instance.
+func (c *call) pass() {
+	if c.gate.pass(&c.waiter) {
+		c.guard.family.locker.PassOn(c.key)
+	}
 }
 
 // discard ends a grant that nobody will use, and leaves its release to the locker.
@@ -195,9 +202,9 @@ func (c *call) try(ctx context.Context) (*grant, error) {
 		c.claim = c.newClaim(ctx)
 	}
 	c.attempts++
-	c.claim.Tries = c.gate.heldTries()
-	if c.claim.Unclear {
-		c.claim.Tries = 0 // the key may be ours already, which a look could not tell from held
+	c.claim.Tries, c.claim.Yield = c.gate.beginTry(time.Now())
+	if c.claim.Unclear || c.once {
+		c.claim.Tries, c.claim.Yield = 0, false // it may be ours already, or it is the only try
 	}
 	tryCtx, cancel := context.WithTimeout(ctx, c.tryLimit())
 	defer cancel()
@@ -210,7 +217,7 @@ func (c *call) try(ctx context.Context) (*grant, error) {
 		return c.won(ctx, sent, token)
 	case errors.As(err, &held):
 		c.blocker, c.failed = held.Holder, nil
-		c.gate.missed(held, cfg.backoff, time.Now())
+		c.gate.missed(held, c.claim.Queued, cfg.backoff, time.Now())
 		return nil, nil
 	case errors.Is(err, ErrClosed):
 		return nil, err
@@ -220,7 +227,7 @@ func (c *call) try(ctx context.Context) (*grant, error) {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	c.failed = err
-	c.gate.missed(nil, cfg.backoff, time.Now())
+	c.gate.missed(nil, false, cfg.backoff, time.Now())
 	return nil, nil
 }
 
@@ -248,7 +255,7 @@ func (c *call) won(ctx context.Context, sent time.Time, token uint64) (*grant, e
 	if gr.trust.left(now) < minRemaining(cfg.ttl) {
 		c.failed = fmt.Errorf("%w: the answer took %v of a TTL of %v", ErrUnavailable, now.Sub(sent), cfg.ttl)
 		c.discard(gr)
-		c.gate.missed(nil, cfg.backoff, now)
+		c.gate.missed(nil, false, cfg.backoff, now)
 		return nil, nil
 	}
 	return gr, nil

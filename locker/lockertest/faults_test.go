@@ -216,7 +216,7 @@ func (l cutsOwner) Renew(ctx context.Context, cs []*guard.Claim) []error {
 	return l.memory.Renew(ctx, cut)
 }
 
-func (l cutsOwner) Release(ctx context.Context, c *guard.Claim) (int, error) {
+func (l cutsOwner) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
 	return l.memory.Release(ctx, l.cut(c))
 }
 
@@ -303,7 +303,7 @@ func (l changesKey) Acquire(ctx context.Context, c *guard.Claim) (uint64, error)
 	return l.memory.Acquire(ctx, l.changed(c))
 }
 
-func (l changesKey) Release(ctx context.Context, c *guard.Claim) (int, error) {
+func (l changesKey) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
 	return l.memory.Release(ctx, l.changed(c))
 }
 
@@ -354,27 +354,27 @@ func (l stopsAtLost) Renew(ctx context.Context, cs []*guard.Claim) []error {
 
 type releasesForAnybody struct{ memory }
 
-func (l releasesForAnybody) Release(ctx context.Context, c *guard.Claim) (int, error) {
-	waiting, err := l.memory.Release(ctx, c)
+func (l releasesForAnybody) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
+	freed, err := l.memory.Release(ctx, c)
 	l.Lose(c.Key)
-	return waiting, err
+	return freed, err
 }
 
 type hidesLoss struct{ memory }
 
-func (l hidesLoss) Release(ctx context.Context, c *guard.Claim) (int, error) {
-	waiting, err := l.memory.Release(ctx, c)
+func (l hidesLoss) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
+	freed, err := l.memory.Release(ctx, c)
 	if errors.Is(err, guard.ErrLeaseLost) {
 		err = nil
 	}
-	return waiting, err
+	return freed, err
 }
 
 type countsNobody struct{ memory }
 
-func (l countsNobody) Release(ctx context.Context, c *guard.Claim) (int, error) {
+func (l countsNobody) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
 	_, err := l.memory.Release(ctx, c)
-	return 0, err
+	return guard.Freed{}, err
 }
 
 type abandonsNothing struct{ memory }
@@ -440,9 +440,9 @@ func (l ignoresContext) Acquire(ctx context.Context, c *guard.Claim) (uint64, er
 
 type liesAboutContext struct{ memory }
 
-func (l liesAboutContext) Release(ctx context.Context, c *guard.Claim) (int, error) {
+func (l liesAboutContext) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
 	if ctx.Err() != nil {
-		return 0, guard.ErrLeaseLost
+		return guard.Freed{}, guard.ErrLeaseLost
 	}
 	return l.memory.Release(ctx, c)
 }

@@ -99,8 +99,9 @@ func (c Check) Test(a, b guard.Locker) (err error) {
 // waker answers as a gate does that has a waiter for every key.
 type waker struct{}
 
-func (waker) Wake(string) bool { return true }
-func (waker) WakeAll()         {}
+func (waker) Wake(string, int) bool { return true }
+func (waker) Wanted(string)         {}
+func (waker) WakeAll()              {}
 
 // failure is what a check panics with to end at its first mistake. It never leaves Test.
 type failure struct{ error }

@@ -74,11 +74,12 @@ func (p *pair) refused(l guard.Locker, c *guard.Claim) *guard.HeldError {
 
 // release releases c, which must succeed, and returns how many instances wait.
 func (p *pair) release(l guard.Locker, c *guard.Claim) (waiting int) {
-	waiting, err := l.Release(p.ctx, c)
+	c.Waits = false // nobody of this instance waits behind it
+	freed, err := l.Release(p.ctx, c)
 	if err != nil {
 		fail("Release of %.40q by its owner: %v, want success", c.Key, err)
 	}
-	return waiting
+	return freed.Waiting
 }
 
 // renew renews one claim and returns its error.

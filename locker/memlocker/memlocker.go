@@ -64,25 +64,35 @@ func (l *Locker) Open(w guard.Waker) error {
 // Acquire makes c.Owner the owner of c.Key for c.TTL, unless another owner holds it: then it returns a
 // [*guard.HeldError] and, if c waits, notes this instance for a wake-up.
 func (l *Locker) Acquire(ctx context.Context, c *guard.Claim) (token uint64, err error) {
+	token, holder, err := l.acquire(ctx, c)
+	if holder != nil {
+		holder.waker.Wanted(c.Key)
+	}
+	return token, err
+}
+
+// acquire returns the instance that holds the key, if it is to know that this one has begun to wait.
+func (l *Locker) acquire(ctx context.Context, c *guard.Claim) (token uint64, holder *Locker, err error) {
 	now, err := l.enter(ctx)
 	defer l.store.mu.Unlock()
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	e := l.store.at(c.Key)
-	if e.held(now) && e.owner != c.Owner {
-		if c.Waits {
-			l.queue(e, c, now)
+	held := e.held(now) && e.owner != c.Owner
+	if held || c.Yield {
+		if c.Waits && l.queue(e, c, now) && held && e.by != l {
+			holder = e.by
 		}
-		return 0, &guard.HeldError{Key: c.Key, Remaining: e.expires.Sub(now), Holder: e.holder}
+		return 0, holder, &guard.HeldError{Key: c.Key, Remaining: max(0, e.expires.Sub(now)), Holder: e.holder}
 	}
-	e.owner, e.expires, e.holder = c.Owner, now.Add(c.TTL), c.Holder
+	e.owner, e.by, e.expires, e.holder = c.Owner, l, now.Add(c.TTL), c.Holder
 	e.holder.Instance = l.id
 	e.leave(l)
 	if c.Fencing {
 		token = l.store.fence(now)
 	}
-	return token, nil
+	return token, nil, nil
 }
 
 // Renew gives each claim its full TTL again, or ErrLeaseLost.
@@ -116,15 +126,16 @@ func (l *Locker) Fence(ctx context.Context, c *guard.Claim) (token uint64, err e
 	return l.store.fence(now), nil
 }
 
-// Release frees the key if c owns it, wakes the instance that has waited longest, and returns how many wait.
-func (l *Locker) Release(ctx context.Context, c *guard.Claim) (waiting int, err error) {
-	if err := l.free(ctx, c); err != nil {
-		return 0, err
+// Release frees the key if c owns it, wakes the instance that has waited longest, and queues this one behind the others
+// if c waits.
+func (l *Locker) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
+	if err := l.free(ctx, c, c.Waits); err != nil {
+		return guard.Freed{}, err
 	}
 	return l.wake(c.Key), nil
 }
 
-func (l *Locker) free(ctx context.Context, c *guard.Claim) error {
+func (l *Locker) free(ctx context.Context, c *guard.Claim, waits bool) error {
 	now, err := l.enter(ctx)
 	defer l.store.mu.Unlock()
 	if err != nil {
@@ -134,15 +145,22 @@ func (l *Locker) free(ctx context.Context, c *guard.Claim) error {
 	if e == nil {
 		return guard.ErrLeaseLost
 	}
-	e.owner = ""
+	e.owner, e.by = "", nil
 	e.leave(l)
+	if waits && len(e.queue) > 0 {
+		c.State = nil // behind the others
+		l.queue(e, c, now)
+	}
 	return nil
 }
+
+// PassOn wakes the instance that has waited longest for key, if it is free.
+func (l *Locker) PassOn(key string) { l.wake(key) }
 
 // Abandon frees the key if c owns it, now and once more after a second, as a locker must whose requests can be late.
 func (l *Locker) Abandon(c *guard.Claim) {
 	l.store.again(c)
-	if l.free(context.Background(), c) == nil { //nolint:forbidigo // whatever has become of the ctx of its caller
+	if l.free(context.Background(), c, false) == nil { //nolint:forbidigo // in memory: cannot block //nolint:forbidigo // whatever has become of the ctx of its caller
 		l.wake(c.Key)
 	}
 }

@@ -30,14 +30,17 @@ type waiter struct {
 	name  string
 	gone  bool
 	woken *[]string
+
+	wanted []string
 }
 
-func (w *waiter) Wake(key string) bool {
+func (w *waiter) Wake(key string, _ int) bool {
 	*w.woken = append(*w.woken, w.name+" "+key)
 	return !w.gone
 }
 
-func (w *waiter) WakeAll() {}
+func (w *waiter) Wanted(key string) { w.wanted = append(w.wanted, key) }
+func (w *waiter) WakeAll()          {}
 
 // peers opens a locker with a waiter for each name, all on one store.
 func peers(t *testing.T, names ...string) (ls []*Locker, ws []*waiter, woken *[]string) {
@@ -79,8 +82,10 @@ func wait(t *testing.T, l *Locker, c *guard.Claim) {
 
 func release(t *testing.T, l *Locker, c *guard.Claim, waiting int) {
 	t.Helper()
-	if n, err := l.Release(t.Context(), c); err != nil || n != waiting {
-		t.Fatalf("Release: %d, %v, want %d waiting", n, err, waiting)
+	c.Waits = false // nobody else of this instance
+	want := guard.Freed{Waiting: waiting, Woken: waiting > 0}
+	if f, err := l.Release(t.Context(), c); err != nil || f != want {
+		t.Fatalf("Release: %+v, %v, want %+v", f, err, want)
 	}
 }
 
@@ -164,8 +169,9 @@ func TestWakerMayTryAtOnce(t *testing.T) {
 
 type wakeFunc func()
 
-func (f wakeFunc) Wake(string) bool { f(); return true }
-func (wakeFunc) WakeAll()           {}
+func (f wakeFunc) Wake(string, int) bool { f(); return true }
+func (wakeFunc) Wanted(string)           {}
+func (wakeFunc) WakeAll()                {}
 
 func TestReleasedKeysLeaveNothing(t *testing.T) {
 	ls, ws, _ := peers(t, "a", "b")

@@ -34,7 +34,8 @@ type store struct {
 
 // entry is one key: who owns it, and which instances wait for it. One that is neither held nor waited for is dropped.
 type entry struct {
-	owner   string // "" if released
+	owner   string  // "" if released
+	by      *Locker // of owner
 	holder  guard.Holder
 	expires time.Time
 	queue   []place   // by ticket
@@ -117,8 +118,8 @@ func (s *store) again(c *guard.Claim) {
 	s.late = append(s.late, late{time.Now().Add(lateAfter), c.Key, c.Owner})
 }
 
-// queue gives l a place in the queue of e, the one that c had before if it had one.
-func (l *Locker) queue(e *entry, c *guard.Claim, now time.Time) {
+// queue gives l a place in the queue of e, the one that c had before if it had one, and reports whether l had none.
+func (l *Locker) queue(e *entry, c *guard.Claim, now time.Time) (fresh bool) {
 	e.asked = now
 	mine, ok := c.State.(ticket)
 	if !ok {
@@ -126,44 +127,46 @@ func (l *Locker) queue(e *entry, c *guard.Claim, now time.Time) {
 		mine = l.store.ticket
 		c.State = mine
 	}
+	c.Queued = true
+	before := len(e.queue)
 	e.leave(l)
+	fresh = len(e.queue) == before
 	i := len(e.queue)
 	for i > 0 && e.queue[i-1].ticket > mine {
 		i--
 	}
 	e.queue = slices.Insert(e.queue, i, place{mine, l})
+	return fresh
 }
 
-// wake tells the first in the queue of key to try, or the next if nobody waits there any more, and returns how many
-// instances were waiting.
-func (l *Locker) wake(key string) (waiting int) {
+// wake tells the first in the queue of key to try, or the next if nobody waits there any more.
+func (l *Locker) wake(key string) guard.Freed {
 	for {
-		next, waiting := l.store.next(key)
-		if next == nil || next.waker.Wake(key) {
-			return waiting
+		next, behind := l.store.next(key)
+		if next == nil || next == l {
+			return guard.Freed{}
+		}
+		if next.waker.Wake(key, behind) {
+			return guard.Freed{Waiting: 1 + behind, Woken: true}
 		}
 	}
 }
 
-// next takes the first instance out of the queue of key, if key is free, and returns how many there were. An entry that
-// nobody needs any more is dropped.
-func (s *store) next(key string) (first *Locker, waiting int) {
+// next takes the first instance out of the queue of key, if key is free, and returns how many there are behind it. An
+// entry that nobody needs any more is dropped.
+func (s *store) next(key string) (first *Locker, behind int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.keys[key]
-	if e == nil {
+	if e == nil || e.held(time.Now()) {
 		return nil, 0
 	}
-	waiting = len(e.queue)
-	if e.held(time.Now()) {
-		return nil, waiting
-	}
-	if waiting > 0 {
+	if len(e.queue) > 0 {
 		first = e.queue[0].locker
 		e.queue = e.queue[1:]
 	}
 	if len(e.queue) == 0 {
 		delete(s.keys, key)
 	}
-	return first, waiting
+	return first, len(e.queue)
 }

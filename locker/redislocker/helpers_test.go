@@ -17,8 +17,9 @@ const ttl = 30 * time.Second // of a lease that must not end in a test
 
 type waker struct{}
 
-func (waker) Wake(string) bool { return false }
-func (waker) WakeAll()         {}
+func (waker) Wake(string, int) bool { return false }
+func (waker) Wanted(string)         {}
+func (waker) WakeAll()              {}
 
 // open opens a locker on rdb that is closed when t ends.
 func open(t *testing.T, rdb redis.UniversalClient, opts ...redislocker.Option) *redislocker.Locker {

@@ -37,12 +37,16 @@ func renewCall(c *guard.Claim, k keys) call {
 }
 
 // Release frees the key and counts who waits for it, in one round trip.
-func (l *Locker) Release(ctx context.Context, c *guard.Claim) (waiting int, err error) {
+func (l *Locker) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
 	if err := l.ready(); err != nil {
-		return 0, err
+		return guard.Freed{}, err
 	}
-	return l.release(ctx, c, l.keys(c.Key))
+	waiting, err := l.release(ctx, c, l.keys(c.Key))
+	return guard.Freed{Waiting: waiting}, err
 }
+
+// PassOn has nothing to do: nobody is woken yet.
+func (l *Locker) PassOn(string) {}
 
 func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (waiting int, err error) {
 	st := l.state(c)
