@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Why a request gives no key, as sentinels for errors.Is. The first three are the client's doing, the last one is ours.
+// Why a request gives no key, as sentinels for errors.Is. All but the last are the client's doing.
 var (
 	// ErrMissing says that the value is absent or empty.
 	ErrMissing = errors.New("keyfunc: missing")
@@ -16,20 +16,28 @@ var (
 	// ErrInvalid says that the value, or what it would have to be read from, is malformed.
 	ErrInvalid = errors.New("keyfunc: malformed")
 
-	// ErrNoSource says that the value can never be there: the route has no parameter of that name, or the middleware
-	// runs before the router has matched one.
-	ErrNoSource = errors.New("keyfunc: the route has no such parameter")
+	// ErrTooLarge says that the body is larger than what a value is read from, or than a limit that the application set
+	// with [http.MaxBytesReader].
+	ErrTooLarge = errors.New("keyfunc: the body is too large")
+
+	// ErrNoSource says that the value can never be there: the route has no parameter of that name, the middleware runs
+	// before the router has matched one, or nobody has put the value into the context.
+	ErrNoSource = errors.New("keyfunc: no such source")
 )
 
 // Error says where in the request a value was looked for and why there is none. It never says the value.
 type Error struct {
-	Source string // "path", "query" or "header"; "part" for an own Func in a Join
-	Name   string // of the parameter or header, or the number of the part
-	Err    error  // ErrMissing, ErrAmbiguous, ErrInvalid or ErrNoSource
+	Source string // "path", "query", "header", "cookie", "form", "json" or "context"; "part" or "value" of an own Func
+	Name   string // of the parameter, header, cookie or field, or the number of the part; "" if there is none
+	Err    error  // Is ErrMissing, ErrAmbiguous, ErrInvalid, ErrTooLarge or ErrNoSource
 }
 
 func (e *Error) Error() string {
-	return e.Err.Error() + ": " + e.Source + " " + strconv.Quote(e.Name)
+	text := e.Err.Error() + ": " + e.Source
+	if e.Name != "" {
+		text += " " + strconv.Quote(e.Name)
+	}
+	return text
 }
 
 // Unwrap returns e.Err.

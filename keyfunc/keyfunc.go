@@ -1,6 +1,7 @@
 package keyfunc
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -9,7 +10,8 @@ import (
 )
 
 // Func derives a value, or with [Join] a key, from a request. It returns an error or a value that is not empty, and must
-// be safe for concurrent use. A Func that reads the body must leave it to be read again.
+// be safe for concurrent use. A Func that reads the body must leave it to be read again. Its methods put the value into
+// one form.
 type Func func(*http.Request) (string, error)
 
 // Query returns the Func of the query parameter name. A query string that does not parse is [ErrInvalid] as a whole,
@@ -29,6 +31,33 @@ func Query(name string) Func {
 func Header(name string) Func {
 	return func(r *http.Request) (string, error) {
 		return one("header", name, r.Header.Values(name))
+	}
+}
+
+// Cookie returns the Func of the cookie name, as r.Cookie reads it: quotes are taken off and escapes are left. A handler
+// that unescapes cookies, as gin's c.Cookie does, needs a KeyFrom that does the same.
+func Cookie(name string) Func {
+	return func(r *http.Request) (string, error) {
+		var values []string
+		for _, c := range r.CookiesNamed(name) {
+			values = append(values, c.Value)
+		}
+		return one("cookie", name, values)
+	}
+}
+
+// FromContext returns the Func of a value that fn finds in the request's context: the user or tenant that an
+// authentication outside the lock has put there, which no client can choose. If fn reports false or finds an empty value
+// the authentication is not in place, which is [ErrNoSource]. It panics if fn is nil.
+func FromContext(fn func(context.Context) (string, bool)) Func {
+	if fn == nil {
+		panic("keyfunc: FromContext of a nil function")
+	}
+	return func(r *http.Request) (string, error) {
+		if v, found := fn(r.Context()); found && v != "" {
+			return v, nil
+		}
+		return "", &Error{"context", "", ErrNoSource}
 	}
 }
 

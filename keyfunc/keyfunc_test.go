@@ -1,7 +1,9 @@
 package keyfunc_test
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -20,6 +22,17 @@ func request(query string, headers ...string) *http.Request {
 		r.Header.Add(headers[i], headers[i+1])
 	}
 	return r
+}
+
+type userKey struct{}
+
+func user(ctx context.Context) (string, bool) {
+	v, found := ctx.Value(userKey{}).(string)
+	return v, found
+}
+
+func as(v string) *http.Request {
+	return request("").WithContext(context.WithValue(context.Background(), userKey{}, v))
 }
 
 func TestAValueMustBeThereExactlyOnce(t *testing.T) {
@@ -42,6 +55,15 @@ func TestAValueMustBeThereExactlyOnce(t *testing.T) {
 		{"header absent", keyfunc.Header("X-Tenant"), request(""), "", keyfunc.ErrMissing},
 		{"header empty", keyfunc.Header("X-Tenant"), request("", "X-Tenant", ""), "", keyfunc.ErrMissing},
 		{"header repeated", keyfunc.Header("X-Tenant"), request("", "X-Tenant", "a", "X-Tenant", "b"), "", keyfunc.ErrAmbiguous},
+		{"cookie", keyfunc.Cookie("cart"), request("", "Cookie", `a=1; cart="c 1"`), "c 1", nil},
+		{"cookie, as sent", keyfunc.Cookie("cart"), request("", "Cookie", "cart=%61"), "%61", nil},
+		{"cookie absent", keyfunc.Cookie("cart"), request("", "Cookie", "Cart=1"), "", keyfunc.ErrMissing},
+		{"cookie empty", keyfunc.Cookie("cart"), request("", "Cookie", "cart="), "", keyfunc.ErrMissing},
+		{"cookie repeated", keyfunc.Cookie("cart"), request("", "Cookie", "cart=1; cart=1"), "", keyfunc.ErrAmbiguous},
+		{"cookie repeated in another header", keyfunc.Cookie("cart"), request("", "Cookie", "cart=1", "Cookie", "cart=2"), "", keyfunc.ErrAmbiguous},
+		{"context", keyfunc.FromContext(user), as("u:1"), "u:1", nil},
+		{"context without", keyfunc.FromContext(user), request(""), "", keyfunc.ErrNoSource},
+		{"context empty", keyfunc.FromContext(user), as(""), "", keyfunc.ErrNoSource},
 		{"static", keyfunc.Static("stock"), request(""), "stock", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -147,13 +169,26 @@ func TestJoinNeverMakesAKeyWithoutAValue(t *testing.T) {
 func TestErrorsNameTheSourceAndNeverTheValue(t *testing.T) {
 	const secret = "s3cret"
 	for want, f := range map[string]keyfunc.Func{
-		`keyfunc: malformed: query "sku"`:                      keyfunc.Query("sku"),
-		`keyfunc: given more than once: header "X-Tenant"`:     keyfunc.Header("X-Tenant"),
-		`keyfunc: the route has no such parameter: path "sku"`: keyfunc.Path("sku"),
-		`keyfunc: missing: part "2"`:                           keyfunc.Join(keyfunc.Static("a"), func(*http.Request) (string, error) { return "", nil }),
-		`keyfunc: missing: header "X-Absent"`:                  keyfunc.MustParse("a:b-{header.X-Absent}"),
+		`keyfunc: malformed: query "sku"`:                  keyfunc.Query("sku"),
+		`keyfunc: given more than once: header "X-Tenant"`: keyfunc.Header("X-Tenant"),
+		`keyfunc: no such source: path "sku"`:              keyfunc.Path("sku"),
+		`keyfunc: missing: part "2"`:                       keyfunc.Join(keyfunc.Static("a"), func(*http.Request) (string, error) { return "", nil }),
+		`keyfunc: given more than once: cookie "cart"`:     keyfunc.Cookie("cart"),
+		`keyfunc: missing: form "other"`:                   keyfunc.Form("other").OneOf("x"),
+		`keyfunc: no such source: context`:                 keyfunc.FromContext(func(context.Context) (string, bool) { return secret, false }),
+		`keyfunc: malformed: json "sku"`:                   keyfunc.JSON("sku"),
+		`keyfunc: malformed: header "X-One"`:               keyfunc.Header("X-One").Trim().Int(),
+		`keyfunc: malformed: path "one"`:                   keyfunc.MustParse("a:b-{one|uuid}"),
+		`keyfunc: malformed: value`:                        keyfunc.Func(func(r *http.Request) (string, error) { return r.Cookies()[0].Value, nil }).MaxLen(1),
+		`keyfunc: missing: header "X-Absent"`:              keyfunc.MustParse("a:b-{header.X-Absent}"),
 	} {
-		r := request("sku="+secret+"&"+secret+"=%zz", "X-Tenant", secret, "X-Tenant", secret)
+		r := request("sku="+secret+"&"+secret+"=%zz", "X-Tenant", secret, "X-Tenant", secret, "X-One", secret,
+			"Cookie", "cart="+secret+"; cart="+secret)
+		r.SetPathValue("one", secret)
+		r.Body = io.NopCloser(strings.NewReader(`{"sku": ` + secret + `}`))
+		if strings.Contains(want, ": form") {
+			r.URL.RawQuery = ""
+		}
 		_, err := f(r)
 		if err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -168,6 +203,10 @@ func TestErrorsNameTheSourceAndNeverTheValue(t *testing.T) {
 func TestStartUpMistakesPanic(t *testing.T) {
 	for name, f := range map[string]func(){
 		"Static of nothing": func() { keyfunc.Static("") },
+		"FromContext(nil)":  func() { keyfunc.FromContext(nil) },
+		"a nil Func":        func() { keyfunc.Func(nil).Int() },
+		"MaxLen of 0":       func() { keyfunc.Path("id").MaxLen(0) },
+		"OneOf of nothing":  func() { keyfunc.Path("id").OneOf() },
 		"Join of nothing":   func() { keyfunc.Join() },
 		"Join of nil":       func() { keyfunc.Join(keyfunc.Static("a"), nil) },
 		"bad template":      func() { keyfunc.MustParse("{") },
@@ -183,14 +222,14 @@ func TestStartUpMistakesPanic(t *testing.T) {
 	}
 }
 
-func TestKeyfuncImportsOnlyTheStandardLibraryAndKeyenc(t *testing.T) {
+func TestKeyfuncImportsOnlyTheStandardLibraryAndLeaves(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", "{{range .Deps}}{{.}}\n{{end}}", ".").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for dep := range strings.FieldsSeq(string(out)) {
 		host, _, _ := strings.Cut(dep, "/")
-		ours := strings.HasSuffix(dep, "/internal/keyenc")
+		ours := strings.HasSuffix(dep, "/internal/keyenc") || strings.HasSuffix(dep, "/internal/readahead")
 		vendored := host == "vendor" // the standard library's own
 		if strings.Contains(host, ".") && !ours && !vendored {
 			t.Errorf("keyfunc depends on %s", dep)

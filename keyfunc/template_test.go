@@ -2,10 +2,12 @@ package keyfunc_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,8 +16,10 @@ import (
 )
 
 func TestATemplateIsTheKeyOfItsParts(t *testing.T) {
-	r := request("sku=4:2&filter[id]=7", "X-Tenant", "acme")
+	r := request("sku=4:2&filter[id]=7&id=%2B007&u={6BA7B810-9DAD-11D1-80B4-00C04FD430C8}",
+		"X-Tenant", "acme", "X-Shop", " MAIN\t", "Cookie", "cart=c1")
 	r.SetPathValue("sku", "100%:x")
+	r.Body = io.NopCloser(strings.NewReader(`{"sku": "x:y", "n": 7}`))
 	for template, want := range map[string]string{
 		"stock:{sku}":                        guard.Key("stock", "100%:x"),
 		"{sku}":                              guard.Key("100%:x"),
@@ -28,6 +32,13 @@ func TestATemplateIsTheKeyOfItsParts(t *testing.T) {
 		"stock:{sku}.lock":                   guard.Key("stock", "100%:x.lock"),
 		"a%{sku}%b:{query.filter[id]}":       guard.Key("a%100%:x%b", "7"),
 		"käse:{header.X-Tenant}:{query.sku}": guard.Key("käse", "acme", "4:2"),
+		"cart:{cookie.cart}":                 guard.Key("cart", "c1"),
+		"{json.sku}:{json.n}":                guard.Key("x:y", "7"),
+		"order:{query.id|int}:{header.X-Shop|trim|lower}": guard.Key("order", "7", "main"),
+		"id-{query.id|int}":                        guard.Key("id-7"),
+		"{query.u|uuid}":                           guard.Key("6ba7b810-9dad-11d1-80b4-00c04fd430c8"),
+		"{sku|maxlen=6}:{cookie.cart|oneof=c0,c1}": guard.Key("100%:x", "c1"),
+		"{cookie.cart|oneof=a:b,c1}":               guard.Key("c1"),
 	} {
 		f, err := keyfunc.Parse(template)
 		if err != nil {
@@ -40,6 +51,14 @@ func TestATemplateIsTheKeyOfItsParts(t *testing.T) {
 	}
 }
 
+func TestATemplateReadsForms(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("sku=4:2"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if got, err := keyfunc.MustParse("stock:{form.sku}")(r); err != nil || got != guard.Key("stock", "4:2") {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 func TestATemplateWithoutItsValueGivesNoKey(t *testing.T) {
 	for template, want := range map[string]error{
 		"stock:{sku}":            keyfunc.ErrNoSource,
@@ -47,8 +66,13 @@ func TestATemplateWithoutItsValueGivesNoKey(t *testing.T) {
 		"stock:{query.sku}":      keyfunc.ErrMissing,
 		"stock:a-{query.twice}":  keyfunc.ErrAmbiguous,
 		"stock:{header.X-Empty}": keyfunc.ErrMissing,
+		"stock:{cookie.cart}":    keyfunc.ErrMissing,
+		"stock:{form.sku}":       keyfunc.ErrMissing,
+		"stock:{json.sku}":       keyfunc.ErrMissing,
+		"{query.one|uuid}":       keyfunc.ErrInvalid,
+		"{query.one|oneof=2,3}":  keyfunc.ErrInvalid,
 	} {
-		if key, err := keyfunc.MustParse(template)(request("twice=1&twice=2", "X-Empty", "")); key != "" || !errors.Is(err, want) {
+		if key, err := keyfunc.MustParse(template)(request("twice=1&twice=2&one=1", "X-Empty", "")); key != "" || !errors.Is(err, want) {
 			t.Errorf("%s: got %q, %v; want no key and %v", template, key, err, want)
 		}
 	}
@@ -67,10 +91,24 @@ func TestABadTemplateIsRefusedWithItsColumn(t *testing.T) {
 		"stock:{a}{b}":        "column 10: second placeholder in one part",
 		"stock:{a}-{b}":       "column 11: second placeholder in one part",
 		"stock:{{a}}":         `column 8: "{a" is not a name`,
-		"stock:{id|int}":      `column 8: "id|int" is not a name`,
 		"stock:{id:[0-9]+}":   `column 8: "id:[0-9]+" is not a name`,
 		"stock:{path...}":     `column 8: unknown source "path"`,
-		"stock:{json.sku}":    `column 8: unknown source "json"`,
+		"stock:{xml.sku}":     `column 8: unknown source "xml"`,
+		"stock:{json.}":       `column 8: "" is not a name`,
+		"stock:{id|}":         `column 11: unknown normalizer ""`,
+		"stock:{id|hex}":      `column 11: unknown normalizer "hex"`,
+		"stock:{id |int}":     `column 8: "id " is not a name`,
+		"stock:{id| int}":     `column 11: unknown normalizer " int"`,
+		"stock:{id|trim|INT}": `column 16: unknown normalizer "INT"`,
+		"stock:{id|int=64}":   "column 11: int takes no argument",
+		"stock:{id|lower=}":   "column 11: lower takes no argument",
+		"stock:{id|maxlen}":   "column 11: want maxlen=n",
+		"stock:{id|maxlen=0}": "column 11: want maxlen=n",
+		"stock:{id|maxlen=x}": "column 11: want maxlen=n",
+		"stock:{id|oneof}":    "column 11: want oneof=a,b",
+		"stock:{id|oneof=a,}": "column 11: want oneof=a,b",
+		"stock:{id|oneof={}":  "column 11: want oneof=a,b",
+		"käse:{id|trim|hex}":  `column 15: unknown normalizer "hex"`,
 		"käse:{header.X Y}":   `column 7: "X Y" is not a name`,
 		"stock:{query.a\x00}": `column 8: "a\x00" is not a name`,
 	} {
@@ -100,6 +138,7 @@ func FuzzKeyAgrees(f *testing.F) {
 	f.Add("{", "}", "\x00")
 	f.Add("\xff", "käse", " ")
 	f.Add("", "x", "y")
+	f.Add("order", "+007", "-0")
 	f.Fuzz(func(t *testing.T, text, sku, tenant string) {
 		if text == "" {
 			return // Static refuses it
@@ -117,6 +156,10 @@ func FuzzKeyAgrees(f *testing.F) {
 		agree(keyfunc.MustParse("{query.sku}"), guard.Key(sku))
 		agree(keyfunc.MustParse("{header.X-Tenant}:{sku}"), guard.Key(tenant, sku))
 		agree(keyfunc.Join(keyfunc.Static(text), keyfunc.Header("sku"), keyfunc.Path("sku")), guard.Key(text, sku, sku))
+		if n, err := strconv.ParseInt(sku, 10, 64); err == nil {
+			agree(keyfunc.MustParse("{sku|int}"), guard.Key(n))
+			agree(keyfunc.Join(keyfunc.Path("sku").Int(), keyfunc.Header("X-Tenant").MaxLen(1<<20)), guard.Key(n, tenant))
+		}
 		if sku != "" {
 			agree(keyfunc.MustParse("a%:pre%{sku}-post"), guard.Key("a%", "pre%"+sku+"-post"))
 		}
@@ -129,12 +172,13 @@ func FuzzKeyAgrees(f *testing.F) {
 func FuzzParse(f *testing.F) {
 	for _, template := range []string{
 		"stock:{sku}", "{sku}", "a:b:c", "a{query.b}c:{header.X-D}", "100%", "{a}{b}", "{", "}", ":", "", "{a.b}", "{query.}",
-		"{id|int}", "{id:[0-9]+}", "ä:{ö}", "\xff{a}", "{query.a\u00a0b}", "a::b", "{query.a.b[c]}",
+		"{id|int}", "{json.a|trim|lower}:{form.b}", "{a|maxlen=3}", "{a|oneof=b,c}", "{id:[0-9]+}", "ä:{ö}", "\xff{a}", "{query.a\u00a0b}", "a::b", "{query.a.b[c]}",
 	} {
 		f.Add(template, "v", "w")
 		f.Add(template, "%", ":")
 	}
 	placeholder := regexp.MustCompile(`\{(?:query\.|header\.)?([^{}]*)\}`)
+	special := regexp.MustCompile(`\{(cookie\.|form\.|json\.|[^{}]*\|)`) // not all values pass
 	f.Fuzz(func(t *testing.T, template, v, w string) {
 		derive, err := keyfunc.Parse(template)
 		if err != nil {
@@ -143,7 +187,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if v == "" || w == "" {
+		if v == "" || w == "" || special.MatchString(template) {
+			_, _ = derive(everywhere(v)) // must not panic
 			return
 		}
 		var names []string

@@ -1,0 +1,73 @@
+// Package readahead reads the beginning of a request's body without taking it away from those who read it later.
+package readahead
+
+import (
+	"errors"
+	"io"
+	"net/http"
+)
+
+// Limit is the size in bytes of the largest body that is read ahead as a whole.
+const Limit = 64 << 10
+
+// Body reads r's body ahead, but not far beyond [Limit] bytes, and leaves r.Body to be read from the start: the same bytes
+// with the same error at their end. It returns what it read, which must not be changed, and whether that is the whole
+// body, at most Limit bytes. err is the body's own, if one came up so early. It blocks until the client has sent as much.
+//
+// It changes r.Body, so nobody else may read r meanwhile. Calling it again reads nothing more.
+func Body(r *http.Request) (text []byte, whole bool, err error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, true, nil
+	}
+	b, ok := r.Body.(*body)
+	if !ok || b.at > 0 {
+		b = &body{rest: r.Body}
+		b.fill(r.ContentLength)
+		r.Body = b
+	}
+	if ended := errors.Is(b.end, io.EOF); b.end == nil || ended {
+		return b.text, ended && len(b.text) <= Limit, nil
+	}
+	return b.text, false, b.end
+}
+
+// body is a body whose beginning has been read already.
+type body struct {
+	text []byte
+	at   int   // how much of text has been read again
+	end  error // what follows text: io.EOF or another error; nil: rest
+	rest io.ReadCloser
+}
+
+// fill reads Limit bytes from rest and one more, to know whether there is more. size is the announced length, if any.
+func (b *body) fill(size int64) {
+	first := 512
+	if size > 0 && size <= Limit {
+		first = int(size) + 1 // room for the read that finds the end
+	}
+	b.text = make([]byte, 0, first)
+	for b.end == nil && len(b.text) <= Limit {
+		if len(b.text) == cap(b.text) {
+			b.text = append(b.text, 0)[:len(b.text)] // grows
+		}
+		var n int
+		n, b.end = b.rest.Read(b.text[len(b.text):min(cap(b.text), Limit+1)])
+		b.text = b.text[:len(b.text)+n]
+	}
+}
+
+// Read reads what was read ahead, and then the rest.
+func (b *body) Read(p []byte) (int, error) {
+	switch {
+	case b.at < len(b.text):
+		n := copy(p, b.text[b.at:])
+		b.at += n
+		return n, nil
+	case b.end != nil:
+		return 0, b.end
+	}
+	return b.rest.Read(p)
+}
+
+// Close closes the body underneath.
+func (b *body) Close() error { return b.rest.Close() }
