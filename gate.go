@@ -89,7 +89,8 @@ type gate struct {
 	seen  time.Time     // when
 	poke  chan struct{} // wakes the contender from its pause; buffered; made by the first pause
 
-	woken  bool      // a wake-up came, and no try was made since
+	woken  bool      // a wake-up came, and no try was sent since
+	owed   bool      // a wake-up came, and the store has not given a clear answer since: it must be used, or passed on
 	wanted bool      // other instances are known to wait for the key
 	yield  time.Time // until then a try leaves a free key to the instance that was just woken
 }
@@ -161,9 +162,9 @@ func (gt *gate) pass(w *waiter) (unused bool) {
 		return false
 	}
 	gt.give(nil)
-	unused = gt.woken && gt.floor == nil
+	unused = gt.owed && gt.floor == nil
 	if unused {
-		gt.woken = false
+		gt.woken, gt.owed = false, false
 	}
 	return unused
 }
@@ -195,7 +196,7 @@ func (gt *gate) give(gr *grant) {
 func (gt *gate) hold(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.grant, gt.tries, gt.held = gr, 0, nil
+	gt.grant, gt.tries, gt.held, gt.owed = gr, 0, nil, false
 	if gt.wanted {
 		gr.shorten(gt.line.length)
 	}
@@ -236,8 +237,11 @@ func (gt *gate) missed(h *HeldError, queued bool, b backoff, now time.Time) {
 	}
 	gt.tries++
 	gt.held, gt.seen = h, now
-	if h != nil && h.Remaining > 0 {
-		pause = min(pause, h.Remaining)
+	if h != nil {
+		gt.owed = gt.woken
+		if h.Remaining > 0 {
+			pause = min(pause, h.Remaining)
+		}
 	}
 	if gt.woken {
 		pause = 0
@@ -315,7 +319,7 @@ func (gt *gate) wake() bool {
 	if gt.grant != nil || gt.floor == nil {
 		return false
 	}
-	gt.woken, gt.next = true, time.Time{}
+	gt.woken, gt.owed, gt.next = true, true, time.Time{}
 	if gt.poke != nil {
 		select {
 		case gt.poke <- struct{}{}:

@@ -1,0 +1,198 @@
+package guard_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// instances are guards on one store, each as a process of its own.
+func instances(t *testing.T, n int, wrap func(guard.Locker) guard.Locker, opts ...guard.Option) []*guard.Guard {
+	t.Helper()
+	first := memlocker.New()
+	gs := make([]*guard.Guard, n)
+	for i := range gs {
+		var l guard.Locker = first
+		if i > 0 {
+			l = first.Peer()
+		}
+		if wrap != nil {
+			l = wrap(l)
+		}
+		gs[i] = newGuard(t, l, opts...)
+	}
+	return gs
+}
+
+func TestAReleaseWakesTheWaiterOfAnotherInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gs := instances(t, 2, nil)
+		for range 20 {
+			l := must(gs[0].Acquire(t.Context(), key))
+			done := make(chan time.Duration)
+			go func() {
+				start := time.Now()
+				if err := gs[1].Do(t.Context(), key, nop); err != nil {
+					t.Error(err)
+				}
+				done <- time.Since(start)
+			}()
+			time.Sleep(1234567 * time.Nanosecond)
+			_ = l.Release(t.Context())
+			if d := <-done; d != 1234567*time.Nanosecond {
+				t.Fatalf("got in %v after it came, want the moment of the release", d)
+			}
+		}
+	})
+}
+
+// deafWaker loses every message that a locker has for its gate.
+type deafWaker struct{ guard.Waker }
+
+func (deafWaker) Wake(string, int) bool { return true }
+func (deafWaker) Wanted(string)         {}
+func (deafWaker) WakeAll()              {}
+
+type losesMessages struct{ guard.Locker }
+
+func (l losesMessages) Open(w guard.Waker) error { return l.Locker.Open(deafWaker{w}) }
+
+func TestALostWakeUpCostsAtMostOnePause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gs := instances(t, 2, func(l guard.Locker) guard.Locker { return losesMessages{l} })
+		for range 50 {
+			l := must(gs[0].Acquire(t.Context(), key))
+			var released time.Time
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				err := gs[1].Do(t.Context(), key, func(context.Context) error {
+					if d := time.Since(released); d > 250*time.Millisecond {
+						t.Errorf("got in %v after the release", d)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}()
+			time.Sleep(700 * time.Millisecond)
+			released = time.Now()
+			_ = l.Release(t.Context())
+			<-done
+		}
+	})
+}
+
+func TestAWakeUpThatNobodyCanUseIsPassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gs := instances(t, 3, nil)
+		for range 200 { // the release and the first waiter's departure race
+			l := must(gs[0].Acquire(t.Context(), key))
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			wg.Go(func() { _ = gs[1].Do(ctx, key, nop) })
+			synctest.Wait()
+			time.Sleep(time.Second) // it is queued, and pauses for long
+			var released time.Time
+			wg.Go(func() {
+				err := gs[2].Do(t.Context(), key, func(context.Context) error {
+					if d := time.Since(released); d > 0 {
+						t.Errorf("got in %v after the release", d)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(time.Second)
+			released = time.Now()
+			wg.Go(cancel)
+			wg.Go(func() { _ = l.Release(t.Context()) })
+			wg.Wait()
+		}
+	})
+}
+
+func TestATenureEndsAfterOnePassWhileOthersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gs := instances(t, 2, nil, guard.WithMaxWait(time.Minute))
+		l := must(gs[0].Acquire(t.Context(), key))
+		var order []int
+		var wg sync.WaitGroup
+		join := func(i, n int) {
+			for range n {
+				wg.Go(func() {
+					_ = gs[i].Do(t.Context(), key, func(context.Context) error {
+						order = append(order, i)
+						time.Sleep(time.Millisecond)
+						return nil
+					})
+				})
+			}
+			synctest.Wait()
+		}
+		join(0, 5)
+		join(1, 3) // announces itself: the holder serves the five that wait, not those who come later
+		join(0, 20)
+		_ = l.Release(t.Context())
+		wg.Wait()
+		for i, want := range []int{0, 0, 0, 0, 0, 1, 1, 1, 0} {
+			if order[i] != want {
+				t.Fatalf("turns went to %v", order)
+			}
+		}
+	})
+}
+
+func TestInstancesShareAHotKeyFairly(t *testing.T) {
+	for name, wrap := range map[string]func(guard.Locker) guard.Locker{
+		"with wake-ups": nil,
+		"messages lost": func(l guard.Locker) guard.Locker { return losesMessages{l} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gs := instances(t, 4, wrap)
+				turns := make([]float64, len(gs))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var wg sync.WaitGroup
+				for i, g := range gs {
+					for range 10 {
+						wg.Go(func() { // a closed loop: comes back at once
+							for ctx.Err() == nil {
+								_ = g.Do(ctx, key, func(context.Context) error {
+									turns[i]++
+									time.Sleep(2 * time.Millisecond)
+									return nil
+								})
+							}
+						})
+					}
+				}
+				wg.Wait()
+				var sum, squares float64
+				for _, n := range turns {
+					sum += n
+					squares += n * n
+				}
+				if jain := sum * sum / (float64(len(turns)) * squares); jain < 0.9 {
+					t.Errorf("Jain's index over instances is %.2f: %v", jain, turns)
+				}
+				least := 25_000.0 // of 30,000
+				if name == "messages lost" {
+					least = 8_000
+				}
+				if sum < least {
+					t.Errorf("%.0f turns of 2 ms in a minute", sum)
+				}
+			})
+		})
+	}
+}
