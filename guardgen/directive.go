@@ -1,0 +1,205 @@
+package main
+
+import (
+	"go/token"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// prefix begins a directive.
+const prefix = "//guard:lock"
+
+// directive is what one comment asks for:
+//
+//	//guard:lock stock:{from} + stock:{to} wait=200ms ttl=30s hold=1m waiters=100 name=transfer fencing norenew
+type directive struct {
+	keys     []keyTemplate
+	name     string   // for telemetry; "": that of the method
+	settings []option // the others, in the order of the directive
+	function string   // name of the generated function; "": that of the function and Locked
+	at       int      // offset of function
+}
+
+// option is one call of guard.With...: its value is a time.Duration, an int, or nil for none.
+type option struct {
+	setter string
+	value  any
+}
+
+// options says how each option is read, by its name. A nil reader takes no value.
+var options = map[string]struct {
+	setter string
+	read   func(value string) (any, string) // returns what is wrong, if anything
+}{
+	"wait":    {"WithMaxWait", readDuration},
+	"ttl":     {"WithTTL", readTTL},
+	"hold":    {"WithMaxHold", readDuration},
+	"waiters": {"WithMaxWaiters", readCount},
+	"fencing": {"WithFencing", nil},
+	"norenew": {"WithoutRenewal", nil},
+	"name":    {"", readName},
+	"func":    {"", readIdentifier},
+}
+
+// optionNames lists them for people.
+const optionNames = "wait=, ttl=, hold=, waiters=, name=, fencing, norenew and, above a function, func="
+
+// isDirective reports whether a comment is for us, well-formed or not.
+func isDirective(comment string) bool { return strings.HasPrefix(comment, "//guard:") }
+
+// isNearMiss reports whether a comment above a method was surely meant to be a directive.
+func isNearMiss(comment string) bool {
+	text, _ := strings.CutPrefix(comment, "//")
+	name, _, _ := strings.Cut(strings.TrimLeft(text, " \t"), " ")
+	return !isDirective(comment) && name == "guard:lock"
+}
+
+// parseDirective reads a comment that isDirective. A directive with problems is not to be used.
+func parseDirective(comment string) (directive, []*problem) {
+	words := fields(comment)
+	if words[0].text != prefix {
+		return directive{}, []*problem{problemAt(0, "unknown directive %q, want %q", words[0].text, prefix)}
+	}
+	var d directive
+	words, problems := d.readKeys(words[1:], len(comment))
+	seen := map[string]bool{}
+	for _, w := range words {
+		if wrong := d.readOption(w, seen); wrong != nil {
+			problems = append(problems, wrong)
+		}
+	}
+	return d, problems
+}
+
+// readKeys reads the templates that words starts with, and returns the words behind them. end is where words end.
+func (d *directive) readKeys(words []word, end int) (rest []word, problems []*problem) {
+	for {
+		if len(words) == 0 {
+			return nil, append(problems, problemAt(end, "no key template"))
+		}
+		first := words[0]
+		if looksLikeOption(first.text) {
+			return words, append(problems, problemAt(first.at, "no key template before %q", first.text))
+		}
+		t, wrong := parseTemplate(first.text, first.at)
+		if wrong != nil {
+			problems = append(problems, wrong)
+		}
+		d.keys = append(d.keys, t)
+		if words = words[1:]; len(words) == 0 || words[0].text != "+" {
+			return words, problems
+		}
+		words = words[1:]
+	}
+}
+
+// looksLikeOption reports whether word stands for an option rather than for a key, be the option known or not.
+func looksLikeOption(word string) bool {
+	name, _, assigned := strings.Cut(word, "=")
+	if _, known := options[name]; known {
+		return true
+	}
+	return assigned && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
+}
+
+func (d *directive) readOption(w word, seen map[string]bool) *problem {
+	name, value, assigned := strings.Cut(w.text, "=")
+	o, known := options[name]
+	switch {
+	case !known && strings.ContainsAny(w.text, "{:+"):
+		return problemAt(w.at, "%q is not an option; several keys are joined with ' + '", w.text)
+	case !known:
+		return problemAt(w.at, "unknown option %q, want %s", name, optionNames)
+	case seen[name]:
+		return problemAt(w.at, "option %s is given twice", name)
+	case o.read == nil && assigned:
+		return problemAt(w.at, "option %s takes no value", name)
+	case o.read != nil && !assigned:
+		return problemAt(w.at, "option %s has no value, want %s=", name, name)
+	}
+	seen[name] = true
+	var v any
+	if o.read != nil {
+		var wrong string
+		if v, wrong = o.read(value); wrong != "" {
+			return problemAt(w.at+len(name)+1, "%s is %q, %s", name, value, wrong)
+		}
+	}
+	switch name {
+	case "name":
+		d.name = value
+	case "func":
+		d.function, d.at = value, w.at
+	default:
+		d.settings = append(d.settings, option{o.setter, v})
+	}
+	return nil
+}
+
+func readDuration(value string) (any, string) {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < 0 {
+		return nil, "want a duration such as 200ms or 0s"
+	}
+	return d, ""
+}
+
+func readTTL(value string) (any, string) {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < 100*time.Millisecond || d%time.Millisecond != 0 {
+		return nil, "want a duration of at least 100ms in whole milliseconds"
+	}
+	return d, ""
+}
+
+func readCount(value string) (any, string) {
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || n < 0 {
+		return nil, "want a whole number, 0 or more"
+	}
+	return int(n), ""
+}
+
+func readName(value string) (any, string) {
+	if value == "" || !utf8.ValidString(value) {
+		return nil, "want a word"
+	}
+	return value, ""
+}
+
+func readIdentifier(value string) (any, string) {
+	if !token.IsIdentifier(value) || value == "_" {
+		return nil, "want the name of a function"
+	}
+	return value, ""
+}
+
+// word is a part of a directive between spaces.
+type word struct {
+	text string
+	at   int
+}
+
+// fields is strings.Fields with offsets.
+func fields(s string) []word {
+	var words []word
+	start := -1
+	for i, r := range s {
+		switch {
+		case unicode.IsSpace(r):
+			if start >= 0 {
+				words = append(words, word{s[start:i], start})
+			}
+			start = -1
+		case start < 0:
+			start = i
+		}
+	}
+	if start >= 0 {
+		words = append(words, word{s[start:], start})
+	}
+	return words
+}

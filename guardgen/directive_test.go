@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
+)
+
+func TestADirectiveSaysKeysAndOptions(t *testing.T) {
+	d, problems := parseDirective(
+		"//guard:lock  stock:{from} + stock:x-{o.To.Sku()}-y\twait=0s ttl=30s hold=1m30s waiters=0 name=transfer func=Go fencing norenew")
+	if len(problems) > 0 {
+		t.Fatal(*problems[0])
+	}
+	var keys []string
+	for _, k := range d.keys {
+		for _, p := range k.parts {
+			keys = append(keys, fmt.Sprintf("%s<%s>%s", p.before, p.value, p.after))
+		}
+	}
+	if want := []string{"stock<>", "<from>", "stock<>", "x-<o.To.Sku()>-y"}; !reflect.DeepEqual(keys, want) {
+		t.Errorf("keys are %q, want %q", keys, want)
+	}
+	want := []option{
+		{"WithMaxWait", time.Duration(0)},
+		{"WithTTL", 30 * time.Second},
+		{"WithMaxHold", 90 * time.Second},
+		{"WithMaxWaiters", 0},
+		{"WithFencing", nil},
+		{"WithoutRenewal", nil},
+	}
+	if !reflect.DeepEqual(d.settings, want) || d.name != "transfer" || d.function != "Go" {
+		t.Errorf("got %+v", d)
+	}
+}
+
+// setters are the options of package guard by name, as generated code calls them.
+var setters = map[string]func(value any) guard.Option{
+	"WithTTL":        func(v any) guard.Option { return guard.WithTTL(v.(time.Duration)) },
+	"WithMaxWait":    func(v any) guard.Option { return guard.WithMaxWait(v.(time.Duration)) },
+	"WithMaxHold":    func(v any) guard.Option { return guard.WithMaxHold(v.(time.Duration)) },
+	"WithMaxWaiters": func(v any) guard.Option { return guard.WithMaxWaiters(v.(int)) },
+	"WithFencing":    func(any) guard.Option { return guard.WithFencing() },
+	"WithoutRenewal": func(any) guard.Option { return guard.WithoutRenewal() },
+}
+
+// FuzzDirective checks that whatever the parser accepts makes sense to package guard, that a template is the same key to
+// a middleware, and that whatever it refuses is refused at a place in the directive.
+func FuzzDirective(f *testing.F) {
+	for _, s := range []string{"", " stock:{sku} wait=200ms", "x", " {a}:{b} + {c} fencing fencing"} {
+		f.Add(s, "4711")
+	}
+	f.Fuzz(func(t *testing.T, text, value string) {
+		d, problems := parseDirective(prefix + text)
+		for _, p := range problems {
+			if p.at < 0 || p.at > len(prefix+text) || p.text == "" {
+				t.Fatalf("%q: %q at %d", text, p.text, p.at)
+			}
+		}
+		if len(problems) > 0 {
+			return
+		}
+		opts := []guard.Option{}
+		for _, o := range d.settings {
+			opts = append(opts, setters[o.setter](o.value))
+		}
+		if d.name != "" {
+			opts = append(opts, guard.WithName(d.name))
+		}
+		(*guard.Guard)(nil).With(opts...) // panics if one is invalid
+		if len(d.keys) == 0 {
+			t.Fatalf("%q has no key", text)
+		}
+		for _, k := range d.keys {
+			if !strings.HasPrefix((prefix + text)[k.at:], k.text) {
+				t.Fatalf("%q: %q is not at %d", text, k.text, k.at)
+			}
+			sameKey(t, k, value)
+		}
+	})
+}
+
+// sameKey checks that keyfunc reads a template as we do, if it has no fields or methods.
+func sameKey(t *testing.T, k keyTemplate, value string) {
+	t.Helper()
+	r := httptest.NewRequest("POST", "/", nil)
+	var parts []any
+	for _, p := range k.parts {
+		switch len(p.value) {
+		case 0:
+			parts = append(parts, p.before)
+		case 1:
+			keyfunc.SetPath(r, p.value[0].name, value)
+			parts = append(parts, p.before+value+p.after)
+		default:
+			return
+		}
+	}
+	if value == "" {
+		return
+	}
+	parse, err := keyfunc.Parse(k.text)
+	if err != nil {
+		t.Fatalf("%q: %v", k.text, err)
+	}
+	if got, err := parse(r); err != nil || got != guard.Key(parts...) {
+		t.Fatalf("%q: keyfunc makes %q, %v; want %q", k.text, got, err, guard.Key(parts...))
+	}
+}
+
+func TestOptionsThatGuardRefusesAreRefused(t *testing.T) {
+	for _, text := range []string{"wait=-1ns", "ttl=0s", "ttl=99ms", "ttl=100.5ms", "ttl=-1s", "hold=-1s", "waiters=-1", "name="} {
+		if _, problems := parseDirective("//guard:lock k " + text); len(problems) != 1 {
+			t.Errorf("%s: %d problems, want 1", text, len(problems))
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"go/format"
+	"go/types"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// generated is what the template of a file is filled with.
+type generated struct {
+	Header, Package string
+	Imports         []string
+	Decorators      []*decorator
+	Functions       []*call
+	KeyPart         string // name of the helper, "" if it is not needed
+	Guard, Strings  string // names of packages
+}
+
+// decorator is the guarded form of an interface.
+type decorator struct {
+	Name        string
+	Constructor string
+	Struct      string
+	Next        string // the embedded field
+	TypeParams  string // [K comparable]
+	TypeArgs    string // [K]
+	Guarded     string // Deduct, Pay
+	Calls       []*call
+}
+
+// call is a guarded method or function.
+type call struct {
+	*signature
+	Name       string // of the method or function
+	Generated  string // of the generated function
+	TypeParams string // of the generated function
+	Guard      string // the variable or field with its guard
+	With       string // arguments of guard.With
+	Receiver   string
+	Do         string // the verb with its first arguments
+	Callee     string
+	Context    string // name of package context
+	Held       string // the key templates, for people
+}
+
+//go:embed generated.go.tmpl
+var source string
+
+var fileTemplate = template.Must(template.New("").Parse(source))
+
+// generate returns the file of package p. It is of no use if there are mistakes.
+func (l *loader) generate(p *packages.Package) (file, error) {
+	if p.Types == nil {
+		return file{}, fmt.Errorf("%s has no types", p.PkgPath)
+	}
+	b := &builder{loader: l, im: newImports(p.Types)}
+	targets := b.reserve(l.targets(p))
+	if len(targets) == 0 {
+		return newFile(p.Dir, nil)
+	}
+	g := generated{Header: header, Package: p.Types.Name()}
+	for _, t := range targets {
+		if t.sig == nil {
+			g.Decorators = append(g.Decorators, b.decorator(t))
+		} else {
+			g.Functions = append(g.Functions, b.function(t))
+		}
+	}
+	if len(l.report.mistakes) > 0 {
+		return file{}, nil
+	}
+	g.Guard, g.Strings, g.KeyPart = b.im.guard(), b.im.paths["strings"], b.im.helper
+	g.Imports = b.im.specs()
+
+	var text bytes.Buffer
+	if err := fileTemplate.Execute(&text, g); err != nil {
+		return file{}, err
+	}
+	formatted, err := format.Source(text.Bytes())
+	if err != nil {
+		return file{}, fmt.Errorf("bug: what was generated for %s does not parse: %w", p.PkgPath, err)
+	}
+	return newFile(p.Dir, formatted)
+}
+
+// builder makes the contents of one file.
+type builder struct {
+	*loader
+	im *imports
+}
+
+// reserve gives every name of the file outside of functions its meaning, before the first function is written: what their
+// parameters are called depends on it. It returns the targets that can have their names.
+func (b *builder) reserve(ts []*target) []*target {
+	var ok []*target
+	for _, t := range ts {
+		if b.im.names[t.generated] {
+			b.report.add(t.obj.Pos(), "%s is already declared, so %s cannot be guarded under this name", t.generated, t.obj.Name())
+			continue
+		}
+		b.im.names[t.generated] = true
+		ok = append(ok, t)
+	}
+	for _, t := range ok {
+		for p := range t.typeParams().TypeParams() {
+			b.im.names[p.Obj().Name()] = true
+		}
+		if t.sig == nil {
+			t.hidden = b.im.names.unique("guarded" + firstUpper(t.obj.Name()))
+		} else {
+			t.hidden = b.im.names.unique("guardOf" + firstUpper(t.obj.Name()))
+		}
+	}
+	b.im.context()
+	b.im.guard()
+	for _, t := range ok {
+		for _, m := range t.methods {
+			b.im.typeString(m.fn.Signature())
+			for _, o := range m.settings {
+				b.option(o)
+			}
+			if m.needsKeyPart() {
+				b.im.strings()
+				b.im.keyPart()
+			}
+		}
+		b.typeParams(t)
+	}
+	return ok
+}
+
+// decorator makes the guarded form of an interface.
+func (b *builder) decorator(t *target) *decorator {
+	d := &decorator{Name: t.obj.Name(), Constructor: t.generated, Struct: t.hidden, Next: t.obj.Name()}
+	d.TypeParams, d.TypeArgs = b.typeParams(t)
+	members := scope{} // of the struct: its fields may not hide a method of the interface
+	for m := range t.obj.Type().Underlying().(*types.Interface).Methods() {
+		members[m.Name()] = true
+	}
+	if members[d.Next] {
+		d.Next = b.im.names.unique("next" + firstUpper(t.obj.Name()))
+	}
+	members[d.Next] = true
+	var names []string
+	for _, m := range t.methods {
+		c := b.call(t, m, scope{})
+		c.Guard = members.unique("on" + firstUpper(m.fn.Name()))
+		c.Receiver = c.names.unique("d")
+		c.Callee = c.Receiver + "." + d.Next + "." + m.fn.Name()
+		c.Do = c.Receiver + "." + c.Guard + "." + c.Do
+		d.Calls = append(d.Calls, c)
+		names = append(names, m.fn.Name())
+	}
+	d.Guarded = strings.Join(names, ", ")
+	return d
+}
+
+// function makes the guarded form of a function.
+func (b *builder) function(t *target) *call {
+	c := b.call(t, t.methods[0], scope{t.obj.Name(): true, t.hidden: true})
+	typeParams, typeArgs := b.typeParams(t)
+	c.Generated, c.Guard, c.TypeParams = t.generated, t.hidden, typeParams
+	c.Callee = t.obj.Name() + typeArgs
+	c.Do = c.Guard + "." + c.Do
+	return c
+}
+
+// call makes what methods and functions have in common. names are those that the body needs besides.
+func (b *builder) call(t *target, m guarded, names scope) *call {
+	for _, name := range []string{"error", "string", b.im.context(), b.im.guard(), b.im.helper} {
+		names[name] = true
+	}
+	for p := range t.typeParams().TypeParams() {
+		names[p.Obj().Name()] = true
+	}
+	c := &call{signature: newSignature(m.fn.Signature(), b.im, names), Name: m.fn.Name(), Context: b.im.context()}
+
+	var keys, templates []string
+	w := &keyWriter{signature: c.signature, im: b.im, name: m.fn.Name()}
+	for _, k := range m.keys {
+		key, wrong := w.expression(k)
+		if wrong != nil {
+			b.report.add(b.in(m.annotation, wrong.at), "%s", wrong.text)
+		}
+		keys, templates = append(keys, key), append(templates, k.text)
+	}
+	c.Held = strings.Join(templates, " and ")
+	c.Do = "Do(" + c.Ctx() + ", " + keys[0] + ", "
+	if len(keys) > 1 {
+		c.Do = "DoAll(" + c.Ctx() + ", []string{" + strings.Join(keys, ", ") + "}, "
+	}
+
+	name := m.name
+	if name == "" {
+		name = t.name + "." + m.fn.Name()
+	}
+	with := []string{fmt.Sprintf("%s.WithName(%q)", b.im.guard(), name)}
+	for _, o := range m.settings {
+		with = append(with, b.option(o))
+	}
+	c.With = strings.Join(with, ", ")
+	return c
+}
+
+// typeParams writes the type parameters of t, as they are declared and as they are used.
+func (b *builder) typeParams(t *target) (declared, used string) {
+	var params, args []string
+	for p := range t.typeParams().TypeParams() {
+		params = append(params, p.Obj().Name()+" "+b.im.typeString(p.Constraint()))
+		args = append(args, p.Obj().Name())
+	}
+	if len(params) == 0 {
+		return "", ""
+	}
+	return "[" + strings.Join(params, ", ") + "]", "[" + strings.Join(args, ", ") + "]"
+}
+
+// option writes an option of package guard.
+func (b *builder) option(o option) string {
+	var value string
+	switch v := o.value.(type) {
+	case int:
+		value = strconv.Itoa(v)
+	case time.Duration:
+		value = b.duration(v)
+	}
+	return b.im.guard() + "." + o.setter + "(" + value + ")"
+}
+
+var units = []struct {
+	size time.Duration
+	name string
+}{
+	{time.Hour, "Hour"},
+	{time.Minute, "Minute"},
+	{time.Second, "Second"},
+	{time.Millisecond, "Millisecond"},
+	{time.Microsecond, "Microsecond"},
+	{time.Nanosecond, "Nanosecond"},
+}
+
+// duration writes d in the largest unit that it is a multiple of.
+func (b *builder) duration(d time.Duration) string {
+	if d == 0 {
+		return "0"
+	}
+	for _, u := range units {
+		if d%u.size == 0 {
+			return fmt.Sprintf("%d*%s.%s", d/u.size, b.im.time(), u.name)
+		}
+	}
+	panic("bug: every duration is a multiple of a nanosecond")
+}

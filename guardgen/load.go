@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// loader holds the packages of one run.
+type loader struct {
+	report  *report
+	roots   []*packages.Package            // those that the patterns name
+	all     map[string]*packages.Package   // and all that they import, by path
+	sources map[*packages.Package]*sources // filled as needed
+}
+
+// load reads and type-checks the packages of the patterns, and what they import, all from source: the packages need not
+// compile, because what is to be generated may be missing or stale, here and in what they import.
+func load(dir string, patterns []string) (*loader, error) {
+	if len(patterns) == 0 {
+		patterns = []string{"."}
+	}
+	l := &loader{
+		report:  &report{fset: token.NewFileSet()},
+		all:     map[string]*packages.Package{},
+		sources: map[*packages.Package]*sources{},
+	}
+	var err error
+	l.roots, err = packages.Load(&packages.Config{
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+			packages.NeedDeps | packages.NeedTypes | packages.NeedSyntax,
+		Dir:       dir,
+		Fset:      l.report.fset,
+		ParseFile: parseFile,
+	}, patterns...)
+	if err != nil {
+		return nil, err
+	}
+	if len(l.roots) == 0 {
+		return nil, fmt.Errorf("no packages match %q", patterns)
+	}
+	var errs []error
+	for _, p := range l.roots {
+		errs = append(errs, broken(p))
+	}
+	for p := range packages.Postorder(l.roots) {
+		if p.Types != nil {
+			l.all[p.Types.Path()] = p
+		}
+	}
+	return l, errors.Join(errs...)
+}
+
+// parseFile reads a file, but no more than the package clause of one that guardgen has written: the sources must make
+// sense without it, and it may be broken.
+func parseFile(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
+	mode := parser.AllErrors | parser.ParseComments | parser.SkipObjectResolution
+	if filepath.Base(name) == fileName && bytes.HasPrefix(src, []byte(header)) {
+		mode = parser.PackageClauseOnly
+	}
+	return parser.ParseFile(fset, name, src, mode)
+}
+
+// broken returns why the sources of p cannot be read. That they do not compile is no reason.
+func broken(p *packages.Package) error {
+	var errs []error
+	for _, e := range p.Errors {
+		if e.Kind != packages.TypeError && !strings.Contains(e.Pos, fileName+":") {
+			errs = append(errs, e)
+		}
+	}
+	return errors.Join(errs...)
+}

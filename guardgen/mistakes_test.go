@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// module makes a module of the given files and returns its directory.
+func module(t *testing.T, files map[string]string) string {
+	t.Helper()
+	t.Setenv("GOWORK", "off")
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "go.mod"), "module example.com/m\n\ngo 1.25.0\n")
+	for name, text := range files {
+		put(t, filepath.Join(dir, name), text)
+	}
+	return dir
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	head = "package m\n\nimport \"context\"\n\nvar _ context.Context\n\n"
+	// For the placeholders.
+	orderType = `
+type Order struct {
+	ID    string
+	Price float64
+	Tags  []string
+	By    map[string]int
+	Call  func() string
+	Part  struct{ N int }
+	Done  chan int
+	Sum   [4]byte
+	Next  *Order
+}
+
+func (o *Order) Sku() string            { return "" }
+func (o *Order) At(int) string          { return "" }
+func (o *Order) Both() (string, error)  { return "", nil }
+`
+)
+
+// methodMistakes are methods with a directive, a mark where the mistake is, and what is said about it.
+var methodMistakes = []struct{ method, want string }{
+	// Keys.
+	{"//guard:lock stock:{¦skuu}\n\tM(ctx context.Context, sku string, n int) error", "M has no parameter skuu, only ctx, sku, n"},
+	{"//guard:lock stock:{¦sku}\n\tM(context.Context, string) error", "M has no parameter sku: its parameters have no names"},
+	{"//guard:lock o:{o.¦Id}\n\tM(ctx context.Context, o *Order) error", "*Order has no field or method Id"},
+	{"//guard:lock o:{o.Next.Next.¦Nix}\n\tM(ctx context.Context, o Order) error", "*Order has no field or method Nix"},
+	{"//guard:lock o:{sku.¦ID}\n\tM(ctx context.Context, sku string) error", "string has no field or method ID"},
+	{"//guard:lock o:{o.¦Sku}\n\tM(ctx context.Context, o *Order) error", "Sku of *Order is a method, write Sku()"},
+	{"//guard:lock o:{o.¦ID()}\n\tM(ctx context.Context, o *Order) error", "ID of *Order is a field, write it without ()"},
+	{"//guard:lock o:{o.¦At()}\n\tM(ctx context.Context, o *Order) error", "At of *Order must be a method without arguments and with one result"},
+	{"//guard:lock o:{o.¦Both()}\n\tM(ctx context.Context, o *Order) error", "Both of *Order must be a method without arguments and with one result"},
+	{"//guard:lock o:{¦o.Price}\n\tM(ctx context.Context, o *Order) error", "o.Price is a float (float64), which cannot be part of a key"},
+	{"//guard:lock o:{¦o.Tags}\n\tM(ctx context.Context, o *Order) error", "o.Tags is a slice ([]string)"},
+	{"//guard:lock o:{¦o.By}\n\tM(ctx context.Context, o *Order) error", "o.By is a map (map[string]int)"},
+	{"//guard:lock o:{¦o.Call}\n\tM(ctx context.Context, o *Order) error", "o.Call is a func (func() string)"},
+	{"//guard:lock o:{¦o.Part}\n\tM(ctx context.Context, o *Order) error", "o.Part is a struct without String or MarshalText"},
+	{"//guard:lock o:{¦o.Done}\n\tM(ctx context.Context, o *Order) error", "o.Done is a channel"},
+	{"//guard:lock o:{¦o.Sum}\n\tM(ctx context.Context, o *Order) error", "o.Sum is an array"},
+	{"//guard:lock o:{¦o}\n\tM(ctx context.Context, o *Order) error", "o is a pointer without String or MarshalText (*Order)"},
+	{"//guard:lock o:{¦v}\n\tM(ctx context.Context, v any) error", "v is an interface without String or MarshalText"},
+	{"//guard:lock o:{¦v}\n\tM(ctx context.Context, v complex128) error", "v is a complex128"},
+	{"//guard:lock o:{¦skus}\n\tM(ctx context.Context, skus ...string) error", "skus is a slice ([]string)"},
+	// Templates.
+	{"//guard:lock¦\n\tM(ctx context.Context) error", "no key template"},
+	{"//guard:lock ¦wait=1s\n\tM(ctx context.Context) error", `no key template before "wait=1s"`},
+	{"//guard:lock ¦fencing\n\tM(ctx context.Context) error", `no key template before "fencing"`},
+	{"//guard:lock a +¦\n\tM(ctx context.Context) error", "no key template"},
+	{"//guard:lock a + ¦norenew\n\tM(ctx context.Context) error", `no key template before "norenew"`},
+	{"//guard:lock stock:¦\n\tM(ctx context.Context) error", "empty part in the key"},
+	{"//guard:lock ¦:{sku}\n\tM(ctx context.Context, sku string) error", "empty part in the key"},
+	{"//guard:lock a:¦:b\n\tM(ctx context.Context) error", "empty part in the key"},
+	{"//guard:lock stock:{¦}\n\tM(ctx context.Context) error", `"" is not a parameter, field or method()`},
+	{"//guard:lock stock:¦{sku\n\tM(ctx context.Context, sku string) error", "'{' without '}'"},
+	{"//guard:lock stock:sku¦}\n\tM(ctx context.Context, sku string) error", "'}' without '{'"},
+	{"//guard:lock {a}-¦{b}\n\tM(ctx context.Context, a, b string) error", "second placeholder in one part of the key, separate them with ':'"},
+	{"//guard:lock {a}¦+{b}\n\tM(ctx context.Context, a, b string) error", "several keys are joined with ' + '"},
+	{"//guard:lock {¦_}\n\tM(ctx context.Context, _ string) error", `"_" is not a parameter`},
+	{"//guard:lock {¦a()}\n\tM(ctx context.Context, a func() string) error", `"a()" is a call, a placeholder starts with a parameter`},
+	{"//guard:lock {o.¦At(1)}\n\tM(ctx context.Context, o *Order) error", `"At(1)" is not a parameter, field or method()`},
+	// Options.
+	{"//guard:lock a wait=¦200\n\tM(ctx context.Context) error", `wait is "200", want a duration such as 200ms`},
+	{"//guard:lock a wait=¦-1s\n\tM(ctx context.Context) error", `wait is "-1s", want a duration such as 200ms`},
+	{"//guard:lock a hold=¦long\n\tM(ctx context.Context) error", `hold is "long", want a duration`},
+	{"//guard:lock a ttl=¦99ms\n\tM(ctx context.Context) error", "want a duration of at least 100ms in whole milliseconds"},
+	{"//guard:lock a waiters=¦1.5\n\tM(ctx context.Context) error", `waiters is "1.5", want a whole number, 0 or more`},
+	{"//guard:lock a name=¦\n\tM(ctx context.Context) error", `name is "", want a word`},
+	{"//guard:lock a ¦wait\n\tM(ctx context.Context) error", "option wait has no value, want wait="},
+	{"//guard:lock a ¦fencing=true\n\tM(ctx context.Context) error", "option fencing takes no value"},
+	{"//guard:lock a wait=1s ¦wait=1s\n\tM(ctx context.Context) error", "option wait is given twice"},
+	{"//guard:lock a norenew ¦norenew\n\tM(ctx context.Context) error", "option norenew is given twice"},
+	{"//guard:lock a ¦expire=1s\n\tM(ctx context.Context) error", `unknown option "expire", want wait=, ttl=`},
+	{"//guard:lock a ¦b:{c}\n\tM(ctx context.Context, c string) error", "is not an option; several keys are joined with ' + '"},
+	{"//guard:lock a ¦func=X\n\tM(ctx context.Context) error", "func= names the guarded form of a function, M is a method"},
+	// Methods.
+	{"//guard:lock a\n\t¦M() error", "M cannot be guarded: the first parameter must be a context.Context"},
+	{"//guard:lock a\n\t¦M(a string, ctx context.Context) error", "M cannot be guarded: the first parameter must be a context.Context"},
+	{"//guard:lock a\n\t¦M(ctx ...context.Context) error", "M cannot be guarded: the first parameter must be a context.Context"},
+	{"//guard:lock a\n\t¦M(ctx context.Context)", "M cannot be guarded: the last result must be an error"},
+	{"//guard:lock a\n\t¦M(ctx context.Context) (error, int)", "M cannot be guarded: the last result must be an error"},
+	{"//guard:lock a\n\tM(ctx context.Context, o ¦Ordr) error", "undefined: Ordr"},
+	// Directives in the wrong place, or in the wrong words.
+	{"¦// guard:lock a\n\tM(ctx context.Context) error", "not a directive: write //guard:lock without spaces before it"},
+	{"//guard:lock a\n\t¦//guard:lock b\n\tM(ctx context.Context) error", "second directive above M: several keys are joined with ' + '"},
+	{"¦//guard:locks a\n\tM(ctx context.Context) error", `unknown directive "//guard:locks", want "//guard:lock"`},
+	{"¦//guard:lock a\n\n\tM(ctx context.Context) error", "nothing is guarded here"},
+	{"M(ctx context.Context) error ¦//guard:lock a", "nothing is guarded here"},
+	{"¦//guard:lock a\n\tinterface{ M() error }", "nothing is guarded here"},
+	{"N(interface {\n\t¦//guard:lock a\n\tM(ctx context.Context) error\n\t})", "nothing is guarded here"},
+}
+
+// declMistakes are the same for whole declarations.
+var declMistakes = []struct{ decl, want string }{
+	{"¦//guard:lock a\ntype T interface{ M(ctx context.Context) error }", "nothing is guarded here"},
+	{"type T struct {\n\t¦//guard:lock a\n\tM func(ctx context.Context) error\n}", "nothing is guarded here"},
+	{"type T = interface {\n\t¦//guard:lock a\n\tM(ctx context.Context) error\n}", "nothing is guarded here"},
+	{"type _ interface {\n\t¦//guard:lock a\n\tM(ctx context.Context) error\n}", "nothing is guarded here"},
+	{"type T struct{}\n\n¦//guard:lock a\nfunc (T) M(ctx context.Context) error { return nil }", "nothing is guarded here"},
+	{"func f() {\n\ttype T interface {\n\t\t¦//guard:lock a\n\t\tM(ctx context.Context) error\n\t}\n}", "nothing is guarded here"},
+	{"type T interface {\n\t~int\n\t¦//guard:lock a\n\tM(ctx context.Context) error\n}", "T is a constraint, it has no values to guard"},
+	{"type T[K float32 | string] interface {\n\t//guard:lock {¦k}\n\tM(ctx context.Context, k K) error\n}", "k is a float (K)"},
+	{"type ¦T interface {\n\t//guard:lock a\n\tM(ctx context.Context) error\n}\n\nvar GuardT int", "GuardT is already declared, so T cannot be guarded under this name"},
+	{"//guard:lock a\nfunc ¦F(ctx context.Context) error { return nil }\n\nfunc FLocked() {}", "FLocked is already declared"},
+	{"//guard:lock a func=G\nfunc F(ctx context.Context) error { return nil }\n\n//guard:lock a func=G\nfunc ¦H(ctx context.Context) error { return nil }", "G is already declared"},
+	{"//guard:lock a func=¦3\nfunc F(ctx context.Context) error { return nil }", `func is "3", want the name of a function`},
+	{"//guard:lock {¦x}\nfunc F(ctx context.Context, n int) error { return nil }", "F has no parameter x, only ctx, n"},
+	{"//guard:lock a\nfunc ¦F(n int) error { return nil }", "F cannot be guarded: the first parameter must be a context.Context"},
+	{"//guard:lock a\nfunc ¦F(ctx context.Context) {}", "F cannot be guarded: the last result must be an error"},
+	{"//guard:lock a\nfunc ¦init() {}", "init cannot be guarded: nobody can call it"},
+}
+
+func TestMistakesAreReportedWhereTheyAre(t *testing.T) {
+	var sources, wants []string
+	for _, m := range methodMistakes {
+		sources = append(sources, head+"type T interface {\n\t"+m.method+"\n}\n"+orderType)
+		wants = append(wants, m.want)
+	}
+	for _, m := range declMistakes {
+		sources = append(sources, head+m.decl+"\n")
+		wants = append(wants, m.want)
+	}
+	// All in one module, a package each: one run must show every mistake, and write nothing.
+	files := map[string]string{"good/good.go": strings.Replace(head, "package m", "package good", 1) + good}
+	var lines []string
+	for i, src := range sources {
+		before, after, marked := strings.Cut(src, "¦")
+		if !marked {
+			t.Fatalf("no mark in %q", src)
+		}
+		name := fmt.Sprintf("p%03d/m.go", i)
+		files[name] = before + after
+		line := strings.Count(before, "\n") + 1
+		column := len(before) - strings.LastIndex(before, "\n")
+		lines = append(lines, fmt.Sprintf("%s:%d:%d: ", name, line, column))
+	}
+	dir := module(t, files)
+	var stderr bytes.Buffer
+	if code := run(dir, []string{"./..."}, &stderr); code != exitFailed {
+		t.Errorf("exit status %d", code)
+	}
+	got := strings.Split(strings.TrimSuffix(stderr.String(), "\n"), "\n")
+	for i := range sources {
+		if i >= len(got) || !strings.HasPrefix(got[i], lines[i]) || !strings.Contains(got[i], wants[i]) {
+			t.Fatalf("for\n%s\ngot  %s\nwant %s%s", sources[i], got[min(i, len(got)-1)], lines[i], wants[i])
+		}
+	}
+	if rest := got[len(sources):]; len(rest) != 1 || rest[0] != "guardgen: nothing is written" {
+		t.Errorf("also got %q", rest)
+	}
+	if found, _ := filepath.Glob(filepath.Join(dir, "*", fileName)); len(found) > 0 {
+		t.Errorf("written in spite of the mistakes: %q", found)
+	}
+}
+
+const good = `type Stock interface {
+	//guard:lock stock:{sku}
+	Deduct(ctx context.Context, sku string) error
+}
+`

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"go/token"
+	"strings"
+)
+
+// keyTemplate is a key as a directive writes it, with the rules of keyfunc.Parse: ':' separates the parts, and a part is
+// text, or one placeholder with or without text around it. Only the placeholders differ: they name a parameter.
+type keyTemplate struct {
+	text  string
+	at    int // offset in the directive
+	parts []part
+}
+
+// part is one part of a key: before alone, if value is nil.
+type part struct {
+	before, after string
+	value         selector
+}
+
+// selector is what a placeholder says: a parameter, and fields and methods from there on.
+type selector []step
+
+// step is one name of a selector.
+type step struct {
+	name string
+	call bool // name is a method: name()
+	at   int  // offset in the directive
+}
+
+func (p selector) String() string {
+	var b strings.Builder
+	for i, s := range p {
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(s.name)
+		if s.call {
+			b.WriteString("()")
+		}
+	}
+	return b.String()
+}
+
+// problem is what is wrong with a directive, at an offset in it.
+type problem struct {
+	at   int
+	text string
+}
+
+func problemAt(at int, format string, args ...any) *problem {
+	return &problem{at, fmt.Sprintf(format, args...)}
+}
+
+// parseTemplate reads the template text, which stands at offset at.
+func parseTemplate(text string, at int) (keyTemplate, *problem) {
+	t := keyTemplate{text: text, at: at}
+	for rest := text; ; {
+		p, size, wrong := parsePart(rest, at)
+		if wrong != nil {
+			return t, wrong
+		}
+		t.parts = append(t.parts, p)
+		if size == len(rest) {
+			return t, nil
+		}
+		rest = rest[size+1:]
+		at += size + 1
+	}
+}
+
+// parsePart reads the part that t starts with, and returns its size: up to a ':' or the end of t.
+func parsePart(t string, at int) (p part, size int, wrong *problem) {
+	after := 0 // where the text behind the placeholder starts
+	i := 0
+	for ; i < len(t) && t[i] != ':'; i++ {
+		switch t[i] {
+		case '}':
+			return p, 0, problemAt(at+i, "'}' without '{'")
+		case '{':
+			if p.value != nil {
+				return p, 0, problemAt(at+i, "second placeholder in one part of the key, separate them with ':'")
+			}
+			end := strings.IndexByte(t[i:], '}')
+			if end < 0 {
+				return p, 0, problemAt(at+i, "'{' without '}'")
+			}
+			if p.value, wrong = parseSelector(t[i+1:i+end], at+i+1); wrong != nil {
+				return p, 0, wrong
+			}
+			p.before = t[:i]
+			i += end
+			if after = i + 1; strings.HasPrefix(t[after:], "+") {
+				return p, 0, problemAt(at+after, "several keys are joined with ' + ', with spaces around it")
+			}
+		}
+	}
+	if i == 0 {
+		return p, 0, problemAt(at, "empty part in the key")
+	}
+	if p.value == nil {
+		p.before = t[:i]
+	} else {
+		p.after = t[after:i]
+	}
+	return p, i, nil
+}
+
+// parseSelector reads what stands between two braces, at offset at.
+func parseSelector(text string, at int) (selector, *problem) {
+	var p selector
+	for name := range strings.SplitSeq(text, ".") {
+		s := step{name: name, at: at}
+		s.name, s.call = strings.CutSuffix(name, "()")
+		if !token.IsIdentifier(s.name) || s.name == "_" {
+			return nil, problemAt(at, "%q is not a parameter, field or method()", name)
+		}
+		p = append(p, s)
+		at += len(name) + 1
+	}
+	if p[0].call {
+		return nil, problemAt(p[0].at, "%q is a call, a placeholder starts with a parameter", p[0].name+"()")
+	}
+	return p, nil
+}
