@@ -39,9 +39,10 @@ func (l *Locker) state(c *guard.Claim) *state {
 // found it held, the first round trip only looks. See [guard.Locker] for the errors; a refusal by the server that a new
 // try cannot change (rights, a key of another type) is none of those and says what to do.
 func (l *Locker) Acquire(ctx context.Context, c *guard.Claim) (token uint64, err error) {
-	if err := l.ready(); err != nil {
+	if err := l.enter(); err != nil {
 		return 0, err
 	}
+	defer l.calls.Done()
 	k := l.keys(c.Key)
 	if c.Tries > 0 {
 		held, err := l.look(ctx, c, k)
@@ -130,14 +131,15 @@ func (l *Locker) fenced(c *guard.Claim, k keys, answer command) (uint64, error) 
 
 // Fence reserves a block of tokens, in one round trip.
 func (l *Locker) Fence(ctx context.Context, c *guard.Claim) (uint64, error) {
-	if err := l.ready(); err != nil {
+	if err := l.enter(); err != nil {
 		return 0, err
 	}
+	defer l.calls.Done()
 	token, err := token(l.run(ctx, *fenceCall(c, l.keys(c.Key)))[0])
 	if errors.Is(err, redis.Nil) {
 		return 0, errNotOwner
 	}
-	return token, l.leaseError(err)
+	return token, leaseError(err)
 }
 
 func fenceCall(c *guard.Claim, k keys) *call {

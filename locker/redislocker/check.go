@@ -22,9 +22,10 @@ const (
 // nobody's, measures a round trip, and asks whether the server may evict keys. All that is wrong is in the error, each
 // with what to change. Check leaves nothing behind. In a cluster it takes the lease on one node only.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.ready(); err != nil {
+	if err := l.enter(); err != nil {
 		return err
 	}
+	defer l.calls.Done()
 	if err := l.probe(ctx); err != nil {
 		return err // the rest would only say it again
 	}
@@ -60,6 +61,9 @@ func (l *Locker) live(ctx context.Context, c *guard.Claim, k keys) error {
 	}
 	if _, err := l.release(ctx, c, k); err != nil {
 		return err
+	}
+	if err := l.state(c).travel.answer.Err(); err != nil { // a release does not fail for it
+		return l.tryError(err)
 	}
 	return nil
 }

@@ -15,10 +15,7 @@ var errNotOwner = fmt.Errorf("%w: the key is not ours any more", guard.ErrLeaseL
 
 // tryError is what Acquire returns for err: ErrUnavailable, or the server's refusal if trying again cannot help.
 func (l *Locker) tryError(err error) error {
-	switch {
-	case l.closing(err):
-		return guard.ErrClosed
-	case l.refused(err):
+	if l.refused(err) {
 		return fmt.Errorf("redislocker: %w", &serverError{err})
 	}
 	return unclear(err)
@@ -26,20 +23,15 @@ func (l *Locker) tryError(err error) error {
 
 // leaseError is what the calls of a holder return for err. A refusal leaves as much in doubt as silence does, except
 // that a key of another type is not ours.
-func (l *Locker) leaseError(err error) error {
+func leaseError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case l.closing(err):
-		return guard.ErrClosed
 	case code(err) == "WRONGTYPE":
 		return errNotOwner
 	}
 	return unclear(err)
 }
-
-// closing reports whether err comes from our own Close.
-func (l *Locker) closing(err error) bool { return l.closed.Load() && errors.Is(err, redis.ErrClosed) }
 
 func unclear(err error) error {
 	var answer redis.Error

@@ -1,5 +1,6 @@
 -- fence.lua reserves a block of fencing tokens for the owner of a key: the server's clock in microseconds, or the next
--- number if that is not greater than the last one given. So tokens rise even where the counter was lost.
+-- number if that is not greater than the last one given. So tokens rise even where the counter was lost, as long as no
+-- more of them are reserved than microseconds pass: a block of 64 then outlasts any two requests.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  last token given

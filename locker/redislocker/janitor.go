@@ -18,7 +18,7 @@ const (
 // Abandon frees c's key in the background by owner id, at once and again a second later. If the second time brings no
 // answer, it goes on for half a minute: a server that hangs does what it was asked when it goes on.
 func (l *Locker) Abandon(c *guard.Claim) {
-	if l.ready() == nil {
+	if l.client != nil {
 		l.janitor.add(chore{lock: l.keys(c.Key).lock, owner: c.Owner})
 	}
 }
@@ -151,23 +151,9 @@ func (j *janitor) settle(done []chore, answered []bool) {
 	}
 }
 
-// finish lets the janitor do what is left at once, and waits until it has or ctx ends.
-func (j *janitor) finish(ctx context.Context) error {
+// finish lets the janitor do what is left at once, takes no more, and waits until it has ended.
+func (j *janitor) finish() {
 	defer j.cancel()
-	done := j.close()
-	if done == nil {
-		return nil
-	}
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// join waits for the goroutine, whose request ends within cleanLimit or with its connection.
-func (j *janitor) join() {
 	if done := j.close(); done != nil {
 		<-done
 	}
@@ -180,3 +166,6 @@ func (j *janitor) close() (done <-chan struct{}) {
 	j.poke()
 	return j.done
 }
+
+// giveUp makes every request that finish has yet to send fail at once.
+func (j *janitor) giveUp() { j.cancel() }

@@ -12,19 +12,20 @@ import (
 // Renew renews all leases in one round trip (one per node of a cluster, at the same time).
 func (l *Locker) Renew(ctx context.Context, cs []*guard.Claim) []error {
 	errs := make([]error, len(cs))
-	if err := l.ready(); err != nil {
+	if err := l.enter(); err != nil {
 		for i := range errs {
 			errs[i] = err
 		}
 		return errs
 	}
+	defer l.calls.Done()
 	calls := make([]call, len(cs))
 	for i, c := range cs {
 		calls[i] = renewCall(c, l.keys(c.Key))
 	}
 	for i, answer := range l.run(ctx, calls...) {
 		if n, err := answer.Int(); err != nil {
-			errs[i] = l.leaseError(err)
+			errs[i] = leaseError(err)
 		} else if n != 1 {
 			errs[i] = errNotOwner
 		}
@@ -38,9 +39,10 @@ func renewCall(c *guard.Claim, k keys) call {
 
 // Release frees the key and counts who waits for it, in one round trip.
 func (l *Locker) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
-	if err := l.ready(); err != nil {
+	if err := l.enter(); err != nil {
 		return guard.Freed{}, err
 	}
+	defer l.calls.Done()
 	waiting, err := l.release(ctx, c, l.keys(c.Key))
 	return guard.Freed{Waiting: waiting}, err
 }
@@ -58,7 +60,7 @@ func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (waiting i
 	if st.lock == nil { // no try was answered, so redislock knows of no lock
 		answers := l.run(ctx, cleanCall(k.lock, c.Owner), *st.travel.behind)
 		if n, err := answers[0].Int(); err != nil {
-			return 0, l.leaseError(err)
+			return 0, leaseError(err)
 		} else if n != 1 {
 			return 0, errNotOwner
 		}
@@ -68,7 +70,7 @@ func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (waiting i
 	case errors.Is(err, redislock.ErrLockNotHeld):
 		return 0, errNotOwner
 	case err != nil:
-		return 0, l.leaseError(err)
+		return 0, leaseError(err)
 	}
 	return others(st.travel.answer), nil
 }

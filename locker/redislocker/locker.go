@@ -2,7 +2,6 @@ package redislocker
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -17,17 +16,18 @@ import (
 type Locker struct {
 	settings settings
 	instance string // how others know this locker
-
-	opened atomic.Bool
-	closed atomic.Bool
+	opened   atomic.Bool
 
 	// Set by Open, before any other method.
 	client  redis.UniversalClient
+	own     bool                 // client is ours to close
 	cluster *redis.ClusterClient // client, if it is one
 	janitor *janitor
+	down    chan struct{} // closed once everything has ended, see Close
 
-	closeOwn sync.Once // closes client, if it is our own
-	own      bool
+	mu     sync.Mutex // guards closed; never held across I/O
+	closed bool
+	calls  sync.WaitGroup // those under way; none begins once closed is set
 }
 
 var _ guard.Locker = (*Locker)(nil)
@@ -63,38 +63,54 @@ func (l *Locker) Open(guard.Waker) error {
 	l.client, l.own = rdb, own
 	l.cluster, _ = rdb.(*redis.ClusterClient)
 	l.janitor = newJanitor(l.clean)
+	l.down = make(chan struct{})
 	return nil
 }
 
-// ready returns why no request can be sent, or nil.
-func (l *Locker) ready() error {
-	switch {
-	case l.closed.Load():
-		return guard.ErrClosed
-	case l.client == nil:
+// enter begins a call, which ends with l.calls.Done, or returns why there can be none.
+func (l *Locker) enter() error {
+	if l.client == nil {
 		return invalid("the locker is not open: pass it to guard.New")
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return guard.ErrClosed
+	}
+	l.calls.Add(1)
 	return nil
 }
 
-// Close ends the locker: what is left to clean up is done at once, as far as ctx allows, then the locker's own
-// connections are closed. It returns ctx's error if that was too short; what is left then ends at its TTL. Idempotent.
+// Close ends the locker: what is left to clean up is done at once, calls under way end as their contexts say, and the
+// locker's own connections are closed. It returns ctx's error if that was too short; the rest then goes on behind it, but
+// what could not be cleaned up ends at its TTL. Idempotent.
 func (l *Locker) Close(ctx context.Context) error {
-	l.closed.Store(true)
 	if l.client == nil {
 		return nil
 	}
-	err := l.janitor.finish(ctx)
-	if err != nil {
-		l.closeClient() // ends the request that the janitor waits for
-		l.janitor.join()
+	l.mu.Lock()
+	first := !l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if first {
+		go l.shutDown() // ends when the last call has
 	}
-	return errors.Join(err, l.closeClient())
+	select {
+	case <-l.down:
+		return nil
+	case <-ctx.Done():
+		l.janitor.giveUp()
+		return ctx.Err()
+	}
 }
 
-func (l *Locker) closeClient() (err error) {
+// shutDown closes the client only when nobody uses it: go-redis 9.19 takes the time limit from a read under way when it
+// closes its connection, and then waits for it.
+func (l *Locker) shutDown() {
+	l.janitor.finish()
+	l.calls.Wait()
 	if l.own {
-		l.closeOwn.Do(func() { err = l.client.Close() })
+		_ = l.client.Close()
 	}
-	return err
+	close(l.down)
 }

@@ -1,0 +1,86 @@
+package redislocker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/lockertest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+func TestCluster(t *testing.T) {
+	nodes := redistest.StartCluster(t)
+	client := func(t *testing.T) *redis.ClusterClient {
+		t.Helper()
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr}})
+		t.Cleanup(func() { _ = rdb.Close() })
+		return rdb
+	}
+	flush := func(t *testing.T) {
+		t.Helper()
+		for _, n := range nodes {
+			if err := redistest.Client(t, n.Addr).FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Run("conformance", func(t *testing.T) {
+		lockertest.Run(t, func(t *testing.T) (a, b guard.Locker) {
+			flush(t)
+			rdb := client(t)
+			return redislocker.New(rdb), redislocker.New(rdb)
+		})
+	})
+	t.Run("scripts are unknown on each node", func(t *testing.T) {
+		flush(t)
+		l := open(t, client(t))
+		var cs []*guard.Claim
+		for i := range 50 {
+			cs = append(cs, fenced(fmt.Sprint(i)))
+			mustAcquire(t, l, cs[i])
+		}
+		for _, n := range nodes {
+			redistest.Client(t, n.Addr).ScriptFlush(t.Context())
+		}
+		if err := errors.Join(l.Renew(t.Context(), cs)...); err != nil {
+			t.Error(err)
+		}
+		for _, c := range cs {
+			mustRelease(t, l, c)
+		}
+	})
+	t.Run("a plain client is refused", func(t *testing.T) {
+		l := open(t, redistest.Client(t, nodes[0].Addr))
+		var refused error
+		for i := 0; refused == nil && i < 100; i++ { // until a key is another node's
+			_, refused = l.Acquire(t.Context(), claim("secret"+fmt.Sprint(i)))
+		}
+		expectRefusal(t, refused, claim("secret"), "ClusterClient")
+	})
+	t.Run("a lost release is not taken for a lost lease", func(t *testing.T) {
+		p := redistest.NewProxy(t, nodes[0].Addr)
+		flush(t)
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: p.Addr}}}}, nil
+		}})
+		defer func() { _ = rdb.Close() }()
+		l := open(t, rdb)
+		var c *guard.Claim
+		for i := 0; ; i++ {
+			c = claim(fmt.Sprint(i))
+			if _, err := l.Acquire(t.Context(), c); err == nil {
+				break
+			}
+		}
+		p.KillNextReply()
+		if _, err := l.Release(t.Context(), c); !errors.Is(err, guard.ErrUnavailable) {
+			t.Errorf("%v, want ErrUnavailable", err)
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package redislocker
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+)
+
+// saying is an error of a server.
+type saying string
+
+func (s saying) Error() string { return string(s) }
+func (s saying) RedisError()   {}
+
+var _ redis.Error = saying("")
+
+func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
+	script := func(s string) string {
+		return "ERR Error running script (call to f_0123): @user_script:19: @user_script: 19: " + s
+	}
+	l := &Locker{}
+	for text, refused := range map[string]bool{
+		"LOADING Redis is loading the dataset in memory":                                          false,
+		"READONLY You can't write against a read only replica.":                                   false,
+		"READONLY You can't write against a read only replica. script: f_01, on @user_script:19.": false,
+		script("-READONLY You can't write against a read only replica."):                          false,
+		script("-OOM command not allowed when used memory > 'maxmemory'."):                        false,
+		script("-MISCONF Redis is configured to save RDB snapshots"):                              false,
+		"OOM command not allowed when used memory > 'maxmemory'. script: f_01":                    false,
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL":                      false,
+		"CLUSTERDOWN Hash slot not served":                                                        false,
+		"MASTERDOWN Link with MASTER is down":                                                     false,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                 false,
+		"NOREPLICAS Not enough good replicas to write.":                                           false,
+		"ERR max number of clients reached":                                                       false,
+
+		"NOPERM this user has no permissions to run the 'evalsha' command": true,
+		"ERR ACL failure in script: No permissions to access a key":        true,
+		script("The user executing the script can't run this command"):     true,
+		"NOAUTH Authentication required.":                                  true,
+		"WRONGPASS invalid username-password pair or user is disabled.":    true,
+		"ERR invalid password": true,
+		"WRONGTYPE Operation against a key holding the wrong kind of value": true,
+		script("WRONGTYPE Operation against a key"):                         true,
+		"CROSSSLOT Keys in request don't hash to the same slot":             true,
+		"MOVED 1234 10.0.0.1:6379":                                          true,
+		"ERR unknown command 'EVALSHA', with args beginning with: 'secret'": true,
+		"ERR something else":                                                true,
+	} {
+		err := l.tryError(saying(text))
+		if got := !errors.Is(err, guard.ErrUnavailable); got != refused {
+			t.Errorf("%q: refused %t, want %t", text, got, refused)
+		}
+		if !errors.Is(err, saying(text)) {
+			t.Errorf("%q is not wrapped", text)
+		}
+		if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v repeats arguments", err)
+		}
+		if err := leaseError(saying(text)); !errors.Is(err, guard.ErrUnavailable) && !errors.Is(err, guard.ErrLeaseLost) {
+			t.Errorf("%q while holding: %v, want ErrUnavailable or ErrLeaseLost", text, err)
+		}
+	}
+	l.cluster = &redis.ClusterClient{}
+	if err := l.tryError(saying("MOVED 1234 10.0.0.1:6379")); !errors.Is(err, guard.ErrUnavailable) {
+		t.Errorf("MOVED in a cluster: %v, want ErrUnavailable", err)
+	}
+}
+
+func FuzzTagIsInjectiveAndPlain(f *testing.F) {
+	f.Add("a", "b")
+	f.Add("{", "%7B")
+	f.Add("%7B", "%257B")
+	f.Add(strings.Repeat("x", 201), strings.Repeat("x", 200))
+	f.Add(tag(strings.Repeat("x", 201)), strings.Repeat("x", 201))
+	f.Add(probeTag(), "\xff\x00")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		ta, tb := tag(a), tag(b)
+		if (a == b) != (ta == tb) {
+			t.Errorf("%q is %q, %q is %q", a, ta, b, tb)
+		}
+		if strings.ContainsAny(ta, "{}\x00\n\x7f") || len(ta) > maxTag {
+			t.Errorf("%q is %q", a, ta)
+		}
+		if strings.HasPrefix(ta, "%probe") || strings.HasPrefix(ta, "%s") && len(a) <= maxTag/3 {
+			t.Errorf("%q is %q, which looks like something else", a, ta)
+		}
+	})
+}
+
+func FuzzHolderReadsAnyValue(f *testing.F) {
+	f.Add("")
+	f.Add(strings.Repeat("x", 44) + `{"pid":1}`)
+	f.Add(strings.Repeat("x", 44) + `{"since":"yesterday"}`)
+	f.Fuzz(func(t *testing.T, value string) {
+		if h := holder(value); h != (guard.Holder{}) && h.Instance != value[guard.OwnerLen:2*guard.OwnerLen] {
+			t.Errorf("%q: %+v", value, h)
+		}
+	})
+}

@@ -1,0 +1,199 @@
+package redislocker_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// expectRefusal wants an error that ends the wait, contains hint, and does not repeat key or owner.
+func expectRefusal(t *testing.T, err error, c *guard.Claim, hint string) {
+	t.Helper()
+	var answer redis.Error
+	switch {
+	case err == nil || errors.Is(err, guard.ErrUnavailable) || errors.Is(err, guard.ErrNotAcquired):
+		t.Fatalf("%v, want a refusal", err)
+	case !errors.As(err, &answer):
+		t.Errorf("%v does not wrap what the server said", err)
+	case !strings.Contains(err.Error(), hint):
+		t.Errorf("%v, want it to say %q", err, hint)
+	case strings.Contains(err.Error(), c.Key), strings.Contains(err.Error(), c.Owner):
+		t.Errorf("%v names the key or the owner", err)
+	}
+}
+
+func TestKeyOfAnotherTypeIsRefused(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	l := open(t, rdb)
+	c := claim("secret")
+	rdb.LPush(t.Context(), "guard:{secret}", "x")
+	for c.Tries = range 2 {
+		_, err := l.Acquire(t.Context(), c)
+		expectRefusal(t, err, c, "WithPrefix")
+	}
+	for name, err := range map[string]error{
+		"Renew":   l.Renew(t.Context(), []*guard.Claim{c})[0],
+		"Fence":   second(l.Fence(t.Context(), c)),
+		"Release": second(l.Release(t.Context(), c)),
+	} {
+		if !errors.Is(err, guard.ErrLeaseLost) {
+			t.Errorf("%s: %v, want ErrLeaseLost", name, err)
+		}
+	}
+	l.Abandon(c)
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := rdb.LLen(t.Context(), "guard:{secret}").Val(); n != 1 {
+		t.Error("somebody else's key was touched")
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestFenceCounterOfAnotherTypeGivesTheKeyBack(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	l := open(t, rdb)
+	c := fenced("secret")
+	rdb.LPush(t.Context(), "guard:{secret}:fence", "x")
+	_, err := l.Acquire(t.Context(), c)
+	expectRefusal(t, err, c, "WithPrefix")
+	rdb.Del(t.Context(), "guard:{secret}:fence")
+	emptied(t, rdb)
+}
+
+func TestUserWithoutRightsIsRefused(t *testing.T) {
+	s := redistest.Start(t)
+	admin := redistest.Client(t, s.Addr)
+	for user, rules := range map[string]string{
+		"scripts":  "~* +@all -evalsha -eval",
+		"commands": "~* +@all -msetnx",
+		"keys":     "~other:* +@all",
+	} {
+		args := []any{"acl", "setuser", user, "on", ">pw"}
+		for _, r := range strings.Fields(rules) {
+			args = append(args, r)
+		}
+		if err := admin.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		rdb := redis.NewClient(&redis.Options{Addr: s.Addr, Username: user, Password: "pw"})
+		defer func() { _ = rdb.Close() }()
+		l := open(t, rdb)
+		c := claim("secret")
+		_, err := l.Acquire(t.Context(), c)
+		expectRefusal(t, err, c, "rights")
+		expectRefusal(t, l.Check(t.Context(), ttl), c, "rights")
+	}
+}
+
+// A pipeline of go-redis leaves its commands without an error if the login of a new connection is refused.
+func TestRefusedLoginIsNoSuccess(t *testing.T) {
+	s := redistest.Start(t, "--requirepass", "right")
+	for name, rdb := range map[string]*redis.Client{
+		"wrong password":       redis.NewClient(&redis.Options{Addr: s.Addr, Password: "wrong"}),
+		"no password":          redis.NewClient(&redis.Options{Addr: s.Addr}),
+		"no such database":     redis.NewClient(&redis.Options{Addr: s.Addr, Password: "right", DB: 99}),
+		"wrong user, password": redis.NewClient(&redis.Options{Addr: s.Addr, Username: "u", Password: "wrong"}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() { _ = rdb.Close() }()
+			l := open(t, rdb)
+			for _, c := range []*guard.Claim{claim("secret"), fenced("secret")} {
+				_, err := l.Acquire(t.Context(), c)
+				expectRefusal(t, err, c, "")
+				if err := l.Renew(t.Context(), []*guard.Claim{c})[0]; !errors.Is(err, guard.ErrUnavailable) {
+					t.Errorf("Renew: %v, want ErrUnavailable", err)
+				}
+				if _, err := l.Release(t.Context(), c); !errors.Is(err, guard.ErrUnavailable) {
+					t.Errorf("Release: %v, want ErrUnavailable", err)
+				}
+			}
+		})
+	}
+}
+
+func TestServerInTroubleIsUnavailable(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := redistest.Client(t, s.Addr)
+	l := open(t, rdb)
+	warm(t, l)
+	config := func(name, value string) func() {
+		return func() {
+			t.Helper()
+			if err := rdb.ConfigSet(t.Context(), name, value).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, trouble := range []struct {
+		name       string
+		begin, end func()
+	}{
+		{"OOM", config("maxmemory", "1"), config("maxmemory", "0")},
+		{"NOREPLICAS", config("min-replicas-to-write", "1"), config("min-replicas-to-write", "0")},
+		{
+			"READONLY", func() { rdb.SlaveOf(t.Context(), "127.0.0.1", "1") },
+			func() { rdb.SlaveOf(t.Context(), "NO", "ONE") },
+		},
+	} {
+		t.Run(trouble.name, func(t *testing.T) {
+			trouble.begin()
+			_, err := l.Acquire(t.Context(), claim("secret"))
+			trouble.end()
+			if !errors.Is(err, guard.ErrUnavailable) {
+				t.Errorf("%v, want ErrUnavailable", err)
+			}
+			if err != nil && (!strings.Contains(err.Error(), trouble.name) || strings.Contains(err.Error(), "secret")) {
+				t.Errorf("%v, want it to say %s and not the key", err, trouble.name)
+			}
+			c := claim("after")
+			mustAcquire(t, l, c)
+			mustRelease(t, l, c)
+		})
+	}
+}
+
+func TestHolderCanRenewAndReleaseWithoutMemory(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	l := open(t, rdb)
+	c := claim("k")
+	mustAcquire(t, l, c)
+	rdb.ConfigSet(t.Context(), "maxmemory", "1")
+	if err := l.Renew(t.Context(), []*guard.Claim{c})[0]; err != nil {
+		t.Errorf("Renew: %v", err)
+	}
+	mustRelease(t, l, c)
+}
+
+func TestClosedLockerRefuses(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	l := redislocker.New(rdb)
+	c := claim("k")
+	if _, err := l.Acquire(t.Context(), c); !errors.Is(err, guard.ErrInvalidOption) {
+		t.Errorf("before Open: %v, want ErrInvalidOption", err)
+	}
+	l.Abandon(c)
+	if err := l.Open(waker{}); err != nil {
+		t.Fatal(err)
+	}
+	mustAcquire(t, l, c)
+	for range 2 {
+		if err := l.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Acquire(t.Context(), c); !errors.Is(err, guard.ErrClosed) {
+		t.Errorf("after Close: %v, want ErrClosed", err)
+	}
+	l.Abandon(c)
+	if err := rdb.Ping(t.Context()).Err(); err != nil {
+		t.Errorf("the caller's client: %v", err)
+	}
+}
