@@ -26,16 +26,14 @@ func (g *Guard) waitEnd(ctx context.Context, w WaitInfo, r WaitResult) {
 	g.noteWait(ctx, w, r)
 }
 
-// blockedBy returns who was in the way of a call that has waited: the last holder that it saw, or if it only stood in
-// line, the one that those before it waited for.
+// blockedBy returns who was in the way of a call that has waited: the last holder that it saw, or if it never came to try,
+// the one that this process knows of.
 func (c *call) blockedBy(l *Lease, handoff bool) Holder {
 	switch {
-	case c.blocker != Holder{} || c.waiter.floor == nil:
+	case c.attempts > 0:
 		return c.blocker
 	case handoff:
 		return l.grant.claim.Holder
-	case l.grant != nil:
-		return Holder{}
 	}
 	return c.gate.refusal(time.Now()).Holder
 }

@@ -1,0 +1,214 @@
+package tracing
+
+import (
+	"context"
+	"runtime/debug"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/go-lockguard/guard"
+)
+
+// ScopeName is the instrumentation scope of all that this package emits.
+const ScopeName = "github.com/go-lockguard/guard/tracing"
+
+// Observer is a [guard.Observer] that makes spans and metrics. It is safe for concurrent use, and one may serve many
+// guards, told apart by their names.
+type Observer struct {
+	tracer  trace.Tracer // nil: there will be no spans
+	in      instruments
+	catalog catalog
+	rawKeys bool
+}
+
+var _ guard.Observer = (*Observer)(nil)
+
+// New returns an Observer for [guard.WithObserver]. The error is that of an instrument which the meter provider refuses.
+func New(opts ...Option) (*Observer, error) {
+	c, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	v := version()
+	in, err := newInstruments(c.meters.Meter(ScopeName,
+		metric.WithInstrumentationVersion(v), metric.WithSchemaURL(semconv.SchemaURL)))
+	if err != nil {
+		return nil, err
+	}
+	tracer := c.tracers.Tracer(ScopeName, trace.WithInstrumentationVersion(v), trace.WithSchemaURL(semconv.SchemaURL))
+	if _, ok := tracer.(noop.Tracer); ok {
+		tracer = nil
+	}
+	return &Observer{
+		tracer:  tracer,
+		in:      in,
+		catalog: catalog{fixed: c.attributes},
+		rawKeys: c.rawKeys,
+	}, nil
+}
+
+// version is that of the module, "(devel)" in a build of its own checkout.
+func version() string {
+	const module = "github.com/go-lockguard/guard"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range info.Deps {
+		if m.Path == module {
+			return m.Version
+		}
+	}
+	return "(devel)"
+}
+
+// A stage is the context of one wait or hold, and what its end must know of its start.
+type stage struct {
+	context.Context
+	of      *Observer
+	series  *series
+	span    trace.Span // nil: not recorded
+	counted bool       // among those that wait or hold now
+}
+
+// Value finds the stage by its Observer, so that several on one guard do not meet.
+func (s *stage) Value(key any) any {
+	if key == any(s.of) {
+		return s
+	}
+	return s.Context.Value(key)
+}
+
+// stage returns what start has left in ctx, or nil if there was nothing to leave.
+func (o *Observer) stage(ctx context.Context) *stage {
+	s, _ := ctx.Value(o).(*stage)
+	if s == nil || s.series == nil {
+		return nil
+	}
+	return s
+}
+
+// start begins a span, and counts the call with gauge unless that is nil or disabled.
+func (o *Observer) start(ctx context.Context, w guard.WaitInfo, name string, s *series, gauge metric.Int64UpDownCounter) context.Context {
+	ctx, span := o.startSpan(ctx, w, name, s)
+	counted := gauge != nil && gauge.Enabled(ctx)
+	if counted {
+		gauge.Add(ctx, 1, s.now...)
+	} else if span == nil {
+		if ctx.Value(o) == nil {
+			return ctx
+		}
+		s = nil // an empty stage hides the one around it
+	}
+	return &stage{Context: ctx, of: o, series: s, span: span, counted: counted}
+}
+
+// startSpan returns a nil span if it is not recorded; the context carries the decision on to the spans below.
+func (o *Observer) startSpan(ctx context.Context, w guard.WaitInfo, name string, s *series) (context.Context, trace.Span) {
+	if o.tracer == nil {
+		return ctx, nil
+	}
+	ctx, span := o.tracer.Start(ctx, name, s.start...)
+	if !span.IsRecording() {
+		span.End()
+		return ctx, nil
+	}
+	span.SetAttributes(keyHashKey.String(guard.KeyHash(w.Key)))
+	if o.rawKeys {
+		span.SetAttributes(rawKeyKey.String(w.Key))
+	}
+	return ctx, span
+}
+
+// WaitStart begins the span "acquire {name}".
+func (o *Observer) WaitStart(ctx context.Context, w guard.WaitInfo) context.Context {
+	s := o.catalog.find(w.Name)
+	return o.start(ctx, w, s.acquire, s, o.in.waiters)
+}
+
+// WaitEnd ends that span, with a link to the holder that was in the way, and records the wait.
+func (o *Observer) WaitEnd(ctx context.Context, w guard.WaitInfo, r guard.WaitResult) {
+	st := o.stage(ctx)
+	if st != nil && st.counted {
+		o.in.waiters.Add(ctx, -1, st.series.now...)
+	}
+	out := waitOutcome(w, r.Err)
+	if o.in.waitDuration.Enabled(ctx) {
+		o.in.waitDuration.Record(ctx, r.Waited.Seconds(), o.catalog.find(w.Name).record[out]...)
+	}
+	if st == nil || st.span == nil {
+		return
+	}
+	if by := parse(header(r.Blocker.Traceparent)); by.IsValid() {
+		st.span.AddLink(trace.Link{SpanContext: by})
+	}
+	st.end(out, out.failedWait(), r.Err, attemptsKey.Int(r.Attempts), handoffKey.Bool(r.Handoff))
+}
+
+// end ends the span of s.
+func (s *stage) end(out outcome, failed bool, err error, attrs ...attribute.KeyValue) {
+	attrs = append(attrs, outcomeKey.String(out.String()))
+	if failed {
+		attrs = append(attrs, errorType(out, err))
+		s.span.SetStatus(codes.Error, "")
+	}
+	s.span.SetAttributes(attrs...)
+	s.span.End()
+}
+
+// HoldStart begins the span "hold {name}", the parent of what the function does. A call that runs inside another lease
+// has a span too, but holds nothing of its own that could be counted.
+func (o *Observer) HoldStart(ctx context.Context, w guard.WaitInfo) context.Context {
+	s := o.catalog.find(w.Name)
+	gauge := o.in.leases
+	if w.Reentry {
+		gauge = nil
+	}
+	return o.start(ctx, w, s.hold, s, gauge)
+}
+
+// LeaseLost counts the loss, and marks the moment on the span.
+func (o *Observer) LeaseLost(ctx context.Context, w guard.WaitInfo, err error) {
+	out := lossOutcome(err)
+	if !w.Reentry && o.in.leasesLost.Enabled(ctx) {
+		o.in.leasesLost.Add(ctx, 1, o.catalog.find(w.Name).count[out]...)
+	}
+	if st := o.stage(ctx); st != nil && st.span != nil {
+		st.span.AddEvent("guard.lost", trace.WithAttributes(outcomeKey.String(out.String())))
+	}
+}
+
+// HoldEnd ends the span and records the hold.
+func (o *Observer) HoldEnd(ctx context.Context, w guard.WaitInfo, r guard.HoldResult) {
+	st := o.stage(ctx)
+	if st != nil && st.counted {
+		o.in.leases.Add(ctx, -1, st.series.now...)
+	}
+	out := holdOutcome(r)
+	if !w.Reentry && o.in.holdDuration.Enabled(ctx) {
+		o.in.holdDuration.Record(ctx, r.Held.Seconds(), o.catalog.find(w.Name).record[out]...)
+	}
+	if st != nil && st.span != nil {
+		st.end(out, out.failedHold(), r.Err)
+	}
+}
+
+// Renewed counts the try. One that failed or came late is a span event; the rest would only say that all is well.
+func (o *Observer) Renewed(ctx context.Context, w guard.WaitInfo, r guard.RenewResult) {
+	out := renewOutcome(r.Err)
+	if o.in.renewals.Enabled(ctx) {
+		o.in.renewals.Add(ctx, 1, o.catalog.find(w.Name).count[out]...)
+	}
+	if out == renewed && !r.Late || out == lost { // a loss is an event of its own
+		return
+	}
+	if st := o.stage(ctx); st != nil && st.span != nil {
+		st.span.AddEvent("guard.renewal", trace.WithAttributes(
+			outcomeKey.String(out.String()), leftKey.Float64(max(0, r.Left.Seconds()))))
+	}
+}

@@ -1,0 +1,71 @@
+package tracing
+
+import (
+	"errors"
+	"slices"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Option changes one setting of [New].
+type Option interface {
+	apply(*config)
+}
+
+type optionFunc func(*config)
+
+func (f optionFunc) apply(c *config) { f(c) }
+
+type config struct {
+	tracers    trace.TracerProvider
+	meters     metric.MeterProvider
+	rawKeys    bool
+	attributes []attribute.KeyValue
+}
+
+var errNilOption = errors.New("tracing: option is nil")
+
+// newConfig returns what opts ask for. The global providers stand in for others that may be set later.
+func newConfig(opts []Option) (config, error) {
+	c := config{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider()}
+	for _, o := range opts {
+		if o == nil {
+			return config{}, errNilOption
+		}
+		o.apply(&c)
+	}
+	return c, nil
+}
+
+// WithTracerProvider sets where spans go. nil is ignored. Default is the global provider, even if it is set later.
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return optionFunc(func(c *config) {
+		if p != nil {
+			c.tracers = p
+		}
+	})
+}
+
+// WithMeterProvider sets where metrics go. nil is ignored. Default is the global provider, even if it is set later.
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return optionFunc(func(c *config) {
+		if p != nil {
+			c.meters = p
+		}
+	})
+}
+
+// WithRawKeys adds the attribute guard.key, the key itself, to spans. A key may name a customer: traces are often read by
+// more people than the database, and kept elsewhere. Default off, [guard.KeyHash] finds a key that you know.
+func WithRawKeys() Option {
+	return optionFunc(func(c *config) { c.rawKeys = true })
+}
+
+// WithAttributes adds fixed attributes to every span and every metric. Each combination of values is a series of its own,
+// so they must not differ from call to call.
+func WithAttributes(attrs ...attribute.KeyValue) Option {
+	return optionFunc(func(c *config) { c.attributes = slices.Concat(c.attributes, attrs) })
+}

@@ -1,0 +1,125 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
+
+	"github.com/go-lockguard/guard"
+)
+
+// An outcome is a value of guard.outcome, see the package comment. It is an index too, into the attribute sets of a series.
+type outcome int
+
+const (
+	acquired outcome = iota
+	reentered
+	timeout
+	queueFull
+	canceled
+	unavailable
+	closed
+	lost
+	outerReleased
+	otherError
+
+	released
+	maxHold
+	panicked
+
+	renewed
+
+	outcomes // how many there are
+)
+
+var outcomeNames = [outcomes]string{
+	acquired:      "acquired",
+	reentered:     "reentered",
+	timeout:       "timeout",
+	queueFull:     "queue_full",
+	canceled:      "canceled",
+	unavailable:   "unavailable",
+	closed:        "closed",
+	lost:          "lost",
+	outerReleased: "outer_released",
+	otherError:    "error",
+	released:      "released",
+	maxHold:       "max_hold",
+	panicked:      "panicked",
+	renewed:       "renewed",
+}
+
+func (o outcome) String() string { return outcomeNames[o] }
+
+func waitOutcome(w guard.WaitInfo, err error) outcome {
+	switch {
+	case err == nil && w.Reentry:
+		return reentered
+	case err == nil:
+		return acquired
+	case errors.Is(err, guard.ErrQueueFull):
+		return queueFull
+	case errors.Is(err, guard.ErrNotAcquired): // first, for its cause may be any of the others
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return canceled
+		}
+		return timeout
+	case errors.Is(err, guard.ErrUnavailable):
+		return unavailable
+	case errors.Is(err, guard.ErrLeaseLost):
+		return lost
+	case errors.Is(err, guard.ErrClosed):
+		return closed
+	case errors.Is(err, guard.ErrNoLease):
+		return outerReleased
+	}
+	return otherError
+}
+
+func (o outcome) failedWait() bool { return o == unavailable || o == lost || o == otherError }
+
+// lossOutcome is that of an err that Is ErrLeaseLost.
+func lossOutcome(err error) outcome {
+	switch {
+	case errors.Is(err, guard.ErrMaxHold):
+		return maxHold
+	case errors.Is(err, guard.ErrClosed):
+		return closed
+	}
+	return lost
+}
+
+func holdOutcome(r guard.HoldResult) outcome {
+	switch {
+	case errors.Is(r.Err, guard.ErrLeaseLost): // says more than that the function panicked as well
+		return lossOutcome(r.Err)
+	case r.Panicked:
+		return panicked
+	case r.Err != nil:
+		return unavailable
+	}
+	return released
+}
+
+func (o outcome) failedHold() bool { return o != released }
+
+func renewOutcome(err error) outcome {
+	switch {
+	case err == nil:
+		return renewed
+	case errors.Is(err, guard.ErrLeaseLost):
+		return lost
+	}
+	return unavailable
+}
+
+// errorType is the error.type of an operation that failed with err: what err itself says, or a name from a short list.
+func errorType(o outcome, err error) attribute.KeyValue {
+	var typed interface{ ErrorType() string }
+	if errors.As(err, &typed) {
+		return semconv.ErrorType(err)
+	}
+	return semconv.ErrorTypeKey.String(o.String())
+}
