@@ -3,7 +3,7 @@ package redislocker_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -32,6 +32,7 @@ func TestCluster(t *testing.T) {
 	}
 	t.Run("conformance", func(t *testing.T) {
 		lockertest.Run(t, func(t *testing.T) (a, b guard.Locker) {
+			t.Helper()
 			flush(t)
 			rdb := client(t)
 			return redislocker.New(rdb), redislocker.New(rdb)
@@ -42,7 +43,7 @@ func TestCluster(t *testing.T) {
 		l := open(t, client(t))
 		var cs []*guard.Claim
 		for i := range 50 {
-			cs = append(cs, fenced(fmt.Sprint(i)))
+			cs = append(cs, fenced(strconv.Itoa(i)))
 			mustAcquire(t, l, cs[i])
 		}
 		for _, n := range nodes {
@@ -59,7 +60,7 @@ func TestCluster(t *testing.T) {
 		l := open(t, redistest.Client(t, nodes[0].Addr))
 		var refused error
 		for i := 0; refused == nil && i < 100; i++ { // until a key is another node's
-			_, refused = l.Acquire(t.Context(), claim("secret"+fmt.Sprint(i)))
+			_, refused = l.Acquire(t.Context(), claim("secret"+strconv.Itoa(i)))
 		}
 		expectRefusal(t, refused, claim("secret"), "ClusterClient")
 	})
@@ -73,7 +74,7 @@ func TestCluster(t *testing.T) {
 		l := open(t, rdb)
 		var c *guard.Claim
 		for i := 0; ; i++ {
-			c = claim(fmt.Sprint(i))
+			c = claim(strconv.Itoa(i))
 			if _, err := l.Acquire(t.Context(), c); err == nil {
 				break
 			}

@@ -15,6 +15,7 @@ import (
 
 func TestConformanceInVirtualTime(t *testing.T) {
 	lockertest.RunVirtual(t, func(t *testing.T) (a, b guard.Locker) {
+		t.Helper()
 		_, rdb := redistest.Miniredis(t)
 		return redislocker.New(rdb), redislocker.New(rdb)
 	})
@@ -24,6 +25,7 @@ func TestConformance(t *testing.T) {
 	addr := redistest.Start(t, "--databases", "100").Addr
 	db := 0
 	lockertest.Run(t, func(t *testing.T) (a, b guard.Locker) {
+		t.Helper()
 		rdb := redis.NewClient(&redis.Options{Addr: addr, DB: db})
 		t.Cleanup(func() { _ = rdb.Close() })
 		db++

@@ -81,7 +81,7 @@ func code(err error) string {
 	case first != "ERR":
 		return first
 	}
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		word = strings.Trim(word, "-:'\"`,")
 		if _, known := advice[word]; known || slices.Contains(passing, word) {
 			return word

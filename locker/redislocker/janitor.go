@@ -61,7 +61,7 @@ type janitor struct {
 }
 
 func newJanitor(clean func(context.Context, []chore) []bool) *janitor {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // no caller waits for this work; Close ends it
 	return &janitor{clean: clean, ctx: ctx, cancel: cancel, wake: make(chan struct{}, 1)}
 }
 

@@ -3,7 +3,7 @@ package redislocker_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -195,7 +195,7 @@ func TestGuardRunsOnRedis(t *testing.T) {
 	done := make(chan error)
 	const instances, calls = 4, 50
 	for i := range instances {
-		g, err := guard.New(redislocker.New(redistest.Client(t, s.Addr)), guard.WithName(fmt.Sprint(i)), guard.WithMaxWait(ttl))
+		g, err := guard.New(redislocker.New(redistest.Client(t, s.Addr)), guard.WithName(strconv.Itoa(i)), guard.WithMaxWait(ttl))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -77,7 +77,7 @@ func TestUserWithoutRightsIsRefused(t *testing.T) {
 		"keys":     "~other:* +@all",
 	} {
 		args := []any{"acl", "setuser", user, "on", ">pw"}
-		for _, r := range strings.Fields(rules) {
+		for r := range strings.FieldsSeq(rules) {
 			args = append(args, r)
 		}
 		if err := admin.Do(t.Context(), args...).Err(); err != nil {
@@ -139,8 +139,8 @@ func TestServerInTroubleIsUnavailable(t *testing.T) {
 		{"OOM", config("maxmemory", "1"), config("maxmemory", "0")},
 		{"NOREPLICAS", config("min-replicas-to-write", "1"), config("min-replicas-to-write", "0")},
 		{
-			"READONLY", func() { rdb.SlaveOf(t.Context(), "127.0.0.1", "1") },
-			func() { rdb.SlaveOf(t.Context(), "NO", "ONE") },
+			"READONLY", func() { rdb.ReplicaOf(t.Context(), "127.0.0.1", "1") },
+			func() { rdb.ReplicaOf(t.Context(), "NO", "ONE") },
 		},
 	} {
 		t.Run(trouble.name, func(t *testing.T) {

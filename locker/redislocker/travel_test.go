@@ -3,6 +3,7 @@ package redislocker_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func TestAllRenewalsTakeOneRoundTrip(t *testing.T) {
 	warm(t, l)
 	var cs []*guard.Claim
 	for i := range 500 {
-		cs = append(cs, claim(fmt.Sprint(i)))
+		cs = append(cs, claim(strconv.Itoa(i)))
 		mustAcquire(t, l, cs[i])
 	}
 	p.Reset()

@@ -3,8 +3,8 @@ package redislocker_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -71,6 +71,7 @@ func loseRequest(func() error) error { return &net.OpError{Op: "read", Err: cont
 
 // inBubble runs test in virtual time, with a locker whose requests go over w.
 func inBubble(t *testing.T, test func(t *testing.T, l *redislocker.Locker, w *wire, has func(key string) bool)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m, rdb := redistest.Miniredis(t)
 		w := &wire{}
@@ -85,6 +86,7 @@ func inBubble(t *testing.T, test func(t *testing.T, l *redislocker.Locker, w *wi
 
 func TestUnclearTryIsRepeatedWithTheSameOwner(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
+		t.Helper()
 		c := fenced("k")
 		w.set(loseReply)
 		if _, err := l.Acquire(t.Context(), c); !errors.Is(err, guard.ErrUnavailable) {
@@ -107,6 +109,7 @@ func TestUnclearTryIsRepeatedWithTheSameOwner(t *testing.T) {
 
 func TestAbandonFreesAKeyThatALateTryTakesAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
+		t.Helper()
 		c := claim("k")
 		var late func() error
 		w.set(func(deliver func() error) error { late = deliver; return loseRequest(nil) })
@@ -132,6 +135,7 @@ func TestAbandonFreesAKeyThatALateTryTakesAgain(t *testing.T) {
 
 func TestAbandonGoesOnUntilItIsAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
+		t.Helper()
 		c := claim("k")
 		mustAcquire(t, l, c)
 		w.set(loseRequest)
@@ -150,6 +154,7 @@ func TestAbandonGoesOnUntilItIsAnswered(t *testing.T) {
 
 func TestAbandonGivesUpInTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, _ func(string) bool) {
+		t.Helper()
 		w.set(loseRequest)
 		before := w.requests()
 		l.Abandon(claim("k"))
@@ -162,6 +167,7 @@ func TestAbandonGivesUpInTheEnd(t *testing.T) {
 
 func TestCloseCleansUpAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
+		t.Helper()
 		c := claim("k")
 		mustAcquire(t, l, c)
 		w.set(loseRequest)
@@ -183,9 +189,10 @@ func TestCloseCleansUpAtOnce(t *testing.T) {
 
 func TestManyAbandonedKeysShareRequests(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
+		t.Helper()
 		var cs []*guard.Claim
 		for i := range 1000 {
-			cs = append(cs, claim(fmt.Sprint(i)))
+			cs = append(cs, claim(strconv.Itoa(i)))
 			mustAcquire(t, l, cs[i])
 		}
 		before := w.requests()
