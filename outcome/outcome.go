@@ -8,6 +8,7 @@
 //	503     lock_wait_aborted      a deadline outside the guard ended the wait
 //	500     lock_lost              the lease was lost while the handler ran: what it did is uncertain
 //	400     lock_key_invalid       the request's key value is missing, malformed or repeated
+//	413     lock_body_too_large    the body is too large to find the key's value in it
 //	500     lock_misconfigured     our own mistake: no such parameter, no default guard, an empty key
 //	499                            the client has gone: nothing is written
 //
@@ -44,6 +45,7 @@ const (
 	WaitAborted   = "lock_wait_aborted"
 	Lost          = "lock_lost"
 	KeyInvalid    = "lock_key_invalid"
+	BodyTooLarge  = "lock_body_too_large"
 	Misconfigured = "lock_misconfigured"
 )
 
@@ -59,6 +61,8 @@ func Of(ctx context.Context, err error) (Outcome, bool) {
 		return lost, true
 	case is(keyfunc.ErrNoSource), is(guard.ErrNoDefault), is(guard.ErrInvalidKey):
 		return misconfigured, true
+	case is(keyfunc.ErrTooLarge):
+		return bodyTooLarge, true
 	case is(keyfunc.ErrMissing), is(keyfunc.ErrAmbiguous), is(keyfunc.ErrInvalid):
 		return keyInvalid, true
 	case !is(guard.ErrNotAcquired) && !is(guard.ErrUnavailable) && !is(guard.ErrClosed):
@@ -115,6 +119,10 @@ var (
 	keyInvalid = Outcome{
 		Status: http.StatusBadRequest, Code: KeyInvalid,
 		Detail: "The value that names the resource to lock is missing, malformed or repeated.",
+	}
+	bodyTooLarge = Outcome{
+		Status: http.StatusRequestEntityTooLarge, Code: BodyTooLarge,
+		Detail: "The body is too large to read the value in it that names the resource to lock.",
 	}
 	misconfigured = Outcome{
 		Status: http.StatusInternalServerError, Code: Misconfigured,

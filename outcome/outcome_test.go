@@ -59,6 +59,7 @@ func TestEveryErrorHasItsOneOutcome(t *testing.T) {
 		{"missing", alive, &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrMissing}, 400, "lock_key_invalid", false},
 		{"ambiguous", alive, keyfunc.ErrAmbiguous, 400, "lock_key_invalid", false},
 		{"invalid", alive, keyfunc.ErrInvalid, 400, "lock_key_invalid", false},
+		{"body too large", alive, fmt.Errorf("%w: %w", keyfunc.ErrTooLarge, &http.MaxBytesError{Limit: 1}), 413, "lock_body_too_large", false},
 		{"no source", alive, &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrNoSource}, 500, "lock_misconfigured", false},
 		{"no default", alive, guard.ErrNoDefault, 500, "lock_misconfigured", false},
 		{"invalid key", alive, guard.ErrInvalidKey, 500, "lock_misconfigured", false},

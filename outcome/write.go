@@ -15,7 +15,14 @@ func Write(w http.ResponseWriter, o Outcome) {
 	if o.Code == "" {
 		return
 	}
-	h := w.Header()
+	o.Prepare(w.Header())
+	w.WriteHeader(o.Status)
+	_, _ = w.Write(o.Body()) // an error here means that the client has gone
+}
+
+// Prepare makes h the headers of an answer with o: Content-Type, Retry-After or none, and nothing that a handler has set
+// for a body of its own. It is for answers that are not written with [Write]; set another Content-Type afterwards.
+func (o Outcome) Prepare(h http.Header) {
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Cache-Control"} {
 		h.Del(name)
 	}
@@ -25,8 +32,6 @@ func Write(w http.ResponseWriter, o Outcome) {
 	} else {
 		h.Del("Retry-After")
 	}
-	w.WriteHeader(o.Status)
-	_, _ = w.Write(o.Body()) // an error here means that the client has gone
 }
 
 // Body returns the problem details of o as JSON, nil for an outcome without a code.

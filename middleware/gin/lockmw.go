@@ -1,13 +1,13 @@
 package lockmw
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -44,18 +44,14 @@ func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Opt
 	}
 	cfg := newConfig(opts)
 	return func(c *gin.Context) {
+		if cfg.skip != nil && cfg.skip(c) {
+			return
+		}
 		if cfg.onError != nil {
 			restore := set(c, errorHandlerKey, cfg.onError)
 			defer restore()
 		}
-		err := httpguard.Serve(g, httpguard.Request{
-			Context: c.Request.Context(), // not c, which knows nothing of the client's going
-			Route:   route(c),
-			Key:     func() (string, error) { return key(c) },
-			Next:    func(l *guard.Lease) { next(c, l) },
-			Begun:   func() bool { return c.Writer.Written() },
-		})
-		if err != nil {
+		if err := httpguard.Serve(g, &exchange{c, key}); err != nil {
 			answer(c, err)
 		}
 	}
@@ -76,22 +72,12 @@ func Abort(c *gin.Context, err error) bool {
 	return true
 }
 
-// next runs the rest of the chain under l.
-func next(c *gin.Context, l *guard.Lease) {
-	outer := c.Request
-	c.Request = outer.WithContext(l.Context())
-	restore := set(c, leasekey.Key, l) // so that a handler may pass c itself as the context
-	defer func() {
-		restore()
-		httpguard.GiveBack(outer, c.Request)
-		c.Request = outer
-	}()
-	c.Next()
-}
-
 // answer aborts the chain and answers err, unless somebody has answered already.
 func answer(c *gin.Context, err error) {
 	c.Abort()
+	if c.FullPath() == "" && errors.Is(err, keyfunc.ErrNoSource) {
+		return // in engine.Use, before gin's own 404 or 405, which follows
+	}
 	o, ours := httpguard.Outcome(c.Request.Context(), route(c), err)
 	if !ours {
 		o.Status = http.StatusInternalServerError
@@ -110,10 +96,3 @@ func answer(c *gin.Context, err error) {
 }
 
 func route(c *gin.Context) string { return c.Request.Method + " " + c.FullPath() }
-
-// set puts value under key into c until restore is called.
-func set(c *gin.Context, key string, value any) (restore func()) {
-	before := c.Value(key)
-	c.Set(key, value)
-	return func() { c.Set(key, before) }
-}

@@ -42,7 +42,7 @@ func mount(g *guard.Guard, h httpguardtest.Handler, templates ...string) http.Ha
 	return r
 }
 
-func TestTheTable(t *testing.T) { httpguardtest.Run(t, mount) }
+func TestTheTable(t *testing.T) { httpguardtest.Run(t, httpguardtest.Adapter{Mount: mount}) }
 
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()

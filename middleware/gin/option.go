@@ -1,12 +1,18 @@
 package lockmw
 
-import "github.com/gin-gonic/gin"
+import (
+	"github.com/gin-gonic/gin"
 
-// Option changes how the middleware answers. How it locks is the guard's business: pass g.With(...).
+	"github.com/go-lockguard/guard/internal/httpguard"
+)
+
+// Option changes which requests the middleware locks and how it answers. How it locks is the guard's business: pass
+// g.With(...).
 type Option interface{ apply(*config) }
 
 type config struct {
 	onError func(*gin.Context, error) // nil: the answers of package outcome
+	skip    func(*gin.Context) bool   // nil: none
 }
 
 func newConfig(opts []Option) config {
@@ -33,3 +39,16 @@ func WithErrorHandler(f func(c *gin.Context, err error)) Option {
 	}
 	return optionFunc(func(c *config) { c.onError = f })
 }
+
+// WithSkipper lets requests for which f reports true through without a lock. It panics if f is nil.
+func WithSkipper(f func(c *gin.Context) bool) Option {
+	if f == nil {
+		panic("lockmw: the skipper is nil")
+	}
+	return optionFunc(func(c *config) { c.skip = f })
+}
+
+// SafeMethods is a skipper for GET, HEAD, OPTIONS and TRACE, for groups whose other requests change something:
+//
+//	group.Use(lockmw.Key(g, "cart:{cart}", lockmw.WithSkipper(lockmw.SafeMethods)))
+func SafeMethods(c *gin.Context) bool { return httpguard.IsSafe(c.Request.Method) }

@@ -17,8 +17,16 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
+// Adapter is what is under test.
+type Adapter struct {
+	Mount Mount
+
+	// Timeout says that a wait that the request's own deadline ends is answered by the framework, with a plain 503.
+	Timeout bool
+}
+
 // Run runs the table. It changes slog's default logger and the default guard, so it must not run beside other tests.
-func Run(t *testing.T, mount Mount) {
+func Run(t *testing.T, a Adapter) {
 	t.Helper()
 	for _, c := range []struct {
 		name string
@@ -31,13 +39,22 @@ func Run(t *testing.T, mount Mount) {
 		{"locker unavailable", unavailable},
 		{"guard closed", closed},
 		{"lost before the first byte", lostBefore},
+		{"lost before the first byte, and the handler fails of it", lostAndFailed},
 		{"lost after the first byte", lostAfter},
 		{"held longer than MaxHold", tooLong},
 		{"given up by Close", givenUp},
 		{"lost while a middleware inside waits", lostOutside},
 		{"a key without its value", noValue},
 		{"no such parameter", noSource},
+		{"one thing has one key, however it is spelled", spellings},
+		{"paths of unusual spelling", unusualPaths},
+		{"many values and long ones", extremes},
+		{"keys from cookies and bodies, which are left for the handler", bodies},
+		{"a body too large to derive the key", bodyTooLarge},
+		{"a body over the application's limit", bodyOverLimit},
+		{"a body that breaks off", bodyBroken},
 		{"client gone while waiting", clientGone},
+		{"client gone while a lock inside the handler waits", clientGoneInside},
 		{"outer deadline while waiting", outerDeadline},
 		{"a panic passes through after release", panics},
 		{"Goexit passes through after release", exits},
@@ -47,7 +64,7 @@ func Run(t *testing.T, mount Mount) {
 		{"the default guard", defaultGuard},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { c.run(newRig(t, mount)) })
+			synctest.Test(t, func(t *testing.T) { c.run(newRig(t, a)) })
 		})
 	}
 }
@@ -163,6 +180,14 @@ func lostBefore(r *rig) {
 	}
 }
 
+func lostAndFailed(r *rig) {
+	app := r.mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+		r.lose(req)
+		return r.guard.Do(req.Context(), key, func(context.Context) error { return nil })
+	}, template)
+	r.expectProblem(post(r.Context(), app, path), http.StatusInternalServerError, "lock_lost", false)
+}
+
 func lostAfter(r *rig) {
 	app := r.mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
 		err := ok(w, req)
@@ -243,10 +268,23 @@ func clientGone(r *rig) {
 	ctx, cancel := context.WithCancel(r.Context())
 	time.AfterFunc(maxWait/2, cancel)
 	start := time.Now()
-	r.expectNothing(post(ctx, r.mount(r.guard, r.never, template), path))
+	w := post(ctx, r.mount(r.guard, r.never, template), path)
+	r.expectNothing(w)
 	if d := time.Since(start); d != maxWait/2 {
 		r.Errorf("noticed after %v, want %v", d, maxWait/2)
 	}
+}
+
+func clientGoneInside(r *rig) {
+	order := guard.Key("order", sku)
+	r.hold(r.other, order)
+	ctx, cancel := context.WithCancel(r.Context())
+	time.AfterFunc(maxWait/2, cancel)
+	app := r.mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+		return r.guard.Do(req.Context(), order, func(context.Context) error { return nil })
+	}, template)
+	r.expectNothing(post(ctx, app, path))
+	r.mustBeFree(key)
 }
 
 func outerDeadline(r *rig) {
@@ -254,7 +292,11 @@ func outerDeadline(r *rig) {
 	ctx, cancel := context.WithTimeout(r.Context(), maxWait/2)
 	defer cancel()
 	w := post(ctx, r.mount(r.guard, r.never, template), path)
-	r.expectProblem(w, http.StatusServiceUnavailable, "lock_wait_aborted", false)
+	if !r.timeout {
+		r.expectProblem(w, http.StatusServiceUnavailable, "lock_wait_aborted", false)
+	} else if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "lock_") {
+		r.Errorf("got %d %s, want the framework's 503", w.Code, w.Body)
+	}
 }
 
 func panics(r *rig) {

@@ -1,0 +1,166 @@
+package httpguardtest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing/iotest"
+
+	"github.com/go-lockguard/guard"
+)
+
+// id is a UUID in the usual spelling.
+const id = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+
+// keyOf serves req on a route with template, and returns the handler's key, or the answer if the handler did not run.
+func (r *rig) keyOf(template string, req *http.Request) (key string, w *httptest.ResponseRecorder) {
+	r.Helper()
+	app := r.mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+		if l, found := guard.LeaseFrom(req.Context()); found {
+			key = l.Key()
+		}
+		return ok(w, req)
+	}, template)
+	w = httptest.NewRecorder()
+	app.ServeHTTP(w, req.WithContext(r.Context()))
+	return key, w
+}
+
+// expectKey fails unless the handler runs under want.
+func (r *rig) expectKey(template string, req *http.Request, want string) {
+	r.Helper()
+	if key, w := r.keyOf(template, req); key != want || w.Code != http.StatusOK {
+		r.Errorf("%s, %.100s: got %.100q, %d %.100s; want %.100q", template, req.URL, key, w.Code, w.Body, want)
+	}
+}
+
+// expectRefusal fails unless the request has the problem for an answer.
+func (r *rig) expectRefusal(template string, req *http.Request, status int, code string) {
+	r.Helper()
+	key, w := r.keyOf(template, req)
+	if key != "" {
+		r.Errorf("%s, %.100s: the handler ran under %.100q", template, req.URL, key)
+	}
+	r.expectProblem(w, status, code, false)
+}
+
+func request(target string) *http.Request { return httptest.NewRequest(http.MethodPost, target, nil) }
+
+func spellings(r *rig) {
+	for _, v := range []string{"7", "+7", "007", "%37"} {
+		r.expectKey("order:{sku|int}", request("/stock/"+v), guard.Key("order", 7))
+	}
+	for _, v := range []string{"-0", "0", "+00"} {
+		r.expectKey("order:{query.id|int}", request("/stock/x?id="+strings.ReplaceAll(v, "+", "%2B")), guard.Key("order", 0))
+	}
+	for _, v := range []string{id, strings.ToUpper(id), "urn:uuid:" + id, "%7B" + id + "%7D", strings.ReplaceAll(id, "-", "")} {
+		r.expectKey("user:{sku|uuid}", request("/stock/"+v), guard.Key("user", id))
+	}
+	for _, v := range []string{"7x", "0x7", "%207", "7.0"} {
+		r.expectRefusal("order:{sku|int}", request("/stock/"+v), http.StatusBadRequest, "lock_key_invalid")
+	}
+	for _, v := range []string{"ACME", "acme", " Acme\t"} {
+		req := request(path)
+		req.Header.Set("X-Tenant", v)
+		r.expectKey("{header.X-Tenant|trim|lower}", req, guard.Key("acme"))
+	}
+	r.expectRefusal("{sku|maxlen=5}", request(path), http.StatusBadRequest, "lock_key_invalid")
+	r.expectRefusal("{sku|oneof=a,b}", request(path), http.StatusBadRequest, "lock_key_invalid")
+}
+
+func unusualPaths(r *rig) {
+	for given, value := range map[string]string{
+		"%61b": "ab", "ab": "ab", "%2561b": "%61b", "a%00b": "a\x00b", "a:b": "a:b", "a%3Ab": "a:b", "100%25": "100%",
+		"%E4%B8%AD": "中", "%ff": "\xff", "a+b": "a+b", "a%20b": "a b", "%7Bx%7D": "{x}",
+	} {
+		r.expectKey(template, request("/stock/"+given), guard.Key("stock", value))
+	}
+	// Whether an escaped slash is part of a parameter is for the router to say. If so, it is one.
+	if key, w := r.keyOf(template, request("/stock/a%2Fb")); w.Code != http.StatusNotFound && key != guard.Key("stock", "a/b") {
+		r.Errorf("got %q, %d %s", key, w.Code, w.Body)
+	}
+}
+
+func extremes(r *rig) {
+	long := strings.Repeat("x", 1<<20)
+	r.expectKey(template, request("/stock/"+long), guard.Key("stock", long))
+	r.expectKey("{query.v}", request("/stock/x?v="+long), guard.Key(long))
+	r.expectRefusal("{query.v|maxlen=64}", request("/stock/x?v="+long), http.StatusBadRequest, "lock_key_invalid")
+	many := strings.Repeat("a=1&", 9_999)
+	r.expectKey("{query.v}", request("/stock/x?"+many+"v=1"), guard.Key("1"))
+	r.expectRefusal("{query.a}", request("/stock/x?"+many+"v=1"), http.StatusBadRequest, "lock_key_invalid")
+}
+
+// withBody is a request with a body of the given type.
+func withBody(contentType, body string) *http.Request {
+	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	req.Header.Set("Content-Type", contentType)
+	return req
+}
+
+func bodies(r *rig) {
+	const form = "application/x-www-form-urlencoded"
+	multi := strings.ReplaceAll("--x\nContent-Disposition: form-data; name=\"sku\"\n\n7\n--x--\n", "\n", "\r\n")
+	for _, c := range []struct{ template, contentType, body, key string }{
+		{"{json.sku}", "application/json", ` {"a": {}, "sku": "7"} `, "7"},
+		{"{json.sku}:{json.id|int}", "application/json", `{"sku":"a:b","id":"007"}`, guard.Key("a:b", 7)},
+		{"{form.sku}", form, "a=1&sku=7", "7"},
+		{"{form.sku}", "multipart/form-data; boundary=x", multi, "7"},
+		{"{cookie.sku}", "text/plain", "hello", "7"},
+		{template, "text/plain", strings.Repeat("hello", 1<<20), key}, // more than is read ahead
+	} {
+		req := withBody(c.contentType, c.body)
+		req.AddCookie(&http.Cookie{Name: "sku", Value: "7"})
+		app := r.mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+			if got, err := io.ReadAll(req.Body); err != nil || string(got) != c.body {
+				r.Errorf("%s: the handler reads %.100q, %v", c.template, got, err)
+			}
+			if l, _ := guard.LeaseFrom(req.Context()); l.Key() != c.key {
+				r.Errorf("%s: got %q", c.template, l.Key())
+			}
+			return ok(w, req)
+		}, c.template)
+		w := httptest.NewRecorder()
+		app.ServeHTTP(w, req)
+		r.expectDone(w)
+	}
+	for _, body := range []string{``, `{}`, `{"sku":""}`, `{"sku":"7","SKU":"8"}`, `{"sku":"7","sku":"7"}`, `{"sku":7.0}`, `{"sku":"7"`} {
+		r.expectRefusal("{json.sku}", withBody("application/json", body), http.StatusBadRequest, "lock_key_invalid")
+	}
+	r.expectRefusal("{form.sku}", withBody(form, "sku=7&sku=8"), http.StatusBadRequest, "lock_key_invalid")
+	req := request(path)
+	req.Header.Set("Cookie", "sku=7; sku=8")
+	r.expectRefusal("{cookie.sku}", req, http.StatusBadRequest, "lock_key_invalid")
+}
+
+func bodyTooLarge(r *rig) {
+	long := `{"sku":"7","x":"` + strings.Repeat("x", 64<<10) + `"}`
+	r.expectRefusal("{json.sku}", withBody("application/json", long), http.StatusRequestEntityTooLarge, "lock_body_too_large")
+	unknown := withBody("application/json", long)
+	unknown.ContentLength = -1
+	r.expectRefusal("{json.sku}", unknown, http.StatusRequestEntityTooLarge, "lock_body_too_large")
+}
+
+func bodyOverLimit(r *rig) {
+	r.hold(r.other, key) // it must be answered without a wait
+	for _, template := range []string{"{json.sku}", template} {
+		req := withBody("application/json", `{"sku":"7"}`)
+		req.Body = http.MaxBytesReader(httptest.NewRecorder(), req.Body, 5)
+		r.expectRefusal(template, req, http.StatusRequestEntityTooLarge, "lock_body_too_large")
+	}
+}
+
+func bodyBroken(r *rig) {
+	r.hold(r.other, key)
+	for _, template := range []string{"{json.sku}", template} {
+		req := withBody("application/json", "")
+		req.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"sku`), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		r.expectRefusal(template, req, http.StatusBadRequest, "lock_key_invalid")
+	}
+	if _, err := r.guard.TryAcquire(context.WithoutCancel(r.Context()), key); !errors.Is(err, guard.ErrNotAcquired) {
+		r.Errorf("the key is free: %v", err)
+	}
+}

@@ -1,0 +1,82 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/outcome"
+)
+
+// problem is the message of an *echo.HTTPError: an outcome that echo's error handler writes as JSON.
+type problem struct {
+	outcome.Outcome
+
+	header http.Header // of the response, once the middleware has prepared it
+}
+
+// MarshalJSON gives the body, and its media type to the response. Not earlier: an application's own error handler may
+// write something else.
+func (p *problem) MarshalJSON() ([]byte, error) {
+	if p.header != nil {
+		p.header.Set(echo.HeaderContentType, outcome.ContentType)
+	}
+	return p.Body(), nil
+}
+
+func (p *problem) String() string { return p.Detail }
+
+// returned answers an error that a handler got from [Error] and returned; all others are left alone.
+func returned(c echo.Context, err error) error {
+	var he *echo.HTTPError
+	if !errors.As(err, &he) {
+		return err
+	}
+	if p, ours := he.Message.(*problem); !ours || p.header != nil { // or a middleware inside has been here before
+		return err
+	}
+	return answer(c, he.Internal)
+}
+
+// answer returns the error that answers err, unless the response has begun.
+func answer(c echo.Context, err error) error {
+	res, ctx := c.Response(), c.Request().Context()
+	if res.Committed {
+		return err
+	}
+	o, ours := httpguard.Outcome(ctx, route(c), err)
+	if !ours {
+		o.Status = http.StatusInternalServerError
+	}
+	if onError, overridden := c.Get(errorHandlerKey).(errorHandler); overridden {
+		if err = onError(c, err); err != nil || res.Committed {
+			return err
+		}
+		return c.NoContent(o.Status) // never a 200 for what did not run
+	}
+	var limit *echo.HTTPError // of echo's BodyLimit
+	switch {
+	case !ours:
+		return err
+	case o.Code == outcome.KeyInvalid && errors.As(err, &limit):
+		return limit
+	case o.Code == "":
+		return c.NoContent(o.Status) // for the log: nobody reads it
+	case o.Code == outcome.WaitAborted && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return ctx.Err()
+	}
+	o.Prepare(res.Header())
+	res.Header().Del(echo.HeaderContentType)
+	return &echo.HTTPError{Code: o.Status, Message: &problem{o, res.Header()}, Internal: err}
+}
+
+// join returns the loss of a lease together with what the handler returned because of it.
+func join(lost, own error) error {
+	if own == nil {
+		return lost
+	}
+	return errors.Join(lost, own)
+}

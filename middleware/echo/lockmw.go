@@ -1,0 +1,83 @@
+package lockmw
+
+import (
+	"context"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/outcome"
+)
+
+// Key returns a middleware that serves one request at a time for each key that template makes, see [keyfunc.Parse]:
+// "stock:{sku}" is guard.Key("stock", c.Param("sku")). It panics if the template is bad. A nil g is the default guard,
+// looked up at each request; for a route's own settings pass g.With(...).
+//
+// A request waits for its key for at most MaxWait. The handler runs only under the lease, with c.Request().Context()
+// ending when the lease is lost, and its error is returned untouched. For every other outcome an *echo.HTTPError is
+// returned, with the answer of package outcome as its message and the cause as its Internal error. Two are special: for
+// a client that has gone the response is ended without a body, and if a deadline outside the guard ended the wait, the
+// context's own error is returned, for the middleware that set it.
+func Key(g *guard.Guard, template string, opts ...Option) echo.MiddlewareFunc {
+	return KeyFunc(g, keyfunc.MustParse(template), opts...)
+}
+
+// KeyFunc is [Key] with a function that makes the key of the request. Path parameters are in its PathValue, decoded.
+func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) echo.MiddlewareFunc {
+	if key == nil {
+		panic("lockmw: the key function is nil")
+	}
+	return KeyFrom(g, func(c echo.Context) (string, error) {
+		setPath(c)
+		return key(c.Request())
+	}, opts...)
+}
+
+// KeyFrom is [Key] with a function that makes the key of the echo.Context, for values that an earlier middleware put
+// there. Build the key with guard.Key. An error that is not one of keyfunc or guard is returned as it is.
+func KeyFrom(g *guard.Guard, key func(echo.Context) (string, error), opts ...Option) echo.MiddlewareFunc {
+	if key == nil {
+		panic("lockmw: the key function is nil")
+	}
+	cfg := newConfig(opts)
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if cfg.skip != nil && cfg.skip(c) {
+				return next(c)
+			}
+			if cfg.onError != nil {
+				before := c.Get(errorHandlerKey)
+				c.Set(errorHandlerKey, cfg.onError)
+				defer c.Set(errorHandlerKey, before)
+			}
+			x := &exchange{c: c, key: key, next: next}
+			switch err := httpguard.Serve(g, x); {
+			case err == nil:
+				return returned(c, x.err)
+			case unmatched(c, err):
+				return next(c) // echo's own 404 or 405
+			default:
+				return answer(c, join(err, x.err))
+			}
+		}
+	}
+}
+
+// Error makes of err, returned by guard or keyfunc inside a handler, the *echo.HTTPError that the middleware would have
+// returned; any other error, or nil, is returned as it is. Return it from the handler:
+//
+//	if err := stock.Buy(c.Request().Context(), c.Param("sku")); err != nil {
+//		return lockmw.Error(err)
+//	}
+//
+// On the way through a middleware of this package the answer gets its headers, and the middleware's error handler its
+// say. On other routes it is status and body only.
+func Error(err error) error {
+	o, ours := outcome.Of(context.Background(), err) //nolint:forbidigo // the middleware will look at the request's own
+	if !ours {
+		return err
+	}
+	return &echo.HTTPError{Code: o.Status, Message: &problem{Outcome: o}, Internal: err}
+}

@@ -1,0 +1,42 @@
+package lockmw
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/internal/leasekey"
+)
+
+// exchange is a request as [httpguard.Serve] sees it.
+type exchange struct {
+	c   *gin.Context
+	key func(*gin.Context) (string, error)
+}
+
+func (x *exchange) Request() *http.Request { return x.c.Request }
+func (x *exchange) Key() (string, error)   { return x.key(x.c) }
+func (x *exchange) Begun() bool            { return x.c.Writer.Written() }
+func (x *exchange) Route() string          { return route(x.c) }
+
+// Next runs the rest of the chain under l.
+func (x *exchange) Next(l *guard.Lease) {
+	c, outer := x.c, x.c.Request
+	c.Request = outer.WithContext(l.Context())
+	restore := set(c, leasekey.Key, l) // so that a handler may pass c itself as the context
+	defer func() {
+		restore()
+		httpguard.GiveBack(outer, c.Request)
+		c.Request = outer
+	}()
+	c.Next()
+}
+
+// set puts value under key into c until restore is called.
+func set(c *gin.Context, key string, value any) (restore func()) {
+	before := c.Value(key)
+	c.Set(key, value)
+	return func() { c.Set(key, before) }
+}

@@ -1,0 +1,36 @@
+package lockmw
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/keyfunc"
+)
+
+// exchange is a request as [httpguard.Serve] sees it.
+type exchange struct {
+	writer
+
+	request *http.Request
+	key     keyfunc.Func
+	next    http.Handler
+	onError errorHandler // for the handlers inside
+}
+
+func (x *exchange) Request() *http.Request { return x.request }
+func (x *exchange) Key() (string, error)   { return x.key(x.request) }
+func (x *exchange) Begun() bool            { return x.begun }
+func (x *exchange) Route() string          { return route(x.request) }
+
+// Next serves the request under l.
+func (x *exchange) Next(l *guard.Lease) {
+	ctx := l.Context()
+	if x.onError != nil {
+		ctx = context.WithValue(ctx, errorHandlerKey{}, x.onError)
+	}
+	served := x.request.WithContext(ctx)
+	defer httpguard.GiveBack(x.request, served)
+	x.next.ServeHTTP(x.shaped(), served)
+}

@@ -1,0 +1,98 @@
+package lockmw
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/outcome"
+)
+
+// Key returns a middleware that serves one request at a time for each key that template makes, see [keyfunc.Parse]:
+// "stock:{sku}" is guard.Key("stock", r.PathValue("sku")). It panics if the template is bad. A nil g is the default
+// guard, looked up at each request; for a route's own settings pass g.With(...).
+//
+// A request waits for its key for at most MaxWait. The handler runs only under the lease, with r.Context() ending when
+// the lease is lost; every other outcome is answered from package outcome.
+func Key(g *guard.Guard, template string, opts ...Option) func(http.Handler) http.Handler {
+	return KeyFunc(g, keyfunc.MustParse(template), opts...)
+}
+
+// KeyFunc is [Key] with a function that makes the key of the request. An error that is not one of keyfunc or guard is
+// logged and answered with status 500.
+func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler) http.Handler {
+	if key == nil {
+		panic("lockmw: the key function is nil")
+	}
+	cfg := newConfig(opts)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if cfg.skip != nil && cfg.skip(r) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			x := &exchange{writer: writer{ResponseWriter: w}, request: r, key: key, next: next, onError: cfg.onError}
+			if err := httpguard.Serve(g, x); err != nil {
+				answer(x.shaped(), r, cfg.onError, err)
+			}
+		})
+	}
+}
+
+// Error gives err, returned by guard or keyfunc inside a handler, the answer that the middleware would have given. It
+// reports false, and does nothing, if err is nil or not one of theirs. If the response has begun it writes nothing; it
+// knows that on guarded routes only.
+//
+//	if err := stock.Buy(r.Context(), r.PathValue("sku")); lockmw.Error(w, r, err) {
+//		return
+//	}
+func Error(w http.ResponseWriter, r *http.Request, err error) bool {
+	if _, ours := outcome.Of(r.Context(), err); !ours {
+		return false
+	}
+	answer(w, r, nil, err)
+	return true
+}
+
+// answer answers err, with onError or the error handler of a middleware outside if there is one, unless the response has
+// begun.
+func answer(w http.ResponseWriter, r *http.Request, onError errorHandler, err error) {
+	at := find(w)
+	if at == nil {
+		at = &writer{ResponseWriter: w}
+		w = at.shaped()
+	}
+	if at.begun {
+		return
+	}
+	if onError == nil {
+		onError, _ = r.Context().Value(errorHandlerKey{}).(errorHandler)
+	}
+	o, ours := httpguard.Outcome(r.Context(), route(r), err)
+	if !ours {
+		o.Status = http.StatusInternalServerError
+	}
+	switch {
+	case onError != nil:
+		onError(w, r, err)
+	case !ours:
+		slog.ErrorContext(r.Context(), "the key function of a route failed", "route", route(r), "error", err)
+		http.Error(w, http.StatusText(o.Status), o.Status)
+	default:
+		outcome.Write(w, o)
+	}
+	if !at.begun {
+		w.WriteHeader(o.Status) // never a 200 for what did not run
+	}
+}
+
+// route is the method and pattern of r, for logs.
+func route(r *http.Request) string {
+	if strings.Contains(r.Pattern, " ") {
+		return r.Pattern
+	}
+	return r.Method + " " + r.Pattern
+}

@@ -1,0 +1,56 @@
+package lockmw
+
+import (
+	"net/http"
+
+	"github.com/go-lockguard/guard/internal/httpguard"
+)
+
+// Option changes which requests the middleware locks and how it answers. How it locks is the guard's business: pass
+// g.With(...).
+type Option interface{ apply(*config) }
+
+type config struct {
+	onError errorHandler             // nil: the answers of package outcome
+	skip    func(*http.Request) bool // nil: none
+}
+
+type errorHandler = func(http.ResponseWriter, *http.Request, error)
+
+func newConfig(opts []Option) config {
+	var c config
+	for _, o := range opts {
+		o.apply(&c)
+	}
+	return c
+}
+
+type optionFunc func(*config)
+
+func (f optionFunc) apply(c *config) { f(c) }
+
+// errorHandlerKey is where a context carries the innermost middleware's error handler for Error.
+type errorHandlerKey struct{}
+
+// WithErrorHandler replaces the answers of this middleware, and of [Error] and middleware of this package behind it. f
+// gets every error that is to be answered, also the one of a client that has gone. If it writes nothing, the status that
+// outcome.Of says is sent. It panics if f is nil.
+func WithErrorHandler(f func(w http.ResponseWriter, r *http.Request, err error)) Option {
+	if f == nil {
+		panic("lockmw: the error handler is nil")
+	}
+	return optionFunc(func(c *config) { c.onError = f })
+}
+
+// WithSkipper lets requests for which f reports true through without a lock. It panics if f is nil.
+func WithSkipper(f func(r *http.Request) bool) Option {
+	if f == nil {
+		panic("lockmw: the skipper is nil")
+	}
+	return optionFunc(func(c *config) { c.skip = f })
+}
+
+// SafeMethods is a skipper for GET, HEAD, OPTIONS and TRACE, for groups whose other requests change something:
+//
+//	r.With(lockmw.Key(g, "cart:{cart}", lockmw.WithSkipper(lockmw.SafeMethods)))
+func SafeMethods(r *http.Request) bool { return httpguard.IsSafe(r.Method) }

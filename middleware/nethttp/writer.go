@@ -1,0 +1,106 @@
+package lockmw
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+)
+
+// writer is a ResponseWriter that knows whether the response has begun. Only the request's own goroutine uses begun.
+type writer struct {
+	http.ResponseWriter
+
+	begun bool
+}
+
+// shaped returns w with the optional methods that the writer underneath has, for handlers that ask for them by type. What
+// they ask of an http.ResponseController finds its way through Unwrap.
+func (w *writer) shaped() http.ResponseWriter {
+	_, flusher := w.ResponseWriter.(http.Flusher)
+	_, hijacker := w.ResponseWriter.(http.Hijacker)
+	switch {
+	case flusher && hijacker:
+		return bothWriter{w}
+	case flusher:
+		return flushWriter{w}
+	case hijacker:
+		return hijackWriter{w}
+	}
+	return w
+}
+
+type (
+	flushWriter  struct{ *writer }
+	hijackWriter struct{ *writer }
+	bothWriter   struct{ *writer }
+)
+
+func (w flushWriter) Flush() { w.flush() }
+func (w bothWriter) Flush()  { w.flush() }
+
+func (w hijackWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }
+func (w bothWriter) Hijack() (net.Conn, *bufio.ReadWriter, error)   { return w.hijack() }
+
+// Unwrap returns the writer underneath, for http.ResponseController.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader begins the response, unless it only informs.
+func (w *writer) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		w.begun = true
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *writer) Write(b []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(b)
+}
+
+// WriteString is for io.WriteString, which would copy s otherwise.
+func (w *writer) WriteString(s string) (int, error) {
+	w.begun = true
+	return io.WriteString(w.ResponseWriter, s)
+}
+
+// ReadFrom is for io.Copy, so that the server can still send files without copying them.
+func (w *writer) ReadFrom(src io.Reader) (int64, error) {
+	n, err := io.Copy(w.ResponseWriter, src)
+	w.begun = w.begun || n > 0
+	return n, err
+}
+
+// FlushError is for http.ResponseController, which would go past us otherwise.
+func (w *writer) FlushError() error {
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	w.begun = w.begun || err == nil
+	return err
+}
+
+func (w *writer) flush() {
+	w.begun = true
+	w.ResponseWriter.(http.Flusher).Flush() //nolint:errcheck // shaped has looked
+}
+
+func (w *writer) hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buf, err := w.ResponseWriter.(http.Hijacker).Hijack() //nolint:errcheck // shaped has looked
+	w.begun = w.begun || err == nil
+	return conn, buf, err
+}
+
+// find returns the innermost writer of this package in w, nil if there is none.
+func find(w http.ResponseWriter) *writer {
+	for {
+		switch at := w.(type) {
+		case interface{ ours() *writer }:
+			return at.ours()
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = at.Unwrap()
+		default:
+			return nil
+		}
+	}
+}
+
+func (w *writer) ours() *writer { return w }
