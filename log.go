@@ -12,29 +12,31 @@ import (
 // What a Guard logs. Each line names the guard and the hash of the key, never the key, and goes out under the context of
 // the call it is about, so that a handler can add its trace.
 
-func (c *config) logKey(ctx context.Context, level slog.Level, msg, key string, attrs ...slog.Attr) {
-	log := c.log()
-	if log.Enabled(ctx, level) {
-		log.LogAttrs(ctx, level, msg, append(attrs, slog.String("guard", c.name), slog.String("key_hash", KeyHash(key)))...)
-	}
+// about is what every line has, and one thing more.
+func (c *config) about(key string, detail slog.Attr) []slog.Attr {
+	return []slog.Attr{slog.String("guard", c.name), slog.String("key_hash", KeyHash(key)), detail}
 }
 
 func (l *Lease) logLost(cause error) {
 	if l.within != nil || errors.Is(cause, ErrClosed) {
 		return // said by the outer lease, or by whoever closed the guard
 	}
-	l.guard.logKey(l.holdCtx, slog.LevelError, "guard: lease lost while its function runs", l.key, slog.Any("error", cause))
+	l.guard.log().LogAttrs(l.holdCtx, slog.LevelError, "guard: lease lost while its function runs",
+		l.guard.about(l.key, slog.Any("error", cause))...)
 }
 
 // logOverrun warns of a function that did not stop when its lease was lost. The margin of the deadline is there to stop in.
 func (l *Lease) logOverrun(d time.Duration) {
-	if l.within == nil && d > stopMargin(l.guard.ttl) {
-		l.guard.logKey(l.holdCtx, slog.LevelWarn, "guard: function ran on after its lease was lost", l.key, slog.Duration("for", d))
+	if l.within != nil || d <= stopMargin(l.guard.ttl) {
+		return
 	}
+	l.guard.log().LogAttrs(l.holdCtx, slog.LevelWarn, "guard: function ran on after its lease was lost",
+		l.guard.about(l.key, slog.Duration("for", d))...)
 }
 
 func (c *call) logRelease(ctx context.Context, err error) {
-	c.guard.logKey(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL", c.key, slog.Any("error", err))
+	c.guard.log().LogAttrs(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL",
+		c.guard.about(c.key, slog.Any("error", err))...)
 	c.guard.family.note(ctx, &c.guard.config, c.key, err)
 }
 
@@ -56,11 +58,11 @@ func (f *family) note(ctx context.Context, c *config, key string, err error) {
 	switch {
 	case errors.Is(err, ErrUnavailable):
 		if f.outage.begin(time.Now()) {
-			c.logKey(ctx, slog.LevelWarn, "guard: locker unavailable", key, slog.Any("error", err))
+			c.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker unavailable", c.about(key, slog.Any("error", err))...)
 		}
 	case err == nil, errors.Is(err, ErrLeaseLost):
 		if lasted, ended := f.outage.end(time.Now()); ended {
-			c.logKey(ctx, slog.LevelWarn, "guard: locker available again", key, slog.Duration("after", lasted))
+			c.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker available again", c.about(key, slog.Duration("after", lasted))...)
 		}
 	}
 }

@@ -19,6 +19,7 @@ type benchCase struct {
 }
 
 func benchCases(b *testing.B) []benchCase {
+	b.Helper()
 	meters := metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))
 	observer := func(opts ...tracing.Option) guard.Observer {
 		obs, err := tracing.New(opts...)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -90,11 +89,6 @@ func (h *shop) guard(t *testing.T, l guard.Locker, opts []guard.Option) *guard.G
 	return g
 }
 
-// request returns a ctx with a span of the application.
-func (h *shop) request(t *testing.T, name string) (context.Context, trace.Span) {
-	return h.tracer.Start(t.Context(), name)
-}
-
 // spanLines describes every ended span of the guard in full.
 func (h *shop) spanLines(t *testing.T) []string {
 	t.Helper()
@@ -114,15 +108,19 @@ func (h *shop) spanLines(t *testing.T) []string {
 		if s.InstrumentationScope().Name != tracing.ScopeName {
 			continue
 		}
-		line := fmt.Sprintf("%s < %s, %v, %s", s.Name(), names[s.Parent().SpanID()], s.EndTime().Sub(s.StartTime()), s.Status().Code)
-		line += ", " + describe(s.Attributes(), name, keyHash)
+		parts := []string{
+			s.Name() + " < " + names[s.Parent().SpanID()],
+			s.EndTime().Sub(s.StartTime()).String(),
+			s.Status().Code.String() + s.Status().Description,
+			describe(s.Attributes(), name, keyHash),
+		}
 		for _, l := range s.Links() {
-			line += fmt.Sprintf(", link to %s%s", names[l.SpanContext.SpanID()], describe(l.Attributes))
+			parts = append(parts, "link to "+names[l.SpanContext.SpanID()]+describe(l.Attributes))
 		}
 		for _, e := range s.Events() {
-			line += fmt.Sprintf(", %s at %v %s", e.Name, e.Time.Sub(s.StartTime()), describe(e.Attributes))
+			parts = append(parts, fmt.Sprintf("%s at %v %s", e.Name, e.Time.Sub(s.StartTime()), describe(e.Attributes)))
 		}
-		lines = append(lines, line)
+		lines = append(lines, strings.Join(parts, ", "))
 	}
 	return lines
 }
@@ -181,11 +179,6 @@ func (h *shop) metricLines(t *testing.T) []string {
 	}
 	slices.Sort(lines)
 	return lines
-}
-
-// inBubble runs f in virtual time.
-func inBubble(t *testing.T, about string, f func(t *testing.T)) {
-	t.Run(about, func(t *testing.T) { synctest.Test(t, f) })
 }
 
 func equal(t *testing.T, what string, got, want []string) {

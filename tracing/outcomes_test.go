@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/tracing"
 )
 
 // A story is one thing that can happen to a call, and all that is to be seen of it.
 type story struct {
 	name    string
 	guard   []guard.Option
-	run     func(t *testing.T, h *shop, ctx context.Context)
+	run     func(h *shop, ctx context.Context)
 	spans   []string
 	metrics []string
 }
@@ -24,7 +23,7 @@ type story struct {
 var stories = []story{
 	{
 		name: "at once",
-		run: func(_ *testing.T, h *shop, ctx context.Context) {
+		run: func(h *shop, ctx context.Context) {
 			_ = h.Do(ctx, key, after(2*time.Second))
 		},
 		spans: []string{
@@ -40,7 +39,7 @@ var stories = []story{
 	},
 	{
 		name: "after a wait for another process",
-		run: func(t *testing.T, h *shop, ctx context.Context) {
+		run: func(h *shop, ctx context.Context) {
 			l, _ := h.other.Acquire(ctx, key)
 			time.AfterFunc(time.Second, func() { _ = l.Release(ctx) })
 			_ = h.Do(ctx, key, nop)
@@ -61,7 +60,7 @@ var stories = []story{
 	},
 	{
 		name: "by hand-off",
-		run: func(t *testing.T, h *shop, ctx context.Context) {
+		run: func(h *shop, ctx context.Context) {
 			var wg sync.WaitGroup
 			_ = h.Do(ctx, key, func(context.Context) error {
 				wg.Go(func() { _ = h.Do(ctx, key, after(time.Millisecond)) })
@@ -84,7 +83,7 @@ var stories = []story{
 	},
 	{
 		name: "timeout",
-		run: func(t *testing.T, h *shop, ctx context.Context) {
+		run: func(h *shop, ctx context.Context) {
 			l, _ := h.other.Acquire(ctx, key)
 			_ = h.Do(ctx, key, nop)
 			_ = h.With(guard.WithMaxWait(0)).Do(ctx, key, nop)
@@ -107,7 +106,7 @@ var stories = []story{
 	{
 		name:  "queue full",
 		guard: []guard.Option{guard.WithMaxWaiters(1)},
-		run: func(t *testing.T, h *shop, ctx context.Context) {
+		run: func(h *shop, ctx context.Context) {
 			var wg sync.WaitGroup
 			_ = h.Do(ctx, key, func(context.Context) error {
 				wg.Go(func() { _ = h.Do(ctx, key, nop) })
@@ -134,7 +133,7 @@ var stories = []story{
 	},
 	{
 		name: "canceled",
-		run: func(t *testing.T, h *shop, ctx context.Context) {
+		run: func(h *shop, ctx context.Context) {
 			l, _ := h.other.Acquire(ctx, key)
 			gone, cancel := context.WithCancel(ctx)
 			time.AfterFunc(time.Second, cancel)
@@ -161,9 +160,10 @@ var stories = []story{
 	{
 		name:  "unavailable",
 		guard: []guard.Option{guard.WithMaxWait(0)},
-		run: func(t *testing.T, h *shop, ctx context.Context) {
-			defer h.mem.Break()()
+		run: func(h *shop, ctx context.Context) {
+			mend := h.mem.Break()
 			_ = h.Do(ctx, key, nop)
+			mend()
 		},
 		spans: []string{
 			"acquire shop < request, 0s, Error, attempts=1 error.type=unavailable handoff=false outcome=unavailable",
@@ -175,7 +175,7 @@ var stories = []story{
 	},
 	{
 		name: "release not confirmed",
-		run: func(t *testing.T, h *shop, ctx context.Context) {
+		run: func(h *shop, ctx context.Context) {
 			_ = h.Do(ctx, key, func(context.Context) error { h.mem.Break(); return nil })
 		},
 		spans: []string{
@@ -192,7 +192,7 @@ var stories = []story{
 	{
 		name:  "lost, and a call inside",
 		guard: []guard.Option{guard.WithoutRenewal()},
-		run: func(t *testing.T, h *shop, ctx context.Context) {
+		run: func(h *shop, ctx context.Context) {
 			_ = h.Do(ctx, key, func(ctx context.Context) error {
 				time.Sleep(20 * time.Second)
 				synctest.Wait()
@@ -216,7 +216,7 @@ var stories = []story{
 	{
 		name:  "max hold",
 		guard: []guard.Option{guard.WithMaxHold(2 * time.Second)},
-		run: func(t *testing.T, h *shop, ctx context.Context) {
+		run: func(h *shop, ctx context.Context) {
 			_ = h.Do(ctx, key, func(ctx context.Context) error {
 				return h.Do(ctx, key, after(3*time.Second)) // inside: the same loss, counted once
 			})
@@ -238,7 +238,7 @@ var stories = []story{
 	},
 	{
 		name: "panic and Goexit",
-		run: func(t *testing.T, h *shop, ctx context.Context) {
+		run: func(h *shop, ctx context.Context) {
 			var wg sync.WaitGroup
 			wg.Go(func() { _ = h.Do(ctx, key, func(context.Context) error { runtime.Goexit(); return nil }) })
 			wg.Wait()
@@ -260,7 +260,7 @@ var stories = []story{
 	},
 	{
 		name: "re-entry",
-		run: func(t *testing.T, h *shop, ctx context.Context) {
+		run: func(h *shop, ctx context.Context) {
 			_ = h.Do(ctx, key, func(ctx context.Context) error {
 				var wg sync.WaitGroup
 				defer wg.Wait()
@@ -287,7 +287,7 @@ var stories = []story{
 	},
 	{
 		name: "closed",
-		run: func(t *testing.T, h *shop, ctx context.Context) {
+		run: func(h *shop, ctx context.Context) {
 			_ = h.Do(ctx, key, func(context.Context) error {
 				short, cancel := context.WithTimeout(ctx, time.Second)
 				defer cancel()
@@ -313,10 +313,11 @@ var stories = []story{
 
 // tell plays a story under a request's span.
 func (s story) tell(t *testing.T, with setup) *shop {
+	t.Helper()
 	with.guard = append(with.guard, s.guard...)
 	h := open(t, with)
-	ctx, request := h.request(t, "request")
-	s.run(t, h, ctx)
+	ctx, request := h.tracer.Start(t.Context(), "request")
+	s.run(h, ctx)
 	synctest.Wait()
 	request.End()
 	return h
@@ -324,16 +325,18 @@ func (s story) tell(t *testing.T, with setup) *shop {
 
 func TestEachOutcomeHasItsSpansAndMetrics(t *testing.T) {
 	for _, s := range stories {
-		inBubble(t, s.name, func(t *testing.T) {
-			h := s.tell(t, setup{})
-			equal(t, "spans", h.spanLines(t), s.spans)
-			equal(t, "metrics", h.metricLines(t), s.metrics)
+		t.Run(s.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := s.tell(t, setup{})
+				equal(t, "spans", h.spanLines(t), s.spans)
+				equal(t, "metrics", h.metricLines(t), s.metrics)
+			})
 		})
 	}
 }
 
 func TestARenewalIsAnEventOnlyIfItFailsOrIsLate(t *testing.T) {
-	inBubble(t, "", func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		h := open(t, setup{})
 		err := h.Do(t.Context(), key, func(context.Context) error {
 			time.Sleep(4 * time.Second) // renewed
@@ -373,8 +376,8 @@ func TestARenewalIsAnEventOnlyIfItFailsOrIsLate(t *testing.T) {
 }
 
 func TestTheGaugesSayWhatIsTheCaseNow(t *testing.T) {
-	inBubble(t, "", func(t *testing.T) {
-		h := open(t, setup{tracing: []tracing.Option{}})
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, setup{})
 		var wg sync.WaitGroup
 		_ = h.Do(t.Context(), key, func(context.Context) error {
 			for range 3 {

@@ -27,7 +27,7 @@ import (
 )
 
 func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
-	inBubble(t, "", func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		h := open(t, setup{guard: []guard.Option{guard.WithMaxHold(5 * time.Second)}})
 		_ = h.Do(t.Context(), key, func(ctx context.Context) error { <-ctx.Done(); return nil })
 		synctest.Wait() // LeaseLost runs in another goroutine
@@ -98,7 +98,7 @@ func TestKeysMakeNoSeries(t *testing.T) {
 
 func TestAMeasurementCarriesTheTraceOfItsCall(t *testing.T) {
 	h := open(t, setup{})
-	ctx, request := h.request(t, "request")
+	ctx, request := h.tracer.Start(t.Context(), "request")
 	_ = h.Do(ctx, key, nop)
 	spans := map[string]trace.SpanID{}
 	for _, s := range h.spans.Ended() {
@@ -143,45 +143,50 @@ func (l noisyLocker) Acquire(ctx context.Context, c *guard.Claim) (uint64, error
 func TestNoKeyOwnerOrHolderLeaves(t *testing.T) {
 	for _, raw := range []bool{false, true} {
 		for _, s := range stories {
-			inBubble(t, fmt.Sprintf("raw keys %v, %s", raw, s.name), func(t *testing.T) {
-				var mu sync.Mutex
-				var owners []string
-				var logs lockedBuffer
-				with := setup{
-					logs:    &logs,
-					locker:  func(l guard.Locker) guard.Locker { return noisyLocker{l, &mu, &owners} },
-					tracing: []tracing.Option{tracing.WithAttributes(attribute.String("team", "sales"))},
-				}
-				if raw {
-					with.tracing = append(with.tracing, tracing.WithRawKeys())
-				}
-				h := s.tell(t, with)
-				spans, metrics := dump(t, h.stubs()), dump(t, h.collect(t))
-				for _, secret := range append(owners, key, "secret") {
-					inSpans := raw && (secret == key || secret == "secret")
-					if strings.Contains(spans, secret) != inSpans {
-						t.Errorf("%q in spans: %v", secret, !inSpans)
-					}
-					if strings.Contains(metrics, secret) || strings.Contains(logs.String(), secret) {
-						t.Errorf("%q in metrics or logs", secret)
-					}
-				}
-				for _, secret := range []string{"secret-host", "secret-instance"} {
-					if strings.Contains(spans, secret) {
-						t.Errorf("%q in spans", secret)
-					}
-				}
-				if !strings.Contains(spans, guard.KeyHash(key)) || !strings.Contains(spans, "sales") || !strings.Contains(metrics, "sales") {
-					t.Error("this test looks in the wrong place")
-				}
+			t.Run(fmt.Sprintf("raw keys %v, %s", raw, s.name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { grep(t, s, raw) })
 			})
 		}
 	}
 }
 
+// grep looks for secrets in all that a story emits.
+func grep(t *testing.T, s story, raw bool) {
+	t.Helper()
+	var mu sync.Mutex
+	var owners []string
+	var logs lockedBuffer
+	with := setup{
+		logs:    &logs,
+		locker:  func(l guard.Locker) guard.Locker { return noisyLocker{l, &mu, &owners} },
+		tracing: []tracing.Option{tracing.WithAttributes(attribute.String("team", "sales"))},
+	}
+	if raw {
+		with.tracing = append(with.tracing, tracing.WithRawKeys())
+	}
+	h := s.tell(t, with)
+	spans, metrics := dump(t, h.stubs()), dump(t, h.collect(t))
+	if strings.Contains(spans, key) != raw {
+		t.Errorf("the key is in spans: %v, want %v", !raw, raw)
+	}
+	for _, secret := range append(owners, "secret-host", "secret-instance") {
+		if strings.Contains(spans, secret) {
+			t.Errorf("%q is in spans", secret)
+		}
+	}
+	for _, secret := range append(owners, "secret") {
+		if strings.Contains(metrics, secret) || strings.Contains(logs.String(), secret) {
+			t.Errorf("%q is in metrics or logs", secret)
+		}
+	}
+	if !strings.Contains(spans, guard.KeyHash(key)) || !strings.Contains(spans, "sales") || !strings.Contains(metrics, "sales") {
+		t.Error("this test looks in the wrong place")
+	}
+}
+
 // Spans that are not sampled must not be mixed up with one around them that is.
 func TestAnUnsampledCallInsideASampledHoldLeavesItAlone(t *testing.T) {
-	inBubble(t, "", func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		h := open(t, setup{
 			sampler: notNamed{"inner"},
 			tracing: []tracing.Option{tracing.WithMeterProvider(noopmetric.NewMeterProvider())},
