@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	queueLife = 2 * time.Second // of an entry in a wait queue
+	queueLife = 2 * time.Second // of a wait queue, from the last look of a waiter
 	fenceLife = 24 * time.Hour  // of a fence counter, beyond the lease's TTL; the server's clock does without it too
 )
 
@@ -24,6 +24,7 @@ type state struct {
 	value  string // stored behind the owner id: the same in every try, for redislock's release compares all of it
 	travel travel
 	lock   *redislock.Lock // nil until a try has succeeded
+	place  string          // in the wait queue, kept for when it is woken but beaten; "": none yet
 }
 
 func (l *Locker) state(c *guard.Claim) *state {
@@ -35,27 +36,37 @@ func (l *Locker) state(c *guard.Claim) *state {
 	return st
 }
 
-// Acquire tries once, in one round trip, or in two if the key is held: the second finds out by whom. If earlier tries
-// found it held, the first round trip only looks. See [guard.Locker] for the errors; a refusal by the server that a new
-// try cannot change (rights, a key of another type) is none of those and says what to do.
+// Acquire tries once, in one round trip, or in two if the key is held: the second finds out by whom, and queues. If
+// earlier tries found it held, the first round trip only looks. See [guard.Locker] for the errors; a refusal by the
+// server that a new try cannot change (rights, a key of another type) is none of those and says what to do.
 func (l *Locker) Acquire(ctx context.Context, c *guard.Claim) (token uint64, err error) {
 	if err := l.enter(); err != nil {
 		return 0, err
 	}
 	defer l.calls.Done()
 	k := l.keys(c.Key)
-	if c.Tries > 0 {
-		held, err := l.look(ctx, c, k)
-		if err != nil {
-			return 0, l.tryError(err)
-		}
-		if held != nil {
-			return 0, held
+	if c.Tries == 0 && !c.Yield {
+		if token, err = l.try(ctx, c, k); !errors.Is(err, redislock.ErrNotObtained) {
+			return token, err
 		}
 	}
-	return l.try(ctx, c, k)
+	if c.Waits {
+		l.inbox.open()
+	}
+	held, err := l.look(ctx, c, k)
+	switch {
+	case err != nil:
+		return 0, l.tryError(err)
+	case held != nil:
+		return 0, held
+	}
+	if token, err = l.try(ctx, c, k); errors.Is(err, redislock.ErrNotObtained) {
+		return 0, &guard.HeldError{Key: c.Key} // was free a moment ago
+	}
+	return token, err
 }
 
+// try returns redislock.ErrNotObtained if somebody else holds the key.
 func (l *Locker) try(ctx context.Context, c *guard.Claim, k keys) (token uint64, err error) {
 	st := l.state(c)
 	st.travel.behind = nil
@@ -66,7 +77,7 @@ func (l *Locker) try(ctx context.Context, c *guard.Claim, k keys) (token uint64,
 		&redislock.Options{Token: c.Owner, Metadata: st.value})
 	switch {
 	case errors.Is(err, redislock.ErrNotObtained):
-		return 0, l.held(ctx, c, k)
+		return 0, err
 	case err != nil:
 		return 0, l.tryError(err)
 	}
@@ -77,24 +88,18 @@ func (l *Locker) try(ctx context.Context, c *guard.Claim, k keys) (token uint64,
 	return l.fenced(c, k, st.travel.answer)
 }
 
-// held describes who holds a key that a try did not get, as far as a look can tell.
-func (l *Locker) held(ctx context.Context, c *guard.Claim, k keys) error {
-	if held, err := l.look(ctx, c, k); err == nil && held != nil {
-		return held
-	}
-	return &guard.HeldError{Key: c.Key}
-}
-
-// look returns who holds the key, or nil if it is free or c's own, as after a try without an answer.
+// look returns who holds the key, or nil if it is free or c's own, as after a try without an answer. If c waits for the
+// key, it is queued then, and hears of a release in the inbox.
 func (l *Locker) look(ctx context.Context, c *guard.Claim, k keys) (*guard.HeldError, error) {
-	waits := "0"
-	if c.Waits {
-		waits = "1"
-	}
+	st := l.state(c)
+	live := l.inbox.live.Load() // before the look: whoever sleeps must have looked after the subscription began
 	answer := l.run(ctx, call{
-		lookScript,
+		queueScript,
 		[]string{k.lock, k.wait()},
-		[]any{l.instance, waits, queueLife.Milliseconds()},
+		[]any{
+			l.instance, flag(c.Waits), flag(c.Yield), st.place, queueLife.Milliseconds(),
+			l.inboxes(), wantedWord + c.Key,
+		},
 	})[0]
 	parts, err := answer.Slice()
 	switch {
@@ -102,16 +107,25 @@ func (l *Locker) look(ctx context.Context, c *guard.Claim, k keys) (*guard.HeldE
 		return nil, nil //nolint:nilnil // free: nobody holds it, and that is no error
 	case err != nil:
 		return nil, err
-	case len(parts) != 2:
+	case len(parts) != 3:
 		return nil, errNoAnswer
 	}
 	ttl, _ := parts[0].(int64)
 	value, _ := parts[1].(string)
+	st.place, _ = parts[2].(string)
 	if strings.HasPrefix(value, c.Owner) {
 		return nil, nil //nolint:nilnil // ours
 	}
+	c.Queued = c.Waits && live
 	remaining := time.Duration(max(ttl, 0)) * time.Millisecond
 	return &guard.HeldError{Key: c.Key, Remaining: remaining, Holder: holder(value)}, nil
+}
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
 }
 
 // fenced returns the fencing token that came with a try that succeeded. Without one the try as a whole did not, and the
@@ -124,7 +138,7 @@ func (l *Locker) fenced(c *guard.Claim, k keys, answer command) (uint64, error) 
 	case errors.Is(err, redis.Nil):
 		return 0, unclear(errors.New("the key was deleted at once"))
 	case l.refused(err):
-		l.janitor.add(chore{lock: k.lock, owner: c.Owner})
+		l.Abandon(c)
 	}
 	return 0, l.tryError(err)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
@@ -38,7 +39,7 @@ func (l *Locker) probe(ctx context.Context) error {
 	k := l.tagged(probeTag())
 	err := l.live(ctx, c, k)
 	if err != nil {
-		l.janitor.add(chore{lock: k.lock, owner: c.Owner})
+		l.janitor.add(chore{calls: []call{cleanCall(k, c.Owner)}, again: true})
 	}
 	traces := command{redis.NewCmd(ctx, "del", k.fence(), k.wait())}
 	l.send(ctx, traces)
@@ -48,13 +49,18 @@ func (l *Locker) probe(ctx context.Context) error {
 	return err
 }
 
-// live takes c through the life of a lease that another instance waits for.
+// live takes c through the life of a lease that another waits for, and the other through a wake-up.
 func (l *Locker) live(ctx context.Context, c *guard.Claim, k keys) error {
-	if _, err := l.try(ctx, c, k); err != nil {
+	if _, err := l.try(ctx, c, k); errors.Is(err, redislock.ErrNotObtained) {
+		return unclear(err) // under a key that nobody else knows
+	} else if err != nil {
 		return err
 	}
-	if _, err := l.look(ctx, &guard.Claim{Owner: newID(), Waits: true}, k); err != nil {
-		return l.tryError(err)
+	waiter := &guard.Claim{Owner: newID(), Waits: true, Yield: true}
+	for range 2 { // queues, then finds itself in the queue
+		if _, err := l.look(ctx, waiter, k); err != nil {
+			return l.tryError(err)
+		}
 	}
 	if err := l.run(ctx, renewCall(c, k))[0].Err(); err != nil {
 		return l.tryError(err)
@@ -63,6 +69,14 @@ func (l *Locker) live(ctx context.Context, c *guard.Claim, k keys) error {
 		return err
 	}
 	if err := l.state(c).travel.answer.Err(); err != nil { // a release does not fail for it
+		return l.tryError(err)
+	}
+	if _, err := l.look(ctx, waiter, k); err != nil {
+		return l.tryError(err)
+	}
+	wake := l.wakeCall("", k, true)
+	wake.args[0] = newID() // as another instance would wake this one
+	if err := l.run(ctx, wake)[0].Err(); err != nil {
 		return l.tryError(err)
 	}
 	return nil

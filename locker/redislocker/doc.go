@@ -9,20 +9,29 @@
 // # In Redis
 //
 //	guard:{K}        string, for the lease's TTL    owner id (22 bytes), instance id (22 bytes), a line of JSON about the holder
-//	guard:{K}:wait   sorted set, for 2 s            the instances that wait for K
+//	guard:{K}:wait   sorted set, for 2 s            the instances that wait for K, in order of arrival
 //	guard:{K}:fence  string, for a day              the last fencing token given
 //
 // "guard" is [WithPrefix]'s. K is the key with '%', braces and control bytes percent-encoded, or a hash of that if it is
 // longer than 200 bytes; the braces keep all that belongs to one key on one node of a cluster. No key is without a TTL.
 //
+// # Waiting
+//
+// Whoever finds a key held queues for it, and each release tells the first in the queue, in the same round trip, by a
+// message to the channel guard:inbox:<instance id>. An instance subscribes to its own channel when it first waits. A
+// message is only a hint, and the attempt the truth: a waiter looks again by itself every 125 to 250 ms (the half of
+// guard.WithBackoff's longest pause to the whole), when the holder's lease can end, and whenever the subscription is
+// confirmed anew. So a message that is lost costs that long, and without the right to subscribe waiting is polling.
+//
 // A user in an ACL needs ~guard:* and +evalsha +eval +msetnx +mset +mget +getrange +get +set +del +exists +pexpire
-// +pttl +time +zadd +zrem +zremrangebyscore +zcard, and +info for [Locker.Check] to see the eviction policy.
+// +pttl +time +zadd +zrem +zrange +zscore +zcard, for wake-ups &guard:inbox:* and +publish +subscribe, and +info for
+// [Locker.Check] to see the eviction policy.
 //
 // # Connections
 //
 // Leases do not share the caller's connections: behind busy ones they would miss their renewals. The locker makes a
 // small client of its own from the way the caller's client reaches and authenticates with the server, with at most
-// 16 connections per node, opened when needed, without retries, and with every time limit taken from the context. It
+// 16 connections per node and one for the inbox, opened when needed, without retries, and with every time limit taken from the context. It
 // does not take over hooks (see [WithHook]), OnConnect, a Limiter, or routing to replicas; [WithClient] is the way out.
 //
 // Of a Sentinel client it takes the way to find the primary, but not the news of a failover: instead, no connection is

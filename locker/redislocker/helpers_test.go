@@ -29,7 +29,7 @@ func open(t *testing.T, rdb redis.UniversalClient, opts ...redislocker.Option) *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
+		if err := l.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 	})

@@ -15,35 +15,47 @@ const (
 	cleanBatch = 256         // keys in one request
 )
 
-// Abandon frees c's key in the background by owner id, at once and again a second later. If the second time brings no
-// answer, it goes on for half a minute: a server that hangs does what it was asked when it goes on.
+// Abandon frees c's key in the background by owner id, at once and again a second later, and wakes who waits for it. If
+// the second time brings no answer, it goes on for half a minute: a server that hangs does what it was asked when it
+// goes on.
 func (l *Locker) Abandon(c *guard.Claim) {
 	if l.client != nil {
-		l.janitor.add(chore{lock: l.keys(c.Key).lock, owner: c.Owner})
+		k := l.keys(c.Key)
+		l.janitor.add(chore{calls: []call{cleanCall(k, c.Owner), l.wakeCall(c.Key, k, false)}, again: true})
 	}
 }
 
-func cleanCall(lock, owner string) call { return call{cleanScript, []string{lock}, []any{owner}} }
+// PassOn wakes the next instance in the background.
+func (l *Locker) PassOn(key string) {
+	if l.client != nil {
+		l.janitor.add(chore{calls: []call{l.wakeCall(key, l.keys(key), false)}})
+	}
+}
+
+func cleanCall(k keys, owner string) call { return call{cleanScript, []string{k.lock}, []any{owner}} }
 
 // clean sends the chores as one request and reports for each whether it was answered.
 func (l *Locker) clean(ctx context.Context, due []chore) []bool {
-	calls := make([]call, len(due))
-	for i, c := range due {
-		calls[i] = cleanCall(c.lock, c.owner)
+	var calls []call
+	for _, c := range due {
+		calls = append(calls, c.calls...)
 	}
+	answers := l.run(ctx, calls...)
 	answered := make([]bool, len(due))
-	for i, answer := range l.run(ctx, calls...) {
-		err := answer.Err()
+	for i, c := range due {
+		err := answers[0].Err()
 		answered[i] = err == nil || l.refused(err)
+		answers = answers[len(c.calls):]
 	}
 	return answered
 }
 
-// chore is a key to be freed if it is the owner's.
+// chore is a key to be freed or announced as free.
 type chore struct {
-	lock, owner string
-	due         time.Time
-	tries       int
+	calls []call // the answer to the first counts
+	again bool   // once more after cleanAgain, and then until it was answered
+	due   time.Time
+	tries int
 }
 
 // janitor does chores in the background. Its goroutine is there while there are any.
@@ -136,14 +148,14 @@ func (j *janitor) next(now time.Time) (due []chore, pause time.Duration, ok bool
 	return due, pause, true
 }
 
-// settle decides which chores come again: all after their first time, and later those without an answer.
+// settle decides which chores come again: those that must after their first time, and later those without an answer.
 func (j *janitor) settle(done []chore, answered []bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
 	for i, c := range done {
 		c.tries++
-		if c.tries > 1 && (answered[i] || j.closing) || c.tries == cleanTries {
+		if !c.again || c.tries > 1 && (answered[i] || j.closing) || c.tries == cleanTries {
 			continue
 		}
 		c.due = now.Add(cleanAgain << (c.tries - 1))

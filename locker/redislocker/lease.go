@@ -37,49 +37,54 @@ func renewCall(c *guard.Claim, k keys) call {
 	return call{renewScript, []string{k.lock}, []any{c.Owner, c.TTL.Milliseconds()}}
 }
 
-// Release frees the key and counts who waits for it, in one round trip.
+// Release frees the key and wakes who waits for it, in one round trip.
 func (l *Locker) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
 	if err := l.enter(); err != nil {
 		return guard.Freed{}, err
 	}
 	defer l.calls.Done()
-	waiting, err := l.release(ctx, c, l.keys(c.Key))
-	return guard.Freed{Waiting: waiting}, err
+	return l.release(ctx, c, l.keys(c.Key))
 }
 
-// PassOn has nothing to do: nobody is woken yet.
-func (l *Locker) PassOn(string) {}
-
-func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (waiting int, err error) {
+func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (guard.Freed, error) {
 	st := l.state(c)
-	st.travel.behind = &call{
-		waitingScript,
-		[]string{k.lock, k.wait()},
-		[]any{l.instance, queueLife.Milliseconds()},
-	}
+	wake := l.wakeCall(c.Key, k, c.Waits)
 	if st.lock == nil { // no try was answered, so redislock knows of no lock
-		answers := l.run(ctx, cleanCall(k.lock, c.Owner), *st.travel.behind)
+		answers := l.run(ctx, cleanCall(k, c.Owner), wake)
 		if n, err := answers[0].Int(); err != nil {
-			return 0, leaseError(err)
+			return guard.Freed{}, leaseError(err)
 		} else if n != 1 {
-			return 0, errNotOwner
+			return guard.Freed{}, errNotOwner
 		}
-		return others(answers[1]), nil
+		return freed(answers[1]), nil
 	}
+	st.travel.behind = &wake
 	switch err := st.lock.Release(ctx); {
 	case errors.Is(err, redislock.ErrLockNotHeld):
-		return 0, errNotOwner
+		return guard.Freed{}, errNotOwner
 	case err != nil:
-		return 0, leaseError(err)
+		return guard.Freed{}, leaseError(err)
 	}
-	return others(st.travel.answer), nil
+	return freed(st.travel.answer), nil
 }
 
-// others reads the answer of waiting.lua. The key is free whatever it says; if it says nothing, somebody may wait.
-func others(answer command) int {
-	n, err := answer.Int()
-	if err != nil {
-		return 1
+// wakeCall wakes the first in the queue for a key that is free, and puts this instance at its end if requeue.
+func (l *Locker) wakeCall(key string, k keys, requeue bool) call {
+	return call{
+		wakeScript,
+		[]string{k.lock, k.wait()},
+		[]any{
+			l.instance, flag(requeue), queueLife.Milliseconds(), l.inboxes(), freeWord + key,
+			flag(l.cluster == nil),
+		},
 	}
-	return n
+}
+
+// freed reads the answer of wake.lua. The key is free whatever it says; if it says nothing, somebody may wait.
+func freed(answer command) guard.Freed {
+	n, err := answer.Int64Slice()
+	if err != nil || len(n) != 2 {
+		return guard.Freed{Waiting: 1}
+	}
+	return guard.Freed{Waiting: int(n[0]), Woken: n[1] == 1}
 }

@@ -23,7 +23,11 @@ type Locker struct {
 	own     bool                 // client is ours to close
 	cluster *redis.ClusterClient // client, if it is one
 	janitor *janitor
+	inbox   *inbox
+	batcher *batcher
 	down    chan struct{} // closed once everything has ended, see Close
+
+	inFlight atomic.Int64 // requests under way
 
 	mu     sync.Mutex // guards closed; never held across I/O
 	closed bool
@@ -48,8 +52,8 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 }
 
 // Open checks the settings and makes the locker's own client; it sends nothing. What is wrong is a
-// [guard.ErrInvalidOption], also a second Open. It has no use for the waker yet: waiters look again by themselves.
-func (l *Locker) Open(guard.Waker) error {
+// [guard.ErrInvalidOption], also a second Open.
+func (l *Locker) Open(w guard.Waker) error {
 	if !l.opened.CompareAndSwap(false, true) {
 		return invalid("the locker was opened before: each guard.New needs one of its own")
 	}
@@ -63,6 +67,8 @@ func (l *Locker) Open(guard.Waker) error {
 	l.client, l.own = rdb, own
 	l.cluster, _ = rdb.(*redis.ClusterClient)
 	l.janitor = newJanitor(l.clean)
+	l.batcher = newBatcher(l.exchange)
+	l.inbox = newInbox(rdb, l.inboxes()+l.instance, w, l.PassOn)
 	l.down = make(chan struct{})
 	return nil
 }
@@ -107,10 +113,15 @@ func (l *Locker) Close(ctx context.Context) error {
 // shutDown closes the client only when nobody uses it: go-redis 9.19 takes the time limit from a read under way when it
 // closes its connection, and then waits for it.
 func (l *Locker) shutDown() {
+	l.inbox.close()
 	l.janitor.finish()
 	l.calls.Wait()
+	l.batcher.close()
 	if l.own {
 		_ = l.client.Close()
 	}
 	close(l.down)
 }
+
+// inboxes is what the channel of every inbox under this prefix starts with, before the instance id.
+func (l *Locker) inboxes() string { return l.settings.prefix + ":inbox:" }

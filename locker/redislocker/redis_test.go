@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bsm/redislock"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
@@ -139,35 +138,6 @@ func TestNoKeyIsWithoutATTL(t *testing.T) {
 	if n, err := a.Release(t.Context(), c); n.Waiting != 1 || err != nil {
 		t.Errorf("Release: %+v, %v, want one waiting instance", n, err)
 	}
-}
-
-func TestQueueForgetsWhoStoppedLooking(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	a, b := open(t, rdb), open(t, rdb)
-	c := claim("k")
-	mustAcquire(t, a, c)
-	waiter := claim("k")
-	waiter.Waits = true
-	if _, err := b.Acquire(t.Context(), waiter); !errors.Is(err, guard.ErrNotAcquired) {
-		t.Fatal(err)
-	}
-	rdb.ZAddXX(t.Context(), "guard:{k}:wait", entries(t, rdb, -3*time.Second)...)
-	if n, err := a.Release(t.Context(), c); n.Waiting != 0 || err != nil {
-		t.Errorf("Release: %+v, %v, want nobody to wait", n, err)
-	}
-}
-
-// entries returns the entries of k's queue, moved in time.
-func entries(t *testing.T, rdb *redis.Client, by time.Duration) []redis.Z {
-	t.Helper()
-	all, err := rdb.ZRangeWithScores(t.Context(), "guard:{k}:wait", 0, -1).Result()
-	if err != nil || len(all) == 0 {
-		t.Fatal(all, err)
-	}
-	for i := range all {
-		all[i].Score += float64(by.Milliseconds())
-	}
-	return all
 }
 
 func TestKeysReachRedisInOneTag(t *testing.T) {

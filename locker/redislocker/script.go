@@ -3,17 +3,16 @@ package redislocker
 import (
 	"cmp"
 	"context"
-	"crypto/sha1" // as Redis names scripts
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"net"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed look.lua
-var lookSource string
+//go:embed queue.lua
+var queueSource string
 
 //go:embed renew.lua
 var renewSource string
@@ -21,25 +20,24 @@ var renewSource string
 //go:embed fence.lua
 var fenceSource string
 
-//go:embed waiting.lua
-var waitingSource string
+//go:embed wake.lua
+var wakeSource string
 
 //go:embed clean.lua
 var cleanSource string
 
 var (
-	lookScript    = newScript(lookSource)
-	renewScript   = newScript(renewSource)
-	fenceScript   = newScript(fenceSource)
-	waitingScript = newScript(waitingSource)
-	cleanScript   = newScript(cleanSource)
+	queueScript = newScript(queueSource)
+	wakeScript  = newScript(wakeSource)
+	renewScript = newScript(renewSource)
+	fenceScript = newScript(fenceSource)
+	cleanScript = newScript(cleanSource)
 )
 
 type script struct{ source, sha string }
 
 func newScript(source string) *script {
-	sum := sha1.Sum([]byte(source))
-	return &script{source: source, sha: hex.EncodeToString(sum[:])}
+	return &script{source: source, sha: redis.NewScript(source).Hash()}
 }
 
 // call is one run of a script.
@@ -78,10 +76,25 @@ func (c command) unknown() bool { return redis.HasErrorPrefix(c.Err(), "NOSCRIPT
 
 var errNoAnswer = errors.New("no usable answer")
 
-// send sends cmds as one request and waits until each holds its answer or error. A cluster client splits the request by
-// node. It is a pipeline even for one command, because a cluster client looks up single ones in the server's list of
-// commands first.
+// send sends cmds as one request and waits until each holds its answer or error. Up to directRequests go their own way
+// at once; what comes on top of those shares pipelines.
 func (l *Locker) send(ctx context.Context, cmds ...command) {
+	defer l.inFlight.Add(-1)
+	if l.inFlight.Add(1) <= directRequests {
+		l.exchange(ctx, cmds)
+		return
+	}
+	if err := l.batcher.send(ctx, slices.Clone(cmds)); err != nil {
+		for i := range cmds { // the batch may still be writing to the old ones
+			cmds[i] = command{redis.NewCmd(ctx)}
+			cmds[i].SetErr(err)
+		}
+	}
+}
+
+// exchange sends cmds in a pipeline. A cluster client splits it by node. It is a pipeline even for one command, because a
+// cluster client looks up single ones in the server's list of commands first.
+func (l *Locker) exchange(ctx context.Context, cmds []command) {
 	pipe := l.client.Pipeline()
 	for _, c := range cmds {
 		_ = pipe.Process(ctx, c) // only queues
@@ -118,20 +131,25 @@ func (l *Locker) run(ctx context.Context, calls ...call) []command {
 
 // runUnknown sends those calls again whose answer is NOSCRIPT, with the text of the script where whole says so.
 func (l *Locker) runUnknown(ctx context.Context, calls []call, answers []command, whole func(*script) bool) {
+	var at []int
 	var again []command
 	for i := range answers {
 		if !answers[i].unknown() {
 			continue
 		}
+		at = append(at, i)
 		if whole(calls[i].script) {
-			answers[i] = calls[i].whole(ctx)
+			again = append(again, calls[i].whole(ctx))
 		} else {
-			answers[i] = calls[i].bySHA(ctx)
+			again = append(again, calls[i].bySHA(ctx))
 		}
-		again = append(again, answers[i])
 	}
-	if len(again) > 0 {
-		l.send(ctx, again...)
+	if len(again) == 0 {
+		return
+	}
+	l.send(ctx, again...)
+	for n, i := range at {
+		answers[i] = again[n]
 	}
 }
 
@@ -149,18 +167,16 @@ type travel struct {
 func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	head := newCommand(ctx, "evalsha", sha, keys, args)
 	if t.behind == nil {
-		t.locker.send(ctx, head)
+		head = t.send(ctx, head)
 	} else {
-		t.answer = t.behind.bySHA(ctx)
-		t.locker.send(ctx, head, t.answer)
+		head = t.send(ctx, head, t.behind.bySHA(ctx))
 	}
 	if head.unknown() {
 		head.SetErr(redis.ErrNoScript) // redislock compares the text
 		return head.Cmd
 	}
 	if t.behind != nil && t.answer.unknown() {
-		t.answer = t.behind.whole(ctx)
-		t.locker.send(ctx, t.answer)
+		t.answer = t.send(ctx, t.behind.whole(ctx))
 	}
 	return head.Cmd
 }
@@ -169,10 +185,16 @@ func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ..
 func (t *travel) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
 	head := newCommand(ctx, "eval", source, keys, args)
 	if t.behind == nil {
-		t.locker.send(ctx, head)
-		return head.Cmd
+		return t.send(ctx, head).Cmd
 	}
-	t.answer = t.behind.whole(ctx)
-	t.locker.send(ctx, head, t.answer)
-	return head.Cmd
+	return t.send(ctx, head, t.behind.whole(ctx)).Cmd
+}
+
+// send returns the first of cmds with its answer, and keeps the one behind it.
+func (t *travel) send(ctx context.Context, cmds ...command) command {
+	t.locker.send(ctx, cmds...)
+	if len(cmds) > 1 {
+		t.answer = cmds[1]
+	}
+	return cmds[0]
 }
