@@ -111,7 +111,12 @@ func (b *builder) reserve(ts []*target) []*target {
 	}
 	for _, t := range ok {
 		for p := range t.typeParams().TypeParams() {
-			b.im.names[p.Obj().Name()] = true
+			name := p.Obj().Name()
+			if name == "_" {
+				name = b.im.names.unique("T")
+			}
+			b.im.names[name] = true
+			t.typeArgs = append(t.typeArgs, name)
 		}
 		if t.sig == nil {
 			t.hidden = b.im.names.unique("guarded" + firstUpper(t.obj.Name()))
@@ -178,8 +183,8 @@ func (b *builder) call(t *target, m guarded, names scope) *call {
 	for _, name := range []string{"error", "string", b.im.context(), b.im.guard(), b.im.helper} {
 		names[name] = true
 	}
-	for p := range t.typeParams().TypeParams() {
-		names[p.Obj().Name()] = true
+	for _, name := range t.typeArgs {
+		names[name] = true
 	}
 	c := &call{signature: newSignature(m.fn.Signature(), b.im, names), Name: m.fn.Name(), Context: b.im.context()}
 
@@ -212,15 +217,14 @@ func (b *builder) call(t *target, m guarded, names scope) *call {
 
 // typeParams writes the type parameters of t, as they are declared and as they are used.
 func (b *builder) typeParams(t *target) (declared, used string) {
-	var params, args []string
-	for p := range t.typeParams().TypeParams() {
-		params = append(params, p.Obj().Name()+" "+b.im.typeString(p.Constraint()))
-		args = append(args, p.Obj().Name())
-	}
-	if len(params) == 0 {
+	if len(t.typeArgs) == 0 {
 		return "", ""
 	}
-	return "[" + strings.Join(params, ", ") + "]", "[" + strings.Join(args, ", ") + "]"
+	params := make([]string, len(t.typeArgs))
+	for i, name := range t.typeArgs {
+		params[i] = name + " " + b.im.typeString(t.typeParams().At(i).Constraint())
+	}
+	return "[" + strings.Join(params, ", ") + "]", "[" + strings.Join(t.typeArgs, ", ") + "]"
 }
 
 // option writes an option of package guard.
@@ -253,7 +257,10 @@ func (b *builder) duration(d time.Duration) string {
 		return "0"
 	}
 	for _, u := range units {
-		if d%u.size == 0 {
+		switch {
+		case d == u.size:
+			return b.im.time() + "." + u.name
+		case d%u.size == 0:
 			return fmt.Sprintf("%d*%s.%s", d/u.size, b.im.time(), u.name)
 		}
 	}

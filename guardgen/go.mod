@@ -6,6 +6,7 @@ replace github.com/go-lockguard/guard => ../
 
 require (
 	github.com/go-lockguard/guard v0.0.0-00010101000000-000000000000
+	go.uber.org/goleak v1.3.0
 	golang.org/x/tools v0.38.0
 )
 

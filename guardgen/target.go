@@ -17,6 +17,7 @@ type target struct {
 	name      string           // what its telemetry names begin with
 	generated string           // name of the constructor or function to be generated
 	hidden    string           // and of the type or variable behind it
+	typeArgs  []string         // names of the type parameters
 	methods   []guarded        // those with a directive; of a function, itself
 }
 

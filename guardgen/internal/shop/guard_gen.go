@@ -33,7 +33,7 @@ func (d *guardedReader) Count(ctx context.Context, sku string) (r1 int, err erro
 	return r1, err
 }
 
-// GuardInventory returns next with these methods guarded by g: Bill, Close, Count, Deduct, Drop, Move, Odd, Pay, Reserve. Each holds its key
+// GuardInventory returns next with these methods guarded by g: Bill, Close, Count, Deduct, Drop, Label, Move, Odd, Pay, Reserve. Each holds its key
 // while it runs, and returns the errors of [guard.Guard.Do]. Call it at start-up; a nil g is the default guard.
 func GuardInventory(g *guard.Guard, next Inventory) Inventory {
 	return &guardedInventory{
@@ -43,6 +43,7 @@ func GuardInventory(g *guard.Guard, next Inventory) Inventory {
 		onCount:   g.With(guard.WithName("Inventory.Count")),
 		onDeduct:  g.With(guard.WithName("Inventory.Deduct"), guard.WithMaxWait(200*time.Millisecond)),
 		onDrop:    g.With(guard.WithName("Inventory.Drop")),
+		onLabel:   g.With(guard.WithName("Inventory.Label"), guard.WithMaxWait(time.Second)),
 		onMove:    g.With(guard.WithName("transfer"), guard.WithMaxHold(90*time.Second), guard.WithMaxWaiters(10), guard.WithoutRenewal()),
 		onOdd:     g.With(guard.WithName("Inventory.Odd")),
 		onPay:     g.With(guard.WithName("Inventory.Pay"), guard.WithTTL(30*time.Second), guard.WithMaxWait(0), guard.WithFencing()),
@@ -57,6 +58,7 @@ type guardedInventory struct {
 	onCount   *guard.Guard
 	onDeduct  *guard.Guard
 	onDrop    *guard.Guard
+	onLabel   *guard.Guard
 	onMove    *guard.Guard
 	onOdd     *guard.Guard
 	onPay     *guard.Guard
@@ -106,6 +108,15 @@ func (d *guardedInventory) Drop(ctx context.Context, of SKU, also ...string) (r1
 	return r1, err
 }
 
+// Label holds label:l-{sku}-x while it runs.
+func (d *guardedInventory) Label(ctx context.Context, sku string) (text string, err error) {
+	err = d.onLabel.Do(ctx, guard.Key("label", keyPart("l-", sku, "-x")), func(ctx context.Context) error {
+		text, err = d.Inventory.Label(ctx, sku)
+		return err
+	})
+	return text, err
+}
+
 // Move holds stock:{from} and stock:{to} while it runs.
 func (d *guardedInventory) Move(ctx context.Context, from, to string, n int) (r1, r2 int, err error) {
 	err = d.onMove.DoAll(ctx, []string{guard.Key("stock", from), guard.Key("stock", to)}, func(ctx context.Context) error {
@@ -115,10 +126,10 @@ func (d *guardedInventory) Move(ctx context.Context, from, to string, n int) (r1
 	return r1, r2, err
 }
 
-// Odd holds stock:{guard}:{error} while it runs.
-func (d2 *guardedInventory) Odd(context2 context.Context, guard2 string, error2 int, d, p2 bool, p5 any) (r1 string, err error) {
-	err = d2.onOdd.Do(context2, guard.Key("stock", guard2, error2), func(context2 context.Context) error {
-		r1, err = d2.Inventory.Odd(context2, guard2, error2, d, p2, p5)
+// Odd holds stock:{guard}:{n} while it runs.
+func (d2 *guardedInventory) Odd(context2 context.Context, guard2 string, n int, d, p2 bool, p5 any) (r1 string, err error) {
+	err = d2.onOdd.Do(context2, guard.Key("stock", guard2, n), func(context2 context.Context) error {
+		r1, err = d2.Inventory.Odd(context2, guard2, n, d, p2, p5)
 		return err
 	})
 	return r1, err

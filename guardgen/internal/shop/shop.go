@@ -57,8 +57,10 @@ type Inventory interface {
 	Bill(ctx context.Context, o Order) (total float64, err error)
 	//guard:lock group:{of}
 	Drop(ctx context.Context, of SKU, also ...string) ([]string, error)
-	//guard:lock stock:{guard}:{error}
-	Odd(context context.Context, guard string, error int, d, p2 bool, _ any) (string, error)
+	//guard:lock stock:{guard}:{n}
+	Odd(context context.Context, guard string, n int, d, p2 bool, _ any) (string, error)
+	//guard:lock label:l-{sku}-x wait=1s
+	Label(ctx context.Context, sku string) (text string, err error)
 	//guard:lock everything
 	Close(context.Context) error
 
