@@ -226,7 +226,7 @@ func (c *call) giveBack(ctx context.Context, gr *grant) error {
 	case err == nil:
 		keep := c.gate.freed(freed, gr.claim.Waits, c.guard.backoff, time.Now())
 		f.keep(c.gate, keep)
-	case err != nil && !errors.Is(err, ErrLeaseLost):
+	case !errors.Is(err, ErrLeaseLost):
 		gr.claim.Unclear = true
 		c.logRelease(ctx, err)
 	}

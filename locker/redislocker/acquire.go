@@ -85,7 +85,7 @@ func (l *Locker) try(ctx context.Context, c *guard.Claim, k keys) (token uint64,
 	if !c.Fencing {
 		return 0, nil
 	}
-	return l.fenced(c, k, st.travel.answer)
+	return l.fenced(c, st.travel.answer)
 }
 
 // look returns who holds the key, or nil if it is free or c's own, as after a try without an answer. If c waits for the
@@ -130,7 +130,7 @@ func flag(b bool) string {
 
 // fenced returns the fencing token that came with a try that succeeded. Without one the try as a whole did not, and the
 // key is given back if no other try will follow.
-func (l *Locker) fenced(c *guard.Claim, k keys, answer command) (uint64, error) {
+func (l *Locker) fenced(c *guard.Claim, answer command) (uint64, error) {
 	token, err := token(answer)
 	switch {
 	case err == nil:

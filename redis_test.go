@@ -1,0 +1,236 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+func onRedis(t *testing.T, addr string, opts ...guard.Option) *guard.Guard {
+	t.Helper()
+	return newGuard(t, redislocker.New(redistest.Client(t, addr)), opts...)
+}
+
+// lockCommands are those of the proxy's counters that are not part of a connection's handshake.
+func lockCommands(p *redistest.Proxy) (n int) {
+	for name, count := range p.Commands() {
+		switch name {
+		case "HELLO", "AUTH", "CLIENT", "SELECT", "PING", "SUBSCRIBE":
+		default:
+			n += count
+		}
+	}
+	return n
+}
+
+func TestAnUncontendedCallIsTwoRoundTripsAndNoGoroutine(t *testing.T) {
+	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	for name, opts := range map[string][]guard.Option{"plain": nil, "fencing": {guard.WithFencing()}} {
+		t.Run(name, func(t *testing.T) {
+			g := onRedis(t, p.Addr, opts...)
+			if err := g.Do(t.Context(), key, nop); err != nil { // connects, and loads the scripts
+				t.Fatal(err)
+			}
+			p.Reset()
+			before := runtime.NumGoroutine()
+			for range 10 {
+				err := g.Do(t.Context(), key, func(ctx context.Context) error {
+					if opts != nil {
+						if _, err := guard.FencingToken(ctx); err != nil {
+							return err
+						}
+					}
+					if n := runtime.NumGoroutine(); n > before {
+						t.Errorf("%d goroutines, %d before", n, before)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := p.RoundTrips(); n != 20 {
+				t.Errorf("%d round trips for 10 calls: %v", n, p.Commands())
+			}
+		})
+	}
+}
+
+func TestTenThousandWaitersAreOneContenderAtRedis(t *testing.T) {
+	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	g := onRedis(t, p.Addr, guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute))
+	other := onRedis(t, p.Addr)
+	l := must(other.Acquire(t.Context(), key))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 10_000 {
+		wg.Go(func() {
+			if err := g.Do(ctx, key, nop); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	p.Reset()
+	start := time.Now()
+	time.Sleep(2 * time.Second) // what is counted is the traffic of a while
+	if n, most := lockCommands(p), int(time.Since(start).Seconds()*20)+20; n > most {
+		t.Errorf("%d commands in %v of waiting: %v", n, time.Since(start), p.Commands())
+	}
+	cancel()
+	wg.Wait()
+	if err := l.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Do(t.Context(), key, nop); err != nil {
+		t.Fatalf("something was left: %v", err)
+	}
+}
+
+func TestABusyPoolOfTheCallerCostsNoLease(t *testing.T) {
+	addr := redistest.Start(t).Addr
+	rdb := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	g := newGuard(t, redislocker.New(rdb), guard.WithTTL(600*time.Millisecond))
+	var wg sync.WaitGroup
+	busy, stop := context.WithCancel(t.Context())
+	for range 3 {
+		wg.Go(func() {
+			for busy.Err() == nil {
+				rdb.BLPop(busy, time.Second, "nothing")
+			}
+		})
+	}
+	err := g.Do(t.Context(), key, func(ctx context.Context) error {
+		select {
+		case <-time.After(2 * time.Second):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	if err != nil {
+		t.Errorf("the lease did not last: %v", err)
+	}
+	stop()
+	wg.Wait()
+}
+
+func TestAHungServerBoundsEveryCallAndKeepsNoKey(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := redistest.Client(t, s.Addr)
+	g := onRedis(t, s.Addr, guard.WithTTL(2*time.Second), guard.WithMaxWait(300*time.Millisecond))
+	if err := g.Do(t.Context(), "warm", nop); err != nil {
+		t.Fatal(err)
+	}
+	held := must(g.Acquire(t.Context(), "held"))
+	s.Stop()
+	slack := 400 * time.Millisecond // of a busy machine; the promise is 50 ms
+	bounded := func(what string, limit time.Duration, call func() error) {
+		t.Helper()
+		start := time.Now()
+		err := call()
+		if d := time.Since(start); d > limit+slack {
+			t.Errorf("%s took %v, want at most %v", what, d, limit)
+		}
+		wantErr(t, err, guard.ErrUnavailable)
+	}
+	bounded("Do", 500*time.Millisecond, func() error { return g.Do(t.Context(), "k1", nop) })
+	bounded("TryAcquire", 500*time.Millisecond, func() error { _, err := g.TryAcquire(t.Context(), "k2"); return err })
+	bounded("FencingToken", 500*time.Millisecond, func() error { _, err := held.FencingToken(t.Context()); return err })
+	bounded("Release", 2*time.Second, func() error { // joins a renewal, then its own limit
+		if err := held.Release(t.Context()); !errors.Is(err, guard.ErrLeaseLost) {
+			return err
+		}
+		return guard.ErrUnavailable // the deadline came first: as good
+	})
+	s.Cont()
+	deadline := time.Now().Add(15 * time.Second)
+	for {
+		left := rdb.Keys(t.Context(), "guard:{*}").Val()
+		if len(left) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("left behind: %v", left)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Two processes that cannot reach the store any longer must stop before others may start.
+func TestAPartitionedHolderStopsBeforeTheNextStarts(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr)
+	cut := onRedis(t, p.Addr, guard.WithTTL(500*time.Millisecond))
+	whole := onRedis(t, s.Addr, guard.WithTTL(500*time.Millisecond), guard.WithMaxWait(10*time.Second))
+	for range 5 {
+		var stopped time.Time
+		held, done := make(chan struct{}), make(chan error, 1)
+		go func() {
+			done <- cut.Do(t.Context(), key, func(ctx context.Context) error {
+				close(held)
+				<-ctx.Done()
+				stopped = time.Now()
+				return nil
+			})
+		}()
+		<-held
+		p.DropUp(true)
+		p.DropDown(true)
+		l := must(whole.Acquire(t.Context(), key))
+		started := time.Now()
+		err := <-done
+		wantErr(t, err, guard.ErrLeaseLost)
+		if !stopped.Before(started) {
+			t.Errorf("the next started %v before the holder had stopped", stopped.Sub(started))
+		}
+		_ = l.Release(t.Context())
+		p.DropUp(false)
+		p.DropDown(false)
+		p.CutAll()
+	}
+}
+
+func TestBadRedisSettingsAreTypedErrorsAndLeaveNothing(t *testing.T) {
+	addr := redistest.Start(t).Addr
+	rdb := redistest.Client(t, addr)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": addr}})
+	t.Cleanup(func() { _ = ring.Close() })
+	for name, l := range map[string]guard.Locker{
+		"nil client": redislocker.New(nil), "Ring": redislocker.New(ring),
+		"prefix": redislocker.New(rdb, redislocker.WithPrefix("a{b}")),
+	} {
+		_, err := guard.New(l)
+		if !errors.Is(err, guard.ErrInvalidOption) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	l := redislocker.New(rdb)
+	newGuard(t, l)
+	_, err := guard.New(l)
+	wantErr(t, err, guard.ErrInvalidOption)
+	if keys := rdb.Keys(t.Context(), "*").Val(); len(keys) > 0 {
+		t.Errorf("left in Redis: %v", keys)
+	}
+}
+
+func TestCheckSaysWhatToChange(t *testing.T) {
+	s := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru")
+	g := onRedis(t, s.Addr)
+	if err := g.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "noeviction") {
+		t.Errorf("got %v", err)
+	}
+	if err := onRedis(t, redistest.Start(t).Addr).Check(t.Context()); err != nil {
+		t.Errorf("a good server: %v", err)
+	}
+}
