@@ -31,6 +31,7 @@ func (m mode) locked() bool { return m == modeLock || m == modeFence }
 // config is one sale, as the flags describe it.
 type config struct {
 	mode        mode
+	style       style
 	redis       string // URL or host:port; "" is the embedded one
 	instances   int
 	requests    int
@@ -50,6 +51,7 @@ type config struct {
 func defaultConfig() config {
 	return config{
 		mode:        modeFence,
+		style:       styleRoute,
 		instances:   4,
 		requests:    2000,
 		concurrency: 100,
@@ -67,6 +69,8 @@ func newFlagSet(c *config) *flag.FlagSet {
 	fs.Usage = func() {}
 	fs.StringVar((*string)(&c.mode), "mode", string(c.mode),
 		"none: no lock · lock: a guard on the route · fence: guard and fencing token · atomic: the step as one script, without the price call")
+	fs.StringVar((*string)(&c.style), "style", string(c.style),
+		"where the guard stands. route: in front of the handler · wrap: guard.Wrap around the step · generated: a decorator by guardgen")
 	fs.StringVar(&c.redis, "redis", c.redis, "Redis to use, as `URL or host:port`; without it one runs embedded, in this process")
 	fs.IntVar(&c.instances, "instances", c.instances, "app instances, each a process")
 	fs.IntVar(&c.requests, "requests", c.requests, "requests in all, round robin over the instances")
@@ -112,6 +116,8 @@ func (c config) check() error {
 		}
 	}
 	want(slices.Contains(modes, c.mode), "-mode is %q, want none, lock, fence or atomic", c.mode)
+	want(slices.Contains(styles, c.style), "-style is %q, want route, wrap or generated", c.style)
+	want(c.style == styleRoute || c.mode.locked(), "-style %s needs a guard: -mode lock or fence", c.style)
 	want(c.instances >= 1 && c.instances <= 64, "-instances is %d, want 1 to 64", c.instances)
 	want(c.requests >= 1, "-requests is %d, want at least 1", c.requests)
 	want(c.concurrency >= 1, "-concurrency is %d, want at least 1", c.concurrency)

@@ -22,12 +22,14 @@ import (
 )
 
 // newRouter is the app: what you would write for a service of your own.
-func newRouter(g *guard.Guard, s *shop, m *meter, mode mode) *gin.Engine {
+func newRouter(g *guard.Guard, s *shop, m *meter, mode mode, how style) *gin.Engine {
 	r := gin.New()
 	r.Use(gin.Recovery())
 	r.GET("/stats", m.serve)
 
 	switch {
+	case mode.locked() && how != styleRoute:
+		r.POST("/skus/:sku/deduct", handle(guarded(g, s, how)))
 	case mode.locked():
 		r.POST("/skus/:sku/deduct", lockmw.Key(g, "stock:{sku}"), handle(s.deduct))
 	case mode == modeAtomic:
@@ -93,6 +95,7 @@ type answerBody struct {
 type instanceConfig struct {
 	Name   string
 	Mode   mode
+	Style  style
 	Redis  string // URL or host:port
 	Prices string // base URL of the price service
 	Prefix string // of every key of this run
@@ -142,7 +145,7 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 	}
 
 	gin.SetMode(gin.ReleaseMode)
-	srv := &http.Server{Handler: newRouter(g, s, m, cfg.Mode), ReadHeaderTimeout: 10 * time.Second}
+	srv := &http.Server{Handler: newRouter(g, s, m, cfg.Mode, cfg.Style), ReadHeaderTimeout: 10 * time.Second}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

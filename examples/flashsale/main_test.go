@@ -115,6 +115,8 @@ func TestBadFlagsAreNamedAndExitWithStatus2(t *testing.T) {
 		want string // in the message
 	}{
 		{"-mode maybe", "-mode"},
+		{"-style loud", "-style"},
+		{"-style generated -mode none", "-style"},
 		{"-instances 0", "-instances"},
 		{"-requests 0", "-requests"},
 		{"-concurrency -1", "-concurrency"},

@@ -9,6 +9,7 @@ import (
 // result is what a sale came to, and the JSON object of -json.
 type result struct {
 	Mode        mode    `json:"mode"`
+	Style       style   `json:"style"`
 	Redis       string  `json:"redis"`
 	Instances   int     `json:"instances"`
 	Requests    int     `json:"requests"`
@@ -62,8 +63,8 @@ func (r result) broken() (faults []string) {
 
 // printScene says who is there, so that one of them can be killed.
 func printScene(con *console, s *sale) {
-	con.printf("%s  mode %s, Redis %s, %d buyers, %s requests for %s items\n", con.paint(bold, "flash sale"),
-		s.cfg.mode, s.store.name, s.cfg.concurrency, thousands(s.cfg.requests), thousands(s.cfg.stock))
+	con.printf("%s  mode %s, style %s, Redis %s, %d buyers, %s requests for %s items\n", con.paint(bold, "flash sale"),
+		s.cfg.mode, s.cfg.style, s.store.name, s.cfg.concurrency, thousands(s.cfg.requests), thousands(s.cfg.stock))
 	for _, in := range s.fleet {
 		con.printf("  %-7s%s  pid %d\n", in.name, in.url, in.pid())
 	}

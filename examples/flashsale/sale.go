@@ -70,7 +70,7 @@ func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err er
 	}
 	s.fleet, err = startFleet(ctx, cfg.instances, func(name string) instanceConfig {
 		return instanceConfig{
-			Name: name, Mode: cfg.mode, Redis: s.store.addr, Prices: s.prices.url, Prefix: s.store.prefix,
+			Name: name, Mode: cfg.mode, Style: cfg.style, Redis: s.store.addr, Prices: s.prices.url, Prefix: s.store.prefix,
 			TTL: cfg.ttl, Wait: cfg.wait, Deaf: cfg.deaf,
 		}
 	})
@@ -126,7 +126,7 @@ func (s *sale) result(ctx context.Context) (result, error) {
 	found := s.tally.settle(orders)
 	done, sold := s.tally.progress()
 	res := result{
-		Mode: s.cfg.mode, Redis: s.store.name, Instances: s.cfg.instances, Requests: s.cfg.requests, Stock: s.cfg.stock,
+		Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.name, Instances: s.cfg.instances, Requests: s.cfg.requests, Stock: s.cfg.stock,
 		Sold: sold, Orders: len(orders), Reached: s.tally.reached(), Settled: found,
 		Oversold:        max(0, len(orders)-s.cfg.stock),
 		LostUpdates:     len(orders) - (s.cfg.stock - left),
