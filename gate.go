@@ -305,11 +305,11 @@ func (gt *gate) pokes() <-chan struct{} {
 	return gt.poke
 }
 
-// waiting reports whether anybody stands in line.
-func (gt *gate) waiting() bool {
+// waiting reports whether anybody stands in line here, and whether other instances are known to wait.
+func (gt *gate) waiting() (here, elsewhere bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.line.length > 0
+	return gt.line.length > 0, gt.wanted
 }
 
 // wake ends the contender's pause, and reports whether anybody here waits for the key.

@@ -220,7 +220,7 @@ func (c *call) giveBack(ctx context.Context, gr *grant) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit(gr.terms.ttl))
 	defer cancel()
-	gr.claim.Waits = c.gate.waiting()
+	gr.claim.Waits, gr.claim.Wanted = c.gate.waiting()
 	freed, err := f.locker.Release(ctx, gr.claim)
 	switch {
 	case err == nil:

@@ -74,6 +74,7 @@ type Claim struct {
 	Tries   int           // tries before this one that found the key held: look first, it is cheaper
 	Waits   bool          // somebody here will wait for the key if it is held, or waits when it is released: queue for it
 	Yield   bool          // another instance was just woken for the key: queue for it even if it is free
+	Wanted  bool          // when it is released: other instances are known to wait
 	Holder  Holder        // who we are, stored beside the key for others to read; the same in every try
 
 	// Unclear is set by the gate once a try or a release ended without a clear answer: a request may still be under

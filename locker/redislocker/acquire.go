@@ -93,14 +93,8 @@ func (l *Locker) try(ctx context.Context, c *guard.Claim, k keys) (token uint64,
 func (l *Locker) look(ctx context.Context, c *guard.Claim, k keys) (*guard.HeldError, error) {
 	st := l.state(c)
 	live := l.inbox.live.Load() // before the look: whoever sleeps must have looked after the subscription began
-	answer := l.run(ctx, call{
-		queueScript,
-		[]string{k.lock, k.wait()},
-		[]any{
-			l.instance, flag(c.Waits), flag(c.Yield), st.place, queueLife.Milliseconds(),
-			l.inboxes(), wantedWord + c.Key,
-		},
-	})[0]
+	answer := l.run(ctx, newCall(queueScript, 2, k.lock, k.wait(),
+		l.id, flag(c.Waits), flag(c.Yield), st.place, life, l.inboxes, wantedWord+c.Key))[0]
 	parts, err := answer.Slice()
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -119,13 +113,6 @@ func (l *Locker) look(ctx context.Context, c *guard.Claim, k keys) (*guard.HeldE
 	c.Queued = c.Waits && live
 	remaining := time.Duration(max(ttl, 0)) * time.Millisecond
 	return &guard.HeldError{Key: c.Key, Remaining: remaining, Holder: holder(value)}, nil
-}
-
-func flag(b bool) string {
-	if b {
-		return "1"
-	}
-	return "0"
 }
 
 // fenced returns the fencing token that came with a try that succeeded. Without one the try as a whole did not, and the
@@ -157,11 +144,8 @@ func (l *Locker) Fence(ctx context.Context, c *guard.Claim) (uint64, error) {
 }
 
 func fenceCall(c *guard.Claim, k keys) *call {
-	return &call{
-		fenceScript,
-		[]string{k.lock, k.fence()},
-		[]any{c.Owner, guard.FenceBlock, (fenceLife + c.TTL).Milliseconds()},
-	}
+	call := newCall(fenceScript, 2, k.lock, k.fence(), c.Owner, guard.FenceBlock, (fenceLife + c.TTL).Milliseconds())
+	return &call
 }
 
 func token(answer command) (uint64, error) {

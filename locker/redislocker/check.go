@@ -75,7 +75,7 @@ func (l *Locker) live(ctx context.Context, c *guard.Claim, k keys) error {
 		return l.tryError(err)
 	}
 	wake := l.wakeCall("", k, true)
-	wake.args[0] = newID() // as another instance would wake this one
+	wake.line[5] = newID() // as another instance would wake this one
 	if err := l.run(ctx, wake)[0].Err(); err != nil {
 		return l.tryError(err)
 	}

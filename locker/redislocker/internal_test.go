@@ -38,12 +38,12 @@ func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
 		"NOREPLICAS Not enough good replicas to write.":                                           false,
 		"ERR max number of clients reached":                                                       false,
 
-		"NOPERM this user has no permissions to run the 'evalsha' command":  true,
-		"ERR ACL failure in script: No permissions to access a key":         true,
-		script("The user executing the script can't run this command"):      true,
-		"NOAUTH Authentication required.":                                   true,
-		"WRONGPASS invalid username-password pair or user is disabled.":     true,
-		"ERR invalid password":                                              true,
+		"NOPERM this user has no permissions to run the 'evalsha' command": true,
+		"ERR ACL failure in script: No permissions to access a key":        true,
+		script("The user executing the script can't run this command"):     true,
+		"NOAUTH Authentication required.":                                  true,
+		"WRONGPASS invalid username-password pair or user is disabled.":    true,
+		"ERR invalid password": true,
 		"WRONGTYPE Operation against a key holding the wrong kind of value": true,
 		script("WRONGTYPE Operation against a key"):                         true,
 		"CROSSSLOT Keys in request don't hash to the same slot":             true,
@@ -68,6 +68,40 @@ func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
 	l.cluster = &redis.ClusterClient{}
 	if err := l.tryError(saying("MOVED 1234 10.0.0.1:6379")); !errors.Is(err, guard.ErrUnavailable) {
 		t.Errorf("MOVED in a cluster: %v, want ErrUnavailable", err)
+	}
+}
+
+// The caller's options have been through NewClient, where -1 became 0: a copy of them would retry.
+func TestOwnClientNeitherRetriesNorIgnoresDeadlines(t *testing.T) {
+	for name, o := range map[string]*redis.Options{
+		"defaults": {}, "no retries": {MaxRetries: -1}, "many": {MaxRetries: 9, ReadTimeout: -1, MinIdleConns: 5},
+	} {
+		theirs := redis.NewClient(o)
+		ours := redis.NewClient(ownOptions(theirs.Options()))
+		got := ours.Options()
+		if got.MaxRetries != 0 || !got.ContextTimeoutEnabled || got.ReadTimeout != ioLimit || got.MinIdleConns != 0 ||
+			got.Protocol != 2 || got.PoolSize != poolSize || got.DialTimeout > dialLimit {
+			t.Errorf("%s: %+v", name, got)
+		}
+		_, _ = theirs.Close(), ours.Close()
+	}
+}
+
+func TestConnectionsOfASentinelClientAreShortLived(t *testing.T) {
+	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}})
+	defer func() { _ = rdb.Close() }()
+	if d := ownOptions(rdb.Options()).ConnMaxLifetime; d != sentinelLife {
+		t.Errorf("they live for %v, want %v", d, sentinelLife)
+	}
+}
+
+func TestHolderIsNamedByInstanceAndNotByOwner(t *testing.T) {
+	h := guard.Holder{Host: "h", PID: 1, Name: "n"}
+	instance, owner := newID(), newID()
+	want := h
+	want.Instance = instance
+	if got := holder(owner + describe(instance, h)); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

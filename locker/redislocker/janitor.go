@@ -32,7 +32,7 @@ func (l *Locker) PassOn(key string) {
 	}
 }
 
-func cleanCall(k keys, owner string) call { return call{cleanScript, []string{k.lock}, []any{owner}} }
+func cleanCall(k keys, owner string) call { return newCall(cleanScript, 1, k.lock, owner) }
 
 // clean sends the chores as one request and reports for each whether it was answered.
 func (l *Locker) clean(ctx context.Context, due []chore) []bool {

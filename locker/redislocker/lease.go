@@ -34,10 +34,11 @@ func (l *Locker) Renew(ctx context.Context, cs []*guard.Claim) []error {
 }
 
 func renewCall(c *guard.Claim, k keys) call {
-	return call{renewScript, []string{k.lock}, []any{c.Owner, c.TTL.Milliseconds()}}
+	return newCall(renewScript, 1, k.lock, c.Owner, c.TTL.Milliseconds())
 }
 
-// Release frees the key and wakes who waits for it, in one round trip.
+// Release frees the key and wakes who waits for it: in one round trip, or in two if it turns out only then that somebody
+// does. Looking costs the server less than the script that wakes.
 func (l *Locker) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
 	if err := l.enter(); err != nil {
 		return guard.Freed{}, err
@@ -58,26 +59,30 @@ func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (guard.Fre
 		}
 		return freed(answers[1]), nil
 	}
-	st.travel.behind = &wake
+	look := call{line: []any{"zcard", k.wait()}}
+	st.travel.behind = &look
+	if c.Wanted {
+		st.travel.behind = &wake
+	}
 	switch err := st.lock.Release(ctx); {
 	case errors.Is(err, redislock.ErrLockNotHeld):
 		return guard.Freed{}, errNotOwner
 	case err != nil:
 		return guard.Freed{}, leaseError(err)
 	}
-	return freed(st.travel.answer), nil
+	if c.Wanted {
+		return freed(st.travel.answer), nil
+	}
+	if n, err := st.travel.answer.Int(); err == nil && n == 0 {
+		return guard.Freed{}, nil
+	}
+	return freed(l.run(ctx, wake)[0]), nil
 }
 
 // wakeCall wakes the first in the queue for a key that is free, and puts this instance at its end if requeue.
 func (l *Locker) wakeCall(key string, k keys, requeue bool) call {
-	return call{
-		wakeScript,
-		[]string{k.lock, k.wait()},
-		[]any{
-			l.instance, flag(requeue), queueLife.Milliseconds(), l.inboxes(), freeWord + key,
-			flag(l.cluster == nil),
-		},
-	}
+	return newCall(wakeScript, 2, k.lock, k.wait(),
+		l.id, flag(requeue), life, l.inboxes, freeWord+key, flag(l.cluster == nil))
 }
 
 // freed reads the answer of wake.lua. The key is free whatever it says; if it says nothing, somebody may wait.

@@ -16,6 +16,8 @@ import (
 type Locker struct {
 	settings settings
 	instance string // how others know this locker
+	id       any    // instance, as an argument of scripts
+	inboxes  any    // what the channel of every inbox under this prefix starts with, before the instance id
 	opened   atomic.Bool
 
 	// Set by Open, before any other method.
@@ -41,6 +43,7 @@ var _ guard.Locker = (*Locker)(nil)
 // see [WithClient] for any other.
 func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{settings: settings{rdb: rdb, prefix: "guard"}, instance: newID()}
+	l.id = l.instance
 	for _, o := range opts {
 		if isNil(o) {
 			l.settings.nilOpt = true
@@ -68,7 +71,9 @@ func (l *Locker) Open(w guard.Waker) error {
 	l.cluster, _ = rdb.(*redis.ClusterClient)
 	l.janitor = newJanitor(l.clean)
 	l.batcher = newBatcher(l.exchange)
-	l.inbox = newInbox(rdb, l.inboxes()+l.instance, w, l.PassOn)
+	inboxes := l.settings.prefix + ":inbox:"
+	l.inboxes = inboxes
+	l.inbox = newInbox(rdb, inboxes+l.instance, w, l.PassOn)
 	l.down = make(chan struct{})
 	return nil
 }
@@ -122,6 +127,3 @@ func (l *Locker) shutDown() {
 	}
 	close(l.down)
 }
-
-// inboxes is what the channel of every inbox under this prefix starts with, before the instance id.
-func (l *Locker) inboxes() string { return l.settings.prefix + ":inbox:" }

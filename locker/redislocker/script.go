@@ -3,7 +3,9 @@ package redislocker
 import (
 	"cmp"
 	"context"
+	"crypto/sha1" // as Redis names scripts
 	_ "embed"
+	"encoding/hex"
 	"errors"
 	"net"
 	"slices"
@@ -34,25 +36,52 @@ var (
 	cleanScript = newScript(cleanSource)
 )
 
-type script struct{ source, sha string }
+// script is a script's text and name, as the arguments of a command.
+type script struct{ source, sha any }
 
 func newScript(source string) *script {
-	return &script{source: source, sha: redis.NewScript(source).Hash()}
+	sum := sha1.Sum([]byte(source))
+	return &script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
 // call is one run of a script.
 type call struct {
 	script *script
-	keys   []string
-	args   []any
+	line   []any // the command: verb, script, number of keys, keys, arguments; of a call without script just a command
 }
 
-func (c *call) bySHA(ctx context.Context) command {
-	return newCommand(ctx, "evalsha", c.script.sha, c.keys, c.args)
+// newCall takes the script's keys, and its arguments behind them.
+func newCall(s *script, keys int, keysAndArgs ...any) call {
+	line := make([]any, 0, 3+len(keysAndArgs))
+	line = append(line, evalSHA, s.sha, keys)
+	return call{s, append(line, keysAndArgs...)}
 }
+
+// The verbs, and what is an argument of every call, made once.
+var (
+	evalSHA any = "evalsha"
+	eval    any = "eval"
+	yes     any = "1"
+	no      any = "0"
+	life    any = queueLife.Milliseconds()
+)
+
+func flag(b bool) any {
+	if b {
+		return yes
+	}
+	return no
+}
+
+func (c *call) bySHA(ctx context.Context) command { return command{redis.NewCmd(ctx, c.line...)} }
 
 func (c *call) whole(ctx context.Context) command {
-	return newCommand(ctx, "eval", c.script.source, c.keys, c.args)
+	if c.script == nil {
+		return c.bySHA(ctx)
+	}
+	line := slices.Clone(c.line)
+	line[0], line[1] = eval, c.script.source
+	return command{redis.NewCmd(ctx, line...)}
 }
 
 // command is a request that go-redis must not repeat by itself, as a cluster client does: a release that is done twice
@@ -62,7 +91,7 @@ type command struct{ *redis.Cmd }
 // NoRetry is asked by go-redis.
 func (command) NoRetry() bool { return true }
 
-func newCommand(ctx context.Context, verb, script string, keys []string, args []any) command {
+func newCommand(ctx context.Context, verb any, script string, keys []string, args []any) command {
 	all := make([]any, 0, 3+len(keys)+len(args))
 	all = append(all, verb, script, len(keys))
 	for _, k := range keys {
@@ -92,9 +121,13 @@ func (l *Locker) send(ctx context.Context, cmds ...command) {
 	}
 }
 
-// exchange sends cmds in a pipeline. A cluster client splits it by node. It is a pipeline even for one command, because a
-// cluster client looks up single ones in the server's list of commands first.
+// exchange sends cmds in a pipeline. A cluster client splits it by node, and gets even one command so, because it looks up
+// single ones in the server's list of commands first.
 func (l *Locker) exchange(ctx context.Context, cmds []command) {
+	if len(cmds) == 1 && l.cluster == nil {
+		_ = l.client.Process(ctx, cmds[0])
+		return
+	}
 	pipe := l.client.Pipeline()
 	for _, c := range cmds {
 		_ = pipe.Process(ctx, c) // only queues
@@ -165,7 +198,7 @@ type travel struct {
 
 // EvalSha sends a script by its hash. redislock answers NOSCRIPT with Eval.
 func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	head := newCommand(ctx, "evalsha", sha, keys, args)
+	head := newCommand(ctx, evalSHA, sha, keys, args)
 	if t.behind == nil {
 		head = t.send(ctx, head)
 	} else {
@@ -183,7 +216,7 @@ func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ..
 
 // Eval sends a script with its text, and what goes behind it too.
 func (t *travel) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
-	head := newCommand(ctx, "eval", source, keys, args)
+	head := newCommand(ctx, eval, source, keys, args)
 	if t.behind == nil {
 		return t.send(ctx, head).Cmd
 	}

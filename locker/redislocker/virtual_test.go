@@ -36,8 +36,12 @@ func (w *wire) set(fault func(deliver func() error) error) {
 	w.fault = fault
 }
 
-func (w *wire) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (w *wire) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	pipe := w.ProcessPipelineHook(func(ctx context.Context, cmds []redis.Cmder) error { return next(ctx, cmds[0]) })
+	return func(ctx context.Context, c redis.Cmder) error { return pipe(ctx, []redis.Cmder{c}) }
+}
 
 func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {

@@ -12,7 +12,7 @@
 -- Returns {how many other instances waited, 1 if one of them was told or else 0}; {0, 0} if the key is held: then they
 -- are its holder's concern.
 
-if redis.call("exists", KEYS[1]) == 1 then
+if redis.call("zcard", KEYS[2]) == 0 or redis.call("exists", KEYS[1]) == 1 then
   return {0, 0}
 end
 redis.call("zrem", KEYS[2], ARGV[1])
