@@ -39,3 +39,7 @@ func mount(g *guard.Guard, h httpguardtest.Handler, templates ...string) http.Ha
 func TestTheTable(t *testing.T) {
 	httpguardtest.Run(t, httpguardtest.Adapter{Mount: mount, Timeout: true})
 }
+
+func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {
+	httpguardtest.RunSockets(t, httpguardtest.Adapter{Mount: mount, Timeout: true})
+}

@@ -310,3 +310,7 @@ func TestAnAdapterStaysThin(t *testing.T) {
 		t.Errorf("lockmw.go has %d lines: what all adapters need belongs into internal/httpguard", lines)
 	}
 }
+
+func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {
+	httpguardtest.RunSockets(t, httpguardtest.Adapter{Mount: mount})
+}

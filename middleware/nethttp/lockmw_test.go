@@ -28,3 +28,7 @@ func mount(g *guard.Guard, h httpguardtest.Handler, templates ...string) http.Ha
 }
 
 func TestTheTable(t *testing.T) { httpguardtest.Run(t, httpguardtest.Adapter{Mount: mount}) }
+
+func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {
+	httpguardtest.RunSockets(t, httpguardtest.Adapter{Mount: mount})
+}
