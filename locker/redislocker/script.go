@@ -3,9 +3,7 @@ package redislocker
 import (
 	"cmp"
 	"context"
-	"crypto/sha1" // as Redis names scripts
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"net"
 	"slices"
@@ -40,8 +38,7 @@ var (
 type script struct{ source, sha any }
 
 func newScript(source string) *script {
-	sum := sha1.Sum([]byte(source))
-	return &script{source: source, sha: hex.EncodeToString(sum[:])}
+	return &script{source: source, sha: redis.NewScript(source).Hash()}
 }
 
 // call is one run of a script.
