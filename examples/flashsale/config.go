@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,8 @@ type config struct {
 	wait        time.Duration
 	json        bool
 	story       bool
+	trace       bool
+	otlp        string // URL; "": nowhere
 
 	deaf bool // no flag: see shop.deaf
 }
@@ -81,6 +84,8 @@ func newFlagSet(c *config) *flag.FlagSet {
 	fs.DurationVar(&c.wait, "wait", c.wait, "how long a request waits for the key before it is refused")
 	fs.BoolVar(&c.json, "json", c.json, "print the result as JSON in the last line of stdout, everything else to stderr")
 	fs.BoolVar(&c.story, "story", c.story, "play five short acts with a timeline instead of one sale; goes with -redis only")
+	fs.BoolVar(&c.trace, "trace", c.trace, "follow the buyer who waited longest behind another instance, as a waterfall of spans")
+	fs.StringVar(&c.otlp, "otlp", c.otlp, "send spans and metrics to the OpenTelemetry collector at this `URL`, such as http://localhost:4318")
 	return fs
 }
 
@@ -129,6 +134,11 @@ func (c config) check() error {
 	if c.redis != "" {
 		_, err := redisOptions(c.redis)
 		want(err == nil, "-redis: %v", err)
+	}
+	want(!c.trace || c.mode.locked(), "-trace follows a buyer who waits for the lock: use -mode lock or fence")
+	if c.otlp != "" {
+		u, err := url.Parse(c.otlp)
+		want(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "-otlp is %q, want an http or https URL", c.otlp)
 	}
 	return errors.Join(errs...)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/redislocker"
@@ -22,10 +23,12 @@ import (
 )
 
 // newRouter is the app: what you would write for a service of your own.
-func newRouter(g *guard.Guard, s *shop, m *meter, mode mode, how style) *gin.Engine {
+func newRouter(g *guard.Guard, s *shop, t *telemetry, mode mode, how style) *gin.Engine {
 	r := gin.New()
 	r.Use(gin.Recovery())
-	r.GET("/stats", m.serve)
+	r.GET("/stats", t.serveStats)
+	r.GET("/spans", t.serveSpans)
+	r.Use(otelgin.Middleware("flashsale", otelgin.WithTracerProvider(t.traces)))
 
 	switch {
 	case mode.locked() && how != styleRoute:
@@ -41,14 +44,19 @@ func newRouter(g *guard.Guard, s *shop, m *meter, mode mode, how style) *gin.Eng
 }
 
 // newGuard needs one option in a service of its own: the name. The rest is what this example has flags for.
-func newGuard(rdb redis.UniversalClient, cfg instanceConfig, m *meter) (*guard.Guard, error) {
+func newGuard(rdb redis.UniversalClient, cfg instanceConfig, t *telemetry) (*guard.Guard, error) {
+	observer, err := t.observer()
+	if err != nil {
+		return nil, err
+	}
 	opts := []guard.Option{
-		guard.WithName("stock"), guard.WithTTL(cfg.TTL), guard.WithMaxWait(cfg.Wait), guard.WithObserver(m),
+		guard.WithName("stock"), guard.WithTTL(cfg.TTL), guard.WithMaxWait(cfg.Wait), guard.WithObserver(observer),
 	}
 	if cfg.Mode == modeFence {
 		opts = append(opts, guard.WithFencing())
 	}
-	return guard.New(redislocker.New(rdb, redislocker.WithPrefix(cfg.Prefix)), opts...)
+	locker := redislocker.New(rdb, redislocker.WithPrefix(cfg.Prefix), redislocker.WithHook(t.redisHook()))
+	return guard.New(locker, opts...)
 }
 
 // handle turns a step of the shop into a gin handler.
@@ -101,6 +109,8 @@ type instanceConfig struct {
 	Prefix string // of every key of this run
 	TTL    time.Duration
 	Wait   time.Duration
+	Trace  bool   // keep spans for the parent
+	OTLP   string // URL of a collector; "": none
 	Deaf   bool
 }
 
@@ -134,8 +144,12 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 	rdb := redis.NewClient(opts)
 	defer rdb.Close()
 
-	m := &meter{}
-	g, err := newGuard(rdb, cfg, m)
+	t, err := newTelemetry(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	rdb.AddHook(t.redisHook())
+	g, err := newGuard(rdb, cfg, t)
 	if err != nil {
 		return err
 	}
@@ -145,7 +159,7 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 	}
 
 	gin.SetMode(gin.ReleaseMode)
-	srv := &http.Server{Handler: newRouter(g, s, m, cfg.Mode, cfg.Style), ReadHeaderTimeout: 10 * time.Second}
+	srv := &http.Server{Handler: newRouter(g, s, t, cfg.Mode, cfg.Style), ReadHeaderTimeout: 10 * time.Second}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -159,8 +173,8 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 		return err
 	case <-ctx.Done():
 	}
-	// First the server, then the guard, then the client: each is used by the one before.
+	// First the server, then the guard, then telemetry and client: each is used by the one before.
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	return errors.Join(srv.Shutdown(grace), g.Close(grace))
+	return errors.Join(srv.Shutdown(grace), g.Close(grace), t.close(grace))
 }

@@ -129,6 +129,9 @@ func TestBadFlagsAreNamedAndExitWithStatus2(t *testing.T) {
 		{"-redis nonsense", "-redis"},
 		{"-redis ftp://localhost", "-redis"},
 		{"-story -mode none", "-mode"},
+		{"-story -trace", "-trace"},
+		{"-trace -mode none", "-trace"},
+		{"-otlp localhost:4318", "-otlp"},
 		{"-frobnicate", "-frobnicate"},
 		{"fence", `"fence"`},
 	} {

@@ -48,6 +48,9 @@ func runSale(ctx context.Context, cfg config, con *console) (res result, err err
 	if err == nil && res.InstancesMissing == res.Instances {
 		err = errors.New("no instance is left")
 	}
+	if err == nil && cfg.trace {
+		s.printTrace(ctx, con)
+	}
 	return res, err
 }
 
@@ -71,7 +74,7 @@ func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err er
 	s.fleet, err = startFleet(ctx, cfg.instances, func(name string) instanceConfig {
 		return instanceConfig{
 			Name: name, Mode: cfg.mode, Style: cfg.style, Redis: s.store.addr, Prices: s.prices.url, Prefix: s.store.prefix,
-			TTL: cfg.ttl, Wait: cfg.wait, Deaf: cfg.deaf,
+			TTL: cfg.ttl, Wait: cfg.wait, Trace: cfg.trace, OTLP: cfg.otlp, Deaf: cfg.deaf,
 		}
 	})
 	if err != nil {
@@ -145,23 +148,20 @@ func (s *sale) result(ctx context.Context) (result, error) {
 	return res, nil
 }
 
-// measure merges what the instances measured: those that still live.
+// measure merges what the metrics of the instances say: those that still live.
 func (s *sale) measure(ctx context.Context, res *result) {
 	var all stats
 	for _, in := range s.fleet {
-		one, err := in.stats(ctx, s.buyers.http)
-		if err != nil {
+		var one stats
+		if err := in.get(ctx, s.buyers.http, "/stats", &one); err != nil {
 			res.InstancesMissing++
 			continue
 		}
-		all.Waits = append(all.Waits, one.Waits...)
-		all.Holds = append(all.Holds, one.Holds...)
-		all.LeasesLost += one.LeasesLost
+		all.add(one)
 	}
-	ms := func(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 3) }
-	res.WaitP50, res.WaitP99 = ms(quantile(all.Waits, 0.50)), ms(quantile(all.Waits, 0.99))
-	res.HoldP50, res.HoldP99 = ms(quantile(all.Holds, 0.50)), ms(quantile(all.Holds, 0.99))
-	res.LeasesLost = all.LeasesLost
+	res.WaitP50, res.WaitP99 = round(ms(all.Waits.quantile(0.50)), 3), round(ms(all.Waits.quantile(0.99)), 3)
+	res.HoldP50, res.HoldP99 = round(ms(all.Holds.quantile(0.50)), 3), round(ms(all.Holds.quantile(0.99)), 3)
+	res.LeasesLost = int(all.LeasesLost)
 }
 
 // round rounds x to so many decimals.
@@ -170,18 +170,18 @@ func round(x float64, decimals int) float64 {
 	return math.Round(x*unit) / unit
 }
 
-// stats asks an instance for its measurements.
-func (in *instance) stats(ctx context.Context, client *http.Client) (st stats, err error) {
+// get asks an instance for something that it has measured.
+func (in *instance) get(ctx context.Context, client *http.Client, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, in.url+"/stats", http.NoBody) //nolint:gosec // our own child's
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, in.url+path, http.NoBody) //nolint:gosec // our own child's
 	if err != nil {
-		return st, err
+		return err
 	}
 	resp, err := client.Do(req) //nolint:gosec // see above
 	if err != nil {
-		return st, err
+		return err
 	}
 	defer resp.Body.Close()
-	return st, json.NewDecoder(resp.Body).Decode(&st)
+	return json.NewDecoder(resp.Body).Decode(into)
 }

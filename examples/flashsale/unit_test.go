@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,19 +126,6 @@ func TestStepsThatDoNotOverlapShareNoColumn(t *testing.T) {
 	}
 	if both != 45*7/5 {
 		t.Errorf("%d columns drawn of %d", both, timelineWidth)
-	}
-}
-
-func TestQuantileIsTheNearestRank(t *testing.T) {
-	var ds []time.Duration
-	for i := range 100 {
-		ds = append(ds, time.Duration(100-i))
-	}
-	if p50, p99, none := quantile(ds, 0.50), quantile(ds, 0.99), quantile(nil, 0.5); p50 != 50 || p99 != 99 || none != 0 {
-		t.Errorf("p50 %d, p99 %d, of nothing %d", p50, p99, none)
-	}
-	if !slices.IsSorted(ds) {
-		t.Error("not sorted")
 	}
 }
 
