@@ -258,7 +258,7 @@ func (gt *gate) freed(f Freed, queued bool, b backoff, now time.Time) (keep time
 	defer gt.mu.Unlock()
 	gt.wanted = f.Waiting > 0
 	switch {
-	case f.Waiting == 0:
+	case f.Waiting == 0, gt.woken:
 		return 0
 	case !f.Woken:
 		keep = b.long()
@@ -305,10 +305,14 @@ func (gt *gate) pokes() <-chan struct{} {
 	return gt.poke
 }
 
-// waiting reports whether anybody stands in line here, and whether other instances are known to wait.
-func (gt *gate) waiting() (here, elsewhere bool) {
+// beginRelease notes that the key is about to be free: a wake-up from now on is for this instance, even if it comes
+// before the answer. It reports whether anybody stands in line here, and whether other instances are known to wait.
+func (gt *gate) beginRelease(gr *grant) (here, elsewhere bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
+	if gt.grant == gr {
+		gt.grant = nil
+	}
 	return gt.line.length > 0, gt.wanted
 }
 

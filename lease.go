@@ -220,11 +220,11 @@ func (c *call) giveBack(ctx context.Context, gr *grant) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit(gr.terms.ttl))
 	defer cancel()
-	gr.claim.Waits, gr.claim.Wanted = c.gate.waiting()
+	gr.claim.Waits, gr.claim.Wanted = c.gate.beginRelease(gr)
 	freed, err := f.locker.Release(ctx, gr.claim)
 	switch {
 	case err == nil:
-		keep := c.gate.freed(freed, gr.claim.Waits, c.guard.backoff, time.Now())
+		keep := c.gate.freed(freed, gr.claim.Queued, c.guard.backoff, time.Now())
 		f.keep(c.gate, keep)
 	case !errors.Is(err, ErrLeaseLost):
 		gr.claim.Unclear = true

@@ -81,7 +81,7 @@ type Claim struct {
 	// way to the store, so that Release alone does not end the claim.
 	Unclear bool
 
-	// Queued is set by the locker: this instance is in the store's queue for the key, and will be woken.
+	// Queued is set by Acquire and Release: this instance is in the store's queue for the key now, and will be woken.
 	Queued bool
 
 	// State belongs to the locker, which may keep here between Acquire and Release what it needs. The gate never looks.

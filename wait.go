@@ -217,7 +217,8 @@ func (c *call) try(ctx context.Context) (*grant, error) {
 		return c.won(ctx, sent, token)
 	case errors.As(err, &held):
 		c.blocker, c.failed = held.Holder, nil
-		c.gate.missed(held, c.claim.Queued, cfg.backoff, time.Now())
+		queued := c.claim.Queued && held.Remaining > 0 // else nobody holds it who will wake us
+		c.gate.missed(held, queued, cfg.backoff, time.Now())
 		return nil, nil
 	case errors.Is(err, ErrClosed):
 		return nil, err

@@ -147,6 +147,7 @@ func (l *Locker) free(ctx context.Context, c *guard.Claim, waits bool) error {
 	}
 	e.owner, e.by = "", nil
 	e.leave(l)
+	c.Queued = false
 	if waits && len(e.queue) > 0 {
 		c.State = nil // behind the others
 		l.queue(e, c, now)

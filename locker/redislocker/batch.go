@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	directRequests = 16                     // in flight at once; what comes on top travels in batches
+	directRequests = 4                      // in flight at once; what comes on top travels in batches
 	batchWorkers   = 2                      // batches in flight at once
 	batchCommands  = 512                    // in one batch, or little more
 	batchLimit     = 500 * time.Millisecond // for one batch: no try has longer

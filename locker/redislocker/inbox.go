@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,11 +28,18 @@ type inbox struct {
 	ctx    context.Context // of subscribing
 	cancel context.CancelFunc
 
-	mu     sync.Mutex    // guards what follows; never held across I/O
-	sub    *redis.PubSub // nil before open
-	closed bool
-	done   chan struct{} // closed when the goroutine ends
+	refused sync.Once // says so in the log
+
+	mu   sync.Mutex    // guards sub, for close, and done; never held across I/O
+	sub  *redis.PubSub // replaced by the goroutine only
+	done chan struct{} // closed when the goroutine ends; nil before open
 }
+
+const (
+	quiet          = 3 * time.Second        // of a subscription before it is pinged
+	reconnectPause = 100 * time.Millisecond // after a lost connection
+	refusedPause   = 10 * time.Second       // after the server has refused to subscribe
+)
 
 // A message is "wanted KEY", or for the one who is woken "N free KEY", where N instances wait behind it.
 const (
@@ -50,28 +59,73 @@ func (b *inbox) open() {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.sub != nil || b.closed {
+	if b.done != nil || b.ctx.Err() != nil {
 		return
 	}
-	b.sub = b.client.Subscribe(b.ctx) // to nothing yet: sends nothing
 	b.done = make(chan struct{})
-	go b.run(b.sub) // ends when close closes the subscription
+	go b.run() // ends when close closes the subscription
 }
 
-func (b *inbox) run(sub *redis.PubSub) {
+// run receives until close. A subscription that is silent for twice quiet, and does not answer a ping in between, is
+// replaced: the network may have forgotten it.
+func (b *inbox) run() {
 	defer close(b.done)
-	_ = sub.Subscribe(b.ctx, b.channel) // if it fails, it is done again with the next connection
-	first, err := sub.Receive(b.ctx)
+	for b.renew() {
+		b.receive()
+	}
+}
+
+// renew subscribes, on a new connection. It reports false once the inbox is closed.
+func (b *inbox) renew() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sub != nil {
+		_ = b.sub.Close()
+	}
+	if b.ctx.Err() != nil {
+		return false
+	}
+	b.sub = b.client.Subscribe(b.ctx) // to nothing yet: sends nothing
+	return true
+}
+
+// receive reads messages until the subscription has to be replaced.
+func (b *inbox) receive() {
+	_ = b.sub.Subscribe(b.ctx, b.channel) // if it fails, the next read subscribes again
+	for silent := 0; silent < 2; {
+		event, err := b.sub.ReceiveTimeout(b.ctx, quiet)
+		var timeout net.Error
+		switch {
+		case err == nil:
+			silent = 0
+			b.read(event)
+		case b.ctx.Err() != nil:
+			return
+		case errors.As(err, &timeout) && timeout.Timeout():
+			silent++
+			_ = b.sub.Ping(b.ctx)
+		default:
+			b.failed(err)
+		}
+	}
+}
+
+// failed pauses after an error, before the next read connects again.
+func (b *inbox) failed(err error) {
+	b.live.Store(false)
+	pause := reconnectPause
 	var refused redis.Error
 	if errors.As(err, &refused) {
-		slog.Warn("redislocker: no wake-ups from other instances, waiters look again by themselves", "error", err)
-		return
+		b.refused.Do(func() {
+			slog.Warn("redislocker: no wake-ups from other instances, waiters look again by themselves", "error", err)
+		})
+		pause = refusedPause
 	}
-	if err == nil {
-		b.read(first)
-	}
-	for event := range sub.ChannelWithSubscriptions() {
-		b.read(event)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.ctx.Done():
 	}
 }
 
@@ -105,13 +159,14 @@ func (b *inbox) message(text string) {
 
 // close ends the subscription and joins the goroutine.
 func (b *inbox) close() {
+	b.cancel()
 	b.mu.Lock()
-	b.closed = true
 	sub, done := b.sub, b.done
 	b.mu.Unlock()
-	b.cancel()
 	if sub != nil {
 		_ = sub.Close()
+	}
+	if done != nil {
 		<-done
 	}
 }

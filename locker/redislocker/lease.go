@@ -49,7 +49,11 @@ func (l *Locker) Release(ctx context.Context, c *guard.Claim) (guard.Freed, erro
 
 func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (guard.Freed, error) {
 	st := l.state(c)
-	wake := l.wakeCall(c.Key, k, c.Waits)
+	if c.Waits {
+		l.inbox.open()
+	}
+	c.Queued = c.Waits && l.inbox.live.Load()
+	wake := l.wakeCall(c.Key, k, c.Queued)
 	if st.lock == nil { // no try was answered, so redislock knows of no lock
 		answers := l.run(ctx, cleanCall(k, c.Owner), wake)
 		if n, err := answers[0].Int(); err != nil {
