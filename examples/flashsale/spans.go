@@ -70,8 +70,8 @@ func newBook(spans []traced) *book {
 	return t
 }
 
-// waiter returns the buyer who waited longest behind another instance and then had a turn: its acquire span, and the one
-// that this links to.
+// waiter returns the buyer who waited longest, at last behind another instance, and then did more than find it sold out:
+// its acquire span, and the one that this links to.
 func (t *book) waiter() (wait, behind traced, found bool) {
 	for _, s := range t.spans {
 		if s.Name != acquireSpan || s.Attrs["guard.outcome"] != "acquired" || len(s.Links) == 0 {
@@ -79,7 +79,8 @@ func (t *book) waiter() (wait, behind traced, found bool) {
 		}
 		holder, ok := t.byID[s.Links[0]]
 		_, held := t.hold(holder)
-		if ok && held && holder.Instance != s.Instance && (!found || s.took() > wait.took()) {
+		hold, _ := t.hold(s)
+		if ok && held && len(t.children(hold)) > 1 && holder.Instance != s.Instance && (!found || s.took() > wait.took()) {
 			wait, behind, found = s, holder, true
 		}
 	}

@@ -121,9 +121,13 @@ func TestWaterfall(t *testing.T) {
 	spans = add(spans, "app-1", "three", "x", "w", holdSpan, 24, 36)
 	spans = add(spans, "app-2", "two", "d", "", "POST", 0, 96)
 	spans = add(spans, "app-2", "two", "e", "d", acquireSpan, 0, 48, "b")
-	spans = add(spans, "app-2", "two", "f", "e", "redis set", 0, 2)
+	spans = add(spans, "app-2", "two", "f", "e", "redis set", 1, 3)
 	spans = add(spans, "app-2", "two", "g", "e", "redis set", 46, 48)
 	spans = add(spans, "app-2", "two", "h", "d", holdSpan, 48, 94)
+	spans = add(spans, "app-2", "two", "l", "h", "redis get", 50, 51)
+	spans = add(spans, "app-2", "two", "m", "h", "redis set", 92, 93)
+	spans = add(spans, "app-2", "five", "n", "o", acquireSpan, 0, 98, "b")
+	spans = add(spans, "app-2", "five", "p", "o", holdSpan, 98, 99)        // came too late to buy
 	spans = add(spans, "app-2", "four", "i", "j", acquireSpan, 0, 99, "k") // behind a span that is not known
 
 	b := newBook(spans)
@@ -139,11 +143,13 @@ func TestWaterfall(t *testing.T) {
 	}
 	want := []string{
 		"app-2 POST |................................................| 96ms",
-		"app-2  acquire stock |~~~~~~~~~~~~~~~~~~~~~~~~~                       | 48ms acquired, 2 tries",
+		"app-2  acquire stock |~~~~~~~~~~~~~~~~~~~~~~~~~                       | 48ms acquired, 2 tries, after 1.0 ms in line here",
 		"app-2   redis set |++                     ++                       | 4ms 2 requests",
 		"app-1   link: hold stock |#############                                   | 32ms trace one",
 		"app-1   and its other turns |            #######                             | 12ms 1 of them",
 		"app-2  hold stock |                        ########################| 46ms acquired",
+		"app-2   redis get |                         +                      | 1ms",
+		"app-2   redis set |                                              + | 1ms",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

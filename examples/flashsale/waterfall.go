@@ -53,8 +53,11 @@ func (t *book) rows(request, wait, behind traced) []row {
 	var below func(parent traced, depth int)
 	below = func(parent traced, depth int) {
 		for _, r := range together(t.children(parent), depth) {
-			rows = append(rows, r)
 			s := r.spans[0]
+			if first := t.children(s); s.ID == wait.ID && len(first) > 0 {
+				r.note += fmt.Sprintf(", after %.1f ms in line here", ms(first[0].From.Sub(s.From)))
+			}
+			rows = append(rows, r)
 			if !s.redis() {
 				below(s, depth+1)
 			}
