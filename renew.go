@@ -6,17 +6,20 @@ import (
 	"time"
 )
 
-// renewWorkers bounds the renewer's goroutines: more than one, so that a batch that hangs does not delay the next.
-const renewWorkers = 4
+const (
+	renewBatches = 4                    // in flight at once: one that hangs does not delay the next
+	renewGather  = 5 * time.Millisecond // from the first renewal that is due until its batch is sent, so that it is one
+)
 
-// A renewer sends the renewals that are due in batches. Its goroutines start with the first that is due and end when
-// none is left; there are at most renewWorkers of them.
+// A renewer sends the renewals that are due in batches. It has no goroutine of its own: the first renewal that is due sets
+// a timer, whose goroutine sends what has come together by then and ends. At most renewBatches are in flight.
 type renewer struct {
 	family *family
 
-	mu      sync.Mutex // guards what follows; never held across I/O
-	due     []*grant
-	workers int
+	mu        sync.Mutex // guards what follows; never held across I/O
+	due       []*grant
+	gathering bool // the timer is set
+	inFlight  int
 }
 
 // add queues gr for renewal. gr.renewed will be called, once, unless the process ends.
@@ -24,32 +27,30 @@ func (r *renewer) add(gr *grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.due = append(r.due, gr)
-	if r.workers < renewWorkers {
-		r.workers++
-		go r.run() // ends when nothing is due
+	r.gather()
+}
+
+// gather sees to it that what is due is sent soon; r.mu is held.
+func (r *renewer) gather() {
+	if len(r.due) > 0 && !r.gathering && r.inFlight < renewBatches {
+		r.gathering = true
+		time.AfterFunc(renewGather, r.send)
 	}
 }
 
-func (r *renewer) run() {
-	for {
-		batch := r.take()
-		if batch == nil {
-			return
-		}
-		r.renew(batch)
-	}
-}
+func (r *renewer) send() {
+	r.mu.Lock()
+	batch := r.due
+	r.due, r.gathering = nil, false
+	r.inFlight++
+	r.mu.Unlock()
 
-// take returns all that is due, or nil after noting that the worker ends.
-func (r *renewer) take() []*grant {
+	r.renew(batch)
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	batch := r.due
-	r.due = nil
-	if batch == nil {
-		r.workers--
-	}
-	return batch
+	r.inFlight--
+	r.gather()
 }
 
 // renew sends one batch and hands out the answers. The whole batch ends within the shortest of its limits.
