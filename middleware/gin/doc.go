@@ -12,18 +12,27 @@
 // From outside in: recovery, telemetry, logging, authentication, rate limit, body limit, timeout, and the lock last,
 // right before the handler.
 //
-//   - What refuses a request belongs outside, so that it need not queue first.
-//   - Recovery belongs outside: a panic passes through the lock after its release.
-//   - A timeout belongs outside, where it ends the wait and the handler. Never wrap the handler inside the lock in
-//     http.TimeoutHandler, or anything else that answers while the handler still runs: the lock would be released under
-//     it.
-//   - A handler must not start work on the key that outlives it.
+//		r.Use(gin.Recovery(), otelgin.Middleware("shop"), auth, limit, timeout)
+//		r.POST("/stock/:sku/buy", lockmw.Key(g, "stock:{sku}"), buy)
 //
-// Name the lock on the route, not in engine.Use: a route has the parameters that its template names, and requests that
-// only read need no lock.
+//	  - What refuses a request belongs outside, so that it need not queue first.
+//	  - Recovery belongs outside: a panic passes through the lock after its release.
+//	  - A timeout belongs outside, where it ends the wait and the handler. Never put http.TimeoutHandler, or anything else
+//	    that answers while the handler still runs, inside the lock: it would be released under the handler.
+//	  - A handler must not start work on the key that outlives it.
+//
+// Name the lock on the route or on a group whose path has the parameters, not in engine.Use: there a template with a path
+// parameter answers the routes that do not have it, like /healthz, with 500 and lock_misconfigured. Requests that match no
+// route get gin's own 404 or 405, without the NoRoute handlers. A template without path parameters works in engine.Use,
+// for all requests: those without the header that it names get 400 even if there is no such route. [WithSkipper] is for
+// what must not wait.
+//
+// The key has the path parameter that c.Param has. gin answers 404 to an escaped slash in it, unless engine.UseRawPath is
+// set; with that, leave engine.UnescapePathValues as it is.
 //
 // # Time
 //
-// The wait counts against http.Server.WriteTimeout: allow for MaxWait and the handler. A client on HTTP/1.1 that goes
-// while its request waits is noticed only once its body has been read to the end; MaxWait bounds the wait in any case.
+// The wait counts against http.Server.WriteTimeout: allow for MaxWait and the handler. A body of at most 64 KiB is read
+// before the wait, because on HTTP/1 net/http notices only then that the client has gone, and the waiter leaves the queue
+// at once; http.Server.ReadTimeout bounds that. With a larger body it stays until its MaxWait is over.
 package lockmw

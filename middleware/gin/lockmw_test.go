@@ -283,12 +283,71 @@ func TestAKeyFunctionWithoutAKeyIsOurMistake(t *testing.T) {
 	}
 }
 
+func TestASkippedRequestRunsWithoutALock(t *testing.T) {
+	g := newGuard(t, guard.WithMaxWait(0))
+	hold(t, g, guard.Key("stock", "42"))
+	r := gin.New()
+	r.Any("/stock/:sku", lockmw.Key(g, "stock:{sku}", lockmw.WithSkipper(lockmw.SafeMethods)), func(c *gin.Context) {
+		if _, found := guard.LeaseFrom(c.Request.Context()); found {
+			t.Errorf("%s: there is a lease", c.Request.Method)
+		}
+		c.Status(http.StatusNoContent)
+	})
+	for method, status := range map[string]int{
+		"GET": http.StatusNoContent, "HEAD": http.StatusNoContent, "OPTIONS": http.StatusNoContent, "TRACE": http.StatusNoContent,
+		"POST": http.StatusConflict, "PUT": http.StatusConflict, "PATCH": http.StatusConflict, "DELETE": http.StatusConflict,
+	} {
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequest(method, "/stock/42", nil))
+		if w.Code != status {
+			t.Errorf("%s: got %d, want %d", method, w.Code, status)
+		}
+	}
+}
+
+func TestALockInEngineUse(t *testing.T) {
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	defer slog.SetDefault(before)
+	g := newGuard(t)
+	health := lockmw.WithSkipper(func(c *gin.Context) bool { return c.FullPath() == "/healthz" })
+	for _, c := range []struct {
+		name           string
+		lock           gin.HandlerFunc
+		method, target string
+		status         int
+	}{
+		{"path", lockmw.Key(g, "stock:{sku}"), "POST", "/stock/42", http.StatusNoContent},
+		{"path", lockmw.Key(g, "stock:{sku}"), "GET", "/healthz", http.StatusInternalServerError},
+		{"path, skipped", lockmw.Key(g, "stock:{sku}", health), "GET", "/healthz", http.StatusNoContent},
+		{"path", lockmw.Key(g, "stock:{sku}"), "GET", "/unknown", http.StatusNotFound},
+		{"path", lockmw.Key(g, "stock:{sku}"), "GET", "/stock/42", http.StatusMethodNotAllowed},
+		{"header", lockmw.Key(g, "{header.X-Tenant}"), "POST", "/stock/42", http.StatusBadRequest},
+		{"header", lockmw.Key(g, "{header.X-Tenant}"), "GET", "/unknown", http.StatusBadRequest},
+		{"static", lockmw.Key(g, "all"), "GET", "/unknown", http.StatusNotFound},
+		{"static", lockmw.Key(g, "all"), "GET", "/stock/42", http.StatusMethodNotAllowed},
+	} {
+		r := gin.New()
+		r.HandleMethodNotAllowed = true
+		r.Use(c.lock)
+		done := func(c *gin.Context) { c.Status(http.StatusNoContent) }
+		r.POST("/stock/:sku", done)
+		r.GET("/healthz", done)
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequest(c.method, c.target, nil))
+		if w.Code != c.status || w.Code == http.StatusNotFound && w.Body.String() != "404 page not found" {
+			t.Errorf("%s: %s %s: got %d %s, want %d", c.name, c.method, c.target, w.Code, w.Body, c.status)
+		}
+	}
+}
+
 func TestStartUpMistakesPanic(t *testing.T) {
 	for name, f := range map[string]func(){
 		"bad template":      func() { lockmw.Key(nil, "stock:{a}{b}") },
 		"nil keyfunc.Func":  func() { lockmw.KeyFunc(nil, nil) },
 		"nil function":      func() { lockmw.KeyFrom(nil, nil) },
 		"nil error handler": func() { lockmw.WithErrorHandler(nil) },
+		"nil skipper":       func() { lockmw.WithSkipper(nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

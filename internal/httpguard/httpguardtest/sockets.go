@@ -17,10 +17,11 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// soon is how fast a waiter leaves once its client has gone, between tries. The best of leaves counts: the machine may be
-// busy, but what is noticed only at the end of MaxWait is never that fast.
+// soon is how fast a waiter leaves once its client has gone, between tries; stay is how long it would wait. The best of
+// leaves counts: the machine may be busy, but what is noticed only at the end of the wait is never that fast.
 const (
 	soon   = 100 * time.Millisecond
+	stay   = 2 * time.Second
 	leaves = 5
 )
 
@@ -38,8 +39,8 @@ func RunSockets(t *testing.T, a Adapter) {
 	} {
 		for holder, sameProcess := range map[string]bool{"this process": true, "another process": false} {
 			t.Run(fmt.Sprintf("%s, held by %s", name, holder), func(t *testing.T) {
-				q := newQueue(t, a, sameProcess, time.Minute)
-				best := time.Minute
+				q := newQueue(t, a, sameProcess, stay)
+				best := time.Hour
 				for range leaves {
 					best = min(best, q.leave(t, request))
 				}
@@ -59,7 +60,7 @@ func RunSockets(t *testing.T, a Adapter) {
 		}
 	})
 	t.Run("a body that breaks off never joins the queue", func(t *testing.T) {
-		q := newQueue(t, a, false, time.Minute)
+		q := newQueue(t, a, false, stay)
 		conn := q.dial(t, head+"Content-Length: 5\r\nConnection: close\r\n\r\nhel")
 		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
@@ -185,7 +186,7 @@ func (q *queue) leave(t *testing.T, request string) time.Duration {
 
 func leaveHTTP2(t *testing.T, a Adapter) {
 	t.Helper()
-	q := newQueue(t, a, false, time.Minute)
+	q := newQueue(t, a, false, stay)
 	q.server.StartTLS()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

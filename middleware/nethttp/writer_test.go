@@ -1,0 +1,162 @@
+package lockmw_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
+)
+
+// guarded serves h on a real server behind the lock.
+func guarded(t *testing.T, h http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(lockmw.Key(newGuard(t), "all")(h))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func get(t *testing.T, s *httptest.Server) (status int, body string) {
+	t.Helper()
+	res, err := s.Client().Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+// After these the response has begun, and no answer of ours may follow; without them it must.
+func TestItIsKnownWhetherTheResponseHasBegun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("done"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		begin  func(w http.ResponseWriter, r *http.Request)
+		status int
+		body   string // "": a problem
+	}{
+		"nothing":     {func(http.ResponseWriter, *http.Request) {}, 500, ""},
+		"headers":     {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "1") }, 500, ""},
+		"early hints": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) }, 500, ""},
+		"no deadline": {func(w http.ResponseWriter, _ *http.Request) {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		}, 500, ""},
+		"empty copy":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, iotest.ErrReader(io.EOF)) }, 500, ""},
+		"WriteHeader": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }, 202, "-"},
+		"Write":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("done")) }, 200, "done"},
+		"empty Write": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }, 200, "-"},
+		"WriteString": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done") }, 200, "done"},
+		"Copy": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.Copy(w, io.LimitReader(strings.NewReader("done"), 9))
+		}, 200, "done"},
+		"ServeFile":   {func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) }, 200, "done"},
+		"Flush":       {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 200, "-"},
+		"flush by rc": {func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }, 200, "-"},
+		"wrapped":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(unwrapper{w}, "done") }, 200, "done"},
+		"rc, wrapped": {func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(unwrapper{w}).Flush() }, 200, "-"},
+		"Hijack":      {hijack(func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) { return w.(http.Hijacker).Hijack() }), 200, "done"},
+		"hijack by rc": {hijack(func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
+			return http.NewResponseController(w).Hijack()
+		}), 200, "done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := guarded(t, func(w http.ResponseWriter, r *http.Request) {
+				c.begin(w, r)
+				if !lockmw.Error(unwrapper{w}, r, guard.ErrLeaseLost) {
+					t.Error("Error does not know the error")
+				}
+			})
+			status, body := get(t, s)
+			problem := strings.Contains(body, "lock_lost")
+			if status != c.status || problem != (c.body == "") || !problem && body != strings.Trim(c.body, "-") {
+				t.Errorf("got %d %q", status, body)
+			}
+		})
+	}
+}
+
+// unwrapper is another middleware's writer.
+type unwrapper struct{ http.ResponseWriter }
+
+func (u unwrapper) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+func hijack(take func(http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error)) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := take(w)
+		if err != nil {
+			panic(err)
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\ndone")
+	}
+}
+
+type (
+	plain    struct{ http.ResponseWriter }
+	flushing struct {
+		http.ResponseWriter
+		http.Flusher
+	}
+	hijacking struct {
+		http.ResponseWriter
+		http.Hijacker
+	}
+	both struct {
+		http.ResponseWriter
+		http.Flusher
+		http.Hijacker
+	}
+)
+
+func TestAWriterCanDoWhatTheOneUnderneathCan(t *testing.T) {
+	rec := httptest.NewRecorder()
+	conn := hijacker{}
+	for name, w := range map[string]http.ResponseWriter{
+		"neither": plain{rec}, "flusher": flushing{rec, rec}, "hijacker": hijacking{rec, conn}, "both": both{rec, rec, conn},
+	} {
+		_, wantFlush := w.(http.Flusher)
+		_, wantHijack := w.(http.Hijacker)
+		ran := false
+		lockmw.Key(newGuard(t), "all")(http.HandlerFunc(func(in http.ResponseWriter, _ *http.Request) {
+			ran = true
+			_, flush := in.(http.Flusher)
+			h, takes := in.(http.Hijacker)
+			if flush != wantFlush || takes != wantHijack {
+				t.Errorf("%s: flusher %v, hijacker %v", name, flush, takes)
+			}
+			if takes {
+				if _, _, err := h.Hijack(); err == nil {
+					t.Errorf("%s: the error is lost", name)
+				}
+			}
+			if err := http.NewResponseController(in).Flush(); (err == nil) != wantFlush {
+				t.Errorf("%s: flushing gives %v", name, err)
+			}
+			if _, ok := in.(io.ReaderFrom); !ok {
+				t.Errorf("%s: no ReaderFrom", name)
+			}
+		})).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
+		if !ran {
+			t.Errorf("%s: the handler did not run", name)
+		}
+	}
+}
+
+type hijacker struct{}
+
+func (hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, http.ErrHijacked }
