@@ -124,11 +124,10 @@ func (c *child) awaitEnd() (result, error) {
 	return note.Result, nil
 }
 
-// end ends the process and returns what it has logged.
-func (c *child) end() string {
+// end has the process end, and returns how it did.
+func (c *child) end() error {
 	_ = c.stdin.Close()
-	_ = c.cmd.Wait()
-	return strings.TrimSpace(c.log.String())
+	return c.cmd.Wait()
 }
 
 // patience is what a measurement may take beyond its duration: for libraries that wait on, and for a busy machine.
@@ -141,8 +140,15 @@ func together(ctx context.Context, jobs []job, beside func(ctx context.Context))
 	defer cancel()
 	var children []*child
 	defer func() {
+		if err != nil {
+			cancel() // kills those that still measure
+		}
 		for i, c := range children {
-			if log := c.end(); err != nil && log != "" {
+			died := c.end()
+			if err == nil && died != nil { // after its result: the race detector may have the last word
+				results, err = nil, fmt.Errorf("process %d: %w", i, died)
+			}
+			if log := strings.TrimSpace(c.log.String()); err != nil && log != "" {
 				err = fmt.Errorf("%w\nprocess %d: %s", err, i, log)
 			}
 		}

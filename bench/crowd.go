@@ -9,7 +9,7 @@ import (
 
 // holdOne holds the hot key while a crowd in another process waits for it.
 func (w *worker) holdOne() measurement {
-	held, err := w.lock.Hold(context.Background(), hotKey)
+	held, err := w.hold(hotKey)
 	return func(_ context.Context, start time.Time) (result, error) {
 		if err != nil {
 			return result{}, err

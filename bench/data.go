@@ -34,6 +34,18 @@ func (d *data) all(workload, library, measure string) (vs []float64) {
 	return vs
 }
 
+// toOurs returns a measure over another one of ours, in every round that has both.
+func (d *data) toOurs(workload, library, measure, ofOurs string) (ratios []float64) {
+	for round := range d.rounds {
+		v, ok := d.get(workload, library, measure, round+1)
+		base, okOurs := d.get(workload, ours, ofOurs, round+1)
+		if ok && okOurs && base > 0 {
+			ratios = append(ratios, v/base)
+		}
+	}
+	return ratios
+}
+
 // best returns which of libs has the most of a measure in a round, and how much.
 func (d *data) best(workload, measure string, round int, libs []string) (library string, most float64) {
 	for _, l := range libs {

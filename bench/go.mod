@@ -4,6 +4,9 @@ go 1.26.0
 
 replace github.com/go-lockguard/guard => ../
 
+// Only redsync's own tests import it, so it is never built here: but go mod tidy wants it, and not every proxy has 1.0.79.
+replace github.com/redis/rueidis/rueidiscompat => github.com/redis/rueidis/rueidiscompat v1.0.69
+
 require (
 	github.com/bsm/redislock v0.10.0
 	github.com/go-lockguard/guard v0.0.0-00010101000000-000000000000

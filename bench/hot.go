@@ -1,14 +1,12 @@
 package main
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // hot is the workload in which everybody wants one key, all the time.
 func hot(name string, procs, callers int) workload {
 	return workload{
 		name:  name,
-		title: fmt.Sprintf("hot key, %d process(es) x %d caller(s), closed loop, GET and SET under the lock", procs, callers),
+		title: fmt.Sprintf("hot key, %s x %s, closed loop, GET and SET under the lock", some(procs, "process", "es"), some(callers, "caller", "s")),
 		libs:  withSerial(peersOf()),
 		measure: func(b *bench, c call) ([]run, error) {
 			return b.hotLoop(c, procs, callers)
@@ -39,4 +37,11 @@ func jainOf(each []result) float64 {
 		shares[i] = float64(r.Sections)
 	}
 	return jain(shares)
+}
+
+func some(n int, of, plural string) string {
+	if n == 1 {
+		plural = ""
+	}
+	return fmt.Sprintf("%d %s%s", n, of, plural)
 }

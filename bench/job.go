@@ -128,7 +128,9 @@ func (w *worker) warmUp(ctx context.Context) error {
 		wg.Go(func() {
 			key := fmt.Sprintf("bench:warm:%d:%d", w.Proc, i)
 			for range 20 {
-				errs[i] = errors.Join(w.lock.Do(ctx, key, func() {}), w.rdb.Ping(ctx).Err())
+				errs[i] = errors.Join(errs[i], w.free(ctx, func(ctx context.Context) error {
+					return w.lock.Do(ctx, key, func() {})
+				}), w.rdb.Ping(ctx).Err())
 			}
 		})
 	}
@@ -136,12 +138,41 @@ func (w *worker) warmUp(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// free calls f, which wants a key that nobody has. A few tries are allowed: with rueidislock, a try whose answer took longer
+// than TryNextAfter waits to be told of a change that never comes, even if the key is free.
+func (w *worker) free(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	for range 5 {
+		tryCtx, cancel := context.WithCancel(ctx)
+		timer := time.AfterFunc(2*time.Second, cancel)
+		err = f(tryCtx)
+		timer.Stop()
+		if err == nil {
+			return nil // and tryCtx stays: a lease may live in it
+		}
+		cancel()
+	}
+	return err
+}
+
+// hold is Hold for a key that nobody has.
+func (w *worker) hold(key string) (held lease, err error) {
+	err = w.free(context.Background(), func(ctx context.Context) error {
+		held, err = w.lock.Hold(ctx, key)
+		return err
+	})
+	return held, err
+}
+
 // sell is the section of the hot-key workloads, that of a flash sale: a GET and a SET that lose an update if another
 // section runs in between.
 func (w *worker) sell(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
 	w.arena.enter(0)
 	defer w.arena.leave(0)
+	w.update(ctx)
+}
+
+func (w *worker) update(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
 	n, err := w.rdb.Get(ctx, stock).Int64()
 	if err == nil || errors.Is(err, redis.Nil) {
 		err = w.rdb.Set(ctx, stock, n+1, 0).Err()

@@ -16,10 +16,12 @@ var errHolderLost = errors.New("the holder lost its lease")
 func (w *worker) holdMany() measurement {
 	leases := make([]lease, w.Callers)
 	errs := make([]error, w.Callers)
-	w.each(func(i int) { leases[i], errs[i] = w.lock.Hold(context.Background(), fmt.Sprintf("bench:lease:%d", i)) })
+	w.each(func(i int) { leases[i], errs[i] = w.hold(fmt.Sprintf("bench:lease:%d", i)) })
 	return func(ctx context.Context, start time.Time) (result, error) {
-		if err := errors.Join(errs...); err != nil {
-			return result{}, err
+		for _, err := range errs {
+			if err != nil {
+				return result{}, err
+			}
 		}
 		time.Sleep(time.Until(start))
 		before, cpu, since := w.wire.commands.Load(), cpuTime(), time.Now()

@@ -65,7 +65,7 @@ func command(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "bench: %v\n", err)
 		return exitFailed
 	}
-	if len(res.Violations) > 0 {
+	if len(res.Violations)+len(res.Failed) > 0 {
 		return exitFailed
 	}
 	return exitOK

@@ -91,18 +91,17 @@ func (l *watchedLease) Release() {
 	l.release(context.Background())
 }
 
-func retryAsDocumented() redislock.RetryStrategy {
-	return redislock.LinearBackoff(100 * time.Millisecond)
-}
-func retryTuned() redislock.RetryStrategy { return redislock.LinearBackoff(10 * time.Millisecond) }
+// jitter is a redislock.RetryStrategy of random waits between from and to: its own ones have all callers try in step.
+type jitter struct{ from, to time.Duration }
 
-// redislockWith makes a retry strategy for each call: some keep state.
-func redislockWith(retry func() redislock.RetryStrategy, poolSize int) func(setup) (locker, error) {
+func (j jitter) NextBackoff() time.Duration { return j.from + rand.N(j.to-j.from) }
+
+func redislockWith(retry redislock.RetryStrategy) func(setup) (locker, error) {
 	return func(s setup) (locker, error) {
-		rdb := s.newClient(poolSize)
+		rdb := s.newClient()
 		locks := redislock.New(rdb)
 		return &pollLocker{rdb, s.maxWait, func(ctx context.Context, key string) (polled, error) {
-			held, err := locks.Obtain(ctx, key, leaseTTL, &redislock.Options{RetryStrategy: retry()})
+			held, err := locks.Obtain(ctx, key, leaseTTL, &redislock.Options{RetryStrategy: retry})
 			return polled{
 				every:   leaseTTL / 3,
 				renew:   func(ctx context.Context) error { return held.Refresh(ctx, leaseTTL, nil) },
@@ -114,15 +113,15 @@ func redislockWith(retry func() redislock.RetryStrategy, poolSize int) func(setu
 
 const redsyncExpiry = 8 * time.Second // its default
 
-func openRedsync(s setup) (locker, error) { return redsyncWith(s, 0) }
+func openRedsync(s setup) (locker, error) { return redsyncWith(s) }
 
 func openRedsyncTuned(s setup) (locker, error) {
-	return redsyncWith(s, 64, redsync.WithFailFast(true), redsync.WithTries(1<<30),
-		redsync.WithRetryDelayFunc(func(int) time.Duration { return 5*time.Millisecond + rand.N(20*time.Millisecond) }))
+	return redsyncWith(s, redsync.WithFailFast(true), redsync.WithTries(1<<30),
+		redsync.WithRetryDelayFunc(func(int) time.Duration { return jitter{5 * time.Millisecond, 25 * time.Millisecond}.NextBackoff() }))
 }
 
-func redsyncWith(s setup, poolSize int, opts ...redsync.Option) (locker, error) {
-	rdb := s.newClient(poolSize)
+func redsyncWith(s setup, opts ...redsync.Option) (locker, error) {
+	rdb := s.newClient()
 	rs := redsync.New(goredis.NewPool(rdb))
 	return &pollLocker{rdb, s.maxWait, func(ctx context.Context, key string) (polled, error) {
 		mutex := rs.NewMutex(key, opts...) // one for each call: it is the lease too

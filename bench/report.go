@@ -54,23 +54,28 @@ func report(w io.Writer, r *results) {
 	for _, v := range r.Violations {
 		fmt.Fprintln(w, "VIOLATION:", v)
 	}
+	for _, f := range r.Failed {
+		fmt.Fprintln(w, "FAILED:", f)
+	}
 }
 
 func reportWorkload(w io.Writer, d *data, wl workload, libs []string) {
 	fmt.Fprintf(w, "\n%s: %s\n", wl.name, wl.title)
 	cols := columns(wl.name)
+	first := cols[0]
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "\t%s\t%s by round\t\n", strings.Join(cols, "\t"), cols[0])
+	fmt.Fprintf(t, "\t%s\tx %s\t%s by round\tp99 ms by round\t\n", strings.Join(cols, "\t"), ours, first)
 	for _, l := range libs {
-		shown := cols[0]
+		shown := first
+		if len(d.all(wl.name, l, first)) == 0 {
+			shown = "rate" // serial has nothing else
+		}
 		fmt.Fprintf(t, "%s\t", l)
 		for _, c := range cols {
 			fmt.Fprintf(t, "%s\t", number(median(d.all(wl.name, l, c))))
 		}
-		if len(d.all(wl.name, l, shown)) == 0 {
-			shown = "rate" // serial has nothing else
-		}
-		fmt.Fprintf(t, "%s\t\n", numbers(d.all(wl.name, l, shown)))
+		fmt.Fprintf(t, "%s\t%s\t%s\t\n", number(median(d.toOurs(wl.name, l, shown, first))),
+			numbers(d.all(wl.name, l, shown)), numbers(d.all(wl.name, l, "p99 ms")))
 	}
 	t.Flush()
 	for _, l := range libs {

@@ -29,6 +29,7 @@ type results struct {
 	CDFShares  []float64         `json:"cdf_shares"`
 	Bars       []verdict         `json:"bars"`
 	Violations []string          `json:"violations"`
+	Failed     []string          `json:"failed"` // measurements that gave no result
 }
 
 // runAll measures everything that cfg asks for, round by round, and tells of its progress.
@@ -50,22 +51,31 @@ func runAll(ctx context.Context, cfg config, progress io.Writer) (*results, erro
 		for _, w := range cfg.workloads {
 			for _, lib := range turn(librariesOf(w, cfg.libs, b.round), b.round) {
 				runs, err := w.measure(b, call{ctx: ctx, workload: w.name, library: lib})
-				res.Runs = append(res.Runs, runs...)
-				where := fmt.Sprintf("round %d, %s, %s", b.round, w.name, lib)
-				switch {
-				case errors.Is(err, errViolation): // the rest is still worth knowing
-					res.Violations = append(res.Violations, fmt.Sprintf("%s: %v", where, err))
-					fmt.Fprintf(progress, "%s: %v\n", where, err)
-				case err != nil:
-					return nil, fmt.Errorf("%s: %w", where, err)
-				default:
-					fmt.Fprintf(progress, "%s: %s\n", where, headline(runs[len(runs)-1]))
+				if ctx.Err() != nil {
+					return nil, ctx.Err()
 				}
+				where := fmt.Sprintf("round %d, %s, %s: ", b.round, w.name, lib)
+				fmt.Fprintln(progress, where+res.take(runs, err, where))
 			}
 		}
 	}
 	res.Bars = judge(&data{res.Runs, res.Rounds})
 	return res, nil
+}
+
+// take keeps what was measured and says what it was. If something went wrong it keeps that instead: the other measurements
+// are still worth having.
+func (r *results) take(runs []run, err error, where string) string {
+	switch {
+	case errors.Is(err, errViolation):
+		r.Violations = append(r.Violations, where+err.Error())
+	case err != nil:
+		r.Failed = append(r.Failed, where+err.Error())
+	default:
+		r.Runs = append(r.Runs, runs...)
+		return headline(runs[len(runs)-1])
+	}
+	return err.Error()
 }
 
 // librariesOf returns what to measure in this round of a workload.
@@ -101,7 +111,7 @@ func describe(ctx context.Context, cfg config, srv *server) *results {
 	r := &results{
 		Date: time.Now(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(),
 		Redis: srv.version(ctx), Versions: versions(), Settings: map[string]string{},
-		Quick: cfg.quick, Rounds: cfg.rounds, CDFShares: cdfShares, Violations: []string{},
+		Quick: cfg.quick, Rounds: cfg.rounds, CDFShares: cdfShares, Violations: []string{}, Failed: []string{},
 	}
 	for _, l := range libraries {
 		r.Settings[l.name] = l.setting

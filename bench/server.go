@@ -1,13 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,6 +18,7 @@ type server struct {
 	rdb  *redis.Client // for the parent's own errands
 
 	cmd  *exec.Cmd
+	log  bytes.Buffer  // read after gone
 	gone chan struct{} // closed when the process has ended
 }
 
@@ -30,6 +30,7 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 	if err != nil {
 		return nil, errNoServer
 	}
+	var log string
 	for range 5 { // another process may take the port between choosing and binding it
 		s, err := tryServer(ctx, binary, dir)
 		if err != nil {
@@ -39,8 +40,8 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 			return s, nil
 		}
 		s.stop()
+		log = s.log.String()
 	}
-	log, _ := os.ReadFile(filepath.Join(dir, "redis.log"))
 	return nil, fmt.Errorf("redis-server does not answer; its log:\n%s", log)
 }
 
@@ -53,8 +54,9 @@ func tryServer(ctx context.Context, binary, dir string) (*server, error) {
 	l.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	s := &server{addr: addr, rdb: redis.NewClient(&redis.Options{Addr: addr}), gone: make(chan struct{})}
-	s.cmd = exec.Command(binary, //nolint:gosec // found in PATH by its own name
-		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no", "--logfile", "redis.log")
+	s.cmd = exec.CommandContext(ctx, binary, //nolint:gosec // found in PATH by its own name
+		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no")
+	s.cmd.Stdout = &s.log
 	dieWithParent(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		return nil, err

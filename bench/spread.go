@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"time"
 )
 
@@ -19,7 +21,7 @@ const patient = time.Minute // MaxWait where nobody is to be turned away
 func spread(callers int) workload {
 	return workload{
 		name:  fmt.Sprintf("spread-%d", callers),
-		title: fmt.Sprintf("spread keys, 1 process x %d callers, closed loop, empty section", callers),
+		title: fmt.Sprintf("spread keys, 1 process x %s, closed loop, empty section", some(callers, "caller", "s")),
 		libs:  peersOf("redislock", "rueidislock"),
 		measure: func(b *bench, c call) ([]run, error) {
 			all, _, err := b.measure(c.ctx, 1, job{
@@ -33,8 +35,9 @@ func spread(callers int) workload {
 	}
 }
 
-// one is the only run of a measurement.
+// one is the only run of a measurement. What is no number, as a share of nothing, it leaves out.
 func (b *bench) one(c call, all result, v values) []run {
+	maps.DeleteFunc(v, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 	return []run{{
 		Workload: c.workload, Library: c.library, Round: b.round,
 		Values: v, CDF: cdf(sorted(all.Waits)), Failure: all.Failure,

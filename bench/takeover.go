@@ -24,11 +24,13 @@ func (w *worker) takeOver(ctx context.Context, start time.Time) (result, error) 
 		a.waiting[w.Proc].Store(1)
 		err := w.lock.Do(ctx, hotKey, func() {
 			ran = true
+			a.enter(0)
+			defer a.leave(0)
 			if last := a.holder.Swap(me); last != 0 && last != me {
 				r.Waits = append(r.Waits, time.Duration(time.Now().UnixNano()-a.releasedAt.Load()))
 			}
 			a.waiting[w.Proc].Store(0)
-			w.sell(ctx)
+			w.update(ctx)
 			r.Trips = append(r.Trips, w.trip(ctx))
 			until(end, func() bool { return a.waiting[1-w.Proc].Load() == 1 })
 			time.Sleep(2*time.Millisecond + rand.N(4*time.Millisecond))
