@@ -320,7 +320,11 @@ func (gt *gate) beginRelease(gr *grant) (here, elsewhere bool) {
 func (gt *gate) wake() bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if gt.grant != nil || gt.floor == nil {
+	if gt.grant != nil {
+		return false
+	}
+	if gt.floor == nil { // passed on, but whoever comes next must not sit out a pause that was for those in the queue
+		gt.next = time.Time{}
 		return false
 	}
 	gt.woken, gt.owed, gt.next = true, true, time.Time{}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -194,5 +195,36 @@ func TestInstancesShareAHotKeyFairly(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A lease that ran past MaxHold is freed in the background when its function returns: that must not cost the successor,
+// which waits behind its own process's key, its place in the queue.
+func TestASuccessorIsWokenWhenALostLeasesFunctionReturns(t *testing.T) {
+	g := onRedis(t, redistest.Start(t).Addr, guard.WithMaxHold(200*time.Millisecond), guard.WithTTL(20*time.Second),
+		guard.WithMaxWait(10*time.Second), guard.WithBackoff(5*time.Second, 10*time.Second))
+	for range 5 {
+		var returned time.Time
+		held := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_ = g.Do(t.Context(), key, func(context.Context) error {
+				close(held)
+				time.Sleep(600 * time.Millisecond) // deaf to its context
+				returned = time.Now()
+				return nil
+			})
+		})
+		<-held
+		err := g.Do(t.Context(), key, func(context.Context) error {
+			if d := time.Since(returned); d > 2*time.Second { // a poll would come after 5 s or more
+				t.Errorf("the successor came %v after the function had returned", d)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
 	}
 }

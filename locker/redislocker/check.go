@@ -74,8 +74,7 @@ func (l *Locker) live(ctx context.Context, c *guard.Claim, k keys) error {
 	if _, err := l.look(ctx, waiter, k); err != nil {
 		return l.tryError(err)
 	}
-	wake := l.wakeCall("", k, true)
-	wake.line[5] = newID() // as another instance would wake this one
+	wake := l.wakeCall("", k, newID(), true) // as another instance would wake this one
 	if err := l.run(ctx, wake)[0].Err(); err != nil {
 		return l.tryError(err)
 	}

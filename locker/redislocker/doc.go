@@ -21,7 +21,14 @@
 // message to the channel guard:inbox:<instance id>. An instance subscribes to its own channel when it first waits. A
 // message is only a hint, and the attempt the truth: a waiter looks again by itself every 125 to 250 ms (the half of
 // guard.WithBackoff's longest pause to the whole), when the holder's lease can end, and whenever the subscription is
-// confirmed anew. So a message that is lost costs that long, and without the right to subscribe waiting is polling.
+// confirmed anew. So a message that is lost costs that long, and without the right to subscribe waiting is polling. The
+// queue lasts for 2 s after the last look: with longer pauses a waiter polls, too.
+//
+// # Fencing
+//
+// With guard.WithFencing the token is fetched by a second script in the request that acquires the key. Only a failover
+// between the two, within the try limit of at most 500 ms after which an answer is not used any more, could give the older
+// of two holders the higher token.
 //
 // A user in an ACL needs ~guard:* and +evalsha +eval +msetnx +mset +mget +getrange +get +set +del +exists +pexpire
 // +pttl +time +zadd +zrem +zrange +zscore +zcard, for wake-ups &guard:inbox:* and +publish +subscribe, and +info for

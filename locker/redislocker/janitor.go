@@ -21,14 +21,14 @@ const (
 func (l *Locker) Abandon(c *guard.Claim) {
 	if l.client != nil {
 		k := l.keys(c.Key)
-		l.janitor.add(chore{calls: []call{cleanCall(k, c.Owner), l.wakeCall(c.Key, k, false)}, again: true})
+		l.janitor.add(chore{calls: []call{cleanCall(k, c.Owner), l.wakeCall(c.Key, k, nobody, false)}, again: true})
 	}
 }
 
 // PassOn wakes the next instance in the background.
 func (l *Locker) PassOn(key string) {
 	if l.client != nil {
-		l.janitor.add(chore{calls: []call{l.wakeCall(key, l.keys(key), false)}})
+		l.janitor.add(chore{calls: []call{l.wakeCall(key, l.keys(key), nobody, false)}})
 	}
 }
 

@@ -53,7 +53,7 @@ func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (guard.Fre
 		l.inbox.open()
 	}
 	c.Queued = c.Waits && l.inbox.live.Load()
-	wake := l.wakeCall(c.Key, k, c.Queued)
+	wake := l.wakeCall(c.Key, k, l.id, c.Queued)
 	if st.lock == nil { // no try was answered, so redislock knows of no lock
 		answers := l.run(ctx, cleanCall(k, c.Owner), wake)
 		if n, err := answers[0].Int(); err != nil {
@@ -83,10 +83,12 @@ func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (guard.Fre
 	return freed(l.run(ctx, wake)[0]), nil
 }
 
-// wakeCall wakes the first in the queue for a key that is free, and puts this instance at its end if requeue.
-func (l *Locker) wakeCall(key string, k keys, requeue bool) call {
+// wakeCall wakes the first in the queue for a key that is free. self leaves the queue first, or goes to its end if
+// requeue. Only a release may name itself: whatever is sent later, in the background, could remove what a new caller of
+// this instance has queued meanwhile.
+func (l *Locker) wakeCall(key string, k keys, self any, requeue bool) call {
 	return newCall(wakeScript, 2, k.lock, k.wait(),
-		l.id, flag(requeue), life, l.inboxes, freeWord+key, flag(l.cluster == nil))
+		self, flag(requeue), life, l.inboxes, freeWord+key, flag(l.cluster == nil))
 }
 
 // freed reads the answer of wake.lua. The key is free whatever it says; if it says nothing, somebody may wait.

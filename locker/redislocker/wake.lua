@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  lock
 -- KEYS[2]  wait queue, see queue.lua
--- ARGV[1]  instance id: it leaves the queue
+-- ARGV[1]  instance id: it leaves the queue; "" for none
 -- ARGV[2]  "1" if it goes to the back of the queue when another is woken, else "0"
 -- ARGV[3]  how long the queue lasts without a look, in ms
 -- ARGV[4]  what an inbox's channel starts with, before the instance id
