@@ -175,7 +175,7 @@ func (g *Guard) turn(ctx context.Context, l *Lease, until time.Time, once bool) 
 	}
 	l.call = call{guard: g, key: l.key, until: until, once: once, gate: f.gates.enter(l.key)}
 	handoff, err := l.call.wait(ctx, l)
-	blocker := l.call.blockedBy(l, handoff)
+	blocker := l.call.blockedBy()
 	if err != nil {
 		f.gates.leave(l.call.gate)
 		f.leave()

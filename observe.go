@@ -28,12 +28,9 @@ func (g *Guard) waitEnd(ctx context.Context, w WaitInfo, r WaitResult) {
 
 // blockedBy returns who was in the way of a call that has waited: the last holder that it saw, or if it never came to try,
 // the one that this process knows of.
-func (c *call) blockedBy(l *Lease, handoff bool) Holder {
-	switch {
-	case c.attempts > 0:
+func (c *call) blockedBy() Holder {
+	if c.attempts > 0 {
 		return c.blocker
-	case handoff:
-		return l.grant.claim.Holder
 	}
 	return c.gate.refusal(time.Now()).Holder
 }
@@ -82,12 +79,12 @@ func (l *Lease) lossTime() time.Time {
 	return l.lostAt
 }
 
-// endedBy returns when a lease that is found lost now ended at the latest: the machine may have slept past its deadline.
+// endedBy returns when a lease that is found lost now ended at the latest: the process may have slept past its deadline.
 func (l *Lease) endedBy(now time.Time) time.Time {
-	if d := l.Deadline(); d.Before(now) {
-		return d
-	}
-	return now
+	gr := l.root().grant
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return now.Add(min(gr.trust.left(now), 0))
 }
 
 // traceparent is the first that an observer has for ctx.
