@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -165,6 +166,31 @@ func FuzzKeyAgrees(f *testing.F) {
 		}
 		if !strings.ContainsAny(text, ":{}") {
 			agree(keyfunc.MustParse(text+":{sku}"), guard.Key(text, sku))
+		}
+	})
+}
+
+func FuzzJoinIsInjective(f *testing.F) {
+	for _, s := range []string{"a:b\x00c", "a\x00b:c", "a\x00b\x00c", "a%3Ab", "a\x00%", "%\x00a", "%253A", ":\x00:", "::"} {
+		f.Add(s, "a:b:c")
+		f.Add(s, "a\x00b\x00c")
+	}
+	join := func(parts []string) string {
+		var funcs []keyfunc.Func
+		for _, part := range parts {
+			if part == "" {
+				return ""
+			}
+			funcs = append(funcs, keyfunc.Static(part))
+		}
+		key, _ := keyfunc.Join(funcs...)(request(""))
+		return key
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		as, bs := strings.Split(a, "\x00"), strings.Split(b, "\x00")
+		x, y := join(as), join(bs)
+		if x != "" && y != "" && (x == y) != slices.Equal(as, bs) {
+			t.Fatalf("%q and %q are %q and %q", as, bs, x, y)
 		}
 	})
 }

@@ -31,6 +31,9 @@ func (p *problem) String() string { return p.Detail }
 
 // returned answers an error that a handler got from [Error] and returned; all others are left alone.
 func returned(c echo.Context, err error) error {
+	if err == nil {
+		return nil
+	}
 	var he *echo.HTTPError
 	if !errors.As(err, &he) {
 		return err

@@ -53,6 +53,8 @@ func TestTheTable(t *testing.T) { httpguardtest.Run(t, adapter) }
 
 func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) { httpguardtest.RunSockets(t, adapter) }
 
+func BenchmarkOverhead(b *testing.B) { httpguardtest.Bench(b, adapter) }
+
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()
 	g, err := guard.New(memlocker.New(), opts...)

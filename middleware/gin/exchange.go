@@ -24,19 +24,13 @@ func (x *exchange) Route() string          { return route(x.c) }
 // Next runs the rest of the chain under l.
 func (x *exchange) Next(l *guard.Lease) {
 	c, outer := x.c, x.c.Request
+	before, _ := c.Get(leasekey.Key)
+	c.Set(leasekey.Key, l) // so that a handler may pass c itself as the context
 	c.Request = outer.WithContext(l.Context())
-	restore := set(c, leasekey.Key, l) // so that a handler may pass c itself as the context
 	defer func() {
-		restore()
 		httpguard.GiveBack(outer, c.Request)
 		c.Request = outer
+		c.Set(leasekey.Key, before)
 	}()
 	c.Next()
-}
-
-// set puts value under key into c until restore is called.
-func set(c *gin.Context, key string, value any) (restore func()) {
-	before := c.Value(key)
-	c.Set(key, value)
-	return func() { c.Set(key, before) }
 }

@@ -48,8 +48,9 @@ func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Opt
 			return
 		}
 		if cfg.onError != nil {
-			restore := set(c, errorHandlerKey, cfg.onError)
-			defer restore()
+			before, _ := c.Get(errorHandlerKey)
+			c.Set(errorHandlerKey, cfg.onError)
+			defer c.Set(errorHandlerKey, before)
 		}
 		if err := httpguard.Serve(g, &exchange{c, key}); err != nil {
 			answer(c, err)
@@ -85,7 +86,8 @@ func answer(c *gin.Context, err error) {
 	if !c.Writer.Written() {
 		c.Status(o.Status) // stands if nobody writes: never a 200 for what did not run
 	}
-	switch onError, overridden := c.Value(errorHandlerKey).(func(*gin.Context, error)); {
+	onError, _ := c.Get(errorHandlerKey)
+	switch onError, overridden := onError.(func(*gin.Context, error)); {
 	case overridden:
 		onError(c, err)
 	case !ours:

@@ -42,7 +42,11 @@ func mount(g *guard.Guard, h httpguardtest.Handler, templates ...string) http.Ha
 	return r
 }
 
-func TestTheTable(t *testing.T) { httpguardtest.Run(t, httpguardtest.Adapter{Mount: mount}) }
+var adapter = httpguardtest.Adapter{Mount: mount}
+
+func TestTheTable(t *testing.T) { httpguardtest.Run(t, adapter) }
+
+func BenchmarkOverhead(b *testing.B) { httpguardtest.Bench(b, adapter) }
 
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()
@@ -371,5 +375,5 @@ func TestAnAdapterStaysThin(t *testing.T) {
 }
 
 func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {
-	httpguardtest.RunSockets(t, httpguardtest.Adapter{Mount: mount})
+	httpguardtest.RunSockets(t, adapter)
 }

@@ -38,11 +38,15 @@ func mount(g *guard.Guard, h httpguardtest.Handler, templates ...string) http.Ha
 	return mux
 }
 
-func TestTheTable(t *testing.T) { httpguardtest.Run(t, httpguardtest.Adapter{Mount: mount}) }
+var adapter = httpguardtest.Adapter{Mount: mount}
+
+func TestTheTable(t *testing.T) { httpguardtest.Run(t, adapter) }
 
 func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {
-	httpguardtest.RunSockets(t, httpguardtest.Adapter{Mount: mount})
+	httpguardtest.RunSockets(t, adapter)
 }
+
+func BenchmarkOverhead(b *testing.B) { httpguardtest.Bench(b, adapter) }
 
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()

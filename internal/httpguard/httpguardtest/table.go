@@ -112,7 +112,7 @@ func exclusive(r *rig) {
 		wg.Go(func() { r.expectDone(post(r.Context(), app, fmt.Sprintf("/stock/%d", i))) })
 	}
 	wg.Wait()
-	if d := time.Since(start); d != time.Second {
+	if d := time.Since(start); d >= 2*time.Second { // a release may join a renewal under way
 		r.Errorf("five keys took %v, want 1 s", d)
 	}
 }
