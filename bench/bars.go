@@ -124,23 +124,24 @@ func quotient(workload, measure, by string) func(*data, int) (float64, bool) {
 	}
 }
 
-// over is our measure over the most that any of libs has in the same round.
+// over is our measure over that of the best of libs in the same round.
 func over(workload, measure string, libs []string) func(*data, int) (float64, bool) {
 	return func(d *data, round int) (float64, bool) {
-		v, ok := d.get(workload, ours, measure, round)
-		_, most := d.best(workload, measure, round, libs)
-		return v / most, ok && most > 0
+		return d.overPeer(workload, measure, d.best(workload, measure, libs), round)
 	}
 }
 
-// tailOverBest is our p99 over that of the peer with the highest rate in the same round.
+// tailOverBest is our p99 over that of the peer with the highest rate.
 func tailOverBest(workload string) func(*data, int) (float64, bool) {
 	return func(d *data, round int) (float64, bool) {
-		peer, _ := d.best(workload, "rate", round, everyPeer)
-		theirs, okPeer := d.get(workload, peer, "p99 ms", round)
-		v, ok := d.get(workload, ours, "p99 ms", round)
-		return v / theirs, ok && okPeer && theirs > 0
+		return d.overPeer(workload, "p99 ms", d.best(workload, "rate", everyPeer), round)
 	}
+}
+
+func (d *data) overPeer(workload, measure, peer string, round int) (float64, bool) {
+	v, ok := d.get(workload, ours, measure, round)
+	theirs, okPeer := d.get(workload, peer, measure, round)
+	return v / theirs, ok && okPeer && theirs > 0
 }
 
 func overSerial(d *data, round int) (float64, bool) {

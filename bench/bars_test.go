@@ -17,7 +17,7 @@ func TestBarsCompareWithinARoundAndTakeTheMedian(t *testing.T) {
 		add("redislock", round+1, values{"rate": 300 * speed, "p99 ms": 20})
 		add("rueidislock", round+1, values{"rate": 600 * speed, "p99 ms": 100})
 	}
-	add("redsync", 2, values{"rate": 90_000, "p99 ms": 1}) // the best of one round
+	d.runs[len(d.runs)-2].Values["rate"] = 1e9 // redislock, once: the best of one round is not the best
 	want := map[string]struct {
 		median float64
 		met    bool

@@ -46,14 +46,15 @@ func (d *data) toOurs(workload, library, measure, ofOurs string) (ratios []float
 	return ratios
 }
 
-// best returns which of libs has the most of a measure in a round, and how much.
-func (d *data) best(workload, measure string, round int, libs []string) (library string, most float64) {
+// best returns which of libs has the highest median of a measure: one for all rounds, or it would be the luckiest of each.
+func (d *data) best(workload, measure string, libs []string) (library string) {
+	most := math.Inf(-1)
 	for _, l := range libs {
-		if v, ok := d.get(workload, l, measure, round); ok && (library == "" || v > most) {
-			library, most = l, v
+		if m := median(d.all(workload, l, measure)); m > most { // never, if it was not measured
+			library, most = l, m
 		}
 	}
-	return library, most
+	return library
 }
 
 // rates returns the rungs that were measured of a library, rising.

@@ -5,14 +5,28 @@ import (
 	"image/color"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// figure is a plot with its legend beside it.
+type figure struct {
+	*plot.Plot
+
+	legend plot.Legend
+	lines  int
+}
+
+const (
+	figureWidth  = 22 * vg.Centimeter
+	figureHeight = 11 * vg.Centimeter
+	legendWidth  = 4.5 * vg.Centimeter
 )
 
 // drawAll writes those plots to dir for which there is data, as SVG, and returns the names of the files.
@@ -21,19 +35,19 @@ func drawAll(d *data, dir string) (files []string, err error) {
 		return nil, err
 	}
 	for _, p := range []struct {
-		file string
-		plot *plot.Plot
+		name string
+		fig  *figure
 	}{
 		{"spread.svg", spreadPlot(d)},
-		{"served.svg", arrivalPlot(d, "Hot key, 4 processes: share of the requests that were served", "share", "served")},
-		{"p99.svg", arrivalPlot(d, "Hot key, 4 processes: p99 of the wait", "ms", "p99 ms")},
+		{"served.svg", arrivalPlot(d, "Hot key, 4 processes: requests that were served", "share", "served")},
+		{"p99.svg", arrivalPlot(d, "Hot key, 4 processes: p99 of the wait of those served", "ms", "p99 ms")},
 		{"waits.svg", waitPlot(d)},
 	} {
-		if p.plot == nil {
+		if p.fig.lines == 0 {
 			continue
 		}
-		file := filepath.Join(dir, p.file)
-		if err := p.plot.Save(18*vg.Centimeter, 11*vg.Centimeter, file); err != nil {
+		file := filepath.Join(dir, p.name)
+		if err := p.fig.save(file); err != nil {
 			return files, err
 		}
 		files = append(files, file)
@@ -41,19 +55,44 @@ func drawAll(d *data, dir string) (files []string, err error) {
 	return files, nil
 }
 
-func newPlot(title, x, y string) *plot.Plot {
-	p := plot.New()
-	p.BackgroundColor = color.White // readable on a dark page too
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
-	p.Title.Padding = vg.Points(6)
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.Padding = vg.Points(2)
-	p.Add(plotter.NewGrid())
-	return p
+func newFigure(title, x, y string) *figure {
+	f := &figure{Plot: plot.New(), legend: plot.NewLegend()}
+	f.BackgroundColor = color.White // readable on a dark page too
+	f.Title.Text, f.X.Label.Text, f.Y.Label.Text = title, x, y
+	f.Title.Padding = vg.Points(8)
+	f.legend.Top = true
+	f.legend.Padding = vg.Points(3)
+	f.Add(plotter.NewGrid())
+	return f
+}
+
+func (f *figure) save(file string) (err error) {
+	canvas := vgsvg.New(figureWidth, figureHeight)
+	all := draw.New(canvas)
+	all.SetColor(color.White)
+	all.Fill(all.Rectangle.Path())
+	f.Draw(draw.Crop(all, vg.Points(4), -legendWidth, vg.Points(4), -vg.Points(4)))
+	f.legend.Draw(draw.Crop(all, 0, -vg.Points(8), 0, -vg.Points(30)))
+	out, err := os.Create(file) //nolint:gosec // where the user wants it
+	if err != nil {
+		return err
+	}
+	_, err = canvas.WriteTo(out)
+	if closeErr := out.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+var colors = map[string]color.Color{
+	ours:          color.RGBA{R: 0x0b, G: 0x7a, B: 0x3b, A: 0xff},
+	"redislock":   color.RGBA{R: 0x1f, G: 0x77, B: 0xb4, A: 0xff},
+	"redsync":     color.RGBA{R: 0xe6, G: 0x8a, B: 0x00, A: 0xff},
+	"rueidislock": color.RGBA{R: 0xc0, G: 0x2b, B: 0x4e, A: 0xff},
 }
 
 // line adds the points of a library, always in the same color; the tuned setting of a peer is dashed.
-func line(p *plot.Plot, library string, pts plotter.XYs, marks bool) {
+func (f *figure) line(library string, pts plotter.XYs, marks bool) {
 	if len(pts) == 0 {
 		return
 	}
@@ -62,48 +101,43 @@ func line(p *plot.Plot, library string, pts plotter.XYs, marks bool) {
 		return
 	}
 	base, tuned := strings.CutSuffix(library, "-tuned")
-	l.Color = plotutil.Color(slices.Index(allNames(), base))
-	l.Width = vg.Points(1.2)
+	l.Color, l.Width = colors[base], vg.Points(1.2)
 	if library == ours {
 		l.Width = vg.Points(2.4)
 	}
 	if tuned {
-		l.Dashes = plotutil.Dashes(1)
+		l.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
 	}
 	s.Color, s.Shape, s.Radius = l.Color, draw.CircleGlyph{}, vg.Points(2)
-	p.Add(l)
+	f.Add(l)
 	if marks {
-		p.Add(s)
+		f.Add(s)
 	}
-	p.Legend.Add(library, l)
+	f.legend.Add(library, l)
+	f.lines++
 }
 
 // spreadPlot is throughput by callers.
-func spreadPlot(d *data) *plot.Plot {
-	p := newPlot("Spread keys: acquire and release", "callers", "pairs/s")
-	some := false
+func spreadPlot(d *data) *figure {
+	f := newFigure("Spread keys: acquire and release", "callers", "pairs/s")
+	all := []float64{1, 4, 16, 64, 512}
 	for _, lib := range allNames() {
 		var pts plotter.XYs
-		for _, callers := range []int{1, 4, 16, 64, 512} {
-			if vs := d.all(fmt.Sprintf("spread-%d", callers), lib, "rate"); len(vs) > 0 {
-				pts = append(pts, plotter.XY{X: float64(callers), Y: median(vs)})
+		for _, callers := range all {
+			if vs := d.all(fmt.Sprintf("spread-%g", callers), lib, "rate"); len(vs) > 0 {
+				pts = append(pts, plotter.XY{X: callers, Y: median(vs)})
 			}
 		}
-		some = some || len(pts) > 0
-		line(p, lib, pts, true)
+		f.line(lib, pts, true)
 	}
-	if !some {
-		return nil
-	}
-	logX(p)
-	p.Y.Min = 0
-	return p
+	logarithmic(&f.X, all...)
+	f.Y.Min = 0
+	return f
 }
 
 // arrivalPlot is a measure by rate of arrival.
-func arrivalPlot(d *data, title, unit, measure string) *plot.Plot {
-	p := newPlot(title, "requests/s", unit)
-	some := false
+func arrivalPlot(d *data, title, unit, measure string) *figure {
+	f := newFigure(title, "requests/s", unit)
 	for _, lib := range allNames() {
 		var pts plotter.XYs
 		for _, rate := range d.rates("open-4x", lib) {
@@ -111,40 +145,28 @@ func arrivalPlot(d *data, title, unit, measure string) *plot.Plot {
 				pts = append(pts, plotter.XY{X: rate, Y: y})
 			}
 		}
-		some = some || len(pts) > 0
-		line(p, lib, pts, true)
+		f.line(lib, pts, true)
 	}
-	if !some {
-		return nil
-	}
-	logX(p)
+	logarithmic(&f.X, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
 	if measure == "served" {
-		p.Y.Min, p.Y.Max = 0, 1.02
-		p.Legend.Top = false
-		return p
+		f.Y.Min, f.Y.Max = 0, 1.02
+	} else {
+		logarithmic(&f.Y, 0.1, 1, 10, 100, 1000)
 	}
-	logY(p)
-	return p
+	return f
 }
 
 // waitPlot is the distribution of the wait.
-func waitPlot(d *data) *plot.Plot {
-	p := newPlot("Hot key, 4 processes x 25 callers: wait for the key", "ms", "share of the calls that waited no longer")
-	some := false
+func waitPlot(d *data) *figure {
+	f := newFigure("Hot key, 4 processes x 25 callers: wait for the key", "ms", "share of the calls that waited no longer")
 	for _, lib := range d.libraries("hot-4x25") {
-		if lib == serial {
-			continue
+		if lib != serial {
+			f.line(lib, medianCDF(d.of("hot-4x25", lib)), false)
 		}
-		pts := medianCDF(d.of("hot-4x25", lib))
-		some = some || len(pts) > 0
-		line(p, lib, pts, false)
 	}
-	if !some {
-		return nil
-	}
-	logX(p)
-	p.Y.Min, p.Y.Max = 0, 1
-	return p
+	logarithmic(&f.X, 0.01, 0.1, 1, 10, 100, 1000)
+	f.Y.Min, f.Y.Max = 0, 1
+	return f
 }
 
 // medianCDF has the median over rounds of every quantile.
@@ -163,5 +185,11 @@ func medianCDF(runs []run) (pts plotter.XYs) {
 	return pts
 }
 
-func logX(p *plot.Plot) { p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1} }
-func logY(p *plot.Plot) { p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1} }
+// logarithmic scales an axis and marks it at some values.
+func logarithmic(a *plot.Axis, at ...float64) {
+	var ticks plot.ConstantTicks
+	for _, v := range at {
+		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', -1, 64)})
+	}
+	a.Scale, a.Tick.Marker = plot.LogScale{}, ticks
+}

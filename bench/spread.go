@@ -22,7 +22,7 @@ func spread(callers int) workload {
 	return workload{
 		name:  fmt.Sprintf("spread-%d", callers),
 		title: fmt.Sprintf("spread keys, 1 process x %s, closed loop, empty section", some(callers, "caller", "s")),
-		libs:  peersOf("redislock", "rueidislock"),
+		libs:  append([]string{"redislock"}, peersOf("rueidislock")...), // redislock-tuned differs when it waits
 		measure: func(b *bench, c call) ([]run, error) {
 			all, _, err := b.measure(c.ctx, 1, job{
 				Kind: "closed", Library: c.library, Callers: callers, Keys: keysEach, Duration: b.plan.Closed, MaxWait: patient,
