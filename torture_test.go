@@ -192,13 +192,13 @@ func TestTortureNeverBreaksAPromise(t *testing.T) {
 	}
 }
 
-// shortLived drops keys at half their TTL, as a store whose clock runs fast would.
+// shortLived drops keys after a quarter of their TTL, before the first renewal, as a store whose clock runs fast would.
 type shortLived struct{ guard.Locker }
 
 func (s shortLived) Acquire(ctx context.Context, c *guard.Claim) (uint64, error) {
-	half := *c
-	half.TTL /= 2
-	return s.Locker.Acquire(ctx, &half)
+	short := *c
+	short.TTL /= 4
+	return s.Locker.Acquire(ctx, &short)
 }
 
 // deaf says that renewals worked without sending them.
