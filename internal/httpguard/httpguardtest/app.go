@@ -47,18 +47,18 @@ var key = guard.Key("stock", sku)
 // rig is what one case works with.
 type rig struct {
 	*testing.T
-	mount   Mount
-	timeout bool // see Adapter
-	locker  *memlocker.Locker
-	guard   *guard.Guard // of the app
-	other   *guard.Guard // another process
-	logs    *logs
+	Adapter
+
+	locker *memlocker.Locker
+	guard  *guard.Guard // of the app
+	other  *guard.Guard // another process
+	logs   *logs
 }
 
 func newRig(t *testing.T, a Adapter) *rig {
 	t.Helper()
 	locker := memlocker.New()
-	r := &rig{T: t, mount: a.Mount, timeout: a.Timeout, locker: locker, logs: &logs{}}
+	r := &rig{T: t, Adapter: a, locker: locker, logs: &logs{}}
 	r.guard, r.other = r.newGuard(locker), r.newGuard(locker.Peer())
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(r.logs, nil)))

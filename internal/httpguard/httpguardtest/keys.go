@@ -18,7 +18,7 @@ const id = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 // keyOf serves req on a route with template, and returns the handler's key, or the answer if the handler did not run.
 func (r *rig) keyOf(template string, req *http.Request) (key string, w *httptest.ResponseRecorder) {
 	r.Helper()
-	app := r.mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+	app := r.Mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
 		if l, found := guard.LeaseFrom(req.Context()); found {
 			key = l.Key()
 		}
@@ -50,7 +50,7 @@ func (r *rig) expectRefusal(template string, req *http.Request, status int, code
 func request(target string) *http.Request { return httptest.NewRequest(http.MethodPost, target, nil) }
 
 func spellings(r *rig) {
-	for _, v := range []string{"7", "+7", "007", "%37"} {
+	for _, v := range []string{"7", "+7", "007"} {
 		r.expectKey("order:{sku|int}", request("/stock/"+v), guard.Key("order", 7))
 	}
 	for _, v := range []string{"-0", "0", "+00"} {
@@ -76,10 +76,18 @@ func unusualPaths(r *rig) {
 		"%61b": "ab", "ab": "ab", "%2561b": "%61b", "a%00b": "a\x00b", "a:b": "a:b", "a%3Ab": "a:b", "100%25": "100%",
 		"%E4%B8%AD": "中", "%ff": "\xff", "a+b": "a+b", "a%20b": "a b", "%7Bx%7D": "{x}",
 	} {
-		r.expectKey(template, request("/stock/"+given), guard.Key("stock", value))
+		req := request("/stock/" + given)
+		if r.Raw && req.URL.RawPath != "" {
+			value = given
+		}
+		r.expectKey(template, req, guard.Key("stock", value))
 	}
 	// Whether an escaped slash is part of a parameter is for the router to say. If so, it is one.
-	if key, w := r.keyOf(template, request("/stock/a%2Fb")); w.Code != http.StatusNotFound && key != guard.Key("stock", "a/b") {
+	value := "a/b"
+	if r.Raw {
+		value = "a%2Fb"
+	}
+	if key, w := r.keyOf(template, request("/stock/a%2Fb")); w.Code != http.StatusNotFound && key != guard.Key("stock", value) {
 		r.Errorf("got %q, %d %s", key, w.Code, w.Body)
 	}
 }
@@ -114,7 +122,7 @@ func bodies(r *rig) {
 	} {
 		req := withBody(c.contentType, c.body)
 		req.AddCookie(&http.Cookie{Name: "sku", Value: "7"})
-		app := r.mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+		app := r.Mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
 			if got, err := io.ReadAll(req.Body); err != nil || string(got) != c.body {
 				r.Errorf("%s: the handler reads %.100q, %v", c.template, got, err)
 			}

@@ -23,6 +23,9 @@ type Adapter struct {
 
 	// Timeout says that a wait that the request's own deadline ends is answered by the framework, with a plain 503.
 	Timeout bool
+
+	// Raw says that the router matches paths of unusual spelling as they were sent, and leaves parameters like that.
+	Raw bool
 }
 
 // Run runs the table. It changes slog's default logger and the default guard, so it must not run beside other tests.
@@ -70,7 +73,7 @@ func Run(t *testing.T, a Adapter) {
 }
 
 func free(r *rig) {
-	app := r.mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+	app := r.Mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
 		if l, found := guard.LeaseFrom(req.Context()); !found || l.Key() != key {
 			r.Errorf("no lease on %s in the request's context", key)
 		}
@@ -85,7 +88,7 @@ func free(r *rig) {
 
 func exclusive(r *rig) {
 	var inside, most, ran atomic.Int32
-	app := r.mount(r.guard.With(guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute)), func(w http.ResponseWriter, req *http.Request) error {
+	app := r.Mount(r.guard.With(guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute)), func(w http.ResponseWriter, req *http.Request) error {
 		if n := inside.Add(1); n > most.Load() {
 			most.Store(n)
 		}
@@ -120,7 +123,7 @@ func exclusive(r *rig) {
 func held(r *rig) {
 	r.hold(r.other, key)
 	start := time.Now()
-	w := post(r.Context(), r.mount(r.guard, r.never, template), path)
+	w := post(r.Context(), r.Mount(r.guard, r.never, template), path)
 	r.expectProblem(w, http.StatusConflict, "lock_held", true)
 	if d := time.Since(start); d < maxWait || d > maxWait+50*time.Millisecond {
 		r.Errorf("waited %v, want %v", d, maxWait)
@@ -131,10 +134,10 @@ func queueFull(r *rig) {
 	release := r.hold(r.guard, key)
 	var wg sync.WaitGroup
 	for range waiters {
-		wg.Go(func() { r.expectDone(post(r.Context(), r.mount(r.guard, ok, template), path)) })
+		wg.Go(func() { r.expectDone(post(r.Context(), r.Mount(r.guard, ok, template), path)) })
 	}
 	synctest.Wait()
-	w := post(r.Context(), r.mount(r.guard, r.never, template), path)
+	w := post(r.Context(), r.Mount(r.guard, r.never, template), path)
 	r.expectProblem(w, http.StatusTooManyRequests, "lock_queue_full", true)
 	release()
 	wg.Wait()
@@ -142,7 +145,7 @@ func queueFull(r *rig) {
 
 func unavailable(r *rig) {
 	mend := r.locker.Break()
-	w := post(r.Context(), r.mount(r.guard, r.never, template), path)
+	w := post(r.Context(), r.Mount(r.guard, r.never, template), path)
 	r.expectProblem(w, http.StatusServiceUnavailable, "lock_unavailable", true)
 	mend()
 }
@@ -151,7 +154,7 @@ func closed(r *rig) {
 	if err := r.guard.Close(r.Context()); err != nil {
 		r.Fatal(err)
 	}
-	w := post(r.Context(), r.mount(r.guard, r.never, template), path)
+	w := post(r.Context(), r.Mount(r.guard, r.never, template), path)
 	r.expectProblem(w, http.StatusServiceUnavailable, "lock_unavailable", true)
 }
 
@@ -167,7 +170,7 @@ func (r *rig) lose(req *http.Request) {
 }
 
 func lostBefore(r *rig) {
-	app := r.mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+	app := r.Mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
 		w.Header().Set("Content-Length", "1000") // of the answer that it will not give
 		w.Header().Set("Retry-After", "1")
 		r.lose(req)
@@ -181,7 +184,7 @@ func lostBefore(r *rig) {
 }
 
 func lostAndFailed(r *rig) {
-	app := r.mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+	app := r.Mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
 		r.lose(req)
 		return r.guard.Do(req.Context(), key, func(context.Context) error { return nil })
 	}, template)
@@ -189,7 +192,7 @@ func lostAndFailed(r *rig) {
 }
 
 func lostAfter(r *rig) {
-	app := r.mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+	app := r.Mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
 		err := ok(w, req)
 		r.lose(req)
 		return err
@@ -201,7 +204,7 @@ func lostAfter(r *rig) {
 }
 
 func tooLong(r *rig) {
-	app := r.mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+	app := r.Mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
 		<-req.Context().Done()
 		if cause := context.Cause(req.Context()); !errors.Is(cause, guard.ErrMaxHold) {
 			r.Errorf("the handler's context ended with %v", cause)
@@ -217,7 +220,7 @@ func tooLong(r *rig) {
 }
 
 func givenUp(r *rig) {
-	app := r.mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+	app := r.Mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
 		ctx, cancel := context.WithCancel(r.Context())
 		cancel()
 		_ = r.guard.Close(ctx) // does not wait for us
@@ -230,7 +233,7 @@ func givenUp(r *rig) {
 func lostOutside(r *rig) {
 	inner := guard.Key("inner")
 	r.hold(r.other, inner)
-	app := r.mount(r.guard.With(guard.WithMaxWait(time.Minute)), r.never, template, "inner")
+	app := r.Mount(r.guard.With(guard.WithMaxWait(time.Minute)), r.never, template, "inner")
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		w := post(r.Context(), app, path)
@@ -242,17 +245,17 @@ func lostOutside(r *rig) {
 }
 
 func noValue(r *rig) {
-	app := r.mount(r.guard, r.never, "stock:{query.sku}")
+	app := r.Mount(r.guard, r.never, "stock:{query.sku}")
 	for _, query := range []string{"", "?sku=", "?sku=1&sku=2", "?sku=42;", "?sku=42&x=%zz"} {
 		w := post(r.Context(), app, "/stock/x"+query)
 		r.expectProblem(w, http.StatusBadRequest, "lock_key_invalid", false)
 	}
-	r.expectProblem(post(r.Context(), r.mount(r.guard, r.never, "{header.X-Tenant}"), "/stock/x"),
+	r.expectProblem(post(r.Context(), r.Mount(r.guard, r.never, "{header.X-Tenant}"), "/stock/x"),
 		http.StatusBadRequest, "lock_key_invalid", false)
 }
 
 func noSource(r *rig) {
-	w := post(r.Context(), r.mount(r.guard, r.never, "stock:{id}"), path)
+	w := post(r.Context(), r.Mount(r.guard, r.never, "stock:{id}"), path)
 	r.expectProblem(w, http.StatusInternalServerError, "lock_misconfigured", false)
 	logs := r.logs.String()
 	if strings.Count(logs, "level=ERROR") != 1 || !strings.Contains(logs, "POST /stock/") || !strings.Contains(logs, `path \"id\"`) {
@@ -268,7 +271,7 @@ func clientGone(r *rig) {
 	ctx, cancel := context.WithCancel(r.Context())
 	time.AfterFunc(maxWait/2, cancel)
 	start := time.Now()
-	w := post(ctx, r.mount(r.guard, r.never, template), path)
+	w := post(ctx, r.Mount(r.guard, r.never, template), path)
 	r.expectNothing(w)
 	if d := time.Since(start); d != maxWait/2 {
 		r.Errorf("noticed after %v, want %v", d, maxWait/2)
@@ -280,7 +283,7 @@ func clientGoneInside(r *rig) {
 	r.hold(r.other, order)
 	ctx, cancel := context.WithCancel(r.Context())
 	time.AfterFunc(maxWait/2, cancel)
-	app := r.mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+	app := r.Mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
 		return r.guard.Do(req.Context(), order, func(context.Context) error { return nil })
 	}, template)
 	r.expectNothing(post(ctx, app, path))
@@ -291,8 +294,8 @@ func outerDeadline(r *rig) {
 	r.hold(r.other, key)
 	ctx, cancel := context.WithTimeout(r.Context(), maxWait/2)
 	defer cancel()
-	w := post(ctx, r.mount(r.guard, r.never, template), path)
-	if !r.timeout {
+	w := post(ctx, r.Mount(r.guard, r.never, template), path)
+	if !r.Timeout {
 		r.expectProblem(w, http.StatusServiceUnavailable, "lock_wait_aborted", false)
 	} else if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "lock_") {
 		r.Errorf("got %d %s, want the framework's 503", w.Code, w.Body)
@@ -301,7 +304,7 @@ func outerDeadline(r *rig) {
 
 func panics(r *rig) {
 	own := errors.New("own")
-	app := r.mount(r.guard, func(http.ResponseWriter, *http.Request) error { panic(own) }, template)
+	app := r.Mount(r.guard, func(http.ResponseWriter, *http.Request) error { panic(own) }, template)
 	func() {
 		defer func() {
 			if got := recover(); got != any(own) { // itself, not wrapped
@@ -314,7 +317,7 @@ func panics(r *rig) {
 }
 
 func exits(r *rig) {
-	app := r.mount(r.guard, func(http.ResponseWriter, *http.Request) error {
+	app := r.Mount(r.guard, func(http.ResponseWriter, *http.Request) error {
 		runtime.Goexit()
 		return nil
 	}, template)
@@ -330,7 +333,7 @@ func exits(r *rig) {
 func serviceError(r *rig) {
 	order := guard.Key("order", sku)
 	r.hold(r.other, order)
-	app := r.mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+	app := r.Mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
 		err := r.guard.Do(req.Context(), order, func(context.Context) error { return nil })
 		return fmt.Errorf("buy %s: %w", sku, err)
 	}, template)
@@ -340,7 +343,7 @@ func serviceError(r *rig) {
 
 func ownError(r *rig) {
 	for _, own := range []error{errors.New("own"), context.DeadlineExceeded, fmt.Errorf("query: %w", context.Canceled)} {
-		app := r.mount(r.guard, func(http.ResponseWriter, *http.Request) error { return own }, template)
+		app := r.Mount(r.guard, func(http.ResponseWriter, *http.Request) error { return own }, template)
 		if w := post(r.Context(), app, path); w.Code != http.StatusTeapot {
 			r.Errorf("%v: got %d %s, want the app's own answer", own, w.Code, w.Body)
 		}
@@ -348,7 +351,7 @@ func ownError(r *rig) {
 }
 
 func nested(r *rig) {
-	app := r.mount(r.guard.With(guard.WithMaxWait(0)), func(w http.ResponseWriter, req *http.Request) error {
+	app := r.Mount(r.guard.With(guard.WithMaxWait(0)), func(w http.ResponseWriter, req *http.Request) error {
 		return r.guard.Do(req.Context(), key, func(context.Context) error { return ok(w, req) })
 	}, template, template, "stock:{header.X-Sku}")
 	w := httptest.NewRecorder()
@@ -361,16 +364,16 @@ func nested(r *rig) {
 
 func defaultGuard(r *rig) {
 	var none *guard.Guard
-	w := post(r.Context(), r.mount(none, r.never, template), path)
+	w := post(r.Context(), r.Mount(none, r.never, template), path)
 	r.expectProblem(w, http.StatusInternalServerError, "lock_misconfigured", false)
 	if logs := r.logs.String(); strings.Count(logs, "level=ERROR") != 1 {
 		r.Errorf("want one error, got:\n%s", logs)
 	}
 
-	app := r.mount(none, ok, template) // made before SetDefault, looked up after it
+	app := r.Mount(none, ok, template) // made before SetDefault, looked up after it
 	guard.SetDefault(r.guard)
 	r.Cleanup(func() { guard.SetDefault(nil) })
 	r.expectDone(post(r.Context(), app, path))
 	r.hold(r.other, key)
-	r.expectProblem(post(r.Context(), r.mount(none, r.never, template), path), http.StatusConflict, "lock_held", true)
+	r.expectProblem(post(r.Context(), r.Mount(none, r.never, template), path), http.StatusConflict, "lock_held", true)
 }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/guardtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func post(app http.Handler, target string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, target, nil)
+	r.SetBasicAuth("ann", "")
+	w := httptest.NewRecorder()
+	app.ServeHTTP(w, r)
+	return w
+}
+
+func TestAnOrderIsPaidByOneRequestAtATime(t *testing.T) {
+	g := guardtest.New(t, guard.WithMaxWait(0))
+	app := routes(g.Guard)
+	release := g.Hold(guard.Key("order", 7)) // by another instance
+
+	for _, id := range []string{"7", "007", "+7"} {
+		w := post(app, "/orders/"+id+"/pay")
+		if w.Code != http.StatusConflict || !strings.HasPrefix(w.Body.String(), `{"code":"lock_held","msg":`) || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s while it is held: got %d %s", id, w.Code, w.Body)
+		}
+	}
+	if w := post(app, "/orders/8/pay"); w.Code != http.StatusOK {
+		t.Errorf("another order: got %d %s", w.Code, w.Body)
+	}
+	release()
+	if w := post(app, "/orders/007/pay"); w.Code != http.StatusOK || w.Body.String() != "order 7 is paid\n" {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+	if w := post(app, "/orders/x/pay"); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "lock_key_invalid") {
+		t.Errorf("a bad id: got %d %s", w.Code, w.Body)
+	}
+}
+
+func TestAUserChecksOutOnce(t *testing.T) {
+	g := guardtest.New(t, guard.WithMaxWait(0))
+	app := routes(g.Guard)
+	release := g.Hold(guard.Key("checkout", "ann"))
+	if w := post(app, "/checkout"); w.Code != http.StatusConflict {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+	release()
+	if w := post(app, "/checkout"); w.Code != http.StatusCreated {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+func TestWithoutRedisNothingRuns(t *testing.T) {
+	g := guardtest.New(t, guard.WithMaxWait(0))
+	defer g.Break()()
+	if w := post(routes(g.Guard), "/orders/7/pay"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "lock_unavailable") {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+func TestItServesUntilItIsToldToStop(t *testing.T) {
+	store := miniredis.RunT(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, "127.0.0.1:0", store.Addr()) }()
+	select {
+	case err := <-ended:
+		t.Fatalf("it stopped by itself: %v", err)
+	case <-time.After(50 * time.Millisecond): // up, or nearly so: both must end well
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("it does not stop")
+	}
+}
