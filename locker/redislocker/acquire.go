@@ -21,6 +21,7 @@ const (
 
 // state is what the locker keeps in a claim.
 type state struct {
+	keys   keys
 	value  string // stored behind the owner id: the same in every try, for redislock's release compares all of it
 	travel travel
 	lock   *redislock.Lock // nil until a try has succeeded
@@ -30,7 +31,10 @@ type state struct {
 func (l *Locker) state(c *guard.Claim) *state {
 	st, ok := c.State.(*state)
 	if !ok {
-		st = &state{value: describe(l.instance, c.Holder), travel: travel{Scripter: l.client, locker: l}}
+		st = &state{
+			keys: l.keys(c.Key), value: l.describe(c.Holder),
+			travel: travel{Scripter: l.client, locker: l},
+		}
 		c.State = st
 	}
 	return st
@@ -44,7 +48,7 @@ func (l *Locker) Acquire(ctx context.Context, c *guard.Claim) (token uint64, err
 		return 0, err
 	}
 	defer l.calls.Done()
-	k := l.keys(c.Key)
+	k := l.state(c).keys
 	if c.Tries == 0 && !c.Yield {
 		if token, err = l.try(ctx, c, k); !errors.Is(err, redislock.ErrNotObtained) {
 			return token, err

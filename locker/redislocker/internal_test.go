@@ -104,7 +104,7 @@ func TestHolderIsNamedByInstanceAndNotByOwner(t *testing.T) {
 	instance, owner := newID(), newID()
 	want := h
 	want.Instance = instance
-	if got := holder(owner + describe(instance, h)); got != want {
+	if got := holder(owner + (&Locker{instance: instance}).describe(h)); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

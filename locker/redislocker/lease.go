@@ -44,7 +44,7 @@ func (l *Locker) Release(ctx context.Context, c *guard.Claim) (guard.Freed, erro
 		return guard.Freed{}, err
 	}
 	defer l.calls.Done()
-	return l.release(ctx, c, l.keys(c.Key))
+	return l.release(ctx, c, l.state(c).keys)
 }
 
 func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (guard.Freed, error) {
@@ -53,9 +53,8 @@ func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (guard.Fre
 		l.inbox.open()
 	}
 	c.Queued = c.Waits && l.inbox.live.Load()
-	wake := l.wakeCall(c.Key, k, l.id, c.Queued)
 	if st.lock == nil { // no try was answered, so redislock knows of no lock
-		answers := l.run(ctx, cleanCall(k, c.Owner), wake)
+		answers := l.run(ctx, cleanCall(k, c.Owner), l.wakeCall(c.Key, k, l.id, c.Queued))
 		if n, err := answers[0].Int(); err != nil {
 			return guard.Freed{}, leaseError(err)
 		} else if n != 1 {
@@ -63,11 +62,11 @@ func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (guard.Fre
 		}
 		return freed(answers[1]), nil
 	}
-	look := call{line: []any{"zcard", k.wait()}}
-	st.travel.behind = &look
+	behind := call{line: []any{zcard, k.wait()}}
 	if c.Wanted {
-		st.travel.behind = &wake
+		behind = l.wakeCall(c.Key, k, l.id, c.Queued)
 	}
+	st.travel.behind = &behind
 	switch err := st.lock.Release(ctx); {
 	case errors.Is(err, redislock.ErrLockNotHeld):
 		return guard.Freed{}, errNotOwner
@@ -80,7 +79,7 @@ func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (guard.Fre
 	if n, err := st.travel.answer.Int(); err == nil && n == 0 {
 		return guard.Freed{}, nil
 	}
-	return freed(l.run(ctx, wake)[0]), nil
+	return freed(l.run(ctx, l.wakeCall(c.Key, k, l.id, c.Queued))[0]), nil
 }
 
 // wakeCall wakes the first in the queue for a key that is free. self leaves the queue first, or goes to its end if

@@ -29,7 +29,8 @@ type Locker struct {
 	batcher *batcher
 	down    chan struct{} // closed once everything has ended, see Close
 
-	inFlight atomic.Int64 // requests under way
+	inFlight  atomic.Int64                // requests under way
+	described atomic.Pointer[description] // see describe
 
 	mu     sync.Mutex // guards closed; never held across I/O
 	closed bool

@@ -60,6 +60,7 @@ var (
 	eval    any = "eval"
 	yes     any = "1"
 	no      any = "0"
+	zcard   any = "zcard"
 	nobody  any = ""
 	life    any = queueLife.Milliseconds()
 )
