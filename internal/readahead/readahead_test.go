@@ -116,15 +116,17 @@ func TestNoBodyIsLeftAlone(t *testing.T) {
 }
 
 func FuzzBodyIsRestored(f *testing.F) {
-	f.Add([]byte("hello"), int64(5), byte(1))
-	f.Add(bytes.Repeat([]byte("x"), readahead.Limit+1), int64(-1), byte(0))
-	f.Fuzz(func(t *testing.T, text []byte, size int64, how byte) {
+	f.Add([]byte("hello"), uint16(1), int64(5), byte(1))
+	f.Add([]byte("x"), uint16(readahead.Limit-1), int64(-1), byte(0))
+	f.Add([]byte("xyz"), uint16(30_000), int64(7), byte(3))
+	f.Fuzz(func(t *testing.T, part []byte, times uint16, size int64, how byte) {
+		text := bytes.Repeat(part[:min(len(part), 8)], int(times))
 		var source io.Reader = bytes.NewReader(text)
 		if how&1 != 0 {
 			source = iotest.DataErrReader(source)
 		}
 		if how&2 != 0 {
-			source = iotest.OneByteReader(source)
+			source = iotest.HalfReader(source)
 		}
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r.Body, r.ContentLength = io.NopCloser(source), size

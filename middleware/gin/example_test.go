@@ -11,6 +11,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
+	"github.com/go-lockguard/guard/outcome"
 )
 
 func ExampleKey() {
@@ -65,4 +66,31 @@ func ExampleAbort() {
 	fmt.Println(w.Code, w.Header().Get("Content-Type"))
 	// Output:
 	// 503 application/problem+json
+}
+
+// A house envelope instead of problem details.
+func ExampleWithErrorHandler() {
+	g, err := guard.New(memlocker.New())
+	if err != nil {
+		panic(err)
+	}
+	defer g.Close(context.Background())
+
+	envelope := lockmw.WithErrorHandler(func(c *gin.Context, err error) {
+		o, ours := outcome.Of(c.Request.Context(), err)
+		if !ours || o.Code == "" {
+			return // a key function's own error, or a client that has gone: the status alone is sent
+		}
+		o.Prepare(c.Writer.Header()) // Retry-After
+		c.Header("Content-Type", "application/json")
+		c.JSON(o.Status, gin.H{"code": o.Status, "msg": o.Detail})
+	})
+	r := gin.New()
+	r.POST("/buy", lockmw.Key(g, "stock:{query.sku}", envelope), func(c *gin.Context) {})
+
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/buy", nil))
+	fmt.Println(w.Code, w.Body)
+	// Output:
+	// 400 {"code":400,"msg":"The value that names the resource to lock is missing, malformed or repeated."}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,8 +31,8 @@ func mount(g *guard.Guard, h httpguardtest.Handler, templates ...string) http.Ha
 			w.WriteHeader(http.StatusTeapot)
 		}
 	})
-	for i := len(templates) - 1; i >= 0; i-- {
-		next = lockmw.Key(g, templates[i])(next)
+	for _, template := range slices.Backward(templates) {
+		next = lockmw.Key(g, template)(next)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST /stock/{sku}", next)

@@ -78,13 +78,14 @@ func (w *writer) FlushError() error {
 	return err
 }
 
+// flush and hijack are there if shaped has found them.
 func (w *writer) flush() {
 	w.begun = true
-	w.ResponseWriter.(http.Flusher).Flush() //nolint:errcheck // shaped has looked
+	w.ResponseWriter.(http.Flusher).Flush()
 }
 
 func (w *writer) hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, buf, err := w.ResponseWriter.(http.Hijacker).Hijack() //nolint:errcheck // shaped has looked
+	conn, buf, err := w.ResponseWriter.(http.Hijacker).Hijack()
 	w.begun = w.begun || err == nil
 	return conn, buf, err
 }
