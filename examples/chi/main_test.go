@@ -63,7 +63,8 @@ func TestAUserChecksOutOnce(t *testing.T) {
 
 func TestWithoutRedisNothingRuns(t *testing.T) {
 	g := guardtest.New(t, guard.WithMaxWait(0))
-	defer g.Break()()
+	mend := g.Break()
+	defer mend()
 	if w := post(routes(g.Guard), "/orders/7/pay"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "lock_unavailable") {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}

@@ -76,8 +76,8 @@ func Abort(c *gin.Context, err error) bool {
 // answer aborts the chain and answers err, unless somebody has answered already.
 func answer(c *gin.Context, err error) {
 	c.Abort()
-	if c.FullPath() == "" && errors.Is(err, keyfunc.ErrNoSource) {
-		return // in engine.Use, before gin's own 404 or 405, which follows
+	if c.FullPath() == "" && c.Writer.Status() >= 400 && errors.Is(err, keyfunc.ErrNoSource) {
+		return // in engine.Use: gin has found no route, and its own 404 or 405 follows
 	}
 	o, ours := httpguard.Outcome(c.Request.Context(), route(c), err)
 	if !ours {

@@ -345,6 +345,19 @@ func TestALockInEngineUse(t *testing.T) {
 	}
 }
 
+func TestALockWithoutAnyRouterIsOurMistake(t *testing.T) {
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	defer slog.SetDefault(before)
+	w := httptest.NewRecorder()
+	c, _ := gin.CreateTestContext(w)
+	c.Request = buy("42")
+	lockmw.Key(newGuard(t), "stock:{sku}")(c)
+	if !c.IsAborted() || w.Code != http.StatusInternalServerError {
+		t.Errorf("got %d, aborted %v", w.Code, c.IsAborted())
+	}
+}
+
 func TestStartUpMistakesPanic(t *testing.T) {
 	for name, f := range map[string]func(){
 		"bad template":      func() { lockmw.Key(nil, "stock:{a}{b}") },

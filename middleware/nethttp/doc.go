@@ -39,5 +39,6 @@
 //
 // The wait counts against http.Server.WriteTimeout: allow for MaxWait and the handler. A body of at most 64 KiB is read
 // before the wait, because on HTTP/1 net/http notices only then that the client has gone, and the waiter leaves the queue
-// at once; http.Server.ReadTimeout bounds that. With a larger body it stays until its MaxWait is over.
+// at once; http.Server.ReadTimeout bounds the reading. With a larger body it stays until its MaxWait is over. A handler
+// that talks with its client while that still sends needs HTTP/2, where nothing is read ahead.
 package lockmw
