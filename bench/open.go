@@ -18,7 +18,7 @@ type request struct {
 // openLoop sends requests at their time, however many wait already, each from a goroutine of its own.
 func (w *worker) openLoop(ctx context.Context, start time.Time) (result, error) {
 	interval := time.Duration(float64(time.Second) / w.Rate)
-	start = start.Add(interval * time.Duration(w.Proc) / 4) // the processes take turns
+	start = start.Add(interval * time.Duration(w.Proc) / openProcs) // the processes take turns
 	end := start.Add(w.Duration)
 	requests := make([]request, int(w.Duration/interval))
 	before := w.wire.commands.Load()

@@ -31,9 +31,10 @@ func (w *worker) takeOver(ctx context.Context, start time.Time) (result, error) 
 			}
 			a.waiting[w.Proc].Store(0)
 			w.update(ctx)
-			r.Trips = append(r.Trips, w.trip(ctx))
 			until(end, func() bool { return a.waiting[1-w.Proc].Load() == 1 })
-			time.Sleep(2*time.Millisecond + rand.N(4*time.Millisecond))
+			rest()
+			r.Trips = append(r.Trips, w.trip(ctx))
+			rest()
 			a.releasedAt.Store(time.Now().UnixNano())
 		})
 		switch {
@@ -47,6 +48,10 @@ func (w *worker) takeOver(ctx context.Context, start time.Time) (result, error) 
 	}
 	return r, w.sectionError()
 }
+
+// rest sleeps a little. It stands before the trip as before the release, so that both start from rest: a processor that
+// slept, and connections on which nothing went on.
+func rest() { time.Sleep(time.Millisecond + rand.N(2*time.Millisecond)) }
 
 // trip measures a round trip.
 func (w *worker) trip(ctx context.Context) time.Duration {
