@@ -197,7 +197,6 @@ func (c *call) stopped(ctx context.Context) error {
 
 // try sends one try. It returns a grant, or the error that ends the wait, or neither: then there may be another try.
 func (c *call) try(ctx context.Context) (*grant, error) {
-	cfg := &c.guard.config
 	if c.claim == nil {
 		c.claim = c.newClaim(ctx)
 	}
@@ -211,25 +210,32 @@ func (c *call) try(ctx context.Context) (*grant, error) {
 	sent := time.Now()
 	token, err := c.guard.family.locker.Acquire(tryCtx, c.claim)
 
+	if err == nil {
+		return c.won(ctx, sent, token)
+	}
+	return nil, c.missed(err)
+}
+
+// missed plans what follows a try that gave no grant, and returns err if nothing does.
+func (c *call) missed(err error) error {
+	cfg := &c.guard.config
 	var held *HeldError
 	switch {
-	case err == nil:
-		return c.won(ctx, sent, token)
 	case errors.As(err, &held):
 		c.blocker, c.failed = held.Holder, nil
 		queued := c.claim.Queued && held.Remaining > 0 // else nobody holds it who will wake us
 		c.gate.missed(held, queued, cfg.backoff, time.Now())
-		return nil, nil
+		return nil
 	case errors.Is(err, ErrClosed):
-		return nil, err
+		return err
 	}
 	c.claim.Unclear = true
 	if !errors.Is(err, ErrUnavailable) { // trying again cannot help
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	c.failed = err
 	c.gate.missed(nil, false, cfg.backoff, time.Now())
-	return nil, nil
+	return nil
 }
 
 // tryLimit bounds the next try, so that the wait ends in time: the first one of a short wait may take its full limit.
