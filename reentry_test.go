@@ -126,8 +126,8 @@ func TestALostLeaseRefusesReentryAtOnce(t *testing.T) {
 		b := newBench(t)
 		err := b.Do(t.Context(), key, func(ctx context.Context) error {
 			inner := must(b.Acquire(ctx, key))
-			waits := make(chan error)
-			go func() { waits <- b.With(guard.WithMaxWait(time.Minute)).Do(ctx, key, nop) }()
+			waits := make(chan struct{})
+			go func() { _ = b.With(guard.WithMaxWait(time.Minute)).Do(ctx, key, nop); close(waits) }()
 			b.mem.Lose(key)
 			<-inner.Context().Done()
 			wantErr(t, context.Cause(inner.Context()), guard.ErrLeaseLost)
