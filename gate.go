@@ -131,6 +131,7 @@ func (gt *gate) hold(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	gt.grant, gt.tries, gt.held, gt.owed = gr, 0, nil, false
+	gt.next = time.Time{} // a pause that a wake-up cut short is not for whoever contends next
 	if gt.wanted {
 		gr.shorten(gt.line.length)
 	}

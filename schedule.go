@@ -64,6 +64,10 @@ func (gt *gate) beginTry(now time.Time) (heldTries int, yield bool) {
 	}
 	yield = now.Before(gt.yield)
 	gt.woken, gt.yield = false, time.Time{}
+	select {
+	case <-gt.poke: // the wake-up that this try is for
+	default:
+	}
 	return heldTries, yield
 }
 

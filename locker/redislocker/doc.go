@@ -38,8 +38,9 @@
 //
 // Leases do not share the caller's connections: behind busy ones they would miss their renewals. The locker makes a
 // small client of its own from the way the caller's client reaches and authenticates with the server, with at most
-// 16 connections per node (go-redis 9.23 adds up to 10 for pipelines) and one for the inbox, opened when needed, without retries, and with every time limit taken from the context. It
-// does not take over hooks (see [WithHook]), OnConnect, a Limiter, or routing to replicas; [WithClient] is the way out.
+// 16 connections per node (go-redis 9.23 adds up to 10 for pipelines) and one for the inbox, opened when needed, without
+// retries, and with every time limit taken from the context. It does not take over hooks (see [WithHook]), OnConnect, a
+// Limiter, or routing to replicas; [WithClient] is the way out.
 //
 // Of a Sentinel client it takes the way to find the primary, but not the news of a failover: instead, no connection is
 // used for longer than 3 s. The caller's client must stay open for as long as the locker is.
