@@ -21,6 +21,7 @@ type gate struct {
 	next  time.Time     // when the next try is due
 	held  *HeldError    // what the last of them saw, if it was a holder
 	seen  time.Time     // when
+	fault error         // ErrUnavailable, if the last of them got no answer
 	poke  chan struct{} // wakes the contender from its pause; buffered; made by the first pause
 
 	woken  bool      // a wake-up came, and no try was sent since
@@ -130,7 +131,7 @@ func (gt *gate) give(gr *grant) {
 func (gt *gate) hold(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.grant, gt.tries, gt.held, gt.owed = gr, 0, nil, false
+	gt.grant, gt.tries, gt.held, gt.fault, gt.owed = gr, 0, nil, nil, false
 	gt.next = time.Time{} // a pause that a wake-up cut short is not for whoever contends next
 	if gt.wanted {
 		gr.shorten(gt.line.length)
@@ -160,8 +161,20 @@ func (gt *gate) started(w *waiter, now time.Time) {
 	gt.pace.turn(now, w.joined)
 }
 
-// refusal describes why a call that does not wait any longer goes without the key.
-func (gt *gate) refusal(now time.Time) *HeldError {
+// refusal describes why a call that does not wait any longer goes without the key: a HeldError, or the ErrUnavailable of
+// the last try here.
+func (gt *gate) refusal(now time.Time) error {
+	gt.mu.Lock()
+	fault := gt.fault
+	gt.mu.Unlock()
+	if fault != nil {
+		return fault
+	}
+	return gt.holder(now)
+}
+
+// holder describes who has the key, as far as it is known here.
+func (gt *gate) holder(now time.Time) *HeldError {
 	gt.mu.Lock()
 	gr, held, seen := gt.grant, gt.held, gt.seen
 	expected := gt.pace.expect(gt.line.length + 1)

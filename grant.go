@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"sync"
@@ -198,21 +199,33 @@ func (gr *grant) lose(cause error) {
 	}
 }
 
-// finish ends a grant whose tenure is over, and joins its renewal in flight: after it, nothing of ours but the release is
-// on its way to the store. It reports whether the grant was still good.
+// finish ends a grant whose tenure is over, and reports whether it was still good.
 func (gr *grant) finish() bool {
 	gr.mu.Lock()
+	defer gr.mu.Unlock()
 	good := gr.cause == nil
 	if good {
 		gr.cause = errFinished
 	}
 	gr.stopTimer()
+	return good
+}
+
+// join waits for a renewal in flight, so that after it nothing of ours but the release is on its way to the store. It
+// reports false if ctx ends first. The grant has ended, so no other renewal begins.
+func (gr *grant) join(ctx context.Context) bool {
+	gr.mu.Lock()
 	renewing := gr.renewing
 	gr.mu.Unlock()
-	if renewing != nil {
-		<-renewing // ends within renewLimit
+	if renewing == nil || gr.family.renewer.forget(gr) {
+		return true
 	}
-	return good
+	select {
+	case <-renewing:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // stopTimer keeps tick from firing again; gr.mu is held.

@@ -24,7 +24,7 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l == nil {
+	if isNil(l) {
 		return nil, fmt.Errorf("%w: locker is nil", ErrInvalidOption)
 	}
 	f := newFamily(l)
@@ -104,83 +104,99 @@ func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Co
 		return err
 	}
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
-	return g.doAll(ctx, keys, time.Now().Add(g.maxWait), fn)
+	return g.doAll(ctx, keys, g.patience(), fn)
 }
 
-func (g *Guard) doAll(ctx context.Context, keys []string, until time.Time, fn func(ctx context.Context) error) error {
-	l, err := g.acquire(ctx, keys[0], until, g.maxWait == 0)
+func (g *Guard) doAll(ctx context.Context, keys []string, p patience, fn func(ctx context.Context) error) error {
+	l, err := g.acquire(ctx, keys[0], p)
 	if err != nil {
 		return err
 	}
 	if rest := keys[1:]; len(rest) > 0 {
-		return l.run(ctx, func(ctx context.Context) error { return g.doAll(ctx, rest, until, fn) })
+		return l.run(ctx, func(ctx context.Context) error { return g.doAll(ctx, rest, p, fn) })
 	}
 	return l.run(ctx, fn)
 }
 
 // Acquire waits for key as [Guard.Do] does, with the same errors, and returns a lease for a critical section that does not
-// fit a function. The caller must release it.
+// fit a function. The caller must release it, or its key is renewed until MaxHold; and if the lease runs inside another
+// on the same key, that one's release waits for it.
 func (g *Guard) Acquire(ctx context.Context, key string) (*Lease, error) {
 	g, err := g.resolve()
 	if err != nil {
 		return nil, err
 	}
-	return g.acquire(ctx, key, time.Now().Add(g.maxWait), g.maxWait == 0)
+	return g.acquire(ctx, key, g.patience())
 }
 
-// TryAcquire makes one attempt, for callers that skip instead of wait. It blocks for one round trip at most, and never
-// overtakes calls of this process that wait already. Errors are those of [Guard.Acquire].
+// TryAcquire makes one attempt, for callers that skip instead of wait. It blocks for that attempt, bounded by the try
+// limit, and never overtakes calls of this process that wait already. Errors are those of [Guard.Acquire].
 func (g *Guard) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 	g, err := g.resolve()
 	if err != nil {
 		return nil, err
 	}
-	return g.acquire(ctx, key, time.Now(), true)
+	now := time.Now()
+	return g.acquire(ctx, key, patience{start: now, until: now, once: true})
 }
 
-// acquire is the way of every verb to its lease: inside one that ctx carries, or through the gate. g is resolved.
-func (g *Guard) acquire(ctx context.Context, key string, until time.Time, once bool) (*Lease, error) {
+// acquire is the way of every verb to its lease. g is resolved.
+func (g *Guard) acquire(ctx context.Context, key string, p patience) (*Lease, error) {
 	if key == "" {
 		return nil, fmt.Errorf("%w: it is empty", ErrInvalidKey)
 	}
 	for {
-		outer := findLease(ctx, g.family, key)
-		l := &Lease{guard: g, outer: leaseIn(ctx), within: outer, key: key}
-		info := g.info(key, outer != nil)
-		waitCtx := g.waitStart(ctx, info)
-		start := time.Now()
-		var r WaitResult
-		if outer != nil {
-			r.Handoff, r.Err = true, outer.admit(ctx, until, once)
-		} else {
-			r = g.turn(waitCtx, l, until, once)
-		}
-		r.Waited = time.Since(start)
-		g.waitEnd(waitCtx, info, r)
-		if r.Err == nil {
-			l.open(ctx, info)
-			return l, nil
-		}
-		if !errors.Is(r.Err, errReleased) { // else the outer lease ended while we waited to run inside it
-			return nil, r.Err
+		l, err := g.attempt(ctx, key, p)
+		if !errors.Is(err, errReleased) { // else the outer lease ended while we waited to run inside it
+			return l, err
 		}
 	}
 }
 
+// attempt waits for a lease: inside one that ctx carries, or through the gate.
+func (g *Guard) attempt(ctx context.Context, key string, p patience) (*Lease, error) {
+	l := &Lease{guard: g, outer: leaseIn(ctx), within: findLease(ctx, g.family, key), key: key}
+	settled := false
+	defer func() {
+		if !settled {
+			l.drop()
+		}
+	}()
+	info := g.info(key, l.within != nil)
+	waitCtx := g.waitStart(ctx, info)
+	start := time.Now()
+	var r WaitResult
+	if l.within != nil {
+		r.Handoff, r.Err = true, l.within.admit(ctx, p)
+		l.inside = r.Err == nil
+	} else {
+		r = g.turn(waitCtx, l, p)
+	}
+	r.Waited = time.Since(start)
+	g.waitEnd(waitCtx, info, r)
+	if r.Err == nil {
+		l.open(ctx, info)
+	}
+	settled = true
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	return l, nil
+}
+
 // turn gets l a turn of its own.
-func (g *Guard) turn(ctx context.Context, l *Lease, until time.Time, once bool) WaitResult {
-	f := g.family
-	if !f.enter() {
+func (g *Guard) turn(ctx context.Context, l *Lease, p patience) WaitResult {
+	if !g.family.enter() {
 		return WaitResult{Err: ErrClosed}
 	}
-	l.call = call{guard: g, key: l.key, until: until, once: once, gate: f.gates.enter(l.key)}
-	handoff, err := l.call.wait(ctx, l)
-	blocker := l.call.blockedBy()
+	c := &l.call
+	*c = call{guard: g, key: l.key, patience: p, gate: g.family.gates.enter(l.key)}
+	handoff, err := c.wait(ctx, l)
+	r := WaitResult{Err: err, Attempts: c.attempts, Handoff: handoff, Blocker: c.blockedBy()}
 	if err != nil {
-		f.gates.leave(l.call.gate)
-		f.leave()
+		c.leave()
 	}
-	return WaitResult{Err: err, Attempts: l.call.attempts, Handoff: handoff, Blocker: blocker}
+	return r
 }
 
 // Check reports whether the locker can serve leases of g's TTL right now: reachable well within it, with all the rights

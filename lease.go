@@ -18,6 +18,8 @@ type Lease struct {
 	outer  *Lease // the innermost lease of the verb's ctx
 	within *Lease // the lease that the verb runs inside, on the same key; nil: a turn of its own
 
+	inside bool // within, and to leave it
+
 	// Of a turn of its own; written before anybody else can see the lease.
 	call   call
 	grant  *grant
@@ -148,8 +150,16 @@ func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
 // next caller in line. The request has its own time limit, at most 1 s: ctx lends its values, and need not be alive.
 //
 // It returns nil if the lease was held to the end; ErrLeaseLost, ErrMaxHold or ErrClosed if it was lost; ErrUnavailable if
-// the store did not confirm, and then the key ends with its TTL. Calling it again returns the same.
-func (l *Lease) Release(ctx context.Context) error { return l.release(ctx, false) }
+// the store did not confirm, and then the key ends with its TTL. Calling it again returns the same. From inside one of
+// those re-entrant calls, by its ctx, it would wait for itself: then it does nothing and returns ErrInvalidOption.
+func (l *Lease) Release(ctx context.Context) error {
+	for in := leaseIn(ctx); in != nil; in = in.outer {
+		if in.runsInside(l) && !in.isReleased() {
+			return fmt.Errorf("%w: Release inside a call that the lease must outlive", ErrInvalidOption)
+		}
+	}
+	return l.release(ctx, false)
+}
 
 // run runs fn under the lease and releases it, whatever fn does.
 func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (err error) {
@@ -193,8 +203,7 @@ func (l *Lease) release(ctx context.Context, panicked bool) error {
 // endTurn ends the turn and passes on floor and grant, or gives the key back.
 func (l *Lease) endTurn(ctx context.Context) error {
 	c, gr := &l.call, l.grant
-	defer c.guard.family.leave()
-	defer c.guard.family.gates.leave(c.gate)
+	defer c.leave()
 	cause := gr.endTurn(l)
 	l.cancel(nil)
 	switch {
@@ -220,6 +229,12 @@ func (c *call) giveBack(ctx context.Context, gr *grant) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit(gr.terms.ttl))
 	defer cancel()
+	if !gr.join(ctx) {
+		err := fmt.Errorf("%w: a renewal hangs", ErrUnavailable)
+		c.logRelease(ctx, err)
+		f.locker.Abandon(gr.claim)
+		return err
+	}
 	gr.claim.Waits, gr.claim.Wanted = c.gate.beginRelease(gr)
 	freed, err := f.locker.Release(ctx, gr.claim)
 	switch {
@@ -263,6 +278,29 @@ func (l *Lease) lost(cause error) {
 func (l *Lease) end(cause error) {
 	l.cancel(cause)
 	l.observeLoss(cause)
+}
+
+// drop gives up what l has on the way to its function, after a panic of an observer or a locker.
+func (l *Lease) drop() {
+	c := &l.call
+	switch {
+	case l.inside:
+		<-l.within.slot
+	case c.gate == nil:
+	case l.number > 0: // the turn has begun
+		defer c.leave()
+		defer c.pass()
+		_ = l.grant.endTurn(l)
+		c.discard(l.grant)
+	default:
+		defer c.leave()
+		if !c.gate.quit(&c.waiter) {
+			c.pass()
+		}
+		if c.claim != nil {
+			c.guard.family.locker.Abandon(c.claim)
+		}
+	}
 }
 
 func (l *Lease) isReleased() bool {

@@ -9,7 +9,7 @@ import (
 // to [New]; only authors of a Locker call or implement these methods, and package lockertest checks what they promise.
 //
 // All methods but Open are safe for concurrent use. The gate never has two calls for one [Claim] in flight, except that
-// Fence may run beside Renew. Every call ends when its ctx does, give or take the time that its own I/O needs to notice.
+// Fence may run beside Renew, Release or Abandon, and Renew beside Abandon. Every call ends when its ctx does, give or take the time that its own I/O needs to notice.
 type Locker interface {
 	// Open readies the locker for one Guard family and keeps w for its wake-ups. It is called once, by New, before any
 	// other method; it checks settings and sends nothing. A bad setting, or a second Open, is an ErrInvalidOption.
@@ -65,7 +65,7 @@ const FenceBlock = 64
 const OwnerLen = 22
 
 // Claim is one contender's wish for a key, under an owner id of its own. The gate makes it, the locker only reads it,
-// except for State and Queued.
+// except for State, Queued and Holder.Instance, which it sets to its own id.
 type Claim struct {
 	Key     string
 	Owner   string        // OwnerLen random base64url characters

@@ -32,7 +32,7 @@ func (c *call) blockedBy() Holder {
 	if c.attempts > 0 {
 		return c.blocker
 	}
-	return c.gate.refusal(time.Now()).Holder
+	return c.gate.holder(time.Now()).Holder
 }
 
 func (c *config) holdStart(ctx context.Context, w WaitInfo) context.Context {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -145,7 +146,7 @@ func WithFencing() Option {
 // WithObserver adds an observer to those already there.
 func WithObserver(o Observer) Option {
 	return optionFunc(func(c *config) error {
-		if o == nil {
+		if isNil(o) {
 			return fmt.Errorf("%w: observer is nil", ErrInvalidOption)
 		}
 		c.observers = append(c.observers, o)
@@ -162,6 +163,15 @@ func WithLogger(l *slog.Logger) Option {
 		c.logger = l
 		return nil
 	})
+}
+
+// isNil sees a nil pointer in an interface too.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 func (c *config) log() *slog.Logger {

@@ -28,19 +28,30 @@ func (l *Lease) root() *Lease {
 	return l
 }
 
+// runsInside reports whether l runs inside outer.
+func (l *Lease) runsInside(outer *Lease) bool {
+	for l != nil && l.within != outer {
+		l = l.within
+	}
+	return l != nil
+}
+
 // admit waits until a call may run inside l: one at a time. It fails with ErrLeaseLost, with errReleased if l ends first,
 // or as any wait does.
-func (l *Lease) admit(ctx context.Context, until time.Time, once bool) error {
+func (l *Lease) admit(ctx context.Context, p patience) error {
+	if ctx.Err() != nil {
+		return waitEnded(ctx)
+	}
 	slot, gone := l.turnstile()
 	select {
 	case slot <- struct{}{}:
 		return l.admitted()
 	default:
 	}
-	if once {
+	if p.once {
 		return l.refusal()
 	}
-	timer := time.NewTimer(time.Until(until))
+	timer := time.NewTimer(time.Until(p.until))
 	defer timer.Stop()
 	select {
 	case slot <- struct{}{}:

@@ -2,12 +2,14 @@ package guard
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
 
 const (
-	renewBatches = 4                    // in flight at once: one that hangs does not delay the next
+	renewBatches = 4                    // in flight at once, not counting those that hang
+	renewHangs   = time.Second          // after which a batch does not delay others any more
 	renewGather  = 5 * time.Millisecond // from the first renewal that is due until its batch is sent, so that it is one
 )
 
@@ -22,7 +24,7 @@ type renewer struct {
 	inFlight  int
 }
 
-// add queues gr for renewal. gr.renewed will be called, once, unless the process ends.
+// add queues gr for renewal. gr.renewed will be called, once, unless gr is forgotten.
 func (r *renewer) add(gr *grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,15 +44,38 @@ func (r *renewer) send() {
 	r.mu.Lock()
 	batch := r.due
 	r.due, r.gathering = nil, false
+	if len(batch) == 0 { // forgotten meanwhile
+		r.mu.Unlock()
+		return
+	}
 	r.inFlight++
 	r.mu.Unlock()
 
+	done := sync.OnceFunc(r.done)
+	hangs := time.AfterFunc(renewHangs, done)
 	r.renew(batch)
+	hangs.Stop()
+	done()
+}
 
+// done makes room for another batch.
+func (r *renewer) done() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inFlight--
 	r.gather()
+}
+
+// forget takes gr out of what is due, and reports false if its renewal has been sent.
+func (r *renewer) forget(gr *grant) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.Index(r.due, gr)
+	if i < 0 {
+		return false
+	}
+	r.due = slices.Delete(r.due, i, i+1)
+	return true
 }
 
 // renew sends one batch and hands out the answers. The whole batch ends within the shortest of its limits.

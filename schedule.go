@@ -4,10 +4,10 @@ import "time"
 
 // When a gate's contender tries next, and what the store and the other instances have to say about it.
 
-// missed plans the next try after one that found the key held (by h) or got no answer (h is nil): after the pause, or
+// missed plans the next try after one that found the key held (by h) or got no answer (but a fault): after the pause, or
 // when the holder's lease ends if that is sooner, or at once if a wake-up came meanwhile. Whoever is queued will be
 // woken, and the longest pauses are only there for wake-ups that get lost.
-func (gt *gate) missed(h *HeldError, queued bool, b backoff, now time.Time) {
+func (gt *gate) missed(h *HeldError, fault error, queued bool, b backoff, now time.Time) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	pause := b.pause(gt.tries)
@@ -15,7 +15,7 @@ func (gt *gate) missed(h *HeldError, queued bool, b backoff, now time.Time) {
 		pause = b.long()
 	}
 	gt.tries++
-	gt.held, gt.seen = h, now
+	gt.held, gt.seen, gt.fault = h, now, fault
 	if h != nil {
 		gt.owed = gt.woken
 		if h.Remaining > 0 {

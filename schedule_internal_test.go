@@ -13,7 +13,7 @@ func TestAPauseThatWasCutShortIsNotInherited(t *testing.T) {
 	if first, err := gt.join(w, nil); !first || err != nil {
 		t.Fatal(first, err)
 	}
-	gt.missed(&HeldError{Remaining: time.Hour}, true, b, now)
+	gt.missed(&HeldError{Remaining: time.Hour}, nil, true, b, now)
 	if d := gt.due(now); d < 30*time.Second {
 		t.Fatalf("pause %v of a queued waiter", d)
 	}

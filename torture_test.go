@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,22 +15,42 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// A torture is a minute of virtual time in which callers on two processes come, wait, leave, hang and panic, while the
-// store fails, hangs and loses answers. It keeps the book of who may believe to hold what.
+// A torture is a minute of virtual time in which callers on two processes come, wait, leave, hang and panic, one process
+// closes and is replaced, and the store fails, hangs and loses answers and wake-ups. It keeps the book of who may believe
+// to hold what.
 type torture struct {
+	forgets bool // the store also loses keys, as in a failover: then only the fencing tokens keep order
+
 	mu         sync.Mutex
-	inside     map[string]int // functions that run under a context which has not ended
+	inside     map[string]int    // functions that run under a context which has not ended
+	newest     map[string]uint64 // the last fencing token
 	ran        int
 	violations []string
 }
+
+func newTorture() *torture { return &torture{inside: map[string]int{}, newest: map[string]uint64{}} }
 
 func (tt *torture) enter(key string) {
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
 	tt.ran++
-	if tt.inside[key]++; tt.inside[key] > 1 {
+	if tt.inside[key]++; tt.inside[key] > 1 && !tt.forgets {
 		tt.violations = append(tt.violations, "two at once on "+key)
 	}
+}
+
+// token notes the token of a turn that has just begun. Where the store forgets keys, a turn may begin late, with a token
+// that the resource would refuse; but no two have the same.
+func (tt *torture) token(key string, token uint64) {
+	tt.mu.Lock()
+	defer tt.mu.Unlock()
+	if tt.forgets {
+		key = fmt.Sprint(key, token)
+	}
+	if token <= tt.newest[key] {
+		tt.violations = append(tt.violations, fmt.Sprintf("token %d of %s after %d", token, key, tt.newest[key]))
+	}
+	tt.newest[key] = token
 }
 
 func (tt *torture) leave(key string) {
@@ -83,17 +104,35 @@ func unreliable(l guard.Locker, r *rand.Rand) *spy {
 	return s
 }
 
+// forgetful loses half of the messages that a locker has for its gate.
+type forgetful struct {
+	guard.Waker
+	keeps func() bool
+}
+
+func (f forgetful) Wake(key string, waiting int) bool {
+	return !f.keeps() || f.Waker.Wake(key, waiting)
+}
+
+type losesHalf struct{ guard.Locker }
+
+func (l losesHalf) Open(w guard.Waker) error {
+	return l.Locker.Open(forgetful{w, func() bool { return rand.IntN(2) == 0 }})
+}
+
 func (tt *torture) run(t *testing.T, seed uint64, sabotage func(guard.Locker) guard.Locker) {
 	t.Helper()
 	mem := memlocker.New()
-	guards := make([]*guard.Guard, 2)
-	for i, l := range []guard.Locker{mem, mem.Peer()} {
-		l = unreliable(l, rand.New(rand.NewPCG(seed, uint64(i+1))))
+	open := func(l guard.Locker) *guard.Guard {
+		l = unreliable(l, rand.New(rand.NewPCG(seed, 1)))
 		if sabotage != nil {
 			l = sabotage(l)
 		}
-		guards[i] = newGuard(t, l, guard.WithTTL(2*time.Second), guard.WithMaxHold(5*time.Second))
+		return newGuard(t, losesHalf{l}, guard.WithTTL(2*time.Second), guard.WithMaxHold(5*time.Second), guard.WithFencing())
 	}
+	guards := [2]atomic.Pointer[guard.Guard]{}
+	guards[0].Store(open(mem))
+	guards[1].Store(open(mem.Peer()))
 	end := time.Now().Add(time.Minute)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -102,21 +141,33 @@ func (tt *torture) run(t *testing.T, seed uint64, sabotage func(guard.Locker) gu
 			mend := mem.Break()
 			time.Sleep(rand.N(3 * time.Second))
 			mend()
+			if tt.forgets {
+				mem.Lose("a")
+			}
+		}
+	})
+	wg.Go(func() { // one process is replaced by another, now and then
+		for time.Now().Before(end) {
+			time.Sleep(rand.N(20 * time.Second))
+			old := guards[1].Swap(open(mem.Peer()))
+			ctx, cancel := context.WithTimeout(t.Context(), rand.N(10*time.Second))
+			_ = old.Close(ctx)
+			cancel()
 		}
 	})
 	for n := range 12 {
 		r := rand.New(rand.NewPCG(seed, uint64(100+n)))
 		wg.Go(func() {
 			for time.Now().Before(end) {
-				tt.call(guards[n%2], r)
+				tt.call(guards[n%2].Load(), r)
 			}
 		})
 	}
 	wg.Wait()
-	for _, g := range guards { // nothing may be left that keeps a key beyond its TTL
+	for i := range guards { // nothing may be left that keeps a key beyond its TTL
+		g := guards[i].Load().With(guard.WithMaxWait(10 * time.Second))
 		for _, k := range []string{"a", "b"} {
-			if err := g.With(guard.WithMaxWait(10*time.Second)).Do(t.Context(), k, nop); err != nil &&
-				!errors.Is(err, guard.ErrUnavailable) {
+			if err := g.Do(t.Context(), k, nop); err != nil && !errors.Is(err, guard.ErrUnavailable) {
 				tt.violation("%s was left: %v", k, err)
 			}
 		}
@@ -148,6 +199,9 @@ func (tt *torture) call(g *guard.Guard, r *rand.Rand) {
 	err := g.With(guard.WithMaxWait(wait)).Do(ctx, key, func(ctx context.Context) error {
 		waited()
 		tt.enter(key)
+		if token, err := guard.FencingToken(ctx); err == nil {
+			tt.token(key, token)
+		}
 		leave := sync.OnceFunc(func() { tt.leave(key) })
 		defer leave()
 		stop := context.AfterFunc(ctx, leave) // from here on it does not believe to hold the key
@@ -179,7 +233,8 @@ func TestTortureNeverBreaksAPromise(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tt := &torture{inside: map[string]int{}}
+				tt := newTorture()
+				tt.forgets = seed%4 == 3
 				tt.run(t, seed, nil)
 				for _, v := range tt.violations {
 					t.Error(v)
@@ -206,14 +261,23 @@ type deaf struct{ guard.Locker }
 
 func (deaf) Renew(_ context.Context, cs []*guard.Claim) []error { return make([]error, len(cs)) }
 
+// repeats gives the same block of tokens for a second.
+type repeats struct{ guard.Locker }
+
+func (r repeats) Acquire(ctx context.Context, c *guard.Claim) (uint64, error) {
+	token, err := r.Locker.Acquire(ctx, c)
+	return token / 1_000_000 * 1_000_000, err
+}
+
 func TestTortureNoticesABrokenLocker(t *testing.T) {
 	for name, sabotage := range map[string]func(guard.Locker) guard.Locker{
 		"keys expire early": func(l guard.Locker) guard.Locker { return shortLived{l} },
 		"renewals are lost": func(l guard.Locker) guard.Locker { return deaf{l} },
+		"tokens repeat":     func(l guard.Locker) guard.Locker { return repeats{l} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tt := &torture{inside: map[string]int{}}
+				tt := newTorture()
 				for seed := range uint64(10) {
 					tt.run(t, seed, sabotage)
 				}

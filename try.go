@@ -41,9 +41,9 @@ func (c *call) missed(err error) error {
 	var held *HeldError
 	switch {
 	case errors.As(err, &held):
-		c.blocker, c.failed = held.Holder, nil
+		c.blocker = held.Holder
 		queued := c.claim.Queued && held.Remaining > 0 // else nobody holds it who will wake us
-		c.gate.missed(held, queued, cfg.backoff, time.Now())
+		c.gate.missed(held, nil, queued, cfg.backoff, time.Now())
 		return nil
 	case errors.Is(err, ErrClosed):
 		return err
@@ -52,37 +52,35 @@ func (c *call) missed(err error) error {
 	if !errors.Is(err, ErrUnavailable) { // trying again cannot help
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	c.failed = err
-	c.gate.missed(nil, false, cfg.backoff, time.Now())
+	c.gate.missed(nil, err, false, cfg.backoff, time.Now())
 	return nil
 }
 
-// tryLimit bounds the next try, so that the wait ends in time: the first one of a short wait may take its full limit.
+// tryLimit bounds the next try, so that the wait ends in time.
 func (c *call) tryLimit() time.Duration {
-	limit := tryLimit(c.guard.ttl)
-	end := c.until
-	if first := c.waiter.joined.Add(limit); first.After(end) {
-		end = first
+	limit, left := tryLimit(c.guard.ttl), time.Until(c.end(c.guard.ttl))
+	if left > limit {
+		return limit
 	}
-	return min(limit, time.Until(end)+tryGrace)
+	return min(limit, left+tryGrace)
 }
 
-// won makes a grant of a try that succeeded, if c still wants it and the answer was not too slow.
+// won makes a grant of a try that succeeded, if the answer was not too slow and c still wants it.
 func (c *call) won(ctx context.Context, sent time.Time, token uint64) (*grant, error) {
 	cfg := &c.guard.config
 	gr := newGrant(c.guard, c.gate, c.claim, sent, token)
 	c.claim = nil // the grant's now
+	now := time.Now()
+	if gr.trust.left(now) < minRemaining(cfg.ttl) {
+		c.discard(gr)
+		err := fmt.Errorf("%w: the answer took %v of a TTL of %v", ErrUnavailable, now.Sub(sent), cfg.ttl)
+		c.gate.missed(nil, err, false, cfg.backoff, now)
+		return nil, nil
+	}
 	c.gate.hold(gr)
 	if err := c.stopped(ctx); err != nil {
 		c.decline(gr)
 		return nil, err
-	}
-	now := time.Now()
-	if gr.trust.left(now) < minRemaining(cfg.ttl) {
-		c.failed = fmt.Errorf("%w: the answer took %v of a TTL of %v", ErrUnavailable, now.Sub(sent), cfg.ttl)
-		c.discard(gr)
-		c.gate.missed(nil, false, cfg.backoff, now)
-		return nil, nil
 	}
 	return gr, nil
 }

@@ -11,15 +11,32 @@ import (
 type call struct {
 	guard *Guard // resolved
 	key   string
-	until time.Time // when the wait ends
-	once  bool      // one attempt, no wait
+	patience
 
-	gate     *gate
+	gate     *gate // nil once it has been left
 	waiter   waiter
 	claim    *Claim // under which the next try is sent; nil: a new one
 	attempts int
 	blocker  Holder // the last holder seen
-	failed   error  // ErrUnavailable, if the last try got no answer
+}
+
+// patience is how long a verb waits.
+type patience struct {
+	start, until time.Time
+	once         bool // one attempt, no wait
+}
+
+func (c *config) patience() patience {
+	now := time.Now()
+	return patience{start: now, until: now.Add(c.maxWait), once: c.maxWait == 0}
+}
+
+// end is when the last try must have ended: a short wait may take the full limit of one.
+func (p patience) end(ttl time.Duration) time.Time {
+	if first := p.start.Add(tryLimit(ttl)); first.After(p.until) {
+		return first
+	}
+	return p.until
 }
 
 // wait begins l's turn on a grant, or returns why there will be none. It ends by max(until, try limit) plus 50 ms, or
@@ -42,9 +59,7 @@ func (c *call) wait(ctx context.Context, l *Lease) (handoff bool, err error) {
 		floor = c.gate.rejoin(&c.waiter)
 	}
 	if errors.Is(err, errNoWait) {
-		if err = c.failed; err == nil {
-			err = c.gate.refusal(time.Now())
-		}
+		err = c.gate.refusal(time.Now())
 	}
 	return false, err
 }
@@ -52,7 +67,14 @@ func (c *call) wait(ctx context.Context, l *Lease) (handoff bool, err error) {
 // acquire returns a grant: handed over in line, or won from the store.
 func (c *call) acquire(ctx context.Context, floor bool) (*grant, error) {
 	if !floor {
-		if gr, err := c.standInLine(ctx); gr != nil || err != nil {
+		gr, err := c.standInLine(ctx)
+		if err == nil && gr != nil {
+			if err = c.stopped(ctx); err != nil { // as the grant came
+				c.decline(gr)
+				gr = nil
+			}
+		}
+		if gr != nil || err != nil {
 			return gr, err
 		}
 	}
@@ -125,6 +147,13 @@ func (c *call) discard(gr *grant) {
 	c.guard.family.locker.Abandon(gr.claim)
 }
 
+// leave ends the call's use of gate and family.
+func (c *call) leave() {
+	c.guard.family.gates.leave(c.gate)
+	c.gate = nil
+	c.guard.family.leave()
+}
+
 // contend tries for the key until it has a grant or the wait is over. c has the floor.
 func (c *call) contend(ctx context.Context) (*grant, error) {
 	for {
@@ -153,8 +182,11 @@ func (c *call) pause(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
+	pokes := c.gate.pokes() // before the look at what is due: a wake-up in between must not be lost
 	d, left := c.gate.due(now), c.until.Sub(now)
 	switch {
+	case !now.Before(c.end(c.guard.ttl)):
+		return errNoWait
 	case c.once:
 		return nil
 	case left <= 0 && (c.attempts > 0 || c.waiter.floor != nil):
@@ -166,7 +198,7 @@ func (c *call) pause(ctx context.Context) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-c.gate.pokes():
+	case <-pokes:
 	case <-ctx.Done():
 	case <-c.guard.family.closing:
 	}

@@ -86,8 +86,8 @@ func (l *Locker) acquire(ctx context.Context, c *guard.Claim) (token uint64, hol
 		}
 		return 0, holder, &guard.HeldError{Key: c.Key, Remaining: max(0, e.expires.Sub(now)), Holder: e.holder}
 	}
+	c.Holder.Instance = l.id
 	e.owner, e.by, e.expires, e.holder = c.Owner, l, now.Add(c.TTL), c.Holder
-	e.holder.Instance = l.id
 	e.leave(l)
 	if c.Fencing {
 		token = l.store.fence(now)

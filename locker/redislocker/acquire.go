@@ -36,6 +36,7 @@ func (l *Locker) state(c *guard.Claim) *state {
 			travel: travel{Scripter: l.client, locker: l},
 		}
 		c.State = st
+		c.Holder.Instance = l.instance
 	}
 	return st
 }

@@ -2,6 +2,7 @@ package redislocker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -31,6 +32,7 @@ type batcher struct {
 type request struct {
 	cmds     []command
 	answered chan struct{}
+	left     bool // its caller has gone: not to be sent any more; guarded by the batcher's mutex
 }
 
 func newBatcher(exec func(context.Context, []command)) *batcher {
@@ -47,6 +49,9 @@ func (b *batcher) send(ctx context.Context, cmds []command) error {
 	case <-r.answered:
 		return nil
 	case <-ctx.Done():
+		b.mu.Lock()
+		r.left = true
+		b.mu.Unlock()
 		return context.Cause(ctx)
 	}
 }
@@ -88,6 +93,7 @@ func (b *batcher) run() {
 func (b *batcher) take() []*request {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.queue = slices.DeleteFunc(b.queue, func(r *request) bool { return r.left })
 	if len(b.queue) == 0 {
 		b.queue = nil
 		if b.workers--; b.workers == 0 {
@@ -100,8 +106,8 @@ func (b *batcher) take() []*request {
 		cmds += len(b.queue[n].cmds)
 		n++
 	}
-	batch := b.queue[:n:n]
-	b.queue = b.queue[n:]
+	batch := slices.Clone(b.queue[:n])
+	b.queue = slices.Delete(b.queue, 0, n)
 	return batch
 }
 

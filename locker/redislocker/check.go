@@ -38,15 +38,16 @@ func (l *Locker) probe(ctx context.Context) error {
 	c := &guard.Claim{Owner: newID(), TTL: probeTTL, Fencing: true}
 	k := l.tagged(probeTag())
 	err := l.live(ctx, c, k)
-	if err != nil {
-		l.janitor.add(chore{calls: []call{cleanCall(k, c.Owner)}, again: true})
+	traces := call{line: []any{"del", k.fence(), k.wait()}}
+	if err != nil { // also because ctx ended: cleaning up is for the janitor
+		l.janitor.add(chore{calls: []call{cleanCall(k, c.Owner), traces}, again: true})
+		return err
 	}
-	traces := command{redis.NewCmd(ctx, "del", k.fence(), k.wait())}
-	l.send(ctx, traces)
-	if err == nil && traces.Err() != nil {
-		err = l.tryError(traces.Err())
+	if err := l.run(ctx, traces)[0].Err(); err != nil {
+		l.janitor.add(chore{calls: []call{traces}, again: true})
+		return l.tryError(err)
 	}
-	return err
+	return nil
 }
 
 // live takes c through the life of a lease that another waits for, and the other through a wake-up.
@@ -73,6 +74,10 @@ func (l *Locker) live(ctx context.Context, c *guard.Claim, k keys) error {
 	}
 	if _, err := l.look(ctx, waiter, k); err != nil {
 		return l.tryError(err)
+	}
+	ping := command{redis.NewCmd(ctx, "ping")}
+	if l.send(ctx, ping); ping.Err() != nil {
+		return l.tryError(ping.Err())
 	}
 	wake := l.wakeCall("", k, newID(), true) // as another instance would wake this one
 	if err := l.run(ctx, wake)[0].Err(); err != nil {

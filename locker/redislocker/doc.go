@@ -30,9 +30,11 @@
 // between the two, within the try limit of at most 500 ms after which an answer is not used any more, could give the older
 // of two holders the higher token.
 //
+// # Rights
+//
 // A user in an ACL needs ~guard:* and +evalsha +eval +msetnx +mset +mget +getrange +get +set +del +exists +pexpire
-// +pttl +time +zadd +zrem +zrange +zscore +zcard, for wake-ups &guard:inbox:* and +publish +subscribe, and +info for
-// [Locker.Check] to see the eviction policy.
+// +pttl +time +zadd +zrem +zrange +zscore +zcard, for wake-ups &guard:inbox:* and +publish +subscribe +ping, with a
+// database other than 0 or a client name +select and +client, and +info for [Locker.Check] to see the eviction policy.
 //
 // # Connections
 //

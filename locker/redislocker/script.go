@@ -105,10 +105,11 @@ func (c command) unknown() bool { return redis.HasErrorPrefix(c.Err(), "NOSCRIPT
 var errNoAnswer = errors.New("no usable answer")
 
 // send sends cmds as one request and waits until each holds its answer or error. Up to directRequests go their own way
-// at once; what comes on top of those shares pipelines.
+// at once; what comes on top of those shares pipelines. In a cluster all go their own way: a pipeline is answered when
+// its slowest node has, and one that hangs must not stop the keys of the others.
 func (l *Locker) send(ctx context.Context, cmds ...command) {
 	defer l.inFlight.Add(-1)
-	if l.inFlight.Add(1) <= directRequests {
+	if l.inFlight.Add(1) <= directRequests || l.cluster != nil {
 		l.exchange(ctx, cmds)
 		return
 	}

@@ -1,0 +1,36 @@
+package redislocker
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestRequestsWhoseCallersHaveLeftAreNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Int64
+		start := time.Now()
+		b := newBatcher(func(ctx context.Context, cmds []command) {
+			if time.Since(start) > 600*time.Millisecond {
+				late.Add(int64(len(cmds)))
+			}
+			<-ctx.Done() // a server that hangs
+		})
+		for range 10_000 {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				defer cancel()
+				_ = b.send(ctx, []command{{redis.NewCmd(ctx)}})
+			}()
+		}
+		time.Sleep(time.Minute)
+		if n := late.Load(); n > 0 {
+			t.Errorf("%d requests were sent after their callers had left", n)
+		}
+		b.close()
+	})
+}

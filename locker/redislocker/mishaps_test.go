@@ -1,0 +1,160 @@
+package redislocker_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+func newGuard(t *testing.T, rdb redis.UniversalClient, opts ...guard.Option) *guard.Guard {
+	t.Helper()
+	quiet := guard.WithLogger(slog.New(slog.DiscardHandler))
+	g, err := guard.New(redislocker.New(rdb), append([]guard.Option{quiet}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+		defer cancel()
+		if err := g.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return g
+}
+
+// A cluster client answers a pipeline when its slowest node has: one that is silent must not stop the others' keys.
+func TestOneSilentNodeDoesNotStopTheOthers(t *testing.T) {
+	a, b := redistest.Start(t), redistest.Start(t)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+		return []redis.ClusterSlot{
+			{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: a.Addr}}},
+			{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: b.Addr}}},
+		}, nil
+	}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	g := newGuard(t, rdb, guard.WithMaxWait(0))
+	onA, onB := keysByNode(t, g, redistest.Client(t, a.Addr))
+
+	b.Stop()
+	var wg sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	for _, k := range onB {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				_ = g.Do(ctx, k, func(context.Context) error { return nil })
+			}
+		})
+	}
+	time.Sleep(700 * time.Millisecond) // until all connections to B hang
+	var failed atomic.Int64
+	var healthy sync.WaitGroup
+	for _, k := range onA[:5] {
+		healthy.Go(func() {
+			for range 50 {
+				if err := g.Do(t.Context(), k, func(context.Context) error { return nil }); err != nil {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	healthy.Wait()
+	stop()
+	b.Cont()
+	wg.Wait()
+	if n := failed.Load(); n > 0 {
+		t.Errorf("%d of 250 calls for keys on the node that is well failed", n)
+	}
+}
+
+func keysByNode(t *testing.T, g *guard.Guard, a *redis.Client) (onA, onB []string) {
+	t.Helper()
+	for i := 0; len(onA) < 20 || len(onB) < 20; i++ {
+		k := fmt.Sprint("k", i)
+		err := g.Do(t.Context(), k, func(ctx context.Context) error {
+			if a.Exists(ctx, "guard:{"+k+"}").Val() == 1 {
+				onA = append(onA, k)
+			} else {
+				onB = append(onB, k)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return onA, onB[:20]
+}
+
+func TestDocumentedRightsKeepTheInboxThroughSilence(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := as(t, s, documented(t))
+	ls, gs := waiting(t, rdb, 2)
+	time.Sleep(3500 * time.Millisecond) // beyond the first ping
+	c := claim("k")
+	mustAcquire(t, ls[0], c)
+	wait(t, ls[1], waits("k"))
+	free(t, ls[0], c, guard.Freed{Waiting: 1, Woken: true})
+	gs[0].wants(t, "wanted k")
+	gs[1].wants(t, "wake k, 0 behind")
+}
+
+// cut ends a context after so many requests.
+type cut struct {
+	left atomic.Int64
+	end  func()
+}
+
+func (h *cut) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *cut) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, c redis.Cmder) error {
+		defer h.count()
+		return next(ctx, c)
+	}
+}
+
+func (h *cut) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cs []redis.Cmder) error {
+		defer h.count()
+		return next(ctx, cs)
+	}
+}
+
+func (h *cut) count() {
+	if h.left.Add(-1) == 0 {
+		h.end()
+	}
+}
+
+func TestACheckThatIsCutShortLeavesNothing(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	for after := range int64(6) {
+		ctx, cancel := context.WithCancel(t.Context())
+		h := &cut{end: cancel}
+		h.left.Store(after + 1)
+		l := redislocker.New(rdb, redislocker.WithHook(h))
+		if err := l.Open(waker{}); err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Check(ctx, ttl)
+		if err := l.Close(t.Context()); err != nil { // does at once what is left to clean
+			t.Fatal(err)
+		}
+		if left := rdb.Keys(t.Context(), "*").Val(); len(left) > 0 {
+			t.Fatalf("cut after %d requests: left %s", after+1, strings.Join(left, ", "))
+		}
+		cancel()
+	}
+}
