@@ -52,8 +52,9 @@
 //
 // The calls of one process that want a key meet at its gate and stand in line. Only the first of them talks to the store,
 // so 10,000 waiting calls cost it what one does, and each call that is done hands its grant to the next without a round
-// trip. To be fair to other processes a tenure ends after 64 turns or 100 ms with a real release, and while others wait
-// this process stands back for one pause.
+// trip. To be fair to other processes a tenure ends with a real release after 64 turns or 100 ms, or if another process is
+// known to wait, after one pass over those who stood in line then. The release wakes the next process and queues this one
+// behind it.
 //
 // # Until when a lease is trusted
 //

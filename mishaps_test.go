@@ -98,7 +98,9 @@ func TestTheWaitIsBoundedAcrossTheEndOfAnOuterLease(t *testing.T) {
 		if err := <-done; err == nil || time.Since(start) > 3050*time.Millisecond {
 			t.Errorf("waited %v: %v", time.Since(start), err)
 		}
-		_ = <-released
+		if err := <-released; err != nil {
+			t.Error(err)
+		}
 	})
 }
 
