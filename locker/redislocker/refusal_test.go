@@ -107,6 +107,11 @@ func TestRefusedLoginIsNoSuccess(t *testing.T) {
 			l := open(t, rdb)
 			for _, c := range []*guard.Claim{claim("secret"), fenced("secret")} {
 				_, err := l.Acquire(t.Context(), c)
+				for range 3 { // Redis hangs up on an unknown client whose command is long, as some before were
+					if errors.Is(err, guard.ErrUnavailable) {
+						_, err = l.Acquire(t.Context(), c)
+					}
+				}
 				expectRefusal(t, err, c, "")
 				if err := l.Renew(t.Context(), []*guard.Claim{c})[0]; !errors.Is(err, guard.ErrUnavailable) {
 					t.Errorf("Renew: %v, want ErrUnavailable", err)
