@@ -43,7 +43,7 @@
 //	          │ somebody does               │   ▼                 │          │        │ fn returns
 //	          ▼                             │  pause, look again  │          │        ▼
 //	         line ──────────────────────────┴─────────────────────┘          │   next in line? ──► hand-off:
-//	          │       first in line: gets the floor, with the grant          │        │ no         the next turn,
+//	          │       first in line: goes next, with the grant               │        │ no         the next turn,
 //	          ▼                      or to contend                           │        ▼            no round trip
 //	      MaxWait, ctx, Close                                                │     release
 //	                                                                         ▼

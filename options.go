@@ -181,7 +181,7 @@ func (c *config) log() *slog.Logger {
 	return slog.Default()
 }
 
-// The limits that follow from the TTL, all in one place. DESIGN: an answer that takes longer is worth less than a new try.
+// The limits that follow from the TTL, all in one place: an answer that takes longer is worth less than a new try.
 
 // tryLimit bounds one try to acquire.
 func tryLimit(ttl time.Duration) time.Duration { return min(ttl/4, 500*time.Millisecond) }

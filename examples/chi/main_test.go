@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -72,13 +73,25 @@ func TestWithoutRedisNothingRuns(t *testing.T) {
 
 func TestItServesUntilItIsToldToStop(t *testing.T) {
 	store := miniredis.RunT(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0") // for a free port
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, "127.0.0.1:0", store.Addr()) }()
-	select {
-	case err := <-ended:
-		t.Fatalf("it stopped by itself: %v", err)
-	case <-time.After(50 * time.Millisecond): // up, or nearly so: both must end well
+	go func() { ended <- run(ctx, addr, store.Addr()) }()
+	for up := false; !up; {
+		select {
+		case err := <-ended:
+			t.Fatalf("it stopped by itself: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if resp, err := http.Get("http://" + addr + "/readyz"); err == nil {
+			up = resp.StatusCode == http.StatusOK
+			_ = resp.Body.Close()
+		}
 	}
 	cancel()
 	select {

@@ -160,7 +160,7 @@ func (r result) verdict(con *console) string {
 	}
 	switch {
 	case r.Mode.locked():
-		return con.paint(green, "OK") + "  every item was sold once, and no update was lost"
+		return con.paint(green, "OK") + "  nothing was sold twice, and no update was lost"
 	case r.Mode == modeAtomic:
 		return "Nothing to lock: the whole step is one script. It could not ask for the price."
 	case r.Oversold > 0 || r.LostUpdates > 0:

@@ -32,7 +32,7 @@ func tellStory(ctx context.Context, cfg config, con *console) (bool, error) {
 	con.printf("%s\n", con.paint(bold, "The flash sale in five acts"))
 	con.printf("%d instances, each a process; %d items, %d requests from %d buyers; the price service takes %v; TTL %v.\n",
 		cfg.instances, cfg.stock, cfg.requests, cfg.concurrency, cfg.think, cfg.ttl)
-	con.printf("One lane per instance:  # in the step: stock read, price asked   . sold out   z stopped   X late write\n")
+	con.printf("One lane per instance:  # in the step: stock read, price asked   | sold by one script   . sold out   z stopped   X late write\n")
 
 	none, err := st.play(ctx, "1  No lock", modeNone, sellAll)
 	if err != nil {

@@ -48,7 +48,7 @@ func Serve(g *guard.Guard, x Exchange) error {
 	case err == nil || !ran:
 		return err
 	case x.Begun():
-		slog.WarnContext(x.Request().Context(), "lock lost after the response had begun", "route", x.Route(), "error", err)
+		slog.WarnContext(x.Request().Context(), "lease lost after the response had begun", "route", x.Route(), "error", err)
 		return nil
 	}
 	return err

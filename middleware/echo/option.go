@@ -20,6 +20,9 @@ type errorHandler = func(echo.Context, error) error
 func newConfig(opts []Option) config {
 	var c config
 	for _, o := range opts {
+		if o == nil {
+			panic("lockmw: an option is nil")
+		}
 		o.apply(&c)
 	}
 	return c

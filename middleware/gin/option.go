@@ -18,6 +18,9 @@ type config struct {
 func newConfig(opts []Option) config {
 	var c config
 	for _, o := range opts {
+		if o == nil {
+			panic("lockmw: an option is nil")
+		}
 		o.apply(&c)
 	}
 	return c
