@@ -100,7 +100,7 @@ func newCommand(ctx context.Context, verb any, script string, keys []string, arg
 }
 
 // unknown reports whether the server does not have the script: it was restarted, failed over or flushed.
-func (c command) unknown() bool { return redis.HasErrorPrefix(c.Err(), "NOSCRIPT") }
+func (c command) unknown() bool { return c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") }
 
 var errNoAnswer = errors.New("no usable answer")
 
