@@ -154,7 +154,7 @@ func WithObserver(o Observer) Option {
 	})
 }
 
-// WithLogger sets where lost leases and failed releases are logged, without keys. Default [slog.Default].
+// WithLogger sets where lost leases, outages, failed releases and functions that run on are logged, without keys. Default [slog.Default].
 func WithLogger(l *slog.Logger) Option {
 	return optionFunc(func(c *config) error {
 		if l == nil {
