@@ -1,0 +1,90 @@
+package locker
+
+import "time"
+
+const (
+	// FenceBlock is how many consecutive fencing tokens are reserved at a time: one for each turn that a process may
+	// take on one grant.
+	FenceBlock = 64
+
+	// OwnerLen is the length in bytes of every owner id. It is fixed so that a store may compare ids by prefix.
+	OwnerLen = 22
+
+	// MaxKey is the length in bytes of the longest Claim.Key.
+	MaxKey = 200
+
+	// QueueLife is how long a claim stays in the queue after the last Acquire that saw it there: the guard comes back
+	// several times in that time.
+	QueueLife = 2 * time.Second
+)
+
+// Claim is one process's wish for a key. The guard makes it and never changes it.
+type Claim struct {
+	// Key is 1 to MaxKey bytes. The guard has escaped control bytes, braces and '%' in what its caller gave, and hashed
+	// what was longer: there are two hexadecimal digits, or "sha256:", behind each '%', so names with anything else
+	// there are the store's own. Bytes from 0x80 on are as the caller gave them, valid UTF-8 or not.
+	Key string
+
+	Owner   string        // OwnerLen random base64url characters
+	TTL     time.Duration // whole milliseconds, 100 ms to 24 days
+	Fencing bool          // becoming the owner reserves a block of fencing tokens too
+	Holder  Holder        // who we are, but for Instance, which is the locker's: kept beside the key for others to read
+
+	// State belongs to the locker, which may keep here what it needs from call to call. The guard never looks.
+	State any
+}
+
+// Offer is how long the key is c's when another process's Release hands it over: long enough to begin and to renew, and
+// all that it costs the others if c's process has died meanwhile.
+func (c *Claim) Offer() time.Duration { return min(c.TTL, time.Second) }
+
+// Holder describes who holds a key, as far as the store knows it. It is for logs and operators, not for clients.
+type Holder struct {
+	Instance string    // id of the holder's locker: two lockers are two instances, also within one process
+	Host     string    // host name
+	PID      int       // process id on that host
+	Since    time.Time // when the holder began to contend, by its own clock
+	Name     string    // name of its guard, see guard.WithName
+
+	Traceparent string // W3C traceparent of the call that made the claim, if an Observer gave one
+}
+
+// Try says how an Acquire goes about it.
+type Try struct {
+	// Wait says that the claim is to be queued if somebody else owns the key: the caller will wait.
+	Wait bool
+
+	// Held says that somebody else is likely to own the key: where looking and taking are two requests, look first.
+	Held bool
+
+	// Queued says that the claim was put into the queue before. If somebody else owns the key and the claim is not in
+	// the queue any more, it was granted and came too late: it must not be queued again (law 2).
+	Queued bool
+
+	// Place is the place in the queue that this contender had before, under this owner id or an earlier one; 0 for none.
+	// It is queued there, in front of those who came later.
+	Place Place
+}
+
+// Place is a place in a queue: lower is nearer to the front. 0 is none. What the numbers mean is the store's business,
+// the time of arrival by its own clock being a good choice.
+type Place int64
+
+// Answer is what an Acquire found.
+type Answer struct {
+	Acquired bool   // the claim owns the key
+	Token    uint64 // if it does and wants fencing: the first of its block of tokens
+
+	Holder    Holder        // if it does not: who does, zero if the store cannot know
+	Remaining time.Duration // until that ends unless it is renewed; 0 if unknown
+	Queued    bool          // the claim is in the queue; with ErrUnavailable: it may be
+	Place     Place         // its place there, kept by the guard for the tries that follow
+}
+
+// Released is what a Release found.
+type Released struct {
+	Waiting int   // how many other claims were in the queue; a store that cannot know says 1, for there might be one
+	Handed  bool  // the key went to one of them
+	Queued  bool  // next is in the queue
+	Place   Place // its place there
+}

@@ -1,0 +1,76 @@
+package locker
+
+import (
+	"context"
+	"time"
+)
+
+// Locker is a store of leases, as the guard talks to it.
+//
+// All methods but Open are safe for concurrent use. The guard never has two calls for one [Claim] in flight, except that
+// Fence may run beside Renew, Release or Abandon, and Renew beside Abandon. Every call ends when its ctx does, give or
+// take the time that its own I/O needs to notice. Calls that get no clear answer from the store return ErrUnavailable; an
+// error that is none of those named here ends the caller's wait, because trying again cannot help.
+type Locker interface {
+	// Open readies the locker for one guard and keeps w to tell it things. guard.New calls it once, before any other
+	// method. It checks settings and sends nothing; what is wrong, or a second Open, is an ErrInvalidOption.
+	Open(w Waker) error
+
+	// Acquire makes c the owner of its key for its TTL if nobody owns the key, or if c does already. Otherwise it tells
+	// who does and, if t.Wait, puts c into the queue, or leaves it there with all that is kept for those who wait.
+	// A claim that becomes the owner leaves the queue in the same step or before.
+	//
+	// With c.Fencing an Acquire that succeeds also reserves a block of fencing tokens. It returns ErrUnavailable if c may
+	// or may not be the owner now; with Answer.Queued if it may or may not be in the queue.
+	Acquire(ctx context.Context, c *Claim, t Try) (Answer, error)
+
+	// Renew gives each claim its full TTL again, in as few round trips as the store allows, and calls answered once for
+	// each, from any goroutine and in any order, as soon as its answer is there and before Renew returns: with nil, with
+	// ErrLeaseLost if the claim does not own its key, or with ErrUnavailable if that is not known. It never creates a
+	// key. What becomes of one claim does not keep another's renewal from being sent, or its answer from being told.
+	Renew(ctx context.Context, cs []*Claim, answered func(i int, err error))
+
+	// Fence reserves a block of FenceBlock fencing tokens for c and returns the first: greater than every token that
+	// was ever given for the key. It returns ErrLeaseLost if c does not own the key, else ErrUnavailable.
+	Fence(ctx context.Context, c *Claim) (token uint64, err error)
+
+	// Release ends c's hold and, in one step with it, gives the key to the first in the queue for that claim's
+	// [Claim.Offer], reserves its block of tokens if it wants one, and tells its process by [Waker.Granted]. One whose
+	// process is known to be gone is passed over. If the key went to another, next is queued behind all who wait; next is
+	// nil if nobody here wants the key again.
+	//
+	// It returns ErrLeaseLost if c did not own the key, and ErrUnavailable if that is not known.
+	Release(ctx context.Context, c, next *Claim) (Released, error)
+
+	// Abandon sees to it, in the background and without waiting, that nothing of c stays behind: not in the queue, and
+	// not in the key, which goes to the first in the queue. With late, a request of c may still be under way: it is done
+	// once more about a second later. Close waits for all of it.
+	Abandon(c *Claim, late bool)
+
+	// Check reports whether the store can serve leases of the given TTL now: reachable well within it, all rights
+	// there, no policy that may drop keys, client settings that keep the time limits. The error says what to change.
+	Check(ctx context.Context, ttl time.Duration) error
+
+	// Close ends the locker's own goroutines and connections, never the caller's client, and leaves keys that are owned
+	// to their TTL. After it every other method returns ErrClosed, and Abandon does nothing. Idempotent.
+	Close(ctx context.Context) error
+}
+
+// Waker is what guard.New gives to [Locker.Open]: how a locker tells it what other processes do. What it is told are
+// hints: one that is lost, late or wrong costs time, never exclusion. Its methods return at once, call no method of the
+// locker, and are safe for concurrent use.
+type Waker interface {
+	// Granted tells that a Release has made owner the owner of key, with the first of a block of fencing tokens if it
+	// wants those (else 0), and that so many other claims wait behind it. It reports whether owner is known here, as one
+	// that waits or one that has the key already; if not, the locker releases the key by this owner id.
+	Granted(key, owner string, token uint64, waiting int) (known bool)
+
+	// Wanted tells that another process has begun to wait for key, which this one owns.
+	Wanted(key string)
+
+	// Wake tells that key may be free: whoever waits for it here tries now.
+	Wake(key string)
+
+	// WakeAll tells that messages may have been missed: whoever waits here, for whatever key, tries now.
+	WakeAll()
+}
