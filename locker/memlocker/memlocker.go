@@ -17,21 +17,21 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
-// Locker is a [guard.Locker] in memory. It is safe for concurrent use and serves one Guard family; [Locker.Peer] makes
-// another on the same leases. None of its methods blocks.
+// Locker is a [locker.Locker] in memory. It is safe for concurrent use and serves one guard; [Locker.Peer] makes another
+// on the same leases. None of its methods blocks.
 type Locker struct {
 	store *store
 	id    string
 
 	// Guarded by store.mu.
 	state state
-	waker guard.Waker // set by Open
+	waker locker.Waker // set by Open, and then never changed
 }
 
-var _ guard.Locker = (*Locker)(nil)
+var _ locker.Locker = (*Locker)(nil)
 
 type state int
 
@@ -48,64 +48,52 @@ func New() *Locker { return on(&store{keys: make(map[string]*entry)}) }
 // of its own, to be opened and closed by itself.
 func (l *Locker) Peer() *Locker { return on(l.store) }
 
-func on(s *store) *Locker { return &Locker{store: s, id: rand.Text()[:guard.OwnerLen]} }
+func on(s *store) *Locker { return &Locker{store: s, id: rand.Text()[:locker.OwnerLen]} }
 
-// Open keeps w to wake local contenders. A second Open is an ErrInvalidOption.
-func (l *Locker) Open(w guard.Waker) error {
+// Open keeps w to tell it what peers do. A second Open is an ErrInvalidOption.
+func (l *Locker) Open(w locker.Waker) error {
 	l.store.mu.Lock()
 	defer l.store.mu.Unlock()
 	if l.state != fresh {
-		return fmt.Errorf("memlocker: %w: opened twice, a locker serves one guard", guard.ErrInvalidOption)
+		return fmt.Errorf("memlocker: %w: opened twice, a locker serves one guard", locker.ErrInvalidOption)
 	}
 	l.state, l.waker = open, w
 	return nil
 }
 
-// Acquire makes c.Owner the owner of c.Key for c.TTL, unless another owner holds it: then it returns a
-// [*guard.HeldError] and, if c waits, notes this instance for a wake-up.
-func (l *Locker) Acquire(ctx context.Context, c *guard.Claim) (token uint64, err error) {
-	token, holder, err := l.acquire(ctx, c)
-	if holder != nil {
-		holder.waker.Wanted(c.Key)
-	}
-	return token, err
-}
-
-// acquire returns the instance that holds the key, if it is to know that this one has begun to wait.
-func (l *Locker) acquire(ctx context.Context, c *guard.Claim) (token uint64, holder *Locker, err error) {
+// Acquire makes c the owner of its key if nobody else is. Otherwise it tells who is and, if t.Wait, queues c.
+func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	now, err := l.enter(ctx)
-	defer l.store.mu.Unlock()
+	defer l.store.leave()
 	if err != nil {
-		return 0, nil, err
+		return locker.Answer{Queued: t.Queued}, err
 	}
 	e := l.store.at(c.Key)
-	held := e.held(now) && e.owner != c.Owner
-	if held || c.Yield {
-		if c.Waits && l.queue(e, c, now) && held && e.by != l {
-			holder = e.by
-		}
-		return 0, holder, &guard.HeldError{Key: c.Key, Remaining: max(0, e.expires.Sub(now)), Holder: e.holder}
+	if e.held(now) && e.owner != c.Owner {
+		place, queued := l.queue(e, c, t, now)
+		return locker.Answer{Holder: e.holder, Remaining: e.expires.Sub(now), Queued: queued, Place: place}, nil
 	}
-	c.Holder.Instance = l.id
-	e.owner, e.by, e.expires, e.holder = c.Owner, l, now.Add(c.TTL), c.Holder
-	e.leave(l)
-	if c.Fencing {
-		token = l.store.fence(now)
-	}
-	return token, nil, nil
+	e.remove(c.Owner, now)
+	return locker.Answer{Acquired: true, Token: l.store.grant(e, l, c, now.Add(c.TTL), now)}, nil
 }
 
-// Renew gives each claim its full TTL again, or ErrLeaseLost.
-func (l *Locker) Renew(ctx context.Context, cs []*guard.Claim) []error {
+// Renew gives each claim its full TTL again, or answers ErrLeaseLost.
+func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
+	for i, err := range l.renew(ctx, cs) {
+		answered(i, err)
+	}
+}
+
+func (l *Locker) renew(ctx context.Context, cs []*locker.Claim) []error {
 	errs := make([]error, len(cs))
 	now, err := l.enter(ctx)
-	defer l.store.mu.Unlock()
+	defer l.store.leave()
 	for i, c := range cs {
 		switch e := l.store.owned(c, now); {
 		case err != nil:
 			errs[i] = err
 		case e == nil:
-			errs[i] = guard.ErrLeaseLost
+			errs[i] = locker.ErrLeaseLost
 		default:
 			e.expires = now.Add(c.TTL)
 		}
@@ -114,72 +102,62 @@ func (l *Locker) Renew(ctx context.Context, cs []*guard.Claim) []error {
 }
 
 // Fence reserves a block of fencing tokens for c, if it owns its key, and returns the first.
-func (l *Locker) Fence(ctx context.Context, c *guard.Claim) (token uint64, err error) {
+func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (token uint64, err error) {
 	now, err := l.enter(ctx)
-	defer l.store.mu.Unlock()
+	defer l.store.leave()
 	if err != nil {
 		return 0, err
 	}
 	if l.store.owned(c, now) == nil {
-		return 0, guard.ErrLeaseLost
+		return 0, locker.ErrLeaseLost
 	}
 	return l.store.fence(now), nil
 }
 
-// Release frees the key if c owns it, wakes the instance that has waited longest, and queues this one behind the others
-// if c waits.
-func (l *Locker) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
-	if err := l.free(ctx, c, c.Waits); err != nil {
-		return guard.Freed{}, err
-	}
-	return l.wake(c.Key), nil
-}
-
-func (l *Locker) free(ctx context.Context, c *guard.Claim, waits bool) error {
+// Release gives the key of c to the claim that has waited longest, if c owns it, and queues next behind the others.
+func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
 	now, err := l.enter(ctx)
-	defer l.store.mu.Unlock()
+	defer l.store.leave()
 	if err != nil {
-		return err
+		return locker.Released{}, err
 	}
-	e := l.store.owned(c, now)
-	if e == nil {
-		return guard.ErrLeaseLost
+	if e := l.store.owned(c, now); e != nil {
+		return l.release(e, c, next, now), nil
 	}
-	e.owner, e.by = "", nil
-	e.leave(l)
-	c.Queued = false
-	if waits && len(e.queue) > 0 {
-		c.State = nil // behind the others
-		l.queue(e, c, now)
-	}
-	return nil
+	l.store.free(c.Key, c.Owner, now) // the key may be nobody's, with others in its queue
+	return locker.Released{}, locker.ErrLeaseLost
 }
 
-// PassOn wakes the instance that has waited longest for key, if it is free.
-func (l *Locker) PassOn(key string) { l.wake(key) }
-
-// Abandon frees the key if c owns it, now and once more after a second, as a locker must whose requests can be late.
-func (l *Locker) Abandon(c *guard.Claim) {
-	l.store.again(c)
-	if l.free(context.Background(), c, false) == nil { //nolint:forbidigo // in memory: cannot block //nolint:forbidigo // whatever has become of the ctx of its caller
-		l.wake(c.Key)
+// Abandon leaves nothing of c behind, now and, if late, once more after a second.
+func (l *Locker) Abandon(c *locker.Claim, late bool) {
+	now, err := l.enter(context.Background()) //nolint:forbidigo // in memory: cannot block, whatever has become of its caller's ctx
+	defer l.store.leave()
+	if l.state != open {
+		return
+	}
+	if late || err != nil { // of a store that cannot be reached, as soon as it can
+		l.store.again(c, now)
+	}
+	if err == nil {
+		l.store.free(c.Key, c.Owner, now)
 	}
 }
 
 // Check returns nil while l is open.
 func (l *Locker) Check(ctx context.Context, _ time.Duration) error {
 	_, err := l.enter(ctx)
-	defer l.store.mu.Unlock()
+	defer l.store.leave()
 	return err
 }
 
-// Close ends the use of l, not that of its peers. Keys that it holds end at their TTL. Idempotent.
+// Close ends the use of l, not that of its peers: what waits there leaves the queues, and keys that it holds end at their
+// TTL. Idempotent.
 func (l *Locker) Close(context.Context) error {
 	l.store.mu.Lock()
 	defer l.store.mu.Unlock()
 	l.state = closed
 	for _, e := range l.store.keys {
-		e.leave(l)
+		e.removeAll(l)
 	}
 	return nil
 }
@@ -190,11 +168,11 @@ func (l *Locker) enter(ctx context.Context) (now time.Time, err error) {
 	now = time.Now()
 	switch {
 	case l.state != open:
-		return now, fmt.Errorf("memlocker: %w", guard.ErrClosed)
+		return now, fmt.Errorf("memlocker: %w", locker.ErrClosed)
 	case ctx.Err() != nil:
-		return now, fmt.Errorf("memlocker: %w: %w", guard.ErrUnavailable, ctx.Err())
+		return now, fmt.Errorf("memlocker: %w: %w", locker.ErrUnavailable, ctx.Err())
 	case l.store.broken > 0:
-		return now, fmt.Errorf("memlocker: %w: broken for a test", guard.ErrUnavailable)
+		return now, fmt.Errorf("memlocker: %w: broken for a test", locker.ErrUnavailable)
 	}
 	l.store.tidy(now)
 	return now, nil

@@ -1,0 +1,77 @@
+package memlocker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// message is what a peer is to be told: that owner has been given key or, without an owner, that others want it.
+type message struct {
+	to         *Locker
+	key, owner string
+	token      uint64
+	waiting    int
+}
+
+func (m message) tell() (known bool) {
+	if m.owner == "" {
+		m.to.waker.Wanted(m.key)
+		return true
+	}
+	return m.to.waker.Granted(m.key, m.owner, m.token, m.waiting)
+}
+
+// leave unlocks the store and tells what the call has left to tell. A grant that nobody knows is given back (law 3).
+func (s *store) leave() {
+	out := s.out
+	s.out = nil
+	s.mu.Unlock()
+	for _, m := range out {
+		if !m.tell() {
+			s.mu.Lock()
+			s.free(m.key, m.owner, time.Now())
+			s.leave()
+		}
+	}
+}
+
+// The methods below need s.mu.
+
+// release hands on the key of c, its owner, and queues next at the back if somebody gets it (law 9).
+func (l *Locker) release(e *entry, c, next *locker.Claim, now time.Time) (r locker.Released) {
+	e.remove(c.Owner, now)
+	r.Waiting = len(e.queue)
+	r.Handed = r.Waiting > 0
+	if r.Queued = r.Handed && next != nil; r.Queued {
+		r.Place = l.store.back()
+		e.insert(waiting{next, l, r.Place, now})
+	}
+	l.store.pass(c.Key, e, now)
+	return r
+}
+
+// free leaves nothing of owner at key, neither in the queue nor as its owner. What is free then goes to those who wait.
+func (s *store) free(key, owner string, now time.Time) {
+	e := s.keys[key]
+	if e == nil {
+		return
+	}
+	e.remove(owner, now)
+	if e.owner == owner || !e.held(now) {
+		s.pass(key, e, now)
+	}
+}
+
+// pass gives key to the first in its queue, or drops the entry if there is none.
+func (s *store) pass(key string, e *entry, now time.Time) {
+	if len(e.queue) == 0 {
+		delete(s.keys, key)
+		return
+	}
+	first := e.queue[0]
+	e.queue = slices.Delete(e.queue, 0, 1)
+	token := s.grant(e, first.by, first.claim, now.Add(first.claim.Offer()), now)
+	s.out = append(s.out, message{first.by, key, e.owner, token, len(e.queue)})
+}

@@ -1,0 +1,72 @@
+package memlocker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// waiting is a claim in the queue of its key.
+type waiting struct {
+	claim *locker.Claim
+	by    *Locker
+	place locker.Place
+	seen  time.Time // by the last Acquire
+}
+
+// The methods below need store.mu.
+
+// find returns the place of owner in the queue, -1 if there is none, and drops those whom nobody has seen for too long.
+func (e *entry) find(owner string, now time.Time) int {
+	e.queue = slices.DeleteFunc(e.queue, func(w waiting) bool { return now.Sub(w.seen) >= locker.QueueLife })
+	return slices.IndexFunc(e.queue, func(w waiting) bool { return w.claim.Owner == owner })
+}
+
+// remove takes owner out of the queue.
+func (e *entry) remove(owner string, now time.Time) {
+	if i := e.find(owner, now); i >= 0 {
+		e.queue = slices.Delete(e.queue, i, i+1)
+	}
+}
+
+// removeAll takes all claims of l out of the queue.
+func (e *entry) removeAll(l *Locker) {
+	e.queue = slices.DeleteFunc(e.queue, func(w waiting) bool { return w.by == l })
+}
+
+// insert puts w into the queue, behind all whose place is not higher.
+func (e *entry) insert(w waiting) {
+	i := len(e.queue)
+	for i > 0 && e.queue[i-1].place > w.place {
+		i--
+	}
+	e.queue = slices.Insert(e.queue, i, w)
+}
+
+// queue sees to c, whose key somebody else holds: it stays in the queue, or gets there if it waits and never was. The
+// holder's process is told of those who are new.
+func (l *Locker) queue(e *entry, c *locker.Claim, t locker.Try, now time.Time) (place locker.Place, queued bool) {
+	if i := e.find(c.Owner, now); i >= 0 {
+		e.queue[i].seen = now
+		return e.queue[i].place, true
+	}
+	if !t.Wait || t.Queued { // law 2: an owner id is queued once
+		return 0, false
+	}
+	place = t.Place
+	if place == 0 {
+		place = l.store.back()
+	}
+	e.insert(waiting{c, l, place, now})
+	if e.by != l && e.by.state == open {
+		l.store.out = append(l.store.out, message{to: e.by, key: c.Key})
+	}
+	return place, true
+}
+
+// back returns a place behind all that were ever given.
+func (s *store) back() locker.Place {
+	s.place++
+	return s.place
+}

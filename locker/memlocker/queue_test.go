@@ -1,0 +1,160 @@
+package memlocker
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+func TestReleaseGrantsInOrderOfFirstWaitAndQueuesTheReleaserBehind(t *testing.T) {
+	w := peers(t, "a", "b", "c")
+	a, b, c, a2 := claim("a", "k"), claim("b", "k"), claim("c", "k"), claim("a2", "k")
+	w.acquire(0, a)
+	place := w.wait(1, b)
+	w.wait(2, c)
+	if again := w.wait(1, b); again != place {
+		t.Fatalf("looking again moved from place %d to %d", place, again)
+	}
+	w.wantTold("a wanted k", "a wanted k")
+
+	w.release(0, a, a2, 2)
+	w.release(1, b, nil, 2)
+	w.release(2, c, nil, 1)
+	w.wantTold("b granted k as b, 2 behind", "c granted k as c, 1 behind", "a granted k as a2, 0 behind")
+	w.release(0, a2, claim("a3", "k"), 0)
+	w.wantTold()
+}
+
+func TestGrantForNobodyGoesOn(t *testing.T) {
+	w := peers(t, "a", "gone", "closed", "c")
+	a, c := claim("a", "k"), claim("c", "k")
+	w.acquire(0, a)
+	w.wait(1, claim("b", "k"))
+	w.wait(2, claim("x", "k"))
+	w.wait(3, c)
+	w.told = nil
+	w.ws[1].gone = true
+	if err := w.ls[2].Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.release(0, a, nil, 2)
+	w.wantTold("gone granted k as b, 1 behind", "c granted k as c, 0 behind")
+	w.release(3, c, nil, 0)
+}
+
+func TestOwnerIDIsQueuedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := peers(t, "a", "b", "c")
+		a, b, c := claim("a", "k"), claim("b", "k"), claim("c", "k")
+		w.acquire(0, a)
+		place := w.wait(1, b)
+		w.release(0, a, nil, 1)
+		time.Sleep(b.Offer())
+		w.acquire(0, a)
+		w.wait(2, c)
+		if late := w.try(1, b, locker.Try{Wait: true, Queued: true}); late.Queued {
+			t.Fatalf("a claim that came too late is queued again: %+v", late)
+		}
+		b2 := claim("b2", "k")
+		if again := w.try(1, b2, locker.Try{Wait: true, Place: place}); again.Place != place {
+			t.Fatalf("place %d, want %d again", again.Place, place)
+		}
+		w.told = nil
+		w.release(0, a, nil, 2)
+		w.wantTold("b granted k as b2, 1 behind")
+	})
+}
+
+func TestNobodyIsGrantedAnotherKeyOrByAStranger(t *testing.T) {
+	w := peers(t, "a", "b")
+	a, other := claim("a", "k"), claim("a", "other")
+	w.acquire(0, a)
+	w.acquire(0, other)
+	w.wait(1, claim("b", "k"))
+	w.told = nil
+	w.release(0, other, nil, 0)
+	if _, err := w.ls[0].Release(t.Context(), claim("stranger", "k"), nil); !errors.Is(err, locker.ErrLeaseLost) {
+		t.Fatalf("Release by a stranger: %v, want ErrLeaseLost", err)
+	}
+	w.wantTold()
+}
+
+func TestKeyOfNobodyIsHandedOnByALateRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, abandons := range []bool{false, true} {
+			w := peers(t, "a", "b")
+			a := claim("a", "k")
+			w.acquire(0, a)
+			time.Sleep(a.TTL - time.Second)
+			w.wait(1, claim("b", "k"))
+			time.Sleep(time.Second)
+			w.told = nil
+			if abandons {
+				w.ls[0].Abandon(a, false)
+			} else if _, err := w.ls[0].Release(t.Context(), a, nil); !errors.Is(err, locker.ErrLeaseLost) {
+				t.Fatalf("Release: %v, want ErrLeaseLost", err)
+			}
+			w.wantTold("b granted k as b, 0 behind")
+		}
+	})
+}
+
+func TestAbandonTouchesNoOtherClaimOfItsInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := peers(t, "a", "b")
+		a, b := claim("a", "k"), claim("b", "k")
+		w.acquire(0, a)
+		w.wait(1, b)
+		w.ls[1].Abandon(b, true)
+		b2 := claim("b2", "k")
+		w.wait(1, b2)
+		time.Sleep(lateAfter)
+		w.wait(1, b2)
+		w.told = nil
+		w.release(0, a, nil, 1)
+		w.wantTold("b granted k as b2, 0 behind")
+	})
+}
+
+// No lock is held while a peer is told.
+func TestWakerMayCallBack(t *testing.T) {
+	l := New()
+	peer := l.Peer()
+	a, b := claim("a", "k"), claim("b", "k")
+	var looked, renewed error = errors.New("never wanted"), errors.New("never granted")
+	if err := l.Open(hears(func() { looked = peer.Check(t.Context(), time.Second) })); err != nil {
+		t.Fatal(err)
+	}
+	grant := func() {
+		peer.Renew(t.Context(), []*locker.Claim{b}, func(_ int, err error) { renewed = errors.Join(err, l.Check(t.Context(), 0)) })
+	}
+	if err := peer.Open(hears(grant)); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, ls: []*Locker{l, peer}}
+	w.acquire(0, a)
+	w.wait(1, b)
+	w.release(0, a, nil, 1)
+	if looked != nil || renewed != nil {
+		t.Fatalf("Check from Wanted: %v; Renew from Granted: %v", looked, renewed)
+	}
+}
+
+func TestQueuedClaimLivesWhileItIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := peers(t, "a", "dead", "c")
+		a, dead, c := claim("a", "k"), claim("dead", "k"), claim("c", "k")
+		w.acquire(0, a)
+		w.wait(1, dead)
+		w.wait(2, c)
+		time.Sleep(locker.QueueLife - time.Nanosecond)
+		w.wait(2, c)
+		time.Sleep(time.Nanosecond)
+		w.told = nil
+		w.release(0, a, nil, 1)
+		w.wantTold("c granted k as c, 0 behind")
+	})
+}
