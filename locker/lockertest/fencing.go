@@ -3,12 +3,13 @@ package lockertest
 import (
 	"math"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 var fencing = []Check{
 	{"fencing tokens rise from grant to grant", tokensRise},
 	{"blocks of fencing tokens do not overlap", blocksApart},
+	{"fencing tokens rise from hand-over to hand-over", tokensRiseHandedOver},
 	{"only the owner gets fencing tokens", fenceComparesOwner},
 }
 
@@ -17,38 +18,68 @@ func tokensRise(p *pair) {
 	var last uint64
 	rises := func(how string, token uint64) {
 		if token <= last {
-			fail("the token of a grant after %s is %d, want more than %d", how, token, last+guard.FenceBlock-1)
+			fail("the token of a grant after %s is %d, want more than %d", how, token, last+locker.FenceBlock-1)
 		}
-		last = token + guard.FenceBlock - 1
+		last = token + locker.FenceBlock - 1
 		if last > math.MaxInt64 {
 			fail("token %d does not fit the signed columns of a database", last)
 		}
 	}
 
-	for _, l := range []guard.Locker{p.a, p.b, p.b, p.a} {
+	for _, s := range []*side{p.a, p.b, p.b, p.a} {
 		c := fencedClaim("k", long)
-		rises("a release", p.acquire(l, c))
-		p.release(l, c)
+		rises("a release", p.acquire(s, c))
+		p.release(s, c, nil)
 	}
 
 	rises("a release", p.acquire(p.a, fencedClaim("k", short)))
-	p.release(p.b, p.eventually(p.b, "k", long))
+	p.release(p.b, p.eventually(p.b, "k", long), nil)
 	c := fencedClaim("k", long)
 	rises("an expiry", p.acquire(p.b, c))
 
 	if again := p.acquire(p.b, c); again > last {
-		last = again + guard.FenceBlock - 1
-	} else if again <= last-guard.FenceBlock {
-		fail("an owner that acquires again gets token %d, want its block, from %d, or a new one", again, last+1-guard.FenceBlock)
+		last = again + locker.FenceBlock - 1
+	} else if again <= last-locker.FenceBlock {
+		fail("an owner that acquires again gets token %d, want its block, from %d, or a new one", again, last+1-locker.FenceBlock)
 	}
-	p.release(p.b, c)
+	p.release(p.b, c, nil)
 	rises("an owner that acquired twice", p.acquire(p.a, fencedClaim("k", long)))
+}
+
+// tokensRiseHandedOver hands a key to and fro, and also to some who never use it.
+func tokensRiseHandedOver(p *pair) {
+	p.rounds(func(key string) error {
+		owner, next := fencedClaim(key, long), fencedClaim(key, long)
+		from, to := p.a, p.b
+		last := p.acquire(from, owner)
+		for n := range 6 {
+			if err := p.wait(to, next); err != nil {
+				return err
+			}
+			g, err := p.handOver(from, owner, to, next)
+			if err != nil {
+				return err
+			}
+			if g.token < last+locker.FenceBlock {
+				fail("the token of a hand-over is %d, want at least %d", g.token, last+locker.FenceBlock)
+			}
+			last = g.token
+			if n%2 == 0 {
+				if last, err = to.Fence(p.ctx, next); err != nil || last < g.token+locker.FenceBlock {
+					fail("Fence after a hand-over: %d, %v, want at least %d", last, err, g.token+locker.FenceBlock)
+				}
+			}
+			owner, next = next, fencedClaim(key, long)
+			from, to = to, from
+		}
+		return nil
+	})
 }
 
 // blocksApart takes more blocks in one grant than time alone could keep apart.
 func blocksApart(p *pair) {
 	c := fencedClaim("k", long)
-	last := p.acquire(p.a, c) + guard.FenceBlock - 1
+	last := p.acquire(p.a, c) + locker.FenceBlock - 1
 	for range 20 {
 		token, err := p.a.Fence(p.ctx, c)
 		if err != nil {
@@ -57,7 +88,7 @@ func blocksApart(p *pair) {
 		if token <= last {
 			fail("a block of tokens begins at %d, inside or below the one that ends at %d", token, last)
 		}
-		last = token + guard.FenceBlock - 1
+		last = token + locker.FenceBlock - 1
 	}
 
 	unfenced := claim("unfenced", long)
@@ -76,10 +107,10 @@ func fenceComparesOwner(p *pair) {
 	old := fencedClaim("k", short)
 	p.acquire(p.a, old)
 	next := p.eventually(p.b, "k", long)
-	for _, l := range []guard.Locker{p.a, p.b} {
-		_, err = l.Fence(p.ctx, old)
+	for _, s := range []*side{p.a, p.b} {
+		_, err = s.Fence(p.ctx, old)
 		wantLost("Fence by the owner before", err)
-		_, err = l.Fence(p.ctx, resembling(next))
+		_, err = s.Fence(p.ctx, resembling(next))
 		wantLost("Fence by an owner with almost the same id", err)
 	}
 	p.owns(p.b, next)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 var life = []Check{
@@ -26,14 +26,17 @@ func endedContext(p *pair) {
 		tried, owned := claim([]string{"k1", "k2"}[i], long), claim([]string{"k3", "k4"}[i], long)
 		p.acquire(p.a, owned)
 
-		promptly("Acquire", func() error { _, err := p.a.Acquire(ctx, tried); return err })
-		promptly("Renew", func() error { return p.a.Renew(ctx, []*guard.Claim{owned})[0] })
+		promptly("Acquire", func() error { _, err := p.a.Acquire(ctx, tried, locker.Try{}); return err })
+		promptly("Renew", func() (err error) {
+			p.a.Renew(ctx, []*locker.Claim{owned}, func(_ int, e error) { err = e })
+			return err
+		})
 		promptly("Fence", func() error { _, err := p.a.Fence(ctx, owned); return err })
 		p.owns(p.a, owned)
-		promptly("Release", func() error { _, err := p.a.Release(ctx, owned); return err })
+		promptly("Release", func() error { _, err := p.a.Release(ctx, owned, nil); return err })
 
-		p.abandon(tried)
-		p.abandon(owned)
+		p.abandon(p.a, tried)
+		p.abandon(p.a, owned)
 		p.eventually(p.b, tried.Key, long)
 		p.eventually(p.b, owned.Key, long)
 	}
@@ -46,14 +49,14 @@ func promptly(what string, call func() error) {
 	if took := time.Since(start); took > patience/4 {
 		fail("%s took %v after its ctx had ended", what, took)
 	}
-	if errors.Is(err, guard.ErrNotAcquired) || errors.Is(err, guard.ErrLeaseLost) || errors.Is(err, guard.ErrClosed) {
+	if errors.Is(err, locker.ErrLeaseLost) || errors.Is(err, locker.ErrClosed) {
 		fail("%s with a ctx that has ended: %v, want success or ErrUnavailable", what, err)
 	}
 }
 
 func healthy(p *pair) {
-	for _, l := range []guard.Locker{p.a, p.b} {
-		if err := l.Check(p.ctx, long); err != nil {
+	for _, s := range []*side{p.a, p.b} {
+		if err := s.Check(p.ctx, long); err != nil {
 			fail("Check: %v, want success", err)
 		}
 	}
@@ -61,16 +64,16 @@ func healthy(p *pair) {
 
 func opensOnce(p *pair) {
 	wantInvalid := func(what string, err error) {
-		if !errors.Is(err, guard.ErrInvalidOption) {
+		if !errors.Is(err, locker.ErrInvalidOption) {
 			fail("%s: %v, want ErrInvalidOption", what, err)
 		}
 	}
-	wantInvalid("the second Open", p.a.Open(waker{}))
+	wantInvalid("the second Open", p.a.Open(newEar()))
 	p.free("k") // and it still works
 	if err := p.a.Close(p.ctx); err != nil {
 		fail("Close: %v", err)
 	}
-	wantInvalid("Open after Close", p.a.Open(waker{}))
+	wantInvalid("Open after Close", p.a.Open(newEar()))
 }
 
 func closes(p *pair) {
@@ -82,17 +85,17 @@ func closes(p *pair) {
 		}
 	}
 
-	_, acquire := p.a.Acquire(p.ctx, claim("k2", long))
+	_, acquire := p.a.Acquire(p.ctx, claim("k2", long), locker.Try{Wait: true})
 	_, fence := p.a.Fence(p.ctx, c)
-	_, release := p.a.Release(p.ctx, c)
+	_, release := p.a.Release(p.ctx, c, nil)
 	for what, err := range map[string]error{
 		"Acquire": acquire, "Renew": p.renew(p.a, c), "Fence": fence, "Release": release, "Check": p.a.Check(p.ctx, long),
 	} {
-		if !errors.Is(err, guard.ErrClosed) {
+		if !errors.Is(err, locker.ErrClosed) {
 			fail("%s after Close: %v, want ErrClosed", what, err)
 		}
 	}
-	p.a.Abandon(claim("k3", long)) // does not panic
+	p.a.Abandon(claim("k3", long), true) // does not panic
 
 	p.refused(p.b, claim("k", long)) // a lease outlives its locker: its holder may still be at work
 	p.free("k2")

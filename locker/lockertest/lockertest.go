@@ -1,19 +1,28 @@
-// Package lockertest checks that a [guard.Locker] keeps the promises in its documentation. A locker's own tests run it,
-// on a real server or in virtual time:
+// Package lockertest checks that a [locker.Locker] keeps the promises of package locker. A store's own tests run it, on a
+// real server or in virtual time:
 //
 //	func TestLocker(t *testing.T) {
-//		lockertest.Run(t, func(t *testing.T) (a, b guard.Locker) {
+//		lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
 //			addr := startServer(t)
 //			return mylocker.New(addr), mylocker.New(addr)
 //		})
 //	}
 //
 // The two lockers stand for two processes: two instances on one store, which must be empty at first and is not shared
-// with other tests. The suite opens and closes them. It takes a few seconds on a real server, does not depend on how fast
-// the machine is, and needs no network of its own.
+// with other tests. The suite opens and closes them. Where it needs more than two contenders, several claims of one locker
+// want the same key, which a guard never does. It takes about a minute on a real server at worst, does not depend on how
+// fast the machine is, and needs no network of its own. A locker may need a while until it can be told things; a check of
+// what is told then begins again.
 //
-// What it cannot check is how a locker behaves while its store is unreachable or slow: that needs faults which only the
-// locker's own tests can plant.
+// It checks who owns a key and until when, that nothing is mixed up, what becomes of a key that is released, given up or
+// left to its TTL, the order of the queue, what a process is told and what it must find by itself, and fencing tokens.
+// A store that hands keys over is known by Released.Handed; one that wakes by watching frees the key instead, and then
+// its Wake must be heard.
+//
+// What it cannot check is how a locker behaves while its store is unreachable or slow, or has lost what it knew, when
+// ErrUnavailable is right, and that Check finds bad settings: that needs faults which only the locker's own tests can
+// plant. Nor can it see whether a process that has died is passed over, how many requests a call takes, that tokens rise
+// across a failover, and what is written for tools to read.
 package lockertest
 
 import (
@@ -24,12 +33,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // Run runs every check as a subtest of t, each on the two unopened lockers of a new store that newPair makes. What
 // newPair leaves in t.Cleanup runs after both are closed.
-func Run(t *testing.T, newPair func(t *testing.T) (a, b guard.Locker)) {
+func Run(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
 	for _, c := range Checks() {
 		t.Run(c.Name, func(t *testing.T) { c.test(t, newPair) })
 	}
@@ -37,7 +46,7 @@ func Run(t *testing.T, newPair func(t *testing.T) (a, b guard.Locker)) {
 
 // RunVirtual is [Run] with each check, its newPair included, in a testing/synctest bubble: waiting costs no time, and a
 // goroutine that outlives its locker fails the test. The lockers must not leave the bubble, so a server is one in memory.
-func RunVirtual(t *testing.T, newPair func(t *testing.T) (a, b guard.Locker)) {
+func RunVirtual(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
 	for _, c := range Checks() {
 		t.Run(c.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { c.test(t, newPair) })
@@ -45,7 +54,7 @@ func RunVirtual(t *testing.T, newPair func(t *testing.T) (a, b guard.Locker)) {
 	}
 }
 
-// Check is one promise of a [guard.Locker] and how it is checked.
+// Check is one promise of a [locker.Locker] and how it is checked.
 type Check struct {
 	Name string // the promise
 
@@ -55,13 +64,13 @@ type Check struct {
 // Checks returns all checks, for a test that wants more than [Run] gives.
 func Checks() []Check {
 	var all []Check
-	for _, of := range [][]Check{ownership, renewal, release, abandoning, fencing, life} {
+	for _, of := range [][]Check{ownership, renewal, release, abandoning, handover, queueing, granting, fencing, crowd, life} {
 		all = append(all, of...)
 	}
 	return all
 }
 
-func (c Check) test(t *testing.T, newPair func(t *testing.T) (a, b guard.Locker)) {
+func (c Check) test(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
 	t.Helper()
 	if err := c.Test(newPair(t)); err != nil {
 		t.Error(err)
@@ -70,15 +79,16 @@ func (c Check) test(t *testing.T, newPair func(t *testing.T) (a, b guard.Locker)
 
 // Test opens a and b, two lockers on one new store, checks the promise, closes them, and returns what was wrong, or nil.
 // It blocks for at most about a minute, if the lockers heed their contexts.
-func (c Check) Test(a, b guard.Locker) (err error) {
+func (c Check) Test(a, b locker.Locker) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	for _, l := range []guard.Locker{a, b} {
-		if err := l.Open(waker{}); err != nil {
+	p := &pair{ctx: ctx, a: &side{Locker: a, ear: newEar()}, b: &side{Locker: b, ear: newEar()}}
+	for _, s := range []*side{p.a, p.b} {
+		if err := s.Open(s.ear); err != nil {
 			return fmt.Errorf("Open: %w", err)
 		}
 		defer func() {
-			if e := l.Close(ctx); e != nil {
+			if e := s.Close(ctx); e != nil {
 				err = errors.Join(err, fmt.Errorf("Close: %w", e))
 			}
 		}()
@@ -92,16 +102,9 @@ func (c Check) Test(a, b guard.Locker) (err error) {
 			panic(r)
 		}
 	}()
-	c.run(&pair{ctx: ctx, a: a, b: b})
+	c.run(p)
 	return nil
 }
-
-// waker answers as a gate does that has a waiter for every key.
-type waker struct{}
-
-func (waker) Wake(string, int) bool { return true }
-func (waker) Wanted(string)         {}
-func (waker) WakeAll()              {}
 
 // failure is what a check panics with to end at its first mistake. It never leaves Test.
 type failure struct{ error }

@@ -7,14 +7,14 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newPair(*testing.T) (a, b guard.Locker) {
+func newPair(*testing.T) (a, b locker.Locker) {
 	l := memlocker.New()
 	return l, l.Peer()
 }
@@ -55,8 +55,8 @@ func TestEveryCheckCatchesAFault(t *testing.T) {
 func failing(t *testing.T, f fault) (names []string) {
 	for _, c := range lockertest.Checks() {
 		synctest.Test(t, func(t *testing.T) {
-			mem := memlocker.New()
-			err := c.Test(f.plant(memory{mem}), f.plant(memory{mem.Peer()}))
+			mem, all := memlocker.New(), new(ledger)
+			err := c.Test(f.plant(memory{mem, all}), f.plant(memory{mem.Peer(), all}))
 			if err != nil {
 				t.Logf("%s: %v", c.Name, err)
 				names = append(names, c.Name)

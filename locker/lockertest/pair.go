@@ -4,9 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 const (
@@ -26,11 +27,19 @@ const (
 // pair is what a check works on: two open lockers on one store. Its methods end the check if what they say does not hold.
 type pair struct {
 	ctx  context.Context
-	a, b guard.Locker
+	a, b *side
+
+	hearing time.Duration // how long this round listens for what might not be told
+}
+
+// side is one locker and what it is told.
+type side struct {
+	locker.Locker
+	ear *ear
 }
 
 // self is who the contenders of this suite are.
-var self = guard.Holder{
+var self = locker.Holder{
 	Host:  "näme \"quoted\"\n",
 	PID:   4711,
 	Since: time.Date(2024, 2, 29, 23, 59, 59, 123_000_000, time.UTC),
@@ -40,67 +49,94 @@ var self = guard.Holder{
 }
 
 // claim makes a claim with an owner of its own.
-func claim(key string, ttl time.Duration) *guard.Claim {
-	return &guard.Claim{Key: key, Owner: rand.Text()[:guard.OwnerLen], TTL: ttl, Holder: self}
+func claim(key string, ttl time.Duration) *locker.Claim {
+	return &locker.Claim{Key: key, Owner: rand.Text()[:locker.OwnerLen], TTL: ttl, Holder: self}
 }
 
 // fencedClaim is claim with Fencing.
-func fencedClaim(key string, ttl time.Duration) *guard.Claim {
+func fencedClaim(key string, ttl time.Duration) *locker.Claim {
 	c := claim(key, ttl)
 	c.Fencing = true
 	return c
 }
 
-// acquire acquires c, which must succeed, and returns the fencing token, 0 without Fencing.
-func (p *pair) acquire(l guard.Locker, c *guard.Claim) uint64 {
-	token, err := l.Acquire(p.ctx, c)
+// try acquires c, or not, but must have an answer.
+func (p *pair) try(s *side, c *locker.Claim, t locker.Try) locker.Answer {
+	a, err := s.Acquire(p.ctx, c, t)
 	if err != nil {
-		fail("Acquire of %.40q: %v, want success", c.Key, err)
+		fail("Acquire of %q: %v, want an answer", c.Key, err)
+	}
+	return a
+}
+
+// acquire acquires c, which must succeed, and returns the fencing token, 0 without Fencing.
+func (p *pair) acquire(s *side, c *locker.Claim) uint64 {
+	a := p.try(s, c, locker.Try{})
+	if !a.Acquired {
+		fail("Acquire of %q, which nobody else owns: refused, want success", c.Key)
 	}
 	if !c.Fencing {
 		return 0
 	}
-	return token
+	return a.Token
 }
 
-// refused tries to acquire c, which must find the key held.
-func (p *pair) refused(l guard.Locker, c *guard.Claim) *guard.HeldError {
-	var held *guard.HeldError
-	if _, err := l.Acquire(p.ctx, c); !errors.As(err, &held) {
-		fail("Acquire of %.40q, held by another owner: %v, want a *HeldError", c.Key, err)
+// refused tries to acquire c, which must find that another owns the key.
+func (p *pair) refused(s *side, c *locker.Claim) locker.Answer {
+	a := p.try(s, c, locker.Try{})
+	if a.Acquired {
+		fail("Acquire of %q, which another owns: acquired, want a refusal", c.Key)
 	}
-	return held
+	return a
 }
 
-// release releases c, which must succeed, and returns how many instances wait.
-func (p *pair) release(l guard.Locker, c *guard.Claim) (waiting int) {
-	c.Waits = false // nobody of this instance waits behind it
-	freed, err := l.Release(p.ctx, c)
+// release releases c, which must succeed.
+func (p *pair) release(s *side, c, next *locker.Claim) locker.Released {
+	r, err := s.Release(p.ctx, c, next)
 	if err != nil {
-		fail("Release of %.40q by its owner: %v, want success", c.Key, err)
+		fail("Release of %q by its owner: %v, want success", c.Key, err)
 	}
-	return freed.Waiting
+	return r
 }
 
-// renew renews one claim and returns its error.
-func (p *pair) renew(l guard.Locker, c *guard.Claim) error {
-	return p.renewAll(l, []*guard.Claim{c})[0]
+// renew renews one claim and returns its answer.
+func (p *pair) renew(s *side, c *locker.Claim) error {
+	return p.renewAll(s, []*locker.Claim{c})[0]
 }
 
-func (p *pair) renewAll(l guard.Locker, cs []*guard.Claim) []error {
-	errs := l.Renew(p.ctx, cs)
-	if len(errs) != len(cs) {
-		fail("Renew of %d claims returned %d errors", len(cs), len(errs))
+// renewAll returns the answers, of which each claim must have one when Renew returns.
+func (p *pair) renewAll(s *side, cs []*locker.Claim) []error {
+	type answer struct {
+		i   int
+		err error
+	}
+	answers := make(chan answer, 2*len(cs)+1)
+	s.Renew(p.ctx, cs, func(i int, err error) {
+		select {
+		case answers <- answer{i, err}:
+		default: // more than too many already
+		}
+	})
+	if got := len(answers); got != len(cs) {
+		fail("Renew of %d claims gave %d answers", len(cs), got)
+	}
+	errs, seen := make([]error, len(cs)), make([]bool, len(cs))
+	for range cs {
+		a := <-answers
+		if a.i < 0 || a.i >= len(cs) || seen[a.i] {
+			fail("Renew of %d claims answered for claim %d, or twice for it", len(cs), a.i)
+		}
+		errs[a.i], seen[a.i] = a.err, true
 	}
 	return errs
 }
 
 // owns checks that c owns its key, from both sides: others are refused, and the owner can renew.
-func (p *pair) owns(l guard.Locker, c *guard.Claim) {
+func (p *pair) owns(s *side, c *locker.Claim) {
 	p.refused(p.a, claim(c.Key, long))
 	p.refused(p.b, claim(c.Key, long))
-	if err := p.renew(l, c); err != nil {
-		fail("Renew of %.40q by its owner: %v, want success", c.Key, err)
+	if err := p.renew(s, c); err != nil {
+		fail("Renew of %q by its owner: %v, want success", c.Key, err)
 	}
 }
 
@@ -108,29 +144,52 @@ func (p *pair) owns(l guard.Locker, c *guard.Claim) {
 func (p *pair) free(key string) {
 	c := claim(key, long)
 	p.acquire(p.b, c)
-	p.release(p.b, c)
+	p.release(p.b, c, nil)
 }
 
 // hasFullTTL checks that key, acquired or renewed by a request sent no earlier than sent, has all of ttl from there.
 func (p *pair) hasFullTTL(key string, ttl time.Duration, sent time.Time) {
 	remaining := p.refused(p.b, claim(key, ttl)).Remaining
-	if least := ttl - time.Since(sent) - rounding; remaining < least || remaining > ttl {
+	if least := ttl - time.Since(sent) - rounding; remaining != 0 && (remaining < least || remaining > ttl) {
 		fail("the lease has %v of its TTL left, want %v to %v", remaining, least, ttl)
 	}
 }
 
 // eventually acquires a claim on key as soon as it is free, which must not take as long as a lease.
-func (p *pair) eventually(l guard.Locker, key string, ttl time.Duration) *guard.Claim {
+func (p *pair) eventually(s *side, key string, ttl time.Duration) *locker.Claim {
 	c := claim(key, ttl)
+	p.comes(s, c, locker.Try{})
+	return c
+}
+
+// comes tries to acquire c until that succeeds, and returns when the last request was sent.
+func (p *pair) comes(s *side, c *locker.Claim, t locker.Try) (sent time.Time) {
 	for start := time.Now(); ; pause() {
-		_, err := l.Acquire(p.ctx, c)
-		if err == nil {
-			return c
+		sent = time.Now()
+		if p.try(s, c, t).Acquired {
+			return sent
 		}
 		if time.Since(start) > patience {
-			fail("Acquire of %.40q after %v: %v, want the key to be free by now", key, patience, err)
+			fail("Acquire of %q is refused after %v, want the key to be free by now", c.Key, patience)
 		}
-		c.Tries++
+		t.Held = true
+	}
+}
+
+// rounds repeats a check on keys of their own until a round returns nil. An error says what a round missed that a store
+// may miss while it cannot be told things yet, or because the machine was slow.
+func (p *pair) rounds(round func(key string) error) {
+	start := time.Now()
+	for n := 0; ; n++ {
+		p.hearing = min(short<<min(n, 5), time.Second)
+		err := round(fmt.Sprintf("k%d", n))
+		if err == nil {
+			return
+		}
+		if time.Since(start) > patience {
+			fail("%w, in each of %d tries", err, n+1)
+		}
+		pause()
 	}
 }
 
@@ -139,7 +198,7 @@ func pause() { time.Sleep(2 * time.Millisecond) }
 
 // wantLost checks that what answered ErrLeaseLost.
 func wantLost(what string, err error) {
-	if !errors.Is(err, guard.ErrLeaseLost) {
+	if !errors.Is(err, locker.ErrLeaseLost) {
 		fail("%s: %v, want ErrLeaseLost", what, err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 var renewal = []Check{
@@ -30,11 +30,11 @@ func renewsFully(p *pair) {
 func renewCreatesNothing(p *pair) {
 	never, released, expired := claim("never", long), claim("released", long), claim("expired", short)
 	p.acquire(p.a, released)
-	p.release(p.a, released)
+	p.release(p.a, released, nil)
 	p.acquire(p.a, expired)
-	p.release(p.b, p.eventually(p.b, "expired", long))
+	p.release(p.b, p.eventually(p.b, "expired", long), nil)
 
-	for _, c := range []*guard.Claim{never, released, expired} {
+	for _, c := range []*locker.Claim{never, released, expired} {
 		wantLost("Renew of a key that nobody holds ("+c.Key+")", p.renew(p.a, c))
 		p.free(c.Key)
 	}
@@ -44,11 +44,11 @@ func renewComparesOwner(p *pair) {
 	const ttl = long / 2
 	c := claim("k", ttl)
 	p.acquire(p.a, c)
-	for _, l := range []guard.Locker{p.a, p.b} {
-		wantLost("Renew by another owner", p.renew(l, claim("k", long)))
+	for _, s := range []*side{p.a, p.b} {
+		wantLost("Renew by another owner", p.renew(s, claim("k", long)))
 		stranger := resembling(c)
 		stranger.TTL = long
-		wantLost("Renew by an owner with almost the same id", p.renew(l, stranger))
+		wantLost("Renew by an owner with almost the same id", p.renew(s, stranger))
 	}
 	if left := p.refused(p.b, claim("k", ttl)).Remaining; left > ttl {
 		fail("the lease has %v left after renewals by others, want at most its TTL, %v", left, ttl)
@@ -57,12 +57,10 @@ func renewComparesOwner(p *pair) {
 }
 
 func renewsEach(p *pair) {
-	if errs := p.a.Renew(p.ctx, nil); len(errs) != 0 {
-		fail("Renew of no claims returned %v", errs)
-	}
+	p.renewAll(p.a, nil)
 
 	// Every third key is free and every third belongs to another, so that live claims stand before and behind.
-	var cs []*guard.Claim
+	var cs []*locker.Claim
 	for i := range 12 {
 		c := claim("k"+strconv.Itoa(i), long)
 		switch i % 3 {

@@ -1,0 +1,98 @@
+package lockertest
+
+import (
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+var abandoning = []Check{
+	{"an abandoned claim leaves nothing behind", abandonFrees},
+	{"an abandoned claim that arrives late is freed too", abandonFreesAgain},
+	{"an abandoned claim leaves others alone", abandonComparesOwner},
+	{"an abandoned claim leaves the next of its process alone", abandonSparesNext},
+}
+
+// abandon gives c up on s, which must not wait for anything, and to which late requests may come.
+func (p *pair) abandon(s *side, c *locker.Claim) {
+	start := time.Now()
+	s.Abandon(c, true)
+	if took := time.Since(start); took > time.Second/2 {
+		fail("Abandon took %v, want it not to wait", took)
+	}
+}
+
+// closed closes s, which waits for all that Abandon began.
+func (p *pair) closed(s *side) {
+	if err := s.Close(p.ctx); err != nil {
+		fail("Close: %v", err)
+	}
+}
+
+func abandonFrees(p *pair) {
+	c := claim("k", long)
+	p.acquire(p.a, c)
+	p.abandon(p.a, c)
+	next := p.eventually(p.b, "k", long)
+	p.closed(p.a)
+	if err := p.renew(p.b, next); err != nil {
+		fail("Renew by the owner that came after an abandoned claim: %v, want success", err)
+	}
+}
+
+// abandonFreesAgain sends the late request itself, in good time before the second attempt to free the key is due. On a
+// machine that stalls just then, it starts over.
+func abandonFreesAgain(p *pair) {
+	for range 10 {
+		c := claim("k", long)
+		p.acquire(p.a, c)
+		start := time.Now()
+		p.abandon(p.a, c)
+		p.release(p.b, p.eventually(p.b, "k", long), nil)
+		p.acquire(p.b, c)
+		if time.Since(start) < time.Second/2 {
+			p.eventually(p.b, "k", long)
+			return
+		}
+		p.release(p.b, c, nil)
+	}
+	fail("too slow to tell: a few calls take more than half a second")
+}
+
+func abandonComparesOwner(p *pair) {
+	c := claim("k", long)
+	p.acquire(p.b, c)
+	p.abandon(p.a, claim("k", long))
+	p.abandon(p.a, resembling(c))
+	p.closed(p.a)
+	p.refused(p.b, claim("k", long))
+	if err := p.renew(p.b, c); err != nil {
+		fail("Renew by the owner, after others were abandoned: %v, want success", err)
+	}
+}
+
+// abandonSparesNext lets the second attempt of Abandon find a newer claim of the same process, in the queue and then in
+// the key.
+func abandonSparesNext(p *pair) {
+	p.rounds(func(key string) error {
+		holder, old, next := claim(key, long), claim(key, long), claim(key, long)
+		p.acquire(p.a, holder)
+		if err := p.wait(p.b, old); err != nil {
+			return err
+		}
+		p.abandon(p.b, old)
+		if err := p.wait(p.b, next); err != nil {
+			return err
+		}
+		for start := time.Now(); time.Since(start) < 3*time.Second/2; time.Sleep(short) {
+			if _, err := p.look(p.b, next, locker.Try{Queued: true}); err != nil {
+				return err
+			}
+		}
+		if _, err := p.handOver(p.a, holder, p.b, next); err != nil {
+			return err
+		}
+		p.owns(p.b, next)
+		return nil
+	})
+}

@@ -1,0 +1,81 @@
+package lockertest
+
+import (
+	"sync"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// ear is the Waker of one locker: it notes what it is told. It knows every owner but those that were forgotten.
+type ear struct {
+	mu sync.Mutex // guards all below
+
+	grants    map[string]grant // by owner
+	forgotten map[string]bool  // by owner
+	wanted    map[string]int   // by key
+	woken     map[string]int   // by key, "" for WakeAll, until somebody looks
+}
+
+// grant is what Granted told.
+type grant struct {
+	key     string
+	token   uint64
+	waiting int
+	times   int
+}
+
+func newEar() *ear {
+	return &ear{
+		grants: make(map[string]grant), forgotten: make(map[string]bool),
+		wanted: make(map[string]int), woken: make(map[string]int),
+	}
+}
+
+func (e *ear) Granted(key, owner string, token uint64, waiting int) (known bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.grants[owner] = grant{key, token, waiting, e.grants[owner].times + 1}
+	return !e.forgotten[owner]
+}
+
+func (e *ear) Wanted(key string) { e.count(e.wanted, key) }
+func (e *ear) Wake(key string)   { e.count(e.woken, key) }
+func (e *ear) WakeAll()          { e.count(e.woken, "") }
+
+func (e *ear) count(in map[string]int, key string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	in[key]++
+}
+
+// granted returns what was told of the last grant to c.
+func (e *ear) granted(c *locker.Claim) (g grant, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	g, ok = e.grants[c.Owner]
+	return g, ok
+}
+
+// wakened reports whether whoever waits for key was told to try, since it was last asked.
+func (e *ear) wakened(key string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := e.woken[key] + e.woken[""]
+	delete(e.woken, key)
+	delete(e.woken, "")
+	return n > 0
+}
+
+// timesWanted returns how often the holder of key was told that others wait.
+func (e *ear) timesWanted(key string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.wanted[key]
+}
+
+// forget makes c one that nobody here knows.
+func (e *ear) forget(c *locker.Claim) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.forgotten[c.Owner] = true
+}

@@ -1,0 +1,106 @@
+package lockertest
+
+import (
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+var granting = []Check{
+	{"a grant that nobody knows goes on", unknownGoesOn},
+	{"a grant that nobody knows frees the key, if nobody waits", unknownFrees},
+	{"who is given up is not granted", givenUpNotGranted},
+	{"what was granted to who is given up goes on", givenUpGoesOn},
+}
+
+// queue makes three claims: the first owns key on p.a, the second waits on p.b, and the third behind it on p.a.
+func (p *pair) queue(key string) (c, second, third *locker.Claim, err error) {
+	c, second, third = claim(key, long), claim(key, long), claim(key, long)
+	p.acquire(p.a, c)
+	if err = p.wait(p.b, second); err == nil {
+		err = p.wait(p.a, third)
+	}
+	return c, second, third, err
+}
+
+// unknownGoesOn lets a process that wakes itself up give up its claim, for there nobody asks whether it is known.
+func unknownGoesOn(p *pair) {
+	p.rounds(func(key string) error {
+		c, gone, next, err := p.queue(key)
+		if err != nil {
+			return err
+		}
+		p.b.ear.forget(gone)
+		p.a.ear.wakened(key)
+		sent := time.Now()
+		r := p.release(p.a, c, nil)
+		if !r.Handed {
+			p.abandon(p.b, gone)
+		}
+		if _, err := p.served(p.a, next, r, sent); err != nil {
+			return err
+		}
+		p.owns(p.a, next)
+		return nil
+	})
+}
+
+func unknownFrees(p *pair) {
+	p.rounds(func(key string) error {
+		c, gone := claim(key, long), claim(key, long)
+		p.acquire(p.a, c)
+		if err := p.wait(p.b, gone); err != nil {
+			return err
+		}
+		p.b.ear.forget(gone)
+		sent := time.Now()
+		p.release(p.a, c, nil)
+		p.eventually(p.a, key, long)
+		if time.Since(sent) > gone.Offer()/2 {
+			return errTooSlow
+		}
+		return nil
+	})
+}
+
+// givenUpNotGranted counts on what Abandon does in the background before the offer of a grant ends: it may be late.
+func givenUpNotGranted(p *pair) {
+	p.rounds(func(key string) error {
+		c, gone, next, err := p.queue(key)
+		if err != nil {
+			return err
+		}
+		p.abandon(p.b, gone)
+		time.Sleep(p.hearing)
+		if _, err := p.handOver(p.a, c, p.a, next); err != nil {
+			return err
+		}
+		if _, ok := p.b.ear.granted(gone); ok {
+			return errGranted
+		}
+		p.release(p.a, next, nil)
+		p.free(key)
+		return nil
+	})
+}
+
+func givenUpGoesOn(p *pair) {
+	p.rounds(func(key string) error {
+		c, gone, next, err := p.queue(key)
+		if err != nil {
+			return err
+		}
+		p.b.ear.wakened(key)
+		if _, err := p.handOver(p.a, c, p.b, gone); err != nil {
+			return err
+		}
+		p.a.ear.wakened(key)
+		sent := time.Now()
+		p.abandon(p.b, gone)
+		if _, err := p.served(p.a, next, locker.Released{}, sent); err != nil {
+			return err
+		}
+		p.owns(p.a, next)
+		return nil
+	})
+}

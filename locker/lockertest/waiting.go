@@ -1,0 +1,96 @@
+package lockertest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// What a round may miss, see pair.rounds.
+var (
+	errNotQueued   = errors.New("Answer.Queued is false for a claim that waits")
+	errNotTold     = errors.New("a release is not told to who waits")
+	errNotCounted  = errors.New("Released.Waiting is not 1 while one other claim waits")
+	errNotWanted   = errors.New("a holder is not told that another waits, neither by Wanted nor by its Release")
+	errWantedOften = errors.New("a holder is told more than once of one claim that waits")
+	errGranted     = errors.New("a claim that was given up was granted its key")
+	errTooSlow     = errors.New("too slow to tell")
+)
+
+// look sees to c in the queue, or gets it there, where another owns its key.
+func (p *pair) look(s *side, c *locker.Claim, t locker.Try) (locker.Place, error) {
+	t.Wait = true
+	switch a := p.try(s, c, t); {
+	case a.Acquired:
+		fail("Acquire of %q, which another owns: acquired, want a place in the queue", c.Key)
+	case a.Queued && a.Place == 0:
+		fail("Answer.Place of a claim in the queue is 0, which is none")
+	case a.Queued:
+		return a.Place, nil
+	}
+	return 0, errNotQueued
+}
+
+// wait queues new claims, one after another.
+func (p *pair) wait(s *side, cs ...*locker.Claim) error {
+	for _, c := range cs {
+		if _, err := p.look(s, c, locker.Try{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handOver releases c, for which next waits as the first in the queue, and sees next served.
+func (p *pair) handOver(from *side, c *locker.Claim, to *side, next *locker.Claim) (grant, error) {
+	to.ear.wakened(c.Key)
+	sent := time.Now()
+	r := p.release(from, c, nil)
+	return p.served(to, next, r, sent)
+}
+
+// served waits until c is told to have its key, or to try, by a release that was sent at that time, and has it then.
+func (p *pair) served(s *side, c *locker.Claim, r locker.Released, sent time.Time) (g grant, err error) {
+	g, woken, err := p.told(s, c, r)
+	switch {
+	case err != nil || woken:
+		return g, err
+	case p.renew(s, c) == nil:
+		return g, nil
+	case time.Since(sent) < c.Offer()-rounding:
+		fail("a claim that was granted its key does not own it, %v after the release", time.Since(sent))
+	}
+	return g, errTooSlow
+}
+
+// told waits until c is granted its key or, if it is woken, has acquired it.
+func (p *pair) told(s *side, c *locker.Claim, r locker.Released) (g grant, woken bool, err error) {
+	limit := p.hearing
+	if r.Handed {
+		limit = time.Second
+	}
+	for start := time.Now(); time.Since(start) < limit; pause() {
+		if g, ok := s.ear.granted(c); ok {
+			wantGrant(g, c)
+			return g, false, nil
+		}
+		if s.ear.wakened(c.Key) {
+			if a := p.try(s, c, locker.Try{Wait: true, Queued: true}); a.Acquired {
+				return grant{key: c.Key, token: a.Token}, true, nil
+			}
+		}
+	}
+	return grant{}, false, errNotTold
+}
+
+func wantGrant(g grant, c *locker.Claim) {
+	switch {
+	case g.key != c.Key:
+		fail("Granted tells of key %q to the owner of a claim on %q", g.key, c.Key)
+	case c.Fencing != (g.token != 0):
+		fail("Granted tells token %d to a claim with Fencing %v", g.token, c.Fencing)
+	case g.waiting < 0:
+		fail("Granted tells that %d wait", g.waiting)
+	}
+}

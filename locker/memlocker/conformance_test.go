@@ -1,0 +1,16 @@
+package memlocker
+
+import (
+	"testing"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/lockertest"
+)
+
+func newPair(*testing.T) (a, b locker.Locker) {
+	l := New()
+	return l, l.Peer()
+}
+
+func TestConformance(t *testing.T)              { lockertest.Run(t, newPair) }
+func TestConformanceInVirtualTime(t *testing.T) { lockertest.RunVirtual(t, newPair) }
