@@ -15,7 +15,7 @@ import (
 // to one caller: who leaves lets the next in line go on with it, in the place that it has. It is guarded by the gate's
 // mutex, but for claim and terms, which never change.
 type bid struct {
-	claim *locker.Claim
+	claim locker.Claim
 	terms terms
 
 	queued  bool      // it is, or may be, in the store's queue, or was granted there
@@ -43,7 +43,7 @@ func (c *config) terms() terms {
 // traceparent of t's call.
 func (t *turn) newBid() *bid {
 	cfg := &t.guard.config
-	return &bid{terms: t.terms, claim: &locker.Claim{
+	return &bid{terms: t.terms, claim: locker.Claim{
 		Key: t.gate.name, Owner: newOwner(), TTL: cfg.ttl, Fencing: cfg.fencing,
 		Holder: Holder{
 			Host: hostname(), PID: pid, Since: time.Now(), Name: cfg.name,
@@ -55,7 +55,7 @@ func (t *turn) newBid() *bid {
 // abandon leaves it to the locker that nothing of b stays in the store. A nil b is none.
 func (b *bid) abandon(l locker.Locker) {
 	if b != nil && (b.queued || b.unclear) {
-		l.Abandon(b.claim, b.unclear)
+		l.Abandon(&b.claim, b.unclear)
 	}
 }
 

@@ -17,6 +17,7 @@ type family struct {
 	locker  locker.Locker
 	gates   gates
 	renewer renewer
+	wheel   wheel
 	outage  outage
 
 	closeOnce sync.Once
@@ -35,6 +36,7 @@ func newFamily(l locker.Locker) *family {
 		gates:   gates{seed: maphash.MakeSeed()},
 		closing: make(chan struct{}),
 		idle:    make(chan struct{}),
+		wheel:   wheel{start: time.Now(), spokes: make(map[time.Duration]chan struct{})},
 	}
 	f.renewer.family = f
 	return f

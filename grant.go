@@ -48,7 +48,7 @@ var errFinished = errors.New("guard: the grant was released")
 // fencing tokens or 0.
 func newGrant(g *Guard, gt *gate, b *bid, sent time.Time, length time.Duration, token uint64) *grant {
 	gr := &grant{
-		family: g.family, config: &g.config, gate: gt, claim: b.claim, terms: b.terms, since: time.Now(),
+		family: g.family, config: &g.config, gate: gt, claim: &b.claim, terms: b.terms, since: time.Now(),
 		unclear: b.unclear, trust: trustFrom(sent, length), length: length, lastTurn: sliceTurns,
 		tokens: tokens{block: token, turn: 1},
 	}

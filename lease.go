@@ -18,6 +18,7 @@ type Lease struct {
 	outer  *Lease // the innermost lease of the verb's ctx, or of DoAll's keys before
 	within *Lease // the lease that the verb runs inside, on the same key; nil: the turn is its own
 	turn   *turn  // shared with all that run inside
+	own    turn   // the memory of the turn that is its own
 
 	hold   hold // what observers and log are told
 	ctx    context.Context
@@ -56,18 +57,17 @@ func (l *Lease) acquire(ctx context.Context, p patience) error {
 // wait gets l its turn: that of the lease it runs inside, or one of its own.
 func (l *Lease) wait(ctx context.Context, p patience) (r WaitResult) {
 	start := time.Now()
+	t := &l.own
 	if l.within != nil {
 		r.Handoff, r.Err = true, l.within.admit(ctx, p)
-		l.turn = l.within.turn
+		t = l.within.turn
 	} else {
-		var t *turn
-		t, r.Err = l.guard.take(ctx, l.key, p)
+		r.Err = t.take(ctx, l.guard, l.key, p)
 		r.Attempts, r.Handoff, r.Blocker = t.attempts, t.number > 1, t.blockedBy()
-		l.turn = t
 	}
 	r.Waited = time.Since(start)
-	if r.Err != nil {
-		l.turn = nil
+	if r.Err == nil {
+		l.turn = t
 	}
 	return r
 }

@@ -42,14 +42,18 @@ func (g *Guard) logRelease(ctx context.Context, key string, err error) {
 
 // noteWait notes what a wait shows of the locker: tries that a later one made good have harmed nobody.
 func (g *Guard) noteWait(ctx context.Context, w WaitInfo, r WaitResult) {
-	var held *HeldError
 	switch {
 	case r.Attempts == 0:
-	case r.Err == nil, errors.As(r.Err, &held):
+	case r.Err == nil, isHeld(r.Err):
 		g.family.note(ctx, &g.config, w.Key, nil)
 	case ctx.Err() == nil: // else the caller left before an answer could come
 		g.family.note(ctx, &g.config, w.Key, r.Err)
 	}
+}
+
+func isHeld(err error) bool {
+	var held *HeldError
+	return errors.As(err, &held)
 }
 
 // note logs where an outage of the locker begins, with an answer that is ErrUnavailable, and where it ends, with the next

@@ -17,10 +17,8 @@ func (t *turn) try(ctx context.Context) (*grant, error) {
 	b := t.bid()
 	how := t.gate.beginTry(!t.once, time.Now())
 	t.attempts++
-	ctx, cancel := withLimit(ctx, t.tryLimit())
-	defer cancel()
 	sent := time.Now()
-	answer, err := t.guard.family.locker.Acquire(ctx, b.claim, how)
+	answer, err := t.guard.family.locker.Acquire(t.guard.family.wheel.within(ctx, t.tryLimit()), &b.claim, how)
 	switch {
 	case err == nil && answer.Acquired:
 		return t.won(b, sent, answer.Token), nil
@@ -128,5 +126,5 @@ func (t *turn) nextBid(gr *grant) (*bid, *locker.Claim) {
 	}
 	b := next.newBid()
 	t.gate.beginQueuing(b)
-	return b, b.claim
+	return b, &b.claim
 }

@@ -52,12 +52,12 @@ func (t *turn) lastMoment() time.Time {
 var errNoWait = errors.New("guard: would have to wait")
 
 // take waits for a turn on key, and begins it. It ends by max(until, try limit) plus 50 ms, or when ctx does, but does not
-// interrupt a try in flight. The turn is returned also with an error, for what it has seen.
-func (g *Guard) take(ctx context.Context, key string, p patience) (*turn, error) {
+// interrupt a try in flight.
+func (t *turn) take(ctx context.Context, g *Guard, key string, p patience) error {
 	if !g.family.enter() {
-		return &turn{}, ErrClosed
+		return ErrClosed
 	}
-	t := &turn{
+	*t = turn{
 		guard: g, gate: g.family.gates.enter(key), ctx: ctx, patience: p, terms: g.terms(), joined: time.Now(),
 	}
 	begun := false
@@ -68,7 +68,7 @@ func (g *Guard) take(ctx context.Context, key string, p patience) (*turn, error)
 	}()
 	err := t.wait(ctx)
 	begun = err == nil
-	return t, err
+	return err
 }
 
 // wait stands in line, contends and begins, and starts over if a grant does not last until then.

@@ -68,7 +68,7 @@ func (s *store) free(key, owner string, now time.Time) {
 // pass gives key to the first in its queue, or drops the entry if there is none.
 func (s *store) pass(key string, e *entry, now time.Time) {
 	if len(e.queue) == 0 {
-		delete(s.keys, key)
+		s.drop(key, e)
 		return
 	}
 	first := e.queue[0]

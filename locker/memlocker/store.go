@@ -20,6 +20,7 @@ type store struct {
 	mu sync.Mutex // guards all below, and the state of each peer; held for map work only, never while a peer is told
 
 	keys   map[string]*entry
+	spare  *entry // that the next new key can use
 	tidied time.Time
 	late   []late    // in the order of their times
 	out    []message // what leave is to tell
@@ -52,10 +53,20 @@ func (e *entry) held(now time.Time) bool { return e.owner != "" && now.Before(e.
 func (s *store) at(key string) *entry {
 	e := s.keys[key]
 	if e == nil {
-		e = new(entry)
+		e, s.spare = s.spare, nil
+		if e == nil {
+			e = new(entry)
+		}
 		s.keys[key] = e
 	}
 	return e
+}
+
+// drop forgets the entry of key.
+func (s *store) drop(key string, e *entry) {
+	delete(s.keys, key)
+	*e = entry{queue: e.queue[:0]}
+	s.spare = e
 }
 
 // owned returns the entry of c.Key if c owns it now, else nil.
@@ -99,7 +110,7 @@ func (s *store) tidy(now time.Time) {
 	s.tidied = now
 	for key, e := range s.keys {
 		if e.find("", now); !e.held(now) && len(e.queue) == 0 {
-			delete(s.keys, key)
+			s.drop(key, e)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-const fenceLife = 24 * time.Hour // of a fence counter, beyond the lease's TTL; the server's clock does without it too
+const fenceLife = 24 * time.Hour // of a fence counter; the server's clock does without it too
 
 // Acquire tries once, in one round trip, or in two if the key is held: the second finds out by whom, and queues. A claim
 // that is in the queue, or whose key is likely to be held, looks first. See [locker.Locker] for the errors; a refusal by
@@ -38,12 +38,13 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 
 // obtain lets redislock take the key. An answer that is empty says that somebody else holds it.
 func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, error) {
-	st := l.state(c)
-	tr := travel{locker: l}
+	st, locks, tr := l.state(c), l.locks, (*travel)(nil)
 	if c.Fencing {
-		tr.behind = fenceCall(c, st.keys)
+		tr = &travel{locker: l, behind: fenceCall(c, st.keys)}
+		locks = redislock.New(tr)
 	}
-	_, err := redislock.New(&tr).Obtain(ctx, st.keys.lock, c.TTL, &redislock.Options{Token: c.Owner, Metadata: st.about})
+	lock, _ := st.keys.lock.(string)
+	_, err := locks.Obtain(ctx, lock, c.TTL, &redislock.Options{Token: c.Owner, Metadata: st.about})
 	switch {
 	case errors.Is(err, redislock.ErrNotObtained):
 		return locker.Answer{}, nil
@@ -65,8 +66,8 @@ func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a loc
 		l.inbox.open()
 		entry = l.queued(c)
 	}
-	answer := l.run(ctx, newCall(lookScript, 2, st.keys.lock, st.keys.wait(),
-		c.Owner, entry, flag(t.Queued), int64(t.Place), life, l.inboxes, wantedWord+c.Key))[0]
+	answer := l.run(ctx, newCall(lookScript, 2, st.keys.lock, st.keys.wait,
+		st.owner, entry, flag(t.Queued), int64(t.Place), life, l.inboxes, wantedWord+c.Key))[0]
 	parts, err := answer.Slice()
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -87,6 +88,9 @@ func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a loc
 // place reads a place in the queue, as scripts return it.
 func place(part any) (locker.Place, bool) {
 	text, _ := part.(string)
+	if text == "" {
+		return 0, false
+	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	return locker.Place(n), err == nil
 }
@@ -120,7 +124,7 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 }
 
 func fenceCall(c *locker.Claim, k keys) *call {
-	call := newCall(fenceScript, 2, k.lock, k.fence(), c.Owner, block, (fenceLife + c.TTL).Milliseconds())
+	call := newCall(fenceScript, 2, k.lock, k.fence, c.Owner, block, counterLife)
 	return &call
 }
 

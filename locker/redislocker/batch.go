@@ -2,6 +2,7 @@ package redislocker
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -28,12 +29,15 @@ type batcher struct {
 	idle    chan struct{} // closed when the last worker ends; nil if there is none
 }
 
-// request is one caller's part of a batch. The batch owns its commands until answered is closed.
+// request is one caller's part of a batch. The batch owns its commands until it has answered.
 type request struct {
 	cmds     []command
-	answered chan struct{}
-	left     bool // its caller has gone: not to be sent any more; guarded by the batcher's mutex
+	answered chan struct{} // told once, by the batch; buffered
+	left     bool          // its caller has gone: not to be sent any more; guarded by the batcher's mutex
 }
+
+// requests are those that were answered, to be used again.
+var requests = sync.Pool{New: func() any { return &request{answered: make(chan struct{}, 1)} }}
 
 func newBatcher(exec func(context.Context, []command)) *batcher {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // batches belong to no one caller
@@ -43,14 +47,17 @@ func newBatcher(exec func(context.Context, []command)) *batcher {
 // send queues cmds and waits for their answers. If ctx ends first it returns ctx's error: the commands may still be sent,
 // and must not be looked at.
 func (b *batcher) send(ctx context.Context, cmds []command) error {
-	r := &request{cmds: cmds, answered: make(chan struct{})}
+	r, _ := requests.Get().(*request)
+	r.cmds = cmds
 	b.add(r)
 	select {
 	case <-r.answered:
+		r.cmds = nil
+		requests.Put(r)
 		return nil
 	case <-ctx.Done():
 		b.mu.Lock()
-		r.left = true
+		r.left = true // and is not used again: the batch may be about to answer
 		b.mu.Unlock()
 		return context.Cause(ctx)
 	}
@@ -70,10 +77,11 @@ func (b *batcher) add(r *request) {
 }
 
 func (b *batcher) run() {
+	var batch []*request
 	var cmds []command
 	for {
-		batch := b.take()
-		if batch == nil {
+		runtime.Gosched() // callers that are about to send come along
+		if batch = b.take(batch[:0]); len(batch) == 0 {
 			return
 		}
 		cmds = cmds[:0]
@@ -84,30 +92,29 @@ func (b *batcher) run() {
 		b.exec(ctx, cmds)
 		cancel()
 		for _, r := range batch {
-			close(r.answered)
+			r.answered <- struct{}{} // buffered, and sent once: never blocks
 		}
+		clear(batch)
 	}
 }
 
-// take returns the requests of the next batch, or nil after noting that the worker ends.
-func (b *batcher) take() []*request {
+// take appends the requests of the next batch to batch; none says that the worker ends.
+func (b *batcher) take(batch []*request) []*request {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.queue = slices.DeleteFunc(b.queue, func(r *request) bool { return r.left })
-	if len(b.queue) == 0 {
-		b.queue = nil
+	n, cmds := 0, 0
+	for ; n < len(b.queue) && cmds < batchCommands; n++ {
+		if r := b.queue[n]; !r.left {
+			batch = append(batch, r)
+			cmds += len(r.cmds)
+		}
+	}
+	b.queue = slices.Delete(b.queue, 0, n)
+	if len(batch) == 0 {
 		if b.workers--; b.workers == 0 {
 			close(b.idle)
 		}
-		return nil
 	}
-	n, cmds := 0, 0
-	for n < len(b.queue) && cmds < batchCommands {
-		cmds += len(b.queue[n].cmds)
-		n++
-	}
-	batch := slices.Clone(b.queue[:n])
-	b.queue = slices.Delete(b.queue, 0, n)
 	return batch
 }
 

@@ -38,12 +38,12 @@ func (l *Locker) probe(ctx context.Context) error {
 	c := probeClaim()
 	k := l.keys(c.Key)
 	err := l.live(ctx, c)
-	traces := call{line: []any{"del", k.lock, k.fence(), k.wait()}}
+	traces := call{line: []any{"del", k.lock, k.fence, k.wait}}
 	if err == nil {
 		err = l.tryError(l.run(ctx, traces)[0].Err())
 	}
 	if err != nil { // also because ctx ended: cleaning up is for the janitor
-		l.janitor.add(l.node(k), chore{call: traces, again: true})
+		l.janitor.add(l.node(c.Key), chore{call: traces, again: true})
 	}
 	return err
 }
@@ -79,8 +79,8 @@ func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 		return err
 	}
 	ping, publish := command{redis.NewCmd(ctx, "ping")}, command{redis.NewCmd(ctx, "publish", l.inbox.channel, "probe")}
-	l.send(ctx, ping, publish) // a script does without the right to publish, but its waiters poll then
-	return l.tryError(cmp.Or(ping.Err(), publish.Err()))
+	answers := l.send(ctx, ping, publish) // a script does without the right to publish, but its waiters poll then
+	return l.tryError(cmp.Or(answers[0].Err(), answers[1].Err()))
 }
 
 // checkPace measures the best of a few round trips, so that one slow answer is no alarm.

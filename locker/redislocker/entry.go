@@ -28,6 +28,7 @@ func entry(c *locker.Claim, value string, told bool) string {
 // state is what the locker keeps in a claim.
 type state struct {
 	keys  keys
+	owner any
 	about string // behind the owner id in the value of the key: the instance id and a line about the holder
 	entry string // in the queue; "" before it was queued
 }
@@ -35,7 +36,7 @@ type state struct {
 func (l *Locker) state(c *locker.Claim) *state {
 	st, ok := c.State.(*state)
 	if !ok {
-		st = &state{keys: l.keys(c.Key), about: l.describe(c.Holder)}
+		st = &state{keys: l.keys(c.Key), owner: c.Owner, about: l.describe(c.Holder)}
 		c.State = st
 		c.Holder.Instance = l.instance
 	}

@@ -38,10 +38,12 @@ func (l *Locker) describe(h locker.Holder) string {
 		d = &description{holder: h, text: text[:strings.LastIndex(text, sinceField)+len(sinceField)]}
 		l.described.Store(d)
 	}
-	value := make([]byte, 0, len(d.text)+len(time.RFC3339Nano)+2)
-	value = append(value, d.text...)
-	value = since.AppendFormat(value, time.RFC3339Nano)
-	return string(append(value, `"}`...))
+	var value strings.Builder
+	value.Grow(len(d.text) + len(time.RFC3339Nano) + 2)
+	value.WriteString(d.text)
+	value.Write(since.AppendFormat(make([]byte, 0, len(time.RFC3339Nano)), time.RFC3339Nano))
+	value.WriteString(`"}`)
+	return value.String()
 }
 
 // description is what describe returned last for holder, up to the time.

@@ -16,12 +16,13 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		return
 	}
 	defer l.calls.Done()
-	l.perNode(cs, func(at []int) {
+	l.perNode(cs, func(node string, at []int) {
 		calls := make([]call, len(at))
 		for n, i := range at {
 			calls[n] = renewCall(cs[i], l.keys(cs[i].Key))
 		}
-		for n, answer := range l.run(ctx, calls...) {
+		for n, answer := range run(ctx, l.way(node), calls...) {
+			l.fresh.note(node, answer.Err())
 			answered(at[n], renewed(answer))
 		}
 	})
@@ -55,27 +56,38 @@ func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 		l.inbox.open()
 		behind = l.queued(next)
 	}
-	parts, err := l.run(ctx, l.releaseCall(l.state(c).keys, c.Key, c.Owner, "", behind))[0].Slice()
-	switch {
-	case err != nil:
-		return locker.Released{}, leaseError(err)
-	case len(parts) != 4:
-		return locker.Released{}, unclear(errNoAnswer)
+	st := l.state(c)
+	answer := l.run(ctx, l.releaseCall(st.keys, st.owner, "", behind))[0]
+	if answer.Err() != nil {
+		return locker.Released{}, leaseError(answer.Err())
 	}
-	owned, _ := parts[0].(int64)
+	r, owned, err := released(answer.Val())
+	if err == nil && !owned {
+		err = errNotOwner
+	}
+	return r, err
+}
+
+// released reads the answer of release.lua.
+func released(answer any) (r locker.Released, owned bool, err error) {
+	if n, ok := answer.(int64); ok {
+		return r, n == 1, nil
+	}
+	parts, ok := answer.([]any)
+	if !ok || len(parts) != 4 {
+		return r, false, unclear(errNoAnswer)
+	}
+	n, _ := parts[0].(int64)
 	waiting, _ := parts[1].(int64)
 	handed, _ := parts[2].(int64)
-	r := locker.Released{Waiting: int(waiting), Handed: handed == 1}
+	r = locker.Released{Waiting: int(waiting), Handed: handed == 1}
 	r.Place, r.Queued = place(parts[3])
-	if owned != 1 {
-		return r, errNotOwner
-	}
-	return r, nil
+	return r, n == 1, nil
 }
 
 // releaseCall frees the key by owner id alone, or hands it on. own is the owner's entry, which leaves the queue; next is
 // queued behind all others.
-func (l *Locker) releaseCall(k keys, key string, owner, own, next any) call {
-	return newCall(releaseScript, 3, k.lock, k.wait(), k.fence(),
-		owner, own, next, life, l.inboxes, key, flag(l.cluster == nil), block, (fenceLife).Milliseconds())
+func (l *Locker) releaseCall(k keys, owner, own, next any) call {
+	return newCall(releaseScript, 3, k.lock, k.wait, k.fence,
+		owner, own, next, life, l.inboxes, flag(l.cluster == nil), block, counterLife)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/locker"
@@ -26,7 +27,9 @@ type Locker struct {
 	janitor *janitor
 	inbox   *inbox
 	batcher *batcher
-	down    chan struct{} // closed once everything has ended, see Close
+	fresh   *fresh
+	locks   *redislock.Client // what obtains without fencing
+	down    chan struct{}     // closed once everything has ended, see Close
 
 	inFlight  atomic.Int64                // requests under way
 	described atomic.Pointer[description] // see describe
@@ -69,7 +72,9 @@ func (l *Locker) Open(w locker.Waker) error {
 	l.client, l.own = rdb, own
 	l.cluster, _ = rdb.(*redis.ClusterClient)
 	l.janitor = newJanitor(l.clean)
-	l.batcher = newBatcher(l.exchange)
+	l.batcher = newBatcher(func(ctx context.Context, cmds []command) { l.exchange(ctx, l.client, cmds) })
+	l.fresh = l.newFresh()
+	l.locks = redislock.New(&travel{locker: l})
 	inboxes := l.settings.prefix + ":inbox:"
 	l.inboxes = inboxes
 	l.inbox = newInbox(rdb, inboxes+l.instance, w, l.giveBack)
@@ -121,6 +126,7 @@ func (l *Locker) shutDown() {
 	l.janitor.finish()
 	l.calls.Wait()
 	l.batcher.close()
+	l.fresh.close()
 	if l.own {
 		_ = l.client.Close()
 	}

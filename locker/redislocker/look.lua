@@ -5,7 +5,7 @@
 -- ARGV[1]  owner id
 -- ARGV[2]  the claim's entry, or "" if it will not wait
 -- ARGV[3]  "1" if it was queued before: if it is not there any more it was granted, and must not come back (law 2)
--- ARGV[4]  its place, or "0" for the back of the queue: then it is the time in µs by the server's clock
+-- ARGV[4]  its place, or "0" for the back of the queue
 -- ARGV[5]  how long the queue lasts without a look, in ms
 -- ARGV[6]  what an inbox's channel starts with, before the instance id
 -- ARGV[7]  message for the holder's inbox, if the claim is new in the queue
@@ -30,8 +30,7 @@ if ARGV[2] ~= "" then
   elseif ARGV[3] ~= "1" then
     place = ARGV[4]
     if place == "0" then
-      local time = redis.call("time")
-      place = string.format("%.0f", tonumber(time[1]) * 1000000 + tonumber(time[2]))
+      place = back(KEYS[2])
     end
     redis.call("zadd", KEYS[2], place, ARGV[2])
     redis.pcall("publish", ARGV[6] .. string.sub(value, 23, 44), ARGV[7])

@@ -9,11 +9,11 @@ import (
 
 // node returns the address of the node of a cluster that has key, as far as the client knows it now: it asks nobody. It is
 // the same for all keys elsewhere.
-func (l *Locker) node(k keys) string {
+func (l *Locker) node(key string) string {
 	if l.cluster == nil {
 		return ""
 	}
-	client, err := l.cluster.MasterForKey(over, k.lock)
+	client, err := l.cluster.MasterForKey(over, l.lockName(key))
 	if err != nil {
 		return ""
 	}
@@ -28,21 +28,21 @@ var over = func() context.Context {
 }()
 
 // perNode calls send with the places of the claims of each node, for all nodes at the same time.
-func (l *Locker) perNode(cs []*locker.Claim, send func(at []int)) {
+func (l *Locker) perNode(cs []*locker.Claim, send func(node string, at []int)) {
 	byNode := make(map[string][]int, 1)
 	for i, c := range cs {
-		n := l.node(l.keys(c.Key))
+		n := l.node(c.Key)
 		byNode[n] = append(byNode[n], i)
 	}
 	if len(byNode) == 1 {
-		for _, at := range byNode {
-			send(at)
+		for n, at := range byNode {
+			send(n, at)
 		}
 		return
 	}
 	var wg sync.WaitGroup
-	for _, at := range byNode {
-		wg.Go(func() { send(at) }) // ends with the request's time limit
+	for n, at := range byNode {
+		wg.Go(func() { send(n, at) }) // ends with the request's time limit
 	}
 	wg.Wait()
 }

@@ -28,9 +28,12 @@ var fenceSource string
 //go:embed tokens.lua
 var tokensSource string
 
+//go:embed back.lua
+var backSource string
+
 var (
-	lookScript    = newScript(lookSource)
-	releaseScript = newScript(tokensSource + releaseSource)
+	lookScript    = newScript(backSource + lookSource)
+	releaseScript = newScript(tokensSource + backSource + releaseSource)
 	renewScript   = newScript(renewSource)
 	fenceScript   = newScript(tokensSource + fenceSource)
 )
@@ -57,12 +60,13 @@ func newCall(s *script, keys int, keysAndArgs ...any) call {
 
 // The verbs, and what is an argument of every call, made once.
 var (
-	evalSHA any = "evalsha"
-	eval    any = "eval"
-	yes     any = "1"
-	no      any = "0"
-	life    any = locker.QueueLife.Milliseconds()
-	block   any = locker.FenceBlock
+	evalSHA     any = "evalsha"
+	eval        any = "eval"
+	yes         any = "1"
+	no          any = "0"
+	life        any = locker.QueueLife.Milliseconds()
+	block       any = locker.FenceBlock
+	counterLife any = fenceLife.Milliseconds()
 )
 
 func flag(b bool) any {
@@ -104,31 +108,35 @@ func (c command) unknown() bool { return c.Err() != nil && redis.HasErrorPrefix(
 
 var errNoAnswer = errors.New("no usable answer")
 
-// send sends cmds as one request and waits until each holds its answer or error. Up to directRequests go their own way
-// at once; what comes on top of those shares pipelines. In a cluster all go their own way: a pipeline is answered when
-// its slowest node has, and one that hangs must not stop the keys of the others.
-func (l *Locker) send(ctx context.Context, cmds ...command) {
+// send sends cmds as one request and returns them when each holds its answer or error; cmds itself must not be used any
+// more. Up to directRequests go their own way at once; what comes on top of those shares pipelines. In a cluster all go
+// their own way: a pipeline is answered when its slowest node has, and one that hangs must not stop the keys of the others.
+func (l *Locker) send(ctx context.Context, cmds ...command) []command {
 	defer l.inFlight.Add(-1)
 	if l.inFlight.Add(1) <= directRequests || l.cluster != nil {
-		l.exchange(ctx, cmds)
-		return
+		l.exchange(ctx, l.client, cmds)
+		return cmds
 	}
-	if err := l.batcher.send(ctx, slices.Clone(cmds)); err != nil {
-		for i := range cmds { // the batch may still be writing to the old ones
-			cmds[i] = command{redis.NewCmd(ctx)}
-			cmds[i].SetErr(err)
-		}
+	err := l.batcher.send(ctx, cmds)
+	if err == nil {
+		return cmds
 	}
+	failed := make([]command, len(cmds)) // the batch may still be writing to the others
+	for i := range failed {
+		failed[i] = command{redis.NewCmd(ctx)}
+		failed[i].SetErr(err)
+	}
+	return failed
 }
 
 // exchange sends cmds in a pipeline. A cluster client splits it by node, and gets even one command so, because it looks up
 // single ones in the server's list of commands first.
-func (l *Locker) exchange(ctx context.Context, cmds []command) {
+func (l *Locker) exchange(ctx context.Context, client redis.UniversalClient, cmds []command) {
 	if len(cmds) == 1 && l.cluster == nil {
-		_ = l.client.Process(ctx, cmds[0])
+		_ = client.Process(ctx, cmds[0])
 		return
 	}
-	pipe := l.client.Pipeline()
+	pipe := client.Pipeline()
 	for _, c := range cmds {
 		_ = pipe.Process(ctx, c) // only queues
 	}
@@ -148,22 +156,36 @@ func unreachable(err error) bool {
 	return errors.As(err, &op)
 }
 
+// unanswered reports whether a request was sent, or may have been, and then ran into its time limit.
+func unanswered(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// way is how commands travel: see send.
+type way func(ctx context.Context, cmds ...command) []command
+
 // run sends calls as one request and returns their answers. What the server did not know goes again: each script once
 // with its text, for those behind it to find it; then, for the sake of the other nodes of a cluster, all with their text.
-func (l *Locker) run(ctx context.Context, calls ...call) []command {
+func (l *Locker) run(ctx context.Context, calls ...call) []command { return run(ctx, l.send, calls...) }
+
+func run(ctx context.Context, send way, calls ...call) []command {
 	answers := make([]command, len(calls))
 	for i := range calls {
 		answers[i] = calls[i].bySHA(ctx)
 	}
-	l.send(ctx, answers...)
+	answers = send(ctx, answers...)
+	if !slices.ContainsFunc(answers, command.unknown) {
+		return answers
+	}
 	told := map[*script]bool{}
-	l.runUnknown(ctx, calls, answers, func(s *script) bool { first := !told[s]; told[s] = true; return first })
-	l.runUnknown(ctx, calls, answers, func(*script) bool { return true })
+	runUnknown(ctx, send, calls, answers, func(s *script) bool { first := !told[s]; told[s] = true; return first })
+	runUnknown(ctx, send, calls, answers, func(*script) bool { return true })
 	return answers
 }
 
 // runUnknown sends those calls again whose answer is NOSCRIPT, with the text of the script where whole says so.
-func (l *Locker) runUnknown(ctx context.Context, calls []call, answers []command, whole func(*script) bool) {
+func runUnknown(ctx context.Context, send way, calls []call, answers []command, whole func(*script) bool) {
 	var at []int
 	var again []command
 	for i := range answers {
@@ -180,19 +202,19 @@ func (l *Locker) runUnknown(ctx context.Context, calls []call, answers []command
 	if len(again) == 0 {
 		return
 	}
-	l.send(ctx, again...)
+	again = send(ctx, again...)
 	for n, i := range at {
 		answers[i] = again[n]
 	}
 }
 
-// travel is how redislock's scripts reach the server: each in one request, with at most one script of ours behind it.
-// It belongs to one claim, whose calls never overlap.
+// travel is how redislock's scripts reach the server: each in one request, with at most one script of ours behind it. One
+// with something behind it belongs to one try; the others are shared.
 type travel struct {
 	redis.Scripter // the rest of the interface, which redislock never calls
 
 	locker *Locker
-	behind *call   // goes behind the next script; nil: nothing
+	behind *call   // goes behind the script; nil: nothing
 	answer command // to behind
 }
 
@@ -200,7 +222,7 @@ type travel struct {
 func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	head := newCommand(ctx, evalSHA, sha, keys, args)
 	if t.behind == nil {
-		head = t.send(ctx, head)
+		head = t.locker.send(ctx, head)[0]
 	} else {
 		head = t.send(ctx, head, t.behind.bySHA(ctx))
 	}
@@ -209,7 +231,7 @@ func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ..
 		return head.Cmd
 	}
 	if t.behind != nil && t.answer.unknown() {
-		t.answer = t.send(ctx, t.behind.whole(ctx))
+		t.answer = t.locker.send(ctx, t.behind.whole(ctx))[0]
 	}
 	return head.Cmd
 }
@@ -218,16 +240,14 @@ func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ..
 func (t *travel) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
 	head := newCommand(ctx, eval, source, keys, args)
 	if t.behind == nil {
-		return t.send(ctx, head).Cmd
+		return t.locker.send(ctx, head)[0].Cmd
 	}
 	return t.send(ctx, head, t.behind.whole(ctx)).Cmd
 }
 
-// send returns the first of cmds with its answer, and keeps the one behind it.
-func (t *travel) send(ctx context.Context, cmds ...command) command {
-	t.locker.send(ctx, cmds...)
-	if len(cmds) > 1 {
-		t.answer = cmds[1]
-	}
+// send returns the first command with its answer, and keeps the one behind it.
+func (t *travel) send(ctx context.Context, head, behind command) command {
+	cmds := t.locker.send(ctx, head, behind)
+	t.answer = cmds[1]
 	return cmds[0]
 }
