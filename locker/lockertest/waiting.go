@@ -15,6 +15,7 @@ var (
 	errNotWanted   = errors.New("a holder is not told that another waits, neither by Wanted nor by its Release")
 	errWantedOften = errors.New("a holder is told more than once of one claim that waits")
 	errGranted     = errors.New("a claim that was given up was granted its key")
+	errNotFreed    = errors.New("a grant that nobody knows keeps the key from others until its offer ends")
 	errTooSlow     = errors.New("too slow to tell")
 )
 
