@@ -105,6 +105,7 @@ func keepsPlace(p *pair) {
 		if err != nil {
 			return err
 		}
+		pause()
 		if err := p.wait(p.a, later); err != nil {
 			return err
 		}
@@ -207,6 +208,9 @@ func queueEnds(p *pair) {
 // tellsHolderOfWaiters wants messages of a store that hands over, since it has them.
 func tellsHolderOfWaiters(p *pair) {
 	p.rounds(func(key string) error {
+		if err := p.hear(key + " too"); err != nil { // a holder that never waited may hear nothing
+			return err
+		}
 		c, next := claim(key, long), claim(key, long)
 		p.acquire(p.a, c)
 		for n := range 3 {

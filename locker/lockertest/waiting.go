@@ -33,12 +33,13 @@ func (p *pair) look(s *side, c *locker.Claim, t locker.Try) (locker.Place, error
 	return 0, errNotQueued
 }
 
-// wait queues new claims, one after another.
+// wait queues new claims, one after another also by a clock that counts milliseconds.
 func (p *pair) wait(s *side, cs ...*locker.Claim) error {
 	for _, c := range cs {
 		if _, err := p.look(s, c, locker.Try{}); err != nil {
 			return err
 		}
+		pause()
 	}
 	return nil
 }
