@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // The decisions a caller may have to make, as sentinels for errors.Is. What the package returns wraps them with detail.
@@ -18,28 +20,29 @@ var (
 
 	// ErrLeaseLost says that a lease ended, or could no longer be trusted, before its function returned: another holder
 	// may have been running at the same time, so what the function did is uncertain.
-	ErrLeaseLost = errors.New("guard: lease lost")
+	ErrLeaseLost = locker.ErrLeaseLost
 
 	// ErrMaxHold is the ErrLeaseLost of a turn that lasted longer than MaxHold.
 	ErrMaxHold error = maxHoldError("guard: held longer than MaxHold")
 
 	// ErrUnavailable says that the locker gave no usable answer: the store is down, slow, or refuses us.
-	ErrUnavailable = errors.New("guard: locker unavailable")
+	ErrUnavailable = locker.ErrUnavailable
 
 	// ErrNoLease says that ctx carries no lease that is still held.
 	ErrNoLease = errors.New("guard: no lease in this context")
 
-	// ErrInvalidKey says that a key is empty. [Key] returns the empty key for parts that cannot be told apart.
+	// ErrInvalidKey says that a key is empty, or longer than 64 KiB. [Key] returns the empty key for parts that cannot be
+	// told apart.
 	ErrInvalidKey = errors.New("guard: invalid key")
 
 	// ErrInvalidOption says that an option, a locker setting or an argument is not usable.
-	ErrInvalidOption = errors.New("guard: invalid option")
+	ErrInvalidOption = locker.ErrInvalidOption
 
 	// ErrNoDefault says that a nil *Guard was used before [SetDefault].
 	ErrNoDefault = errors.New("guard: no default guard, call SetDefault first")
 
 	// ErrClosed says that the guard was closed.
-	ErrClosed = errors.New("guard: closed")
+	ErrClosed = locker.ErrClosed
 )
 
 // errClosedUnder is the cause of a lease that Close took from a running function.
@@ -56,15 +59,7 @@ func (e maxHoldError) Error() string        { return string(e) }
 func (e maxHoldError) Is(target error) bool { return target == ErrLeaseLost }
 
 // Holder describes who holds a key, as far as the store knows it. It is for logs and operators, not for clients.
-type Holder struct {
-	Instance string    // id of the holder's locker
-	Host     string    // host name
-	PID      int       // process id on that host
-	Since    time.Time // when the holder began to contend, by its own clock
-	Name     string    // name of its guard, see WithName
-
-	Traceparent string // W3C traceparent of the call that began the grant, if an Observer gave one
-}
+type Holder = locker.Holder
 
 // HeldError is the ErrNotAcquired of a key that somebody else held when the wait ended. Its text names neither key nor
 // holder, so that it can be shown to anybody.

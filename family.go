@@ -7,11 +7,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
-// A family is what a Guard and all its copies share: the locker, the gates, the renewals, and how all of it ends.
+// A family is what a Guard and all its copies share: the locker, the gates, the renewals, and how all of it ends. It is
+// what the locker tells things, a [locker.Waker].
 type family struct {
-	locker  Locker
+	locker  locker.Locker
 	gates   gates
 	renewer renewer
 	outage  outage
@@ -26,7 +29,7 @@ type family struct {
 // shut marks calls as closed to new ones: more than there can be calls.
 const shut = 1 << 62
 
-func newFamily(l Locker) *family {
+func newFamily(l locker.Locker) *family {
 	f := &family{
 		locker:  l,
 		gates:   gates{seed: maphash.MakeSeed()},
@@ -93,32 +96,33 @@ func (f *family) loseAll() {
 	}
 }
 
-// keep keeps the gate for a while even if nobody uses it: who comes back at once must find what it has planned.
-func (f *family) keep(gt *gate, d time.Duration) {
-	if d > 0 {
-		f.gates.enter(gt.key)
-		time.AfterFunc(d, func() { f.gates.leave(gt) })
-	}
+// linger keeps gt for a moment even if nobody uses it: who comes back at once must find what it knows of others.
+func (f *family) linger(gt *gate) {
+	f.gates.linger(gt)
+	time.AfterFunc(lingers, func() { f.gates.leave(gt) })
 }
 
-// Wake implements [Waker].
-func (f *family) Wake(key string, waiting int) bool {
+// Granted implements [locker.Waker].
+func (f *family) Granted(key, owner string, token uint64, waiting int) bool {
 	gt := f.gates.find(key)
-	if gt == nil {
-		return false
-	}
-	gt.want(waiting > 0)
-	return gt.wake()
+	return gt != nil && gt.granted(owner, offer{token, waiting})
 }
 
-// Wanted implements [Waker].
+// Wanted implements [locker.Waker].
 func (f *family) Wanted(key string) {
 	if gt := f.gates.find(key); gt != nil {
-		gt.want(true)
+		gt.want()
 	}
 }
 
-// WakeAll implements [Waker].
+// Wake implements [locker.Waker].
+func (f *family) Wake(key string) {
+	if gt := f.gates.find(key); gt != nil {
+		gt.wake()
+	}
+}
+
+// WakeAll implements [locker.Waker].
 func (f *family) WakeAll() {
 	for _, gt := range f.gates.all() {
 		gt.wake()

@@ -1,120 +1,154 @@
 package guard
 
 import (
-	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // A gate is where the calls of this process that want one key meet. One of them has the floor: it contends for the key in
 // the store, or has its turn on the grant, or releases it. The others stand in line in order of arrival, and whoever has
 // the floor passes it to the first of them. So 10,000 calls that wait cost the store what one does.
+//
+// Its methods take the mutex for a few instructions, and never across I/O or a callback. See lockorder.go for what may be
+// locked inside.
 type gate struct {
-	key  string
-	refs int // guarded by the shard's mutex
+	key  string // as the callers gave it
+	name string // as the store knows it
+	refs int    // guarded by the shard's mutex
 
-	mu    sync.Mutex // guards what follows; held for a few instructions, never across I/O, a callback or a blocking send
-	floor *waiter    // who has the floor; nil: nobody, and the line is empty
-	grant *grant     // what the floor holds; nil while it contends or releases
+	mu    gateMutex // guards what follows
+	floor *turn     // who has the floor; nil: nobody, and the line is empty
+	grant *grant    // what the floor holds; nil while it contends or releases
 	line  line
 	pace  pace
-	tries int           // tries in a row that found the key held or the store unavailable
-	next  time.Time     // when the next try is due
-	held  *HeldError    // what the last of them saw, if it was a holder
-	seen  time.Time     // when
-	fault error         // ErrUnavailable, if the last of them got no answer
-	poke  chan struct{} // wakes the contender from its pause; buffered; made by the first pause
 
-	woken  bool      // a wake-up came, and no try was sent since
-	owed   bool      // a wake-up came, and the store has not given a clear answer since: it must be used, or passed on
-	wanted bool      // other instances are known to wait for the key
-	yield  time.Time // until then a try leaves a free key to the instance that was just woken
+	// How the floor contends.
+	bid   *bid          // nil before the first try, and once the key is ours
+	place locker.Place  // in the store's queue, which the next bid inherits
+	alarm alarm         // when the next try is due
+	poke  chan struct{} // ends the contender's pause early; buffered; made by the first pause
+	tries int           // tries in a row that got nowhere
+	last  string        // owner id of the latest grant: a message for it is late, not strange
+
+	// What is known of others.
+	wanted bool      // other processes are known to wait for the key
+	busy   time.Time // until then another process is likely to hold it
+	seen   sighting  // the holder that the last try saw
+	fault  error     // ErrUnavailable, if it got no answer
 }
 
-// A waiter is one call at its gate.
-type waiter struct {
-	terms  terms
-	joined time.Time
-	floor  chan *grant // carries the floor, once: with a grant to have a turn on, or nil to contend; buffered
-
-	prev, next *waiter // guarded by the gate's mutex, like inLine
-	inLine     bool
+// sighting is who held a key when.
+type sighting struct {
+	holder    Holder
+	remaining time.Duration
+	at        time.Time // zero: nobody was seen
 }
 
-// terms are what a grant was acquired with. A turn on it is open to calls that ask for the same.
-type terms struct {
-	ttl       time.Duration
-	noRenewal bool
-	fencing   bool
-}
-
-// join gives w the floor if nobody has it, and reports true. Else it puts w in line, unless refuse, which sees the
-// number of those in line and the expected wait, returns an error.
-func (gt *gate) join(w *waiter, refuse func(ahead int, expected time.Duration) error) (bool, error) {
+// join gives t the floor if nobody has it, or else puts it in line if it may stand there. ahead and expected are what
+// decided: how many stand in line, and how long they and t will take.
+func (gt *gate) join(t *turn, now time.Time) (joined bool, ahead int, expected time.Duration) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	if gt.floor == nil {
-		gt.floor = w
-		return true, nil
+		gt.floor = t
+		return true, 0, 0
 	}
-	if err := refuse(gt.line.length, gt.pace.expect(gt.line.length+1)); err != nil {
-		return false, err
+	ahead, expected = gt.line.length, gt.pace.expect(gt.line.length+1)
+	if !t.mayWait(ahead, expected, now) {
+		return false, ahead, expected
 	}
-	w.floor = make(chan *grant, 1)
-	gt.line.push(w)
-	return false, nil
+	t.floor = make(chan struct{}, 1)
+	gt.line.push(t)
+	return true, ahead, expected
 }
 
-// rejoin is join for a call that had the floor and lost it with its grant: it goes first again.
-func (gt *gate) rejoin(w *waiter) bool {
+// rejoin puts a turn that lost the floor, with a grant that did not last, back in front of the line, or on the floor if
+// that is free.
+func (gt *gate) rejoin(t *turn) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if gt.floor == nil || gt.floor == w {
-		gt.floor, gt.grant = w, nil
-		return true
+	switch gt.floor {
+	case t:
+		gt.grant = nil
+	case nil:
+		gt.floor = t
+	default:
+		t.floor = make(chan struct{}, 1)
+		gt.line.pushFront(t)
 	}
-	w.floor = make(chan *grant, 1)
-	gt.line.pushFront(w)
-	return false
 }
 
-// quit takes w out of the line. If it reports false, w was given the floor and must pass it on.
-func (gt *gate) quit(w *waiter) bool {
+// stand returns whether t has the floor, and with what grant; or else what tells it that it was given the floor.
+func (gt *gate) stand(t *turn) (gr *grant, has bool, given <-chan struct{}) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if !w.inLine {
+	return gt.grant, gt.floor == t, t.floor
+}
+
+// quit takes t out of the line, or off the floor, which goes on as after a turn: with the grant if t was given one that
+// the next may use. What it returns is for nobody any more: the grant, or the bid, to be given up.
+func (gt *gate) quit(t *turn) (*grant, *bid) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if t.inLine {
+		gt.line.remove(t)
+		return nil, nil
+	}
+	if gt.floor != t {
+		return nil, nil
+	}
+	gr := gt.grant
+	if gr != nil && gt.nextMayUse(gr) {
+		gt.give(gr)
+		return nil, nil
+	}
+	return gr, gt.giveUp()
+}
+
+// handOff gives the next in line the floor together with t's grant, if it allows another turn and that call asks for no
+// more than it offers. If it reports false, nothing has changed but the pace.
+func (gt *gate) handOff(t *turn, gr *grant, now time.Time) bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.floor != t || gt.grant != gr {
 		return false
 	}
-	gt.line.remove(w)
-	return true
-}
-
-// pass ends w's floor, if w still has it, and gives it to the next in line to contend. It reports whether a wake-up has
-// come that nobody here is left to use.
-func (gt *gate) pass(w *waiter) (unused bool) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	if gt.floor != w {
+	if gt.line.first == nil {
+		gt.pace.ended(now)
 		return false
 	}
-	gt.give(nil)
-	unused = gt.owed && gt.floor == nil
-	if unused {
-		gt.woken, gt.owed = false, false
-	}
-	return unused
-}
-
-// handOver gives the next in line w's floor together with its grant, if somebody waits on the same terms and the grant
-// allows another turn. If it reports false, nothing has changed.
-func (gt *gate) handOver(w *waiter, gr *grant) bool {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	next := gt.line.first
-	if gt.floor != w || next == nil || next.terms != gr.terms || !gr.mayGoOn() {
+	if !gt.nextMayUse(gr) {
 		return false
 	}
 	gt.give(gr)
 	return true
+}
+
+func (gt *gate) nextMayUse(gr *grant) bool {
+	next := gt.line.first
+	return next != nil && gr.terms.serve(next.terms) && gr.mayGoOn()
+}
+
+// pass ends t's floor, if t still has it, and gives it to the next in line to contend. A bid that nobody is left to go on
+// with is returned to be given up (law 6).
+func (gt *gate) pass(t *turn) *bid {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.floor != t {
+		return nil
+	}
+	return gt.giveUp()
+}
+
+// giveUp passes the floor without a grant; gt.mu is held.
+func (gt *gate) giveUp() (left *bid) {
+	gt.give(nil)
+	if gt.floor == nil {
+		left = gt.dropBid()
+		gt.place = 0
+	}
+	return left
 }
 
 // give hands the floor to the first in line; gt.mu is held.
@@ -123,16 +157,17 @@ func (gt *gate) give(gr *grant) {
 	gt.floor, gt.grant = next, gr
 	if next != nil {
 		gt.line.remove(next)
-		next.floor <- gr // buffered, and sent once: never blocks
+		next.floor <- struct{}{} // buffered, and sent once: never blocks
 	}
 }
 
-// hold notes that w, which has the floor, acquired gr.
+// hold notes that the floor holds gr: the bid has become a grant.
 func (gt *gate) hold(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.grant, gt.tries, gt.held, gt.fault, gt.owed = gr, 0, nil, nil, false
-	gt.next = time.Time{} // a pause that a wake-up cut short is not for whoever contends next
+	gt.grant, gt.last = gr, gr.claim.Owner
+	gt.dropBid()
+	gt.place, gt.tries, gt.seen, gt.fault = 0, 0, sighting{}, nil
 	if gt.wanted {
 		gr.shorten(gt.line.length)
 	}
@@ -154,11 +189,11 @@ func (gt *gate) holding() *grant {
 	return gt.grant
 }
 
-// started notes that w's turn begins.
-func (gt *gate) started(w *waiter, now time.Time) {
+// began notes that t's turn begins.
+func (gt *gate) began(t *turn, now time.Time) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.pace.turn(now, w.joined)
+	gt.pace.began(now, t.joined)
 }
 
 // refusal describes why a call that does not wait any longer goes without the key: a HeldError, or the ErrUnavailable of
@@ -176,15 +211,15 @@ func (gt *gate) refusal(now time.Time) error {
 // holder describes who has the key, as far as it is known here.
 func (gt *gate) holder(now time.Time) *HeldError {
 	gt.mu.Lock()
-	gr, held, seen := gt.grant, gt.held, gt.seen
+	gr, seen := gt.grant, gt.seen
 	expected := gt.pace.expect(gt.line.length + 1)
 	gt.mu.Unlock()
 	e := &HeldError{Key: gt.key, expected: expected}
 	switch {
 	case gr != nil:
-		e.Remaining, e.Holder = max(0, time.Until(gr.expiry())), gr.claim.Holder
-	case held != nil:
-		e.Remaining, e.Holder = max(0, held.Remaining-now.Sub(seen)), held.Holder
+		e.Remaining, e.Holder = max(0, gr.expiry().Sub(now)), gr.claim.Holder
+	case !seen.at.IsZero():
+		e.Remaining, e.Holder = max(0, seen.remaining-now.Sub(seen.at)), seen.holder
 	}
 	return e
 }

@@ -3,6 +3,8 @@ package guard
 import (
 	"hash/maphash"
 	"sync"
+
+	"github.com/go-lockguard/guard/internal/keyenc"
 )
 
 // gates finds the gate of a key: an entry for each key that somebody in this process wants or holds, no more. Two keys
@@ -13,47 +15,56 @@ type gates struct {
 }
 
 type shard struct {
-	mu    sync.Mutex // guards gates and the refs of each; held for a map access
-	gates map[string]*gate
+	mu    sync.Mutex       // guards gates and the refs of each; held for a map access, with nothing locked inside
+	gates map[string]*gate // by name
 }
 
-func (s *gates) shard(key string) *shard {
-	return &s.shards[maphash.String(s.seed, key)%uint64(len(s.shards))]
+func (s *gates) shard(name string) *shard {
+	return &s.shards[maphash.String(s.seed, name)%uint64(len(s.shards))]
 }
 
 // enter returns the gate of key and keeps it alive until leave.
 func (s *gates) enter(key string) *gate {
-	sh := s.shard(key)
+	name := keyenc.Plain(key)
+	sh := s.shard(name)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	gt := sh.gates[key]
+	gt := sh.gates[name]
 	if gt == nil {
-		gt = &gate{key: key}
+		gt = &gate{key: key, name: name}
 		if sh.gates == nil {
 			sh.gates = make(map[string]*gate)
 		}
-		sh.gates[key] = gt
+		sh.gates[name] = gt
 	}
 	gt.refs++
 	return gt
 }
 
+// linger keeps gt alive for one more leave.
+func (s *gates) linger(gt *gate) {
+	sh := s.shard(gt.name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	gt.refs++
+}
+
 // leave undoes one enter.
 func (s *gates) leave(gt *gate) {
-	sh := s.shard(gt.key)
+	sh := s.shard(gt.name)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if gt.refs--; gt.refs == 0 {
-		delete(sh.gates, gt.key)
+		delete(sh.gates, gt.name)
 	}
 }
 
-// find returns the gate of key, or nil if nobody here wants it.
-func (s *gates) find(key string) *gate {
-	sh := s.shard(key)
+// find returns the gate of the key with the given name in the store, or nil if nobody here wants it.
+func (s *gates) find(name string) *gate {
+	sh := s.shard(name)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.gates[key]
+	return sh.gates[name]
 }
 
 // all returns the gates of this moment.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // A tenure is one slice: after so many turns, or so long, the key is really released, so that other processes get it.
 const (
-	sliceTurns = FenceBlock
+	sliceTurns = locker.FenceBlock
 	sliceTime  = 100 * time.Millisecond
 )
 
@@ -21,64 +22,74 @@ type grant struct {
 	family *family
 	config *config // of the guard that acquired it, for observers and logs
 	gate   *gate
-	claim  *Claim
+	claim  *locker.Claim
 	terms  terms
 	since  time.Time
 
-	mu       sync.Mutex // guards what follows; held for a few instructions, never across I/O or a callback
-	trust    trust
-	turn     *Lease      // whose turn it is; nil between turns
-	turns    int         // how many there were, with this one
-	lastTurn int         // the tenure ends after it
-	holdEnd  time.Time   // when the turn has lasted MaxHold; zero: no limit
-	renewAt  time.Time   // zero: never
-	timer    *time.Timer // fires at the next of trust's end, holdEnd and renewAt; stopped when the grant ends
-	renewing chan struct{}
-	cause    error // why it ended; nil while it has not
+	unclear bool // a request of the claim may still be under way; written before the grant is shared, and by its release
 
-	block     uint64        // first of the fencing tokens reserved; 0: none
-	blockTurn int           // the turn that it belongs to
-	fetching  chan struct{} // closed when the fetch of a block in flight is answered
+	mu       grantMutex // guards what follows; held for a few instructions, never across I/O or a callback
+	trust    trust
+	length   time.Duration // of the lease: the TTL, or before the first renewal of an offer, the offer's
+	turn     *turn         // whose turn it is; nil between turns
+	turns    int           // how many there were, with this one
+	lastTurn int           // the tenure ends after it
+	holdEnd  time.Time     // when the turn has lasted MaxHold; zero: no limit
+	renewAt  time.Time     // zero: never
+	timer    *time.Timer   // fires at the next of trust's end, holdEnd and renewAt; stopped when the grant ends
+	renewing chan struct{} // closed when the renewal that is due or in flight is answered; nil: none is
+	cause    error         // why it ended; nil while it has not
+	tokens   tokens
 }
 
 var errFinished = errors.New("guard: the grant was released")
 
-// newGrant is what a try that was sent at the given time has won for c on g's terms.
-func newGrant(g *Guard, gt *gate, c *Claim, sent time.Time, token uint64) *grant {
+// newGrant is what b has won for g: a lease of the given length, counted from when its request was sent, and a block of
+// fencing tokens or 0.
+func newGrant(g *Guard, gt *gate, b *bid, sent time.Time, length time.Duration, token uint64) *grant {
 	gr := &grant{
-		family: g.family, config: &g.config, gate: gt, claim: c, terms: g.terms(), since: time.Now(),
-		trust: trustFrom(sent, c.TTL), lastTurn: sliceTurns, block: token, blockTurn: 1,
+		family: g.family, config: &g.config, gate: gt, claim: b.claim, terms: b.terms, since: time.Now(),
+		unclear: b.unclear, trust: trustFrom(sent, length), length: length, lastTurn: sliceTurns,
+		tokens: tokens{block: token, turn: 1},
 	}
-	if !gr.terms.noRenewal {
-		gr.renewAt = renewalTime(sent, c.TTL)
+	if !gr.terms.noRenewal || length < gr.terms.ttl { // an offer is shorter than the TTL: one renewal brings that
+		gr.renewAt = renewalTime(sent, length)
 	}
 	return gr
 }
 
-// begin starts l's turn, if enough of the grant is left for one.
-func (gr *grant) begin(l *Lease, maxHold time.Duration) bool {
+// begin starts t's turn, if enough of the grant is left for one.
+func (gr *grant) begin(t *turn) bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	now := time.Now()
-	if gr.cause != nil || gr.trust.left(now) < minRemaining(gr.terms.ttl) {
+	if gr.cause != nil || gr.trust.left(now) < minRemaining(gr.length) {
 		return false
 	}
-	gr.turn = l
+	gr.turn = t
 	gr.turns++
-	l.number = gr.turns
+	t.grant, t.number = gr, gr.turns
 	gr.holdEnd = time.Time{}
-	if maxHold > 0 {
-		gr.holdEnd = now.Add(maxHold)
+	if hold := t.guard.maxHold; hold > 0 {
+		gr.holdEnd = now.Add(hold)
 	}
 	gr.arm(now)
 	return true
 }
 
-// endTurn ends l's turn and returns why the grant was lost in it, or nil.
-func (gr *grant) endTurn(l *Lease) error {
+// attach makes l the lease that is told when t's grant is lost, or returns why it has been.
+func (gr *grant) attach(t *turn, l *Lease) error {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	if gr.turn == l {
+	t.lease = l
+	return gr.cause
+}
+
+// endTurn ends t's turn and returns why the grant was lost in it, or nil.
+func (gr *grant) endTurn(t *turn) error {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	if gr.turn == t {
 		gr.turn, gr.holdEnd = nil, time.Time{}
 	}
 	return gr.cause
@@ -90,7 +101,7 @@ func (gr *grant) mayGoOn() bool {
 	defer gr.mu.Unlock()
 	now := time.Now()
 	return gr.cause == nil && gr.turns < gr.lastTurn && now.Sub(gr.since) < sliceTime &&
-		gr.trust.left(now) >= minRemaining(gr.terms.ttl)
+		gr.trust.left(now) >= minRemaining(gr.length)
 }
 
 // shorten lets the tenure end after the turns of those who wait now.
@@ -137,47 +148,51 @@ func (gr *grant) due(now time.Time) error {
 		return ErrMaxHold
 	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
 		gr.renewing = make(chan struct{})
-		gr.family.renewer.add(gr)
+		gr.family.renewer.add(gr, gr.renewLimit(now))
 	}
 	gr.arm(now)
 	return nil
 }
 
-// renewLimit bounds one try to renew: there must be time for another.
+// renewLimit bounds one try to renew: there must be time for another. gr.mu is held.
 func (gr *grant) renewLimit(now time.Time) time.Duration {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	return max(min(gr.terms.ttl/6, gr.trust.left(now)/2), time.Millisecond)
+	return max(min(gr.length/6, gr.trust.left(now)/2), time.Millisecond)
 }
 
-// renewed takes the answer to a renewal that was sent at the given time.
-func (gr *grant) renewed(sent time.Time, err error) {
-	lost := gr.noteRenewal(sent, err)
+// renewed takes the answer to a renewal that was sent at the given time, and returns how it went.
+func (gr *grant) renewed(sent time.Time, err error) RenewResult {
+	r, lost := gr.noteRenewal(sent, err)
 	if lost {
 		gr.lose(ErrLeaseLost)
 	}
+	return r
 }
 
-func (gr *grant) noteRenewal(sent time.Time, err error) (lost bool) {
+func (gr *grant) noteRenewal(sent time.Time, err error) (r RenewResult, lost bool) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
+	now := time.Now()
+	left := gr.trust.left(now)
+	r = RenewResult{Err: err, Left: left, Late: left < trusted(gr.length)/2}
 	close(gr.renewing)
 	gr.renewing = nil
 	if gr.cause != nil {
-		return false
+		return r, false
 	}
-	now := time.Now()
 	switch {
 	case err == nil:
-		gr.trust = gr.trust.later(trustFrom(sent, gr.terms.ttl))
-		gr.renewAt = renewalTime(sent, gr.terms.ttl)
+		gr.trust, gr.length = gr.trust.later(trustFrom(sent, gr.terms.ttl)), gr.terms.ttl
+		gr.renewAt = time.Time{}
+		if !gr.terms.noRenewal {
+			gr.renewAt = renewalTime(sent, gr.length)
+		}
 	case errors.Is(err, ErrLeaseLost):
-		return true
+		return r, true
 	default: // the deadline decides, until then try again
-		gr.renewAt = now.Add(rand.N(gr.terms.ttl/20) + time.Millisecond)
+		gr.renewAt = now.Add(rand.N(gr.length/20) + time.Millisecond)
 	}
 	gr.arm(now)
-	return false
+	return r, false
 }
 
 // lose ends a grant that cannot be trusted any longer: the turn's context ends with cause, and the floor goes on, for
@@ -190,13 +205,22 @@ func (gr *grant) lose(cause error) {
 	}
 	gr.cause = cause
 	gr.stopTimer()
-	turn := gr.turn
+	var l *Lease
+	if gr.turn != nil {
+		l = gr.turn.lease // nil: attach will say so
+	}
 	gr.mu.Unlock()
 
 	gr.gate.revoke(gr)
-	if turn != nil {
-		turn.lost(cause)
+	if l != nil {
+		l.lost(cause)
 	}
+}
+
+// discard ends a grant that nobody will use, or use any longer, and leaves its release to the locker (law 3).
+func (gr *grant) discard() {
+	gr.finish()
+	gr.family.locker.Abandon(gr.claim, gr.unclear)
 }
 
 // finish ends a grant whose tenure is over, and reports whether it was still good.
@@ -235,16 +259,16 @@ func (gr *grant) stopTimer() {
 	}
 }
 
-// err returns why l's turn cannot be trusted, or nil.
-func (gr *grant) err(l *Lease) error {
+// err returns why t cannot be trusted, or nil.
+func (gr *grant) err(t *turn) error {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	return gr.errLocked(l)
+	return gr.errLocked(t)
 }
 
-func (gr *grant) errLocked(l *Lease) error {
+func (gr *grant) errLocked(t *turn) error {
 	switch {
-	case gr.turn != l:
+	case gr.turn != t:
 		return ErrLeaseLost
 	case gr.cause != nil:
 		return gr.cause
@@ -252,6 +276,13 @@ func (gr *grant) errLocked(l *Lease) error {
 		return ErrLeaseLost // the timer has yet to fire, or the machine slept
 	}
 	return nil
+}
+
+// endedBy returns when a grant that is found lost now ended at the latest: the process may have slept past its deadline.
+func (gr *grant) endedBy(now time.Time) time.Time {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return now.Add(min(gr.trust.left(now), 0))
 }
 
 // deadline is until when the grant is trusted.
@@ -263,5 +294,7 @@ func (gr *grant) deadline() time.Time {
 
 // expiry is about when the store drops the key unless it is renewed.
 func (gr *grant) expiry() time.Time {
-	return gr.deadline().Add(gr.terms.ttl - trusted(gr.terms.ttl))
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return gr.trust.mono.Add(gr.length - trusted(gr.length))
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // Guard acquires keys for functions. Make one per process with [New] and derive one per route with [Guard.With]; both
@@ -16,6 +18,9 @@ type Guard struct {
 	family *family  // nil in a Guard that was derived from a nil one
 	late   []Option // what to apply to the default guard, if family is nil
 }
+
+// Locker is a store that leases live in: redislocker, memlocker, or one of your own, see package locker.
+type Locker = locker.Locker
 
 // New makes a Guard that keeps its leases in l, and takes ownership of l: a locker serves one New, and [Guard.Close]
 // closes it. New sends nothing. It returns ErrInvalidOption for a bad option or a bad setting of the locker.
@@ -89,35 +94,6 @@ func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context)
 
 var errNilFunc = fmt.Errorf("%w: the function is nil", ErrInvalidOption)
 
-// DoAll is [Guard.Do] for several keys at once: it acquires them in sorted order, each once, so that two calls cannot
-// deadlock, with one MaxWait for all, and releases them in reverse order. fn's context carries all the leases and ends
-// with the first that is lost; [LeaseFrom] finds the one of the last key.
-func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Context) error) error {
-	if fn == nil {
-		return errNilFunc
-	}
-	if len(keys) == 0 {
-		return fmt.Errorf("%w: no keys", ErrInvalidKey)
-	}
-	g, err := g.resolve()
-	if err != nil {
-		return err
-	}
-	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
-	return g.doAll(ctx, keys, g.patience(), fn)
-}
-
-func (g *Guard) doAll(ctx context.Context, keys []string, p patience, fn func(ctx context.Context) error) error {
-	l, err := g.acquire(ctx, keys[0], p)
-	if err != nil {
-		return err
-	}
-	if rest := keys[1:]; len(rest) > 0 {
-		return l.run(ctx, func(ctx context.Context) error { return g.doAll(ctx, rest, p, fn) })
-	}
-	return l.run(ctx, fn)
-}
-
 // Acquire waits for key as [Guard.Do] does, with the same errors, and returns a lease for a critical section that does not
 // fit a function. The caller must release it, or its key is renewed until MaxHold; and if the lease runs inside another
 // on the same key, that one's release waits for it.
@@ -126,7 +102,7 @@ func (g *Guard) Acquire(ctx context.Context, key string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.acquire(ctx, key, g.patience())
+	return g.acquire(ctx, key, g.patience(), nil)
 }
 
 // TryAcquire makes one attempt, for callers that skip instead of wait. It blocks for that attempt, bounded by the try
@@ -137,66 +113,25 @@ func (g *Guard) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 		return nil, err
 	}
 	now := time.Now()
-	return g.acquire(ctx, key, patience{start: now, until: now, once: true})
+	return g.acquire(ctx, key, patience{start: now, until: now, once: true}, nil)
 }
 
-// acquire is the way of every verb to its lease. g is resolved.
-func (g *Guard) acquire(ctx context.Context, key string, p patience) (*Lease, error) {
-	if key == "" {
-		return nil, fmt.Errorf("%w: it is empty", ErrInvalidKey)
+// acquire is the way of every verb to its lease. g is resolved. set is what DoAll has so far, or nil.
+func (g *Guard) acquire(ctx context.Context, key string, p patience, set *leases) (*Lease, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
 	}
 	for {
-		l, err := g.attempt(ctx, key, p)
-		if !errors.Is(err, errReleased) { // else the outer lease ended while we waited to run inside it
-			return l, err
+		l := &Lease{guard: g, key: key, outer: leaseIn(ctx), within: findLease(ctx, g.family, key)}
+		set.adopt(l)
+		err := l.acquire(ctx, p)
+		switch {
+		case err == nil:
+			return l, nil
+		case !errors.Is(err, errReleased): // else the outer lease ended while we waited to run inside it
+			return nil, err
 		}
 	}
-}
-
-// attempt waits for a lease: inside one that ctx carries, or through the gate.
-func (g *Guard) attempt(ctx context.Context, key string, p patience) (*Lease, error) {
-	l := &Lease{guard: g, outer: leaseIn(ctx), within: findLease(ctx, g.family, key), key: key}
-	settled := false
-	defer func() {
-		if !settled {
-			l.drop()
-		}
-	}()
-	info := g.info(key, l.within != nil)
-	waitCtx := g.waitStart(ctx, info)
-	start := time.Now()
-	var r WaitResult
-	if l.within != nil {
-		r.Handoff, r.Err = true, l.within.admit(ctx, p)
-		l.inside = r.Err == nil
-	} else {
-		r = g.turn(waitCtx, l, p)
-	}
-	r.Waited = time.Since(start)
-	g.waitEnd(waitCtx, info, r)
-	if r.Err == nil {
-		l.open(ctx, info)
-	}
-	settled = true
-	if r.Err != nil {
-		return nil, r.Err
-	}
-	return l, nil
-}
-
-// turn gets l a turn of its own.
-func (g *Guard) turn(ctx context.Context, l *Lease, p patience) WaitResult {
-	if !g.family.enter() {
-		return WaitResult{Err: ErrClosed}
-	}
-	c := &l.call
-	*c = call{guard: g, key: l.key, patience: p, gate: g.family.gates.enter(l.key)}
-	handoff, err := c.wait(ctx, l)
-	r := WaitResult{Err: err, Attempts: c.attempts, Handoff: handoff, Blocker: c.blockedBy()}
-	if err != nil {
-		c.leave()
-	}
-	return r
 }
 
 // Check reports whether the locker can serve leases of g's TTL right now: reachable well within it, with all the rights

@@ -26,6 +26,20 @@ func Key(parts ...any) string {
 	return keyenc.Join(texts...)
 }
 
+// maxKey is the length in bytes of the longest key: the store sees a hash of what is longer than 200, but here it is kept
+// for each that waits.
+const maxKey = 64 << 10
+
+func checkKey(key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("%w: it is empty", ErrInvalidKey)
+	case len(key) > maxKey:
+		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrInvalidKey, len(key), maxKey)
+	}
+	return nil
+}
+
 // KeyHash returns the short name of a key in telemetry, where the key itself would be a leak: the first 12 hexadecimal
 // digits of its SHA-256. So `printf %s stock:42 | sha256sum` finds a key that you know in logs and traces. It hides a key
 // from a reader, not from somebody who can guess it. KeyHash is safe for concurrent use.

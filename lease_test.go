@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // trustOf10s is what is left of a TTL of 10 s after drift (1 %) and margin (5 %).
@@ -192,13 +193,13 @@ func TestAHungStoreBoundsEveryCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.spy.set(func(s *spy) {
-			s.acquire = func(ctx context.Context, _ *guard.Claim, _ func() (uint64, error)) (uint64, error) {
+			s.acquire = func(ctx context.Context, _ *locker.Claim, _ func() (locker.Answer, error)) (locker.Answer, error) {
 				<-ctx.Done()
-				return 0, guard.ErrUnavailable
+				return locker.Answer{}, guard.ErrUnavailable
 			}
-			s.release = func(ctx context.Context, _ func() (guard.Freed, error)) (guard.Freed, error) {
+			s.release = func(ctx context.Context, _ func() (locker.Released, error)) (locker.Released, error) {
 				<-ctx.Done()
-				return guard.Freed{}, guard.ErrUnavailable
+				return locker.Released{}, guard.ErrUnavailable
 			}
 		})
 		for wait, most := range map[time.Duration]time.Duration{
@@ -229,10 +230,10 @@ func TestAnUnclearTryIsRepeatedUnderTheSameOwnerAndCleanedUpLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.spy.set(func(s *spy) {
-			s.acquire = func(_ context.Context, _ *guard.Claim, next func() (uint64, error)) (uint64, error) {
+			s.acquire = func(_ context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
 				if s.acquires.Load() < 3 {
 					_, _ = next() // arrives; the answer is lost
-					return 0, guard.ErrUnavailable
+					return locker.Answer{}, guard.ErrUnavailable
 				}
 				return next()
 			}
@@ -241,8 +242,8 @@ func TestAnUnclearTryIsRepeatedUnderTheSameOwnerAndCleanedUpLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := b.spy.owners
-		if len(o) != 3 || o[0] != o[1] || o[1] != o[2] || len(o[0]) != guard.OwnerLen {
-			t.Errorf("owners %q, want one of %d bytes, three times", o, guard.OwnerLen)
+		if len(o) != 3 || o[0] != o[1] || o[1] != o[2] || len(o[0]) != locker.OwnerLen {
+			t.Errorf("owners %q, want one of %d bytes, three times", o, locker.OwnerLen)
 		}
 		if b.spy.releases.Load() != 1 || b.spy.abandons.Load() != 1 {
 			t.Errorf("%d releases, %d late ones; want 1, 1", b.spy.releases.Load(), b.spy.abandons.Load())
@@ -254,7 +255,7 @@ func TestAnAnswerThatComesTooLateIsNotAGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithTTL(time.Second))
 		b.spy.set(func(s *spy) {
-			s.acquire = func(_ context.Context, _ *guard.Claim, next func() (uint64, error)) (uint64, error) {
+			s.acquire = func(_ context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
 				token, err := next()
 				if s.acquires.Load() == 1 {
 					time.Sleep(800 * time.Millisecond) // of a store that ignores our limits
@@ -284,7 +285,9 @@ func TestAPermanentErrorFailsFast(t *testing.T) {
 		b := newBench(t)
 		own := errors.New("NOPERM")
 		b.spy.set(func(s *spy) {
-			s.acquire = func(context.Context, *guard.Claim, func() (uint64, error)) (uint64, error) { return 0, own }
+			s.acquire = func(context.Context, *locker.Claim, func() (locker.Answer, error)) (locker.Answer, error) {
+				return locker.Answer{}, own
+			}
 		})
 		start := time.Now()
 		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable, own)
@@ -324,7 +327,7 @@ func TestATryThatSucceedsAfterItsCallerLeftIsReleased(t *testing.T) {
 		b := newBench(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		b.spy.set(func(s *spy) {
-			s.acquire = func(_ context.Context, _ *guard.Claim, next func() (uint64, error)) (uint64, error) {
+			s.acquire = func(_ context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
 				defer cancel() // while the try is in flight
 				return next()
 			}

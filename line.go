@@ -4,11 +4,11 @@ import "time"
 
 // line is the queue at a gate: a list, so that a waiter can leave from the middle.
 type line struct {
-	first, last *waiter
+	first, last *turn
 	length      int
 }
 
-func (l *line) push(w *waiter) {
+func (l *line) push(w *turn) {
 	w.prev, w.next, w.inLine = l.last, nil, true
 	if l.last == nil {
 		l.first = w
@@ -19,7 +19,7 @@ func (l *line) push(w *waiter) {
 	l.length++
 }
 
-func (l *line) pushFront(w *waiter) {
+func (l *line) pushFront(w *turn) {
 	w.prev, w.next, w.inLine = nil, l.first, true
 	if l.first == nil {
 		l.last = w
@@ -30,7 +30,7 @@ func (l *line) pushFront(w *waiter) {
 	l.length++
 }
 
-func (l *line) remove(w *waiter) {
+func (l *line) remove(w *turn) {
 	if w.prev == nil {
 		l.first = w.next
 	} else {
@@ -45,32 +45,55 @@ func (l *line) remove(w *waiter) {
 	l.length--
 }
 
-// pace estimates the interval between turns at a gate while calls wait there: the plain mean of the first few, then a
-// moving one, in which a slow turn fades.
+// pace estimates the interval between turns at a gate: the mean of those of the last second or so, so that a slow phase is
+// forgotten as soon as turns are quick again, and as long as there are none, of the second before.
 type pace struct {
-	last     time.Time // when the latest turn began
-	interval time.Duration
-	samples  int
+	last    time.Time // when the latest turn began
+	since   time.Time // when the current window began
+	current sample    // of this window
+	earlier sample    // of the last window that had any
+	seen    int       // samples in all, up to paceTrust
+}
+
+type sample struct {
+	turns int
+	took  time.Duration
 }
 
 const (
-	paceWindow = 32 // turns that the mean looks back on
-	paceTrust  = 4  // turns before anybody is refused by it
+	paceWindow = 500 * time.Millisecond
+	paceTrust  = 4 // samples before anybody is refused by them
 )
 
-// turn notes that the turn of a call that joined at the given time begins. Time in which nobody waited does not count.
-func (p *pace) turn(now, joined time.Time) {
+// began notes that the turn of a call that joined at the given time begins. If it has waited since before the turn
+// before it began, what is between the two is what a turn takes here, with all that other processes take in between.
+func (p *pace) began(now, joined time.Time) {
 	if !p.last.IsZero() && !joined.After(p.last) {
-		p.samples = min(p.samples+1, paceWindow)
-		p.interval += (now.Sub(p.last) - p.interval) / time.Duration(p.samples)
+		p.add(now, now.Sub(p.last))
 	}
 	p.last = now
 }
 
+// ended notes that a turn which nobody waits behind has taken from its begin to now.
+func (p *pace) ended(now time.Time) { p.add(now, now.Sub(p.last)) }
+
+func (p *pace) add(now time.Time, took time.Duration) {
+	if now.Sub(p.since) > paceWindow {
+		if p.current.turns > 0 {
+			p.earlier = p.current
+		}
+		p.since, p.current = now, sample{}
+	}
+	p.current.turns++
+	p.current.took += took
+	p.seen = min(p.seen+1, paceTrust)
+}
+
 // expect returns how long n turns will take, or 0 if that is not known.
 func (p *pace) expect(n int) time.Duration {
-	if p.samples < paceTrust {
+	turns := p.current.turns + p.earlier.turns
+	if p.seen < paceTrust || turns == 0 {
 		return 0
 	}
-	return time.Duration(n) * p.interval
+	return time.Duration(n) * ((p.current.took + p.earlier.took) / time.Duration(turns))
 }

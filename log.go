@@ -17,27 +17,27 @@ func (c *config) about(key string, detail slog.Attr) []slog.Attr {
 	return []slog.Attr{slog.String("guard", c.name), slog.String("key_hash", KeyHash(key)), detail}
 }
 
-func (l *Lease) logLost(cause error) {
-	if l.within != nil || errors.Is(cause, ErrClosed) {
-		return // said by the outer lease, or by whoever closed the guard
+// tell logs a line about key.
+func (g *Guard) tell(ctx context.Context, level slog.Level, text, key string, detail slog.Attr) {
+	g.log().LogAttrs(ctx, level, text, g.about(key, detail)...)
+}
+
+func (g *Guard) logLost(ctx context.Context, key string, cause error) {
+	if !errors.Is(cause, ErrClosed) { // said by whoever closed the guard
+		g.tell(ctx, slog.LevelError, "guard: lease lost while its function runs", key, slog.Any("error", cause))
 	}
-	l.guard.log().LogAttrs(l.holdCtx, slog.LevelError, "guard: lease lost while its function runs",
-		l.guard.about(l.key, slog.Any("error", cause))...)
 }
 
 // logOverrun warns of a function that did not stop when its lease was lost. The margin of the deadline is there to stop in.
-func (l *Lease) logOverrun(d time.Duration) {
-	if l.within != nil || d <= stopMargin(l.guard.ttl) {
-		return
+func (g *Guard) logOverrun(ctx context.Context, key string, d time.Duration) {
+	if d > stopMargin(g.ttl) {
+		g.tell(ctx, slog.LevelWarn, "guard: function ran on after its lease was lost", key, slog.Duration("for", d))
 	}
-	l.guard.log().LogAttrs(l.holdCtx, slog.LevelWarn, "guard: function ran on after its lease was lost",
-		l.guard.about(l.key, slog.Duration("for", d))...)
 }
 
-func (c *call) logRelease(ctx context.Context, err error) {
-	c.guard.log().LogAttrs(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL",
-		c.guard.about(c.key, slog.Any("error", err))...)
-	c.guard.family.note(ctx, &c.guard.config, c.key, err)
+func (g *Guard) logRelease(ctx context.Context, key string, err error) {
+	g.tell(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL", key, slog.Any("error", err))
+	g.family.note(ctx, &g.config, key, err)
 }
 
 // noteWait notes what a wait shows of the locker: tries that a later one made good have harmed nobody.

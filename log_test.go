@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // A logbook is a log whose lines a test can look at.
@@ -176,9 +177,9 @@ func TestACallerThatLeavesIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
 		b.spy.set(func(s *spy) {
-			s.acquire = func(ctx context.Context, _ *guard.Claim, _ func() (uint64, error)) (uint64, error) {
+			s.acquire = func(ctx context.Context, _ *locker.Claim, _ func() (locker.Answer, error)) (locker.Answer, error) {
 				<-ctx.Done()
-				return 0, fmt.Errorf("%w: %w", guard.ErrUnavailable, ctx.Err())
+				return locker.Answer{}, fmt.Errorf("%w: %w", guard.ErrUnavailable, ctx.Err())
 			}
 		})
 		for _, wait := range []time.Duration{0, time.Second} {

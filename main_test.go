@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -25,39 +26,46 @@ type spy struct {
 	mu        sync.Mutex // guards what follows
 	owners    []string   // of each try
 	renewedAt time.Time
-	acquire   func(ctx context.Context, c *guard.Claim, next func() (uint64, error)) (uint64, error)
+	acquire   func(ctx context.Context, c *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error)
 	renew     func(ctx context.Context, next func() []error) []error
 	fence     func(next func() (uint64, error)) (uint64, error)
-	release   func(ctx context.Context, next func() (guard.Freed, error)) (guard.Freed, error)
+	release   func(ctx context.Context, next func() (locker.Released, error)) (locker.Released, error)
 }
 
-func (s *spy) Acquire(ctx context.Context, c *guard.Claim) (uint64, error) {
+func (s *spy) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	s.acquires.Add(1)
 	s.mu.Lock()
 	s.owners = append(s.owners, c.Owner)
 	hook := s.acquire
 	s.mu.Unlock()
-	next := func() (uint64, error) { return s.Locker.Acquire(ctx, c) }
+	next := func() (locker.Answer, error) { return s.Locker.Acquire(ctx, c, t) }
 	if hook != nil {
 		return hook(ctx, c, next)
 	}
 	return next()
 }
 
-func (s *spy) Renew(ctx context.Context, cs []*guard.Claim) []error {
+func (s *spy) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	s.renewals.Add(1)
 	s.mu.Lock()
 	s.renewedAt = time.Now()
 	hook := s.renew
 	s.mu.Unlock()
-	next := func() []error { return s.Locker.Renew(ctx, cs) }
-	if hook != nil {
-		return hook(ctx, next)
+	if hook == nil {
+		s.Locker.Renew(ctx, cs, answered)
+		return
 	}
-	return next()
+	errs := hook(ctx, func() []error {
+		errs := make([]error, len(cs))
+		s.Locker.Renew(ctx, cs, func(i int, err error) { errs[i] = err })
+		return errs
+	})
+	for i, err := range errs {
+		answered(i, err)
+	}
 }
 
-func (s *spy) Fence(ctx context.Context, c *guard.Claim) (uint64, error) {
+func (s *spy) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	s.fences.Add(1)
 	s.mu.Lock()
 	hook := s.fence
@@ -69,21 +77,21 @@ func (s *spy) Fence(ctx context.Context, c *guard.Claim) (uint64, error) {
 	return next()
 }
 
-func (s *spy) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
+func (s *spy) Release(ctx context.Context, c, behind *locker.Claim) (locker.Released, error) {
 	s.releases.Add(1)
 	s.mu.Lock()
 	hook := s.release
 	s.mu.Unlock()
-	next := func() (guard.Freed, error) { return s.Locker.Release(ctx, c) }
+	next := func() (locker.Released, error) { return s.Locker.Release(ctx, c, behind) }
 	if hook != nil {
 		return hook(ctx, next)
 	}
 	return next()
 }
 
-func (s *spy) Abandon(c *guard.Claim) {
+func (s *spy) Abandon(c *locker.Claim, late bool) {
 	s.abandons.Add(1)
-	s.Locker.Abandon(c)
+	s.Locker.Abandon(c, late)
 }
 
 // set changes the hooks while calls may be under way.

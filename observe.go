@@ -2,15 +2,11 @@ package guard
 
 import (
 	"context"
-	"errors"
+	"sync/atomic"
 	"time"
 )
 
-// How a Guard tells its observers, in the order in which they were added, and its log (log.go).
-
-func (c *config) info(key string, reentry bool) WaitInfo {
-	return WaitInfo{Name: c.name, Key: key, Reentry: reentry}
-}
+// How a Guard tells its observers, in the order in which they were added. Its log is in log.go.
 
 func (c *config) waitStart(ctx context.Context, w WaitInfo) context.Context {
 	for _, o := range c.observers {
@@ -28,97 +24,65 @@ func (g *Guard) waitEnd(ctx context.Context, w WaitInfo, r WaitResult) {
 
 // blockedBy returns who was in the way of a call that has waited: the last holder that it saw, or if it never came to try,
 // the one that this process knows of.
-func (c *call) blockedBy() Holder {
-	if c.attempts > 0 {
-		return c.blocker
+func (t *turn) blockedBy() Holder {
+	if t.attempts > 0 || t.gate == nil {
+		return t.blocker
 	}
-	return c.gate.holder(time.Now()).Holder
+	return t.gate.holder(time.Now()).Holder
 }
 
-func (c *config) holdStart(ctx context.Context, w WaitInfo) context.Context {
-	for _, o := range c.observers {
-		ctx = o.HoldStart(ctx, w)
-	}
-	return ctx
+// A hold is a lease as observers see it. All but told is written by start, before anybody else can see the lease.
+type hold struct {
+	guard *Guard
+	info  WaitInfo
+	began time.Time
+	ctx   context.Context // the observers'
+	told  atomic.Bool     // of its loss
 }
 
-// observeLoss tells of the loss of l, once.
-func (l *Lease) observeLoss(cause error) {
-	l.mu.Lock()
-	told := l.told
-	l.told = true
-	l.mu.Unlock()
-	if told {
-		return
+// start tells that the hold begins.
+func (h *hold) start(ctx context.Context, g *Guard, info WaitInfo) {
+	h.guard, h.info, h.began = g, info, time.Now()
+	for _, o := range g.observers {
+		ctx = o.HoldStart(ctx, info)
 	}
-	for _, o := range l.guard.observers {
-		o.LeaseLost(l.holdCtx, l.info, cause)
-	}
-	l.logLost(cause)
+	h.ctx = ctx
 }
 
-// observeEnd tells that l has been released.
-func (l *Lease) observeEnd(panicked bool) {
-	now := time.Now()
-	r := HoldResult{Held: now.Sub(l.began), Err: l.releaseErr, Panicked: panicked}
-	if errors.Is(r.Err, ErrLeaseLost) {
-		l.observeLoss(r.Err)
-		if at := l.lossTime(); !at.IsZero() {
-			r.Overrun = now.Sub(at)
-		}
+// lost tells of the loss, and reports whether that was the first time.
+func (h *hold) lost(cause error) (first bool) {
+	if h.told.Swap(true) {
+		return false
 	}
-	for _, o := range l.guard.observers {
-		o.HoldEnd(l.holdCtx, l.info, r)
+	for _, o := range h.guard.observers {
+		o.LeaseLost(h.ctx, h.info, cause)
 	}
-	l.logOverrun(r.Overrun)
+	return true
 }
 
-func (l *Lease) lossTime() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lostAt
-}
-
-// endedBy returns when a lease that is found lost now ended at the latest: the process may have slept past its deadline.
-func (l *Lease) endedBy(now time.Time) time.Time {
-	gr := l.root().grant
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	return now.Add(min(gr.trust.left(now), 0))
-}
-
-// traceparent is the first that an observer has for ctx.
-func (c *config) traceparent(ctx context.Context) string {
-	for _, o := range c.observers {
-		if t := o.Traceparent(ctx); t != "" {
-			return t
-		}
+// end tells that the hold has ended.
+func (h *hold) end(r HoldResult) {
+	for _, o := range h.guard.observers {
+		o.HoldEnd(h.ctx, h.info, r)
 	}
-	return ""
 }
 
 // observeRenewal tells the observers of the guard whose turn it is about a try to renew gr, or between two turns, those
 // of the guard that acquired it.
-func (gr *grant) observeRenewal(err error) {
+func (gr *grant) observeRenewal(r RenewResult) {
 	gr.mu.Lock()
-	turn, left := gr.turn, gr.trust.left(time.Now())
+	var l *Lease
+	if gr.turn != nil {
+		l = gr.turn.lease
+	}
 	gr.mu.Unlock()
-	r := RenewResult{Err: err, Left: left, Late: left < trusted(gr.terms.ttl)/2}
-
 	ctx, cfg := context.Background(), gr.config //nolint:forbidigo // a batch belongs to no caller
-	info := cfg.info(gr.claim.Key, false)
-	if turn != nil && turn.opened() {
-		ctx, cfg, info = turn.holdCtx, &turn.guard.config, turn.info
+	info := WaitInfo{Name: cfg.name, Key: gr.gate.key}
+	if l != nil {
+		ctx, cfg, info = l.hold.ctx, &l.guard.config, l.hold.info
 	}
 	for _, o := range cfg.observers {
 		o.Renewed(ctx, info, r)
 	}
-	gr.family.note(ctx, cfg, gr.claim.Key, err)
-}
-
-// opened reports whether l has its context, which is not written after that.
-func (l *Lease) opened() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cancel != nil
+	gr.family.note(ctx, cfg, gr.gate.key, r.Err)
 }

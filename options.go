@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"time"
@@ -58,15 +57,17 @@ func (c config) with(opts []Option) (config, error) {
 	return c, errors.Join(errs...)
 }
 
-// minTTL is the shortest TTL: below it, round trips and drift leave nothing to trust.
-const minTTL = 100 * time.Millisecond
+const (
+	minTTL = 100 * time.Millisecond // below it, round trips and drift leave nothing to trust
+	maxTTL = 24 * 24 * time.Hour    // above it, milliseconds overflow the 31 bits of some stores
+)
 
-// WithTTL sets how long a key outlives a holder that crashed; a live one renews it at a third of it. At least 100 ms, in
-// whole milliseconds. Default 10 s: after kill -9 a hot key answers "held" for up to that long.
+// WithTTL sets how long a key outlives a holder that crashed; a live one renews it at a third of it. 100 ms to 24 days,
+// in whole milliseconds. Default 10 s: after kill -9 a hot key answers "held" for up to that long.
 func WithTTL(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
-		if d < minTTL || d%time.Millisecond != 0 {
-			return fmt.Errorf("%w: TTL is %v, want at least %v in whole milliseconds", ErrInvalidOption, d, minTTL)
+		if d < minTTL || d > maxTTL || d%time.Millisecond != 0 {
+			return fmt.Errorf("%w: TTL is %v, want %v to %v in whole milliseconds", ErrInvalidOption, d, minTTL, maxTTL)
 		}
 		c.ttl = d
 		return nil
@@ -108,8 +109,10 @@ func WithMaxHold(d time.Duration) Option {
 	})
 }
 
-// WithBackoff sets the pauses between tries for a key that another process holds: the n-th is random between 0 and
-// first*2^n, at most most (full jitter). Default 5 ms and 250 ms.
+// WithBackoff sets the pauses between tries while the locker is unavailable, or cannot queue: the n-th is random between 0
+// and first*2^n, at most most (full jitter). A call that is queued in the store is handed the key there, and looks by
+// itself only in case a message gets lost, after the half of most to the whole of it, but at least twice a second.
+// Default 5 ms and 250 ms.
 func WithBackoff(first, most time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if first <= 0 || most < first {
@@ -179,45 +182,4 @@ func (c *config) log() *slog.Logger {
 		return c.logger
 	}
 	return slog.Default()
-}
-
-// The limits that follow from the TTL, all in one place: an answer that takes longer is worth less than a new try.
-
-// tryLimit bounds one try to acquire.
-func tryLimit(ttl time.Duration) time.Duration { return min(ttl/4, 500*time.Millisecond) }
-
-// releaseLimit bounds the request that releases a key.
-func releaseLimit(ttl time.Duration) time.Duration { return min(time.Second, ttl/2) }
-
-// minRemaining is what must be left of a lease for a turn to start.
-func minRemaining(ttl time.Duration) time.Duration { return ttl / 4 }
-
-// trusted is how long after the request was sent a lease may be trusted: the TTL, less what the clocks of client and
-// store may drift apart in it, less a margin to stop work in. See "MIN_VALIDITY" in the Redis docs on distributed locks.
-func trusted(ttl time.Duration) time.Duration {
-	drift := max(ttl/100, 2*time.Millisecond)
-	return ttl - drift - stopMargin(ttl)
-}
-
-// stopMargin is how long a function has to stop between the end of its context and that of the key.
-func stopMargin(ttl time.Duration) time.Duration { return max(ttl/20, 5*time.Millisecond) }
-
-// backoff is full jitter over an exponential: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
-type backoff struct{ first, most time.Duration }
-
-// pause returns the pause after the n-th try (from 0) that found the key held.
-func (b backoff) pause(n int) time.Duration {
-	d := b.most
-	if n < 30 && b.first < b.most>>n {
-		d = b.first << n
-	}
-	return rand.N(d) + 1
-}
-
-// long returns a pause near the longest.
-func (b backoff) long() time.Duration { return b.most/2 + rand.N(b.most/2+1) }
-
-// terms are what a grant must offer to a call with this configuration.
-func (c *config) terms() terms {
-	return terms{ttl: c.ttl, noRenewal: c.noRenewal, fencing: c.fencing}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -53,15 +54,16 @@ func TestAReleaseWakesTheWaiterOfAnotherInstance(t *testing.T) {
 }
 
 // deafWaker loses every message that a locker has for its gate.
-type deafWaker struct{ guard.Waker }
+type deafWaker struct{ locker.Waker }
 
-func (deafWaker) Wake(string, int) bool { return true }
-func (deafWaker) Wanted(string)         {}
-func (deafWaker) WakeAll()              {}
+func (deafWaker) Granted(string, string, uint64, int) bool { return true }
+func (deafWaker) Wanted(string)                            {}
+func (deafWaker) Wake(string)                              {}
+func (deafWaker) WakeAll()                                 {}
 
 type losesMessages struct{ guard.Locker }
 
-func (l losesMessages) Open(w guard.Waker) error { return l.Locker.Open(deafWaker{w}) }
+func (l losesMessages) Open(w locker.Waker) error { return l.Locker.Open(deafWaker{w}) }
 
 func TestALostWakeUpCostsAtMostOnePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -186,9 +188,9 @@ func TestInstancesShareAHotKeyFairly(t *testing.T) {
 				if jain := sum * sum / (float64(len(turns)) * squares); jain < 0.9 {
 					t.Errorf("Jain's index over instances is %.2f: %v", jain, turns)
 				}
-				least := 25_000.0 // of 30,000
-				if name == "messages lost" {
-					least = 8_000
+				least := 25_000.0            // of 30,000
+				if name == "messages lost" { // 10 turns, and then half a pause until the next one looks
+					least = 4_000
 				}
 				if sum < least {
 					t.Errorf("%.0f turns of 2 ms in a minute", sum)

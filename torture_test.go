@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -83,21 +84,21 @@ func unreliable(l guard.Locker, r *rand.Rand) *spy {
 		case <-ctx.Done():
 		}
 	}
-	s.acquire = func(ctx context.Context, _ *guard.Claim, next func() (uint64, error)) (uint64, error) {
+	s.acquire = func(ctx context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
 		lost, late := trouble()
-		token, err := next()
+		answer, err := next()
 		wait(ctx, late)
 		if lost || ctx.Err() != nil {
-			return 0, guard.ErrUnavailable
+			return locker.Answer{Queued: true}, guard.ErrUnavailable
 		}
-		return token, err
+		return answer, err
 	}
-	s.release = func(ctx context.Context, next func() (guard.Freed, error)) (guard.Freed, error) {
+	s.release = func(ctx context.Context, next func() (locker.Released, error)) (locker.Released, error) {
 		lost, late := trouble()
 		wait(ctx, late)
 		freed, err := next()
 		if lost {
-			return guard.Freed{}, guard.ErrUnavailable
+			return locker.Released{}, guard.ErrUnavailable
 		}
 		return freed, err
 	}
@@ -106,17 +107,17 @@ func unreliable(l guard.Locker, r *rand.Rand) *spy {
 
 // forgetful loses half of the messages that a locker has for its gate.
 type forgetful struct {
-	guard.Waker
+	locker.Waker
 	keeps func() bool
 }
 
-func (f forgetful) Wake(key string, waiting int) bool {
-	return !f.keeps() || f.Waker.Wake(key, waiting)
+func (f forgetful) Granted(key, owner string, token uint64, waiting int) bool {
+	return !f.keeps() || f.Waker.Granted(key, owner, token, waiting)
 }
 
 type losesHalf struct{ guard.Locker }
 
-func (l losesHalf) Open(w guard.Waker) error {
+func (l losesHalf) Open(w locker.Waker) error {
 	return l.Locker.Open(forgetful{w, func() bool { return rand.IntN(2) == 0 }})
 }
 
@@ -250,23 +251,28 @@ func TestTortureNeverBreaksAPromise(t *testing.T) {
 // shortLived drops keys after a quarter of their TTL, before the first renewal, as a store whose clock runs fast would.
 type shortLived struct{ guard.Locker }
 
-func (s shortLived) Acquire(ctx context.Context, c *guard.Claim) (uint64, error) {
+func (s shortLived) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	short := *c
 	short.TTL /= 4
-	return s.Locker.Acquire(ctx, &short)
+	return s.Locker.Acquire(ctx, &short, t)
 }
 
 // deaf says that renewals worked without sending them.
 type deaf struct{ guard.Locker }
 
-func (deaf) Renew(_ context.Context, cs []*guard.Claim) []error { return make([]error, len(cs)) }
+func (deaf) Renew(_ context.Context, cs []*locker.Claim, answered func(int, error)) {
+	for i := range cs {
+		answered(i, nil)
+	}
+}
 
 // repeats gives the same block of tokens for a second.
 type repeats struct{ guard.Locker }
 
-func (r repeats) Acquire(ctx context.Context, c *guard.Claim) (uint64, error) {
-	token, err := r.Locker.Acquire(ctx, c)
-	return token / 1_000_000 * 1_000_000, err
+func (r repeats) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	answer, err := r.Locker.Acquire(ctx, c, t)
+	answer.Token = answer.Token / 1_000_000 * 1_000_000
+	return answer, err
 }
 
 func TestTortureNoticesABrokenLocker(t *testing.T) {

@@ -2,121 +2,131 @@ package guard
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
-	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // tryGrace is what the last try of a wait may take beyond its end, so that it is not doomed.
 const tryGrace = 25 * time.Millisecond
 
 // try sends one try. It returns a grant, or the error that ends the wait, or neither: then there may be another try.
-func (c *call) try(ctx context.Context) (*grant, error) {
-	if c.claim == nil {
-		c.claim = c.newClaim(ctx)
-	}
-	c.attempts++
-	c.claim.Tries, c.claim.Yield = c.gate.beginTry(time.Now())
-	if c.claim.Unclear || c.once {
-		c.claim.Tries, c.claim.Yield = 0, false // it may be ours already, or it is the only try
-	}
-	tryCtx, cancel := context.WithTimeout(ctx, c.tryLimit())
+func (t *turn) try(ctx context.Context) (*grant, error) {
+	b := t.bid()
+	how := t.gate.beginTry(!t.once, time.Now())
+	t.attempts++
+	ctx, cancel := withLimit(ctx, t.tryLimit())
 	defer cancel()
 	sent := time.Now()
-	token, err := c.guard.family.locker.Acquire(tryCtx, c.claim)
-
-	if err == nil {
-		return c.won(ctx, sent, token)
-	}
-	return nil, c.missed(err)
-}
-
-// missed plans what follows a try that gave no grant, and returns err if nothing does.
-func (c *call) missed(err error) error {
-	cfg := &c.guard.config
-	var held *HeldError
+	answer, err := t.guard.family.locker.Acquire(ctx, b.claim, how)
 	switch {
-	case errors.As(err, &held):
-		c.blocker = held.Holder
-		queued := c.claim.Queued && held.Remaining > 0 // else nobody holds it who will wake us
-		c.gate.missed(held, nil, queued, cfg.backoff, time.Now())
-		return nil
+	case err == nil && answer.Acquired:
+		return t.won(b, sent, answer.Token), nil
+	case err == nil:
+		t.blocker = answer.Holder
+		t.giveUp(t.gate.held(answer, sent, t.guard.backoff))
+		return nil, nil
 	case errors.Is(err, ErrClosed):
-		return err
+		return nil, err
 	}
-	c.claim.Unclear = true
-	if !errors.Is(err, ErrUnavailable) { // trying again cannot help
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	refused := !errors.Is(err, ErrUnavailable) // trying again cannot help
+	if refused {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	c.gate.missed(nil, err, false, cfg.backoff, time.Now())
-	return nil
+	t.giveUp(t.gate.unclear(answer.Queued, err, t.guard.backoff))
+	if refused {
+		return nil, err
+	}
+	return nil, nil
 }
+
+// bid returns the bid to go on with: that of whoever had the floor before, if it is on the same terms, or a new one.
+func (t *turn) bid() *bid {
+	b, other := t.gate.bidFor(t.terms)
+	t.giveUp(other)
+	if b == nil {
+		b = t.newBid()
+		t.gate.open(b)
+	}
+	return b
+}
+
+func (t *turn) giveUp(b *bid) { b.abandon(t.guard.family.locker) }
 
 // tryLimit bounds the next try, so that the wait ends in time.
-func (c *call) tryLimit() time.Duration {
-	limit, left := tryLimit(c.guard.ttl), time.Until(c.end(c.guard.ttl))
+func (t *turn) tryLimit() time.Duration {
+	limit, left := tryLimit(t.guard.ttl), time.Until(t.lastMoment())
 	if left > limit {
 		return limit
 	}
 	return min(limit, left+tryGrace)
 }
 
-// won makes a grant of a try that succeeded, if the answer was not too slow and c still wants it.
-func (c *call) won(ctx context.Context, sent time.Time, token uint64) (*grant, error) {
-	cfg := &c.guard.config
-	gr := newGrant(c.guard, c.gate, c.claim, sent, token)
-	c.claim = nil // the grant's now
+// won makes a grant of a try that succeeded, if the answer was not too slow.
+func (t *turn) won(b *bid, sent time.Time, token uint64) *grant {
+	gr := newGrant(t.guard, t.gate, b, sent, t.terms.ttl, token)
 	now := time.Now()
-	if gr.trust.left(now) < minRemaining(cfg.ttl) {
-		c.discard(gr)
-		err := fmt.Errorf("%w: the answer took %v of a TTL of %v", ErrUnavailable, now.Sub(sent), cfg.ttl)
-		c.gate.missed(nil, err, false, cfg.backoff, now)
+	if gr.trust.left(now) >= minRemaining(t.terms.ttl) {
+		t.gate.hold(gr)
+		return gr
+	}
+	err := fmt.Errorf("%w: the answer took %v of a TTL of %v", ErrUnavailable, now.Sub(sent), t.terms.ttl)
+	b.unclear = true
+	t.giveUp(t.gate.unclear(true, err, t.guard.backoff))
+	return nil
+}
+
+// accept makes a grant of an offer that may be trusted from since on. If too little of it is left, the next try acquires
+// the key again under the same owner id (law 1).
+func (t *turn) accept(b *bid, o offer, since time.Time) *grant {
+	length := b.claim.Offer()
+	gr := newGrant(t.guard, t.gate, b, since, length, o.token)
+	if gr.trust.left(time.Now()) < minRemaining(length) {
+		return nil
+	}
+	t.gate.hold(gr)
+	return gr
+}
+
+// giveBack releases the key of t's grant, or hands it to the next process, and passes the floor on. The turn has ended.
+// If somebody here still waits, the release queues this process at the back (law 9).
+func (t *turn) giveBack(ctx context.Context) error {
+	gr, gt, l := t.grant, t.gate, t.guard.family.locker
+	defer t.pass()
+	if !gr.finish() {
+		l.Abandon(gr.claim, gr.unclear) // lost since the turn ended: nobody's loss any more
+		return nil
+	}
+	if !gr.join(ctx) {
+		l.Abandon(gr.claim, true)
+		return fmt.Errorf("%w: a renewal hangs", ErrUnavailable)
+	}
+	next, claim := t.nextBid(gr)
+	sent := time.Now()
+	released, err := l.Release(ctx, gr.claim, claim)
+	if err == nil || errors.Is(err, ErrLeaseLost) {
+		if gt.released(released, next, sent, t.guard.backoff) {
+			t.guard.family.linger(gt)
+		}
+	} else {
+		t.giveUp(gt.cancelQueuing(next))
+		gr.unclear = true
+	}
+	if gr.unclear {
+		l.Abandon(gr.claim, true)
+	}
+	return err
+}
+
+// nextBid makes the bid of the first in line, if there is one: the release queues it.
+func (t *turn) nextBid(gr *grant) (*bid, *locker.Claim) {
+	next := t.gate.beginRelease(gr)
+	if next == nil {
 		return nil, nil
 	}
-	c.gate.hold(gr)
-	if err := c.stopped(ctx); err != nil {
-		c.decline(gr)
-		return nil, err
-	}
-	return gr, nil
-}
-
-// newClaim makes a claim with an owner id that nobody has ever used.
-func (c *call) newClaim(ctx context.Context) *Claim {
-	cfg := &c.guard.config
-	return &Claim{
-		Key: c.key, Owner: newOwner(), TTL: cfg.ttl, Fencing: cfg.fencing, Waits: !c.once,
-		Holder: Holder{
-			Host: hostname(), PID: os.Getpid(), Since: time.Now(), Name: cfg.name,
-			Traceparent: cfg.traceparent(ctx),
-		},
-	}
-}
-
-// newOwner returns OwnerLen random base64url characters: 128 bits.
-func newOwner() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
-
-var hostname = sync.OnceValue(func() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "" // it is only for people to read
-	}
-	return name
-})
-
-// waitEnded is the error of a wait that ended with its ctx: ErrNotAcquired, ctx.Err() and its cause.
-func waitEnded(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return fmt.Errorf("%w: %w", ErrNotAcquired, cause)
-	}
-	return fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, cause)
+	b := next.newBid()
+	t.gate.beginQueuing(b)
+	return b, b.claim
 }

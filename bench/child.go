@@ -80,11 +80,14 @@ type child struct {
 }
 
 func startChild(ctx context.Context, j job) (*child, error) {
-	self, err := os.Executable()
+	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &child{cmd: exec.CommandContext(ctx, self)} //nolint:gosec // it is this program
+	if j.Program != "" {
+		program = j.Program
+	}
+	c := &child{cmd: exec.CommandContext(ctx, program)} //nolint:gosec // it is this program, or one that the user named
 	c.cmd.Env = append(os.Environ(), childEnv+"=1")
 	c.cmd.Stderr = &c.log
 	dieWithParent(c.cmd)

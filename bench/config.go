@@ -17,6 +17,7 @@ type config struct {
 	plots     string
 	plan      plan
 	quick     bool
+	before    string // an earlier build of this program
 }
 
 func parseFlags(args []string, out io.Writer) (c config, err error) {
@@ -28,6 +29,7 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs.BoolVar(&c.json, "json", false, "print everything that was measured as JSON")
 	fs.StringVar(&c.plots, "plots", "bench/plots", "where the plots go, as a `directory`; \"\": no plots")
 	fs.BoolVar(&c.quick, "quick", false, "small and short, to see that everything works; draws only if -plots is given, and 2 rounds unless -rounds is")
+	fs.StringVar(&c.before, "before", "", "an earlier build of this program, as a `file`: its guard is measured beside this one as "+before)
 	if err := fs.Parse(args); err != nil {
 		return c, err
 	}
@@ -52,7 +54,9 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	if c.workloads, err = selectWorkloads(*only); err != nil {
 		return c, err
 	}
-	c.libs, err = selectLibs(*libs)
+	if c.libs, err = selectLibs(*libs); err == nil && c.before == "" {
+		c.libs = slices.DeleteFunc(c.libs, func(l string) bool { return l == before })
+	}
 	return c, err
 }
 

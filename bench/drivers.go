@@ -48,7 +48,8 @@ type lease interface {
 
 const (
 	ours   = "guard"
-	serial = "serial" // not a library: one caller, no lock
+	before = "guard-before" // ours, of an earlier build
+	serial = "serial"       // not a library: one caller, no lock
 )
 
 // leaseTTL is for libraries whose docs leave it to the user.
@@ -59,6 +60,7 @@ var libraries = []library{
 		name: ours, open: openGuard,
 		setting: "defaults: TTL 10 s, redislocker.New(rdb); only MaxWait, and where the workload needs it MaxWaiters and MaxHold, are set",
 	},
+	{name: before, setting: "the same, of the earlier build that -before names"},
 	{
 		name: "redislock", peer: "redislock", open: redislockWith(redislock.LinearBackoff(100 * time.Millisecond)),
 		setting: "as its examples: LinearBackoff(100 ms), go-redis defaults; TTL 10 s",

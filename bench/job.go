@@ -15,6 +15,7 @@ import (
 type job struct {
 	Kind    string // one of kinds
 	Library string
+	Program string // an earlier build that does it; "": this one
 	Addr    string // of Redis
 	Arena   string // file
 

@@ -32,6 +32,8 @@ type bench struct {
 	dir   string // for arenas
 	plan  plan
 	round int
+
+	before string // an earlier build of this program
 }
 
 // measure empties Redis, runs n processes at j and looks whether they excluded each other. beside runs in the parent.
@@ -44,7 +46,18 @@ func (b *bench) measure(ctx context.Context, n int, j job, beside func(context.C
 	return b.measureJobs(ctx, jobs, beside)
 }
 
+// build returns j for the build that is to do it.
+func (b *bench) build(j job) job {
+	if j.Library == before {
+		j.Program, j.Library = b.before, ours
+	}
+	return j
+}
+
 func (b *bench) measureJobs(ctx context.Context, jobs []job, beside func(context.Context)) (all result, each []result, err error) {
+	for i := range jobs {
+		jobs[i] = b.build(jobs[i])
+	}
 	if err := b.srv.rdb.FlushAll(ctx).Err(); err != nil { // scripts stay
 		return all, nil, err
 	}

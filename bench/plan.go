@@ -37,7 +37,7 @@ type workload struct {
 }
 
 var workloads = []workload{
-	spread(1), spread(4), spread(16), spread(64), spread(512),
+	spread(1), spread(4), spread(8), spread(16), spread(64), spread(512),
 	hot("hot-1x100", 1, 100),
 	hot("hot-4x25", 4, 25),
 	hot("hot-8x1", 8, 1),

@@ -46,7 +46,7 @@ func runAll(ctx context.Context, cfg config, progress io.Writer) (*results, erro
 	defer srv.stop()
 
 	res := describe(ctx, cfg, srv)
-	b := &bench{srv: srv, dir: dir, plan: cfg.plan}
+	b := &bench{srv: srv, dir: dir, plan: cfg.plan, before: cfg.before}
 	for b.round = 1; b.round <= cfg.rounds; b.round++ {
 		for _, w := range cfg.workloads {
 			for _, lib := range turn(librariesOf(w, cfg.libs, b.round), b.round) {
@@ -80,8 +80,9 @@ func (r *results) take(runs []run, err error, where string) string {
 
 // librariesOf returns what to measure in this round of a workload.
 func librariesOf(w workload, chosen []string, round int) (libs []string) {
-	for _, l := range append([]string{ours}, w.libs...) {
-		if slices.Contains(chosen, l) && (l == ours || !w.once || round == 1) {
+	for _, l := range append([]string{ours, before}, w.libs...) {
+		own := l == ours || l == before
+		if slices.Contains(chosen, l) && (own || !w.once || round == 1) {
 			libs = append(libs, l)
 		}
 	}

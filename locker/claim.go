@@ -18,7 +18,8 @@ const (
 	QueueLife = 2 * time.Second
 )
 
-// Claim is one process's wish for a key. The guard makes it and never changes it.
+// Claim is one process's wish for a key. The guard makes it; nobody changes it but for Holder.Instance and State, which
+// are the locker's to set.
 type Claim struct {
 	// Key is 1 to MaxKey bytes. The guard has escaped control bytes, braces and '%' in what its caller gave, and hashed
 	// what was longer: there are two hexadecimal digits, or "sha256:", behind each '%', so names with anything else
@@ -28,7 +29,7 @@ type Claim struct {
 	Owner   string        // OwnerLen random base64url characters
 	TTL     time.Duration // whole milliseconds, 100 ms to 24 days
 	Fencing bool          // becoming the owner reserves a block of fencing tokens too
-	Holder  Holder        // who we are, but for Instance, which is the locker's: kept beside the key for others to read
+	Holder  Holder        // who we are, for others to read beside the key; the locker puts its own id into Instance
 
 	// State belongs to the locker, which may keep here what it needs from call to call. The guard never looks.
 	State any

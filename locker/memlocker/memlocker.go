@@ -68,6 +68,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	if err != nil {
 		return locker.Answer{Queued: t.Queued}, err
 	}
+	c.Holder.Instance = l.id
 	e := l.store.at(c.Key)
 	if e.held(now) && e.owner != c.Owner {
 		place, queued := l.queue(e, c, t, now)

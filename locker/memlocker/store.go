@@ -69,7 +69,6 @@ func (s *store) owned(c *locker.Claim, now time.Time) *entry {
 // grant makes c, which is not in the queue, the owner until then, and returns the first of its tokens.
 func (s *store) grant(e *entry, by *Locker, c *locker.Claim, until, now time.Time) (token uint64) {
 	e.owner, e.by, e.expires, e.holder = c.Owner, by, until, c.Holder
-	e.holder.Instance = by.id
 	if c.Fencing {
 		token = s.fence(now)
 	}

@@ -5,124 +5,95 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
-const (
-	queueLife = 2 * time.Second // of a wait queue, from the last look of a waiter
-	fenceLife = 24 * time.Hour  // of a fence counter, beyond the lease's TTL; the server's clock does without it too
-)
+const fenceLife = 24 * time.Hour // of a fence counter, beyond the lease's TTL; the server's clock does without it too
 
-// state is what the locker keeps in a claim.
-type state struct {
-	keys   keys
-	value  string // stored behind the owner id: the same in every try, for redislock's release compares all of it
-	travel travel
-	lock   *redislock.Lock // nil until a try has succeeded
-	place  string          // in the wait queue, kept for when it is woken but beaten; "": none yet
-}
-
-func (l *Locker) state(c *guard.Claim) *state {
-	st, ok := c.State.(*state)
-	if !ok {
-		st = &state{
-			keys: l.keys(c.Key), value: l.describe(c.Holder),
-			travel: travel{Scripter: l.client, locker: l},
-		}
-		c.State = st
-		c.Holder.Instance = l.instance
-	}
-	return st
-}
-
-// Acquire tries once, in one round trip, or in two if the key is held: the second finds out by whom, and queues. If
-// earlier tries found it held, the first round trip only looks. See [guard.Locker] for the errors; a refusal by the
-// server that a new try cannot change (rights, a key of another type) is none of those and says what to do.
-func (l *Locker) Acquire(ctx context.Context, c *guard.Claim) (token uint64, err error) {
+// Acquire tries once, in one round trip, or in two if the key is held: the second finds out by whom, and queues. A claim
+// that is in the queue, or whose key is likely to be held, looks first. See [locker.Locker] for the errors; a refusal by
+// the server that a new try cannot change (rights, a key of another type) is none of those and says what to do.
+func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.enter(); err != nil {
-		return 0, err
+		return locker.Answer{}, err
 	}
 	defer l.calls.Done()
-	k := l.state(c).keys
-	if c.Tries == 0 && !c.Yield {
-		if token, err = l.try(ctx, c, k); !errors.Is(err, redislock.ErrNotObtained) {
-			return token, err
+	if !t.Held && !t.Queued {
+		answer, err := l.obtain(ctx, c)
+		if err != nil || answer.Acquired {
+			return answer, err
 		}
 	}
-	if c.Waits {
-		l.inbox.open()
+	answer, free, err := l.look(ctx, c, t)
+	if free {
+		return l.obtain(ctx, c) // it is out of the queue, whatever comes of this (law 2)
 	}
-	held, err := l.look(ctx, c, k)
-	switch {
-	case err != nil:
-		return 0, l.tryError(err)
-	case held != nil:
-		return 0, held
-	}
-	if token, err = l.try(ctx, c, k); errors.Is(err, redislock.ErrNotObtained) {
-		return 0, &guard.HeldError{Key: c.Key} // was free a moment ago
-	}
-	return token, err
+	return answer, err
 }
 
-// try returns redislock.ErrNotObtained if somebody else holds the key.
-func (l *Locker) try(ctx context.Context, c *guard.Claim, k keys) (token uint64, err error) {
+// obtain lets redislock take the key. An answer that is empty says that somebody else holds it.
+func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, error) {
 	st := l.state(c)
-	st.travel.behind = nil
+	tr := travel{locker: l}
 	if c.Fencing {
-		st.travel.behind = fenceCall(c, k)
+		tr.behind = fenceCall(c, st.keys)
 	}
-	lock, err := redislock.New(&st.travel).Obtain(ctx, k.lock, c.TTL,
-		&redislock.Options{Token: c.Owner, Metadata: st.value})
+	_, err := redislock.New(&tr).Obtain(ctx, st.keys.lock, c.TTL, &redislock.Options{Token: c.Owner, Metadata: st.about})
 	switch {
 	case errors.Is(err, redislock.ErrNotObtained):
-		return 0, err
+		return locker.Answer{}, nil
 	case err != nil:
-		return 0, l.tryError(err)
+		return locker.Answer{}, l.tryError(err)
+	case !c.Fencing:
+		return locker.Answer{Acquired: true}, nil
 	}
-	st.lock = lock
-	if !c.Fencing {
-		return 0, nil
-	}
-	return l.fenced(c, st.travel.answer)
+	token, err := l.fenced(c, tr.answer)
+	return locker.Answer{Acquired: err == nil, Token: token}, err
 }
 
-// look returns who holds the key, or nil if it is free or c's own, as after a try without an answer. If c waits for the
-// key, it is queued then, and hears of a release in the inbox.
-func (l *Locker) look(ctx context.Context, c *guard.Claim, k keys) (*guard.HeldError, error) {
+// look finds out who holds the key, and queues c if it waits. free says that nobody does, or c itself, as when a message
+// got lost.
+func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a locker.Answer, free bool, err error) {
 	st := l.state(c)
-	live := l.inbox.live.Load() // before the look: whoever sleeps must have looked after the subscription began
-	answer := l.run(ctx, newCall(queueScript, 2, k.lock, k.wait(),
-		l.id, flag(c.Waits), flag(c.Yield), st.place, life, l.inboxes, wantedWord+c.Key))[0]
+	var entry any = ""
+	if t.Wait || t.Queued {
+		l.inbox.open()
+		entry = l.queued(c)
+	}
+	answer := l.run(ctx, newCall(lookScript, 2, st.keys.lock, st.keys.wait(),
+		c.Owner, entry, flag(t.Queued), int64(t.Place), life, l.inboxes, wantedWord+c.Key))[0]
 	parts, err := answer.Slice()
 	switch {
 	case errors.Is(err, redis.Nil):
-		return nil, nil //nolint:nilnil // free: nobody holds it, and that is no error
-	case err != nil:
-		return nil, err
-	case len(parts) != 3:
-		return nil, errNoAnswer
+		return a, true, nil
+	case err == nil && len(parts) != 3:
+		err = errNoAnswer
+	}
+	if err != nil {
+		return locker.Answer{Queued: entry != ""}, false, l.tryError(err)
 	}
 	ttl, _ := parts[0].(int64)
 	value, _ := parts[1].(string)
-	st.place, _ = parts[2].(string)
-	if strings.HasPrefix(value, c.Owner) {
-		return nil, nil //nolint:nilnil // ours
-	}
-	c.Queued = c.Waits && live
-	remaining := time.Duration(max(ttl, 0)) * time.Millisecond
-	return &guard.HeldError{Key: c.Key, Remaining: remaining, Holder: holder(value)}, nil
+	a.Remaining, a.Holder = time.Duration(max(ttl, 0))*time.Millisecond, holder(value)
+	a.Place, a.Queued = place(parts[2])
+	return a, false, nil
+}
+
+// place reads a place in the queue, as scripts return it.
+func place(part any) (locker.Place, bool) {
+	text, _ := part.(string)
+	n, err := strconv.ParseInt(text, 10, 64)
+	return locker.Place(n), err == nil
 }
 
 // fenced returns the fencing token that came with a try that succeeded. Without one the try as a whole did not, and the
 // key is given back if no other try will follow.
-func (l *Locker) fenced(c *guard.Claim, answer command) (uint64, error) {
+func (l *Locker) fenced(c *locker.Claim, answer command) (uint64, error) {
 	token, err := token(answer)
 	switch {
 	case err == nil:
@@ -130,13 +101,13 @@ func (l *Locker) fenced(c *guard.Claim, answer command) (uint64, error) {
 	case errors.Is(err, redis.Nil):
 		return 0, unclear(errors.New("the key was deleted at once"))
 	case l.refused(err):
-		l.Abandon(c)
+		l.Abandon(c, false)
 	}
 	return 0, l.tryError(err)
 }
 
 // Fence reserves a block of tokens, in one round trip.
-func (l *Locker) Fence(ctx context.Context, c *guard.Claim) (uint64, error) {
+func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	if err := l.enter(); err != nil {
 		return 0, err
 	}
@@ -148,8 +119,8 @@ func (l *Locker) Fence(ctx context.Context, c *guard.Claim) (uint64, error) {
 	return token, leaseError(err)
 }
 
-func fenceCall(c *guard.Claim, k keys) *call {
-	call := newCall(fenceScript, 2, k.lock, k.fence(), c.Owner, guard.FenceBlock, (fenceLife + c.TTL).Milliseconds())
+func fenceCall(c *locker.Claim, k keys) *call {
+	call := newCall(fenceScript, 2, k.lock, k.fence(), c.Owner, block, (fenceLife + c.TTL).Milliseconds())
 	return &call
 }
 
@@ -158,6 +129,10 @@ func token(answer command) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return parseToken(text)
+}
+
+func parseToken(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("fencing token: %w", err)

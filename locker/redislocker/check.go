@@ -2,16 +2,16 @@ package redislocker
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 const (
@@ -35,65 +35,62 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 
 // probe makes use of every right that a lease may need.
 func (l *Locker) probe(ctx context.Context) error {
-	c := &guard.Claim{Owner: newID(), TTL: probeTTL, Fencing: true}
-	k := l.tagged(probeTag())
-	err := l.live(ctx, c, k)
-	traces := call{line: []any{"del", k.fence(), k.wait()}}
+	c := probeClaim()
+	k := l.keys(c.Key)
+	err := l.live(ctx, c)
+	traces := call{line: []any{"del", k.lock, k.fence(), k.wait()}}
+	if err == nil {
+		err = l.tryError(l.run(ctx, traces)[0].Err())
+	}
 	if err != nil { // also because ctx ended: cleaning up is for the janitor
-		l.janitor.add(chore{calls: []call{cleanCall(k, c.Owner), traces}, again: true})
-		return err
+		l.janitor.add(l.node(k), chore{call: traces, again: true})
 	}
-	if err := l.run(ctx, traces)[0].Err(); err != nil {
-		l.janitor.add(chore{calls: []call{traces}, again: true})
-		return l.tryError(err)
-	}
-	return nil
+	return err
 }
 
-// live takes c through the life of a lease that another waits for, and the other through a wake-up.
-func (l *Locker) live(ctx context.Context, c *guard.Claim, k keys) error {
-	if _, err := l.try(ctx, c, k); errors.Is(err, redislock.ErrNotObtained) {
-		return unclear(err) // under a key that nobody else knows
-	} else if err != nil {
+func probeClaim() *locker.Claim {
+	return &locker.Claim{Key: probeKey(), Owner: newID(), TTL: probeTTL, Fencing: true}
+}
+
+// live takes c through the life of a lease that another waits for, and the other through a hand-over.
+func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
+	if a, err := l.obtain(ctx, c); err != nil {
 		return err
+	} else if !a.Acquired {
+		return unclear(errors.New("a key that nobody else knows is held"))
 	}
-	waiter := &guard.Claim{Owner: newID(), Waits: true, Yield: true}
+	waiter := &locker.Claim{Key: c.Key, Owner: newID(), TTL: probeTTL, Fencing: true}
 	for range 2 { // queues, then finds itself in the queue
-		if _, err := l.look(ctx, waiter, k); err != nil {
-			return l.tryError(err)
+		if _, _, err := l.look(ctx, waiter, locker.Try{Wait: true}); err != nil {
+			return err
 		}
 	}
-	if err := l.run(ctx, renewCall(c, k))[0].Err(); err != nil {
+	if err := l.run(ctx, renewCall(c, l.keys(c.Key)))[0].Err(); err != nil {
 		return l.tryError(err)
 	}
-	if _, err := l.release(ctx, c, k); err != nil {
+	if _, err := l.release(ctx, c, nil); err != nil {
 		return err
 	}
-	if err := l.state(c).travel.answer.Err(); err != nil { // a release does not fail for it
-		return l.tryError(err)
+	_, free, err := l.look(ctx, waiter, locker.Try{Queued: true})
+	if err == nil && !free {
+		err = unclear(errors.New("a release has not handed its key over"))
 	}
-	if _, err := l.look(ctx, waiter, k); err != nil {
-		return l.tryError(err)
+	if err != nil {
+		return err
 	}
-	ping := command{redis.NewCmd(ctx, "ping")}
-	if l.send(ctx, ping); ping.Err() != nil {
-		return l.tryError(ping.Err())
-	}
-	wake := l.wakeCall("", k, newID(), true) // as another instance would wake this one
-	if err := l.run(ctx, wake)[0].Err(); err != nil {
-		return l.tryError(err)
-	}
-	return nil
+	ping, publish := command{redis.NewCmd(ctx, "ping")}, command{redis.NewCmd(ctx, "publish", l.inbox.channel, "probe")}
+	l.send(ctx, ping, publish) // a script does without the right to publish, but its waiters poll then
+	return l.tryError(cmp.Or(ping.Err(), publish.Err()))
 }
 
 // checkPace measures the best of a few round trips, so that one slow answer is no alarm.
 func (l *Locker) checkPace(ctx context.Context, ttl time.Duration) error {
-	k := l.tagged(probeTag())
+	c := probeClaim()
 	var best time.Duration
 	for i := range 3 {
 		start := time.Now()
-		if _, err := l.look(ctx, &guard.Claim{Owner: newID()}, k); err != nil {
-			return l.tryError(err)
+		if _, _, err := l.look(ctx, c, locker.Try{}); err != nil {
+			return err
 		}
 		if d := time.Since(start); i == 0 || d < best {
 			best = d

@@ -8,13 +8,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
-var errNotOwner = fmt.Errorf("%w: the key is not ours any more", guard.ErrLeaseLost)
+var errNotOwner = fmt.Errorf("%w: the key is not ours any more", locker.ErrLeaseLost)
 
 // tryError is what Acquire returns for err: ErrUnavailable, or the server's refusal if trying again cannot help.
 func (l *Locker) tryError(err error) error {
+	if err == nil {
+		return nil
+	}
 	if l.refused(err) {
 		return fmt.Errorf("redislocker: %w", &serverError{err})
 	}
@@ -38,7 +41,7 @@ func unclear(err error) error {
 	if errors.As(err, &answer) {
 		err = &serverError{err}
 	}
-	return fmt.Errorf("%w: redislocker: %w", guard.ErrUnavailable, err)
+	return fmt.Errorf("%w: redislocker: %w", locker.ErrUnavailable, err)
 }
 
 // passing are the error codes of states that a server leaves by itself, or by a failover.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // newID returns 22 random characters, like an owner id.
@@ -28,7 +28,7 @@ type about struct {
 
 // describe returns what is stored behind the owner id: the instance id and a line about h. The part that stays the same
 // from call to call is kept, for one kind of holder at a time.
-func (l *Locker) describe(h guard.Holder) string {
+func (l *Locker) describe(h locker.Holder) string {
 	since := h.Since
 	h.Since = time.Time{}
 	d := l.described.Load()
@@ -46,21 +46,21 @@ func (l *Locker) describe(h guard.Holder) string {
 
 // description is what describe returned last for holder, up to the time.
 type description struct {
-	holder guard.Holder
+	holder locker.Holder
 	text   string
 }
 
 const sinceField = `"since":"`
 
 // holder reads a key's value; zero if it is not one of ours.
-func holder(value string) guard.Holder {
-	const ids = 2 * guard.OwnerLen
+func holder(value string) locker.Holder {
+	const ids = 2 * locker.OwnerLen
 	var a about
 	if len(value) < ids || json.Unmarshal([]byte(value[ids:]), &a) != nil {
-		return guard.Holder{}
+		return locker.Holder{}
 	}
-	return guard.Holder{
-		Instance: value[guard.OwnerLen:ids], Host: a.Host, PID: a.PID, Since: a.Since, Name: a.Name,
+	return locker.Holder{
+		Instance: value[locker.OwnerLen:ids], Host: a.Host, PID: a.PID, Since: a.Since, Name: a.Name,
 		Traceparent: a.Traceparent,
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // inbox is where other instances tell this one that a key is free or wanted: one subscription, on a connection of its
@@ -21,8 +21,8 @@ import (
 type inbox struct {
 	client  redis.UniversalClient
 	channel string
-	waker   guard.Waker
-	passOn  func(key string)
+	waker   locker.Waker
+	strange func(key, owner string) // what to do with a key that was granted to nobody here
 
 	live   atomic.Bool     // the server has confirmed the subscription
 	ctx    context.Context // of subscribing
@@ -41,15 +41,16 @@ const (
 	refusedPause   = 10 * time.Second       // after the server has refused to subscribe
 )
 
-// A message is "wanted KEY", or for the one who is woken "N free KEY", where N instances wait behind it.
+// A message is "wanted KEY" for the holder, or "granted OWNER TOKEN N KEY" for the one who has the key now, where N wait
+// behind it and TOKEN is 0 if it wants none.
 const (
-	wantedWord = "wanted "
-	freeWord   = "free "
+	wantedWord  = "wanted "
+	grantedWord = "granted "
 )
 
-func newInbox(client redis.UniversalClient, channel string, w guard.Waker, passOn func(string)) *inbox {
+func newInbox(client redis.UniversalClient, channel string, w locker.Waker, strange func(key, owner string)) *inbox {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // serves every caller, until close
-	return &inbox{client: client, channel: channel, waker: w, passOn: passOn, ctx: ctx, cancel: cancel}
+	return &inbox{client: client, channel: channel, waker: w, strange: strange, ctx: ctx, cancel: cancel}
 }
 
 // open subscribes in the background, once.
@@ -146,14 +147,19 @@ func (b *inbox) message(text string) {
 		b.waker.Wanted(key)
 		return
 	}
-	n, rest, _ := strings.Cut(text, " ")
-	key, ok := strings.CutPrefix(rest, freeWord)
-	waiting, err := strconv.Atoi(n)
-	if !ok || key == "" || err != nil {
+	rest, ok := strings.CutPrefix(text, grantedWord)
+	parts := strings.SplitN(rest, " ", 4)
+	if !ok || len(parts) != 4 {
 		return // not from a locker
 	}
-	if !b.waker.Wake(key, waiting) {
-		b.passOn(key)
+	owner, key := parts[0], parts[3]
+	token, err := parseToken(parts[1])
+	waiting, err2 := strconv.Atoi(parts[2])
+	if err != nil || err2 != nil {
+		return
+	}
+	if !b.waker.Granted(key, owner, token, waiting) {
+		b.strange(key, owner) // law 3
 	}
 }
 

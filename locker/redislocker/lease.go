@@ -2,99 +2,80 @@ package redislocker
 
 import (
 	"context"
-	"errors"
 
-	"github.com/bsm/redislock"
-
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
-// Renew renews all leases in one round trip (one per node of a cluster, at the same time).
-func (l *Locker) Renew(ctx context.Context, cs []*guard.Claim) []error {
-	errs := make([]error, len(cs))
+// Renew renews all leases in one round trip, or in one per node of a cluster at the same time: what one node answers
+// does not wait for another.
+func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.enter(); err != nil {
-		for i := range errs {
-			errs[i] = err
+		for i := range cs {
+			answered(i, err)
 		}
-		return errs
+		return
 	}
 	defer l.calls.Done()
-	calls := make([]call, len(cs))
-	for i, c := range cs {
-		calls[i] = renewCall(c, l.keys(c.Key))
-	}
-	for i, answer := range l.run(ctx, calls...) {
-		if n, err := answer.Int(); err != nil {
-			errs[i] = leaseError(err)
-		} else if n != 1 {
-			errs[i] = errNotOwner
+	l.perNode(cs, func(at []int) {
+		calls := make([]call, len(at))
+		for n, i := range at {
+			calls[n] = renewCall(cs[i], l.keys(cs[i].Key))
 		}
-	}
-	return errs
+		for n, answer := range l.run(ctx, calls...) {
+			answered(at[n], renewed(answer))
+		}
+	})
 }
 
-func renewCall(c *guard.Claim, k keys) call {
+func renewCall(c *locker.Claim, k keys) call {
 	return newCall(renewScript, 1, k.lock, c.Owner, c.TTL.Milliseconds())
 }
 
-// Release frees the key and wakes who waits for it: in one round trip, or in two if it turns out only then that somebody
-// does. Looking costs the server less than the script that wakes.
-func (l *Locker) Release(ctx context.Context, c *guard.Claim) (guard.Freed, error) {
+func renewed(answer command) error {
+	if n, err := answer.Int(); err != nil {
+		return leaseError(err)
+	} else if n != 1 {
+		return errNotOwner
+	}
+	return nil
+}
+
+// Release frees the key, or hands it to the first who waits for it, in one round trip.
+func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
 	if err := l.enter(); err != nil {
-		return guard.Freed{}, err
+		return locker.Released{}, err
 	}
 	defer l.calls.Done()
-	return l.release(ctx, c, l.state(c).keys)
+	return l.release(ctx, c, next)
 }
 
-func (l *Locker) release(ctx context.Context, c *guard.Claim, k keys) (guard.Freed, error) {
-	st := l.state(c)
-	if c.Waits {
+func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	var behind any = ""
+	if next != nil {
 		l.inbox.open()
+		behind = l.queued(next)
 	}
-	c.Queued = c.Waits && l.inbox.live.Load()
-	if st.lock == nil { // no try was answered, so redislock knows of no lock
-		answers := l.run(ctx, cleanCall(k, c.Owner), l.wakeCall(c.Key, k, l.id, c.Queued))
-		if n, err := answers[0].Int(); err != nil {
-			return guard.Freed{}, leaseError(err)
-		} else if n != 1 {
-			return guard.Freed{}, errNotOwner
-		}
-		return freed(answers[1]), nil
-	}
-	behind := call{line: []any{zcard, k.wait()}}
-	if c.Wanted {
-		behind = l.wakeCall(c.Key, k, l.id, c.Queued)
-	}
-	st.travel.behind = &behind
-	switch err := st.lock.Release(ctx); {
-	case errors.Is(err, redislock.ErrLockNotHeld):
-		return guard.Freed{}, errNotOwner
+	parts, err := l.run(ctx, l.releaseCall(l.state(c).keys, c.Key, c.Owner, "", behind))[0].Slice()
+	switch {
 	case err != nil:
-		return guard.Freed{}, leaseError(err)
+		return locker.Released{}, leaseError(err)
+	case len(parts) != 4:
+		return locker.Released{}, unclear(errNoAnswer)
 	}
-	if c.Wanted {
-		return freed(st.travel.answer), nil
+	owned, _ := parts[0].(int64)
+	waiting, _ := parts[1].(int64)
+	handed, _ := parts[2].(int64)
+	r := locker.Released{Waiting: int(waiting), Handed: handed == 1}
+	r.Place, r.Queued = place(parts[3])
+	if owned != 1 {
+		return r, errNotOwner
 	}
-	if n, err := st.travel.answer.Int(); err == nil && n == 0 {
-		return guard.Freed{}, nil
-	}
-	return freed(l.run(ctx, l.wakeCall(c.Key, k, l.id, c.Queued))[0]), nil
+	return r, nil
 }
 
-// wakeCall wakes the first in the queue for a key that is free. self leaves the queue first, or goes to its end if
-// requeue. Only a release may name itself: whatever is sent later, in the background, could remove what a new caller of
-// this instance has queued meanwhile.
-func (l *Locker) wakeCall(key string, k keys, self any, requeue bool) call {
-	return newCall(wakeScript, 2, k.lock, k.wait(),
-		self, flag(requeue), life, l.inboxes, freeWord+key, flag(l.cluster == nil))
-}
-
-// freed reads the answer of wake.lua. The key is free whatever it says; if it says nothing, somebody may wait.
-func freed(answer command) guard.Freed {
-	n, err := answer.Int64Slice()
-	if err != nil || len(n) != 2 {
-		return guard.Freed{Waiting: 1}
-	}
-	return guard.Freed{Waiting: int(n[0]), Woken: n[1] == 1}
+// releaseCall frees the key by owner id alone, or hands it on. own is the owner's entry, which leaves the queue; next is
+// queued behind all others.
+func (l *Locker) releaseCall(k keys, key string, owner, own, next any) call {
+	return newCall(releaseScript, 3, k.lock, k.wait(), k.fence(),
+		owner, own, next, life, l.inboxes, key, flag(l.cluster == nil), block, (fenceLife).Milliseconds())
 }

@@ -7,16 +7,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
-// Locker is a [guard.Locker] in Redis, made by [New] and opened by [guard.New]. Each locker is an instance of its own to
+// Locker is a [locker.Locker] in Redis, made by [New] and opened by [guard.New]. Each locker is an instance of its own to
 // others, also within one process. Its methods block for as long as the requests they send, at most until their context
-// ends; after Close they return [guard.ErrClosed]. It is safe for concurrent use.
+// ends; after Close they return [locker.ErrClosed]. It is safe for concurrent use.
 type Locker struct {
 	settings settings
 	instance string // how others know this locker
-	id       any    // instance, as an argument of scripts
 	inboxes  any    // what the channel of every inbox under this prefix starts with, before the instance id
 	opened   atomic.Bool
 
@@ -37,14 +36,13 @@ type Locker struct {
 	calls  sync.WaitGroup // those under way; none begins once closed is set
 }
 
-var _ guard.Locker = (*Locker)(nil)
+var _ locker.Locker = (*Locker)(nil)
 
 // New returns a locker for the server that rdb talks to. It only keeps its settings: [guard.New] opens it, and returns
 // what is wrong with them. rdb is a *redis.Client (Sentinel included) or a *redis.ClusterClient, and stays the caller's;
 // see [WithClient] for any other.
 func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{settings: settings{rdb: rdb, prefix: "guard"}, instance: newID()}
-	l.id = l.instance
 	for _, o := range opts {
 		if isNil(o) {
 			l.settings.nilOpt = true
@@ -56,8 +54,8 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 }
 
 // Open checks the settings and makes the locker's own client; it sends nothing. What is wrong is a
-// [guard.ErrInvalidOption], also a second Open.
-func (l *Locker) Open(w guard.Waker) error {
+// [locker.ErrInvalidOption], also a second Open.
+func (l *Locker) Open(w locker.Waker) error {
 	if !l.opened.CompareAndSwap(false, true) {
 		return invalid("the locker was opened before: each guard.New needs one of its own")
 	}
@@ -74,7 +72,7 @@ func (l *Locker) Open(w guard.Waker) error {
 	l.batcher = newBatcher(l.exchange)
 	inboxes := l.settings.prefix + ":inbox:"
 	l.inboxes = inboxes
-	l.inbox = newInbox(rdb, inboxes+l.instance, w, l.PassOn)
+	l.inbox = newInbox(rdb, inboxes+l.instance, w, l.giveBack)
 	l.down = make(chan struct{})
 	return nil
 }
@@ -87,7 +85,7 @@ func (l *Locker) enter() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return guard.ErrClosed
+		return locker.ErrClosed
 	}
 	l.calls.Add(1)
 	return nil

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // Option changes one setting of [New].
@@ -72,7 +72,7 @@ func (s *settings) check() error {
 }
 
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: redislocker: %s", guard.ErrInvalidOption, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: redislocker: %s", locker.ErrInvalidOption, fmt.Sprintf(format, args...))
 }
 
 // isNil sees a nil pointer in an interface too.

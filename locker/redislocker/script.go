@@ -9,10 +9,15 @@ import (
 	"slices"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
-//go:embed queue.lua
-var queueSource string
+//go:embed look.lua
+var lookSource string
+
+//go:embed release.lua
+var releaseSource string
 
 //go:embed renew.lua
 var renewSource string
@@ -20,18 +25,14 @@ var renewSource string
 //go:embed fence.lua
 var fenceSource string
 
-//go:embed wake.lua
-var wakeSource string
-
-//go:embed clean.lua
-var cleanSource string
+//go:embed tokens.lua
+var tokensSource string
 
 var (
-	queueScript = newScript(queueSource)
-	wakeScript  = newScript(wakeSource)
-	renewScript = newScript(renewSource)
-	fenceScript = newScript(fenceSource)
-	cleanScript = newScript(cleanSource)
+	lookScript    = newScript(lookSource)
+	releaseScript = newScript(tokensSource + releaseSource)
+	renewScript   = newScript(renewSource)
+	fenceScript   = newScript(tokensSource + fenceSource)
 )
 
 // script is a script's text and name, as the arguments of a command.
@@ -60,9 +61,8 @@ var (
 	eval    any = "eval"
 	yes     any = "1"
 	no      any = "0"
-	zcard   any = "zcard"
-	nobody  any = ""
-	life    any = queueLife.Milliseconds()
+	life    any = locker.QueueLife.Milliseconds()
+	block   any = locker.FenceBlock
 )
 
 func flag(b bool) any {

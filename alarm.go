@@ -1,0 +1,88 @@
+package guard
+
+import "time"
+
+// An alarm says when the contender of a gate acts next. It is a state machine of five states and no I/O:
+//
+//	        begin             rest                 time
+//	┌─ due ───────► trying ─────────► asleep ───────────────► (due)
+//	│   ▲             │ wake            │ wake
+//	│   │             ▼                 │
+//	│   ├─── rest ── recalled           │
+//	│   └───────────────────────────────┘
+//	│ grant, from any state
+//	└──────► offered ── take ──► due
+//
+// It is guarded by its gate's mutex.
+type alarm struct {
+	state alarmState
+	at    time.Time // asleep: until when
+	offer offer     // offered: what was granted
+}
+
+type alarmState int
+
+const (
+	due      alarmState = iota // to try now
+	trying                     // a try, or a release that queues, is under way
+	recalled                   // the same, and a wake-up has come since it began: another try is due after it
+	asleep                     // the next try is due later
+	offered                    // the key was granted by another process
+)
+
+// offer is what a message of another process brought with the key.
+type offer struct {
+	token   uint64 // the first of a block of fencing tokens; 0: none
+	waiting int    // claims of other processes that wait behind it
+}
+
+// begin notes that a try is sent.
+func (a *alarm) begin() {
+	if a.state != offered {
+		a.state = trying
+	}
+}
+
+// rest notes that the try is over, and that the next is due at the given time. A wake-up or a grant that has come since
+// it was sent counts for more.
+func (a *alarm) rest(until time.Time) {
+	switch a.state {
+	case recalled:
+		a.state = due
+	case offered:
+	default:
+		a.state, a.at = asleep, until
+	}
+}
+
+// wake notes that the key may be free.
+func (a *alarm) wake() {
+	switch a.state {
+	case trying:
+		a.state = recalled
+	case asleep:
+		a.state = due
+	default: // it will be looked at anyway
+	}
+}
+
+// grant notes that the key was granted to the gate's claim.
+func (a *alarm) grant(o offer) { a.state, a.offer = offered, o }
+
+// take returns the offer if there is one, and leaves the alarm due.
+func (a *alarm) take() (offer, bool) {
+	if a.state != offered {
+		return offer{}, false
+	}
+	o := a.offer
+	*a = alarm{}
+	return o, true
+}
+
+// left returns how long the contender must pause from now: 0 or less if it must act.
+func (a *alarm) left(now time.Time) time.Duration {
+	if a.state == asleep {
+		return a.at.Sub(now)
+	}
+	return 0
+}

@@ -1,0 +1,68 @@
+package guard
+
+import (
+	"testing"
+	"time"
+)
+
+// The whole machine: what each event makes of each state.
+func TestAnAlarmKnowsWhatIsNext(t *testing.T) {
+	later := time.Now().Add(time.Hour)
+	o := offer{token: 7, waiting: 3}
+	events := map[string]func(*alarm){
+		"begin": (*alarm).begin,
+		"rest":  func(a *alarm) { a.rest(later) },
+		"wake":  (*alarm).wake,
+		"grant": func(a *alarm) { a.grant(o) },
+		"take":  func(a *alarm) { a.take() },
+	}
+	for _, c := range []struct {
+		from                           alarmState
+		begin, rest, wake, grant, take alarmState
+	}{
+		{from: due, begin: trying, rest: asleep, wake: due, grant: offered, take: due},
+		{from: trying, begin: trying, rest: asleep, wake: recalled, grant: offered, take: trying},
+		{from: recalled, begin: trying, rest: due, wake: recalled, grant: offered, take: recalled},
+		{from: asleep, begin: trying, rest: asleep, wake: due, grant: offered, take: asleep},
+		{from: offered, begin: offered, rest: offered, wake: offered, grant: offered, take: due},
+	} {
+		want := map[string]alarmState{"begin": c.begin, "rest": c.rest, "wake": c.wake, "grant": c.grant, "take": c.take}
+		for name, event := range events {
+			a := alarm{state: c.from}
+			event(&a)
+			if a.state != want[name] {
+				t.Errorf("%s in state %d leads to %d, want %d", name, c.from, a.state, want[name])
+			}
+		}
+	}
+}
+
+func TestAnAlarmGoesOffInTime(t *testing.T) {
+	now := time.Now()
+	var a alarm
+	if d := a.left(now); d > 0 {
+		t.Errorf("a fresh one waits %v", d)
+	}
+	a.begin()
+	a.rest(now.Add(time.Second))
+	if d := a.left(now); d != time.Second {
+		t.Errorf("%v are left, want 1s", d)
+	}
+	a.wake()
+	if d := a.left(now); d > 0 {
+		t.Errorf("%v are left after a wake-up", d)
+	}
+}
+
+func TestAnOfferIsTakenOnce(t *testing.T) {
+	var a alarm
+	a.begin()
+	a.grant(offer{token: 7, waiting: 3})
+	a.rest(time.Now().Add(time.Hour)) // the try that was under way saw the key held
+	if o, ok := a.take(); !ok || o != (offer{token: 7, waiting: 3}) {
+		t.Errorf("took %v, %t", o, ok)
+	}
+	if o, ok := a.take(); ok {
+		t.Errorf("took %v again", o)
+	}
+}

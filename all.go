@@ -1,0 +1,177 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// DoAll is [Guard.Do] for several keys at once: it acquires them in sorted order, each once, so that two calls cannot
+// deadlock. MaxWait bounds all the waiting for keys that are held; each key has an attempt of its own, so the round trips
+// of many keys that are free may take longer. fn's context carries all the leases and ends with the first that is lost;
+// [LeaseFrom] finds the one of the last key. All keys are released together, within one limit of at most 1 s.
+func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
+	if len(keys) == 0 {
+		return fmt.Errorf("%w: no keys", ErrInvalidKey)
+	}
+	g, err := g.resolve()
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if err := checkKey(key); err != nil {
+			return err
+		}
+	}
+	set := &leases{guard: g}
+	ctx, set.cancel = context.WithCancelCause(ctx)
+	defer set.cancel(nil)
+	if err := set.acquire(ctx, slices.Compact(slices.Sorted(slices.Values(keys)))); err != nil {
+		return err
+	}
+	return set.run(ctx, fn)
+}
+
+// leases are those of one DoAll. They share one context to end by, so that the work for many keys is linear.
+type leases struct {
+	guard  *Guard
+	cancel context.CancelCauseFunc
+	all    []*Lease
+}
+
+// adopt makes l the next of the set. A nil set has no leases.
+func (s *leases) adopt(l *Lease) {
+	if s == nil {
+		return
+	}
+	l.cancel = s.cancel
+	if n := len(s.all); n > 0 {
+		l.outer = s.all[n-1]
+	}
+}
+
+// acquire acquires keys one after the other, or none.
+func (s *leases) acquire(ctx context.Context, keys []string) error {
+	complete := false
+	defer func() {
+		if !complete { // also after a panic
+			s.drop()
+		}
+	}()
+	p := s.guard.patience()
+	for _, key := range keys {
+		p.start = time.Now()
+		l, err := s.guard.acquire(ctx, key, p, s)
+		if err != nil {
+			return withLoss(err, s.err())
+		}
+		s.all = append(s.all, l)
+	}
+	complete = true
+	return nil
+}
+
+// err returns why the first of the leases that is lost was.
+func (s *leases) err() error {
+	for _, l := range s.all {
+		if err := l.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs fn under all the leases and releases them, whatever fn does.
+func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	panicked := true // or Goexit
+	defer func() {
+		lost := s.release(ctx, panicked)
+		if !panicked {
+			err = withLoss(err, lost)
+		}
+	}()
+	err = fn(s.all[len(s.all)-1].ctx)
+	panicked = false
+	return err
+}
+
+// An ending is a lease whose turn has ended, and how that went.
+type ending struct {
+	lease *Lease
+	back  bool // its grant has to be given back
+	err   error
+}
+
+// release ends all turns first, without any I/O, and then gives back what nobody here has taken over, all within one
+// limit. It returns the first loss.
+func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
+	endings := s.stop()
+	limited, cancel := withLimit(context.WithoutCancel(ctx), releaseLimit(s.guard.ttl))
+	defer cancel()
+	giveBack(limited, endings)
+	for _, e := range endings {
+		e.lease.settle(ctx, e.err, panicked)
+	}
+	for _, l := range s.all {
+		if errors.Is(l.releaseErr, ErrLeaseLost) {
+			return l.releaseErr
+		}
+	}
+	return nil
+}
+
+// stop ends the turns that the function has not ended itself, the last one first.
+func (s *leases) stop() []ending {
+	endings := make([]ending, 0, len(s.all))
+	for _, l := range slices.Backward(s.all) {
+		if over := l.beginRelease(); over != nil {
+			<-over
+			continue
+		}
+		e := ending{lease: l}
+		e.back, e.err = l.stop()
+		endings = append(endings, e)
+	}
+	return endings
+}
+
+// releasers is how many releases of one DoAll are under way at a time.
+const releasers = 64
+
+// giveBack gives back what has to be, side by side, and returns when all of it is.
+func giveBack(ctx context.Context, endings []ending) {
+	todo := make(chan *ending, len(endings))
+	for i := range endings {
+		if endings[i].back {
+			todo <- &endings[i]
+		}
+	}
+	close(todo)
+	var wg sync.WaitGroup
+	for range min(len(todo), releasers) {
+		wg.Go(func() { // ends when nothing is left to do
+			for e := range todo {
+				e.err = e.lease.turn.giveBack(ctx)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// drop gives up the leases of a DoAll that did not get all its keys, in the background: nobody has used them, and nobody
+// waits for the store.
+func (s *leases) drop() {
+	for _, e := range s.stop() {
+		if e.back {
+			e.lease.turn.grant.discard()
+			e.lease.turn.pass()
+		}
+		e.lease.settle(e.lease.ctx, e.err, false)
+	}
+}

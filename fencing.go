@@ -1,0 +1,83 @@
+package guard
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// tokens are the fencing tokens of a grant: a block of them, one for each turn from the one on in which it was reserved.
+// They are guarded by the grant's mutex.
+type tokens struct {
+	block    uint64        // the first; 0: none
+	turn     int           // the turn that it belongs to
+	fetching chan struct{} // closed when the fetch of a block in flight is answered; nil: none is
+}
+
+// of returns the token of the turn with the given number, or 0.
+func (b *tokens) of(number int) uint64 {
+	if i := number - b.turn; b.block != 0 && i < locker.FenceBlock {
+		return b.block + uint64(i)
+	}
+	return 0
+}
+
+// token returns the fencing token of t: its place in the block that was reserved in its turn or an earlier one. Only the
+// turn itself fetches a block, one at a time, so that a number can neither repeat nor fall behind.
+func (gr *grant) token(ctx context.Context, t *turn) (uint64, error) {
+	for {
+		token, fetching, err := gr.reserved(t)
+		if err != nil || token != 0 {
+			return token, err
+		}
+		if fetching != nil { // another caller of this turn, or a late one of a turn before
+			select {
+			case <-fetching:
+				continue
+			case <-ctx.Done():
+				return 0, context.Cause(ctx)
+			}
+		}
+		if err := gr.fetch(ctx, t); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// reserved returns t's token if there is one, or the fetch to wait for. If all it returns is zero, the caller fetches.
+func (gr *grant) reserved(t *turn) (token uint64, fetching <-chan struct{}, err error) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	if err := gr.errLocked(t); err != nil {
+		return 0, nil, err
+	}
+	if token := gr.tokens.of(t.number); token != 0 {
+		return token, nil, nil
+	}
+	if gr.tokens.fetching != nil {
+		return 0, gr.tokens.fetching, nil
+	}
+	gr.tokens.fetching = make(chan struct{})
+	return 0, nil, nil
+}
+
+// fetch reserves a block for t. A block that comes after the turn has ended is thrown away.
+func (gr *grant) fetch(ctx context.Context, t *turn) error {
+	ctx, cancel := withLimit(ctx, tryLimit(gr.terms.ttl))
+	defer cancel()
+	block, err := gr.family.locker.Fence(ctx, gr.claim)
+
+	gr.mu.Lock()
+	close(gr.tokens.fetching)
+	gr.tokens.fetching = nil
+	if err == nil && gr.turn == t && gr.cause == nil {
+		gr.tokens.block, gr.tokens.turn = block, t.number
+	}
+	gr.mu.Unlock()
+
+	if errors.Is(err, ErrLeaseLost) {
+		gr.lose(ErrLeaseLost)
+	}
+	return err
+}

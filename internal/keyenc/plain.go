@@ -1,0 +1,42 @@
+package keyenc
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+)
+
+// MaxPlain is the longest name that Plain returns.
+const MaxPlain = 200
+
+// Plain returns the name that a store knows key by: key itself, or with control bytes, braces and '%' escaped, or a hash
+// of that if it is longer than MaxPlain. Two keys never have the same name: two hexadecimal digits follow each '%', so
+// that an escaped key never looks like a hash.
+func Plain(key string) string {
+	n := len(key)
+	for i := range len(key) {
+		if special(key[i]) {
+			n += 2
+		}
+	}
+	if n == len(key) && n <= MaxPlain {
+		return key
+	}
+	b := make([]byte, 0, n)
+	for i := range len(key) {
+		if c := key[i]; special(c) {
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		} else {
+			b = append(b, c)
+		}
+	}
+	if n <= MaxPlain {
+		return string(b)
+	}
+	sum := sha256.Sum256(b)
+	return "%sha256:" + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+const digits = "0123456789ABCDEF"
+
+// special reports whether c is escaped: braces would end the hash tag of a cluster, control bytes spoil what tools print.
+func special(c byte) bool { return c < ' ' || c == 0x7f || c == '{' || c == '}' || c == '%' }

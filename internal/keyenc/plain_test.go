@@ -1,0 +1,38 @@
+package keyenc
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPlainKeepsWhatIsPlain(t *testing.T) {
+	for _, key := range []string{"stock:42", "ключ", "\xff\xfe", strings.Repeat("x", MaxPlain)} {
+		if got := Plain(key); got != key {
+			t.Errorf("%q became %q", key, got)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { Plain("stock:42") }); n != 0 {
+		t.Errorf("%v allocations for a plain key", n)
+	}
+}
+
+func FuzzPlainIsInjectiveAndPlain(f *testing.F) {
+	f.Add("a", "b")
+	f.Add("{", "%7B")
+	f.Add("%7B", "%257B")
+	f.Add(strings.Repeat("x", 201), strings.Repeat("x", 200))
+	f.Add(Plain(strings.Repeat("x", 201)), strings.Repeat("x", 201))
+	f.Add("%probe:x", "\xff\x00")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		pa, pb := Plain(a), Plain(b)
+		if (a == b) != (pa == pb) {
+			t.Errorf("%q is %q, %q is %q", a, pa, b, pb)
+		}
+		if strings.ContainsAny(pa, "{}\x00\n\x7f") || len(pa) > MaxPlain {
+			t.Errorf("%q is %q", a, pa)
+		}
+		if strings.HasPrefix(pa, "%probe") || strings.HasPrefix(pa, "%s") && len(a) <= MaxPlain/3 {
+			t.Errorf("%q is %q, which looks like something else", a, pa)
+		}
+	})
+}

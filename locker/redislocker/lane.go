@@ -1,0 +1,68 @@
+package redislocker
+
+import (
+	"container/heap"
+	"time"
+)
+
+// A lane is the chores of one node: those that were never tried, in the order in which they came, for they may wake
+// somebody, and in front of those that are tried again, by the time when they are due. Each part is bounded.
+type lane struct {
+	wake  chan struct{} // holds one: there are new chores
+	fresh []chore
+	again repeats
+}
+
+// add keeps c, unless there are too many already.
+func (ln *lane) add(c chore) {
+	switch {
+	case c.tries == 0 && len(ln.fresh) < cleanMost:
+		ln.fresh = append(ln.fresh, c)
+	case c.tries > 0 && len(ln.again) < cleanMost:
+		heap.Push(&ln.again, c)
+	}
+}
+
+func (ln *lane) empty() bool { return len(ln.fresh) == 0 && len(ln.again) == 0 }
+
+// take takes a batch of chores that are due by now, or with all, whether they are due or not.
+func (ln *lane) take(now time.Time, all bool) []chore {
+	n := min(len(ln.fresh), cleanBatch)
+	due := make([]chore, n, cleanBatch)
+	copy(due, ln.fresh)
+	ln.fresh = ln.fresh[n:]
+	if len(ln.fresh) == 0 {
+		ln.fresh = nil
+	}
+	for len(due) < cleanBatch && len(ln.again) > 0 && (all || !ln.again[0].due.After(now)) {
+		due = append(due, heap.Pop(&ln.again).(chore))
+	}
+	return due
+}
+
+// pause is how long nothing is due from now on.
+func (ln *lane) pause(now time.Time) time.Duration {
+	if len(ln.fresh) > 0 || len(ln.again) == 0 {
+		return 0
+	}
+	return ln.again[0].due.Sub(now)
+}
+
+// repeats is a heap of chores by due.
+type repeats []chore
+
+func (r repeats) Len() int           { return len(r) }
+func (r repeats) Less(i, k int) bool { return r[i].due.Before(r[k].due) }
+func (r repeats) Swap(i, k int)      { r[i], r[k] = r[k], r[i] }
+
+// Push implements [heap.Interface].
+func (r *repeats) Push(c any) { *r = append(*r, c.(chore)) }
+
+// Pop implements [heap.Interface].
+func (r *repeats) Pop() any {
+	last := len(*r) - 1
+	c := (*r)[last]
+	(*r)[last] = chore{}
+	*r = (*r)[:last]
+	return c
+}

@@ -1,0 +1,135 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// How a lease ends: its turn first, without any I/O, and then, if nobody here takes the grant over, its key.
+
+// Release ends the lease: it waits for re-entrant calls that run inside it, and then frees the key or hands it to the
+// next caller in line. The request has its own time limit, at most 1 s: ctx lends its values, and need not be alive.
+//
+// It returns nil if the lease was held to the end; ErrLeaseLost, ErrMaxHold or ErrClosed if it was lost; ErrUnavailable if
+// the store did not confirm, and then the key ends with its TTL. Calling it again returns the same. From inside one of
+// those re-entrant calls, by its ctx, it would wait for itself: then it does nothing and returns ErrInvalidOption.
+func (l *Lease) Release(ctx context.Context) error {
+	for in := leaseIn(ctx); in != nil; in = in.outer {
+		if in.runsInside(l) && !in.isReleased() {
+			return fmt.Errorf("%w: Release inside a call that the lease must outlive", ErrInvalidOption)
+		}
+	}
+	return l.release(ctx, false)
+}
+
+// run runs fn under the lease and releases it, whatever fn does.
+func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	panicked := true // or Goexit
+	defer func() {
+		lost := l.release(ctx, panicked)
+		if !panicked {
+			err = withLoss(err, lost)
+		}
+	}()
+	err = fn(l.ctx)
+	panicked = false
+	return err
+}
+
+// withLoss is what Do returns: fn's error, and the loss of the lease if there was one. A release without an answer is
+// no loss: fn had the key to its end.
+func withLoss(err, lost error) error {
+	switch {
+	case lost == nil, errors.Is(lost, ErrUnavailable), errors.Is(err, lost):
+		return err
+	case err == nil:
+		return lost
+	}
+	return fmt.Errorf("%w: %w", lost, err)
+}
+
+func (l *Lease) release(ctx context.Context, panicked bool) error {
+	if over := l.beginRelease(); over != nil {
+		<-over
+		return l.releaseErr
+	}
+	back, err := l.stop()
+	if back {
+		limited, cancel := withLimit(context.WithoutCancel(ctx), releaseLimit(l.guard.ttl))
+		err = l.turn.giveBack(limited)
+		cancel()
+	}
+	l.settle(ctx, err, panicked)
+	return err
+}
+
+// beginRelease returns nil to the first who releases l, and to others what tells them that l.releaseErr is there.
+func (l *Lease) beginRelease() (over <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.releasing {
+		l.releasing = true
+		return nil
+	}
+	if l.over == nil {
+		l.over = make(chan struct{})
+		if l.settled {
+			close(l.over)
+		}
+	}
+	return l.over
+}
+
+// stop ends l's turn once no call runs inside l, and returns why it was lost, if it was. It reports whether the caller
+// must give the grant back: nobody here has taken it over.
+func (l *Lease) stop() (back bool, cause error) {
+	l.stile.drain()
+	l.mu.Lock()
+	l.released = true
+	cause = l.cause
+	l.mu.Unlock()
+	l.cancel(nil)
+	if l.within == nil {
+		return l.turn.end()
+	}
+	if cause == nil {
+		cause = l.turn.grant.err(l.turn)
+	}
+	l.within.stile.leave()
+	return false, cause
+}
+
+// settle notes how the release went and tells everybody: what a panicking log or observer leaves undone is nothing of the
+// store's.
+func (l *Lease) settle(ctx context.Context, err error, panicked bool) {
+	if l.within == nil {
+		defer l.turn.leave()
+	}
+	l.mu.Lock()
+	l.releaseErr, l.settled = err, true
+	if l.over != nil {
+		close(l.over)
+	}
+	l.mu.Unlock()
+	if err != nil && !errors.Is(err, ErrLeaseLost) && l.within == nil {
+		l.guard.logRelease(ctx, l.key, err)
+	}
+	l.tellEnd(err, panicked)
+}
+
+// tellEnd tells observers and log that l has been released.
+func (l *Lease) tellEnd(err error, panicked bool) {
+	r := HoldResult{Held: time.Since(l.hold.began), Err: err, Panicked: panicked}
+	if errors.Is(err, ErrLeaseLost) {
+		l.tellLoss(err)
+		if at := l.lossTime(); !at.IsZero() {
+			r.Overrun = time.Since(at)
+		}
+	}
+	l.hold.end(r)
+	if l.within == nil {
+		l.guard.logOverrun(l.hold.ctx, l.key, r.Overrun)
+	}
+}

@@ -1,0 +1,164 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Re-entry: a verb that finds a live lease on its key in its ctx runs inside that lease.
+
+// A turnstile lets the calls that run inside a lease in, one at a time, until the lease ends. The zero turnstile is open.
+type turnstile struct {
+	mu     sync.Mutex    // guards what follows; nothing is locked inside
+	slot   chan struct{} // taken by the call inside; made by the first one
+	shut   chan struct{} // closed when the lease ends; made with slot
+	closed bool
+	inside *Lease // of the call inside
+}
+
+// errShut says that a lease ended before a call could run inside it.
+var errShut = errors.New("guard: the outer lease ended")
+
+// errReleased says that the lease one wanted to run inside was released in the meantime.
+var errReleased = fmt.Errorf("%w: the outer one was released", ErrNoLease)
+
+// doors returns the slot that a call must take, and what ends the wait for it.
+func (s *turnstile) doors() (slot chan struct{}, shut <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slot == nil {
+		s.slot, s.shut = make(chan struct{}, 1), make(chan struct{})
+		if s.closed {
+			close(s.shut)
+		}
+	}
+	return s.slot, s.shut
+}
+
+// enter waits until a call may go in. It fails with errShut or errNoWait, or as any wait does.
+func (s *turnstile) enter(ctx context.Context, p patience) error {
+	if ctx.Err() != nil {
+		return waitEnded(ctx)
+	}
+	slot, shut := s.doors()
+	select {
+	case <-shut:
+		return errShut
+	default:
+	}
+	select {
+	case slot <- struct{}{}:
+		return nil
+	default:
+	}
+	if p.once {
+		return errNoWait
+	}
+	timer := time.NewTimer(time.Until(p.until))
+	defer timer.Stop()
+	select {
+	case slot <- struct{}{}:
+		return nil
+	case <-shut:
+		return errShut
+	case <-timer.C:
+		return errNoWait
+	case <-ctx.Done():
+		return waitEnded(ctx)
+	}
+}
+
+// leave lets the next call in.
+func (s *turnstile) leave() {
+	s.mu.Lock()
+	s.inside = nil
+	s.mu.Unlock()
+	<-s.slot
+}
+
+// close lets no more calls in, and returns the lease of the one that is.
+func (s *turnstile) close() (inside *Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		if s.shut != nil {
+			close(s.shut)
+		}
+	}
+	return s.inside
+}
+
+// drain waits until no call is inside, and lets no more in. Calls that already wait go first. At a lost lease it does not
+// wait: there is nothing left to protect.
+func (s *turnstile) drain() {
+	s.mu.Lock()
+	slot, shut := s.slot, s.shut
+	if slot == nil {
+		s.closed = true
+	}
+	s.mu.Unlock()
+	if slot == nil {
+		return
+	}
+	select {
+	case slot <- struct{}{}:
+	case <-shut:
+	}
+	s.close()
+}
+
+// findLease returns the innermost lease on key in ctx that has not been released, or nil.
+func findLease(ctx context.Context, f *family, key string) *Lease {
+	for l := leaseIn(ctx); l != nil; l = l.outer {
+		if l.key == key && l.guard.family == f && !l.isReleased() {
+			return l
+		}
+	}
+	return nil
+}
+
+// runsInside reports whether l runs inside outer.
+func (l *Lease) runsInside(outer *Lease) bool {
+	for l != nil && l.within != outer {
+		l = l.within
+	}
+	return l != nil
+}
+
+// admit waits until a call may run inside l. It fails with ErrLeaseLost, with errReleased if l is released first, or as any
+// wait does.
+func (l *Lease) admit(ctx context.Context, p patience) error {
+	err := l.stile.enter(ctx, p)
+	switch {
+	case errors.Is(err, errNoWait):
+		gr := l.turn.grant
+		return &HeldError{Key: l.key, Remaining: max(0, time.Until(gr.expiry())), Holder: gr.claim.Holder}
+	case err != nil && !errors.Is(err, errShut):
+		return err
+	}
+	ended := l.Err()
+	if err == nil && ended == nil {
+		return nil
+	}
+	if err == nil {
+		l.stile.leave()
+	}
+	if ended == nil || errors.Is(ended, ErrNoLease) {
+		return errReleased
+	}
+	return ended
+}
+
+// contain notes the lease of the call that runs inside l, and returns why l is lost, if it is.
+func (l *Lease) contain(inner *Lease) error {
+	l.stile.mu.Lock()
+	l.stile.inside = inner
+	l.stile.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cause
+}
