@@ -59,7 +59,8 @@ type Try struct {
 	Held bool
 
 	// Queued says that the claim was put into the queue before. If somebody else owns the key and the claim is not in
-	// the queue any more, it was granted and came too late: it must not be queued again (law 2).
+	// the queue any more, it was granted and came too late, or was not seen for QueueLife: it must not be queued again
+	// (law 2). It may still take a key that is free.
 	Queued bool
 
 	// Place is the place in the queue that this contender had before, under this owner id or an earlier one; 0 for none.
@@ -78,14 +79,14 @@ type Answer struct {
 
 	Holder    Holder        // if it does not: who does, zero if the store cannot know
 	Remaining time.Duration // until that ends unless it is renewed; 0 if unknown
-	Queued    bool          // the claim is in the queue; with ErrUnavailable: it may be
-	Place     Place         // its place there, kept by the guard for the tries that follow
+	Queued    bool          // the claim is in the queue; with ErrUnavailable: it may be, by this Acquire or an earlier one
+	Place     Place         // its place there, else 0; the guard keeps the last for the tries that follow
 }
 
 // Released is what a Release found.
 type Released struct {
-	Waiting int   // how many other claims were in the queue; a store that cannot know says 1, for there might be one
-	Handed  bool  // the key went to one of them
+	Waiting int   // how many other claims were in the queue, without next; a store that cannot know says 1, for one might
+	Handed  bool  // the key went to one of them, whatever its process says to that
 	Queued  bool  // next is in the queue
 	Place   Place // its place there
 }

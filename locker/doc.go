@@ -22,7 +22,8 @@
 //
 // For each key that is owned: the owner id, what the claim says about its [Holder], and when that ends. For each key that
 // is waited for: a queue of claims in the order of their places. What ends by itself must: an owned key at its TTL, a
-// claim in the queue [QueueLife] after the last Acquire that saw it, also if nobody ever comes back.
+// claim in the queue [QueueLife] after the last Acquire that saw it, also if nobody ever comes back; while others look at
+// the same queue, a store may keep it. Claims are told apart by their owner ids alone, never by process and key.
 //
 // # The laws
 //

@@ -18,7 +18,8 @@ type Locker interface {
 
 	// Acquire makes c the owner of its key for its TTL if nobody owns the key, or if c does already. Otherwise it tells
 	// who does and, if t.Wait, puts c into the queue, or leaves it there with all that is kept for those who wait.
-	// A claim that becomes the owner leaves the queue in the same step or before.
+	// A claim that becomes the owner leaves the queue in the same step or before. Of one that is new in the queue the
+	// owner's process is told by [Waker.Wanted].
 	//
 	// With c.Fencing an Acquire that succeeds also reserves a block of fencing tokens. It returns ErrUnavailable if c may
 	// or may not be the owner now; with Answer.Queued if it may or may not be in the queue.
@@ -39,12 +40,13 @@ type Locker interface {
 	// process is known to be gone is passed over. If the key went to another, next is queued behind all who wait; next is
 	// nil if nobody here wants the key again.
 	//
-	// It returns ErrLeaseLost if c did not own the key, and ErrUnavailable if that is not known.
+	// It returns ErrLeaseLost if c did not own the key; one that nobody owns then goes to the first in the queue all the
+	// same, and next is not queued. It returns ErrUnavailable if that is not known, and next may be queued.
 	Release(ctx context.Context, c, next *Claim) (Released, error)
 
 	// Abandon sees to it, in the background and without waiting, that nothing of c stays behind: not in the queue, and
-	// not in the key, which goes to the first in the queue. With late, a request of c may still be under way: it is done
-	// once more about a second later. Close waits for all of it.
+	// not in the key, which goes to the first in the queue, as it does if nobody owns it. With late, a request of c may
+	// still be under way: it is done once more about a second later. Close waits for all of it.
 	Abandon(c *Claim, late bool)
 
 	// Check reports whether the store can serve leases of the given TTL now: reachable well within it, all rights
@@ -61,8 +63,9 @@ type Locker interface {
 // locker, and are safe for concurrent use.
 type Waker interface {
 	// Granted tells that a Release has made owner the owner of key, with the first of a block of fencing tokens if it
-	// wants those (else 0), and that so many other claims wait behind it. It reports whether owner is known here, as one
-	// that waits or one that has the key already; if not, the locker releases the key by this owner id.
+	// wants those (else 0), and that so many other claims wait behind it, the releaser's next among them. It reports whether
+	// owner is known here, as one that waits or one that has the key already; if not, the locker releases the key by this
+	// owner id. It may come before the Acquire or Release that queued the claim has answered.
 	Granted(key, owner string, token uint64, waiting int) (known bool)
 
 	// Wanted tells that another process has begun to wait for key, which this one owns.

@@ -106,6 +106,11 @@ var wakingFaults = []fault{
 		func(m memory) locker.Locker { return changesTry{m, func(t *locker.Try) { t.Queued = false }} },
 	},
 	{
+		"leaves a claim in the queue that acquires",
+		[]string{"a claim that acquires its key leaves the queue"},
+		func(m memory) locker.Locker { return handsToItself{m} },
+	},
+	{
 		"sees a claim in the queue only once",
 		[]string{"a claim in the queue lives while it is seen"},
 		func(m memory) locker.Locker { return &seesOnce{memory: m, seen: make(map[string]locker.Answer)} },
@@ -319,6 +324,17 @@ type changesTry struct {
 func (l changesTry) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	l.change(&t)
 	return l.memory.Acquire(ctx, c, t)
+}
+
+type handsToItself struct{ memory }
+
+func (l handsToItself) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	r, err := l.memory.Release(ctx, c, next)
+	if err == nil && !r.Handed {
+		a, _ := l.memory.Acquire(ctx, c, locker.Try{})
+		r.Handed = a.Acquired
+	}
+	return r, err
 }
 
 type seesOnce struct {

@@ -54,10 +54,12 @@ func unknownFrees(p *pair) {
 		}
 		p.b.ear.forget(gone)
 		sent := time.Now()
-		p.release(p.a, c, nil)
+		if r := p.release(p.a, c, nil); !r.Handed {
+			p.abandon(p.b, gone)
+		}
 		p.eventually(p.a, key, long)
 		if time.Since(sent) > gone.Offer()/2 {
-			return errTooSlow
+			return errNotFreed
 		}
 		return nil
 	})

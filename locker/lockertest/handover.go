@@ -54,7 +54,7 @@ func lostMessage(p *pair) {
 	})
 }
 
-// offerEnds lets a process hear of its grant and die.
+// offerEnds lets a process die before it hears of its grant.
 func offerEnds(p *pair) {
 	p.rounds(func(key string) error {
 		c, dead := claim(key, long), claim(key, long)
@@ -64,13 +64,12 @@ func offerEnds(p *pair) {
 		}
 		sent := time.Now()
 		r := p.release(p.a, c, nil)
-		if r.Handed {
-			if _, _, err := p.told(p.b, dead, r); err != nil {
-				return err
-			}
+		if !r.Handed {
+			_, _, err := p.told(p.b, dead, r)
+			return err
 		}
 		p.eventually(p.a, key, long)
-		if took := time.Since(sent); r.Handed && took < dead.Offer()-rounding {
+		if took := time.Since(sent); took < dead.Offer()-rounding {
 			fail("a key that was handed over was free for others %v after the release, want %v", took, dead.Offer())
 		}
 		return nil

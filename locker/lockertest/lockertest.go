@@ -10,7 +10,7 @@
 //
 // The two lockers stand for two processes: two instances on one store, which must be empty at first and is not shared
 // with other tests. The suite opens and closes them. Where it needs more than two contenders, several claims of one locker
-// want the same key, which a guard never does. It takes about a minute on a real server at worst, does not depend on how
+// want the same key, which a guard never does. It takes some 15 seconds on a real server, does not depend on how
 // fast the machine is, and needs no network of its own. A locker may need a while until it can be told things; a check of
 // what is told then begins again.
 //

@@ -62,7 +62,9 @@ func tellsHolder(p *pair) {
 	p.acquire(p.a, claim("k", long))
 	p.acquire(p.b, claim("k2", long))
 
-	held := p.refused(p.b, claim("k", long))
+	asks := claim("k", long)
+	asks.Holder.Name = "lockertest: who asks"
+	held := p.refused(p.b, asks)
 	if held.Remaining < 0 || held.Remaining > long {
 		fail("Answer.Remaining is %v, want at most the TTL, %v, or 0 if it cannot be known", held.Remaining, long)
 	}

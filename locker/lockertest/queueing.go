@@ -10,6 +10,7 @@ var queueing = []Check{
 	{"who waits longest is served first, and who releases last", servesInOrder},
 	{"a waiter that comes again keeps its place", keepsPlace},
 	{"an owner id is queued once", queuesOnce},
+	{"a claim that acquires its key leaves the queue", acquirerLeaves},
 	{"a claim in the queue lives while it is seen", queueLives},
 	{"a claim that nobody sees leaves the queue", queueEnds},
 	{"a holder learns that others wait", tellsHolderOfWaiters},
@@ -37,9 +38,11 @@ func (p *pair) hear(key string) error {
 	if err := p.wait(p.a, onA); err != nil {
 		return err
 	}
-	_, err := p.handOver(p.b, onB, p.a, onA)
+	if _, err := p.handOver(p.b, onB, p.a, onA); err != nil {
+		return err
+	}
 	p.release(p.a, onA, nil)
-	return err
+	return nil
 }
 
 func servesInOrder(p *pair) {
@@ -102,6 +105,7 @@ func keepsPlace(p *pair) {
 		if err != nil {
 			return err
 		}
+		pause()
 		if err := p.wait(p.a, later); err != nil {
 			return err
 		}
@@ -136,6 +140,25 @@ func queuesOnce(p *pair) {
 		}
 		if r := p.release(p.a, owner, nil); r.Handed {
 			fail("a claim that came too late for its grant was granted the key again")
+		}
+		p.free(key)
+		return nil
+	})
+}
+
+// acquirerLeaves lets a lease end, and who waits for it find that out by itself.
+func acquirerLeaves(p *pair) {
+	p.rounds(func(key string) error {
+		next := claim(key, long)
+		p.acquire(p.a, claim(key, short))
+		if a := p.try(p.b, next, locker.Try{Wait: true}); a.Acquired {
+			return errTooSlow
+		} else if !a.Queued {
+			return errNotQueued
+		}
+		p.comes(p.b, next, locker.Try{Wait: true, Queued: true})
+		if r := p.release(p.b, next, nil); r.Handed {
+			fail("Release of a claim that had waited: %+v, want the key handed to nobody", r)
 		}
 		p.free(key)
 		return nil
@@ -185,6 +208,9 @@ func queueEnds(p *pair) {
 // tellsHolderOfWaiters wants messages of a store that hands over, since it has them.
 func tellsHolderOfWaiters(p *pair) {
 	p.rounds(func(key string) error {
+		if err := p.hear(key + " too"); err != nil { // a holder that never waited may hear nothing
+			return err
+		}
 		c, next := claim(key, long), claim(key, long)
 		p.acquire(p.a, c)
 		for n := range 3 {

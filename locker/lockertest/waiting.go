@@ -15,6 +15,7 @@ var (
 	errNotWanted   = errors.New("a holder is not told that another waits, neither by Wanted nor by its Release")
 	errWantedOften = errors.New("a holder is told more than once of one claim that waits")
 	errGranted     = errors.New("a claim that was given up was granted its key")
+	errNotFreed    = errors.New("a grant that nobody knows keeps the key from others until its offer ends")
 	errTooSlow     = errors.New("too slow to tell")
 )
 
@@ -32,12 +33,13 @@ func (p *pair) look(s *side, c *locker.Claim, t locker.Try) (locker.Place, error
 	return 0, errNotQueued
 }
 
-// wait queues new claims, one after another.
+// wait queues new claims, one after another also by a clock that counts milliseconds.
 func (p *pair) wait(s *side, cs ...*locker.Claim) error {
 	for _, c := range cs {
 		if _, err := p.look(s, c, locker.Try{}); err != nil {
 			return err
 		}
+		pause()
 	}
 	return nil
 }

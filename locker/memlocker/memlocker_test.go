@@ -141,9 +141,8 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	inside := 0 // guarded by the key: the race detector is the check
-	section := func(l *Locker, c *locker.Claim) error {
-		try := locker.Try{Wait: true}
-		for {
+	section := func(l *Locker, c *locker.Claim, told <-chan struct{}) error {
+		for try := (locker.Try{Wait: true}); ; {
 			a, err := l.Acquire(t.Context(), c, try)
 			if err != nil {
 				return err
@@ -151,7 +150,11 @@ func TestConcurrentUse(t *testing.T) {
 			if a.Acquired {
 				break
 			}
-			try.Queued = try.Queued || a.Queued
+			try.Queued = true
+			select {
+			case <-told:
+			case <-time.After(10 * time.Millisecond):
+			}
 		}
 		inside++
 		l.Renew(t.Context(), []*locker.Claim{c}, func(int, error) {})
@@ -159,12 +162,19 @@ func TestConcurrentUse(t *testing.T) {
 		return err
 	}
 	for i, l := range ls {
-		if err := l.Open(hears(func() {})); err != nil {
+		told := make(chan struct{}, 1)
+		tell := hears(func() {
+			select {
+			case told <- struct{}{}:
+			default: // that is known
+			}
+		})
+		if err := l.Open(tell); err != nil {
 			t.Fatal(err)
 		}
 		wg.Go(func() {
 			for round := range rounds {
-				if err := section(l, claim(fmt.Sprint(i, round), "k")); err != nil {
+				if err := section(l, claim(fmt.Sprint(i, round), "k"), told); err != nil {
 					t.Error(err)
 				}
 			}

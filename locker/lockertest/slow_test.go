@@ -1,0 +1,144 @@
+package lockertest_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/lockertest"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// A suite that fails a sound locker for its slowness, or for messages that come late or get lost at first, is no help.
+func TestSoundLockerPassesHoweverSlow(t *testing.T) {
+	for name, plant := range map[string]func(memory) locker.Locker{
+		"slow requests": func(m memory) locker.Locker { return &slow{memory: m, request: 40 * time.Millisecond} },
+		"slow messages": func(m memory) locker.Locker { return &slow{memory: m, message: 300 * time.Millisecond} },
+		"stalls": func(m memory) locker.Locker {
+			return &slow{memory: m, request: time.Millisecond, stall: 3 * time.Second}
+		},
+		"deaf at first": func(m memory) locker.Locker { return &slow{memory: m, deaf: 2 * time.Second} },
+		"wakes":         func(m memory) locker.Locker { return wakes{m} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range lockertest.Checks() {
+				synctest.Test(t, func(t *testing.T) {
+					mem, all := memlocker.New(), new(ledger)
+					if err := c.Test(plant(memory{mem, all}), plant(memory{mem.Peer(), all})); err != nil {
+						t.Errorf("%s: %v", c.Name, err)
+					}
+				})
+			}
+		})
+	}
+}
+
+// slow takes up to so long for a request there and back and for a message, stalls now and then, and hears nothing at
+// first.
+type slow struct {
+	memory
+	request, message, stall, deaf time.Duration
+
+	travels atomic.Int64
+	heard   time.Time // is deaf until then
+	pending sync.WaitGroup
+}
+
+// stalling returns a locker whose first stall comes anywhere.
+func stalling(m memory) *slow {
+	l := &slow{memory: m, request: time.Millisecond, stall: 3 * time.Second}
+	l.travels.Store(rand.N[int64](97))
+	return l
+}
+
+func (l *slow) travel() {
+	time.Sleep(rand.N(l.request + 1))
+	if l.travels.Add(1)%97 == 0 {
+		time.Sleep(l.stall)
+	}
+}
+
+func (l *slow) Open(w locker.Waker) error {
+	l.heard = time.Now().Add(l.deaf)
+	return l.memory.Open(late{w, l})
+}
+
+func (l *slow) Close(ctx context.Context) error {
+	defer l.pending.Wait()
+	return l.memory.Close(ctx)
+}
+
+func (l *slow) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	l.travel()
+	defer l.travel()
+	return l.memory.Acquire(ctx, c, t)
+}
+
+func (l *slow) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+	l.travel()
+	defer l.travel()
+	l.memory.Renew(ctx, cs, answered)
+}
+
+func (l *slow) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	l.travel()
+	defer l.travel()
+	return l.memory.Release(ctx, c, next)
+}
+
+func (l *slow) Abandon(c *locker.Claim, late bool) {
+	l.pending.Go(func() {
+		l.travel()
+		l.memory.Abandon(c, late)
+	})
+}
+
+// late is the Waker of a slow locker.
+type late struct {
+	locker.Waker
+	l *slow
+}
+
+func (w late) later(tell func()) {
+	if time.Now().Before(w.l.heard) {
+		return
+	}
+	w.l.pending.Go(func() {
+		time.Sleep(rand.N(w.l.message + 1))
+		tell()
+	})
+}
+
+func (w late) Wanted(key string) { w.later(func() { w.Waker.Wanted(key) }) }
+
+func (w late) Granted(key, owner string, token uint64, waiting int) bool {
+	w.later(func() {
+		if !w.Waker.Granted(key, owner, token, waiting) {
+			w.l.memory.Abandon(&locker.Claim{Key: key, Owner: owner}, false)
+		}
+	})
+	return true
+}
+
+// wakes says of no release that it was handed over, and of no grant but that it is worth a try.
+type wakes struct{ memory }
+
+func (l wakes) Open(w locker.Waker) error { return l.memory.Open(wake{w}) }
+
+func (l wakes) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	r, err := l.memory.Release(ctx, c, next)
+	r.Handed = false
+	return r, err
+}
+
+type wake struct{ locker.Waker }
+
+func (w wake) Granted(key, _ string, _ uint64, _ int) bool {
+	w.Wake(key)
+	return true
+}
