@@ -112,7 +112,7 @@ type ending struct {
 // limit. It returns the first loss.
 func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 	endings := s.stop()
-	giveBack(s.guard.family.wheel.within(ctx, releaseLimit(s.guard.ttl)), endings)
+	giveBack(s.guard.family.limits.Within(ctx, releaseLimit(s.guard.ttl)), endings)
 	for _, e := range endings {
 		e.lease.settle(ctx, e.err, panicked)
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockorder"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -28,7 +29,7 @@ type grant struct {
 
 	unclear bool // a request of the claim may still be under way; written before the grant is shared, and by its release
 
-	mu       grantMutex // guards what follows; held for a few instructions, never across I/O or a callback
+	mu       lockorder.Grant // guards what follows; held for a few instructions, never across I/O or a callback
 	trust    trust
 	length   time.Duration // of the lease: the TTL, or before the first renewal of an offer, the offer's
 	turn     *turn         // whose turn it is; nil between turns

@@ -1,6 +1,6 @@
 //go:build lockorder
 
-package guard
+package lockorder
 
 import (
 	"bytes"
@@ -10,10 +10,11 @@ import (
 	"sync"
 )
 
+// The kinds of mutexes, in order.
 type (
-	gateMutex    struct{ ranked[first] }
-	grantMutex   struct{ ranked[second] }
-	renewerMutex struct{ ranked[third] }
+	Gate    struct{ ranked[first] }
+	Grant   struct{ ranked[second] }
+	Renewer struct{ ranked[third] }
 )
 
 type (
@@ -29,12 +30,14 @@ func (third) rank() int  { return 3 }
 // ranked is a mutex that panics when it is locked out of order.
 type ranked[R interface{ rank() int }] struct{ mu sync.Mutex }
 
+// Lock locks m, or panics if that is out of order.
 func (m *ranked[R]) Lock() {
 	var r R
 	held.enter(r.rank())
 	m.mu.Lock()
 }
 
+// Unlock unlocks m.
 func (m *ranked[R]) Unlock() {
 	m.mu.Unlock()
 	var r R

@@ -1,4 +1,5 @@
-package guard
+// Package timelimit gives requests a time limit without a timer for each.
+package timelimit
 
 import (
 	"context"
@@ -6,18 +7,18 @@ import (
 	"time"
 )
 
-// A limited is a context for one request to the store: the values of its parent, and a time limit of its own. It outlives
-// its parent: a request that is under way is answered, or runs into its limit, whatever becomes of its caller. It costs no
-// timer, for those are shared: its limit may be up to spoke shorter than what was asked.
+// limited is a context with a time limit of its own.
 type limited struct {
 	context.Context // for its values
 
-	wheel    *wheel
+	wheel    *Wheel
 	deadline time.Time
 }
 
-// within returns a context for a request that must be answered within d.
-func (w *wheel) within(ctx context.Context, d time.Duration) *limited {
+// Within returns a context for a request that must be answered within d. It has the values of ctx, and outlives it: a
+// request that is under way is answered, or runs into its limit, whatever becomes of its caller. The limit may be up to 5 ms
+// shorter than d. It is safe for concurrent use, and does not block.
+func (w *Wheel) Within(ctx context.Context, d time.Duration) context.Context {
 	end := time.Since(w.start) + d
 	return &limited{ctx, w, w.start.Add(end - end%spoke)}
 }
@@ -36,14 +37,18 @@ func (c *limited) Err() error {
 	return context.DeadlineExceeded
 }
 
-// A wheel ends the requests whose limits are near each other with one timer and one channel: "Hashed and Hierarchical
-// Timing Wheels", Varghese and Lauck, SOSP 1987. It has no goroutine, and no timer while nobody asks.
-type wheel struct {
+// A Wheel ends the requests whose limits are near each other with one timer and one channel: "Hashed and Hierarchical
+// Timing Wheels", Varghese and Lauck, SOSP 1987. It has no goroutine, and no timer while nobody
+// asks. Make one with [New].
+type Wheel struct {
 	start time.Time
 
 	mu     sync.Mutex // guards spokes; nothing is locked inside
 	spokes map[time.Duration]chan struct{}
 }
+
+// New returns a Wheel.
+func New() *Wheel { return &Wheel{start: time.Now(), spokes: make(map[time.Duration]chan struct{})} }
 
 // spoke is how far apart the ends of requests may be that share a timer.
 const spoke = 5 * time.Millisecond
@@ -51,7 +56,7 @@ const spoke = 5 * time.Millisecond
 var passed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // at returns a channel that is closed at t, one of the wheel's ticks.
-func (w *wheel) at(t time.Time) <-chan struct{} {
+func (w *Wheel) at(t time.Time) <-chan struct{} {
 	left := time.Until(t)
 	if left <= 0 {
 		return passed
@@ -68,7 +73,7 @@ func (w *wheel) at(t time.Time) <-chan struct{} {
 	return c
 }
 
-func (w *wheel) end(tick time.Duration) {
+func (w *Wheel) end(tick time.Duration) {
 	w.mu.Lock()
 	c := w.spokes[tick]
 	delete(w.spokes, tick)
