@@ -52,19 +52,23 @@ const (
 // Of returns the outcome of err for a request whose context is ctx; false if err is not an error of guard or keyfunc, or
 // nil. Errors that merely wrap context.Canceled or context.DeadlineExceeded are not ours: they are the handler's own.
 //
-// ctx tells a client that has gone from a wait that something else ended. Of is safe for concurrent use; calling it
+// ctx tells a client that has gone from a wait that something else ended. An empty key is our own mistake, unless err also
+// Is one of keyfunc's, as &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing}: so a handler that makes
+// the key of what it has bound says that the client has left it out. Of is safe for concurrent use; calling it
 // twice for one error may give different Retry-After.
 func Of(ctx context.Context, err error) (Outcome, bool) {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
 	case is(guard.ErrLeaseLost): // first: whatever else went wrong, the work may have been done
 		return lost, true
-	case is(keyfunc.ErrNoSource), is(guard.ErrNoDefault), is(guard.ErrInvalidKey):
+	case is(keyfunc.ErrNoSource), is(guard.ErrNoDefault):
 		return misconfigured, true
 	case is(keyfunc.ErrTooLarge):
 		return bodyTooLarge, true
 	case is(keyfunc.ErrMissing), is(keyfunc.ErrAmbiguous), is(keyfunc.ErrInvalid):
 		return keyInvalid, true
+	case is(guard.ErrInvalidKey): // and nobody says that it is the client's doing
+		return misconfigured, true
 	case !is(guard.ErrNotAcquired) && !is(guard.ErrUnavailable) && !is(guard.ErrClosed):
 		return Outcome{}, false
 	case is(context.Canceled):

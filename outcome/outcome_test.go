@@ -59,6 +59,7 @@ func TestEveryErrorHasItsOneOutcome(t *testing.T) {
 		{"missing", alive, &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrMissing}, 400, "lock_key_invalid", false},
 		{"ambiguous", alive, keyfunc.ErrAmbiguous, 400, "lock_key_invalid", false},
 		{"invalid", alive, keyfunc.ErrInvalid, 400, "lock_key_invalid", false},
+		{"an empty key, which the handler calls the client's", alive, join(guard.ErrInvalidKey, &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing}), 400, "lock_key_invalid", false},
 		{"body too large", alive, fmt.Errorf("%w: %w", keyfunc.ErrTooLarge, &http.MaxBytesError{Limit: 1}), 413, "lock_body_too_large", false},
 		{"no source", alive, &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrNoSource}, 500, "lock_misconfigured", false},
 		{"no default", alive, guard.ErrNoDefault, 500, "lock_misconfigured", false},
@@ -104,6 +105,15 @@ func TestRetryAfterIsTheEstimateRoundedUpPlusJitter(t *testing.T) {
 		}
 		if len(seen) != 3 || !seen[least] || !seen[least+1] || !seen[least+2] {
 			t.Errorf("%v: got %v, want %d to %d", estimate, seen, least, least+2)
+		}
+	}
+}
+
+func TestAHolderOfUnknownPaceIsGivenTheRestOfItsLease(t *testing.T) {
+	for range 50 {
+		o, _ := outcome.Of(t.Context(), &guard.HeldError{Remaining: 6600 * time.Millisecond})
+		if o.RetryAfter < 7 || o.RetryAfter > 9 {
+			t.Fatalf("got %d s, want 7 and jitter", o.RetryAfter)
 		}
 	}
 }
