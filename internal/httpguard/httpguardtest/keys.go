@@ -18,7 +18,7 @@ const id = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 // keyOf serves req on a route with template, and returns the handler's key, or the answer if the handler did not run.
 func (r *rig) keyOf(template string, req *http.Request) (key string, w *httptest.ResponseRecorder) {
 	r.Helper()
-	app := r.Mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+	app := r.app(r.guard, func(w http.ResponseWriter, req *http.Request) error {
 		if l, found := guard.LeaseFrom(req.Context()); found {
 			key = l.Key()
 		}
@@ -122,7 +122,7 @@ func bodies(r *rig) {
 	} {
 		req := withBody(c.contentType, c.body)
 		req.AddCookie(&http.Cookie{Name: "sku", Value: "7"})
-		app := r.Mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+		app := r.app(r.guard, func(w http.ResponseWriter, req *http.Request) error {
 			if got, err := io.ReadAll(req.Body); err != nil || string(got) != c.body {
 				r.Errorf("%s: the handler reads %.100q, %v", c.template, got, err)
 			}
