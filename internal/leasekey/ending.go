@@ -13,6 +13,9 @@ func Ending(ctx, work context.Context) context.Context {
 	if c == nil || c != ctx.Value(self) {
 		return ctx
 	}
+	if ctx.Done() == nil { // what ends later must not look at the gin.Context, which may serve another request by then
+		ctx = context.WithoutCancel(ctx)
+	}
 	both, cancel := context.WithCancelCause(ctx)
 	context.AfterFunc(work, func() { cancel(context.Cause(work)) }) // at the latest when the lease is released
 	return &ending{both}

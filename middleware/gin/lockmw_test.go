@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard/httpguardtest"
+	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
 )
@@ -139,6 +140,26 @@ func TestAnEmptyPathParameterIsTheClientsMistake(t *testing.T) {
 	w := serve(buy(""), lockmw.Key(newGuard(t), "stock:{sku}"), never(t))
 	if w.Code != http.StatusBadRequest {
 		t.Errorf("got %d %s, want 400", w.Code, w.Body)
+	}
+}
+
+// A copy is for work that outlives the request.
+func TestWorkOnACopyOutlivesTheRequest(t *testing.T) {
+	g := newGuard(t)
+	done := make(chan error, 1)
+	served := make(chan struct{})
+	r := gin.New()
+	r.POST("/", lockmw.Key(g, "all"), func(c *gin.Context) {
+		on := c.Copy()
+		go func() {
+			<-served
+			done <- g.Do(on, "other", func(ctx context.Context) error { return ctx.Err() })
+		}()
+	})
+	r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil))
+	close(served)
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -279,6 +300,25 @@ func TestALockWithoutAnyRouterIsOurMistake(t *testing.T) {
 	if !c.IsAborted() || w.Code != http.StatusInternalServerError {
 		t.Errorf("got %d, aborted %v", w.Code, c.IsAborted())
 	}
+}
+
+// What verbs look at to notice the end of a request by its gin.Context.
+func TestTheContextItselfSaysThatItNeverEnds(t *testing.T) {
+	endless := func(c *gin.Context) bool { return c.Value(leasekey.Endless) == c.Value(gin.ContextKey) }
+	serve(buy("42"), func(c *gin.Context) {
+		c.Next()
+		if endless(c) {
+			t.Error("it says so after the lease")
+		}
+	}, lockmw.Key(newGuard(t), "stock:{sku}"), lockmw.Key(newGuard(t), "inner"), func(c *gin.Context) {
+		work, end := context.WithCancel(t.Context())
+		ctx := leasekey.Ending(c, work)
+		end()
+		<-ctx.Done()
+		if !endless(c) || endless(c.Copy()) {
+			t.Error("a lease is carried by the gin.Context itself, and not by a copy")
+		}
+	})
 }
 
 func TestStartUpMistakesPanic(t *testing.T) {
