@@ -34,6 +34,7 @@
 //	for name, value := range mux.Vars(r) {
 //		keyfunc.SetPath(r, name, value)
 //	}
+//	r.Pattern, _ = mux.CurrentRoute(r).GetPathTemplate() // for logs
 //
 // in a middleware outside the lock; examples/chi has it with the tests that all routers pass. In echo v5 this package works
 // through echo.WrapMiddleware, which hands the parameters on.
