@@ -35,7 +35,7 @@
 // # echo v5
 //
 // This package is for echo v4. In v5, take that of net/http and echo's own WrapMiddleware, which hands on the path
-// parameters: echo.WrapMiddleware(lockmw.Key(g, "stock:{sku}")).
+// parameters: echo.WrapMiddleware(lockmw.Key(g, "stock:{sku}")). There a path of unusual spelling is not decoded.
 //
 // # Time
 //

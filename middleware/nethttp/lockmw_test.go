@@ -173,6 +173,19 @@ func TestALockAroundAMux(t *testing.T) {
 	}
 }
 
+// Where the router tells no pattern, the path is all that tells the routes apart; one line must do for all of them.
+func TestARouteWithoutAPatternIsNamedByItsPath(t *testing.T) {
+	var log strings.Builder
+	g := newGuard(t, guard.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	h := lockmw.Key(g, "stock:{sku}")(never(t))
+	for _, target := range []string{"/stock/42", "/stock/43"} {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, target, nil))
+	}
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `guard=guard route="POST /stock/42"`) {
+		t.Errorf("got:\n%s", text)
+	}
+}
+
 func TestTheFormIsHandedBack(t *testing.T) {
 	body := strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a\"\r\n\r\ncontent\r\n--x--\r\n")
 	req := httptest.NewRequest(http.MethodPost, "/stock/42/buy", body)
