@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,15 +40,20 @@ func TestADirectiveTakesWhatKeyTakesAndRefusesWhatItRefuses(t *testing.T) {
 		"context.Context": t.Context(), "reflect.Type": reflect.TypeFor[int](), "reflect.Value": reflect.ValueOf(7),
 		"*proto": &proto{}, "proto": proto{},
 	}
-	src := "package p\nimport (\"context\"; \"math/big\"; \"net\"; \"net/netip\"; \"net/url\"; \"reflect\"; \"time\")\n" +
-		"type proto struct{}\nfunc (*proto) ProtoMessage() {}\nfunc (*proto) String() string\n"
+	var src strings.Builder
+	src.WriteString(`package p
+import ("context"; "math/big"; "net"; "net/netip"; "net/url"; "reflect"; "time")
+type proto struct{}
+func (*proto) ProtoMessage() {}
+func (*proto) String() string
+`)
 	var names []string
 	for typ := range values {
-		src += fmt.Sprintf("var v%d %s\n", len(names), typ)
+		fmt.Fprintf(&src, "var v%d %s\n", len(names), typ)
 		names = append(names, typ)
 	}
 	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, "p.go", src, 0)
+	file, err := parser.ParseFile(fset, "p.go", src.String(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

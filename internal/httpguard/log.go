@@ -1,7 +1,6 @@
 package httpguard
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -28,30 +27,30 @@ func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outc
 	if pattern == "" {
 		route = r.Method + " " + r.URL.Path // the only one to be seen, in place of a pattern
 	}
-	l.log(r.Context(), slog.LevelError, "guard: the lock of a route is misconfigured", route, slog.Any("error", err))
+	l.logger(route).ErrorContext(r.Context(), "guard: the lock of a route is misconfigured", "error", err)
 	return o, ours
 }
 
 // LogKeyFunc says that a key function failed with an error of its own that nobody else will look at.
 func (l *Lock) LogKeyFunc(r *http.Request, pattern string, err error) {
-	l.log(r.Context(), slog.LevelError, "guard: the key function of a route failed", route(r, pattern), slog.Any("error", err))
+	l.logger(route(r, pattern)).ErrorContext(r.Context(), "guard: the key function of a route failed", "error", err)
 }
 
 // logLost says that a response was given under a lease that is lost, before the loss or after it. The client has not been
 // told.
 func (l *Lock) logLost(x Exchange, key string, err error) {
 	r := x.Request()
-	l.log(r.Context(), slog.LevelWarn, "guard: lease lost, but the handler's response stands", route(r, x.Pattern()),
-		slog.String("key_hash", guard.KeyHash(key)), slog.Any("error", err))
+	l.logger(route(r, x.Pattern())).WarnContext(r.Context(), "guard: lease lost, but the handler's response stands",
+		"key_hash", guard.KeyHash(key), "error", err)
 }
 
-func (l *Lock) log(ctx context.Context, level slog.Level, msg, route string, more ...slog.Attr) {
+// logger is that of the guard, for lines about a route.
+func (l *Lock) logger(route string) *slog.Logger {
 	var g *guard.Guard
 	if l != nil {
 		g = l.guard
 	}
-	attrs := append([]slog.Attr{slog.String("guard", g.Name()), slog.String("route", route)}, more...)
-	g.Logger().LogAttrs(ctx, level, msg, attrs...)
+	return g.Logger().With("guard", g.Name(), "route", route)
 }
 
 // route is method and pattern: never the path, which may be the key. A pattern of ServeMux may have the method already.

@@ -27,7 +27,7 @@ func (c *carrier) Value(key any) any {
 }
 
 func newCarrier() *carrier {
-	c := &carrier{context.Background(), map[string]any{"a": 1}} //nolint:usetesting // it never ends
+	c := &carrier{context.Background(), map[string]any{"a": 1}}
 	c.keys[leasekey.Endless] = c
 	return c
 }

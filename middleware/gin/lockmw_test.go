@@ -194,8 +194,6 @@ func TestTheErrorHandlerCannotLetTheHandlerRun(t *testing.T) {
 	}
 }
 
-func nothing(context.Context) error { return nil }
-
 func TestAbortLeavesOtherErrorsAlone(t *testing.T) {
 	for _, err := range []error{nil, errors.New("own"), context.Canceled, fmt.Errorf("query: %w", context.DeadlineExceeded)} {
 		ran := false

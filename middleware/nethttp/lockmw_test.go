@@ -73,16 +73,6 @@ func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	return g
 }
 
-// hold takes a key until the test ends.
-func hold(t *testing.T, g *guard.Guard, key string) {
-	t.Helper()
-	l, err := g.Acquire(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Release(t.Context()) })
-}
-
 func quiet(t *testing.T) {
 	t.Helper()
 	before := slog.Default()
@@ -107,8 +97,6 @@ func never(t *testing.T) http.Handler {
 	t.Helper()
 	return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })
 }
-
-func nothing(context.Context) error { return nil }
 
 func TestErrorAfterTheFirstByteWritesNothing(t *testing.T) {
 	called := false
