@@ -10,9 +10,14 @@ import (
 
 // badRequest is the outcome of a request that has no key by its own fault. It says what to put right, and never the value.
 func badRequest(err error) Outcome {
+	at := &keyfunc.Error{}
+	_ = errors.As(err, &at)
+	if at.Source == "body" { // whatever the key is made of
+		return brokenBody(err)
+	}
 	where := "value that names the resource to lock"
 	subject := where
-	if what := source(err); what != "" {
+	if what := source(at); what != "" {
 		where, subject = what, what+", which names the resource to lock,"
 	}
 	switch {
@@ -24,12 +29,16 @@ func badRequest(err error) Outcome {
 	return Outcome{Status: http.StatusBadRequest, Code: KeyInvalid, Detail: "The " + subject + " is " + problem(err) + "."}
 }
 
-// source is where err says that the value should be, "" if that would tell the client nothing.
-func source(err error) string {
-	var at *keyfunc.Error
-	if !errors.As(err, &at) {
-		return ""
+// brokenBody is the outcome of a body that could not be read to its end.
+func brokenBody(err error) Outcome {
+	if errors.Is(err, keyfunc.ErrTooLarge) {
+		return Outcome{Status: http.StatusRequestEntityTooLarge, Code: BodyTooLarge, Detail: "The body is too large."}
 	}
+	return Outcome{Status: http.StatusBadRequest, Code: KeyInvalid, Detail: "The body is incomplete."}
+}
+
+// source is where the value should be, "" if that would tell the client nothing.
+func source(at *keyfunc.Error) string {
 	kinds := map[string]string{
 		"path": "path parameter", "query": "query parameter", "header": "header", "cookie": "cookie", "form": "form field", "json": "JSON member",
 	}

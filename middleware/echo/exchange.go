@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 
@@ -20,6 +21,9 @@ type exchange struct {
 	next echo.HandlerFunc
 	err  error // next's
 }
+
+// exchanges are used again, as echo does with its contexts: nobody has one after the request.
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
 func (x *exchange) Request() *http.Request { return x.c.Request() }
 func (x *exchange) Key() (string, error)   { return x.key(x) }

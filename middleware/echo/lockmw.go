@@ -61,14 +61,18 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 				c.Set(errorHandlerKey, cfg.onError)
 				defer c.Set(errorHandlerKey, before)
 			}
-			x := &exchange{c: c, key: key, next: next}
-			switch err := lock.Serve(x); {
+			x := exchanges.Get().(*exchange)
+			*x = exchange{c: c, key: key, next: next}
+			err, own := lock.Serve(x), x.err
+			*x = exchange{}
+			exchanges.Put(x) // not after a panic
+			switch {
 			case err == nil:
-				return returned(c, lock, x.err)
+				return returned(c, lock, own)
 			case unmatched(c, err):
 				return next(c) // echo's own 404 or 405
 			default:
-				return answer(c, lock, join(err, x.err))
+				return answer(c, lock, join(err, own))
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"net/http"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 
@@ -16,6 +17,9 @@ type exchange struct {
 	lock *httpguard.Lock
 	key  func(*exchange) (string, error)
 }
+
+// exchanges are used again, as gin does with its contexts: nobody has one after the request.
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
 func (x *exchange) Request() *http.Request { return x.c.Request }
 func (x *exchange) Key() (string, error)   { return x.key(x) }

@@ -61,7 +61,12 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 			c.Set(errorHandlerKey, cfg.onError)
 			defer c.Set(errorHandlerKey, before)
 		}
-		if err := lock.Serve(&exchange{c, lock, key}); err != nil {
+		x := exchanges.Get().(*exchange)
+		*x = exchange{c, lock, key}
+		err := lock.Serve(x)
+		*x = exchange{}
+		exchanges.Put(x) // not after a panic
+		if err != nil {
 			answer(c, lock, err)
 		}
 	}
