@@ -53,9 +53,12 @@ func (l *Lock) Serve(x Exchange) error {
 		return overLimit(err)
 	}
 	ran, err := l.pass(x, key)
-	if err != nil && ran && x.Begun() {
+	switch {
+	case err != nil && ran && x.Begun():
 		l.logLost(x, key, err)
 		return nil
+	case key != "" && errors.Is(err, guard.ErrInvalidKey): // too long, by a value from the request
+		return fmt.Errorf("%w: %w", keyfunc.ErrInvalid, err)
 	}
 	return err
 }
