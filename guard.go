@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -121,6 +122,9 @@ func (g *Guard) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 func (g *Guard) acquire(ctx context.Context, key string, p patience, set *leases) (*Lease, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
+	}
+	if l := leaseIn(ctx); l != nil {
+		ctx = leasekey.Ending(ctx, l.Context()) // a gin.Context never ends by itself
 	}
 	for {
 		l := &Lease{guard: g, key: key, outer: leaseIn(ctx), within: findLease(ctx, g.family, key)}

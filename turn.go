@@ -95,7 +95,17 @@ func (t *turn) wait(ctx context.Context) error {
 		}
 	}
 	if errors.Is(err, errNoWait) {
-		err = t.gate.refusal(time.Now())
+		err = t.refusal(time.Now())
+	}
+	return err
+}
+
+// refusal describes why t goes without the key, now that it does not wait any longer. Whoever comes next will hardly wait
+// less than t has in vain.
+func (t *turn) refusal(now time.Time) error {
+	err := t.gate.refusal(now)
+	if held := new(HeldError); errors.As(err, &held) {
+		held.expected = max(held.expected, now.Sub(t.joined))
 	}
 	return err
 }

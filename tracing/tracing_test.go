@@ -23,6 +23,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/tracing"
 )
 
@@ -137,16 +138,16 @@ type noisyLocker struct {
 	owners *[]string
 }
 
-func (l noisyLocker) Acquire(ctx context.Context, c *guard.Claim) (uint64, error) {
+func (l noisyLocker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	l.mu.Lock()
 	*l.owners = append(*l.owners, c.Owner)
 	l.mu.Unlock()
 	c.Holder.Host = "secret-host"
-	token, err := l.Locker.Acquire(ctx, c)
-	if held := new(guard.HeldError); errors.As(err, &held) {
-		held.Holder.Instance = "secret-instance"
+	answer, err := l.Locker.Acquire(ctx, c, t)
+	if !answer.Acquired {
+		answer.Holder.Instance = "secret-instance"
 	}
-	return token, err
+	return answer, err
 }
 
 func TestNoKeyOwnerOrHolderLeaves(t *testing.T) {
@@ -238,8 +239,8 @@ func TestAnErrorMayNameItsType(t *testing.T) {
 
 type typedFailure struct{ guard.Locker }
 
-func (typedFailure) Acquire(context.Context, *guard.Claim) (uint64, error) {
-	return 0, fmt.Errorf("%w: %w", guard.ErrUnavailable, typedError{})
+func (typedFailure) Acquire(context.Context, *locker.Claim, locker.Try) (locker.Answer, error) {
+	return locker.Answer{}, fmt.Errorf("%w: %w", guard.ErrUnavailable, typedError{})
 }
 
 type typedError struct{}
