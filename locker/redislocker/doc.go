@@ -2,9 +2,9 @@
 //
 //	g, err := guard.New(redislocker.New(rdb), guard.WithName("stock"))
 //
-// Keys are acquired by github.com/bsm/redislock, so a plain redislock user of the key "guard:{K}" and this
-// locker exclude each other. Everything around it is here: renewal, releases that hand the key over, fencing tokens, the
-// look at who holds a key, and the cleaning up after requests that had no answer.
+// Keys are acquired by github.com/bsm/redislock, so a plain redislock user of the key "guard:{K}" and this locker exclude
+// each other. Everything around it is here: renewal, releases that hand the key over, fencing tokens, the look at who holds
+// a key, and the cleaning up after requests that had no answer.
 //
 // # In Redis
 //
@@ -18,7 +18,7 @@
 //
 // An entry is six characters and then what guard:{K} is set to when the key is handed to it: "m" if it is told by a
 // message, or "l" if it only looks; "f" if it wants fencing tokens with the key, or "-"; and for how many ms the key is
-// offered to it, in four digits. Its place is the time when it came, in µs by the server's clock.
+// offered to it, in four digits. Its place is the time when it came, in µs by the server's clock, or one behind the last.
 //
 // # Waiting
 //
@@ -39,10 +39,9 @@
 //
 // # Fencing
 //
-// With guard.WithFencing the token is fetched by a second script in the request that acquires the key, or comes with the
-// key that is handed over. Only a failover
-// between the two, within the try limit of at most 500 ms after which an answer is not used any more, could give the older
-// of two holders the higher token.
+// With guard.WithFencing the token comes with a key that is handed over, or else is fetched by a second script in the
+// request that acquires the key. Only a failover between the two, within the try limit of at most 500 ms after which an
+// answer is not used any more, could give the older of two holders the higher token.
 //
 // # Rights
 //
