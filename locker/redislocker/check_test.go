@@ -49,7 +49,7 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 // All of these are in Redis 5.
 func TestDocumentedCommandsAreThoseOfTheScripts(t *testing.T) {
 	used := map[string]bool{}
-	for _, outside := range strings.Fields("evalsha eval msetnx mset publish subscribe ping select client info") {
+	for outside := range strings.FieldsSeq("evalsha eval msetnx mset publish subscribe ping select client info") {
 		used["+"+outside] = true // sent by itself, or by redislock's script
 	}
 	files, err := filepath.Glob("*.lua")

@@ -51,15 +51,17 @@ func cleaning(t *testing.T, answer func(context.Context, []chore) bool, test fun
 	})
 }
 
-func seconds(of ...time.Duration) []time.Duration {
-	for i := range of {
-		of[i] *= time.Second
+func seconds(of ...int) []time.Duration {
+	all := make([]time.Duration, len(of))
+	for i, n := range of {
+		all[i] = time.Duration(n) * time.Second
 	}
-	return of
+	return all
 }
 
 func TestAChoreIsDoneAtOnceAndTwiceIfARequestMayBeLate(t *testing.T) {
 	cleaning(t, nil, func(t *testing.T, j *janitor, s *sent) {
+		t.Helper()
 		j.add("", named(1))
 		late := named(2)
 		late.again = true
@@ -77,6 +79,7 @@ func TestAChoreIsDoneAtOnceAndTwiceIfARequestMayBeLate(t *testing.T) {
 func TestAnUnansweredChoreComesAgainUntilItIsGivenUp(t *testing.T) {
 	refuses := func(context.Context, []chore) bool { return false }
 	cleaning(t, refuses, func(t *testing.T, j *janitor, s *sent) {
+		t.Helper()
 		j.add("", named(1))
 		time.Sleep(time.Hour)
 		if got := s.at(1); !slices.Equal(got, seconds(0, 1, 3, 7, 15, 31)) || len(got) != cleanTries {
@@ -94,6 +97,7 @@ func TestANewChoreDoesNotWaitForOneThatComesAgain(t *testing.T) {
 	down.Store(true)
 	answers := func(context.Context, []chore) bool { return !down.Load() }
 	cleaning(t, answers, func(t *testing.T, j *janitor, s *sent) {
+		t.Helper()
 		j.add("", named(1))
 		time.Sleep(4 * time.Second) // it comes again after 7 s
 		down.Store(false)
@@ -114,6 +118,7 @@ func TestANodeThatHangsDelaysNoOthersChores(t *testing.T) {
 		return name(due[0])%2 == 0 || hangs(ctx, due)
 	}
 	cleaning(t, hungIsOdd, func(t *testing.T, j *janitor, s *sent) {
+		t.Helper()
 		for n := range 100 {
 			j.add([]string{"well", "hung"}[n%2], named(n))
 			time.Sleep(100 * time.Millisecond)
@@ -128,6 +133,7 @@ func TestANodeThatHangsDelaysNoOthersChores(t *testing.T) {
 
 func TestChoresForANodeThatHangsAreBounded(t *testing.T) {
 	cleaning(t, hangs, func(t *testing.T, j *janitor, _ *sent) {
+		t.Helper()
 		for n := range 200 {
 			for i := range 500 {
 				j.add("hung", named(500*n+i))
@@ -149,6 +155,7 @@ func TestAJanitorThatFinishesDoesWhatIsLeftAtOnceAndTakesNoMore(t *testing.T) {
 	down.Store(true)
 	answers := func(context.Context, []chore) bool { return !down.Load() }
 	cleaning(t, answers, func(t *testing.T, j *janitor, s *sent) {
+		t.Helper()
 		j.add("", named(1))
 		time.Sleep(10 * time.Second) // it comes again after 15 s
 		down.Store(false)
@@ -173,6 +180,7 @@ func TestAJanitorThatFinishesDoesWhatIsLeftAtOnceAndTakesNoMore(t *testing.T) {
 
 func TestFinishingIsBoundedThoughAServerHangs(t *testing.T) {
 	cleaning(t, hangs, func(t *testing.T, j *janitor, _ *sent) {
+		t.Helper()
 		for n := range cleanBatch {
 			j.add("a", named(n))
 			j.add("b", named(n))
@@ -184,6 +192,7 @@ func TestFinishingIsBoundedThoughAServerHangs(t *testing.T) {
 		}
 	})
 	cleaning(t, hangs, func(t *testing.T, j *janitor, _ *sent) {
+		t.Helper()
 		for n := range 3 * cleanMost {
 			j.add("a", named(n))
 		}
