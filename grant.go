@@ -147,7 +147,7 @@ func (gr *grant) due(now time.Time) error {
 	case gr.trust.left(now) <= 0:
 		return ErrLeaseLost
 	case !gr.holdEnd.IsZero() && !now.Before(gr.holdEnd):
-		return fmt.Errorf("%w of %v", ErrMaxHold, gr.turn.guard.maxHold)
+		return fmt.Errorf("%w: %v", ErrMaxHold, gr.turn.guard.maxHold)
 	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
 		gr.renewing = make(chan struct{})
 		gr.family.renewer.add(gr, gr.renewLimit(now))

@@ -88,7 +88,7 @@ func TestALostLeaseIsLoggedOnceAsAnError(t *testing.T) {
 		_ = b.Do(t.Context(), key, func(context.Context) error { b.mem.Lose(key); return nil })
 		book.want(t, lostLine+`lease lost"`) // only the release has noticed
 		_ = b.Do(t.Context(), key, func(ctx context.Context) error { <-ctx.Done(); return nil })
-		book.want(t, lostLine+`held longer than the limit that WithMaxHold sets"`)
+		book.want(t, lostLine+`held longer than the limit that WithMaxHold sets: 20s"`)
 	})
 }
 
