@@ -3,21 +3,20 @@ package browsertest
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
+
+const patience = 40 * time.Second
 
 // tab is one page in the browser. It fails its test on an error in the console and on a request to elsewhere.
 type tab struct {
@@ -59,80 +58,66 @@ func newTab(t *testing.T, parent context.Context) *tab {
 		_ = chromedp.Cancel(ctx) // closes the browser with its first tab, and waits
 		cancel()
 	})
-	var mu sync.Mutex // guards faults
-	var faults []string
-	fault := func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		faults = append(faults, fmt.Sprintf(format, args...))
+	faults := &faults{}
+	if err := chromedp.Listen(ctx, faults.hear); err != nil {
+		t.Fatal(err)
 	}
-	chromedp.ListenTarget(ctx, func(event any) {
-		switch e := event.(type) {
-		case *runtime.EventExceptionThrown:
-			fault("exception: %s", e.ExceptionDetails.Error())
-		case *runtime.EventConsoleAPICalled:
-			if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning {
-				fault("console: %s", e.Args[0].Value)
-			}
-		case *log.EventEntryAdded:
-			if e.Entry.Level == log.LevelError {
-				fault("console: %s %s", e.Entry.Text, e.Entry.URL)
-			}
-		case *network.EventRequestWillBeSent:
-			u, err := url.Parse(e.Request.URL)
-			if err != nil || (u.Scheme != "data" && u.Scheme != "file" && u.Hostname() != "127.0.0.1") {
-				fault("request to %s", e.Request.URL)
-			}
-		}
+	t.Cleanup(func() { faults.report(t) })
+	tb.call(func(ctx context.Context) error {
+		_, err := chromedp.Call(ctx, log.Enable, cdp.Empty{})
+		return err
 	})
-	t.Cleanup(func() {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, f := range faults {
-			t.Error(f)
-		}
-	})
-	tb.do(log.Enable(), network.Enable())
 	return tb
 }
 
-// do runs actions, within a limit.
-func (tb *tab) do(actions ...chromedp.Action) {
+// call runs something with the tab, within a limit.
+func (tb *tab) call(do func(ctx context.Context) error) {
 	tb.t.Helper()
-	limit := time.AfterFunc(40*time.Second, func() { _ = chromedp.Cancel(tb.ctx) })
-	defer limit.Stop()
-	if err := chromedp.Run(tb.ctx, actions...); err != nil {
+	ctx, cancel := context.WithTimeout(tb.ctx, patience)
+	defer cancel()
+	if err := do(ctx); err != nil {
 		tb.t.Fatal(err)
 	}
+}
+
+func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	tb.t.Helper()
+	tb.call(func(ctx context.Context) error { return chromedp.Do(ctx, steps...) })
+}
+
+// run returns what an action comes to.
+func run[T any](tb *tab, a chromedp.Action[T]) (value T) {
+	tb.t.Helper()
+	tb.call(func(ctx context.Context) (err error) {
+		value, err = chromedp.Run(ctx, a)
+		return err
+	})
+	return value
+}
+
+// eval returns what an expression in the page comes to.
+func eval[T any](tb *tab, expression string) T {
+	tb.t.Helper()
+	return run(tb, chromedp.Evaluate[T](expression))
 }
 
 func (tb *tab) click(selector string) {
 	tb.t.Helper()
 	tb.await(fmt.Sprintf("!document.querySelector(%q).disabled", selector))
-	tb.do(chromedp.Click(selector, chromedp.ByQuery))
+	tb.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
 // await waits until a condition in the page holds.
 func (tb *tab) await(condition string) {
 	tb.t.Helper()
-	for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
-		var ok bool
-		tb.do(chromedp.Evaluate("Boolean("+condition+")", &ok))
-		if ok {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
+		if eval[bool](tb, "Boolean("+condition+")") {
 			return
 		}
 	}
-	var verdict string
-	tb.do(chromedp.Evaluate("document.getElementById('verdict').textContent + ' / ' + document.getElementById('trouble').textContent", &verdict))
+	verdict := eval[string](tb, "document.getElementById('verdict').textContent + ' / ' + document.getElementById('trouble').textContent")
 	tb.shoot("failed")
 	tb.t.Fatalf("waited in vain for %s; the page says %q", condition, verdict)
-}
-
-// eval returns what an expression in the page comes to.
-func eval[T any](tb *tab, expression string) (value T) {
-	tb.t.Helper()
-	tb.do(chromedp.Evaluate(expression, &value))
-	return value
 }
 
 // look sets the width of the window, and the color scheme.
@@ -142,16 +127,20 @@ func (tb *tab) look(width int64, scheme string) {
 	if width < 500 {
 		height = 844
 	}
-	tb.do(emulation.SetDeviceMetricsOverride(width, height, 1, width < 500),
-		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+	tb.do(chromedp.EmulateViewport(width, height))
+	tb.call(func(ctx context.Context) error {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	})
 	time.Sleep(300 * time.Millisecond) // for the plots to follow; only pictures depend on it
 }
 
 // shoot keeps a picture of the whole page in screenshots/.
 func (tb *tab) shoot(name string) {
 	tb.t.Helper()
-	var picture []byte
-	tb.do(chromedp.FullScreenshot(&picture, 100))
+	picture := run(tb, chromedp.FullScreenshot(100))
 	if err := os.MkdirAll("screenshots", 0o755); err != nil {
 		tb.t.Fatal(err)
 	}
