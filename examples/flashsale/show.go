@@ -11,7 +11,8 @@ import (
 // How often pages hear of a run.
 const (
 	updateEvery = 100 * time.Millisecond
-	pointEvery  = 5 // updates
+	pointEvery  = 2 // updates
+	pollEvery   = 3 // points
 )
 
 // show gathers what instances, buyers and Redis say about one run, and publishes it. A nil one shows nothing. Safe for
@@ -88,7 +89,6 @@ func (s *show) saw(in *instance, v visit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.visit(v.Order, in)
-	heldBefore, endedBefore := p.Held, p.Ended
 	p.Came, p.Held, p.Wrote, p.Lost, p.Ended = s.since(v.Came), s.since(v.Held), s.since(v.Wrote), s.since(v.Lost), s.since(v.Ended)
 	p.Token, p.Behind, p.Handoff, p.Tries = v.Token, v.Behind, v.Handoff, v.Tries
 	if v.Read >= 0 {
@@ -97,10 +97,12 @@ func (s *show) saw(in *instance, v visit) {
 	if !s.sale.cfg.mode.locked() {
 		return // nobody waits, and nothing is held
 	}
-	if heldBefore == 0 && p.Held != 0 {
+	if !p.waited && p.Held != 0 {
+		p.waited = true
 		s.waits = append(s.waits, float64(p.Held-p.Came)/1000)
 	}
-	if endedBefore == 0 && p.Ended != 0 && p.Held != 0 {
+	if !p.held && p.Ended != 0 && p.Held != 0 {
+		p.held = true
 		s.holds = append(s.holds, float64(p.Ended-p.Held)/1000)
 	}
 }

@@ -8,38 +8,52 @@ import (
 	"time"
 )
 
-// watchRun publishes how a run gets on, until ctx ends.
+// watchRun publishes how a run gets on, until ctx ends, and then how things are at the end.
 func (s *show) watchRun(ctx context.Context) {
 	tick := time.NewTicker(updateEvery)
 	defer tick.Stop()
-	known := map[string]stats{} // by instance, as of the last time that it answered
-	var before numbers
-	lastPoint, answered := time.Now(), 0
+	w := watching{show: s, known: map[string]stats{}, lastPoint: time.Now()}
+	w.publish(ctx, true, false)
 	for i := 1; ; i++ {
 		select {
 		case <-tick.C:
+			w.publish(ctx, i%pointEvery == 0, i%(pointEvery*pollEvery) == 0)
 		case <-ctx.Done():
+			w.publish(context.WithoutCancel(ctx), true, true)
 			return
 		}
-		n := s.numbers(ctx, known)
-		var p *point
-		if i%pointEvery == 0 {
-			s.poll(ctx, known)
-			p = s.point(n, n.Answered-answered, time.Since(lastPoint))
-			lastPoint, answered = time.Now(), n.Answered
-		}
-		u := s.take()
-		if !sameNumbers(n, before) || i == 1 {
-			u.Numbers = &n
-		}
-		if p != nil {
-			u.Point = p
-			u.Waits, u.Holds = buckets(known)
-		}
-		before = n
-		if u.news() {
-			s.hub.publish(u)
-		}
+	}
+}
+
+// watching is what watchRun has in hand.
+type watching struct {
+	*show
+	known     map[string]stats // by instance, as of the last time that it answered
+	before    numbers
+	lastPoint time.Time
+	answered  int // at the last point
+}
+
+// publish tells pages what is new, with a point of the plots and the newest of the guards' measurements if asked to.
+func (w *watching) publish(ctx context.Context, point, poll bool) {
+	n := w.numbers(ctx, w.known)
+	if poll {
+		w.poll(ctx, w.known)
+	}
+	u := w.take()
+	if point {
+		u.Point = w.point(n, n.Answered-w.answered, time.Since(w.lastPoint))
+		w.lastPoint, w.answered = time.Now(), n.Answered
+	}
+	if poll {
+		u.Waits, u.Holds = buckets(w.known)
+	}
+	if !sameNumbers(n, w.before) {
+		u.Numbers = &n
+	}
+	w.before = n
+	if u.news() {
+		w.hub.publish(u)
 	}
 }
 
@@ -88,7 +102,7 @@ func (r result) final(left int) *numbers {
 
 // poll asks the instances for what their guards have measured. One that is paused does not answer in time.
 func (s *show) poll(ctx context.Context, known map[string]stats) {
-	ctx, cancel := context.WithTimeout(ctx, updateEvery)
+	ctx, cancel := context.WithTimeout(ctx, 2*updateEvery)
 	defer cancel()
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards known

@@ -90,6 +90,8 @@ type pageVisit struct {
 	Tries   int    `json:"a,omitempty"`
 	Code    string `json:"k,omitempty"` // what the buyer was told
 	Double  string `json:"d,omitempty"` // order that had sold the same item before
+
+	waited, held bool // counted in the plots
 }
 
 // mark is a stretch of time in one lane, or in all of them if Lane is "".

@@ -89,7 +89,7 @@ func (st *stage) start(cfg config, act int) error {
 func pageStory(cfg config, m mode) config {
 	cfg = storyConfig(cfg)
 	cfg.mode, cfg.style, cfg.instances = m, styleRoute, 4
-	cfg.think = 25 * time.Millisecond
+	cfg.think = 60 * time.Millisecond
 	return cfg
 }
 

@@ -54,7 +54,7 @@ function showHeads() {
   byId('lane-heads').replaceChildren(...sale.lanes.map((lane, i) => {
     const head = make('div', { className: 'lane-head', 'data-lane': lane.name, 'data-state': lane.state },
       make('p', {}, make('b', {}, lane.name), make('span', { className: 'state' }, { up: '', paused: 'paused', gone: 'dead' }[lane.state]), make('span', {}, `pid ${lane.pid}`)));
-    if (!frozen && lane.state !== 'gone') head.append(buttonsOf(lane));
+    if (fateAllowed() && lane.state !== 'gone') head.append(buttonsOf(lane));
     head.style.top = i * l.pitch + 'px';
     head.style.height = (l.strip || l.body) + 'px';
     return head;
@@ -62,9 +62,8 @@ function showHeads() {
 }
 
 function buttonsOf(lane) {
-  const off = !fateAllowed();
   const press = (what, text) => make('button', {
-    type: 'button', disabled: off, 'aria-label': `${text} ${lane.name}`, onclick: () => post(what, { instance: lane.name }),
+    type: 'button', 'aria-label': `${text} ${lane.name}`, onclick: () => post(what, { instance: lane.name }),
   }, text);
   return make('div', { className: 'row' },
     lane.state === 'paused' ? press('continue', 'Continue') : press('pause', 'Pause'), press('kill', 'Kill'));

@@ -10,8 +10,8 @@ function layout() {
   const head = parseFloat(getComputedStyle(byId('lanes')).getPropertyValue('--head')) || 0;
   const strip = head ? 0 : 36; // a head above each lane
   const lanes = sale.lanes.length ? sale.lanes : [{ name: '' }, { name: '' }, { name: '' }, { name: '' }];
-  const rows = Math.max(6, ...lanes.map((l) => slotsOf(l.name).length));
-  const body = Math.min(Math.max(rows * 6, 66), 132);
+  const rows = Math.max(5, ...lanes.map((l) => slotsOf(l.name).length));
+  const body = Math.min(Math.max(rows * 7, 70), 140);
   const pitch = strip + body + 10;
   const width = canvas.clientWidth - head - 8;
   return { head, strip, lanes, rows, body, pitch, width, row: body / rows, height: pitch * lanes.length + axis };
@@ -156,7 +156,14 @@ function drawLane(p, lane, i) {
 
 function drawSection(p, b, k) {
   ctx.fillStyle = { sold: p.c.sold, double: p.c.double, none: p.c.none, shield: p.c.good, refused: p.c.cut }[k];
+  if (k === 'shield') { // nothing came of it
+    ctx.strokeStyle = ctx.fillStyle;
+    ctx.lineWidth = 1.5;
+    ctx.strokeRect(b.x, b.y + 0.5, b.w, b.h - 1);
+    ctx.globalAlpha = 0.25;
+  }
   ctx.fillRect(b.x, b.y, b.w, b.h);
+  ctx.globalAlpha = 1;
   if (k === 'double' && b.w > 5 && b.h > 3) hatch(p.c['bad-soft'], b.x, b.y, b.w, b.h, 6, 0.75);
 }
 

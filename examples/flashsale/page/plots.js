@@ -18,7 +18,7 @@ for (const plot of plots) {
   plot.box = make('div', { className: 'plot', id: 'plot-' + plot.id });
   plot.table = make('div', { className: 'scroll' });
   plot.more = make('details', { ontoggle: () => fillTable(plot) }, make('summary', {}, 'As a table'), plot.table);
-  plot.caption = make('figcaption', {}, plot.title);
+  plot.caption = make('figcaption', {}, make('strong', {}, plot.title));
   byId('plots').append(make('figure', {}, plot.caption, plot.box, plot.more));
   for (const [c, text, dash] of plot.legend || []) {
     const line = make('i', { className: dash || '' });
@@ -47,7 +47,7 @@ function optionsOf(plot) {
   const axis_ = (more) => ({ stroke: muted, grid, ticks: grid, font: '12px system-ui, sans-serif', ...more });
   const series = plot.bars ?
     [{}, { fill: colour('sold'), stroke: colour('sold'), paths: uPlot.paths.bars({ size: [0.86, 60] }), points: { show: false } }] :
-    [{}, ...plot.legend.map(([c, , dash]) => ({ stroke: colour(c), width: 2.5, dash: dash ? [7, 4] : undefined, spanGaps: true, points: { show: sale.points.length < 4, size: 6, fill: colour(c) } }))];
+    [{}, ...plot.legend.map(([c, , dash]) => ({ stroke: colour(c), width: 2.5, dash: dash ? [7, 4] : undefined, spanGaps: true, points: { show: sale.points.length < 6, size: 6, fill: colour(c) } }))];
   return {
     width: plot.box.clientWidth, height: plot.box.clientHeight, series, legend: { show: false },
     cursor: { drag: { x: false, y: false }, points: { size: 7 } },
@@ -81,7 +81,7 @@ function showPlot(plot) {
     fillTable(plot);
     return;
   }
-  if (!plot.chart || (!plot.bars && sale.points.length === 4)) {
+  if (!plot.chart || (!plot.bars && sale.points.length === 6)) {
     if (plot.chart) plot.chart.destroy();
     plot.box.replaceChildren();
     plot.chart = new uPlot(optionsOf(plot), data, plot.box);

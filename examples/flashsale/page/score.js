@@ -16,8 +16,8 @@ function showScore(changed) {
   const whole = Math.max(sale.run.stock, n.orders || 0, 1);
   byId('bar-sold').style.width = 100 * Math.min(n.orders || 0, sale.run.stock) / whole + '%';
   byId('bar-over').style.width = 100 * (n.oversold || 0) / whole + '%';
-  byId('reasons').textContent = reasons(n.refused_by_reason) || 'buyers who left without';
-  byId('caveat').textContent = sale.result ? 'over the whole run' : 'in the last half second';
+  byId('reasons').textContent = reasons(n.refused_by_reason) || 'a clear no';
+  byId('caveat').textContent = sale.result ? 'over the whole run' : 'in the last second';
   showTitle();
   showVerdict(n);
   showQuantiles();
@@ -30,7 +30,8 @@ watchers.push(showScore);
 // rate is what the report says, once it is there.
 function rate() {
   if (sale.result) return sale.result.rps;
-  return sale.points.length ? sale.points[sale.points.length - 1].rps : 0;
+  const last = sale.points.slice(-5);
+  return last.length ? last.reduce((sum, p) => sum + p.rps, 0) / last.length : 0;
 }
 
 const words = {
