@@ -11,15 +11,16 @@ import (
 
 // Limits of the pages that look on.
 const (
-	maxTabs     = 256              // streams at once
-	tabPatience = 5 * time.Second  // with a tab that does not read
-	heartbeat   = 15 * time.Second // so that a tab that has gone is noticed
+	maxTabs   = 256              // streams at once
+	heartbeat = 15 * time.Second // so that a tab that has gone is noticed
 )
 
 // hub keeps every message of the run on stage, for pages that come late: the first one resets a page, and the rest bring
 // it up to date. Nothing waits for a page: each stream has a goroutine of its own that reads on at its own pace, and a
 // page that does not read is dropped. Safe for concurrent use.
 type hub struct {
+	patience time.Duration // with a tab that does not read
+
 	mu    sync.Mutex // guards what follows; not held across I/O
 	run   int        // counts begins
 	log   []json.RawMessage
@@ -28,7 +29,7 @@ type hub struct {
 	tabs  int
 }
 
-func newHub() *hub { return &hub{more: make(chan struct{})} }
+func newHub() *hub { return &hub{patience: 5 * time.Second, more: make(chan struct{})} }
 
 // begin forgets the last run.
 func (h *hub) begin(first any) { h.put(first, true) }
@@ -118,7 +119,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for {
 		unseen, next, more, ended := h.read(at)
 		at = next
-		if out.SetWriteDeadline(time.Now().Add(tabPatience)) != nil || send(w, unseen) != nil || out.Flush() != nil {
+		if h.send(w, out, unseen) != nil || out.Flush() != nil {
 			return // it has gone, or does not read
 		}
 		if ended {
@@ -127,6 +128,9 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-more:
 		case <-beat.C:
+			if out.SetWriteDeadline(time.Now().Add(h.patience)) != nil {
+				return
+			}
 			if _, err := fmt.Fprint(w, ":\n\n"); err != nil {
 				return
 			}
@@ -136,8 +140,12 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func send(w http.ResponseWriter, messages []json.RawMessage) error {
+// send gives the page some time for each message.
+func (h *hub) send(w http.ResponseWriter, out *http.ResponseController, messages []json.RawMessage) error {
 	for _, m := range messages {
+		if err := out.SetWriteDeadline(time.Now().Add(h.patience)); err != nil {
+			return err
+		}
 		if _, err := fmt.Fprintf(w, "data: %s\n\n", m); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ function trouble(text) {
 // fateAllowed says whether people may meddle with the instances now.
 const fateAllowed = () => mayTouch && sale.phase === 'selling' && sale.run.act === 0;
 
-function showControls() {
+function showControls(changed) {
   for (const b of document.querySelectorAll('[data-act]')) {
     b.disabled = !mayTouch || busy() || (!sale.run.can_stop && (b.dataset.act === '3' || b.dataset.act === '4'));
     b.toggleAttribute('aria-current', Number(b.dataset.act) === sale.run.act);
@@ -33,6 +33,10 @@ function showControls() {
     b.disabled = !fateAllowed() || (!sale.run.can_stop && (b.dataset.fate === 'pause' || b.dataset.fate === 'continue')) ||
       (b.dataset.fate === 'continue' && !sale.lanes.some((l) => l.state === 'paused')) ||
       (['pause', 'kill'].includes(b.dataset.fate) && sale.run.mode === 'atomic');
+  }
+  if (changed.run) {
+    const current = document.querySelector('[data-act][aria-current]');
+    if (current) byId('acts').scrollLeft = current.parentElement.offsetLeft - byId('acts').offsetLeft - 8;
   }
   byId('start').disabled = !mayTouch || busy();
   byId('stop').disabled = !mayTouch || !running();
@@ -78,4 +82,4 @@ function fillForm() {
   for (const name of ['stock', 'buyers', 'requests', 'think_ms']) own.elements[name].value = sale.run[name];
 }
 
-watchers.push(() => { fillForm(); showControls(); });
+watchers.push((changed) => { fillForm(); showControls(changed); });

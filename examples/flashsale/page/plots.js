@@ -57,8 +57,8 @@ function optionsOf(plot) {
       y: { range: (u, lo, hi) => [0, Math.max(hi * 1.08 || 1, plot.bars ? 1 : 0.001)] },
     },
     axes: [
-      axis_(plot.bars ? { values: (u, at) => at.map((i) => (Number.isInteger(i) ? short(edge_(i)) : '')), incrs: [1, 2, 4, 6, 8], space: 44, grid: { show: false } } :
-        { values: (u, at) => at.map((s) => s + ' s'), space: 60 }),
+      axis_(plot.bars ? { values: (u, at) => at.map((i) => (Number.isInteger(i) ? short(edge_(i)) : '')), incrs: [1, 2, 4, 6, 8], space: 44, grid: { show: false }, size: 30 } :
+        { values: (u, at) => at.map((s) => s + ' s'), space: 60, size: 30 }),
       axis_({ values: (u, at) => at.map((v) => (plot.bars ? (Number.isInteger(v) ? count(v) : '') : plot.locked ? short(v) : count(v))), size: 58, space: 34 }),
     ],
   };
