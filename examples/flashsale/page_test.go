@@ -201,7 +201,7 @@ func TestFiftyTabsHearTheSame(t *testing.T) {
 
 func TestATabThatNeverReadsBlocksNobodyAndIsDropped(t *testing.T) {
 	p := servePage(t)
-	p.hub.patience = 300 * time.Millisecond
+	p.hub.patience = 3 * time.Second
 	deaf, err := net.Dial("tcp", p.addr)
 	if err != nil {
 		t.Fatal(err)
