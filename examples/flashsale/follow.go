@@ -36,6 +36,7 @@ type follower struct {
 	guard.NopObserver
 	guarded bool
 	done    chan struct{} // closed by close: the stream ends
+	soon    chan struct{} // holds one: something should be told before the next tick
 
 	mu      sync.Mutex // guards what follows and the fields of every visit; not held across I/O
 	changed []*visit   // not yet told, in the order of their first change
@@ -43,7 +44,7 @@ type follower struct {
 }
 
 func newFollower(guarded bool) *follower {
-	return &follower{guarded: guarded, done: make(chan struct{}), pending: map[*visit]bool{}}
+	return &follower{guarded: guarded, done: make(chan struct{}), soon: make(chan struct{}, 1), pending: map[*visit]bool{}}
 }
 
 // close ends the stream once it has told everything.
@@ -102,6 +103,10 @@ func (f *follower) WaitEnd(ctx context.Context, _ guard.WaitInfo, r guard.WaitRe
 // HoldStart notes the start of the section.
 func (f *follower) HoldStart(ctx context.Context, _ guard.WaitInfo) context.Context {
 	noteVisit(ctx, func(v *visit) { v.Held = now() })
+	select {
+	case f.soon <- struct{}{}: // the process may be stopped any moment, and who holds the key is what pages want to know
+	default:
+	}
 	return ctx
 }
 
@@ -152,6 +157,7 @@ func (f *follower) stream(c *gin.Context) {
 		c.Writer.Flush()
 		select {
 		case <-tick.C:
+		case <-f.soon:
 		case <-f.done:
 			last = true
 		case <-c.Request.Context().Done():

@@ -149,6 +149,7 @@ func (r *performance) catch() (string, error) {
 	defer limit.Stop()
 	select {
 	case name := <-r.sale.prices.asker():
+		pause(r.ctx, min(r.cfg.think/3, tellEvery/2)) // until pages have heard that it holds the key
 		return name, nil
 	case <-limit.C:
 	case <-r.selling.Done():

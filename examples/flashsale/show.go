@@ -89,7 +89,10 @@ func (s *show) saw(in *instance, v visit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.visit(v.Order, in)
-	p.Came, p.Held, p.Wrote, p.Lost, p.Ended = s.since(v.Came), s.since(v.Held), s.since(v.Wrote), s.since(v.Lost), s.since(v.Ended)
+	p.Came, p.Held, p.Wrote, p.Lost = s.since(v.Came), s.since(v.Held), s.since(v.Wrote), s.since(v.Lost)
+	if v.Ended != 0 || p.Code == "" { // else the buyer's answer was faster than the last word of the instance
+		p.Ended = s.since(v.Ended)
+	}
 	p.Token, p.Behind, p.Handoff, p.Tries = v.Token, v.Behind, v.Handoff, v.Tries
 	if v.Read >= 0 {
 		p.Read = &v.Read

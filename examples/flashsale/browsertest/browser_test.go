@@ -52,7 +52,7 @@ func openBrowser(t *testing.T, at string) *tab {
 
 func newTab(t *testing.T, parent context.Context) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(parent, chromedp.WithErrorf(func(string, ...any) {}))
+	ctx, cancel := chromedp.NewContext(parent)
 	tb := &tab{t, ctx}
 	t.Cleanup(func() {
 		_ = chromedp.Cancel(ctx) // closes the browser with its first tab, and waits
@@ -146,5 +146,19 @@ func (tb *tab) shoot(name string) {
 	}
 	if err := os.WriteFile(filepath.Join("screenshots", name+".png"), picture, 0o600); err != nil {
 		tb.t.Fatal(err)
+	}
+}
+
+// shootAll takes pictures at both widths in both schemes, and checks that nothing needs to be scrolled sideways.
+func (tb *tab) shootAll(name string) {
+	tb.t.Helper()
+	for _, width := range []int64{390, 1600} {
+		for _, scheme := range []string{"dark", "light"} {
+			tb.look(width, scheme)
+			tb.shoot(fmt.Sprintf("%s-%d-%s", name, width, scheme))
+		}
+		if wide := eval[float64](tb, "document.documentElement.scrollWidth"); wide > float64(width) {
+			tb.t.Errorf("at %d the page is %v wide", width, wide)
+		}
 	}
 }

@@ -10,8 +10,8 @@ const plots = [
     x: (p) => p.ms / 1000, y: [(p) => p.w50, (p) => p.w99], unit: span },
   { id: 'hold', title: 'Hold of the key', legend: [['sold', 'half within'], ['alt', '99 of 100 within', 'dash']], locked: true,
     x: (p) => p.ms / 1000, y: [(p) => p.h50, (p) => p.h99], unit: span },
-  { id: 'waits', title: 'How many waited how long', bars: () => sale.waits, locked: true },
-  { id: 'holds', title: 'How many held how long', bars: () => sale.holds, locked: true },
+  { id: 'waits', title: 'How many waited how long', legend: [['sold', 'requests']], bars: () => sale.waits, locked: true },
+  { id: 'holds', title: 'How many held how long', legend: [['sold', 'requests']], bars: () => sale.holds, locked: true },
 ];
 
 for (const plot of plots) {
@@ -20,7 +20,7 @@ for (const plot of plots) {
   plot.more = make('details', { ontoggle: () => fillTable(plot) }, make('summary', {}, 'As a table'), plot.table);
   plot.caption = make('figcaption', {}, make('strong', {}, plot.title));
   byId('plots').append(make('figure', {}, plot.caption, plot.box, plot.more));
-  for (const [c, text, dash] of plot.legend || []) {
+  for (const [c, text, dash] of plot.legend) {
     const line = make('i', { className: dash || '' });
     line.style.borderColor = `var(--${c})`;
     plot.caption.append(make('span', {}, line, text));
