@@ -21,12 +21,14 @@ function trouble(text) {
   byId('trouble').textContent = text;
 }
 
+let gone = false; // the program has ended
+
 // fateAllowed says whether people may meddle with the instances now.
-const fateAllowed = () => mayTouch && sale.phase === 'selling' && sale.run.act === 0;
+const fateAllowed = () => mayTouch && !gone && sale.phase === 'selling' && sale.run.act === 0;
 
 function showControls(changed) {
   for (const b of document.querySelectorAll('[data-act]')) {
-    b.disabled = !mayTouch || busy() || (!sale.run.can_stop && (b.dataset.act === '3' || b.dataset.act === '4'));
+    b.disabled = !mayTouch || gone || busy() || (!sale.run.can_stop && (b.dataset.act === '3' || b.dataset.act === '4'));
     b.toggleAttribute('aria-current', Number(b.dataset.act) === sale.run.act);
   }
   for (const b of document.querySelectorAll('[data-fate]')) {
@@ -38,9 +40,9 @@ function showControls(changed) {
     const current = document.querySelector('[data-act][aria-current]');
     if (current) byId('acts').scrollLeft = current.parentElement.offsetLeft - byId('acts').offsetLeft - 8;
   }
-  byId('start').disabled = !mayTouch || busy();
-  byId('stop').disabled = !mayTouch || !running();
-  byId('reset').disabled = !mayTouch || (sale.phase === 'idle');
+  byId('start').disabled = !mayTouch || gone || busy();
+  byId('stop').disabled = !mayTouch || gone || !running();
+  byId('reset').disabled = !mayTouch || gone || (sale.phase === 'idle');
   byId('save').hidden = Boolean(frozen) || sale.phase !== 'ended';
 }
 

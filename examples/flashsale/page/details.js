@@ -38,7 +38,10 @@ function showDetails() {
   if (v.s !== undefined) rows.push(row('Wrote stock', String(v.s)));
   if (v.d) rows.push(row('The same lamp went to', link(v.d, 'order ' + v.d + laneOf(v.d))));
   if (v.l) rows.push(row('Its lease was lost', span(v.l / 1000)));
-  e.replaceChildren(make('h3', {}, `Order ${v.o} at ${v.i}`), make('dl', {}, ...rows));
+  const is = make('dl', {}, ...rows);
+  if (e.dataset.order === v.o && e.lastChild.textContent === is.textContent) return; // somebody may be in it with the keyboard
+  e.dataset.order = v.o;
+  e.replaceChildren(make('h3', {}, `Order ${v.o} at ${v.i}`), is);
 }
 
 const laneOf = (order) => (sale.visits.has(order) ? ' at ' + sale.visits.get(order).i : '');
@@ -50,7 +53,7 @@ function link(order, text) {
 }
 
 function showHeads() {
-  const l = layout();
+  const l = layout(), within = document.activeElement.closest('.lane-head');
   byId('lane-heads').replaceChildren(...sale.lanes.map((lane, i) => {
     const head = make('div', { className: 'lane-head', 'data-lane': lane.name, 'data-state': lane.state },
       make('p', {}, make('b', {}, lane.name), make('span', { className: 'state' }, { up: '', paused: 'paused', gone: 'dead' }[lane.state]), make('span', {}, `pid ${lane.pid}`)));
@@ -59,6 +62,7 @@ function showHeads() {
     head.style.height = (l.strip || l.body) + 'px';
     return head;
   }));
+  if (within) document.querySelector(`.lane-head[data-lane="${within.dataset.lane}"] button`)?.focus();
 }
 
 function buttonsOf(lane) {

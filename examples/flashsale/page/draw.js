@@ -29,6 +29,7 @@ function draw() {
   const [from, to] = shown();
   const p = { l, from, to, x: (t) => l.head + (t - from) / (to - from) * l.width, c: palette(), now: clock() };
   drawGround(p);
+  if (!sale.lanes.length) label(p, 'One lane for each instance, a process of its own', l.head + 16, top_(p, 0) + l.body / 2 + 4, p.c.muted);
   ctx.save();
   ctx.beginPath();
   ctx.rect(l.head, 0, l.width + 8, l.height);

@@ -12,8 +12,11 @@ function freeze() {
 }
 
 function heard(message) {
-  if (message.lost) {
+  gone = Boolean(message.lost);
+  if (gone) {
     showStatus('the program has ended');
+    showControls({});
+    showHeads();
     return;
   }
   tell(message.texts.map((t) => JSON.parse(t)));

@@ -4,6 +4,7 @@
 const acts = ['', 'No lock', 'A lock', 'What a lock cannot do', 'The fencing token', 'No lock needed'];
 
 function showScore(changed) {
+  if (sale.result) took[sale.run.act] = sale.result.seconds;
   const n = sale.numbers || {};
   const values = { ...n, stock: sale.run.stock, rps: rate() };
   for (const e of document.querySelectorAll('[data-n]')) {
@@ -72,8 +73,23 @@ function showVerdict(n) {
   const [tone, text] = verdict(n);
   const e = byId('verdict');
   e.dataset.tone = tone;
+  e.setAttribute('aria-live', sale.phase === 'ended' ? 'polite' : 'off'); // a voice would never come to its end
   if (e.textContent !== text) e.textContent = text;
+  byId('moral').textContent = sale.result && sale.run.act ? morals[sale.run.act](sale.result) : '';
 }
+
+const took = {}; // seconds, by act, for those that were seen here
+
+// morals say what an act has shown.
+const morals = [null,
+  () => 'This is why a lock is needed: nobody did anything wrong, and the shop has sold what it does not have.',
+  (r) => `This is what it costs: half of the requests waited for ${span(r.wait_p50_ms)} or longer, because only one at a time may ask for the price.`,
+  () => 'No lock service can prevent this: a lease ends by the clock, and a process that does not run cannot look at a clock. (Its last step ignores its cancelled context here, to show every time what is rare otherwise.)',
+  () => 'The lock is the same, and it failed in the same way. But now Redis itself refuses what comes too late.',
+  (r) => (took[2] ? `${faster(took[2] / r.seconds)} times faster than act 2, here. ` : '') + 'It could not ask for the price, though: the lock is for the step that does not fit into one script.',
+];
+
+const faster = (k) => (k >= 10 ? k.toFixed(0) : k.toFixed(1));
 
 function showQuantiles() {
   const last = [...sale.points].reverse();

@@ -10,6 +10,7 @@ const view = {
 // shown returns the two ends of the stretch, in µs.
 function shown() {
   const end = Math.max(clock(), 1000);
+  if (!sale.visits.size) return [0, 2e6];
   if (!view.width) return [0, running() ? Math.max(end * 1.04, 1.5e6) : end * 1.02];
   const right = view.at === null ? Math.max(end, view.width) : view.at;
   return [right - view.width, right];
