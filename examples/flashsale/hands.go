@@ -36,7 +36,9 @@ func (r *performance) sellFreely() error {
 		case <-stopping: // buyers go home, once those who wait for a paused instance have their answers
 			stopping = nil
 			r.stage.hub.publish(update{Phase: phaseStopping})
-			r.wakeAll()
+			if err := r.wakeAll(); err != nil {
+				return err
+			}
 		case <-sold:
 			return r.wakeAll()
 		}
@@ -182,7 +184,7 @@ func (r *performance) spawn(ctx context.Context) error {
 // cutRedis cuts all instances off Redis for d.
 func (r *performance) cutRedis(ctx context.Context, d time.Duration) error {
 	if d < 100*time.Millisecond || d > maxCut {
-		return fmt.Errorf("Redis can be cut off for 0.1 to %.0f seconds", maxCut.Seconds()) //nolint:revive,staticcheck // a name
+		return fmt.Errorf("cut Redis off for %.1f s: want 0.1 to %.0f", d.Seconds(), maxCut.Seconds())
 	}
 	return r.by(ctx, func() error {
 		r.sale.cutter.cut(d)

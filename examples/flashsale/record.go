@@ -91,3 +91,12 @@ func recordSale(ctx context.Context, cfg config, con *console) (result, error) {
 	con.printf("the page with this sale in it is %s\n", cfg.record)
 	return *res, nil
 }
+
+// openRecord makes sure that the file can be written before anything is played.
+func openRecord(name string) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the file that the user names
+	if err != nil {
+		return fmt.Errorf("-record: %w", err)
+	}
+	return f.Close()
+}

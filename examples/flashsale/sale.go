@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -105,7 +106,7 @@ func (s *sale) settings(name string) instanceConfig {
 func (s *sale) instances() []*instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.fleet[:len(s.fleet):len(s.fleet)]
+	return slices.Clip(s.fleet)
 }
 
 // addInstance starts one more.

@@ -56,6 +56,9 @@ func openStore(ctx context.Context, addr, run string) (*store, error) {
 	s.rdb = redis.NewClient(opts)
 	if err := s.rdb.Ping(ctx).Err(); err != nil {
 		s.rdb.Close()
+		if s.mini != nil {
+			s.mini.Close()
+		}
 		return nil, fmt.Errorf("no Redis at %s: %w", s.name, err)
 	}
 	return s, nil

@@ -5,13 +5,11 @@ import (
 	"crypto/rand"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"net/http"
-	"os"
 	"time"
 )
 
@@ -61,20 +59,6 @@ func serveWeb(ctx context.Context, cfg config, con *console, stdout io.Writer) e
 	return err
 }
 
-// report tells of a run that came to its end: on the console, to programs, and in a file.
-func report(cfg config, res result, h *hub, con *console, stdout io.Writer) {
-	con.printf("%s  mode %s: %d items, %d orders, oversold %d, lost updates %d, late writes refused %d, leases lost %d\n",
-		time.Now().Format(time.TimeOnly), res.Mode, res.Stock, res.Orders, res.Oversold, res.LostUpdates, res.LateWrites, res.LeasesLost)
-	if cfg.json {
-		_ = json.NewEncoder(stdout).Encode(res) // nobody reads any longer
-	}
-	if cfg.record != "" {
-		if err := recordFile(cfg.record, h.messages()); err != nil {
-			con.printf("flashsale: -record: %v\n", err)
-		}
-	}
-}
-
 // newPage has the page, what it needs, and its buttons.
 func newPage(h *hub, st *stage) http.Handler {
 	mux := http.NewServeMux()
@@ -84,7 +68,7 @@ func newPage(h *hub, st *stage) http.Handler {
 	}
 	mux.Handle("GET /", http.FileServerFS(files))
 	mux.Handle("GET /events", h)
-	mux.HandleFunc("GET /record", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /record", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Disposition", `attachment; filename="flashsale.html"`)
 		_ = recordTo(w, h.messages()) // the browser has gone
@@ -106,124 +90,16 @@ func newPage(h *hub, st *stage) http.Handler {
 	return mux
 }
 
-// button is what a page sends along.
-type button struct {
-	Act      int      `json:"act"`
-	Instance string   `json:"instance"` // a name, or "holder"
-	Seconds  float64  `json:"seconds"`
-	Mode     mode     `json:"mode"`
-	Stock    *int     `json:"stock"`
-	Buyers   *int     `json:"buyers"`
-	Requests *int     `json:"requests"`
-	ThinkMS  *float64 `json:"think_ms"`
-	Deaf     bool     `json:"deaf"`
-}
-
-func readButton(w http.ResponseWriter, r *http.Request, b *button) error {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10))
-	d.DisallowUnknownFields()
-	if err := d.Decode(b); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("the request is not understood: %w", err)
+// report tells of a run that came to its end: on the console, to programs, and in a file.
+func report(cfg config, res result, h *hub, con *console, stdout io.Writer) {
+	con.printf("%s  mode %s: %d items, %d orders, oversold %d, lost updates %d, late writes refused %d, leases lost %d\n",
+		time.Now().Format(time.TimeOnly), res.Mode, res.Stock, res.Orders, res.Oversold, res.LostUpdates, res.LateWrites, res.LeasesLost)
+	if cfg.json {
+		_ = json.NewEncoder(stdout).Encode(res) // nobody reads any longer
 	}
-	return nil
-}
-
-// refuse answers that nothing was done, and why.
-func refuse(w http.ResponseWriter, status int, why string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": why}) // the browser has gone
-}
-
-// buttons are what a page can ask for.
-func (st *stage) buttons() map[string]func(ctx context.Context, b button) error {
-	on := func(do func(r *performance, ctx context.Context, b button) error) func(context.Context, button) error {
-		return func(ctx context.Context, b button) error {
-			r, err := st.current()
-			if err != nil {
-				return err
-			}
-			return do(r, ctx, b)
+	if cfg.record != "" {
+		if err := recordFile(cfg.record, h.messages()); err != nil {
+			con.printf("flashsale: -record: %v\n", err)
 		}
 	}
-	return map[string]func(ctx context.Context, b button) error{
-		"start": func(_ context.Context, b button) error {
-			cfg, err := b.sale(st.cfg)
-			if err != nil {
-				return err
-			}
-			return st.start(cfg, 0)
-		},
-		"act": func(_ context.Context, b button) error {
-			if b.Act < 1 || b.Act > len(scenes) {
-				return fmt.Errorf("there is no act %d", b.Act)
-			}
-			return st.start(st.cfg, b.Act)
-		},
-		"stop":     func(context.Context, button) error { return st.stop() },
-		"reset":    func(context.Context, button) error { return st.reset() },
-		"pause":    on(func(r *performance, ctx context.Context, b button) error { return r.pauseOne(ctx, b.Instance) }),
-		"continue": on(func(r *performance, ctx context.Context, b button) error { return r.continueOne(ctx, b.Instance) }),
-		"kill":     on(func(r *performance, ctx context.Context, b button) error { return r.killOne(ctx, b.Instance) }),
-		"spawn":    on(func(r *performance, ctx context.Context, _ button) error { return r.spawn(ctx) }),
-		"cut": on(func(r *performance, ctx context.Context, b button) error {
-			return r.cutRedis(ctx, time.Duration(b.Seconds*float64(time.Second)))
-		}),
-	}
-}
-
-// Limits of a sale on the page, which draws every request.
-const (
-	maxStock    = 5000
-	maxBuyers   = 200
-	maxRequests = 20_000
-	maxThink    = 2 * time.Second
-)
-
-// sale is the sale that b asks for.
-func (b button) sale(cfg config) (config, error) {
-	set := func(into, from *int) {
-		if from != nil {
-			*into = *from
-		}
-	}
-	if b.Mode != "" {
-		cfg.mode = b.Mode
-	}
-	set(&cfg.stock, b.Stock)
-	set(&cfg.concurrency, b.Buyers)
-	set(&cfg.requests, b.Requests)
-	if b.ThinkMS != nil {
-		cfg.think = time.Duration(*b.ThinkMS * float64(time.Millisecond))
-	}
-	if cfg.deaf = b.Deaf; !cfg.mode.locked() {
-		cfg.style = styleRoute
-	}
-	return cfg, cfg.checkWeb()
-}
-
-// checkWeb is check with the limits of the page.
-func (c config) checkWeb() error {
-	_, err := loopbackAddr(c.addr)
-	var errs []error
-	want := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	want(c.stock <= maxStock, "-stock is %d, want at most %d for the page", c.stock, maxStock)
-	want(c.concurrency <= maxBuyers, "-concurrency is %d, want at most %d buyers for the page", c.concurrency, maxBuyers)
-	want(c.requests <= maxRequests, "-requests is %d, want at most %d for the page", c.requests, maxRequests)
-	want(c.think <= maxThink, "-think is %v, want at most %v for the page", c.think, maxThink)
-	want(c.instances <= maxAlive, "-instances is %d, want at most %d for the page", c.instances, maxAlive)
-	return errors.Join(append(errs, err, c.check())...)
-}
-
-// openRecord makes sure that the file can be written before anything is played.
-func openRecord(name string) error {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("-record: %w", err)
-	}
-	return f.Close()
 }

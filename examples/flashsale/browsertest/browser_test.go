@@ -45,15 +45,17 @@ func openBrowser(t *testing.T, at string) *tab {
 	)
 	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), opts...)
 	t.Cleanup(cancel)
-	first := newTab(t, ctx)
+	first := (&tab{t, ctx}).another()
 	first.do(chromedp.Navigate(at))
 	return first
 }
 
-func newTab(t *testing.T, parent context.Context) *tab {
+// another opens one more tab in the same browser; it ends with the test.
+func (tb *tab) another() *tab {
+	t := tb.t
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(parent)
-	tb := &tab{t, ctx}
+	ctx, cancel := chromedp.NewContext(tb.ctx)
+	tb = &tab{t, ctx}
 	t.Cleanup(func() {
 		_ = chromedp.Cancel(ctx) // closes the browser with its first tab, and waits
 		cancel()

@@ -103,7 +103,7 @@ func TestTenTabsOfOneBrowserAreAllLive(t *testing.T) { // it opens six connectio
 	first := openBrowser(t, p.url)
 	tabs := []*tab{first}
 	for range 9 {
-		tb := newTab(t, first.ctx)
+		tb := first.another()
 		tb.do(chromedp.Navigate(p.url))
 		tabs = append(tabs, tb)
 	}
@@ -123,7 +123,7 @@ func TestARecordShowsTheRunAndNothingToPress(t *testing.T) {
 	tb.wantNumbersOf(r)
 	tb.await("document.getElementById('save').hidden === false")
 
-	frozen := newTab(t, tb.ctx)
+	frozen := tb.another()
 	frozen.do(chromedp.Navigate("file://" + file))
 	frozen.wantNumbersOf(r)
 	if eval[bool](frozen, "[...document.querySelectorAll('[data-act], [data-fate], #start')].some((b) => b.checkVisibility())") {
