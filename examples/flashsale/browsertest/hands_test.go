@@ -146,4 +146,9 @@ func TestThePageExplainsItselfBeforeAnythingRuns(t *testing.T) {
 	tb.do(chromedp.Navigate(p.url))
 	tb.await("!document.querySelector('[data-act]').disabled")
 	tb.shootAll("first")
+	tb.click("[data-act='5']")
+	tb.wantNumbersOf(p.nextReport(t))
+	p.stop()
+	tb.await("document.getElementById('phase').textContent.includes('has ended')")
+	tb.await("document.querySelector('[data-act]').disabled")
 }

@@ -18,6 +18,7 @@ import (
 type program struct {
 	url     string      // with the token
 	reports chan report // of each run, as -json prints it
+	stop    func()      // ends it with Ctrl-C, and waits
 }
 
 // report is what the command line says about a run.
@@ -70,11 +71,12 @@ func startProgram(t *testing.T, args ...string) *program {
 			p.reports <- r
 		}
 	})
-	t.Cleanup(func() {
+	p.stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		reading.Wait()
 		_ = cmd.Wait()
 	})
+	t.Cleanup(p.stop)
 	if p.url == "" {
 		t.Fatalf("no URL in %q", first)
 	}

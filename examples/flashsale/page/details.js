@@ -70,7 +70,7 @@ function buttonsOf(lane) {
     type: 'button', 'aria-label': `${text} ${lane.name}`, onclick: () => post(what, { instance: lane.name }),
   }, text);
   return make('div', { className: 'row' },
-    lane.state === 'paused' ? press('continue', 'Continue') : press('pause', 'Pause'), press('kill', 'Kill'));
+    !sale.run.can_stop ? null : lane.state === 'paused' ? press('continue', 'Continue') : press('pause', 'Pause'), press('kill', 'Kill'));
 }
 
 // showRequests fills the table only while somebody looks at it.

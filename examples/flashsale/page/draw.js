@@ -2,7 +2,6 @@
 // Draws the timeline: each request is a line while it waits and a block while it is in its section, in a row of its own of
 // its instance's lane. Under a lock there is never more than one block at a time.
 
-const ctx = canvas.getContext('2d');
 const axis = 24; // px, below the lanes
 
 // layout measures: where lanes are, and how thick rows.
@@ -39,16 +38,6 @@ function draw() {
   drawSelected(p);
   ctx.restore();
 }
-
-let colours = null;
-function palette() {
-  if (!colours) {
-    colours = {};
-    for (const c of ['soft', 'line', 'muted', 'ink', 'card', 'sold', 'wait', 'none', 'double', 'bad-soft', 'paused', 'cut', 'good', 'focus']) colours[c] = colour(c);
-  }
-  return colours;
-}
-dark.addEventListener('change', () => { colours = null; draw(); });
 
 const top_ = (p, i) => i * p.l.pitch + p.l.strip;
 
@@ -98,39 +87,6 @@ function drawMarks(p) {
   }
 }
 
-function edge(stroke, x, y, w, h) {
-  ctx.strokeStyle = stroke;
-  ctx.setLineDash([4, 3]);
-  ctx.strokeRect(x + 0.5, y + 0.5, w, h - 1);
-  ctx.setLineDash([]);
-}
-
-function hatch(stroke, x, y, w, h, every, alpha) {
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(x, y, w, h);
-  ctx.clip();
-  ctx.strokeStyle = stroke;
-  ctx.globalAlpha = alpha;
-  ctx.lineWidth = 1.3;
-  ctx.beginPath();
-  const left = Math.max(x, 0) - h - (Math.max(x, 0) % every), right = Math.min(x + w, canvas.clientWidth);
-  for (let k = left; k < right; k += every) { ctx.moveTo(k, y + h); ctx.lineTo(k + h, y); }
-  ctx.stroke();
-  ctx.restore();
-}
-
-function label(p, text, x, y, fill) {
-  ctx.font = '600 12px system-ui, sans-serif';
-  ctx.textAlign = x > p.l.head + p.l.width - 90 ? 'right' : 'left';
-  if (ctx.textAlign === 'right') x -= 14;
-  ctx.lineWidth = 4;
-  ctx.strokeStyle = p.c.soft;
-  ctx.strokeText(text, x, y);
-  ctx.fillStyle = fill;
-  ctx.fillText(text, x, y);
-}
-
 // box returns where the section of v is drawn.
 function box(p, v, i) {
   const h = Math.max(1.5, p.l.row - 1);
@@ -170,7 +126,7 @@ function drawSection(p, b, k) {
 
 // drawSign draws what must not be overlooked: not by its colour alone.
 function drawSign(p, v, b, k, i) {
-  const x = b.end, y = b.y + b.h / 2;
+  const x = b.end, y = Math.max(b.y + b.h / 2, top_(p, i) + 9);
   if (isLate(v)) {
     ctx.strokeStyle = p.c.double;
     ctx.lineWidth = 3.5;
