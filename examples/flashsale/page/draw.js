@@ -189,19 +189,23 @@ function hit(x, y) {
   return best;
 }
 
-// The timeline moves by itself while somebody sells: each frame, or with each message for those who asked for less motion.
-let drawnAt = 0;
+// The timeline moves by itself while somebody sells, or with each message for those who asked for less motion. A long one
+// is drawn less often, so that the page has time for people.
+let stale = true, drawnAt = 0, cost = 0;
 function frame(at) {
-  if (running() && !reducedMotion.matches && !document.hidden && at - drawnAt > 45) {
+  if ((stale || (running() && !reducedMotion.matches)) && at - drawnAt > Math.max(45, 4 * cost)) {
+    const began = performance.now();
+    stale = false;
     drawnAt = at;
     draw();
+    cost = performance.now() - began;
   }
   requestAnimationFrame(frame);
 }
 watchers.push((changed) => {
   if (changed.run) Object.assign(view, { at: null, selected: '', width: 0 });
   if (changed.run) markZoom(0);
-  draw();
+  stale = true;
 });
 new ResizeObserver(draw).observe(byId('lanes'));
 requestAnimationFrame(frame);
