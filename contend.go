@@ -112,7 +112,7 @@ func (gt *gate) held(a locker.Answer, sent time.Time, b backoff) (over *bid) {
 	pause := b.pause(gt.tries)
 	if a.Queued {
 		gt.bid.queued, gt.bid.seen = true, sent
-		pause = b.look()
+		pause = b.look(gt.bid.claim.Offer())
 	}
 	if a.Remaining > 0 {
 		pause = min(pause, a.Remaining)
@@ -158,7 +158,7 @@ func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b backoff
 		return false
 	}
 	next.seen, gt.place = sent, r.Place
-	gt.alarm.rest(now.Add(b.look()))
+	gt.alarm.rest(now.Add(b.look(next.claim.Offer())))
 	return false
 }
 
