@@ -113,9 +113,7 @@ type ending struct {
 func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 	endings := s.stop()
 	giveBack(s.guard.family.wheel.within(ctx, releaseLimit(s.guard.ttl)), endings)
-	for _, e := range endings {
-		e.lease.settle(ctx, e.err, panicked)
-	}
+	settle(endings, panicked)
 	for _, l := range s.all {
 		if errors.Is(l.releaseErr, ErrLeaseLost) {
 			return l.releaseErr
@@ -165,11 +163,27 @@ func giveBack(ctx context.Context, endings []ending) {
 // drop gives up the leases of a DoAll that did not get all its keys, in the background: nobody has used them, and nobody
 // waits for the store.
 func (s *leases) drop() {
-	for _, e := range s.stop() {
+	endings := s.stop()
+	for _, e := range endings {
 		if e.back {
 			e.lease.turn.grant.discard()
 			e.lease.turn.pass()
 		}
-		e.lease.settle(e.lease.ctx, e.err, false)
+	}
+	settle(endings, false)
+}
+
+// settle settles each lease, also those behind one whose log or observer panics.
+func settle(endings []ending, panicked bool) {
+	done := 0
+	defer func() {
+		if done < len(endings) {
+			settle(endings[done:], panicked)
+		}
+	}()
+	for done < len(endings) {
+		e := endings[done]
+		done++
+		e.lease.settle(e.lease.ctx, e.err, panicked)
 	}
 }
