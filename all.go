@@ -96,6 +96,9 @@ func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (e
 			err = withLoss(err, lost)
 		}
 	}()
+	for _, l := range s.all {
+		l.called.Store(true)
+	}
 	err = fn(s.all[len(s.all)-1].ctx)
 	panicked = false
 	return err
