@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -57,6 +58,8 @@ func (c config) check(rest int) error {
 		}
 	}
 	switch {
+	case len(c.faults) == 1 && c.faults[0] == "flush" && !c.flush:
+		return errors.New("the fault flush needs -flush")
 	case rest > 0:
 		return fmt.Errorf("%d arguments that are no flags", rest)
 	case c.turns < 1:

@@ -33,7 +33,7 @@ func (f *fault) String() string {
 // strike is a fault that is about to happen: all that is random about it was drawn before.
 type strike struct {
 	kind   string
-	aim    string // at what worker: anybody, holder, waiter
+	aim    string // at what worker, see aims
 	proc   int    // whom, if there is none such
 	key    int    // of which key
 	length time.Duration
@@ -78,7 +78,7 @@ func draw(rnd *rand.Rand, cfg config) strike {
 		}
 	}
 	s := strike{
-		kind: bag[rnd.IntN(len(bag))], aim: []string{"anybody", "holder", "waiter"}[rnd.IntN(3)],
+		kind: bag[rnd.IntN(len(bag))], aim: drawAim(rnd),
 		proc: rnd.IntN(cfg.procs), key: rnd.IntN(cfg.keys), by: upTo(rnd, cfg.ttl/8),
 	}
 	s.length = upTo(rnd, cfg.ttl*3/4)

@@ -53,14 +53,14 @@ func (h *history) waitedFor(from, to int64) (begin, end int64) {
 		}
 	}
 	slices.SortFunc(waits, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	var now span
+	var one span // without a break
 	for _, w := range waits {
-		if w.from > now.to {
-			now = w
+		if w.from > one.to {
+			one = w
 		}
-		now.to = max(now.to, w.to)
-		if now.to-now.from > end-begin {
-			begin, end = now.from, now.to
+		one.to = max(one.to, w.to)
+		if one.to-one.from > end-begin {
+			begin, end = one.from, one.to
 		}
 	}
 	return begin, end
@@ -87,6 +87,12 @@ func (b *book) awake(v visit, from, to int64) (parts []span) {
 // is blamed.
 func (b *book) blame(key int, from, to int64) (kind string, bound time.Duration) {
 	near := b.near(from, to)
+	for i, f := range near { // the gap was to be over before those that came later
+		if first := near[0]; first.to != 0 && f.from > first.to+int64(b.cfg.reach()) {
+			near = near[:i]
+			break
+		}
+	}
 	switch {
 	case len(near) == 0:
 		return "none", b.cfg.offer()

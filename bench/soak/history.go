@@ -118,10 +118,13 @@ func (h *history) count(v visit) {
 		h.stale[v.wrote] = true
 		return
 	}
-	if !h.possible[v.read] && !h.stale[v.read] {
+	switch {
+	case h.possible[v.read]:
+	case h.stale[v.read]:
+		delete(h.stale, v.read)
+	default:
 		h.book.violate("lost update", "%v\n    does not follow %v%s", v, h.writer, h.book.around(h.writer.began, v.began))
 	}
-	delete(h.stale, v.read)
 	clear(h.possible)
 	h.possible[v.wrote] = true
 	h.writer = v

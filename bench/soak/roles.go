@@ -52,21 +52,3 @@ func (b *book) waitedBy(proc int) map[int]bool {
 	}
 	return keys
 }
-
-// target returns the worker that a strike is for.
-func (n *nemesis) target(s strike) int {
-	phase := map[string]int64{"holder": inside, "waiter": waiting}[s.aim]
-	if phase == idle {
-		return s.proc
-	}
-	for i := range n.cfg.procs {
-		proc := (s.proc + i) % n.cfg.procs
-		for caller := range n.cfg.callers {
-			e := n.book.ring(proc, caller).current()
-			if e.phase.Load() == phase && int(e.key.Load()) == s.key {
-				return proc
-			}
-		}
-	}
-	return s.proc
-}
