@@ -86,14 +86,6 @@ func (c *crew) start(p *place) error {
 	return nil
 }
 
-// pid returns the process id of who has a place now.
-func (c *crew) pid(proc int) int {
-	p := c.places[proc]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.life.cmd.Process.Pid
-}
-
 // kill ends a worker with kill -9 and starts another in its place, and returns its process id.
 func (c *crew) kill(proc int) (pid int) {
 	return c.replace(proc, func(l *life) { _ = l.cmd.Process.Kill() })

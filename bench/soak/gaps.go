@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -121,9 +122,10 @@ func (b *book) near(from, to int64) (near []*fault) {
 }
 
 // around lists the faults near a span, for a text.
-func (b *book) around(from, to int64) (s string) {
+func (b *book) around(from, to int64) string {
+	var s strings.Builder
 	for _, f := range b.near(from, to) {
-		s += "\n    fault: " + f.String()
+		s.WriteString("\n    fault: " + f.String())
 	}
-	return s
+	return s.String()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"testing"
 	"time"
 )
@@ -32,10 +33,7 @@ func checked(b *book, visits ...visit) map[string]int {
 
 func only(t *testing.T, violations map[string]int, want ...string) {
 	t.Helper()
-	left := map[string]int{}
-	for k, n := range violations {
-		left[k] = n
-	}
+	left := maps.Clone(violations)
 	for _, w := range want {
 		if left[w] == 0 {
 			t.Errorf("no violation %q", w)

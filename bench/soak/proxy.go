@@ -12,6 +12,7 @@ import (
 type proxy struct {
 	addr     string
 	upstream string
+	dialer   net.Dialer
 	listener net.Listener
 	pipes    sync.WaitGroup
 
@@ -34,7 +35,8 @@ func newProxy(ctx context.Context, upstream string) (*proxy, error) {
 		return nil, err
 	}
 	p := &proxy{addr: l.Addr().String(), upstream: upstream, listener: l, links: map[*link]struct{}{}}
-	p.pipes.Go(p.accept)
+	p.dialer.Timeout = time.Second
+	p.pipes.Go(func() { p.accept(ctx) })
 	return p, nil
 }
 
@@ -85,7 +87,7 @@ func (p *proxy) slow(by, d time.Duration) {
 	p.delay.Store(0)
 }
 
-func (p *proxy) accept() {
+func (p *proxy) accept(ctx context.Context) {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
@@ -95,7 +97,7 @@ func (p *proxy) accept() {
 			_ = client.Close()
 			continue
 		}
-		server, err := net.DialTimeout("tcp", p.upstream, time.Second)
+		server, err := p.dialer.DialContext(ctx, "tcp", p.upstream)
 		if err != nil {
 			_ = client.Close()
 			continue

@@ -33,14 +33,14 @@ func runAll(ctx context.Context, cfg config, progress io.Writer) (*book, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer unmap()
+	defer func() { _ = unmap() }()
 	for i := range a.counts {
 		a.counts[i].value.Store(1)
 	}
 	b := newBook(cfg, a)
 	c := &crew{cfg: cfg, file: file, book: b}
 	for range cfg.procs {
-		p, err := newProxy(ctx, srv.Addr)
+		p, err := newProxy(serverCtx, srv.Addr)
 		if err != nil {
 			return nil, err
 		}

@@ -49,7 +49,7 @@ func workerMain(text string, in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	defer unmap()
+	defer func() { _ = unmap() }()
 	ways, closeAll, err := newWays(w.job)
 	if err != nil {
 		return err
@@ -130,25 +130,29 @@ func (w *worker) visit(r *ring, rnd *rand.Rand) error {
 		return unexpected(err, guard.ErrLeaseLost, guard.ErrUnavailable)
 	}
 	e.began.Store(now())
-	o, err := classify(err, ctx)
+	o := classify(err, ctx.Err() != nil)
 	e.outcome.Store(int64(o))
 	r.publish()
-	time.Sleep(time.Millisecond + rand.N(10*time.Millisecond))
-	return err
+	time.Sleep(time.Millisecond + upTo(rnd, 10*time.Millisecond))
+	if o != noAnswer {
+		return nil
+	}
+	return unexpected(err, guard.ErrUnavailable)
 }
 
-func classify(err error, ctx context.Context) (outcome, error) { //nolint:revive // the error is the subject
+// classify says what the error of a call is that did not get its key.
+func classify(err error, gaveUp bool) outcome {
 	switch {
 	case errors.Is(err, guard.ErrClosed):
-		return closed, nil
+		return closed
 	case errors.Is(err, guard.ErrQueueFull):
-		return refused, nil
-	case errors.Is(err, guard.ErrNotAcquired) && ctx.Err() != nil:
-		return cancelled, nil
+		return refused
+	case errors.Is(err, guard.ErrNotAcquired) && gaveUp:
+		return cancelled
 	case errors.Is(err, guard.ErrNotAcquired):
-		return held, nil
+		return held
 	}
-	return noAnswer, unexpected(err, guard.ErrUnavailable)
+	return noAnswer
 }
 
 // unexpected returns err unless it is none or one of those that may be.
