@@ -121,11 +121,18 @@ func (b *book) near(from, to int64) (near []*fault) {
 	return near
 }
 
-// around lists the faults near a span, for a text.
-func (b *book) around(from, to int64) string {
-	var s strings.Builder
-	for _, f := range b.near(from, to) {
-		s.WriteString("\n    fault: " + f.String())
+// around is the faults near a span, for a text. Few of them are ever read.
+func (b *book) around(from, to int64) fmt.Stringer { return surroundings{b, span{from, to}} }
+
+type surroundings struct {
+	book *book
+	span span
+}
+
+func (s surroundings) String() string {
+	var text strings.Builder
+	for _, f := range s.book.near(s.span.from, s.span.to) {
+		text.WriteString("\n    fault: " + f.String())
 	}
-	return s.String()
+	return text.String()
 }
