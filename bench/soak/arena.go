@@ -8,10 +8,10 @@ import (
 // arena is the memory that the parent and all workers share. What a worker does leaves its mark here at once, so that a
 // worker that is killed has left it too.
 type arena struct {
-	leave atomic.Int32 // workers are to end
 	turns atomic.Int64 // sections that ended
 
 	counts [maxKeys]count
+	pulses [maxProcs]pulse
 	rings  [maxProcs * maxCallers]ring
 }
 
@@ -21,7 +21,14 @@ type count struct {
 	_     [56]byte
 }
 
+// pulse is when a worker got no processor, or was frozen, as it has noticed by itself: the last so many times.
+type pulse struct {
+	stalls atomic.Uint64
+	spans  [stallsKept]struct{ from, to atomic.Int64 }
+}
+
 const (
+	stallsKept = 64
 	maxProcs   = 32
 	maxCallers = 32
 	maxKeys    = 16
@@ -59,13 +66,14 @@ const (
 	inside // its function runs
 )
 
-// open returns the entry of a new call, or nil if the worker is to end before the parent has made room.
-func (r *ring) open(a *arena, key int, bound time.Duration) *entry {
+// open returns the entry of a new call, or nil if the worker is over before the parent has made room.
+func (r *ring) open(over <-chan struct{}, key int, bound time.Duration) *entry {
 	for r.head.Load()-r.tail.Load() >= ringSize-1 {
-		if a.leave.Load() != 0 {
+		select {
+		case <-over:
 			return nil
+		case <-time.After(time.Millisecond):
 		}
-		time.Sleep(time.Millisecond)
 	}
 	e := r.current()
 	e.clear()

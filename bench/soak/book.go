@@ -11,9 +11,11 @@ type book struct {
 	cfg   config
 	arena *arena
 
-	mu         sync.Mutex // guards what follows
-	lives      []int      // the number of the life in each place
-	stops      map[whose][]span
+	mu         sync.Mutex       // guards what follows
+	lives      []int            // the number of the life in each place
+	stops      map[whose][]span // when a worker was frozen, or got no processor; in order and apart
+	felt       []uint64         // how many of the stalls in each place are in there
+	stall      time.Duration    // the longest, freezes included
 	keys       []*history
 	faults     []*fault
 	outcomes   [outcomes]int64
@@ -36,7 +38,7 @@ const mostTexts = 20
 
 func newBook(cfg config, a *arena) *book {
 	b := &book{
-		cfg: cfg, arena: a, lives: make([]int, cfg.procs), stops: map[whose][]span{}, gaps: map[string]*gapTally{},
+		cfg: cfg, arena: a, lives: make([]int, cfg.procs), felt: make([]uint64, cfg.procs), stops: map[whose][]span{}, gaps: map[string]*gapTally{},
 		violations: map[string]int{}, began: time.Now(),
 	}
 	for k := range cfg.keys {
@@ -80,6 +82,7 @@ func (b *book) begins(l *life) {
 func (b *book) ends(l *life, at int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.feel(l.proc)
 	for caller := range b.cfg.callers {
 		b.drain(l.proc, caller)
 		e := b.ring(l.proc, caller).current()
@@ -103,7 +106,26 @@ func (b *book) stopped(l *life, from, to int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := whose{l.proc, l.number}
-	b.stops[w] = append(b.stops[w], span{from, to})
+	b.stops[w] = merge(b.stops[w], span{from, to})
+}
+
+// read collects in the background, so that workers always have room to go on. The function that it returns ends that.
+func (b *book) read() (stop func()) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			b.collect()
+			select {
+			case <-tick.C:
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() { close(over); <-ended }
 }
 
 // collect reads what all workers have done since the last time.
@@ -111,6 +133,7 @@ func (b *book) collect() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for proc := range b.cfg.procs {
+		b.feel(proc)
 		for caller := range b.cfg.callers {
 			b.drain(proc, caller)
 		}
@@ -145,7 +168,7 @@ func (b *book) settle(before int64) {
 	}
 }
 
-// frozen returns for how long a worker was frozen between two times.
+// frozen returns for how long a worker did not run between two times.
 func (b *book) frozen(w whose, from, to int64) (d int64) {
 	for _, s := range b.stops[w] {
 		d += max(0, min(s.to, to)-max(s.from, from))

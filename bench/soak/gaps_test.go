@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -75,5 +76,15 @@ func TestAKillMayCostAHoldersTTLOrAWaitersOffer(t *testing.T) {
 		if c.broken != (violations["gap"] == 1) {
 			t.Errorf("%v, gap of %d ms: %v", c.faults, c.gap, violations)
 		}
+	}
+}
+
+func TestSpansThatTouchBecomeOne(t *testing.T) {
+	var spans []span
+	for _, s := range []span{{50, 60}, {10, 20}, {30, 40}, {15, 35}, {70, 80}, {52, 55}} {
+		spans = merge(spans, s)
+	}
+	if want := []span{{10, 40}, {50, 60}, {70, 80}}; !slices.Equal(spans, want) {
+		t.Errorf("%v, want %v", spans, want)
 	}
 }

@@ -94,6 +94,7 @@ func (b *book) reportWaits(w io.Writer) {
 	fmt.Fprintf(w, "beyond the bound: p99.9\t%v\n", at(0.999))
 	fmt.Fprintf(w, "beyond the bound: p99.99\t%v\n", at(0.9999))
 	fmt.Fprintf(w, "beyond the bound: max\t%v\n", at(1))
+	fmt.Fprintf(w, "longest freeze or stall of a worker, left out\t%v\n", b.stall.Round(time.Millisecond))
 	fmt.Fprintf(w, "more than 50ms beyond it\t%d\n", beyond)
 }
 

@@ -51,9 +51,10 @@ func runAll(ctx context.Context, cfg config, progress io.Writer) (*book, error) 
 		return nil, err
 	}
 	n := &nemesis{cfg: cfg, crew: c, book: b, server: srv, rdb: srv.Client}
+	stopReading := b.read()
 	soak(ctx, n, progress)
 	c.endAll()
-	b.collect()
+	stopReading()
 	b.turns, b.took = a.turns.Load(), time.Since(b.began)
 	b.settle(now())
 	b.leftovers(ctx, n)
@@ -76,16 +77,16 @@ func soak(ctx context.Context, n *nemesis, progress io.Writer) {
 	defer func() { <-over }()
 	defer calm()
 
-	read, check, tell := time.NewTicker(10*time.Millisecond), time.NewTicker(time.Second), time.NewTicker(10*time.Second)
-	defer read.Stop()
+	check, tell := time.NewTicker(time.Second), time.NewTicker(10*time.Second)
 	defer check.Stop()
 	defer tell.Stop()
+	turns := time.NewTicker(10 * time.Millisecond)
+	defer turns.Stop()
 	for n.book.arena.turns.Load() < n.cfg.turns {
 		select {
+		case <-turns.C:
 		case <-ctx.Done():
 			return
-		case <-read.C:
-			n.book.collect()
 		case <-check.C:
 			n.crew.replaceDead()
 			n.book.settle(now() - int64(n.cfg.longest()))

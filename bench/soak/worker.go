@@ -55,6 +55,7 @@ func workerMain(text string, in io.Reader) error {
 		return err
 	}
 	w.arena, w.ways, w.over = a, ways, make(chan struct{})
+	go a.pulses[w.Proc].beat(w.over)
 	failures := make(chan error, w.Callers)
 	var callers sync.WaitGroup
 	for n := range w.Callers {
@@ -92,9 +93,6 @@ func (w *worker) loop(n int) error {
 			return nil
 		default:
 		}
-		if w.arena.leave.Load() != 0 {
-			return nil
-		}
 		if err := w.visit(r, rnd); err != nil {
 			return err
 		}
@@ -109,7 +107,7 @@ func (w *worker) visit(r *ring, rnd *rand.Rand) error {
 	if p.cancel > 0 {
 		bound = min(bound, p.cancel+tryLimit) // a try in flight is not interrupted
 	}
-	e := r.open(w.arena, key, bound)
+	e := r.open(w.over, key, bound)
 	if e == nil {
 		return nil
 	}
