@@ -2,15 +2,16 @@ package doccheck
 
 import (
 	"fmt"
+	"path"
 	"strings"
 )
 
 // MissingCode returns the blocks of Go in the pages that do not stand, but for indentation, in a Go file below root; the
-// paragraphs of a block may stand apart in one file. Files are compiled by the other checks; translations are compared with
+// paragraphs of a block may stand apart in one directory. Files are compiled by the other checks; translations are compared with
 // their originals.
 func MissingCode(root string, pages []*Page) ([]string, error) {
-	var files []string
-	err := walk(root, ".go", func(_ string, text []byte) { files = append(files, flatten(string(text))) })
+	dirs := map[string]string{}
+	err := walk(root, ".go", func(file string, text []byte) { dirs[path.Dir(file)] += flatten(string(text)) + "\n\n" })
 	if err != nil {
 		return nil, err
 	}
@@ -21,7 +22,7 @@ func MissingCode(root string, pages []*Page) ([]string, error) {
 		}
 		for _, s := range p.Sections {
 			for _, b := range s.Blocks {
-				if b.Lang == "go" && !stands(b.Text, files) {
+				if b.Lang == "go" && !stands(flatten(b.Text), dirs) {
 					missing = append(missing, fmt.Sprintf("%s:%d: in no Go file:\n%s", p.Path, b.Line, b.Text))
 				}
 			}
@@ -30,35 +31,32 @@ func MissingCode(root string, pages []*Page) ([]string, error) {
 	return missing, nil
 }
 
-func stands(block string, files []string) bool {
-	for _, file := range files {
-		if standsIn(flatten(block), file) {
+func stands(block string, dirs map[string]string) bool {
+	for _, code := range dirs {
+		if standsIn(block, code) {
 			return true
 		}
 	}
 	return false
 }
 
-func standsIn(block, file string) bool {
-	if strings.Contains(file, block) {
+func standsIn(block, code string) bool {
+	if strings.Contains(code, block) {
 		return true
 	}
 	for part := range strings.SplitSeq(block, "\n\n") {
-		if !strings.Contains(file, part) {
+		if !strings.Contains(code, part) {
 			return false
 		}
 	}
 	return true
 }
 
-// flatten takes the indentation from each line, and leaves out those for go generate, which would obey them.
+// flatten takes the indentation from each line.
 func flatten(text string) string {
-	var lines []string
-	for line := range strings.Lines(strings.TrimSpace(text)) {
-		line = strings.TrimSpace(line)
-		if !strings.HasPrefix(line, "//go:generate") {
-			lines = append(lines, line)
-		}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
 	}
 	return strings.Join(lines, "\n")
 }
