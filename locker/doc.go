@@ -46,8 +46,12 @@
 //     lease has ended by its TTL. A Release must not leave a key free while somebody is in the queue, if the store can
 //     choose.
 //  9. The releaser goes to the back: the next claim that Release is given is queued behind those who wait.
-//  10. Unclear is not refused. Whoever cannot tell whether a request was carried out answers [ErrUnavailable]. The guard
-//     then abandons the claim, or repeats the same request where that is safe.
+//  10. Who leaves as the key comes passes it on: within the process, which is the guard's to keep, or by law 3.
+//  11. The instance is the locker's: two lockers are two instances, also within one process. Keys and claims that a
+//     failover brings back end by their TTL.
+//  12. Unclear is not refused. Whoever cannot tell whether a request was carried out answers [ErrUnavailable]. The guard
+//     then abandons the claim, or repeats the same request where that is safe; an Abandon may come to a key that was handed
+//     over already, and must do nothing then.
 //
 // A store that wakes by watching (a znode, a revision) need not hand over: its Release frees the key, and its watch calls
 // [Waker.Wake] in the process that is next. Laws 3, 6 and 8 are then its own to keep.
