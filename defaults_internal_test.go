@@ -34,8 +34,8 @@ func facts() map[string]string {
 		"release": share(releaseLimit(time.Second), time.Second), "most release": written(releaseLimit(long)),
 		"drift": percent(drift(long)), "least drift": written(drift(time.Millisecond)),
 		"margin": percent(stopMargin(long)), "least margin": written(stopMargin(time.Millisecond)),
-		"left": map[string]string{"4": "a quarter", "3": "a third", "5": "a fifth"}[share(minRemaining(long), long)],
-		"剩":    map[string]string{"4": "四分之一", "3": "三分之一", "5": "五分之一"}[share(minRemaining(long), long)],
+		"left":  map[string]string{"4": "a quarter", "3": "a third", "5": "a fifth"}[share(minRemaining(long), long)],
+		"剩":     map[string]string{"4": "四分之一", "3": "三分之一", "5": "五分之一"}[share(minRemaining(long), long)],
 		"turns": strconv.Itoa(sliceTurns), "tenure": written(sliceTime), "offer": written(offer),
 		"key": strconv.Itoa(maxKey>>10) + " KiB", "block": strconv.Itoa(locker.FenceBlock),
 	}

@@ -9,11 +9,8 @@ import (
 	"log"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/memlocker"
-	lockmw "github.com/go-lockguard/guard/middleware/gin"
 )
 
 var (
@@ -46,7 +43,7 @@ func payOnce(ctx context.Context, db *sql.DB, requestID string, pay func(context
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback()
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
 	res, err := tx.ExecContext(ctx, `INSERT INTO requests (id) VALUES ($1) ON CONFLICT DO NOTHING`, requestID)
 	if err != nil {
 		return err
@@ -127,15 +124,6 @@ func Example_aStep() {
 	// sold out
 }
 
-func Example_aRoute() {
-	g, end := open()
-	defer end()
-	r, deduct := gin.New(), func(*gin.Context) {}
-	r.POST("/skus/:sku/deduct", lockmw.Key(g, "stock:{sku}"), deduct)
-	fmt.Println(r.Routes()[0].Path)
-	// Output: /skus/:sku/deduct
-}
-
 func Example_tryLock() {
 	g, end := open()
 	defer end()
@@ -191,16 +179,13 @@ func Example_aJob() {
 	reports := 0
 	report := func(context.Context) error { reports++; return nil }
 
+	once := g.With(guard.WithMaxWait(0), guard.WithName("report"))
 	job := func(ctx context.Context) error {
-		lease, err := g.TryAcquire(ctx, guard.Key("job", "report"))
+		err := once.Do(ctx, guard.Key("job", "report"), report)
 		if errors.Is(err, guard.ErrNotAcquired) {
 			return nil // another instance does it
 		}
-		if err != nil {
-			return err
-		}
-		defer lease.Release(ctx)
-		return report(lease.Context())
+		return err
 	}
 	fmt.Println(job(context.Background()), reports)
 	// Output: <nil> 1

@@ -1,7 +1,6 @@
 package tracing_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -23,7 +22,7 @@ func TestTheReadmeRuns(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return g.Close(context.Background())
+		return g.Close(t.Context())
 	}
 	if err := setUp(); err != nil {
 		t.Error(err)

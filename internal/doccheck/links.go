@@ -18,12 +18,13 @@ var (
 
 // links returns where the prose and the tables of a section lead to.
 func (s *Section) links() []string {
-	text := s.Prose
+	parts := []string{s.Prose}
 	for _, t := range s.Tables {
 		for _, row := range t.Rows {
-			text += strings.Join(row, " ") + "\n"
+			parts = append(parts, row...)
 		}
 	}
+	text := strings.Join(parts, "\n")
 	var to []string
 	for _, m := range link.FindAllStringSubmatch(text, -1) {
 		to = append(to, m[2])
