@@ -165,6 +165,9 @@ func giveBack(ctx context.Context, endings []ending) {
 // drop gives up the leases of a DoAll that did not get all its keys, in the background: nobody has used them, and nobody
 // waits for the store.
 func (s *leases) drop() {
+	for _, l := range s.all {
+		l.own.unused = true
+	}
 	for _, e := range s.stop() {
 		if e.back {
 			e.lease.turn.grant.discard()

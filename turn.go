@@ -20,6 +20,7 @@ type turn struct {
 
 	prev, next *turn // in line; guarded by gate.mu, like inLine
 	inLine     bool
+	unused     bool // nobody ran under it, so its key is not kept for WithMinHold
 
 	attempts int    // tries sent
 	blocker  Holder // the last holder seen
@@ -242,12 +243,14 @@ func (t *turn) quit() {
 	t.leave()
 }
 
-// end ends a turn without any I/O: the next in line goes on with the grant, or the caller must give it back. cause is why
-// the grant was lost, if it was: then what is left of the key goes in the background, now that the function has returned.
+// end ends a turn without any I/O: the next in line goes on with the grant, or the caller must give it back, if the key is
+// not kept for a while. cause is why the grant was lost, if it was: then what is left of the key goes in the background, now
+// that the function has returned.
 func (t *turn) end() (back bool, cause error) {
 	gr := t.grant
-	cause = gr.endTurn(t)
+	kept, cause := gr.endTurn(t)
 	switch {
+	case kept: // and then endKept does what follows here
 	case cause == nil:
 		back = !t.gate.handOff(t, gr, time.Now())
 	case errors.Is(cause, ErrClosed): // the key is left to its TTL
@@ -260,6 +263,7 @@ func (t *turn) end() (back bool, cause error) {
 // drop gives up a turn that has begun and that nobody has used, without any I/O.
 func (t *turn) drop() {
 	defer t.leave()
+	t.unused = true
 	if back, _ := t.end(); back {
 		t.grant.discard()
 		t.pass()
