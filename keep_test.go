@@ -135,11 +135,11 @@ func TestCloseLeavesAKeyOfMinHoldToItsTTL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				mem := memlocker.New()
-				g, other := must(guard.New(mem, guard.WithMinHold(time.Hour))), newGuard(t, mem.Peer())
+				g, other := must(guard.New(mem, guard.WithMinHold(time.Hour), guard.WithMaxHold(0))), newGuard(t, mem.Peer())
 				if err := g.Do(t.Context(), key, nop); err != nil {
 					t.Fatal(err)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
 				done := make(chan struct{})
 				if busy {
