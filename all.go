@@ -166,6 +166,9 @@ func giveBack(ctx context.Context, endings []ending) {
 // drop gives up the leases of a DoAll that did not get all its keys, in the background: nobody has used them, and nobody
 // waits for the store.
 func (s *leases) drop() {
+	for _, l := range s.all {
+		l.own.unused = true
+	}
 	endings := s.stop()
 	for _, e := range endings {
 		if e.back {
