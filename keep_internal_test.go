@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -24,6 +23,8 @@ func TestAKeptKeyLeavesNothingBehind(t *testing.T) {
 		},
 		"by Close": func(t *testing.T, g *Guard, _ *memlocker.Locker) { _ = g.Close(t.Context()) },
 		"by Close during a renewal": func(t *testing.T, g *Guard, _ *memlocker.Locker) {
+			t.Helper()
+			t.Helper()
 			gr := g.family.gates.find(key).holding()
 			gr.mu.Lock()
 			left := time.Until(gr.renewAt)
@@ -32,11 +33,13 @@ func TestAKeptKeyLeavesNothingBehind(t *testing.T) {
 			_ = g.Close(t.Context())
 		},
 		"by Close that does not wait": func(t *testing.T, g *Guard, _ *memlocker.Locker) {
+			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			_ = g.Close(ctx)
 		},
 		"after a call that has waited for it": func(t *testing.T, g *Guard, _ *memlocker.Locker) {
+			t.Helper()
 			_ = g.With(WithMaxWait(time.Hour)).Do(t.Context(), key, func(context.Context) error { return nil })
 			time.Sleep(time.Minute)
 		},
@@ -44,7 +47,7 @@ func TestAKeptKeyLeavesNothingBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				mem := memlocker.New()
-				g, err := New(mem, WithMinHold(time.Minute), WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+				g, err := New(mem, WithMinHold(time.Minute), WithLogger(slog.New(slog.DiscardHandler)))
 				if err != nil {
 					t.Fatal(err)
 				}
