@@ -21,7 +21,10 @@ func TestAKeptKeyLeavesNothingBehind(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			mend()
 		},
-		"by Close": func(t *testing.T, g *Guard, _ *memlocker.Locker) { _ = g.Close(t.Context()) },
+		"by Close": func(t *testing.T, g *Guard, _ *memlocker.Locker) {
+			t.Helper()
+			_ = g.Close(t.Context())
+		},
 		"by Close during a renewal": func(t *testing.T, g *Guard, _ *memlocker.Locker) {
 			t.Helper()
 			t.Helper()
