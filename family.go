@@ -85,6 +85,7 @@ func (f *family) close(ctx context.Context) error {
 			defer cancel()
 		}
 	}
+	f.letGo(ctx)
 	if closeErr := f.locker.Close(ctx); err == nil {
 		err = closeErr
 	}

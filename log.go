@@ -34,6 +34,16 @@ func (g *Guard) logOverrun(ctx context.Context, key string, d time.Duration) {
 		g.about(key, slog.Duration("for", d))...)
 }
 
+// tellHalf warns, while there is still time to look, that half of MaxHold is over.
+func (l *Lease) tellHalf() {
+	g := l.guard
+	g.log().LogAttrs(l.hold.ctx, slog.LevelWarn, "guard: function has had its key for half of MaxHold",
+		append(g.about(l.key, slog.Duration("for", time.Since(l.hold.began))), slog.Duration("max_hold", g.maxHold), lookHere)...)
+}
+
+// lookHere says how to find the function that is slow.
+var lookHere = slog.String("look", "at the goroutines: below guard.(*Lease).run, or where Acquire was called; see WithMaxHold")
+
 func (g *Guard) logRelease(ctx context.Context, key string, err error) {
 	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL",
 		g.about(key, slog.Any("error", err))...)
