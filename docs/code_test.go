@@ -179,12 +179,13 @@ func Example_aJob() {
 	reports := 0
 	report := func(context.Context) error { reports++; return nil }
 
-	once := g.With(guard.WithMaxWait(0), guard.WithName("report"))
+	once := g.With(
+		guard.WithMinHold(time.Minute),    // lockAtLeastFor
+		guard.WithMaxHold(30*time.Minute), // lockAtMostFor
+		guard.WithName("report"),
+	)
 	job := func(ctx context.Context) error {
-		err := once.Do(ctx, guard.Key("job", "report"), report)
-		if errors.Is(err, guard.ErrNotAcquired) {
-			return nil // another instance does it
-		}
+		_, err := once.TryDo(ctx, guard.Key("job", "report"), report)
 		return err
 	}
 	fmt.Println(job(context.Background()), reports)

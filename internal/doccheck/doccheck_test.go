@@ -1,9 +1,12 @@
 package doccheck
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 const root = "../.."
@@ -52,6 +55,23 @@ func TestEveryBlockOfGoIsCompiledSomewhere(t *testing.T) {
 	}
 	for _, m := range missing {
 		t.Error(m)
+	}
+}
+
+// What does not fit belongs to docs/.
+func TestTheReadmeIsShort(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := 0
+	for word := range strings.FieldsSeq(string(text)) {
+		if strings.ContainsFunc(word, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			words++
+		}
+	}
+	if words > 1350 {
+		t.Errorf("README.md has %d words, want about 1,300", words)
 	}
 }
 
