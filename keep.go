@@ -50,7 +50,7 @@ func (gr *grant) keep(t *turn) bool {
 func (t *turn) endKept() {
 	f := t.guard.family
 	if !f.enter() { // closed: the key is left to its TTL
-		t.grant.lose(ErrClosed)
+		t.grant.lose(errClosedUnder)
 		f.gates.leave(t.gate)
 		return
 	}
@@ -68,7 +68,7 @@ func (t *turn) endKept() {
 func (f *family) letGo(ctx context.Context) {
 	for _, gt := range f.gates.all() {
 		if gr := gt.holding(); gr != nil {
-			gr.lose(ErrClosed)
+			gr.lose(errClosedUnder)
 			gr.join(ctx)
 		}
 	}

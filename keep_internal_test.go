@@ -13,37 +13,30 @@ import (
 // However a key that is kept ends, its gate is forgotten and no timer of the grant is left.
 func TestAKeptKeyLeavesNothingBehind(t *testing.T) {
 	const key = "k"
-	for name, end := range map[string]func(t *testing.T, g *Guard, mem *memlocker.Locker){
-		"in time":   func(*testing.T, *Guard, *memlocker.Locker) { time.Sleep(time.Minute) },
-		"by a loss": func(_ *testing.T, _ *Guard, mem *memlocker.Locker) { mem.Lose(key); time.Sleep(5 * time.Second) },
-		"by an outage": func(_ *testing.T, _ *Guard, mem *memlocker.Locker) {
+	for name, end := range map[string]func(ctx context.Context, g *Guard, mem *memlocker.Locker){
+		"in time":   func(context.Context, *Guard, *memlocker.Locker) { time.Sleep(time.Minute) },
+		"by a loss": func(_ context.Context, _ *Guard, mem *memlocker.Locker) { mem.Lose(key); time.Sleep(5 * time.Second) },
+		"by an outage": func(_ context.Context, _ *Guard, mem *memlocker.Locker) {
 			mend := mem.Break()
 			time.Sleep(2 * time.Minute)
 			mend()
 		},
-		"by Close": func(t *testing.T, g *Guard, _ *memlocker.Locker) {
-			t.Helper()
-			_ = g.Close(t.Context())
-		},
-		"by Close during a renewal": func(t *testing.T, g *Guard, _ *memlocker.Locker) {
-			t.Helper()
-			t.Helper()
+		"by Close": func(ctx context.Context, g *Guard, _ *memlocker.Locker) { _ = g.Close(ctx) },
+		"by Close during a renewal": func(ctx context.Context, g *Guard, _ *memlocker.Locker) {
 			gr := g.family.gates.find(key).holding()
 			gr.mu.Lock()
 			left := time.Until(gr.renewAt)
 			gr.mu.Unlock()
 			time.Sleep(left + renewGather/2) // due, and not sent yet
-			_ = g.Close(t.Context())
+			_ = g.Close(ctx)
 		},
-		"by Close that does not wait": func(t *testing.T, g *Guard, _ *memlocker.Locker) {
-			t.Helper()
-			ctx, cancel := context.WithCancel(t.Context())
+		"by Close that does not wait": func(ctx context.Context, g *Guard, _ *memlocker.Locker) {
+			ctx, cancel := context.WithCancel(ctx)
 			cancel()
 			_ = g.Close(ctx)
 		},
-		"after a call that has waited for it": func(t *testing.T, g *Guard, _ *memlocker.Locker) {
-			t.Helper()
-			_ = g.With(WithMaxWait(time.Hour)).Do(t.Context(), key, func(context.Context) error { return nil })
+		"after a call that has waited for it": func(ctx context.Context, g *Guard, _ *memlocker.Locker) {
+			_ = g.With(WithMaxWait(time.Hour)).Do(ctx, key, func(context.Context) error { return nil })
 			time.Sleep(time.Minute)
 		},
 	} {
@@ -62,7 +55,7 @@ func TestAKeptKeyLeavesNothingBehind(t *testing.T) {
 					t.Fatal("the key is not kept")
 				}
 				gr := gt.holding()
-				end(t, g, mem)
+				end(t.Context(), g, mem)
 				synctest.Wait()
 				time.Sleep(time.Second) // a gate may linger for a moment
 				if n := len(g.family.gates.all()); n != 0 {

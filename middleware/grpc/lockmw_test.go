@@ -1,0 +1,392 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard/httpguardtest"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
+	lockmw "github.com/go-lockguard/guard/middleware/grpc"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type message = wrapperspb.StringValue
+
+// The methods of a service that is made by hand, with strings as messages.
+const (
+	buy     = "/shop.Stock/Buy"     // one message, one answer
+	watch   = "/shop.Stock/Watch"   // one message, a stream of answers
+	haggle  = "/shop.Stock/Haggle"  // a stream both ways
+	look    = "/shop.Stock/Look"    // without a rule
+	confuse = "/shop.Stock/Confuse" // a rule for messages of another type
+)
+
+// A shop is what the handlers of a test do.
+type shop struct {
+	buy    func(ctx context.Context) error
+	stream func(ss grpc.ServerStream) error
+}
+
+func unaryMethod(name string) grpc.MethodDesc {
+	_, short := cut(name)
+	return grpc.MethodDesc{MethodName: short, Handler: func(srv any, ctx context.Context, dec func(any) error, in grpc.UnaryServerInterceptor) (any, error) {
+		m := new(message)
+		if err := dec(m); err != nil {
+			return nil, err
+		}
+		return in(ctx, m, &grpc.UnaryServerInfo{Server: srv, FullMethod: name}, func(ctx context.Context, req any) (any, error) {
+			return req, srv.(*shop).buy(ctx)
+		})
+	}}
+}
+
+func cut(name string) (service, method string) {
+	service, method, _ = strings.Cut(name[1:], "/")
+	return service, method
+}
+
+func desc() *grpc.ServiceDesc {
+	d := &grpc.ServiceDesc{HandlerType: (*any)(nil)}
+	for _, name := range []string{buy, look, confuse} {
+		d.Methods = append(d.Methods, unaryMethod(name))
+	}
+	d.ServiceName, _ = cut(buy)
+	handler := func(srv any, ss grpc.ServerStream) error { return srv.(*shop).stream(ss) }
+	d.Streams = []grpc.StreamDesc{
+		{StreamName: "Watch", Handler: handler, ServerStreams: true},
+		{StreamName: "Haggle", Handler: handler, ServerStreams: true, ClientStreams: true},
+	}
+	return d
+}
+
+func key(m *message) string { return guard.Key("stock", m.GetValue()) }
+
+// dial serves s behind the interceptors and returns a client.
+func dial(t *testing.T, g *guard.Guard, s *shop) *grpc.ClientConn {
+	t.Helper()
+	l := bufconn.Listen(1 << 16)
+	server := grpc.NewServer(
+		grpc.UnaryInterceptor(lockmw.Unary(
+			lockmw.Key(g, buy, key),
+			lockmw.Key(g, confuse, func(int) string { return "k" }))),
+		grpc.StreamInterceptor(lockmw.Stream(lockmw.Key(g, watch, key), lockmw.Key(g, haggle, key))),
+	)
+	server.RegisterService(desc(), s)
+	served := make(chan struct{})
+	go func() { // ends with Stop
+		defer close(served)
+		_ = server.Serve(l)
+	}()
+	conn, err := grpc.NewClient("passthrough:bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		server.Stop()
+		<-served
+	})
+	return conn
+}
+
+func newGuard(t *testing.T, l guard.Locker, opts ...guard.Option) *guard.Guard {
+	t.Helper()
+	g, err := guard.New(l, append(opts, guard.WithLogger(slog.New(slog.DiscardHandler)))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	return g
+}
+
+func call(ctx context.Context, c *grpc.ClientConn, method, sku string) error {
+	return c.Invoke(ctx, method, wrapperspb.String(sku), new(message))
+}
+
+// open opens a stream, sends its first message and waits for the first answer.
+func open(ctx context.Context, c *grpc.ClientConn, method, sku string) (grpc.ClientStream, error) {
+	s, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: method == haggle}, method)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.SendMsg(wrapperspb.String(sku)); err != nil {
+		return nil, err
+	}
+	if method == watch {
+		_ = s.CloseSend()
+	}
+	return s, s.RecvMsg(new(message))
+}
+
+// want checks a status, its reason, and whether it says when to try again.
+func want(t *testing.T, err error, code codes.Code, reason string, retry bool) {
+	t.Helper()
+	s := status.Convert(err)
+	var gotReason string
+	var after time.Duration
+	for _, d := range s.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			gotReason = d.GetReason()
+		case *errdetails.RetryInfo:
+			after = d.GetRetryDelay().AsDuration()
+		}
+	}
+	if s.Code() != code || gotReason != reason || (after >= time.Second) != retry {
+		t.Errorf("got %v %q %q, again after %v; want %v %q, retry %t", s.Code(), gotReason, s.Message(), after, code, reason, retry)
+	}
+	if strings.Contains(s.Message(), "s3cret") {
+		t.Errorf("the status names the key: %s", s.Message())
+	}
+}
+
+func TestUnaryCallsOfOneKeyRunOneAtATime(t *testing.T) {
+	g := newGuard(t, memlocker.New(), guard.WithMaxWait(0))
+	var c *grpc.ClientConn
+	c = dial(t, g, &shop{buy: func(ctx context.Context) error {
+		if _, locked := guard.LeaseFrom(ctx); !locked {
+			return status.Error(codes.Unimplemented, "not locked")
+		}
+		want(t, call(t.Context(), c, buy, "s3cret"), codes.Aborted, "LOCK_HELD", true)
+		want(t, call(t.Context(), c, look, "s3cret"), codes.Unimplemented, "", false)
+		return g.Do(ctx, guard.Key("stock", "s3cret"), func(context.Context) error { return nil }) // inside
+	}})
+	want(t, call(t.Context(), c, buy, "s3cret"), codes.OK, "", false)
+}
+
+func TestEveryErrorHasItsStatus(t *testing.T) {
+	mem := memlocker.New()
+	g := newGuard(t, mem, guard.WithMaxWait(50*time.Millisecond), guard.WithTTL(200*time.Millisecond))
+	var fails error
+	s := &shop{buy: func(context.Context) error { return fails }}
+	c := dial(t, g, s)
+	for _, is := range []struct {
+		err    error
+		code   codes.Code
+		reason string
+		retry  bool
+	}{
+		{nil, codes.OK, "", false},
+		{errors.New("own"), codes.Unknown, "", false},
+		{status.Error(codes.NotFound, "own"), codes.NotFound, "", false},
+		{guard.ErrNotAcquired, codes.Aborted, "LOCK_HELD", true},
+		{guard.ErrQueueFull, codes.ResourceExhausted, "LOCK_QUEUE_FULL", true},
+		{guard.ErrUnavailable, codes.Unavailable, "LOCK_UNAVAILABLE", true},
+		{guard.ErrClosed, codes.Unavailable, "LOCK_UNAVAILABLE", true},
+		{errors.Join(guard.ErrNotAcquired, context.DeadlineExceeded), codes.DeadlineExceeded, "LOCK_WAIT_ABORTED", false},
+		{guard.ErrLeaseLost, codes.Internal, "LOCK_LOST", false},
+		{guard.ErrMaxHold, codes.Internal, "LOCK_LOST", false},
+		{guard.ErrNoDefault, codes.Internal, "LOCK_MISCONFIGURED", false},
+	} {
+		fails = is.err
+		want(t, call(t.Context(), c, buy, "s3cret"), is.code, is.reason, is.retry)
+	}
+	fails = nil
+	want(t, call(t.Context(), c, buy, ""), codes.InvalidArgument, "LOCK_KEY_INVALID", false)
+	want(t, call(t.Context(), c, buy, strings.Repeat("s3cret", 20_000)), codes.InvalidArgument, "LOCK_KEY_INVALID", false)
+	want(t, call(t.Context(), c, confuse, "s3cret"), codes.Internal, "LOCK_MISCONFIGURED", false)
+
+	mend := mem.Break()
+	want(t, call(t.Context(), c, buy, "s3cret"), codes.Unavailable, "LOCK_UNAVAILABLE", true)
+	mend()
+	s.buy = func(ctx context.Context) error {
+		mem.Lose(guard.Key("stock", "s3cret"))
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	want(t, call(t.Context(), c, buy, "s3cret"), codes.Internal, "LOCK_LOST", false)
+}
+
+func TestAClientThatHasGoneLeavesTheQueue(t *testing.T) {
+	mem := memlocker.New()
+	waits := make(chan struct{}, 1)
+	g := newGuard(t, signals{mem, waits}, guard.WithMaxWait(time.Minute))
+	other := newGuard(t, mem.Peer())
+	held, err := other.Acquire(t.Context(), guard.Key("stock", "s3cret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, g, &shop{buy: func(context.Context) error { t.Error("it ran"); return nil }})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- call(ctx, c, buy, "s3cret") }()
+	<-waits
+	cancel()
+	want(t, <-done, codes.Canceled, "", false)
+	if err := g.Close(t.Context()); err != nil { // waits for whoever is left
+		t.Error(err)
+	}
+	_ = held.Release(t.Context())
+}
+
+// signals tells when a call tries for a key.
+type signals struct {
+	guard.Locker
+	tries chan struct{}
+}
+
+func (s signals) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	select {
+	case s.tries <- struct{}{}:
+	default:
+	}
+	return s.Locker.Acquire(ctx, c, t)
+}
+
+// echoes answers each message with itself.
+func echoes(ss grpc.ServerStream) error {
+	for {
+		m := new(message)
+		err := ss.RecvMsg(m)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, locked := guard.LeaseFrom(ss.Context()); !locked {
+			return status.Error(codes.Unimplemented, "not locked")
+		}
+		if err := ss.SendMsg(m); err != nil {
+			return err
+		}
+	}
+}
+
+func TestAStreamHoldsTheKeyOfItsFirstMessageUntilItsHandlerReturns(t *testing.T) {
+	for _, method := range []string{watch, haggle} {
+		t.Run(method, func(t *testing.T) {
+			g := newGuard(t, memlocker.New(), guard.WithMaxWait(0))
+			hold := make(chan struct{})
+			c := dial(t, g, &shop{stream: func(ss grpc.ServerStream) error {
+				if method == haggle {
+					return echoes(ss)
+				}
+				m := new(message)
+				if err := ss.RecvMsg(m); err != nil {
+					return err
+				}
+				_ = ss.SendMsg(m)
+				<-hold
+				return nil
+			}})
+			s, err := open(t.Context(), c, method, "s3cret")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = open(t.Context(), c, method, "s3cret")
+			want(t, err, codes.Aborted, "LOCK_HELD", true)
+			if _, err := open(t.Context(), c, haggle, "another"); err != nil && method == haggle {
+				t.Error(err)
+			}
+			close(hold)
+			_ = s.CloseSend()
+			if err := s.RecvMsg(new(message)); !errors.Is(err, io.EOF) {
+				t.Errorf("ended with %v", err)
+			}
+			if ran, err := g.TryDo(t.Context(), guard.Key("stock", "s3cret"), func(context.Context) error { return nil }); !ran {
+				t.Errorf("the key is still held: %v", err)
+			}
+		})
+	}
+}
+
+func TestAStreamThatLosesItsLeaseEndsWithThat(t *testing.T) {
+	mem := memlocker.New()
+	g := newGuard(t, mem, guard.WithTTL(200*time.Millisecond))
+	c := dial(t, g, &shop{stream: func(ss grpc.ServerStream) error {
+		m := new(message)
+		if err := ss.RecvMsg(m); err != nil {
+			return err
+		}
+		_ = ss.SendMsg(m)
+		mem.Lose(guard.Key("stock", "s3cret"))
+		<-ss.Context().Done()
+		return nil
+	}})
+	s, err := open(t.Context(), c, watch, "s3cret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, s.RecvMsg(new(message)), codes.Internal, "LOCK_LOST", false)
+}
+
+func TestAHandlerCannotHideThatItHasNoKey(t *testing.T) {
+	g := newGuard(t, memlocker.New(), guard.WithMaxWait(0))
+	c := dial(t, g, &shop{stream: func(ss grpc.ServerStream) error {
+		for range 3 {
+			_ = ss.RecvMsg(new(message))
+		}
+		return nil
+	}})
+	_, err := open(t.Context(), c, watch, "")
+	want(t, err, codes.InvalidArgument, "LOCK_KEY_INVALID", false)
+}
+
+// A handler that leaves a goroutine behind in RecvMsg must not leave the key with it.
+func TestAMessageAfterTheHandlerKeepsNoKey(t *testing.T) {
+	mem := memlocker.New()
+	waits := make(chan struct{}, 1)
+	g := newGuard(t, signals{mem, waits}, guard.WithMaxWait(time.Minute))
+	other := newGuard(t, mem.Peer())
+	held, err := other.Acquire(t.Context(), guard.Key("stock", "s3cret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	received := make(chan error, 1)
+	c := dial(t, g, &shop{stream: func(ss grpc.ServerStream) error {
+		go func() { received <- ss.RecvMsg(new(message)) }()
+		<-waits
+		return nil
+	}})
+	if _, err := open(t.Context(), c, haggle, "s3cret"); !errors.Is(err, io.EOF) {
+		t.Errorf("got %v", err)
+	}
+	_ = held.Release(t.Context())
+	if err := <-received; err != nil {
+		t.Log("received:", err) // or not: the call may end first
+	}
+	if err := g.Close(t.Context()); err != nil { // waits for every lease
+		t.Error(err)
+	}
+}
+
+func TestARuleThatIsNoneIsFoundAtStartUp(t *testing.T) {
+	for name, start := range map[string]func(){
+		"no method":    func() { lockmw.Key(nil, "", key) },
+		"no function":  func() { lockmw.Key[*message](nil, buy, nil) },
+		"two rules":    func() { lockmw.Unary(lockmw.Key(nil, buy, key), lockmw.Key(nil, buy, key)) },
+		"an own Rule":  func() { lockmw.Stream(lockmw.Rule{}) },
+		"no function2": func() { lockmw.KeyFunc[*message](nil, buy, nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			start()
+		}()
+	}
+}
+
+func TestAnAdapterStaysThin(t *testing.T) { httpguardtest.StaysThin(t) }

@@ -1,0 +1,103 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/go-lockguard/guard"
+)
+
+// stream is a call that is locked by its first message. Its methods may be called as those of any [grpc.ServerStream].
+type stream struct {
+	grpc.ServerStream
+
+	rule Rule
+
+	mu      sync.Mutex   // guards what follows; held for a few instructions
+	lease   *guard.Lease // nil before the first message
+	refused error        // why there is none
+	over    bool         // the handler has returned
+}
+
+// Context ends when the lease is lost, from the first message on.
+func (s *stream) Context() context.Context {
+	if l, _ := s.state(); l != nil {
+		return l.Context()
+	}
+	return s.ServerStream.Context()
+}
+
+// RecvMsg receives a message; the first one waits for its key.
+func (s *stream) RecvMsg(m any) error {
+	l, refused := s.state()
+	if refused != nil {
+		return refused
+	}
+	if err := s.ServerStream.RecvMsg(m); err != nil || l != nil {
+		return err
+	}
+	return s.lock(m)
+}
+
+// lock acquires the key of the first message.
+func (s *stream) lock(m any) error {
+	ctx := s.ServerStream.Context()
+	l, err := s.rule.acquire(ctx, m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lease, s.refused = l, s.rule.answer(ctx, err)
+	if s.over && l != nil { // the handler has not waited for its own goroutine
+		s.lease = nil
+		go func() { _ = l.Release(l.Context()) }() // within 1 s
+	}
+	return s.refused
+}
+
+func (r Rule) acquire(ctx context.Context, m any) (*guard.Lease, error) {
+	key, err := r.key(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	l, err := r.guard.Acquire(ctx, key)
+	return l, tooLong(err)
+}
+
+// serve runs handler and releases the lease, if there is one, whatever handler does. A handler without its key has not done
+// its work, whatever it makes of that.
+func (s *stream) serve(handler func() error) (err error) {
+	defer func() {
+		if lost := s.end(); lost != nil {
+			err = errors.Join(lost, err)
+		}
+	}()
+	err = handler()
+	if _, refused := s.state(); refused != nil {
+		err = refused
+	}
+	return err
+}
+
+// end releases the lease and returns its loss, if there is one and it was lost.
+func (s *stream) end() error {
+	s.mu.Lock()
+	s.over = true
+	l := s.lease
+	s.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	err := l.Release(l.Context())
+	if errors.Is(err, guard.ErrLeaseLost) {
+		return err
+	}
+	return nil
+}
+
+func (s *stream) state() (*guard.Lease, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lease, s.refused
+}
