@@ -115,7 +115,7 @@ type ending struct {
 // limit. It returns the first loss.
 func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 	endings := s.stop()
-	giveBack(s.guard.family.wheel.within(ctx, releaseLimit(s.guard.ttl)), endings)
+	giveBack(s.guard.family.limits.Within(ctx, releaseLimit(s.guard.ttl)), endings)
 	settle(endings, panicked)
 	for _, l := range s.all {
 		if errors.Is(l.releaseErr, ErrLeaseLost) {
@@ -166,6 +166,9 @@ func giveBack(ctx context.Context, endings []ending) {
 // drop gives up the leases of a DoAll that did not get all its keys, in the background: nobody has used them, and nobody
 // waits for the store.
 func (s *leases) drop() {
+	for _, l := range s.all {
+		l.own.unused = true
+	}
 	endings := s.stop()
 	for _, e := range endings {
 		if e.back {

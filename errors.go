@@ -9,6 +9,10 @@ import (
 )
 
 // The decisions a caller may have to make, as sentinels for errors.Is. What the package returns wraps them with detail.
+//
+// Test ErrLeaseLost first: whatever else went wrong, the work may have been done. Then ErrUnavailable and ErrClosed, and
+// ErrQueueFull before ErrNotAcquired, which it is too. For answers to requests, package outcome does all that: outcome.Of
+// gives the status, a code and when to try again.
 var (
 	// ErrNotAcquired says that the wait for a key ended without it, because somebody else held it or because the
 	// caller's ctx ended (then the error also Is ctx.Err()). The protected function did not run. [HeldError] has detail.
@@ -23,7 +27,7 @@ var (
 	ErrLeaseLost = locker.ErrLeaseLost
 
 	// ErrMaxHold is the ErrLeaseLost of a turn that lasted longer than MaxHold.
-	ErrMaxHold error = maxHoldError("guard: held longer than MaxHold")
+	ErrMaxHold error = maxHoldError("guard: held longer than the limit that WithMaxHold sets")
 
 	// ErrUnavailable says that the locker gave no usable answer: the store is down, slow, or refuses us.
 	ErrUnavailable = locker.ErrUnavailable
@@ -80,8 +84,14 @@ func (e *HeldError) Error() string { return "guard: not acquired: the key is hel
 func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
 
 // RetryAfter is when trying again is likely to succeed, from the length of the local queue and the recent pace of turns,
-// but not later than the holder's lease can end. 0 if nothing is known.
-func (e *HeldError) RetryAfter() time.Duration { return capAt(e.expected, e.Remaining) }
+// but not later than the holder's lease can end. Without a pace, as for a holder that was killed, it is when that lease
+// ends: Remaining. 0 if nothing is known.
+func (e *HeldError) RetryAfter() time.Duration {
+	if e.expected <= 0 {
+		return e.Remaining
+	}
+	return capAt(e.expected, e.Remaining)
+}
 
 // refusedError is an ErrQueueFull with the same estimate as HeldError.
 type refusedError struct {

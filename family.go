@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/keyenc"
+	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -17,7 +19,7 @@ type family struct {
 	locker  locker.Locker
 	gates   gates
 	renewer renewer
-	wheel   wheel
+	limits  *timelimit.Wheel // of requests
 	outage  outage
 
 	closeOnce sync.Once
@@ -36,7 +38,7 @@ func newFamily(l locker.Locker) *family {
 		gates:   gates{seed: maphash.MakeSeed()},
 		closing: make(chan struct{}),
 		idle:    make(chan struct{}),
-		wheel:   wheel{start: time.Now(), spokes: make(map[time.Duration]chan struct{})},
+		limits:  timelimit.New(),
 	}
 	f.renewer.family = f
 	return f
@@ -83,6 +85,7 @@ func (f *family) close(ctx context.Context) error {
 			defer cancel()
 		}
 	}
+	f.letGo(ctx)
 	if closeErr := f.locker.Close(ctx); err == nil {
 		err = closeErr
 	}
@@ -129,4 +132,78 @@ func (f *family) WakeAll() {
 	for _, gt := range f.gates.all() {
 		gt.wake()
 	}
+}
+
+// gates finds the gate of a key: an entry for each key that somebody in this process wants or holds, no more. Two keys
+// never share a gate.
+type gates struct {
+	seed   maphash.Seed
+	shards [64]shard
+}
+
+type shard struct {
+	mu    sync.Mutex       // guards gates and the refs of each; held for a map access, with nothing locked inside
+	gates map[string]*gate // by name
+}
+
+func (s *gates) shard(name string) *shard {
+	return &s.shards[maphash.String(s.seed, name)%uint64(len(s.shards))]
+}
+
+// enter returns the gate of key and keeps it alive until leave.
+func (s *gates) enter(key string) *gate {
+	name := keyenc.Plain(key)
+	sh := s.shard(name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	gt := sh.gates[name]
+	if gt == nil {
+		gt = &gate{key: key, name: name}
+		if sh.gates == nil {
+			sh.gates = make(map[string]*gate)
+		}
+		sh.gates[name] = gt
+	}
+	gt.refs++
+	return gt
+}
+
+// linger keeps gt alive for one more leave.
+func (s *gates) linger(gt *gate) {
+	sh := s.shard(gt.name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	gt.refs++
+}
+
+// leave undoes one enter.
+func (s *gates) leave(gt *gate) {
+	sh := s.shard(gt.name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if gt.refs--; gt.refs == 0 {
+		delete(sh.gates, gt.name)
+	}
+}
+
+// find returns the gate of the key with the given name in the store, or nil if nobody here wants it.
+func (s *gates) find(name string) *gate {
+	sh := s.shard(name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.gates[name]
+}
+
+// all returns the gates of this moment.
+func (s *gates) all() []*gate {
+	var all []*gate
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		for _, gt := range sh.gates {
+			all = append(all, gt)
+		}
+		sh.mu.Unlock()
+	}
+	return all
 }

@@ -64,7 +64,7 @@ func (gr *grant) reserved(t *turn) (token uint64, fetching <-chan struct{}, err 
 
 // fetch reserves a block for t. A block that comes after the turn has ended is thrown away.
 func (gr *grant) fetch(ctx context.Context, t *turn) error {
-	block, err := gr.family.locker.Fence(gr.family.wheel.within(ctx, tryLimit(gr.terms.ttl)), gr.claim)
+	block, err := gr.family.locker.Fence(gr.family.limits.Within(ctx, tryLimit(gr.terms.ttl)), gr.claim)
 
 	gr.mu.Lock()
 	close(gr.tokens.fetching)

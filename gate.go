@@ -3,6 +3,7 @@ package guard
 import (
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockorder"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -10,16 +11,16 @@ import (
 // the store, or has its turn on the grant, or releases it. The others stand in line in order of arrival, and whoever has
 // the floor passes it to the first of them. So 10,000 calls that wait cost the store what one does.
 //
-// Its methods take the mutex for a few instructions, and never across I/O or a callback. See lockorder.go for what may be
+// Its methods take the mutex for a few instructions, and never across I/O or a callback. See package lockorder for what may be
 // locked inside.
 type gate struct {
 	key  string // as the callers gave it
 	name string // as the store knows it
 	refs int    // guarded by the shard's mutex
 
-	mu    gateMutex // guards what follows
-	floor *turn     // who has the floor; nil: nobody, and the line is empty
-	grant *grant    // what the floor holds; nil while it contends or releases
+	mu    lockorder.Gate // guards what follows
+	floor *turn          // who has the floor; nil: nobody, and the line is empty
+	grant *grant         // what the floor holds; nil while it contends or releases
 	line  line
 	pace  pace
 

@@ -3,9 +3,11 @@ package guard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockorder"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -28,15 +30,17 @@ type grant struct {
 
 	unclear bool // a request of the claim may still be under way; written before the grant is shared, and by its release
 
-	mu       grantMutex // guards what follows; held for a few instructions, never across I/O or a callback
+	mu       lockorder.Grant // guards what follows; held for a few instructions, never across I/O or a callback
 	trust    trust
 	length   time.Duration // of the lease: the TTL, or before the first renewal of an offer, the offer's
 	turn     *turn         // whose turn it is; nil between turns
 	turns    int           // how many there were, with this one
 	lastTurn int           // the tenure ends after it
 	holdEnd  time.Time     // when the turn has lasted MaxHold; zero: no limit
+	half     bool          // of which is to be told when it is over
+	kept     *turn         // has ended, and its key stays taken for WithMinHold; nil: none
 	renewAt  time.Time     // zero: never
-	timer    *time.Timer   // fires at the next of trust's end, holdEnd and renewAt; stopped when the grant ends
+	timer    *time.Timer   // fires at the next of trust's end, renewAt and what is due in the turn; stopped when the grant ends
 	renewing chan struct{} // closed when the renewal that is due or in flight is answered; nil: none is
 	cause    error         // why it ended; nil while it has not
 	tokens   tokens
@@ -69,9 +73,9 @@ func (gr *grant) begin(t *turn) bool {
 	gr.turn = t
 	gr.turns++
 	t.grant, t.number = gr, gr.turns
-	gr.holdEnd = time.Time{}
+	gr.holdEnd, gr.half = time.Time{}, false
 	if hold := t.guard.maxHold; hold > 0 {
-		gr.holdEnd = now.Add(hold)
+		gr.holdEnd, gr.half = now.Add(hold), true
 	}
 	gr.arm(now)
 	return true
@@ -85,14 +89,15 @@ func (gr *grant) attach(t *turn, l *Lease) error {
 	return gr.cause
 }
 
-// endTurn ends t's turn and returns why the grant was lost in it, or nil.
-func (gr *grant) endTurn(t *turn) error {
+// endTurn ends t's turn and returns why the grant was lost in it, or nil, and whether the key stays taken for a while.
+func (gr *grant) endTurn(t *turn) (kept bool, cause error) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	if gr.turn == t {
-		gr.turn, gr.holdEnd = nil, time.Time{}
+		gr.turn, gr.holdEnd, gr.half = nil, time.Time{}, false
+		kept = gr.keep(t)
 	}
-	return gr.cause
+	return kept, gr.cause
 }
 
 // mayGoOn reports whether the tenure allows another turn now.
@@ -114,8 +119,8 @@ func (gr *grant) shorten(waiting int) {
 // arm sets the timer to whatever is due next; gr.mu is held.
 func (gr *grant) arm(now time.Time) {
 	next := gr.trust.left(now)
-	if !gr.holdEnd.IsZero() {
-		next = min(next, gr.holdEnd.Sub(now))
+	if at := gr.turnDue(); !at.IsZero() {
+		next = min(next, at.Sub(now))
 	}
 	if !gr.renewAt.IsZero() && gr.renewing == nil {
 		next = min(next, gr.renewAt.Sub(now))
@@ -127,31 +132,51 @@ func (gr *grant) arm(now time.Time) {
 	}
 }
 
-// tick does what is due. It runs in the timer's goroutine and starts no I/O itself, so that nothing delays the deadline.
+// turnDue is when something is due in the turn, or in the time that its key is kept for afterwards; zero: never. gr.mu is
+// held.
+func (gr *grant) turnDue() time.Time {
+	switch {
+	case gr.kept != nil:
+		return gr.kept.keepEnd()
+	case gr.half:
+		return gr.holdEnd.Add(-gr.turn.guard.maxHold / 2)
+	}
+	return gr.holdEnd
+}
+
+// tick does what is due. It runs in the timer's goroutine, and the timer is set again before anything that may take long, so
+// that nothing delays the deadline.
 func (gr *grant) tick() {
-	now := time.Now()
-	if cause := gr.due(now); cause != nil {
-		gr.lose(cause)
+	if act := gr.due(time.Now()); act != nil {
+		act()
 	}
 }
 
-// due hands a renewal that is due to the renewer, or returns why the grant is lost by now.
-func (gr *grant) due(now time.Time) error {
+// due hands a renewal that is due to the renewer, or returns what else there is to do, without gr.mu.
+func (gr *grant) due(now time.Time) (act func()) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	switch {
 	case gr.cause != nil:
 		return nil // ended while the timer fired
 	case gr.trust.left(now) <= 0:
-		return ErrLeaseLost
+		return func() { gr.lose(ErrLeaseLost) }
 	case !gr.holdEnd.IsZero() && !now.Before(gr.holdEnd):
-		return ErrMaxHold
+		cause := fmt.Errorf("%w: %v", ErrMaxHold, gr.turn.guard.maxHold)
+		return func() { gr.lose(cause) }
+	case gr.kept != nil && !now.Before(gr.turnDue()):
+		act, gr.kept = gr.kept.endKept, nil
+	case gr.half && !now.Before(gr.turnDue()):
+		gr.half = false
+		if l := gr.turn.lease; l != nil {
+			act = l.tellHalf
+		}
 	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
 		gr.renewing = make(chan struct{})
 		gr.family.renewer.add(gr, gr.renewLimit(now))
 	}
 	gr.arm(now)
-	return nil
+	return act
 }
 
 // renewLimit bounds one try to renew: there must be time for another. gr.mu is held.
@@ -217,9 +242,14 @@ func (gr *grant) end(cause error) (l *Lease) {
 	if gr.turn != nil {
 		l = gr.turn.lease // nil: attach will say so
 	}
+	kept := gr.kept
+	gr.kept = nil
 	gr.mu.Unlock()
 
 	gr.gate.revoke(gr)
+	if kept != nil {
+		gr.family.gates.leave(gr.gate)
+	}
 	return l
 }
 

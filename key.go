@@ -1,12 +1,15 @@
 package guard
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding"
 	"encoding/hex"
 	"fmt"
+	"math/big"
 	"reflect"
 	"strconv"
+	"time"
 
 	"github.com/go-lockguard/guard/internal/keyenc"
 )
@@ -15,15 +18,29 @@ import (
 // It is the only way to build a key from values: '%' and ':' inside a part are escaped, so different parts never give
 // the same key.
 //
-// A part is a string, an integer, a bool, a [fmt.Stringer] or an [encoding.TextMarshaler]. Anything else, an empty part
-// or no part at all gives "", which every verb refuses with [ErrInvalidKey]: a missing value must not become one lock
-// for everybody. Key is safe for concurrent use.
+// A part is a [time.Time], an [encoding.TextMarshaler], a [fmt.Stringer], a string, an integer or a bool, and is spelled
+// in the first of these ways that it has. A time is written in UTC to the nanosecond, so that a moment is one part
+// whatever its zone, and whether or not it was stored since; the zero time is none. (A type that embeds time.Time has its
+// MarshalText, with the zone: pass its UTC().)
+//
+// Anything else gives "", which every verb refuses with [ErrInvalidKey]: a missing value must not become one lock for
+// everybody. So do an empty part, no part at all, what is nil, and types with a String that is not their identity: a
+// [big.Float], a [context.Context], a [reflect.Value] or [reflect.Type] and a protobuf message, of which pass a field.
+// Key is safe for concurrent use.
 func Key(parts ...any) string {
-	texts := make([]string, len(parts))
+	var short [64]byte // enough for most keys
+	key := short[:0]
 	for i, p := range parts {
-		texts[i] = text(p)
+		part := text(p)
+		if part == "" {
+			return ""
+		}
+		if i > 0 {
+			key = append(key, ':')
+		}
+		key = keyenc.Append(key, part)
 	}
-	return keyenc.Join(texts...)
+	return string(key)
 }
 
 // maxKey is the length in bytes of the longest key: the store sees a hash of what is longer than 200, but here it is kept
@@ -57,20 +74,50 @@ func text(part any) string {
 		return strconv.Itoa(p)
 	case int64:
 		return strconv.FormatInt(p, 10)
+	case time.Time:
+		return moment(p)
 	}
 	v := reflect.ValueOf(part)
-	if v.Kind() == reflect.Pointer && v.IsNil() {
+	if isNone(v) {
 		return ""
 	}
 	switch p := part.(type) {
-	case fmt.Stringer:
-		return p.String()
+	case *time.Time:
+		return moment(*p)
+	case *big.Float, context.Context, reflect.Value, reflect.Type, interface{ ProtoMessage() }:
+		return ""
 	case encoding.TextMarshaler:
 		if b, err := p.MarshalText(); err == nil {
 			return string(b)
 		}
 		return ""
+	case fmt.Stringer:
+		return p.String()
 	}
+	return plain(v)
+}
+
+// isNone reports whether v is nil: many types have a String for that, which would be one lock for everybody.
+func isNone(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Func, reflect.Chan:
+		return v.IsNil()
+	}
+	return false
+}
+
+// moment is the one spelling of a time, in any zone and with or without a monotonic reading.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// plain is the spelling of a value by its kind alone.
+func plain(v reflect.Value) string {
 	switch {
 	case v.Kind() == reflect.String:
 		return v.String()

@@ -1,9 +1,15 @@
 package guard_test
 
 import (
+	"context"
+	"math/big"
+	"net"
 	"net/netip"
+	"net/url"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-lockguard/guard"
 )
@@ -38,6 +44,75 @@ func TestKeySpellsEachPartInOneWay(t *testing.T) {
 	} {
 		if got != "" {
 			t.Errorf("%s: got %q, want none", name, got)
+		}
+	}
+}
+
+func TestAMomentIsOnePartInAnyZone(t *testing.T) {
+	read := time.Now() // with a monotonic reading
+	stored := read.Round(0)
+	east := stored.In(time.FixedZone("east", 3*60*60))
+	want := guard.Key("slot", read)
+	for name, same := range map[string]any{"without the monotonic reading": stored, "in another zone": east, "by pointer": &east} {
+		if got := guard.Key("slot", same); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	at := time.Date(2026, 3, 1, 12, 30, 0, 500, time.FixedZone("west", -60*60))
+	if got := guard.Key(at); got != "2026-03-01T13%3A30%3A00.0000005Z" {
+		t.Errorf("got %q", got)
+	}
+	if guard.Key(at) == guard.Key(at.Add(1)) {
+		t.Error("two moments are one key")
+	}
+	if got := guard.Key(time.Time{}); got != "" {
+		t.Errorf("no time: got %q, want none", got)
+	}
+}
+
+// both spells itself for people and for machines.
+type both struct{}
+
+func (both) String() string               { return "for people" }
+func (both) MarshalText() ([]byte, error) { return []byte("exact"), nil }
+
+// message is what a generated protobuf message looks like: its String is unstable on purpose.
+type message struct{}
+
+func (*message) ProtoMessage()  {}
+func (*message) String() string { return "id:7" }
+
+func TestAPartIsSpelledByItsIdentityOrRefused(t *testing.T) {
+	page, err := url.Parse("https://example.com/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		part any
+		want string
+	}{
+		"MarshalText before String": {both{}, "exact"},
+		"URL by pointer":            {page, "https%3A//example.com/a"},
+		"URL":                       {*page, ""}, // has no String
+		"big integer":               {big.NewInt(7), "7"},
+		"big fraction":              {big.NewRat(2, 4), "1/2"},
+		"big float":                 {big.NewFloat(0.1), ""}, // one number, another text for each precision
+		"address of 4 bytes":        {net.IPv4(127, 0, 0, 1).To4(), "127.0.0.1"},
+		"address of 16 bytes":       {net.IPv4(127, 0, 0, 1), "127.0.0.1"},
+		"no address":                {netip.Addr{}, ""},
+		"nil slice with a String":   {net.IP(nil), ""},
+		"nil mask with a String":    {net.IPMask(nil), ""},
+		"duration":                  {90 * time.Second, "1m30s"},
+		"weekday":                   {time.Friday, "Friday"},
+		"context":                   {t.Context(), ""},
+		"derived context":           {context.WithValue(t.Context(), both{}, 1), ""},
+		"reflected value":           {reflect.ValueOf(7), ""},
+		"reflected type":            {reflect.TypeFor[sku](), ""},
+		"protobuf message":          {&message{}, ""},
+		"error":                     {context.Canceled, ""},
+	} {
+		if got := guard.Key(c.part); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -73,8 +73,9 @@ func (b backoff) pause(n int) time.Duration {
 	return rand.N(d) + 1
 }
 
-// look returns the pause before the next look of a claim that is queued: it will be told, unless the message gets lost.
-func (b backoff) look() time.Duration {
-	most := min(b.most, mostBetweenLooks)
+// look returns the pause before the next look of a claim that is queued and would be offered the key for that long: it
+// will be told, unless the message gets lost, and then it must look while the offer lasts.
+func (b backoff) look(offer time.Duration) time.Duration {
+	most := min(b.most, mostBetweenLooks, offer/2)
 	return most/2 + rand.N(most/2+1)
 }

@@ -71,6 +71,7 @@ const (
 	lostLine  = `level=ERROR msg="guard: lease lost while its function runs" error="guard: `
 	ranOnLine = `level=WARN msg="guard: function ran on after its lease was lost" for=`
 	downLine  = `level=WARN msg="guard: locker unavailable" error="`
+	halfLine  = `level=WARN msg="guard: function has had its key for half of MaxHold" for=`
 	upLine    = `level=WARN msg="guard: locker available again" after=`
 )
 
@@ -88,7 +89,7 @@ func TestALostLeaseIsLoggedOnceAsAnError(t *testing.T) {
 		_ = b.Do(t.Context(), key, func(context.Context) error { b.mem.Lose(key); return nil })
 		book.want(t, lostLine+`lease lost"`) // only the release has noticed
 		_ = b.Do(t.Context(), key, func(ctx context.Context) error { <-ctx.Done(); return nil })
-		book.want(t, lostLine+`held longer than MaxHold"`)
+		book.want(t, halfLine+"10s max_hold=20s", lostLine+`held longer than the limit that WithMaxHold sets: 20s"`)
 	})
 }
 
@@ -108,6 +109,50 @@ func TestAFunctionThatRunsPastItsLossIsLoggedWhenItReturns(t *testing.T) {
 		book.want(t, lostLine)
 	})
 }
+
+func TestATurnThatIsHalfwayToMaxHoldIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t, guard.WithMaxHold(2*time.Minute))
+		sleep := func(d time.Duration) func(context.Context) error {
+			return func(context.Context) error { time.Sleep(d); return nil }
+		}
+		_ = b.Do(t.Context(), key, sleep(time.Minute-time.Second))
+		book.want(t)
+		_ = b.Do(t.Context(), key, func(ctx context.Context) error {
+			time.Sleep(time.Second)
+			return b.Do(ctx, key, sleep(time.Minute)) // the outer turn is the one that counts
+		})
+		book.want(t, halfLine+"1m0s max_hold=2m0s look=")
+		_ = b.With(guard.WithMaxHold(0)).Do(t.Context(), key, sleep(time.Hour))
+		book.want(t)
+	})
+}
+
+// A log that hangs must not keep the deadline from being kept.
+func TestAWarningThatHangsDelaysNoDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(hangingLog)
+		b := newBench(t, guard.WithMaxHold(20*time.Second), guard.WithLogger(slog.New(hang)))
+		start := time.Now()
+		err := b.Do(t.Context(), key, func(ctx context.Context) error {
+			<-ctx.Done()
+			if d := time.Since(start); d != 20*time.Second {
+				t.Errorf("ended after %v", d)
+			}
+			close(hang)
+			return nil
+		})
+		wantErr(t, err, guard.ErrMaxHold)
+	})
+}
+
+// A hangingLog takes its time until it is closed.
+type hangingLog chan struct{}
+
+func (hangingLog) Enabled(context.Context, slog.Level) bool    { return true }
+func (h hangingLog) Handle(context.Context, slog.Record) error { <-h; return nil }
+func (h hangingLog) WithAttrs([]slog.Attr) slog.Handler        { return h }
+func (h hangingLog) WithGroup(string) slog.Handler             { return h }
 
 func TestAnOutageIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +175,7 @@ func TestAnOutageEndsWithAnyClearAnswer(t *testing.T) {
 	for name, own := range map[string]bool{"held": false, "renewed": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, book := newLogged(t, guard.WithMaxWait(0), guard.WithTTL(time.Minute))
+				b, book := newLogged(t, guard.WithMaxWait(0), guard.WithMaxHold(0), guard.WithTTL(time.Minute))
 				holder := b.other
 				if own {
 					holder = b.Guard

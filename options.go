@@ -24,6 +24,7 @@ type config struct {
 	maxWait    time.Duration
 	maxWaiters int
 	maxHold    time.Duration
+	minHold    time.Duration
 	backoff    backoff
 	name       string
 	noRenewal  bool
@@ -53,6 +54,9 @@ func (c config) with(opts []Option) (config, error) {
 			continue
 		}
 		errs = append(errs, o.apply(&c))
+	}
+	if c.noRenewal && c.minHold > c.ttl {
+		errs = append(errs, fmt.Errorf("%w: MinHold is %v, longer than a key lasts WithoutRenewal: %v", ErrInvalidOption, c.minHold, c.ttl))
 	}
 	return c, errors.Join(errs...)
 }
@@ -98,7 +102,13 @@ func WithMaxWaiters(n int) Option {
 }
 
 // WithMaxHold bounds one turn: past it the function's context ends with [ErrMaxHold] and the lease is renewed no more.
-// It is the cap on a handler that hangs, not on a slow one. 0 means no limit. Default 60 s.
+// It is the cap on a handler that hangs, not on a slow one. 0 means no limit. Default 60 s. At half of it a warning is
+// logged.
+//
+// Give a batch of minutes the time that it may take at most. A route that streams is one turn as long as it is open: at
+// MaxHold the context of an SSE or WebSocket handler ends, what has been sent stays sent, no error can be answered any
+// more, and the client sees the stream end when the handler returns. Better lock around each message, by [Guard.Do], or
+// set the limit for the longest connection that may keep others from the key.
 func WithMaxHold(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if d < 0 {

@@ -61,7 +61,7 @@ func (l *Lease) release(ctx context.Context, panicked bool) error {
 	}
 	back, err := l.stop()
 	if back {
-		err = l.turn.giveBack(l.guard.family.wheel.within(ctx, releaseLimit(l.guard.ttl)))
+		err = l.turn.giveBack(l.guard.family.limits.Within(ctx, releaseLimit(l.guard.ttl)))
 	}
 	l.settle(ctx, err, panicked)
 	return err

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockorder"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -22,7 +23,7 @@ const (
 type renewer struct {
 	family *family
 
-	mu      renewerMutex // guards classes and what is in them; never held across I/O
+	mu      lockorder.Renewer // guards classes and what is in them; never held across I/O
 	classes map[int]*renewals
 }
 

@@ -18,7 +18,7 @@ func (t *turn) try(ctx context.Context) (*grant, error) {
 	how := t.gate.beginTry(!t.once, time.Now())
 	t.attempts++
 	sent := time.Now()
-	answer, err := t.guard.family.locker.Acquire(t.guard.family.wheel.within(ctx, t.tryLimit()), &b.claim, how)
+	answer, err := t.guard.family.locker.Acquire(t.guard.family.limits.Within(ctx, t.tryLimit()), &b.claim, how)
 	switch {
 	case err == nil && answer.Acquired:
 		return t.won(b, sent, answer.Token), nil

@@ -20,6 +20,7 @@ type turn struct {
 
 	prev, next *turn // in line; guarded by gate.mu, like inLine
 	inLine     bool
+	unused     bool // nobody ran under it, so its key is not kept for WithMinHold
 
 	attempts int    // tries sent
 	blocker  Holder // the last holder seen
@@ -95,7 +96,17 @@ func (t *turn) wait(ctx context.Context) error {
 		}
 	}
 	if errors.Is(err, errNoWait) {
-		err = t.gate.refusal(time.Now())
+		err = t.refusal(time.Now())
+	}
+	return err
+}
+
+// refusal describes why t goes without the key, now that it does not wait any longer. Whoever comes next will hardly wait
+// less than t has in vain.
+func (t *turn) refusal(now time.Time) error {
+	err := t.gate.refusal(now)
+	if held := new(HeldError); errors.As(err, &held) {
+		held.expected = max(held.expected, now.Sub(t.joined))
 	}
 	return err
 }
@@ -232,13 +243,14 @@ func (t *turn) quit() {
 	t.leave()
 }
 
-// end ends a turn without any I/O: the next in line goes on with the grant, or the caller must give it back. cause is why
-// the grant was lost, if it was: then what is left of the key goes in the background, now that the function has returned,
-// if it was alone.
+// end ends a turn without any I/O: the next in line goes on with the grant, or the caller must give it back, if the key is
+// not kept for a while. cause is why the grant was lost, if it was: then what is left of the key goes in the background, now
+// that the function has returned, if it was alone.
 func (t *turn) end(alone bool) (back bool, cause error) {
 	gr := t.grant
-	cause = gr.endTurn(t)
+	kept, cause := gr.endTurn(t)
 	switch {
+	case kept: // and then endKept does what follows here
 	case cause == nil:
 		back = !t.gate.handOff(t, gr, time.Now())
 	case !alone, errors.Is(cause, ErrClosed), errors.Is(cause, errOutlived): // the key is left to its TTL
@@ -251,6 +263,7 @@ func (t *turn) end(alone bool) (back bool, cause error) {
 // drop gives up a turn that has begun and that nobody has used, without any I/O.
 func (t *turn) drop() {
 	defer t.leave()
+	t.unused = true
 	if back, _ := t.end(true); back {
 		t.grant.discard()
 		t.pass()

@@ -47,14 +47,17 @@ var options = map[string]struct {
 // optionNames lists them for people.
 const optionNames = "wait=, ttl=, hold=, waiters=, name=, fencing, norenew and, above a function, func="
 
-// isDirective reports whether a comment is for us, well-formed or not.
-func isDirective(comment string) bool { return strings.HasPrefix(comment, "//guard:") }
+// isDirective reports whether a comment is for us, well-formed or not: a capital letter must not take the lock away.
+func isDirective(comment string) bool {
+	const start = "//guard:"
+	return len(comment) >= len(start) && strings.EqualFold(comment[:len(start)], start)
+}
 
 // isNearMiss reports whether a comment above a method was surely meant to be a directive.
 func isNearMiss(comment string) bool {
 	text, _ := strings.CutPrefix(comment, "//")
 	name, _, _ := strings.Cut(strings.TrimLeft(text, " \t"), " ")
-	return !isDirective(comment) && name == "guard:lock"
+	return !isDirective(comment) && strings.EqualFold(name, "guard:lock")
 }
 
 // parseDirective reads a comment that isDirective. A directive with problems is not to be used.

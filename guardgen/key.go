@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"go/token"
 	"go/types"
 	"strconv"
 	"strings"
@@ -91,78 +90,4 @@ func (w *keyWriter) member(t types.Type, addressable bool, s step) (types.Type, 
 		return sig.Results().At(0).Type(), false, nil
 	}
 	return nil, false, problemAt(s.at, "%s has no field or method %s", w.im.typeString(t), s.name)
-}
-
-// unfit returns what t is if guard.Key cannot take it, else "".
-func unfit(t types.Type) string {
-	if types.Implements(t, stringer) || types.Implements(t, textMarshaler) {
-		return ""
-	}
-	if p, ok := types.Unalias(t).(*types.TypeParam); ok {
-		return unfitTerm(p.Constraint())
-	}
-	switch u := t.Underlying().(type) {
-	case *types.Basic:
-		switch {
-		case u.Info()&(types.IsString|types.IsInteger|types.IsBoolean) != 0:
-			return ""
-		case u.Info()&types.IsFloat != 0:
-			return "a float"
-		}
-		return "a " + u.Name()
-	case *types.Slice:
-		return "a slice"
-	case *types.Array:
-		return "an array"
-	case *types.Map:
-		return "a map"
-	case *types.Signature:
-		return "a func"
-	case *types.Chan:
-		return "a channel"
-	case *types.Struct:
-		return "a struct without String or MarshalText"
-	case *types.Pointer:
-		return "a pointer without String or MarshalText"
-	}
-	return "an interface without String or MarshalText"
-}
-
-// unfitTerm returns what some type that constraint names is if guard.Key cannot take it. A constraint that names none,
-// as comparable, is for Key to judge at run time: it answers with the empty key, and the guard with ErrInvalidKey.
-func unfitTerm(constraint types.Type) string {
-	switch u := constraint.Underlying().(type) {
-	case *types.Interface:
-		for t := range u.EmbeddedTypes() {
-			if kind := unfitTerm(t); kind != "" {
-				return kind
-			}
-		}
-		return ""
-	case *types.Union:
-		for t := range u.Terms() {
-			if kind := unfitTerm(t.Type()); kind != "" {
-				return kind
-			}
-		}
-		return ""
-	}
-	return unfit(constraint)
-}
-
-// What guard.Key takes apart from strings, integers and booleans.
-var (
-	stringer      = methodSet("String", types.Typ[types.String])
-	textMarshaler = methodSet("MarshalText", types.NewSlice(types.Universe.Lookup("byte").Type()),
-		types.Universe.Lookup("error").Type())
-)
-
-// methodSet is the interface of one method without arguments.
-func methodSet(name string, results ...types.Type) *types.Interface {
-	vars := make([]*types.Var, len(results))
-	for i, t := range results {
-		vars[i] = types.NewParam(token.NoPos, nil, "", t)
-	}
-	sig := types.NewSignatureType(nil, nil, nil, nil, types.NewTuple(vars...), false)
-	return types.NewInterfaceType([]*types.Func{types.NewFunc(token.NoPos, nil, name, sig)}, nil).Complete()
 }

@@ -93,6 +93,7 @@ var methodMistakes = []struct{ method, want string }{
 	{"//guard:lock {¦_}\n\tM(ctx context.Context, _ string) error", `"_" is not a parameter`},
 	{"//guard:lock {¦a()}\n\tM(ctx context.Context, a func() string) error", `"a()" is a call, a placeholder starts with a parameter`},
 	{"//guard:lock {o.¦At(1)}\n\tM(ctx context.Context, o *Order) error", `"At(1)" is not a parameter, field or method()`},
+	{"//guard:lock stock:{sku¦|int}\n\tM(ctx context.Context, sku string) error", "modifiers such as |int are for routes: a parameter has the spelling of its type"},
 	// Options.
 	{"//guard:lock a wait=¦200\n\tM(ctx context.Context) error", `wait is "200", want a duration such as 200ms`},
 	{"//guard:lock a wait=¦-1s\n\tM(ctx context.Context) error", `wait is "-1s", want a duration such as 200ms`},
@@ -116,6 +117,8 @@ var methodMistakes = []struct{ method, want string }{
 	{"//guard:lock a\n\tM(ctx context.Context, o ¦Ordr) error", "undefined: Ordr"},
 	// Directives in the wrong place, or in the wrong words.
 	{"¦// guard:lock a\n\tM(ctx context.Context) error", "not a directive: write //guard:lock without spaces before it"},
+	{"¦//Guard:lock a\n\tM(ctx context.Context) error", `unknown directive "//Guard:lock", want "//guard:lock"`},
+	{"¦// Guard:Lock a\n\tM(ctx context.Context) error", "not a directive: write //guard:lock without spaces before it"},
 	{"//guard:lock a\n\t¦//guard:lock b\n\tM(ctx context.Context) error", "second directive above M: several keys are joined with ' + '"},
 	{"¦//guard:locks a\n\tM(ctx context.Context) error", `unknown directive "//guard:locks", want "//guard:lock"`},
 	{"¦//guard:lock a\n\n\tM(ctx context.Context) error", "nothing is guarded here"},
@@ -130,6 +133,7 @@ var declMistakes = []struct{ decl, want string }{
 	{"type T struct {\n\t¦//guard:lock a\n\tM func(ctx context.Context) error\n}", "nothing is guarded here"},
 	{"type T = interface {\n\t¦//guard:lock a\n\tM(ctx context.Context) error\n}", "nothing is guarded here"},
 	{"type _ interface {\n\t¦//guard:lock a\n\tM(ctx context.Context) error\n}", "nothing is guarded here"},
+	{"type T struct{}\n\n¦//GUARD:LOCK a\nfunc (T) M(ctx context.Context) error { return nil }", "nothing is guarded here"},
 	{"type T struct{}\n\n¦//guard:lock a\nfunc (T) M(ctx context.Context) error { return nil }", "nothing is guarded here"},
 	{"func f() {\n\ttype T interface {\n\t\t¦//guard:lock a\n\t\tM(ctx context.Context) error\n\t}\n}", "nothing is guarded here"},
 	{"type T interface {\n\t~int\n\t¦//guard:lock a\n\tM(ctx context.Context) error\n}", "T is a constraint, it has no values to guard"},

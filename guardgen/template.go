@@ -110,6 +110,10 @@ func parsePart(t string, at int) (p part, size int, wrong *problem) {
 
 // parseSelector reads what stands between two braces, at offset at.
 func parseSelector(text string, at int) (selector, *problem) {
+	if path, _, modified := strings.Cut(text, "|"); modified {
+		return nil, problemAt(at+len(path), "modifiers such as %s are for routes: a parameter has the spelling of its type",
+			text[len(path):])
+	}
 	var p selector
 	for name := range strings.SplitSeq(text, ".") {
 		s := step{name: name, at: at}

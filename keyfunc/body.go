@@ -15,47 +15,71 @@ import (
 )
 
 // Form returns the Func of a field of a form body, urlencoded or multipart, as r.PostFormValue reads it: of POST, PUT and
-// PATCH. If the query has the name as well it is [ErrAmbiguous], because r.FormValue may prefer either. The body, of at
-// most 64 KiB, else [ErrTooLarge], is left to be read again; a form that has been parsed already is used as it is.
+// PATCH. If the query has the name as well it is [ErrAmbiguous], because r.FormValue may prefer either. The body is left
+// to be read again; one of another Content-Type is [ErrMediaType], one of more than 64 KiB [ErrTooLarge], unless the
+// middleware has an option for more. A form that has been parsed already is used as it is.
 //
-// For larger uploads, bind in the handler and lock there, with guard.Do.
+// For large uploads, bind in the handler and lock there, with guard.Do.
 func Form(name string) Func {
 	return func(r *http.Request) (string, error) {
-		text, err := wholeBody(r)
-		if err != nil {
+		form, err := parseForm(r)
+		switch {
+		case err != nil:
 			return "", &Error{"form", name, err}
-		}
-		form := r.Clone(r.Context()) // parsing writes to it
-		form.Body = io.NopCloser(bytes.NewReader(text))
-		err = form.ParseForm()
-		if multi := form.ParseMultipartForm(readahead.Limit); err == nil && !errors.Is(multi, http.ErrNotMultipart) {
-			err = multi
-		}
-		if err != nil {
-			return "", &Error{"form", name, ErrInvalid} // err quotes the form
-		}
-		if len(form.PostForm[name]) == 0 {
+		case len(form.PostForm[name]) == 0:
 			return "", &Error{"form", name, ErrMissing}
 		}
 		return one("form", name, form.Form[name])
 	}
 }
 
+// parseForm returns a copy of r whose form is parsed; parsing writes to it.
+func parseForm(r *http.Request) (*http.Request, error) {
+	if r.PostForm == nil && !isForm(r) {
+		return nil, ErrMediaType
+	}
+	text, err := wholeBody(r)
+	if err != nil {
+		return nil, err
+	}
+	form := r.Clone(r.Context())
+	form.Body = io.NopCloser(bytes.NewReader(text))
+	err = form.ParseForm()
+	// Files must stay in memory: nobody would remove them.
+	if multi := form.ParseMultipartForm(int64(len(text))); err == nil && !errors.Is(multi, http.ErrNotMultipart) {
+		err = multi
+	}
+	if err != nil {
+		return nil, ErrInvalid // err quotes the form
+	}
+	return form, nil
+}
+
+// isForm reports whether r can have a form: it may say nothing of its body, or have none that PostForm looks at.
+func isForm(r *http.Request) bool {
+	given := r.Header.Get("Content-Type")
+	if given == "" || r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodPatch {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(given)
+	return err == nil && (media == "application/x-www-form-urlencoded" || media == "multipart/form-data")
+}
+
 // JSON returns the Func of a member of a body that is one JSON object: a string that is not empty, or an integer. Other
 // kinds of values are [ErrInvalid], and so are fractions and exponents, which spell one number in many ways; null is
-// [ErrMissing]. There is no way into nested objects. The body, of at most 64 KiB, else [ErrTooLarge], is left to be read
-// again.
+// [ErrMissing]. There is no way into nested objects. The body is left to be read again; one of more than 64 KiB is
+// [ErrTooLarge], unless the middleware has an option for more.
 //
 // Decoders differ in which member they take if two have the same name, or names that differ in case only. So that is
 // [ErrAmbiguous], for any two members of the object; one that differs from name only in case counts as missing. A
-// Content-Type that is not JSON is refused, because a handler that goes by it would read something else; without one,
-// make sure that the handler reads JSON all the same.
+// Content-Type that is not JSON is [ErrMediaType], because a handler that goes by it would read something else; without
+// one, make sure that the handler reads JSON all the same.
 func JSON(name string) Func {
 	return func(r *http.Request) (string, error) {
-		text, err := wholeBody(r)
-		if err == nil {
-			err = checkJSONType(r)
+		if !isJSON(r) {
+			return "", &Error{"json", name, ErrMediaType}
 		}
+		text, err := wholeBody(r)
 		if err != nil {
 			return "", &Error{"json", name, err}
 		}
@@ -65,6 +89,16 @@ func JSON(name string) Func {
 		}
 		return v, nil
 	}
+}
+
+// isJSON reports whether r's body is JSON as far as r says.
+func isJSON(r *http.Request) bool {
+	given := r.Header.Get("Content-Type")
+	if given == "" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(given)
+	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
 // wholeBody returns the body, and leaves it to be read again.
@@ -80,18 +114,6 @@ func wholeBody(r *http.Request) ([]byte, error) {
 		return nil, ErrTooLarge
 	}
 	return text, nil
-}
-
-func checkJSONType(r *http.Request) error {
-	given := r.Header.Get("Content-Type")
-	if given == "" {
-		return nil
-	}
-	media, _, err := mime.ParseMediaType(given)
-	if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
-		return fmt.Errorf("%w: the Content-Type is not JSON", ErrInvalid)
-	}
-	return nil
 }
 
 // member returns the value of the member name of the object in text.

@@ -68,7 +68,9 @@ func TestFormReadsOneFieldOfTheBody(t *testing.T) {
 	derive(t, sku, post("/", urlencoded, ""), "", keyfunc.ErrMissing)
 	derive(t, sku, post("/?sku=1", urlencoded, ""), "", keyfunc.ErrMissing)
 	derive(t, sku, post("/", "", "sku=1"), "", keyfunc.ErrMissing)
-	derive(t, sku, post("/", "text/plain", "sku=1"), "", keyfunc.ErrMissing)
+	derive(t, sku, post("/", "text/plain", "sku=1"), "", keyfunc.ErrMediaType)
+	derive(t, sku, post("/", jsonType, strings.Repeat("x", 65<<10)), "", keyfunc.ErrMediaType)
+	derive(t, sku, post("/", "multipart/", "sku=1"), "", keyfunc.ErrMediaType)
 	derive(t, sku, post("/", urlencoded, "sku=1&sku=1"), "", keyfunc.ErrAmbiguous)
 	derive(t, sku, post("/?sku=1", urlencoded, "sku=1"), "", keyfunc.ErrAmbiguous)
 	derive(t, sku, post("/", urlencoded, "sku=1&x=%zz"), "", keyfunc.ErrInvalid)
@@ -169,7 +171,7 @@ func TestJSONRefusesWhatAHandlerMightReadOtherwise(t *testing.T) {
 		derive(t, sku, post("/", jsonType, body), "", want)
 	}
 	for _, media := range []string{urlencoded, "text/plain", "application/xml", "application/jsonx", "/"} {
-		derive(t, sku, post("/", media, `{"sku":"7"}`), "", keyfunc.ErrInvalid)
+		derive(t, sku, post("/", media, `{"sku":"7"}`), "", keyfunc.ErrMediaType)
 	}
 }
 

@@ -31,6 +31,11 @@
 // A client can send any header, cookie or body. Whoever may choose the key may keep others waiting for it: put the
 // authenticated user or tenant, see [FromContext], into the key of what belongs to them.
 //
-// Everything here is safe for concurrent use. Only [Form] and [JSON] read the body: at most 64 KiB, which are there to be
-// read again.
+// # Other routers
+//
+// gin, echo, ServeMux and chi hand their path parameters on by themselves. For a router that does not, as gorilla/mux, call
+// [SetPath] for each parameter in a middleware outside the lock, or use a [Template].
+//
+// Everything here is safe for concurrent use. Only [Form] and [JSON] read the body: at most 64 KiB, or what lockmw's
+// WithBodyLimit says, which are there to be read again.
 package keyfunc

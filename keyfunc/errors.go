@@ -2,6 +2,7 @@ package keyfunc
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 )
 
@@ -16,6 +17,9 @@ var (
 	// ErrInvalid says that the value, or what it would have to be read from, is malformed.
 	ErrInvalid = errors.New("keyfunc: malformed")
 
+	// ErrMediaType says that the Content-Type is not one that the value can be read from. It Is ErrInvalid too.
+	ErrMediaType = fmt.Errorf("%w: wrong Content-Type", ErrInvalid)
+
 	// ErrTooLarge says that the body is larger than what a value is read from, or than a limit that the application set
 	// with [http.MaxBytesReader].
 	ErrTooLarge = errors.New("keyfunc: the body is too large")
@@ -29,7 +33,7 @@ var (
 type Error struct {
 	Source string // "path", "query", "header", "cookie", "form", "json" or "context"; "part" or "value" of an own Func
 	Name   string // of the parameter, header, cookie or field, or the number of the part; "" if there is none
-	Err    error  // Is ErrMissing, ErrAmbiguous, ErrInvalid, ErrTooLarge or ErrNoSource
+	Err    error  // Is ErrMissing, ErrAmbiguous, ErrInvalid, ErrMediaType, ErrTooLarge or ErrNoSource
 }
 
 func (e *Error) Error() string {

@@ -94,7 +94,8 @@ func Join(parts ...Func) Func {
 		}
 	}
 	return func(r *http.Request) (string, error) {
-		values := make([]string, len(parts))
+		var short [64]byte // enough for most keys
+		key := short[:0]
 		for i, part := range parts {
 			v, err := part(r)
 			if err != nil {
@@ -103,8 +104,11 @@ func Join(parts ...Func) Func {
 			if v == "" { // only a Func that breaks its contract
 				return "", &Error{"part", strconv.Itoa(i + 1), ErrMissing}
 			}
-			values[i] = v
+			if i > 0 {
+				key = append(key, ':')
+			}
+			key = keyenc.Append(key, v)
 		}
-		return keyenc.Join(values...), nil
+		return string(key), nil
 	}
 }

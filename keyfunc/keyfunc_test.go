@@ -134,6 +134,12 @@ func TestPathReadsTheWildcardsOfChi(t *testing.T) {
 			t.Errorf("%s: %v, want ErrMissing", name, err)
 		}
 	}
+	for pattern, name := range map[string]string{"/files/*": "*", "/stock/:sku": "sku", "/stock/:sku/buy": "sku"} { // and echo v5
+		r.Pattern = pattern
+		if _, err := keyfunc.Path(name)(r); !errors.Is(err, keyfunc.ErrMissing) {
+			t.Errorf("%s: %v, want ErrMissing", pattern, err)
+		}
+	}
 	if _, err := keyfunc.Path("ten")(r); !errors.Is(err, keyfunc.ErrNoSource) {
 		t.Errorf("ten: %v, want ErrNoSource", err)
 	}

@@ -8,64 +8,71 @@ import (
 	"strings"
 )
 
+// A step puts a value into one form. What comes out empty is missing.
+type step func(v string) (string, error)
+
 // Int returns f with its value read as a decimal integer of 64 bits and written in the one usual way: "7", "+7" and "007"
 // are all "7". Anything else is [ErrInvalid].
-func (f Func) Int() Func {
-	return f.normalized(func(v string) (string, error) {
-		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
-			return strconv.FormatInt(n, 10), nil
-		}
-		n, err := strconv.ParseUint(strings.TrimPrefix(v, "+"), 10, 64)
-		if err != nil {
-			return "", ErrInvalid
-		}
-		return strconv.FormatUint(n, 10), nil
-	})
+func (f Func) Int() Func { return f.normalized(toInt) }
+
+func toInt(v string) (string, error) {
+	if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+		return strconv.FormatInt(n, 10), nil
+	}
+	n, err := strconv.ParseUint(strings.TrimPrefix(v, "+"), 10, 64)
+	if err != nil {
+		return "", ErrInvalid
+	}
+	return strconv.FormatUint(n, 10), nil
 }
 
 // UUID returns f with its value read as a UUID and written in the usual way, 36 characters in lower case. It may be given
 // in any case, bare, in braces, as a URN, or without hyphens; anything else is [ErrInvalid].
-func (f Func) UUID() Func {
-	return f.normalized(func(v string) (string, error) {
-		const urn = "urn:uuid:"
-		switch {
-		case len(v) == len(urn)+36 && strings.EqualFold(v[:len(urn)], urn):
-			v = v[len(urn):]
-		case len(v) == 38 && v[0] == '{' && v[37] == '}':
-			v = v[1:37]
-		}
-		if len(v) == 36 && v[8] == '-' && v[13] == '-' && v[18] == '-' && v[23] == '-' {
-			v = v[:8] + v[9:13] + v[14:18] + v[19:23] + v[24:]
-		}
-		if len(v) != 32 || strings.Trim(v, "0123456789abcdefABCDEF") != "" {
-			return "", ErrInvalid
-		}
-		v = strings.ToLower(v)
-		return v[:8] + "-" + v[8:12] + "-" + v[12:16] + "-" + v[16:20] + "-" + v[20:], nil
-	})
+func (f Func) UUID() Func { return f.normalized(toUUID) }
+
+func toUUID(v string) (string, error) {
+	const urn = "urn:uuid:"
+	switch {
+	case len(v) == len(urn)+36 && strings.EqualFold(v[:len(urn)], urn):
+		v = v[len(urn):]
+	case len(v) == 38 && v[0] == '{' && v[37] == '}':
+		v = v[1:37]
+	}
+	if len(v) == 36 && v[8] == '-' && v[13] == '-' && v[18] == '-' && v[23] == '-' {
+		v = v[:8] + v[9:13] + v[14:18] + v[19:23] + v[24:]
+	}
+	if len(v) != 32 || strings.Trim(v, "0123456789abcdefABCDEF") != "" {
+		return "", ErrInvalid
+	}
+	v = strings.ToLower(v)
+	return v[:8] + "-" + v[8:12] + "-" + v[12:16] + "-" + v[16:20] + "-" + v[20:], nil
 }
 
 // Lower returns f with its value in lower case.
-func (f Func) Lower() Func {
-	return f.normalized(func(v string) (string, error) { return strings.ToLower(v), nil })
-}
+func (f Func) Lower() Func { return f.normalized(toLower) }
+
+func toLower(v string) (string, error) { return strings.ToLower(v), nil }
 
 // Trim returns f with its value without white space at either end. A value of nothing else is [ErrMissing].
-func (f Func) Trim() Func {
-	return f.normalized(func(v string) (string, error) { return strings.TrimSpace(v), nil })
-}
+func (f Func) Trim() Func { return f.normalized(toTrimmed) }
+
+func toTrimmed(v string) (string, error) { return strings.TrimSpace(v), nil }
 
 // MaxLen returns f with values of more than n bytes refused as [ErrInvalid]. It panics if n is less than 1.
 func (f Func) MaxLen(n int) Func {
 	if n < 1 {
 		panic("keyfunc: MaxLen of less than 1")
 	}
-	return f.normalized(func(v string) (string, error) {
+	return f.normalized(atMost(n))
+}
+
+func atMost(n int) step {
+	return func(v string) (string, error) {
 		if len(v) > n {
 			return "", ErrInvalid
 		}
 		return v, nil
-	})
+	}
 }
 
 // OneOf returns f with any other value than the given ones refused as [ErrInvalid]. It panics if there are none.
@@ -73,17 +80,20 @@ func (f Func) OneOf(values ...string) Func {
 	if len(values) == 0 {
 		panic("keyfunc: OneOf of nothing")
 	}
-	values = slices.Clone(values)
-	return f.normalized(func(v string) (string, error) {
+	return f.normalized(amongst(slices.Clone(values)))
+}
+
+func amongst(values []string) step {
+	return func(v string) (string, error) {
 		if !slices.Contains(values, v) {
 			return "", ErrInvalid
 		}
 		return v, nil
-	})
+	}
 }
 
 // normalized returns f with its value passed through to.
-func (f Func) normalized(to func(v string) (string, error)) Func {
+func (f Func) normalized(to step) Func {
 	if f == nil {
 		panic("keyfunc: normalizer of a nil Func")
 	}
@@ -93,14 +103,20 @@ func (f Func) normalized(to func(v string) (string, error)) Func {
 		if err != nil {
 			return "", err
 		}
-		if v, err = to(v); err == nil && v == "" {
-			err = ErrMissing
-		}
-		if err != nil {
-			return "", &Error{source, name, err}
-		}
-		return v, nil
+		return to.take(v, source, name)
 	}
+}
+
+// take passes v, which was found under name in source, through the step.
+func (to step) take(v, source, name string) (string, error) {
+	v, err := to(v)
+	if err == nil && v == "" {
+		err = ErrMissing
+	}
+	if err != nil {
+		return "", &Error{source, name, err}
+	}
+	return v, nil
 }
 
 // source returns where f looks for its value: a Func says so in its error for a request that has nothing.

@@ -52,6 +52,35 @@ func TestATemplateIsTheKeyOfItsParts(t *testing.T) {
 	}
 }
 
+// params are those of a router that keeps them to itself.
+type params map[string]string
+
+func (p params) Param(name string) (value string, present bool) {
+	value, present = p[name]
+	return value, present
+}
+
+func TestATemplateTakesPathParametersFromAnAdapter(t *testing.T) {
+	tmpl, err := keyfunc.ParseTemplate("stock:x-{sku|int}:{query.a}:{*}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		p    params
+		want string
+		err  error
+	}{
+		{params{"sku": "007", "*": "a/b"}, "stock:x-7:1:a/b", nil},
+		{params{"sku": "x", "*": "a/b"}, "", keyfunc.ErrInvalid},
+		{params{"sku": "7", "*": ""}, "", keyfunc.ErrMissing},
+		{params{"sku": "7"}, "", keyfunc.ErrNoSource},
+	} {
+		if got, err := tmpl.Key(request("a=1"), c.p); got != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%v: got %q, %v; want %q, %v", c.p, got, err, c.want, c.err)
+		}
+	}
+}
+
 func TestATemplateReadsForms(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("sku=4:2"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -20,6 +20,18 @@
 #ifndef EAGER
 #define EAGER 0        /* WithFencing: 1: obtain and fetch are one atomic step; 2: something may come between */
 #endif
+#ifndef HANDOVER
+#define HANDOVER 0     /* 1: a release may make the other instance the owner, and reserve its block, in one atomic step */
+#endif
+#ifndef CLOCK
+#define CLOCK 0        /* how far the clock moves on; 0: it stands still, and a counter never ends */
+#endif
+#ifndef BACK
+#define BACK 0         /* how far the clock steps back, in all */
+#endif
+#ifndef LIFE
+#define LIFE 0         /* how long a counter lives after the clock has passed its last token */
+#endif
 
 /* Planted faults: each must be caught */
 #ifndef REUSE
@@ -37,6 +49,12 @@
 #ifndef PLAIN_INCR
 #define PLAIN_INCR 0   /* the fence script counts without the clock */
 #endif
+#ifndef LOOK_LAZY
+#define LOOK_LAZY 0    /* WithFencing: a hand-over that nobody heard of is found by a look, and its token is fetched later */
+#endif
+#ifndef FROM_CLOCK
+#define FROM_CLOCK 0   /* a counter lives from now, not from when the clock has passed its last token */
+#endif
 #ifndef TRUSTING
 #define TRUSTING 0     /* the resource accepts every token */
 #endif
@@ -47,9 +65,14 @@
 /* The store. A grant's number serves as its owner id. */
 byte owner[2];
 byte last[2];          /* last token given */
-byte now = 1;          /* the clock that all servers share */
+byte ends[2];          /* when that counter is forgotten, by the same clock */
+byte now = 1 + BACK;   /* the clock that all servers share */
 bool failed = false;   /* the new primary is up */
 byte granted = 0;
+
+/* What was handed over to each instance, and has not been taken: it may never be */
+byte offered[2];       /* 0: nothing */
+byte offeredBlock[2];
 
 /* The grant of each instance, as its process sees it */
 byte grant[2];         /* 0: none */
@@ -62,7 +85,7 @@ bool fetching[2];
 byte highest = 0;
 byte latest = 0;       /* 1 + ORDER of the latest turn that wrote */
 byte given[GRANTS * TURNS];
-byte expiries = EXPIRIES;
+byte expiries = EXPIRIES, forth = CLOCK, back = BACK;
 
 hidden byte o;
 
@@ -85,6 +108,7 @@ inline fence(s, g, b) {
      b = last[s] + 1;
      if :: !PLAIN_INCR && now > b -> b = now :: else fi;
      last[s] = b + BLOCK - 1;
+     ends[s] = (last[s] > now && !FROM_CLOCK -> last[s] : now) + LIFE;
      now = now + FAILOVER * BLOCK /* only a lost counter needs a clock that moves: by more than a block per round trip */
   :: else
   fi
@@ -143,8 +167,8 @@ end:
   :: atomic { /* obtain */
        granted < GRANTS -> pick(s);
        if
-       :: owner[s] == 0 ->
-          granted++; owner[s] = granted; grant[i] = granted; turn[i] = 0; block[i] = 0; since[i] = 0; fetching[i] = false;
+       :: owner[s] == 0 || (offered[i] != 0 && owner[s] == offered[i]) ->
+          offered[i] = 0; offeredBlock[i] = 0; granted++; owner[s] = granted; grant[i] = granted; turn[i] = 0; block[i] = 0; since[i] = 0; fetching[i] = false;
           if :: EAGER == 1 -> fence(s, grant[i], b) :: else fi
        :: else -> s = 0; goto end
        fi
@@ -153,16 +177,37 @@ end:
      :: EAGER == 2 -> atomic { fence(s, grant[i], b) }
      :: else
      fi;
-     atomic { if :: EAGER && b != 0 -> block[i] = b; since[i] = 1; b = 0 :: else fi };
+     atomic { if :: EAGER && b != 0 -> block[i] = b; since[i] = 1 :: else fi; b = 0 };
+turns:
      if
-     :: EAGER && block[i] == 0 -> skip /* lost before the first turn */
+     :: EAGER && !LOOK_LAZY && block[i] == 0 -> skip /* lost before the first turn */
      :: else ->
         do
         :: atomic { turn[i] < TURNS -> turn[i]++; run fn(i, grant[i], turn[i]) }
         :: turn[i] > 0 -> break
         od
      fi;
-     atomic { if :: owner[s] == grant[i] -> owner[s] = 0 :: else fi; grant[i] = 0; turn[i] = 0; s = 0 }
+     atomic { /* release */
+       if
+       :: owner[s] == grant[i] ->
+          owner[s] = 0;
+          if
+          :: HANDOVER && granted < GRANTS && grant[1-i] == 0 && offered[1-i] == 0 ->
+             granted++; owner[s] = granted; offered[1-i] = granted;
+             fence(s, granted, b); offeredBlock[1-i] = b; b = 0
+          :: skip
+          fi
+       :: else
+       fi;
+       grant[i] = 0; turn[i] = 0; s = 0
+     }
+  :: atomic { /* what was handed over: by its message, or by a look, which knows no token */
+       offered[i] != 0 -> pick(s);
+       grant[i] = offered[i]; turn[i] = 0; block[i] = 0; since[i] = 0; fetching[i] = false;
+       if :: block[i] = offeredBlock[i]; since[i] = 1 :: !EAGER || LOOK_LAZY -> skip fi;
+       offered[i] = 0; offeredBlock[i] = 0
+     };
+     goto turns
   od
 }
 
@@ -172,6 +217,9 @@ end:
   do
   :: atomic { expiries > 0 -> pick(s); expiries--; owner[s] = 0; s = 0 }
   :: atomic { FAILOVER && !failed -> failed = true }
+  :: atomic { forth > 0 -> forth--; now++ }
+  :: atomic { back > 0 -> back--; now-- }
+  :: atomic { CLOCK && last[0] != 0 && now > ends[0] -> last[0] = 0; ends[0] = 0 }
   od
 }
 

@@ -1,19 +1,20 @@
 // Package outcome is the one table from errors of guard and keyfunc to HTTP answers. Every adapter answers from it, and
 // so can a handler that no adapter fits.
 //
-//	status  code                   when
-//	409     lock_held              the key was held until MaxWait ended
-//	429     lock_queue_full        too many were waiting already, or the wait would have been too long
-//	503     lock_unavailable       the locker gave no answer, or the guard is closed
-//	503     lock_wait_aborted      a deadline outside the guard ended the wait
-//	500     lock_lost              the lease was lost while the handler ran: what it did is uncertain
-//	400     lock_key_invalid       the request's key value is missing, malformed or repeated
-//	413     lock_body_too_large    the body is too large to find the key's value in it
-//	500     lock_misconfigured     our own mistake: no such parameter, no default guard, an empty key
-//	499                            the client has gone: nothing is written
+//	status  code                         when
+//	409     lock_held                    the key was held until MaxWait ended
+//	429     lock_queue_full              too many were waiting already, or the wait would have been too long
+//	503     lock_unavailable             the locker gave no answer, or the guard is closed
+//	503     lock_wait_aborted            a deadline outside the guard ended the wait
+//	500     lock_lost                    the lease was lost while the handler ran: what it did is uncertain
+//	400     lock_key_invalid             the request's key value is missing, malformed or repeated
+//	413     lock_body_too_large          the body is too large to find the key's value in it
+//	415     lock_unsupported_media_type  the body is of a type in which the key's value cannot be found
+//	500     lock_misconfigured           our own mistake: no such parameter, no default guard, an empty key
+//	499                                  the client has gone: nothing is written
 //
-// The first three carry Retry-After. The bodies are RFC 9457 problem details with fixed texts: never a key, a holder or
-// anything else from the inside.
+// The first three carry Retry-After. The bodies are RFC 9457 problem details with fixed texts, which for 400, 413 and 415
+// name the parameter, header or field: never a key, a value, a holder or anything else from the inside.
 package outcome
 
 import (
@@ -46,25 +47,28 @@ const (
 	Lost          = "lock_lost"
 	KeyInvalid    = "lock_key_invalid"
 	BodyTooLarge  = "lock_body_too_large"
+	MediaType     = "lock_unsupported_media_type"
 	Misconfigured = "lock_misconfigured"
 )
 
 // Of returns the outcome of err for a request whose context is ctx; false if err is not an error of guard or keyfunc, or
 // nil. Errors that merely wrap context.Canceled or context.DeadlineExceeded are not ours: they are the handler's own.
 //
-// ctx tells a client that has gone from a wait that something else ended. Of is safe for concurrent use; calling it
+// ctx tells a client that has gone from a wait that something else ended. An empty key is our own mistake, unless err also
+// Is one of keyfunc's, as &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing}: so a handler that makes
+// the key of what it has bound says that the client has left it out. Of is safe for concurrent use; calling it
 // twice for one error may give different Retry-After.
 func Of(ctx context.Context, err error) (Outcome, bool) {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
 	case is(guard.ErrLeaseLost): // first: whatever else went wrong, the work may have been done
 		return lost, true
-	case is(keyfunc.ErrNoSource), is(guard.ErrNoDefault), is(guard.ErrInvalidKey):
+	case is(keyfunc.ErrNoSource), is(guard.ErrNoDefault):
 		return misconfigured, true
-	case is(keyfunc.ErrTooLarge):
-		return bodyTooLarge, true
-	case is(keyfunc.ErrMissing), is(keyfunc.ErrAmbiguous), is(keyfunc.ErrInvalid):
-		return keyInvalid, true
+	case is(keyfunc.ErrTooLarge), is(keyfunc.ErrMissing), is(keyfunc.ErrAmbiguous), is(keyfunc.ErrInvalid):
+		return badRequest(err), true
+	case is(guard.ErrInvalidKey): // and nobody says that it is the client's doing
+		return misconfigured, true
 	case !is(guard.ErrNotAcquired) && !is(guard.ErrUnavailable) && !is(guard.ErrClosed):
 		return Outcome{}, false
 	case is(context.Canceled):
@@ -115,14 +119,6 @@ var (
 	lost = Outcome{
 		Status: http.StatusInternalServerError, Code: Lost,
 		Detail: "The lock was lost while the request was worked on. It may or may not have been carried out; check before trying again.",
-	}
-	keyInvalid = Outcome{
-		Status: http.StatusBadRequest, Code: KeyInvalid,
-		Detail: "The value that names the resource to lock is missing, malformed or repeated.",
-	}
-	bodyTooLarge = Outcome{
-		Status: http.StatusRequestEntityTooLarge, Code: BodyTooLarge,
-		Detail: "The body is too large to read the value in it that names the resource to lock.",
 	}
 	misconfigured = Outcome{
 		Status: http.StatusInternalServerError, Code: Misconfigured,

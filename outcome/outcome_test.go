@@ -59,6 +59,8 @@ func TestEveryErrorHasItsOneOutcome(t *testing.T) {
 		{"missing", alive, &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrMissing}, 400, "lock_key_invalid", false},
 		{"ambiguous", alive, keyfunc.ErrAmbiguous, 400, "lock_key_invalid", false},
 		{"invalid", alive, keyfunc.ErrInvalid, 400, "lock_key_invalid", false},
+		{"an empty key, which the handler calls the client's", alive, join(guard.ErrInvalidKey, &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing}), 400, "lock_key_invalid", false},
+		{"wrong content type", alive, &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMediaType}, 415, "lock_unsupported_media_type", false},
 		{"body too large", alive, fmt.Errorf("%w: %w", keyfunc.ErrTooLarge, &http.MaxBytesError{Limit: 1}), 413, "lock_body_too_large", false},
 		{"no source", alive, &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrNoSource}, 500, "lock_misconfigured", false},
 		{"no default", alive, guard.ErrNoDefault, 500, "lock_misconfigured", false},
@@ -104,6 +106,37 @@ func TestRetryAfterIsTheEstimateRoundedUpPlusJitter(t *testing.T) {
 		}
 		if len(seen) != 3 || !seen[least] || !seen[least+1] || !seen[least+2] {
 			t.Errorf("%v: got %v, want %d to %d", estimate, seen, least, least+2)
+		}
+	}
+}
+
+func TestABadRequestSaysWhichValueAndWhatIsWrongWithIt(t *testing.T) {
+	for want, err := range map[string]error{
+		`The header "X-Tenant", which names the resource to lock, is missing or empty.`: &keyfunc.Error{Source: "header", Name: "X-Tenant", Err: keyfunc.ErrMissing},
+		`The query parameter "sku", which names the resource to lock, is given more than once.`: fmt.Errorf("s3cret: %w",
+			&keyfunc.Error{Source: "query", Name: "sku", Err: keyfunc.ErrAmbiguous}),
+		`The JSON member "sku", which names the resource to lock, is malformed.`:   &keyfunc.Error{Source: "json", Name: "sku", Err: fmt.Errorf("%w: s3cret", keyfunc.ErrInvalid)},
+		`The path parameter "id", which names the resource to lock, is malformed.`: &keyfunc.Error{Source: "path", Name: "id", Err: keyfunc.ErrInvalid},
+		`The value that names the resource to lock is missing or empty.`:           &keyfunc.Error{Source: "part", Name: "2", Err: keyfunc.ErrMissing},
+		"The body is incomplete.":                                                        &keyfunc.Error{Source: "body", Err: keyfunc.ErrInvalid},
+		"The body is too large.":                                                         fmt.Errorf("%w: %w", keyfunc.ErrTooLarge, &keyfunc.Error{Source: "body", Err: keyfunc.ErrInvalid}),
+		`The value that names the resource to lock is malformed.`:                        keyfunc.ErrInvalid,
+		`The Content-Type is not one to read the form field "sku" in.`:                   &keyfunc.Error{Source: "form", Name: "sku", Err: keyfunc.ErrMediaType},
+		`The body is too large to read the JSON member "sku" in it.`:                     &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrTooLarge},
+		`The body is too large to read the value that names the resource to lock in it.`: keyfunc.ErrTooLarge,
+	} {
+		o, _ := outcome.Of(t.Context(), err)
+		if o.Detail != want {
+			t.Errorf("%v: got %s, want %s", err, o.Detail, want)
+		}
+	}
+}
+
+func TestAHolderOfUnknownPaceIsGivenTheRestOfItsLease(t *testing.T) {
+	for range 50 {
+		o, _ := outcome.Of(t.Context(), &guard.HeldError{Remaining: 6600 * time.Millisecond})
+		if o.RetryAfter < 7 || o.RetryAfter > 9 {
+			t.Fatalf("got %d s, want 7 and jitter", o.RetryAfter)
 		}
 	}
 }
@@ -165,7 +198,7 @@ func TestOutcomeImportsNoFramework(t *testing.T) {
 	const module = "github.com/go-lockguard/guard"
 	for dep := range strings.FieldsSeq(string(out)) {
 		host, _, _ := strings.Cut(dep, "/")
-		if strings.Contains(host, ".") && dep != module && !strings.HasPrefix(dep, module+"/internal/") && dep != module+"/keyfunc" {
+		if strings.Contains(host, ".") && dep != module && dep != module+"/locker" && !strings.HasPrefix(dep, module+"/internal/") && dep != module+"/keyfunc" {
 			t.Errorf("outcome depends on %s", dep)
 		}
 	}

@@ -76,6 +76,8 @@ func prometheus(m metricdata.Metrics) []string {
 		if data.IsMonotonic {
 			return []string{name + "_total"}
 		}
+	case metricdata.Gauge[float64]: // unit s
+		return []string{name + "_seconds"}
 	}
 	return []string{name}
 }
@@ -118,7 +120,7 @@ func TestDashboardAndQueriesUseMetricsThatExist(t *testing.T) {
 
 func TestTheTablesNameAllThatIsEmitted(t *testing.T) {
 	e := collectAll(t)
-	if len(e.metrics) != 6 {
+	if len(e.metrics) != 7 {
 		t.Fatalf("%d metrics", len(e.metrics))
 	}
 	readme, doc := read(t, "README.md"), read(t, "doc.go")
@@ -131,6 +133,8 @@ func TestTheTablesNameAllThatIsEmitted(t *testing.T) {
 			if data.IsMonotonic {
 				kind = "counter"
 			}
+		case metricdata.Gauge[float64]:
+			kind = "gauge"
 		}
 		if row := fmt.Sprintf("| `%s` | %s | `%s` | name", m.Name, kind, m.Unit); !strings.Contains(readme, row) {
 			t.Errorf("README.md has no row %q", row)

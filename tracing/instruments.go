@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"errors"
+	"slices"
 
 	"go.opentelemetry.io/otel/metric"
 )
@@ -14,10 +15,15 @@ const (
 	leases       = "guard.leases"
 	renewals     = "guard.renewals"
 	leasesLost   = "guard.leases.lost"
+	holdOldest   = "guard.hold.oldest"
 )
 
-// buckets are in seconds: those of the conventions for HTTP, and 1 ms below, where an uncontended lock is.
-var buckets = []float64{.001, .005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
+// Buckets are in seconds: those of the conventions for HTTP, and 1 ms below, where an uncontended lock is. A hold may take
+// as long as MaxHold, 60 s by default.
+var (
+	waitBuckets = []float64{.001, .005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
+	holdBuckets = slices.Concat(waitBuckets, []float64{15, 30, 60, 120})
+)
 
 type instruments struct {
 	waitDuration metric.Float64Histogram
@@ -28,13 +34,14 @@ type instruments struct {
 	leasesLost   metric.Int64Counter
 }
 
-func newInstruments(m metric.Meter) (instruments, error) {
+// newInstruments makes them; oldest is asked for guard.hold.oldest at each collection.
+func newInstruments(m metric.Meter, oldest metric.Float64Callback) (instruments, error) {
 	var in instruments
-	var errs [6]error
+	var errs [7]error
 	in.waitDuration, errs[0] = m.Float64Histogram(waitDuration, metric.WithUnit("s"),
-		metric.WithDescription("How long calls waited for their key."), metric.WithExplicitBucketBoundaries(buckets...))
+		metric.WithDescription("How long calls waited for their key."), metric.WithExplicitBucketBoundaries(waitBuckets...))
 	in.holdDuration, errs[1] = m.Float64Histogram(holdDuration, metric.WithUnit("s"),
-		metric.WithDescription("How long calls held their key."), metric.WithExplicitBucketBoundaries(buckets...))
+		metric.WithDescription("How long calls held their key."), metric.WithExplicitBucketBoundaries(holdBuckets...))
 	in.waiters, errs[2] = m.Int64UpDownCounter(waiters, metric.WithUnit("{waiter}"),
 		metric.WithDescription("Calls that wait for a key now."))
 	in.leases, errs[3] = m.Int64UpDownCounter(leases, metric.WithUnit("{lease}"),
@@ -43,5 +50,7 @@ func newInstruments(m metric.Meter) (instruments, error) {
 		metric.WithDescription("Tries to renew a lease."))
 	in.leasesLost, errs[5] = m.Int64Counter(leasesLost, metric.WithUnit("{lease}"),
 		metric.WithDescription("Leases that ended before their function returned."))
+	_, errs[6] = m.Float64ObservableGauge(holdOldest, metric.WithUnit("s"),
+		metric.WithDescription("How long the oldest hold lasts already; 0 if there is none."), metric.WithFloat64Callback(oldest))
 	return in, errors.Join(errs[:]...)
 }

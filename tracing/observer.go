@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"runtime/debug"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -35,21 +36,18 @@ func New(opts ...Option) (*Observer, error) {
 		return nil, err
 	}
 	v := version()
-	in, err := newInstruments(c.meters.Meter(ScopeName,
-		metric.WithInstrumentationVersion(v), metric.WithSchemaURL(semconv.SchemaURL)))
+	o := &Observer{catalog: catalog{fixed: c.attributes}, rawKeys: c.rawKeys}
+	o.catalog.begin = o.zero
+	o.in, err = newInstruments(c.meters.Meter(ScopeName,
+		metric.WithInstrumentationVersion(v), metric.WithSchemaURL(semconv.SchemaURL)), o.oldest)
 	if err != nil {
 		return nil, err
 	}
-	tracer := c.tracers.Tracer(ScopeName, trace.WithInstrumentationVersion(v), trace.WithSchemaURL(semconv.SchemaURL))
-	if _, ok := tracer.(noop.Tracer); ok {
-		tracer = nil
+	o.tracer = c.tracers.Tracer(ScopeName, trace.WithInstrumentationVersion(v), trace.WithSchemaURL(semconv.SchemaURL))
+	if _, ok := o.tracer.(noop.Tracer); ok {
+		o.tracer = nil
 	}
-	return &Observer{
-		tracer:  tracer,
-		in:      in,
-		catalog: catalog{fixed: c.attributes},
-		rawKeys: c.rawKeys,
-	}, nil
+	return o, nil
 }
 
 // version is that of the module, "(devel)" in a build of its own checkout.
@@ -74,6 +72,10 @@ type stage struct {
 	series  *series
 	span    trace.Span // nil: not recorded
 	counted bool       // among those that wait or hold now
+
+	// Of a hold that is counted, in the list of those.
+	since      time.Time
+	prev, next *stage
 }
 
 // Value finds the stage by its Observer, so that several on one guard do not meet.
@@ -93,19 +95,23 @@ func (o *Observer) stage(ctx context.Context) *stage {
 	return s
 }
 
-// start begins a span, and counts the call with gauge unless that is nil or disabled.
-func (o *Observer) start(ctx context.Context, w guard.WaitInfo, name string, s *series, gauge metric.Int64UpDownCounter) context.Context {
+// start begins a span, and counts the call with gauge unless that is nil or disabled. st is nil if nothing is left in the
+// context.
+func (o *Observer) start(
+	ctx context.Context, w guard.WaitInfo, name string, s *series, gauge metric.Int64UpDownCounter,
+) (started context.Context, st *stage) {
 	ctx, span := o.startSpan(ctx, w, name, s)
 	counted := gauge != nil && gauge.Enabled(ctx)
 	if counted {
 		gauge.Add(ctx, 1, s.now...)
 	} else if span == nil {
 		if ctx.Value(o) == nil {
-			return ctx
+			return ctx, nil
 		}
 		s = nil // an empty stage hides the one around it
 	}
-	return &stage{Context: ctx, of: o, series: s, span: span, counted: counted}
+	st = &stage{Context: ctx, of: o, series: s, span: span, counted: counted}
+	return st, st
 }
 
 // startSpan returns a nil span if it is not recorded; the context carries the decision on to the spans below.
@@ -128,7 +134,8 @@ func (o *Observer) startSpan(ctx context.Context, w guard.WaitInfo, name string,
 // WaitStart begins the span "acquire {name}".
 func (o *Observer) WaitStart(ctx context.Context, w guard.WaitInfo) context.Context {
 	s := o.catalog.find(w.Name)
-	return o.start(ctx, w, s.acquire, s, o.in.waiters)
+	ctx, _ = o.start(ctx, w, s.acquire, s, o.in.waiters)
+	return ctx
 }
 
 // WaitEnd ends that span, with a link to the holder that was in the way, and records the wait.
@@ -169,7 +176,11 @@ func (o *Observer) HoldStart(ctx context.Context, w guard.WaitInfo) context.Cont
 	if w.Reentry {
 		gauge = nil
 	}
-	return o.start(ctx, w, s.hold, s, gauge)
+	ctx, st := o.start(ctx, w, s.hold, s, gauge)
+	if st != nil && st.counted {
+		s.holds.add(st)
+	}
+	return ctx
 }
 
 // LeaseLost counts the loss, and marks the moment on the span.
@@ -187,6 +198,7 @@ func (o *Observer) LeaseLost(ctx context.Context, w guard.WaitInfo, err error) {
 func (o *Observer) HoldEnd(ctx context.Context, w guard.WaitInfo, r guard.HoldResult) {
 	st := o.stage(ctx)
 	if st != nil && st.counted {
+		st.series.holds.remove(st)
 		o.in.leases.Add(ctx, -1, st.series.now...)
 	}
 	out := holdOutcome(r)

@@ -48,7 +48,7 @@ var stories = []story{
 		spans: []string{
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
 			"hold shop < request, 1s, Unset, outcome=released",
-			"acquire shop < request, 1s, Unset, attempts=2 handoff=false outcome=acquired, link to acquire shop",
+			"acquire shop < request, 1s, Unset, attempts=more handoff=false outcome=acquired, link to acquire shop",
 			"hold shop < request, 0s, Unset, outcome=released",
 		},
 		metrics: []string{
@@ -91,7 +91,7 @@ var stories = []story{
 		},
 		spans: []string{
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
-			"acquire shop < request, 3s, Unset, attempts=1 handoff=false outcome=timeout, link to acquire shop",
+			"acquire shop < request, 3s, Unset, attempts=more handoff=false outcome=timeout, link to acquire shop",
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=timeout, link to acquire shop",
 			"hold shop < request, 3s, Unset, outcome=released",
 		},
@@ -145,8 +145,8 @@ var stories = []story{
 		},
 		spans: []string{
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
-			"acquire shop < request, 1s, Unset, attempts=1 handoff=false outcome=canceled, link to acquire shop",
-			"acquire shop < request, 1s, Unset, attempts=1 handoff=false outcome=canceled, link to acquire shop",
+			"acquire shop < request, 1s, Unset, attempts=more handoff=false outcome=canceled, link to acquire shop",
+			"acquire shop < request, 1s, Unset, attempts=more handoff=false outcome=canceled, link to acquire shop",
 			"hold shop < request, 2s, Unset, outcome=released",
 		},
 		metrics: []string{

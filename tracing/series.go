@@ -25,18 +25,22 @@ const (
 type series struct {
 	acquire, hold string // names of spans
 	start         []trace.SpanStartOption
-	now           []metric.AddOption              // of what is the case now: name
+	now           []metric.AddOption // of what is the case now: name
+	observe       []metric.ObserveOption
+	holds         holds
 	record        [outcomes][]metric.RecordOption // name and outcome
 	count         [outcomes][]metric.AddOption
 }
 
 func newSeries(name string, fixed []attribute.KeyValue) *series {
 	attrs := append(slices.Clip(fixed), nameKey.String(name))
+	only := metric.WithAttributeSet(attribute.NewSet(slices.Clone(attrs)...))
 	s := &series{
 		acquire: "acquire " + name,
 		hold:    "hold " + name,
 		start:   []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(attrs...)},
-		now:     []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(slices.Clone(attrs)...))},
+		now:     []metric.AddOption{only},
+		observe: []metric.ObserveOption{only},
 	}
 	for o := range outcomes {
 		set := metric.WithAttributeSet(attribute.NewSet(append(slices.Clone(attrs), outcomeKey.String(o.String()))...))
@@ -50,6 +54,7 @@ func newSeries(name string, fixed []attribute.KeyValue) *series {
 // lock.
 type catalog struct {
 	fixed  []attribute.KeyValue
+	begin  func(*series) // called with each new one, before it is found
 	byName atomic.Pointer[map[string]*series]
 	mu     sync.Mutex // held while the map is replaced
 }
@@ -74,7 +79,16 @@ func (c *catalog) add(name string) *series {
 		maps.Copy(next, *m)
 	}
 	s := newSeries(name, c.fixed)
+	c.begin(s)
 	next[name] = s
 	c.byName.Store(&next)
 	return s
+}
+
+// all returns every series there is.
+func (c *catalog) all() map[string]*series {
+	if m := c.byName.Load(); m != nil {
+		return *m
+	}
+	return nil
 }

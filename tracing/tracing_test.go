@@ -23,6 +23,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/tracing"
 )
 
@@ -42,8 +43,9 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 		if s := h.spans.Ended()[0].InstrumentationScope(); s.Name != scope.Name || s.Version != scope.Version || s.SchemaURL != scope.SchemaURL {
 			t.Errorf("scope of spans is %+v", s)
 		}
-		bounds := []float64{.001, .005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
-		histogram := func(outcome string, bucket int, value float64) metricdata.Histogram[float64] {
+		waits := []float64{.001, .005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
+		holds := append(slices.Clip(waits), 15, 30, 60, 120)
+		histogram := func(bounds []float64, outcome string, bucket int, value float64) metricdata.Histogram[float64] {
 			counts := make([]uint64, len(bounds)+1)
 			counts[bucket] = 1
 			return metricdata.Histogram[float64]{
@@ -55,19 +57,27 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 				}},
 			}
 		}
-		sum := func(monotonic bool, value int64, attrs ...attribute.KeyValue) metricdata.Sum[int64] {
-			return metricdata.Sum[int64]{
-				Temporality: metricdata.CumulativeTemporality, IsMonotonic: monotonic,
-				DataPoints: []metricdata.DataPoint[int64]{{Attributes: attribute.NewSet(append(attrs, name)...), Value: value}},
-			}
+		none := metricdata.Sum[int64]{
+			Temporality: metricdata.CumulativeTemporality,
+			DataPoints:  []metricdata.DataPoint[int64]{{Attributes: attribute.NewSet(name)}},
 		}
+		counter := func(counted string, others ...string) metricdata.Sum[int64] {
+			sum := metricdata.Sum[int64]{Temporality: metricdata.CumulativeTemporality, IsMonotonic: true}
+			for i, outcome := range append([]string{counted}, others...) {
+				set := attribute.NewSet(name, attribute.String("guard.outcome", outcome))
+				sum.DataPoints = append(sum.DataPoints, metricdata.DataPoint[int64]{Attributes: set, Value: int64(1 - min(i, 1))})
+			}
+			return sum
+		}
+		oldest := metricdata.Gauge[float64]{DataPoints: []metricdata.DataPoint[float64]{{Attributes: attribute.NewSet(name)}}}
 		want := []metricdata.Metrics{
-			{Name: "guard.wait.duration", Unit: "s", Data: histogram("acquired", 0, 0)},
-			{Name: "guard.hold.duration", Unit: "s", Data: histogram("max_hold", 12, 5)},
-			{Name: "guard.waiters", Unit: "{waiter}", Data: sum(false, 0)},
-			{Name: "guard.leases", Unit: "{lease}", Data: sum(false, 0)},
-			{Name: "guard.renewals", Unit: "{renewal}", Data: sum(true, 1, attribute.String("guard.outcome", "renewed"))},
-			{Name: "guard.leases.lost", Unit: "{lease}", Data: sum(true, 1, attribute.String("guard.outcome", "max_hold"))},
+			{Name: "guard.wait.duration", Unit: "s", Data: histogram(waits, "acquired", 0, 0)},
+			{Name: "guard.hold.duration", Unit: "s", Data: histogram(holds, "max_hold", 12, 5)},
+			{Name: "guard.waiters", Unit: "{waiter}", Data: none},
+			{Name: "guard.leases", Unit: "{lease}", Data: none},
+			{Name: "guard.renewals", Unit: "{renewal}", Data: counter("renewed", "lost", "unavailable")},
+			{Name: "guard.leases.lost", Unit: "{lease}", Data: counter("max_hold", "lost", "closed")},
+			{Name: "guard.hold.oldest", Unit: "s", Data: oldest},
 		}
 		got := rm.ScopeMetrics[0].Metrics
 		for i := range got {
@@ -128,16 +138,16 @@ type noisyLocker struct {
 	owners *[]string
 }
 
-func (l noisyLocker) Acquire(ctx context.Context, c *guard.Claim) (uint64, error) {
+func (l noisyLocker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	l.mu.Lock()
 	*l.owners = append(*l.owners, c.Owner)
 	l.mu.Unlock()
 	c.Holder.Host = "secret-host"
-	token, err := l.Locker.Acquire(ctx, c)
-	if held := new(guard.HeldError); errors.As(err, &held) {
-		held.Holder.Instance = "secret-instance"
+	answer, err := l.Locker.Acquire(ctx, c, t)
+	if !answer.Acquired {
+		answer.Holder.Instance = "secret-instance"
 	}
-	return token, err
+	return answer, err
 }
 
 func TestNoKeyOwnerOrHolderLeaves(t *testing.T) {
@@ -229,8 +239,8 @@ func TestAnErrorMayNameItsType(t *testing.T) {
 
 type typedFailure struct{ guard.Locker }
 
-func (typedFailure) Acquire(context.Context, *guard.Claim) (uint64, error) {
-	return 0, fmt.Errorf("%w: %w", guard.ErrUnavailable, typedError{})
+func (typedFailure) Acquire(context.Context, *locker.Claim, locker.Try) (locker.Answer, error) {
+	return locker.Answer{}, fmt.Errorf("%w: %w", guard.ErrUnavailable, typedError{})
 }
 
 type typedError struct{}

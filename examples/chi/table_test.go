@@ -2,30 +2,94 @@ package main
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/gorilla/mux"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/guardtest"
 	"github.com/go-lockguard/guard/internal/httpguard/httpguardtest"
+	"github.com/go-lockguard/guard/keyfunc"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
-func mount(g *guard.Guard, h httpguardtest.Handler, templates ...string) http.Handler {
+// The adapters' own table, on routers that the library itself does not depend on.
+
+func TestTheTableOnChi(t *testing.T) {
+	httpguardtest.Run(t, httpguardtest.Adapter{Raw: true, Mount: func(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock) http.Handler {
+		r := chi.NewRouter()
+		r.With(middlewares(g, locks)...).Handle("/stock/{sku}", handler(h))
+		return r
+	}})
+}
+
+func TestTheTableOnGorilla(t *testing.T) {
+	httpguardtest.Run(t, httpguardtest.Adapter{Mount: func(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock) http.Handler {
+		r := mux.NewRouter()
+		r.Handle("/stock/{sku}", handler(h))
+		r.Use(vars)
+		for _, m := range middlewares(g, locks) {
+			r.Use(m)
+		}
+		return r
+	}})
+}
+
+// vars hands gorilla's path variables to the locks inside, and the pattern, which their logs name.
+func vars(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range mux.Vars(r) {
+			keyfunc.SetPath(r, name, value)
+		}
+		r.Pattern, _ = mux.CurrentRoute(r).GetPathTemplate()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func TestTheWildcardOfChiIsAPathParameter(t *testing.T) {
+	g := guardtest.New(t)
 	r := chi.NewRouter()
-	inline := r.With()
-	for _, template := range templates {
-		inline = inline.With(lockmw.Key(g, template))
+	r.With(lockmw.Key(g.Guard, "file:{*}")).Get("/files/*", func(_ http.ResponseWriter, r *http.Request) {
+		if l, _ := guard.LeaseFrom(r.Context()); l.Key() != guard.Key("file", "a/b.txt") {
+			t.Errorf("got %s", l.Key())
+		}
+	})
+	for target, status := range map[string]int{"/files/a/b.txt": http.StatusOK, "/files/": http.StatusBadRequest} {
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+		if w.Code != status {
+			t.Errorf("%s: got %d %s", target, w.Code, w.Body)
+		}
 	}
-	inline.Post("/stock/{sku}", func(w http.ResponseWriter, r *http.Request) {
+}
+
+func handler(h httpguardtest.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil && !lockmw.Error(w, r, err) {
 			w.WriteHeader(http.StatusTeapot)
 		}
 	})
-	return r
 }
 
-// The adapters' own table, on a router that the library itself does not depend on.
-func TestTheTableOnChi(t *testing.T) {
-	httpguardtest.Run(t, httpguardtest.Adapter{Mount: mount, Raw: true})
+func middlewares(g *guard.Guard, locks []httpguardtest.Lock) (ms []func(http.Handler) http.Handler) {
+	for _, l := range locks {
+		var opts []lockmw.Option
+		if l.OnError != nil {
+			opts = append(opts, lockmw.WithErrorHandler(l.OnError))
+		}
+		if l.SkipSafe {
+			opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
+		}
+		if l.BodyLimit > 0 {
+			opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
+		}
+		if l.Key != nil {
+			ms = append(ms, lockmw.KeyFunc(g, l.Key, opts...))
+		} else {
+			ms = append(ms, lockmw.Key(g, l.Template, opts...))
+		}
+	}
+	return ms
 }

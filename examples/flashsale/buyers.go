@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -49,6 +50,11 @@ func newHTTPClient(limit time.Duration) *http.Client {
 // buy sends the requests numbered from to from+n-1, round robin over the instances, and calls got with each answer, from
 // many goroutines. It returns when all have been answered, or ctx has ended.
 func (b *buyers) buy(ctx context.Context, from, n int, at []*instance, got func(answer)) {
+	b.crowd(ctx, from, n, func(i int) *instance { return at[i%len(at)] }, got)
+}
+
+// crowd is buy with a choice of the instance for each request; nil sends the buyer home.
+func (b *buyers) crowd(ctx context.Context, from, n int, pick func(i int) *instance, got func(answer)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(b.concurrency, n) {
@@ -58,7 +64,11 @@ func (b *buyers) buy(ctx context.Context, from, n int, at []*instance, got func(
 				if i >= n {
 					return
 				}
-				got(b.one(ctx, strconv.Itoa(from+i), at[i%len(at)]))
+				at := pick(i)
+				if at == nil {
+					return
+				}
+				got(b.one(ctx, strconv.Itoa(from+i), at))
 			}
 		})
 	}
@@ -128,6 +138,13 @@ func (t *tally) progress() (done, sold int) {
 		done += n
 	}
 	return done, len(t.sold)
+}
+
+// reasons returns how many were refused, by code, and how many requests have no clear answer so far.
+func (t *tally) reasons() (refused map[string]int, unclear int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.refused), len(t.unclear)
 }
 
 // settle looks up in the order book what became of the unclear requests, as a shop would before it charges anybody: the

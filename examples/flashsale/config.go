@@ -46,7 +46,12 @@ type config struct {
 	trace       bool
 	otlp        string // URL; "": nowhere
 
+	web    bool   // a live page instead of one sale
+	addr   string // of the page; "": a free port
+	record string // file for the page with the run frozen in it; "": none
+
 	deaf bool // no flag: see shop.deaf
+	live bool // no flag: follow every request, for a page
 }
 
 // defaultConfig is the sale without flags. The TTL is below the wait, so that the crash of an instance delays buyers but
@@ -85,6 +90,8 @@ func newFlagSet(c *config) *flag.FlagSet {
 	fs.BoolVar(&c.json, "json", c.json, "print the result as JSON in the last line of stdout, everything else to stderr")
 	fs.BoolVar(&c.story, "story", c.story, "play five short acts with a timeline instead of one sale; goes with -redis only")
 	fs.BoolVar(&c.trace, "trace", c.trace, "follow the buyer who waited longest behind another instance, as a waterfall of spans")
+	fs.Var(webFlag{c}, "web", "show it live in a browser, at a free port or at this `host:port` of this machine")
+	fs.StringVar(&c.record, "record", c.record, "write the page with the sale frozen in it to this `file`.html, to be looked at later")
 	fs.StringVar(&c.otlp, "otlp", c.otlp, "send spans and metrics to the OpenTelemetry collector at this `URL`, such as http://localhost:4318")
 	return fs
 }
@@ -93,7 +100,7 @@ func newFlagSet(c *config) *flag.FlagSet {
 func parseFlags(args []string) (config, error) {
 	var c config
 	fs := newFlagSet(&c)
-	if err := fs.Parse(args); err != nil {
+	if err := fs.Parse(joinWeb(args)); err != nil {
 		return c, err
 	}
 	if fs.NArg() > 0 {
@@ -109,6 +116,10 @@ func parseFlags(args []string) (config, error) {
 		if err != nil {
 			return c, err
 		}
+	}
+	if c.web || c.record != "" {
+		c.calm(fs)
+		return c, c.checkWeb()
 	}
 	return c, c.check()
 }
@@ -135,6 +146,7 @@ func (c config) check() error {
 		_, err := redisOptions(c.redis)
 		want(err == nil, "-redis: %v", err)
 	}
+	want(!c.web && c.record == "" || !c.trace, "-trace follows one sale: leave out -web and -record")
 	want(!c.trace || c.mode.locked(), "-trace follows a buyer who waits for the lock: use -mode lock or fence")
 	if c.otlp != "" {
 		u, err := url.Parse(c.otlp)

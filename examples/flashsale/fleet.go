@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,6 +30,8 @@ type instance struct {
 	stdin io.Closer // its end is the child's sign to leave
 	ready *bufio.Reader
 	log   tail
+
+	halted atomic.Bool // paused on purpose: nobody sends it anything new
 
 	gone chan struct{} // closed once the process has ended and died is set
 	died error
@@ -128,6 +131,16 @@ func (in *instance) stop() {
 	case <-time.After(stopLimit):
 		in.kill()
 		<-in.gone
+	}
+}
+
+// alive says whether the process runs, or is paused.
+func (in *instance) alive() bool {
+	select {
+	case <-in.gone:
+		return false
+	default:
+		return true
 	}
 }
 

@@ -23,11 +23,15 @@ import (
 )
 
 // newRouter is the app: what you would write for a service of your own.
-func newRouter(g *guard.Guard, s *shop, t *telemetry, mode mode, how style) *gin.Engine {
+func newRouter(g *guard.Guard, s *shop, t *telemetry, f *follower, mode mode, how style) *gin.Engine {
 	r := gin.New()
 	r.Use(gin.Recovery())
 	r.GET("/stats", t.serveStats)
 	r.GET("/spans", t.serveSpans)
+	if f != nil {
+		r.GET("/visits", f.stream)
+		r.Use(f.follow)
+	}
 	r.Use(otelgin.Middleware("flashsale", otelgin.WithTracerProvider(t.traces)))
 
 	switch {
@@ -44,13 +48,16 @@ func newRouter(g *guard.Guard, s *shop, t *telemetry, mode mode, how style) *gin
 }
 
 // newGuard needs one option in a service of its own: the name. The rest is what this example has flags for.
-func newGuard(rdb redis.UniversalClient, cfg instanceConfig, t *telemetry) (*guard.Guard, error) {
+func newGuard(rdb redis.UniversalClient, cfg instanceConfig, t *telemetry, f *follower) (*guard.Guard, error) {
 	observer, err := t.observer()
 	if err != nil {
 		return nil, err
 	}
 	opts := []guard.Option{
 		guard.WithName("stock"), guard.WithTTL(cfg.TTL), guard.WithMaxWait(cfg.Wait), guard.WithObserver(observer),
+	}
+	if f != nil {
+		opts = append(opts, guard.WithObserver(f))
 	}
 	if cfg.Mode == modeFence {
 		opts = append(opts, guard.WithFencing())
@@ -101,17 +108,19 @@ type answerBody struct {
 
 // instanceConfig is all that a child needs to know.
 type instanceConfig struct {
-	Name   string
-	Mode   mode
-	Style  style
-	Redis  string // URL or host:port
-	Prices string // base URL of the price service
-	Prefix string // of every key of this run
-	TTL    time.Duration
-	Wait   time.Duration
-	Trace  bool   // keep spans for the parent
-	OTLP   string // URL of a collector; "": none
-	Deaf   bool
+	Name     string
+	Mode     mode
+	Style    style
+	Redis    string // URL or host:port
+	RedisVia string `json:",omitempty"` // host:port in front of it; "": none
+	Prices   string // base URL of the price service
+	Prefix   string // of every key of this run
+	TTL      time.Duration
+	Wait     time.Duration
+	Trace    bool   // keep spans for the parent
+	OTLP     string // URL of a collector; "": none
+	Deaf     bool
+	Live     bool // follow every request for the parent
 }
 
 // instanceMain is the child process: it serves until its stdin ends, which it does even if the parent is killed.
@@ -141,6 +150,9 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 	if err != nil {
 		return err
 	}
+	if cfg.RedisVia != "" {
+		opts.Network, opts.Addr = "tcp", cfg.RedisVia
+	}
 	rdb := redis.NewClient(opts)
 	defer rdb.Close()
 
@@ -149,7 +161,11 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 		return err
 	}
 	rdb.AddHook(t.redisHook())
-	g, err := newGuard(rdb, cfg, t)
+	var f *follower
+	if cfg.Live {
+		f = newFollower(cfg.Mode.locked())
+	}
+	g, err := newGuard(rdb, cfg, t, f)
 	if err != nil {
 		return err
 	}
@@ -159,7 +175,10 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 	}
 
 	gin.SetMode(gin.ReleaseMode)
-	srv := &http.Server{Handler: newRouter(g, s, t, cfg.Mode, cfg.Style), ReadHeaderTimeout: 10 * time.Second}
+	srv := &http.Server{Handler: newRouter(g, s, t, f, cfg.Mode, cfg.Style), ReadHeaderTimeout: 10 * time.Second}
+	if f != nil {
+		srv.RegisterOnShutdown(f.close)
+	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@
 //	go run ./examples/flashsale
 //	go run ./examples/flashsale -mode none
 //	go run ./examples/flashsale -story
+//	go run ./examples/flashsale -web
 package main
 
 import (
@@ -34,7 +35,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the parent process: one sale, or the story.
+// run is the parent process: one sale, the story, or the live page.
 func run(args []string, stdout, stderr io.Writer) int {
 	cfg, err := parseFlags(args)
 	switch {
@@ -68,6 +69,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 // play runs what the flags ask for, and reports whether everything held that must hold. With -json people read stderr,
 // and the last line of stdout is for programs.
 func play(ctx context.Context, cfg config, stdout, stderr io.Writer) (ok bool, err error) {
+	if cfg.record != "" {
+		if err := openRecord(cfg.record); err != nil {
+			return false, err
+		}
+	}
 	if cfg.story {
 		return tellStory(ctx, cfg, newConsole(stdout))
 	}
@@ -75,7 +81,14 @@ func play(ctx context.Context, cfg config, stdout, stderr io.Writer) (ok bool, e
 	if cfg.json {
 		con = newConsole(stderr)
 	}
-	res, err := runSale(ctx, cfg, con)
+	if cfg.web {
+		return true, serveWeb(ctx, cfg, con, stdout)
+	}
+	perform := runSale
+	if cfg.record != "" {
+		perform = recordSale
+	}
+	res, err := perform(ctx, cfg, con)
 	if err != nil {
 		return false, err
 	}

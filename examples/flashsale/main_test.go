@@ -132,6 +132,13 @@ func TestBadFlagsAreNamedAndExitWithStatus2(t *testing.T) {
 		{"-story -trace", "-trace"},
 		{"-trace -mode none", "-trace"},
 		{"-otlp localhost:4318", "-otlp"},
+		{"-web 0.0.0.0:8080", "this machine only"},
+		{"-web example.com:80", "this machine only"},
+		{"-web 8080", "-web"},
+		{"-web -story", "-story"},
+		{"-web -trace", "-trace"},
+		{"-web -requests 1000000", "-requests"},
+		{"-record x.html -trace", "-trace"},
 		{"-frobnicate", "-frobnicate"},
 		{"fence", `"fence"`},
 	} {

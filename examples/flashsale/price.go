@@ -57,8 +57,9 @@ type priceService struct {
 	spans *timeline // nil: nobody looks
 	srv   *http.Server
 
-	mu   sync.Mutex // guards held; not held while a call waits
+	mu   sync.Mutex // guards what follows; not held while a call waits
 	held map[string]*heldCall
+	next chan string // gets the name of the instance that asks next; nil: nobody wants to know
 }
 
 // heldCall is a call whose answer waits for a word from the parent.
@@ -99,8 +100,26 @@ func (p *priceService) takeHeld(order string) *heldCall {
 	return h
 }
 
+// asker returns a channel that gets the name of the instance that asks next: it is in mid-step at that moment.
+func (p *priceService) asker() <-chan string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = make(chan string, 1)
+	return p.next
+}
+
+func (p *priceService) tellAsker(instance string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.next != nil {
+		p.next <- instance // has room
+		p.next = nil
+	}
+}
+
 func (p *priceService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
+	p.tellAsker(r.FormValue("instance"))
 	if h := p.takeHeld(r.FormValue("order")); h != nil {
 		close(h.asked)
 		select {

@@ -33,6 +33,7 @@ type result struct {
 	LeasesLost      int            `json:"leases_lost"`
 	EmbeddedRedis   bool           `json:"embedded_redis"` // then the rates are not a measurement
 
+	Left             int    `json:"-"` // what Redis says is on the shelf
 	Settled          int    `json:"-"` // sold, but known from the order book only
 	InstancesMissing int    `json:"-"` // whose measurements are lost with them
 	Complaint        string `json:"-"` // one of the errors

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -17,10 +19,13 @@ type sale struct {
 	cfg    config
 	store  *store
 	prices *priceService
+	cutter *breaker // in front of Redis; nil: nobody may cut it off
 	fleet  []*instance
+	mu     sync.Mutex // guards fleet where instances are added during the sale
 	buyers *buyers
 	tally  *tally
 	spans  *timeline // nil: nobody looks
+	show   *show     // nil: nobody looks; set before anything is sold
 	began  time.Time
 }
 
@@ -71,13 +76,12 @@ func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err er
 	if s.prices, err = startPriceService(ctx, cfg.think, spans); err != nil {
 		return nil, err
 	}
-	s.fleet, err = startFleet(ctx, cfg.instances, func(name string) instanceConfig {
-		return instanceConfig{
-			Name: name, Mode: cfg.mode, Style: cfg.style, Redis: s.store.addr, Prices: s.prices.url, Prefix: s.store.prefix,
-			TTL: cfg.ttl, Wait: cfg.wait, Trace: cfg.trace, OTLP: cfg.otlp, Deaf: cfg.deaf,
+	if cfg.live {
+		if s.cutter, err = s.store.startBreaker(ctx); err != nil {
+			return nil, err
 		}
-	})
-	if err != nil {
+	}
+	if s.fleet, err = startFleet(ctx, cfg.instances, s.settings); err != nil {
 		return nil, err
 	}
 	// The limit is for an instance that hangs: no answer of the guard takes that long.
@@ -86,9 +90,62 @@ func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err er
 	return s, nil
 }
 
+// settings returns those of one instance.
+func (s *sale) settings(name string) instanceConfig {
+	c := instanceConfig{
+		Name: name, Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.addr, Prices: s.prices.url, Prefix: s.store.prefix,
+		TTL: s.cfg.ttl, Wait: s.cfg.wait, Trace: s.cfg.trace, OTLP: s.cfg.otlp, Deaf: s.cfg.deaf, Live: s.cfg.live,
+	}
+	if s.cutter != nil {
+		c.RedisVia = s.cutter.addr
+	}
+	return c
+}
+
+// instances returns all instances so far.
+func (s *sale) instances() []*instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clip(s.fleet)
+}
+
+// addInstance starts one more.
+func (s *sale) addInstance(ctx context.Context) (*instance, error) {
+	more, err := startFleet(ctx, 1, func(string) instanceConfig {
+		return s.settings(fmt.Sprintf("app-%d", len(s.instances())+1))
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fleet = append(s.fleet, more...)
+	return more[0], nil
+}
+
+// halt pauses an instance, and resume lets it go on.
+func (s *sale) halt(in *instance) error {
+	if err := in.halt(); err != nil {
+		return err
+	}
+	in.halted.Store(true)
+	s.show.lane(in, lanePaused)
+	return nil
+}
+
+func (s *sale) resume(in *instance) error {
+	s.show.lane(in, laneUp)
+	in.halted.Store(false)
+	return in.resume()
+}
+
 // close ends everything, instances first, and leaves no key of this run in Redis.
 func (s *sale) close() error {
+	s.show.close()
 	stopFleet(s.fleet)
+	if s.cutter != nil {
+		s.cutter.close()
+	}
 	if s.buyers != nil {
 		s.buyers.http.CloseIdleConnections()
 	}
@@ -111,6 +168,7 @@ func (s *sale) sell(ctx context.Context, from, n int, at []*instance) {
 // note counts an answer.
 func (s *sale) note(a answer) {
 	s.tally.add(a)
+	s.show.heard(a)
 	if a.Code == codeSoldOut {
 		s.spans.add(a.instance.name, a.at, a.at, markSoldOut)
 	}
@@ -131,8 +189,6 @@ func (s *sale) result(ctx context.Context) (result, error) {
 	res := result{
 		Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.name, Instances: s.cfg.instances, Requests: s.cfg.requests, Stock: s.cfg.stock,
 		Sold: sold, Orders: len(orders), Reached: s.tally.reached(), Settled: found,
-		Oversold:        max(0, len(orders)-s.cfg.stock),
-		LostUpdates:     len(orders) - (s.cfg.stock - left),
 		LateWrites:      late,
 		RefusedByReason: s.tally.refused,
 		Errors:          len(s.tally.unclear),
@@ -140,7 +196,9 @@ func (s *sale) result(ctx context.Context) (result, error) {
 		Seconds:         round(seconds, 3),
 		RPS:             round(float64(done)/seconds, 1),
 		EmbeddedRedis:   s.store.mini != nil,
+		Left:            left,
 	}
+	res.Oversold, res.LostUpdates = harm(s.cfg.stock, left, len(orders))
 	for _, n := range res.RefusedByReason {
 		res.Refused += n
 	}
@@ -151,7 +209,7 @@ func (s *sale) result(ctx context.Context) (result, error) {
 // measure merges what the metrics of the instances say: those that still live.
 func (s *sale) measure(ctx context.Context, res *result) {
 	var all stats
-	for _, in := range s.fleet {
+	for _, in := range s.instances() {
 		var one stats
 		if err := in.get(ctx, s.buyers.http, "/stats", &one); err != nil {
 			res.InstancesMissing++

@@ -67,6 +67,7 @@ func (s *shop) deduct(ctx context.Context, sku, order string) (receipt, error) {
 	if err != nil {
 		return receipt{}, because(ctx, err)
 	}
+	noteVisit(ctx, func(v *visit) { v.Read = stock })
 	if stock <= 0 {
 		return receipt{}, errSoldOut
 	}
@@ -74,7 +75,9 @@ func (s *shop) deduct(ctx context.Context, sku, order string) (receipt, error) {
 	if err != nil {
 		return receipt{}, because(ctx, err)
 	}
-	if err := s.place(ctx, sku, order, stock-1, token); err != nil {
+	err = s.place(ctx, sku, order, stock-1, token)
+	noteVisit(ctx, func(v *visit) { v.Wrote = now() })
+	if err != nil {
 		return receipt{}, because(ctx, err)
 	}
 	return receipt{Order: order, Cents: cents, Left: stock - 1}, nil
@@ -86,6 +89,7 @@ func (s *shop) token(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	token, err := guard.FencingToken(ctx)
+	noteVisit(ctx, func(v *visit) { v.Token = token })
 	return strconv.FormatUint(token, 10), err
 }
 

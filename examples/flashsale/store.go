@@ -56,6 +56,9 @@ func openStore(ctx context.Context, addr, run string) (*store, error) {
 	s.rdb = redis.NewClient(opts)
 	if err := s.rdb.Ping(ctx).Err(); err != nil {
 		s.rdb.Close()
+		if s.mini != nil {
+			s.mini.Close()
+		}
 		return nil, fmt.Errorf("no Redis at %s: %w", s.name, err)
 	}
 	return s, nil
@@ -87,6 +90,28 @@ func (s *store) count(ctx context.Context) (left int, orders []string, late int,
 		late, err = strconv.Atoi(text)
 	}
 	return left, orders, late, err
+}
+
+// glance returns what is left, and how many orders and refused late writes there are, all at one moment.
+func (s *store) glance(ctx context.Context) (left, orders, late int, err error) {
+	var stock, refused *redis.StringCmd
+	var book *redis.IntCmd
+	_, err = s.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		stock, book, refused = p.Get(ctx, s.keys.stock(sku)), p.LLen(ctx, s.keys.orders(sku)), p.Get(ctx, s.keys.late(sku))
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) { // nothing was refused yet
+		return 0, 0, 0, err
+	}
+	left, err = stock.Int()
+	late, _ = refused.Int()
+	return left, int(book.Val()), late, err
+}
+
+// startBreaker puts something between the instances and this Redis that can cut it off.
+func (s *store) startBreaker(ctx context.Context) (*breaker, error) {
+	opts := s.rdb.Options()
+	return startBreaker(ctx, opts.Network, opts.Addr)
 }
 
 // close deletes every key of this run, the guard's too, and ends the embedded Redis.

@@ -229,7 +229,7 @@ func TestACollectorGetsSpansAndMetricsOfEveryInstance(t *testing.T) {
 			t.Errorf("no span %q: %v", want, c.spans)
 		}
 	}
-	if c.metrics["guard.wait.duration"] != 15 || c.metrics["guard.hold.duration"] != 15 {
+	if c.metrics["guard.wait.duration"] != 15 || c.metrics["guard.hold.duration"] != 19 {
 		t.Errorf("metrics, with bounds: %v", c.metrics)
 	}
 }

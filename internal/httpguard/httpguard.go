@@ -6,59 +6,99 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
+	"sync"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/readahead"
 	"github.com/go-lockguard/guard/keyfunc"
-	"github.com/go-lockguard/guard/outcome"
 )
 
-// Exchange is one request on its way through a guarded route. Only [Serve] calls its methods, one at a time.
+// Exchange is one request on its way through a guarded route. Only [Lock.Serve] calls its methods, one at a time.
 type Exchange interface {
 	Request() *http.Request // as the middleware got it
 	Key() (string, error)   // derives the key
 	Next(l *guard.Lease)    // serves the request under l's context
 	Begun() bool            // whether the response has begun, so that no other answer can be given
-	Route() string          // for logs: method and pattern, never the path
+	Pattern() string        // of the route, "" if the router does not tell
 }
+
+// Lock is one middleware: what all its requests share. It is safe for concurrent use.
+type Lock struct {
+	guard     *guard.Guard // nil: the default one
+	bodyLimit int
+	told      sync.Map // patterns of the routes whose misconfiguration has been logged
+}
+
+// New returns the Lock of a middleware. bodyLimit is how many bytes of a body are read before the wait.
+func New(g *guard.Guard, bodyLimit int) *Lock { return &Lock{guard: g, bodyLimit: bodyLimit} }
+
+// DefaultBodyLimit is the limit of a middleware without an option for it.
+const DefaultBodyLimit = readahead.Limit
 
 // Serve runs x.Next while it holds x's key, and returns the error that is to be answered: why x.Next did not run, or
 // that the lease was lost while it ran and nothing has been written yet. nil means that there is nothing to do; what
 // x.Next itself answered, or failed with, is none of Serve's business. Panic and Goexit pass through after the release.
 //
-// It blocks for the arrival of a small body, for the wait, at most MaxWait, and for x.Next. A nil g is the default guard.
-func Serve(g *guard.Guard, x Exchange) error {
+// It blocks for the arrival of a small body, for the wait, at most MaxWait, and for x.Next.
+func (l *Lock) Serve(x Exchange) error {
+	if l.bodyLimit != readahead.Limit {
+		readahead.SetLimit(x.Request(), l.bodyLimit)
+	}
 	key, err := x.Key()
 	if err == nil {
-		err = readAhead(x.Request())
+		err = l.readAhead(x.Request())
 	}
 	if err != nil {
 		return overLimit(err)
 	}
-	ran := false
-	err = g.Do(x.Request().Context(), key, func(ctx context.Context) error {
-		ran = true
-		l, _ := guard.LeaseFrom(ctx)
-		x.Next(l)
-		return nil // so that what Do returns is only ever the loss of the lease
-	})
+	ran, err := l.pass(x, key)
 	switch {
-	case err == nil || !ran:
-		return err
-	case x.Begun():
-		slog.WarnContext(x.Request().Context(), "lease lost after the response had begun", "route", x.Route(), "error", err)
+	case err != nil && ran && x.Begun():
+		l.logLost(x, key, err)
 		return nil
+	case key != "" && errors.Is(err, guard.ErrInvalidKey): // too long, by a value from the request
+		return fmt.Errorf("%w: %w", keyfunc.ErrInvalid, err)
 	}
 	return err
+}
+
+// passage is one x.Next under the lease. They are used again: a closure for each request is garbage.
+type passage struct {
+	exchange Exchange
+	ran      bool
+	run      func(context.Context) error // serve
+}
+
+var passages = sync.Pool{New: func() any {
+	p := new(passage)
+	p.run = p.serve
+	return p
+}}
+
+// pass runs x.Next under the lease. What it returns with ran is only ever the loss of the lease.
+func (l *Lock) pass(x Exchange, key string) (ran bool, err error) {
+	p := passages.Get().(*passage)
+	p.exchange, p.ran = x, false
+	err = l.guard.Do(x.Request().Context(), key, p.run)
+	ran = p.ran
+	p.exchange = nil
+	passages.Put(p) // not after a panic: nobody knows where it came from
+	return ran, err
+}
+
+func (p *passage) serve(ctx context.Context) error {
+	p.ran = true
+	l, _ := guard.LeaseFrom(ctx)
+	p.exchange.Next(l)
+	return nil
 }
 
 // readAhead reads a small body before the wait: only then does net/http notice, on HTTP/1, that the client has gone. It
 // also keeps a client that sends slowly from holding the key meanwhile. HTTP/2 notices anyway, and there a handler may
 // want to answer before it has read all.
-func readAhead(r *http.Request) error {
-	if r.ProtoMajor >= 2 || r.ContentLength > readahead.Limit {
+func (l *Lock) readAhead(r *http.Request) error {
+	if r.ProtoMajor >= 2 || l.bodyLimit == 0 || r.ContentLength > int64(l.bodyLimit) {
 		return nil
 	}
 	if _, _, err := readahead.Body(r); err != nil { // incomplete for good: no reason to wait
@@ -74,16 +114,6 @@ func overLimit(err error) error {
 		return fmt.Errorf("%w: %w", keyfunc.ErrTooLarge, err)
 	}
 	return err
-}
-
-// Outcome is [outcome.Of] for an error on a route. It logs what is our own mistake, because the client cannot be told
-// more than that there is one.
-func Outcome(ctx context.Context, route string, err error) (outcome.Outcome, bool) {
-	o, ours := outcome.Of(ctx, err)
-	if o.Code == outcome.Misconfigured {
-		slog.ErrorContext(ctx, "the lock of a route is misconfigured", "route", route, "error", err)
-	}
-	return o, ours
 }
 
 // IsSafe reports whether method is safe: requests with it only read.

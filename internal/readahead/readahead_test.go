@@ -139,3 +139,29 @@ func FuzzBodyIsRestored(f *testing.F) {
 		}
 	})
 }
+
+func TestALimitIsThatOfTheRequest(t *testing.T) {
+	text := strings.Repeat("x", 100<<10)
+	for limit, want := range map[int]bool{0: false, 1: false, 64 << 10: false, 100<<10 - 1: false, 100 << 10: true, 1 << 20: true} {
+		from := &counted{Reader: strings.NewReader(text)}
+		r := httptest.NewRequest(http.MethodPost, "/", from)
+		readahead.SetLimit(r, limit)
+		if from.read > 0 {
+			t.Errorf("limit %d: read before it was asked for", limit)
+		}
+		got, whole, err := readahead.Body(r)
+		if whole != want || err != nil || whole && string(got) != text || from.read > limit+1 {
+			t.Errorf("limit %d: got %d bytes of %d read, whole %v, %v", limit, len(got), from.read, whole, err)
+		}
+		if rest, err := io.ReadAll(r.Body); err != nil || string(rest) != text {
+			t.Errorf("limit %d: %d bytes are left, %v", limit, len(rest), err)
+		}
+	}
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("hello"))
+	readahead.SetLimit(r, 1)
+	_, _ = io.ReadFull(r.Body, make([]byte, 2)) // by somebody else, before us
+	readahead.SetLimit(r, 3)
+	if got, whole, err := readahead.Body(r); string(got) != "llo" || !whole || err != nil {
+		t.Errorf("got %q, %v, %v", got, whole, err)
+	}
+}

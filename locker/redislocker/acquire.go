@@ -13,7 +13,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-const fenceLife = 24 * time.Hour // of a fence counter; the server's clock does without it too
+// fenceLife is how far the server's clock may step back without a fencing token falling behind: the counter lasts so long
+// beyond its last token, see model/README.md. NTP clients step by less than 17 minutes of their own accord.
+const fenceLife = 20 * time.Minute
 
 // Acquire tries once, in one round trip, or in two if the key is held: the second finds out by whom, and queues. A claim
 // that is in the queue, or whose key is likely to be held, looks first. See [locker.Locker] for the errors; a refusal by

@@ -23,6 +23,8 @@ type batcher struct {
 	ctx    context.Context // of all batches; ended by the locker's Close
 	cancel context.CancelFunc
 
+	spare sync.Pool // of requests that were answered; not shared, for a testing/synctest bubble's must stay in it
+
 	mu      sync.Mutex // guards what follows; never held across I/O
 	queue   []*request
 	workers int
@@ -36,9 +38,6 @@ type request struct {
 	left     bool          // its caller has gone: not to be sent any more; guarded by the batcher's mutex
 }
 
-// requests are those that were answered, to be used again.
-var requests = sync.Pool{New: func() any { return &request{answered: make(chan struct{}, 1)} }}
-
 func newBatcher(exec func(context.Context, []command)) *batcher {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // batches belong to no one caller
 	return &batcher{exec: exec, ctx: ctx, cancel: cancel}
@@ -47,13 +46,16 @@ func newBatcher(exec func(context.Context, []command)) *batcher {
 // send queues cmds and waits for their answers. If ctx ends first it returns ctx's error: the commands may still be sent,
 // and must not be looked at.
 func (b *batcher) send(ctx context.Context, cmds []command) error {
-	r, _ := requests.Get().(*request)
+	r, ok := b.spare.Get().(*request)
+	if !ok {
+		r = &request{answered: make(chan struct{}, 1)}
+	}
 	r.cmds = cmds
 	b.add(r)
 	select {
 	case <-r.answered:
 		r.cmds = nil
-		requests.Put(r)
+		b.spare.Put(r)
 		return nil
 	case <-ctx.Done():
 		b.mu.Lock()

@@ -2,6 +2,7 @@ package redislocker
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -33,4 +34,23 @@ func TestRequestsWhoseCallersHaveLeftAreNotSent(t *testing.T) {
 		}
 		b.close()
 	})
+}
+
+// What one bubble has made another must not use, so a program's tests could not have several of them.
+func TestRequestsOfOneBubbleAreNotUsedInAnother(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBatcher(func(context.Context, []command) { time.Sleep(time.Millisecond) })
+			var all sync.WaitGroup
+			for range 100 {
+				all.Go(func() {
+					if err := b.send(t.Context(), []command{{redis.NewCmd(t.Context())}}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			b.close()
+		})
+	}
 }

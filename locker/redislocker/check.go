@@ -71,6 +71,9 @@ func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 	if _, err := l.release(ctx, c, nil); err != nil {
 		return err
 	}
+	if _, err := l.release(ctx, c, nil); !errors.Is(err, locker.ErrLeaseLost) { // one that comes twice
+		return cmp.Or(err, unclear(errors.New("a key was released twice")))
+	}
 	_, free, err := l.look(ctx, waiter, locker.Try{Queued: true})
 	if err == nil && !free {
 		err = unclear(errors.New("a release has not handed its key over"))

@@ -3,6 +3,7 @@ package redislocker_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
 )
 
 func TestCheckOfASoundServerPassesAndLeavesNothing(t *testing.T) {
@@ -43,6 +44,36 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 		t.Errorf("with %v: %v", rights, err)
 	}
 	warm(t, l)
+}
+
+// All of these are in Redis 5.
+func TestDocumentedCommandsAreThoseOfTheScripts(t *testing.T) {
+	used := map[string]bool{}
+	for outside := range strings.FieldsSeq("evalsha eval msetnx mset publish subscribe ping select client info") {
+		used["+"+outside] = true // sent by itself, or by redislock's script
+	}
+	files, err := filepath.Glob("*.lua")
+	if err != nil || len(files) < 6 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range regexp.MustCompile(`redis\.p?call\("([a-z]+)"`).FindAllStringSubmatch(string(text), -1) {
+			used["+"+c[1]] = true
+		}
+	}
+	for _, right := range documented(t) {
+		if right[0] == '+' && !used[right] {
+			t.Errorf("%s is documented and never used", right)
+		}
+		delete(used, right)
+	}
+	for right := range used {
+		t.Errorf("%s is used and not documented", right)
+	}
 }
 
 func TestCheckFindsEachMissingRight(t *testing.T) {
@@ -109,7 +140,7 @@ func TestCheckOfADeadServerIsUnavailable(t *testing.T) {
 	s := redistest.Start(t)
 	l := open(t, redistest.Client(t, s.Addr))
 	s.Kill()
-	if err := l.Check(t.Context(), ttl); !errors.Is(err, guard.ErrUnavailable) {
+	if err := l.Check(t.Context(), ttl); !errors.Is(err, locker.ErrUnavailable) {
 		t.Errorf("%v, want ErrUnavailable", err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
@@ -31,7 +31,7 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	t.Run("conformance", func(t *testing.T) {
-		lockertest.Run(t, func(t *testing.T) (a, b guard.Locker) {
+		lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
 			t.Helper()
 			flush(t)
 			rdb := client(t)
@@ -41,7 +41,7 @@ func TestCluster(t *testing.T) {
 	t.Run("scripts are unknown on each node", func(t *testing.T) {
 		flush(t)
 		l := open(t, client(t))
-		var cs []*guard.Claim
+		var cs []*locker.Claim
 		for i := range 50 {
 			cs = append(cs, fenced(strconv.Itoa(i)))
 			mustAcquire(t, l, cs[i])
@@ -49,7 +49,7 @@ func TestCluster(t *testing.T) {
 		for _, n := range nodes {
 			redistest.Client(t, n.Addr).ScriptFlush(t.Context())
 		}
-		if err := errors.Join(l.Renew(t.Context(), cs)...); err != nil {
+		if err := errors.Join(renew(t.Context(), t, l, cs...)...); err != nil {
 			t.Error(err)
 		}
 		for _, c := range cs {
@@ -60,7 +60,7 @@ func TestCluster(t *testing.T) {
 		l := open(t, redistest.Client(t, nodes[0].Addr))
 		var refused error
 		for i := 0; refused == nil && i < 100; i++ { // until a key is another node's
-			_, refused = l.Acquire(t.Context(), claim("secret"+strconv.Itoa(i)))
+			_, refused = l.Acquire(t.Context(), claim("secret"+strconv.Itoa(i)), locker.Try{})
 		}
 		expectRefusal(t, refused, claim("secret"), "ClusterClient")
 	})
@@ -72,15 +72,15 @@ func TestCluster(t *testing.T) {
 		}})
 		defer func() { _ = rdb.Close() }()
 		l := open(t, rdb)
-		var c *guard.Claim
+		var c *locker.Claim
 		for i := 0; ; i++ {
 			c = claim(strconv.Itoa(i))
-			if _, err := l.Acquire(t.Context(), c); err == nil {
+			if a, _ := l.Acquire(t.Context(), c, locker.Try{}); a.Acquired {
 				break
 			}
 		}
 		p.KillNextReply()
-		if _, err := l.Release(t.Context(), c); !errors.Is(err, guard.ErrUnavailable) {
+		if _, err := l.Release(t.Context(), c, nil); !errors.Is(err, locker.ErrUnavailable) {
 			t.Errorf("%v, want ErrUnavailable", err)
 		}
 	})

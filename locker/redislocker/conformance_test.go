@@ -5,8 +5,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
@@ -14,7 +14,7 @@ import (
 // The suite gives each check a new store: a server of its own in memory, or a database of its own on a real one.
 
 func TestConformanceInVirtualTime(t *testing.T) {
-	lockertest.RunVirtual(t, func(t *testing.T) (a, b guard.Locker) {
+	lockertest.RunVirtual(t, func(t *testing.T) (a, b locker.Locker) {
 		t.Helper()
 		_, rdb := redistest.Miniredis(t)
 		return redislocker.New(rdb), redislocker.New(rdb)
@@ -24,7 +24,7 @@ func TestConformanceInVirtualTime(t *testing.T) {
 func TestConformance(t *testing.T) {
 	addr := redistest.Start(t, "--databases", "100").Addr
 	db := 0
-	lockertest.Run(t, func(t *testing.T) (a, b guard.Locker) {
+	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
 		t.Helper()
 		rdb := redis.NewClient(&redis.Options{Addr: addr, DB: db})
 		t.Cleanup(func() { _ = rdb.Close() })

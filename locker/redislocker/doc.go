@@ -2,38 +2,51 @@
 //
 //	g, err := guard.New(redislocker.New(rdb), guard.WithName("stock"))
 //
-// Keys are acquired and released by github.com/bsm/redislock, so a plain redislock user of the key "guard:{K}" and this
-// locker exclude each other. Everything around it is here: renewal, fencing tokens, the look at who holds a key, and the
-// cleaning up after requests that had no answer.
+// Keys are acquired by github.com/bsm/redislock, so a plain redislock user of the key "guard:{K}" and this locker exclude
+// each other. Everything around it is here: renewal, releases that hand the key over, fencing tokens, the look at who holds
+// a key, and the cleaning up after requests that had no answer.
 //
 // # In Redis
 //
 //	guard:{K}        string, for the lease's TTL    owner id (22 bytes), instance id (22 bytes), a line of JSON about the holder
-//	guard:{K}:wait   sorted set, for 2 s            the instances that wait for K, in order of arrival
-//	guard:{K}:fence  string, for a day              the last fencing token given
+//	guard:{K}:wait   sorted set, for 2 s            who waits for K: an entry for each claim, by its place
+//	guard:{K}:fence  string, for 20 minutes         the last fencing token given
 //
-// "guard" is [WithPrefix]'s. K is the key with '%', braces and control bytes percent-encoded, or a hash of that if it is
-// longer than 200 bytes; the braces keep all that belongs to one key on one node of a cluster. No key is without a TTL.
+// "guard" is [WithPrefix]'s. K is the key as the guard names it: with '%', braces and control bytes percent-encoded, or a
+// hash of that if it is longer than 200 bytes; the braces keep all that belongs to one key on one node of a cluster. No key
+// is without a TTL.
+//
+// An entry is six characters and then what guard:{K} is set to when the key is handed to it: "m" if it is told by a
+// message, or "l" if it only looks; "f" if it wants fencing tokens with the key, or "-"; and for how many ms the key is
+// offered to it, in four digits. Its place is the time when it came, in µs by the server's clock, or one behind the last.
 //
 // # Waiting
 //
-// Whoever finds a key held queues for it, and each release tells the first in the queue, in the same round trip, by a
-// message to the channel guard:inbox:<instance id>. An instance subscribes to its own channel when it first waits. A
-// message is only a hint, and the attempt the truth: a waiter looks again by itself every 125 to 250 ms (the half of
-// guard.WithBackoff's longest pause to the whole), when the holder's lease can end, and whenever the subscription is
-// confirmed anew. So a message that is lost costs that long, and without the right to subscribe waiting is polling. The
-// queue lasts for 2 s after the last look: with longer pauses a waiter polls, too.
+// Whoever finds a key held queues for it, and each release hands the key to the first in the queue, in the same step and
+// round trip: it stores the next owner's value for as long as the offer, a second at most, and tells its process by a
+// message to the channel guard:inbox:<instance id>. An instance subscribes to its own channel when it first waits, and who
+// queues before that is confirmed only looks.
+//
+//	granted OWNER TOKEN N KEY    the key is yours, N wait behind you; TOKEN is the first of a block of fencing tokens, or 0
+//	wanted KEY                   for the holder: somebody has begun to wait
+//
+// A message is only a hint, and what is in the key the truth: a waiter looks again by itself every 125 to 250 ms (the half
+// of guard.WithBackoff's longest pause to the whole, at least twice a second), when the holder's lease can end, and whenever
+// the subscription is confirmed anew. So a message that is lost costs that long, and without the right to subscribe waiting
+// is polling. A grant for nobody is given back, and handed on. One whose message reaches nobody is passed over, but not in a
+// cluster, where only the node that it is sent to could be asked: there a process that has died costs the offer. The queue
+// lasts for 2 s after the last look of anybody.
 //
 // # Fencing
 //
-// With guard.WithFencing the token is fetched by a second script in the request that acquires the key. Only a failover
-// between the two, within the try limit of at most 500 ms after which an answer is not used any more, could give the older
-// of two holders the higher token.
+// With guard.WithFencing the token comes with a key that is handed over, or else is fetched by a second script in the
+// request that acquires the key. Only a failover between the two, within the try limit of at most 500 ms after which an
+// answer is not used any more, could give the older of two holders the higher token.
 //
 // # Rights
 //
-// A user in an ACL needs ~guard:* and +evalsha +eval +msetnx +mset +mget +getrange +get +set +del +exists +pexpire
-// +pttl +time +zadd +zrem +zrange +zscore +zcard, for wake-ups &guard:inbox:* and +publish +subscribe +ping, with a
+// A user in an ACL needs ~guard:* and +evalsha +eval +msetnx +mset +getrange +get +set +del +exists +pexpire +pttl
+// +time +zadd +zrem +zrange +zscore +zcard, for messages &guard:inbox:* and +publish +subscribe +ping, with a
 // database other than 0 or a client name +select and +client, and +info for [Locker.Check] to see the eviction policy.
 //
 // # Connections

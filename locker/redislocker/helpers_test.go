@@ -8,24 +8,31 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 const ttl = 30 * time.Second // of a lease that must not end in a test
 
+// waker is a guard that knows no claim and hears nothing.
 type waker struct{}
 
-func (waker) Wake(string, int) bool { return false }
-func (waker) Wanted(string)         {}
-func (waker) WakeAll()              {}
+func (waker) Granted(string, string, uint64, int) bool { return false }
+func (waker) Wanted(string)                            {}
+func (waker) Wake(string)                              {}
+func (waker) WakeAll()                                 {}
 
 // open opens a locker on rdb that is closed when t ends.
 func open(t *testing.T, rdb redis.UniversalClient, opts ...redislocker.Option) *redislocker.Locker {
 	t.Helper()
+	return openFor(t, waker{}, rdb, opts...)
+}
+
+func openFor(t *testing.T, w locker.Waker, rdb redis.UniversalClient, opts ...redislocker.Option) *redislocker.Locker {
+	t.Helper()
 	l := redislocker.New(rdb, opts...)
-	if err := l.Open(waker{}); err != nil {
+	if err := l.Open(w); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -36,30 +43,80 @@ func open(t *testing.T, rdb redis.UniversalClient, opts ...redislocker.Option) *
 	return l
 }
 
-func claim(key string) *guard.Claim {
-	return &guard.Claim{Key: key, Owner: rand.Text()[:guard.OwnerLen], TTL: ttl}
+func claim(key string) *locker.Claim {
+	return &locker.Claim{Key: key, Owner: rand.Text()[:locker.OwnerLen], TTL: ttl}
 }
 
-func fenced(key string) *guard.Claim {
+func fenced(key string) *locker.Claim {
 	c := claim(key)
 	c.Fencing = true
 	return c
 }
 
-func mustAcquire(t *testing.T, l guard.Locker, c *guard.Claim) (token uint64) {
+func mustAcquire(t *testing.T, l locker.Locker, c *locker.Claim) (token uint64) {
 	t.Helper()
-	token, err := l.Acquire(t.Context(), c)
-	if err != nil {
-		t.Fatalf("Acquire: %v", err)
-	}
-	return token
+	return mustTry(t, l, c, locker.Try{})
 }
 
-func mustRelease(t *testing.T, l guard.Locker, c *guard.Claim) {
+// mustTry acquires c, going about it as the try says.
+func mustTry(t *testing.T, l locker.Locker, c *locker.Claim, how locker.Try) (token uint64) {
 	t.Helper()
-	if _, err := l.Release(t.Context(), c); err != nil {
+	a, err := l.Acquire(t.Context(), c, how)
+	if err != nil || !a.Acquired {
+		t.Fatalf("Acquire: %+v, %v, want success", a, err)
+	}
+	return a.Token
+}
+
+// held tries to acquire c, which must find that somebody else owns the key.
+func held(t *testing.T, l locker.Locker, c *locker.Claim, how locker.Try) locker.Answer {
+	t.Helper()
+	a, err := l.Acquire(t.Context(), c, how)
+	if err != nil || a.Acquired {
+		t.Fatalf("Acquire: %+v, %v, want the key held", a, err)
+	}
+	return a
+}
+
+func mustRelease(t *testing.T, l locker.Locker, c *locker.Claim) {
+	t.Helper()
+	if _, err := l.Release(t.Context(), c, nil); err != nil {
 		t.Fatalf("Release: %v", err)
 	}
+}
+
+// release releases c, which must find what is wanted; the place of next is not compared.
+func release(t *testing.T, l locker.Locker, c, next *locker.Claim, want locker.Released) {
+	t.Helper()
+	r, err := l.Release(t.Context(), c, next)
+	r.Place = 0
+	if err != nil || r != want {
+		t.Fatalf("Release: %+v, %v, want %+v", r, err, want)
+	}
+}
+
+// renew returns the answer for each claim, of which there must be one when Renew returns.
+func renew(ctx context.Context, t *testing.T, l locker.Locker, cs ...*locker.Claim) []error {
+	t.Helper()
+	type answer struct {
+		i   int
+		err error
+	}
+	answers := make(chan answer, 2*len(cs))
+	l.Renew(ctx, cs, func(i int, err error) { answers <- answer{i, err} })
+	if n := len(answers); n != len(cs) {
+		t.Fatalf("Renew of %d claims gave %d answers", len(cs), n)
+	}
+	errs := make([]error, len(cs))
+	seen := make([]bool, len(cs))
+	for range cs {
+		a := <-answers
+		if seen[a.i] {
+			t.Fatalf("Renew answered twice for claim %d", a.i)
+		}
+		errs[a.i], seen[a.i] = a.err, true
+	}
+	return errs
 }
 
 // within returns a context for a call that must end soon.
@@ -68,6 +125,16 @@ func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// eventually waits until it is so.
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(ttl / 2); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came to be: %s", what)
+		}
+	}
 }
 
 // size is how many keys the server has.
@@ -83,11 +150,7 @@ func size(t *testing.T, rdb redis.UniversalClient) int64 {
 // emptied waits until the server has no keys.
 func emptied(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
-	for end := time.Now().Add(ttl / 2); size(t, rdb) > 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("left behind: %q", rdb.Keys(t.Context(), "*").Val())
-		}
-	}
+	eventually(t, "the server is empty", func() bool { return size(t, rdb) == 0 })
 }
 
 // behindProxy starts a server and a proxy, and returns clients of both.

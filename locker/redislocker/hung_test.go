@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // A server that hangs takes requests, and does them once it goes on.
@@ -15,8 +15,8 @@ func TestHungServerBoundsCallsAndLeavesNothing(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
 	l := open(t, rdb)
-	held := []*guard.Claim{claim("a"), claim("b")}
-	for _, c := range held {
+	ours := []*locker.Claim{claim("a"), claim("b")}
+	for _, c := range ours {
 		mustAcquire(t, l, c)
 	}
 
@@ -24,43 +24,49 @@ func TestHungServerBoundsCallsAndLeavesNothing(t *testing.T) {
 	const limit = 100 * time.Millisecond
 	wanted := claim("wanted")
 	fresh := fenced("fresh")
+	looks, next := claim("looks"), claim("b")
 	calls := map[string]func(context.Context) error{
-		"Acquire": func(ctx context.Context) error { _, err := l.Acquire(ctx, wanted); return err },
+		"Acquire": func(ctx context.Context) error { _, err := l.Acquire(ctx, wanted, locker.Try{}); return err },
 		"Acquire with fencing": func(ctx context.Context) error {
-			_, err := l.Acquire(ctx, fresh)
+			_, err := l.Acquire(ctx, fresh, locker.Try{})
 			return err
 		},
-		"Renew":   func(ctx context.Context) error { return errors.Join(l.Renew(ctx, held)...) },
-		"Fence":   func(ctx context.Context) error { _, err := l.Fence(ctx, held[0]); return err },
-		"Release": func(ctx context.Context) error { _, err := l.Release(ctx, held[0]); return err },
-		"Check":   func(ctx context.Context) error { return l.Check(ctx, ttl) },
+		"Acquire that looks first": func(ctx context.Context) error {
+			_, err := l.Acquire(ctx, looks, locker.Try{Wait: true, Held: true})
+			return err
+		},
+		"Renew":   func(ctx context.Context) error { return errors.Join(renew(ctx, t, l, ours...)...) },
+		"Fence":   func(ctx context.Context) error { return second(l.Fence(ctx, ours[0])) },
+		"Release": func(ctx context.Context) error { return second(l.Release(ctx, ours[0], nil)) },
+		"Release that queues": func(ctx context.Context) error {
+			return second(l.Release(ctx, ours[1], next))
+		},
+		"Check": func(ctx context.Context) error { return l.Check(ctx, ttl) },
 	}
 	for name, call := range calls {
 		start := time.Now()
-		if err := call(within(t, limit)); !errors.Is(err, guard.ErrUnavailable) {
+		if err := call(within(t, limit)); !errors.Is(err, locker.ErrUnavailable) {
 			t.Errorf("%s: %v, want ErrUnavailable", name, err)
 		}
 		if d := time.Since(start); d > limit+2*time.Second {
 			t.Errorf("%s took %v with a limit of %v", name, d, limit)
 		}
 	}
-	for _, c := range append(held, wanted, fresh) {
+	for _, c := range append(ours, wanted, fresh, looks, next) {
 		start := time.Now()
-		l.Abandon(c)
+		l.Abandon(c, true)
 		if d := time.Since(start); d > time.Second {
 			t.Errorf("Abandon blocked for %v", d)
 		}
 	}
 	s.Cont()
 
-	for _, c := range append(held, wanted, fresh) {
-		for free := false; !free; time.Sleep(5 * time.Millisecond) {
-			free = rdb.Exists(t.Context(), "guard:{"+c.Key+"}").Val() == 0
-		}
+	for _, c := range append(ours, wanted, fresh, looks, next) {
+		eventually(t, c.Key+" is free", func() bool { return rdb.Exists(t.Context(), lock(c.Key)).Val() == 0 })
 	}
 	time.Sleep(1500 * time.Millisecond) // nothing comes back: the latest request was sent before the server went on
-	for _, c := range append(held, wanted, fresh) {
-		if rdb.Exists(t.Context(), "guard:{"+c.Key+"}").Val() != 0 {
+	for _, c := range append(ours, wanted, fresh, looks, next) {
+		if rdb.Exists(t.Context(), lock(c.Key)).Val() != 0 {
 			t.Errorf("key %s is back", c.Key)
 		}
 	}
@@ -71,8 +77,8 @@ func TestUnreachableServerIsUnavailableAtOnce(t *testing.T) {
 	l := open(t, redistest.Client(t, s.Addr))
 	s.Kill()
 	start := time.Now()
-	_, err := l.Acquire(within(t, ttl), claim("k"))
-	if !errors.Is(err, guard.ErrUnavailable) {
+	_, err := l.Acquire(within(t, ttl), claim("k"), locker.Try{})
+	if !errors.Is(err, locker.ErrUnavailable) {
 		t.Errorf("%v, want ErrUnavailable", err)
 	}
 	if d := time.Since(start); d > ttl/2 {
@@ -87,7 +93,7 @@ func TestCloseEndsWithItsContextThoughTheServerHangs(t *testing.T) {
 	mustAcquire(t, l, c)
 	s.Stop()
 	defer s.Cont()
-	l.Abandon(c)
+	l.Abandon(c, true)
 	start := time.Now()
 	if err := l.Close(within(t, 50*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Close: %v, want DeadlineExceeded", err)

@@ -5,10 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // saying is an error of a server.
@@ -56,7 +57,7 @@ func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
 	for _, text := range append(passes, stays...) {
 		refused := slices.Contains(stays, text)
 		err := l.tryError(saying(text))
-		if got := !errors.Is(err, guard.ErrUnavailable); got != refused {
+		if got := !errors.Is(err, locker.ErrUnavailable); got != refused {
 			t.Errorf("%q: refused %t, want %t", text, got, refused)
 		}
 		if !errors.Is(err, saying(text)) {
@@ -65,12 +66,12 @@ func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
 		if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v repeats arguments", err)
 		}
-		if err := leaseError(saying(text)); !errors.Is(err, guard.ErrUnavailable) && !errors.Is(err, guard.ErrLeaseLost) {
+		if err := leaseError(saying(text)); !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrLeaseLost) {
 			t.Errorf("%q while holding: %v, want ErrUnavailable or ErrLeaseLost", text, err)
 		}
 	}
 	l.cluster = &redis.ClusterClient{}
-	if err := l.tryError(saying("MOVED 1234 10.0.0.1:6379")); !errors.Is(err, guard.ErrUnavailable) {
+	if err := l.tryError(saying("MOVED 1234 10.0.0.1:6379")); !errors.Is(err, locker.ErrUnavailable) {
 		t.Errorf("MOVED in a cluster: %v, want ErrUnavailable", err)
 	}
 }
@@ -100,7 +101,7 @@ func TestConnectionsOfASentinelClientAreShortLived(t *testing.T) {
 }
 
 func TestHolderIsNamedByInstanceAndNotByOwner(t *testing.T) {
-	h := guard.Holder{Host: "h", PID: 1, Name: "n"}
+	h := locker.Holder{Host: "h", PID: 1, Name: "n"}
 	instance, owner := newID(), newID()
 	want := h
 	want.Instance = instance
@@ -109,34 +110,34 @@ func TestHolderIsNamedByInstanceAndNotByOwner(t *testing.T) {
 	}
 }
 
-func FuzzTagIsInjectiveAndPlain(f *testing.F) {
-	f.Add("a", "b")
-	f.Add("{", "%7B")
-	f.Add("%7B", "%257B")
-	f.Add(strings.Repeat("x", 201), strings.Repeat("x", 200))
-	f.Add(tag(strings.Repeat("x", 201)), strings.Repeat("x", 201))
-	f.Add(probeTag(), "\xff\x00")
-	f.Fuzz(func(t *testing.T, a, b string) {
-		ta, tb := tag(a), tag(b)
-		if (a == b) != (ta == tb) {
-			t.Errorf("%q is %q, %q is %q", a, ta, b, tb)
-		}
-		if strings.ContainsAny(ta, "{}\x00\n\x7f") || len(ta) > maxTag {
-			t.Errorf("%q is %q", a, ta)
-		}
-		if strings.HasPrefix(ta, "%probe") || strings.HasPrefix(ta, "%s") && len(a) <= maxTag/3 {
-			t.Errorf("%q is %q, which looks like something else", a, ta)
-		}
-	})
-}
-
 func FuzzHolderReadsAnyValue(f *testing.F) {
 	f.Add("")
 	f.Add(strings.Repeat("x", 44) + `{"pid":1}`)
 	f.Add(strings.Repeat("x", 44) + `{"since":"yesterday"}`)
 	f.Fuzz(func(t *testing.T, value string) {
-		if h := holder(value); h != (guard.Holder{}) && h.Instance != value[guard.OwnerLen:2*guard.OwnerLen] {
+		if h := holder(value); h != (locker.Holder{}) && h.Instance != value[locker.OwnerLen:2*locker.OwnerLen] {
 			t.Errorf("%q: %+v", value, h)
 		}
 	})
+}
+
+// The guard puts two hexadecimal digits, or "sha256:", behind each '%'.
+func TestTheProbesKeyIsNoGuards(t *testing.T) {
+	key := probeKey()
+	_, after, ok := strings.Cut(key, "%")
+	if !ok || len(key) > locker.MaxKey || strings.ContainsAny(key, "{}") || strings.HasPrefix(after, "sha256:") ||
+		!strings.ContainsFunc(after[:2], func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF", r) }) {
+		t.Errorf("%q could be a guard's", key)
+	}
+}
+
+func TestAnEntryIsSixCharactersAndTheValueOfTheKey(t *testing.T) {
+	for want, c := range map[string]*locker.Claim{
+		"m-0100v": {TTL: 100 * time.Millisecond}, "mf0999v": {TTL: 999 * time.Millisecond, Fencing: true},
+		"l-1000v": {TTL: time.Second}, "lf1000v": {TTL: 24 * 24 * time.Hour, Fencing: true},
+	} {
+		if got := entry(c, "v", want[0] == 'm'); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -62,7 +63,7 @@ func TestOpenReportsWhatIsWrong(t *testing.T) {
 		"a good option after a bad one": {rdb, opts{prefix(""), nil, redislocker.WithHook(&wire{})}, false},
 	} {
 		g, err := guard.New(redislocker.New(c.rdb, c.opts...))
-		if c.ok != (err == nil) || err != nil && !errors.Is(err, guard.ErrInvalidOption) {
+		if c.ok != (err == nil) || err != nil && !errors.Is(err, locker.ErrInvalidOption) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if g != nil {
@@ -75,7 +76,7 @@ func TestOpenReportsWhatIsWrong(t *testing.T) {
 
 func TestLockerServesOneGuard(t *testing.T) {
 	l := open(t, redistest.Client(t, redistest.Start(t).Addr))
-	if err := l.Open(waker{}); !errors.Is(err, guard.ErrInvalidOption) {
+	if err := l.Open(waker{}); !errors.Is(err, locker.ErrInvalidOption) {
 		t.Errorf("second Open: %v, want ErrInvalidOption", err)
 	}
 	mustAcquire(t, l, claim("k"))

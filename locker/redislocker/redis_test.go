@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -21,24 +23,21 @@ func TestPlainRedislockUserIsExcludedBothWays(t *testing.T) {
 	plain := redislock.New(rdb)
 	ctx := t.Context()
 
-	theirs, err := plain.Obtain(ctx, "guard:{k}", ttl, &redislock.Options{Metadata: "not ours"})
+	theirs, err := plain.Obtain(ctx, lock("k"), ttl, &redislock.Options{Metadata: "not ours"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := claim("k")
-	var held *guard.HeldError
-	if _, err := l.Acquire(ctx, c); !errors.As(err, &held) {
-		t.Fatalf("%v, want a HeldError", err)
-	}
-	if held.Holder != (guard.Holder{}) || held.Remaining <= 0 || held.Remaining > ttl {
-		t.Errorf("%+v, want nothing about the holder but when its lease ends", held)
+	a := held(t, l, c, locker.Try{})
+	if a.Holder != (locker.Holder{}) || a.Remaining <= 0 || a.Remaining > ttl {
+		t.Errorf("%+v, want nothing about the holder but when its lease ends", a)
 	}
 	if err := theirs.Release(ctx); err != nil {
 		t.Fatal(err)
 	}
 
 	mustAcquire(t, l, c)
-	if _, err := plain.Obtain(ctx, "guard:{k}", ttl, nil); !errors.Is(err, redislock.ErrNotObtained) {
+	if _, err := plain.Obtain(ctx, lock("k"), ttl, nil); !errors.Is(err, redislock.ErrNotObtained) {
 		t.Errorf("%v, want ErrNotObtained", err)
 	}
 	mustRelease(t, l, c)
@@ -51,18 +50,15 @@ func TestForeignValuesAreHeldByNobodyWeKnow(t *testing.T) {
 		"empty": "", "short": "x", "binary": "\x00\xff{}", "huge": strings.Repeat("{", 1<<20),
 		"long enough": strings.Repeat("x", 100), "json of another kind": strings.Repeat("x", 44) + "[1]",
 	} {
-		rdb.Set(t.Context(), "guard:{k}", value, 0)
-		for tries := range 2 {
-			c := claim("k")
-			c.Tries = tries
-			var held *guard.HeldError
-			if _, err := l.Acquire(t.Context(), c); !errors.As(err, &held) {
-				t.Fatalf("%s: %v, want a HeldError", name, err)
-			}
-			if *held != (guard.HeldError{Key: "k"}) {
-				t.Errorf("%s: %+v, want nothing known but the key", name, held)
+		rdb.Set(t.Context(), lock("k"), value, 0)
+		for _, how := range []locker.Try{{}, {Held: true}} {
+			if a := held(t, l, claim("k"), how); a != (locker.Answer{}) {
+				t.Errorf("%s: %+v, want nothing known", name, a)
 			}
 		}
+		c := claim("k")
+		queue(t, l, c) // whatever the channel is that a message goes to
+		l.Abandon(c, false)
 	}
 }
 
@@ -73,17 +69,16 @@ func TestFencingTokensRiseThoughTheirCounterIsLost(t *testing.T) {
 	var last uint64
 	rises := func(what string, token uint64, err error) {
 		t.Helper()
-		if err != nil || token < last+guard.FenceBlock && last > 0 {
+		if err != nil || token < last+locker.FenceBlock && last > 0 {
 			t.Fatalf("%s: token %d, %v, after the block from %d", what, token, err, last)
 		}
 		last = token
 	}
 	for i := range 20 {
 		c := fenced("k")
-		token, err := l.Acquire(ctx, c)
-		rises("acquire", token, err)
+		rises("acquire", mustAcquire(t, l, c), nil)
 		for range 3 {
-			token, err = l.Fence(ctx, c)
+			token, err := l.Fence(ctx, c)
 			rises("fence", token, err)
 		}
 		time.Sleep(time.Millisecond) // so that the clock is past the four blocks of 64 microseconds
@@ -91,10 +86,10 @@ func TestFencingTokensRiseThoughTheirCounterIsLost(t *testing.T) {
 		case 0:
 			rdb.FlushAll(ctx)
 		case 1:
-			rdb.Del(ctx, "guard:{k}:fence")
+			rdb.Del(ctx, counter("k"))
 			mustRelease(t, l, c)
 		case 2:
-			rdb.Set(ctx, "guard:{k}:fence", "junk", 0)
+			rdb.Set(ctx, counter("k"), "junk", 0)
 			mustRelease(t, l, c)
 		default:
 			mustRelease(t, l, c)
@@ -106,11 +101,11 @@ func TestFencingTokensRiseThoughTheServersClockStepsBack(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	l := open(t, rdb)
 	const ahead = 9_000_000_000_000_000 // in 2255, where a Lua number is about to lose its last digit
-	rdb.Set(t.Context(), "guard:{k}:fence", ahead, 0)
+	rdb.Set(t.Context(), counter("k"), ahead, 0)
 	for i := range uint64(3) {
 		c := fenced("k")
-		if token := mustAcquire(t, l, c); token != ahead+1+i*guard.FenceBlock {
-			t.Errorf("token %d, want the next after %d", token, uint64(ahead)+i*guard.FenceBlock)
+		if token := mustAcquire(t, l, c); token != ahead+1+i*locker.FenceBlock {
+			t.Errorf("token %d, want the next after %d", token, uint64(ahead)+i*locker.FenceBlock)
 		}
 		mustRelease(t, l, c)
 	}
@@ -118,14 +113,18 @@ func TestFencingTokensRiseThoughTheServersClockStepsBack(t *testing.T) {
 
 func TestNoKeyIsWithoutATTL(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	a, b := open(t, rdb), open(t, rdb)
+	ls, _ := listening(t, rdb, 2)
 	c := fenced("k")
-	mustAcquire(t, a, c)
-	waiter := claim("k")
-	waiter.Waits = true
-	if _, err := b.Acquire(t.Context(), waiter); !errors.Is(err, guard.ErrNotAcquired) {
-		t.Fatal(err)
-	}
+	mustAcquire(t, ls[0], c)
+	queue(t, ls[1], fenced("k"))
+	haveTTLs(t, rdb)
+	release(t, ls[0], c, claim("k"), locker.Released{Waiting: 1, Handed: true, Queued: true})
+	haveTTLs(t, rdb)
+}
+
+// haveTTLs checks the keys of one that is held, with fencing, and waited for.
+func haveTTLs(t *testing.T, rdb *redis.Client) {
+	t.Helper()
 	all := rdb.Keys(t.Context(), "*").Val()
 	if len(all) != 3 {
 		t.Errorf("keys %q, want the lock, the queue and the counter", all)
@@ -135,27 +134,31 @@ func TestNoKeyIsWithoutATTL(t *testing.T) {
 			t.Errorf("%s has TTL %v", k, d)
 		}
 	}
-	if n, err := a.Release(t.Context(), c); n.Waiting != 1 || err != nil {
-		t.Errorf("Release: %+v, %v, want one waiting instance", n, err)
-	}
 }
 
 func TestKeysReachRedisInOneTag(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	l := open(t, rdb, redislocker.WithPrefix("shop"))
-	for _, key := range []string{"a:b", "{a}b", "}a{", "a\x00b", "a\n", strings.Repeat("k", 1<<20)} {
-		c := claim(key)
-		mustAcquire(t, l, c)
-		names := rdb.Keys(t.Context(), "*").Val()
-		if len(names) != 1 {
-			t.Fatalf("keys %q", names)
+	g, err := guard.New(redislocker.New(rdb, redislocker.WithPrefix("shop")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = g.Close(t.Context()) }()
+	for _, key := range []string{"a:b", "{a}b", "}a{", "a\x00b", "a\n", strings.Repeat("k", 64<<10)} {
+		err := g.Do(t.Context(), key, func(ctx context.Context) error {
+			names := rdb.Keys(ctx, "*").Val()
+			if len(names) != 1 {
+				t.Fatalf("keys %q", names)
+			}
+			name := names[0]
+			if !strings.HasPrefix(name, "shop:{") || !strings.HasSuffix(name, "}") ||
+				strings.Count(name, "{")+strings.Count(name, "}") != 2 || len(name) > 256 || strings.ContainsAny(name, "\x00\n") {
+				t.Errorf("%.20q is %q in Redis", key, name)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
-		name := names[0]
-		if !strings.HasPrefix(name, "shop:{") || !strings.HasSuffix(name, "}") || strings.Count(name, "{")+strings.Count(name, "}") != 2 ||
-			len(name) > 256 || strings.ContainsAny(name, "\x00\n") {
-			t.Errorf("%.20q is %q in Redis", key, name)
-		}
-		mustRelease(t, l, c)
 	}
 }
 

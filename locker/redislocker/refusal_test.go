@@ -7,17 +7,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 // expectRefusal wants an error that ends the wait, contains hint, and does not repeat key or owner.
-func expectRefusal(t *testing.T, err error, c *guard.Claim, hint string) {
+func expectRefusal(t *testing.T, err error, c *locker.Claim, hint string) {
 	t.Helper()
 	var answer redis.Error
 	switch {
-	case err == nil || errors.Is(err, guard.ErrUnavailable) || errors.Is(err, guard.ErrNotAcquired):
+	case err == nil || errors.Is(err, locker.ErrUnavailable):
 		t.Fatalf("%v, want a refusal", err)
 	case !errors.As(err, &answer):
 		t.Errorf("%v does not wrap what the server said", err)
@@ -33,20 +33,19 @@ func TestKeyOfAnotherTypeIsRefused(t *testing.T) {
 	l := open(t, rdb)
 	c := claim("secret")
 	rdb.LPush(t.Context(), "guard:{secret}", "x")
-	for c.Tries = range 2 {
-		_, err := l.Acquire(t.Context(), c)
-		expectRefusal(t, err, c, "WithPrefix")
+	for _, how := range []locker.Try{{}, {Held: true}, {Wait: true, Held: true}, {Wait: true, Queued: true}} {
+		expectRefusal(t, second(l.Acquire(t.Context(), c, how)), c, "WithPrefix")
 	}
 	for name, err := range map[string]error{
-		"Renew":   l.Renew(t.Context(), []*guard.Claim{c})[0],
+		"Renew":   renew(t.Context(), t, l, c)[0],
 		"Fence":   second(l.Fence(t.Context(), c)),
-		"Release": second(l.Release(t.Context(), c)),
+		"Release": second(l.Release(t.Context(), c, nil)),
 	} {
-		if !errors.Is(err, guard.ErrLeaseLost) {
+		if !errors.Is(err, locker.ErrLeaseLost) {
 			t.Errorf("%s: %v, want ErrLeaseLost", name, err)
 		}
 	}
-	l.Abandon(c)
+	l.Abandon(c, true)
 	if err := l.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -62,10 +61,25 @@ func TestFenceCounterOfAnotherTypeGivesTheKeyBack(t *testing.T) {
 	l := open(t, rdb)
 	c := fenced("secret")
 	rdb.LPush(t.Context(), "guard:{secret}:fence", "x")
-	_, err := l.Acquire(t.Context(), c)
+	_, err := l.Acquire(t.Context(), c, locker.Try{})
 	expectRefusal(t, err, c, "WithPrefix")
 	rdb.Del(t.Context(), "guard:{secret}:fence")
 	emptied(t, rdb)
+}
+
+// Whoever waits has not met the counter yet.
+func TestFenceCounterOfAnotherTypeKeepsNoReleaseFromFreeingTheKey(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 3)
+	a, b, c := claim("secret"), fenced("secret"), claim("secret")
+	mustAcquire(t, ls[0], a)
+	queue(t, ls[1], b)
+	queue(t, ls[2], c)
+	rdb.LPush(t.Context(), counter("secret"), "x")
+	release(t, ls[0], a, nil, locker.Released{Waiting: 2, Handed: true})
+	es[2].granted(t, c, 0)
+	mustRelease(t, ls[2], c)
+	expectRefusal(t, second(ls[1].Acquire(t.Context(), b, locker.Try{Wait: true, Queued: true})), b, "WithPrefix")
 }
 
 func TestUserWithoutRightsIsRefused(t *testing.T) {
@@ -87,7 +101,7 @@ func TestUserWithoutRightsIsRefused(t *testing.T) {
 		defer func() { _ = rdb.Close() }()
 		l := open(t, rdb)
 		c := claim("secret")
-		_, err := l.Acquire(t.Context(), c)
+		_, err := l.Acquire(t.Context(), c, locker.Try{})
 		expectRefusal(t, err, c, "rights")
 		expectRefusal(t, l.Check(t.Context(), ttl), c, "rights")
 	}
@@ -105,18 +119,18 @@ func TestRefusedLoginIsNoSuccess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			defer func() { _ = rdb.Close() }()
 			l := open(t, rdb)
-			for _, c := range []*guard.Claim{claim("secret"), fenced("secret")} {
-				_, err := l.Acquire(t.Context(), c)
+			for _, c := range []*locker.Claim{claim("secret"), fenced("secret")} {
+				_, err := l.Acquire(t.Context(), c, locker.Try{})
 				for range 3 { // Redis hangs up on an unknown client whose command is long, as some before were
-					if errors.Is(err, guard.ErrUnavailable) {
-						_, err = l.Acquire(t.Context(), c)
+					if errors.Is(err, locker.ErrUnavailable) {
+						_, err = l.Acquire(t.Context(), c, locker.Try{})
 					}
 				}
 				expectRefusal(t, err, c, "")
-				if err := l.Renew(t.Context(), []*guard.Claim{c})[0]; !errors.Is(err, guard.ErrUnavailable) {
+				if err := renew(t.Context(), t, l, c)[0]; !errors.Is(err, locker.ErrUnavailable) {
 					t.Errorf("Renew: %v, want ErrUnavailable", err)
 				}
-				if _, err := l.Release(t.Context(), c); !errors.Is(err, guard.ErrUnavailable) {
+				if _, err := l.Release(t.Context(), c, nil); !errors.Is(err, locker.ErrUnavailable) {
 					t.Errorf("Release: %v, want ErrUnavailable", err)
 				}
 			}
@@ -150,9 +164,9 @@ func TestServerInTroubleIsUnavailable(t *testing.T) {
 	} {
 		t.Run(trouble.name, func(t *testing.T) {
 			trouble.begin()
-			_, err := l.Acquire(t.Context(), claim("secret"))
+			_, err := l.Acquire(t.Context(), claim("secret"), locker.Try{})
 			trouble.end()
-			if !errors.Is(err, guard.ErrUnavailable) {
+			if !errors.Is(err, locker.ErrUnavailable) {
 				t.Errorf("%v, want ErrUnavailable", err)
 			}
 			if err != nil && (!strings.Contains(err.Error(), trouble.name) || strings.Contains(err.Error(), "secret")) {
@@ -165,13 +179,25 @@ func TestServerInTroubleIsUnavailable(t *testing.T) {
 	}
 }
 
+func TestAReleaseWithoutMemoryHandsTheKeyOver(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 2)
+	a, b := claim("k"), fenced("k")
+	mustAcquire(t, ls[0], a)
+	queue(t, ls[1], b)
+	es[0].wanted(t, "k")
+	rdb.ConfigSet(t.Context(), "maxmemory", "1")
+	release(t, ls[0], a, claim("k"), locker.Released{Waiting: 1, Handed: true, Queued: true})
+	es[1].granted(t, b, 1)
+}
+
 func TestHolderCanRenewAndReleaseWithoutMemory(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	l := open(t, rdb)
 	c := claim("k")
 	mustAcquire(t, l, c)
 	rdb.ConfigSet(t.Context(), "maxmemory", "1")
-	if err := l.Renew(t.Context(), []*guard.Claim{c})[0]; err != nil {
+	if err := renew(t.Context(), t, l, c)[0]; err != nil {
 		t.Errorf("Renew: %v", err)
 	}
 	mustRelease(t, l, c)
@@ -181,10 +207,10 @@ func TestClosedLockerRefuses(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	l := redislocker.New(rdb)
 	c := claim("k")
-	if _, err := l.Acquire(t.Context(), c); !errors.Is(err, guard.ErrInvalidOption) {
+	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrInvalidOption) {
 		t.Errorf("before Open: %v, want ErrInvalidOption", err)
 	}
-	l.Abandon(c)
+	l.Abandon(c, true)
 	if err := l.Open(waker{}); err != nil {
 		t.Fatal(err)
 	}
@@ -194,10 +220,10 @@ func TestClosedLockerRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := l.Acquire(t.Context(), c); !errors.Is(err, guard.ErrClosed) {
+	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrClosed) {
 		t.Errorf("after Close: %v, want ErrClosed", err)
 	}
-	l.Abandon(c)
+	l.Abandon(c, true)
 	if err := rdb.Ping(t.Context()).Err(); err != nil {
 		t.Errorf("the caller's client: %v", err)
 	}

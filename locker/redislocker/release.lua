@@ -41,15 +41,17 @@ for i = 1, math.min(waited, 100) do -- bounded: whoever else is gone costs his o
   redis.call("zrem", KEYS[2], entry)
   behind = behind - 1
   local next = string.sub(entry, 7)
-  local token = "0"
+  local able, token, heard = true, "0", 0
   if string.sub(entry, 2, 2) == "f" then
-    token = reserve(KEYS[3], ARGV[7], ARGV[8])
+    able, token = pcall(reserve, KEYS[3], ARGV[7], ARGV[8]) -- a counter of another type is for its own try to report
   end
-  redis.call("set", KEYS[1], next, "px", tonumber(string.sub(entry, 3, 6)))
-  local heard = redis.pcall("publish", ARGV[5] .. string.sub(next, 23, 44),
-    "granted " .. string.sub(next, 1, 22) .. " " .. token .. " " .. string.format("%.0f", behind) .. " " .. key)
+  if able then
+    redis.call("set", KEYS[1], next, "px", tonumber(string.sub(entry, 3, 6)))
+    heard = redis.pcall("publish", ARGV[5] .. string.sub(next, 23, 44),
+      "granted " .. string.sub(next, 1, 22) .. " " .. token .. " " .. string.format("%.0f", behind) .. " " .. key)
+  end
   -- One that only looks, or that could not be told, finds the key by itself. One that is known to be gone is passed over.
-  if heard ~= 0 or ARGV[6] ~= "1" or string.sub(entry, 1, 1) ~= "m" then
+  if able and (heard ~= 0 or ARGV[6] ~= "1" or string.sub(entry, 1, 1) ~= "m" or i == 100) then
     local place = ""
     if owned == 1 and ARGV[3] ~= "" then
       place = back(KEYS[2])

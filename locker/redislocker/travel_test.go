@@ -8,22 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // warm makes a connection and the server know every script.
-func warm(t *testing.T, l guard.Locker) {
+func warm(t *testing.T, l locker.Locker) {
 	t.Helper()
 	c := fenced("warm")
 	mustAcquire(t, l, c)
-	if _, err := l.Acquire(t.Context(), claim("warm")); !errors.Is(err, guard.ErrNotAcquired) {
+	held(t, l, claim("warm"), locker.Try{})
+	if err := renew(t.Context(), t, l, c)[0]; err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Renew(t.Context(), []*guard.Claim{c})[0]; err != nil {
-		t.Fatal(err)
-	}
-	c.Wanted = true
 	mustRelease(t, l, c)
 }
 
@@ -31,69 +28,102 @@ func TestAcquireAndReleaseTakeOneRoundTripEach(t *testing.T) {
 	_, p, _, rdb := behindProxy(t)
 	l := open(t, rdb)
 	warm(t, l)
-	for name, c := range map[string]*guard.Claim{"plain": claim("k"), "with fencing": fenced("k")} {
+	for name, c := range map[string]*locker.Claim{"plain": claim("k"), "with fencing": fenced("k")} {
 		p.Reset()
 		mustAcquire(t, l, c)
 		expectTraffic(t, name+" acquire", p, 1, map[bool]int{false: 1, true: 2}[c.Fencing])
 		mustRelease(t, l, c)
-		expectTraffic(t, name+" release", p, 1, 1, "ZCARD")
-		c = claim("k")
-		mustAcquire(t, l, c)
-		c.Wanted = true
-		p.Reset()
-		mustRelease(t, l, c)
-		expectTraffic(t, name+" release of a wanted key", p, 1, 2)
+		expectTraffic(t, name+" release", p, 1, 1)
 	}
 }
 
-func TestPollOfAHeldKeyTakesOneRoundTrip(t *testing.T) {
-	_, p, _, rdb := behindProxy(t)
-	l := open(t, rdb)
+func TestHandingAKeyOverTakesOneRoundTrip(t *testing.T) {
+	_, p, direct, rdb := behindProxy(t)
+	ls, es := listening(t, direct, 2)
+	e := newEar()
+	l := openFor(t, e, rdb)
 	warm(t, l)
-	mustAcquire(t, l, claim("k"))
-	c := claim("k")
-	for tries, commands := range []int{2, 1, 1} { // the first tries to acquire, then looks
-		c.Tries = tries
+	first := claim("k")
+	mustAcquire(t, l, first)
+	release(t, l, first, claim("k"), locker.Released{}) // opens the inbox
+	e.wakeAll(t)
+	for name, next := range map[string]*locker.Claim{"gone for good": nil, "and queues": fenced("k")} {
+		c, w, last := fenced("k"), fenced("k"), claim("k")
+		mustAcquire(t, l, c)
+		queue(t, ls[0], w)
+		queue(t, ls[1], last)
+		e.wanted(t, "k")
+		e.wanted(t, "k")
 		p.Reset()
-		if _, err := l.Acquire(t.Context(), c); !errors.Is(err, guard.ErrNotAcquired) {
-			t.Fatal(err)
+		release(t, l, c, next, locker.Released{Waiting: 2, Handed: true, Queued: next != nil})
+		expectTraffic(t, name, p, 1, 1)
+		behind := 1
+		if next != nil {
+			behind = 2
 		}
-		expectTraffic(t, fmt.Sprintf("try %d", tries), p, commands, commands)
+		es[0].granted(t, w, behind)
+		direct.Del(t.Context(), lock("k"), line("k"))
 	}
+}
+
+func TestALookAtAHeldKeyTakesOneRoundTrip(t *testing.T) {
+	_, p, _, rdb := behindProxy(t)
+	e := newEar()
+	l := openFor(t, e, rdb)
+	warm(t, l)
+	owner := claim("k")
+	mustAcquire(t, l, owner)
+	queue(t, l, claim("k"))
+	e.wakeAll(t) // the inbox is open
+	for _, try := range []struct {
+		how      locker.Try
+		commands int
+	}{
+		{locker.Try{}, 2}, // tries to take it, then looks
+		{locker.Try{Wait: true}, 2},
+		{locker.Try{Held: true}, 1},
+		{locker.Try{Wait: true, Held: true}, 1},
+		{locker.Try{Wait: true, Queued: true}, 1},
+	} {
+		p.Reset()
+		held(t, l, claim("k"), try.how)
+		expectTraffic(t, fmt.Sprintf("%+v", try.how), p, try.commands, try.commands)
+	}
+	c := claim("free")
+	p.Reset()
+	mustTry(t, l, c, locker.Try{Wait: true, Held: true})
+	expectTraffic(t, "a look at a key that is free after all", p, 2, 2)
 }
 
 func TestAllRenewalsTakeOneRoundTrip(t *testing.T) {
 	_, p, direct, rdb := behindProxy(t)
 	l := open(t, rdb)
 	warm(t, l)
-	var cs []*guard.Claim
+	var cs []*locker.Claim
 	for i := range 100 { // as much as the client writes at once
 		cs = append(cs, claim(strconv.Itoa(i)))
 		mustAcquire(t, l, cs[i])
 	}
-	renew := func() {
+	renewAll := func() {
 		t.Helper()
 		p.Reset()
-		if err := errors.Join(l.Renew(t.Context(), cs)...); err != nil {
+		if err := errors.Join(renew(t.Context(), t, l, cs...)...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	renew()
+	renewAll()
 	expectTraffic(t, "renewal", p, 1, len(cs))
 	direct.ScriptFlush(t.Context())
-	renew()
+	renewAll()
 	if c := p.Commands(); c["EVAL"] != 1 || c["EVALSHA"] != 2*len(cs)-1 || p.RoundTrips() != 2 {
 		t.Errorf("renewal with a script that the server forgot: %d round trips of %v", p.RoundTrips(), c)
 	}
 }
 
 // expectTraffic compares what was sent since the last call of it.
-func expectTraffic(t *testing.T, what string, p *redistest.Proxy, roundTrips, scripts int, others ...string) {
+func expectTraffic(t *testing.T, what string, p *redistest.Proxy, roundTrips, scripts int) {
 	t.Helper()
 	want := map[string]int{"EVALSHA": scripts}
-	for _, name := range others {
-		want[name]++
-	}
 	if names, n := p.Commands(), p.RoundTrips(); n != roundTrips || !maps.Equal(names, want) {
 		t.Errorf("%s: %d round trips of %v, want %d of %v", what, n, names, roundTrips, want)
 	}
@@ -110,18 +140,16 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cs := []*guard.Claim{fenced("a"), claim("b"), fenced("c")}
+	cs := []*locker.Claim{fenced("a"), claim("b"), fenced("c")}
 	for _, c := range cs[:2] {
 		forget()
 		mustAcquire(t, l, c)
 	}
 	mustAcquire(t, l, cs[2]) // the server knows redislock's script, but not the one behind it
 	forget()
-	if _, err := l.Acquire(t.Context(), claim("a")); !errors.Is(err, guard.ErrNotAcquired) {
-		t.Error(err)
-	}
+	held(t, l, claim("a"), locker.Try{Wait: true, Held: true})
 	forget()
-	for i, err := range l.Renew(t.Context(), cs) {
+	for i, err := range renew(t.Context(), t, l, cs...) {
 		if err != nil {
 			t.Errorf("Renew %d: %v", i, err)
 		}
@@ -142,13 +170,13 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 func TestLostReplyLeavesTheKeyWithItsOwner(t *testing.T) {
 	_, p, direct, rdb := behindProxy(t)
 	l := open(t, rdb)
-	for _, c := range []*guard.Claim{claim("k"), fenced("f")} {
+	for _, c := range []*locker.Claim{claim("k"), fenced("f")} {
 		warm(t, l)
 		p.KillNextReply()
-		if _, err := l.Acquire(within(t, time.Second), c); !errors.Is(err, guard.ErrUnavailable) {
+		if _, err := l.Acquire(within(t, time.Second), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) {
 			t.Fatalf("Acquire without a reply: %v, want ErrUnavailable", err)
 		}
-		if v := direct.Get(t.Context(), "guard:{"+c.Key+"}").Val(); len(v) < guard.OwnerLen || v[:guard.OwnerLen] != c.Owner {
+		if v := direct.Get(t.Context(), lock(c.Key)).Val(); len(v) < locker.OwnerLen || v[:locker.OwnerLen] != c.Owner {
 			t.Fatalf("the request did not arrive: %q", v)
 		}
 		if token := mustAcquire(t, l, c); c.Fencing != (token > 0) {
@@ -164,14 +192,14 @@ func TestClaimWithoutAnAnsweredTryCanBeReleased(t *testing.T) {
 	warm(t, l)
 	c := claim("k")
 	p.KillNextReply()
-	if _, err := l.Acquire(within(t, time.Second), c); !errors.Is(err, guard.ErrUnavailable) {
+	if _, err := l.Acquire(within(t, time.Second), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) {
 		t.Fatal(err)
 	}
 	mustRelease(t, l, c)
-	if n := direct.Exists(t.Context(), "guard:{k}").Val(); n != 0 {
+	if n := direct.Exists(t.Context(), lock("k")).Val(); n != 0 {
 		t.Error("the key is left")
 	}
-	if _, err := l.Release(t.Context(), c); !errors.Is(err, guard.ErrLeaseLost) {
+	if _, err := l.Release(t.Context(), c, nil); !errors.Is(err, locker.ErrLeaseLost) {
 		t.Errorf("second Release: %v, want ErrLeaseLost", err)
 	}
 }
@@ -183,7 +211,7 @@ func TestReleaseWithoutAReplyIsUnclear(t *testing.T) {
 	c := claim("k")
 	mustAcquire(t, l, c)
 	p.KillNextReply()
-	if _, err := l.Release(within(t, time.Second), c); !errors.Is(err, guard.ErrUnavailable) || errors.Is(err, guard.ErrLeaseLost) {
+	if _, err := l.Release(within(t, time.Second), c, nil); !errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrLeaseLost) {
 		t.Errorf("Release without a reply: %v, want ErrUnavailable alone", err)
 	}
 }

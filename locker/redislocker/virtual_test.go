@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -82,9 +82,9 @@ func inBubble(t *testing.T, test func(t *testing.T, l *redislocker.Locker, w *wi
 		l := open(t, rdb, redislocker.WithHook(w))
 		mustAcquire(t, l, claim("warm"))
 		mustAcquire(t, l, fenced("warm too"))
-		l.Abandon(claim("warm three"))
+		l.Abandon(claim("warm three"), true)
 		time.Sleep(time.Minute)
-		test(t, l, w, func(key string) bool { synctest.Wait(); return m.Exists("guard:{" + key + "}") })
+		test(t, l, w, func(key string) bool { synctest.Wait(); return m.Exists(lock(key)) })
 	})
 }
 
@@ -93,15 +93,14 @@ func TestUnclearTryIsRepeatedWithTheSameOwner(t *testing.T) {
 		t.Helper()
 		c := fenced("k")
 		w.set(loseReply)
-		if _, err := l.Acquire(t.Context(), c); !errors.Is(err, guard.ErrUnavailable) {
+		if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) {
 			t.Fatal(err)
 		}
 		w.set(nil)
 		if !has("k") {
 			t.Fatal("the try did not arrive")
 		}
-		c.Unclear, c.Tries = true, 1 // with a look first, which finds our own
-		if token := mustAcquire(t, l, c); token == 0 {
+		if token := mustTry(t, l, c, locker.Try{Held: true}); token == 0 { // looks first, and finds its own
 			t.Error("no fencing token")
 		}
 		mustRelease(t, l, c)
@@ -117,11 +116,11 @@ func TestAbandonFreesAKeyThatALateTryTakesAgain(t *testing.T) {
 		c := claim("k")
 		var late func() error
 		w.set(func(deliver func() error) error { late = deliver; return loseRequest(nil) })
-		if _, err := l.Acquire(t.Context(), c); !errors.Is(err, guard.ErrUnavailable) {
+		if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) {
 			t.Fatal(err)
 		}
 		w.set(nil)
-		l.Abandon(c)
+		l.Abandon(c, true)
 		if has("k") {
 			t.Fatal("the try was to be late")
 		}
@@ -143,7 +142,7 @@ func TestAbandonGoesOnUntilItIsAnswered(t *testing.T) {
 		c := claim("k")
 		mustAcquire(t, l, c)
 		w.set(loseRequest)
-		l.Abandon(c)
+		l.Abandon(c, true)
 		time.Sleep(10 * time.Second)
 		if !has("k") {
 			t.Fatal("the requests were to be lost")
@@ -161,7 +160,7 @@ func TestAbandonGivesUpInTheEnd(t *testing.T) {
 		t.Helper()
 		w.set(loseRequest)
 		before := w.requests()
-		l.Abandon(claim("k"))
+		l.Abandon(claim("k"), false)
 		time.Sleep(time.Hour)
 		if n := w.requests() - before; n != 6 {
 			t.Errorf("%d tries in an hour, want 6", n)
@@ -175,7 +174,7 @@ func TestCloseCleansUpAtOnce(t *testing.T) {
 		c := claim("k")
 		mustAcquire(t, l, c)
 		w.set(loseRequest)
-		l.Abandon(c)
+		l.Abandon(c, true)
 		synctest.Wait()
 		w.set(nil)
 		start := time.Now()
@@ -194,14 +193,14 @@ func TestCloseCleansUpAtOnce(t *testing.T) {
 func TestManyAbandonedKeysShareRequests(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
 		t.Helper()
-		var cs []*guard.Claim
+		var cs []*locker.Claim
 		for i := range 1000 {
 			cs = append(cs, claim(strconv.Itoa(i)))
 			mustAcquire(t, l, cs[i])
 		}
 		before := w.requests()
 		for _, c := range cs {
-			l.Abandon(c)
+			l.Abandon(c, true)
 		}
 		time.Sleep(5 * time.Second)
 		for _, c := range cs {

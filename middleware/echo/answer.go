@@ -30,7 +30,7 @@ func (p *problem) MarshalJSON() ([]byte, error) {
 func (p *problem) String() string { return p.Detail }
 
 // returned answers an error that a handler got from [Error] and returned; all others are left alone.
-func returned(c echo.Context, err error) error {
+func returned(c echo.Context, lock *httpguard.Lock, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -41,16 +41,16 @@ func returned(c echo.Context, err error) error {
 	if p, ours := he.Message.(*problem); !ours || p.header != nil { // or a middleware inside has been here before
 		return err
 	}
-	return answer(c, he.Internal)
+	return answer(c, lock, he.Internal)
 }
 
 // answer returns the error that answers err, unless the response has begun.
-func answer(c echo.Context, err error) error {
+func answer(c echo.Context, lock *httpguard.Lock, err error) error {
 	res, ctx := c.Response(), c.Request().Context()
 	if res.Committed {
 		return err
 	}
-	o, ours := httpguard.Outcome(ctx, route(c), err)
+	o, ours := lock.Outcome(c.Request(), c.Path(), err)
 	if !ours {
 		o.Status = http.StatusInternalServerError
 	}

@@ -30,12 +30,18 @@
 // no parameters at all.
 //
 // echo matches a path of unusual spelling as it was sent, and c.Param("sku") of /stock/%61b is "%61b". The key has the
-// value decoded, "ab", as it is in other routers.
+// value decoded, "ab", as it is in other routers. A wildcard is {*} in a template.
+//
+// # echo v5
+//
+// This package is for echo v4. In v5, take that of net/http and echo's own WrapMiddleware, which hands on the path
+// parameters: echo.WrapMiddleware(lockmw.Key(g, "stock:{sku}")). There a path of unusual spelling is not decoded.
 //
 // # Time
 //
 // The wait counts against http.Server.WriteTimeout: allow for MaxWait and the handler. A body of at most 64 KiB is read
 // before the wait, because on HTTP/1 net/http notices only then that the client has gone, and the waiter leaves the queue
-// at once; http.Server.ReadTimeout bounds the reading. With a larger body it stays until its MaxWait is over. A handler
+// at once; http.Server.ReadTimeout bounds the reading. With a larger body it stays until its MaxWait is over: [WithBodyLimit]
+// sets another size, which is also the largest body that a key's value is found in. A handler
 // that talks with its client while that still sends needs HTTP/2, where nothing is read ahead.
 package lockmw

@@ -67,7 +67,7 @@ func ExampleKey_errorHandler() {
 	e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/buy", nil))
 	fmt.Println(w.Code, w.Body)
 	// Output:
-	// 400 {"code":400,"msg":"The value that names the resource to lock is missing, malformed or repeated."}
+	// 400 {"code":400,"msg":"The query parameter \"sku\", which names the resource to lock, is missing or empty."}
 }
 
 // The same for the errors of locks only.
@@ -97,7 +97,7 @@ func ExampleWithErrorHandler() {
 	e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/buy", nil))
 	fmt.Println(w.Code, w.Body)
 	// Output:
-	// 400 {"code":400,"msg":"The value that names the resource to lock is missing, malformed or repeated."}
+	// 400 {"code":400,"msg":"The query parameter \"sku\", which names the resource to lock, is missing or empty."}
 }
 
 func ExampleError() {

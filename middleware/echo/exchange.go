@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 
@@ -13,18 +14,21 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
-// exchange is a request as [httpguard.Serve] sees it.
+// exchange is a request as [httpguard.Lock] sees it.
 type exchange struct {
 	c    echo.Context
-	key  func(echo.Context) (string, error)
+	key  func(*exchange) (string, error)
 	next echo.HandlerFunc
 	err  error // next's
 }
 
+// exchanges are used again, as echo does with its contexts: nobody has one after the request.
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
 func (x *exchange) Request() *http.Request { return x.c.Request() }
-func (x *exchange) Key() (string, error)   { return x.key(x.c) }
+func (x *exchange) Key() (string, error)   { return x.key(x) }
 func (x *exchange) Begun() bool            { return x.c.Response().Committed }
-func (x *exchange) Route() string          { return route(x.c) }
+func (x *exchange) Pattern() string        { return x.c.Path() }
 
 // Next serves the request under l.
 func (x *exchange) Next(l *guard.Lease) {
@@ -37,8 +41,6 @@ func (x *exchange) Next(l *guard.Lease) {
 	x.err = x.next(x.c)
 }
 
-func route(c echo.Context) string { return c.Request().Method + " " + c.Path() }
-
 // unmatched reports whether err is there because the router found no route, in e.Use: then next is one of echo's own
 // handlers, and a path with parameters, if there is a path, has none.
 func unmatched(c echo.Context, err error) bool {
@@ -46,17 +48,30 @@ func unmatched(c echo.Context, err error) bool {
 		(c.Path() == "" || strings.ContainsAny(c.Path(), ":*"))
 }
 
-// setPath records the path parameters for [keyfunc.Path], decoded: echo matches a path of unusual spelling as it was sent,
-// and leaves the parameters like that.
-func setPath(c echo.Context) {
-	r, values := c.Request(), c.ParamValues()
-	for i, name := range c.ParamNames() {
-		value := values[i]
-		if r.URL.RawPath != "" {
-			if decoded, err := url.PathUnescape(value); err == nil {
-				value = decoded
-			}
+// Param makes an exchange [keyfunc.Params]: a parameter is decoded, because echo matches a path of unusual spelling as it
+// was sent, and leaves the parameters like that.
+func (x *exchange) Param(name string) (value string, present bool) {
+	for i, known := range x.c.ParamNames() {
+		if known == name {
+			return decoded(x.c, x.c.ParamValues()[i]), true
 		}
-		keyfunc.SetPath(r, name, value)
+	}
+	return "", false
+}
+
+func decoded(c echo.Context, value string) string {
+	if c.Request().URL.RawPath != "" {
+		if v, err := url.PathUnescape(value); err == nil {
+			return v
+		}
+	}
+	return value
+}
+
+// setPath records the path parameters for [keyfunc.Path].
+func setPath(c echo.Context) {
+	values := c.ParamValues()
+	for i, name := range c.ParamNames() {
+		keyfunc.SetPath(c.Request(), name, decoded(c, values[i]))
 	}
 }

@@ -21,7 +21,11 @@ import (
 // a client that has gone the response is ended without a body, and if a deadline outside the guard ended the wait, the
 // context's own error is returned, for the middleware that set it.
 func Key(g *guard.Guard, template string, opts ...Option) echo.MiddlewareFunc {
-	return KeyFunc(g, keyfunc.MustParse(template), opts...)
+	t, err := keyfunc.ParseTemplate(template)
+	if err != nil {
+		panic(err)
+	}
+	return newMiddleware(g, func(x *exchange) (string, error) { return t.Key(x.c.Request(), x) }, opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. Path parameters are in its PathValue, decoded.
@@ -29,10 +33,10 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) echo.MiddlewareFu
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
-	return KeyFrom(g, func(c echo.Context) (string, error) {
-		setPath(c)
-		return key(c.Request())
-	}, opts...)
+	return newMiddleware(g, func(x *exchange) (string, error) {
+		setPath(x.c)
+		return key(x.c.Request())
+	}, opts)
 }
 
 // KeyFrom is [Key] with a function that makes the key of the echo.Context, for values that an earlier middleware put
@@ -41,7 +45,12 @@ func KeyFrom(g *guard.Guard, key func(echo.Context) (string, error), opts ...Opt
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
+	return newMiddleware(g, func(x *exchange) (string, error) { return key(x.c) }, opts)
+}
+
+func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []Option) echo.MiddlewareFunc {
 	cfg := newConfig(opts)
+	lock := httpguard.New(g, cfg.bodyLimit)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if cfg.skip != nil && cfg.skip(c) {
@@ -52,14 +61,18 @@ func KeyFrom(g *guard.Guard, key func(echo.Context) (string, error), opts ...Opt
 				c.Set(errorHandlerKey, cfg.onError)
 				defer c.Set(errorHandlerKey, before)
 			}
-			x := &exchange{c: c, key: key, next: next}
-			switch err := httpguard.Serve(g, x); {
+			x := exchanges.Get().(*exchange)
+			*x = exchange{c: c, key: key, next: next}
+			err, own := lock.Serve(x), x.err
+			*x = exchange{}
+			exchanges.Put(x) // not after a panic
+			switch {
 			case err == nil:
-				return returned(c, x.err)
+				return returned(c, lock, own)
 			case unmatched(c, err):
 				return next(c) // echo's own 404 or 405
 			default:
-				return answer(c, join(err, x.err))
+				return answer(c, lock, join(err, own))
 			}
 		}
 	}
@@ -71,6 +84,9 @@ func KeyFrom(g *guard.Guard, key func(echo.Context) (string, error), opts ...Opt
 //	if err := stock.Buy(c.Request().Context(), c.Param("sku")); err != nil {
 //		return lockmw.Error(err)
 //	}
+//
+// An empty key is our own mistake, 500. Where it is the client's, say so, before or after: with
+// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer is 400.
 //
 // On the way through a middleware of this package the answer gets its headers, and the middleware's error handler its
 // say. On other routes it is status and body only.

@@ -13,12 +13,14 @@ type Option interface{ apply(*config) }
 type config struct {
 	onError errorHandler            // nil: the answers of package outcome
 	skip    func(echo.Context) bool // nil: none
+
+	bodyLimit int
 }
 
 type errorHandler = func(echo.Context, error) error
 
 func newConfig(opts []Option) config {
-	var c config
+	c := config{bodyLimit: httpguard.DefaultBodyLimit}
 	for _, o := range opts {
 		if o == nil {
 			panic("lockmw: an option is nil")
@@ -53,6 +55,16 @@ func WithSkipper(f func(c echo.Context) bool) Option {
 		panic("lockmw: the skipper is nil")
 	}
 	return optionFunc(func(c *config) { c.skip = f })
+}
+
+// WithBodyLimit sets how many bytes of a body the middleware reads before the wait, and finds a key's value in. A longer
+// body is not read ahead: if the key needs it the answer is 413, if not the waiter stays in the queue although its client
+// has gone. The memory is there as long as the request. Default 64 KiB; 0 reads nothing. It panics if n is negative.
+func WithBodyLimit(n int) Option {
+	if n < 0 {
+		panic("lockmw: the body limit is negative")
+	}
+	return optionFunc(func(c *config) { c.bodyLimit = n })
 }
 
 // SafeMethods is a skipper for GET, HEAD, OPTIONS and TRACE, for groups whose other requests change something:

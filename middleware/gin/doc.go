@@ -4,8 +4,16 @@
 //
 // A request that does not get its key is answered from the table in package outcome, 409 with Retry-After for one, and
 // its handler does not run. In the handler, c.Request.Context() ends when the lease is lost: pass it on to whatever does
-// the work. A service called from there that locks guard.Key("stock", sku) itself runs inside the same lease, even if it
-// was given c instead of the request's context.
+// the work. A service called from there that locks guard.Key("stock", sku) itself runs inside the same lease.
+//
+// # c is not the request's context
+//
+// c, passed as a context, carries the lease, so that verbs which get it run inside. But gin's c never ends, unless
+// engine.ContextWithFallback is set: work on c goes on when the lease is lost and another holder runs, and when the client
+// has gone. Pass c.Request.Context(), as in the example of [Key].
+//
+// For work that outlives the handler take c.Copy(), as always with gin: c itself is used again, and whoever keeps it finds
+// the lease of the next request and runs inside that, which nothing can tell apart. A copy keeps its own, which has ended.
 //
 // # Order
 //
@@ -30,10 +38,13 @@
 // The key has the path parameter that c.Param has. gin answers 404 to an escaped slash in it, unless engine.UseRawPath is
 // set; with that, leave engine.UnescapePathValues as it is.
 //
+// A request that gets 400, 413 or 415 is told which parameter, header or field is wrong and why, never the value.
+//
 // # Time
 //
 // The wait counts against http.Server.WriteTimeout: allow for MaxWait and the handler. A body of at most 64 KiB is read
 // before the wait, because on HTTP/1 net/http notices only then that the client has gone, and the waiter leaves the queue
-// at once; http.Server.ReadTimeout bounds the reading. With a larger body it stays until its MaxWait is over. A handler
+// at once; http.Server.ReadTimeout bounds the reading. With a larger body it stays until its MaxWait is over: [WithBodyLimit]
+// sets another size, which is also the largest body that a key's value is found in. A handler
 // that talks with its client while that still sends needs HTTP/2, where nothing is read ahead.
 package lockmw

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
 	"github.com/go-lockguard/guard/outcome"
@@ -21,8 +22,13 @@ func ExampleKey() {
 	}
 	defer g.Close(context.Background())
 
+	sell := func(ctx context.Context, sku string) error { return ctx.Err() } // ctx ends when the lease is lost
+
 	r := gin.New()
 	r.POST("/stock/:sku/buy", lockmw.Key(g, "stock:{sku}"), func(c *gin.Context) {
+		if err := sell(c.Request.Context(), c.Param("sku")); lockmw.Abort(c, err) { // not c, which never ends
+			return
+		}
 		c.String(http.StatusOK, "bought %s", c.Param("sku"))
 	})
 
@@ -68,6 +74,30 @@ func ExampleAbort() {
 	// 503 application/problem+json
 }
 
+// An empty key is our own mistake, 500, unless the handler says that it is the client's.
+func ExampleAbort_emptyValue() {
+	g, err := guard.New(memlocker.New())
+	if err != nil {
+		panic(err)
+	}
+	defer g.Close(context.Background())
+	r := gin.New()
+	r.POST("/pay", func(c *gin.Context) {
+		order := c.Query("order")
+		if order == "" {
+			lockmw.Abort(c, &keyfunc.Error{Source: "query", Name: "order", Err: keyfunc.ErrMissing})
+			return
+		}
+		_ = lockmw.Abort(c, g.Do(c.Request.Context(), guard.Key("order", order), func(context.Context) error { return nil }))
+	})
+
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/pay", nil))
+	fmt.Println(w.Code, w.Body)
+	// Output:
+	// 400 {"type":"about:blank","title":"Bad Request","status":400,"detail":"The query parameter \"order\", which names the resource to lock, is missing or empty.","code":"lock_key_invalid"}
+}
+
 // A house envelope instead of problem details.
 func ExampleWithErrorHandler() {
 	g, err := guard.New(memlocker.New())
@@ -92,5 +122,5 @@ func ExampleWithErrorHandler() {
 	r.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/buy", nil))
 	fmt.Println(w.Code, w.Body)
 	// Output:
-	// 400 {"code":400,"msg":"The value that names the resource to lock is missing, malformed or repeated."}
+	// 400 {"code":400,"msg":"The query parameter \"sku\", which names the resource to lock, is missing or empty."}
 }

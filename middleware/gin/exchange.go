@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"net/http"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 
@@ -10,27 +11,40 @@ import (
 	"github.com/go-lockguard/guard/internal/leasekey"
 )
 
-// exchange is a request as [httpguard.Serve] sees it.
+// exchange is a request as [httpguard.Lock] sees it.
 type exchange struct {
-	c   *gin.Context
-	key func(*gin.Context) (string, error)
+	c    *gin.Context
+	lock *httpguard.Lock
+	key  func(*exchange) (string, error)
 }
 
+// exchanges are used again, as gin does with its contexts: nobody has one after the request.
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
 func (x *exchange) Request() *http.Request { return x.c.Request }
-func (x *exchange) Key() (string, error)   { return x.key(x.c) }
+func (x *exchange) Key() (string, error)   { return x.key(x) }
 func (x *exchange) Begun() bool            { return x.c.Writer.Written() }
-func (x *exchange) Route() string          { return route(x.c) }
+func (x *exchange) Pattern() string        { return x.c.FullPath() }
+
+// Param makes an exchange [keyfunc.Params].
+func (x *exchange) Param(name string) (value string, present bool) { return x.c.Params.Get(name) }
 
 // Next runs the rest of the chain under l.
 func (x *exchange) Next(l *guard.Lease) {
 	c, outer := x.c, x.c.Request
-	before, _ := c.Get(leasekey.Key)
+	lease, _ := c.Get(leasekey.Key)
+	self, _ := c.Get(leasekey.Endless)
+	lock, _ := c.Get(lockKey)
 	c.Set(leasekey.Key, l) // so that a handler may pass c itself as the context
+	c.Set(leasekey.Endless, c)
+	c.Set(lockKey, x.lock) // for Abort
 	c.Request = outer.WithContext(l.Context())
 	defer func() {
 		httpguard.GiveBack(outer, c.Request)
 		c.Request = outer
-		c.Set(leasekey.Key, before)
+		c.Set(leasekey.Key, lease)
+		c.Set(leasekey.Endless, self)
+		c.Set(lockKey, lock)
 	}()
 	c.Next()
 }

@@ -19,7 +19,11 @@ import (
 // A request waits for its key for at most MaxWait. The chain goes on only under the lease, with c.Request.Context()
 // ending when the lease is lost; every other outcome aborts it with an answer of package outcome.
 func Key(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
-	return KeyFunc(g, keyfunc.MustParse(template), opts...)
+	t, err := keyfunc.ParseTemplate(template)
+	if err != nil {
+		panic(err)
+	}
+	return newMiddleware(g, func(x *exchange) (string, error) { return t.Key(x.c.Request, x) }, opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. Path parameters are in its PathValue.
@@ -27,12 +31,12 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
-	return KeyFrom(g, func(c *gin.Context) (string, error) {
-		for _, p := range c.Params {
-			keyfunc.SetPath(c.Request, p.Key, p.Value)
+	return newMiddleware(g, func(x *exchange) (string, error) {
+		for _, p := range x.c.Params {
+			keyfunc.SetPath(x.c.Request, p.Key, p.Value)
 		}
-		return key(c.Request)
-	}, opts...)
+		return key(x.c.Request)
+	}, opts)
 }
 
 // KeyFrom is [Key] with a function that makes the key of the gin.Context, for values that an earlier middleware put
@@ -42,7 +46,12 @@ func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Opt
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
+	return newMiddleware(g, func(x *exchange) (string, error) { return key(x.c) }, opts)
+}
+
+func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []Option) gin.HandlerFunc {
 	cfg := newConfig(opts)
+	lock := httpguard.New(g, cfg.bodyLimit)
 	return func(c *gin.Context) {
 		if cfg.skip != nil && cfg.skip(c) {
 			return
@@ -52,8 +61,13 @@ func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Opt
 			c.Set(errorHandlerKey, cfg.onError)
 			defer c.Set(errorHandlerKey, before)
 		}
-		if err := httpguard.Serve(g, &exchange{c, key}); err != nil {
-			answer(c, err)
+		x := exchanges.Get().(*exchange)
+		*x = exchange{c, lock, key}
+		err := lock.Serve(x)
+		*x = exchange{}
+		exchanges.Put(x) // not after a panic
+		if err != nil {
+			answer(c, lock, err)
 		}
 	}
 }
@@ -65,21 +79,26 @@ func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Opt
 //	if err := stock.Buy(c.Request.Context(), sku); lockmw.Abort(c, err) {
 //		return
 //	}
+//
+// An empty key is our own mistake, 500. Where it is the client's, say so, before or after: with
+// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer is 400.
 func Abort(c *gin.Context, err error) bool {
 	if _, ours := outcome.Of(c.Request.Context(), err); !ours {
 		return false
 	}
-	answer(c, err)
+	lock, _ := c.Get(lockKey)
+	on, _ := lock.(*httpguard.Lock) // nil: the route is not guarded
+	answer(c, on, err)
 	return true
 }
 
 // answer aborts the chain and answers err, unless somebody has answered already.
-func answer(c *gin.Context, err error) {
+func answer(c *gin.Context, lock *httpguard.Lock, err error) {
 	c.Abort()
 	if c.FullPath() == "" && c.Writer.Status() >= 400 && errors.Is(err, keyfunc.ErrNoSource) {
 		return // in engine.Use: gin has found no route, and its own 404 or 405 follows
 	}
-	o, ours := httpguard.Outcome(c.Request.Context(), route(c), err)
+	o, ours := lock.Outcome(c.Request, c.FullPath(), err)
 	if !ours {
 		o.Status = http.StatusInternalServerError
 	}
@@ -96,5 +115,3 @@ func answer(c *gin.Context, err error) {
 		outcome.Write(c.Writer, o)
 	}
 }
-
-func route(c *gin.Context) string { return c.Request.Method + " " + c.FullPath() }

@@ -8,7 +8,6 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -17,7 +16,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard/httpguardtest"
-	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
 )
@@ -27,10 +26,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func mount(g *guard.Guard, h httpguardtest.Handler, templates ...string) http.Handler {
+func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock) http.Handler {
 	var chain []gin.HandlerFunc
-	for _, template := range templates {
-		chain = append(chain, lockmw.Key(g, template))
+	for _, l := range locks {
+		if l.Key == nil {
+			chain = append(chain, lockmw.Key(g, l.Template, options(l)...))
+		} else {
+			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
+		}
 	}
 	chain = append(chain, func(c *gin.Context) {
 		if err := h(c.Writer, c.Request); err != nil && !lockmw.Abort(c, err) {
@@ -38,8 +41,21 @@ func mount(g *guard.Guard, h httpguardtest.Handler, templates ...string) http.Ha
 		}
 	})
 	r := gin.New()
-	r.POST("/stock/:sku", chain...)
+	r.Any("/stock/:sku", chain...)
 	return r
+}
+
+func options(l httpguardtest.Lock) (opts []lockmw.Option) {
+	if l.OnError != nil {
+		opts = append(opts, lockmw.WithErrorHandler(func(c *gin.Context, err error) { l.OnError(c.Writer, c.Request, err) }))
+	}
+	if l.SkipSafe {
+		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
+	}
+	if l.BodyLimit > 0 {
+		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
+	}
+	return opts
 }
 
 var adapter = httpguardtest.Adapter{Mount: mount}
@@ -86,13 +102,6 @@ func never(t *testing.T) gin.HandlerFunc {
 	return func(*gin.Context) { t.Error("the handler ran") }
 }
 
-func TestAnEmptyPathParameterIsTheClientsMistake(t *testing.T) {
-	w := serve(buy(""), lockmw.Key(newGuard(t), "stock:{sku}"), never(t))
-	if w.Code != http.StatusBadRequest {
-		t.Errorf("got %d %s, want 400", w.Code, w.Body)
-	}
-}
-
 func TestTheKeyIsThatOfTheDecodedParameter(t *testing.T) {
 	for _, sku := range []string{"42", "a:b", "100%", "ä"} {
 		w := serve(buy(strings.ReplaceAll(sku, "%", "%25")), lockmw.Key(newGuard(t), "stock:{sku}"), func(c *gin.Context) {
@@ -127,6 +136,33 @@ func TestTheContextItselfCarriesTheLease(t *testing.T) {
 	}
 }
 
+func TestAnEmptyPathParameterIsTheClientsMistake(t *testing.T) {
+	w := serve(buy(""), lockmw.Key(newGuard(t), "stock:{sku}"), never(t))
+	if w.Code != http.StatusBadRequest {
+		t.Errorf("got %d %s, want 400", w.Code, w.Body)
+	}
+}
+
+// A copy is for work that outlives the request.
+func TestWorkOnACopyOutlivesTheRequest(t *testing.T) {
+	g := newGuard(t)
+	done := make(chan error, 1)
+	served := make(chan struct{})
+	r := gin.New()
+	r.POST("/", lockmw.Key(g, "all"), func(c *gin.Context) {
+		on := c.Copy()
+		go func() {
+			<-served
+			done <- g.Do(on, "other", func(ctx context.Context) error { return ctx.Err() })
+		}()
+	})
+	r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil))
+	close(served)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTheRequestIsRestored(t *testing.T) {
 	body := strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a\"\r\n\r\ncontent\r\n--x--\r\n")
 	req := httptest.NewRequest(http.MethodPost, "/stock/42/buy", body)
@@ -149,76 +185,14 @@ func TestTheRequestIsRestored(t *testing.T) {
 	}
 }
 
-func TestTheErrorHandlerGetsEveryErrorAndTheChainIsAborted(t *testing.T) {
-	own := errors.New("own")
+func TestTheErrorHandlerCannotLetTheHandlerRun(t *testing.T) {
 	g := newGuard(t, guard.WithMaxWait(0))
 	hold(t, g, guard.Key("stock", "42"))
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, c := range []struct {
-		name   string
-		key    keyfunc.Func
-		req    *http.Request
-		status int // if the handler writes nothing
-		err    error
-	}{
-		{"held", keyfunc.MustParse("stock:{sku}"), buy("42"), http.StatusConflict, guard.ErrNotAcquired},
-		{"missing", keyfunc.Query("sku"), buy("42"), http.StatusBadRequest, keyfunc.ErrMissing},
-		{"no such parameter", keyfunc.Path("id"), buy("42"), http.StatusInternalServerError, keyfunc.ErrNoSource},
-		{"the key function's own", func(*http.Request) (string, error) { return "", own }, buy("42"), http.StatusInternalServerError, own},
-		{"client gone", keyfunc.MustParse("stock:{sku}"), buy("7").WithContext(gone), 499, context.Canceled},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			for _, write := range []bool{true, false} {
-				var got error
-				w := serve(c.req, lockmw.KeyFunc(g, c.key, lockmw.WithErrorHandler(func(c *gin.Context, err error) {
-					got = err
-					if write {
-						c.String(http.StatusTeapot, "own")
-					}
-					c.Next() // must not run the handler
-				})), never(t))
-				if !errors.Is(got, c.err) {
-					t.Errorf("got %v, want %v", got, c.err)
-				}
-				if write && (w.Code != http.StatusTeapot || w.Body.String() != "own") || !write && (w.Code != c.status || w.Body.Len() > 0) {
-					t.Errorf("written %v: got %d %s, want %d", write, w.Code, w.Body, c.status)
-				}
-			}
-		})
-	}
-}
-
-func TestTheErrorHandlerServesAbortAndMiddlewareBehindIt(t *testing.T) {
-	g := newGuard(t, guard.WithMaxWait(0))
-	hold(t, g, guard.Key("order"))
-	own := lockmw.WithErrorHandler(func(c *gin.Context, _ error) { c.String(http.StatusTeapot, "own") })
-	outer := lockmw.Key(g, "stock:{sku}", own)
-	for name, inner := range map[string]gin.HandlerFunc{
-		"Abort": func(c *gin.Context) {
-			if !lockmw.Abort(c, g.Do(c.Request.Context(), guard.Key("order"), nothing)) {
-				t.Error("Abort does not know the error")
-			}
-		},
-		"middleware": lockmw.Key(g, "order"),
-	} {
-		if w := serve(buy("42"), outer, inner); w.Code != http.StatusTeapot {
-			t.Errorf("%s: got %d %s", name, w.Code, w.Body)
-		}
-	}
-	// A middleware before the one with the handler keeps its own answers.
-	lost := func(c *gin.Context) {
-		c.Next()
-		if !lockmw.Abort(c, guard.ErrLeaseLost) {
-			t.Error("Abort does not know the error")
-		}
-	}
-	if w := serve(buy("42"), lost, outer, func(*gin.Context) {}); w.Code != http.StatusInternalServerError {
+	own := lockmw.WithErrorHandler(func(c *gin.Context, _ error) { c.Next() })
+	if w := serve(buy("42"), lockmw.Key(g, "stock:{sku}", own), never(t)); w.Code != http.StatusConflict {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
-
-func nothing(context.Context) error { return nil }
 
 func TestAbortLeavesOtherErrorsAlone(t *testing.T) {
 	for _, err := range []error{nil, errors.New("own"), context.Canceled, fmt.Errorf("query: %w", context.DeadlineExceeded)} {
@@ -277,38 +251,6 @@ func TestOnlyErrorsThatAreNotOursBecomeGinErrors(t *testing.T) {
 	}
 }
 
-func TestAKeyFunctionWithoutAKeyIsOurMistake(t *testing.T) {
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.DiscardHandler))
-	defer slog.SetDefault(before)
-	w := serve(buy("42"), lockmw.KeyFrom(newGuard(t), func(*gin.Context) (string, error) { return "", nil }), never(t))
-	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "lock_misconfigured") {
-		t.Errorf("got %d %s", w.Code, w.Body)
-	}
-}
-
-func TestASkippedRequestRunsWithoutALock(t *testing.T) {
-	g := newGuard(t, guard.WithMaxWait(0))
-	hold(t, g, guard.Key("stock", "42"))
-	r := gin.New()
-	r.Any("/stock/:sku", lockmw.Key(g, "stock:{sku}", lockmw.WithSkipper(lockmw.SafeMethods)), func(c *gin.Context) {
-		if _, found := guard.LeaseFrom(c.Request.Context()); found {
-			t.Errorf("%s: there is a lease", c.Request.Method)
-		}
-		c.Status(http.StatusNoContent)
-	})
-	for method, status := range map[string]int{
-		"GET": http.StatusNoContent, "HEAD": http.StatusNoContent, "OPTIONS": http.StatusNoContent, "TRACE": http.StatusNoContent,
-		"POST": http.StatusConflict, "PUT": http.StatusConflict, "PATCH": http.StatusConflict, "DELETE": http.StatusConflict,
-	} {
-		w := httptest.NewRecorder()
-		r.ServeHTTP(w, httptest.NewRequest(method, "/stock/42", nil))
-		if w.Code != status {
-			t.Errorf("%s: got %d, want %d", method, w.Code, status)
-		}
-	}
-}
-
 func TestALockInEngineUse(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.DiscardHandler))
@@ -358,6 +300,25 @@ func TestALockWithoutAnyRouterIsOurMistake(t *testing.T) {
 	}
 }
 
+// What verbs look at to notice the end of a request by its gin.Context.
+func TestTheContextItselfSaysThatItNeverEnds(t *testing.T) {
+	endless := func(c *gin.Context) bool { return c.Value(leasekey.Endless) == c.Value(gin.ContextKey) }
+	serve(buy("42"), func(c *gin.Context) {
+		c.Next()
+		if endless(c) {
+			t.Error("it says so after the lease")
+		}
+	}, lockmw.Key(newGuard(t), "stock:{sku}"), lockmw.Key(newGuard(t), "inner"), func(c *gin.Context) {
+		work, end := context.WithCancel(t.Context())
+		ctx := leasekey.Ending(c, work)
+		end()
+		<-ctx.Done()
+		if !endless(c) || endless(c.Copy()) {
+			t.Error("a lease is carried by the gin.Context itself, and not by a copy")
+		}
+	})
+}
+
 func TestStartUpMistakesPanic(t *testing.T) {
 	for name, f := range map[string]func(){
 		"bad template":      func() { lockmw.Key(nil, "stock:{a}{b}") },
@@ -365,6 +326,7 @@ func TestStartUpMistakesPanic(t *testing.T) {
 		"nil function":      func() { lockmw.KeyFrom(nil, nil) },
 		"nil error handler": func() { lockmw.WithErrorHandler(nil) },
 		"nil skipper":       func() { lockmw.WithSkipper(nil) },
+		"negative limit":    func() { lockmw.WithBodyLimit(-1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -377,15 +339,7 @@ func TestStartUpMistakesPanic(t *testing.T) {
 	}
 }
 
-func TestAnAdapterStaysThin(t *testing.T) {
-	source, err := os.ReadFile("lockmw.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.Count(string(source), "\n"); lines > 120 {
-		t.Errorf("lockmw.go has %d lines: what all adapters need belongs into internal/httpguard", lines)
-	}
-}
+func TestAnAdapterStaysThin(t *testing.T) { httpguardtest.StaysThin(t) }
 
 func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {
 	httpguardtest.RunSockets(t, adapter)

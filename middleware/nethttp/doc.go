@@ -27,7 +27,17 @@
 // route. [WithSkipper] is for what must not wait, /healthz for one.
 //
 // chi matches a path of unusual spelling as it was sent, and gives parameters like that: /stock/%61b is "%61b" there and
-// "ab" everywhere else. The key has what chi.URLParam says.
+// "ab" everywhere else. The key has what chi.URLParam says. chi's wildcard is {*} in a template.
+//
+// A router that keeps its parameters to itself needs a line for each of them: keyfunc.SetPath. For gorilla/mux that is
+//
+//	for name, value := range mux.Vars(r) {
+//		keyfunc.SetPath(r, name, value)
+//	}
+//	r.Pattern, _ = mux.CurrentRoute(r).GetPathTemplate() // for logs
+//
+// in a middleware outside the lock; examples/chi has it with the tests that all routers pass. In echo v5 this package works
+// through echo.WrapMiddleware, which hands the parameters on.
 //
 // # After the first byte
 //
@@ -39,6 +49,7 @@
 //
 // The wait counts against http.Server.WriteTimeout: allow for MaxWait and the handler. A body of at most 64 KiB is read
 // before the wait, because on HTTP/1 net/http notices only then that the client has gone, and the waiter leaves the queue
-// at once; http.Server.ReadTimeout bounds the reading. With a larger body it stays until its MaxWait is over. A handler
+// at once; http.Server.ReadTimeout bounds the reading. With a larger body it stays until its MaxWait is over: [WithBodyLimit]
+// sets another size, which is also the largest body that a key's value is found in. A handler
 // that talks with its client while that still sends needs HTTP/2, where nothing is read ahead.
 package lockmw

@@ -102,7 +102,7 @@ func ExampleWithErrorHandler() {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/buy", nil))
 	fmt.Print(w.Code, " ", w.Body)
 	// Output:
-	// 400 {"code":400,"msg":"The value that names the resource to lock is missing, malformed or repeated."}
+	// 400 {"code":400,"msg":"The query parameter \"sku\", which names the resource to lock, is missing or empty."}
 }
 
 func ExampleError() {

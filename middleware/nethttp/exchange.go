@@ -9,7 +9,7 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
-// exchange is a request as [httpguard.Serve] sees it.
+// exchange is a request as [httpguard.Lock] sees it.
 type exchange struct {
 	writer
 
@@ -22,7 +22,7 @@ type exchange struct {
 func (x *exchange) Request() *http.Request { return x.request }
 func (x *exchange) Key() (string, error)   { return x.key(x.request) }
 func (x *exchange) Begun() bool            { return x.begun }
-func (x *exchange) Route() string          { return route(x.request) }
+func (x *exchange) Pattern() string        { return x.request.Pattern }
 
 // Next serves the request under l.
 func (x *exchange) Next(l *guard.Lease) {

@@ -1,9 +1,7 @@
 package lockmw
 
 import (
-	"log/slog"
 	"net/http"
-	"strings"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
@@ -28,14 +26,15 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler
 		panic("lockmw: the key function is nil")
 	}
 	cfg := newConfig(opts)
+	lock := httpguard.New(g, cfg.bodyLimit)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if cfg.skip != nil && cfg.skip(r) {
 				next.ServeHTTP(w, r)
 				return
 			}
-			x := &exchange{writer: writer{ResponseWriter: w}, request: r, key: key, next: next, onError: cfg.onError}
-			if err := httpguard.Serve(g, x); err != nil {
+			x := &exchange{writer: writer{ResponseWriter: w, lock: lock}, request: r, key: key, next: next, onError: cfg.onError}
+			if err := lock.Serve(x); err != nil {
 				answer(x.shaped(), r, cfg.onError, err)
 			}
 		})
@@ -49,6 +48,9 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler
 //	if err := stock.Buy(r.Context(), r.PathValue("sku")); lockmw.Error(w, r, err) {
 //		return
 //	}
+//
+// An empty key is our own mistake, 500. Where it is the client's, say so, before or after: with
+// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer is 400.
 func Error(w http.ResponseWriter, r *http.Request, err error) bool {
 	if _, ours := outcome.Of(r.Context(), err); !ours {
 		return false
@@ -71,7 +73,7 @@ func answer(w http.ResponseWriter, r *http.Request, onError errorHandler, err er
 	if onError == nil {
 		onError, _ = r.Context().Value(errorHandlerKey{}).(errorHandler)
 	}
-	o, ours := httpguard.Outcome(r.Context(), route(r), err)
+	o, ours := at.lock.Outcome(r, r.Pattern, err)
 	if !ours {
 		o.Status = http.StatusInternalServerError
 	}
@@ -79,7 +81,7 @@ func answer(w http.ResponseWriter, r *http.Request, onError errorHandler, err er
 	case onError != nil:
 		onError(w, r, err)
 	case !ours:
-		slog.ErrorContext(r.Context(), "the key function of a route failed", "route", route(r), "error", err)
+		at.lock.LogKeyFunc(r, r.Pattern, err)
 		http.Error(w, http.StatusText(o.Status), o.Status)
 	default:
 		outcome.Write(w, o)
@@ -87,12 +89,4 @@ func answer(w http.ResponseWriter, r *http.Request, onError errorHandler, err er
 	if !at.begun {
 		w.WriteHeader(o.Status) // never a 200 for what did not run
 	}
-}
-
-// route is the method and pattern of r, for logs.
-func route(r *http.Request) string {
-	if strings.Contains(r.Pattern, " ") {
-		return r.Pattern
-	}
-	return r.Method + " " + r.Pattern
 }

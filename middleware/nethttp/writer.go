@@ -5,12 +5,15 @@ import (
 	"io"
 	"net"
 	"net/http"
+
+	"github.com/go-lockguard/guard/internal/httpguard"
 )
 
 // writer is a ResponseWriter that knows whether the response has begun. Only the request's own goroutine uses begun.
 type writer struct {
 	http.ResponseWriter
 
+	lock  *httpguard.Lock // of the middleware; nil: the route is not guarded
 	begun bool
 }
 

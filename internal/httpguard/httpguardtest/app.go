@@ -16,16 +16,26 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
 // Handler is what a guarded route serves.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// Mount returns an app of the adapter's framework, without recovery, whose one route POST /stock/{sku} passes the
-// middleware Key(g, template) for each template, the first outermost, and then serves h. An error of h goes to the
-// adapter's Abort or Error; one that is not theirs is answered with status 418.
-type Mount func(g *guard.Guard, h Handler, templates ...string) http.Handler
+// Lock is one middleware on the route: Key(g, Template), or KeyFunc(g, Key) if that is set, with the options that are.
+type Lock struct {
+	Template  string
+	Key       keyfunc.Func
+	OnError   func(w http.ResponseWriter, r *http.Request, err error) // WithErrorHandler
+	SkipSafe  bool                                                    // WithSkipper(SafeMethods)
+	BodyLimit int                                                     // WithBodyLimit, unless 0
+}
+
+// Mount returns an app of the adapter's framework, without recovery, whose one route /stock/{sku}, of any method, passes
+// the locks, the first outermost, and then serves h. An error of h goes to the adapter's Abort or Error; one that is not
+// theirs is answered with status 418.
+type Mount func(g *guard.Guard, h Handler, locks ...Lock) http.Handler
 
 // The limits of the guard in every case.
 const (
@@ -52,23 +62,34 @@ type rig struct {
 	locker *memlocker.Locker
 	guard  *guard.Guard // of the app
 	other  *guard.Guard // another process
-	logs   *logs
+	logs   *logs        // of both
+	stray  *logs        // to slog's default logger
 }
 
 func newRig(t *testing.T, a Adapter) *rig {
 	t.Helper()
 	locker := memlocker.New()
-	r := &rig{T: t, Adapter: a, locker: locker, logs: &logs{}}
+	r := &rig{T: t, Adapter: a, locker: locker, logs: &logs{}, stray: &logs{}}
 	r.guard, r.other = r.newGuard(locker), r.newGuard(locker.Peer())
 	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(r.logs, nil)))
+	slog.SetDefault(slog.New(slog.NewTextHandler(r.stray, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })
 	return r
 }
 
+// app is an app with a lock for each template.
+func (r *rig) app(g *guard.Guard, h Handler, templates ...string) http.Handler {
+	locks := make([]Lock, len(templates))
+	for i, template := range templates {
+		locks[i].Template = template
+	}
+	return r.Mount(g, h, locks...)
+}
+
 func (r *rig) newGuard(l guard.Locker) *guard.Guard {
 	r.Helper()
-	g, err := guard.New(l, guard.WithTTL(ttl), guard.WithMaxWait(maxWait), guard.WithMaxHold(maxHold), guard.WithMaxWaiters(waiters))
+	g, err := guard.New(l, guard.WithTTL(ttl), guard.WithMaxWait(maxWait), guard.WithMaxHold(maxHold), guard.WithMaxWaiters(waiters),
+		guard.WithName("shop"), guard.WithLogger(slog.New(slog.NewTextHandler(r.logs, nil))))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -157,7 +178,7 @@ func (r *rig) expectNothing(w *httptest.ResponseRecorder) {
 	}
 }
 
-// logs is what went to slog's default logger. Safe for concurrent use.
+// logs is what went to a logger. Safe for concurrent use.
 type logs struct {
 	mu   sync.Mutex // guards text
 	text strings.Builder

@@ -24,7 +24,7 @@ func Bench(b *testing.B, a Adapter) {
 		return nil
 	}
 	b.Run("bare", func(b *testing.B) { bench(b, a.Mount(g, h)) })
-	b.Run("guarded", func(b *testing.B) { bench(b, a.Mount(g, h, template)) })
+	b.Run("guarded", func(b *testing.B) { bench(b, a.Mount(g, h, Lock{Template: template})) })
 	b.Run("do", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -109,7 +109,7 @@ func newQueue(t *testing.T, a Adapter, sameProcess bool, maxWait time.Duration) 
 	app := a.Mount(g.With(guard.WithObserver(q)), func(http.ResponseWriter, *http.Request) error {
 		t.Error("the handler ran")
 		return nil
-	}, template)
+	}, Lock{Template: template})
 	q.server = httptest.NewUnstartedServer(app)
 	q.server.EnableHTTP2 = true
 	t.Cleanup(func() {

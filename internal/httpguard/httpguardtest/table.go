@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,6 +43,7 @@ func Run(t *testing.T, a Adapter) {
 		{"lost before the first byte", lostBefore},
 		{"lost before the first byte, and the handler fails of it", lostAndFailed},
 		{"lost after the first byte", lostAfter},
+		{"lost before an answer that stands", lostBeforeAnAnswer},
 		{"held longer than MaxHold", tooLong},
 		{"given up by Close", givenUp},
 		{"lost while a middleware inside waits", lostOutside},
@@ -53,7 +53,11 @@ func Run(t *testing.T, a Adapter) {
 		{"paths of unusual spelling", unusualPaths},
 		{"many values and long ones", extremes},
 		{"keys from cookies and bodies, which are left for the handler", bodies},
+		{"a bad request says what is wrong", badRequests},
+		{"a key function without a key", noKey},
+		{"a key function's own error", ownKeyError},
 		{"a body too large to derive the key", bodyTooLarge},
+		{"a body limit of the middleware's own", bodyLimit},
 		{"a body over the application's limit", bodyOverLimit},
 		{"a body that breaks off", bodyBroken},
 		{"client gone while waiting", clientGone},
@@ -63,17 +67,28 @@ func Run(t *testing.T, a Adapter) {
 		{"Goexit passes through after release", exits},
 		{"an error of a lock inside the handler", serviceError},
 		{"an error of the handler's own", ownError},
+		{"after the first byte nothing can be answered", afterTheFirstByte},
+		{"skipped requests run without a lock", skipped},
+		{"the error handler gets every error", errorHandler},
+		{"the error handler serves what is inside", errorHandlerInside},
+		{"the error handler leaves what is outside", errorHandlerOutside},
 		{"nested middleware and service share one lease", nested},
 		{"the default guard", defaultGuard},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { c.run(newRig(t, a)) })
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, a)
+				c.run(r)
+				if stray := r.stray.String(); stray != "" {
+					t.Errorf("logged past the guard's logger:\n%s", stray)
+				}
+			})
 		})
 	}
 }
 
 func free(r *rig) {
-	app := r.Mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+	app := r.app(r.guard, func(w http.ResponseWriter, req *http.Request) error {
 		if l, found := guard.LeaseFrom(req.Context()); !found || l.Key() != key {
 			r.Errorf("no lease on %s in the request's context", key)
 		}
@@ -88,7 +103,7 @@ func free(r *rig) {
 
 func exclusive(r *rig) {
 	var inside, most, ran atomic.Int32
-	app := r.Mount(r.guard.With(guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute)), func(w http.ResponseWriter, req *http.Request) error {
+	app := r.app(r.guard.With(guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute)), func(w http.ResponseWriter, req *http.Request) error {
 		if n := inside.Add(1); n > most.Load() {
 			most.Store(n)
 		}
@@ -123,7 +138,7 @@ func exclusive(r *rig) {
 func held(r *rig) {
 	r.hold(r.other, key)
 	start := time.Now()
-	w := post(r.Context(), r.Mount(r.guard, r.never, template), path)
+	w := post(r.Context(), r.app(r.guard, r.never, template), path)
 	r.expectProblem(w, http.StatusConflict, "lock_held", true)
 	if d := time.Since(start); d < maxWait || d > maxWait+50*time.Millisecond {
 		r.Errorf("waited %v, want %v", d, maxWait)
@@ -134,10 +149,10 @@ func queueFull(r *rig) {
 	release := r.hold(r.guard, key)
 	var wg sync.WaitGroup
 	for range waiters {
-		wg.Go(func() { r.expectDone(post(r.Context(), r.Mount(r.guard, ok, template), path)) })
+		wg.Go(func() { r.expectDone(post(r.Context(), r.app(r.guard, ok, template), path)) })
 	}
 	synctest.Wait()
-	w := post(r.Context(), r.Mount(r.guard, r.never, template), path)
+	w := post(r.Context(), r.app(r.guard, r.never, template), path)
 	r.expectProblem(w, http.StatusTooManyRequests, "lock_queue_full", true)
 	release()
 	wg.Wait()
@@ -145,7 +160,7 @@ func queueFull(r *rig) {
 
 func unavailable(r *rig) {
 	mend := r.locker.Break()
-	w := post(r.Context(), r.Mount(r.guard, r.never, template), path)
+	w := post(r.Context(), r.app(r.guard, r.never, template), path)
 	r.expectProblem(w, http.StatusServiceUnavailable, "lock_unavailable", true)
 	mend()
 }
@@ -154,186 +169,14 @@ func closed(r *rig) {
 	if err := r.guard.Close(r.Context()); err != nil {
 		r.Fatal(err)
 	}
-	w := post(r.Context(), r.Mount(r.guard, r.never, template), path)
+	w := post(r.Context(), r.app(r.guard, r.never, template), path)
 	r.expectProblem(w, http.StatusServiceUnavailable, "lock_unavailable", true)
-}
-
-// lose deletes the key under the handler, and waits until its context says so.
-func (r *rig) lose(req *http.Request) {
-	if !r.locker.Lose(key) {
-		r.Error("the key was not held")
-	}
-	<-req.Context().Done()
-	if cause := context.Cause(req.Context()); !errors.Is(cause, guard.ErrLeaseLost) {
-		r.Errorf("the handler's context ended with %v", cause)
-	}
-}
-
-func lostBefore(r *rig) {
-	app := r.Mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
-		w.Header().Set("Content-Length", "1000") // of the answer that it will not give
-		w.Header().Set("Retry-After", "1")
-		r.lose(req)
-		return nil
-	}, template)
-	w := post(r.Context(), app, path)
-	r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
-	if got := w.Header().Get("Content-Length"); got == "1000" {
-		r.Error("the handler's Content-Length stands")
-	}
-}
-
-func lostAndFailed(r *rig) {
-	app := r.Mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
-		r.lose(req)
-		return r.guard.Do(req.Context(), key, func(context.Context) error { return nil })
-	}, template)
-	r.expectProblem(post(r.Context(), app, path), http.StatusInternalServerError, "lock_lost", false)
-}
-
-func lostAfter(r *rig) {
-	app := r.Mount(r.guard, func(w http.ResponseWriter, req *http.Request) error {
-		err := ok(w, req)
-		r.lose(req)
-		return err
-	}, template)
-	r.expectDone(post(r.Context(), app, path))
-	if logs := r.logs.String(); !strings.Contains(logs, "response had begun") || strings.Contains(logs, sku) {
-		r.Errorf("want a log that does not tell the key, got:\n%s", logs)
-	}
-}
-
-func tooLong(r *rig) {
-	app := r.Mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
-		<-req.Context().Done()
-		if cause := context.Cause(req.Context()); !errors.Is(cause, guard.ErrMaxHold) {
-			r.Errorf("the handler's context ended with %v", cause)
-		}
-		return nil
-	}, template)
-	start := time.Now()
-	w := post(r.Context(), app, path)
-	r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
-	if d := time.Since(start); d != maxHold {
-		r.Errorf("it lasted %v, want %v", d, maxHold)
-	}
-}
-
-func givenUp(r *rig) {
-	app := r.Mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
-		ctx, cancel := context.WithCancel(r.Context())
-		cancel()
-		_ = r.guard.Close(ctx) // does not wait for us
-		<-req.Context().Done()
-		return nil
-	}, template)
-	r.expectProblem(post(r.Context(), app, path), http.StatusInternalServerError, "lock_lost", false)
-}
-
-func lostOutside(r *rig) {
-	inner := guard.Key("inner")
-	r.hold(r.other, inner)
-	app := r.Mount(r.guard.With(guard.WithMaxWait(time.Minute)), r.never, template, "inner")
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		w := post(r.Context(), app, path)
-		r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
-	})
-	synctest.Wait()
-	r.locker.Lose(key)
-	wg.Wait()
-}
-
-func noValue(r *rig) {
-	app := r.Mount(r.guard, r.never, "stock:{query.sku}")
-	for _, query := range []string{"", "?sku=", "?sku=1&sku=2", "?sku=42;", "?sku=42&x=%zz"} {
-		w := post(r.Context(), app, "/stock/x"+query)
-		r.expectProblem(w, http.StatusBadRequest, "lock_key_invalid", false)
-	}
-	r.expectProblem(post(r.Context(), r.Mount(r.guard, r.never, "{header.X-Tenant}"), "/stock/x"),
-		http.StatusBadRequest, "lock_key_invalid", false)
-}
-
-func noSource(r *rig) {
-	w := post(r.Context(), r.Mount(r.guard, r.never, "stock:{id}"), path)
-	r.expectProblem(w, http.StatusInternalServerError, "lock_misconfigured", false)
-	logs := r.logs.String()
-	if strings.Count(logs, "level=ERROR") != 1 || !strings.Contains(logs, "POST /stock/") || !strings.Contains(logs, `path \"id\"`) {
-		r.Errorf("want one error that names route and source, got:\n%s", logs)
-	}
-	if strings.Contains(logs, sku) {
-		r.Errorf("the log tells the value:\n%s", logs)
-	}
-}
-
-func clientGone(r *rig) {
-	r.hold(r.other, key)
-	ctx, cancel := context.WithCancel(r.Context())
-	time.AfterFunc(maxWait/2, cancel)
-	start := time.Now()
-	w := post(ctx, r.Mount(r.guard, r.never, template), path)
-	r.expectNothing(w)
-	if d := time.Since(start); d != maxWait/2 {
-		r.Errorf("noticed after %v, want %v", d, maxWait/2)
-	}
-}
-
-func clientGoneInside(r *rig) {
-	order := guard.Key("order", sku)
-	r.hold(r.other, order)
-	ctx, cancel := context.WithCancel(r.Context())
-	time.AfterFunc(maxWait/2, cancel)
-	app := r.Mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
-		return r.guard.Do(req.Context(), order, func(context.Context) error { return nil })
-	}, template)
-	r.expectNothing(post(ctx, app, path))
-	r.mustBeFree(key)
-}
-
-func outerDeadline(r *rig) {
-	r.hold(r.other, key)
-	ctx, cancel := context.WithTimeout(r.Context(), maxWait/2)
-	defer cancel()
-	w := post(ctx, r.Mount(r.guard, r.never, template), path)
-	if !r.Timeout {
-		r.expectProblem(w, http.StatusServiceUnavailable, "lock_wait_aborted", false)
-	} else if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "lock_") {
-		r.Errorf("got %d %s, want the framework's 503", w.Code, w.Body)
-	}
-}
-
-func panics(r *rig) {
-	own := errors.New("own")
-	app := r.Mount(r.guard, func(http.ResponseWriter, *http.Request) error { panic(own) }, template)
-	func() {
-		defer func() {
-			if got := recover(); got != any(own) { // itself, not wrapped
-				r.Errorf("recovered %v, want the handler's own", got)
-			}
-		}()
-		post(r.Context(), app, path)
-	}()
-	r.mustBeFree(key)
-}
-
-func exits(r *rig) {
-	app := r.Mount(r.guard, func(http.ResponseWriter, *http.Request) error {
-		runtime.Goexit()
-		return nil
-	}, template)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		post(r.Context(), app, path)
-		r.Error("Goexit was stopped")
-	})
-	wg.Wait()
-	r.mustBeFree(key)
 }
 
 func serviceError(r *rig) {
 	order := guard.Key("order", sku)
 	r.hold(r.other, order)
-	app := r.Mount(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+	app := r.app(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
 		err := r.guard.Do(req.Context(), order, func(context.Context) error { return nil })
 		return fmt.Errorf("buy %s: %w", sku, err)
 	}, template)
@@ -343,7 +186,7 @@ func serviceError(r *rig) {
 
 func ownError(r *rig) {
 	for _, own := range []error{errors.New("own"), context.DeadlineExceeded, fmt.Errorf("query: %w", context.Canceled)} {
-		app := r.Mount(r.guard, func(http.ResponseWriter, *http.Request) error { return own }, template)
+		app := r.app(r.guard, func(http.ResponseWriter, *http.Request) error { return own }, template)
 		if w := post(r.Context(), app, path); w.Code != http.StatusTeapot {
 			r.Errorf("%v: got %d %s, want the app's own answer", own, w.Code, w.Body)
 		}
@@ -351,7 +194,7 @@ func ownError(r *rig) {
 }
 
 func nested(r *rig) {
-	app := r.Mount(r.guard.With(guard.WithMaxWait(0)), func(w http.ResponseWriter, req *http.Request) error {
+	app := r.app(r.guard.With(guard.WithMaxWait(0)), func(w http.ResponseWriter, req *http.Request) error {
 		return r.guard.Do(req.Context(), key, func(context.Context) error { return ok(w, req) })
 	}, template, template, "stock:{header.X-Sku}")
 	w := httptest.NewRecorder()
@@ -364,16 +207,17 @@ func nested(r *rig) {
 
 func defaultGuard(r *rig) {
 	var none *guard.Guard
-	w := post(r.Context(), r.Mount(none, r.never, template), path)
+	w := post(r.Context(), r.app(none, r.never, template), path)
 	r.expectProblem(w, http.StatusInternalServerError, "lock_misconfigured", false)
-	if logs := r.logs.String(); strings.Count(logs, "level=ERROR") != 1 {
+	if logs := r.stray.String(); strings.Count(logs, "level=ERROR") != 1 {
 		r.Errorf("want one error, got:\n%s", logs)
 	}
+	r.stray.text.Reset()
 
-	app := r.Mount(none, ok, template) // made before SetDefault, looked up after it
+	app := r.app(none, ok, template) // made before SetDefault, looked up after it
 	guard.SetDefault(r.guard)
 	r.Cleanup(func() { guard.SetDefault(nil) })
 	r.expectDone(post(r.Context(), app, path))
 	r.hold(r.other, key)
-	r.expectProblem(post(r.Context(), r.Mount(none, r.never, template), path), http.StatusConflict, "lock_held", true)
+	r.expectProblem(post(r.Context(), r.app(none, r.never, template), path), http.StatusConflict, "lock_held", true)
 }

@@ -1,0 +1,77 @@
+package httpguardtest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-lockguard/guard"
+)
+
+func clientGone(r *rig) {
+	r.hold(r.other, key)
+	ctx, cancel := context.WithCancel(r.Context())
+	time.AfterFunc(maxWait/2, cancel)
+	start := time.Now()
+	w := post(ctx, r.app(r.guard, r.never, template), path)
+	r.expectNothing(w)
+	if d := time.Since(start); d != maxWait/2 {
+		r.Errorf("noticed after %v, want %v", d, maxWait/2)
+	}
+}
+
+func clientGoneInside(r *rig) {
+	order := guard.Key("order", sku)
+	r.hold(r.other, order)
+	ctx, cancel := context.WithCancel(r.Context())
+	time.AfterFunc(maxWait/2, cancel)
+	app := r.app(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+		return r.guard.Do(req.Context(), order, func(context.Context) error { return nil })
+	}, template)
+	r.expectNothing(post(ctx, app, path))
+	r.mustBeFree(key)
+}
+
+func outerDeadline(r *rig) {
+	r.hold(r.other, key)
+	ctx, cancel := context.WithTimeout(r.Context(), maxWait/2)
+	defer cancel()
+	w := post(ctx, r.app(r.guard, r.never, template), path)
+	if !r.Timeout {
+		r.expectProblem(w, http.StatusServiceUnavailable, "lock_wait_aborted", false)
+	} else if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "lock_") {
+		r.Errorf("got %d %s, want the framework's 503", w.Code, w.Body)
+	}
+}
+
+func panics(r *rig) {
+	own := errors.New("own")
+	app := r.app(r.guard, func(http.ResponseWriter, *http.Request) error { panic(own) }, template)
+	func() {
+		defer func() {
+			if got := recover(); got != any(own) { // itself, not wrapped
+				r.Errorf("recovered %v, want the handler's own", got)
+			}
+		}()
+		post(r.Context(), app, path)
+	}()
+	r.mustBeFree(key)
+}
+
+func exits(r *rig) {
+	app := r.app(r.guard, func(http.ResponseWriter, *http.Request) error {
+		runtime.Goexit()
+		return nil
+	}, template)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		post(r.Context(), app, path)
+		r.Error("Goexit was stopped")
+	})
+	wg.Wait()
+	r.mustBeFree(key)
+}

@@ -1,0 +1,119 @@
+package httpguardtest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+)
+
+// lose deletes the key under the handler, and waits until its context says so.
+func (r *rig) lose(req *http.Request) {
+	if !r.locker.Lose(key) {
+		r.Error("the key was not held")
+	}
+	<-req.Context().Done()
+	if cause := context.Cause(req.Context()); !errors.Is(cause, guard.ErrLeaseLost) {
+		r.Errorf("the handler's context ended with %v", cause)
+	}
+}
+
+func lostBefore(r *rig) {
+	app := r.app(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+		w.Header().Set("Content-Length", "1000") // of the answer that it will not give
+		w.Header().Set("Retry-After", "1")
+		r.lose(req)
+		return nil
+	}, template)
+	w := post(r.Context(), app, path)
+	r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
+	if got := w.Header().Get("Content-Length"); got == "1000" {
+		r.Error("the handler's Content-Length stands")
+	}
+}
+
+func lostAndFailed(r *rig) {
+	app := r.app(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+		r.lose(req)
+		return r.guard.Do(req.Context(), key, func(context.Context) error { return nil })
+	}, template)
+	r.expectProblem(post(r.Context(), app, path), http.StatusInternalServerError, "lock_lost", false)
+}
+
+func lostAfter(r *rig) {
+	app := r.app(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+		err := ok(w, req)
+		r.lose(req)
+		return err
+	}, template)
+	r.expectDone(post(r.Context(), app, path))
+	r.expectToldLost()
+}
+
+func lostBeforeAnAnswer(r *rig) {
+	app := r.app(r.guard, func(w http.ResponseWriter, req *http.Request) error {
+		r.lose(req)
+		return ok(w, req)
+	}, template)
+	r.expectDone(post(r.Context(), app, path))
+	r.expectToldLost()
+}
+
+// expectToldLost fails unless the log says that the response stands, and of which guard and key, but not the key.
+func (r *rig) expectToldLost() {
+	r.Helper()
+	logs := r.logs.String()
+	if !strings.Contains(logs, `"guard: lease lost, but the handler's response stands" guard=shop route="POST /stock/`) ||
+		!strings.Contains(logs, "key_hash="+guard.KeyHash(key)+" error=") {
+		r.Errorf("want a log of the loss, got:\n%s", logs)
+	}
+	if strings.Contains(logs, sku) {
+		r.Errorf("the log tells the key:\n%s", logs)
+	}
+}
+
+func tooLong(r *rig) {
+	app := r.app(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+		<-req.Context().Done()
+		if cause := context.Cause(req.Context()); !errors.Is(cause, guard.ErrMaxHold) {
+			r.Errorf("the handler's context ended with %v", cause)
+		}
+		return nil
+	}, template)
+	start := time.Now()
+	w := post(r.Context(), app, path)
+	r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
+	if d := time.Since(start); d != maxHold {
+		r.Errorf("it lasted %v, want %v", d, maxHold)
+	}
+}
+
+func givenUp(r *rig) {
+	app := r.app(r.guard, func(_ http.ResponseWriter, req *http.Request) error {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		_ = r.guard.Close(ctx) // does not wait for us
+		<-req.Context().Done()
+		return nil
+	}, template)
+	r.expectProblem(post(r.Context(), app, path), http.StatusInternalServerError, "lock_lost", false)
+}
+
+func lostOutside(r *rig) {
+	inner := guard.Key("inner")
+	r.hold(r.other, inner)
+	app := r.app(r.guard.With(guard.WithMaxWait(time.Minute)), r.never, template, "inner")
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		w := post(r.Context(), app, path)
+		r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
+	})
+	synctest.Wait()
+	r.locker.Lose(key)
+	wg.Wait()
+}

@@ -1,0 +1,56 @@
+package httpguardtest
+
+import (
+	"go/scanner"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// adapterLines is how many lines of code, without comments, an adapter may have: about its framework, and no more.
+const adapterLines = 250
+
+// StaysThin fails if the package in the working directory has more code than an adapter needs.
+func StaysThin(t *testing.T) {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += linesOfCode(text)
+	}
+	if total == 0 || total > adapterLines {
+		t.Errorf("the package has %d lines of code, want %d at most: what all adapters need belongs into internal/httpguard", total, adapterLines)
+	}
+	t.Logf("%d lines of code", total)
+}
+
+// linesOfCode counts the lines on which a token of Go stands.
+func linesOfCode(text []byte) int {
+	fset := token.NewFileSet()
+	file := fset.AddFile("", fset.Base(), len(text))
+	var s scanner.Scanner
+	s.Init(file, text, nil, 0)
+	lines := map[int]bool{}
+	for {
+		pos, tok, lit := s.Scan()
+		switch {
+		case tok == token.EOF:
+			return len(lines)
+		case tok == token.SEMICOLON && lit == "\n": // put in by the scanner
+		default:
+			lines[file.Line(pos)] = true
+		}
+	}
+}

@@ -1,0 +1,82 @@
+// Package timelimit gives requests a time limit without a timer for each.
+package timelimit
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// limited is a context with a time limit of its own.
+type limited struct {
+	context.Context // for its values
+
+	wheel    *Wheel
+	deadline time.Time
+}
+
+// Within returns a context for a request that must be answered within d. It has the values of ctx, and outlives it: a
+// request that is under way is answered, or runs into its limit, whatever becomes of its caller. The limit may be up to 5 ms
+// shorter than d. It is safe for concurrent use, and does not block.
+func (w *Wheel) Within(ctx context.Context, d time.Duration) context.Context {
+	end := time.Since(w.start) + d
+	return &limited{ctx, w, w.start.Add(end - end%spoke)}
+}
+
+// Deadline implements [context.Context].
+func (c *limited) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// Done implements [context.Context].
+func (c *limited) Done() <-chan struct{} { return c.wheel.at(c.deadline) }
+
+// Err implements [context.Context].
+func (c *limited) Err() error {
+	if time.Now().Before(c.deadline) {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
+// A Wheel ends the requests whose limits are near each other with one timer and one channel: "Hashed and Hierarchical
+// Timing Wheels", Varghese and Lauck, SOSP 1987. It has no goroutine, and no timer while nobody
+// asks. Make one with [New].
+type Wheel struct {
+	start time.Time
+
+	mu     sync.Mutex // guards spokes; nothing is locked inside
+	spokes map[time.Duration]chan struct{}
+}
+
+// New returns a Wheel.
+func New() *Wheel { return &Wheel{start: time.Now(), spokes: make(map[time.Duration]chan struct{})} }
+
+// spoke is how far apart the ends of requests may be that share a timer.
+const spoke = 5 * time.Millisecond
+
+var passed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// at returns a channel that is closed at t, one of the wheel's ticks.
+func (w *Wheel) at(t time.Time) <-chan struct{} {
+	left := time.Until(t)
+	if left <= 0 {
+		return passed
+	}
+	tick := t.Sub(w.start) / spoke
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.spokes[tick]
+	if c == nil {
+		c = make(chan struct{})
+		w.spokes[tick] = c
+		time.AfterFunc(left, func() { w.end(tick) })
+	}
+	return c
+}
+
+func (w *Wheel) end(tick time.Duration) {
+	w.mu.Lock()
+	c := w.spokes[tick]
+	delete(w.spokes, tick)
+	w.mu.Unlock()
+	close(c)
+}

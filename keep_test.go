@@ -1,0 +1,239 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// wantFree waits for key on each guard in turn, and checks how long after start the first of them got it.
+func wantFree(t *testing.T, start time.Time, after time.Duration, gs ...*guard.Guard) {
+	t.Helper()
+	for _, g := range gs {
+		if err := g.With(guard.WithMaxWait(time.Hour), guard.WithMinHold(0)).Do(t.Context(), key, nop); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d != after {
+			t.Errorf("free after %v, want %v", d, after)
+		}
+	}
+}
+
+func TestMinHoldKeepsTheKeyAndNotTheCaller(t *testing.T) {
+	for name, d := range map[string]time.Duration{"within the tenure": 50 * time.Millisecond, "within the TTL": 5 * time.Second, "beyond it": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, guard.WithMinHold(d))
+				own, start := errors.New("own"), time.Now()
+				var under context.Context
+				err := b.Do(t.Context(), key, func(ctx context.Context) error { under = ctx; return own })
+				if !errors.Is(err, own) || time.Since(start) != 0 {
+					t.Errorf("got %v after %v, want the function's error at once", err, time.Since(start))
+				}
+				if under.Err() == nil {
+					t.Error("the function's context has not ended")
+				}
+				for time.Since(start) < d-time.Millisecond {
+					for _, g := range []*guard.Guard{b.Guard, b.other} {
+						if ran, err := g.TryDo(under, key, nop); ran && err == nil {
+							t.Fatalf("another ran after %v", time.Since(start))
+						}
+						if ran, err := g.TryDo(t.Context(), key, nop); ran || err != nil {
+							t.Fatalf("after %v: ran %t, %v", time.Since(start), ran, err)
+						}
+					}
+					time.Sleep(min(time.Second, d/10))
+				}
+				wantFree(t, start, d, b.Guard, b.other)
+			})
+		})
+	}
+}
+
+func TestMinHoldHandsTheKeyToWhoWaits(t *testing.T) {
+	for name, local := range map[string]bool{"here": true, "elsewhere": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				start := time.Now()
+				l := must(b.With(guard.WithMinHold(20*time.Second)).Acquire(t.Context(), key))
+				next := b.other
+				if local {
+					next = b.Guard
+				}
+				var wg sync.WaitGroup
+				wg.Go(func() { wantFree(t, start, 20*time.Second, next) })
+				synctest.Wait()
+				time.Sleep(2 * time.Second)
+				if err := l.Release(t.Context()); err != nil || time.Since(start) != 2*time.Second {
+					t.Errorf("Release: %v after %v", err, time.Since(start))
+				}
+				wg.Wait()
+				if got, want := b.spy.releases.Load(), int64(1); !local && got != want {
+					t.Errorf("%d releases, want %d", got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestMinHoldIsOverWhenTheFunctionTakesLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMinHold(time.Second))
+		start := time.Now()
+		_ = b.Do(t.Context(), key, func(ctx context.Context) error {
+			time.Sleep(2 * time.Second)
+			return b.With(guard.WithMinHold(time.Hour)).Do(ctx, key, nop) // inside, it does not count
+		})
+		wantFree(t, start, 2*time.Second, b.other, b.Guard)
+	})
+}
+
+func TestMinHoldOutlivesAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMinHold(5*time.Second))
+		start := time.Now()
+		func() {
+			defer func() { _ = recover() }()
+			_ = b.Do(t.Context(), key, func(context.Context) error { panic("own") })
+		}()
+		wantFree(t, start, 5*time.Second, b.other)
+	})
+}
+
+func TestMinHoldKeepsAllKeysOrNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMinHold(5*time.Second))
+		start := time.Now()
+		if err := b.DoAll(t.Context(), []string{key, "z"}, nop); err != nil || time.Since(start) != 0 {
+			t.Fatalf("%v after %v", err, time.Since(start))
+		}
+		ran, err := b.other.TryDo(t.Context(), "z", nop)
+		if ran || err != nil {
+			t.Errorf("ran %t, %v", ran, err)
+		}
+		wantFree(t, start, 5*time.Second, b.other)
+
+		l := must(b.other.With(guard.WithMinHold(0)).Acquire(t.Context(), "z"))
+		wantErr(t, b.With(guard.WithMaxWait(0)).DoAll(t.Context(), []string{key, "z"}, nop), guard.ErrNotAcquired)
+		synctest.Wait() // what nobody has used is given back in the background
+		wantFree(t, start, 5*time.Second, b.other)
+		_ = l.Release(t.Context())
+	})
+}
+
+func TestCloseLeavesAKeyOfMinHoldToItsTTL(t *testing.T) {
+	for name, busy := range map[string]bool{"idle": false, "with a function that runs on": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem := memlocker.New()
+				g, other := must(guard.New(mem, guard.WithMinHold(time.Hour), guard.WithMaxHold(0))), newGuard(t, mem.Peer())
+				if err := g.Do(t.Context(), key, nop); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				done := make(chan struct{})
+				if busy {
+					go func() {
+						defer close(done)
+						_ = g.Do(t.Context(), "other", func(ctx context.Context) error { <-ctx.Done(); return nil })
+					}()
+					synctest.Wait()
+				} else {
+					close(done)
+				}
+				start := time.Now()
+				if err := g.Close(ctx); busy != errors.Is(err, context.DeadlineExceeded) || (!busy && time.Since(start) != 0) {
+					t.Errorf("Close: %v after %v", err, time.Since(start))
+				}
+				closed := time.Now()
+				if ran, err := other.TryDo(t.Context(), key, nop); ran || err != nil {
+					t.Errorf("ran %t, %v", ran, err)
+				}
+				if err := other.With(guard.WithMaxWait(time.Hour)).Do(t.Context(), key, nop); err != nil {
+					t.Fatal(err)
+				}
+				if d := time.Since(closed); d > 10*time.Second || d < 5*time.Second {
+					t.Errorf("free %v after Close", d)
+				}
+				<-done
+			})
+		})
+	}
+}
+
+func TestAKeptKeyThatIsLostLetsOthersTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMinHold(time.Minute))
+		if err := b.Do(t.Context(), key, nop); err != nil {
+			t.Fatal(err)
+		}
+		b.mem.Lose(key)
+		time.Sleep(5 * time.Second) // the next renewal says so
+		start := time.Now()
+		wantFree(t, start, 0, b.Guard, b.other)
+		time.Sleep(2 * time.Minute)
+		wantFree(t, start, 2*time.Minute, b.Guard, b.other)
+	})
+}
+
+func TestMinHoldCannotOutlastALeaseThatIsNotRenewed(t *testing.T) {
+	bad := []guard.Option{guard.WithMinHold(11 * time.Second), guard.WithoutRenewal()}
+	_, err := guard.New(memlocker.New(), bad...)
+	wantErr(t, err, guard.ErrInvalidOption)
+	_, err = guard.New(memlocker.New(), guard.WithMinHold(-1))
+	wantErr(t, err, guard.ErrInvalidOption)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMinHold(10*time.Second), guard.WithoutRenewal())
+		start := time.Now()
+		_ = b.Do(t.Context(), key, nop)
+		wantFree(t, start, 10*time.Second, b.other) // as the TTL says, though the lease is trusted for less
+		if n := b.spy.renewals.Load(); n != 0 {
+			t.Errorf("%d renewals", n)
+		}
+	})
+}
+
+// Calls that come, wait, leave and close while keys are kept.
+func TestMinHoldUnderLoadRunsOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMinHold(30*time.Millisecond), guard.WithTTL(time.Second))
+		var last atomic.Int64 // when the latest turn began
+		var turns atomic.Int64
+		fn := func(context.Context) error {
+			now := time.Now().UnixNano()
+			if before := last.Swap(now); now-before < int64(29*time.Millisecond) { // began counts from inside the verb
+				t.Errorf("a turn %v after the one before", time.Duration(now-before))
+			}
+			turns.Add(1)
+			return nil
+		}
+		var wg sync.WaitGroup
+		for i := range 40 {
+			g := b.Guard
+			if i%2 == 0 {
+				g = b.other
+			}
+			wg.Go(func() {
+				for range 25 {
+					ctx, cancel := context.WithTimeout(t.Context(), rand.N(3*time.Second))
+					_ = g.Do(ctx, key, fn)
+					cancel()
+				}
+			})
+		}
+		wg.Wait()
+		if turns.Load() < 100 {
+			t.Errorf("%d turns", turns.Load())
+		}
+	})
+}

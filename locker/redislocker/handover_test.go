@@ -1,0 +1,227 @@
+package redislocker_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+)
+
+var me = locker.Holder{Host: "h", PID: 7, Name: "n", Since: time.Date(2024, 2, 29, 1, 2, 3, 0, time.UTC)}
+
+func TestAReleaseStoresTheVeryValueThatTheNextClaimWould(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 2)
+	a, b := claim("k"), claim("k")
+	b.Holder = me
+	mustAcquire(t, ls[0], a)
+	queue(t, ls[1], b)
+	es[0].wanted(t, "k")
+	release(t, ls[0], a, nil, locker.Released{Waiting: 1, Handed: true})
+	es[1].granted(t, b, 0)
+
+	value := rdb.Get(t.Context(), lock("k")).Val()
+	seen := held(t, ls[0], claim("k"), locker.Try{})
+	want := me
+	want.Instance = b.Holder.Instance
+	if value[:locker.OwnerLen] != b.Owner || want.Instance == "" || seen.Holder != want {
+		t.Errorf("the key holds %q, read as %+v, want %+v", value, seen.Holder, want)
+	}
+	if seen.Remaining <= 0 || seen.Remaining > b.Offer() {
+		t.Errorf("it is offered for %v, want at most %v", seen.Remaining, b.Offer())
+	}
+	mustTry(t, ls[1], b, locker.Try{Queued: true}) // as if the message had got lost
+	if again := rdb.Get(t.Context(), lock("k")).Val(); again != value {
+		t.Errorf("a release stored %q, an acquire %q", value, again)
+	}
+	if d := rdb.PTTL(t.Context(), lock("k")).Val(); d <= b.Offer() {
+		t.Errorf("after an acquire of its own it has %v", d)
+	}
+}
+
+func TestAKeyIsHandedOverForTheOfferOnly(t *testing.T) {
+	for _, life := range []time.Duration{100 * time.Millisecond, 999 * time.Millisecond, time.Second, 24 * 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			m, rdb := redistest.Miniredis(t)
+			ls, es := listening(t, rdb, 2)
+			a, b := claim("k"), claim("k")
+			b.TTL = life
+			mustAcquire(t, ls[0], a)
+			queue(t, ls[1], b)
+			release(t, ls[0], a, nil, locker.Released{Waiting: 1, Handed: true})
+			es[1].granted(t, b, 0)
+			if d := m.TTL(lock("k")); d != min(life, time.Second) || d != b.Offer() {
+				t.Errorf("with a TTL of %v the key is offered for %v", life, d)
+			}
+			if err := renew(t.Context(), t, ls[1], b)[0]; err != nil || m.TTL(lock("k")) != life {
+				t.Errorf("after the first renewal: %v, %v, want %v", m.TTL(lock("k")), err, life)
+			}
+		})
+	}
+}
+
+func TestFencingTokensRiseFromGrantToGrant(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 2)
+	owner := fenced("k")
+	last := mustAcquire(t, ls[0], owner)
+	rises := func(what string, token uint64) {
+		t.Helper()
+		if token < last+locker.FenceBlock {
+			t.Fatalf("%s: token %d after the block from %d", what, token, last)
+		}
+		last = token
+	}
+	for i := range 20 {
+		from, to := i%2, 1-i%2
+		if i%5 == 0 {
+			token, err := ls[from].Fence(t.Context(), owner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rises("fence", token)
+		}
+		next := fenced("k")
+		queue(t, ls[to], next)
+		es[from].wanted(t, "k")
+		release(t, ls[from], owner, nil, locker.Released{Waiting: 1, Handed: true})
+		rises("grant", es[to].granted(t, next, 0))
+		owner = next
+	}
+	if d := rdb.PTTL(t.Context(), counter("k")).Val(); d <= 0 {
+		t.Errorf("the counter has TTL %v", d)
+	}
+}
+
+func TestWhoReleasesAndWantsTheKeyAgainGoesToTheBack(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 4)
+	a, b, c, d := claim("k"), claim("k"), claim("k"), claim("k")
+	mustAcquire(t, ls[0], a)
+	place := queue(t, ls[1], b)
+	es[0].wanted(t, "k")
+	queue(t, ls[2], c)
+	queue(t, ls[3], d)
+	es[0].wanted(t, "k")
+	es[0].wanted(t, "k")
+	if again := held(t, ls[1], b, locker.Try{Wait: true, Queued: true}); !again.Queued || again.Place != place {
+		t.Errorf("%+v, want the place %d: looking again costs none", again, place)
+	}
+	again := claim("k")
+	r, err := ls[0].Release(t.Context(), a, again)
+	if err != nil || !r.Handed || !r.Queued || r.Waiting != 3 || r.Place <= place {
+		t.Fatalf("Release: %+v, %v", r, err)
+	}
+	es[1].granted(t, b, 3)
+	release(t, ls[1], b, nil, locker.Released{Waiting: 3, Handed: true})
+	es[2].granted(t, c, 2)
+	release(t, ls[2], c, nil, locker.Released{Waiting: 2, Handed: true})
+	es[3].granted(t, d, 1)
+	release(t, ls[3], d, nil, locker.Released{Waiting: 1, Handed: true})
+	es[0].granted(t, again, 0)
+	release(t, ls[0], again, claim("k"), locker.Released{}) // nobody waits, and nobody is queued
+	for _, e := range es {
+		e.nothing(t)
+	}
+	if n := size(t, rdb); n > 0 {
+		t.Errorf("left behind: %q", rdb.Keys(t.Context(), "*").Val())
+	}
+}
+
+func TestAClaimWhoseProcessIsGoneIsPassedOver(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 4)
+	a, b, last := fenced("k"), fenced("k"), claim("k")
+	token := mustAcquire(t, ls[0], a)
+	queue(t, ls[1], fenced("k"))
+	queue(t, ls[2], b)
+	queue(t, ls[3], last)
+	if err := ls[1].Close(t.Context()); err != nil { // nobody hears the message any more
+		t.Fatal(err)
+	}
+	release(t, ls[0], a, nil, locker.Released{Waiting: 3, Handed: true})
+	if got := es[2].granted(t, b, 1); got < token+locker.FenceBlock {
+		t.Errorf("token %d after the block from %d", got, token)
+	}
+	if err := ls[3].Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release(t, ls[2], b, claim("k"), locker.Released{Waiting: 1}) // all are gone: the key is free
+	if left := rdb.Exists(t.Context(), lock("k"), line("k")).Val(); left != 0 {
+		t.Errorf("left behind: %q", rdb.Keys(t.Context(), "*").Val())
+	}
+}
+
+// A release is bounded, so it may meet more dead processes than it passes over. That must not leave the key free (law 8).
+func TestHoweverManyAreGoneTheKeyIsNotLeftFreeWhileOneWaits(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 2)
+	a, b := claim("k"), claim("k")
+	mustAcquire(t, ls[0], a)
+	for range 150 {
+		gone := claim("k")
+		rdb.ZAdd(t.Context(), line("k"), redis.Z{Score: 1, Member: "m-1000" + gone.Owner + gone.Owner + "{}"})
+	}
+	queue(t, ls[1], b)
+	if r, err := ls[0].Release(t.Context(), a, nil); err != nil || !r.Handed || r.Waiting != 151 {
+		t.Fatalf("Release: %+v, %v, want it handed over", r, err)
+	}
+	held(t, ls[0], claim("k"), locker.Try{})
+	es[1].nothing(t)
+	sent := time.Now()
+	eventually(t, "b owns the key", func() bool {
+		a, err := ls[1].Acquire(t.Context(), b, locker.Try{Wait: true, Queued: true})
+		return err == nil && a.Acquired
+	})
+	if took := time.Since(sent); took > ttl/4 {
+		t.Errorf("it took %v, want the offer at most", took)
+	}
+}
+
+// The scripts cannot know whether a claim that was queued before its process could be told is still there.
+func TestAClaimWithoutALiveSubscriptionIsHandedTheKeyAllTheSame(t *testing.T) {
+	s := redistest.Start(t)
+	for name, rights := range map[string][]string{
+		"without the right to subscribe":            {"~guard:*", "+@all", "&*", "-subscribe"},
+		"without the right to publish":              {"~guard:*", "+@all", "&*", "-publish", "-subscribe"},
+		"without the right to anybody else's inbox": {"~guard:*", "+@all", "resetchannels"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rdb := as(t, s, rights)
+			a, b := open(t, rdb), open(t, rdb)
+			c, w := claim("k"), claim("k")
+			mustAcquire(t, a, c)
+			queue(t, b, w)
+			if e := lineUp(t, rdb, "k"); len(e) != 1 || e[0][0] != 'l' {
+				t.Errorf("the queue has %q, want an entry of one that only looks", e)
+			}
+			release(t, a, c, nil, locker.Released{Waiting: 1, Handed: true})
+			mustTry(t, b, w, locker.Try{Wait: true, Queued: true})
+			mustRelease(t, b, w)
+		})
+	}
+}
+
+func TestAnotherReleaseOfAKeyThatWasHandedOverTakesNothing(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 3)
+	a, b, c := claim("k"), claim("k"), claim("k")
+	mustAcquire(t, ls[0], a)
+	queue(t, ls[1], b)
+	queue(t, ls[2], c)
+	release(t, ls[0], a, nil, locker.Released{Waiting: 2, Handed: true})
+	es[1].granted(t, b, 1)
+	if r, err := ls[0].Release(t.Context(), a, claim("k")); !lost(err) || r.Queued || r.Handed {
+		t.Errorf("Release: %+v, %v, want ErrLeaseLost and nobody queued", r, err)
+	}
+	if err := renew(t.Context(), t, ls[1], b)[0]; err != nil {
+		t.Error(err)
+	}
+	es[2].nothing(t)
+	release(t, ls[1], b, nil, locker.Released{Waiting: 1, Handed: true})
+	es[2].granted(t, c, 0)
+}

@@ -1,0 +1,45 @@
+package redislocker
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// listener is a guard that knows no claim, and counts what it hears.
+type listener struct{ heard int }
+
+func (l *listener) Granted(string, string, uint64, int) bool { l.heard++; return false }
+func (l *listener) Wanted(string)                            { l.heard++ }
+func (l *listener) Wake(string)                              { l.heard++ }
+func (l *listener) WakeAll()                                 { l.heard++ }
+
+func TestMessagesThatAreNotFromALockerAreIgnored(t *testing.T) {
+	for _, text := range []string{
+		"", "probe", "granted", "granted ", "granted o 0 1", "granted o x 1 k", "granted o 0 x k", "granted o -1 1 k", "Wanted k",
+		"wake k 1", strings.Repeat("granted ", 1000),
+	} {
+		w := &listener{}
+		b := newInbox(nil, "c", w, func(key, owner string) { t.Errorf("%q: %q of %q is given back", text, key, owner) })
+		b.read(&redis.Message{Payload: text})
+		b.read(&redis.Pong{})
+		if w.heard > 0 {
+			t.Errorf("%q is taken for a message", text)
+		}
+	}
+}
+
+func FuzzAMessageNamesTheKeyWhatever(f *testing.F) {
+	f.Add("k")
+	f.Add("a b  c ")
+	f.Add("\xff granted o 0 1 k")
+	f.Fuzz(func(t *testing.T, key string) {
+		var back string
+		b := newInbox(nil, "c", &listener{}, func(key, owner string) { back = owner + key })
+		b.message("granted OWNER 18446744073709551615 7 " + key)
+		if back != "OWNER"+key {
+			t.Errorf("%q was given back, want OWNER and %q", back, key)
+		}
+	})
+}

@@ -1,0 +1,206 @@
+package redislocker
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// sent notes when chores are sent, in virtual time.
+type sent struct {
+	start  time.Time
+	answer func(ctx context.Context, due []chore) bool // nil: all are answered at once
+
+	mu    sync.Mutex
+	times map[int][]time.Duration // by chore
+}
+
+func (s *sent) clean(ctx context.Context, due []chore) []bool {
+	s.mu.Lock()
+	for _, c := range due {
+		s.times[name(c)] = append(s.times[name(c)], time.Since(s.start))
+	}
+	s.mu.Unlock()
+	ok := s.answer == nil || s.answer(ctx, due)
+	return slices.Repeat([]bool{ok}, len(due))
+}
+
+func (s *sent) at(n int) []time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.times[n])
+}
+
+// hangs answers nothing until the request's time is over.
+func hangs(ctx context.Context, _ []chore) bool { <-ctx.Done(); return false }
+
+// cleaning runs test in virtual time with a janitor, which ends with it and leaves no goroutine.
+func cleaning(t *testing.T, answer func(context.Context, []chore) bool, test func(*testing.T, *janitor, *sent)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &sent{start: time.Now(), answer: answer, times: map[int][]time.Duration{}}
+		j := newJanitor(s.clean)
+		test(t, j, s)
+		if !j.closed {
+			j.finish()
+		}
+	})
+}
+
+func seconds(of ...int) []time.Duration {
+	all := make([]time.Duration, len(of))
+	for i, n := range of {
+		all[i] = time.Duration(n) * time.Second
+	}
+	return all
+}
+
+func TestAChoreIsDoneAtOnceAndTwiceIfARequestMayBeLate(t *testing.T) {
+	cleaning(t, nil, func(t *testing.T, j *janitor, s *sent) {
+		t.Helper()
+		j.add("", named(1))
+		late := named(2)
+		late.again = true
+		j.add("", late)
+		time.Sleep(time.Hour)
+		if got := s.at(1); !slices.Equal(got, seconds(0)) {
+			t.Errorf("sent at %v, want once, at once", got)
+		}
+		if got := s.at(2); !slices.Equal(got, seconds(0, 1)) {
+			t.Errorf("late: sent at %v, want at once and a second later", got)
+		}
+	})
+}
+
+func TestAnUnansweredChoreComesAgainUntilItIsGivenUp(t *testing.T) {
+	refuses := func(context.Context, []chore) bool { return false }
+	cleaning(t, refuses, func(t *testing.T, j *janitor, s *sent) {
+		t.Helper()
+		j.add("", named(1))
+		time.Sleep(time.Hour)
+		if got := s.at(1); !slices.Equal(got, seconds(0, 1, 3, 7, 15, 31)) || len(got) != cleanTries {
+			t.Errorf("sent at %v", got)
+		}
+		synctest.Wait()
+		if len(j.nodes) > 0 {
+			t.Error("its lane is left")
+		}
+	})
+}
+
+func TestANewChoreDoesNotWaitForOneThatComesAgain(t *testing.T) {
+	var down atomic.Bool
+	down.Store(true)
+	answers := func(context.Context, []chore) bool { return !down.Load() }
+	cleaning(t, answers, func(t *testing.T, j *janitor, s *sent) {
+		t.Helper()
+		j.add("", named(1))
+		time.Sleep(4 * time.Second) // it comes again after 7 s
+		down.Store(false)
+		j.add("", named(2))
+		synctest.Wait()
+		if got := s.at(2); !slices.Equal(got, seconds(4)) {
+			t.Errorf("sent at %v, want at 4 s", got)
+		}
+		time.Sleep(time.Hour)
+		if got := s.at(1); !slices.Equal(got, seconds(0, 1, 3, 7)) {
+			t.Errorf("the old one was sent at %v", got)
+		}
+	})
+}
+
+func TestANodeThatHangsDelaysNoOthersChores(t *testing.T) {
+	hungIsOdd := func(ctx context.Context, due []chore) bool {
+		return name(due[0])%2 == 0 || hangs(ctx, due)
+	}
+	cleaning(t, hungIsOdd, func(t *testing.T, j *janitor, s *sent) {
+		t.Helper()
+		for n := range 100 {
+			j.add([]string{"well", "hung"}[n%2], named(n))
+			time.Sleep(100 * time.Millisecond)
+		}
+		for n := 0; n < 100; n += 2 {
+			if got := s.at(n); !slices.Equal(got, []time.Duration{time.Duration(n) * 100 * time.Millisecond}) {
+				t.Errorf("chore %d was sent at %v", n, got)
+			}
+		}
+	})
+}
+
+func TestChoresForANodeThatHangsAreBounded(t *testing.T) {
+	cleaning(t, hangs, func(t *testing.T, j *janitor, _ *sent) {
+		t.Helper()
+		for n := range 200 {
+			for i := range 500 {
+				j.add("hung", named(500*n+i))
+			}
+			time.Sleep(100 * time.Millisecond)
+			j.mu.Lock()
+			kept := len(j.nodes["hung"].fresh) + len(j.nodes["hung"].again)
+			j.mu.Unlock()
+			if kept > 2*cleanMost {
+				t.Fatalf("%d chores are kept", kept)
+			}
+		}
+		j.giveUp()
+	})
+}
+
+func TestAJanitorThatFinishesDoesWhatIsLeftAtOnceAndTakesNoMore(t *testing.T) {
+	var down atomic.Bool
+	down.Store(true)
+	answers := func(context.Context, []chore) bool { return !down.Load() }
+	cleaning(t, answers, func(t *testing.T, j *janitor, s *sent) {
+		t.Helper()
+		j.add("", named(1))
+		time.Sleep(10 * time.Second) // it comes again after 15 s
+		down.Store(false)
+		late := named(2)
+		late.again = true
+		j.add("", late)
+		synctest.Wait()
+		j.finish()
+		j.add("", named(3))
+		synctest.Wait()
+		if got := s.at(1); !slices.Equal(got, seconds(0, 1, 3, 7, 10)) {
+			t.Errorf("sent at %v", got)
+		}
+		if got := s.at(2); !slices.Equal(got, seconds(10, 10)) {
+			t.Errorf("late: sent at %v", got)
+		}
+		if got := s.at(3); len(got) > 0 {
+			t.Errorf("too late: sent at %v", got)
+		}
+	})
+}
+
+func TestFinishingIsBoundedThoughAServerHangs(t *testing.T) {
+	cleaning(t, hangs, func(t *testing.T, j *janitor, _ *sent) {
+		t.Helper()
+		for n := range cleanBatch {
+			j.add("a", named(n))
+			j.add("b", named(n))
+		}
+		start := time.Now()
+		j.finish()
+		if d := time.Since(start); d > 3*cleanLimit {
+			t.Errorf("it took %v", d)
+		}
+	})
+	cleaning(t, hangs, func(t *testing.T, j *janitor, _ *sent) {
+		t.Helper()
+		for n := range 3 * cleanMost {
+			j.add("a", named(n))
+		}
+		time.AfterFunc(50*time.Millisecond, j.giveUp)
+		start := time.Now()
+		j.finish()
+		if d := time.Since(start); d != 50*time.Millisecond {
+			t.Errorf("it took %v after it was given up at 50 ms", d)
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package redislocker
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// named is a chore that a test can tell from others.
+func named(n int) chore { return chore{call: call{line: []any{n}}} }
+
+func name(c chore) int { return c.call.line[0].(int) }
+
+func TestALaneIsBoundedInEachOfItsParts(t *testing.T) {
+	ln, now := &lane{}, time.Now()
+	repeated := chore{tries: 1, due: now}
+	for n := range 3 * cleanMost {
+		ln.add(named(n))
+		ln.add(repeated)
+	}
+	if len(ln.fresh) != cleanMost || len(ln.again) != cleanMost {
+		t.Errorf("%d and %d chores are kept, want %d each", len(ln.fresh), len(ln.again), cleanMost)
+	}
+	for n := range 100 * cleanMost { // what was taken is not kept
+		ln.take(now, false)
+		ln.add(named(n))
+	}
+	if c := cap(ln.fresh); c > 4*cleanMost {
+		t.Errorf("memory for %d chores is kept", c)
+	}
+}
+
+func TestALaneGivesTheFreshInTheirOrderAndThenWhatIsDueByTime(t *testing.T) {
+	ln, now := &lane{}, time.Now()
+	for _, n := range rand.Perm(100) {
+		ln.add(chore{call: call{line: []any{1000 + n}}, tries: 1, due: now.Add(time.Duration(n-49) * time.Second)})
+	}
+	for n := range 2*cleanBatch - 10 {
+		ln.add(named(n))
+	}
+	var got []int
+	for batch := ln.take(now, false); len(batch) > 0; batch = ln.take(now, false) {
+		if len(batch) > cleanBatch {
+			t.Fatalf("a batch of %d", len(batch))
+		}
+		for _, c := range batch {
+			got = append(got, name(c))
+		}
+	}
+	for i, n := range got {
+		want := i
+		if i >= 2*cleanBatch-10 {
+			want = 1000 + i - (2*cleanBatch - 10)
+		}
+		if n != want {
+			t.Fatalf("place %d has %d, want %d", i, n, want)
+		}
+	}
+	if len(got) != 2*cleanBatch-10+50 {
+		t.Errorf("%d chores, want the fresh and the 50 that are due", len(got))
+	}
+	if d := ln.pause(now); d != time.Second {
+		t.Errorf("the next is due in %v, want 1 s", d)
+	}
+	if n := len(ln.take(now, true)); n != 50 || !ln.empty() {
+		t.Errorf("%d chores at the end, want all 50", n)
+	}
+}

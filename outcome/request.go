@@ -1,0 +1,59 @@
+package outcome
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/go-lockguard/guard/keyfunc"
+)
+
+// badRequest is the outcome of a request that has no key by its own fault. It says what to put right, and never the value.
+func badRequest(err error) Outcome {
+	at := &keyfunc.Error{}
+	_ = errors.As(err, &at)
+	if at.Source == "body" { // whatever the key is made of
+		return brokenBody(err)
+	}
+	where := "value that names the resource to lock"
+	subject := where
+	if what := source(at); what != "" {
+		where, subject = what, what+", which names the resource to lock,"
+	}
+	switch {
+	case errors.Is(err, keyfunc.ErrTooLarge):
+		return Outcome{Status: http.StatusRequestEntityTooLarge, Code: BodyTooLarge, Detail: "The body is too large to read the " + where + " in it."}
+	case errors.Is(err, keyfunc.ErrMediaType):
+		return Outcome{Status: http.StatusUnsupportedMediaType, Code: MediaType, Detail: "The Content-Type is not one to read the " + where + " in."}
+	}
+	return Outcome{Status: http.StatusBadRequest, Code: KeyInvalid, Detail: "The " + subject + " is " + problem(err) + "."}
+}
+
+// brokenBody is the outcome of a body that could not be read to its end.
+func brokenBody(err error) Outcome {
+	if errors.Is(err, keyfunc.ErrTooLarge) {
+		return Outcome{Status: http.StatusRequestEntityTooLarge, Code: BodyTooLarge, Detail: "The body is too large."}
+	}
+	return Outcome{Status: http.StatusBadRequest, Code: KeyInvalid, Detail: "The body is incomplete."}
+}
+
+// source is where the value should be, "" if that would tell the client nothing.
+func source(at *keyfunc.Error) string {
+	kinds := map[string]string{
+		"path": "path parameter", "query": "query parameter", "header": "header", "cookie": "cookie", "form": "form field", "json": "JSON member",
+	}
+	if kind := kinds[at.Source]; kind != "" {
+		return kind + " " + strconv.Quote(at.Name)
+	}
+	return ""
+}
+
+func problem(err error) string {
+	switch {
+	case errors.Is(err, keyfunc.ErrMissing):
+		return "missing or empty"
+	case errors.Is(err, keyfunc.ErrAmbiguous):
+		return "given more than once"
+	}
+	return "malformed"
+}

@@ -1,0 +1,71 @@
+package tracing
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// holds are the holds of one series that run now, oldest first: each is added when it begins.
+type holds struct {
+	mu          sync.Mutex // guards the list; held for a few instructions
+	first, last *stage
+}
+
+func (h *holds) add(s *stage) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.since, s.prev = time.Now(), h.last
+	if h.last != nil {
+		h.last.next = s
+	} else {
+		h.first = s
+	}
+	h.last = s
+}
+
+func (h *holds) remove(s *stage) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.prev != nil {
+		s.prev.next = s.next
+	} else {
+		h.first = s.next
+	}
+	if s.next != nil {
+		s.next.prev = s.prev
+	} else {
+		h.last = s.prev
+	}
+}
+
+// oldest returns for how long the first of them has lasted.
+func (h *holds) oldest() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.first == nil {
+		return 0
+	}
+	return time.Since(h.first.since)
+}
+
+// oldest tells a collection the oldest hold of each series. It waits for nobody.
+func (o *Observer) oldest(_ context.Context, to metric.Float64Observer) error {
+	for _, s := range o.catalog.all() {
+		to.Observe(s.holds.oldest().Seconds(), s.observe...)
+	}
+	return nil
+}
+
+// zero makes the counters of a new series exist, so that their first increment is seen as one.
+func (o *Observer) zero(s *series) {
+	ctx := context.Background() //nolint:forbidigo // it belongs to no call
+	for _, out := range []outcome{lost, maxHold, closed} {
+		o.in.leasesLost.Add(ctx, 0, s.count[out]...)
+	}
+	for _, out := range []outcome{renewed, lost, unavailable} {
+		o.in.renewals.Add(ctx, 0, s.count[out]...)
+	}
+}

@@ -1,0 +1,102 @@
+package tracing_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/go-lockguard/guard"
+)
+
+// oldest returns guard.hold.oldest of the guard named shop, -1 if there is none.
+func (h *shop) oldest(t *testing.T) float64 {
+	t.Helper()
+	for _, m := range h.collect(t).ScopeMetrics[0].Metrics {
+		if data, ok := m.Data.(metricdata.Gauge[float64]); ok && m.Name == "guard.hold.oldest" && len(data.DataPoints) == 1 {
+			return data.DataPoints[0].Value
+		}
+	}
+	return -1
+}
+
+func TestTheOldestHoldShowsWhileItLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, setup{guard: []guard.Option{guard.WithMaxHold(0)}})
+		take := func(key string) *guard.Lease {
+			l, err := h.Acquire(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		expect := func(want float64) {
+			t.Helper()
+			if got := h.oldest(t); got != want {
+				t.Errorf("got %v s, want %v", got, want)
+			}
+		}
+		a := take("a")
+		time.Sleep(time.Minute)
+		b := take("b")
+		time.Sleep(time.Minute)
+		c := take("c")
+		time.Sleep(time.Minute)
+		expect(180)
+		_ = b.Release(t.Context())
+		expect(180)
+		_ = a.Release(t.Context())
+		expect(60)
+		b = take("b")
+		_ = c.Release(t.Context())
+		expect(0)
+		time.Sleep(time.Second)
+		expect(1)
+		_ = b.Release(t.Context())
+		expect(0)
+	})
+}
+
+func TestCountersBeginWithZero(t *testing.T) {
+	h := open(t, setup{})
+	if err := h.Do(t.Context(), key, nop); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range h.collect(t).ScopeMetrics[0].Metrics {
+		if data, ok := m.Data.(metricdata.Sum[int64]); ok && data.IsMonotonic {
+			for _, p := range data.DataPoints {
+				if p.Value != 0 {
+					t.Errorf("%s is %d", m.Name, p.Value)
+				}
+				got = append(got, m.Name+" "+describe(p.Attributes.ToSlice(), name))
+			}
+		}
+	}
+	slices.Sort(got)
+	equal(t, "counters", got, []string{
+		"guard.leases.lost outcome=closed", "guard.leases.lost outcome=lost", "guard.leases.lost outcome=max_hold",
+		"guard.renewals outcome=lost", "guard.renewals outcome=renewed", "guard.renewals outcome=unavailable",
+	})
+}
+
+func TestAHoldOfAMinuteHasABucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := open(t, setup{})
+		_ = h.Do(t.Context(), key, func(context.Context) error { time.Sleep(45 * time.Second); return nil })
+		for _, m := range h.collect(t).ScopeMetrics[0].Metrics {
+			data, ok := m.Data.(metricdata.Histogram[float64])
+			if !ok || m.Name != "guard.hold.duration" {
+				continue
+			}
+			p := data.DataPoints[0]
+			at := slices.Index(p.BucketCounts, 1)
+			if at < 1 || at >= len(p.Bounds) || p.Bounds[at-1] != 30 || p.Bounds[at] != 60 {
+				t.Errorf("a hold of 45 s is in bucket %d of %v", at, p.Bounds)
+			}
+		}
+	})
+}
