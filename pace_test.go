@@ -28,6 +28,7 @@ var slowPhases = map[string]func(ctx context.Context, b *bench) error{
 // afterSlowPhases runs load after each slow phase, which a lease that leaks begins. It tells of each refusal, and returns
 // after a minute or so.
 func afterSlowPhases(t *testing.T, load func(t *testing.T, b *bench, refused func(error))) {
+	t.Helper()
 	for name, slow := range slowPhases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -66,6 +67,7 @@ func quick(context.Context) error { time.Sleep(rand.N(20 * time.Millisecond)); r
 
 func TestRefusalsEndAfterASlowPhaseAtATenthOfTheLoad(t *testing.T) {
 	afterSlowPhases(t, func(t *testing.T, b *bench, refused func(error)) {
+		t.Helper()
 		var wg sync.WaitGroup
 		for range 600 {
 			time.Sleep(rand.N(200 * time.Millisecond))
@@ -77,6 +79,7 @@ func TestRefusalsEndAfterASlowPhaseAtATenthOfTheLoad(t *testing.T) {
 
 func TestRefusalsEndAfterASlowPhaseInAClosedLoop(t *testing.T) {
 	afterSlowPhases(t, func(t *testing.T, b *bench, refused func(error)) {
+		t.Helper()
 		var wg sync.WaitGroup
 		end := time.Now().Add(time.Minute)
 		for range 10 {

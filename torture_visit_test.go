@@ -129,7 +129,8 @@ func (v *visit) section(ctx context.Context) {
 		}
 	})
 	defer leave()
-	defer context.AfterFunc(ctx, leave)() // once ctx ends it does not believe to hold the keys
+	stop := context.AfterFunc(ctx, leave) // once ctx ends it does not believe to hold the keys
+	defer stop()
 	if token, err := guard.FencingToken(ctx); err == nil {
 		v.torture.token(v.keys[len(v.keys)-1], token)
 	}
