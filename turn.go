@@ -247,6 +247,9 @@ func (t *turn) quit() {
 func (t *turn) end() (back bool, cause error) {
 	gr := t.grant
 	cause = gr.endTurn(t)
+	if cause != nil {
+		t.gate.returned(t)
+	}
 	switch {
 	case cause == nil:
 		back = !t.gate.handOff(t, gr, time.Now())
