@@ -74,7 +74,8 @@ func TestListNamesKeysAsTheVerbsTakeThem(t *testing.T) {
 				}
 				delete(all, key)
 			}
-			for hash = range all {
+			for key := range all {
+				hash = key
 			}
 			if len(all) != 1 || !strings.HasPrefix(hash, "%sha256:") {
 				t.Errorf("besides: %v, want one hash", all)

@@ -162,7 +162,7 @@ func findStacks(holds []longHold) {
 		}
 		buf = make([]byte, 2*len(buf))
 	}
-	for _, stack := range bytes.Split(buf, []byte("\n\n")) {
+	for stack := range bytes.SplitSeq(buf, []byte("\n\n")) {
 		for _, h := range holds {
 			if bytes.Contains(stack, fmt.Appendf(nil, "guard.(*Lease).run(%p,", h.lease)) {
 				h.state.Stack = string(stack)

@@ -109,7 +109,7 @@ func TestListGoesThroughEveryNode(t *testing.T) {
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr}})
 	t.Cleanup(func() { _ = rdb.Close() })
 	l := open(t, rdb)
-	for _, key := range strings.Fields("a b c d e f g h i j k l m n o p") {
+	for key := range strings.FieldsSeq("a b c d e f g h i j k l m n o p") {
 		mustAcquire(t, l, claim(key))
 	}
 	if all := names(t, l); len(all) != 16 {
