@@ -19,7 +19,8 @@
 //   - A crashed holder blocks others for at most the TTL.
 //   - Only the owner of a key renews or releases it.
 //   - A lease is renewed while its function runs, up to MaxHold.
-//   - The function's context ends, with cause [ErrLeaseLost], before the key can expire, even if the store is unreachable.
+//   - The function's context ends, with cause [ErrLeaseLost], before the key can expire, even if the store is unreachable,
+//     as far as the process gets a processor.
 //   - A wait ends within the longer of MaxWait and the try limit (a quarter of the TTL, at most 500 ms), plus 50 ms.
 //     [Guard.DoAll] gives each of its keys an attempt beyond that.
 //   - Fencing tokens strictly increase per key, in the order of the turns.
@@ -80,7 +81,14 @@
 // The first subtrahend is for clocks that do not run alike, the second is time to stop work in. The deadline is kept on the
 // monotonic clock and on the wall clock, which goes on while the machine sleeps, and a timer of its own enforces it whatever
 // the network does. A renewal, sent every third of the TTL and repeated until the deadline, moves it. A turn starts only with
-// a quarter of the TTL left.
+// a quarter of the TTL left. Of a key that was handed over, the same holds with the offer instead of the TTL, counted from
+// the last look that saw this process in the queue.
+//
+// The context is ended by a timer of this process. If the process gets no processor for longer than the margin, its function
+// learns of it late, perhaps after the key has ended: beside goroutines that compute without pause, or on an overloaded
+// machine, no TTL makes this certain. [Lease.Err] and [Lease.FencingToken] look at the clocks themselves and are right even
+// then; for the rest there is the fencing token. A wall clock that is set forward by more than what is left of a lease ends
+// it at once: that cannot be told from a machine that slept.
 //
 // # Re-entry
 //

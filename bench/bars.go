@@ -47,6 +47,7 @@ var (
 	redislocks   = peersOf("redislock")
 	rueidislocks = peersOf("rueidislock")
 	everyPeer    = peersOf()
+	earlier      = []string{before}
 )
 
 // bars are the bars of the project, workload by workload.
@@ -61,12 +62,21 @@ func bars() []bar {
 	for _, s := range []struct {
 		name                   string
 		redislock, rueidislock float64
-	}{{"spread-1", 0.9, 0}, {"spread-4", 0.9, 0}, {"spread-16", 0.9, 0}, {"spread-64", 1.6, 1.2}, {"spread-512", 2.2, 1.2}} {
+	}{
+		{"spread-1", 1, 0}, {"spread-4", 1, 0}, {"spread-8", 1, 1}, {"spread-16", 1, 1},
+		{"spread-64", 1.6, 1.15}, {"spread-512", 2.2, 1.1},
+	} {
 		least(s.name, "x plain redislock", s.redislock, over(s.name, "rate", redislocks))
 		if s.rueidislock > 0 {
 			least(s.name, "x rueidislock", s.rueidislock, over(s.name, "rate", rueidislocks))
 		}
 	}
+	least("hot-8x1", "x an earlier build", 1.25, over("hot-8x1", "rate", earlier))
+	least("hot-4x25", "x an earlier build", 1.1, over("hot-4x25", "rate", earlier))
+	least("hot-1x100", "x an earlier build", 1, over("hot-1x100", "rate", earlier))
+	most("takeover", "median / an earlier build's", 0.75, over("takeover", "p50 ms", earlier))
+	most("takeover", "median / rueidislock's", 0.7, over("takeover", "p50 ms", []string{"rueidislock"}))
+	most("hot-8x1", "lock commands per call", 2.2, value("hot-8x1", "cmds/call"))
 
 	least("hot-1x100", "x serial", 0.9, over("hot-1x100", "rate", []string{serial}))
 	least("hot-1x100", "x rueidislock", 1.5, over("hot-1x100", "rate", rueidislocks))

@@ -79,7 +79,7 @@ func TestRungsAreKeptApartFromTheSummary(t *testing.T) {
 
 func TestFlagsSelectWorkloadsAndLibraries(t *testing.T) {
 	for args, want := range map[string]int{
-		"": len(workloads), "-only hot": 3, "-only spread-4": 1, "-only spread,cut": 6, "-only open-4x,takeover": 2,
+		"": len(workloads), "-only hot": 3, "-only spread-4": 1, "-only spread,cut": 7, "-only open-4x,takeover": 2,
 	} {
 		c, err := parseFlags(strings.Fields(args), t.Output())
 		if err != nil || len(c.workloads) != want {

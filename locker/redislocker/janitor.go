@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	cleanLimit = time.Second // for one request that cleans up
-	cleanAgain = time.Second // until the second cleaning: by then a try that was on its way has arrived
-	cleanTries = 6           // then the TTL has to do; the pauses double, so that this is half a minute
-	cleanBatch = 256         // keys in one request
-	cleanMost  = 4096        // chores of a node that are kept; what comes on top is left to its TTL
+	cleanLimit = time.Second          // for one request that cleans up
+	cleanAgain = time.Second          // until the second cleaning: by then a try that was on its way has arrived
+	cleanSoon  = 5 * time.Millisecond // until the second if the first had no answer
+	cleanTries = 7                    // then the TTL has to do; the pauses double, so that this is half a minute
+	cleanBatch = 256                  // keys in one request
+	cleanMost  = 4096                 // chores of a node that are kept; what comes on top is left to its TTL
 )
 
 // Abandon frees c's key in the background by owner id, or hands it on, and takes c out of the queue: at once, and with
@@ -49,7 +50,8 @@ func (l *Locker) clean(ctx context.Context, due []chore) []bool {
 // chore is a key to be freed.
 type chore struct {
 	call  call
-	again bool // once more after cleanAgain
+	again bool      // once more when cleanAgain has passed
+	came  time.Time // when it was added
 	tries int
 	due   time.Time
 }
@@ -88,7 +90,8 @@ func (j *janitor) add(node string, c chore) {
 		j.nodes[node] = ln
 		j.lanes.Go(func() { j.work(node, ln) }) // ends when the lane is empty
 	}
-	c.due = time.Now()
+	c.came = time.Now()
+	c.due = c.came
 	ln.add(c)
 	select {
 	case ln.wake <- struct{}{}:
@@ -133,18 +136,25 @@ func (j *janitor) next(node string, ln *lane) (due []chore, pause time.Duration,
 	return ln.take(now, j.closed), ln.pause(now), true
 }
 
-// settle decides which chores come again: those that must after their first time, and those without an answer.
+// settle decides which chores come again: those that must a second time, and those without an answer.
 func (j *janitor) settle(ln *lane, done []chore, answered []bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
 	for i, c := range done {
 		c.tries++
-		again := !answered[i] || c.again && c.tries == 1
-		if !again || c.tries == cleanTries || j.closed && c.tries > 1 {
+		early := c.again && now.Before(c.came.Add(cleanAgain))
+		if answered[i] && !early || c.tries == cleanTries || j.closed && c.tries > 1 {
 			continue
 		}
-		c.due = now.Add(cleanAgain << (c.tries - 1))
+		switch {
+		case answered[i]:
+			c.due = c.came.Add(cleanAgain)
+		case c.tries == 1: // its connection may have died just then
+			c.due = now.Add(cleanSoon)
+		default:
+			c.due = now.Add(cleanAgain << (c.tries - 2))
+		}
 		ln.add(c)
 	}
 }
