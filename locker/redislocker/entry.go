@@ -6,6 +6,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
+// entryHead is how much of an entry is in front of the value.
+const entryHead = 6
+
 // An entry is what a claim is in the queue: six characters, and then the very value that its process would store in the
 // key, so that a release can put it there.
 //
@@ -14,8 +17,6 @@ import (
 //	0000     the offer, in ms
 //
 // It stays the same for the life of the claim.
-const entryHead = 6
-
 func entry(c *locker.Claim, value string, told bool) string {
 	how, fencing := byte('l'), byte('-')
 	if told {
