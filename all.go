@@ -96,6 +96,9 @@ func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (e
 			err = withLoss(err, lost)
 		}
 	}()
+	for _, l := range s.all {
+		l.called.Store(true)
+	}
 	err = fn(s.all[len(s.all)-1].ctx)
 	panicked = false
 	return err
@@ -113,9 +116,7 @@ type ending struct {
 func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 	endings := s.stop()
 	giveBack(s.guard.family.limits.Within(ctx, releaseLimit(s.guard.ttl)), endings)
-	for _, e := range endings {
-		e.lease.settle(ctx, e.err, panicked)
-	}
+	settle(endings, panicked)
 	for _, l := range s.all {
 		if errors.Is(l.releaseErr, ErrLeaseLost) {
 			return l.releaseErr
@@ -168,11 +169,27 @@ func (s *leases) drop() {
 	for _, l := range s.all {
 		l.own.unused = true
 	}
-	for _, e := range s.stop() {
+	endings := s.stop()
+	for _, e := range endings {
 		if e.back {
 			e.lease.turn.grant.discard()
 			e.lease.turn.pass()
 		}
-		e.lease.settle(e.lease.ctx, e.err, false)
+	}
+	settle(endings, false)
+}
+
+// settle settles each lease, also those behind one whose log or observer panics.
+func settle(endings []ending, panicked bool) {
+	done := 0
+	defer func() {
+		if done < len(endings) {
+			settle(endings[done:], panicked)
+		}
+	}()
+	for done < len(endings) {
+		e := endings[done]
+		done++
+		e.lease.settle(e.lease.ctx, e.err, panicked)
 	}
 }

@@ -123,7 +123,7 @@ func (gt *gate) held(a locker.Answer, sent time.Time, b backoff) (over *bid) {
 }
 
 // unclear notes that a try got no answer. It returns a bid that is over, for it may be in the queue by now or later, and
-// would not know since when (law 10): unless it was granted meanwhile.
+// would not know since when (law 12): unless it was granted meanwhile.
 func (gt *gate) unclear(queued bool, fault error, b backoff) (over *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -176,7 +176,7 @@ func (gt *gate) cancelQueuing(next *bid) *bid {
 	return gt.dropBid()
 }
 
-// granted notes that the key was handed over to owner, and reports whether that is anybody here (law 3): the bid, whether
+// granted notes that the key was handed over to owner, and reports whether that is anybody here (laws 3 and 4): the bid, whether
 // its turn pauses, tries or is just leaving, or a grant that a look has found before the message came.
 func (gt *gate) granted(owner string, o offer) bool {
 	gt.mu.Lock()

@@ -21,6 +21,7 @@
 //   - A lease is renewed while its function runs, up to MaxHold.
 //   - The function's context ends, with cause [ErrLeaseLost], before the key can expire, even if the store is unreachable.
 //   - A wait ends within the longer of MaxWait and the try limit (a quarter of the TTL, at most 500 ms), plus 50 ms.
+//     [Guard.DoAll] gives each of its keys an attempt beyond that.
 //   - Fencing tokens strictly increase per key, in the order of the turns.
 //   - Nothing stays behind: no key without a TTL, no goroutine after [Guard.Close].
 //
@@ -37,24 +38,40 @@
 //
 // # The life of a call
 //
-//	           nobody here wants the key            it is free
-//	Do ────► gate ───────────────────────► contend ───────────► grant ───► turn: fn runs under its lease
-//	          │                             ▲   │ held            ▲          │        │
-//	          │ somebody does               │   ▼                 │          │        │ fn returns
-//	          ▼                             │  pause, look again  │          │        ▼
-//	         line ──────────────────────────┴─────────────────────┘          │   next in line? ──► hand-off:
-//	          │       first in line: goes next, with the grant               │        │ no         the next turn,
-//	          ▼                      or to contend                           │        ▼            no round trip
-//	      MaxWait, ctx, Close                                                │     release
-//	                                                                         ▼
-//	                                       deadline, not the owner, MaxHold: the lease is lost,
-//	                                       ctx ends, and nobody gets another turn on the grant
+//	           nobody here wants the key             it is free
+//	Do ────► gate ────────────────────────► bid ─────────────────► grant ───► turn: fn runs under its lease
+//	          │                             │ ▲ held: queue         ▲  ▲         │        │
+//	          │ somebody does               ▼ │ in the store,       │  │         │        │ fn returns
+//	          ▼                            alarm, look again        │  │         │        ▼
+//	         line                           │                       │  │         │   next in line? ──► hand-off:
+//	          │                             └───────────────────────┘  │         │        │ no         the next turn,
+//	          ├── first in line: goes on with the bid, or the grant ───┘         │        ▼            no round trip
+//	          ▼                            handed over by another process        │     release: hand-over
+//	      MaxWait, ctx, Close                                                    ▼     to the next process
+//	                                         deadline, not the owner, MaxHold: the lease is lost,
+//	                                         ctx ends, and nobody gets another turn on the grant
 //
-// The calls of one process that want a key meet at its gate and stand in line. Only the first of them talks to the store,
-// so 10,000 waiting calls cost it what one does, and each call that is done hands its grant to the next without a round
-// trip. To be fair to other processes a tenure ends with a real release after 64 turns or 100 ms, or if another process is
-// known to wait, after one pass over those who stood in line then. The release wakes the next process and queues this one
-// behind it.
+// The calls of one process that want a key meet at its gate and stand in line. Only the first of them, who has the floor,
+// talks to the store, so 10,000 waiting calls cost it what one does, and each call that is done hands its grant to the next
+// without a round trip. This is lock cohorting (Dice, Marathe, Shavit, PPoPP 2012) over a lease (Gray, Cheriton, SOSP
+// 1989). To be fair to other processes a tenure ends with a real release after 64 turns or 100 ms, or if another process is
+// known to wait, after one pass over those who stood in line then.
+//
+// Processes that wait stand in a queue in the store, each with what it would store itself. A release makes the first of
+// them the owner, tells it by a message, and queues the releaser behind the others if it wants the key again: one request,
+// and the next process has the key without one of its own. It has it for an offer of at most 1 s, which the first renewal
+// makes a full TTL. Whoever waits looks by itself from time to time, so a lost message costs a look, and a waiter that has
+// died at most the offer. Package locker has the laws of this.
+//
+// Where each stage of the picture is:
+//
+//	gate.go, line.go    who has the floor, who stands in line, how fast the line moves
+//	turn.go, try.go     one call's way: join, wait, contend, begin, end; its requests to the store
+//	contend.go, bid.go  what a gate contends with for the key, and what it knows of others
+//	alarm.go            when the contender acts next
+//	grant.go            what this process holds of a key; fencing.go its tokens, renewer.go its renewals
+//	lease.go            what fn has: context, loss; release.go its end, turnstile.go re-entry, all.go several keys
+//	family.go           what a Guard and its copies share, and how all of it ends
 //
 // # Until when a lease is trusted
 //

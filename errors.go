@@ -52,6 +52,9 @@ var (
 // errClosedUnder is the cause of a lease that Close took from a running function.
 var errClosedUnder = fmt.Errorf("%w: %w", ErrLeaseLost, ErrClosed)
 
+// errOutlived is the cause of a lease whose Release has waited in vain for one inside it.
+var errOutlived = fmt.Errorf("%w: a lease inside it was not released before it", ErrLeaseLost)
+
 type queueFullError string
 
 func (e queueFullError) Error() string        { return string(e) }

@@ -188,7 +188,9 @@ func (gr *grant) renewLimit(now time.Time) time.Duration {
 func (gr *grant) renewed(sent time.Time, err error) RenewResult {
 	r, lost := gr.noteRenewal(sent, err)
 	if lost {
-		gr.lose(ErrLeaseLost)
+		if l := gr.end(ErrLeaseLost); l != nil {
+			go l.lost(ErrLeaseLost) // not here: observers may be slow, and other answers wait; ends with them
+		}
 	}
 	return r
 }
@@ -223,14 +225,20 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r RenewResult, lost boo
 // lose ends a grant that cannot be trusted any longer: the turn's context ends with cause, and the floor goes on, for
 // the function may not notice for long. What is left in the store is freed when the function has returned.
 func (gr *grant) lose(cause error) {
+	if l := gr.end(cause); l != nil {
+		l.lost(cause)
+	}
+}
+
+// end is lose but for the lease, if there is one to be told.
+func (gr *grant) end(cause error) (l *Lease) {
 	gr.mu.Lock()
 	if gr.cause != nil {
 		gr.mu.Unlock()
-		return
+		return nil
 	}
 	gr.cause = cause
 	gr.stopTimer()
-	var l *Lease
 	if gr.turn != nil {
 		l = gr.turn.lease // nil: attach will say so
 	}
@@ -242,9 +250,7 @@ func (gr *grant) lose(cause error) {
 	if kept != nil {
 		gr.family.gates.leave(gr.gate)
 	}
-	if l != nil {
-		l.lost(cause)
-	}
+	return l
 }
 
 // discard ends a grant that nobody will use, or use any longer, and leaves its release to the locker (law 3).

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/leasekey"
@@ -24,6 +25,8 @@ type Lease struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc // DoAll's leases share one
 	stile  turnstile               // of the calls that run inside
+
+	called atomic.Bool // a function runs under it, which will end
 
 	mu         sync.Mutex    // guards what follows; nothing is locked inside
 	cause      error         // why the lease was lost

@@ -17,22 +17,21 @@ func (c *config) about(key string, detail slog.Attr) []slog.Attr {
 	return []slog.Attr{slog.String("guard", c.name), slog.String("key_hash", KeyHash(key)), detail}
 }
 
-// tell logs a line about key.
-func (g *Guard) tell(ctx context.Context, level slog.Level, text, key string, detail slog.Attr) {
-	g.log().LogAttrs(ctx, level, text, g.about(key, detail)...)
-}
-
 func (g *Guard) logLost(ctx context.Context, key string, cause error) {
-	if !errors.Is(cause, ErrClosed) { // said by whoever closed the guard
-		g.tell(ctx, slog.LevelError, "guard: lease lost while its function runs", key, slog.Any("error", cause))
+	if errors.Is(cause, ErrClosed) {
+		return // said by whoever closed the guard
 	}
+	g.log().LogAttrs(ctx, slog.LevelError, "guard: lease lost while its function runs",
+		g.about(key, slog.Any("error", cause))...)
 }
 
 // logOverrun warns of a function that did not stop when its lease was lost. The margin of the deadline is there to stop in.
 func (g *Guard) logOverrun(ctx context.Context, key string, d time.Duration) {
-	if d > stopMargin(g.ttl) {
-		g.tell(ctx, slog.LevelWarn, "guard: function ran on after its lease was lost", key, slog.Duration("for", d))
+	if d <= stopMargin(g.ttl) {
+		return
 	}
+	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: function ran on after its lease was lost",
+		g.about(key, slog.Duration("for", d))...)
 }
 
 // tellHalf warns, while there is still time to look, that half of MaxHold is over.
@@ -46,7 +45,8 @@ func (l *Lease) tellHalf() {
 var lookHere = slog.String("look", "at the goroutines: below guard.(*Lease).run, or where Acquire was called; see WithMaxHold")
 
 func (g *Guard) logRelease(ctx context.Context, key string, err error) {
-	g.tell(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL", key, slog.Any("error", err))
+	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL",
+		g.about(key, slog.Any("error", err))...)
 	g.family.note(ctx, &g.config, key, err)
 }
 

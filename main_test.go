@@ -111,9 +111,15 @@ type bench struct {
 
 func newBench(t *testing.T, opts ...guard.Option) *bench {
 	t.Helper()
+	return newBenchWith(t, func(l guard.Locker) guard.Locker { return l }, opts...)
+}
+
+// newBenchWith has the guard use what wrap makes of the spy.
+func newBenchWith(t *testing.T, wrap func(guard.Locker) guard.Locker, opts ...guard.Option) *bench {
+	t.Helper()
 	b := &bench{mem: memlocker.New()}
 	b.spy = &spy{Locker: b.mem}
-	b.Guard = newGuard(t, b.spy, opts...)
+	b.Guard = newGuard(t, wrap(b.spy), opts...)
 	b.other = newGuard(t, b.mem.Peer(), opts...)
 	return b
 }

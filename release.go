@@ -12,6 +12,9 @@ import (
 // Release ends the lease: it waits for re-entrant calls that run inside it, and then frees the key or hands it to the
 // next caller in line. The request has its own time limit, at most 1 s: ctx lends its values, and need not be alive.
 //
+// For a lease from Acquire or TryAcquire that runs inside this one, as where the outer is released before the inner, it waits
+// for MaxWait or little more, at least for its own limit: then both are lost, and the key ends with its TTL.
+//
 // It returns nil if the lease was held to the end; ErrLeaseLost, ErrMaxHold or ErrClosed if it was lost; ErrUnavailable if
 // the store did not confirm, and then the key ends with its TTL. Calling it again returns the same. From inside one of
 // those re-entrant calls, by its ctx, it would wait for itself: then it does nothing and returns ErrInvalidOption.
@@ -33,6 +36,7 @@ func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (er
 			err = withLoss(err, lost)
 		}
 	}()
+	l.called.Store(true)
 	err = fn(l.ctx)
 	panicked = false
 	return err
@@ -83,14 +87,17 @@ func (l *Lease) beginRelease() (over <-chan struct{}) {
 // stop ends l's turn once no call runs inside l, and returns why it was lost, if it was. It reports whether the caller
 // must give the grant back: nobody here has taken it over.
 func (l *Lease) stop() (back bool, cause error) {
-	l.stile.drain()
+	alone := l.stile.drain(max(l.guard.maxWait, releaseLimit(l.guard.ttl)))
+	if !alone {
+		l.turn.grant.lose(errOutlived) // unless it is lost already
+	}
 	l.mu.Lock()
 	l.released = true
 	cause = l.cause
 	l.mu.Unlock()
 	l.cancel(nil)
 	if l.within == nil {
-		return l.turn.end()
+		return l.turn.end(alone)
 	}
 	if cause == nil {
 		cause = l.turn.grant.err(l.turn)

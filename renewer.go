@@ -78,9 +78,12 @@ func (r *renewer) send(class *renewals) {
 
 	done := sync.OnceFunc(func() { r.done(class) })
 	hangs := time.AfterFunc(renewHangs, done)
-	r.renew(batch)
+	results := r.renew(batch)
 	hangs.Stop()
-	done()
+	done() // before the observers, who may be slow
+	for i, d := range batch {
+		d.grant.observeRenewal(results[i])
+	}
 }
 
 // done makes room for another batch.
@@ -104,8 +107,8 @@ func (r *renewer) forget(gr *grant) bool {
 	return false
 }
 
-// renew sends one batch, hands out each answer when it comes, and then tells the observers, who may be slow.
-func (r *renewer) renew(batch []renewal) {
+// renew sends one batch, hands out each answer when it comes, and returns how each renewal went.
+func (r *renewer) renew(batch []renewal) []RenewResult {
 	claims := make([]*locker.Claim, len(batch))
 	limit := batch[0].limit
 	for i, d := range batch {
@@ -119,7 +122,5 @@ func (r *renewer) renew(batch []renewal) {
 	r.family.locker.Renew(ctx, claims, func(i int, err error) {
 		results[i] = batch[i].grant.renewed(sent, err)
 	})
-	for i, d := range batch {
-		d.grant.observeRenewal(results[i])
-	}
+	return results
 }

@@ -245,15 +245,15 @@ func (t *turn) quit() {
 
 // end ends a turn without any I/O: the next in line goes on with the grant, or the caller must give it back, if the key is
 // not kept for a while. cause is why the grant was lost, if it was: then what is left of the key goes in the background, now
-// that the function has returned.
-func (t *turn) end() (back bool, cause error) {
+// that the function has returned, if it was alone.
+func (t *turn) end(alone bool) (back bool, cause error) {
 	gr := t.grant
 	kept, cause := gr.endTurn(t)
 	switch {
 	case kept: // and then endKept does what follows here
 	case cause == nil:
 		back = !t.gate.handOff(t, gr, time.Now())
-	case errors.Is(cause, ErrClosed): // the key is left to its TTL
+	case !alone, errors.Is(cause, ErrClosed), errors.Is(cause, errOutlived): // the key is left to its TTL
 	default:
 		gr.discard()
 	}
@@ -264,7 +264,7 @@ func (t *turn) end() (back bool, cause error) {
 func (t *turn) drop() {
 	defer t.leave()
 	t.unused = true
-	if back, _ := t.end(); back {
+	if back, _ := t.end(true); back {
 		t.grant.discard()
 		t.pass()
 	}

@@ -92,9 +92,10 @@ func (s *turnstile) close() (inside *Lease) {
 	return s.inside
 }
 
-// drain waits until no call is inside, and lets no more in. Calls that already wait go first. At a lost lease it does not
-// wait: there is nothing left to protect.
-func (s *turnstile) drain() {
+// drain waits until no call is inside, lets no more in, and reports whether none is. Calls that already wait go first. At a
+// lost lease it does not wait: there is nothing left to protect. For a lease without a function, which nothing ends but its
+// Release, it waits for limit, or little more.
+func (s *turnstile) drain(limit time.Duration) (empty bool) {
 	s.mu.Lock()
 	slot, shut := s.slot, s.shut
 	if slot == nil {
@@ -102,13 +103,30 @@ func (s *turnstile) drain() {
 	}
 	s.mu.Unlock()
 	if slot == nil {
-		return
+		return true
 	}
-	select {
-	case slot <- struct{}{}:
-	case <-shut:
+	defer s.close()
+	timer := time.NewTicker(max(limit, time.Millisecond))
+	defer timer.Stop()
+	for {
+		select {
+		case slot <- struct{}{}:
+			return true
+		case <-shut:
+			return false
+		case <-timer.C:
+			if s.holdsBare() {
+				return false
+			}
+		}
 	}
-	s.close()
+}
+
+// holdsBare reports whether what is inside is a lease without a function.
+func (s *turnstile) holdsBare() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inside != nil && !s.inside.called.Load()
 }
 
 // findLease returns the innermost lease on key in ctx that has not been released, or nil.

@@ -1,11 +1,6 @@
 package main
 
-import (
-	"os"
-	"sync/atomic"
-	"syscall"
-	"unsafe"
-)
+import "sync/atomic"
 
 // arena is memory that all processes of one measurement share, in a file. What happens under a lock leaves its mark here, so
 // that two holders at once are seen whichever processes they are in, without a request that would change the measurement.
@@ -28,30 +23,11 @@ type slot struct {
 }
 
 const (
-	maxProcs    = 16
-	maxSlots    = maxCallers * keysEach
-	maxCallers  = 512
-	keysEach    = 8 // keys of each caller of the spread workloads
-	arenaMemory = int(unsafe.Sizeof(arena{}))
+	maxProcs   = 16
+	maxSlots   = maxCallers * keysEach
+	maxCallers = 512
+	keysEach   = 8 // keys of each caller of the spread workloads
 )
-
-// openArena maps the arena in file, which it makes if it is not there. close unmaps it.
-func openArena(file string) (a *arena, unmap func() error, err error) {
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // a file of the parent's own
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close() // the mapping stays
-	if err := f.Truncate(int64(arenaMemory)); err != nil {
-		return nil, nil, err
-	}
-	b, err := syscall.Mmap(int(f.Fd()), 0, arenaMemory, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
-	if err != nil {
-		return nil, nil, os.NewSyscallError("mmap", err)
-	}
-	//nolint:gosec // the mapping is page-aligned and as large as an arena, which has no pointers
-	return (*arena)(unsafe.Pointer(&b[0])), func() error { return syscall.Munmap(b) }, nil
-}
 
 // enter and leave stand around every section.
 func (a *arena) enter(key int) {

@@ -10,10 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/bench/internal/host"
 )
 
 // Every measurement runs in processes of its own, which this program starts by starting itself. Over a child's stdin go its
@@ -90,7 +91,7 @@ func startChild(ctx context.Context, j job) (*child, error) {
 	c := &child{cmd: exec.CommandContext(ctx, program)} //nolint:gosec // it is this program, or one that the user named
 	c.cmd.Env = append(os.Environ(), childEnv+"=1")
 	c.cmd.Stderr = &c.log
-	dieWithParent(c.cmd)
+	host.DieWithParent(c.cmd)
 	stdout, err := c.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -197,13 +198,4 @@ func together(ctx context.Context, jobs []job, beside func(ctx context.Context))
 		results = append(results, r)
 	}
 	return results, nil
-}
-
-// newArenaFile returns a name for an arena in dir, and what removes it.
-func newArenaFile(dir string) (file string, remove func(), err error) {
-	f, err := os.CreateTemp(dir, "arena")
-	if err != nil {
-		return "", nil, err
-	}
-	return f.Name(), func() { _ = os.Remove(filepath.Clean(f.Name())) }, f.Close()
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/bench/internal/host"
 )
 
 // job is what one process of a measurement does. All processes of it begin at the same instant.
@@ -93,7 +95,7 @@ const (
 // newWorker opens everything that the job needs and warms it up: connections are made, scripts are loaded.
 func newWorker(ctx context.Context, j job) (w *worker, closeAll func(), err error) {
 	w = &worker{job: j, wire: new(wire)}
-	a, unmap, err := openArena(j.Arena)
+	a, unmap, err := host.Share[arena](j.Arena)
 	if err != nil {
 		return nil, nil, err
 	}

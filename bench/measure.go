@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/bench/internal/host"
 )
 
 // errViolation says that a library did not exclude.
@@ -28,7 +30,7 @@ type run struct {
 
 // bench is what all measurements share.
 type bench struct {
-	srv   *server
+	srv   *host.Server
 	dir   string // for arenas
 	plan  plan
 	round int
@@ -58,21 +60,21 @@ func (b *bench) measureJobs(ctx context.Context, jobs []job, beside func(context
 	for i := range jobs {
 		jobs[i] = b.build(jobs[i])
 	}
-	if err := b.srv.rdb.FlushAll(ctx).Err(); err != nil { // scripts stay
+	if err := b.srv.Client.FlushAll(ctx).Err(); err != nil { // scripts stay
 		return all, nil, err
 	}
-	file, remove, err := newArenaFile(b.dir)
+	file, remove, err := host.TempFile(b.dir)
 	if err != nil {
 		return all, nil, err
 	}
 	defer remove()
-	arena, unmap, err := openArena(file)
+	arena, unmap, err := host.Share[arena](file)
 	if err != nil {
 		return all, nil, err
 	}
 	defer func() { _ = unmap() }()
 	for i := range jobs {
-		jobs[i].Addr, jobs[i].Arena = b.srv.addr, file
+		jobs[i].Addr, jobs[i].Arena = b.srv.Addr, file
 	}
 	if each, err = together(ctx, jobs, beside); err != nil {
 		return all, nil, err
@@ -89,7 +91,7 @@ func (b *bench) measureJobs(ctx context.Context, jobs []job, beside func(context
 // excluded compares what the unguarded counters say with how many sections ran: each lost update is a section that did not
 // run alone. Overlaps without a lost update are in the arena.
 func (b *bench) excluded(ctx context.Context, a *arena, sections int64) error {
-	sold, err := b.srv.rdb.Get(ctx, stock).Int64()
+	sold, err := b.srv.Client.Get(ctx, stock).Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}

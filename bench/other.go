@@ -20,7 +20,7 @@ func cut(b *bench, c call) ([]run, error) {
 			case <-ctx.Done():
 				return
 			case <-t.C:
-				b.srv.rdb.ClientKillByFilter(ctx, "type", "pubsub")
+				b.srv.Client.ClientKillByFilter(ctx, "type", "pubsub")
 			}
 		}
 	})

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-lockguard/guard/bench/internal/host"
 )
 
 // results is a whole run, as -json prints it.
@@ -39,11 +41,11 @@ func runAll(ctx context.Context, cfg config, progress io.Writer) (*results, erro
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	srv, err := startServer(ctx, dir)
+	srv, err := host.StartServer(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer srv.stop()
+	defer srv.Stop()
 
 	res := describe(ctx, cfg, srv)
 	b := &bench{srv: srv, dir: dir, plan: cfg.plan, before: cfg.before}
@@ -108,10 +110,10 @@ func headline(r run) string {
 	return strings.Join(parts, ", ")
 }
 
-func describe(ctx context.Context, cfg config, srv *server) *results {
+func describe(ctx context.Context, cfg config, srv *host.Server) *results {
 	r := &results{
 		Date: time.Now(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(),
-		Redis: srv.version(ctx), Versions: versions(), Settings: map[string]string{},
+		Redis: srv.Version(ctx), Versions: versions(), Settings: map[string]string{},
 		Quick: cfg.quick, Rounds: cfg.rounds, CDFShares: cdfShares, Violations: []string{}, Failed: []string{},
 	}
 	for _, l := range libraries {

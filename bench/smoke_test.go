@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard/bench/internal/host"
 )
 
 // What a test can do to the children.
@@ -50,11 +52,11 @@ var smokePlan = plan{
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	dir := t.TempDir()
-	srv, err := startServer(t.Context(), dir)
+	srv, err := host.StartServer(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(srv.stop)
+	t.Cleanup(srv.Stop)
 	return &bench{srv: srv, dir: dir, plan: smokePlan, round: 1}
 }
 
@@ -161,12 +163,12 @@ func TestLibraryThatDoesNotExcludeIsCaught(t *testing.T) {
 
 func TestLostUpdateWithoutAnOverlapIsCaught(t *testing.T) {
 	b := newBench(t)
-	a, unmap, err := openArena(filepath.Join(b.dir, "arena"))
+	a, unmap, err := host.Share[arena](filepath.Join(b.dir, "arena"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unmap() })
-	b.srv.rdb.Set(t.Context(), stock, 9, 0)
+	b.srv.Client.Set(t.Context(), stock, 9, 0)
 	if err := b.excluded(t.Context(), a, 9); err != nil {
 		t.Error("nothing is wrong:", err)
 	}

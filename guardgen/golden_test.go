@@ -9,7 +9,7 @@ import (
 // golden are packages whose generated files are kept beside them. To bring them up to date:
 //
 //	go generate ./... && go run . ./testdata/golden/...
-var golden = []string{"./internal/shop", "./testdata/golden/clash", "./testdata/golden/imports", "./testdata/golden/imports/other"}
+var golden = []string{"./internal/shop", "./internal/readme/shop", "./testdata/golden/clash", "./testdata/golden/imports", "./testdata/golden/imports/other"}
 
 func TestGeneratedCodeIsWhatItWas(t *testing.T) {
 	guardgen(t, exitOK, ".", append([]string{"-check"}, golden...)...)

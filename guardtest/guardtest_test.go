@@ -267,3 +267,13 @@ func TestMistakesAreTold(t *testing.T) {
 		r.end()
 	})
 }
+
+func TestAnyKeyCanBeLost(t *testing.T) {
+	g := guardtest.New(t)
+	for _, key := range []string{"a{b}", "50%", strings.Repeat("long", 100)} {
+		_ = g.Do(t.Context(), key, func(context.Context) error {
+			g.Lose(key) // which fails the test if nobody holds it
+			return nil
+		})
+	}
+}

@@ -52,10 +52,12 @@ type Holder struct {
 
 // Try says how an Acquire goes about it.
 type Try struct {
-	// Wait says that the claim is to be queued if somebody else owns the key: the caller will wait.
+	// Wait says that the claim is to be queued if somebody else owns the key: the caller will wait. Without it a claim that
+	// is in the queue stays there, and has been seen.
 	Wait bool
 
-	// Held says that somebody else is likely to own the key: where looking and taking are two requests, look first.
+	// Held says that somebody else is likely to own the key: where looking and taking are two requests, look first. A store
+	// that needs one request for both ignores it.
 	Held bool
 
 	// Queued says that the claim was put into the queue before. If somebody else owns the key and the claim is not in
@@ -68,8 +70,9 @@ type Try struct {
 	Place Place
 }
 
-// Place is a place in a queue: lower is nearer to the front. 0 is none. What the numbers mean is the store's business,
-// the time of arrival by its own clock being a good choice.
+// Place is a place in a queue: positive, and lower is nearer to the front; 0 is none. What the numbers mean is the store's
+// business, the time of arrival by its own clock being a good choice. One that the store gave may come back at any time,
+// also after the queue was empty.
 type Place int64
 
 // Answer is what an Acquire found.
@@ -85,7 +88,7 @@ type Answer struct {
 
 // Released is what a Release found.
 type Released struct {
-	Waiting int   // how many other claims were in the queue, without next; a store that cannot know says 1, for one might
+	Waiting int   // other claims in the queue when it came: who got the key counts, next does not; 1 if that is not known
 	Handed  bool  // the key went to one of them, whatever its process says to that
 	Queued  bool  // next is in the queue
 	Place   Place // its place there

@@ -10,9 +10,11 @@ package lockorder
 
 import "sync"
 
-// The kinds of mutexes, in order.
-type (
-	Gate    = sync.Mutex
-	Grant   = sync.Mutex
-	Renewer = sync.Mutex
-)
+// Gate is the mutex of a gate, the first in the order.
+type Gate = sync.Mutex
+
+// Grant is the mutex of a grant.
+type Grant = sync.Mutex
+
+// Renewer is the mutex of the renewer, the last in the order.
+type Renewer = sync.Mutex

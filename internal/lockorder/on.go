@@ -10,12 +10,14 @@ import (
 	"sync"
 )
 
-// The kinds of mutexes, in order.
-type (
-	Gate    struct{ ranked[first] }
-	Grant   struct{ ranked[second] }
-	Renewer struct{ ranked[third] }
-)
+// Gate is the mutex of a gate, the first in the order.
+type Gate struct{ ranked[first] }
+
+// Grant is the mutex of a grant.
+type Grant struct{ ranked[second] }
+
+// Renewer is the mutex of the renewer, the last in the order.
+type Renewer struct{ ranked[third] }
 
 type (
 	first  struct{}

@@ -27,6 +27,8 @@ type Proxy struct {
 	conns      map[net.Conn]struct{}
 	commands   map[string]int
 	roundTrips int
+	made       int // connections
+	silenced   int // the first so many of them
 }
 
 // NewProxy starts a proxy for the server at upstream; it ends with t.
@@ -73,6 +75,21 @@ func (p *Proxy) CutAll() {
 	clear(p.conns)
 }
 
+// SilenceAll lets every connection of now die without a word, as a NAT that forgets it does: what is sent over one gets
+// nowhere, and nobody is told. New ones work.
+func (p *Proxy) SilenceAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silenced = p.made
+}
+
+// silences reports whether the n-th connection has died.
+func (p *Proxy) silences(n int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return n <= p.silenced
+}
+
 // Commands returns how many commands of each name, in upper case, clients have sent.
 func (p *Proxy) Commands() map[string]int {
 	p.mu.Lock()
@@ -108,9 +125,10 @@ func (p *Proxy) accept() {
 			_ = client.Close()
 			continue
 		}
-		l := &link{proxy: p, client: client, server: server}
-		l.answered.Store(true)
 		p.mu.Lock()
+		p.made++
+		l := &link{proxy: p, client: client, server: server, number: p.made}
+		l.answered.Store(true)
 		p.conns[client], p.conns[server] = struct{}{}, struct{}{}
 		p.mu.Unlock()
 		select {
@@ -128,6 +146,7 @@ func (p *Proxy) accept() {
 type link struct {
 	proxy          *Proxy
 	client, server net.Conn
+	number         int         // from 1
 	answered       atomic.Bool // something was passed to the client since it sent last
 }
 
@@ -150,7 +169,7 @@ func (l *link) up() {
 		n, err := l.client.Read(buf)
 		if n > 0 {
 			l.proxy.count(requests.feed(buf[:n]), l.answered.Swap(false))
-			if !l.proxy.dropUp.Load() {
+			if !l.proxy.dropUp.Load() && !l.proxy.silences(l.number) {
 				if _, err := l.server.Write(buf[:n]); err != nil {
 					return
 				}
@@ -202,7 +221,7 @@ func (l *link) reply(b []byte) bool {
 			return false
 		}
 	}
-	if p.dropDown.Load() {
+	if p.dropDown.Load() || p.silences(l.number) {
 		return true
 	}
 	l.answered.Store(true) // before the write: the client may be quick

@@ -218,7 +218,8 @@ func tellsHolderOfWaiters(p *pair) {
 				return err
 			}
 		}
-		for start := time.Now(); time.Since(start) < p.hearing && p.a.ear.timesWanted(key) == 0; pause() {
+		for start := time.Now(); time.Since(start) < p.hearing && p.a.ear.timesWanted(key) == 0; {
+			pause()
 		}
 		r := p.release(p.a, c, nil)
 		n := p.a.ear.timesWanted(key)

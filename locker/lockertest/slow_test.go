@@ -20,7 +20,7 @@ func TestSoundLockerPassesHoweverSlow(t *testing.T) {
 		"slow requests": func(m memory) locker.Locker { return &slow{memory: m, request: 40 * time.Millisecond} },
 		"slow messages": func(m memory) locker.Locker { return &slow{memory: m, message: 300 * time.Millisecond} },
 		"stalls": func(m memory) locker.Locker {
-			return &slow{memory: m, request: time.Millisecond, stall: 3 * time.Second}
+			return stalling(m)
 		},
 		"deaf at first": func(m memory) locker.Locker { return &slow{memory: m, deaf: 2 * time.Second} },
 		"wakes":         func(m memory) locker.Locker { return wakes{m} },

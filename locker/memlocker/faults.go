@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Lose is for tests: it deletes key, as FLUSHALL or a lost failover would, and reports whether somebody held it. Fencing
+// Lose is for tests: it deletes key, a Claim.Key, as FLUSHALL or a lost failover would, and reports whether somebody held it. Fencing
 // tokens keep rising. It acts on the store, so on every peer.
 func (l *Locker) Lose(key string) (held bool) {
 	l.store.mu.Lock()

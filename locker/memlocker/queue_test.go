@@ -124,7 +124,7 @@ func TestWakerMayCallBack(t *testing.T) {
 	l := New()
 	peer := l.Peer()
 	a, b := claim("a", "k"), claim("b", "k")
-	var looked, renewed error = errors.New("never wanted"), errors.New("never granted")
+	looked, renewed := errors.New("never wanted"), errors.New("never granted")
 	if err := l.Open(hears(func() { looked = peer.Check(t.Context(), time.Second) })); err != nil {
 		t.Fatal(err)
 	}

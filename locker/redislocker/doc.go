@@ -10,7 +10,7 @@
 //
 //	guard:{K}        string, for the lease's TTL    owner id (22 bytes), instance id (22 bytes), a line of JSON about the holder
 //	guard:{K}:wait   sorted set, for 2 s            who waits for K: an entry for each claim, by its place
-//	guard:{K}:fence  string, for a day              the last fencing token given
+//	guard:{K}:fence  string, for 20 minutes         the last fencing token given
 //
 // "guard" is [WithPrefix]'s. K is the key as the guard names it: with '%', braces and control bytes percent-encoded, or a
 // hash of that if it is longer than 200 bytes; the braces keep all that belongs to one key on one node of a cluster. No key

@@ -24,8 +24,10 @@ func TestWorkOnTheContextItselfEndsWithTheLeaseAndTheClient(t *testing.T) {
 		"client gone": {func(_ *memlocker.Locker, leave func()) { leave() }, context.Canceled},
 	} {
 		for derived, derive := range map[string]func(context.Context) (context.Context, context.CancelFunc){
-			"itself":       func(c context.Context) (context.Context, context.CancelFunc) { return c, func() {} },
-			"with timeout": func(c context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(c, time.Hour) },
+			"itself": func(c context.Context) (context.Context, context.CancelFunc) { return c, func() {} },
+			"with timeout": func(c context.Context) (context.Context, context.CancelFunc) {
+				return context.WithTimeout(c, time.Hour)
+			},
 		} {
 			t.Run(name+", "+derived, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -61,4 +63,3 @@ func TestWorkOnTheContextItselfEndsWithTheLeaseAndTheClient(t *testing.T) {
 		}
 	}
 }
-

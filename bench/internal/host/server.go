@@ -1,4 +1,6 @@
-package main
+// Package host is what programs of this module share: a redis-server of their own, memory for several processes, and children
+// that do not outlive them.
+package host
 
 import (
 	"bytes"
@@ -6,16 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// server is the redis-server of this run: in memory only, on a free loopback port.
-type server struct {
-	addr string
-	rdb  *redis.Client // for the parent's own errands
+// Server is the redis-server of this run: in memory only, on a free loopback port.
+type Server struct {
+	Addr   string
+	Client *redis.Client // for the parent's own errands
 
 	cmd  *exec.Cmd
 	log  bytes.Buffer  // read after gone
@@ -24,8 +27,8 @@ type server struct {
 
 var errNoServer = errors.New("redis-server is not in PATH: install Redis 7.0.5 or newer (Debian, Ubuntu: redis-server; macOS: brew install redis)")
 
-// startServer starts a redis-server with dir as its working directory and returns when it answers.
-func startServer(ctx context.Context, dir string) (*server, error) {
+// StartServer starts a redis-server with dir as its working directory and returns when it answers.
+func StartServer(ctx context.Context, dir string) (*Server, error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, errNoServer
@@ -39,13 +42,13 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 		if s.answers(ctx) {
 			return s, nil
 		}
-		s.stop()
+		s.Stop()
 		log = s.log.String()
 	}
 	return nil, fmt.Errorf("redis-server does not answer; its log:\n%s", log)
 }
 
-func tryServer(ctx context.Context, binary, dir string) (*server, error) {
+func tryServer(ctx context.Context, binary, dir string) (*Server, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -53,11 +56,11 @@ func tryServer(ctx context.Context, binary, dir string) (*server, error) {
 	addr := l.Addr().String()
 	l.Close()
 	_, port, _ := net.SplitHostPort(addr)
-	s := &server{addr: addr, rdb: redis.NewClient(&redis.Options{Addr: addr}), gone: make(chan struct{})}
+	s := &Server{Addr: addr, Client: redis.NewClient(&redis.Options{Addr: addr}), gone: make(chan struct{})}
 	s.cmd = exec.CommandContext(ctx, binary, //nolint:gosec // found in PATH by its own name
 		"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no")
 	s.cmd.Stdout = &s.log
-	dieWithParent(s.cmd)
+	DieWithParent(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -69,7 +72,7 @@ func tryServer(ctx context.Context, binary, dir string) (*server, error) {
 }
 
 // answers waits until the server answers; false if it ends before, or takes very long.
-func (s *server) answers(ctx context.Context) bool {
+func (s *Server) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for ctx.Err() == nil {
@@ -78,7 +81,7 @@ func (s *server) answers(ctx context.Context) bool {
 			return false
 		default:
 		}
-		if s.rdb.Ping(ctx).Err() == nil {
+		if s.Client.Ping(ctx).Err() == nil {
 			return true
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -86,17 +89,20 @@ func (s *server) answers(ctx context.Context) bool {
 	return false
 }
 
-// version returns what the server calls itself.
-func (s *server) version(ctx context.Context) string {
-	for _, section := range s.rdb.InfoMap(ctx, "server").Val() {
+// Version returns what the server calls itself.
+func (s *Server) Version(ctx context.Context) string {
+	for _, section := range s.Client.InfoMap(ctx, "server").Val() {
 		return section["redis_version"]
 	}
 	return "unknown"
 }
 
-// stop ends the server.
-func (s *server) stop() {
-	_ = s.rdb.Close()
+// Signal sends sig to the server's process.
+func (s *Server) Signal(sig os.Signal) error { return s.cmd.Process.Signal(sig) }
+
+// Stop ends the server.
+func (s *Server) Stop() {
+	_ = s.Client.Close()
 	_ = s.cmd.Process.Kill()
 	<-s.gone
 }

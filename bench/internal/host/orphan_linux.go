@@ -1,0 +1,9 @@
+package host
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// DieWithParent has the kernel end cmd when this process is killed.
+func DieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

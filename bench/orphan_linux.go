@@ -1,9 +1,0 @@
-package main
-
-import (
-	"os/exec"
-	"syscall"
-)
-
-// dieWithParent has the kernel end cmd when this process is killed.
-func dieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

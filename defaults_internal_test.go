@@ -1,0 +1,209 @@
+package guard
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// What the documents say of defaults and limits is compared with the code, so that whoever changes one is told every place
+// that states it.
+
+// facts are the values as documents write them, taken from the code.
+func facts() map[string]string {
+	const long = 1 << 20 * time.Second
+	percent := func(part time.Duration) string { return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(long)) }
+	share := func(part, whole time.Duration) string { return strconv.Itoa(int((whole + part/2) / part)) }
+	drift := func(length time.Duration) time.Duration { return length - trusted(length) - stopMargin(length) }
+	offer := (&locker.Claim{TTL: long}).Offer()
+	c := defaults()
+	return map[string]string{
+		"ttl": written(c.ttl), "wait": written(c.maxWait), "waiters": thousands(c.maxWaiters), "hold": written(c.maxHold),
+		"first": written(c.backoff.first), "most": written(c.backoff.most), "least look": strconv.Itoa(int(c.backoff.most / 2 / time.Millisecond)),
+		"most look": written(mostBetweenLooks), "min ttl": written(minTTL), "max ttl": strconv.Itoa(int(maxTTL / 24 / time.Hour)),
+		"try": share(tryLimit(time.Second), time.Second), "most try": written(tryLimit(long)),
+		"release": share(releaseLimit(time.Second), time.Second), "most release": written(releaseLimit(long)),
+		"drift": percent(drift(long)), "least drift": written(drift(time.Millisecond)),
+		"margin": percent(stopMargin(long)), "least margin": written(stopMargin(time.Millisecond)),
+		"left":  map[string]string{"4": "a quarter", "3": "a third", "5": "a fifth"}[share(minRemaining(long), long)],
+		"剩":     map[string]string{"4": "四分之一", "3": "三分之一", "5": "五分之一"}[share(minRemaining(long), long)],
+		"turns": strconv.Itoa(sliceTurns), "tenure": written(sliceTime), "offer": written(offer),
+		"key": strconv.Itoa(maxKey>>10) + " KiB", "block": strconv.Itoa(locker.FenceBlock),
+	}
+}
+
+func written(d time.Duration) string {
+	if d%time.Second == 0 {
+		return strconv.Itoa(int(d/time.Second)) + " s"
+	}
+	return strconv.Itoa(int(d/time.Millisecond)) + " ms"
+}
+
+func thousands(n int) string {
+	if n < 1000 {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+}
+
+// statements are what each file says of them.
+var statements = map[string][]string{
+	"options.go": {
+		"{min ttl} to {max ttl} days, in whole milliseconds. Default {ttl}:",
+		"0 makes one attempt. Default {wait}.",
+		"0 means no limit. Default {waiters}.",
+		"0 means no limit. Default {hold}.",
+		"Default {first} and {most}.",
+	},
+	"doc.go": {
+		"({left} of the TTL, at most {most try})", "after {turns} turns or {tenure}",
+		"TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})", "starts only with {left} of the TTL left",
+	},
+	"errors.go": {"longer than {key}"},
+	"README.md": {
+		"| `WithTTL` | {ttl}, renewed at a third; {min ttl} to {max ttl} days.",
+		"| `WithMaxWait` | {wait}; 0 makes",
+		"| `WithMaxWaiters` | {waiters} per key and process;",
+		"| `WithMaxHold` | {hold} per turn;",
+		"full jitter, {first} to {most} |",
+		"TTL - max({drift}, {least drift}) - max({margin}, {least margin}) after the request",
+		"only with {left} of the TTL left",
+		"try min(TTL/{try}, {most try})", "release min({most release}, TTL/{release})",
+		"409 for up to {ttl}.", "at most {offer}, a lost message {most}.", "one beyond {key}",
+	},
+	"README.zh-CN.md": {
+		"| `WithTTL` | {ttl}，过三分之一时续期；可设 {min ttl} 到 {max ttl} 天。",
+		"| `WithMaxWait` | {wait}；0 ",
+		"| `WithMaxWaiters` | 每个进程每个 key {waiters} 个；",
+		"| `WithMaxHold` | 每一轮 {hold}；",
+		"（full jitter），{first} 到 {most} |",
+		"TTL - max({drift}, {least drift}) - max({margin}, {least margin}) |",
+		"至少还剩{剩}的 TTL",
+		"尝试 min(TTL/{try}, {most try})", "释放 min({most release}, TTL/{release})",
+		"最长 {ttl} 都返回 409", "最多耽误别人 {offer}，丢一条消息最多 {most}。", "超过 {key} 的 key",
+	},
+	"guardgen/README.md": {
+		"the guard's, {wait} |", "the guard's, {ttl} |", "the guard's, {hold} |", "the guard's, {waiters} |",
+		"`wait=`, {wait}, and at most", "`ttl=`, {ttl}, renewed", "`hold=`, {hold}, then",
+	},
+	"guardgen/README.zh-CN.md": {
+		"guard 的设置，{wait} |", "guard 的设置，{ttl} |", "guard 的设置，{hold} |", "guard 的设置，{waiters} |",
+		"`wait=`，{wait}，人数", "`ttl=`，{ttl}，自动续期", "`hold=`，{hold}，之后",
+	},
+	"examples/flashsale/README.md":       {"a guard's default is {ttl}."},
+	"examples/flashsale/README.zh-CN.md": {"guard 自己的默认值是 {ttl}。"},
+	"docs/how-it-works.md": {
+		"after {least look} to {most}, or", "{least look} to {most} by default, at most {most look}", "its offer, at most {offer}.",
+		"key = B for {offer};", "ends after {turns} turns or {tenure};", "TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
+		"begins only with {left} of the TTL left", "a block of {block} numbers",
+	},
+	"docs/from-java.md": {
+		"without a limit: {wait} unless", "`WithTTL`, {ttl} |", "ends at MaxHold, {hold} |", "costs {offer} at most",
+		"`wait=`, {wait} |", "`ttl=`, {ttl} |", "loses its lease after {hold},", "the first is the TTL, {ttl}, and",
+	},
+	"locker/redislocker/doc.go": {"by itself every {least look} to {most} ", "at most {most try} after which"},
+}
+
+// unfounded returns the statements that do not stand in the files, given the facts.
+func unfounded(t *testing.T, facts map[string]string) []string {
+	t.Helper()
+	var missing []string
+	for _, file := range slices.Sorted(maps.Keys(statements)) {
+		text := prose(t, file)
+		for _, statement := range statements[file] {
+			if !strings.Contains(text, filled(statement, facts)) {
+				missing = append(missing, file+": "+filled(statement, facts))
+			}
+		}
+	}
+	return missing
+}
+
+func filled(statement string, facts map[string]string) string {
+	for name, value := range facts {
+		statement = strings.ReplaceAll(statement, "{"+name+"}", value)
+	}
+	return statement
+}
+
+var (
+	space   = regexp.MustCompile(`\s+`)
+	comment = regexp.MustCompile(`(?m)^\s*//`)
+)
+
+// prose is the text of a file in one line, without the slashes of comments.
+func prose(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return space.ReplaceAllString(comment.ReplaceAllString(string(text), ""), " ")
+}
+
+func TestDocumentsStateTheDefaultsOfTheCode(t *testing.T) {
+	for _, missing := range unfounded(t, facts()) {
+		t.Errorf("not found: %s", missing)
+	}
+}
+
+func TestAChangedDefaultIsFoundWhereverItIsStated(t *testing.T) {
+	right := facts()
+	for name := range right {
+		stated := 0
+		for _, list := range statements {
+			for _, statement := range list {
+				if strings.Contains(statement, "{"+name+"}") {
+					stated++
+				}
+			}
+		}
+		wrong := maps.Clone(right)
+		wrong[name] = "12345 s"
+		if found := len(unfounded(t, wrong)); found != stated || stated == 0 {
+			t.Errorf("%s is stated %d times, and %d were found", name, stated, found)
+		}
+	}
+}
+
+// aDefault is a value that a text calls the default.
+var aDefault = regexp.MustCompile(`(?i)(default|默认)[^.;|。；]{0,30}?\b\d[\d,]*( ms| s|\.|,| KiB)`)
+
+// A default that is stated in a place that is not listed above would not be found.
+func TestEveryStatementOfADefaultIsListed(t *testing.T) {
+	files := []string{"CONTRIBUTING.md"}
+	for _, pattern := range []string{"*.go", "*.md", "docs/*.md", "guardgen/*.md", "tracing/*.md", "locker/*.go", "locker/redislocker/doc.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	for _, planted := range []string{"Default 9 s.", "by default it is 1,500 ms", "默认值是 9 s"} {
+		if !aDefault.MatchString(planted) {
+			t.Errorf("%q would not be found", planted)
+		}
+	}
+	values := facts()
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text := prose(t, file)
+		for _, statement := range statements[filepath.ToSlash(file)] {
+			text = strings.ReplaceAll(text, filled(statement, values), "")
+		}
+		for _, found := range aDefault.FindAllString(text, -1) {
+			t.Errorf("%s: %q is in no statement", file, found)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package guard_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// A hanging bench answers nothing while it hangs: each request runs into its own limit.
+type hanging struct {
+	*bench
+	hangs atomic.Bool
+}
+
+func newHanging(t *testing.T, opts ...guard.Option) *hanging {
+	t.Helper()
+	h := &hanging{bench: newBench(t, opts...)}
+	silent := func(ctx context.Context) bool {
+		if h.hangs.Load() {
+			<-ctx.Done()
+		}
+		return ctx.Err() != nil
+	}
+	h.spy.acquire = func(ctx context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+		if silent(ctx) {
+			return locker.Answer{}, guard.ErrUnavailable
+		}
+		return next()
+	}
+	h.spy.renew = func(ctx context.Context, next func() []error) []error {
+		errs := next()
+		if silent(ctx) {
+			for i := range errs {
+				errs[i] = guard.ErrUnavailable
+			}
+		}
+		return errs
+	}
+	h.spy.release = func(ctx context.Context, next func() (locker.Released, error)) (locker.Released, error) {
+		if silent(ctx) {
+			return locker.Released{}, guard.ErrUnavailable
+		}
+		return next()
+	}
+	return h
+}
+
+func manyKeys(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("k%05d", i)
+	}
+	return keys
+}
+
+func inBubbles(t *testing.T, test func(t *testing.T, n int)) {
+	t.Helper()
+	for _, n := range []int{1, 20, 1000} {
+		t.Run(fmt.Sprint(n, " keys"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				test(t, n)
+				time.Sleep(time.Minute) // what hangs runs into its limit
+			})
+		})
+	}
+}
+
+func TestDoAllIsBoundedThoughTheStoreHangsWhileItWaits(t *testing.T) {
+	inBubbles(t, func(t *testing.T, n int) {
+		t.Helper()
+		h := newHanging(t, guard.WithMaxWait(300*time.Millisecond))
+		keys := manyKeys(n)
+		last := must(h.other.Acquire(t.Context(), keys[n-1]))
+		start := time.Now()
+		time.AfterFunc(100*time.Millisecond, func() { h.hangs.Store(true) })
+		if err := h.DoAll(t.Context(), keys, nop); err == nil {
+			t.Error("ran without the last key")
+		}
+		if d := time.Since(start); d > 550*time.Millisecond {
+			t.Errorf("returned after %v", d)
+		}
+		h.hangs.Store(false)
+		_ = last.Release(t.Context())
+		for _, k := range keys {
+			if err := h.other.Do(t.Context(), k, nop); err != nil {
+				t.Fatalf("%s was left: %v", k, err)
+			}
+		}
+	})
+}
+
+func TestDoAllIsBoundedAndHasNoFalseLossThoughTheStoreHangsAtItsEnd(t *testing.T) {
+	for _, ttl := range []time.Duration{100 * time.Millisecond, 10 * time.Second, time.Minute} {
+		inBubbles(t, func(t *testing.T, n int) {
+			t.Helper()
+			h := newHanging(t, guard.WithTTL(ttl))
+			var returned time.Time
+			err := h.DoAll(t.Context(), manyKeys(n), func(context.Context) error {
+				h.hangs.Store(true)
+				returned = time.Now()
+				return nil
+			})
+			if d := time.Since(returned); err != nil || d > time.Second {
+				t.Errorf("TTL %v: %v, %v after the function", ttl, err, d)
+			}
+		})
+	}
+}
+
+func TestDoAllIsBoundedThoughTheStoreHangsInItsReleases(t *testing.T) {
+	inBubbles(t, func(t *testing.T, n int) {
+		t.Helper()
+		h := newHanging(t)
+		release := h.spy.release
+		h.spy.set(func(s *spy) {
+			s.release = func(ctx context.Context, next func() (locker.Released, error)) (locker.Released, error) {
+				if s.releases.Load() > int64(n/2) {
+					h.hangs.Store(true)
+				}
+				return release(ctx, next)
+			}
+		})
+		start := time.Now()
+		if err := h.DoAll(t.Context(), manyKeys(n), nop); err != nil || time.Since(start) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestDoAllThatLosesALeaseSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		err := b.DoAll(t.Context(), manyKeys(20), func(ctx context.Context) error {
+			b.mem.Lose("k00007")
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		wantErr(t, err, guard.ErrLeaseLost)
+		if err := b.other.DoAll(t.Context(), manyKeys(20), nop); err != nil {
+			t.Errorf("something was left: %v", err)
+		}
+	})
+}
+
+// wraps puts a context of its own around that of every hold, and counts the lookups that come through one.
+type wraps struct {
+	guard.NopObserver
+	passed atomic.Int64
+}
+
+type wrapped struct {
+	context.Context
+	by *wraps
+}
+
+func (w wrapped) Value(key any) any { w.by.passed.Add(1); return w.Context.Value(key) }
+
+func (w *wraps) HoldStart(ctx context.Context, _ guard.WaitInfo) context.Context {
+	return wrapped{ctx, w}
+}
+
+func TestDoAllIsLinearInItsKeys(t *testing.T) {
+	w := &wraps{}
+	b := newBench(t, guard.WithObserver(w))
+	lookups := func(n int) int64 {
+		w.passed.Store(0)
+		if err := b.DoAll(t.Context(), manyKeys(n), nop); err != nil {
+			t.Error(err)
+		}
+		return w.passed.Load()
+	}
+	if few, many := lookups(1_000), lookups(10_000); many > 11*few {
+		t.Errorf("%d lookups pass through the contexts of holds for 1,000 keys, %d for 10,000", few, many)
+	}
+}
+
+func TestALookupInTheContextOfDoAllCostsTheSameForAnyNumberOfKeys(t *testing.T) {
+	w := &wraps{}
+	b := newBench(t, guard.WithObserver(w))
+	for _, n := range []int{1, 10, 1000} {
+		err := b.DoAll(t.Context(), manyKeys(n), func(ctx context.Context) error {
+			w.passed.Store(0)
+			_ = ctx.Value("none has it")
+			if got := w.passed.Load(); got != 1 {
+				t.Errorf("%d keys: a lookup passes through the contexts of %d holds", n, got)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+// Package docs_test has the code of the pages in this directory, so that it compiles and, where no database is needed, runs.
+package docs_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+var (
+	errSoldOut   = errors.New("sold out")
+	errLateWrite = errors.New("a late write")
+	errBusy      = errors.New("busy")
+)
+
+// What needs a database is compiled only.
+var _ = []any{sellAtomically, createAccount, payOnce, takeJob, writeFenced}
+
+func sellAtomically(ctx context.Context, db *sql.DB, sku string) error {
+	res, err := db.ExecContext(ctx, `UPDATE stock SET left = left - 1 WHERE sku = $1 AND left > 0`, sku)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, errSoldOut)
+	}
+	return nil
+}
+
+func createAccount(ctx context.Context, db *sql.DB, email string) error {
+	_, err := db.ExecContext(ctx, `INSERT INTO accounts (email) VALUES ($1) ON CONFLICT (email) DO NOTHING`, email)
+	return err
+}
+
+func payOnce(ctx context.Context, db *sql.DB, requestID string, pay func(context.Context, *sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	res, err := tx.ExecContext(ctx, `INSERT INTO requests (id) VALUES ($1) ON CONFLICT DO NOTHING`, requestID)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return err // it has been done: answer as then
+	}
+	if err := pay(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func takeJob(ctx context.Context, tx *sql.Tx) (id int64, payload []byte, err error) {
+	row := tx.QueryRowContext(ctx, `SELECT id, payload FROM jobs ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 1`)
+	err = row.Scan(&id, &payload)
+	return id, payload, err
+}
+
+func writeFenced(ctx context.Context, db *sql.DB, sku string, left int, token uint64) error {
+	res, err := db.ExecContext(ctx, `UPDATE stock SET left = $1, fence = $2 WHERE sku = $3 AND fence <= $2`, left, int64(token), sku)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, errLateWrite)
+	}
+	return nil
+}
+
+func open() (g *guard.Guard, end func()) {
+	g, err := guard.New(memlocker.New())
+	if err != nil {
+		log.Fatal(err)
+	}
+	return g, func() { _ = g.Close(context.Background()) }
+}
+
+type (
+	shop  struct{ left int }
+	table map[string]int
+)
+
+func (s *shop) Left(context.Context, string) (int, error) { return s.left, nil }
+
+func (s *shop) Sell(_ context.Context, sku string, left, price int) error {
+	s.left = left
+	fmt.Println("sold", sku, "for", price)
+	return nil
+}
+
+func (t table) Ask(_ context.Context, sku string) (int, error) { return t[sku], nil }
+
+func Example_aStep() {
+	g, end := open()
+	defer end()
+	ctx, sku, stock, prices := context.Background(), "4711", &shop{left: 1}, table{"4711": 30}
+
+	sell := func() error {
+		err := g.Do(ctx, guard.Key("stock", sku), func(ctx context.Context) error {
+			left, err := stock.Left(ctx, sku)
+			if err != nil || left == 0 {
+				return errors.Join(err, errSoldOut)
+			}
+			price, err := prices.Ask(ctx, sku) // another service: no script can do this
+			if err != nil {
+				return err
+			}
+			return stock.Sell(ctx, sku, left-1, price)
+		})
+		return err
+	}
+	fmt.Println(sell())
+	fmt.Println(sell())
+	// Output:
+	// sold 4711 for 30
+	// <nil>
+	// sold out
+}
+
+func Example_tryLock() {
+	g, end := open()
+	defer end()
+	stock := g.With(guard.WithMaxWait(200*time.Millisecond), guard.WithName("stock"))
+	sell := func(context.Context, string) error { return nil }
+
+	deduct := func(ctx context.Context, sku string) error {
+		err := stock.Do(ctx, guard.Key("stock", sku), func(ctx context.Context) error {
+			return sell(ctx, sku) // with this ctx: it ends before the key can expire
+		})
+		if errors.Is(err, guard.ErrNotAcquired) {
+			return errBusy
+		}
+		return err
+	}
+	fmt.Println(deduct(context.Background(), "4711"))
+	// Output: <nil>
+}
+
+func Example_settings() {
+	g, end := open()
+	defer end()
+	nightly := g.With(guard.WithMaxHold(2*time.Hour), guard.WithName("nightly"))
+	short := g.With(
+		guard.WithMaxWait(200*time.Millisecond), // wait
+		guard.WithTTL(5*time.Second),            // lease
+		guard.WithoutRenewal(),
+	)
+	fmt.Println(nightly.Name(), short.Name())
+	// Output: nightly guard
+}
+
+func Example_multiLock() {
+	g, end := open()
+	defer end()
+	ctx, from, to := context.Background(), "anna", "ben"
+	transfer := func(_ context.Context, from, to string) error {
+		fmt.Println("from", from, "to", to)
+		return nil
+	}
+	err := g.DoAll(ctx, []string{guard.Key("account", from), guard.Key("account", to)}, func(ctx context.Context) error {
+		return transfer(ctx, from, to)
+	})
+	fmt.Println(err)
+	// Output:
+	// from anna to ben
+	// <nil>
+}
+
+func Example_aJob() {
+	g, end := open()
+	defer end()
+	reports := 0
+	report := func(context.Context) error { reports++; return nil }
+
+	once := g.With(
+		guard.WithMinHold(time.Minute),    // lockAtLeastFor
+		guard.WithMaxHold(30*time.Minute), // lockAtMostFor
+		guard.WithName("report"),
+	)
+	job := func(ctx context.Context) error {
+		_, err := once.TryDo(ctx, guard.Key("job", "report"), report)
+		return err
+	}
+	fmt.Println(job(context.Background()), reports)
+	// Output: <nil> 1
+}

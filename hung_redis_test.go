@@ -1,0 +1,96 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC() // what was pooled
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestMemoryIsBoundedWhileAServerHangs makes as many failing calls as there would be in a minute at 2,000 a second.
+func TestMemoryIsBoundedWhileAServerHangs(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := redistest.Client(t, s.Addr)
+	before := goleak.IgnoreCurrent()
+	quiet := guard.WithLogger(slog.New(slog.DiscardHandler))
+	g, err := guard.New(redislocker.New(rdb), quiet, guard.WithTTL(100*time.Millisecond), guard.WithMaxWait(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Do(t.Context(), key, nop); err != nil {
+		t.Fatal(err)
+	}
+	s.Stop()
+	storm := func(calls int) {
+		var wg sync.WaitGroup
+		for w := range 1000 {
+			wg.Go(func() {
+				for n := range calls / 1000 {
+					if err := g.Do(t.Context(), "hung:"+strconv.Itoa(w)+":"+strconv.Itoa(n), nop); err == nil {
+						t.Error("a hung server gave a key")
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	storm(60_000)
+	early := heap()
+	storm(120_000)
+	late := heap()
+	t.Logf("%d KiB after 60,000 calls, %d KiB after 180,000", early>>10, late>>10)
+	if late > early+10<<20 {
+		t.Error("it grows")
+	}
+	closes(t, g)
+	if left := goleak.Find(before); left != nil {
+		t.Error(left)
+	}
+	s.Cont()
+}
+
+func TestNothingIsLeftAfterCloseOfAGuardWhoseServerIsGone(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := redistest.Client(t, s.Addr)
+	before := goleak.IgnoreCurrent()
+	g, err := guard.New(redislocker.New(rdb))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := must(g.Acquire(t.Context(), key))
+	s.Kill()
+	_ = g.With(guard.WithMaxWait(100*time.Millisecond)).Do(t.Context(), "another", nop)
+	_ = l.Release(t.Context())
+	closes(t, g)
+	if left := goleak.Find(before); left != nil {
+		t.Error(left)
+	}
+}
+
+// closes closes g within a second, whatever its store does.
+func closes(t *testing.T, g *guard.Guard) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := g.Close(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Close: %v", err)
+	}
+}

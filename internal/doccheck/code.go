@@ -1,0 +1,62 @@
+package doccheck
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// MissingCode returns the blocks of Go in the pages that do not stand, but for indentation, in a Go file below root; the
+// paragraphs of a block may stand apart in one directory. Files are compiled by the other checks; translations are compared with
+// their originals.
+func MissingCode(root string, pages []*Page) ([]string, error) {
+	dirs := map[string]string{}
+	err := walk(root, ".go", func(file string, text []byte) { dirs[path.Dir(file)] += flatten(string(text)) + "\n\n" })
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	for _, p := range pages {
+		if strings.HasSuffix(p.Path, Translation) {
+			continue
+		}
+		for _, s := range p.Sections {
+			for _, b := range s.Blocks {
+				if b.Lang == "go" && !stands(flatten(b.Text), dirs) {
+					missing = append(missing, fmt.Sprintf("%s:%d: in no Go file:\n%s", p.Path, b.Line, b.Text))
+				}
+			}
+		}
+	}
+	return missing, nil
+}
+
+func stands(block string, dirs map[string]string) bool {
+	for _, code := range dirs {
+		if standsIn(block, code) {
+			return true
+		}
+	}
+	return false
+}
+
+func standsIn(block, code string) bool {
+	if strings.Contains(code, block) {
+		return true
+	}
+	for part := range strings.SplitSeq(block, "\n\n") {
+		if !strings.Contains(code, part) {
+			return false
+		}
+	}
+	return true
+}
+
+// flatten takes the indentation from each line.
+func flatten(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}

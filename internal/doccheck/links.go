@@ -1,0 +1,79 @@
+package doccheck
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	link     = regexp.MustCompile(`\[([^\]]*)\]\(([^()\s]+)\)`)
+	htmlLink = regexp.MustCompile(`(?:href|src)="([^"]+)"`)
+	codeSpan = regexp.MustCompile("`[^`]*`")
+)
+
+// links returns where the prose and the tables of a section lead to.
+func (s *Section) links() []string {
+	parts := []string{s.Prose}
+	for _, t := range s.Tables {
+		for _, row := range t.Rows {
+			parts = append(parts, row...)
+		}
+	}
+	text := strings.Join(parts, "\n")
+	var to []string
+	for _, m := range link.FindAllStringSubmatch(text, -1) {
+		to = append(to, m[2])
+	}
+	for _, m := range htmlLink.FindAllStringSubmatch(codeSpan.ReplaceAllString(text, ""), -1) {
+		to = append(to, m[1])
+	}
+	return to
+}
+
+// BrokenLinks returns the links of the pages that lead to no file below root, or to no heading of one of the pages. What
+// is elsewhere on the web is not asked for.
+func BrokenLinks(root string, pages []*Page) []string {
+	anchors := map[string][]string{}
+	for _, p := range pages {
+		anchors[p.Path] = []string{}
+		for _, s := range p.Sections {
+			anchors[p.Path] = append(anchors[p.Path], s.Anchor)
+		}
+	}
+	var broken []string
+	for _, p := range pages {
+		for _, s := range p.Sections {
+			for _, to := range s.links() {
+				if problem := follow(root, p.Path, to, anchors); problem != "" {
+					broken = append(broken, fmt.Sprintf("%s, in %q: %s: %s", p.Path, s.Title, to, problem))
+				}
+			}
+		}
+	}
+	return broken
+}
+
+// follow returns what is wrong with a link, or "".
+func follow(root, from, to string, anchors map[string][]string) string {
+	if strings.HasPrefix(to, "https://") || strings.HasPrefix(to, "http://") {
+		return ""
+	}
+	file, id, _ := strings.Cut(to, "#")
+	target := from
+	if file != "" {
+		target = path.Join(path.Dir(from), file)
+	}
+	ids, page := anchors[target]
+	if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(target))); err != nil && !page {
+		return "no such file"
+	}
+	if id != "" && !slices.Contains(ids, id) {
+		return "no such heading"
+	}
+	return ""
+}

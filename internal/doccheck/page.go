@@ -1,0 +1,167 @@
+// Package doccheck reads the project's Markdown and says what is wrong with it: links that lead nowhere, Go that is
+// nowhere compiled, and a translation that has fallen behind. It knows the Markdown that is written here, no more.
+package doccheck
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// A Page is one Markdown file.
+type Page struct {
+	Path     string // below the root, with slashes
+	Sections []Section
+}
+
+// A Section is a heading and what follows up to the next one. What stands before the first has level 0.
+type Section struct {
+	Line   int
+	Level  int
+	Title  string
+	Anchor string // as GitHub makes it
+	Prose  string // lines that are none of the following
+	Blocks []Block
+	Tables []Table
+}
+
+// A Block is code, fenced or indented.
+type Block struct {
+	Line int
+	Lang string // "" if it has none
+	Text string // without the indentation of its first line
+}
+
+// A Table is its rows, without the line below the head.
+type Table struct {
+	Line int
+	Rows [][]string
+}
+
+// Load reads all pages below root, but for those of vendored packages.
+func Load(root string) ([]*Page, error) {
+	var pages []*Page
+	err := walk(root, ".md", func(path string, text []byte) {
+		pages = append(pages, Parse(path, string(text)))
+	})
+	return pages, err
+}
+
+// walk calls do with each file of that extension below root.
+func walk(root, ext string, do func(path string, text []byte)) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "vendor"):
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ext:
+			return nil
+		}
+		text, err := os.ReadFile(path) //nolint:gosec // a file of the tree that is walked
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		do(filepath.ToSlash(rel), text)
+		return err
+	})
+}
+
+var (
+	heading   = regexp.MustCompile(`^(#{1,6}) +(.+?)\s*$`)
+	fence     = regexp.MustCompile("^```(\\w*)\\s*$")
+	tableRule = regexp.MustCompile(`^\|[-:| ]+\|$`)
+)
+
+// Parse reads one page.
+func Parse(path, text string) *Page {
+	p := &Page{Path: path, Sections: []Section{{Line: 1}}}
+	lines := strings.Split(text, "\n")
+	anchors := map[string]int{}
+	for i := 0; i < len(lines); {
+		s := &p.Sections[len(p.Sections)-1]
+		line := lines[i]
+		switch h := heading.FindStringSubmatch(line); {
+		case h != nil:
+			p.Sections = append(p.Sections, Section{Line: i + 1, Level: len(h[1]), Title: h[2], Anchor: anchor(h[2], anchors)})
+			i++
+		case fence.MatchString(line):
+			i += s.fenced(lines, i)
+		case strings.HasPrefix(line, "    ") && (i == 0 || lines[i-1] == ""):
+			i += s.indented(lines, i)
+		case strings.HasPrefix(line, "|"):
+			i += s.table(lines, i)
+		default:
+			s.Prose += line + "\n"
+			i++
+		}
+	}
+	return p
+}
+
+// fenced reads the block that begins in line i, and returns how many lines that were.
+func (s *Section) fenced(lines []string, i int) int {
+	n := 1
+	for i+n < len(lines) && !fence.MatchString(lines[i+n]) {
+		n++
+	}
+	lang := fence.FindStringSubmatch(lines[i])[1]
+	s.Blocks = append(s.Blocks, Block{Line: i + 1, Lang: lang, Text: strings.Join(lines[i+1:i+n], "\n")})
+	return n + 1
+}
+
+func (s *Section) indented(lines []string, i int) int {
+	var text []string
+	for _, line := range lines[i:] {
+		rest, ok := strings.CutPrefix(line, "    ")
+		if !ok {
+			break
+		}
+		text = append(text, rest)
+	}
+	s.Blocks = append(s.Blocks, Block{Line: i + 1, Text: strings.Join(text, "\n")})
+	return len(text)
+}
+
+func (s *Section) table(lines []string, i int) int {
+	t := Table{Line: i + 1}
+	n := 0
+	for ; i+n < len(lines) && strings.HasPrefix(lines[i+n], "|"); n++ {
+		if !tableRule.MatchString(lines[i+n]) {
+			t.Rows = append(t.Rows, cells(lines[i+n]))
+		}
+	}
+	s.Tables = append(s.Tables, t)
+	return n
+}
+
+func cells(line string) []string {
+	row := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+	for i := range row {
+		row[i] = strings.TrimSpace(row[i])
+	}
+	return row
+}
+
+// anchor makes the id of a heading, as GitHub does: the second of the same name gets a number.
+func anchor(title string, seen map[string]int) string {
+	id := strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case unicode.IsLetter(r), unicode.IsNumber(r), r == '-', r == '_':
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, link.ReplaceAllString(title, "$1"))
+	n := seen[id]
+	seen[id]++
+	if n > 0 {
+		return id + "-" + string(rune('0'+n))
+	}
+	return id
+}

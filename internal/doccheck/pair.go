@@ -1,0 +1,130 @@
+package doccheck
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Translation is the ending of the name of a page in Chinese: README.zh-CN.md is that of README.md.
+const Translation = ".zh-CN.md"
+
+// Differences returns in what a translation is not its original: headings by number and level, code but for comments,
+// tables by rows, figures and code spans, and of the prose of each section the figures, the code spans, and where its links
+// lead.
+func Differences(original, translation *Page) []string {
+	var found []string
+	differs := func(s Section, what string, a, b any) {
+		found = append(found, fmt.Sprintf("%s:%d %q: %s: %v there, %v here", translation.Path, s.Line, s.Title, what, a, b))
+	}
+	if a, b := outline(original), outline(translation); a != b {
+		found = append(found, fmt.Sprintf("%s: headings are %s there, %s here", translation.Path, a, b))
+		return found
+	}
+	for i, b := range translation.Sections {
+		a := original.Sections[i]
+		compare(a, b, func(what string, inA, inB any) { differs(b, what, inA, inB) })
+	}
+	return found
+}
+
+// outline is the levels of all headings, in order.
+func outline(p *Page) string {
+	var levels strings.Builder
+	for _, s := range p.Sections {
+		levels.WriteString(strings.Repeat("#", s.Level) + " ")
+	}
+	return strings.TrimSpace(levels.String())
+}
+
+func compare(a, b Section, differs func(what string, a, b any)) {
+	same := func(what string, a, b []string) {
+		if !slices.Equal(a, b) {
+			differs(what, strings.Join(a, " "), strings.Join(b, " "))
+		}
+	}
+	same("figures", figures(a.Prose), figures(b.Prose))
+	same("code in the text", spans(a.Prose), spans(b.Prose))
+	same("links", targets(a), targets(b))
+	if len(a.Blocks) != len(b.Blocks) {
+		differs("blocks", len(a.Blocks), len(b.Blocks))
+		return
+	}
+	for i := range a.Blocks {
+		if code(a.Blocks[i]) != code(b.Blocks[i]) {
+			differs("block", code(a.Blocks[i]), code(b.Blocks[i]))
+		}
+	}
+	if len(a.Tables) != len(b.Tables) {
+		differs("tables", len(a.Tables), len(b.Tables))
+		return
+	}
+	for i := range a.Tables {
+		compareTables(a.Tables[i], b.Tables[i], differs)
+	}
+}
+
+func compareTables(a, b Table, differs func(what string, a, b any)) {
+	if len(a.Rows) != len(b.Rows) {
+		differs("rows", len(a.Rows), len(b.Rows))
+		return
+	}
+	for i := range a.Rows {
+		if len(a.Rows[i]) != len(b.Rows[i]) {
+			differs("cells", a.Rows[i], b.Rows[i])
+			continue
+		}
+		for j, cell := range a.Rows[i] {
+			other := b.Rows[i][j]
+			if !slices.Equal(figures(cell), figures(other)) || !slices.Equal(spans(cell), spans(other)) {
+				differs(fmt.Sprintf("row %d", i+1), cell, other)
+			}
+		}
+	}
+}
+
+var figure = regexp.MustCompile(`\d+(?:[.,:]\d+)*`)
+
+// figures returns the numbers in a text, sorted, without those in code and links.
+func figures(text string) []string {
+	text = codeSpan.ReplaceAllString(link.ReplaceAllString(text, "$1"), "")
+	return slices.Sorted(slices.Values(figure.FindAllString(htmlLink.ReplaceAllString(text, ""), -1)))
+}
+
+// spans returns the code in a text, sorted, each once: a translation may repeat or save a name.
+func spans(text string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(codeSpan.FindAllString(text, -1))))
+}
+
+// targets returns where a section's links lead, sorted, without language and heading: the latter is translated. The
+// link to the other language is left out.
+func targets(s Section) []string {
+	var to []string
+	for _, t := range s.links() {
+		file, _, _ := strings.Cut(t, "#")
+		if s.Level <= 1 && (strings.HasPrefix(file, "README.") && file != "README.svg") {
+			continue
+		}
+		to = append(to, strings.Replace(file, Translation, ".md", 1))
+	}
+	return slices.Sorted(slices.Values(to))
+}
+
+var (
+	slashes = regexp.MustCompile(`(^|\s)// .*$`)
+	hash    = regexp.MustCompile(`(^|\s)# .*$`)
+)
+
+// code is a block without its comments. Drawings, and what programs print, have none.
+func code(b Block) string {
+	var lines []string
+	for line := range strings.Lines(b.Text) {
+		line = slashes.ReplaceAllString(strings.TrimRight(line, "\n"), "")
+		if b.Lang != "go" && b.Lang != "java" {
+			line = hash.ReplaceAllString(line, "")
+		}
+		lines = append(lines, strings.TrimRight(line, " \t"))
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,75 @@
+package guard_test
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// outlivesSilence holds leases while a crowd of calls fills the pool, lets all connections die without a word, and waits
+// for three TTLs.
+func outlivesSilence(t *testing.T, rdb redis.UniversalClient, slow func(time.Duration), silence func()) {
+	t.Helper()
+	const ttl = 3 * time.Second
+	g := newGuard(t, redislocker.New(rdb), guard.WithTTL(ttl), guard.WithMaxHold(0))
+	slow(50 * time.Millisecond) // so that the crowd needs many connections
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() { _ = g.Do(t.Context(), "crowd:"+strconv.Itoa(i), nop) })
+	}
+	wg.Wait()
+	slow(0)
+	leases := map[string]*guard.Lease{}
+	for i := range 60 {
+		k := "silent:" + strconv.Itoa(i)
+		leases[k] = must(g.Acquire(t.Context(), k))
+	}
+	silence()
+	time.Sleep(3 * ttl) // what is tested is that time passes
+	for k, l := range leases {
+		if err := l.Err(); err != nil {
+			t.Errorf("%s: %v", k, err)
+		}
+		_ = l.Release(t.Context())
+	}
+}
+
+func TestLeasesOutliveConnectionsThatDieSilently(t *testing.T) {
+	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	outlivesSilence(t, redistest.Client(t, p.Addr), p.DelayReplies, p.SilenceAll)
+}
+
+func TestLeasesOutliveConnectionsThatDieSilentlyInACluster(t *testing.T) {
+	proxies := map[string]*redistest.Proxy{}
+	var addrs []string
+	for _, n := range redistest.StartCluster(t) {
+		proxies[n.Addr] = redistest.NewProxy(t, n.Addr)
+		addrs = append(addrs, n.Addr)
+	}
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: addrs,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, proxies[addr].Addr)
+		},
+	})
+	t.Cleanup(func() { _ = rdb.Close() })
+	slow := func(d time.Duration) {
+		for _, p := range proxies {
+			p.DelayReplies(d)
+		}
+	}
+	outlivesSilence(t, rdb, slow, func() {
+		for _, p := range proxies {
+			p.SilenceAll()
+		}
+	})
+}
