@@ -23,6 +23,7 @@ type gate struct {
 	grant *grant         // what the floor holds; nil while it contends or releases
 	line  line
 	pace  pace
+	lost  []*turn // whose functions run on without the key
 
 	// How the floor contends.
 	bid   *bid          // nil before the first try, and once the key is ours
@@ -178,6 +179,7 @@ func (gt *gate) hold(gr *grant) {
 func (gt *gate) revoke(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
+	gt.stray(gr)
 	if gt.grant == gr {
 		gt.give(nil)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -38,6 +39,7 @@ func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (er
 	}()
 	l.called.Store(true)
 	err = fn(l.ctx)
+	runtime.KeepAlive(l) // so that stacks show the address, see findStacks
 	panicked = false
 	return err
 }

@@ -44,11 +44,13 @@ func outlivesSilence(t *testing.T, rdb redis.UniversalClient, slow func(time.Dur
 }
 
 func TestLeasesOutliveConnectionsThatDieSilently(t *testing.T) {
+	t.Parallel() // it mostly waits
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
 	outlivesSilence(t, redistest.Client(t, p.Addr), p.DelayReplies, p.SilenceAll)
 }
 
 func TestLeasesOutliveConnectionsThatDieSilentlyInACluster(t *testing.T) {
+	t.Parallel() // it mostly waits
 	proxies := map[string]*redistest.Proxy{}
 	var addrs []string
 	for _, n := range redistest.StartCluster(t) {

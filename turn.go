@@ -249,6 +249,9 @@ func (t *turn) quit() {
 func (t *turn) end(alone bool) (back bool, cause error) {
 	gr := t.grant
 	kept, cause := gr.endTurn(t)
+	if cause != nil {
+		t.gate.returned(t)
+	}
 	switch {
 	case kept: // and then endKept does what follows here
 	case cause == nil:

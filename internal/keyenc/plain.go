@@ -33,7 +33,7 @@ func Plain(key string) string {
 		return string(b)
 	}
 	sum := sha256.Sum256(b)
-	return "%sha256:" + base64.RawURLEncoding.EncodeToString(sum[:])
+	return hashMark + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 const digits = "0123456789ABCDEF"

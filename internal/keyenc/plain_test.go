@@ -16,6 +16,14 @@ func TestPlainKeepsWhatIsPlain(t *testing.T) {
 	}
 }
 
+func TestWhatIsNoNameIsNoKey(t *testing.T) {
+	for _, name := range []string{"%", "%2", "%7b", "%zz", "%41", "%probe:x", Plain(strings.Repeat("x", 201))} {
+		if key, ok := Key(name); ok {
+			t.Errorf("%q is read as %q", name, key)
+		}
+	}
+}
+
 func FuzzPlainIsInjectiveAndPlain(f *testing.F) {
 	f.Add("a", "b")
 	f.Add("{", "%7B")
@@ -30,6 +38,9 @@ func FuzzPlainIsInjectiveAndPlain(f *testing.F) {
 		}
 		if strings.ContainsAny(pa, "{}\x00\n\x7f") || len(pa) > MaxPlain {
 			t.Errorf("%q is %q", a, pa)
+		}
+		if key, ok := Key(pa); ok != !IsHash(pa) || ok && key != a {
+			t.Errorf("%q is %q, which is read as %q, %v", a, pa, key, ok)
 		}
 		if strings.HasPrefix(pa, "%probe") || strings.HasPrefix(pa, "%s") && len(a) <= MaxPlain/3 {
 			t.Errorf("%q is %q, which looks like something else", a, pa)

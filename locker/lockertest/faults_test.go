@@ -48,7 +48,7 @@ type fault struct {
 	plant    func(m memory) locker.Locker
 }
 
-var faults = slices.Concat(ownershipFaults, wakingFaults)
+var faults = slices.Concat(ownershipFaults, wakingFaults, inspectionFaults)
 
 var ownershipFaults = []fault{
 	{

@@ -15,7 +15,8 @@
 // what is told then begins again.
 //
 // It checks who owns a key and until when, that nothing is mixed up, what becomes of a key that is released, given up or
-// left to its TTL, the order of the queue, what a process is told and what it must find by itself, and fencing tokens.
+// left to its TTL, the order of the queue, what a process is told and what it must find by itself, fencing tokens, and what
+// a [locker.Inspector] shows.
 // A store that hands keys over is known by Released.Handed; one that wakes by watching frees the key instead, and then
 // its Wake must be heard.
 //
@@ -64,7 +65,7 @@ type Check struct {
 // Checks returns all checks, for a test that wants more than [Run] gives.
 func Checks() []Check {
 	var all []Check
-	for _, of := range [][]Check{ownership, renewal, release, abandoning, handover, queueing, granting, fencing, crowd, life} {
+	for _, of := range [][]Check{ownership, renewal, release, abandoning, handover, queueing, granting, fencing, crowd, inspection, life} {
 		all = append(all, of...)
 	}
 	return all

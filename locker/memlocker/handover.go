@@ -7,16 +7,24 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// message is what a peer is to be told: that owner has been given key or, without an owner, that others want it.
+// message is what a peer is to be told: that owner has been given key, or was made to lose it or, without an owner, that
+// others want it.
 type message struct {
 	to         *Locker
 	key, owner string
 	token      uint64
 	waiting    int
+	revoked    bool
 }
 
 func (m message) tell() (known bool) {
-	if m.owner == "" {
+	switch {
+	case m.revoked:
+		if w, ok := m.to.waker.(locker.Revoker); ok {
+			w.Revoked(m.key, m.owner)
+		}
+		return true
+	case m.owner == "":
 		m.to.waker.Wanted(m.key)
 		return true
 	}
@@ -74,5 +82,5 @@ func (s *store) pass(key string, e *entry, now time.Time) {
 	first := e.queue[0]
 	e.queue = slices.Delete(e.queue, 0, 1)
 	token := s.grant(e, first.by, first.claim, now.Add(first.claim.Offer()), now)
-	s.out = append(s.out, message{first.by, key, e.owner, token, len(e.queue)})
+	s.out = append(s.out, message{to: first.by, key: key, owner: e.owner, token: token, waiting: len(e.queue)})
 }

@@ -25,6 +25,9 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		return locker.Answer{}, err
 	}
 	defer l.calls.Done()
+	if err := l.fits(c.Key); err != nil {
+		return locker.Answer{}, err
+	}
 	if !t.Held && !t.Queued {
 		answer, err := l.obtain(ctx, c)
 		if err != nil || answer.Acquired {

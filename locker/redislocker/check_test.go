@@ -49,7 +49,7 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 // All of these are in Redis 5.
 func TestDocumentedCommandsAreThoseOfTheScripts(t *testing.T) {
 	used := map[string]bool{}
-	for outside := range strings.FieldsSeq("evalsha eval msetnx mset publish subscribe ping select client info") {
+	for outside := range strings.FieldsSeq("evalsha eval msetnx mset publish subscribe ping select client scan info") {
 		used["+"+outside] = true // sent by itself, or by redislock's script
 	}
 	files, err := filepath.Glob("*.lua")
@@ -87,7 +87,7 @@ func TestCheckFindsEachMissingRight(t *testing.T) {
 			continue
 		case "&guard:inbox:*", "+publish", "+subscribe": // without them waiting is polling
 			continue
-		case "+select", "+client": // not used here
+		case "+select", "+client", "+scan": // not used here
 			continue
 		}
 		l := open(t, as(t, s, append(append([]string{}, rights[:i]...), rights[i+1:]...)))

@@ -22,9 +22,9 @@ func (s *settings) connect() (rdb redis.UniversalClient, own bool, err error) {
 	}
 	switch c := s.rdb.(type) {
 	case *redis.Client:
-		rdb = redis.NewClient(ownOptions(c.Options()))
+		rdb = redis.NewClient(s.options(c.Options()))
 	case *redis.ClusterClient:
-		rdb = redis.NewClusterClient(ownClusterOptions(c.Options()))
+		rdb = redis.NewClusterClient(s.clusterOptions(c.Options()))
 	case *redis.Ring:
 		return nil, false, errRing
 	default:

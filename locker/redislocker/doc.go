@@ -29,6 +29,7 @@
 //
 //	granted OWNER TOKEN N KEY    the key is yours, N wait behind you; TOKEN is the first of a block of fencing tokens, or 0
 //	wanted KEY                   for the holder: somebody has begun to wait
+//	revoked OWNER KEY            for the holder: an operator has released the key
 //
 // A message is only a hint, and what is in the key the truth: a waiter looks again by itself every 125 to 250 ms (the half
 // of guard.WithBackoff's longest pause to the whole, at least twice a second), when the holder's lease can end, and whenever
@@ -47,7 +48,8 @@
 //
 // A user in an ACL needs ~guard:* and +evalsha +eval +msetnx +mset +getrange +get +set +del +exists +pexpire +pttl
 // +time +zadd +zrem +zrange +zscore +zcard, for messages &guard:inbox:* and +publish +subscribe +ping, with a
-// database other than 0 or a client name +select and +client, and +info for [Locker.Check] to see the eviction policy.
+// database other than 0 +select, for the connections' names +client, for [Locker.List] +scan, and +info for [Locker.Check] to
+// see the eviction policy. [WithRawKeys] needs a pattern for its names as well.
 //
 // # Connections
 //
@@ -56,6 +58,8 @@
 // 16 connections per node (go-redis 9.23 adds up to 10 for pipelines) and one for the inbox, opened when needed, without
 // retries, and with every time limit taken from the context. It does not take over hooks (see [WithHook]), OnConnect, a
 // Limiter, or routing to replicas; [WithClient] is the way out.
+//
+// They are called "guard" in CLIENT LIST, see [WithClientName].
 //
 // Of a Sentinel client it takes the way to find the primary, but not the news of a failover: instead, no connection is
 // used for longer than 3 s. The caller's client must stay open for as long as the locker is.

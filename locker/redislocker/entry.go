@@ -14,6 +14,8 @@ import (
 //	0000     the offer, in ms
 //
 // It stays the same for the life of the claim.
+const entryHead = 6
+
 func entry(c *locker.Claim, value string, told bool) string {
 	how, fencing := byte('l'), byte('-')
 	if told {

@@ -26,11 +26,11 @@ func (l *Locker) newFresh() *fresh {
 	return &fresh{doubt: make(map[string]time.Time), client: sync.OnceValue(func() (rdb redis.UniversalClient) {
 		switch c := l.client.(type) {
 		case *redis.Client:
-			o := ownOptions(c.Options())
+			o := l.settings.options(c.Options())
 			o.ConnMaxIdleTime, o.MaxIdleConns = time.Nanosecond, 1
 			rdb = redis.NewClient(o)
 		case *redis.ClusterClient:
-			o := ownClusterOptions(c.Options())
+			o := l.settings.clusterOptions(c.Options())
 			o.ConnMaxIdleTime, o.MaxIdleConns = time.Nanosecond, 1
 			rdb = redis.NewClusterClient(o)
 		default:

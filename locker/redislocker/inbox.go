@@ -42,10 +42,11 @@ const (
 )
 
 // A message is "wanted KEY" for the holder, or "granted OWNER TOKEN N KEY" for the one who has the key now, where N wait
-// behind it and TOKEN is 0 if it wants none.
+// behind it and TOKEN is 0 if it wants none, or "revoked OWNER KEY" for one who was made to lose it.
 const (
 	wantedWord  = "wanted "
 	grantedWord = "granted "
+	revokedWord = "revoked "
 )
 
 func newInbox(client redis.UniversalClient, channel string, w locker.Waker, strange func(key, owner string)) *inbox {
@@ -145,6 +146,13 @@ func (b *inbox) read(event any) {
 func (b *inbox) message(text string) {
 	if key, ok := strings.CutPrefix(text, wantedWord); ok {
 		b.waker.Wanted(key)
+		return
+	}
+	if rest, ok := strings.CutPrefix(text, revokedWord); ok {
+		owner, key, _ := strings.Cut(rest, " ")
+		if w, ok := b.waker.(locker.Revoker); ok {
+			w.Revoked(key, owner)
+		}
 		return
 	}
 	rest, ok := strings.CutPrefix(text, grantedWord)

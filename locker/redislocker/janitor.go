@@ -24,13 +24,12 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 		return
 	}
 	st := l.state(c)
-	l.janitor.add(l.node(c.Key), chore{call: l.releaseCall(st.keys, c.Owner, st.entry, ""), again: late})
+	l.janitor.add(l.node(c.Key), chore{call: l.releaseCall(c.Key, st.keys, c.Owner, st.entry, ""), again: late})
 }
 
 // giveBack releases a key that was granted to nobody here (law 3).
 func (l *Locker) giveBack(key, owner string) {
-	k := l.keys(key)
-	l.janitor.add(l.node(key), chore{call: l.releaseCall(k, owner, "", "")})
+	l.janitor.add(l.node(key), chore{call: l.releaseCall(key, l.keys(key), owner, "", "")})
 }
 
 // clean sends the chores as one request and reports for each whether it was answered.

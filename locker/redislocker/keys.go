@@ -1,16 +1,42 @@
 package redislocker
 
+import "strings"
+
 // keys are the names in Redis of what belongs to one key, as arguments of commands. They share a hash tag, so they live on
 // one node.
 type keys struct{ lock, wait, fence any }
 
+const waitSuffix = ":wait"
+
 // keys returns the names of what belongs to a key, which the guard has made fit for a hash tag.
 func (l *Locker) keys(key string) keys {
+	if raw := l.rawName(key); raw != "" {
+		beside := l.settings.prefix + ":{" + hashTag(raw) + "}:raw:" + key
+		return keys{lock: raw, wait: beside + waitSuffix, fence: beside + ":fence"}
+	}
 	lock := l.lockName(key)
-	return keys{lock: lock, wait: lock + ":wait", fence: lock + ":fence"}
+	return keys{lock: lock, wait: lock + waitSuffix, fence: lock + ":fence"}
 }
 
-func (l *Locker) lockName(key string) string { return l.settings.prefix + ":{" + key + "}" }
+// lockName returns the name of the key itself.
+func (l *Locker) lockName(key string) string {
+	if raw := l.rawName(key); raw != "" {
+		return raw
+	}
+	return l.settings.prefix + ":{" + key + "}"
+}
+
+const probeMark = "%probe:"
 
 // probeKey returns a key that no guard ever uses.
-func probeKey() string { return "%probe:" + newID() }
+func probeKey() string { return probeMark + newID() }
+
+// hashTag returns the part of a name that decides on its node in a cluster.
+func hashTag(name string) string {
+	if _, rest, ok := strings.Cut(name, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			return tag
+		}
+	}
+	return name
+}

@@ -57,7 +57,7 @@ func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 		behind = l.queued(next)
 	}
 	st := l.state(c)
-	answer := l.run(ctx, l.releaseCall(st.keys, st.owner, "", behind))[0]
+	answer := l.run(ctx, l.releaseCall(c.Key, st.keys, st.owner, "", behind))[0]
 	if answer.Err() != nil {
 		return locker.Released{}, leaseError(answer.Err())
 	}
@@ -87,7 +87,7 @@ func released(answer any) (r locker.Released, owned bool, err error) {
 
 // releaseCall frees the key by owner id alone, or hands it on. own is the owner's entry, which leaves the queue; next is
 // queued behind all others.
-func (l *Locker) releaseCall(k keys, owner, own, next any) call {
+func (l *Locker) releaseCall(key string, k keys, owner, own, next any) call {
 	return newCall(releaseScript, 3, k.lock, k.wait, k.fence,
-		owner, own, next, life, l.inboxes, flag(l.cluster == nil), block, counterLife)
+		owner, own, next, life, l.inboxes, flag(l.cluster == nil), block, counterLife, key)
 }

@@ -45,7 +45,7 @@ var _ locker.Locker = (*Locker)(nil)
 // what is wrong with them. rdb is a *redis.Client (Sentinel included) or a *redis.ClusterClient, and stays the caller's;
 // see [WithClient] for any other.
 func New(rdb redis.UniversalClient, opts ...Option) *Locker {
-	l := &Locker{settings: settings{rdb: rdb, prefix: "guard"}, instance: newID()}
+	l := &Locker{settings: settings{rdb: rdb, prefix: "guard", name: "guard"}, instance: newID()}
 	for _, o := range opts {
 		if isNil(o) {
 			l.settings.nilOpt = true

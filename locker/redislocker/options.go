@@ -25,6 +25,10 @@ type settings struct {
 	given  bool                  // WithClient was used, if only with nil
 	hooks  []redis.Hook
 	nilOpt bool
+
+	raw      func(key string) string // of WithRawKeys
+	rawGiven bool
+	name     string // of WithClientName
 }
 
 // WithPrefix sets what the name of every key in Redis starts with, before a colon: lockers exclude each other only under
@@ -59,6 +63,10 @@ func (s *settings) check() error {
 		return invalid("the prefix is empty")
 	case strings.ContainsFunc(s.prefix, func(r rune) bool { return r == '{' || r == '}' || r < ' ' || r == 0x7f }):
 		return invalid("the prefix has braces or control bytes")
+	case s.rawGiven && s.raw == nil:
+		return invalid("the function of WithRawKeys is nil")
+	case strings.ContainsFunc(s.name, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return invalid("the client name has blanks, or others than printable ASCII characters")
 	case s.given && isNil(s.asIs):
 		return invalid("the client of WithClient is nil")
 	case s.given && len(s.hooks) > 0:

@@ -11,6 +11,7 @@
 -- ARGV[6]  "1" if a message that reached nobody is known to have done so, as on a single server, else "0"
 -- ARGV[7]  size of a block of fencing tokens
 -- ARGV[8]  TTL of the counter in ms
+-- ARGV[9]  the key, as messages name it
 --
 -- Returns {1 if the owner owned the key or else 0, how many others waited, 1 if one of them has the key now or else 0, the
 -- place of ARGV[3] or ""}, or just the first if nobody waited. A key that is free is handed on as well (law 3): its
@@ -31,7 +32,6 @@ if waited == 0 then
   redis.call("del", KEYS[1])
   return owned
 end
-local key = string.match(KEYS[1], "{(.*)}")
 local behind = waited
 if owned == 1 and ARGV[3] ~= "" then
   behind = behind + 1
@@ -48,7 +48,7 @@ for i = 1, math.min(waited, 100) do -- bounded: whoever else is gone costs his o
   if able then
     redis.call("set", KEYS[1], next, "px", tonumber(string.sub(entry, 3, 6)))
     heard = redis.pcall("publish", ARGV[5] .. string.sub(next, 23, 44),
-      "granted " .. string.sub(next, 1, 22) .. " " .. token .. " " .. string.format("%.0f", behind) .. " " .. key)
+      "granted " .. string.sub(next, 1, 22) .. " " .. token .. " " .. string.format("%.0f", behind) .. " " .. ARGV[9])
   end
   -- One that only looks, or that could not be told, finds the key by itself. One that is known to be gone is passed over.
   if able and (heard ~= 0 or ARGV[6] ~= "1" or string.sub(entry, 1, 1) ~= "m" or i == 100) then

@@ -25,6 +25,9 @@ var renewSource string
 //go:embed fence.lua
 var fenceSource string
 
+//go:embed inspect.lua
+var inspectSource string
+
 //go:embed tokens.lua
 var tokensSource string
 
@@ -36,6 +39,7 @@ var (
 	releaseScript = newScript(tokensSource + backSource + releaseSource)
 	renewScript   = newScript(renewSource)
 	fenceScript   = newScript(tokensSource + fenceSource)
+	inspectScript = newScript(inspectSource)
 )
 
 // script is a script's text and name, as the arguments of a command.

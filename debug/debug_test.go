@@ -1,0 +1,156 @@
+package debug_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/debug"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const key = "stock:<b>42"
+
+func newGuard(t *testing.T, l guard.Locker) *guard.Guard {
+	t.Helper()
+	g, err := guard.New(l, guard.WithName("stock"), guard.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	return g
+}
+
+func get(t *testing.T, h http.Handler, url string) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%s: %d %s", url, w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func has(t *testing.T, body string, want ...string) {
+	t.Helper()
+	for _, s := range want {
+		if !strings.Contains(body, s) {
+			t.Errorf("%q is missing in %s", s, body)
+		}
+	}
+}
+
+// busy holds key for 31 s, with one call of the process waiting, while look runs.
+func busy(t *testing.T, look func(t *testing.T, g *guard.Guard)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, memlocker.New())
+		end, done := make(chan struct{}), make(chan error, 2)
+		go func() { done <- g.Do(t.Context(), key, func(context.Context) error { sells(end); return nil }) }()
+		time.Sleep(30 * time.Second)
+		go func() {
+			done <- g.With(guard.WithName("waits")).Do(t.Context(), key, func(context.Context) error { return nil })
+		}()
+		time.Sleep(time.Second)
+		look(t, g)
+		close(end)
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func sells(end chan struct{}) { <-end }
+
+func TestThePageShowsHoldersAndWaitersForPeople(t *testing.T) {
+	busy(t, func(t *testing.T, g *guard.Guard) { //nolint:thelper // the test itself
+		h := debug.Handler(g)
+		body := get(t, h, "/debug/guard")
+		has(t, body, guard.KeyHash(key), "31s", "1m0s", "waits for 1s, 2s left", "1 key")
+		if strings.Contains(body, "42") || strings.Contains(body, "sells") || strings.Contains(body, "The store") {
+			t.Error("nobody asked for the key, the stack or the store:", body)
+		}
+		has(t, get(t, h, "/?stacks=1"), "debug_test.sells")
+		has(t, get(t, h, "/?store=1"), "The store", "stock on ", "TTL left")
+		body = get(t, debug.Handler(g, debug.WithKeys()), "/?store=1")
+		has(t, body, "stock:&lt;b&gt;42")
+		if strings.Contains(body, "<b>") {
+			t.Error("a key is not escaped")
+		}
+	})
+}
+
+func TestThePageShowsTheSameToTools(t *testing.T) {
+	busy(t, func(t *testing.T, g *guard.Guard) { //nolint:thelper // the test itself
+		var p struct {
+			Gates []struct {
+				Hash  string `json:"key_hash"`
+				Key   string
+				Holds []struct {
+					Guard, Owner, Stack string
+					Held                float64
+				}
+				Waiting int
+			}
+			Store struct {
+				Keys []struct {
+					Hash   string `json:"key_hash"`
+					Owner  string
+					Holder struct{ PID int }
+				}
+			}
+		}
+		body := get(t, debug.Handler(g), "/?format=json&stacks=true&store=1")
+		if err := json.Unmarshal([]byte(body), &p); err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Gates) != 1 || len(p.Gates[0].Holds) != 1 || len(p.Store.Keys) != 1 {
+			t.Fatal(body)
+		}
+		gate, hold, stored := p.Gates[0], p.Gates[0].Holds[0], p.Store.Keys[0]
+		if gate.Hash != guard.KeyHash(key) || gate.Key != "" || gate.Waiting != 1 ||
+			hold.Guard != "stock" || hold.Held != 31 || !strings.Contains(hold.Stack, "sells") ||
+			stored.Owner != hold.Owner || stored.Hash != gate.Hash || stored.Holder.PID == 0 {
+			t.Error(body)
+		}
+	})
+}
+
+func TestThePageStaysWhenTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memlocker.New()
+		g := newGuard(t, mem)
+		mend := mem.Break()
+		has(t, get(t, debug.Handler(g), "/?store=1"), "Nobody holds", "unavailable")
+		mend()
+	})
+}
+
+func TestThePageRefusesWhatItDoesNotKnow(t *testing.T) {
+	h := debug.Handler(nil)
+	for url, want := range map[string]int{"/?limit=x": http.StatusBadRequest, "/?limit=-1": http.StatusBadRequest, "/": http.StatusOK} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", url, w.Code, want)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", w.Code)
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/go-lockguard/guard"
+)
+
+const checkTrips = 5
+
+func (c *console) check() *cli.Command {
+	return &cli.Command{
+		Name:  "check",
+		Usage: "tell whether the server can serve leases: rights, eviction policy, round trip against the TTL",
+		Description: `Asks what guard.Check asks, with this user's rights and from this machine: run it where the service runs. It takes a
+lease of its own through its life, under a name that nobody uses. Exit status 1 if something must be changed.`,
+		Flags: []cli.Flag{&cli.DurationFlag{Name: "ttl", Value: 10 * time.Second, Usage: "the TTL of the services, see guard.WithTTL"}},
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if err := args(cmd, 0); err != nil {
+				return err
+			}
+			return withGuard(ctx, cmd, func(g *guard.Guard) error { return c.examine(ctx, cmd, g) }, guard.WithTTL(cmd.Duration("ttl")))
+		},
+	}
+}
+
+// health is what check says as JSON.
+type health struct {
+	OK        bool          `json:"ok"`
+	RoundTrip time.Duration `json:"round_trip_ns,omitempty"`
+	TTL       time.Duration `json:"ttl_ns"`
+	Error     string        `json:"error,omitempty"`
+}
+
+func (c *console) examine(ctx context.Context, cmd *cli.Command, g *guard.Guard) error {
+	ctx, cancel := limited(ctx, cmd)
+	defer cancel()
+	h := health{TTL: cmd.Duration("ttl")}
+	trip, err := roundTrip(ctx, g)
+	if err == nil {
+		h.RoundTrip = trip
+		err = g.Check(ctx)
+	}
+	if h.OK = err == nil; !h.OK {
+		h.Error = err.Error()
+	}
+	if cmd.Bool("json") {
+		return errors.Join(writeJSON(c.out, h), err)
+	}
+	if trip > 0 {
+		fmt.Fprintf(c.out, "round trip  %v, %.2f %% of a TTL of %v (at most 10 %%)\n",
+			trip.Round(time.Microsecond), 100*trip.Seconds()/h.TTL.Seconds(), h.TTL)
+	}
+	if err == nil {
+		fmt.Fprintln(c.out, "ok          reachable, all rights, no eviction")
+	}
+	return err
+}
+
+// roundTrip is the best of a few.
+func roundTrip(ctx context.Context, g *guard.Guard) (best time.Duration, err error) {
+	for range checkTrips {
+		start := time.Now()
+		if _, err := g.Inspect(ctx, "guardctl:round trip"); err != nil {
+			return 0, err
+		}
+		if d := time.Since(start); best == 0 || d < best {
+			best = d
+		}
+	}
+	return best, nil
+}

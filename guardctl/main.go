@@ -1,0 +1,68 @@
+// Command guardctl shows who holds and who waits for the keys of package guard in Redis, and releases one by force.
+//
+//	go run github.com/go-lockguard/guard/guardctl@latest --url redis://localhost:6379 ls
+//
+// guardctl help says the rest.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/urfave/cli/v3"
+)
+
+func main() {
+	redis.SetLogger(silent{}) // errors come back, and are said once
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command(os.Stdin, os.Stdout).Run(ctx, os.Args)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "guardctl:", err)
+		os.Exit(1)
+	}
+}
+
+// silent is go-redis's logger.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// command is guardctl, which reads answers from in and writes to out.
+func command(in io.Reader, out io.Writer) *cli.Command {
+	c := &console{in: in, out: out}
+	return &cli.Command{
+		Name:  "guardctl",
+		Usage: "who holds and who waits for a guarded key in Redis",
+		Description: `Keys are named as in the code, guard.Key("stock", 42) being stock:42. Looking disturbs nobody: ls goes through the
+server with SCAN, a page at a time, and nothing is changed but by release.
+
+Examples:
+  guardctl ls                                          # REDIS_URL, or redis://localhost:6379
+  guardctl --url rediss://ops@redis:6380/2 show stock:42
+  guardctl --url redis://sentinel:26379 --sentinel mymaster watch
+  guardctl --cluster --url redis://node:6379 ls --json
+  guardctl release stock:42                            # shows whom it hurts, and asks`,
+		Flags:          globalFlags(),
+		Commands:       []*cli.Command{c.list(), c.show(), c.watch(), c.release(), c.check()},
+		HideVersion:    true,
+		Writer:         out,
+		ErrWriter:      out,
+		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // main says it
+		OnUsageError:   func(_ context.Context, _ *cli.Command, err error, _ bool) error { return err },
+		CommandNotFound: func(_ context.Context, _ *cli.Command, name string) {
+			fmt.Fprintf(out, "there is no command %q\n", name)
+		},
+	}
+}
+
+// console is where guardctl talks to its user.
+type console struct {
+	in  io.Reader
+	out io.Writer
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/go-lockguard/guard"
+)
+
+const shownWaiters = 100
+
+func (c *console) show() *cli.Command {
+	return &cli.Command{
+		Name:      "show",
+		Usage:     "tell who holds a key, since when and under which owner id, and who waits for it",
+		ArgsUsage: "KEY",
+		Description: `Times are by the clocks of the processes that they are about. A process that waits is shown once, however many of
+its calls wait. Cost: one small read.`,
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if err := args(cmd, 1); err != nil {
+				return err
+			}
+			return withGuard(ctx, cmd, func(g *guard.Guard) error {
+				ctx, cancel := limited(ctx, cmd)
+				defer cancel()
+				s, err := g.Inspect(ctx, cmd.Args().First())
+				if err != nil {
+					return err
+				}
+				if cmd.Bool("json") {
+					return writeJSON(c.out, s)
+				}
+				writeState(c.out, s, time.Now())
+				return nil
+			})
+		},
+	}
+}
+
+// writeState writes what is known of one key.
+func writeState(out io.Writer, s guard.KeyState, now time.Time) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "key\t%s\n", printable(s.Key))
+	fmt.Fprintf(w, "hash in logs\t%s\n", guard.KeyHash(s.Key))
+	fmt.Fprintf(w, "held by\t%s\n", where(s))
+	if s.Held {
+		fmt.Fprintf(w, "guard\t%s\n", name(s))
+		fmt.Fprintf(w, "since\t%s (%s)\n", moment(s.Holder.Since), age(s.Holder.Since, now))
+		fmt.Fprintf(w, "TTL left\t%s\n", left(s))
+		fmt.Fprintf(w, "owner\t%s\n", printable(s.Owner))
+		fmt.Fprintf(w, "instance\t%s\n", printable(s.Holder.Instance))
+		if s.Holder.Traceparent != "" {
+			fmt.Fprintf(w, "traceparent\t%s\n", printable(s.Holder.Traceparent))
+		}
+	}
+	fmt.Fprintf(w, "waiting\t%d\n", s.Waiting)
+	for i, waiter := range s.Waiters[:min(len(s.Waiters), shownWaiters)] {
+		h := waiter.Holder
+		fmt.Fprintf(w, "  %d.\t%s\t%s\tfor %s\n", i+1, process(h), printable(h.Name), age(h.Since, now))
+	}
+	if more := s.Waiting - shownWaiters; more > 0 {
+		fmt.Fprintf(w, "  and %d more\n", more)
+	}
+	_ = w.Flush()
+}
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "unknown"
+	}
+	return t.Local().Format("2006-01-02 15:04:05.000 MST")
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/go-lockguard/guard"
+)
+
+// printable keeps what others wrote from driving the terminal.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+func name(s guard.KeyState) string {
+	if s.Holder.Name == "" {
+		return "-"
+	}
+	return printable(s.Holder.Name)
+}
+
+func where(s guard.KeyState) string {
+	switch {
+	case !s.Held:
+		return "nobody"
+	case s.Holder == guard.Holder{}:
+		return "unknown"
+	}
+	return process(s.Holder)
+}
+
+func process(h guard.Holder) string {
+	if h == (guard.Holder{}) {
+		return "unknown"
+	}
+	return printable(h.Host) + ":" + strconv.Itoa(h.PID)
+}
+
+// age is how long something has lasted, by the clock of another machine, in a way that fits a column.
+func age(since, now time.Time) string {
+	if since.IsZero() {
+		return "-"
+	}
+	d := max(0, now.Sub(since))
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+func left(s guard.KeyState) string {
+	switch {
+	case !s.Held:
+		return "-"
+	case s.Remaining == 0:
+		return "no TTL"
+	}
+	return s.Remaining.Round(100 * time.Millisecond).String()
+}
+
+// writeJSON writes a value to a line.
+func writeJSON[T any](out io.Writer, values ...T) error {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	for _, v := range values {
+		if err := e.Encode(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// args checks how many arguments there are.
+func args(cmd *cli.Command, n int) error {
+	if got := cmd.Args().Len(); got != n {
+		return fmt.Errorf("%s takes %d arguments, not %d: see guardctl %s --help", cmd.Name, n, got, cmd.Name)
+	}
+	return nil
+}

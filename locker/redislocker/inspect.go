@@ -1,0 +1,91 @@
+package redislocker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+var _ locker.Inspector = (*Locker)(nil)
+
+// Inspect tells who holds key and who waits for it, in one round trip. Of a value that is not this package's, as a plain
+// redislock user's, the owner id is what it begins with. The queue may still name a process that has died; it keeps its
+// place for as long as others look there.
+func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
+	s := locker.KeyState{Key: key}
+	if err := l.enter(); err != nil {
+		return s, err
+	}
+	defer l.calls.Done()
+	if err := l.fits(key); err != nil {
+		return s, err
+	}
+	return l.inspected(key, l.run(ctx, l.inspectCall(key))[0])
+}
+
+func (l *Locker) inspectCall(key string) call {
+	k := l.keys(key)
+	return newCall(inspectScript, 2, k.lock, k.wait, locker.MostWaiters)
+}
+
+// inspected reads the answer of inspect.lua.
+func (l *Locker) inspected(key string, answer command) (locker.KeyState, error) {
+	s := locker.KeyState{Key: key}
+	parts, err := answer.Slice()
+	if err == nil && len(parts) != 4 {
+		err = errNoAnswer
+	}
+	if err != nil {
+		return s, l.tryError(err)
+	}
+	ttl, _ := parts[0].(int64)
+	value, _ := parts[1].(string)
+	waiting, _ := parts[2].(int64)
+	entries, _ := parts[3].([]any)
+	if ttl != -2 {
+		s.Held, s.Owner, s.Holder = true, value[:min(len(value), locker.OwnerLen)], holder(value)
+		s.Remaining = time.Duration(max(ttl, 0)) * time.Millisecond
+	}
+	s.Waiting = int(waiting)
+	for _, e := range entries {
+		if text, _ := e.(string); len(text) > entryHead {
+			value := text[entryHead:]
+			s.Waiters = append(s.Waiters, locker.Waiter{
+				Owner: value[:min(len(value), locker.OwnerLen)], Holder: holder(value),
+			})
+		}
+	}
+	return s, nil
+}
+
+// ForceRelease ends the hold of owner on key and hands it on, as [Locker.Release] does, and tells its process if that
+// listens. It takes three round trips.
+func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
+	if len(owner) != locker.OwnerLen {
+		return invalid("an owner id has %d characters", locker.OwnerLen)
+	}
+	s, err := l.Inspect(ctx, key) // for the id of its inbox
+	if err != nil {
+		return err
+	}
+	if err := l.enter(); err != nil {
+		return err
+	}
+	defer l.calls.Done()
+	answer := l.run(ctx, l.releaseCall(key, l.keys(key), owner, "", ""))[0]
+	if answer.Err() != nil {
+		return l.tryError(answer.Err())
+	}
+	_, owned, err := released(answer.Val())
+	switch {
+	case err != nil:
+		return err
+	case !owned:
+		return fmt.Errorf("redislocker: %w: that owner does not hold the key", locker.ErrLeaseLost)
+	case s.Owner == owner && s.Holder.Instance != "": // a hint: without the right to publish, or a listener, the holder renews in vain
+		_ = l.client.Publish(ctx, l.settings.prefix+":inbox:"+s.Holder.Instance, revokedWord+owner+" "+key).Err()
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package redislocker
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+const scanPage = 500 // how many of the server's keys one SCAN looks at
+
+// List goes through the keys of every primary with SCAN, a page at a time, and inspects what is a lock or a queue under the
+// prefix; a page is two round trips. Keys under names of their own, see [WithRawKeys], are not among them.
+func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
+	return func(yield func(locker.KeyState, error) bool) {
+		if err := l.enter(); err != nil {
+			yield(locker.KeyState{}, err)
+			return
+		}
+		defer l.calls.Done()
+		nodes, err := l.primaries(ctx)
+		if err != nil {
+			yield(locker.KeyState{}, l.tryError(err))
+			return
+		}
+		for _, node := range nodes {
+			if !l.listNode(ctx, node, yield) {
+				return
+			}
+		}
+	}
+}
+
+// listNode lists what node holds, and reports whether the list goes on.
+func (l *Locker) listNode(ctx context.Context, node redis.Cmdable, yield func(locker.KeyState, error) bool) bool {
+	for cursor := uint64(0); ; {
+		names, next, err := node.Scan(ctx, cursor, l.pattern(), scanPage).Result()
+		if err != nil {
+			yield(locker.KeyState{}, l.tryError(err))
+			return false
+		}
+		if !l.listPage(ctx, names, yield) {
+			return false
+		}
+		if cursor = next; cursor == 0 {
+			return true
+		}
+	}
+}
+
+// listPage inspects the keys of names. A lock tells of its queue too, so a queue tells only of a key that is free.
+func (l *Locker) listPage(ctx context.Context, names []string, yield func(locker.KeyState, error) bool) bool {
+	var keys []string
+	var queues []bool
+	var calls []call
+	for _, name := range names {
+		if key, queue, ok := l.parseName(name); ok {
+			keys, queues = append(keys, key), append(queues, queue)
+			calls = append(calls, l.inspectCall(key))
+		}
+	}
+	if len(calls) == 0 {
+		return true
+	}
+	for i, answer := range l.run(ctx, calls...) {
+		s, err := l.inspected(keys[i], answer)
+		switch {
+		case err == nil && queues[i] == s.Held:
+		case err == nil && !s.Held && s.Waiting == 0: // gone meanwhile
+		case !yield(s, err):
+			return false
+		}
+	}
+	return true
+}
+
+// parseName returns the key that a name in Redis belongs to, if that is a lock or a queue.
+func (l *Locker) parseName(name string) (key string, queue, ok bool) {
+	name, ok = strings.CutPrefix(name, l.settings.prefix+":{")
+	if !ok {
+		return "", false, false
+	}
+	key, rest, ok := strings.Cut(name, "}")
+	if !ok || strings.HasPrefix(key, probeMark) || rest != "" && rest != waitSuffix {
+		return "", false, false
+	}
+	return key, rest == waitSuffix, true
+}
+
+// pattern is what SCAN compares names with.
+func (l *Locker) pattern() string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`).Replace(l.settings.prefix) + ":{*"
+}
+
+// primaries returns a client for each server that has keys, in the order of their addresses.
+func (l *Locker) primaries(ctx context.Context) ([]redis.Cmdable, error) {
+	if l.cluster == nil {
+		return []redis.Cmdable{l.client}, nil
+	}
+	var mu sync.Mutex // guards nodes
+	var nodes []*redis.Client
+	err := l.cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		nodes = append(nodes, node)
+		return nil
+	})
+	slices.SortFunc(nodes, func(a, b *redis.Client) int { return cmp.Compare(a.Options().Addr, b.Options().Addr) })
+	all := make([]redis.Cmdable, len(nodes))
+	for i, n := range nodes {
+		all[i] = n
+	}
+	return all, err
+}

@@ -1,0 +1,106 @@
+package redislocker_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// The code of docs/migrating.md.
+
+// oldName gives the keys of "legacy:" the names that the old code has for them.
+func oldName(key string) string {
+	if sku, ok := strings.CutPrefix(key, "legacy:"); ok {
+		return "lock:sku:" + sku
+	}
+	return "" // where guard keeps all others
+}
+
+func step0(ctx context.Context, rdb *redis.Client, sku string, deduct func(context.Context) error) error {
+	lock, err := redislock.Obtain(ctx, rdb, "lock:sku:"+sku, 10*time.Second, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Release(context.WithoutCancel(ctx)) }()
+	return deduct(ctx)
+}
+
+func step1(ctx context.Context, g *guard.Guard, sku string, deduct func(context.Context) error) error {
+	return g.Do(ctx, guard.Key("legacy", sku), deduct)
+}
+
+func step2(ctx context.Context, g *guard.Guard, sku string, deduct func(context.Context) error) error {
+	return g.DoAll(ctx, []string{guard.Key("legacy", sku), guard.Key("stock", sku)}, deduct)
+}
+
+func step3(ctx context.Context, g *guard.Guard, sku string, deduct func(context.Context) error) error {
+	return g.Do(ctx, guard.Key("stock", sku), deduct)
+}
+
+func TestEachStepOfAMigrationExcludesTheOneBefore(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	var guards []*guard.Guard
+	for range 2 {
+		g, err := guard.New(redislocker.New(rdb, redislocker.WithRawKeys(oldName)), guard.WithMaxWait(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+		guards = append(guards, g)
+	}
+	run := func(step int, g *guard.Guard, fn func(context.Context) error) error {
+		switch step {
+		case 0:
+			return step0(t.Context(), rdb, "42", fn)
+		case 1:
+			return step1(t.Context(), g, "42", fn)
+		case 2:
+			return step2(t.Context(), g, "42", fn)
+		}
+		return step3(t.Context(), g, "42", fn)
+	}
+	for _, pair := range [][2]int{{0, 1}, {1, 0}, {1, 2}, {2, 1}, {2, 3}, {3, 2}} {
+		err := run(pair[0], guards[0], func(context.Context) error {
+			err := run(pair[1], guards[1], func(context.Context) error { return nil })
+			if !errors.Is(err, guard.ErrNotAcquired) && !errors.Is(err, redislock.ErrNotObtained) {
+				t.Errorf("step %d while step %d holds: %v, want it held", pair[1], pair[0], err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("step %d: %v", pair[0], err)
+		}
+	}
+}
+
+// Every block of Go that docs/migrating.md marks as a step stands in this file.
+func TestTheStepsOfTheDocsAreThese(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/migrating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := os.ReadFile("migrate_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```go\n(func [a-zA-Z]+[0-9(].*?)```").FindAllStringSubmatch(string(doc), -1)
+	if len(blocks) < 4 {
+		t.Errorf("only %d blocks found", len(blocks))
+	}
+	for _, b := range blocks {
+		if !strings.Contains(string(code), b[1]) {
+			t.Errorf("not in this file:\n%s", b[1])
+		}
+	}
+}
