@@ -55,6 +55,9 @@ func TestAKeptKeyLeavesNothingBehind(t *testing.T) {
 					t.Fatal("the key is not kept")
 				}
 				gr := gt.holding()
+				if s := g.Snapshot(true); len(s) != 1 || len(s[0].Holds) != 1 || !s[0].Holds[0].Kept {
+					t.Errorf("the snapshot is %+v", s)
+				}
 				end(t.Context(), g, mem)
 				synctest.Wait()
 				time.Sleep(time.Second) // a gate may linger for a moment

@@ -42,7 +42,7 @@ func (l *Lease) tellHalf() {
 }
 
 // lookHere says how to find the function that is slow.
-var lookHere = slog.String("look", "at the goroutines: below guard.(*Lease).run, or where Acquire was called; see WithMaxHold")
+var lookHere = slog.String("look", "at its stack: Guard.Snapshot, the page of package debug, or the goroutine below guard.(*Lease).run")
 
 func (g *Guard) logRelease(ctx context.Context, key string, err error) {
 	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL",

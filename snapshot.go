@@ -30,6 +30,7 @@ type HoldState struct {
 	MaxHold time.Duration // 0: no limit
 	Until   time.Time     // how long the lease can be trusted unless it is renewed
 	Err     error         // why the lease was lost; nil while it is held
+	Kept    bool          // its function has returned, and WithMinHold keeps the key taken
 	Stack   string        // of its goroutine; see Snapshot
 }
 
@@ -64,7 +65,7 @@ func (g *Guard) Snapshot(stacks bool) []GateState {
 		}
 		all = append(all, s)
 		for i, h := range s.Holds {
-			if leases[i] != nil && (h.Err != nil || h.MaxHold > 0 && now.Sub(h.Since) > h.MaxHold/2) {
+			if leases[i] != nil && !h.Kept && (h.Err != nil || h.MaxHold > 0 && now.Sub(h.Since) > h.MaxHold/2) {
 				long = append(long, longHold{&s.Holds[i], leases[i]})
 			}
 		}
@@ -118,7 +119,7 @@ func (gr *grant) state(t *turn) HoldState {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	h := HoldState{
-		Name: t.guard.name, Owner: gr.claim.Owner, MaxHold: t.guard.maxHold, Until: gr.trust.mono, Err: gr.cause,
+		Name: t.guard.name, Owner: gr.claim.Owner, MaxHold: t.guard.maxHold, Until: gr.trust.mono, Err: gr.cause, Kept: gr.kept == t,
 	}
 	if t.lease != nil {
 		h.Since = t.lease.hold.began
