@@ -34,7 +34,8 @@
 //
 //   - [Guard.Do] for nearly everything; [Call] for a function with a result, [Wrap] to guard it for good.
 //   - [Guard.DoAll] for several keys.
-//   - [Guard.Acquire] where the critical section does not fit a function, [Guard.TryAcquire] to skip instead of wait.
+//   - [Guard.Acquire] where the critical section does not fit a function.
+//   - [Guard.TryDo] and [Guard.TryAcquire] to skip instead of wait, [Guard.Lead] for what one instance at a time does.
 //   - [Guard.With] for the settings of one route.
 //
 // # The life of a call
