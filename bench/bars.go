@@ -59,25 +59,8 @@ func bars() []bar {
 	most := func(w, what string, limit float64, of func(*data, int) (float64, bool)) {
 		all = append(all, bar{w, what, false, limit, of})
 	}
-	for _, s := range []struct {
-		name                   string
-		redislock, rueidislock float64
-	}{
-		{"spread-1", 1, 0}, {"spread-4", 1, 0}, {"spread-8", 1, 1}, {"spread-16", 1, 1},
-		{"spread-64", 1.6, 1.15}, {"spread-512", 2.2, 1.1},
-	} {
-		least(s.name, "x plain redislock", s.redislock, over(s.name, "rate", redislocks))
-		if s.rueidislock > 0 {
-			least(s.name, "x rueidislock", s.rueidislock, over(s.name, "rate", rueidislocks))
-		}
-	}
-	least("hot-8x1", "x an earlier build", 1.25, over("hot-8x1", "rate", earlier))
-	least("hot-4x25", "x an earlier build", 1.1, over("hot-4x25", "rate", earlier))
-	least("hot-1x100", "x an earlier build", 1, over("hot-1x100", "rate", earlier))
-	most("takeover", "median / an earlier build's", 0.75, over("takeover", "p50 ms", earlier))
-	most("takeover", "median / rueidislock's", 0.7, over("takeover", "p50 ms", []string{"rueidislock"}))
-	most("hot-8x1", "lock commands per call", 2.2, value("hot-8x1", "cmds/call"))
-
+	spreadBars(least)
+	earlierBars(least, most)
 	least("hot-1x100", "x serial", 0.9, over("hot-1x100", "rate", []string{serial}))
 	least("hot-1x100", "x rueidislock", 1.5, over("hot-1x100", "rate", rueidislocks))
 	most("hot-1x100", "lock commands per call", 0.3, value("hot-1x100", "cmds/call"))
@@ -116,6 +99,39 @@ func bars() []bar {
 		return v / pollCap, ok
 	})
 	return all
+}
+
+// barFunc adds a bar.
+type barFunc func(workload, what string, limit float64, of func(*data, int) (float64, bool))
+
+// spreadBars are for keys of one's own.
+func spreadBars(least barFunc) {
+	for _, s := range []struct {
+		name                   string
+		redislock, rueidislock float64
+	}{
+		{"spread-1", 1, 0},
+		{"spread-4", 1, 0},
+		{"spread-8", 1, 1},
+		{"spread-16", 1, 1},
+		{"spread-64", 1.6, 1.15},
+		{"spread-512", 2.2, 1.1},
+	} {
+		least(s.name, "x plain redislock", s.redislock, over(s.name, "rate", redislocks))
+		if s.rueidislock > 0 {
+			least(s.name, "x rueidislock", s.rueidislock, over(s.name, "rate", rueidislocks))
+		}
+	}
+}
+
+// earlierBars compare with an earlier build and with the best peer at a take-over.
+func earlierBars(least, most barFunc) {
+	least("hot-8x1", "x an earlier build", 1.25, over("hot-8x1", "rate", earlier))
+	least("hot-4x25", "x an earlier build", 1.1, over("hot-4x25", "rate", earlier))
+	least("hot-1x100", "x an earlier build", 1, over("hot-1x100", "rate", earlier))
+	most("takeover", "median / an earlier build's", 0.75, over("takeover", "p50 ms", earlier))
+	most("takeover", "median / rueidislock's", 0.7, over("takeover", "p50 ms", []string{"rueidislock"}))
+	most("hot-8x1", "lock commands per call", 2.2, value("hot-8x1", "cmds/call"))
 }
 
 const pollCap = 250.0 // ms, the longest pause of guard's default backoff
