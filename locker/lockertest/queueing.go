@@ -185,11 +185,13 @@ func queueLives(p *pair) {
 	p.rounds(func(key string) error {
 		c, next := claim(key, long), claim(key, long)
 		p.acquire(p.a, c)
+		start, seen := time.Now(), time.Now() // no later than the store saw it
 		if err := p.wait(p.b, next); err != nil {
 			return err
 		}
-		for start, seen := time.Now(), time.Now(); time.Since(start) < 3*locker.QueueLife/2; {
+		for time.Since(start) < 3*locker.QueueLife/2 {
 			time.Sleep(locker.QueueLife / 4)
+			sent := time.Now()
 			_, err := p.look(p.b, next, locker.Try{Queued: true})
 			if took := time.Since(seen); took > locker.QueueLife/2 {
 				return fmt.Errorf("%v passed from look to look, one every %v and an Acquire, too long to tell", took, locker.QueueLife/4)
@@ -197,7 +199,7 @@ func queueLives(p *pair) {
 			if err != nil {
 				fail("a claim left the queue though it is seen every %v", locker.QueueLife/4)
 			}
-			seen = time.Now()
+			seen = sent
 		}
 		_, err := p.handOver(p.a, c, p.b, next)
 		return err
