@@ -12,8 +12,8 @@
 // with other tests. The suite opens and closes them. Where it needs more than two contenders, several claims of one locker
 // want the same key, which a guard never does. It takes 20 to 30 seconds on the real clock, does not depend on how fast
 // the machine is, and needs no network of its own. While you write a store that can run in memory, begin with
-// [RunVirtual], which takes less than a second. A locker may need a while until it can be told things; a check of
-// what is told then begins again.
+// [RunVirtual], which takes less than a second. A locker may need a while until it can be told things; a check of what is
+// told then begins again.
 //
 // It checks who owns a key and until when, that nothing is mixed up, what becomes of a key that is released, given up or
 // left to its TTL, the order of the queue, what a process is told and what it must find by itself, and fencing tokens.
@@ -22,8 +22,8 @@
 //
 // What it cannot check is how a locker behaves while its store is unreachable or slow, or has lost what it knew, when
 // ErrUnavailable is right, and that Check finds bad settings: that needs faults which only the locker's own tests can
-// plant. Nor can it see whether a process that has died, or a locker that was closed, is passed over, how many requests a call
-// takes, that tokens rise across a failover, and what is written for tools to read.
+// plant. Nor can it see whether a process that has died, or a locker that was closed, is passed over, how many requests a
+// call takes, that tokens rise across a failover, and what is written for tools to read.
 package lockertest
 
 import (
@@ -68,7 +68,7 @@ type Check struct {
 // Checks returns all checks, for a test that wants more than [Run] gives.
 func Checks() []Check {
 	var all []Check
-	for _, of := range [][]Check{ownership, renewal, release, abandoning, handover, queueing, granting, fencing, crowd, life} {
+	for _, of := range [][]Check{ownership, renewal, release, abandoning, handover, queueing, outsiders, granting, fencing, crowd, life} {
 		all = append(all, of...)
 	}
 	return all

@@ -15,9 +15,6 @@ var queueing = []Check{
 	{"a claim that acquires its key leaves the queue", "law 2", acquirerLeaves},
 	{"a claim in the queue lives while it is seen", "QueueLife", queueLives},
 	{"a claim that nobody sees leaves the queue", "QueueLife", queueEnds},
-	{"a try that does not wait leaves the queue as it is", "Locker.Acquire, Try.Wait", queuesWaitersOnly},
-	{"a release that has lost its lease queues nothing", "Locker.Release", lostQueuesNothing},
-	{"a free key is anybody's, whoever is in the queue", "Locker.Acquire, law 8", freeForAll},
 	{"a holder learns that others wait", "Waker.Wanted", tellsHolderOfWaiters},
 }
 

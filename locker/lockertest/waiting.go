@@ -19,7 +19,7 @@ var (
 
 // freeEarly says that a claim could not wait for a key because it was free already.
 func freeEarly(c *locker.Claim, since time.Time) error {
-	return fmt.Errorf("the key was free %v after Acquire, though its TTL is %v", time.Since(since), c.TTL)
+	return fmt.Errorf("the key was free %v after Acquire, its TTL being %v", time.Since(since), c.TTL)
 }
 
 // counted wants Released.Waiting to be so many. A store that wakes by watching may not know, and then says 1.

@@ -7,6 +7,13 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
+// outsiders are claims that are not in the queue, and must not be.
+var outsiders = []Check{
+	{"a try that does not wait leaves the queue as it is", "Locker.Acquire, Try.Wait", queuesWaitersOnly},
+	{"a release that has lost its lease queues nothing", "Locker.Release", lostQueuesNothing},
+	{"a free key is anybody's, whoever is in the queue", "Locker.Acquire, law 8", freeForAll},
+}
+
 // queuesWaitersOnly tries without Wait: a claim that is in the queue, and one that is not.
 func queuesWaitersOnly(p *pair) {
 	p.rounds(func(key string) error {
