@@ -5,6 +5,7 @@ package redistest
 import (
 	"context"
 	"net"
+	"sync"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
@@ -18,20 +19,48 @@ func Miniredis(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
 	t.Cleanup(m.Close)
+	d := &dialer{server: m}
+	t.Cleanup(d.close)
 	rdb := redis.NewClient(&redis.Options{
 		Addr:   "127.0.0.1:6379", // an address: a name would be resolved, and the resolver lives outside the bubble
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return dial(m) },
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return d.dial() },
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return m, rdb
 }
 
-func dial(m *miniredis.Miniredis) (net.Conn, error) {
-	c, err := m.Dial()
+// dialer keeps its connections, to close those that a client forgets which is closed while it connects.
+type dialer struct {
+	server *miniredis.Miniredis
+
+	mu     sync.Mutex // guards what follows
+	conns  []net.Conn
+	closed bool
+}
+
+func (d *dialer) dial() (net.Conn, error) {
+	c, err := d.server.Dial()
 	if err != nil {
 		return nil, err
 	}
-	return newBuffered(c), nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		_ = c.Close()
+		return nil, net.ErrClosed
+	}
+	b := newBuffered(c)
+	d.conns = append(d.conns, b)
+	return b, nil
+}
+
+func (d *dialer) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for _, c := range d.conns {
+		_ = c.Close()
+	}
 }
 
 // Client returns a client with go-redis's own defaults for the server at addr, closed when t ends.

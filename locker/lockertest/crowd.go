@@ -1,6 +1,7 @@
 package lockertest
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -10,8 +11,8 @@ import (
 )
 
 var crowd = []Check{
-	{"one contender at a time passes", oneAtATime},
-	{"everybody who waits is served, one at a time", servesCrowd},
+	{"one contender at a time passes", "Locker.Acquire", oneAtATime},
+	{"everybody who waits is served, one at a time", "laws 2, 4 and 8", servesCrowd},
 }
 
 // contender is one of many on a key.
@@ -33,10 +34,19 @@ func servesCrowd(p *pair) { p.crowd(contender.queueUp) }
 func (p *pair) crowd(pass func(contender, int) error) {
 	var counter atomic.Int64
 	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(p.ctx)
+	defer cancel()
+	q := &pair{ctx: ctx, a: p.a, b: p.b}
 	errs := make(chan error, 2*each)
 	for _, s := range []*side{p.a, p.b} {
 		for i := range each {
-			wg.Go(func() { errs <- pass(contender{p, s, &counter}, i) })
+			wg.Go(func() {
+				err := caught(func() error { return pass(contender{q, s, &counter}, i) })
+				errs <- err
+				if err != nil {
+					cancel() // the first error is the one to tell
+				}
+			})
 		}
 	}
 	wg.Wait()

@@ -23,6 +23,7 @@ type ledger struct {
 	mu     sync.Mutex
 	queued []func() // each looks for a claim in the queue again
 	tries  locker.Place
+	kept   map[string]time.Time // until when a free key is kept for who waits
 }
 
 // find returns what a stranger finds who wants key, and leaves no trace.
@@ -48,7 +49,7 @@ type fault struct {
 	plant    func(m memory) locker.Locker
 }
 
-var faults = slices.Concat(ownershipFaults, wakingFaults, inspectionFaults)
+var faults = slices.Concat(ownershipFaults, wakingFaults, queueFaults, inspectionFaults)
 
 var ownershipFaults = []fault{
 	{
@@ -198,6 +199,21 @@ var ownershipFaults = []fault{
 		"fails Check",
 		[]string{"a healthy store passes Check"},
 		func(m memory) locker.Locker { return unhealthy{m} },
+	},
+	{
+		"answers twice",
+		[]string{"each claim has its own answer from one renewal", "everybody who waits is served, one at a time"},
+		func(m memory) locker.Locker { return answersTwice{m} },
+	},
+	{
+		"gives token 0",
+		[]string{"fencing tokens rise from grant to grant"},
+		func(m memory) locker.Locker { return changesToken{m, func() uint64 { return 0 }} },
+	},
+	{
+		"works in Abandon after Close",
+		[]string{"a closed locker answers ErrClosed"},
+		func(m memory) locker.Locker { return &abandonsClosed{memory: m} },
 	},
 	{
 		"can be opened twice",

@@ -7,18 +7,21 @@ import (
 )
 
 var fencing = []Check{
-	{"fencing tokens rise from grant to grant", tokensRise},
-	{"blocks of fencing tokens do not overlap", blocksApart},
-	{"fencing tokens rise from hand-over to hand-over", tokensRiseHandedOver},
-	{"only the owner gets fencing tokens", fenceComparesOwner},
+	{"fencing tokens rise from grant to grant", "Locker.Acquire, Locker.Fence", tokensRise},
+	{"blocks of fencing tokens do not overlap", "Locker.Fence", blocksApart},
+	{"fencing tokens rise from hand-over to hand-over", "Locker.Release, Locker.Fence", tokensRiseHandedOver},
+	{"only the owner gets fencing tokens", "Locker.Fence", fenceComparesOwner},
 }
 
 // tokensRise follows one key through releases, an expiry, and an owner that acquires twice.
 func tokensRise(p *pair) {
 	var last uint64
 	rises := func(how string, token uint64) {
-		if token <= last {
-			fail("the token of a grant after %s is %d, want more than %d", how, token, last+locker.FenceBlock-1)
+		switch {
+		case token == 0:
+			fail("the token of a grant after %s is 0, want 1 or more: a token is never 0", how)
+		case token <= last:
+			fail("the token of a grant after %s is %d, want more than %d, the last of the block before", how, token, last)
 		}
 		last = token + locker.FenceBlock - 1
 		if last > math.MaxInt64 {

@@ -1,16 +1,17 @@
 package lockertest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
 )
 
 var granting = []Check{
-	{"a grant that nobody knows goes on", unknownGoesOn},
-	{"a grant that nobody knows frees the key, if nobody waits", unknownFrees},
-	{"who is given up is not granted", givenUpNotGranted},
-	{"what was granted to who is given up goes on", givenUpGoesOn},
+	{"a grant that nobody knows goes on", "law 3", unknownGoesOn},
+	{"a grant that nobody knows frees the key, if nobody waits", "law 3", unknownFrees},
+	{"who is given up is not granted", "law 6", givenUpNotGranted},
+	{"what was granted to who is given up goes on", "Locker.Abandon", givenUpGoesOn},
 }
 
 // queue makes three claims: the first owns key on p.a, the second waits on p.b, and the third behind it on p.a.
@@ -99,8 +100,8 @@ func givenUpGoesOn(p *pair) {
 		p.a.ear.wakened(key)
 		sent := time.Now()
 		p.abandon(p.b, gone)
-		if _, err := p.served(p.a, next, locker.Released{}, sent); err != nil {
-			return err
+		if _, err := p.served(p.a, next, unanswered, sent); err != nil {
+			return fmt.Errorf("Abandon by the owner of a key: %w", err)
 		}
 		p.owns(p.a, next)
 		return nil

@@ -1,18 +1,19 @@
 package lockertest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
 )
 
 var handover = []Check{
-	{"a release gives the key to who waits", handsOver},
-	{"a lost message costs the next look only", lostMessage},
-	{"an offer lasts its time, and ends", offerEnds},
-	{"a release finds nobody and frees the key", handsToNobody},
-	{"a release that comes twice takes nothing from the next owner", handsOnce},
-	{"a late release of a free key serves who waits", handsFreeKey},
+	{"a release gives the key to who waits", "Locker.Release, law 8", handsOver},
+	{"a lost message costs the next look only", "law 4", lostMessage},
+	{"an offer lasts its time, and ends", "Claim.Offer, law 5", offerEnds},
+	{"a release finds nobody and frees the key", "Locker.Release", handsToNobody},
+	{"a release that comes twice takes nothing from the next owner", "law 12", handsOnce},
+	{"a late release of a free key serves who waits", "Locker.Release, Locker.Abandon", handsFreeKey},
 }
 
 func handsOver(p *pair) {
@@ -25,10 +26,14 @@ func handsOver(p *pair) {
 		p.b.ear.wakened(key)
 		sent := time.Now()
 		r := p.release(p.a, c, nil)
-		if r.Waiting != 1 {
-			return errNotCounted
+		if err := counted(r, 1); err != nil {
+			return err
 		}
-		if _, err := p.served(p.b, next, r, sent); err != nil {
+		g, err := p.served(p.b, next, r, sent)
+		if err != nil {
+			return err
+		}
+		if err := g.left(0); err != nil {
 			return err
 		}
 		p.owns(p.b, next)
@@ -121,17 +126,20 @@ func handsFreeKey(p *pair) {
 		p.rounds(func(key string) error {
 			key += how
 			c, next := claim(key, short), claim(key, long)
+			start := time.Now()
 			p.acquire(p.a, c)
 			if a := p.try(p.b, next, locker.Try{Wait: true}); a.Acquired {
-				return errTooSlow
+				return freeEarly(c, start)
 			} else if !a.Queued {
 				return errNotQueued
 			}
 			time.Sleep(2 * short)
 			sent := time.Now()
 			comeBack[how](c)
-			_, err := p.served(p.b, next, locker.Released{}, sent)
-			return err
+			if _, err := p.served(p.b, next, unanswered, sent); err != nil {
+				return fmt.Errorf("%s by a claim whose TTL has ended: %w", how, err)
+			}
+			return nil
 		})
 	}
 }

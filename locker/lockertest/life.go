@@ -9,10 +9,10 @@ import (
 )
 
 var life = []Check{
-	{"a call ends when its ctx has ended, and tells no lie", endedContext},
-	{"a healthy store passes Check", healthy},
-	{"a locker is opened once", opensOnce},
-	{"a closed locker answers ErrClosed", closes},
+	{"a call ends when its ctx has ended, and tells no lie", "Locker, law 12", endedContext},
+	{"a healthy store passes Check", "Locker.Check", healthy},
+	{"a locker is opened once", "Locker.Open", opensOnce},
+	{"a closed locker answers ErrClosed", "Locker.Close", closes},
 }
 
 // endedContext allows each call to have done its work, or not to know: not to answer for a store that it did not ask.
@@ -70,20 +70,15 @@ func opensOnce(p *pair) {
 	}
 	wantInvalid("the second Open", p.a.Open(newEar()))
 	p.free("k") // and it still works
-	if err := p.a.Close(p.ctx); err != nil {
-		fail("Close: %v", err)
-	}
+	p.closed(p.a)
 	wantInvalid("Open after Close", p.a.Open(newEar()))
 }
 
 func closes(p *pair) {
 	c := claim("k", long)
 	p.acquire(p.a, c)
-	for _, nth := range []string{"first", "second"} {
-		if err := p.a.Close(p.ctx); err != nil {
-			fail("the %s Close: %v", nth, err)
-		}
-	}
+	p.closed(p.a)
+	p.closed(p.a)
 
 	_, acquire := p.a.Acquire(p.ctx, claim("k2", long), locker.Try{Wait: true})
 	_, fence := p.a.Fence(p.ctx, c)
@@ -95,8 +90,14 @@ func closes(p *pair) {
 			fail("%s after Close: %v, want ErrClosed", what, err)
 		}
 	}
-	p.a.Abandon(claim("k3", long), true) // does not panic
-
-	p.refused(p.b, claim("k", long)) // a lease outlives its locker: its holder may still be at work
+	p.a.Abandon(claim("k3", long), true)                     // does not panic
+	if p.try(p.b, claim("k", long), locker.Try{}).Acquired { // a lease outlives its locker: its holder may still be at work
+		fail("Close freed a key that is owned, want it left to its TTL")
+	}
+	p.a.Abandon(c, false)
+	time.Sleep(short)
+	if p.try(p.b, claim("k", long), locker.Try{}).Acquired {
+		fail("Abandon after Close freed its key, want it to do nothing")
+	}
 	p.free("k2")
 }

@@ -10,20 +10,21 @@
 //
 // The two lockers stand for two processes: two instances on one store, which must be empty at first and is not shared
 // with other tests. The suite opens and closes them. Where it needs more than two contenders, several claims of one locker
-// want the same key, which a guard never does. It takes some 15 seconds on a real server, does not depend on how
-// fast the machine is, and needs no network of its own. A locker may need a while until it can be told things; a check of
-// what is told then begins again.
+// want the same key, which a guard never does. It takes 20 to 30 seconds on the real clock, does not depend on how fast
+// the machine is, and needs no network of its own. While you write a store that can run in memory, begin with
+// [RunVirtual], which takes less than a second. A locker may need a while until it can be told things; a check of what is
+// told then begins again.
 //
 // It checks who owns a key and until when, that nothing is mixed up, what becomes of a key that is released, given up or
 // left to its TTL, the order of the queue, what a process is told and what it must find by itself, fencing tokens, and what
 // a [locker.Inspector] shows.
 // A store that hands keys over is known by Released.Handed; one that wakes by watching frees the key instead, and then
-// its Wake must be heard.
+// its Wake must be heard. A failure ends with the law or the method of package locker that was broken.
 //
 // What it cannot check is how a locker behaves while its store is unreachable or slow, or has lost what it knew, when
 // ErrUnavailable is right, and that Check finds bad settings: that needs faults which only the locker's own tests can
-// plant. Nor can it see whether a process that has died is passed over, how many requests a call takes, that tokens rise
-// across a failover, and what is written for tools to read.
+// plant. Nor can it see whether a process that has died, or a locker that was closed, is passed over, how many requests a
+// call takes, that tokens rise across a failover, and what is written for tools to read.
 package lockertest
 
 import (
@@ -45,8 +46,10 @@ func Run(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
 	}
 }
 
-// RunVirtual is [Run] with each check, its newPair included, in a testing/synctest bubble: waiting costs no time, and a
-// goroutine that outlives its locker fails the test. The lockers must not leave the bubble, so a server is one in memory.
+// RunVirtual is [Run] with each check, its newPair included, in a testing/synctest bubble: waiting costs no time. The
+// lockers must not leave the bubble, so a server is one in memory. A goroutine that outlives its locker panics with
+// "deadlock: main bubble goroutine has exited but blocked goroutines remain": of the stacks that follow, those in the same
+// bubble are what Close has left running.
 func RunVirtual(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
 	for _, c := range Checks() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -59,13 +62,16 @@ func RunVirtual(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
 type Check struct {
 	Name string // the promise
 
-	run func(p *pair)
+	rule string // where package locker says so
+	run  func(p *pair)
 }
 
 // Checks returns all checks, for a test that wants more than [Run] gives.
 func Checks() []Check {
 	var all []Check
-	for _, of := range [][]Check{ownership, renewal, release, abandoning, handover, queueing, granting, fencing, crowd, inspection, life} {
+	for _, of := range [][]Check{
+		ownership, renewal, release, abandoning, handover, queueing, outsiders, granting, fencing, crowd, inspection, life,
+	} {
 		all = append(all, of...)
 	}
 	return all
@@ -80,20 +86,33 @@ func (c Check) test(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker
 
 // Test opens a and b, two lockers on one new store, checks the promise, closes them, and returns what was wrong, or nil.
 // It blocks for at most about a minute, if the lockers heed their contexts.
-func (c Check) Test(a, b locker.Locker) (err error) {
+func (c Check) Test(a, b locker.Locker) error {
+	if err := c.check(a, b); err != nil {
+		return fmt.Errorf("%w (%s)", err, c.rule)
+	}
+	return nil
+}
+
+func (c Check) check(a, b locker.Locker) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	p := &pair{ctx: ctx, a: &side{Locker: a, ear: newEar()}, b: &side{Locker: b, ear: newEar()}}
+	p := &pair{ctx: ctx, a: newSide("a", a), b: newSide("b", b)}
 	for _, s := range []*side{p.a, p.b} {
 		if err := s.Open(s.ear); err != nil {
 			return fmt.Errorf("Open: %w", err)
 		}
 		defer func() {
-			if e := s.Close(ctx); e != nil {
-				err = errors.Join(err, fmt.Errorf("Close: %w", e))
-			}
+			err = errors.Join(err, s.close(ctx))
 		}()
 	}
+	return caught(func() error { c.run(p); return nil })
+}
+
+// failure is what a check panics with to end at its first mistake. Whoever starts a goroutine catches it there.
+type failure struct{ error }
+
+// caught returns the error of f, or the failure that ended it.
+func caught(f func() error) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -103,12 +122,8 @@ func (c Check) Test(a, b locker.Locker) (err error) {
 			panic(r)
 		}
 	}()
-	c.run(p)
-	return nil
+	return f()
 }
-
-// failure is what a check panics with to end at its first mistake. It never leaves Test.
-type failure struct{ error }
 
 func fail(format string, args ...any) {
 	panic(failure{fmt.Errorf(format, args...)})

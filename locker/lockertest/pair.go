@@ -29,13 +29,33 @@ type pair struct {
 	ctx  context.Context
 	a, b *side
 
+	came []arrival // the claims of this round, in the order in which they first came
+
 	hearing time.Duration // how long this round listens for what might not be told
 }
 
 // side is one locker and what it is told.
 type side struct {
 	locker.Locker
-	ear *ear
+	name   string
+	ear    *ear
+	closed bool
+}
+
+func newSide(name string, l locker.Locker) *side { return &side{Locker: l, name: name, ear: newEar()} }
+
+// close closes s, once more if it was closed before.
+func (s *side) close(ctx context.Context) error {
+	again := s.closed
+	s.closed = true
+	switch err := s.Close(ctx); {
+	case err == nil:
+		return nil
+	case again:
+		return fmt.Errorf("a second Close: %w, want nil (it is idempotent)", err)
+	default:
+		return fmt.Errorf("Close: %w, want nil", err)
+	}
 }
 
 // self is who the contenders of this suite are.
@@ -62,9 +82,13 @@ func fencedClaim(key string, ttl time.Duration) *locker.Claim {
 
 // try acquires c, or not, but must have an answer.
 func (p *pair) try(s *side, c *locker.Claim, t locker.Try) locker.Answer {
+	p.note(s, c)
 	a, err := s.Acquire(p.ctx, c, t)
-	if err != nil {
+	switch {
+	case err != nil:
 		fail("Acquire of %q: %v, want an answer", c.Key, err)
+	case a.Acquired && (a.Queued || a.Place != 0):
+		fail("Answer of an Acquire that succeeds: Queued %v, Place %d, want false and 0: who owns the key has left the queue", a.Queued, a.Place)
 	}
 	return a
 }
@@ -73,7 +97,9 @@ func (p *pair) try(s *side, c *locker.Claim, t locker.Try) locker.Answer {
 func (p *pair) acquire(s *side, c *locker.Claim) uint64 {
 	a := p.try(s, c, locker.Try{})
 	if !a.Acquired {
-		fail("Acquire of %q, which nobody else owns: refused, want success", c.Key)
+		fail("Acquire of %q, which nobody else owns: refused, want success; "+
+			"the Answer's holder is Name %q, Instance %q (was a claim queued that was refused without Try.Wait?)",
+			c.Key, a.Holder.Name, a.Holder.Instance)
 	}
 	if !c.Fencing {
 		return 0
@@ -92,6 +118,9 @@ func (p *pair) refused(s *side, c *locker.Claim) locker.Answer {
 
 // release releases c, which must succeed.
 func (p *pair) release(s *side, c, next *locker.Claim) locker.Released {
+	if next != nil {
+		p.note(s, next)
+	}
 	r, err := s.Release(p.ctx, c, next)
 	if err != nil {
 		fail("Release of %q by its owner: %v, want success", c.Key, err)
@@ -118,13 +147,13 @@ func (p *pair) renewAll(s *side, cs []*locker.Claim) []error {
 		}
 	})
 	if got := len(answers); got != len(cs) {
-		fail("Renew of %d claims gave %d answers", len(cs), got)
+		fail("Renew of %d claims called answered %d times, want once for each before it returns", len(cs), got)
 	}
 	errs, seen := make([]error, len(cs)), make([]bool, len(cs))
 	for range cs {
 		a := <-answers
 		if a.i < 0 || a.i >= len(cs) || seen[a.i] {
-			fail("Renew of %d claims answered for claim %d, or twice for it", len(cs), a.i)
+			fail("Renew of %d claims called answered for claim %d, which is none of them or had its answer", len(cs), a.i)
 		}
 		errs[a.i], seen[a.i] = a.err, true
 	}
@@ -164,16 +193,23 @@ func (p *pair) eventually(s *side, key string, ttl time.Duration) *locker.Claim 
 
 // comes tries to acquire c until that succeeds, and returns when the last request was sent.
 func (p *pair) comes(s *side, c *locker.Claim, t locker.Try) (sent time.Time) {
-	for start := time.Now(); ; pause() {
+	sent, ok := p.tries(s, c, t)
+	if !ok {
+		fail("Acquire of %q is refused after %v, want the key to be free by now; %s", c.Key, patience, p.saw(c.Key))
+	}
+	return sent
+}
+
+// tries is comes that reports whether it succeeded.
+func (p *pair) tries(s *side, c *locker.Claim, t locker.Try) (sent time.Time, ok bool) {
+	for start := time.Now(); time.Since(start) <= patience; pause() {
 		sent = time.Now()
 		if p.try(s, c, t).Acquired {
-			return sent
-		}
-		if time.Since(start) > patience {
-			fail("Acquire of %q is refused after %v, want the key to be free by now", c.Key, patience)
+			return sent, true
 		}
 		t.Held = true
 	}
+	return sent, false
 }
 
 // rounds repeats a check on keys of their own until a round returns nil. An error says what a round missed that a store
@@ -182,6 +218,7 @@ func (p *pair) rounds(round func(key string) error) {
 	start := time.Now()
 	for n := 0; ; n++ {
 		p.hearing = min(short<<min(n, 5), time.Second)
+		p.came = nil // the keys of a round are its own
 		err := round(fmt.Sprintf("k%d", n))
 		if err == nil {
 			return

@@ -1,28 +1,21 @@
 package lockertest
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
 )
 
 var queueing = []Check{
-	{"who waits longest is served first, and who releases last", servesInOrder},
-	{"a waiter that comes again keeps its place", keepsPlace},
-	{"an owner id is queued once", queuesOnce},
-	{"a claim that acquires its key leaves the queue", acquirerLeaves},
-	{"a claim in the queue lives while it is seen", queueLives},
-	{"a claim that nobody sees leaves the queue", queueEnds},
-	{"a holder learns that others wait", tellsHolderOfWaiters},
-}
-
-// inOrder sees second served before third by the release of c, both having been queued since then.
-func (p *pair) inOrder(c, second, third *locker.Claim, since time.Time) error {
-	_, err := p.handOver(p.a, c, p.b, second)
-	if _, ok := p.a.ear.granted(third); ok && time.Since(since) < locker.QueueLife {
-		fail("the second in the queue was served before the first")
-	}
-	return err
+	{"who waits longest is served first, and who releases last", "laws 8 and 9", servesInOrder},
+	{"a waiter that comes again keeps its place", "Try.Place", keepsPlace},
+	{"an owner id is queued once", "law 2", queuesOnce},
+	{"a claim that acquires its key leaves the queue", "law 2", acquirerLeaves},
+	{"a claim in the queue lives while it is seen", "QueueLife", queueLives},
+	{"a claim that nobody sees leaves the queue", "QueueLife", queueEnds},
+	{"a holder learns that others wait", "Waker.Wanted", tellsHolderOfWaiters},
 }
 
 // hear sees to it that both sides can be told of key, so that nobody is passed over for that.
@@ -58,39 +51,53 @@ func servesInOrder(p *pair) {
 		if _, err := p.look(p.b, second, locker.Try{Queued: true}); err != nil { // moves nobody
 			return err
 		}
-		if err := p.inOrder(c, second, third, start); err != nil {
+		next := claim(key, long)
+		if err := p.releaserComesLast(c, second, next, func() {
+			p.notBefore(third, start, "the second in the queue was served before the first")
+			p.notBefore(next, start, "the claim after a release was served before those who wait")
+		}); err != nil {
 			return err
 		}
-		return p.releaserComesLast(second, third)
+
+		g, err := p.handOver(p.b, second, p.a, third)
+		p.notBefore(next, start, "the claim after a release was served before one that waited already")
+		if err != nil {
+			return err
+		}
+		if err := g.left(1); err != nil {
+			return err
+		}
+		_, err = p.handOver(p.a, third, p.a, next)
+		return err
 	})
 }
 
-// releaserComesLast releases second with a next claim, of which third, which waits, must not learn.
-func (p *pair) releaserComesLast(second, third *locker.Claim) error {
-	p.a.ear.wakened(third.Key)
-	next := claim(second.Key, long)
+// notBefore fails if c, who waits on p.a, was granted its key before the queue could have lost those in front of it.
+func (p *pair) notBefore(c *locker.Claim, since time.Time, wrong string) {
+	if _, ok := p.a.ear.granted(c); ok && time.Since(since) < locker.QueueLife {
+		fail("%s; %s", wrong, p.saw(c.Key))
+	}
+}
+
+// releaserComesLast releases c with a next claim while second waits, and another behind it, and sees second served.
+func (p *pair) releaserComesLast(c, second, next *locker.Claim, order func()) error {
+	p.b.ear.wakened(c.Key)
 	sent := time.Now()
-	r := p.release(p.b, second, next)
-	switch {
-	case r.Waiting != 1: // next does not count
-		return errNotCounted
-	case r.Handed && (!r.Queued || r.Place == 0):
+	r := p.release(p.a, c, next)
+	if r.Handed && (!r.Queued || r.Place == 0) {
 		fail("Release that handed the key over: %+v, want next in the queue and its place", r)
 	}
-	g, err := p.served(p.a, third, r, sent)
+	g, err := p.served(p.b, second, r, sent)
+	order()
 	if err != nil {
 		return err
 	}
-	if r.Queued && g.times > 0 && g.waiting == 0 {
-		fail("Granted tells that nobody waits, while the claim after the release does")
-	}
 	if !r.Queued {
-		if err := p.wait(p.b, next); err != nil {
+		if err := p.wait(p.a, next); err != nil {
 			return err
 		}
 	}
-	_, err = p.handOver(p.a, third, p.b, next)
-	return err
+	return errors.Join(counted(r, 2), g.left(2))
 }
 
 func keepsPlace(p *pair) {
@@ -110,10 +117,14 @@ func keepsPlace(p *pair) {
 			return err
 		}
 		p.abandon(p.b, first)
-		if _, err := p.look(p.b, again, locker.Try{Place: place}); err != nil {
+		got, err := p.look(p.b, again, locker.Try{Place: place})
+		if err != nil {
 			return err
 		}
-		return p.inOrder(c, again, later, start)
+		_, err = p.handOver(p.a, c, p.b, again)
+		p.notBefore(later, start, fmt.Sprintf(
+			"a claim that came again with Try.Place %d was queued at %d, and one that came later was served first", place, got))
+		return err
 	})
 }
 
@@ -136,7 +147,7 @@ func queuesOnce(p *pair) {
 		}
 		owner := p.eventually(p.a, key, long)
 		if a := p.try(p.b, late, locker.Try{Wait: true, Queued: true}); a.Acquired || a.Queued {
-			fail("Acquire by a claim that came too late for its grant: %+v, want it refused and not queued", a)
+			fail("Acquire by a claim that came too late for its grant: Acquired %v, Queued %v, want neither", a.Acquired, a.Queued)
 		}
 		if r := p.release(p.a, owner, nil); r.Handed {
 			fail("a claim that came too late for its grant was granted the key again")
@@ -149,10 +160,11 @@ func queuesOnce(p *pair) {
 // acquirerLeaves lets a lease end, and who waits for it find that out by itself.
 func acquirerLeaves(p *pair) {
 	p.rounds(func(key string) error {
-		next := claim(key, long)
-		p.acquire(p.a, claim(key, short))
+		c, next := claim(key, short), claim(key, long)
+		start := time.Now()
+		p.acquire(p.a, c)
 		if a := p.try(p.b, next, locker.Try{Wait: true}); a.Acquired {
-			return errTooSlow
+			return freeEarly(c, start)
 		} else if !a.Queued {
 			return errNotQueued
 		}
@@ -170,19 +182,21 @@ func queueLives(p *pair) {
 	p.rounds(func(key string) error {
 		c, next := claim(key, long), claim(key, long)
 		p.acquire(p.a, c)
+		start, seen := time.Now(), time.Now() // no later than the store saw it
 		if err := p.wait(p.b, next); err != nil {
 			return err
 		}
-		for start, seen := time.Now(), time.Now(); time.Since(start) < 3*locker.QueueLife/2; {
+		for time.Since(start) < 3*locker.QueueLife/2 {
 			time.Sleep(locker.QueueLife / 4)
+			sent := time.Now()
 			_, err := p.look(p.b, next, locker.Try{Queued: true})
-			if time.Since(seen) > locker.QueueLife/2 {
-				return errTooSlow
+			if took := time.Since(seen); took > locker.QueueLife/2 {
+				return fmt.Errorf("%v passed from look to look, one every %v and an Acquire, too long to tell", took, locker.QueueLife/4)
 			}
 			if err != nil {
 				fail("a claim left the queue though it is seen every %v", locker.QueueLife/4)
 			}
-			seen = time.Now()
+			seen = sent
 		}
 		_, err := p.handOver(p.a, c, p.b, next)
 		return err

@@ -5,9 +5,9 @@ import (
 )
 
 var release = []Check{
-	{"a release compares the owner", releaseComparesOwner},
-	{"a release after expiry leaves the new owner alone", releaseAfterExpiry},
-	{"a key is released once", releaseOnce},
+	{"a release compares the owner", "Locker.Release", releaseComparesOwner},
+	{"a release after expiry leaves the new owner alone", "Locker.Release", releaseAfterExpiry},
+	{"a key is released once", "Locker.Release", releaseOnce},
 }
 
 func (p *pair) wantReleaseLost(what string, s *side, c *locker.Claim) {

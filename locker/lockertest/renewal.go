@@ -8,10 +8,10 @@ import (
 )
 
 var renewal = []Check{
-	{"a renewal gives the full TTL again", renewsFully},
-	{"a renewal never creates a key", renewCreatesNothing},
-	{"a renewal compares the owner", renewComparesOwner},
-	{"each claim has its own answer from one renewal", renewsEach},
+	{"a renewal gives the full TTL again", "Locker.Renew", renewsFully},
+	{"a renewal never creates a key", "Locker.Renew", renewCreatesNothing},
+	{"a renewal compares the owner", "Locker.Renew", renewComparesOwner},
+	{"each claim has its own answer from one renewal", "Locker.Renew", renewsEach},
 }
 
 func renewsFully(p *pair) {

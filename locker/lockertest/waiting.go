@@ -2,6 +2,7 @@ package lockertest
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -10,14 +11,33 @@ import (
 // What a round may miss, see pair.rounds.
 var (
 	errNotQueued   = errors.New("Answer.Queued is false for a claim that waits")
-	errNotTold     = errors.New("a release is not told to who waits")
-	errNotCounted  = errors.New("Released.Waiting is not 1 while one other claim waits")
 	errNotWanted   = errors.New("a holder is not told that another waits, neither by Wanted nor by its Release")
 	errWantedOften = errors.New("a holder is told more than once of one claim that waits")
 	errGranted     = errors.New("a claim that was given up was granted its key")
 	errNotFreed    = errors.New("a grant that nobody knows keeps the key from others until its offer ends")
-	errTooSlow     = errors.New("too slow to tell")
 )
+
+// freeEarly says that a claim could not wait for a key because it was free already.
+func freeEarly(c *locker.Claim, since time.Time) error {
+	return fmt.Errorf("the key was free %v after Acquire, its TTL being %v", time.Since(since), c.TTL)
+}
+
+// counted wants Released.Waiting to be so many. A store that wakes by watching may not know, and then says 1.
+func counted(r locker.Released, waiting int) error {
+	if r.Waiting == waiting || r.Waiting == 1 && !r.Handed {
+		return nil
+	}
+	return fmt.Errorf("Released.Waiting is %d, want %d: the claim that gets the key counts, next does not", r.Waiting, waiting)
+}
+
+// left wants Granted to have told that so many wait, if g was told by it.
+func (g grant) left(waiting int) error {
+	if g.times == 0 || g.waiting == waiting {
+		return nil
+	}
+	return fmt.Errorf("Granted tells that %d wait, want %d: those behind the claim that got the key, the releaser's next among them",
+		g.waiting, waiting)
+}
 
 // look sees to c in the queue, or gets it there, where another owns its key.
 func (p *pair) look(s *side, c *locker.Claim, t locker.Try) (locker.Place, error) {
@@ -63,14 +83,18 @@ func (p *pair) served(s *side, c *locker.Claim, r locker.Released, sent time.Tim
 	case time.Since(sent) < c.Offer()-rounding:
 		fail("a claim that was granted its key does not own it, %v after the release", time.Since(sent))
 	}
-	return g, errTooSlow
+	return g, fmt.Errorf("%s was granted its key and does not own it %v after the release, its offer being %v; %s",
+		p.name(c), time.Since(sent), c.Offer(), p.saw(c.Key))
 }
+
+// unanswered stands for what a call answers that frees a key and is no Release by its owner.
+var unanswered = locker.Released{Waiting: -1}
 
 // told waits until c is granted its key or, if it is woken, has acquired it.
 func (p *pair) told(s *side, c *locker.Claim, r locker.Released) (g grant, woken bool, err error) {
 	limit := p.hearing
 	if r.Handed {
-		limit = time.Second
+		limit = time.Second - short // the offer has not ended then: a failure can tell who has the key instead
 	}
 	for start := time.Now(); time.Since(start) < limit; pause() {
 		if g, ok := s.ear.granted(c); ok {
@@ -83,7 +107,11 @@ func (p *pair) told(s *side, c *locker.Claim, r locker.Released) (g grant, woken
 			}
 		}
 	}
-	return grant{}, false, errNotTold
+	answered := ""
+	if r != unanswered {
+		answered = fmt.Sprintf("Release answered %+v; ", r)
+	}
+	return grant{}, false, fmt.Errorf("a key that is free is not told to who waits, %s; %s%s", p.name(c), answered, p.saw(c.Key))
 }
 
 func wantGrant(g grant, c *locker.Claim) {
@@ -92,7 +120,5 @@ func wantGrant(g grant, c *locker.Claim) {
 		fail("Granted tells of key %q to the owner of a claim on %q", g.key, c.Key)
 	case c.Fencing != (g.token != 0):
 		fail("Granted tells token %d to a claim with Fencing %v", g.token, c.Fencing)
-	case g.waiting < 0:
-		fail("Granted tells that %d wait", g.waiting)
 	}
 }

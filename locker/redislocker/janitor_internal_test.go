@@ -175,7 +175,7 @@ func TestAJanitorThatFinishesDoesWhatIsLeftAtOnceAndTakesNoMore(t *testing.T) {
 		j.finish()
 		j.add("", named(3))
 		synctest.Wait()
-		if got := s.at(1); !slices.Equal(got, seconds(0, 1, 3, 7, 10)) {
+		if got := s.at(1); !slices.Equal(got, append(soonThen(0, 1, 3, 7), 10*time.Second)) {
 			t.Errorf("sent at %v", got)
 		}
 		if got := s.at(2); !slices.Equal(got, seconds(10, 10)) {

@@ -1,0 +1,153 @@
+package lockertest_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+var queueFaults = []fault{
+	{
+		"queues the next claim of a lost lease",
+		[]string{"a release that has lost its lease queues nothing"},
+		func(m memory) locker.Locker { return queuesLost{m} },
+	},
+	{
+		"queues the next claim in front of those who wait",
+		[]string{"who waits longest is served first, and who releases last"},
+		func(m memory) locker.Locker { return nextInFront{m} },
+	},
+	{
+		"tells a wrong count with a grant",
+		[]string{"a release gives the key to who waits", "who waits longest is served first, and who releases last"},
+		func(m memory) locker.Locker {
+			return tells{m, func(w locker.Waker) locker.Waker { return miscounts{w, func(int) int { return 77 }} }}
+		},
+	},
+	{
+		"does not count the releaser's next claim in a grant",
+		[]string{"who waits longest is served first, and who releases last"},
+		func(m memory) locker.Locker {
+			return tells{m, func(w locker.Waker) locker.Waker { return miscounts{w, func(n int) int { return max(n-1, 0) }} }}
+		},
+	},
+	{
+		"says of who owns the key that it is queued",
+		[]string{"a claim that acquires its key leaves the queue"},
+		func(m memory) locker.Locker { return queuedOwner{m} },
+	},
+	{
+		"takes out of the queue who tries without Wait",
+		[]string{"a try that does not wait leaves the queue as it is"},
+		func(m memory) locker.Locker { return dropsTriers{m} },
+	},
+	{
+		"queues who does not wait",
+		[]string{"a try that does not wait leaves the queue as it is"},
+		func(m memory) locker.Locker { return changesTry{m, func(t *locker.Try) { t.Wait = true }} },
+	},
+	{
+		"keeps a free key for the first in the queue",
+		[]string{"a free key is anybody's, whoever is in the queue"},
+		func(m memory) locker.Locker { return keepsForFirst{m} },
+	},
+}
+
+type queuesLost struct{ memory }
+
+func (l queuesLost) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	r, err := l.memory.Release(ctx, c, next)
+	if next != nil && errors.Is(err, locker.ErrLeaseLost) {
+		_, _ = l.memory.Acquire(ctx, next, locker.Try{Wait: true})
+	}
+	return r, err
+}
+
+type nextInFront struct{ memory }
+
+func (l nextInFront) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	r, err := l.memory.Release(ctx, c, nil)
+	if next != nil && r.Handed {
+		a, _ := l.memory.Acquire(ctx, next, locker.Try{Wait: true, Place: -1})
+		r.Queued, r.Place = a.Queued, a.Place
+	}
+	return r, err
+}
+
+type miscounts struct {
+	locker.Waker
+	change func(int) int
+}
+
+func (w miscounts) Granted(key, owner string, token uint64, waiting int) bool {
+	return w.Waker.Granted(key, owner, token, w.change(waiting))
+}
+
+type queuedOwner struct{ memory }
+
+func (l queuedOwner) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	a, err := l.memory.Acquire(ctx, c, t)
+	a.Queued = a.Queued || t.Queued
+	return a, err
+}
+
+type dropsTriers struct{ memory }
+
+func (l dropsTriers) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	if !t.Wait && !l.renewed(c) {
+		l.memory.Abandon(c, false)
+	}
+	return l.memory.Acquire(ctx, c, t)
+}
+
+// keepsForFirst lets nobody pass who does not wait while a claim that was queued may be in the queue.
+type keepsForFirst struct{ memory }
+
+func (l keepsForFirst) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	l.all.mu.Lock()
+	until := l.all.kept[c.Key]
+	l.all.mu.Unlock()
+	if !t.Wait && time.Now().Before(until) && !l.renewed(c) {
+		return locker.Answer{}, ctx.Err()
+	}
+	a, err := l.memory.Acquire(ctx, c, t)
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	if l.all.kept == nil {
+		l.all.kept = make(map[string]time.Time)
+	}
+	if delete(l.all.kept, c.Key); a.Queued {
+		l.all.kept[c.Key] = time.Now().Add(locker.QueueLife)
+	}
+	return a, err
+}
+
+type answersTwice struct{ memory }
+
+func (l answersTwice) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+	l.memory.Renew(ctx, cs, func(i int, err error) {
+		answered(i, err)
+		answered(i, err)
+	})
+}
+
+type abandonsClosed struct {
+	memory
+	closed atomic.Bool
+}
+
+func (l *abandonsClosed) Close(ctx context.Context) error {
+	l.closed.Store(true)
+	return l.memory.Close(ctx)
+}
+
+func (l *abandonsClosed) Abandon(c *locker.Claim, late bool) {
+	if l.closed.Load() {
+		l.Lose(c.Key)
+		return
+	}
+	l.memory.Abandon(c, late)
+}
