@@ -133,9 +133,10 @@ type noting struct {
 }
 
 func (n noting) Granted(key, owner string, token uint64, waiting int) bool {
+	n.l.ours.Store(owner, true) // before anybody can abandon it
 	known := n.Waker.Granted(key, owner, token, waiting)
-	if known {
-		n.l.ours.Store(owner, true)
+	if !known {
+		n.l.ours.Delete(owner)
 	}
 	return known
 }

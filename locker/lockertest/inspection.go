@@ -9,12 +9,15 @@ import (
 
 // What a locker shows that is a [locker.Inspector], as both of a pair are or neither. Others pass.
 var inspection = []Check{
-	{"who holds a key can be seen", seesHolder},
-	{"who waits for a key can be seen, in order", seesWaiters},
-	{"a list has every key that is held, and none that is not", listsHeld},
-	{"a forced release frees the key of its owner only", forcesOwner},
-	{"a forced release hands the key over", forcesHandOver},
+	{"who holds a key can be seen", "locker.Inspector", seesHolder},
+	{"who waits for a key can be seen, in order", "locker.Inspector", seesWaiters},
+	{"a list has every key that is held, and none that is not", "locker.Inspector", listsHeld},
+	{"a forced release frees the key of its owner only", "locker.Inspector", forcesOwner},
+	{"a forced release hands the key over", "locker.Inspector", forcesHandOver},
 }
+
+// errTooSlow starts a round over in which something ended before it could be asked for.
+var errTooSlow = errors.New("a claim in the queue, or its offer, ended before it could be asked for")
 
 func (p *pair) inspectors() (a, b locker.Inspector, ok bool) {
 	a, okA := p.a.Locker.(locker.Inspector)
