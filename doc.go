@@ -74,6 +74,7 @@
 //	grant.go            what this process holds of a key; fencing.go its tokens, renewer.go its renewals
 //	lease.go            what fn has: context, loss; release.go its end, turnstile.go re-entry, all.go several keys
 //	family.go           what a Guard and its copies share, and how all of it ends
+//	keep.go, lead.go    keys that stay taken after their turn; leaders
 //
 // # Until when a lease is trusted
 //
