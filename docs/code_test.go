@@ -20,7 +20,7 @@ var (
 )
 
 // What needs a database is compiled only.
-var _ = []any{sellAtomically, createAccount, payOnce, takeJob, writeFenced}
+var _ = []any{reportOnce, sellAtomically, createAccount, payOnce, takeJob, writeFenced}
 
 func sellAtomically(ctx context.Context, db *sql.DB, sku string) error {
 	res, err := db.ExecContext(ctx, `UPDATE stock SET left = left - 1 WHERE sku = $1 AND left > 0`, sku)
@@ -190,4 +190,10 @@ func Example_aJob() {
 	}
 	fmt.Println(job(context.Background()), reports)
 	// Output: <nil> 1
+}
+
+func reportOnce(ctx context.Context, g *guard.Guard, report func(context.Context) error) (bool, error) {
+	once := g.With(guard.WithMinHold(time.Second), guard.WithMaxHold(time.Hour))
+	ran, err := once.TryDo(ctx, guard.Key("job", "report"), report)
+	return ran, err
 }
