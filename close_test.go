@@ -110,3 +110,67 @@ func TestCloseAndCallsRaceToACleanEnd(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+// A release gives up on a renewal that hangs; Close does not.
+func TestCloseWaitsForRenewalsThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := make(chan struct{}, 1)
+		b := newBench(t, guard.WithTTL(60*time.Second), guard.WithObserver(renewed{tell: func() {
+			time.Sleep(time.Second)
+			seen <- struct{}{}
+		}}))
+		l := must(b.Acquire(t.Context(), key))
+		b.spy.set(func(s *spy) {
+			s.renew = func(ctx context.Context, _ func() []error) []error {
+				<-ctx.Done()
+				return []error{guard.ErrUnavailable}
+			}
+		})
+		for b.spy.renewals.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		wantErr(t, l.Release(t.Context()), guard.ErrUnavailable)
+
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-seen:
+		default:
+			t.Error("Close returned before an observer of a renewal had")
+		}
+	})
+}
+
+// Nor does it wait longer than it was told to.
+func TestCloseWaitsForNoRenewalBeyondItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		b := newBench(t, guard.WithObserver(renewed{tell: func() { <-hang }}))
+		l := must(b.Acquire(t.Context(), key))
+		for b.spy.renewals.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		start := time.Now()
+		if err := b.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the context's error", err)
+		}
+		if d := time.Since(start); d != 2*time.Second {
+			t.Errorf("took %v, want 2s", d)
+		}
+		close(hang)
+	})
+}
+
+// renewed is an observer of renewals.
+type renewed struct {
+	guard.NopObserver
+	tell func()
+}
+
+func (r renewed) Renewed(context.Context, guard.WaitInfo, guard.RenewResult) { r.tell() }

@@ -20,6 +20,7 @@ type family struct {
 	gates   gates
 	renewer renewer
 	limits  *timelimit.Wheel // of requests
+	errands errands
 	outage  outage
 
 	closeOnce sync.Once
@@ -86,10 +87,55 @@ func (f *family) close(ctx context.Context) error {
 		}
 	}
 	f.letGo(ctx)
+	if !f.errands.wait(ctx) && err == nil {
+		err = fmt.Errorf("guard: closed before a renewal or an observer had ended: %w", context.Cause(ctx))
+	}
 	if closeErr := f.locker.Close(ctx); err == nil {
 		err = closeErr
 	}
 	return err
+}
+
+// errands are the goroutines of a family's own: renewals under way, and timers with something to do. Each is begun by an
+// errand or under a grant that has not ended, so none begins after wait, which comes when all grants have ended.
+type errands struct {
+	mu      sync.Mutex // guards what follows; nothing is locked inside
+	running int
+	over    chan struct{} // made by wait, closed by the last
+}
+
+func (e *errands) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running++
+}
+
+func (e *errands) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running--; e.running == 0 && e.over != nil {
+		close(e.over)
+		e.over = nil
+	}
+}
+
+// wait returns when none is left, or with false when ctx ends.
+func (e *errands) wait(ctx context.Context) bool {
+	e.mu.Lock()
+	if e.running > 0 && e.over == nil {
+		e.over = make(chan struct{})
+	}
+	over := e.over
+	e.mu.Unlock()
+	if over == nil {
+		return true
+	}
+	select {
+	case <-over:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // loseAll ends the context of every function that runs.

@@ -148,14 +148,20 @@ func (gr *grant) turnDue() time.Time {
 // that nothing delays the deadline.
 func (gr *grant) tick() {
 	if act := gr.due(time.Now()); act != nil {
+		defer gr.family.errands.end()
 		act()
 	}
 }
 
-// due hands a renewal that is due to the renewer, or returns what else there is to do, without gr.mu.
+// due hands a renewal that is due to the renewer, or returns what else there is to do, without gr.mu: an errand.
 func (gr *grant) due(now time.Time) (act func()) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
+	defer func() {
+		if act != nil {
+			gr.family.errands.begin()
+		}
+	}()
 	switch {
 	case gr.cause != nil:
 		return nil // ended while the timer fired
@@ -189,7 +195,11 @@ func (gr *grant) renewed(sent time.Time, err error) RenewResult {
 	r, lost := gr.noteRenewal(sent, err)
 	if lost {
 		if l := gr.end(ErrLeaseLost); l != nil {
-			go l.lost(ErrLeaseLost) // not here: observers may be slow, and other answers wait; ends with them
+			gr.family.errands.begin()
+			go func() { // not here: observers may be slow, and other answers wait; ends with them, and Close waits
+				defer gr.family.errands.end()
+				l.lost(ErrLeaseLost)
+			}()
 		}
 	}
 	return r

@@ -155,9 +155,9 @@ func (g *Guard) Check(ctx context.Context) error {
 }
 
 // Close ends the Guard and all that were derived from it. New calls and those that wait get ErrClosed at once; Close waits
-// for the functions that run, whose re-entrant calls still work, and then closes the locker. If ctx ends first, their
-// contexts end with a cause that Is ErrClosed and ErrLeaseLost, and their keys are left to the TTL, never released under a
-// running function; Close then returns ctx's error. Calling it again waits again.
+// for the functions that run, whose re-entrant calls still work, and for renewals and observers, and then closes the locker.
+// If ctx ends first, the contexts of those functions end with a cause that Is ErrClosed and ErrLeaseLost, and their keys are
+// left to the TTL, never released under a running function; Close then returns ctx's error. Calling it again waits again.
 func (g *Guard) Close(ctx context.Context) error {
 	g, err := g.resolve()
 	if err != nil {

@@ -61,7 +61,11 @@ func (r *renewer) add(gr *grant, limit time.Duration) {
 func (r *renewer) gather(class *renewals) {
 	if len(class.due) > 0 && !class.gathering && class.inFlight < renewBatches {
 		class.gathering = true
-		time.AfterFunc(renewGather, func() { r.send(class) })
+		r.family.errands.begin() // Close waits for it
+		time.AfterFunc(renewGather, func() {
+			defer r.family.errands.end()
+			r.send(class)
+		})
 	}
 }
 
