@@ -1,0 +1,89 @@
+package libs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// Guard is this module's own: its defaults, with fencing tokens.
+var Guard = &Library{
+	Name: "guard", Renews: true, Tells: true, Tokens: true,
+	Topologies: []Topology{Single, Sentinel, Cluster},
+	Keys:       func(key string) []string { return []string{"guard:{" + key + "}"} },
+	open:       openGuard,
+}
+
+type guardLocker struct {
+	guard *guard.Guard
+	rdbs  []redis.UniversalClient
+}
+
+func openGuard(s Setup) (Locker, error) {
+	rdbs := s.clients()
+	store := newStore(rdbs)
+	if s.Wrap != nil {
+		store = s.Wrap(store)
+	}
+	opts := []guard.Option{guard.WithTTL(s.TTL), guard.WithFencing(), guard.WithLogger(slog.New(slog.DiscardHandler))}
+	if s.NoRenewal {
+		opts = append(opts, guard.WithoutRenewal())
+	}
+	g, err := guard.New(store, append(opts, s.Options...)...)
+	if err != nil {
+		return nil, errors.Join(err, closeAll(rdbs))
+	}
+	return &guardLocker{g, rdbs}, nil
+}
+
+func newStore(rdbs []redis.UniversalClient) guard.Locker { return redislocker.New(rdbs[0]) }
+
+// Acquire looks after the wait itself: the lease lives in the context that guard is given.
+func (l *guardLocker) Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error) {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	unlink := context.AfterFunc(ctx, cancel)
+	held, err := l.guard.With(guard.WithMaxWait(wait)).Acquire(own, key)
+	switch linked := unlink(); {
+	case err != nil:
+		cancel()
+		return nil, err
+	case !linked: // the caller has left as the key came
+		err := held.Release(own)
+		cancel()
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	return &guardLease{held, cancel}, nil
+}
+
+func (l *guardLocker) Close(ctx context.Context) error {
+	return errors.Join(l.guard.Close(ctx), closeAll(l.rdbs))
+}
+
+func closeAll(rdbs []redis.UniversalClient) (err error) {
+	for _, rdb := range rdbs {
+		err = errors.Join(err, rdb.Close())
+	}
+	return err
+}
+
+type guardLease struct {
+	*guard.Lease
+
+	cancel context.CancelFunc
+}
+
+func (l *guardLease) Lost() <-chan struct{} { return l.Context().Done() }
+func (l *guardLease) Held() bool            { return l.Err() == nil }
+
+func (l *guardLease) Token(ctx context.Context) (uint64, error) { return l.FencingToken(ctx) }
+
+func (l *guardLease) Release(ctx context.Context) error {
+	defer l.cancel()
+	return l.Lease.Release(ctx)
+}

@@ -1,0 +1,60 @@
+package libs
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	syncredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+)
+
+// Redsync is github.com/go-redsync/redsync over go-redis with its defaults, but for the TTL, and tries every 5 to 25 ms as long
+// as the caller waits. Whoever uses it must look at Until, as the lease here does. With [Redlock] it has one pool for each
+// server, which is what it was made for.
+var Redsync = &Library{
+	Name:       "redsync",
+	Topologies: Topologies,
+	Keys:       itself,
+	open:       openRedsync,
+}
+
+type redsyncLocker struct {
+	rdbs  []redis.UniversalClient
+	locks *redsync.Redsync
+	setup Setup
+}
+
+func openRedsync(s Setup) (Locker, error) {
+	rdbs := s.clients()
+	var pools []syncredis.Pool
+	for _, rdb := range rdbs {
+		pools = append(pools, goredis.NewPool(rdb))
+	}
+	return &redsyncLocker{rdbs, redsync.New(pools...), s}, nil
+}
+
+func (l *redsyncLocker) Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error) {
+	mutex := l.locks.NewMutex(key, redsync.WithExpiry(l.setup.TTL), redsync.WithTries(1<<30), // one for each call: it is the lease too
+		redsync.WithRetryDelayFunc(func(int) time.Duration { return jitter{}.NextBackoff() }))
+	try := mutex.LockContext
+	if wait <= 0 {
+		try = mutex.TryLockContext
+	}
+	ctx, cancel := waitFor(ctx, wait, l.setup.TTL)
+	defer cancel()
+	if err := try(ctx); err != nil {
+		return nil, err
+	}
+	return newRenewed(lock{
+		every: l.setup.every(), until: mutex.Until(),
+		renew: func(ctx context.Context) (time.Time, error) {
+			_, err := mutex.ExtendContext(ctx)
+			return mutex.Until(), err
+		},
+		release: func(ctx context.Context) error { _, err := mutex.UnlockContext(ctx); return err },
+	}), nil
+}
+
+func (l *redsyncLocker) Close(context.Context) error { return closeAll(l.rdbs) }
