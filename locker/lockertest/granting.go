@@ -14,11 +14,18 @@ var granting = []Check{
 	{"what was granted to who is given up goes on", "Locker.Abandon", givenUpGoesOn},
 }
 
+// waited makes two claims: c owns key on p.a, and next waits for it on p.b.
+func (p *pair) waited(key string) (c, next *locker.Claim, err error) {
+	c, next = claim(key, long), claim(key, long)
+	p.acquire(p.a, c)
+	return c, next, p.wait(p.b, next)
+}
+
 // queue makes three claims: the first owns key on p.a, the second waits on p.b, and the third behind it on p.a.
 func (p *pair) queue(key string) (c, second, third *locker.Claim, err error) {
-	c, second, third = claim(key, long), claim(key, long), claim(key, long)
-	p.acquire(p.a, c)
-	if err = p.wait(p.b, second); err == nil {
+	c, second, err = p.waited(key)
+	third = claim(key, long)
+	if err == nil {
 		err = p.wait(p.a, third)
 	}
 	return c, second, third, err
@@ -48,9 +55,8 @@ func unknownGoesOn(p *pair) {
 
 func unknownFrees(p *pair) {
 	p.rounds(func(key string) error {
-		c, gone := claim(key, long), claim(key, long)
-		p.acquire(p.a, c)
-		if err := p.wait(p.b, gone); err != nil {
+		c, gone, err := p.waited(key)
+		if err != nil {
 			return err
 		}
 		p.b.ear.forget(gone)

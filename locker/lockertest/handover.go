@@ -18,9 +18,8 @@ var handover = []Check{
 
 func handsOver(p *pair) {
 	p.rounds(func(key string) error {
-		c, next := claim(key, long), claim(key, long)
-		p.acquire(p.a, c)
-		if err := p.wait(p.b, next); err != nil {
+		c, next, err := p.waited(key)
+		if err != nil {
 			return err
 		}
 		p.b.ear.wakened(key)
@@ -46,9 +45,8 @@ func handsOver(p *pair) {
 // lostMessage looks as a process does whose messages are lost.
 func lostMessage(p *pair) {
 	p.rounds(func(key string) error {
-		c, next := claim(key, long), claim(key, long)
-		p.acquire(p.a, c)
-		if err := p.wait(p.b, next); err != nil {
+		c, next, err := p.waited(key)
+		if err != nil {
 			return err
 		}
 		p.release(p.a, c, nil)
@@ -62,9 +60,8 @@ func lostMessage(p *pair) {
 // offerEnds lets a process die before it hears of its grant.
 func offerEnds(p *pair) {
 	p.rounds(func(key string) error {
-		c, dead := claim(key, long), claim(key, long)
-		p.acquire(p.a, c)
-		if err := p.wait(p.b, dead); err != nil {
+		c, dead, err := p.waited(key)
+		if err != nil {
 			return err
 		}
 		sent := time.Now()

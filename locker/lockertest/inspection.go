@@ -166,9 +166,8 @@ func forcesHandOver(p *pair) {
 		return
 	}
 	p.rounds(func(key string) error {
-		c, next := claim(key, long), claim(key, long)
-		p.acquire(p.a, c)
-		if err := p.wait(p.b, next); err != nil {
+		c, next, err := p.waited(key)
+		if err != nil {
 			return err
 		}
 		p.b.ear.wakened(key)

@@ -17,9 +17,8 @@ var outsiders = []Check{
 // queuesWaitersOnly tries without Wait: a claim that is in the queue, and one that is not.
 func queuesWaitersOnly(p *pair) {
 	p.rounds(func(key string) error {
-		c, next := claim(key, long), claim(key, long)
-		p.acquire(p.a, c)
-		if err := p.wait(p.b, next); err != nil {
+		c, next, err := p.waited(key)
+		if err != nil {
 			return err
 		}
 		p.try(p.b, next, locker.Try{Queued: true})

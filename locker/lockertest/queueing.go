@@ -205,9 +205,8 @@ func queueLives(p *pair) {
 
 func queueEnds(p *pair) {
 	p.rounds(func(key string) error {
-		c, gone := claim(key, long), claim(key, long)
-		p.acquire(p.a, c)
-		if err := p.wait(p.b, gone); err != nil {
+		c, gone, err := p.waited(key)
+		if err != nil {
 			return err
 		}
 		time.Sleep(locker.QueueLife + short)
