@@ -205,7 +205,7 @@ func queueLives(p *pair) {
 
 func queueEnds(p *pair) {
 	p.rounds(func(key string) error {
-		c, gone, err := p.waited(key)
+		c, _, err := p.waited(key)
 		if err != nil {
 			return err
 		}
