@@ -1,0 +1,231 @@
+package redisproc
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const slots = 16384
+
+// Cluster is three primaries, and a replica for each if there are six nodes.
+type Cluster struct {
+	Nodes []*Server // at the start, the primaries are the first three; Nodes[i+3] follows Nodes[i]
+}
+
+// StartCluster starts a cluster of three primaries, with a replica for each if replicas says so, and with args added to
+// the command lines. It needs Redis 7 or newer. It returns when all nodes agree on who has which slots.
+func (l *Lab) StartCluster(replicas bool, args ...string) (*Cluster, error) {
+	size := 3
+	if replicas {
+		size = 6
+	}
+	c := &Cluster{}
+	args = append(append([]string{
+		"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.FormatInt(downAfter.Milliseconds(), 10),
+		"--cluster-migration-barrier", "99", // replicas stay where they are
+	}, prompt...), args...)
+	for range size {
+		node, err := l.start(func(_ string, port int) ([]string, error) {
+			bus, err := freePort()
+			return append([]string{"--port", strconv.Itoa(port), "--cluster-port", strconv.Itoa(bus), "--save", ""}, args...), err
+		})
+		if err != nil {
+			return nil, err
+		}
+		c.Nodes = append(c.Nodes, node)
+	}
+	if err := c.meet(); err != nil {
+		return nil, fmt.Errorf("redisproc: %w", err)
+	}
+	for i := 3; i < size; i++ {
+		if err := c.Nodes[i].follow(c.Nodes[i-3]); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.AwaitSettled()
+}
+
+// meet spreads the slots and introduces the nodes to each other.
+func (c *Cluster) meet() error {
+	first := c.Nodes[0]
+	ports, err := first.do("config", "get", "cluster-port").StringSlice()
+	if err != nil || len(ports) != 2 {
+		return fmt.Errorf("a cluster needs Redis 7 or newer: %w", err)
+	}
+	for i, n := range c.Nodes {
+		if i < 3 {
+			err = n.do("cluster", "addslotsrange", i*slots/3, (i+1)*slots/3-1).Err()
+		}
+		err = errors.Join(err, n.do("cluster", "set-config-epoch", i+1).Err())
+		if i > 0 {
+			err = errors.Join(err, n.do("cluster", "meet", "127.0.0.1", portOf(first), ports[1]).Err())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return await("all nodes of the cluster know each other", func() bool {
+		return c.all(func(info string) bool {
+			return strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(len(c.Nodes)))
+		})
+	})
+}
+
+// follow makes s a replica of primary, with its link up: without that there is no failover.
+func (s *Server) follow(primary *Server) error {
+	id, err := primary.do("cluster", "myid").Text()
+	if err != nil {
+		return fmt.Errorf("redisproc: %w", err)
+	}
+	if err := await("a node follows another", func() bool { return s.do("cluster", "replicate", id).Err() == nil }); err != nil {
+		return err
+	}
+	return s.awaitLink()
+}
+
+// AwaitSettled waits until all nodes say that the cluster is well.
+func (c *Cluster) AwaitSettled() error {
+	return await("the cluster is well", func() bool {
+		return c.all(func(info string) bool {
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_size:3")
+		})
+	})
+}
+
+func (c *Cluster) all(so func(info string) bool) bool {
+	for _, n := range c.Nodes {
+		if info, err := n.do("cluster", "info").Text(); err != nil || !so(info) {
+			return false
+		}
+	}
+	return true
+}
+
+// Addrs returns the addresses of all nodes.
+func (c *Cluster) Addrs() []string { return addrs(c.Nodes) }
+
+// Slot returns the slot of a key.
+func (c *Cluster) Slot(key string) (int, error) {
+	for _, n := range c.Nodes {
+		if slot, err := n.do("cluster", "keyslot", key).Int(); err == nil {
+			return slot, nil
+		}
+	}
+	return 0, errors.New("redisproc: no node of the cluster answers")
+}
+
+// Primary returns the node that has the slot: of those that say so of themselves, the one that was elected last.
+func (c *Cluster) Primary(slot int) (*Server, error) {
+	var primary *Server
+	last := -1
+	for _, n := range c.Nodes {
+		if epoch, ok := n.owns(slot); ok && epoch > last {
+			primary, last = n, epoch
+		}
+	}
+	if primary == nil {
+		return nil, fmt.Errorf("redisproc: no node has slot %d", slot)
+	}
+	return primary, nil
+}
+
+// owns reports whether the node says that it is a primary with that slot, and since which epoch.
+func (s *Server) owns(slot int) (epoch int, ok bool) {
+	text, _ := s.do("cluster", "nodes").Text()
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 8 || !strings.Contains(fields[2], "myself") || !strings.Contains(fields[2], "master") {
+			continue
+		}
+		epoch, _ = strconv.Atoi(fields[6])
+		return epoch, slices.ContainsFunc(fields[8:], func(part string) bool {
+			from, to, isRange := strings.Cut(part, "-")
+			if !isRange {
+				to = from
+			}
+			a, errA := strconv.Atoi(from)
+			b, errB := strconv.Atoi(to)
+			return errA == nil && errB == nil && a <= slot && slot <= b // no number: a slot on its way
+		})
+	}
+	return 0, false
+}
+
+// Replica returns a node that follows primary, with its link up.
+func (c *Cluster) Replica(primary *Server) (*Server, error) {
+	for _, n := range c.Nodes {
+		info, _ := n.do("info", "replication").Text()
+		if strings.Contains(info, "master_port:"+portOf(primary)+"\r\n") && strings.Contains(info, "master_link_status:up") {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("redisproc: no node follows %s", primary.Addr)
+}
+
+// Failover makes the replica of whoever has the slot its primary, with CLUSTER FAILOVER and how behind it ("", "FORCE" or
+// "TAKEOVER"), and returns once it is.
+func (c *Cluster) Failover(slot int, how string) error {
+	old, err := c.Primary(slot)
+	if err != nil {
+		return err
+	}
+	replica, err := c.Replica(old)
+	if err != nil {
+		return err
+	}
+	line := []any{"cluster", "failover"}
+	if how != "" {
+		line = append(line, how)
+	}
+	if err := replica.do(line...).Err(); err != nil {
+		return fmt.Errorf("redisproc: %w", err)
+	}
+	return await("the replica is promoted", func() bool {
+		_, promoted := replica.owns(slot)
+		return promoted
+	})
+}
+
+// AwaitOther waits until another node than old has the slot.
+func (c *Cluster) AwaitOther(slot int, old *Server) error {
+	return await("another node has the slot", func() bool {
+		now, err := c.Primary(slot)
+		return err == nil && now != old
+	})
+}
+
+// Migrate moves a slot with its keys to another primary, key by key under load, as redis-cli --cluster reshard does; the
+// slot stays on its way for at least as long as slow says.
+func (c *Cluster) Migrate(slot int, to *Server, slow time.Duration) error {
+	from, err := c.Primary(slot)
+	if err != nil {
+		return err
+	}
+	source, errFrom := from.do("cluster", "myid").Text()
+	target, errTo := to.do("cluster", "myid").Text()
+	if err := errors.Join(errFrom, errTo); err != nil || from == to {
+		return errors.Join(fmt.Errorf("redisproc: slot %d cannot move from %s to %s", slot, from.Addr, to.Addr), err)
+	}
+	err = errors.Join(to.do("cluster", "setslot", slot, "importing", source).Err(),
+		from.do("cluster", "setslot", slot, "migrating", target).Err())
+	if err != nil {
+		return fmt.Errorf("redisproc: %w", err)
+	}
+	enough := time.Now().Add(slow)
+	err = await("a slot's keys move", func() bool {
+		keys, err := from.do("cluster", "getkeysinslot", slot, 100).Slice()
+		if err == nil && len(keys) == 0 {
+			return time.Now().After(enough)
+		}
+		_ = from.do(append([]any{"migrate", "127.0.0.1", portOf(to), "", 0, 2000, "keys"}, keys...)...).Err()
+		return false
+	})
+	for _, n := range append([]*Server{to, from}, c.Nodes...) { // a replica refuses; one that is down hears of it later
+		_ = n.do("cluster", "setslot", slot, "node", target).Err()
+	}
+	return err
+}
