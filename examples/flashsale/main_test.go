@@ -171,6 +171,7 @@ func TestRedisThatDoesNotAnswerFailsTheRun(t *testing.T) {
 }
 
 func TestStoryGoesAsTold(t *testing.T) {
+	t.Setenv("COLUMNS", "40")
 	var stdout, stderr bytes.Buffer
 	code := run([]string{"-story"}, &stdout, &stderr)
 	t.Logf("%s%s", stdout.String(), stderr.String())
@@ -180,4 +181,5 @@ func TestStoryGoesAsTold(t *testing.T) {
 	if strings.Contains(stdout.String(), "\x1b") {
 		t.Error("colors, though stdout is not a terminal")
 	}
+	wantFit(t, stdout.String(), 40)
 }

@@ -64,7 +64,7 @@ func (r result) broken() (faults []string) {
 
 // printScene says who is there, so that one of them can be killed.
 func printScene(con *console, s *sale) {
-	con.printf("%s  mode %s, style %s, Redis %s, %d buyers, %s requests for %s items\n", con.paint(bold, "flash sale"),
+	con.printf("%s  \tmode %s, style %s, Redis %s, %d buyers, %s requests for %s items\n", con.paint(bold, "flash sale"),
 		s.cfg.mode, s.cfg.style, s.store.name, s.cfg.concurrency, thousands(s.cfg.requests), thousands(s.cfg.stock))
 	for _, in := range s.fleet {
 		con.printf("  %-7s%s  pid %d\n", in.name, in.url, in.pid())
@@ -80,7 +80,7 @@ func printLogs(con *console, fleet []*instance) {
 		default:
 		}
 		if text := in.log.text(); text != "" {
-			con.printf("  %s logged:\n    %s\n", in.name, strings.ReplaceAll(text, "\n", "\n    "))
+			con.raw("  %s logged:\n    %s\n", in.name, strings.ReplaceAll(text, "\n", "\n    "))
 		}
 	}
 }
@@ -88,7 +88,7 @@ func printLogs(con *console, fleet []*instance) {
 func printReport(con *console, r result) {
 	line := func(what, n, note string) {
 		if note != "" {
-			note = "   " + con.paint(dim, note)
+			note = "   \t" + con.paint(dim, note)
 		}
 		con.printf("  %-14s %8s%s\n", what, n, note)
 	}
@@ -97,7 +97,7 @@ func printReport(con *console, r result) {
 		if bad {
 			color = red
 		}
-		con.printf("  %-14s %s   %s\n", what, con.paint(color, fmt.Sprintf("%8s", thousands(n))), con.paint(dim, note))
+		con.printf("  %-14s %s   \t%s\n", what, con.paint(color, fmt.Sprintf("%8s", thousands(n))), con.paint(dim, note))
 	}
 
 	con.printf("\n")
@@ -112,9 +112,8 @@ func printReport(con *console, r result) {
 	count("late writes", r.LateWrites, false, "refused by their fencing token")
 	con.printf("\n")
 	if r.Mode.locked() {
-		con.printf("  %-14s p50 %8.1f ms   p99 %8.1f ms%s\n", "wait for key", r.WaitP50, r.WaitP99, r.missing())
-		con.printf("  %-14s p50 %8.1f ms   p99 %8.1f ms   %s\n\n", "hold", r.HoldP50, r.HoldP99,
-			con.paint(dim, "short once it is sold out"))
+		con.printf("  %-14s \tp50 %8.1f ms   p99 %8.1f ms%s\n", "wait for key", r.WaitP50, r.WaitP99, r.missing())
+		con.printf("  %-14s \tp50 %8.1f ms   p99 %8.1f ms   %s\n\n", "hold", r.HoldP50, r.HoldP99, con.paint(dim, r.holdNote()))
 	}
 	con.printf("%s\n", r.verdict(con))
 }
@@ -133,6 +132,14 @@ func (r result) soldNote() string {
 		note += fmt.Sprintf(", %d of them found there only: the answer got lost", r.Settled)
 	}
 	return note
+}
+
+// holdNote says why holds are short in a sale whose later buyers found nothing to buy.
+func (r result) holdNote() string {
+	if r.RefusedByReason[codeSoldOut] == 0 {
+		return ""
+	}
+	return "short once it is sold out"
 }
 
 func (r result) missing() string {

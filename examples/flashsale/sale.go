@@ -42,7 +42,7 @@ func runSale(ctx context.Context, cfg config, con *console) (res result, err err
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		watch(watching, con, s.tally, cfg.requests)
+		watch(watching, con, s.tally, cfg.requests, cfg.stock)
 	}()
 	s.sell(ctx, 1, cfg.requests, s.fleet)
 	stop()

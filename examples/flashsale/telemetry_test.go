@@ -105,7 +105,9 @@ func TestTraceFollowsAWaiterAcrossTwoProcesses(t *testing.T) {
 	}
 }
 
-func TestWaterfall(t *testing.T) {
+// testTrace has one buyer who waits for another instance.
+func testTrace(t *testing.T) (b *book, wait, behind traced) {
+	t.Helper()
 	began := time.Unix(1_700_000_000, 0)
 	add := func(spans []traced, instance, trace, id, parent, name string, from, to int, links ...string) []traced {
 		at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
@@ -130,15 +132,23 @@ func TestWaterfall(t *testing.T) {
 	spans = add(spans, "app-2", "five", "p", "o", holdSpan, 98, 99)        // came too late to buy
 	spans = add(spans, "app-2", "four", "i", "j", acquireSpan, 0, 99, "k") // behind a span that is not known
 
-	b := newBook(spans)
+	if _, _, found := newBook(spans[:4]).waiter(); found {
+		t.Error("found a waiter where nobody waited")
+	}
+	b = newBook(spans)
 	wait, behind, found := b.waiter()
 	if !found || wait.ID != "e" || behind.ID != "b" {
 		t.Fatalf("found %v: %s behind %s", found, wait.ID, behind.ID)
 	}
+	return b, wait, behind
+}
+
+func TestWaterfall(t *testing.T) {
+	b, wait, behind := testTrace(t)
 	var got []string
 	request := b.byID[wait.Parent]
 	for _, r := range b.rows(request, wait, behind) {
-		lane := r.lane(request.From, request.To)
+		lane := r.lane(request.From, request.To, mostWaterfall)
 		got = append(got, strings.TrimRight(r.instance+strings.Repeat(" ", 1+r.depth)+r.name+" |"+string(lane)+"| "+r.took().String()+" "+r.note, " "))
 	}
 	want := []string{
@@ -153,9 +163,6 @@ func TestWaterfall(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-	if _, _, found := newBook(spans[:4]).waiter(); found {
-		t.Error("found a waiter where nobody waited")
 	}
 }
 

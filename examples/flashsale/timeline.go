@@ -19,7 +19,10 @@ const (
 
 const markOrder = " .|#zX"
 
+// timelineWidth is how wide a lane gets where there is room.
 const timelineWidth = 64
+
+const timelineMargin = 4 + 7 // left of a lane
 
 // timeline keeps what the instances did and when. A nil one keeps nothing. Safe for concurrent use.
 type timeline struct {
@@ -58,18 +61,19 @@ func (t *timeline) print(con *console, fleet []*instance) {
 			ended = s.to
 		}
 	}
-	step := ended.Sub(began)/timelineWidth + 1
+	width := max(1, min(timelineWidth, con.width-timelineMargin))
+	step := ended.Sub(began)/time.Duration(width) + 1
 	for _, in := range fleet {
-		con.printf("    %-7s%s\n", in.name, con.paintLane(t.lane(in.name, began, step)))
+		con.printf("    %-7s%s\n", in.name, con.paintLane(t.lane(in.name, began, step, width)))
 	}
 	end := fmt.Sprintf("%d ms", ended.Sub(began).Milliseconds())
-	con.printf("    %-7s0%*s\n", "", timelineWidth-1, end)
+	con.printf("    %-7s0%*s\n", "", width-1, end)
 }
 
 // lane draws one lane. A span fills the columns whose middle it covers, so that spans that do not overlap in time never
 // share a column; a moment is shown wherever it falls. The caller holds the mutex.
-func (t *timeline) lane(name string, began time.Time, step time.Duration) []byte {
-	lane := bytes.Repeat([]byte{' '}, timelineWidth)
+func (t *timeline) lane(name string, began time.Time, step time.Duration, width int) []byte {
+	lane := bytes.Repeat([]byte{' '}, width)
 	for _, s := range t.spans {
 		if s.lane != name {
 			continue
@@ -79,7 +83,7 @@ func (t *timeline) lane(name string, began time.Time, step time.Duration) []byte
 		if s.from.Equal(s.to) {
 			first, last = int(from/step), int(from/step)
 		}
-		for i := max(first, 0); i <= min(last, timelineWidth-1); i++ {
+		for i := max(first, 0); i <= min(last, width-1); i++ {
 			if strings.IndexByte(markOrder, s.mark) > strings.IndexByte(markOrder, lane[i]) {
 				lane[i] = s.mark
 			}

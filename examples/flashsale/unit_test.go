@@ -114,7 +114,7 @@ func TestStepsThatDoNotOverlapShareNoColumn(t *testing.T) {
 	for i := range 45 { // turn and turn about, without a gap
 		tl.add([]string{"app-1", "app-2"}[i%2], at(7*i), at(7*i+7), markInStep)
 	}
-	one, two := tl.lane("app-1", began, 5*time.Millisecond), tl.lane("app-2", began, 5*time.Millisecond)
+	one, two := tl.lane("app-1", began, 5*time.Millisecond, timelineWidth), tl.lane("app-2", began, 5*time.Millisecond, timelineWidth)
 	both := 0
 	for i := range one {
 		if one[i] == markInStep && two[i] == markInStep {

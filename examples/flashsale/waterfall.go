@@ -8,7 +8,12 @@ import (
 	"time"
 )
 
-const waterfallWidth = 48
+// Widths of the waterfall: a row has a name, a lane, the time it took, and a note. The rest of a row is waterfallFrame.
+const (
+	mostWaterfall  = 48
+	leastWaterfall = 24
+	waterfallFrame = len("  app-123") + len(" |") + len("| ") + len("12345.67 ms  ")
+)
 
 // A row of the waterfall is one span, or several of one kind that are told together.
 type row struct {
@@ -40,12 +45,34 @@ func (s *sale) printTrace(ctx context.Context, con *console) {
 	con.printf("\n%s  trace %s: waited %.1f of %.1f ms, at last behind %s\n", con.paint(bold, "one buyer's wait"),
 		request.Trace, ms(wait.took()), ms(request.took()), behind.Instance)
 	con.printf("  . request   ~ waits   # holds the key   + Redis; from %d spans\n\n", len(all))
+	con.narrow()
+	printRows(con, rows, request)
+}
+
+// printRows draws the rows over the time of the request: a line for each, or two where a line has no room for a lane.
+func printRows(con *console, rows []row, request traced) {
+	names, notes := 0, 0
 	for _, r := range rows {
-		lane := r.lane(request.From, request.To)
-		name := strings.Repeat("  ", r.depth) + r.name
-		con.printf("  %-7s%-29s |%s| %8.2f ms  %s\n", r.instance, name, con.paintLane(lane), ms(r.took()), con.paint(dim, r.note))
+		names, notes = max(names, len(r.title())), max(notes, len(r.note))
+	}
+	width := con.width - waterfallFrame - names
+	if width < leastWaterfall {
+		width = max(1, min(mostWaterfall, con.width-len("  ||")))
+		for _, r := range rows {
+			con.printf("  %-7s%s  \t%.2f ms  %s\n", r.instance, r.title(), ms(r.took()), con.paint(dim, r.note))
+			con.printf("  |%s|\n", con.paintLane(r.lane(request.From, request.To, width)))
+		}
+		return
+	}
+	width = min(mostWaterfall, max(leastWaterfall, width-notes))
+	for _, r := range rows {
+		con.printf("  %-7s%-*s |%s| %8.2f ms  \t%s\n", r.instance, names, r.title(),
+			con.paintLane(r.lane(request.From, request.To, width)), ms(r.took()), con.paint(dim, r.note))
 	}
 }
+
+// title is the row's name, set in as far as it is below the request.
+func (r row) title() string { return strings.Repeat("  ", r.depth) + r.name }
 
 // rows tells the request from top to bottom, and below the wait, who was in its way.
 func (t *book) rows(request, wait, behind traced) []row {
@@ -121,11 +148,11 @@ func (r row) took() (sum time.Duration) {
 }
 
 // lane draws the row's spans between two moments; what began before is cut off.
-func (r row) lane(from, to time.Time) []byte {
-	lane := bytes.Repeat([]byte{' '}, waterfallWidth)
+func (r row) lane(from, to time.Time, width int) []byte {
+	lane := bytes.Repeat([]byte{' '}, width)
 	column := func(at time.Time) int {
-		c := int(int64(waterfallWidth) * int64(at.Sub(from)) / max(int64(to.Sub(from)), 1))
-		return min(max(c, 0), waterfallWidth-1)
+		c := int(int64(width) * int64(at.Sub(from)) / max(int64(to.Sub(from)), 1))
+		return min(max(c, 0), width-1)
 	}
 	for _, s := range r.spans {
 		if s.To.Before(from) || s.From.After(to) {

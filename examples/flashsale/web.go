@@ -40,7 +40,7 @@ func serveWeb(ctx context.Context, cfg config, con *console, stdout io.Writer) e
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
 	}
-	con.printf("flash sale, live:  http://%s/?token=%s\n", l.Addr(), guarded.token)
+	con.raw("flash sale, live:  http://%s/?token=%s\n", l.Addr(), guarded.token)
 	con.printf("Open it in a browser on this machine; whoever has the whole URL can start, stop and kill. Ctrl-C ends it.\n")
 
 	served := make(chan error, 1)
@@ -92,7 +92,7 @@ func newPage(h *hub, st *stage) http.Handler {
 
 // report tells of a run that came to its end: on the console, to programs, and in a file.
 func report(cfg config, res result, h *hub, con *console, stdout io.Writer) {
-	con.printf("%s  mode %s: %d items, %d orders, oversold %d, lost updates %d, late writes refused %d, leases lost %d\n",
+	con.printf("%s  \tmode %s: %d items, %d orders, oversold %d, lost updates %d, late writes refused %d, leases lost %d\n",
 		time.Now().Format(time.TimeOnly), res.Mode, res.Stock, res.Orders, res.Oversold, res.LostUpdates, res.LateWrites, res.LeasesLost)
 	if cfg.json {
 		_ = json.NewEncoder(stdout).Encode(res) // nobody reads any longer
