@@ -50,24 +50,15 @@ func (g *Guard) logRelease(ctx context.Context, key string, err error) {
 	g.family.note(ctx, &g.config, key, err)
 }
 
-// noteWait notes what a wait shows of the locker: tries that a later one made good have harmed nobody.
-func (g *Guard) noteWait(ctx context.Context, w WaitInfo, r WaitResult) {
-	switch {
-	case r.Attempts == 0:
-	case r.Err == nil, isHeld(r.Err):
-		g.family.note(ctx, &g.config, w.Key, nil)
-	case ctx.Err() == nil: // else the caller left before an answer could come
-		g.family.note(ctx, &g.config, w.Key, r.Err)
+// noteTry notes what a try shows of the locker, unless it was cut short: by its caller, who left, or by the end of the wait.
+func (t *turn) noteTry(ctx context.Context, limit time.Duration, err error) {
+	if err == nil || (ctx.Err() == nil && limit == tryLimit(t.guard.ttl)) {
+		t.guard.family.note(ctx, &t.guard.config, t.gate.key, err)
 	}
 }
 
-func isHeld(err error) bool {
-	var held *HeldError
-	return errors.As(err, &held)
-}
-
-// note logs where an outage of the locker begins, with an answer that is ErrUnavailable, and where it ends, with the next
-// one that is clear.
+// note logs where an outage of the locker begins, with the first answer that is ErrUnavailable, whether or not anybody has
+// to suffer for it yet, and where it ends, with the next one that is clear: once for all that share the locker.
 func (f *family) note(ctx context.Context, c *config, key string, err error) {
 	switch {
 	case errors.Is(err, ErrUnavailable):
@@ -75,7 +66,7 @@ func (f *family) note(ctx context.Context, c *config, key string, err error) {
 			c.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker unavailable", c.about(key, slog.Any("error", err))...)
 		}
 	case err == nil, errors.Is(err, ErrLeaseLost):
-		if lasted, ended := f.outage.end(time.Now()); ended {
+		if lasted, tell := f.outage.end(time.Now()); tell {
 			c.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker available again", c.about(key, slog.Duration("after", lasted))...)
 		}
 	}
@@ -85,33 +76,36 @@ func (f *family) note(ctx context.Context, c *config, key string, err error) {
 const outagePause = 10 * time.Second
 
 // An outage is the time from an answer that was none to the next that is clear. One that begins within outagePause of the
-// last that was logged goes unlogged, until it is older than that.
+// last log of another goes unlogged, until that is over.
 type outage struct {
-	on atomic.Bool // one is logged; set under mu, read without it by every answer
+	on atomic.Bool // there is one; set under mu, read without it by every clear answer
 
-	mu    sync.Mutex // guards since; held for a few instructions
-	since time.Time  // when the last logged one began
+	mu     sync.Mutex // guards what follows; held for a few instructions
+	since  time.Time  // when it began
+	logged time.Time  // when it was logged, or the last one that was
+	told   bool       // it was logged
 }
 
-func (o *outage) begin(now time.Time) (first bool) {
-	if o.on.Load() {
-		return false
-	}
+// begin notes an answer that was none, and reports whether that is to be logged.
+func (o *outage) begin(now time.Time) (tell bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.on.Load() || (!o.since.IsZero() && now.Sub(o.since) < outagePause) {
+	if !o.on.Swap(true) {
+		o.since, o.told = now, false
+	}
+	if o.told || (!o.logged.IsZero() && now.Sub(o.logged) < outagePause) {
 		return false
 	}
-	o.since = now
-	o.on.Store(true)
+	o.logged, o.told = now, true
 	return true
 }
 
-func (o *outage) end(now time.Time) (lasted time.Duration, ended bool) {
+// end notes a clear answer, and reports whether it ends an outage that was logged.
+func (o *outage) end(now time.Time) (lasted time.Duration, tell bool) {
 	if !o.on.Load() {
 		return 0, false
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return now.Sub(o.since), o.on.CompareAndSwap(true, false)
+	return now.Sub(o.since), o.on.Swap(false) && o.told
 }

@@ -167,7 +167,89 @@ func TestAnOutageIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
 		for range 5 {
 			wantErr(t, b.Do(t.Context(), key, nop), nil)
 		}
-		book.want(t, upLine+"4") // ... seconds and a bit
+		book.want(t, upLine+"5s")
+	})
+}
+
+func TestAnOutageIsLoggedWhileTheFirstCallStillWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t, guard.WithMaxWait(time.Minute))
+		mend := b.mem.Break()
+		done := make(chan error)
+		go func() { done <- b.Do(t.Context(), key, nop) }()
+		book.want(t, downLine)
+		time.Sleep(3 * time.Second)
+		book.want(t)
+		mend()
+		wantErr(t, <-done, nil)
+		book.want(t, upLine+"3.") // until the next try
+	})
+}
+
+func TestAStandbyLogsAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t, guard.WithMaxWait(time.Minute))
+		leader := must(b.other.Acquire(t.Context(), key))
+		ctx, leave := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- b.Lead(ctx, key, nop) }()
+		book.want(t)
+		mend := b.mem.Break()
+		time.Sleep(time.Second) // it looks twice in that time
+		book.want(t, downLine)
+		time.Sleep(2 * time.Second)
+		book.want(t)
+		mend()
+		time.Sleep(time.Second)
+		book.want(t, upLine)
+		leave()
+		wantErr(t, <-done, context.Canceled)
+		_ = leader.Release(t.Context())
+	})
+}
+
+// The last try of a wait has little time, and says nothing of the store when that runs out.
+func TestATryThatItsWaitCutsShortIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t, guard.WithMaxWait(2*time.Second))
+		holder := must(b.other.Acquire(t.Context(), key))
+		start := time.Now()
+		b.spy.set(func(s *spy) {
+			s.acquire = func(ctx context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+				if time.Since(start) < 1800*time.Millisecond {
+					return next()
+				}
+				<-ctx.Done()
+				return locker.Answer{}, fmt.Errorf("%w: %w", guard.ErrUnavailable, ctx.Err())
+			}
+		})
+		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable)
+		book.want(t)
+		b.spy.set(func(s *spy) { s.acquire = nil })
+		wantErr(t, holder.Release(t.Context()), nil)
+	})
+}
+
+func TestAnOutageSoonAfterAnotherIsLoggedLateAndCountedFromItsBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t, guard.WithMaxWait(0))
+		fails := func(after time.Duration) {
+			time.Sleep(after)
+			wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable)
+		}
+		mend := b.mem.Break()
+		fails(0)
+		mend()
+		wantErr(t, b.Do(t.Context(), key, nop), nil)
+		book.want(t, downLine, upLine)
+		mend = b.mem.Break()
+		fails(5 * time.Second)
+		book.want(t)
+		fails(6 * time.Second)
+		book.want(t, downLine)
+		mend()
+		wantErr(t, b.Do(t.Context(), key, nop), nil)
+		book.want(t, upLine+"6s")
 	})
 }
 

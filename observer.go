@@ -95,7 +95,6 @@ func (g *Guard) waitEnd(ctx context.Context, w WaitInfo, r WaitResult) {
 	for _, o := range g.observers {
 		o.WaitEnd(ctx, w, r)
 	}
-	g.noteWait(ctx, w, r)
 }
 
 // blockedBy returns who was in the way of a call that has waited: the last holder that it saw, or if it never came to try,

@@ -17,8 +17,13 @@ func (t *turn) try(ctx context.Context) (*grant, error) {
 	b := t.bid()
 	how := t.gate.beginTry(!t.once, time.Now())
 	t.attempts++
-	sent := time.Now()
-	answer, err := t.guard.family.locker.Acquire(t.guard.family.limits.Within(ctx, t.tryLimit()), &b.claim, how)
+	sent, limit := time.Now(), t.tryLimit()
+	answer, err := t.guard.family.locker.Acquire(t.guard.family.limits.Within(ctx, limit), &b.claim, how)
+	refused := err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrClosed) // trying again cannot help
+	if refused {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	t.noteTry(ctx, limit, err)
 	switch {
 	case err == nil && answer.Acquired:
 		return t.won(b, sent, answer.Token), nil
@@ -28,10 +33,6 @@ func (t *turn) try(ctx context.Context) (*grant, error) {
 		return nil, nil
 	case errors.Is(err, ErrClosed):
 		return nil, err
-	}
-	refused := !errors.Is(err, ErrUnavailable) // trying again cannot help
-	if refused {
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	t.giveUp(t.gate.unclear(answer.Queued, err, t.guard.backoff))
 	if refused {
