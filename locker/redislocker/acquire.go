@@ -45,7 +45,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, error) {
 	st, locks, tr := l.state(c), l.locks, (*travel)(nil)
 	if c.Fencing {
-		tr = &travel{locker: l, behind: fenceCall(c, st.keys)}
+		tr = &travel{locker: l, behind: fenceCall(c, st.keys, 0)}
 		locks = redislock.New(tr)
 	}
 	lock, _ := st.keys.lock.(string)
@@ -117,19 +117,25 @@ func (l *Locker) fenced(c *locker.Claim, answer command) (uint64, error) {
 
 // Fence reserves a block of tokens, in one round trip.
 func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
+	return l.FenceFrom(ctx, c, 0)
+}
+
+// FenceFrom is [Locker.Fence] with no token below floor: it raises what the server has given last, where one key's tokens
+// come from several servers (package redlock).
+func (l *Locker) FenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (uint64, error) {
 	if err := l.enter(); err != nil {
 		return 0, err
 	}
 	defer l.calls.Done()
-	token, err := token(l.run(ctx, *fenceCall(c, l.keys(c.Key)))[0])
+	token, err := token(l.run(ctx, *fenceCall(c, l.keys(c.Key), floor))[0])
 	if errors.Is(err, redis.Nil) {
 		return 0, errNotOwner
 	}
 	return token, leaseError(err)
 }
 
-func fenceCall(c *locker.Claim, k keys) *call {
-	call := newCall(fenceScript, 2, k.lock, k.fence, c.Owner, block, counterLife)
+func fenceCall(c *locker.Claim, k keys, floor uint64) *call {
+	call := newCall(fenceScript, 2, k.lock, k.fence, c.Owner, block, counterLife, floor)
 	return &call
 }
 

@@ -1,6 +1,7 @@
 package redislocker
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -53,6 +54,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 		}
 		o.apply(&l.settings)
 	}
+	l.instance = cmp.Or(l.settings.node.Instance, l.instance)
 	return l
 }
 

@@ -20,6 +20,7 @@ func (s *settings) options(o *redis.Options) *redis.Options {
 	if own.ClientName == "" {
 		own.OnConnect = s.naming()
 	}
+	own.OnConnect = s.admitting(own.OnConnect)
 	return own
 }
 
@@ -43,5 +44,20 @@ func (s *settings) naming() func(ctx context.Context, conn *redis.Conn) error {
 			return nil
 		}
 		return err
+	}
+}
+
+// admitting returns what lets a node of several refuse a new connection, behind what is done to it already.
+func (s *settings) admitting(onConnect func(context.Context, *redis.Conn) error) func(context.Context, *redis.Conn) error {
+	if s.node.Admit == nil {
+		return onConnect
+	}
+	return func(ctx context.Context, conn *redis.Conn) error {
+		if onConnect != nil {
+			if err := onConnect(ctx, conn); err != nil {
+				return err
+			}
+		}
+		return s.node.Admit(conn.Info(ctx, "server").Result())
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/redisnode"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -29,6 +30,13 @@ type settings struct {
 	raw      func(key string) string // of WithRawKeys
 	rawGiven bool
 	name     string // of WithClientName
+
+	node redisnode.Node // of WithNode; zero: the locker stands alone
+}
+
+// WithNode is for package redlock, whose lockers keep a lease on several servers: nobody else can make a node.
+func WithNode(n redisnode.Node) Option {
+	return optionFunc(func(s *settings) { s.node = n })
 }
 
 // WithPrefix sets what the name of every key in Redis starts with, before a colon: lockers exclude each other only under
