@@ -38,6 +38,7 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 	if err := l.Open(f); err != nil {
 		return nil, err
 	}
+	c.tellName()
 	return &Guard{config: c, family: f}, nil
 }
 
@@ -55,6 +56,7 @@ func (g *Guard) With(opts ...Option) *Guard {
 	if g == nil || g.family == nil {
 		return &Guard{config: c, late: late}
 	}
+	c.tellName()
 	return &Guard{config: c, family: g.family}
 }
 

@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -176,3 +177,25 @@ func TestTheBlockerIsKnownToThoseWhoOnlyStoodInLine(t *testing.T) {
 type elsewhere struct{ guard.NopObserver }
 
 func (elsewhere) Traceparent(context.Context) string { return "another trace" }
+
+// named is an observer that wants to know of names.
+type named struct {
+	guard.NopObserver
+	names []string
+}
+
+func (n *named) GuardNamed(name string) { n.names = append(n.names, name) }
+
+func TestObserversLearnOfNamesBeforeTheFirstCall(t *testing.T) {
+	first, second := &named{}, &named{}
+	b := newBench(t, guard.WithObserver(first))
+	b.With(guard.WithName("refund"), guard.WithObserver(second)).With(guard.WithMaxWait(0))
+	var none *guard.Guard
+	none.With(guard.WithObserver(second), guard.WithName("of the default"))
+	if want := []string{"guard", "guard", "refund", "refund"}; !slices.Equal(first.names, want) { // New twice
+		t.Errorf("got %q, want %q", first.names, want)
+	}
+	if want := []string{"refund", "refund"}; !slices.Equal(second.names, want) {
+		t.Errorf("got %q, want %q", second.names, want)
+	}
+}

@@ -8,7 +8,10 @@ import (
 
 // Observer is told about waits, holds and renewals; package tracing turns that into OpenTelemetry spans and metrics.
 // Its methods run in the caller's goroutine (LeaseLost and Renewed: in one of the guard's), so they must be fast; they are
-// never called under a lock and must be safe for concurrent use. Embed [NopObserver] to implement only some of them.
+// never called under a lock and must be safe for concurrent use. A panic of one passes through to the caller; in a
+// goroutine of the guard's it ends the process, as that of a logger does. Embed [NopObserver] to implement only some of them.
+//
+// One that is a [NameObserver] too hears of guards before their first call.
 type Observer interface {
 	// WaitStart is called before a verb looks for its key; the context it returns is used for the wait.
 	WaitStart(ctx context.Context, w WaitInfo) context.Context
@@ -25,6 +28,14 @@ type Observer interface {
 	Renewed(ctx context.Context, w WaitInfo, r RenewResult)
 	// Traceparent returns the W3C traceparent to store with a key, so that waiters can link to their holder, or "".
 	Traceparent(ctx context.Context) string
+}
+
+// NameObserver is an optional part of an [Observer]: it learns the names of guards when they are made, so that what it
+// counts can begin with 0.
+type NameObserver interface {
+	// GuardNamed is called by New, and by each With, with the name of the guard that they return: more than once for a
+	// name that several have. A guard that was derived from a nil one is not told of before its first call.
+	GuardNamed(name string)
 }
 
 // WaitInfo says which call this is about.
@@ -83,6 +94,14 @@ func (NopObserver) Renewed(context.Context, WaitInfo, RenewResult) {}
 func (NopObserver) Traceparent(context.Context) string { return "" }
 
 // How a Guard tells its observers, in the order in which they were added. Its log is in log.go.
+
+func (c *config) tellName() {
+	for _, o := range c.observers {
+		if o, ok := o.(NameObserver); ok {
+			o.GuardNamed(c.name)
+		}
+	}
+}
 
 func (c *config) waitStart(ctx context.Context, w WaitInfo) context.Context {
 	for _, o := range c.observers {

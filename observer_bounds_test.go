@@ -95,6 +95,31 @@ func TestALoggerThatPanicsAtAnUnconfirmedReleaseDelaysNobody(t *testing.T) {
 	})
 }
 
+func TestALoggerThatPanicsAtAnOutageCostsNoKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithLogger(slog.New(panicking{})))
+		mend := b.mem.Break()
+		panics := func() (did bool) {
+			defer func() { did = recover() != nil }()
+			_ = b.Do(t.Context(), key, nop)
+			return false
+		}
+		if !panics() {
+			t.Error("the outage was not logged when it began")
+		}
+		mend()
+		if !panics() {
+			t.Error("the outage was not logged when it ended") // by the try that acquires
+		}
+		synctest.Wait()
+		for _, g := range []*guard.Guard{b.other, b.Guard} {
+			if err := g.With(guard.WithMaxWait(0)).Do(t.Context(), key, nop); err != nil {
+				t.Errorf("the key or its gate is stuck: %v", err)
+			}
+		}
+	})
+}
+
 func TestAnObserverThatPanicsInDoAllLeavesNoKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithObserver(loud{}), guard.WithMaxHold(0))

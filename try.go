@@ -23,7 +23,7 @@ func (t *turn) try(ctx context.Context) (*grant, error) {
 	if refused {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	t.noteTry(ctx, limit, err)
+	defer t.noteTry(ctx, limit, err) // last, for a logger may panic
 	switch {
 	case err == nil && answer.Acquired:
 		return t.won(b, sent, answer.Token), nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -159,10 +160,11 @@ func (h *shop) collect(t *testing.T) metricdata.ResourceMetrics {
 	return rm
 }
 
-// metricLines describes every point of every metric, in order.
+// metricLines describes every point of every metric, in order, without guard.waits: that must say what the histogram says.
 func (h *shop) metricLines(t *testing.T) []string {
 	t.Helper()
 	var lines []string
+	waits, recorded := map[string]uint64{}, map[string]uint64{}
 	for _, scope := range h.collect(t).ScopeMetrics {
 		for _, m := range scope.Metrics {
 			add := func(set attribute.Set, value any) {
@@ -172,15 +174,25 @@ func (h *shop) metricLines(t *testing.T) []string {
 			case metricdata.Histogram[float64]:
 				for _, p := range data.DataPoints {
 					add(p.Attributes, fmt.Sprintf("%d in %.4gs", p.Count, p.Sum))
+					if m.Name == "guard.wait.duration" {
+						recorded[describe(p.Attributes.ToSlice())] = p.Count
+					}
 				}
 			case metricdata.Sum[int64]:
 				for _, p := range data.DataPoints {
-					if p.Value > 0 || !data.IsMonotonic { // counters begin with 0
+					switch {
+					case p.Value == 0 && data.IsMonotonic: // counters begin with 0
+					case m.Name == "guard.waits":
+						waits[describe(p.Attributes.ToSlice())] = uint64(p.Value)
+					default:
 						add(p.Attributes, p.Value)
 					}
 				}
 			}
 		}
+	}
+	if !maps.Equal(waits, recorded) {
+		t.Errorf("guard.waits %v, in the histogram %v", waits, recorded)
 	}
 	slices.Sort(lines)
 	return lines

@@ -1,11 +1,8 @@
 package tracing
 
 import (
-	"context"
 	"sync"
 	"time"
-
-	"go.opentelemetry.io/otel/metric"
 )
 
 // holds are the holds of one series that run now, oldest first: each is added when it begins.
@@ -49,23 +46,4 @@ func (h *holds) oldest() time.Duration {
 		return 0
 	}
 	return time.Since(h.first.since)
-}
-
-// oldest tells a collection the oldest hold of each series. It waits for nobody.
-func (o *Observer) oldest(_ context.Context, to metric.Float64Observer) error {
-	for _, s := range o.catalog.all() {
-		to.Observe(s.holds.oldest().Seconds(), s.observe...)
-	}
-	return nil
-}
-
-// zero makes the counters of a new series exist, so that their first increment is seen as one.
-func (o *Observer) zero(s *series) {
-	ctx := context.Background() //nolint:forbidigo // it belongs to no call
-	for _, out := range []outcome{lost, maxHold, closed} {
-		o.in.leasesLost.Add(ctx, 0, s.count[out]...)
-	}
-	for _, out := range []outcome{renewed, lost, unavailable} {
-		o.in.renewals.Add(ctx, 0, s.count[out]...)
-	}
 }

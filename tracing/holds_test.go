@@ -3,13 +3,18 @@ package tracing_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/tracing"
 )
 
 // oldest returns guard.hold.oldest of the guard named shop, -1 if there is none.
@@ -60,27 +65,64 @@ func TestTheOldestHoldShowsWhileItLasts(t *testing.T) {
 	})
 }
 
-func TestCountersBeginWithZero(t *testing.T) {
+func TestCountersBeginWithZeroBeforeTheFirstCall(t *testing.T) {
 	h := open(t, setup{})
-	if err := h.Do(t.Context(), key, nop); err != nil {
+	equal(t, "counters of New", h.zeros(t, "shop"), zeros)
+	h.With(guard.WithName("refund"))
+	h.With(guard.WithName("refund"), guard.WithMaxWait(0))
+	equal(t, "counters of With", h.zeros(t, "refund"), zeros)
+	if err := h.With(guard.WithName("refund")).Do(t.Context(), key, nop); err != nil {
 		t.Fatal(err)
 	}
-	var got []string
 	for _, m := range h.collect(t).ScopeMetrics[0].Metrics {
-		if data, ok := m.Data.(metricdata.Sum[int64]); ok && data.IsMonotonic {
+		if data, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "guard.waits" {
 			for _, p := range data.DataPoints {
-				if p.Value != 0 {
-					t.Errorf("%s is %d", m.Name, p.Value)
+				if does := describe(p.Attributes.ToSlice()) == "name=refund outcome=acquired"; (p.Value == 1) != does {
+					t.Errorf("%s is %d", describe(p.Attributes.ToSlice()), p.Value)
 				}
-				got = append(got, m.Name+" "+describe(p.Attributes.ToSlice(), name))
 			}
 		}
 	}
-	slices.Sort(got)
-	equal(t, "counters", got, []string{
-		"guard.leases.lost outcome=closed", "guard.leases.lost outcome=lost", "guard.leases.lost outcome=max_hold",
-		"guard.renewals outcome=lost", "guard.renewals outcome=renewed", "guard.renewals outcome=unavailable",
-	})
+}
+
+// The global provider may be set after the guard was made.
+func TestCountersBeginWithZeroWhereTheProviderComesLater(t *testing.T) {
+	defer otel.SetMeterProvider(otel.GetMeterProvider())
+	h := open(t, setup{})
+	obs, err := tracing.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.With(guard.WithName("late"), guard.WithObserver(obs))
+	h.reader = sdkmetric.NewManualReader()
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(h.reader)))
+	equal(t, "counters", h.zeros(t, "late"), zeros)
+}
+
+// zeros returns the counters of a name, which must be 0.
+func (h *shop) zeros(t *testing.T, name string) (got []string) {
+	t.Helper()
+	for _, m := range h.collect(t).ScopeMetrics[0].Metrics {
+		data, _ := m.Data.(metricdata.Sum[int64])
+		for _, p := range data.DataPoints {
+			if v, _ := p.Attributes.Value("guard.name"); v.AsString() != name {
+				continue
+			}
+			if p.Value != 0 {
+				t.Errorf("%s is %d", m.Name, p.Value)
+			}
+			got = append(got, strings.TrimSpace(m.Name+" "+describe(p.Attributes.ToSlice(), attribute.String("guard.name", name))))
+		}
+	}
+	return got
+}
+
+var zeros = []string{
+	"guard.waits outcome=acquired", "guard.waits outcome=reentered", "guard.waits outcome=timeout", "guard.waits outcome=queue_full",
+	"guard.waits outcome=canceled", "guard.waits outcome=unavailable", "guard.waits outcome=closed", "guard.waits outcome=lost",
+	"guard.waits outcome=outer_released", "guard.waits outcome=error", "guard.waiters", "guard.leases",
+	"guard.leases.lost outcome=closed", "guard.leases.lost outcome=lost", "guard.leases.lost outcome=max_hold",
+	"guard.renewals outcome=lost", "guard.renewals outcome=renewed", "guard.renewals outcome=unavailable",
 }
 
 func TestAHoldOfAMinuteHasABucket(t *testing.T) {

@@ -15,6 +15,7 @@ const (
 	leases       = "guard.leases"
 	renewals     = "guard.renewals"
 	leasesLost   = "guard.leases.lost"
+	waits        = "guard.waits"
 	holdOldest   = "guard.hold.oldest"
 )
 
@@ -34,10 +35,10 @@ type instruments struct {
 	leasesLost   metric.Int64Counter
 }
 
-// newInstruments makes them; oldest is asked for guard.hold.oldest at each collection.
-func newInstruments(m metric.Meter, oldest metric.Float64Callback) (instruments, error) {
+// newInstruments makes them; oldest and counted are asked for guard.hold.oldest and guard.waits at each collection.
+func newInstruments(m metric.Meter, oldest metric.Float64Callback, counted metric.Int64Callback) (instruments, error) {
 	var in instruments
-	var errs [7]error
+	var errs [8]error
 	in.waitDuration, errs[0] = m.Float64Histogram(waitDuration, metric.WithUnit("s"),
 		metric.WithDescription("How long calls waited for their key."), metric.WithExplicitBucketBoundaries(waitBuckets...))
 	in.holdDuration, errs[1] = m.Float64Histogram(holdDuration, metric.WithUnit("s"),
@@ -52,5 +53,7 @@ func newInstruments(m metric.Meter, oldest metric.Float64Callback) (instruments,
 		metric.WithDescription("Leases that ended before their function returned."))
 	_, errs[6] = m.Float64ObservableGauge(holdOldest, metric.WithUnit("s"),
 		metric.WithDescription("How long the oldest hold lasts already; 0 if there is none."), metric.WithFloat64Callback(oldest))
+	_, errs[7] = m.Int64ObservableCounter(waits, metric.WithUnit("{wait}"),
+		metric.WithDescription("Calls whose wait for a key has ended."), metric.WithInt64Callback(counted))
 	return in, errors.Join(errs[:]...)
 }

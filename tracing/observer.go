@@ -27,7 +27,10 @@ type Observer struct {
 	rawKeys bool
 }
 
-var _ guard.Observer = (*Observer)(nil)
+var (
+	_ guard.Observer     = (*Observer)(nil)
+	_ guard.NameObserver = (*Observer)(nil)
+)
 
 // New returns an Observer for [guard.WithObserver]. The error is that of an instrument which the meter provider refuses.
 func New(opts ...Option) (*Observer, error) {
@@ -37,9 +40,8 @@ func New(opts ...Option) (*Observer, error) {
 	}
 	v := version()
 	o := &Observer{catalog: catalog{fixed: c.attributes}, rawKeys: c.rawKeys}
-	o.catalog.begin = o.zero
 	o.in, err = newInstruments(c.meters.Meter(ScopeName,
-		metric.WithInstrumentationVersion(v), metric.WithSchemaURL(semconv.SchemaURL)), o.oldest)
+		metric.WithInstrumentationVersion(v), metric.WithSchemaURL(semconv.SchemaURL)), o.oldest, o.counted)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +133,9 @@ func (o *Observer) startSpan(ctx context.Context, w guard.WaitInfo, name string,
 	return ctx, span
 }
 
+// GuardNamed makes the metrics of a guard exist before its first call.
+func (o *Observer) GuardNamed(name string) { o.catalog.find(name) }
+
 // WaitStart begins the span "acquire {name}".
 func (o *Observer) WaitStart(ctx context.Context, w guard.WaitInfo) context.Context {
 	s := o.catalog.find(w.Name)
@@ -144,9 +149,10 @@ func (o *Observer) WaitEnd(ctx context.Context, w guard.WaitInfo, r guard.WaitRe
 	if st != nil && st.counted {
 		o.in.waiters.Add(ctx, -1, st.series.now...)
 	}
-	out := waitOutcome(w, r.Err)
+	out, s := waitOutcome(w, r.Err), o.catalog.find(w.Name)
+	s.waits[out].Add(1)
 	if o.in.waitDuration.Enabled(ctx) {
-		o.in.waitDuration.Record(ctx, r.Waited.Seconds(), o.catalog.find(w.Name).record[out]...)
+		o.in.waitDuration.Record(ctx, r.Waited.Seconds(), s.record[out]...)
 	}
 	if st == nil || st.span == nil {
 		return

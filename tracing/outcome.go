@@ -34,6 +34,9 @@ const (
 	outcomes // how many there are
 )
 
+// waitOutcomes is how many a wait can have: the first ones.
+const waitOutcomes = otherError + 1
+
 var outcomeNames = [outcomes]string{
 	acquired:      "acquired",
 	reentered:     "reentered",

@@ -170,7 +170,7 @@ var stories = []story{
 		},
 		metrics: []string{
 			"guard.wait.duration{outcome=unavailable} 1 in 0s",
-			"guard.waiters{} 0",
+			"guard.leases{} 0", "guard.waiters{} 0",
 		},
 	},
 	{

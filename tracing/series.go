@@ -27,8 +27,11 @@ type series struct {
 	start         []trace.SpanStartOption
 	now           []metric.AddOption // of what is the case now: name
 	observe       []metric.ObserveOption
+	zero          sync.Once // makes the counters exist
 	holds         holds
-	record        [outcomes][]metric.RecordOption // name and outcome
+	waits         [waitOutcomes]atomic.Int64           // that have ended
+	tell          [waitOutcomes][]metric.ObserveOption // name and outcome
+	record        [outcomes][]metric.RecordOption      // name and outcome
 	count         [outcomes][]metric.AddOption
 }
 
@@ -46,6 +49,9 @@ func newSeries(name string, fixed []attribute.KeyValue) *series {
 		set := metric.WithAttributeSet(attribute.NewSet(append(slices.Clone(attrs), outcomeKey.String(o.String()))...))
 		s.record[o] = []metric.RecordOption{set}
 		s.count[o] = []metric.AddOption{set}
+		if o < waitOutcomes {
+			s.tell[o] = []metric.ObserveOption{set}
+		}
 	}
 	return s
 }
@@ -54,7 +60,6 @@ func newSeries(name string, fixed []attribute.KeyValue) *series {
 // lock.
 type catalog struct {
 	fixed  []attribute.KeyValue
-	begin  func(*series) // called with each new one, before it is found
 	byName atomic.Pointer[map[string]*series]
 	mu     sync.Mutex // held while the map is replaced
 }
@@ -79,7 +84,6 @@ func (c *catalog) add(name string) *series {
 		maps.Copy(next, *m)
 	}
 	s := newSeries(name, c.fixed)
-	c.begin(s)
 	next[name] = s
 	c.byName.Store(&next)
 	return s

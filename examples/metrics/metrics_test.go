@@ -70,15 +70,19 @@ func TestWhatPrometheusScrapes(t *testing.T) {
 			}
 		}
 
+		text := scrape(t, scraped) // before the first call
+		for _, outcome := range []string{"acquired", "unavailable"} {
+			check(text, "0", "guard_waits_total", `guard_outcome="`+outcome+`"`)
+		}
 		err = g.Do(t.Context(), key, func(context.Context) error {
 			time.Sleep(2 * time.Second) // not yet a renewal
-			text := scrape(t, scraped)
 			for _, outcome := range []string{"lost", "max_hold", "closed"} {
 				check(text, "0", "guard_leases_lost_total", `guard_outcome="`+outcome+`"`)
 			}
 			for _, outcome := range []string{"renewed", "lost", "unavailable"} {
 				check(text, "0", "guard_renewals_total", `guard_outcome="`+outcome+`"`)
 			}
+			text := scrape(t, scraped)
 			check(text, "1", "guard_leases")
 			check(text, "2", "guard_hold_oldest_seconds")
 			return nil
@@ -94,7 +98,7 @@ func TestWhatPrometheusScrapes(t *testing.T) {
 		if !errors.Is(err, guard.ErrLeaseLost) {
 			t.Fatal(err)
 		}
-		text := scrape(t, scraped)
+		text = scrape(t, scraped)
 		check(text, "1", "guard_leases_lost_total", `guard_outcome="lost"`)
 		check(text, "1", "guard_renewals_total", `guard_outcome="lost"`)
 		check(text, "1", "guard_hold_duration_seconds_bucket", `guard_outcome="released"`, `le="120"`)
