@@ -9,18 +9,21 @@ import (
 	"log"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/fence/redisfence"
+	"github.com/go-lockguard/guard/fence/sqlfence"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
 var (
-	errSoldOut   = errors.New("sold out")
-	errLateWrite = errors.New("a late write")
-	errBusy      = errors.New("busy")
+	errSoldOut = errors.New("sold out")
+	errBusy    = errors.New("busy")
 )
 
 // What needs a database is compiled only.
-var _ = []any{reportOnce, sellAtomically, createAccount, payOnce, takeJob, writeFenced}
+var _ = []any{reportOnce, sellAtomically, createAccount, payOnce, takeJob, writeFenced, writeColumn, pushFenced}
 
 func sellAtomically(ctx context.Context, db *sql.DB, sku string) error {
 	res, err := db.ExecContext(ctx, `UPDATE stock SET left = left - 1 WHERE sku = $1 AND left > 0`, sku)
@@ -63,15 +66,31 @@ func takeJob(ctx context.Context, tx *sql.Tx) (id int64, payload []byte, err err
 	return id, payload, err
 }
 
-func writeFenced(ctx context.Context, db *sql.DB, sku string, left int, token uint64) error {
-	res, err := db.ExecContext(ctx, `UPDATE stock SET left = $1, fence = $2 WHERE sku = $3 AND fence <= $2`, left, int64(token), sku)
+func writeFenced(ctx context.Context, db *sql.DB, fences *sqlfence.Table, sku string, left int, token uint64) error {
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, errLateWrite)
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	if err := fences.Check(ctx, tx, guard.Key("stock", sku), token); err != nil {
+		return err // fence.ErrLateWrite: somebody else has had a turn since
 	}
-	return nil
+	if _, err := tx.ExecContext(ctx, `UPDATE stock SET left = $1 WHERE sku = $2`, left, sku); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func writeColumn(ctx context.Context, db *sql.DB, sku string, token uint64) (sql.Result, error) {
+	res, err := db.ExecContext(ctx,
+		`UPDATE stock SET left = left - 1, fence = $1 WHERE sku = $2 AND fence <= $1 AND left > 0`, int64(token), sku)
+	return res, err
+}
+
+func pushFenced(ctx context.Context, rdb redis.Scripter, token uint64, order string) error {
+	push := redisfence.NewScript(`return redis.call('RPUSH', KEYS[1], ARGV[1])`) // at start-up, once
+	err := push.Run(ctx, rdb, redisfence.For("orders"), token, []string{"orders"}, order).Err()
+	return err
 }
 
 func open() (g *guard.Guard, end func()) {

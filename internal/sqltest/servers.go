@@ -1,0 +1,79 @@
+package sqltest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// StartPostgreSQL starts a PostgreSQL server and returns when it takes connections. The caller closes it.
+func StartPostgreSQL() (_ *Server, err error) {
+	const pkg, place = "postgresql", "/usr/lib/postgresql/*/bin"
+	initdb, err1 := binary("initdb", pkg, place)
+	postgres, err2 := binary("postgres", pkg, place)
+	isReady, err3 := binary("pg_isready", pkg, place)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	s, err := prepare("postgres")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	s.quit = syscall.SIGQUIT // at once: the data is thrown away
+	data := filepath.Join(s.dir, "data")
+	if err := s.setUp(initdb, "-D", data, "-U", "guard", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"); err != nil {
+		return nil, err
+	}
+	err = s.serve(postgres, func(port string) []string {
+		return []string{
+			"-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + s.dir,
+			"-c", "fsync=off", "-c", "shared_buffers=16MB",
+		}
+	}, func(host, port string) bool { // it listens before it serves
+		return s.setUp(isReady, "-q", "-h", host, "-p", port) == nil
+	})
+	s.URL = "postgres://guard@" + s.addr + "/postgres?sslmode=disable"
+	return s, err
+}
+
+// StartMariaDB starts a MariaDB server and returns when it takes connections. The caller closes it.
+func StartMariaDB() (_ *Server, err error) {
+	const pkg = "mariadb-server"
+	install, err1 := binary("mariadb-install-db", pkg)
+	mariadbd, err2 := binary("mariadbd", pkg, "/usr/sbin", "/usr/libexec")
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	s, err := prepare("mysql")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	s.quit = syscall.SIGKILL
+	data, script := filepath.Join(s.dir, "data"), filepath.Join(s.dir, "init.sql")
+	if err := os.WriteFile(script, []byte("CREATE DATABASE guard;\n"), 0o644); err != nil {
+		return nil, err
+	}
+	if err := s.setUp(install, "--no-defaults", "--datadir="+data, "--skip-test-db", "--auth-root-authentication-method=normal"); err != nil {
+		return nil, err
+	}
+	err = s.serve(mariadbd, func(port string) []string {
+		return []string{
+			"--no-defaults", "--datadir=" + data, "--socket=" + filepath.Join(s.dir, "sock"), "--pid-file=" + filepath.Join(s.dir, "pid"),
+			"--bind-address=127.0.0.1", "--port=" + port, "--skip-grant-tables", "--skip-name-resolve", "--init-file=" + script,
+			"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M",
+		}
+	}, listens)
+	s.URL = "mysql://guard@" + s.addr + "/guard"
+	return s, err
+}

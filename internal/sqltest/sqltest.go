@@ -1,0 +1,150 @@
+// Package sqltest gives tests real database servers of their own: PostgreSQL and MariaDB, from the system's packages, on
+// free loopback ports and with their data in a temporary directory. Nothing of the system's own servers is touched.
+package sqltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// patience is for a process to do what it was told, on a machine with other work.
+const patience = 60 * time.Second
+
+// Server is a database server that runs until Close.
+type Server struct {
+	URL string // with a database that may be written to; the server asks for no password
+
+	dir  string
+	addr string
+	as   *syscall.Credential // nil: as we are
+	cmd  *exec.Cmd
+	quit os.Signal
+	gone chan struct{} // closed by the goroutine that waits for the process
+}
+
+// prepare makes a directory for the server, which both refuse to run as root: then as the package's own user.
+func prepare(name string) (*Server, error) {
+	dir, err := os.MkdirTemp("", "sqltest")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir, gone: make(chan struct{})}
+	if os.Geteuid() != 0 {
+		return s, nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	uid, _ := strconv.Atoi(u.Uid)
+	gid, _ := strconv.Atoi(u.Gid)
+	s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	if err := os.Chown(dir, uid, gid); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+// binary finds a command in PATH, or where Debian keeps it.
+func binary(name, pkg string, patterns ...string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	for _, pattern := range patterns {
+		found, _ := filepath.Glob(filepath.Join(pattern, name))
+		if len(found) > 0 {
+			slices.Sort(found)
+			return found[len(found)-1], nil
+		}
+	}
+	return "", fmt.Errorf("sqltest: no %s: install it (Debian, Ubuntu: %s)", name, pkg)
+}
+
+func (s *Server) command(ctx context.Context, path string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "HOME="+s.dir, "TZ=UTC", "LC_ALL=C")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
+	return cmd
+}
+
+// setUp runs a command to its end.
+func (s *Server) setUp(path string, args ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if out, err := s.command(ctx, path, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("sqltest: %s: %w\n%s", filepath.Base(path), err, out)
+	}
+	return nil
+}
+
+// serve starts the server with the arguments for a port, and returns when ready says that it serves.
+func (s *Server) serve(path string, args func(port string) []string, ready func(host, port string) bool) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	s.addr = l.Addr().String()
+	_ = l.Close()
+	host, port, _ := net.SplitHostPort(s.addr)
+	s.cmd = s.command(context.Background(), path, args(port)...)
+	log, err := os.Create(filepath.Join(s.dir, "log"))
+	if err != nil {
+		return err
+	}
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	err = s.cmd.Start()
+	_ = log.Close()
+	if err != nil {
+		return err
+	}
+	go func() { // ends with the process
+		_ = s.cmd.Wait()
+		close(s.gone)
+	}()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		select {
+		case <-s.gone:
+			said, _ := os.ReadFile(log.Name())
+			return fmt.Errorf("sqltest: %s has ended: %v\n%s", filepath.Base(path), s.cmd.ProcessState, said)
+		default:
+		}
+		if ready(host, port) {
+			return nil
+		}
+	}
+	return fmt.Errorf("sqltest: %s does not answer", filepath.Base(path))
+}
+
+// listens reports whether somebody takes connections there.
+func listens(host, port string) bool {
+	c, err := net.DialTimeout("tcp", net.JoinHostPort(host, port), time.Second)
+	if err == nil {
+		_ = c.Close()
+	}
+	return err == nil
+}
+
+// Close ends the server and removes its data. It may be called again.
+func (s *Server) Close() {
+	if s.cmd != nil && s.cmd.Process != nil {
+		_ = s.cmd.Process.Signal(s.quit)
+		select {
+		case <-s.gone:
+		case <-time.After(patience):
+			_ = s.cmd.Process.Kill()
+			<-s.gone
+		}
+	}
+	_ = os.RemoveAll(s.dir)
+}
