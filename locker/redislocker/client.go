@@ -15,25 +15,39 @@ const (
 	reload       = 10 * time.Second // how old a cluster client's map of slots may grow
 )
 
-// connect returns the client to use and whether it is the locker's own. It sends nothing.
-func (s *settings) connect() (rdb redis.UniversalClient, own bool, err error) {
+// connect returns the client to use, whether it is the locker's own, and for Sentinel where it leads. It sends nothing.
+func (s *settings) connect() (rdb redis.UniversalClient, own bool, at *whereabouts, err error) {
 	if s.given {
-		return s.asIs, false, nil
+		return s.asIs, false, nil, nil
 	}
-	switch c := s.rdb.(type) {
-	case *redis.Client:
-		rdb = redis.NewClient(s.options(c.Options()))
-	case *redis.ClusterClient:
-		rdb = redis.NewClusterClient(s.clusterOptions(c.Options()))
-	case *redis.Ring:
-		return nil, false, errRing
-	default:
-		return nil, false, invalid("a client of type %T is unknown: pass one made for leases with WithClient", s.rdb)
+	if rdb, err = s.ownClient(); err != nil {
+		return nil, false, nil, err
 	}
 	for _, h := range s.hooks {
 		rdb.AddHook(h)
 	}
-	return rdb, true, nil
+	if c, ok := rdb.(*redis.Client); ok && c.Options().Addr == sentinelAddr {
+		at = &whereabouts{}
+		rdb.AddHook(at)
+	}
+	return rdb, true, at, nil
+}
+
+// ownClient makes a client of the locker's own.
+func (s *settings) ownClient() (redis.UniversalClient, error) {
+	if s.sentinelGiven {
+		return redis.NewFailoverClient(s.failoverOptions(s.sentinel)), nil
+	}
+	switch c := s.rdb.(type) {
+	case *redis.Client:
+		return redis.NewClient(s.options(c.Options())), nil
+	case *redis.ClusterClient:
+		return redis.NewClusterClient(s.clusterOptions(c.Options())), nil
+	case *redis.Ring:
+		return nil, errRing
+	default:
+		return nil, invalid("a client of type %T is unknown: pass one made for leases with WithClient", s.rdb)
+	}
 }
 
 var errRing = invalid("a redis.Ring moves keys to other servers when one is down, so two could hold a key: use one server, Sentinel or Cluster")
@@ -61,12 +75,19 @@ func checkAsIs(rdb redis.UniversalClient) error {
 	return nil
 }
 
+// sentinelAddr is what go-redis has for the address of a Sentinel client.
+const sentinelAddr = "FailoverClient"
+
 // ownOptions takes from o how to reach the server and authenticate; how to use it is for the locker to say. MaxRetries
 // and the like must be set, not left out: o holds what NewClient made of them, and 0 would mean the default again.
 func ownOptions(o *redis.Options) *redis.Options {
 	life := o.ConnMaxLifetime
-	if o.Addr == "FailoverClient" && (life <= 0 || life > sentinelLife) { // what go-redis calls a Sentinel client
+	if o.Addr == sentinelAddr && (life <= 0 || life > sentinelLife) {
 		life = sentinelLife
+	}
+	size := poolSize
+	if o.Addr == sentinelAddr {
+		size = patientPool
 	}
 	return &redis.Options{
 		Network: o.Network, Addr: o.Addr, NodeAddress: o.NodeAddress, Dialer: o.Dialer, TLSConfig: o.TLSConfig,
@@ -79,7 +100,7 @@ func ownOptions(o *redis.Options) *redis.Options {
 		MaxRetries: -1, ContextTimeoutEnabled: true,
 		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,
 		DialTimeout: min(o.DialTimeout, dialLimit), DialerRetries: 1,
-		PoolSize: poolSize, Protocol: 2, // no push notifications
+		PoolSize: size, MaxIdleConns: poolSize, MaxConcurrentDials: poolSize, Protocol: 2, // no push notifications
 		DisableIdentity:          true, // one round trip less in a handshake that a try may have to wait for
 		MaintNotificationsConfig: noMaintenance(),
 	}

@@ -61,6 +61,17 @@
 //
 // They are called "guard" in CLIENT LIST, see [WithClientName].
 //
-// Of a Sentinel client it takes the way to find the primary, but not the news of a failover: instead, no connection is
-// used for longer than 3 s. The caller's client must stay open for as long as the locker is.
+// The caller's client must stay open for as long as the locker is.
+//
+// # Failover
+//
+// With [WithSentinel] the locker hears of a failover from the sentinels. Of a Sentinel client alone it takes the way to find
+// the primary, but not that news: instead, no connection is used for longer than 3 s. A Cluster client learns from the
+// answers of the nodes, and asks for the map of slots anew when it cannot reach one.
+//
+// A primary that is being replaced may still take requests that are lost: replication is asynchronous. A lost acquire can let
+// two hold one key, until the first renews: that is what fencing tokens are for. A lost release would keep the key until its
+// TTL; so in Sentinel and Cluster the locker keeps the releases of the last TTL, some thousand at most, and sends them once
+// more when their keys live elsewhere. For as long as there are any, it asks the primary after a key several times a second.
+// With a client of [WithClient] it does so in Cluster only.
 package redislocker

@@ -28,7 +28,8 @@ type inbox struct {
 	ctx    context.Context // of subscribing
 	cancel context.CancelFunc
 
-	refused sync.Once // says so in the log
+	refused sync.Once   // says so in the log
+	strayed atomic.Bool // the subscription is with a server that is the primary no more
 
 	mu   sync.Mutex    // guards sub, for close, and done; never held across I/O
 	sub  *redis.PubSub // replaced by the goroutine only
@@ -103,6 +104,9 @@ func (b *inbox) receive() {
 			b.read(event)
 		case b.ctx.Err() != nil:
 			return
+		case b.strayed.Swap(false):
+			b.live.Store(false)
+			return
 		case errors.As(err, &timeout) && timeout.Timeout():
 			silent++
 			_ = b.sub.Ping(b.ctx)
@@ -168,6 +172,17 @@ func (b *inbox) message(text string) {
 	}
 	if !b.waker.Granted(key, owner, token, waiting) {
 		b.strange(key, owner) // law 3
+	}
+}
+
+// move has the inbox subscribe again, with the primary of now.
+func (b *inbox) move() {
+	b.mu.Lock()
+	sub := b.sub
+	b.mu.Unlock()
+	if sub != nil {
+		b.strayed.Store(true)
+		_ = sub.Close() // ends the read under way
 	}
 }
 

@@ -57,6 +57,7 @@ func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 		behind = l.queued(next)
 	}
 	st := l.state(c)
+	l.recent.note(c.Key, c.Owner, c.TTL)
 	answer := l.run(ctx, l.releaseCall(c.Key, st.keys, st.owner, "", behind))[0]
 	if answer.Err() != nil {
 		return locker.Released{}, leaseError(answer.Err())

@@ -29,6 +29,8 @@ type Locker struct {
 	inbox   *inbox
 	batcher *batcher
 	fresh   *fresh
+	at      *whereabouts      // of the primary, if client is the locker's own for Sentinel
+	recent  *recent           // nil on a server that never changes
 	locks   *redislock.Client // what obtains without fencing
 	down    chan struct{}     // closed once everything has ended, see Close
 
@@ -67,11 +69,11 @@ func (l *Locker) Open(w locker.Waker) error {
 	if err := l.settings.check(); err != nil {
 		return err
 	}
-	rdb, own, err := l.settings.connect()
+	rdb, own, at, err := l.settings.connect()
 	if err != nil {
 		return err
 	}
-	l.client, l.own = rdb, own
+	l.client, l.own, l.at = rdb, own, at
 	l.cluster, _ = rdb.(*redis.ClusterClient)
 	l.janitor = newJanitor(l.clean)
 	l.batcher = newBatcher(func(ctx context.Context, cmds []command) { l.exchange(ctx, l.client, cmds) })
@@ -80,6 +82,9 @@ func (l *Locker) Open(w locker.Waker) error {
 	inboxes := l.settings.prefix + ":inbox:"
 	l.inboxes = inboxes
 	l.inbox = newInbox(rdb, inboxes+l.instance, w, l.giveBack)
+	if l.cluster != nil || l.at != nil {
+		l.recent = newRecent(l.primary, l.ask, l.giveBack, l.stray)
+	}
 	l.down = make(chan struct{})
 	return nil
 }
@@ -124,6 +129,7 @@ func (l *Locker) Close(ctx context.Context) error {
 // shutDown closes the client only when nobody uses it: go-redis 9.19 takes the time limit from a read under way when it
 // closes its connection, and then waits for it.
 func (l *Locker) shutDown() {
+	l.recent.close()
 	l.inbox.close()
 	l.janitor.finish()
 	l.calls.Wait()

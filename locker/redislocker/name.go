@@ -32,6 +32,14 @@ func (s *settings) clusterOptions(o *redis.ClusterOptions) *redis.ClusterOptions
 	return own
 }
 
+func (s *settings) failoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
+	own := ownFailoverOptions(o)
+	if own.ClientName == "" {
+		own.OnConnect = s.naming()
+	}
+	return own
+}
+
 // naming returns what names a new connection, nil for nothing. A name must not cost leases, so a refusal is no error, as it
 // would be of redis.Options.ClientName.
 func (s *settings) naming() func(ctx context.Context, conn *redis.Conn) error {

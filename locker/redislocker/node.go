@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -18,6 +20,30 @@ func (l *Locker) node(key string) string {
 		return ""
 	}
 	return client.Options().Addr
+}
+
+// primary returns where key lives now, as far as the client knows, on servers that may change; "" if it does not.
+func (l *Locker) primary(key string) string {
+	if l.cluster == nil {
+		return l.at.now()
+	}
+	return l.node(key)
+}
+
+// stray is called when keys live elsewhere. The nodes of a cluster pass messages on to each other; another primary does not.
+func (l *Locker) stray() {
+	if l.cluster == nil {
+		l.inbox.move()
+	}
+}
+
+// ask asks the primary of each key something, for the client to learn whether it still is.
+func (l *Locker) ask(ctx context.Context, keys []string) {
+	cmds := make([]command, len(keys))
+	for i, k := range keys {
+		cmds[i] = command{redis.NewCmd(ctx, "exists", l.lockName(k))}
+	}
+	l.exchange(ctx, l.client, cmds)
 }
 
 // over is a context that has ended, for what must not wait.

@@ -31,6 +31,9 @@ type settings struct {
 	rawGiven bool
 	name     string // of WithClientName
 
+	sentinel      *redis.FailoverOptions // of WithSentinel
+	sentinelGiven bool
+
 	node redisnode.Node // of WithNode; zero: the locker stands alone
 }
 
@@ -75,12 +78,16 @@ func (s *settings) check() error {
 		return invalid("the function of WithRawKeys is nil")
 	case strings.ContainsFunc(s.name, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return invalid("the client name has blanks, or others than printable ASCII characters")
+	case s.given && s.sentinelGiven:
+		return invalid("WithSentinel and WithClient exclude each other")
 	case s.given && isNil(s.asIs):
 		return invalid("the client of WithClient is nil")
 	case s.given && len(s.hooks) > 0:
 		return invalid("WithHook is for the locker's own client: add the hook to the client of WithClient")
 	case s.given:
 		return checkAsIs(s.asIs)
+	case s.sentinelGiven:
+		return s.checkSentinel()
 	case isNil(s.rdb):
 		return invalid("the client is nil")
 	}

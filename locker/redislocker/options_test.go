@@ -27,6 +27,8 @@ func TestOpenReportsWhatIsWrong(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{})
 	defer func() { _ = cluster.Close() }()
 
+	watched := &redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}}
+
 	type opts = []redislocker.Option
 	with := redislocker.WithClient
 	prefix := redislocker.WithPrefix
@@ -41,6 +43,15 @@ func TestOpenReportsWhatIsWrong(t *testing.T) {
 		"a hook":                    {rdb, opts{redislocker.WithHook(&wire{})}, true},
 		"another client, as it is":  {nil, opts{with(other{strict})}, true},
 		"a strict client, as it is": {rdb, opts{with(strict)}, true},
+
+		"Sentinel, without a client": {nil, opts{redislocker.WithSentinel(watched)}, true},
+		"Sentinel, beside a client":  {rdb, opts{redislocker.WithSentinel(watched)}, true},
+
+		"Sentinel without options":       {rdb, opts{redislocker.WithSentinel(nil)}, false},
+		"Sentinel without a name":        {rdb, opts{redislocker.WithSentinel(&redis.FailoverOptions{SentinelAddrs: watched.SentinelAddrs})}, false},
+		"Sentinel without sentinels":     {rdb, opts{redislocker.WithSentinel(&redis.FailoverOptions{MasterName: "m"})}, false},
+		"Sentinel's replicas":            {rdb, opts{redislocker.WithSentinel(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: watched.SentinelAddrs, ReplicaOnly: true})}, false},
+		"Sentinel and a client as it is": {rdb, opts{redislocker.WithSentinel(watched), with(strict)}, false},
 
 		"no client":                     {nil, nil, false},
 		"typed nil":                     {(*redis.Client)(nil), nil, false},

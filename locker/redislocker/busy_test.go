@@ -1,0 +1,197 @@
+package redislocker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest/redisproc"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// resource is what a key protects, off the faulted path. It rejects fencing tokens that are lower than the last, which only
+// overlaps can bring.
+type resource struct {
+	mu       sync.Mutex // guards what follows
+	inside   int
+	last     uint64 // fencing token
+	sections []time.Time
+	overlaps int // sections that began while another had not ended: what a lost failover may bring, and fencing repairs
+	rejected int // of those, what the resource refused
+}
+
+// section is one stay in the critical section.
+func (r *resource) section(ctx context.Context, t *testing.T) {
+	t.Helper()
+	token, err := guard.FencingToken(ctx)
+	if err != nil {
+		if !errors.Is(err, guard.ErrLeaseLost) {
+			t.Errorf("no token: %v", err)
+		}
+		return
+	}
+	r.mu.Lock()
+	r.inside++
+	if r.inside > 1 {
+		r.overlaps++
+	}
+	switch {
+	case token == r.last:
+		t.Errorf("token %d was given twice", token)
+	case token < r.last && r.inside == 1:
+		t.Errorf("token %d after %d: it fell", token, r.last)
+	case token < r.last:
+		r.rejected++
+	}
+	r.last = max(r.last, token)
+	r.sections = append(r.sections, time.Now())
+	r.mu.Unlock()
+	time.Sleep(time.Millisecond) // the work
+	r.mu.Lock()
+	r.inside--
+	r.mu.Unlock()
+}
+
+// count is how many sections there were so far.
+func (r *resource) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.sections)
+}
+
+// gap says how long the longest time without a section was since from, and when it ended.
+func (r *resource) gap(from time.Time) (longest time.Duration, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, end, back := from, from, true
+	for i, s := range append(slices.Clone(r.sections), time.Now()) {
+		if s.After(from) {
+			if s.Sub(at) > longest {
+				longest, end, back = s.Sub(at), s, i < len(r.sections)
+			}
+			at = s
+		}
+	}
+	text = fmt.Sprintf("%v until %v after the fault", longest.Round(time.Millisecond), end.Sub(from).Round(time.Millisecond))
+	if !back {
+		text = fmt.Sprintf("not back %v after the fault", end.Sub(from).Round(time.Millisecond))
+	}
+	return longest, text
+}
+
+// plain counts writes of go-redis alone, with its defaults, to compare with.
+type plain struct{ resource }
+
+// crowd is some processes, as the store sees them, that want one key all the time, and a plain client beside them.
+type crowd struct {
+	resource
+
+	plain plain
+	stop  func() // ends it and waits
+}
+
+const (
+	hot      = "hot"
+	crowdTTL = 5 * time.Second // longer than any failover here and a second
+)
+
+// startCrowd starts a crowd of n; each locker is made by locker, and ends with the test.
+func startCrowd(t *testing.T, n int, rdb redis.UniversalClient, locker func() *redislocker.Locker) *crowd {
+	t.Helper()
+	c := &crowd{}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	var guards []*guard.Guard
+	for range n {
+		g, err := guard.New(locker(), guard.WithFencing(), guard.WithTTL(crowdTTL), guard.WithMaxWait(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		guards = append(guards, g)
+		for range n {
+			running.Go(func() { // ends with ctx
+				for ctx.Err() == nil {
+					err := g.Do(ctx, hot, func(ctx context.Context) error { c.section(ctx, t); return nil })
+					if err != nil { // a server that is down refuses at once
+						time.Sleep(5 * time.Millisecond)
+					}
+				}
+			})
+		}
+	}
+	running.Go(func() { // ends with ctx
+		for ctx.Err() == nil {
+			if rdb.Set(ctx, "guard:{"+hot+"}:plain", 1, time.Second).Err() == nil {
+				c.plain.mu.Lock()
+				c.plain.sections = append(c.plain.sections, time.Now())
+				c.plain.mu.Unlock()
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+	c.stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		for _, g := range guards {
+			if err := g.Close(context.WithoutCancel(t.Context())); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		}
+	})
+	t.Cleanup(c.stop)
+	eventually(t, "the crowd is busy", func() bool { return c.count() > 100 })
+	return c
+}
+
+// survives has the crowd live through a fault and checks the gap that it made: fault returns when there is a new primary,
+// and from then on a second may pass. A fault that loses no write brings no overlap either.
+func (c *crowd) survives(t *testing.T, lossless bool, fault func() error) {
+	t.Helper()
+	began := time.Now()
+	if err := fault(); err != nil {
+		t.Fatal(err)
+	}
+	over := time.Since(began)
+	time.Sleep(crowdTTL + time.Second) // so that a key that nobody releases makes a gap
+	c.stop()
+	gap, text := c.gap(began)
+	_, alone := c.plain.gap(began)
+	t.Logf("new primary after %v; longest gap %s; go-redis alone %s; %d sections, %d overlaps, %d rejected by token",
+		over.Round(time.Millisecond), text, alone, c.count(), c.overlaps, c.rejected)
+	if allowed := over + time.Second; gap > allowed {
+		t.Errorf("the hot key had no section for %v, want at most the %v of the failover and a second", gap, over)
+	}
+	if lossless && c.overlaps > 0 {
+		t.Errorf("%d sections overlapped though no write was lost", c.overlaps)
+	}
+}
+
+// leftNothing checks that no server of these keeps a key without a TTL, or a connection of the lockers.
+func leftNothing(t *testing.T, nodes []*redisproc.Server) {
+	t.Helper()
+	for _, n := range nodes {
+		keys, err := n.Do(t.Context(), "keys", "*").StringSlice()
+		if err != nil {
+			continue // it was killed
+		}
+		for _, k := range keys {
+			if ms, _ := n.Do(t.Context(), "pttl", k).Int(); ms == -1 {
+				t.Errorf("%s has key %q without a TTL", n.Addr, k)
+			}
+		}
+		eventually(t, "no connection of a locker is left", func() bool {
+			list, err := n.Do(t.Context(), "client", "list").Text()
+			return err == nil && !clientNamed.MatchString(list)
+		})
+	}
+}
+
+var clientNamed = regexp.MustCompile(`(?m) name=guard `)

@@ -1,0 +1,157 @@
+package redislocker
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	recentMost  = 4096                   // releases that are kept; a burst of more pushes the oldest out
+	recentTick  = 150 * time.Millisecond // between two looks at where the keys live
+	recentChunk = 256                    // releases looked at under one hold of the mutex
+)
+
+// recent keeps the releases of the last TTL. What a primary is told that has just been replaced is lost: then the new one
+// keeps the keys of owners who have long released them, and nobody gets those until they end. So when a key lives elsewhere
+// than it did, it is released once more by these owner ids. They never come back, so that harms nobody.
+type recent struct {
+	primary func(key string) string                  // where key lives, as far as the client knows: asks nobody
+	ask     func(ctx context.Context, keys []string) // asks the primary of each key anything, for the client to learn where it is
+	free    func(key, owner string)                  // releases key in the background
+	moved   func()                                   // something lives elsewhere
+	ctx     context.Context                          // of asking
+	cancel  context.CancelFunc                       // ends it
+	watcher sync.WaitGroup                           // the goroutine that watches; at most one
+
+	mu       sync.Mutex // guards what follows; never held across I/O
+	ring     []ended    // grows to recentMost, and is then overwritten from next on
+	next     int
+	last     time.Time // until when the ring has anything to look at
+	watching bool
+}
+
+// ended is a release.
+type ended struct {
+	key, owner string
+	at         string    // where key lived when the release was sent
+	until      time.Time // then the key has ended by its TTL
+	seen       int       // looks in a row that found key elsewhere
+}
+
+func newRecent(primary func(string) string, ask func(context.Context, []string), free func(key, owner string), moved func()) *recent {
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // serves every caller, until close
+	return &recent{primary: primary, ask: ask, free: free, moved: moved, ctx: ctx, cancel: cancel}
+}
+
+// note keeps a release that is about to be sent of a key with this TTL. A nil recent keeps none.
+func (r *recent) note(key, owner string, ttl time.Duration) {
+	if r == nil {
+		return
+	}
+	e := ended{key: key, owner: owner, at: r.primary(key), until: time.Now().Add(ttl)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.ring) < recentMost {
+		r.ring = append(r.ring, e)
+	} else {
+		r.ring[r.next] = e
+		r.next = (r.next + 1) % recentMost
+	}
+	if e.until.After(r.last) {
+		r.last = e.until
+	}
+	if !r.watching && r.ctx.Err() == nil {
+		r.watching = true
+		r.watcher.Go(r.watch) // ends with close, or when the ring has nothing left to look at
+	}
+}
+
+// watch looks at where the keys live for as long as there are any.
+func (r *recent) watch() {
+	tick := time.NewTicker(recentTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-r.ctx.Done():
+			return
+		}
+		keys, ok := r.sample()
+		if !ok {
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.ctx, recentTick)
+		r.ask(ctx, keys)
+		cancel()
+		r.look()
+	}
+}
+
+// sample returns a key for each place that keys live at; none are left if it is not ok, and the watcher ends.
+func (r *recent) sample() (keys []string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if now.After(r.last) {
+		r.ring, r.next, r.watching = nil, 0, false
+		return nil, false
+	}
+	places := map[string]bool{}
+	for i := range r.ring {
+		if e := &r.ring[i]; !places[e.at] && now.Before(e.until) {
+			places[e.at] = true
+			keys = append(keys, e.key)
+		}
+	}
+	return keys, true
+}
+
+// look releases the keys again that live elsewhere now: at the second look that finds so. Holders who are still with the old
+// primary have the time between to finish, or to learn that their lease is lost.
+func (r *recent) look() {
+	moved := false
+	var again []ended
+	for from := 0; ; from += recentChunk {
+		r.mu.Lock()
+		chunk := r.ring[min(from, len(r.ring)):min(from+recentChunk, len(r.ring))]
+		now := time.Now()
+		for i := range chunk {
+			e := &chunk[i]
+			at := r.primary(e.key)
+			switch {
+			case at == "" || at == e.at:
+				e.seen = 0
+				continue
+			case now.After(e.until):
+				continue
+			}
+			moved = moved || e.seen == 0
+			if e.seen++; e.seen == 2 {
+				e.at, e.seen = at, 0
+				again = append(again, *e)
+			}
+		}
+		r.mu.Unlock()
+		if len(chunk) == 0 {
+			break
+		}
+	}
+	if moved {
+		r.moved()
+	}
+	for _, e := range again {
+		r.free(e.key, e.owner)
+	}
+}
+
+// close ends the watcher and waits for it.
+func (r *recent) close() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	r.cancel() // under the mutex: none begins after it
+	r.mu.Unlock()
+	r.watcher.Wait()
+}

@@ -1,0 +1,124 @@
+package redislocker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// elsewhere is a place that keys live at, and what a recent asks and frees there.
+type elsewhere struct {
+	at    atomic.Pointer[string]
+	asked atomic.Int32
+	moves atomic.Int32
+
+	mu    sync.Mutex // guards freed
+	freed []string
+}
+
+func (e *elsewhere) recent(t *testing.T) *recent {
+	t.Helper()
+	e.move("a")
+	r := newRecent(
+		func(string) string { return *e.at.Load() },
+		func(context.Context, []string) { e.asked.Add(1) },
+		func(key, owner string) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.freed = append(e.freed, key+" "+owner)
+		},
+		func() { e.moves.Add(1) },
+	)
+	t.Cleanup(r.close)
+	return r
+}
+
+func (e *elsewhere) move(to string) { e.at.Store(&to) }
+
+func (e *elsewhere) all() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return fmt.Sprint(e.freed)
+}
+
+func TestReleasesOfTheLastTTLComeAgainOnceTheirKeysLiveElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e elsewhere
+		r := e.recent(t)
+		r.note("old", "1", time.Second)
+		time.Sleep(2 * time.Second)
+		r.note("k", "2", 10*time.Second)
+		r.note("k", "3", 10*time.Second)
+		time.Sleep(time.Second)
+		if e.all() != "[]" || e.moves.Load() != 0 {
+			t.Errorf("freed %v and moved %d times before anything moved", e.all(), e.moves.Load())
+		}
+		e.move("b")
+		time.Sleep(recentTick)
+		e.move("a") // a rumour
+		time.Sleep(time.Second)
+		if e.all() != "[]" {
+			t.Errorf("freed %v after one look that found them elsewhere", e.all())
+		}
+		e.move("b")
+		time.Sleep(3 * recentTick)
+		if got := e.all(); got != "[k 2 k 3]" {
+			t.Errorf("freed %v, want k 2 and k 3", got)
+		}
+		time.Sleep(2 * time.Second)
+		e.move("c") // and once more
+		time.Sleep(3 * recentTick)
+		if got := e.all(); got != "[k 2 k 3 k 2 k 3]" {
+			t.Errorf("freed %v, want both again", got)
+		}
+	})
+}
+
+func TestNothingIsAskedWhenNoReleaseIsRecent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e elsewhere
+		r := e.recent(t)
+		r.note("k", "1", time.Second)
+		time.Sleep(3 * time.Second)
+		asked := e.asked.Load()
+		time.Sleep(time.Hour)
+		if n := e.asked.Load(); asked == 0 || n != asked {
+			t.Errorf("asked %d times, then %d times more", asked, n-asked)
+		}
+		r.note("k", "2", time.Second) // it begins anew
+		e.move("b")
+		time.Sleep(3 * recentTick)
+		if got := e.all(); got != "[k 2]" {
+			t.Errorf("freed %v, want k 2", got)
+		}
+	})
+}
+
+func TestRecentReleasesAreBoundedAndCostNoAllocation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e elsewhere
+		r := e.recent(t)
+		for range 3 * recentMost {
+			r.note("k", "1", time.Hour)
+		}
+		if n := len(r.ring); n != recentMost {
+			t.Errorf("%d releases are kept, want %d", n, recentMost)
+		}
+		if n := testing.AllocsPerRun(1000, func() { r.note("k", "2", time.Hour) }); n != 0 {
+			t.Errorf("%v allocations for a release", n)
+		}
+	})
+}
+
+func TestAServerThatNeverChangesKeepsNoReleases(t *testing.T) {
+	var r *recent
+	r.note("k", "1", time.Hour)
+	r.close()
+	if n := testing.AllocsPerRun(100, func() { r.note("k", "1", time.Hour) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
