@@ -141,21 +141,6 @@ func (g *Guard) acquire(ctx context.Context, key string, p patience, set *leases
 	}
 }
 
-// Check reports whether the locker can serve leases of g's TTL right now: reachable well within it, with all the rights
-// it needs, no policy that drops keys, and client settings that keep the time limits. It is for readiness probes and
-// start-up, makes several round trips, and ends when ctx does. The error says what to change.
-func (g *Guard) Check(ctx context.Context) error {
-	g, err := g.resolve()
-	if err != nil {
-		return err
-	}
-	if !g.family.enter() {
-		return ErrClosed
-	}
-	defer g.family.leave()
-	return g.family.locker.Check(ctx, g.ttl)
-}
-
 // Close ends the Guard and all that were derived from it. New calls and those that wait get ErrClosed at once; Close waits
 // for the functions that run, whose re-entrant calls still work, and for renewals and observers, and then closes the locker.
 // If ctx ends first, the contexts of those functions end with a cause that Is ErrClosed and ErrLeaseLost, and their keys are

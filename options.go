@@ -30,6 +30,7 @@ type config struct {
 	noRenewal  bool
 	fencing    bool
 	observers  []Observer
+	accepted   []string     // findings that only warn
 	logger     *slog.Logger // nil: slog.Default() at the time of logging
 }
 

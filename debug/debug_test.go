@@ -75,6 +75,24 @@ func busy(t *testing.T, look func(t *testing.T, g *guard.Guard)) {
 
 func sells(end chan struct{}) { <-end }
 
+func TestThePageTellsAKeptKeyFromOneThatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, memlocker.New()).With(guard.WithMinHold(time.Minute))
+		h := debug.Handler(g)
+		err := g.Do(t.Context(), key, func(context.Context) error {
+			if strings.Contains(get(t, h, "/"), "MinHold") || strings.Contains(get(t, h, "/?format=json"), `"kept"`) {
+				t.Error("kept, while the function runs")
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		has(t, get(t, h, "/"), "has returned, kept by MinHold")
+		has(t, get(t, h, "/?format=json"), `"kept": true`)
+	})
+}
+
 func TestThePageShowsHoldersAndWaitersForPeople(t *testing.T) {
 	busy(t, func(t *testing.T, g *guard.Guard) { //nolint:thelper // the test itself
 		h := debug.Handler(g)

@@ -46,6 +46,7 @@ type hold struct {
 	Held    seconds   `json:"held"`
 	MaxHold seconds   `json:"max_hold,omitempty"`
 	Left    seconds   `json:"lease_left"`
+	Kept    bool      `json:"kept,omitempty"` // its function has returned, see guard.WithMinHold
 	Error   string    `json:"error,omitempty"`
 	Stack   string    `json:"stack,omitempty"`
 }
@@ -105,7 +106,7 @@ func (h *handler) gate(s guard.GateState, at time.Time) gate {
 	for _, held := range s.Holds {
 		line := hold{
 			Name: held.Name, Owner: held.Owner, Since: held.Since, Held: seconds(at.Sub(held.Since)),
-			MaxHold: seconds(held.MaxHold), Left: seconds(max(0, held.Until.Sub(at))), Stack: held.Stack,
+			MaxHold: seconds(held.MaxHold), Left: seconds(max(0, held.Until.Sub(at))), Kept: held.Kept, Stack: held.Stack,
 		}
 		if held.Err != nil {
 			line.Error, line.Left = held.Err.Error(), 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -18,23 +19,29 @@ func (c *console) check() *cli.Command {
 		Name:  "check",
 		Usage: "tell whether the server can serve leases: rights, eviction policy, round trip against the TTL",
 		Description: `Asks what guard.Check asks, with this user's rights and from this machine: run it where the service runs. It takes a
-lease of its own through its life, under a name that nobody uses. Exit status 1 if something must be changed.`,
-		Flags: []cli.Flag{&cli.DurationFlag{Name: "ttl", Value: 10 * time.Second, Usage: "the TTL of the services, see guard.WithTTL"}},
+lease of its own through its life, under a name that nobody uses. Exit status 1 if something must be changed, and 0 with
+warnings.`,
+		Flags: []cli.Flag{
+			&cli.DurationFlag{Name: "ttl", Value: 10 * time.Second, Usage: "the TTL of the services, see guard.WithTTL"},
+			&cli.StringSliceFlag{Name: "accept", Usage: "only warn of findings of this `name`, see guard.WithAccepted"},
+		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := args(cmd, 0); err != nil {
 				return err
 			}
-			return withGuard(ctx, cmd, func(g *guard.Guard) error { return c.examine(ctx, cmd, g) }, guard.WithTTL(cmd.Duration("ttl")))
+			return withGuard(ctx, cmd, func(g *guard.Guard) error { return c.examine(ctx, cmd, g) },
+				guard.WithTTL(cmd.Duration("ttl")), guard.WithAccepted(cmd.StringSlice("accept")...))
 		},
 	}
 }
 
 // health is what check says as JSON.
 type health struct {
-	OK        bool          `json:"ok"`
-	RoundTrip time.Duration `json:"round_trip_ns,omitempty"`
-	TTL       time.Duration `json:"ttl_ns"`
-	Error     string        `json:"error,omitempty"`
+	OK        bool            `json:"ok"`
+	RoundTrip time.Duration   `json:"round_trip_ns,omitempty"`
+	TTL       time.Duration   `json:"ttl_ns"`
+	Findings  []guard.Finding `json:"findings,omitempty"`
+	Error     string          `json:"error,omitempty"`
 }
 
 func (c *console) examine(ctx context.Context, cmd *cli.Command, g *guard.Guard) error {
@@ -44,11 +51,21 @@ func (c *console) examine(ctx context.Context, cmd *cli.Command, g *guard.Guard)
 	trip, err := roundTrip(ctx, g)
 	if err == nil {
 		h.RoundTrip = trip
-		err = g.Check(ctx)
+		h.Findings, err = g.Findings(ctx)
 	}
-	if h.OK = err == nil; !h.OK {
+	var refused []string
+	for _, f := range h.Findings {
+		if f.Severity == guard.Refuse {
+			refused = append(refused, f.Text)
+		}
+	}
+	if err != nil {
 		h.Error = err.Error()
+	} else if len(refused) > 0 {
+		h.Error = strings.Join(refused, "\n")
+		err = fmt.Errorf("%d to be changed, or accepted with --accept", len(refused))
 	}
+	h.OK = err == nil
 	if cmd.Bool("json") {
 		return errors.Join(writeJSON(c.out, h), err)
 	}
@@ -56,8 +73,13 @@ func (c *console) examine(ctx context.Context, cmd *cli.Command, g *guard.Guard)
 		fmt.Fprintf(c.out, "round trip  %v, %.2f %% of a TTL of %v (at most 10 %%)\n",
 			trip.Round(time.Microsecond), 100*trip.Seconds()/h.TTL.Seconds(), h.TTL)
 	}
-	if err == nil {
+	for _, f := range h.Findings {
+		fmt.Fprintf(c.out, "%-10s  %s: %s\n", f.Severity, f.Name, printable(f.Text))
+	}
+	if err == nil && len(h.Findings) == 0 {
 		fmt.Fprintln(c.out, "ok          reachable, all rights, no eviction")
+	} else if err == nil {
+		fmt.Fprintln(c.out, "ok          with warnings")
 	}
 	return err
 }

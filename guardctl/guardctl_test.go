@@ -215,6 +215,21 @@ func TestLsWritesAValueToALine(t *testing.T) {
 	}
 }
 
+func TestAFreeKeyIsAnAnswer(t *testing.T) {
+	s := redistest.Start(t)
+	if out := mustRun(t, s, "show", "stock:42"); !strings.Contains(out, "nobody") {
+		t.Error(out)
+	}
+	var state guard.KeyState
+	decode(t, mustRun(t, s, "show", "--json", "stock:42"), &state)
+	if state.Held {
+		t.Errorf("%+v", state)
+	}
+	if help := mustRun(t, s, "show", "--help"); !strings.Contains(help, "exit status 0") {
+		t.Errorf("the help does not say so: %s", help)
+	}
+}
+
 func TestCheckSaysWhatToChange(t *testing.T) {
 	if out := mustRun(t, redistest.Start(t), "check"); !strings.Contains(out, "round trip") || !strings.Contains(out, "ok") {
 		t.Error(out)
@@ -225,6 +240,12 @@ func TestCheckSaysWhatToChange(t *testing.T) {
 	decode(t, out, &h)
 	if err == nil || h.OK || !strings.Contains(h.Error, "maxmemory-policy") || h.RoundTrip <= 0 {
 		t.Error(out, err)
+	}
+	if out, err = run(t, s, "", "check"); err == nil || !strings.Contains(out, "refuse      eviction: ") {
+		t.Error(out, err)
+	}
+	if out := mustRun(t, s, "check", "--accept", "eviction"); !strings.Contains(out, "warn        eviction: ") || !strings.Contains(out, "with warnings") {
+		t.Error(out)
 	}
 	if _, err := run(t, s, "", "check", "--ttl", "1ns"); !errors.Is(err, guard.ErrInvalidOption) {
 		t.Error(err)

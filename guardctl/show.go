@@ -20,7 +20,9 @@ func (c *console) show() *cli.Command {
 		Usage:     "tell who holds a key, since when and under which owner id, and who waits for it",
 		ArgsUsage: "KEY",
 		Description: `Times are by the clocks of the processes that they are about. A process that waits is shown once, however many of
-its calls wait. Cost: one small read.`,
+its calls wait. A key that nobody has is "held by nobody", with exit status 0 like any other answer; in scripts, look at
+"held" of --json. One that guard.WithMinHold keeps looks held: whether its function still runs, its own process knows (package
+debug). Cost: one small read.`,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := args(cmd, 1); err != nil {
 				return err

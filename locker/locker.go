@@ -57,7 +57,8 @@ type Locker interface {
 	Abandon(c *Claim, late bool)
 
 	// Check reports whether the store can serve leases of the given TTL now: reachable well within it, all rights
-	// there, no policy that may drop keys, client settings that keep the time limits. The error says what to change.
+	// there, no policy that may drop keys, client settings that keep the time limits. The error joins what is not so, each a
+	// [Finding] that says what to change; it is an ErrUnavailable if the store does not answer.
 	Check(ctx context.Context, ttl time.Duration) error
 
 	// Close ends the locker's own goroutines and connections, never the caller's client, and leaves keys that are owned

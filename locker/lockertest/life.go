@@ -3,6 +3,7 @@ package lockertest
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -56,8 +57,9 @@ func promptly(what string, call func() error) {
 
 func healthy(p *pair) {
 	for _, s := range []*side{p.a, p.b} {
-		if err := s.Check(p.ctx, long); err != nil {
-			fail("Check: %v, want success", err)
+		found, err := locker.Findings(s.Check(p.ctx, long))
+		if err != nil || slices.ContainsFunc(found, func(f locker.Finding) bool { return f.Severity == locker.Refuse }) {
+			fail("Check: %v, %v, want success, if with warnings", found, err)
 		}
 	}
 }

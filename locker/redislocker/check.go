@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,23 +15,50 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
+// Names of what [Locker.Check] finds, see [guard.WithAccepted].
 const (
-	probeTTL  = 5 * time.Second
-	paceShare = 10 // a round trip may take this part of the TTL: a try to renew has a sixth of it
+	FoundEviction  = "eviction"   // the server drops keys when it is full, or does not say whether it does
+	FoundRoundTrip = "round-trip" // too long for the TTL
+	FoundRights    = "rights"     // the user lacks some that leases need
+	FoundMessages  = "messages"   // the user lacks those that waiting needs not to be polling
+	FoundList      = "list"       // the user lacks those of List
+	FoundClient    = "client"     // a setting of the client of WithClient
 )
 
-// Check reports whether the server can serve leases of ttl now: it takes one through its life under a key that is
-// nobody's, measures a round trip, and asks whether the server may evict keys. All that is wrong is in the error, each
-// with what to change. Check leaves nothing behind. In a cluster it takes the lease on one node only.
+const (
+	probeTTL  = 5 * time.Second
+	paceShare = 10                     // a round trip may take this part of the TTL: a try to renew has a sixth of it
+	paceMost  = 200 * time.Millisecond // and no more: a try to acquire has at most 500 ms, for two of them if it meets a new server
+)
+
+// Check reports whether the server can serve leases of ttl now. It tries each right that the user needs, takes a lease
+// through its life under a key that is nobody's, measures a round trip, and asks whether the server may evict keys. All that
+// is wrong is in the error, each a [locker.Finding] with one of the names above. Check leaves nothing behind. In a cluster it
+// takes the lease on one node only.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if err := l.enter(); err != nil {
 		return err
 	}
 	defer l.calls.Done()
-	if err := l.probe(ctx); err != nil {
-		return err // the rest would only say it again
+	found := []error{l.settings.checkClient(ttl), l.checkRights(ctx)}
+	if refuses(found) {
+		return errors.Join(found...) // the rest would only say it again
 	}
-	return errors.Join(l.checkPace(ctx, ttl), l.checkEviction(ctx))
+	found = append(found, l.probe(ctx))
+	if refuses(found) {
+		return errors.Join(found...)
+	}
+	return errors.Join(append(found, l.checkPace(ctx, ttl), l.checkEviction(ctx))...)
+}
+
+// refuses reports whether errs hold more than warnings.
+func refuses(errs []error) bool {
+	found, rest := locker.Findings(errors.Join(errs...))
+	return rest != nil || slices.ContainsFunc(found, func(f locker.Finding) bool { return f.Severity == locker.Refuse })
+}
+
+func finding(name string, severity locker.Severity, format string, args ...any) error {
+	return &locker.Finding{Name: name, Severity: severity, Text: "redislocker: " + fmt.Sprintf(format, args...)}
 }
 
 // probe makes use of every right that a lease may need.
@@ -81,9 +109,7 @@ func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 	if err != nil {
 		return err
 	}
-	ping, publish := command{redis.NewCmd(ctx, "ping")}, command{redis.NewCmd(ctx, "publish", l.inbox.channel, "probe")}
-	answers := l.send(ctx, ping, publish) // a script does without the right to publish, but its waiters poll then
-	return l.tryError(cmp.Or(answers[0].Err(), answers[1].Err()))
+	return nil
 }
 
 // checkPace measures the best of a few round trips, so that one slow answer is no alarm.
@@ -99,38 +125,47 @@ func (l *Locker) checkPace(ctx context.Context, ttl time.Duration) error {
 			best = d
 		}
 	}
-	if best <= ttl/paceShare {
-		return nil
+	switch best = best.Round(time.Millisecond); {
+	case best > paceMost:
+		return finding(FoundRoundTrip, locker.Refuse, "a round trip takes %v, and a try to acquire has at most 500ms: bring the server closer", best)
+	case best > ttl/paceShare:
+		return finding(FoundRoundTrip, locker.Refuse, "a round trip takes %v, more than a tenth of the TTL of %v: "+
+			"raise the TTL with guard.WithTTL, or bring the server closer", best, ttl)
 	}
-	return fmt.Errorf("redislocker: a round trip takes %v, more than a tenth of the TTL of %v: "+
-		"raise the TTL with guard.WithTTL, or bring the server closer", best.Round(time.Millisecond), ttl)
+	return nil
 }
 
 // checkEviction asks every server that keys may live on.
 func (l *Locker) checkEviction(ctx context.Context) error {
 	if l.cluster == nil {
-		return evicts(l.client.Info(ctx, "memory"))
+		return l.evicts(l.client.Info(ctx, "memory").Result())
 	}
 	return l.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		return evicts(node.Info(ctx, "memory"))
+		return l.evicts(node.Info(ctx, "memory").Result())
 	})
 }
 
-// evicts reads what INFO says about memory. A server that does not say is not known to be wrong.
-func evicts(info *redis.StringCmd) error {
-	limit, policy := "0", "noeviction"
-	for lines := bufio.NewScanner(strings.NewReader(info.Val())); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), ":")
-		switch name {
+// evicts reads what INFO says about memory.
+func (l *Locker) evicts(info string, err error) error {
+	limit, policy := "", ""
+	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {
+		switch name, value, _ := strings.Cut(lines.Text(), ":"); name {
 		case "maxmemory":
 			limit = value
 		case "maxmemory_policy":
 			policy = value
 		}
 	}
-	if limit == "0" || policy == "noeviction" {
+	switch {
+	case err != nil && !l.refused(err):
+		return unclear(err)
+	case l.missed(err, "+info") != "":
+		return finding(FoundEviction, locker.Warn, "whether the server drops keys when it is full is not known: give the user +info, or accept it")
+	case policy == "":
+		return finding(FoundEviction, locker.Warn, "whether the server drops keys when it is full is not known, its INFO does not say: find out, and accept it")
+	case limit == "0" || policy == "noeviction":
 		return nil
 	}
-	return fmt.Errorf("redislocker: the server drops keys, leases among them, when %s bytes are full: "+
+	return finding(FoundEviction, locker.Refuse, "the server drops keys, leases among them, when %s bytes are full: "+
 		"set its maxmemory-policy to noeviction instead of %s, or give leases a server of their own", limit, policy)
 }

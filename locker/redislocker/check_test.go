@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 func TestCheckOfASoundServerPassesAndLeavesNothing(t *testing.T) {
@@ -76,24 +78,76 @@ func TestDocumentedCommandsAreThoseOfTheScripts(t *testing.T) {
 	}
 }
 
-func TestCheckFindsEachMissingRight(t *testing.T) {
+// wantFinding fails t unless err has a finding with this name and severity; it returns its text.
+func wantFinding(t *testing.T, err error, name string, severity locker.Severity) string {
+	t.Helper()
+	found, _ := locker.Findings(err)
+	for _, f := range found {
+		if f.Name == name && f.Severity == severity {
+			return f.Text
+		}
+	}
+	t.Errorf("got %v, want a finding %q to %v", err, name, severity)
+	return ""
+}
+
+// without returns rights less those missing.
+func without(rights []string, missing ...string) []string {
+	return slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return slices.Contains(missing, r) })
+}
+
+func TestCheckNamesEachMissingRight(t *testing.T) {
 	s := redistest.Start(t)
 	rights := documented(t)
-	for i, missing := range rights {
+	for _, missing := range rights {
+		name, severity := redislocker.FoundRights, locker.Refuse
 		switch missing {
-		case "+info": // only lets Check see more
+		case "+select", "+client": // not used here; a connection without a name does
 			continue
-		case "+mset": // for a try that is repeated
-			continue
-		case "&guard:inbox:*", "+publish", "+subscribe": // without them waiting is polling
-			continue
-		case "+select", "+client", "+scan": // not used here
-			continue
+		case "&guard:inbox:*", "+publish", "+subscribe", "+ping": // without them waiting is polling
+			name, severity = redislocker.FoundMessages, locker.Warn
+		case "+scan":
+			name, severity = redislocker.FoundList, locker.Warn
+		case "+info":
+			name, severity = redislocker.FoundEviction, locker.Warn
 		}
-		l := open(t, as(t, s, append(append([]string{}, rights[:i]...), rights[i+1:]...)))
-		if err := l.Check(t.Context(), ttl); err == nil {
-			t.Errorf("Check passes without %s", missing)
+		err := open(t, as(t, s, without(rights, missing))).Check(t.Context(), ttl)
+		if found, rest := locker.Findings(err); len(found) != 1 || rest != nil {
+			t.Errorf("without %s: %v", missing, err)
 		}
+		if text := wantFinding(t, err, name, severity); !strings.Contains(text+" ", missing+" ") && !strings.Contains(text, missing+",") {
+			t.Errorf("%q does not name %s", text, missing)
+		}
+	}
+}
+
+func TestCheckNamesAllMissingRightsAtOnce(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := as(t, s, without(documented(t), "+get", "+zadd", "+publish", "+info"))
+	err := open(t, rdb).Check(t.Context(), ttl)
+	if text := wantFinding(t, err, redislocker.FoundRights, locker.Refuse); !strings.Contains(text, "+get +zadd (") {
+		t.Errorf("%q", text)
+	}
+	if text := wantFinding(t, err, redislocker.FoundMessages, locker.Warn); !strings.Contains(text, "+publish (") {
+		t.Errorf("%q", text)
+	}
+	emptied(t, redistest.Client(t, s.Addr))
+}
+
+func TestCheckNamesTheKeysOfItsPrefix(t *testing.T) {
+	s := redistest.Start(t)
+	l := open(t, as(t, s, without(documented(t), "~guard:*")), redislocker.WithPrefix("shop"))
+	if text := wantFinding(t, l.Check(t.Context(), ttl), redislocker.FoundRights, locker.Refuse); !strings.Contains(text, "~shop:*") {
+		t.Errorf("%q", text)
+	}
+}
+
+// Who offers a server may take commands away.
+func TestCheckNamesACommandThatTheServerDoesNotHave(t *testing.T) {
+	s := redistest.Start(t, "--rename-command", "ZRANGE", "")
+	err := open(t, redistest.Client(t, s.Addr)).Check(t.Context(), ttl)
+	if text := wantFinding(t, err, redislocker.FoundRights, locker.Refuse); !strings.Contains(text, "+zrange") {
+		t.Errorf("%q", text)
 	}
 }
 
@@ -112,13 +166,43 @@ func as(t *testing.T, s *redistest.Server, rights []string) *redis.Client {
 	return rdb
 }
 
-func TestCheckNamesEvictionPolicy(t *testing.T) {
-	s := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru")
-	l := open(t, redistest.Client(t, s.Addr))
-	err := l.Check(t.Context(), ttl)
-	if err == nil || !strings.Contains(err.Error(), "maxmemory-policy") || !strings.Contains(err.Error(), "volatile-lru") {
-		t.Errorf("%v, want it to name the setting", err)
+func TestCheckRefusesAServerThatDropsKeys(t *testing.T) {
+	for _, c := range []struct {
+		limit, policy string
+		drops         bool
+	}{
+		{"100mb", "allkeys-lru", true},
+		{"100mb", "volatile-lru", true}, // each of our keys has a TTL
+		{"100mb", "volatile-ttl", true},
+		{"100mb", "noeviction", false},
+		{"0", "allkeys-lru", false}, // it is never full
+	} {
+		s := redistest.Start(t, "--maxmemory", c.limit, "--maxmemory-policy", c.policy)
+		err := open(t, redistest.Client(t, s.Addr)).Check(t.Context(), ttl)
+		if !c.drops {
+			if err != nil {
+				t.Errorf("%s %s: %v", c.limit, c.policy, err)
+			}
+			continue
+		}
+		if text := wantFinding(t, err, redislocker.FoundEviction, locker.Refuse); !strings.Contains(text, "maxmemory-policy") || !strings.Contains(text, c.policy) {
+			t.Errorf("%q, want it to name the setting", text)
+		}
 	}
+}
+
+func TestCheckAsksEachMasterForItsPolicy(t *testing.T) {
+	nodes := redistest.StartCluster(t)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	l := open(t, rdb)
+	if err := l.Check(t.Context(), ttl); err != nil {
+		t.Error(err)
+	}
+	one := redistest.Client(t, nodes[len(nodes)-1].Addr)
+	one.ConfigSet(t.Context(), "maxmemory", "100mb")
+	one.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-random")
+	wantFinding(t, l.Check(t.Context(), ttl), redislocker.FoundEviction, locker.Refuse)
 }
 
 func TestCheckComparesRoundTripWithTTL(t *testing.T) {
@@ -126,14 +210,59 @@ func TestCheckComparesRoundTripWithTTL(t *testing.T) {
 	l := open(t, rdb)
 	warm(t, l)
 	p.DelayReplies(20 * time.Millisecond)
-	if err := l.Check(t.Context(), 100*time.Millisecond); err == nil || !strings.Contains(err.Error(), "WithTTL") {
-		t.Errorf("%v, want it to name the setting", err)
+	if text := wantFinding(t, l.Check(t.Context(), 100*time.Millisecond), redislocker.FoundRoundTrip, locker.Refuse); !strings.Contains(text, "WithTTL") {
+		t.Errorf("%q, want it to name the setting", text)
 	}
 	if err := l.Check(t.Context(), time.Hour); err != nil {
 		t.Error(err)
 	}
+	p.DelayReplies(paceMost + 10*time.Millisecond) // however long the TTL, a try has 500 ms
+	if text := wantFinding(t, l.Check(t.Context(), time.Hour), redislocker.FoundRoundTrip, locker.Refuse); !strings.Contains(text, "closer") {
+		t.Errorf("%q, want it to say what helps", text)
+	}
 	direct.FlushAll(t.Context()) // what warm left
 	emptied(t, direct)
+}
+
+const paceMost = 200 * time.Millisecond
+
+func TestCheckLooksAtTheClientOfWithClient(t *testing.T) {
+	nodes := redistest.StartCluster(t)
+	single := redistest.Start(t)
+	for name, c := range map[string]struct {
+		rdb      redis.UniversalClient
+		severity locker.Severity
+		says     string // "" for a client that is well
+	}{
+		"well": {rdb: redis.NewClient(&redis.Options{Addr: single.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})},
+		"impatient": {
+			redis.NewClient(&redis.Options{Addr: single.Addr, MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: 50 * time.Millisecond}),
+			locker.Refuse, "ReadTimeout",
+		},
+		"slow to learn": {
+			redis.NewClusterClient(&redis.ClusterOptions{
+				Addrs: []string{nodes[0].Addr}, MaxRetries: -1, ContextTimeoutEnabled: true, ClusterStateReloadInterval: time.Minute,
+			}), locker.Warn, "ClusterStateReloadInterval",
+		},
+		"unknown": {
+			struct{ redis.UniversalClient }{redis.NewClient(&redis.Options{Addr: single.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})},
+			locker.Warn, "MaxRetries",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Cleanup(func() { _ = c.rdb.Close() })
+			err := open(t, nil, redislocker.WithClient(c.rdb)).Check(t.Context(), ttl)
+			if c.says == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if text := wantFinding(t, err, redislocker.FoundClient, c.severity); !strings.Contains(text, c.says) {
+				t.Errorf("%q, want it to name %s", text, c.says)
+			}
+		})
+	}
 }
 
 func TestCheckOfADeadServerIsUnavailable(t *testing.T) {

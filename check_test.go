@@ -1,0 +1,65 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// examined is a locker whose Check answers err.
+type examined struct {
+	guard.Locker
+	err error
+}
+
+func (e examined) Check(context.Context, time.Duration) error { return e.err }
+
+func TestCheckReturnsWhatRefusesAndFindingsAll(t *testing.T) {
+	warn := &guard.Finding{Name: "messages", Severity: guard.Warn, Text: "slow"}
+	refuse := &guard.Finding{Name: "eviction", Text: "drops keys"}
+	down := fmt.Errorf("%w: no route", guard.ErrUnavailable)
+	odd := errors.New("a locker of somebody else's says this")
+	for name, c := range map[string]struct {
+		err   error
+		check string // "" passes
+		found []string
+	}{
+		"well":          {},
+		"a warning":     {err: warn, found: []string{"messages warn"}},
+		"both":          {err: errors.Join(warn, refuse), check: "drops keys", found: []string{"messages warn", "eviction refuse"}},
+		"down":          {err: down, check: down.Error()},
+		"another error": {err: odd, check: odd.Error()},
+		"all":           {err: errors.Join(warn, refuse, down), check: "drops keys\n" + down.Error(), found: []string{"messages warn", "eviction refuse"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGuard(t, examined{memlocker.New(), c.err})
+			err := g.Check(t.Context())
+			if got := fmt.Sprint(err); got != c.check && (err != nil || c.check != "") {
+				t.Errorf("Check: %q, want %q", got, c.check)
+			}
+			var f *guard.Finding
+			if errors.As(err, &f) != errors.Is(c.err, refuse) || errors.Is(err, guard.ErrUnavailable) != errors.Is(c.err, down) {
+				t.Errorf("Check: %v", err)
+			}
+			found, rest := g.Findings(t.Context())
+			var names []string
+			for _, f := range found {
+				names = append(names, f.Name+" "+f.Severity.String())
+			}
+			if !slices.Equal(names, c.found) || (rest != nil) != (errors.Is(c.err, down) || errors.Is(c.err, odd)) {
+				t.Errorf("Findings: %q, %v", names, rest)
+			}
+		})
+	}
+}
+
+func TestAnAcceptedFindingNeedsAName(t *testing.T) {
+	_, err := guard.New(memlocker.New(), guard.WithAccepted("eviction", ""))
+	wantErr(t, err, guard.ErrInvalidOption)
+}

@@ -1,0 +1,78 @@
+package locker
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Finding is something that [Locker.Check] has found, as an error: an answer of the store or a setting of the client that
+// somebody should know of. A check that finds several joins them.
+type Finding struct { //nolint:errname // a word of its own, and for Findings no error
+	Name     string   `json:"name"`     // what it is about, as a fixed word: "eviction"
+	Severity Severity `json:"severity"` // whether the store can be used as it is
+	Text     string   `json:"text"`     // what was found, and what to change
+}
+
+// Error returns the text.
+func (f *Finding) Error() string { return f.Text }
+
+// Severity says what a [Finding] means for whoever asks whether the store can be used.
+type Severity int
+
+// The severities.
+const (
+	Refuse Severity = iota // leases would not be what the guard promises, or could not be had
+	Warn                   // they are, but something costs time, or could not be looked at
+)
+
+// String returns "refuse" or "warn".
+func (s Severity) String() string {
+	switch s {
+	case Refuse:
+		return "refuse"
+	case Warn:
+		return "warn"
+	}
+	return fmt.Sprintf("Severity(%d)", int(s))
+}
+
+// MarshalText returns what String does.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads it back.
+func (s *Severity) UnmarshalText(text []byte) error {
+	for _, known := range []Severity{Refuse, Warn} {
+		if known.String() == string(text) {
+			*s = known
+			return nil
+		}
+	}
+	return fmt.Errorf("locker: %q is no severity: refuse or warn", text)
+}
+
+// Findings takes the error of a [Locker.Check] apart: the findings in it, with what was wrapped around each, and the rest,
+// nil if that is nothing.
+func Findings(err error) (found []Finding, rest error) {
+	switch e := err.(type) { //nolint:errorlint // takes it apart itself
+	case nil:
+		return nil, nil
+	case *Finding:
+		return []Finding{*e}, nil
+	case interface{ Unwrap() []error }:
+		var others []error
+		for _, one := range e.Unwrap() {
+			f, other := Findings(one)
+			found, others = append(found, f...), append(others, other)
+		}
+		rest = errors.Join(others...)
+	case interface{ Unwrap() error }:
+		found, rest = Findings(e.Unwrap())
+		if len(found) == 1 && rest == nil {
+			found[0].Text = err.Error()
+		}
+	}
+	if len(found) == 0 {
+		return nil, err // in its own words
+	}
+	return found, rest
+}

@@ -1,0 +1,144 @@
+package redislocker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// A right is tried by a command that changes nothing, on keys that are nobody's.
+type right struct {
+	name string
+	line []any
+}
+
+// rights are those that can be tried so, see the package comment. What a script may do is tried outside of it: the server
+// asks the same.
+func (l *Locker) rights(k keys) []right {
+	return []right{
+		{"+eval", []any{"eval", "return 1", 0}},
+		{"+evalsha", []any{"evalsha", strings.Repeat("0", 40), 0}}, // nobody's script
+		{"+get", []any{"get", k.lock}},
+		{"+getrange", []any{"getrange", k.lock, 0, 0}},
+		{"+set", []any{"set", k.lock, "", "px", 1000, "xx"}},
+		{"+del", []any{"del", k.lock}},
+		{"+exists", []any{"exists", k.lock}},
+		{"+pexpire", []any{"pexpire", k.lock, 1000}},
+		{"+pttl", []any{"pttl", k.lock}},
+		{"+time", []any{"time"}},
+		{"+zadd", []any{"zadd", k.wait, "xx", 1, ""}},
+		{"+zrem", []any{"zrem", k.wait, ""}},
+		{"+zrange", []any{"zrange", k.wait, 0, 0}},
+		{"+zscore", []any{"zscore", k.wait, ""}},
+		{"+zcard", []any{"zcard", k.wait}},
+		{"+ping", []any{"ping"}},
+		{"+publish", []any{"publish", l.inbox.channel, "probe"}},
+		{"+scan", []any{"scan", 0, "match", k.lock, "count", 1}},
+	}
+}
+
+// storing are the rights to commands that store a key without a TTL, tried by a script that deletes it again.
+const storing = `local answer = redis.pcall(ARGV[1], KEYS[1], "") redis.call("del", KEYS[1]) return answer`
+
+// checkRights finds all that the user lacks, so that an operator is not told one at a time.
+func (l *Locker) checkRights(ctx context.Context) error {
+	k := l.keys(probeKey())
+	missing, err := l.lacking(ctx, l.rights(k))
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(missing, needed) {
+		stores, err := l.lacking(ctx, []right{
+			{"+msetnx", []any{"eval", storing, 1, k.lock, "msetnx"}},
+			{"+mset", []any{"eval", storing, 1, k.lock, "mset"}},
+		})
+		if err != nil {
+			return err
+		}
+		missing = append(missing, stores...)
+	}
+	if err := l.trySubscribe(ctx); l.missed(err, "+subscribe") != "" {
+		missing = append(missing, l.missed(err, "+subscribe"))
+	} else if err != nil {
+		return l.tryError(err)
+	}
+	return errors.Join(
+		lacks(missing, needed, FoundRights, locker.Refuse, "leases need them"),
+		lacks(missing, forMessages, FoundMessages, locker.Warn, "without them those who wait are not told, and poll"),
+		lacks(missing, forList, FoundList, locker.Warn, "Guard.List and guardctl ls need it"))
+}
+
+func forMessages(right string) bool {
+	return right[0] == '&' || slices.Contains([]string{"+publish", "+subscribe", "+ping"}, right)
+}
+
+func forList(right string) bool { return right == "+scan" }
+
+func needed(right string) bool { return !forMessages(right) && !forList(right) }
+
+// lacks is a finding about those of the missing rights that are of one kind, nil if there are none.
+func lacks(missing []string, kind func(string) bool, name string, severity locker.Severity, why string) error {
+	var of []string
+	for _, m := range missing {
+		if kind(m) && !slices.Contains(of, m) {
+			of = append(of, m)
+		}
+	}
+	if of == nil {
+		return nil
+	}
+	return finding(name, severity, "the server refuses this user %s (%s): give it the rights that the documentation of package redislocker lists",
+		strings.Join(of, " "), why)
+}
+
+// lacking tries the rights and returns those that the server refuses, or why that could not be found out.
+func (l *Locker) lacking(ctx context.Context, rights []right) (missing []string, err error) {
+	tries := make([]command, len(rights))
+	for i, r := range rights {
+		tries[i] = command{redis.NewCmd(ctx, r.line...)}
+	}
+	for i, answer := range l.send(ctx, tries...) {
+		switch err := answer.Err(); {
+		case err == nil, errors.Is(err, redis.Nil), answer.unknown():
+		case l.missed(err, rights[i].name) != "":
+			missing = append(missing, l.missed(err, rights[i].name))
+		default:
+			return nil, l.tryError(err)
+		}
+	}
+	return missing, nil
+}
+
+// missed returns which right err says is missing, where one to a command was tried, or "" if err is another matter.
+func (l *Locker) missed(err error, tried string) string {
+	switch code(err) { // "" for none
+	case "NOPERM":
+	case unknownCommand: // renamed by its owner, or by whoever offers the server
+		return tried
+	default:
+		return ""
+	}
+	switch text := err.Error(); {
+	case !strings.Contains(text, "access"):
+		return tried
+	case strings.Contains(text, "channel"):
+		return "&" + l.settings.prefix + ":inbox:*"
+	default:
+		return "~" + l.settings.prefix + ":*"
+	}
+}
+
+// trySubscribe subscribes to a channel that is nobody's, on a connection of its own.
+func (l *Locker) trySubscribe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, ioLimit)
+	defer cancel()
+	sub := l.client.Subscribe(ctx, l.settings.prefix+":inbox:"+newID())
+	defer sub.Close()
+	_, err := sub.Receive(ctx)
+	return err
+}
