@@ -1,0 +1,318 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+const rounds = 4 // of votes in one Acquire, if they are split and this claim is in front
+
+// Acquire asks all nodes at once and succeeds if a quorum makes c the owner, early enough before the first of their TTLs can
+// end. It costs the time of one request to the slowest node of the fastest quorum, with c.Fencing of two. Votes that are not
+// enough are given back before it returns. Where votes are split, who is in front keeps his, and asks again after a random
+// pause; everybody else gives theirs back. It returns [locker.ErrInvalidOption] for a TTL longer than the hold-out.
+func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	if err := l.enter(); err != nil {
+		return locker.Answer{}, err
+	}
+	defer l.calls.Done()
+	if err := l.fits(c.TTL); err != nil {
+		return locker.Answer{}, err
+	}
+	b := l.ballot(c, true)
+	if t.Queued {
+		t.Wait = b.waits() // and is put back where a node has granted it in vain, but not if it has gone everywhere (law 2)
+	}
+	if ctx.Err() != nil {
+		return locker.Answer{Queued: t.Wait}, unclear(context.Cause(ctx))
+	}
+	if t.Wait {
+		l.known.add(b, queueEnd())
+	}
+	for round := 1; ; round++ {
+		sent := time.Now()
+		b.turn(seeking)
+		votes := l.poll(ctx, b, t)
+		if len(votes.ours) >= l.quorum {
+			return l.win(ctx, b, t, votes, sent)
+		}
+		if round == rounds || !votes.leads(b.self, l.quorum) || !pause(ctx, time.Since(sent)) {
+			return l.lose(ctx, b, t, votes)
+		}
+		t.Held = false // what is ours is seen in one request so
+	}
+}
+
+// pause waits for up to two round trips, at random so that those who wait do not meet again. It reports false if ctx ended.
+func pause(ctx context.Context, trip time.Duration) bool {
+	timer := time.NewTimer(rand.N(2*min(trip, 20*time.Millisecond) + 1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// poll asks all nodes and returns when the answers decide, or all are in. Requests that are left end by themselves.
+func (l *Locker) poll(ctx context.Context, b *ballot, t locker.Try) *tally {
+	votes := newTally(l)
+	answers := make(chan vote, len(l.nodes))
+	for i, n := range l.nodes {
+		probe, err := n.begin()
+		if err != nil {
+			votes.count(vote{seat: i, err: err})
+			continue
+		}
+		votes.wait(probe, 1)
+		l.calls.Go(func() { // ends with the node's limit
+			a, err := l.ask(ctx, b, i, t)
+			answers <- vote{i, a, err, probe}
+		})
+	}
+	for !votes.decided() {
+		select {
+		case v := <-answers:
+			votes.wait(v.probe, -1)
+			votes.count(v)
+		case <-ctx.Done():
+			votes.unknown = append(votes.unknown, context.Cause(ctx))
+			return votes
+		}
+	}
+	return votes
+}
+
+// ask sends an Acquire for a seat, when an earlier request has ended.
+func (l *Locker) ask(ctx context.Context, b *ballot, i int, t locker.Try) (locker.Answer, error) {
+	limited, cancel := l.within(ctx, b.claim.TTL)
+	defer cancel()
+	granted, err := b.take(limited, i)
+	if err != nil {
+		l.nodes[i].skip()
+		return locker.Answer{}, err
+	}
+	return l.visit(limited, b, i, locker.Try{Wait: t.Wait, Held: (t.Held || t.Queued) && !granted, Place: t.Place})
+}
+
+// visit sends an Acquire for a seat that was taken, and does what its answer asks for.
+func (l *Locker) visit(limited context.Context, b *ballot, i int, t locker.Try) (locker.Answer, error) {
+	n, s := l.nodes[i], &b.seats[i]
+	a, err := n.store.Acquire(limited, &s.claim, t)
+	n.end(err)
+	switch b.cast(i, t.Wait, a, err) {
+	case idle:
+		l.giveBack(limited, b, i)
+	case over:
+		n.store.Abandon(&s.claim, true)
+	default:
+		if !a.Acquired {
+			l.pickUp(b)
+		}
+	}
+	return a, err
+}
+
+// giveBack releases the vote of a seat that was taken. If that has no answer nothing that the node says of this owner id can
+// be trusted any more.
+func (l *Locker) giveBack(ctx context.Context, b *ballot, i int) {
+	n, s := l.nodes[i], &b.seats[i]
+	limited, cancel := l.within(ctx, b.claim.TTL)
+	defer cancel()
+	_, err := n.store.Release(limited, &s.claim, nil)
+	if b.returned(i, err == nil || errors.Is(err, locker.ErrLeaseLost)) {
+		n.store.Abandon(&s.claim, true)
+	}
+}
+
+// win makes c the owner, if there is time enough left: the nodes whose votes were counted are more than can be lost.
+func (l *Locker) win(ctx context.Context, b *ballot, t locker.Try, votes *tally, sent time.Time) (locker.Answer, error) {
+	a := locker.Answer{Acquired: true}
+	b.turn(holding)
+	ttl := b.claim.TTL
+	err := error(nil)
+	if b.claim.Fencing {
+		a.Token = votes.token
+		_, err = l.reserve(ctx, b, votes.token)
+	}
+	if took := time.Since(sent); err == nil && took >= ttl-drift(ttl) {
+		err = unclear(fmt.Errorf("a quorum answered after %v, too late for a TTL of %v", took, ttl))
+	}
+	if err != nil {
+		l.retire(ctx, b)
+		return locker.Answer{Queued: t.Wait}, unclear(err)
+	}
+	l.known.hold(b, sent.Add(ttl))
+	l.pickUp(b)
+	return a, nil
+}
+
+// drift is how much faster than ours the clocks of nodes may run, over a TTL.
+func drift(ttl time.Duration) time.Duration { return max(ttl/100, 2*time.Millisecond) }
+
+// lose gives back what votes there are and answers for them.
+func (l *Locker) lose(ctx context.Context, b *ballot, t locker.Try, votes *tally) (locker.Answer, error) {
+	l.retire(ctx, b)
+	switch {
+	case votes.reached():
+		a := votes.answer()
+		a.Queued = t.Wait && b.waits()
+		if !a.Queued {
+			a.Place = 0
+		}
+		return a, nil
+	case len(votes.refused) > len(l.nodes)-l.quorum:
+		return locker.Answer{}, fmt.Errorf("redlock: %w", errors.Join(votes.refused...))
+	}
+	return locker.Answer{Queued: t.Wait}, votes.unavailable()
+}
+
+// retire gives back what votes there are, and waits for that until ctx ends.
+func (l *Locker) retire(ctx context.Context, b *ballot) {
+	back := b.retire()
+	if len(back) == 0 {
+		return
+	}
+	done := make(chan struct{}, len(back))
+	for _, i := range back {
+		l.calls.Go(func() { // ends with the node's limit
+			l.giveBack(ctx, b, i)
+			done <- struct{}{}
+		})
+	}
+	for range back {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// vote is a node's answer.
+type vote struct {
+	seat   int
+	answer locker.Answer
+	err    error
+	probe  bool // of a node that did not answer before
+}
+
+// tally is a count of votes.
+type tally struct {
+	locker *Locker
+
+	ours    []int  // seats
+	token   uint64 // the highest of theirs
+	held    int    // by others
+	others  map[voter]standing
+	places  []locker.Place
+	refused []error // will not change
+	unknown []error
+
+	pending, probes int // still under way
+}
+
+// standing is how one other voter stands.
+type standing struct {
+	votes     int
+	holder    locker.Holder
+	remaining time.Duration
+}
+
+func newTally(l *Locker) *tally { return &tally{locker: l} }
+
+func (v *tally) count(of vote) {
+	a, err := of.answer, of.err
+	switch {
+	case err != nil:
+		err = fmt.Errorf("node %d: %w", v.locker.nodes[of.seat].number, err)
+		if errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrClosed) {
+			v.unknown = append(v.unknown, err)
+		} else {
+			v.refused = append(v.refused, err)
+		}
+	case a.Acquired:
+		v.ours, v.token = append(v.ours, of.seat), max(v.token, a.Token)
+	default:
+		v.held++
+		if v.others == nil {
+			v.others = make(map[voter]standing, 1)
+		}
+		who := voterOf(a.Holder)
+		s := v.others[who]
+		v.others[who] = standing{s.votes + 1, a.Holder, max(s.remaining, a.Remaining)}
+		if a.Queued {
+			v.places = append(v.places, a.Place)
+		}
+	}
+}
+
+// wait counts a request that was sent, or answered.
+func (v *tally) wait(probe bool, n int) {
+	if probe {
+		v.probes += n
+	} else {
+		v.pending += n
+	}
+}
+
+// decided reports whether it is no use to wait for more answers: a node that did not answer before is waited for only if
+// there is no quorum without it.
+func (v *tally) decided() bool {
+	ours, left, quorum := len(v.ours), v.pending+v.probes, v.locker.quorum
+	switch {
+	case ours >= quorum || left == 0:
+		return true
+	case v.reached():
+		return ours+left < quorum || v.pending == 0
+	}
+	return ours+v.held+left < quorum
+}
+
+// reached reports whether a quorum has answered.
+func (v *tally) reached() bool { return len(v.ours)+v.held >= v.locker.quorum }
+
+// leads reports whether self is in front where nobody has a quorum.
+func (v *tally) leads(self voter, quorum int) bool {
+	for w, s := range v.others {
+		if s.votes >= quorum || s.votes > len(v.ours) || s.votes == len(v.ours) && !self.before(w) {
+			return false
+		}
+	}
+	return len(v.ours) > 0 && v.reached()
+}
+
+// answer tells of who has most votes, and of the middle of the places.
+func (v *tally) answer() (a locker.Answer) {
+	most := 0
+	for _, s := range v.others {
+		if s.votes > most {
+			most, a.Holder, a.Remaining = s.votes, s.holder, s.remaining
+		}
+	}
+	if len(v.places) > 0 {
+		slices.Sort(v.places)
+		a.Place = v.places[(len(v.places)-1)/2]
+	}
+	return a
+}
+
+func (v *tally) unavailable() error {
+	answered := len(v.ours) + v.held
+	return fmt.Errorf("%w: redlock: %d of %d nodes answered, %d are needed: %w",
+		locker.ErrUnavailable, answered, len(v.locker.nodes), v.locker.quorum, errors.Join(slices.Concat(v.unknown, v.refused)...))
+}
+
+func unclear(err error) error {
+	if errors.Is(err, locker.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: redlock: %w", locker.ErrUnavailable, err)
+}

@@ -1,0 +1,185 @@
+package redlock
+
+import (
+	"container/heap"
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+const (
+	firstMiss = 5 * time.Millisecond // until nodes that are missing are asked again
+	mostPicks = 16                   // requests of that kind in flight
+)
+
+// soon is when a claim tries that not all nodes agree on: by then their messages have come, and not at the same time as
+// another's.
+func soon() time.Duration { return 5*time.Millisecond + rand.N(10*time.Millisecond) }
+
+// pickUp sees to it that the nodes are asked again that b does not hold, if b holds its key.
+func (l *Locker) pickUp(b *ballot) {
+	b.mu.Lock()
+	wanted, missed := false, b.missed
+	for i := range b.seats {
+		if s := &b.seats[i]; b.phase == holding && !s.ours && !s.busy && !s.dead {
+			wanted = true
+		}
+	}
+	b.mu.Unlock()
+	if wanted {
+		l.agenda.add(b, min(firstMiss<<min(missed, 20), max(b.claim.TTL/6, firstMiss)))
+	}
+}
+
+// attend does what is due for b: a holder takes the nodes that are missing, a waiter tries.
+func (l *Locker) attend(b *ballot) {
+	switch {
+	case b.is(over):
+		return
+	case !b.is(holding):
+		l.waker.Wake(b.claim.Key)
+		return
+	case !l.known.fresh(b):
+		return // its lease has ended, and nothing may be added to it
+	}
+	for _, i := range b.missing(l.quorum) {
+		if !l.reach(b, i) {
+			b.leave(i)
+			l.pickUp(b)
+		}
+	}
+}
+
+// reach begins to take a node for a holder, from the front of its queue; false if that cannot be done now.
+func (l *Locker) reach(b *ballot, i int) bool {
+	if l.enter() != nil {
+		return false
+	}
+	defer l.calls.Done()
+	select {
+	case l.picks <- struct{}{}:
+	default:
+		return false
+	}
+	if _, err := l.nodes[i].begin(); err != nil {
+		<-l.picks
+		return false
+	}
+	l.calls.Go(func() { // ends with the node's limit
+		defer func() { <-l.picks }()
+		ctx, cancel := l.within(context.Background(), b.claim.TTL) //nolint:forbidigo // no caller waits for it
+		defer cancel()
+		_, _ = l.visit(ctx, b, i, locker.Try{Wait: true, Held: true, Place: 1})
+	})
+	return true
+}
+
+// agenda is what is due later: one goroutine, there while there is anything.
+type agenda struct {
+	act func(*ballot) // does not block
+
+	mu      sync.Mutex    // guards what follows, and due of the ballots; never held across act
+	ballots byDue         // each once
+	wake    chan struct{} // holds one: there is an earlier one, or it was closed
+	closed  bool
+	done    chan struct{} // closed when the goroutine ends; nil if there is none
+}
+
+func newAgenda(act func(*ballot)) *agenda {
+	return &agenda{act: act, wake: make(chan struct{}, 1)}
+}
+
+// add sees to it that b is attended to in so long, or earlier if that was due already.
+func (a *agenda) add(b *ballot, in time.Duration) {
+	due := time.Now().Add(in)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed || !b.due.IsZero() {
+		return
+	}
+	b.due = due
+	heap.Push(&a.ballots, b)
+	if a.done == nil {
+		a.done = make(chan struct{})
+		go a.run(a.done) // ends when nothing is due any more
+	}
+	if a.ballots[0] == b {
+		select {
+		case a.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (a *agenda) run(done chan struct{}) {
+	defer close(done)
+	for {
+		b, pause, ok := a.next()
+		switch {
+		case !ok:
+			return
+		case b != nil:
+			a.act(b)
+		default:
+			timer := time.NewTimer(pause)
+			select {
+			case <-timer.C:
+			case <-a.wake:
+			}
+			timer.Stop()
+		}
+	}
+}
+
+// next returns what is due now, or for how long nothing is; not ok says that the goroutine ends.
+func (a *agenda) next() (b *ballot, pause time.Duration, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed || len(a.ballots) == 0 {
+		a.done = nil
+		return nil, 0, false
+	}
+	if pause = time.Until(a.ballots[0].due); pause > 0 {
+		return nil, pause, true
+	}
+	b = heap.Pop(&a.ballots).(*ballot)
+	b.due = time.Time{}
+	return b, 0, true
+}
+
+// close ends the goroutine and joins it.
+func (a *agenda) close() {
+	a.mu.Lock()
+	a.closed = true
+	done := a.done
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+	a.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}
+
+// byDue is a heap.
+type byDue []*ballot
+
+func (h byDue) Len() int           { return len(h) }
+func (h byDue) Less(i, k int) bool { return h[i].due.Before(h[k].due) }
+func (h byDue) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
+
+// Push implements [heap.Interface].
+func (h *byDue) Push(b any) { *h = append(*h, b.(*ballot)) }
+
+// Pop implements [heap.Interface].
+func (h *byDue) Pop() any {
+	last := len(*h) - 1
+	b := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return b
+}

@@ -1,0 +1,39 @@
+package redlock_test
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/lockertest"
+	"github.com/go-lockguard/guard/locker/redlock"
+)
+
+func TestConformanceInVirtualTime(t *testing.T) {
+	lockertest.RunVirtual(t, func(t *testing.T) (a, b locker.Locker) {
+		t.Helper()
+		nodes := make([]redis.UniversalClient, 3)
+		for i := range nodes {
+			_, nodes[i] = redistest.Miniredis(t)
+		}
+		return redlock.New(nodes, redlock.WithHoldOut(0)), redlock.New(nodes, redlock.WithHoldOut(0))
+	})
+}
+
+func TestConformance(t *testing.T) {
+	servers := redistest.StartN(t, 3, "--databases", "100")
+	db := 0
+	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
+		t.Helper()
+		nodes := make([]redis.UniversalClient, len(servers))
+		for i, s := range servers {
+			rdb := redis.NewClient(&redis.Options{Addr: s.Addr, DB: db})
+			t.Cleanup(func() { _ = rdb.Close() })
+			nodes[i] = rdb
+		}
+		db++
+		return redlock.New(nodes, redlock.WithHoldOut(0)), redlock.New(nodes, redlock.WithHoldOut(0))
+	})
+}

@@ -1,0 +1,79 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Fence reserves a block of tokens on a quorum, and raises what a quorum has given last to the end of it: two requests to all
+// nodes.
+func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
+	if err := l.enter(); err != nil {
+		return 0, err
+	}
+	defer l.calls.Done()
+	b := l.ballot(c, false)
+	token, err := l.reserve(ctx, b, 0)
+	if err != nil {
+		return 0, err
+	}
+	_, err = l.reserve(ctx, b, token)
+	return token, err
+}
+
+// reserve reserves a block from floor on with every node where the key is b's and returns, when a quorum has done so, the
+// highest first token. The highest of one round is only somebody's number: who asks another quorum next may find less. A
+// second round from there on makes a quorum store it, and every quorum has one of those nodes.
+func (l *Locker) reserve(ctx context.Context, b *ballot, floor uint64) (highest uint64, err error) {
+	type answer struct {
+		token uint64
+		err   error
+	}
+	answers := make(chan answer, len(l.nodes))
+	for i, n := range l.nodes {
+		if _, err := n.begin(); err != nil {
+			answers <- answer{err: err}
+			continue
+		}
+		l.calls.Go(func() { // ends with the node's limit
+			limited, cancel := l.within(ctx, b.claim.TTL)
+			defer cancel()
+			token, err := n.store.FenceFrom(limited, &b.seats[i].claim, floor)
+			n.end(err)
+			if err != nil {
+				err = fmt.Errorf("node %d: %w", n.number, err)
+			}
+			answers <- answer{token, err}
+		})
+	}
+	reserved, lost := 0, 0
+	var unknown []error
+	for range l.nodes {
+		select {
+		case a := <-answers:
+			switch {
+			case a.err == nil:
+				reserved, highest = reserved+1, max(highest, a.token)
+			case errors.Is(a.err, locker.ErrLeaseLost):
+				lost++
+			default:
+				unknown = append(unknown, a.err)
+			}
+		case <-ctx.Done():
+			return 0, unclear(context.Cause(ctx))
+		}
+		switch {
+		case reserved == l.quorum:
+			return highest, nil
+		case lost > len(l.nodes)-l.quorum:
+			return 0, errNotOwner
+		}
+	}
+	return 0, fmt.Errorf("%w: redlock: tokens of %d nodes, %d are needed: %w",
+		locker.ErrUnavailable, reserved, l.quorum, errors.Join(unknown...))
+}
+
+var errNotOwner = fmt.Errorf("%w: redlock: a quorum of nodes does not have this owner any more", locker.ErrLeaseLost)

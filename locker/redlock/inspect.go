@@ -1,0 +1,156 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+var _ locker.Inspector = (*Locker)(nil)
+
+// Held reports on how many of how many nodes this locker holds key, as far as they have said: from a quorum up to all of
+// them, or none if it does not own the key. The more, the more nodes may lose what they know, see the package. It asks
+// nobody.
+func (l *Locker) Held(key string) (held, nodes int) {
+	if l.nodes == nil {
+		return 0, len(l.settings.nodes)
+	}
+	if b := l.known.owner(key); b != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		held = b.held()
+	}
+	return held, len(l.nodes)
+}
+
+// Inspect tells who holds key on a quorum of nodes, and who waits in the longest of their queues; of who holds less than a
+// quorum it says nothing.
+func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
+	s, _, err := l.inspect(ctx, key)
+	return s, err
+}
+
+// inspect tells also what each node said; nil for none.
+func (l *Locker) inspect(ctx context.Context, key string) (s locker.KeyState, said []*locker.KeyState, err error) {
+	s.Key = key
+	states := make([]locker.KeyState, len(l.nodes))
+	errs, err := l.everywhere(ctx, func(ctx context.Context, i int) (err error) {
+		states[i], err = l.nodes[i].store.Inspect(ctx, key)
+		return err
+	})
+	if err != nil {
+		return s, nil, err
+	}
+	said = make([]*locker.KeyState, len(l.nodes))
+	votes := make(map[string]int)
+	for i := range states {
+		if errs[i] != nil {
+			continue
+		}
+		said[i] = &states[i]
+		if n := &states[i]; n.Held {
+			votes[n.Owner]++
+			if votes[n.Owner] == l.quorum {
+				s.Held, s.Owner, s.Holder, s.Remaining = true, n.Owner, n.Holder, n.Remaining
+			}
+		}
+	}
+	for _, n := range said {
+		if n != nil && n.Waiting > s.Waiting {
+			s.Waiting, s.Waiters = n.Waiting, n.Waiters
+		}
+	}
+	if i := slices.IndexFunc(s.Waiters, func(w locker.Waiter) bool { return s.Held && w.Owner == s.Owner }); i >= 0 {
+		s.Waiters, s.Waiting = slices.Delete(s.Waiters, i, i+1), s.Waiting-1 // for a node that it does not hold yet
+	}
+	return s, said, nil
+}
+
+// everywhere calls ask for every node at once and returns what each said; and an error if no quorum did.
+func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, i int) error) ([]error, error) {
+	if err := l.enter(); err != nil {
+		return nil, err
+	}
+	defer l.calls.Done()
+	type answer struct {
+		i   int
+		err error
+	}
+	answers := make(chan answer, len(l.nodes))
+	for i := range l.nodes {
+		l.calls.Go(func() { // ends with the node's limit
+			limited, cancel := context.WithTimeout(ctx, l.settings.limit)
+			defer cancel()
+			answers <- answer{i, ask(limited, i)}
+		})
+	}
+	errs, well := make([]error, len(l.nodes)), 0
+	for range l.nodes {
+		a := <-answers
+		if errs[a.i] = a.err; a.err == nil || !errors.Is(a.err, locker.ErrUnavailable) {
+			well++
+		}
+	}
+	if well < l.quorum {
+		return errs, fmt.Errorf("%w: redlock: %d of %d nodes answered, %d are needed: %w",
+			locker.ErrUnavailable, well, len(l.nodes), l.quorum, errors.Join(errs...))
+	}
+	return errs, nil
+}
+
+// List goes through the keys of every node, and tells of each what a quorum says. A node that cannot be listed is passed
+// over as long as the others are a quorum: every lease is on one of those.
+func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
+	return func(yield func(locker.KeyState, error) bool) {
+		var listed []int // nodes
+		var failed []error
+	nodes:
+		for i := range l.nodes {
+			for n, err := range l.nodes[i].store.List(ctx) {
+				if err != nil && n.Key == "" {
+					failed = append(failed, err)
+					continue nodes
+				}
+				s, said, err := l.inspect(ctx, n.Key)
+				if err == nil && (!s.Held && s.Waiting == 0 || slices.ContainsFunc(listed, func(i int) bool { return tells(said[i]) })) {
+					continue // gone meanwhile, or told of with an earlier node
+				}
+				if !yield(s, err) {
+					return
+				}
+			}
+			listed = append(listed, i)
+		}
+		if len(failed) > len(l.nodes)-l.quorum {
+			yield(locker.KeyState{}, errors.Join(failed...))
+		}
+	}
+}
+
+// tells reports whether a node has a key in its list.
+func tells(n *locker.KeyState) bool { return n != nil && (n.Held || n.Waiting > 0) }
+
+// ForceRelease ends the hold of owner on every node. It succeeds if a quorum had it.
+func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
+	errs, err := l.everywhere(ctx, func(ctx context.Context, i int) error { return l.nodes[i].store.ForceRelease(ctx, key, owner) })
+	if err != nil {
+		return err
+	}
+	released := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			released++
+		case !errors.Is(err, locker.ErrLeaseLost) && !errors.Is(err, locker.ErrUnavailable):
+			return err
+		}
+	}
+	if released < l.quorum {
+		return fmt.Errorf("redlock: %w: that owner does not hold the key on a quorum", locker.ErrLeaseLost)
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package redlock_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/redlock"
+)
+
+func TestAMinorityOfDeadNodesCostsNothing(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		servers := redistest.StartN(t, n)
+		l := open(t, clientsOf(t, servers))
+		kept := fenced("kept")
+		mustAcquire(t, l, kept)
+		heldOn(t, l, "kept", n)
+		for _, s := range servers[:n/2] {
+			s.Kill()
+		}
+		c := fenced("k")
+		first := mustAcquire(t, l, c)
+		if err := renew(t, l, c); err != nil {
+			t.Errorf("%d nodes: Renew: %v", n, err)
+		}
+		if err := renew(t, l, kept); err != nil {
+			t.Errorf("%d nodes: Renew of a lease from before: %v", n, err)
+		}
+		if token, err := l.Fence(t.Context(), c); err != nil || token < first+locker.FenceBlock {
+			t.Errorf("%d nodes: Fence: %d, %v, want more than %d", n, token, err, first)
+		}
+		refused(t, l, claim("k"))
+		mustRelease(t, l, c)
+		mustAcquire(t, l, claim("k"))
+	}
+}
+
+func TestWithoutAQuorumNothingIsGrantedOrRenewed(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		servers := redistest.StartN(t, n)
+		l := open(t, clientsOf(t, servers))
+		kept := claim("kept")
+		mustAcquire(t, l, kept)
+		heldOn(t, l, "kept", n)
+		for _, s := range servers[:n/2+1] {
+			s.Kill()
+		}
+		c := fenced("k")
+		for range 3 {
+			if a, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) || a.Acquired {
+				t.Fatalf("%d nodes: Acquire: %+v, %v, want ErrUnavailable", n, a, err)
+			}
+		}
+		if err := renew(t, l, kept); !errors.Is(err, locker.ErrUnavailable) {
+			t.Errorf("%d nodes: Renew: %v, want ErrUnavailable", n, err)
+		}
+		if _, err := l.Fence(t.Context(), kept); !errors.Is(err, locker.ErrUnavailable) {
+			t.Errorf("%d nodes: Fence: %v, want ErrUnavailable", n, err)
+		}
+		if _, err := l.Release(t.Context(), kept, nil); !errors.Is(err, locker.ErrUnavailable) {
+			t.Errorf("%d nodes: Release: %v, want ErrUnavailable", n, err)
+		}
+		for _, s := range servers[n/2+1:] {
+			if eventually(t, "votes are given back", func() bool { return !has(t, s, "k") }); has(t, s, "k") {
+				t.Errorf("%d nodes: a vote is left", n)
+			}
+		}
+	}
+}
+
+// A node that hangs is waited for by nobody whom the others can answer.
+func TestANodeThatHangsCostsNobodyMoreThanItsLimit(t *testing.T) {
+	const limit = 2 * time.Second
+	servers := redistest.StartN(t, 3)
+	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(limit))
+	mustAcquire(t, l, claim("warm"))
+	servers[2].Stop()
+	t.Cleanup(servers[2].Cont)
+	for range 20 {
+		start := time.Now()
+		c := fenced("k")
+		mustAcquire(t, l, c)
+		refused(t, l, claim("k"))
+		if err := renew(t, l, c); err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, l, c)
+		if took := time.Since(start); took > limit/2 {
+			t.Errorf("a lease's life took %v beside a node that hangs", took)
+		}
+	}
+}
+
+func TestTwoHungNodesOfThreeBoundATry(t *testing.T) {
+	const limit = 100 * time.Millisecond
+	servers := redistest.StartN(t, 3)
+	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(limit))
+	mustAcquire(t, l, claim("warm"))
+	for _, s := range servers[1:] {
+		s.Stop()
+		t.Cleanup(s.Cont)
+	}
+	start := time.Now()
+	if _, err := l.Acquire(t.Context(), claim("k"), locker.Try{}); !errors.Is(err, locker.ErrUnavailable) {
+		t.Fatalf("Acquire: %v, want ErrUnavailable", err)
+	}
+	if took := time.Since(start); took > 20*limit { // far below the TTL, and wide enough for a slow machine
+		t.Errorf("a try took %v where a node has %v", took, limit)
+	}
+}
+
+func TestALeaseGrowsToAllNodes(t *testing.T) {
+	servers := redistest.StartN(t, 5)
+	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(100*time.Millisecond))
+	mustAcquire(t, l, claim("warm"))
+	for _, s := range servers[3:] {
+		s.Stop()
+	}
+	c := claim("k")
+	mustAcquire(t, l, c)
+	heldOn(t, l, "k", 3)
+	for _, s := range servers[3:] {
+		s.Cont()
+	}
+	heldOn(t, l, "k", 5)
+	for _, s := range servers {
+		if !has(t, s, "k") {
+			t.Error("a node does not have the key")
+		}
+	}
+	mustRelease(t, l, c)
+	if held, nodes := l.Held("k"); held != 0 || nodes != 5 {
+		t.Errorf("Held after the release: %d of %d", held, nodes)
+	}
+	for _, s := range servers {
+		eventually(t, "the key is free on all nodes", func() bool { return !has(t, s, "k") })
+	}
+}
+
+func TestALateTryIsCleanedUp(t *testing.T) {
+	servers := redistest.StartN(t, 3)
+	l := open(t, clientsOf(t, servers), redlock.WithNodeLimit(50*time.Millisecond))
+	mustAcquire(t, l, claim("warm"))
+	servers[0].Stop()
+	c := claim("k")
+	mustAcquire(t, l, c)
+	mustRelease(t, l, c)
+	given := claim("given up")
+	mustAcquire(t, l, given)
+	l.Abandon(given, false)
+	servers[0].Cont() // and does what it was asked meanwhile
+	eventually(t, "the late tries are cleaned up", func() bool { return !has(t, servers[0], "k") && !has(t, servers[0], "given up") })
+	time.Sleep(50 * time.Millisecond)
+	if has(t, servers[0], "k") || has(t, servers[0], "given up") {
+		t.Error("a late try has left its key")
+	}
+}
+
+func TestARenewalNeverPutsALeaseTogetherAgain(t *testing.T) {
+	servers := redistest.StartN(t, 3)
+	l := open(t, clientsOf(t, servers))
+	drop := func(s *redistest.Server) { redistest.Client(t, s.Addr).FlushAll(t.Context()) }
+
+	c := claim("k")
+	mustAcquire(t, l, c)
+	heldOn(t, l, "k", 3)
+	drop(servers[0])
+	if err := renew(t, l, c); err != nil {
+		t.Fatalf("Renew with one node that forgot: %v", err)
+	}
+	heldOn(t, l, "k", 3) // taken again where nobody has it
+
+	drop(servers[0])
+	drop(servers[1])
+	if err := renew(t, l, c); !errors.Is(err, locker.ErrLeaseLost) {
+		t.Fatalf("Renew with two nodes that forgot: %v, want ErrLeaseLost", err)
+	}
+	time.Sleep(100 * time.Millisecond) // for what must not come
+	if has(t, servers[0], "k") || has(t, servers[1], "k") {
+		t.Error("a lease that was lost has come back")
+	}
+	if err := renew(t, l, c); !errors.Is(err, locker.ErrLeaseLost) {
+		t.Fatalf("Renew of a lost lease: %v, want ErrLeaseLost", err)
+	}
+}
+
+func TestCheckSaysWhatIsWrong(t *testing.T) {
+	servers := redistest.StartN(t, 3)
+	l := open(t, clientsOf(t, servers))
+	if err := l.Check(t.Context(), ttl); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+	servers[0].Kill()
+	if err := l.Check(t.Context(), ttl); err != nil {
+		t.Errorf("Check with one node dead: %v", err)
+	}
+	servers[1].Kill()
+	if err := l.Check(t.Context(), ttl); !errors.Is(err, locker.ErrUnavailable) {
+		t.Errorf("Check with two of three nodes dead: %v", err)
+	}
+}
+
+func TestAServerThatIsTwoNodesCountsOnce(t *testing.T) {
+	servers := redistest.StartN(t, 2)
+	l := open(t, clientsOf(t, append(servers, servers[1])))
+	if err := l.Check(t.Context(), ttl); !errors.Is(err, locker.ErrInvalidOption) {
+		t.Errorf("Check: %v, want ErrInvalidOption", err)
+	}
+	c := claim("k")
+	mustAcquire(t, l, c)
+	servers[1].Kill()
+	if err := renew(t, l, c); err == nil {
+		t.Error("one server of two was a quorum of three")
+	}
+}

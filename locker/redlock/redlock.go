@@ -1,0 +1,188 @@
+package redlock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redisnode"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// Locker is a [locker.Locker] on a quorum of Redis servers, made by [New] and opened by [guard.New]. Its methods block for
+// as long as a quorum takes to answer, at most until their context ends; after Close they return [locker.ErrClosed]. It is
+// safe for concurrent use.
+type Locker struct {
+	settings settings
+	instance string // how others know this locker, on all nodes
+	opened   atomic.Bool
+
+	// Set by Open, before any other method.
+	nodes  []*node
+	quorum int
+	waker  locker.Waker
+	known  *registry
+	agenda *agenda
+	picks  chan struct{} // holds one for each request that takes a missing node: at most mostPicks
+	quiet  chan struct{} // closed once no call and no request is under way, after Close
+
+	mu     sync.Mutex // guards closed; never held across I/O
+	closed bool
+	calls  sync.WaitGroup // calls, and the requests that outlive them by their limit; none begins once closed is set
+}
+
+var _ locker.Locker = (*Locker)(nil)
+
+// New returns a locker that keeps each lease on a majority of nodes: an odd number of independent servers, three or more,
+// each given by a client of its own. It only keeps its settings: [guard.New] opens it, and returns what is wrong with them.
+// The clients stay the caller's, and must stay open for as long as the locker is.
+func New(nodes []redis.UniversalClient, opts ...Option) *Locker {
+	l := &Locker{
+		settings: settings{nodes: nodes, prefix: "guard", limit: defaultLimit, holdOut: defaultHoldOut},
+		instance: newID(),
+	}
+	for _, o := range opts {
+		if isNil(o) {
+			l.settings.nilOpt = true
+			continue
+		}
+		o.apply(&l.settings)
+	}
+	return l
+}
+
+// newID returns 22 random characters, like an owner id.
+func newID() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// Open checks the settings and opens a redislocker for each node; it sends nothing. What is wrong is a
+// [locker.ErrInvalidOption], also a second Open.
+func (l *Locker) Open(w locker.Waker) error {
+	if !l.opened.CompareAndSwap(false, true) {
+		return invalid("the locker was opened before: each guard.New needs one of its own")
+	}
+	if err := l.settings.check(); err != nil {
+		return err
+	}
+	nodes := make([]*node, len(l.settings.nodes))
+	ids := &identities{ids: make(map[string]int)}
+	l.waker, l.quorum, l.known = w, len(nodes)/2+1, newRegistry()
+	l.agenda, l.picks, l.quiet = newAgenda(l.attend), make(chan struct{}, mostPicks), make(chan struct{})
+	for i, rdb := range l.settings.nodes {
+		n := &node{number: i + 1, holdOut: l.settings.holdOut, ids: ids}
+		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix),
+			redislocker.WithNode(redisnode.Node{Instance: l.instance, Admit: n.admit}))
+		if err := n.store.Open(&ear{locker: l, seat: i}); err != nil { // nothing to close: it has not sent anything
+			return fmt.Errorf("redlock: node %d: %w", n.number, err)
+		}
+		nodes[i] = n
+	}
+	l.nodes = nodes
+	return nil
+}
+
+// enter begins a call, which ends with l.calls.Done, or returns why there can be none.
+func (l *Locker) enter() error {
+	if l.nodes == nil {
+		return invalid("the locker is not open: pass it to guard.New")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return locker.ErrClosed
+	}
+	l.calls.Add(1)
+	return nil
+}
+
+// within returns the context of one request to a node: it has its own limit, so that it may outlive the call that the
+// others have answered already.
+func (l *Locker) within(ctx context.Context, ttl time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), min(l.settings.limit, ttl/4))
+}
+
+// Check reports whether a quorum of the nodes can serve leases of ttl now. A node that does not answer is no error as long
+// as the others are enough; one that is set up wrongly, or given twice, always is.
+func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
+	if err := l.enter(); err != nil {
+		return err
+	}
+	defer l.calls.Done()
+	if err := l.fits(ttl); err != nil {
+		return err
+	}
+	errs := make([]error, len(l.nodes))
+	var all sync.WaitGroup
+	for i, n := range l.nodes {
+		all.Go(func() { errs[i] = n.check(ctx, ttl) })
+	}
+	all.Wait()
+	well, wrong := 0, []error(nil)
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			well++
+		case !errors.Is(err, locker.ErrUnavailable):
+			wrong = append(wrong, err)
+		}
+	}
+	if well < l.quorum {
+		return fmt.Errorf("redlock: %d of %d nodes are well, %d are needed: %w", well, len(errs), l.quorum, errors.Join(errs...))
+	}
+	return errors.Join(wrong...)
+}
+
+// fits returns why a lease cannot have the given TTL, or nil.
+func (l *Locker) fits(ttl time.Duration) error {
+	if out := l.settings.holdOut; out > 0 && ttl > out {
+		return invalid("a TTL of %v outlives the hold-out of %v after a node's restart: raise WithHoldOut in every process, or shorten the TTL", ttl, out)
+	}
+	return nil
+}
+
+// Close ends the locker: calls under way end as their contexts say, what is left to clean up is done at once on every node,
+// and the locker's own connections are closed. It returns ctx's error if that was too short; the rest then goes on behind
+// it, but what could not be cleaned up ends at its TTL. Idempotent.
+func (l *Locker) Close(ctx context.Context) error {
+	if l.nodes == nil {
+		return nil
+	}
+	l.mu.Lock()
+	first := !l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if first {
+		go func() { // ends when the last request has, which is within a node's limit of the last call
+			l.agenda.close()
+			l.calls.Wait()
+			close(l.quiet)
+		}()
+	}
+	select {
+	case <-l.quiet:
+	case <-ctx.Done():
+	}
+	errs := make([]error, len(l.nodes))
+	var all sync.WaitGroup
+	for i, n := range l.nodes {
+		all.Go(func() { errs[i] = n.store.Close(ctx) })
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

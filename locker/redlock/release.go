@@ -1,0 +1,154 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Release frees the key on all nodes at once, or lets each hand it to the first in its queue, and returns when a quorum has
+// answered. A node that does not is asked again in the background, twice. Whom a quorum has handed the key to is told to try.
+func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	if err := l.enter(); err != nil {
+		return locker.Released{}, err
+	}
+	defer l.calls.Done()
+	b := l.ballot(c, false)
+	l.known.drop(b)
+	var behind *ballot
+	if next != nil {
+		behind = l.ballot(next, true)
+		l.known.add(behind, queueEnd())
+	}
+	answers := make(chan returned, len(l.nodes))
+	for i, clean := range b.close(true) {
+		if clean { // it may be queued there, and owns nothing
+			l.nodes[i].store.Abandon(&b.seats[i].claim, b.seats[i].unclear)
+			answers <- returned{seat: i, err: locker.ErrLeaseLost}
+			continue
+		}
+		l.calls.Go(func() { // ends with the node's limit
+			r, err := l.free(ctx, b, behind, i)
+			answers <- returned{i, r, err}
+		})
+	}
+	return l.released(ctx, answers)
+}
+
+// returned is a node's answer to a Release.
+type returned struct {
+	seat     int
+	released locker.Released
+	err      error
+}
+
+// free releases seat i, and queues the next claim there if that seat can be had.
+func (l *Locker) free(ctx context.Context, b, next *ballot, i int) (locker.Released, error) {
+	n := l.nodes[i]
+	limited, cancel := l.within(ctx, b.claim.TTL)
+	defer cancel()
+	if _, err := b.take(limited, i); err != nil {
+		if b.disclaim(i) {
+			n.store.Abandon(&b.seats[i].claim, true)
+		}
+		return locker.Released{}, err
+	}
+	var c *locker.Claim
+	if next != nil {
+		if _, err := next.take(limited, i); err == nil {
+			c = &next.seats[i].claim
+		}
+	}
+	r, err := n.store.Release(limited, &b.seats[i].claim, c)
+	n.end(err)
+	b.leave(i)
+	if err != nil && !errors.Is(err, locker.ErrLeaseLost) {
+		n.store.Abandon(&b.seats[i].claim, true)
+	}
+	if c != nil && next.cast(i, true, locker.Answer{Queued: r.Queued}, asked(err)) == over {
+		n.store.Abandon(c, true)
+	}
+	return r, err
+}
+
+// asked is what the error of a Release says about the claim that it was to queue.
+func asked(err error) error {
+	if errors.Is(err, locker.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
+
+// released puts the answers together.
+func (l *Locker) released(ctx context.Context, answers <-chan returned) (r locker.Released, err error) {
+	owned, lost, queued := 0, 0, 0
+	var unknown []error
+	for range l.nodes {
+		select {
+		case a := <-answers:
+			switch {
+			case a.err == nil:
+				owned++
+				r.Waiting = max(r.Waiting, a.released.Waiting)
+				if a.released.Queued {
+					queued++
+					r.Place = max(r.Place, a.released.Place)
+				}
+			case errors.Is(a.err, locker.ErrLeaseLost):
+				lost++
+			default:
+				unknown = append(unknown, fmt.Errorf("node %d: %w", l.nodes[a.seat].number, a.err))
+			}
+		case <-ctx.Done():
+			return locker.Released{}, unclear(context.Cause(ctx))
+		}
+		switch {
+		case owned == l.quorum:
+			if r.Queued = queued > 0; !r.Queued {
+				r.Place = 0
+			}
+			return r, nil
+		case lost > len(l.nodes)-l.quorum:
+			return locker.Released{}, errNotOwner
+		}
+	}
+	return locker.Released{}, fmt.Errorf("%w: redlock: %d nodes have released, %d are needed: %w",
+		locker.ErrUnavailable, owned, l.quorum, errors.Join(unknown...))
+}
+
+// Abandon releases c on every node by owner id, and takes it out of every queue, in the background: each node has a list of
+// its own, which is bounded and does not wait for the others. A node that may yet get a request of c is asked twice.
+func (l *Locker) Abandon(c *locker.Claim, late bool) {
+	if l.enter() != nil {
+		return
+	}
+	defer l.calls.Done()
+	b := l.ballot(c, false)
+	l.known.drop(b)
+	for i, clean := range b.close(false) {
+		if s := &b.seats[i]; clean {
+			l.nodes[i].store.Abandon(&s.claim, late || s.unclear)
+		}
+	}
+}
+
+// close ends the ballot. With heir the seats that may own the key are for a Release to clean up, as soon as it has them; else
+// those that are busy are for who has them. It returns which seats are for the caller to clean up in the background.
+func (b *ballot) close(heir bool) (clean []bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.phase = over
+	clean = make([]bool, len(b.seats))
+	for i := range b.seats {
+		s := &b.seats[i]
+		if heir {
+			clean[i] = !s.busy && (s.dead || s.queued && !s.ours)
+			s.heir = !clean[i]
+		} else {
+			clean[i] = !s.busy
+		}
+	}
+	return clean
+}

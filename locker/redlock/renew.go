@@ -1,0 +1,192 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Renew renews all leases on all nodes, in one round trip to each. A lease is renewed when a quorum of those nodes says so
+// that had it without a gap; a node where it is missing is asked to take it in the background, and counts from the next
+// renewal on. So a lease that has lost its quorum is never put together again.
+func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
+	if err := l.enter(); err != nil {
+		for i := range cs {
+			answered(i, err)
+		}
+		return
+	}
+	defer l.calls.Done()
+	if len(cs) == 0 {
+		return
+	}
+	r := newRenewals(l, cs, answered)
+	ttl := cs[0].TTL
+	for _, c := range cs {
+		ttl = min(ttl, c.TTL)
+	}
+	for i, n := range l.nodes {
+		claims, at := r.of(i)
+		if len(claims) == 0 {
+			continue
+		}
+		l.calls.Go(func() { // ends with the node's limit
+			limited, cancel := l.within(ctx, ttl)
+			defer cancel()
+			var last error
+			n.store.Renew(limited, claims, func(k int, err error) {
+				last = err
+				r.count(at[k], i, err)
+			})
+			n.end(last)
+		})
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		r.giveUp(context.Cause(ctx))
+		<-r.done // answers that are being told
+	}
+}
+
+// renewals are the answers of one Renew.
+type renewals struct {
+	locker   *Locker
+	answered func(i int, err error)
+	sent     time.Time
+	done     chan struct{} // closed when every claim was answered
+
+	mu   sync.Mutex // guards what follows; never held across a callback
+	all  []renewal
+	left int // to be answered
+}
+
+// renewal is one claim's part.
+type renewal struct {
+	ballot  *ballot
+	asked   []bool // nodes
+	renewed int
+	lost    int // nodes that do not have it
+	unknown []error
+	told    bool
+}
+
+func newRenewals(l *Locker, cs []*locker.Claim, answered func(int, error)) *renewals {
+	r := &renewals{
+		locker: l, answered: answered, sent: time.Now(), done: make(chan struct{}), all: make([]renewal, len(cs)), left: len(cs),
+	}
+	for i, c := range cs {
+		b := l.ballot(c, false)
+		r.all[i] = renewal{ballot: b, asked: b.seatsHeld()}
+		for _, asked := range r.all[i].asked {
+			if !asked {
+				r.all[i].lost++
+			}
+		}
+	}
+	for i := range r.all {
+		if r.all[i].lost > len(l.nodes)-l.quorum {
+			r.tell(i, errNotOwner)
+		}
+	}
+	return r
+}
+
+// of returns the claims to renew on node i, and their places.
+func (r *renewals) of(i int) (claims []*locker.Claim, at []int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k := range r.all {
+		if d := &r.all[k]; d.asked[i] && !d.told {
+			claims, at = append(claims, &d.ballot.seats[i].claim), append(at, k)
+		}
+	}
+	return claims, at
+}
+
+// count notes what a node says about claim k, and answers for it once that decides.
+func (r *renewals) count(k, node int, err error) {
+	r.mu.Lock()
+	d := &r.all[k]
+	quorum, spare := r.locker.quorum, len(r.locker.nodes)-r.locker.quorum
+	decided, answer := false, error(nil)
+	switch {
+	case err == nil:
+		d.renewed++
+		decided = d.renewed == quorum
+	case errors.Is(err, locker.ErrLeaseLost):
+		d.lost++
+		d.ballot.miss(node)
+		decided, answer = d.lost > spare, errNotOwner
+	default:
+		d.unknown = append(d.unknown, fmt.Errorf("node %d: %w", r.locker.nodes[node].number, err))
+	}
+	if !decided && d.renewed+d.lost+len(d.unknown) == len(r.locker.nodes) {
+		decided, answer = d.renewed < quorum, d.unclear(quorum)
+	}
+	r.mu.Unlock()
+	if decided {
+		r.tell(k, answer)
+	}
+}
+
+func (d *renewal) unclear(quorum int) error {
+	return fmt.Errorf("%w: redlock: %d nodes have renewed, %d are needed: %w", locker.ErrUnavailable, d.renewed, quorum, errors.Join(d.unknown...))
+}
+
+// tell answers for claim k, once.
+func (r *renewals) tell(k int, err error) {
+	r.mu.Lock()
+	d := &r.all[k]
+	first := !d.told
+	d.told = true
+	r.mu.Unlock()
+	if !first {
+		return
+	}
+	l := r.locker
+	switch {
+	case err == nil:
+		l.known.hold(d.ballot, r.sent.Add(d.ballot.claim.TTL))
+		l.pickUp(d.ballot)
+	case errors.Is(err, locker.ErrLeaseLost):
+		d.ballot.turn(idle) // nothing is picked up any more
+		l.known.drop(d.ballot)
+	}
+	r.answered(k, err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left--; r.left == 0 {
+		close(r.done)
+	}
+}
+
+// giveUp answers for those that are undecided.
+func (r *renewals) giveUp(cause error) {
+	for k := range r.all {
+		r.tell(k, unclear(cause))
+	}
+}
+
+// seatsHeld tells on which nodes the key is ours.
+func (b *ballot) seatsHeld() []bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	held := make([]bool, len(b.seats))
+	for i := range b.seats {
+		held[i] = b.seats[i].ours
+	}
+	return held
+}
+
+// miss notes that the key is not ours on a node any more.
+func (b *ballot) miss(i int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seats[i].ours = false
+	b.missed = 0
+}
