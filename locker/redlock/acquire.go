@@ -169,9 +169,9 @@ func (l *Locker) lose(ctx context.Context, b *ballot, t locker.Try, votes *tally
 		}
 		return a, nil
 	case len(votes.refused) > len(l.nodes)-l.quorum:
-		return locker.Answer{}, fmt.Errorf("redlock: %w", errors.Join(votes.refused...))
+		return locker.Answer{}, fmt.Errorf("redlock: %w", reasons(votes.refused))
 	}
-	return locker.Answer{Queued: t.Wait}, votes.unavailable()
+	return locker.Answer{Queued: t.Wait}, l.noQuorum(len(votes.ours)+votes.held, slices.Concat(votes.unknown, votes.refused))
 }
 
 // retire gives back what votes there are, and waits for that until ctx ends.
@@ -232,7 +232,7 @@ func (v *tally) count(of vote) {
 	a, err := of.answer, of.err
 	switch {
 	case err != nil:
-		err = fmt.Errorf("node %d: %w", v.locker.nodes[of.seat].number, err)
+		err = v.locker.nodes[of.seat].of(err)
 		if errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrClosed) {
 			v.unknown = append(v.unknown, err)
 		} else {
@@ -302,17 +302,4 @@ func (v *tally) answer() (a locker.Answer) {
 		a.Place = v.places[(len(v.places)-1)/2]
 	}
 	return a
-}
-
-func (v *tally) unavailable() error {
-	answered := len(v.ours) + v.held
-	return fmt.Errorf("%w: redlock: %d of %d nodes answered, %d are needed: %w",
-		locker.ErrUnavailable, answered, len(v.locker.nodes), v.locker.quorum, errors.Join(slices.Concat(v.unknown, v.refused)...))
-}
-
-func unclear(err error) error {
-	if errors.Is(err, locker.ErrUnavailable) {
-		return err
-	}
-	return fmt.Errorf("%w: redlock: %w", locker.ErrUnavailable, err)
 }

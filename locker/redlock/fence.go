@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -44,7 +43,7 @@ func (l *Locker) reserve(ctx context.Context, b *ballot, floor uint64) (highest 
 			token, err := n.store.FenceFrom(limited, &b.seats[i].claim, floor)
 			n.end(err)
 			if err != nil {
-				err = fmt.Errorf("node %d: %w", n.number, err)
+				err = n.of(err)
 			}
 			answers <- answer{token, err}
 		})
@@ -72,8 +71,5 @@ func (l *Locker) reserve(ctx context.Context, b *ballot, floor uint64) (highest 
 			return 0, errNotOwner
 		}
 	}
-	return 0, fmt.Errorf("%w: redlock: tokens of %d nodes, %d are needed: %w",
-		locker.ErrUnavailable, reserved, l.quorum, errors.Join(unknown...))
+	return 0, l.noQuorum(reserved, unknown)
 }
-
-var errNotOwner = fmt.Errorf("%w: redlock: a quorum of nodes does not have this owner any more", locker.ErrLeaseLost)

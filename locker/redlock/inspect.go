@@ -91,13 +91,15 @@ func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, i
 	errs, well := make([]error, len(l.nodes)), 0
 	for range l.nodes {
 		a := <-answers
-		if errs[a.i] = a.err; a.err == nil || !errors.Is(a.err, locker.ErrUnavailable) {
+		if a.err != nil {
+			errs[a.i] = l.nodes[a.i].of(a.err)
+		}
+		if a.err == nil || !errors.Is(a.err, locker.ErrUnavailable) {
 			well++
 		}
 	}
 	if well < l.quorum {
-		return errs, fmt.Errorf("%w: redlock: %d of %d nodes answered, %d are needed: %w",
-			locker.ErrUnavailable, well, len(l.nodes), l.quorum, errors.Join(errs...))
+		return errs, l.noQuorum(well, slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil }))
 	}
 	return errs, nil
 }
@@ -126,7 +128,7 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 			listed = append(listed, i)
 		}
 		if len(failed) > len(l.nodes)-l.quorum {
-			yield(locker.KeyState{}, errors.Join(failed...))
+			yield(locker.KeyState{}, reasons(failed))
 		}
 	}
 }

@@ -149,5 +149,5 @@ func (n *node) check(ctx context.Context, ttl time.Duration) error {
 	case n.twin != nil:
 		return n.twin
 	}
-	return fmt.Errorf("node %d: %w", n.number, err)
+	return n.of(err)
 }

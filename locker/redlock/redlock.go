@@ -84,7 +84,7 @@ func (l *Locker) Open(w locker.Waker) error {
 		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix),
 			redislocker.WithNode(redisnode.Node{Instance: l.instance, Admit: n.admit}))
 		if err := n.store.Open(&ear{locker: l, seat: i}); err != nil { // nothing to close: it has not sent anything
-			return fmt.Errorf("redlock: node %d: %w", n.number, err)
+			return fmt.Errorf("redlock: %w", n.of(err))
 		}
 		nodes[i] = n
 	}

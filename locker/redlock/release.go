@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -99,7 +98,7 @@ func (l *Locker) released(ctx context.Context, answers <-chan returned) (r locke
 			case errors.Is(a.err, locker.ErrLeaseLost):
 				lost++
 			default:
-				unknown = append(unknown, fmt.Errorf("node %d: %w", l.nodes[a.seat].number, a.err))
+				unknown = append(unknown, l.nodes[a.seat].of(a.err))
 			}
 		case <-ctx.Done():
 			return locker.Released{}, unclear(context.Cause(ctx))
@@ -114,8 +113,7 @@ func (l *Locker) released(ctx context.Context, answers <-chan returned) (r locke
 			return locker.Released{}, errNotOwner
 		}
 	}
-	return locker.Released{}, fmt.Errorf("%w: redlock: %d nodes have released, %d are needed: %w",
-		locker.ErrUnavailable, owned, l.quorum, errors.Join(unknown...))
+	return locker.Released{}, l.noQuorum(owned+lost, unknown)
 }
 
 // Abandon releases c on every node by owner id, and takes it out of every queue, in the background: each node has a list of

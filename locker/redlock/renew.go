@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -123,19 +122,15 @@ func (r *renewals) count(k, node int, err error) {
 		d.ballot.miss(node)
 		decided, answer = d.lost > spare, errNotOwner
 	default:
-		d.unknown = append(d.unknown, fmt.Errorf("node %d: %w", r.locker.nodes[node].number, err))
+		d.unknown = append(d.unknown, r.locker.nodes[node].of(err))
 	}
 	if !decided && d.renewed+d.lost+len(d.unknown) == len(r.locker.nodes) {
-		decided, answer = d.renewed < quorum, d.unclear(quorum)
+		decided, answer = d.renewed < quorum, r.locker.noQuorum(d.renewed+d.lost, d.unknown)
 	}
 	r.mu.Unlock()
 	if decided {
 		r.tell(k, answer)
 	}
-}
-
-func (d *renewal) unclear(quorum int) error {
-	return fmt.Errorf("%w: redlock: %d nodes have renewed, %d are needed: %w", locker.ErrUnavailable, d.renewed, quorum, errors.Join(d.unknown...))
 }
 
 // tell answers for claim k, once.

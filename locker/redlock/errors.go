@@ -1,0 +1,41 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+var errNotOwner = fmt.Errorf("%w: redlock: a quorum of nodes does not have this owner any more", locker.ErrLeaseLost)
+
+// unclear is an ErrUnavailable because of err.
+func unclear(err error) error {
+	if errors.Is(err, locker.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: redlock: %w", locker.ErrUnavailable, err)
+}
+
+// noQuorum is an ErrUnavailable because too few nodes have answered.
+func (l *Locker) noQuorum(answered int, why []error) error {
+	return fmt.Errorf("%w: redlock: %d of %d nodes answered, %d are needed: %w",
+		locker.ErrUnavailable, answered, len(l.nodes), l.quorum, reasons(why))
+}
+
+// of says which node an error is about.
+func (n *node) of(err error) error { return fmt.Errorf("node %d: %w", n.number, err) }
+
+// reasons are what several nodes had to say, in one line.
+type reasons []error
+
+func (r reasons) Unwrap() []error { return r }
+
+func (r reasons) Error() string {
+	text := make([]string, len(r))
+	for i, err := range r {
+		text[i] = strings.ReplaceAll(err.Error(), locker.ErrUnavailable.Error()+": ", "")
+	}
+	return strings.Join(text, "; ")
+}

@@ -1,0 +1,148 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+)
+
+// A holder that can reach a minority only is told before another can have the key, and without a word from anybody.
+func TestAHolderThatIsCutOffIsToldBeforeAnotherGetsTheKey(t *testing.T) {
+	const lease = 2 * time.Second
+	servers := redistest.StartN(t, 3)
+	proxies, nodes := behindProxies(t, servers)
+	cut := newGuard(t, nodes, guard.WithTTL(lease))
+	other := newGuard(t, clientsOf(t, servers), guard.WithTTL(lease), guard.WithMaxWait(time.Minute))
+
+	held, err := cut.Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range proxies[1:] {
+		p.DropUp(true)
+	}
+	told := make(chan time.Time, 1)
+	go func() { // ends with the lease
+		<-held.Context().Done()
+		told <- time.Now()
+	}()
+	next, err := other.Acquire(t.Context(), "k")
+	got := time.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before := got.Sub(<-told); before <= 0 {
+		t.Errorf("the holder was told %v after another had the key", -before)
+	} else {
+		t.Logf("told %v before another had the key", before)
+	}
+	if err := context.Cause(held.Context()); !errors.Is(err, guard.ErrLeaseLost) {
+		t.Errorf("cause: %v, want ErrLeaseLost", err)
+	}
+	for _, p := range proxies {
+		p.DropUp(false)
+	}
+	_ = held.Release(t.Context())
+	if next.Err() != nil {
+		t.Errorf("the late release took the key from the next: %v", next.Err())
+	}
+	if err := next.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Requests that arrive and whose answers get lost leave no votes behind.
+func TestVotesWhoseAnswersGetLostAreCleanedUp(t *testing.T) {
+	servers := redistest.StartN(t, 3)
+	proxies, nodes := behindProxies(t, servers)
+	g := newGuard(t, nodes, guard.WithMaxWait(300*time.Millisecond))
+	warm, err := g.Acquire(t.Context(), "warm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := warm.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range proxies[:2] {
+		p.DropDown(true)
+	}
+	if _, err := g.Acquire(t.Context(), "k"); !errors.Is(err, guard.ErrUnavailable) {
+		t.Errorf("Acquire: %v, want ErrUnavailable", err)
+	}
+	for _, p := range proxies[:2] {
+		p.DropDown(false)
+	}
+	for _, s := range servers {
+		eventually(t, "the votes are gone long before their TTL", func() bool { return !has(t, s, "k") })
+	}
+}
+
+func TestASlowNodeDelaysNobody(t *testing.T) {
+	const delay = 300 * time.Millisecond
+	servers := redistest.StartN(t, 3)
+	proxies, nodes := behindProxies(t, servers)
+	g := newGuard(t, nodes, guard.WithFencing())
+	proxies[0].DelayReplies(delay)
+	start := time.Now()
+	var s section
+	const turns = 20
+	for range turns {
+		if err := g.Do(t.Context(), "k", func(ctx context.Context) error { return s.enter(ctx, t) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(start); took > turns*delay/2 {
+		t.Errorf("%d turns took %v beside a node that is %v late", turns, took, delay)
+	}
+	t.Logf("%d turns in %v", turns, time.Since(start))
+	s.check(t)
+}
+
+func TestSeveralKeysAtOnce(t *testing.T) {
+	servers := redistest.StartN(t, 3)
+	a, b := newGuard(t, clientsOf(t, servers)), newGuard(t, clientsOf(t, servers), guard.WithMaxWait(0))
+	keys := []string{"z", "a", "m", "a"}
+	ran := false
+	err := a.DoAll(t.Context(), keys, func(context.Context) error {
+		ran = true
+		for _, key := range keys {
+			if _, err := b.TryAcquire(t.Context(), key); !errors.Is(err, guard.ErrNotAcquired) {
+				t.Errorf("TryAcquire of %q inside: %v, want ErrNotAcquired", key, err)
+			}
+		}
+		return nil
+	})
+	if err != nil || !ran {
+		t.Errorf("DoAll: %v, ran %v", err, ran)
+	}
+	err = b.DoAll(t.Context(), keys, func(context.Context) error { return nil })
+	if err != nil {
+		t.Errorf("DoAll by another, after it: %v", err)
+	}
+}
+
+// The caller's clients serve only to know where the nodes are, and stay open.
+func TestClientsStayTheCallers(t *testing.T) {
+	servers := redistest.StartN(t, 3)
+	nodes := clientsOf(t, servers)
+	l := open(t, nodes)
+	mustAcquire(t, l, claim("k"))
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range nodes {
+		c, _ := n.(*redis.Client)
+		if used := c.PoolStats().Misses; used != 0 {
+			t.Errorf("node %d: the caller's pool was used %d times", i+1, used)
+		}
+		if err := n.Ping(t.Context()).Err(); err != nil {
+			t.Errorf("node %d: the caller's client: %v", i+1, err)
+		}
+	}
+}
