@@ -15,6 +15,7 @@ func TestBadInputIsATypedErrorAndLeavesNothing(t *testing.T) {
 	for name, o := range map[string]guard.Option{
 		"TTL too short":        guard.WithTTL(99 * time.Millisecond),
 		"TTL not whole ms":     guard.WithTTL(100*time.Millisecond + 1),
+		"TTL too long":         guard.WithTTL(24*24*time.Hour + time.Millisecond),
 		"TTL negative":         guard.WithTTL(-time.Second),
 		"MaxWait negative":     guard.WithMaxWait(-1),
 		"MaxWaiters negative":  guard.WithMaxWaiters(-1),
@@ -46,6 +47,9 @@ func TestBadInputIsATypedErrorAndLeavesNothing(t *testing.T) {
 	if !strings.Contains(err.Error(), "TTL") || !strings.Contains(err.Error(), "MaxWait") {
 		t.Errorf("%q does not name both mistakes", err)
 	}
+
+	longest := must(guard.New(memlocker.New(), guard.WithTTL(24*24*time.Hour)))
+	wantErr(t, longest.Close(t.Context()), nil)
 
 	b := newBench(t)
 	_, err = guard.New(b.mem)

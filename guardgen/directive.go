@@ -14,7 +14,7 @@ const prefix = "//guard:lock"
 
 // directive is what one comment asks for:
 //
-//	//guard:lock stock:{from} + stock:{to} wait=200ms ttl=30s hold=1m waiters=100 name=transfer fencing norenew
+//	//guard:lock stock:{from} + stock:{to} wait=200ms ttl=30s hold=1m minhold=5s waiters=100 name=transfer fencing norenew
 type directive struct {
 	keys     []keyTemplate
 	name     string   // for telemetry; "": that of the method
@@ -37,6 +37,7 @@ var options = map[string]struct {
 	"wait":    {"WithMaxWait", readDuration},
 	"ttl":     {"WithTTL", readTTL},
 	"hold":    {"WithMaxHold", readDuration},
+	"minhold": {"WithMinHold", readDuration},
 	"waiters": {"WithMaxWaiters", readCount},
 	"fencing": {"WithFencing", nil},
 	"norenew": {"WithoutRenewal", nil},
@@ -45,7 +46,7 @@ var options = map[string]struct {
 }
 
 // optionNames lists them for people.
-const optionNames = "wait=, ttl=, hold=, waiters=, name=, fencing, norenew and, above a function, func="
+const optionNames = "wait=, ttl=, hold=, minhold=, waiters=, name=, fencing, norenew and, above a function, func="
 
 // isDirective reports whether a comment is for us, well-formed or not: a capital letter must not take the lock away.
 func isDirective(comment string) bool {
@@ -150,10 +151,12 @@ func readDuration(value string) (any, string) {
 	return d, ""
 }
 
+const maxTTL = 24 * 24 * time.Hour // of guard.WithTTL
+
 func readTTL(value string) (any, string) {
 	d, err := time.ParseDuration(value)
-	if err != nil || d < 100*time.Millisecond || d%time.Millisecond != 0 {
-		return nil, "want a duration of at least 100ms in whole milliseconds"
+	if err != nil || d < 100*time.Millisecond || d > maxTTL || d%time.Millisecond != 0 {
+		return nil, "want a duration of 100ms to 576h in whole milliseconds"
 	}
 	return d, ""
 }

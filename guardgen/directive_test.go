@@ -15,7 +15,7 @@ import (
 
 func TestADirectiveSaysKeysAndOptions(t *testing.T) {
 	d, problems := parseDirective(
-		"//guard:lock  stock:{from} + stock:x-{o.To.Sku()}-y\twait=0s ttl=30s hold=1m30s waiters=0 name=transfer func=Go fencing norenew")
+		"//guard:lock  stock:{from} + stock:x-{o.To.Sku()}-y\twait=0s ttl=30s hold=1m30s minhold=5s waiters=0 name=transfer func=Go fencing norenew")
 	if len(problems) > 0 {
 		t.Fatal(*problems[0])
 	}
@@ -32,6 +32,7 @@ func TestADirectiveSaysKeysAndOptions(t *testing.T) {
 		{"WithMaxWait", time.Duration(0)},
 		{"WithTTL", 30 * time.Second},
 		{"WithMaxHold", 90 * time.Second},
+		{"WithMinHold", 5 * time.Second},
 		{"WithMaxWaiters", 0},
 		{"WithFencing", nil},
 		{"WithoutRenewal", nil},
@@ -46,6 +47,7 @@ var setters = map[string]func(value any) guard.Option{
 	"WithTTL":        func(v any) guard.Option { return guard.WithTTL(v.(time.Duration)) },
 	"WithMaxWait":    func(v any) guard.Option { return guard.WithMaxWait(v.(time.Duration)) },
 	"WithMaxHold":    func(v any) guard.Option { return guard.WithMaxHold(v.(time.Duration)) },
+	"WithMinHold":    func(v any) guard.Option { return guard.WithMinHold(v.(time.Duration)) },
 	"WithMaxWaiters": func(v any) guard.Option { return guard.WithMaxWaiters(v.(int)) },
 	"WithFencing":    func(any) guard.Option { return guard.WithFencing() },
 	"WithoutRenewal": func(any) guard.Option { return guard.WithoutRenewal() },
@@ -113,7 +115,7 @@ func sameKey(t *testing.T, k keyTemplate, value string) {
 }
 
 func TestOptionsThatGuardRefusesAreRefused(t *testing.T) {
-	for _, text := range []string{"wait=-1ns", "ttl=0s", "ttl=99ms", "ttl=100.5ms", "ttl=-1s", "hold=-1s", "waiters=-1", "name="} {
+	for _, text := range []string{"wait=-1ns", "ttl=0s", "ttl=99ms", "ttl=100.5ms", "ttl=-1s", "ttl=577h", "hold=-1s", "minhold=-1s", "waiters=-1", "name="} {
 		if _, problems := parseDirective("//guard:lock k " + text); len(problems) != 1 {
 			t.Errorf("%s: %d problems, want 1", text, len(problems))
 		}

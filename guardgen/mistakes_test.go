@@ -97,8 +97,9 @@ var methodMistakes = []struct{ method, want string }{
 	// Options.
 	{"//guard:lock a wait=¦200\n\tM(ctx context.Context) error", `wait is "200", want a duration such as 200ms`},
 	{"//guard:lock a wait=¦-1s\n\tM(ctx context.Context) error", `wait is "-1s", want a duration such as 200ms`},
+	{"//guard:lock a minhold=¦-5s\n\tM(ctx context.Context) error", `minhold is "-5s", want a duration`},
 	{"//guard:lock a hold=¦long\n\tM(ctx context.Context) error", `hold is "long", want a duration`},
-	{"//guard:lock a ttl=¦99ms\n\tM(ctx context.Context) error", "want a duration of at least 100ms in whole milliseconds"},
+	{"//guard:lock a ttl=¦99ms\n\tM(ctx context.Context) error", "want a duration of 100ms to 576h in whole milliseconds"},
 	{"//guard:lock a waiters=¦1.5\n\tM(ctx context.Context) error", `waiters is "1.5", want a whole number, 0 or more`},
 	{"//guard:lock a name=¦\n\tM(ctx context.Context) error", `name is "", want a word`},
 	{"//guard:lock a ¦wait\n\tM(ctx context.Context) error", "option wait has no value, want wait="},
