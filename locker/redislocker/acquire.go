@@ -43,10 +43,21 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 
 // obtain lets redislock take the key. An answer that is empty says that somebody else holds it.
 func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, error) {
+	if l.settings.replicas > 0 {
+		return l.obtainReplicated(ctx, c)
+	}
+	return l.obtainBy(ctx, nil, c)
+}
+
+// obtainBy obtains by a way of its own, nil for that of all requests.
+func (l *Locker) obtainBy(ctx context.Context, own way, c *locker.Claim) (locker.Answer, error) {
 	st, locks, tr := l.state(c), l.locks, (*travel)(nil)
-	if c.Fencing {
-		tr = &travel{locker: l, behind: fenceCall(c, st.keys, 0)}
+	switch {
+	case c.Fencing:
+		tr = &travel{locker: l, own: own, behind: fenceCall(c, st.keys, 0)}
 		locks = redislock.New(tr)
+	case own != nil:
+		locks = redislock.New(&travel{locker: l, own: own})
 	}
 	lock, _ := st.keys.lock.(string)
 	_, err := locks.Obtain(ctx, lock, c.TTL, &redislock.Options{Token: c.Owner, Metadata: st.about})

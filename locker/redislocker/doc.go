@@ -49,7 +49,7 @@
 // A user in an ACL needs ~guard:* and +evalsha +eval +msetnx +mset +getrange +get +set +del +exists +pexpire +pttl
 // +time +zadd +zrem +zrange +zscore +zcard, for messages &guard:inbox:* and +publish +subscribe +ping, with a
 // database other than 0 +select, for the connections' names +client, for [Locker.List] +scan, and +info for [Locker.Check] to
-// see the eviction policy. [WithRawKeys] needs a pattern for its names as well.
+// see the eviction policy, for [WithReplicas] +wait. [WithRawKeys] needs a pattern for its names as well.
 //
 // # Connections
 //

@@ -81,6 +81,9 @@ func (l *Locker) Open(w locker.Waker) error {
 	l.locks = redislock.New(&travel{locker: l})
 	inboxes := l.settings.prefix + ":inbox:"
 	l.inboxes = inboxes
+	if l.settings.replicas > 0 {
+		w = confirming{w, l}
+	}
 	l.inbox = newInbox(rdb, inboxes+l.instance, w, l.giveBack)
 	if l.cluster != nil || l.at != nil {
 		l.recent = newRecent(l.primary, l.ask, l.giveBack, l.stray)

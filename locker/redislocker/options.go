@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -33,6 +34,9 @@ type settings struct {
 
 	sentinel      *redis.FailoverOptions // of WithSentinel
 	sentinelGiven bool
+
+	replicas     int // of WithReplicas
+	replicasWait time.Duration
 
 	node redisnode.Node // of WithNode; zero: the locker stands alone
 }
@@ -84,6 +88,8 @@ func (s *settings) check() error {
 		return invalid("the client of WithClient is nil")
 	case s.given && len(s.hooks) > 0:
 		return invalid("WithHook is for the locker's own client: add the hook to the client of WithClient")
+	case s.checkReplicas() != nil:
+		return s.checkReplicas()
 	case s.given:
 		return checkAsIs(s.asIs)
 	case s.sentinelGiven:

@@ -3,6 +3,7 @@ package redislocker_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -46,6 +47,12 @@ func TestOpenReportsWhatIsWrong(t *testing.T) {
 
 		"Sentinel, without a client": {nil, opts{redislocker.WithSentinel(watched)}, true},
 		"Sentinel, beside a client":  {rdb, opts{redislocker.WithSentinel(watched)}, true},
+
+		"replicas":           {rdb, opts{redislocker.WithReplicas(1, time.Second)}, true},
+		"replicas, none":     {rdb, opts{redislocker.WithReplicas(0, 0)}, true},
+		"replicas below 0":   {rdb, opts{redislocker.WithReplicas(-1, time.Second)}, false},
+		"replicas, for ever": {rdb, opts{redislocker.WithReplicas(1, 0)}, false},
+		"replicas of what":   {nil, opts{with(other{strict}), redislocker.WithReplicas(1, time.Second)}, false},
 
 		"Sentinel without options":       {rdb, opts{redislocker.WithSentinel(nil)}, false},
 		"Sentinel without a name":        {rdb, opts{redislocker.WithSentinel(&redis.FailoverOptions{SentinelAddrs: watched.SentinelAddrs})}, false},

@@ -133,12 +133,25 @@ func (l *Locker) send(ctx context.Context, cmds ...command) []command {
 	return failed
 }
 
-// exchange sends cmds in a pipeline. A cluster client splits it by node, and gets even one command so, because it looks up
-// single ones in the server's list of commands first.
+// exchange sends cmds by client.
 func (l *Locker) exchange(ctx context.Context, client redis.UniversalClient, cmds []command) {
-	if len(cmds) == 1 && l.cluster == nil {
-		_ = client.Process(ctx, cmds[0])
-		return
+	err := exchange(ctx, client, cmds)
+	if l.cluster != nil && unreachable(err) {
+		l.cluster.ReloadState(ctx) // in the background, and not too often: or it would learn of a failover much later
+	}
+}
+
+// carrier is a client, or one connection of it.
+type carrier interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+	Pipeline() redis.Pipeliner
+}
+
+// exchange sends cmds in a pipeline and returns its error. A cluster client splits it by node, and gets even one command so,
+// because it looks up single ones in the server's list of commands first.
+func exchange(ctx context.Context, client carrier, cmds []command) error {
+	if _, cluster := client.(*redis.ClusterClient); len(cmds) == 1 && !cluster {
+		return client.Process(ctx, cmds[0])
 	}
 	pipe := client.Pipeline()
 	for _, c := range cmds {
@@ -150,9 +163,7 @@ func (l *Locker) exchange(ctx context.Context, client redis.UniversalClient, cmd
 			c.SetErr(cmp.Or(err, errNoAnswer))
 		}
 	}
-	if l.cluster != nil && unreachable(err) {
-		l.cluster.ReloadState(ctx) // in the background, and not too often: or it would learn of a failover much later
-	}
+	return err
 }
 
 func unreachable(err error) bool {
@@ -218,6 +229,7 @@ type travel struct {
 	redis.Scripter // the rest of the interface, which redislock never calls
 
 	locker *Locker
+	own    way     // nil: that of all requests
 	behind *call   // goes behind the script; nil: nothing
 	answer command // to behind
 }
@@ -226,7 +238,7 @@ type travel struct {
 func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	head := newCommand(ctx, evalSHA, sha, keys, args)
 	if t.behind == nil {
-		head = t.locker.send(ctx, head)[0]
+		head = t.by(ctx, head)[0]
 	} else {
 		head = t.send(ctx, head, t.behind.bySHA(ctx))
 	}
@@ -235,7 +247,7 @@ func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ..
 		return head.Cmd
 	}
 	if t.behind != nil && t.answer.unknown() {
-		t.answer = t.locker.send(ctx, t.behind.whole(ctx))[0]
+		t.answer = t.by(ctx, t.behind.whole(ctx))[0]
 	}
 	return head.Cmd
 }
@@ -244,14 +256,22 @@ func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ..
 func (t *travel) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
 	head := newCommand(ctx, eval, source, keys, args)
 	if t.behind == nil {
-		return t.locker.send(ctx, head)[0].Cmd
+		return t.by(ctx, head)[0].Cmd
 	}
 	return t.send(ctx, head, t.behind.whole(ctx)).Cmd
 }
 
 // send returns the first command with its answer, and keeps the one behind it.
 func (t *travel) send(ctx context.Context, head, behind command) command {
-	cmds := t.locker.send(ctx, head, behind)
+	cmds := t.by(ctx, head, behind)
 	t.answer = cmds[1]
 	return cmds[0]
+}
+
+// by sends commands the way that this travel goes.
+func (t *travel) by(ctx context.Context, cmds ...command) []command {
+	if t.own != nil {
+		return t.own(ctx, cmds...)
+	}
+	return t.locker.send(ctx, cmds...)
 }

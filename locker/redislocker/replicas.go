@@ -1,0 +1,171 @@
+package redislocker
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// WithReplicas makes every acquire wait, with WAIT on the same connection, until at least n replicas have the key; default 0,
+// for none. If fewer have it within timeout, or within the try's own limit if that is shorter, the key is freed and the try
+// fails as unavailable, with a [ReplicasError]. What the wait takes is taken from the lease's time. It costs every acquire a
+// round trip; of a key that is handed over, the next process is told only once the replicas have it.
+//
+// It narrows the window in which a failover loses a key, and does not close it: WAIT does not make Redis a strongly consistent
+// store, a replica that has not got the key may still be the one that is promoted, and a renewal or a release waits for nobody.
+// Data that two holders would damage needs fencing tokens all the same.
+//
+// A renewal that is lost costs what it added: the next one, a third of the TTL later, finds the key still there.
+//
+// It needs a *redis.Client or a *redis.ClusterClient. In a cluster, a key in a slot that is being moved may be unavailable
+// until it has.
+func WithReplicas(n int, timeout time.Duration) Option {
+	return optionFunc(func(s *settings) { s.replicas, s.replicasWait = n, timeout })
+}
+
+// checkReplicas says what is wrong with the numbers of WithReplicas, or with a client that has no connections of its own.
+func (s *settings) checkReplicas() error {
+	switch {
+	case s.replicas == 0:
+		return nil
+	case s.replicas < 0:
+		return invalid("the replicas to wait for are %d", s.replicas)
+	case s.replicasWait < time.Millisecond:
+		return invalid("the wait for replicas is %v: less than a millisecond is no limit to Redis", s.replicasWait)
+	}
+	switch s.asIs.(type) {
+	case nil, *redis.Client, *redis.ClusterClient:
+		return nil
+	}
+	return invalid("WithReplicas needs a *redis.Client or a *redis.ClusterClient, not a %T", s.asIs)
+}
+
+// ReplicasError says that too few replicas had a key in time. It comes with [locker.ErrUnavailable]; the key was freed.
+type ReplicasError struct {
+	Got, Want int
+	Within    time.Duration
+}
+
+func (e *ReplicasError) Error() string {
+	return fmt.Sprintf("only %d of %d replicas had the key within %v: see that they are up and keep pace, or change WithReplicas",
+		e.Got, e.Want, e.Within)
+}
+
+//go:embed touch.lua
+var touchSource string
+
+var touchScript = newScript(touchSource)
+
+// obtainReplicated acquires c and waits for the replicas.
+func (l *Locker) obtainReplicated(ctx context.Context, c *locker.Claim) (answer locker.Answer, err error) {
+	send, done, err := l.oneConn(ctx, c.Key)
+	if err != nil {
+		return answer, l.tryError(err)
+	}
+	defer done()
+	answer, err = l.obtainBy(ctx, send, c)
+	if err != nil {
+		l.astray(ctx, err)
+		return answer, err
+	}
+	if !answer.Acquired {
+		return answer, nil
+	}
+	if err := l.awaitReplicas(ctx, send); err != nil {
+		// Now, not in the background: the next try may have the same owner id. If this fails, the claim is given up as unclear.
+		st := l.state(c)
+		_ = run(ctx, send, l.releaseCall(c.Key, st.keys, st.owner, "", ""))
+		return locker.Answer{}, err
+	}
+	return answer, nil
+}
+
+// oneConn returns the way over one connection to the primary of key, until done: WAIT is about what its own has written.
+func (l *Locker) oneConn(ctx context.Context, key string) (send way, done func(), err error) {
+	client, _ := l.client.(*redis.Client)
+	if l.cluster != nil {
+		if client, err = l.cluster.MasterForKey(ctx, l.lockName(key)); err != nil {
+			return nil, nil, err
+		}
+	}
+	conn := client.Conn()
+	return func(ctx context.Context, cmds ...command) []command {
+		_ = exchange(ctx, conn, cmds) // each has its own
+		return cmds
+	}, func() { _ = conn.Close() }, nil // to the pool
+}
+
+// awaitReplicas waits until enough replicas have what was written. It leaves a part of the try's time to free the key again.
+func (l *Locker) awaitReplicas(ctx context.Context, send way) error {
+	want, within := l.settings.replicas, l.settings.replicasWait
+	if end, ok := ctx.Deadline(); ok {
+		within = min(within, time.Until(end)*3/4)
+	}
+	within = max(within.Truncate(time.Millisecond), time.Millisecond) // 0 is for ever
+	cmd := send(ctx, command{redis.NewCmd(ctx, "wait", want, within.Milliseconds())})[0]
+	got, err := cmd.Int()
+	switch {
+	case err != nil:
+		return l.tryError(err)
+	case got < want:
+		return unclear(&ReplicasError{Got: got, Want: want, Within: within})
+	}
+	return nil
+}
+
+// astray has a cluster client learn where keys live, if err says that it was wrong.
+func (l *Locker) astray(ctx context.Context, err error) {
+	if c := code(err); l.cluster != nil && (c == "MOVED" || c == "ASK" || unreachable(err)) {
+		l.cluster.ReloadState(ctx)
+	}
+}
+
+// confirming is a waker that is told of a hand-over only when the replicas have it.
+type confirming struct {
+	locker.Waker
+
+	locker *Locker
+}
+
+// Granted waits for the replicas in the background; it gives the key back if they do not get it, or if nobody here knows
+// the owner (law 3).
+func (w confirming) Granted(key, owner string, token uint64, waiting int) bool {
+	l := w.locker
+	if l.enter() != nil {
+		return false
+	}
+	go func() { // ends with its time limit; Close waits for it
+		defer l.calls.Done()
+		if !l.confirm(key, owner) || !w.Waker.Granted(key, owner, token, waiting) {
+			l.giveBack(key, owner)
+		}
+	}()
+	return true
+}
+
+// confirm reports whether the replicas have a key that was handed over to owner.
+func (l *Locker) confirm(key, owner string) bool {
+	ctx, cancel := context.WithTimeout(l.janitor.ctx, cleanLimit) // Close gives up what it has not begun
+	defer cancel()
+	send, done, err := l.oneConn(ctx, key)
+	if err != nil {
+		return false
+	}
+	defer done()
+	answer := run(ctx, send, newCall(touchScript, 1, l.keys(key).lock, owner))[0]
+	l.astray(ctx, answer.Err())
+	n, err := answer.Int()
+	return err == nil && n == 1 && l.awaitReplicas(ctx, send) == nil
+}
+
+// Revoked passes on that an operator has released a key.
+func (w confirming) Revoked(key, owner string) {
+	if r, ok := w.Waker.(locker.Revoker); ok {
+		r.Revoked(key, owner)
+	}
+}

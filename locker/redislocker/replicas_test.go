@@ -1,0 +1,180 @@
+package redislocker_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/lockertest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// replicated starts a primary and a replica that follows it.
+func replicated(t *testing.T) (primary, replica *redistest.Server) {
+	t.Helper()
+	primary = redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	host, port, _ := net.SplitHostPort(primary.Addr)
+	replica = redistest.Start(t, "--replicaof", host+" "+port)
+	rdb := redistest.Client(t, primary.Addr)
+	eventually(t, "the replica confirms what it gets", func() bool {
+		info := rdb.Info(t.Context(), "replication").Val()
+		return strings.Contains(info, "state=online")
+	})
+	return primary, replica
+}
+
+func TestAnAcquiredKeyIsOnTheReplica(t *testing.T) {
+	primary, replica := replicated(t)
+	l := open(t, redistest.Client(t, primary.Addr), redislocker.WithReplicas(1, 400*time.Millisecond))
+	follower := redistest.Client(t, replica.Addr)
+	for _, c := range []*locker.Claim{claim("a"), fenced("b")} {
+		mustAcquire(t, l, c)
+		if v := follower.Get(t.Context(), "guard:{"+c.Key+"}").Val(); !strings.HasPrefix(v, c.Owner) {
+			t.Errorf("the replica has %q, want it owned by %q", v, c.Owner)
+		}
+		mustRelease(t, l, c)
+	}
+}
+
+func TestAKeyThatTooFewReplicasHaveIsFreedAndUnavailable(t *testing.T) {
+	primary, replica := replicated(t)
+	rdb := redistest.Client(t, primary.Addr)
+	l := open(t, rdb, redislocker.WithReplicas(1, 100*time.Millisecond))
+	mustAcquire(t, l, claim("warm"))
+	replica.Stop()
+	defer replica.Cont()
+	for _, c := range []*locker.Claim{claim("a"), fenced("b")} {
+		start := time.Now()
+		a, err := l.Acquire(t.Context(), c, locker.Try{})
+		var short *redislocker.ReplicasError
+		if a.Acquired || !errors.Is(err, locker.ErrUnavailable) || !errors.As(err, &short) || short.Got != 0 || short.Want != 1 {
+			t.Fatalf("%+v, %v, want it unavailable for want of a replica", a, err)
+		}
+		if d := time.Since(start); d < 100*time.Millisecond {
+			t.Errorf("it gave up after %v", d)
+		}
+		if n := rdb.Exists(t.Context(), "guard:{"+c.Key+"}").Val(); n != 0 {
+			t.Error("the key was not freed")
+		}
+	}
+	replica.Cont()
+	eventually(t, "the same claim is acquired once the replica is back", func() bool {
+		a, err := l.Acquire(t.Context(), claim("c"), locker.Try{})
+		return err == nil && a.Acquired
+	})
+}
+
+// The wait ends before the try does, so that what is wrong can be told.
+func TestTheWaitForReplicasFitsIntoTheTry(t *testing.T) {
+	primary, replica := replicated(t)
+	rdb := redistest.Client(t, primary.Addr)
+	l := open(t, rdb, redislocker.WithReplicas(1, time.Hour))
+	mustAcquire(t, l, claim("warm"))
+	replica.Stop()
+	defer replica.Cont()
+	_, err := l.Acquire(within(t, time.Second), claim("k"), locker.Try{})
+	var short *redislocker.ReplicasError
+	if !errors.As(err, &short) {
+		t.Fatalf("%v, want a ReplicasError before the try ends", err)
+	}
+	if n := rdb.Exists(t.Context(), "guard:{k}").Val(); n != 0 {
+		t.Error("the key was not freed")
+	}
+}
+
+func TestAHandedOverKeyWaitsForReplicasToo(t *testing.T) {
+	primary, replica := replicated(t)
+	rdb := redistest.Client(t, primary.Addr)
+	var guards []*guard.Guard
+	for range 2 {
+		g, err := guard.New(redislocker.New(rdb, redislocker.WithReplicas(1, 400*time.Millisecond)), guard.WithFencing())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+		guards = append(guards, g)
+	}
+	follower := redistest.Client(t, replica.Addr)
+	var inside, missing int
+	var mu sync.Mutex // guards both
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			err := guards[i%2].Do(t.Context(), "k", func(ctx context.Context) error {
+				lease, _ := guard.LeaseFrom(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				inside++
+				if follower.Exists(ctx, "guard:{k}").Val() != 1 || lease.Err() != nil {
+					missing++
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if inside != 20 || missing != 0 {
+		t.Errorf("%d ran, %d of them before the replica had the key", inside, missing)
+	}
+}
+
+func TestReplicasOfAClusterAreWaitedFor(t *testing.T) {
+	cluster := redistest.StartReplicatedCluster(t)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	defer func() { _ = rdb.Close() }()
+	l := open(t, rdb, redislocker.WithReplicas(1, 400*time.Millisecond))
+	acquired := func() bool {
+		c := fenced("a")
+		a, err := l.Acquire(within(t, time.Second), c, locker.Try{})
+		if err != nil || !a.Acquired {
+			return false
+		}
+		mustRelease(t, l, c)
+		return true
+	}
+	eventually(t, "the key is acquired once the replica confirms", acquired)
+	slot, err := cluster.Slot("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := cluster.Primary(slot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Failover(slot, ""); err != nil { // the client does not know yet
+		t.Fatal(err)
+	}
+	eventually(t, "the key is acquired from the new primary, which the old one follows", acquired)
+	if err := old.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	var short *redislocker.ReplicasError
+	if _, err := l.Acquire(within(t, time.Second), fenced("a"), locker.Try{}); !errors.As(err, &short) {
+		t.Errorf("%v, want a ReplicasError", err)
+	}
+}
+
+func TestConformanceWithReplicas(t *testing.T) {
+	primary, _ := replicated(t)
+	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
+		t.Helper()
+		rdb := redistest.Client(t, primary.Addr)
+		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		made := func() locker.Locker { return redislocker.New(rdb, redislocker.WithReplicas(1, time.Second)) }
+		return made(), made()
+	})
+}

@@ -1,0 +1,11 @@
+-- touch.lua writes a key as it is, if the owner owns it, for WAIT to have something to wait for on this connection.
+--
+-- KEYS[1]  lock
+-- ARGV[1]  owner id
+--
+-- Returns 1, or 0 if the owner does not own the key.
+
+if redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1) ~= ARGV[1] then
+  return 0
+end
+return redis.call("pexpire", KEYS[1], redis.call("pttl", KEYS[1]))
