@@ -2,11 +2,13 @@ package redlock_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/redislocker"
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
@@ -199,6 +201,21 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 	servers[1].Kill()
 	if err := l.Check(t.Context(), ttl); !errors.Is(err, locker.ErrUnavailable) {
 		t.Errorf("Check with two of three nodes dead: %v", err)
+	}
+}
+
+func TestCheckTellsWhatItFindsOnANode(t *testing.T) {
+	servers := redistest.StartN(t, 3)
+	l := open(t, clientsOf(t, servers))
+	evicting := redistest.Client(t, servers[1].Addr)
+	evicting.ConfigSet(t.Context(), "maxmemory", "100mb")
+	evicting.ConfigSet(t.Context(), "maxmemory-policy", "volatile-ttl")
+	for range 2 { // the second time a node is dead
+		found, err := locker.Findings(l.Check(t.Context(), ttl))
+		if err != nil || len(found) != 1 || found[0].Name != redislocker.FoundEviction || !strings.Contains(found[0].Text, "node 2") {
+			t.Errorf("got %+v, %v", found, err)
+		}
+		servers[0].Kill()
 	}
 }
 

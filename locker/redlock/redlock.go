@@ -113,7 +113,7 @@ func (l *Locker) within(ctx context.Context, ttl time.Duration) (context.Context
 }
 
 // Check reports whether a quorum of the nodes can serve leases of ttl now. A node that does not answer is no error as long
-// as the others are enough; one that is set up wrongly, or given twice, always is.
+// as the others are enough; one that is set up wrongly, or given twice, always is, with the findings of package redislocker.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if err := l.enter(); err != nil {
 		return err
@@ -128,17 +128,16 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 		all.Go(func() { errs[i] = n.check(ctx, ttl) })
 	}
 	all.Wait()
-	well, wrong := 0, []error(nil)
+	answer, wrong := 0, []error(nil)
 	for _, err := range errs {
-		switch {
-		case err == nil:
-			well++
-		case !errors.Is(err, locker.ErrUnavailable):
+		if !errors.Is(err, locker.ErrUnavailable) {
+			answer++
 			wrong = append(wrong, err)
 		}
 	}
-	if well < l.quorum {
-		return fmt.Errorf("redlock: %d of %d nodes are well, %d are needed: %w", well, len(errs), l.quorum, errors.Join(errs...))
+	if answer < l.quorum {
+		few := fmt.Errorf("redlock: %d of %d nodes answer, %d are needed", answer, len(errs), l.quorum)
+		return errors.Join(append([]error{few}, errs...)...)
 	}
 	return errors.Join(wrong...)
 }
