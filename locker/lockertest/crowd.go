@@ -117,9 +117,10 @@ func (c contender) queueUp(i int) error {
 
 // comesUp returns when mine, or a claim in its place, owns the key for its full TTL.
 func (c contender) comesUp(mine *locker.Claim, t locker.Try, looks time.Duration) (*locker.Claim, error) {
-	told := t.Queued
+	told, woken := t.Queued, c.side.ear.timesWoken(mine.Key)
 	for {
-		if !told || !c.hears(mine, looks) {
+		if !told || !c.hears(mine, looks, woken) {
+			woken = c.side.ear.timesWoken(mine.Key)
 			a, err := c.side.Acquire(c.ctx, mine, t)
 			switch {
 			case err != nil || a.Acquired:
@@ -138,13 +139,13 @@ func (c contender) comesUp(mine *locker.Claim, t locker.Try, looks time.Duration
 	}
 }
 
-// hears reports whether mine is granted its key before it is time to look.
-func (c contender) hears(mine *locker.Claim, looks time.Duration) bool {
+// hears reports whether mine is granted its key before it is time to look, or it is woken once more than so often.
+func (c contender) hears(mine *locker.Claim, looks time.Duration, woken int) bool {
 	for start := time.Now(); time.Since(start) < looks; pause() {
 		if _, ok := c.side.ear.granted(mine); ok {
 			return true
 		}
-		if c.side.ear.wakened(mine.Key) {
+		if c.side.ear.timesWoken(mine.Key) > woken {
 			return false
 		}
 	}

@@ -14,6 +14,7 @@ type ear struct {
 	forgotten map[string]bool  // by owner
 	wanted    map[string]int   // by key
 	woken     map[string]int   // by key, "" for WakeAll, until somebody looks
+	wakes     map[string]int   // the same, never reset
 }
 
 // grant is what Granted told.
@@ -27,7 +28,7 @@ type grant struct {
 func newEar() *ear {
 	return &ear{
 		grants: make(map[string]grant), forgotten: make(map[string]bool),
-		wanted: make(map[string]int), woken: make(map[string]int),
+		wanted: make(map[string]int), woken: make(map[string]int), wakes: make(map[string]int),
 	}
 }
 
@@ -39,8 +40,8 @@ func (e *ear) Granted(key, owner string, token uint64, waiting int) (known bool)
 }
 
 func (e *ear) Wanted(key string) { e.count(e.wanted, key) }
-func (e *ear) Wake(key string)   { e.count(e.woken, key) }
-func (e *ear) WakeAll()          { e.count(e.woken, "") }
+func (e *ear) Wake(key string)   { e.count(e.woken, key); e.count(e.wakes, key) }
+func (e *ear) WakeAll()          { e.count(e.woken, ""); e.count(e.wakes, "") }
 
 func (e *ear) count(in map[string]int, key string) {
 	e.mu.Lock()
@@ -64,6 +65,13 @@ func (e *ear) wakened(key string) bool {
 	delete(e.woken, key)
 	delete(e.woken, "")
 	return n > 0
+}
+
+// timesWoken returns how often whoever waits for key was told to try: for many who wait, each of whom must.
+func (e *ear) timesWoken(key string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.wakes[key] + e.wakes[""]
 }
 
 // timesWanted returns how often the holder of key was told that others wait.

@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -11,6 +12,11 @@ import (
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
+// forSuite makes a locker whose nodes count at once, and may be slow: the suite does not depend on the machine.
+func forSuite(nodes []redis.UniversalClient) locker.Locker {
+	return redlock.New(nodes, redlock.WithHoldOut(0), redlock.WithNodeLimit(5*time.Second))
+}
+
 func TestConformanceInVirtualTime(t *testing.T) {
 	lockertest.RunVirtual(t, func(t *testing.T) (a, b locker.Locker) {
 		t.Helper()
@@ -18,7 +24,7 @@ func TestConformanceInVirtualTime(t *testing.T) {
 		for i := range nodes {
 			_, nodes[i] = redistest.Miniredis(t)
 		}
-		return redlock.New(nodes, redlock.WithHoldOut(0)), redlock.New(nodes, redlock.WithHoldOut(0))
+		return forSuite(nodes), forSuite(nodes)
 	})
 }
 
@@ -34,6 +40,6 @@ func TestConformance(t *testing.T) {
 			nodes[i] = rdb
 		}
 		db++
-		return redlock.New(nodes, redlock.WithHoldOut(0)), redlock.New(nodes, redlock.WithHoldOut(0))
+		return forSuite(nodes), forSuite(nodes)
 	})
 }

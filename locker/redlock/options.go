@@ -34,7 +34,7 @@ const (
 // WithPrefix sets what the name of every key on every node starts with, as redislocker.WithPrefix does. Default "guard".
 func WithPrefix(prefix string) Option { return optionFunc(func(s *settings) { s.prefix = prefix }) }
 
-// WithNodeLimit sets how long a node has to answer one request: a node that hangs costs nobody more than that. A quarter of
+// WithNodeLimit sets how long a node has to answer one request: a node that hangs costs nobody more than that. Half of
 // the TTL is the limit where that is shorter. It should be some ten round trips, and far below the TTL. Default 200 ms.
 func WithNodeLimit(d time.Duration) Option { return optionFunc(func(s *settings) { s.limit = d }) }
 

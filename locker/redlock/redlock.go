@@ -109,7 +109,7 @@ func (l *Locker) enter() error {
 // within returns the context of one request to a node: it has its own limit, so that it may outlive the call that the
 // others have answered already.
 func (l *Locker) within(ctx context.Context, ttl time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), min(l.settings.limit, ttl/4))
+	return context.WithTimeout(context.WithoutCancel(ctx), min(l.settings.limit, ttl/2))
 }
 
 // Check reports whether a quorum of the nodes can serve leases of ttl now. A node that does not answer is no error as long
