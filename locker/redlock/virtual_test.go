@@ -1,0 +1,335 @@
+package redlock
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// fake is a node in virtual time that can be down, restart empty, and say for how long it has been up.
+type fake struct {
+	*miniredis.Miniredis
+	rdb *redis.Client
+
+	mu    sync.Mutex // guards what follows
+	boot  time.Time
+	down  bool
+	conns []net.Conn
+}
+
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	m, rdb := redistest.Miniredis(t)
+	f := &fake{Miniredis: m, boot: time.Now()}
+	dial := rdb.Options().Dialer
+	f.rdb = redis.NewClient(&redis.Options{
+		Addr: rdb.Options().Addr,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := dial(ctx, network, addr)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.conns = append(f.conns, c)
+			return c, err
+		},
+	})
+	t.Cleanup(func() { _ = f.rdb.Close() })
+	if err := rdb.Ping(t.Context()).Err(); err != nil { // there is a server from now on
+		t.Fatal(err)
+	}
+	m.Server().SetPreHook(f.answer)
+	return f
+}
+
+// answer answers what miniredis would not.
+func (f *fake) answer(c *server.Peer, cmd string, _ ...string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.down:
+		c.WriteError("LOADING the test says so")
+	case strings.EqualFold(cmd, "info"):
+		c.WriteBulk(fmt.Sprintf("# Server\r\nrun_id:%p%d\r\nuptime_in_seconds:%d\r\n", f, f.boot.UnixNano(), int(time.Since(f.boot).Seconds())))
+	default:
+		return false
+	}
+	return true
+}
+
+func (f *fake) setDown(down bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = down
+}
+
+// restart lets the node forget everything, its connections too.
+func (f *fake) restart() {
+	f.FlushAll()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.boot = time.Now()
+	for _, c := range f.conns {
+		_ = c.Close()
+	}
+	f.conns = nil
+}
+
+// inBubble runs test in virtual time with three nodes that have been up for an hour.
+func inBubble(t *testing.T, test func(t *testing.T, nodes []*fake)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		nodes := []*fake{newFake(t), newFake(t), newFake(t)}
+		time.Sleep(time.Hour)
+		test(t, nodes)
+	})
+}
+
+func openOn(t *testing.T, nodes []*fake, opts ...Option) *Locker {
+	t.Helper()
+	var clients []redis.UniversalClient
+	for _, f := range nodes {
+		clients = append(clients, f.rdb)
+	}
+	l := New(clients, opts...)
+	if err := l.Open(deaf{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return l
+}
+
+// deaf is a guard that hears nothing.
+type deaf struct{}
+
+func (deaf) Granted(string, string, uint64, int) bool { return false }
+func (deaf) Wanted(string)                            {}
+func (deaf) Wake(string)                              {}
+func (deaf) WakeAll()                                 {}
+
+func newClaim(ttl time.Duration) *locker.Claim {
+	return &locker.Claim{Key: "k", Owner: rand.Text()[:locker.OwnerLen], TTL: ttl, Holder: locker.Holder{Since: time.Now()}}
+}
+
+// acquires tries as often as a guard would within a second.
+func acquires(t *testing.T, l *Locker, c *locker.Claim) bool {
+	t.Helper()
+	for range 10 {
+		if a, err := l.Acquire(t.Context(), c, locker.Try{}); err == nil && a.Acquired {
+			return true
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return false
+}
+
+// secondOwner lets one node be down at first and then another restart empty, of which the owner hears nothing, and reports
+// whether somebody else gets the key beside it.
+func secondOwner(t *testing.T, nodes []*fake, opts ...Option) bool {
+	t.Helper()
+	const ttl = 30 * time.Second
+	nodes[2].setDown(true)
+	owner, other := openOn(t, nodes, opts...), openOn(t, nodes, opts...)
+	if !acquires(t, owner, newClaim(ttl)) {
+		t.Fatal("two nodes of three were no quorum")
+	}
+	if err := owner.Close(t.Context()); err != nil { // it may be at work yet, and asks nobody any more
+		t.Fatal(err)
+	}
+	if acquires(t, other, newClaim(ttl)) {
+		t.Fatal("a lease excludes nobody")
+	}
+	nodes[2].setDown(false)
+	nodes[0].restart()
+	return acquires(t, other, newClaim(ttl))
+}
+
+func TestANodeThatRestartedIsHeldOut(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes []*fake) {
+		t.Helper()
+		if secondOwner(t, nodes) {
+			t.Error("a node that restarted empty has voted for a second owner")
+		}
+	})
+}
+
+// The test above sees the fault that it is there for.
+func TestWithoutAHoldOutThereAreTwoOwners(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes []*fake) {
+		t.Helper()
+		if !secondOwner(t, nodes, WithHoldOut(0)) {
+			t.Error("a node that restarted empty has not voted: the hold-out is not tested")
+		}
+	})
+}
+
+func TestAHeldOutNodeCountsAgainInTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes []*fake) {
+		t.Helper()
+		const out = 20 * time.Second
+		l := openOn(t, nodes, WithHoldOut(out))
+		for _, f := range nodes {
+			f.restart()
+		}
+		start := time.Now()
+		for !acquires(t, l, newClaim(time.Second)) {
+			if time.Since(start) > 2*out {
+				t.Fatal("the nodes never count again")
+			}
+		}
+		if took := time.Since(start); took < out {
+			t.Errorf("the nodes count after %v, want %v", took, out)
+		}
+	})
+}
+
+func TestATTLDoesNotOutliveTheHoldOut(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes []*fake) {
+		t.Helper()
+		l := openOn(t, nodes, WithHoldOut(5*time.Second))
+		if _, err := l.Acquire(t.Context(), newClaim(6*time.Second), locker.Try{}); err == nil {
+			t.Error("a lease was granted that outlives the hold-out")
+		}
+		if err := l.Check(t.Context(), 6*time.Second); err == nil {
+			t.Error("Check finds nothing wrong with it")
+		}
+	})
+}
+
+// fencedGrant acquires and releases, and returns the token.
+type fencedGrant func(t *testing.T, l *Locker) uint64
+
+func regular(t *testing.T, l *Locker) uint64 {
+	t.Helper()
+	c := newClaim(time.Second)
+	c.Fencing = true
+	for {
+		a, err := l.Acquire(t.Context(), c, locker.Try{})
+		if err == nil && a.Acquired {
+			release(t, l, c)
+			return a.Token
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// unraised hands out the highest token of a quorum, and does not have it stored: the fault that the raise is there for.
+func unraised(t *testing.T, l *Locker) uint64 {
+	t.Helper()
+	for {
+		c := newClaim(time.Second)
+		c.Fencing = true
+		b := l.ballot(c, true)
+		votes := l.poll(t.Context(), b, locker.Try{})
+		b.turn(holding)
+		release(t, l, c)
+		if len(votes.ours) >= l.quorum {
+			return votes.token
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func release(t *testing.T, l *Locker, c *locker.Claim) {
+	t.Helper()
+	_, _ = l.Release(t.Context(), c, nil) // a node that is down does not answer
+	synctest.Wait()
+}
+
+// falls takes a token from a quorum with a node whose clock is ahead, and then from one without it, and reports whether the
+// second is not above the block of the first.
+func falls(t *testing.T, nodes []*fake, grant fencedGrant) bool {
+	t.Helper()
+	now := time.Now()
+	nodes[0].SetTime(now.Add(time.Hour))
+	nodes[1].SetTime(now)
+	nodes[2].SetTime(now)
+	l := openOn(t, nodes)
+	nodes[2].setDown(true)
+	first := grant(t, l)
+	nodes[2].setDown(false)
+	nodes[0].setDown(true)
+	return grant(t, l) < first+locker.FenceBlock
+}
+
+func TestTokensRiseFromQuorumToQuorum(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes []*fake) {
+		t.Helper()
+		if falls(t, nodes, regular) {
+			t.Error("a token fell that another quorum has given")
+		}
+	})
+}
+
+// The test above sees the fault that it is there for.
+func TestWithoutARaiseTokensFall(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes []*fake) {
+		t.Helper()
+		if !falls(t, nodes, unraised) {
+			t.Error("tokens rise without a raise: the raise is not tested")
+		}
+	})
+}
+
+// Fence raises as well.
+func TestLaterBlocksRiseFromQuorumToQuorum(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes []*fake) {
+		t.Helper()
+		fence := func(t *testing.T, l *Locker) uint64 {
+			t.Helper()
+			c := newClaim(time.Second)
+			for {
+				if acquires(t, l, c) {
+					token, err := l.Fence(t.Context(), c)
+					release(t, l, c)
+					if err == nil {
+						return token
+					}
+					c = newClaim(time.Second)
+				}
+			}
+		}
+		if falls(t, nodes, fence) {
+			t.Error("a token fell that another quorum has given")
+		}
+	})
+}
+
+// A quorum that answers when the lease is all but over has granted nothing.
+func TestAnAnswerThatComesTooLateGrantsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes []*fake) {
+		t.Helper()
+		l := openOn(t, nodes)
+		c := newClaim(100 * time.Millisecond)
+		b := l.ballot(c, true)
+		votes := l.poll(t.Context(), b, locker.Try{})
+		if len(votes.ours) < l.quorum {
+			t.Fatal("no quorum")
+		}
+		sent := time.Now().Add(-c.TTL + drift(c.TTL)) // as if it had taken so long
+		if a, err := l.win(t.Context(), b, locker.Try{}, votes, sent); err == nil || a.Acquired {
+			t.Errorf("%+v, %v, want no grant", a, err)
+		}
+		synctest.Wait()
+		for i, f := range nodes {
+			if f.Exists("guard:{k}") {
+				t.Errorf("node %d keeps its vote", i+1)
+			}
+		}
+	})
+}
