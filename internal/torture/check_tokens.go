@@ -1,0 +1,178 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// op is what the model knows: somebody gets a key with a token, or writes with it.
+type op struct {
+	write bool
+	token uint64
+}
+
+// registers is its state: the last token that was given, and the highest that has written.
+type registers struct{ given, written uint64 }
+
+// model is how tokens are in one key: each that is given is higher than all before, and no write comes after one with a
+// higher token.
+func model(init registers) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return init },
+		Step: func(state, input, _ any) (bool, any) {
+			s, o := state.(registers), input.(op)
+			if o.write {
+				return o.token >= s.written, registers{s.given, o.token}
+			}
+			return o.token > s.given, registers{o.token, s.written}
+		},
+		DescribeOperation: func(input, _ any) string { return fmt.Sprintf("%+v", input) },
+	}
+}
+
+// tokens is C2. What is known to have happened but not when it ended is open to the end of time.
+func (v *verdict) tokens(h *history) {
+	if !v.lib.Tokens {
+		return
+	}
+	for key, visits := range h.keys {
+		v.distinct(visits)
+		var given, written []porcupine.Operation
+		for _, x := range visits {
+			if x.token != 0 && !h.forgets(x, x.asked, x.got) {
+				given = append(given, porcupine.Operation{ClientId: x.proc, Input: op{token: x.token}, Call: x.asked, Return: x.got})
+			}
+		}
+		slices.SortFunc(given, func(a, b porcupine.Operation) int { return cmp.Compare(a.Input.(op).token, b.Input.(op).token) })
+		for _, e := range h.log[key] {
+			x := h.byID[e.id]
+			if e.kind != 'f' || x == nil {
+				continue
+			}
+			o := porcupine.Operation{ClientId: x.proc, Input: op{write: true, token: e.token}, Call: x.got, Return: x.wrote}
+			if x.wrote == 0 {
+				o.Return = math.MaxInt64
+			}
+			written = append(written, o)
+		}
+		if !narrow(given) || !narrow(written) {
+			v.violate(tokenOrder, "key %d: tokens fall%s", key, falls(append(given, written...)))
+			continue
+		}
+		v.linearizable(key, append(given, written...))
+	}
+}
+
+// narrow takes operations in the only order that they can have happened in, by their tokens or by the log of the store, and
+// cuts off of each what is before the begin of one before it, or after the end of one after it. What is left has the same
+// histories, and takes porcupine no search: with thirty waiters at a time it would never end. It reports false if nothing is
+// left of one.
+func narrow(ops []porcupine.Operation) bool {
+	call, end := int64(math.MinInt64), int64(math.MaxInt64)
+	for i := range ops {
+		call = max(call+1, ops[i].Call)
+		ops[i].Call = call
+	}
+	for i := range slices.Backward(ops) {
+		end = min(end-1, ops[i].Return)
+		ops[i].Return = end
+	}
+	return !slices.ContainsFunc(ops, func(o porcupine.Operation) bool { return o.Return < o.Call })
+}
+
+// distinct looks for a token that two have, whatever the servers have lost.
+func (v *verdict) distinct(visits []*visit) {
+	seen := map[uint64]*visit{}
+	for _, x := range visits {
+		if x.token == 0 {
+			continue
+		}
+		if o := seen[x.token]; o != nil {
+			v.violate(tokenOrder, "two have one token: %v\n    and %v", o, x)
+		}
+		seen[x.token] = x
+	}
+}
+
+// linearizable holds what happened to a key against the model, in parts: the time and memory that it takes grow with the
+// square of the length. Each part begins with what is known to have happened before.
+func (v *verdict) linearizable(key int, ops []porcupine.Operation) {
+	const part, overlap = 3000, 300
+	slices.SortFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	for from := 0; from < len(ops); from += part - overlap {
+		some := ops[from:min(from+part, len(ops))]
+		switch porcupine.CheckOperationsTimeout(model(before(ops, some)), some, 20*time.Second) {
+		case porcupine.Illegal:
+			v.violate(tokenOrder, "key %d: tokens fall in these %d operations%s", key, len(some), falls(some))
+		case porcupine.Unknown:
+			v.violate(soundRun, "key %d: porcupine takes too long over %d operations", key, len(some))
+		case porcupine.Ok:
+		}
+	}
+}
+
+// before is what must have happened before the first of some began.
+func before(all, some []porcupine.Operation) (r registers) {
+	first := int64(math.MaxInt64)
+	for _, o := range some {
+		first = min(first, o.Call)
+	}
+	for _, o := range all {
+		if o.Return >= first {
+			return r // they are in this order
+		}
+		if in := o.Input.(op); in.write {
+			r.written = max(r.written, in.token)
+		} else {
+			r.given = max(r.given, in.token)
+		}
+	}
+	return r
+}
+
+// falls shows two operations of which the later has the lower token.
+func falls(ops []porcupine.Operation) string {
+	for i, b := range ops {
+		for _, a := range ops[:i] {
+			x, y := a.Input.(op), b.Input.(op)
+			if x.write == y.write && (a.Call > b.Return || y.token < x.token) {
+				return fmt.Sprintf(": %+v of process %d, at %.6f to %.6f, and %+v of process %d, at %.6f to %.6f",
+					x, a.ClientId, float64(a.Call)/1e9, float64(a.Return)/1e9, y, b.ClientId, float64(b.Call)/1e9, float64(b.Return)/1e9)
+			}
+		}
+	}
+	return ""
+}
+
+// handOffs is C9. Turns of one grant have tokens of one block of locker.FenceBlock, one after the other; tokens of two grants
+// in one process are further apart, for more than that many microseconds lie between them.
+func (v *verdict) handOffs(h *history) {
+	if !v.lib.Tokens {
+		return
+	}
+	for _, visits := range h.keys {
+		last := map[*lifetime]*visit{} // the newest of each process
+		turns := map[*lifetime]int{}
+		for _, x := range visits {
+			o := last[x.lifetime]
+			last[x.lifetime] = x
+			if o == nil || x.token-o.token >= locker.FenceBlock {
+				turns[x.lifetime] = 1
+				continue
+			}
+			if turns[x.lifetime]++; turns[x.lifetime] > locker.FenceBlock {
+				v.violate(handOff, "more than %d turns on one grant: %v", locker.FenceBlock, x)
+			}
+			if o.lost != 0 && o.lost < x.got && !o.closing {
+				v.violate(handOff, "a turn on a grant that was lost: %v\n    after %v", x, o)
+			}
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// crew is the workers: each place has one, and another when that has ended.
+type crew struct {
+	cfg   config
+	job   job // what all of them have in common
+	dir   string
+	wires []*wire
+
+	mu    sync.Mutex // guards what follows
+	lives []*life    // of all places, those that have ended too
+	now   []*life    // of each place
+}
+
+// life is one worker process.
+type life struct {
+	proc, number int
+	diary        string
+	cmd          *exec.Cmd
+	stdin        io.WriteCloser
+	log          bytes.Buffer  // stderr; read after gone
+	gone         chan struct{} // closed when it has ended
+
+	// These are the crew's, under its mutex.
+	from, to int64 // when it ran; to is 0 while it does
+	killed   bool
+	failure  string // what it should not have done
+	stops    []span // in which it was frozen
+}
+
+func (l *life) String() string { return fmt.Sprintf("%d.%d", l.proc, l.number) }
+
+func (c *crew) startAll() error {
+	c.now = make([]*life, c.cfg.procs)
+	for proc := range c.cfg.procs {
+		if err := c.start(proc, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start begins a life.
+func (c *crew) start(proc, number int) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	l := &life{proc: proc, number: number, gone: make(chan struct{})}
+	l.diary = filepath.Join(c.dir, "worker-"+l.String()+".jsonl")
+	j := c.job
+	j.Wire, j.Diary, j.Proc, j.Life, j.TTL = c.wires[proc].addr, l.diary, proc, number, ttl(proc)
+	text, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	l.cmd = exec.Command(program) //nolint:gosec,noctx // it is this program, and ends when its stdin does
+	l.cmd.Env = append(os.Environ(), jobEnv+"="+string(text))
+	l.cmd.Stderr = &l.log
+	if l.stdin, err = l.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	l.from = now()
+	if err := l.cmd.Start(); err != nil {
+		return err
+	}
+	go func() { // ends with the process
+		_ = l.cmd.Wait()
+		close(l.gone)
+	}()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lives, c.now[proc] = append(c.lives, l), l
+	return nil
+}
+
+func (c *crew) at(proc int) *life {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now[proc]
+}
+
+// ended notes how a life was over.
+func (c *crew) ended(l *life, at int64, killed bool, failure string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.to, l.killed, l.failure = at, killed, failure
+}
+
+// kill ends a worker with kill -9 and starts another in its place.
+func (c *crew) kill(proc int) error {
+	l := c.at(proc)
+	failure := l.diedAlone()
+	at := now()
+	_ = l.cmd.Process.Kill()
+	<-l.gone
+	c.ended(l, at, true, failure)
+	return c.start(proc, l.number+1)
+}
+
+// quit has a worker end in good order, and starts another.
+func (c *crew) quit(proc int) error {
+	l := c.at(proc)
+	c.leave(l)
+	return c.start(proc, l.number+1)
+}
+
+// diedAlone says that a worker has ended that should not have.
+func (l *life) diedAlone() string {
+	select {
+	case <-l.gone:
+		return fmt.Sprintf("ended by itself, %v: %s", l.cmd.ProcessState, l.words())
+	default:
+		return ""
+	}
+}
+
+// words are what it said at last.
+func (l *life) words() string {
+	log := strings.TrimSpace(l.log.String())
+	return log[:min(len(log), 8000)]
+}
+
+func (c *crew) leave(l *life) {
+	const patience = 40 * time.Second
+	failure := l.diedAlone()
+	_ = l.stdin.Close()
+	select {
+	case <-l.gone:
+		if status := l.cmd.ProcessState; !status.Success() && failure == "" {
+			failure = fmt.Sprintf("ended with %v: %s", status, l.words())
+		}
+		c.ended(l, now(), false, failure)
+	case <-time.After(patience):
+		_ = l.cmd.Process.Signal(syscall.SIGQUIT) // for its stacks
+		select {
+		case <-l.gone:
+		case <-time.After(patience):
+			_ = l.cmd.Process.Kill()
+			<-l.gone
+		}
+		c.ended(l, now(), true, fmt.Sprintf("did not end in %v: %s", patience, l.words()))
+	}
+}
+
+// stop freezes a worker for d.
+func (c *crew) stop(proc int, d time.Duration) {
+	l := c.at(proc)
+	from := now()
+	_ = l.cmd.Process.Signal(syscall.SIGSTOP)
+	select {
+	case <-time.After(d):
+	case <-l.gone:
+	}
+	_ = l.cmd.Process.Signal(syscall.SIGCONT)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.stops = append(l.stops, span{from, now()})
+}
+
+// endAll has all workers end in good order.
+func (c *crew) endAll() {
+	var all sync.WaitGroup
+	for proc := range c.cfg.procs {
+		all.Go(func() { c.leave(c.at(proc)) })
+	}
+	all.Wait()
+}
+
+// alive returns why a worker has ended that should not have, or "".
+func (c *crew) alive() string {
+	for proc := range c.cfg.procs {
+		if f := c.at(proc).diedAlone(); f != "" {
+			return f
+		}
+	}
+	return ""
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// visit is what became of one call.
+type visit struct {
+	*lifetime
+
+	nth          int64 // of its life
+	key          int
+	asked, bound int64
+	got          int64 // when the wait ended, with the key or without
+	token        uint64
+	err          string
+	has          bool // it got the key
+
+	until   int64 // till when the library has trusted the lease, as far as is known; 0: it does not say
+	held    int64 // when it was last seen to be held
+	lost    int64 // when the holder was told that it was lost
+	exit    int64 // when the section was over; 0: its worker was killed first, or it is not yet
+	closing bool
+	wrote   int64
+	refused bool
+	taken   bool  // its release found that somebody else had the key
+	freed   int64 // when that was
+	probe   *probe
+}
+
+// lifetime is one worker process, as the judge sees it.
+type lifetime struct {
+	proc, number int
+	from, to     int64
+	killed       bool
+	frozen       []span // in which it did not run: it was stopped, or felt a stall; apart
+	stops        []span // the former alone
+	visits       []*visit
+	closed       *record
+}
+
+func (v *visit) id() string { return fmt.Sprintf("%d.%d.%d", v.proc, v.number, v.nth) }
+
+// history is all that is known of a run.
+type history struct {
+	lives  []*lifetime
+	keys   [][]*visit // those that got their key, by key, in the order of that
+	byID   map[string]*visit
+	log    [][]entry // of the store, by key
+	faults []fault
+
+	forgetful []forgetful
+
+	complete bool // the run is over
+}
+
+func (r *run) history(ctx context.Context, complete bool) (*history, error) {
+	h := &history{complete: complete, keys: make([][]*visit, r.cfg.keys), byID: map[string]*visit{}, faults: r.nemesis.happened()}
+	for _, f := range h.faults {
+		if kinds[f.Kind].forgets {
+			h.forgetful = append(h.forgetful, newForgetful(f))
+		}
+	}
+	store := openStore(r.world.store.Addr) // before the diaries: a write is in them if it is here, or its worker has died
+	defer store.close()
+	for key := range r.cfg.keys {
+		log, err := store.log(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		h.log = append(h.log, log)
+	}
+	for _, l := range r.crew.all() {
+		life, err := readLife(l)
+		if err != nil {
+			return nil, err
+		}
+		h.lives = append(h.lives, life)
+		for _, v := range life.visits {
+			if v.has {
+				h.keys[v.key] = append(h.keys[v.key], v)
+				h.byID[v.id()] = v
+			}
+		}
+	}
+	for _, visits := range h.keys {
+		slices.SortFunc(visits, func(a, b *visit) int { return cmp.Compare(a.got, b.got) })
+	}
+	return h, nil
+}
+
+// all returns copies of all lives.
+func (c *crew) all() (all []life) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.lives {
+		all = append(all, life{
+			proc: l.proc, number: l.number, diary: l.diary, from: l.from, to: l.to, killed: l.killed, failure: l.failure,
+			stops: slices.Clone(l.stops),
+		})
+	}
+	return all
+}
+
+func readLife(l life) (*lifetime, error) {
+	records, err := readDiary(l.diary)
+	if err != nil {
+		return nil, err
+	}
+	t := &lifetime{proc: l.proc, number: l.number, from: l.from, to: l.to, killed: l.killed, stops: l.stops}
+	frozen := slices.Clone(l.stops)
+	byNumber := map[int64]*visit{}
+	for _, r := range records {
+		switch r.Kind {
+		case kindGot, kindNot:
+			v := &visit{
+				lifetime: t, nth: r.N, key: r.Key, asked: r.Asked, bound: r.Bound, got: r.At, token: r.Token, err: r.Err,
+				has: r.Kind == kindGot, until: r.Until, held: r.At, closing: r.Closing,
+			}
+			t.visits = append(t.visits, v)
+			byNumber[r.N] = v
+		case kindEnd:
+			if v := byNumber[r.N]; v != nil {
+				v.end(r)
+			}
+		case kindFreed:
+			if v := byNumber[r.N]; v != nil {
+				v.freed, v.taken, v.err = r.At, r.Taken, r.Err
+			}
+		case kindStall:
+			frozen = append(frozen, span{r.Asked, r.At})
+		case kindClosed:
+			t.closed = &r
+		}
+	}
+	t.frozen = apart(frozen)
+	for _, v := range t.visits { // killed in its section: it was held as long as the library said at its begin
+		if v.has && v.exit == 0 && t.killed && v.until != 0 {
+			v.held = max(v.got, t.to)
+		}
+	}
+	return t, nil
+}
+
+func (v *visit) end(r record) {
+	v.until, v.lost, v.exit, v.closing, v.wrote, v.refused, v.err = r.Until, r.Lost, r.At, r.Closing, r.Wrote, r.Refused, r.Err
+	v.held, v.probe = max(v.got, r.Held), r.Probe
+}
+
+// promised is until when v alone may have held its key: it was seen to be held, and not beyond what the library said. One
+// that has no clock is not held to more than the first moment in which its process did not run.
+func (v *visit) promised() int64 {
+	if v.until != 0 {
+		return max(v.got, min(v.held, v.until))
+	}
+	end := v.held
+	for _, s := range v.frozen {
+		if s.To > v.got && s.From < end {
+			end = max(v.got, s.From)
+			break
+		}
+	}
+	return end
+}
+
+// over is when v's section was over.
+func (v *visit) over() int64 {
+	switch {
+	case v.exit != 0:
+		return v.exit
+	case v.to != 0:
+		return v.to
+	}
+	return math.MaxInt64
+}
+
+func (v *visit) String() string {
+	at := func(stamp int64) string {
+		if stamp == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.6f", float64(stamp)/1e9)
+	}
+	return fmt.Sprintf("%s key %d token %d: asked %s, got %s, trusted to %s, seen held %s, told of loss %s, over %s, wrote %s %s",
+		v.id(), v.key, v.token, at(v.asked), at(v.got), at(v.until), at(v.held), at(v.lost), at(v.exit), at(v.wrote), v.err)
+}
+
+// forgetful is a time in which two may hold a key, because the servers have lost what they had answered: from such a fault
+// until all leases of before have ended.
+type forgetful struct {
+	span
+	token uint64 // a grant with a higher one was made when all was forgotten; 0: not known
+}
+
+func newForgetful(f fault) forgetful {
+	if f.To == math.MaxInt64 {
+		return forgetful{span: f.span}
+	}
+	w := forgetful{span: span{f.From, f.To + int64(mostTTL+200*time.Millisecond)}}
+	if kinds[f.Kind].atOnce {
+		w.token = uint64(f.over.UnixMicro()) // the server's clock is this machine's
+	}
+	return w
+}
+
+// forgets reports whether the servers may have lost x's lease, or one that its holder had before, between two times.
+func (h *history) forgets(x *visit, from, to int64) bool {
+	return slices.ContainsFunc(h.forgetful, func(w forgetful) bool {
+		return w.touches(from, to) && (w.token == 0 || x.token <= w.token)
+	})
+}
+
+// around is the faults near a span, for a text.
+func (h *history) around(from, to int64) fmt.Stringer { return surroundings{h, span{from, to}} }
+
+type surroundings struct {
+	history *history
+	span    span
+}
+
+func (s surroundings) String() string {
+	var text strings.Builder
+	for _, f := range s.history.faults {
+		if f.touches(s.span.From-int64(mostTTL), s.span.To) {
+			text.WriteString("\n    fault: " + f.String())
+		}
+	}
+	return text.String()
+}
+
+// apart returns spans in order of time, without overlaps.
+func apart(spans []span) []span {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.From, b.From) })
+	var out []span
+	for _, s := range spans {
+		if n := len(out); n > 0 && s.From <= out[n-1].To {
+			out[n-1].To = max(out[n-1].To, s.To)
+		} else {
+			out = append(out, s)
+		}
+	}
+	return out
+}

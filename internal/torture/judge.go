@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/torture/libs"
+)
+
+// The checks, as the table has them.
+const (
+	fencedExclusion = "C1" // nothing is lost on the fenced counter, and its tokens never fall
+	tokenOrder      = "C2" // tokens rise in real time
+	exclusion       = "C3" // nobody gets a key that another is promised to have
+	unfencedCounter = "C4" // nothing is lost on the unfenced counter that a fault does not explain
+	toldInTime      = "C5" // the holder is told of the end before the key can end
+	boundedWait     = "C6" // waits end
+	liveness        = "C7" // keys that somebody wants are granted
+	residue         = "C8" // nothing is left behind
+	handOff         = "C9" // one grant gives so many turns at most, and none after it was lost
+	soundRun        = "run"
+)
+
+var checks = []string{
+	fencedExclusion, tokenOrder, exclusion, unfencedCounter, toldInTime, boundedWait, liveness, residue, handOff, soundRun,
+}
+
+// promises are those that make guard fail. The others depend on how busy the machine is, or on what was not promised.
+var promises = []string{fencedExclusion, tokenOrder, exclusion, toldInTime, boundedWait, residue, handOff, soundRun}
+
+// verdict is what the judge has found.
+type verdict struct {
+	lib        *libs.Library
+	replay     string
+	grants     int
+	refusals   int // waits that ended without the key
+	fenced     int // writes that the fence refused
+	lost       int // updates that were lost on the unfenced counter
+	told       int // holders that were told that their lease was lost
+	faults     map[string]int
+	free       time.Duration // the longest time in which a key was held by nobody
+	excess     time.Duration // the most that a wait took beyond its bound
+	closeness  time.Duration // the least time from telling a holder of its loss to when the key could end
+	stalls     time.Duration // of all workers, stops not counted
+	violations map[string]int
+	texts      []string // of the first violations of each check
+}
+
+func (v *verdict) violate(check, format string, args ...any) {
+	const mostTexts = 5
+	v.violations[check]++
+	if v.violations[check] <= mostTexts {
+		v.texts = append(v.texts, check+": "+fmt.Sprintf(format, args...))
+	}
+}
+
+func (v *verdict) total() (n int) {
+	for _, count := range v.violations {
+		n += count
+	}
+	return n
+}
+
+// fails reports whether a promise of guard was broken, or there was no run.
+func (v *verdict) fails() bool {
+	if v.lib != libs.Guard {
+		return v.violations[soundRun] > 0
+	}
+	for _, check := range promises {
+		if v.violations[check] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// judge looks at the history so far; one that is complete is held to what must be at the end, too.
+func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
+	h, err := r.history(ctx, complete)
+	if err != nil {
+		return nil, err
+	}
+	v := &verdict{lib: r.lib, replay: r.cfg.replay(r.lib), faults: map[string]int{}, violations: map[string]int{}, closeness: -1}
+	for _, f := range h.faults {
+		v.faults[f.Kind]++
+	}
+	v.count(h)
+	v.fencedCounter(h)
+	v.unfencedCounter(h)
+	v.tokens(h)
+	v.exclusion(h)
+	v.handOffs(h)
+	v.times(h, r.cfg)
+	v.deaths(r.crew)
+	if complete {
+		v.liveness(h, r)
+		v.residue(h, r)
+		if v.grants < int(r.cfg.length.Seconds())*10 {
+			v.violate(soundRun, "only %d grants in %v", v.grants, r.cfg.length)
+		}
+	}
+	return v, nil
+}
+
+func (v *verdict) count(h *history) {
+	for _, l := range h.lives {
+		for _, x := range l.visits {
+			switch {
+			case !x.has:
+				v.refusals++
+				continue
+			case x.refused:
+				v.fenced++
+			}
+			if x.lost != 0 && !x.closing {
+				v.told++
+			}
+			v.grants++
+		}
+		for _, s := range l.frozen {
+			v.stalls += s.length() - within(l.stops, s.From, s.To)
+		}
+	}
+}
+
+// deaths looks for workers that have failed.
+func (v *verdict) deaths(c *crew) {
+	for _, l := range c.all() {
+		if l.failure != "" {
+			v.violate(soundRun, "worker %v %s", &l, l.failure)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/torture/libs"
+)
+
+// torture is the whole run of one library. An error says that there was none.
+func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Writer) (v *verdict, err error) {
+	dir, keep, err := historyDir(cfg, lib)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if !keep && v != nil && !v.fails() {
+			_ = os.RemoveAll(dir)
+		}
+	}()
+	fmt.Fprintf(progress, "%s: %s\n", lib.Name, cfg.replay(lib))
+	w, err := newWorld(dir, cfg.topology)
+	if err != nil {
+		return nil, err
+	}
+	defer w.lab.Close()
+	c := &crew{cfg: cfg, dir: dir, job: job{
+		Library: lib.Name, Mutant: cfg.mutant, Topology: cfg.topology, Addrs: w.addrs, Master: w.master, Store: w.store.Addr,
+		Callers: cfg.callers, Keys: cfg.keys, Long: cfg.long, Seed: cfg.seed,
+	}}
+	for range cfg.procs {
+		wire, err := newWire(context.WithoutCancel(ctx))
+		if err != nil {
+			return nil, err
+		}
+		defer wire.close()
+		c.wires = append(c.wires, wire)
+	}
+	diary, err := os.Create(filepath.Join(dir, "nemesis.txt")) //nolint:gosec // in the directory of the run
+	if err != nil {
+		return nil, err
+	}
+	defer diary.Close()
+	n := &nemesis{crew: c, world: w, log: progress, diary: diary}
+	r := &run{cfg: cfg, lib: lib, dir: dir, crew: c, nemesis: n, world: w, from: now()}
+	if err := c.startAll(); err != nil {
+		return nil, err
+	}
+	v, err = r.last(ctx, progress)
+	if v != nil && v.fails() {
+		fmt.Fprintf(progress, "%s: history in %s\n", lib.Name, dir)
+	}
+	return v, err
+}
+
+// historyDir makes the directory of a run; keep says that it stays.
+func historyDir(cfg config, lib *libs.Library) (dir string, keep bool, err error) {
+	if cfg.dir == "" {
+		dir, err = os.MkdirTemp("", "torture-"+lib.Name+"-")
+		return dir, false, err
+	}
+	dir = filepath.Join(cfg.dir, lib.Name)
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		return "", false, fmt.Errorf("%s is not empty", dir)
+	}
+	return dir, true, os.MkdirAll(dir, 0o750)
+}
+
+// run is one library being tortured.
+type run struct {
+	cfg     config
+	lib     *libs.Library
+	dir     string
+	crew    *crew
+	nemesis *nemesis
+	world   *world
+	from    int64
+	calm    int64 // when the last fault was over; 0: not yet
+	to      int64
+	left    map[string]int64 // keys in the servers at the end, with their TTLs in ms
+}
+
+// last lets workers and nemesis go on until the time is over, and judges. A mutant's run ends as soon as it is caught.
+func (r *run) last(ctx context.Context, progress io.Writer) (*verdict, error) {
+	limited, cancel := context.WithTimeout(ctx, r.cfg.length)
+	defer cancel()
+	struck := make(chan struct{})
+	go func() { // ends with the schedule, or the run
+		r.nemesis.run(limited, newSchedule(r.cfg))
+		r.calm = now()
+		close(struck)
+	}()
+	var caught *verdict
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for limited.Err() == nil && caught == nil {
+		select {
+		case <-limited.Done():
+		case <-look.C:
+			if f := r.crew.alive(); f != "" {
+				cancel()
+			}
+			if r.cfg.mutant != "" {
+				if v, err := r.judge(ctx, false); err != nil || v.fails() {
+					caught = v
+					cancel()
+				}
+			}
+		}
+	}
+	<-struck
+	r.to = now()
+	r.crew.endAll()
+	if caught != nil {
+		return caught, nil
+	}
+	return r.end(ctx, progress)
+}
+
+func (r *run) end(ctx context.Context, progress io.Writer) (*verdict, error) {
+	ctx = context.WithoutCancel(ctx)
+	left, err := r.world.leftovers(ctx)
+	if err != nil {
+		return nil, errors.Join(errors.New("the servers cannot be read at the end"), err)
+	}
+	r.left = left
+	v, err := r.judge(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(progress, "%s: %d grants, %d violations\n", r.lib.Name, v.grants, v.total())
+	return v, nil
+}

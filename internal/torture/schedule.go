@@ -1,0 +1,79 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// strike is one fault: all that is random about it is drawn before the run.
+type strike struct {
+	At     time.Duration // since the begin of the run
+	Length time.Duration
+	Kind   string
+	Proc   int           // whom, of the workers
+	Server int           // or which, of the servers
+	By     time.Duration // how much slower
+}
+
+func (s strike) String() string {
+	whom := fmt.Sprint("server ", s.Server)
+	if kinds[s.Kind].lane == workerLane {
+		whom = fmt.Sprint("worker ", s.Proc)
+	}
+	return fmt.Sprintf("%8v %8v  %-11s %s", s.At.Round(time.Millisecond), s.Length.Round(time.Millisecond), s.Kind, whom)
+}
+
+// calmBegin is how long the begin of a run is without faults.
+const calmBegin = time.Second
+
+// newSchedule draws the faults of a run. There are two lanes, of the workers and of the servers, so at most two at once.
+func newSchedule(cfg config) (all []strike) {
+	for lane := range lanes {
+		rnd := rand.New(rand.NewPCG(cfg.seed, uint64(lane)))
+		var bag []string
+		for _, k := range slices.Sorted(slices.Values(cfg.faults)) {
+			if kinds[k].lane == lane {
+				bag = slices.Concat(bag, slices.Repeat([]string{k}, kinds[k].weight))
+			}
+		}
+		if len(bag) == 0 {
+			continue
+		}
+		end := cfg.length - cfg.calmEnd()
+		for at := calmBegin; at < end; {
+			s := strike{
+				At: at, Kind: bag[rnd.IntN(len(bag))], Proc: rnd.IntN(cfg.procs), Server: rnd.IntN(1 << 20),
+				By: 10*time.Millisecond + upTo(rnd, 250*time.Millisecond),
+			}
+			s.Length = kinds[s.Kind].length(rnd, ttl(s.Proc))
+			if s.At+s.Length < end {
+				all = append(all, s)
+			}
+			at += s.Length + 200*time.Millisecond + upTo(rnd, 1500*time.Millisecond)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b strike) int { return cmp.Compare(a.At, b.At) })
+	return all
+}
+
+// How long faults last.
+
+func instant(*rand.Rand, time.Duration) time.Duration { return 0 }
+
+// ofTTL is from a fifth of the TTL to three times as much.
+func ofTTL(rnd *rand.Rand, ttl time.Duration) time.Duration { return ttl/5 + upTo(rnd, 14*ttl/5) }
+
+func upToSecond(rnd *rand.Rand, _ time.Duration) time.Duration {
+	return 50*time.Millisecond + upTo(rnd, time.Second)
+}
+
+// upToHalf is short enough for nobody to call a server dead.
+func upToHalf(rnd *rand.Rand, _ time.Duration) time.Duration {
+	return 50*time.Millisecond + upTo(rnd, 500*time.Millisecond)
+}
+
+func kindNames() []string { return slices.Sorted(maps.Keys(kinds)) }

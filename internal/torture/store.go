@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// store is the guarded resource: a server that nothing is ever done to, with two counters for each key. The fenced one takes
+// the token of whoever reads or writes it, and refuses those below the highest that it has seen; the other trusts the lock.
+type store struct{ rdb *redis.Client }
+
+func openStore(addr string) *store {
+	return &store{redis.NewClient(&redis.Options{Addr: addr, PoolSize: 32})}
+}
+
+func (s *store) close() error { return s.rdb.Close() }
+
+var readScript = redis.NewScript(`
+-- KEYS: fenced counter, unfenced counter. ARGV: token, "0" for none. Returns whether the fence lets it in, both counters.
+local token = tonumber(ARGV[1])
+local most = tonumber(redis.call('HGET', KEYS[1], 'token') or '0')
+if token > 0 and token < most then return {0, 0, 0} end
+if token > most then redis.call('HSET', KEYS[1], 'token', ARGV[1]) end
+return {1, tonumber(redis.call('HGET', KEYS[1], 'value') or '0'), tonumber(redis.call('GET', KEYS[2]) or '0')}`)
+
+var writeScript = redis.NewScript(`
+-- KEYS: fenced counter, unfenced counter, log. ARGV: token, id, what was read of both, whether to write to both ("1").
+-- Returns whether the fence let it in.
+local token = tonumber(ARGV[1])
+local most = tonumber(redis.call('HGET', KEYS[1], 'token') or '0')
+if ARGV[6] == '1' then
+  redis.call('SET', KEYS[2], ARGV[4] + 1)
+  redis.call('RPUSH', KEYS[3], 'u ' .. ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. ARGV[4])
+end
+if ARGV[5] ~= '1' then return 1 end
+if token < most then
+  redis.call('RPUSH', KEYS[3], 'r ' .. ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. ARGV[3])
+  return 0
+end
+redis.call('HSET', KEYS[1], 'token', ARGV[1], 'value', ARGV[3] + 1)
+redis.call('RPUSH', KEYS[3], 'f ' .. ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. ARGV[3])
+return 1`)
+
+func storeKeys(key int) []string {
+	return []string{fmt.Sprint("fenced:", key), fmt.Sprint("unfenced:", key), fmt.Sprint("log:", key)}
+}
+
+// reading is what a section has read.
+type reading struct{ fenced, unfenced int64 }
+
+// read begins a section at the store; ok is false if the fence refuses its token.
+func (s *store) read(ctx context.Context, key int, token uint64) (r reading, ok bool, err error) {
+	v, err := readScript.Run(ctx, s.rdb, storeKeys(key)[:2], strconv.FormatUint(token, 10)).Int64Slice()
+	if err != nil || len(v) != 3 {
+		return r, false, err
+	}
+	return reading{v[1], v[2]}, v[0] == 1, nil
+}
+
+// write adds one to what was read: to the fenced counter if there is a token, to the other if it is trusted.
+func (s *store) write(ctx context.Context, key int, token uint64, id string, r reading, trusted bool) (ok bool, err error) {
+	n, err := writeScript.Run(ctx, s.rdb, storeKeys(key), strconv.FormatUint(token, 10), id,
+		r.fenced, r.unfenced, flag01(token > 0), flag01(trusted)).Int()
+	return n == 1, err
+}
+
+func flag01(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+// entry is one line of the store's log: a write in the order in which the store has done it.
+type entry struct {
+	kind  byte // f: to the fenced counter, r: refused there, u: to the other
+	id    string
+	token uint64
+	base  int64 // what had been read
+}
+
+// log returns what was written to a key.
+func (s *store) log(ctx context.Context, key int) (entries []entry, err error) {
+	const page = 10_000
+	for from := int64(0); ; from += page {
+		lines, err := s.rdb.LRange(ctx, storeKeys(key)[2], from, from+page-1).Result()
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range lines {
+			f := strings.Fields(line)
+			if len(f) != 4 {
+				return nil, fmt.Errorf("a line of the store's log is %q", line)
+			}
+			token, _ := strconv.ParseUint(f[2], 10, 64)
+			base, _ := strconv.ParseInt(f[3], 10, 64)
+			entries = append(entries, entry{f[0][0], f[1], token, base})
+		}
+		if len(lines) < page {
+			return entries, nil
+		}
+	}
+}

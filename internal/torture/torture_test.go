@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard/internal/torture/libs"
+)
+
+func TestMain(m *testing.M) {
+	text := os.Getenv(jobEnv)
+	if text == "" {
+		os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")) // or every worker takes a second to end
+		goleak.VerifyTestMain(m)
+	}
+	if err := workerMain(text, os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitFailed)
+	}
+	os.Exit(exitOK)
+}
+
+// tortured runs the program on a machine that may be very busy, and returns its exit status and what it printed.
+func tortured(t *testing.T, args string) (status int, report string) {
+	t.Helper()
+	var out, progress bytes.Buffer
+	status = command(strings.Fields("-dir "+t.TempDir()+" -slack 20s "+args), &out, &progress)
+	return status, progress.String() + out.String()
+}
+
+func TestGuardKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	status, report := tortured(t, "-for 12s -seed 3")
+	if status != exitOK {
+		t.Errorf("status %d\n%s", status, report)
+	}
+	for _, want := range []string{"grants ", "C9 hand-offs ", "fault: kill "} {
+		if !strings.Contains(report, want) {
+			t.Errorf("no %q in\n%s", want, report)
+		}
+	}
+}
+
+func TestPeersAreOnlyCounted(t *testing.T) {
+	t.Parallel()
+	const peers = "redislock,redsync,rueidislock"
+	status, report := tortured(t, "-for 4s -seed 2 -libs "+peers)
+	if status != exitOK {
+		t.Errorf("status %d\n%s", status, report)
+	}
+	for peer := range strings.SplitSeq(peers, ",") {
+		if !strings.Contains(report, "-libs "+peer) {
+			t.Errorf("no %s in\n%s", peer, report)
+		}
+	}
+}
+
+// TestEveryMutantIsCaught gives each the faults that it needs, so that it does not take long.
+func TestEveryMutantIsCaught(t *testing.T) {
+	t.Parallel()
+	caught := map[string]struct{ checks, args string }{
+		"noowner":    {exclusion, ""},
+		"norenew":    {exclusion + toldInTime, ""},
+		"recreate":   {exclusion, "-faults flush -long 20"},
+		"notjoined":  {exclusion, ""},
+		"sametoken":  {tokenOrder, ""},
+		"localtoken": {tokenOrder, ""},
+		"lostwakeup": {liveness, "-for 5s -faults none"},
+		"nottl":      {toldInTime, ""},
+		"nolock":     {exclusion, ""},
+		"receipt":    {toldInTime, ""},
+		"untold":     {toldInTime, "-faults both,hole -long 10"},
+		"afterloss":  {handOff, "-faults both,hole -long 10"},
+		"overstay":   {boundedWait, "-slack 1s"},
+		"leak":       {residue, "-for 3s -faults none"},
+	}
+	for _, name := range mutantNames() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := caught[name]
+			began := time.Now()
+			status, report := tortured(t, "-for 60s -mutant "+name+" "+m.args)
+			t.Logf("after %v", time.Since(began).Round(time.Second))
+			found := slices.ContainsFunc(checks, func(c string) bool {
+				return strings.Contains(m.checks, c) && strings.Contains(report, "VIOLATES "+c)
+			})
+			if status != exitFailed && m.checks != liveness || !found {
+				t.Errorf("status %d, want a violation of %s\n%s", status, m.checks, report)
+			}
+		})
+	}
+}
+
+func TestASeedDrawsTheSameFaultsAgain(t *testing.T) {
+	t.Parallel()
+	schedule := func(seed string) []strike {
+		cfg, err := parseFlags([]string{"-seed", seed, "-for", "60s"}, t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newSchedule(cfg)
+	}
+	if a, b := schedule("9"), schedule("9"); !slices.Equal(a, b) || len(a) < 30 {
+		t.Errorf("%d faults, %v\nand then\n%v", len(a), a, b)
+	}
+	if slices.Equal(schedule("9"), schedule("10")) {
+		t.Error("another seed draws the same")
+	}
+}
+
+func TestEveryFaultCanHappenSomewhere(t *testing.T) {
+	t.Parallel()
+	for name, k := range kinds {
+		found := slices.ContainsFunc(libs.Topologies, func(top libs.Topology) bool { return slices.Contains(kindsFor(top), name) })
+		if !found || k.weight < 1 || k.do == nil || k.length == nil {
+			t.Errorf("%s: %+v", name, k)
+		}
+	}
+}
+
+func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"-for 1ms", "-topology no", "-libs no", "-mutant no", "-faults no", "-procs 1", "-callers 0", "-keys 0", "x",
+		"-mutant leak -libs redislock", "-mutant leak -topology cluster", "-faults migrate",
+	} {
+		if _, err := parseFlags(strings.Fields(args), t.Output()); err == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+}

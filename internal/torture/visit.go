@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/torture/libs"
+)
+
+// plan is what a caller is going to do.
+type plan struct {
+	key      int
+	wait     time.Duration
+	work     time.Duration // in its section
+	cancel   time.Duration // when it gives up waiting; 0: never
+	stubborn bool          // it goes on after it was told that its lease is lost
+	probes   bool          // it looks at the server how long its key lasts
+}
+
+// newPlan draws one: most sections are short, a few in a thousand outlast the TTL.
+func newPlan(rnd *rand.Rand, keys, long int, ttl time.Duration) (p plan) {
+	p.key = rnd.IntN(keys)
+	waits := []time.Duration{0, 50 * time.Millisecond, 200 * time.Millisecond, time.Second, 3 * time.Second, 3 * time.Second}
+	p.wait = waits[rnd.IntN(len(waits))]
+	switch n := rnd.IntN(1000); {
+	case n < long:
+		p.work = ttl/2 + upTo(rnd, 2*ttl)
+	case n < long+20:
+		p.work = 10*time.Millisecond + upTo(rnd, 50*time.Millisecond)
+	case n < 400:
+		p.work = upTo(rnd, 3*time.Millisecond)
+	}
+	if rnd.IntN(10) == 0 {
+		p.cancel = time.Millisecond + upTo(rnd, 800*time.Millisecond)
+	}
+	p.stubborn, p.probes = rnd.IntN(20) == 0, rnd.IntN(10) == 0
+	return p
+}
+
+func upTo(rnd *rand.Rand, most time.Duration) time.Duration {
+	return time.Duration(rnd.Int64N(int64(most)))
+}
+
+// tryLimit is what one try may take, and a wait if that is shorter; releaseLimit what a release may.
+func tryLimit(ttl time.Duration) time.Duration     { return min(ttl/4, 500*time.Millisecond) }
+func releaseLimit(ttl time.Duration) time.Duration { return min(ttl/2, time.Second) }
+
+// bound is how long the wait of p may last. Who leaves as the key comes gives it back first.
+func (p plan) bound(ttl time.Duration) time.Duration {
+	bound := max(p.wait, tryLimit(ttl))
+	if p.cancel > 0 {
+		bound = min(bound, p.cancel+tryLimit(ttl)) + releaseLimit(ttl)
+	}
+	return bound
+}
+
+// visit is one call. An error means that the worker cannot go on.
+func (w *worker) visit(rnd *rand.Rand) error {
+	p := newPlan(rnd, w.Keys, w.Long, w.TTL)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if p.cancel > 0 {
+		defer time.AfterFunc(p.cancel, cancel).Stop()
+	}
+	r := record{N: w.visits.Add(1), Key: p.key, Bound: int64(p.bound(w.TTL)), Asked: now()}
+	lease, err := w.locker.Acquire(ctx, keyName(p.key), p.wait)
+	r.At = now()
+	if err != nil {
+		r.Kind, r.Err, r.Closing = kindNot, err.Error(), w.closing.Load()
+		time.Sleep(upTo(rnd, 10*time.Millisecond)) // a server that is down refuses quickly
+		return w.diary.write(r)
+	}
+	return w.section(p, r, lease)
+}
+
+// section is a caller's time with its key.
+type section struct {
+	*worker
+	plan  plan
+	lease libs.Lease
+	end   record
+}
+
+func (w *worker) section(p plan, got record, lease libs.Lease) error {
+	s := &section{worker: w, plan: p, lease: lease, end: record{Kind: kindEnd, N: got.N, Key: got.Key}}
+	token, err := lease.Token(context.Background())
+	if err != nil && !errors.Is(err, libs.ErrNoToken) {
+		s.end.Err = err.Error()
+	}
+	got.Kind, got.Token, got.Until = kindGot, token, stamp(lease.Deadline())
+	if err := w.diary.write(got); err != nil {
+		return err
+	}
+	over := make(chan struct{})
+	var ear sync.WaitGroup
+	ear.Go(func() {
+		select {
+		case <-lease.Lost():
+			s.end.Lost = now()
+		case <-over:
+		}
+	})
+	if s.holds() || p.stubborn {
+		s.use(token)
+	}
+	close(over)
+	ear.Wait()
+	s.end.At, s.end.Until, s.end.Closing = now(), stamp(lease.Deadline()), w.closing.Load()
+	if err := w.diary.write(s.end); err != nil {
+		return err
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		return w.diary.write(record{
+			Kind: kindFreed, N: got.N, At: now(), Taken: errors.Is(err, guard.ErrLeaseLost), Err: err.Error(),
+		})
+	}
+	return nil
+}
+
+// use reads the store, takes its time, and writes what it has read plus one.
+func (s *section) use(token uint64) {
+	ctx := context.Background()
+	r, ok, err := s.store.read(ctx, s.plan.key, token)
+	switch {
+	case err != nil:
+		s.end.Broken = true
+		return
+	case !ok:
+		s.end.Refused = true
+		return
+	}
+	held := s.work(s.plan.work)
+	if held && s.plan.probes {
+		s.probe()
+		held = s.holds()
+	}
+	if stubborn := s.plan.stubborn && token > 0; !held && !stubborn {
+		return
+	}
+	ok, err = s.store.write(ctx, s.plan.key, token, s.id(), r, held)
+	s.end.Wrote, s.end.Refused, s.end.Broken = now(), !ok, err != nil
+}
+
+// probe asks the server for how long the key will last, if it is plain which key and server that is.
+func (s *section) probe() {
+	if s.direct == nil {
+		return
+	}
+	until := stamp(s.lease.Deadline())
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	ms, err := s.direct.Do(ctx, "pttl", s.lib.Keys(keyName(s.plan.key))[0]).Int64()
+	if err == nil {
+		s.end.Probe = &probe{Until: until, At: now(), TTL: ms}
+	}
+}
+
+func (s *section) id() string { return fmt.Sprintf("%d.%d.%d", s.Proc, s.Life, s.end.N) }
+
+// work takes its time, and reports whether the lease was held to the end.
+func (s *section) work(d time.Duration) bool {
+	const step = 5 * time.Millisecond
+	for end := time.Now().Add(d); ; {
+		left := time.Until(end)
+		if left > 0 {
+			time.Sleep(min(left, step))
+		}
+		if held := s.holds(); left <= step || !held && !s.plan.stubborn {
+			return held
+		}
+		select {
+		case <-s.over:
+			return s.holds()
+		default:
+		}
+	}
+}
+
+// holds notes when the lease was held. The time is that before the look.
+func (s *section) holds() bool {
+	at := now()
+	held := s.lease.Held()
+	if held {
+		s.end.Held = at
+	}
+	return held
+}
+
+func keyName(key int) string { return fmt.Sprint("torture", key) }
