@@ -62,7 +62,7 @@ func (v *verdict) residue(h *history, r *run) {
 		case l.closed == nil:
 			v.violate(soundRun, "worker %d.%d ended without a word", l.proc, l.number)
 		case l.closed.Goroutines > 0 || l.closed.Files > 0:
-			v.violate(residue, "worker %d.%d kept %d goroutines and %d files, 5s after its locker was closed: %s",
+			v.violate(residue, "worker %d.%d kept %d goroutines and %d files, 3s after its locker was closed: %s",
 				l.proc, l.number, l.closed.Goroutines, l.closed.Files, l.closed.Err)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -17,6 +18,8 @@ import (
 func TestMain(m *testing.M) {
 	text := os.Getenv(jobEnv)
 	if text == "" {
+		flag.Parse()
+		_ = flag.Set("test.parallel", "4")                            // they wait most of the time
 		os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")) // or every worker takes a second to end
 		goleak.VerifyTestMain(m)
 	}
@@ -36,8 +39,7 @@ func tortured(t *testing.T, args string) (status int, report string) {
 }
 
 func TestGuardKeepsItsPromises(t *testing.T) {
-	t.Parallel()
-	status, report := tortured(t, "-for 12s -seed 3")
+	status, report := tortured(t, "-for 10s -seed 3")
 	if status != exitOK {
 		t.Errorf("status %d\n%s", status, report)
 	}
@@ -68,7 +70,7 @@ func TestEveryMutantIsCaught(t *testing.T) {
 	caught := map[string]struct{ checks, args string }{
 		"noowner":    {exclusion, ""},
 		"norenew":    {exclusion + toldInTime, ""},
-		"recreate":   {exclusion, "-faults flush -long 20"},
+		"recreate":   {exclusion, "-faults flush -long 50"},
 		"notjoined":  {exclusion, ""},
 		"sametoken":  {tokenOrder, ""},
 		"localtoken": {tokenOrder, ""},
@@ -76,8 +78,8 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		"nottl":      {toldInTime, ""},
 		"nolock":     {exclusion, ""},
 		"receipt":    {toldInTime, ""},
-		"untold":     {toldInTime, "-faults both,hole -long 10"},
-		"afterloss":  {handOff, "-faults both,hole -long 10"},
+		"untold":     {toldInTime, "-faults both,hole -long 50"},
+		"afterloss":  {handOff + exclusion + toldInTime + tokenOrder, "-faults both,hole -long 50"},
 		"overstay":   {boundedWait, "-slack 1s"},
 		"leak":       {residue, "-for 3s -faults none"},
 	}

@@ -156,7 +156,7 @@ func (w *worker) end(callers *sync.WaitGroup, before counts) error {
 		return err
 	}
 	left := census().minus(before)
-	for end := time.Now().Add(5 * time.Second); left != (counts{}) && time.Now().Before(end); left = census().minus(before) {
+	for end := time.Now().Add(3 * time.Second); left != (counts{}) && time.Now().Before(end); left = census().minus(before) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	r.Goroutines, r.Files = left.goroutines, left.files

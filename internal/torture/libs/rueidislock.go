@@ -11,7 +11,7 @@ import (
 )
 
 // Rueidislock is github.com/redis/rueidis/rueidislock as its README sets it up, with one key for each lock and the TTL as its
-// validity. It waits for Redis to say that the key has changed, and renews at half of the TTL.
+// validity, but for how long a try may take: an answer after its 20 ms is a try that failed. It waits for Redis to say that the key has changed, and renews at half of the TTL.
 var Rueidislock = &Library{
 	Name: "rueidislock", Renews: true, Tells: true,
 	Topologies: []Topology{Single, Sentinel, Cluster},
@@ -32,7 +32,7 @@ func openRueidislock(s Setup) (Locker, error) {
 		o.Sentinel = rueidis.SentinelOption{MasterSet: s.Master}
 	}
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: o, KeyMajority: 1, NoLoopTracking: true, KeyValidity: s.TTL,
+		ClientOption: o, KeyMajority: 1, NoLoopTracking: true, KeyValidity: s.TTL, TryNextAfter: s.TTL / 4,
 	})
 	if err != nil {
 		return nil, err
