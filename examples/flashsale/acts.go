@@ -89,7 +89,7 @@ func stopHolder(ctx context.Context, a *act) error {
 	if ctx.Err() != nil || sold == 0 {
 		return errors.Join(ctx.Err(), errors.New("nobody sold while the holder was stopped"))
 	}
-	before, err := a.store.stock(ctx)
+	before, _, err := a.store.book.glance(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func stopHolder(ctx context.Context, a *act) error {
 
 // tellLate says what became of the late write.
 func (a *act) tellLate(ctx context.Context, late answer, before int) error {
-	after, err := a.store.stock(ctx)
+	after, _, err := a.store.book.glance(ctx)
 	if err != nil {
 		return err
 	}

@@ -5,13 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // mode is how the instances keep out of each other's way.
@@ -33,7 +29,8 @@ func (m mode) locked() bool { return m == modeLock || m == modeFence }
 type config struct {
 	mode        mode
 	style       style
-	redis       string // URL or host:port; "" is the embedded one
+	redis       string // see redisForms; "" is the embedded one
+	store       string // an SQL database for stock and orders, see parseStore; "" is Redis
 	instances   int
 	requests    int
 	concurrency int
@@ -79,7 +76,9 @@ func newFlagSet(c *config) *flag.FlagSet {
 		"none: no lock · lock: a guard on the route · fence: guard and fencing token · atomic: the step as one script, without the price call")
 	fs.StringVar((*string)(&c.style), "style", string(c.style),
 		"where the guard stands. route: in front of the handler · wrap: guard.Wrap around the step · generated: a decorator by guardgen")
-	fs.StringVar(&c.redis, "redis", c.redis, "Redis to use, as `URL or host:port`; without it one runs embedded, in this process")
+	fs.StringVar(&c.redis, "redis", c.redis, "Redis to use, as `URL or host:port`, also redis+sentinel://host:port,host:port/master and redis+cluster://host:port,host:port; without it one runs embedded, in this process")
+	fs.StringVar(&c.store, "store", c.store,
+		"`database` for stock and orders instead of Redis: sqlite, postgres://user:password@host:port/database or mysql://...")
 	fs.IntVar(&c.instances, "instances", c.instances, "app instances, each a process")
 	fs.IntVar(&c.requests, "requests", c.requests, "requests in all, round robin over the instances")
 	fs.IntVar(&c.concurrency, "concurrency", c.concurrency, "buyers that send them, each one at a time")
@@ -143,8 +142,12 @@ func (c config) check() error {
 		"-ttl is %v, want at least 100ms in whole milliseconds", c.ttl)
 	want(c.wait >= 0, "-wait is %v, want 0 or more", c.wait)
 	if c.redis != "" {
-		_, err := redisOptions(c.redis)
+		_, err := parseRedis(c.redis)
 		want(err == nil, "-redis: %v", err)
+	}
+	if c.store != "" {
+		_, err := parseStore(c.store)
+		want(err == nil, "-store: %v", err)
 	}
 	want(!c.web && c.record == "" || !c.trace, "-trace follows one sale: leave out -web and -record")
 	want(!c.trace || c.mode.locked(), "-trace follows a buyer who waits for the lock: use -mode lock or fence")
@@ -153,15 +156,4 @@ func (c config) check() error {
 		want(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "-otlp is %q, want an http or https URL", c.otlp)
 	}
 	return errors.Join(errs...)
-}
-
-// redisOptions reads a Redis address in either of its forms.
-func redisOptions(addr string) (*redis.Options, error) {
-	if strings.Contains(addr, "://") {
-		return redis.ParseURL(addr)
-	}
-	if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
-		return nil, fmt.Errorf("%q is neither a redis:// URL nor host:port", addr)
-	}
-	return &redis.Options{Addr: addr}, nil
 }

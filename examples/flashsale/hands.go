@@ -187,6 +187,9 @@ func (r *performance) cutRedis(ctx context.Context, d time.Duration) error {
 		return fmt.Errorf("cut Redis off for %.1f s: want 0.1 to %.0f", d.Seconds(), maxCut.Seconds())
 	}
 	return r.by(ctx, func() error {
+		if r.sale.cutter == nil {
+			return errors.New("a Redis of several servers cannot be cut off here: kill one of them")
+		}
 		r.sale.cutter.cut(d)
 		r.show.cut(d)
 		r.show.say(fmt.Sprintf("Redis is cut off for %.1f s.", d.Seconds()))

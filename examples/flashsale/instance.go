@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/fence"
 	"github.com/go-lockguard/guard/locker/redislocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
 )
@@ -48,7 +49,7 @@ func newRouter(g *guard.Guard, s *shop, t *telemetry, f *follower, mode mode, ho
 }
 
 // newGuard needs one option in a service of its own: the name. The rest is what this example has flags for.
-func newGuard(rdb redis.UniversalClient, cfg instanceConfig, t *telemetry, f *follower) (*guard.Guard, error) {
+func newGuard(rdb redis.UniversalClient, server endpoint, cfg instanceConfig, t *telemetry, f *follower) (*guard.Guard, error) {
 	observer, err := t.observer()
 	if err != nil {
 		return nil, err
@@ -62,22 +63,25 @@ func newGuard(rdb redis.UniversalClient, cfg instanceConfig, t *telemetry, f *fo
 	if cfg.Mode == modeFence {
 		opts = append(opts, guard.WithFencing())
 	}
-	locker := redislocker.New(rdb, redislocker.WithPrefix(cfg.Prefix), redislocker.WithHook(t.redisHook()))
-	return guard.New(locker, opts...)
+	locker := []redislocker.Option{redislocker.WithPrefix(cfg.Prefix), redislocker.WithHook(t.redisHook())}
+	if server.sentinel != nil {
+		locker = append(locker, redislocker.WithSentinel(server.sentinel))
+	}
+	return guard.New(redislocker.New(rdb, locker...), opts...)
 }
 
 // handle turns a step of the shop into a gin handler.
 func handle(step func(ctx context.Context, sku, order string) (receipt, error)) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		sold, err := step(c.Request.Context(), c.Param("sku"), c.GetHeader(orderHeader))
-		var late *lateWriteError
+		var late *fence.LateWriteError
 		switch {
 		case err == nil:
 			c.JSON(http.StatusOK, answerBody{Code: codeSold, Receipt: &sold})
 		case errors.Is(err, errSoldOut):
 			c.JSON(http.StatusConflict, answerBody{Code: codeSoldOut})
 		case errors.As(err, &late):
-			c.JSON(http.StatusConflict, answerBody{Code: codeLateWrite, Token: late.token, Newest: late.newest})
+			c.JSON(http.StatusConflict, answerBody{Code: codeLateWrite, Token: late.Token, Newest: late.Newest})
 		case lockmw.Abort(c, err): // a lost lease, say: the same answer as from the middleware
 		default:
 			c.JSON(http.StatusInternalServerError, answerBody{Code: codeFailed, Detail: err.Error()})
@@ -111,8 +115,9 @@ type instanceConfig struct {
 	Name     string
 	Mode     mode
 	Style    style
-	Redis    string // URL or host:port
+	Redis    string // any form of -redis
 	RedisVia string `json:",omitempty"` // host:port in front of it; "": none
+	Store    string // of the book; "": in Redis
 	Prices   string // base URL of the price service
 	Prefix   string // of every key of this run
 	TTL      time.Duration
@@ -146,15 +151,20 @@ func instanceMain(settings string) int {
 
 // serveInstance serves one app instance until ctx ends, and writes its address to ready.
 func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (err error) {
-	opts, err := redisOptions(cfg.Redis)
+	server, err := parseRedis(cfg.Redis)
 	if err != nil {
 		return err
 	}
 	if cfg.RedisVia != "" {
-		opts.Network, opts.Addr = "tcp", cfg.RedisVia
+		server.single.Network, server.single.Addr = "tcp", cfg.RedisVia
 	}
-	rdb := redis.NewClient(opts)
+	rdb := server.open()
 	defer rdb.Close()
+	book, err := openBook(rdb, server, cfg.Store, cfg.Prefix)
+	if err != nil {
+		return err
+	}
+	defer book.close()
 
 	t, err := newTelemetry(ctx, cfg)
 	if err != nil {
@@ -165,12 +175,12 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 	if cfg.Live {
 		f = newFollower(cfg.Mode.locked())
 	}
-	g, err := newGuard(rdb, cfg, t, f)
+	g, err := newGuard(rdb, server, cfg, t, f)
 	if err != nil {
 		return err
 	}
 	s := &shop{
-		rdb: rdb, keys: shopKeys(cfg.Prefix), fenced: cfg.Mode == modeFence, deaf: cfg.Deaf,
+		book: book, fenced: cfg.Mode == modeFence, deaf: cfg.Deaf,
 		prices: &priceClient{http: newHTTPClient(0), base: cfg.Prices, instance: cfg.Name},
 	}
 

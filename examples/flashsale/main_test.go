@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/sqltest"
 )
 
 // mainEnv makes the test binary the program itself, for tests that need it as a process.
@@ -24,7 +26,46 @@ func TestMain(m *testing.M) {
 	if os.Getenv(mainEnv) != "" {
 		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(func() int {
+		if err := servers.start(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		code := m.Run()
+		servers.close()
+		if err := goleak.Find(); err != nil && code == 0 {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return code
+	}())
+}
+
+// servers are the databases of all tests.
+var servers databases
+
+type databases struct {
+	postgres, maria string // URLs, with a password that is not to be seen anywhere
+	close           func()
+}
+
+const secret = "s3cret"
+
+func (d *databases) start() error {
+	pg, err := sqltest.StartPostgreSQL()
+	if err != nil {
+		return err
+	}
+	maria, err := sqltest.StartMariaDB()
+	if err != nil {
+		pg.Close()
+		return err
+	}
+	d.close = func() { pg.Close(); maria.Close() }
+	// Neither server asks for it.
+	d.postgres = strings.Replace(pg.URL, "@", ":"+secret+"@", 1)
+	d.maria = strings.Replace(maria.URL, "@", ":"+secret+"@", 1)
+	return nil
 }
 
 // sell runs the program with -json and returns its exit status and its last line.
@@ -71,6 +112,72 @@ func TestALockSellsEveryItemOnceAndLosesNoUpdate(t *testing.T) {
 			}
 			wantEmpty(t, server.Addr)
 		})
+	}
+}
+
+func TestTheBookMayBeInADatabase(t *testing.T) {
+	for name, store := range map[string]string{"SQLite in a file": "sqlite", "PostgreSQL at ": servers.postgres, "MySQL at ": servers.maria} {
+		for _, mode := range []string{"fence", "atomic"} {
+			t.Run(name+mode, func(t *testing.T) {
+				server := redistest.Start(t)
+				var stdout, stderr bytes.Buffer
+				code := run([]string{"-store", store, "-mode", mode, "-requests", "400", "-stock", "100", "-redis", server.Addr, "-json"}, &stdout, &stderr)
+				lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+				var res result
+				if err := json.Unmarshal([]byte(lines[len(lines)-1]), &res); err != nil || code != exitOK {
+					t.Fatalf("exit status %d, %v: %s", code, err, stderr.String())
+				}
+				if res.Sold != 100 || res.Orders != 100 || res.Oversold != 0 || res.LostUpdates != 0 || res.Errors != 0 || !strings.HasPrefix(res.Store, name) {
+					t.Errorf("%+v\n%s", res, stderr.String())
+				}
+				if strings.Contains(stdout.String()+stderr.String(), secret) {
+					t.Errorf("the password is printed: %s%s", stderr.String(), stdout.String())
+				}
+				wantEmpty(t, server.Addr)
+				wantNoTables(t, store)
+			})
+		}
+	}
+}
+
+// wantNoTables fails t if the run has left a table.
+func wantNoTables(t *testing.T, store string) {
+	t.Helper()
+	if store == "sqlite" {
+		return // its file has gone
+	}
+	d, err := parseStore(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := d.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var n int
+	err = db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.tables WHERE table_name LIKE 'flashsale%'").Scan(&n)
+	if n != 0 || err != nil {
+		t.Errorf("%d tables left, %v", n, err)
+	}
+}
+
+func TestNoLockOversellsInADatabaseToo(t *testing.T) {
+	for _, store := range []string{"sqlite", servers.postgres, servers.maria} {
+		code, res := sell(t, "-mode", "none", "-requests", "400", "-stock", "100", "-store", store)
+		if code != exitOK || res.Oversold+res.LostUpdates == 0 {
+			t.Errorf("%s: exit status %d, %d oversold, %d lost updates", res.Store, code, res.Oversold, res.LostUpdates)
+		}
+	}
+}
+
+func TestAStoreThatDoesNotAnswerFailsTheRunWithoutItsPassword(t *testing.T) {
+	for _, store := range []string{"postgres://u:" + secret + "@127.0.0.1:1/db", "mysql://u:" + secret + "@127.0.0.1:1/db"} {
+		var stdout, stderr bytes.Buffer
+		code := run([]string{"-store", store}, &stdout, &stderr)
+		if out := stdout.String() + stderr.String(); code != exitFailed || !strings.Contains(out, "127.0.0.1:1") || strings.Contains(out, secret) {
+			t.Errorf("exit status %d, %s", code, out)
+		}
 	}
 }
 
@@ -128,6 +235,20 @@ func TestBadFlagsAreNamedAndExitWithStatus2(t *testing.T) {
 		{"-wait soon", "-wait"},
 		{"-redis nonsense", "-redis"},
 		{"-redis ftp://localhost", "-redis"},
+		{"-redis redis+ring://localhost:1", "redis+ring"},
+		{"-redis http+cluster://localhost:1", "http+cluster"},
+		{"-redis redis+sentinel://localhost:26379", "no name of the primary"},
+		{"-redis redis+sentinel://localhost/mymaster", "host:port"},
+		{"-redis redis+sentinel://localhost:1,/mymaster", "host:port"},
+		{"-redis redis+sentinel://localhost:1/mymaster?colour=red", "colour"},
+		{"-redis redis+cluster://localhost:1,localhost", "host:port"},
+		{"-redis redis+cluster://localhost:1/mymaster", "/mymaster"},
+		{"-redis redis+cluster://", "host:port"},
+		{"-store oracle://localhost/db", "oracle"},
+		{"-store nonsense", "-store"},
+		{"-store sqlitefile", "-store"},
+		{"-store mysql://localhost:3306", "no database"},
+		{"-story -store sqlite", "-store"},
 		{"-story -mode none", "-mode"},
 		{"-story -trace", "-trace"},
 		{"-trace -mode none", "-trace"},

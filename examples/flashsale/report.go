@@ -11,6 +11,7 @@ type result struct {
 	Mode        mode    `json:"mode"`
 	Style       style   `json:"style"`
 	Redis       string  `json:"redis"`
+	Store       string  `json:"store"` // where stock and orders are
 	Instances   int     `json:"instances"`
 	Requests    int     `json:"requests"`
 	Stock       int     `json:"stock"`
@@ -64,8 +65,8 @@ func (r result) broken() (faults []string) {
 
 // printScene says who is there, so that one of them can be killed.
 func printScene(con *console, s *sale) {
-	con.printf("%s  \tmode %s, style %s, Redis %s, %d buyers, %s requests for %s items\n", con.paint(bold, "flash sale"),
-		s.cfg.mode, s.cfg.style, s.store.name, s.cfg.concurrency, thousands(s.cfg.requests), thousands(s.cfg.stock))
+	con.printf("%s  \tmode %s, style %s, Redis %s, book in %s, %d buyers, %s requests for %s items\n", con.paint(bold, "flash sale"),
+		s.cfg.mode, s.cfg.style, s.store.name, s.store.bookName, s.cfg.concurrency, thousands(s.cfg.requests), thousands(s.cfg.stock))
 	for _, in := range s.fleet {
 		con.printf("  %-7s%s  pid %d\n", in.name, in.url, in.pid())
 	}

@@ -67,16 +67,13 @@ func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err er
 			s.close()
 		}
 	}()
-	if s.store, err = openStore(ctx, cfg.redis, strings.ToLower(rand.Text()[:8])); err != nil {
-		return nil, err
-	}
-	if err = s.store.fill(ctx, cfg.stock); err != nil {
+	if s.store, err = openStore(ctx, cfg, strings.ToLower(rand.Text()[:8])); err != nil {
 		return nil, err
 	}
 	if s.prices, err = startPriceService(ctx, cfg.think, spans); err != nil {
 		return nil, err
 	}
-	if cfg.live {
+	if cfg.live && s.store.redis.single != nil {
 		if s.cutter, err = s.store.startBreaker(ctx); err != nil {
 			return nil, err
 		}
@@ -93,7 +90,7 @@ func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err er
 // settings returns those of one instance.
 func (s *sale) settings(name string) instanceConfig {
 	c := instanceConfig{
-		Name: name, Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.addr, Prices: s.prices.url, Prefix: s.store.prefix,
+		Name: name, Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.addr, Store: s.store.bookAddr, Prices: s.prices.url, Prefix: s.store.prefix,
 		TTL: s.cfg.ttl, Wait: s.cfg.wait, Trace: s.cfg.trace, OTLP: s.cfg.otlp, Deaf: s.cfg.deaf, Live: s.cfg.live,
 	}
 	if s.cutter != nil {
@@ -180,16 +177,16 @@ func (s *sale) note(a answer) {
 // result asks Redis and the instances what came of it.
 func (s *sale) result(ctx context.Context) (result, error) {
 	seconds := s.tally.latest.Sub(s.began).Seconds()
-	left, orders, late, err := s.store.count(ctx)
+	left, orders, err := s.count(ctx)
 	if err != nil {
 		return result{}, fmt.Errorf("count the orders: %w", err)
 	}
 	found := s.tally.settle(orders)
 	done, sold := s.tally.progress()
 	res := result{
-		Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.name, Instances: s.cfg.instances, Requests: s.cfg.requests, Stock: s.cfg.stock,
+		Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.name, Store: s.store.bookName, Instances: s.cfg.instances, Requests: s.cfg.requests, Stock: s.cfg.stock,
 		Sold: sold, Orders: len(orders), Reached: s.tally.reached(), Settled: found,
-		LateWrites:      late,
+		LateWrites:      s.tally.refused[codeLateWrite],
 		RefusedByReason: s.tally.refused,
 		Errors:          len(s.tally.unclear),
 		Complaint:       s.tally.complaint(),
@@ -204,6 +201,21 @@ func (s *sale) result(ctx context.Context) (result, error) {
 	}
 	s.measure(ctx, &res)
 	return res, nil
+}
+
+// countLimit is for how long the book is asked: a failover may be on its way.
+const countLimit = 15 * time.Second
+
+// count returns what is left, and all orders.
+func (s *sale) count(ctx context.Context) (left int, orders []string, err error) {
+	for end := time.Now().Add(countLimit); ; pause(ctx, 100*time.Millisecond) {
+		if left, _, err = s.store.book.glance(ctx); err == nil {
+			orders, err = s.store.book.orders(ctx)
+		}
+		if err == nil || ctx.Err() != nil || !s.store.redis.replicated() || time.Now().After(end) {
+			return left, orders, err
+		}
+	}
 }
 
 // measure merges what the metrics of the instances say: those that still live.

@@ -2,36 +2,10 @@ package main
 
 import (
 	"context"
-	_ "embed"
-	"errors"
 	"fmt"
-	"strconv"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
 )
-
-var (
-	//go:embed place.lua
-	placeSource string
-	//go:embed atomic.lua
-	atomicSource string
-
-	placeScript  = redis.NewScript(placeSource)
-	atomicScript = redis.NewScript(atomicSource)
-)
-
-// errSoldOut says that there is nothing left to sell.
-var errSoldOut = errors.New("shop: sold out")
-
-// lateWriteError says that the store refused a write whose fencing token was older than one it had seen: the lease had
-// ended and others have sold since. Nothing was written.
-type lateWriteError struct{ token, newest uint64 }
-
-func (e *lateWriteError) Error() string {
-	return fmt.Sprintf("shop: late write refused: token %d < %d", e.token, e.newest)
-}
 
 // receipt is what a buyer gets.
 type receipt struct {
@@ -40,12 +14,11 @@ type receipt struct {
 	Left  int    `json:"left"`
 }
 
-// shop is the business of an instance. It keeps nothing in memory: the stock is in Redis, the price elsewhere.
+// shop is the business of an instance. It keeps nothing in memory: the stock is in the book, the price elsewhere.
 type shop struct {
-	rdb    *redis.Client
-	keys   shopKeys
+	book   orderBook
 	prices *priceClient
-	fenced bool // writes carry the fencing token of the lease
+	fenced bool // reads and writes carry the fencing token of the lease
 
 	// deaf plays the worst case in the story: a process that is stopped after its last look at its context, and writes
 	// when it wakes. Which instruction a process is stopped at is luck, so this shop does not look at all.
@@ -63,7 +36,7 @@ func (s *shop) deduct(ctx context.Context, sku, order string) (receipt, error) {
 	if s.deaf {
 		ctx = context.WithoutCancel(ctx)
 	}
-	stock, err := s.rdb.Get(ctx, s.keys.stock(sku)).Int()
+	stock, err := s.book.read(ctx, sku, token)
 	if err != nil {
 		return receipt{}, because(ctx, err)
 	}
@@ -75,7 +48,7 @@ func (s *shop) deduct(ctx context.Context, sku, order string) (receipt, error) {
 	if err != nil {
 		return receipt{}, because(ctx, err)
 	}
-	err = s.place(ctx, sku, order, stock-1, token)
+	err = s.book.place(ctx, sku, order, stock-1, token)
 	noteVisit(ctx, func(v *visit) { v.Wrote = now() })
 	if err != nil {
 		return receipt{}, because(ctx, err)
@@ -83,40 +56,21 @@ func (s *shop) deduct(ctx context.Context, sku, order string) (receipt, error) {
 	return receipt{Order: order, Cents: cents, Left: stock - 1}, nil
 }
 
-// token returns the fencing token of the lease in ctx, as the script takes it.
-func (s *shop) token(ctx context.Context) (string, error) {
+// token returns the fencing token of the lease in ctx, 0 for a shop that has none.
+func (s *shop) token(ctx context.Context) (uint64, error) {
 	if !s.fenced {
-		return "", nil
+		return 0, nil
 	}
 	token, err := guard.FencingToken(ctx)
 	noteVisit(ctx, func(v *visit) { v.Token = token })
-	return strconv.FormatUint(token, 10), err
-}
-
-// place writes order and stock together.
-func (s *shop) place(ctx context.Context, sku, order string, left int, token string) error {
-	keys := []string{s.keys.stock(sku), s.keys.orders(sku), s.keys.token(sku), s.keys.late(sku)}
-	reply, err := placeScript.Run(ctx, s.rdb, keys, left, order, token).Slice()
-	if err != nil {
-		return err
-	}
-	if reply[0] != int64(1) {
-		late := &lateWriteError{}
-		late.token, _ = strconv.ParseUint(token, 10, 64)
-		late.newest, _ = strconv.ParseUint(fmt.Sprint(reply[1]), 10, 64)
-		return late
-	}
-	return nil
+	return token, err
 }
 
 // deductAtomically sells one item without asking for its price. It needs no lock.
 func (s *shop) deductAtomically(ctx context.Context, sku, order string) (receipt, error) {
-	left, err := atomicScript.Run(ctx, s.rdb, []string{s.keys.stock(sku), s.keys.orders(sku)}, order).Int()
+	left, err := s.book.take(ctx, sku, order)
 	if err != nil {
 		return receipt{}, err
-	}
-	if left < 0 {
-		return receipt{}, errSoldOut
 	}
 	return receipt{Order: order, Left: left}, nil
 }

@@ -57,16 +57,17 @@ func (w *watching) publish(ctx context.Context, point, poll bool) {
 	}
 }
 
-// numbers counts, at one moment as far as Redis is concerned.
+// numbers counts, at one moment as far as the book is concerned.
 func (s *show) numbers(ctx context.Context, known map[string]stats) numbers {
 	t := s.sale.tally
 	n := numbers{Left: s.sale.cfg.stock}
-	if left, orders, late, err := s.sale.store.glance(ctx); err == nil {
-		n.Left, n.Orders, n.LateWrites = left, orders, late
+	if left, orders, err := s.sale.store.book.glance(ctx); err == nil {
+		n.Left, n.Orders = left, orders
 	}
 	n.Oversold, n.LostUpdates = harm(s.sale.cfg.stock, n.Left, n.Orders)
 	n.Answered, n.Sold = t.progress()
 	n.Reasons, n.Errors = t.reasons()
+	n.LateWrites = n.Reasons[codeLateWrite]
 	for _, k := range n.Reasons {
 		n.Refused += k
 	}

@@ -4,133 +4,152 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"os"
+	"path/filepath"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 )
 
-// sku is the one item of the sale.
-const sku = "lamp"
-
-// shopKeys names the shop's keys in Redis: a prefix of this run, and one hash tag, so that a script may use them together.
-type shopKeys string
-
-func (k shopKeys) stock(sku string) string  { return k.key(sku, "stock") }
-func (k shopKeys) orders(sku string) string { return k.key(sku, "orders") }
-func (k shopKeys) token(sku string) string  { return k.key(sku, "token") }
-func (k shopKeys) late(sku string) string   { return k.key(sku, "late") }
-
-func (k shopKeys) key(sku, what string) string { return string(k) + ":{" + sku + "}:" + what }
-
-// store is the parent's own view of Redis: it fills the shelf before the sale and counts after it.
+// store is the parent's own view of Redis and of the book: it fills the shelf before the sale and counts after it.
 type store struct {
-	addr   string // as the instances need it
+	addr   string // of Redis, as the instances need it
 	name   string // as people may see it
 	prefix string // of every key of this run
-	keys   shopKeys
-	rdb    *redis.Client
+	redis  endpoint
+	rdb    redis.UniversalClient
 	mini   *miniredis.Miniredis // nil: a real server
+
+	book     orderBook
+	bookAddr string // as the instances need it; "": in the same Redis
+	bookName string // as people may see it
+	dir      string // of an SQLite book of our own; "": none
 }
 
-// openStore starts the embedded Redis, or looks whether the one at addr answers.
-func openStore(ctx context.Context, addr, run string) (*store, error) {
-	s := &store{addr: addr, prefix: "flashsale:" + run}
-	s.keys = shopKeys(s.prefix)
-	if addr == "" {
-		s.mini = miniredis.NewMiniRedis()
-		s.mini.ClockTTL(true) // else no key would ever expire
-		if err := s.mini.StartAddr("127.0.0.1:0"); err != nil {
-			return nil, fmt.Errorf("embedded Redis: %w", err)
+// openStore starts the embedded Redis, or looks whether the one of the flags answers, and so for the database.
+func openStore(ctx context.Context, cfg config, run string) (_ *store, err error) {
+	s := &store{addr: cfg.redis, prefix: "flashsale:" + run, bookAddr: cfg.store, bookName: "Redis"}
+	defer func() {
+		if err != nil {
+			_ = s.shut()
 		}
-		s.addr, s.name = s.mini.Addr(), "embedded"
-	}
-	opts, err := redisOptions(s.addr)
-	if err != nil {
+	}()
+	if err = s.openRedis(ctx); err != nil {
 		return nil, err
 	}
-	if s.name == "" {
-		s.name = opts.Addr // a URL may hold a password
-	}
-	opts.MaxRetries, opts.DialerRetries = -1, 1 // a server that is not there is said to be so once, and at once
-	s.rdb = redis.NewClient(opts)
-	if err := s.rdb.Ping(ctx).Err(); err != nil {
-		s.rdb.Close()
-		if s.mini != nil {
-			s.mini.Close()
+	if cfg.store == "sqlite" {
+		if s.dir, err = os.MkdirTemp("", "flashsale"); err != nil {
+			return nil, err
 		}
-		return nil, fmt.Errorf("no Redis at %s: %w", s.name, err)
+		s.bookAddr = "sqlite:" + filepath.Join(s.dir, "book.db")
+	}
+	if s.book, err = openBook(s.rdb, s.redis, s.bookAddr, s.prefix); err != nil {
+		return nil, fmt.Errorf("-store: %w", err)
+	}
+	if cfg.store != "" {
+		d, _ := parseStore(cfg.store) // it was opened
+		s.bookName = d.name
+	}
+	if err = s.book.create(ctx, cfg.stock); err != nil {
+		return nil, fmt.Errorf("the book in %s: %w", s.bookName, err)
 	}
 	return s, nil
 }
 
-// fill puts the stock on the shelf.
-func (s *store) fill(ctx context.Context, stock int) error {
-	return s.rdb.Set(ctx, s.keys.stock(sku), stock, 0).Err()
+func (s *store) openRedis(ctx context.Context) (err error) {
+	if s.addr == "" {
+		s.mini = miniredis.NewMiniRedis()
+		s.mini.ClockTTL(true) // else no key would ever expire
+		if err := s.mini.StartAddr("127.0.0.1:0"); err != nil {
+			return fmt.Errorf("embedded Redis: %w", err)
+		}
+		s.addr, s.name = s.mini.Addr(), "embedded"
+	}
+	if s.redis, err = parseRedis(s.addr); err != nil {
+		return fmt.Errorf("-redis: %w", err)
+	}
+	if s.name == "" {
+		s.name = s.redis.name()
+	}
+	if s.redis.single != nil {
+		s.redis.single.DialerRetries = 1 // a server that is not there is said to be so once, and at once
+	}
+	s.rdb = s.redis.open()
+	if err := s.rdb.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("no Redis at %s: %w", s.name, err)
+	}
+	return nil
 }
 
-// stock returns what is left.
-func (s *store) stock(ctx context.Context) (int, error) {
-	return s.rdb.Get(ctx, s.keys.stock(sku)).Int()
+// openBook opens the book at addr, "" in the given Redis. The parent has created it, or will.
+func openBook(rdb redis.UniversalClient, e endpoint, addr, run string) (orderBook, error) {
+	if addr == "" {
+		return &redisBook{rdb: rdb, keys: shopKeys(run), replicated: e.replicated()}, nil
+	}
+	d, err := parseStore(addr)
+	if err != nil {
+		return nil, err
+	}
+	db, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	return newSQLBook(db, d.dialect, run)
 }
 
-// count returns what is left, the order book and the number of late writes refused.
-func (s *store) count(ctx context.Context) (left int, orders []string, late int, err error) {
-	if left, err = s.stock(ctx); err != nil {
-		return 0, nil, 0, err
-	}
-	if orders, err = s.rdb.LRange(ctx, s.keys.orders(sku), 0, -1).Result(); err != nil {
-		return 0, nil, 0, err
-	}
-	text, err := s.rdb.Get(ctx, s.keys.late(sku)).Result()
-	if errors.Is(err, redis.Nil) {
-		return left, orders, 0, nil
-	}
-	if err == nil {
-		late, err = strconv.Atoi(text)
-	}
-	return left, orders, late, err
-}
-
-// glance returns what is left, and how many orders and refused late writes there are, all at one moment.
-func (s *store) glance(ctx context.Context) (left, orders, late int, err error) {
-	var stock, refused *redis.StringCmd
-	var book *redis.IntCmd
-	_, err = s.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		stock, book, refused = p.Get(ctx, s.keys.stock(sku)), p.LLen(ctx, s.keys.orders(sku)), p.Get(ctx, s.keys.late(sku))
-		return nil
-	})
-	if err != nil && !errors.Is(err, redis.Nil) { // nothing was refused yet
-		return 0, 0, 0, err
-	}
-	left, err = stock.Int()
-	late, _ = refused.Int()
-	return left, int(book.Val()), late, err
-}
-
-// startBreaker puts something between the instances and this Redis that can cut it off.
+// startBreaker puts something between the instances and this Redis that can cut it off. It is for a single server.
 func (s *store) startBreaker(ctx context.Context) (*breaker, error) {
-	opts := s.rdb.Options()
+	opts := s.rdb.(*redis.Client).Options()
 	return startBreaker(ctx, opts.Network, opts.Addr)
 }
 
-// close deletes every key of this run, the guard's too, and ends the embedded Redis.
+// close removes the book and every key of this run, the guard's too, and ends the embedded Redis.
 func (s *store) close(ctx context.Context) error {
-	defer s.rdb.Close()
+	err := s.book.remove(ctx)
+	if s.mini == nil {
+		err = errors.Join(err, s.removeKeys(ctx))
+	}
+	return errors.Join(err, s.shut())
+}
+
+// shut closes what is open.
+func (s *store) shut() (err error) {
+	if s.book != nil {
+		err = s.book.close()
+	}
+	if s.rdb != nil {
+		err = errors.Join(err, s.rdb.Close())
+	}
 	if s.mini != nil {
 		s.mini.Close()
-		return nil
 	}
-	var keys []string
-	found := s.rdb.Scan(ctx, 0, s.prefix+":*", 1000).Iterator()
-	for found.Next(ctx) {
-		keys = append(keys, found.Val())
+	if s.dir != "" {
+		err = errors.Join(err, os.RemoveAll(s.dir)) //nolint:gosec // our own, from MkdirTemp
 	}
-	if len(keys) > 0 {
-		s.rdb.Unlink(ctx, keys...)
+	return err
+}
+
+func (s *store) removeKeys(ctx context.Context) (err error) {
+	switch rdb := s.rdb.(type) {
+	case *redis.ClusterClient:
+		err = rdb.ForEachMaster(ctx, s.removeKeysAt)
+	case *redis.Client:
+		err = s.removeKeysAt(ctx, rdb)
 	}
-	if err := found.Err(); err != nil {
+	if err != nil {
 		return fmt.Errorf("the keys %s:* are left in Redis: %w", s.prefix, err)
 	}
 	return nil
+}
+
+// removeKeysAt removes the keys that one node has, one by one: in a cluster they are in many slots.
+func (s *store) removeKeysAt(ctx context.Context, node *redis.Client) error {
+	found := node.Scan(ctx, 0, s.prefix+":*", 1000).Iterator()
+	_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for found.Next(ctx) {
+			p.Unlink(ctx, found.Val())
+		}
+		return found.Err()
+	})
+	return err
 }

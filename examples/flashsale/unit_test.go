@@ -2,67 +2,141 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/fence"
 )
 
-func testShop(t *testing.T, stock int) (*store, *shop) {
+// books returns a book of every kind, with 10 items.
+func books(t *testing.T) map[string]orderBook {
 	t.Helper()
-	st, err := openStore(t.Context(), "", "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.close(context.WithoutCancel(t.Context())) })
-	if err := st.fill(t.Context(), stock); err != nil {
-		t.Fatal(err)
-	}
-	return st, &shop{rdb: st.rdb, keys: st.keys, fenced: true}
-}
-
-func TestWriteIsRefusedIfItsTokenIsLowerThanOneSeen(t *testing.T) {
-	st, s := testShop(t, 10)
-	for _, c := range []struct {
-		token   string
-		refused bool
-	}{
-		{"1795165495785562", false},
-		{"1795165495785562", false}, // the same lease may write twice
-		{"1795165495785561", true},
-		{"9", true},
-		{"1795165495785563", false},
-		{"1795165495785562", true},
-	} {
-		before, orders, refused, err := st.count(t.Context())
+	all := map[string]orderBook{}
+	for name, addr := range map[string]string{"Redis": "", "SQLite": "sqlite", "PostgreSQL": servers.postgres, "MariaDB": servers.maria} {
+		cfg := defaultConfig()
+		cfg.store, cfg.stock = addr, 10
+		st, err := openStore(t.Context(), cfg, strings.ToLower(rand.Text()[:8]))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var late *lateWriteError
-		err = s.place(t.Context(), sku, "order", before-1, c.token)
-		if errors.As(err, &late) != c.refused || (err != nil && late == nil) {
-			t.Errorf("token %s: %v", c.token, err)
-		}
-		wrote := 1
-		if c.refused {
-			wrote = 0
-		}
-		after, ordersAfter, refusedAfter, err := st.count(t.Context())
-		if err != nil || after != before-wrote || len(ordersAfter) != len(orders)+wrote || refusedAfter != refused+1-wrote {
-			t.Errorf("token %s: stock %d -> %d, %d -> %d orders, %d -> %d refused, %v", c.token,
-				before, after, len(orders), len(ordersAfter), refused, refusedAfter, err)
-		}
+		t.Cleanup(func() {
+			if err := st.close(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+		all[name] = st.book
+	}
+	return all
+}
+
+func TestWriteIsRefusedIfItsTokenIsLowerThanOneSeen(t *testing.T) {
+	for name, b := range books(t) {
+		t.Run(name, func(t *testing.T) {
+			for i, c := range []struct {
+				token   uint64
+				refused bool
+			}{
+				{1795165495785562, false},
+				{1795165495785562, false}, // the same lease may write twice
+				{1795165495785561, true},
+				{9, true},
+				{1795165495785563, false},
+				{1795165495785562, true},
+			} {
+				before, orders, err := b.glance(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = b.place(t.Context(), sku, strconv.Itoa(i), before-1, c.token)
+				if errors.Is(err, fence.ErrLateWrite) != c.refused || (err != nil) != c.refused {
+					t.Errorf("token %d: %v", c.token, err)
+				}
+				wrote := 1
+				if c.refused {
+					wrote = 0
+				}
+				after, ordersAfter, err := b.glance(t.Context())
+				if err != nil || after != before-wrote || ordersAfter != orders+wrote {
+					t.Errorf("token %d: stock %d -> %d, %d -> %d orders, %v", c.token, before, after, orders, ordersAfter, err)
+				}
+			}
+		})
+	}
+}
+
+// Else somebody who was overtaken writes between the read and the write of the next one, who overwrites that.
+func TestNobodyWritesLateOverWhatWasRead(t *testing.T) {
+	for name, b := range books(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, token := range []uint64{1, 2} {
+				if left, err := b.read(t.Context(), sku, token); left != 10 || err != nil {
+					t.Fatalf("stock %d, %v", left, err)
+				}
+			}
+			if err := b.place(t.Context(), sku, "1", 9, 1); !errors.Is(err, fence.ErrLateWrite) {
+				t.Errorf("the late write: %v", err)
+			}
+			if _, err := b.read(t.Context(), sku, 1); !errors.Is(err, fence.ErrLateWrite) {
+				t.Errorf("a late read: %v", err)
+			}
+			if err := b.place(t.Context(), sku, "2", 9, 2); err != nil {
+				t.Error(err)
+			}
+			left, orders, err := b.glance(t.Context())
+			if ids, err := b.orders(t.Context()); left != 9 || orders != 1 || !slices.Equal(ids, []string{"2"}) || err != nil {
+				t.Errorf("stock %d, %d orders, %v, %v", left, orders, ids, err)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestABookSellsWhatThereIsAndNoMore(t *testing.T) {
+	for name, b := range books(t) {
+		t.Run(name, func(t *testing.T) {
+			var wg sync.WaitGroup
+			var sold atomic.Int32
+			for i := range 25 {
+				wg.Go(func() {
+					switch _, err := b.take(t.Context(), sku, strconv.Itoa(i)); {
+					case err == nil:
+						sold.Add(1)
+					case !errors.Is(err, errSoldOut):
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			left, orders, err := b.glance(t.Context())
+			if sold.Load() != 10 || left != 0 || orders != 10 || err != nil {
+				t.Errorf("%d sold, stock %d, %d orders, %v", sold.Load(), left, orders, err)
+			}
+		})
 	}
 }
 
 func TestFencedShopWritesNothingWithoutALease(t *testing.T) {
-	st, s := testShop(t, 10)
-	if _, err := s.deduct(t.Context(), sku, "order"); err == nil {
-		t.Error("sold without a fencing token")
-	}
-	if left, orders, _, err := st.count(t.Context()); left != 10 || len(orders) != 0 || err != nil {
-		t.Errorf("stock %d, orders %v, %v", left, orders, err)
+	for name, b := range books(t) {
+		t.Run(name, func(t *testing.T) {
+			s := &shop{book: b, fenced: true}
+			if _, err := s.deduct(t.Context(), sku, "order"); !errors.Is(err, guard.ErrNoLease) {
+				t.Errorf("sold without a fencing token: %v", err)
+			}
+			if left, orders, err := b.glance(t.Context()); left != 10 || orders != 0 || err != nil {
+				t.Errorf("stock %d, %d orders, %v", left, orders, err)
+			}
+		})
 	}
 }
 
