@@ -21,6 +21,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		for n, i := range at {
 			calls[n] = renewCall(cs[i], l.keys(cs[i].Key))
 		}
+		calls[0] = calls[0].spelled() // which teaches it to the others: a renewal has no time for a second round trip
 		for n, answer := range run(ctx, l.way(node), calls...) {
 			l.fresh.note(node, answer.Err())
 			answered(at[n], renewed(answer))

@@ -86,9 +86,15 @@ func (c *call) whole(ctx context.Context) command {
 	if c.script == nil {
 		return c.bySHA(ctx)
 	}
+	spelled := c.spelled()
+	return spelled.bySHA(ctx)
+}
+
+// spelled is the call with the script's text in place of its name: no server answers that it does not know it.
+func (c *call) spelled() call {
 	line := slices.Clone(c.line)
 	line[0], line[1] = eval, c.script.source
-	return command{redis.NewCmd(ctx, line...)}
+	return call{c.script, line}
 }
 
 // command is a request that go-redis must not repeat by itself, as a cluster client does: a release that is done twice
