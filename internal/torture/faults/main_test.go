@@ -1,0 +1,44 @@
+package faults
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+var (
+	withPeers  = flag.Bool("peers", false, "try the rows with other lock libraries too, and log what they do")
+	update     = flag.Bool("update", false, "write what the rows did into docs/faults.md; with -peers theirs too")
+	partitions = flag.Int("partitions", 100, "how many partitions TestFault17APartitionedHolder... injects")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if role := os.Getenv(roleEnv); role != "" {
+		os.Exit(play(role))
+	}
+	redis.SetLogger(quiet{})
+	code := m.Run()
+	if *update { // a row that failed is not noted
+		if err := writePage(); err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if err := goleak.Find(); err != nil && code == 0 && !*withPeers { // theirs are not ours
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// quiet keeps go-redis from telling of every fault.
+type quiet struct{}
+
+// Printf does nothing.
+func (quiet) Printf(context.Context, string, ...any) {}

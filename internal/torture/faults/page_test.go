@@ -1,0 +1,146 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/go-lockguard/guard/internal/torture/libs"
+)
+
+// The part of docs/faults.md between two comments is made of rows and of what was seen, which is kept in a file.
+
+const (
+	pageFile = "../../../docs/faults.md"
+	seenFile = "testdata/seen.json"
+	from     = "<!-- The rows: go -C internal/torture test -race ./faults -peers -update -partitions 1000 -timeout 20m -->\n"
+	to       = "<!-- The end of the rows. -->\n"
+)
+
+func seen() (map[int]map[string]result, error) {
+	text, err := os.ReadFile(seenFile)
+	if err != nil {
+		return nil, err
+	}
+	var by map[int]map[string]result
+	err = json.Unmarshal(text, &by)
+	return by, err
+}
+
+// writePage adds what this run has seen to what was seen before, and writes the page anew.
+func writePage() error {
+	by, err := seen()
+	if err != nil {
+		return err
+	}
+	for n, did := range results.by {
+		if by[n] == nil {
+			by[n] = map[string]result{}
+		}
+		maps.Copy(by[n], did)
+	}
+	text, err := json.MarshalIndent(by, "", "\t")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(seenFile, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	page, err := os.ReadFile(pageFile)
+	if err != nil {
+		return err
+	}
+	head, _, rest, err := split(string(page))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(pageFile, []byte(head+render(by)+rest), 0o644)
+}
+
+// split returns the page before, in and after the part that is made.
+func split(page string) (head, made, rest string, err error) {
+	head, made, ok := strings.Cut(page, from)
+	made, rest, ok2 := strings.Cut(made, to)
+	if !ok || !ok2 {
+		return "", "", "", fmt.Errorf("%s has no place for the rows", pageFile)
+	}
+	return head + from, made, to + rest, nil
+}
+
+func render(by map[int]map[string]result) string {
+	var page strings.Builder
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(&page, format, args...) }
+	p("\n| | Fault |")
+	for _, lib := range libs.All() {
+		p(" %s |", lib.Name)
+	}
+	p("\n|---|---|%s\n", strings.Repeat("---|", len(libs.All())))
+	for n := 1; n < len(rows); n++ {
+		p("| %d | %s |", n, rows[n].fault)
+		for _, lib := range libs.All() {
+			p(" %s |", of(by, n, lib.Name).Kept)
+		}
+		p("\n")
+	}
+	for n := 1; n < len(rows); n++ {
+		p("\n### %d. %s\n\n%s\n\n    %s\n\n", n, rows[n].fault, rows[n].wanted, repeats(n))
+		p("| | | |\n|---|---|---|\n")
+		for _, lib := range libs.All() {
+			r := of(by, n, lib.Name)
+			p("| %s | %s | %s |\n", lib.Name, r.Kept, r.Does)
+		}
+	}
+	p("\n")
+	return page.String()
+}
+
+// repeats is the command that tries a row again.
+func repeats(n int) string {
+	if n == 12 {
+		return "go test -race -run Fault12 ."
+	}
+	return fmt.Sprintf("go -C internal/torture test -race -run Fault%02d ./faults", n)
+}
+
+// of is what a library did in a row, or why it was not asked.
+func of(by map[int]map[string]result, n int, lib string) result {
+	if r, ok := by[n][lib]; ok {
+		return r
+	}
+	if n == 12 && lib == libs.Guard.Name {
+		return result{yes, "its deadline is kept by both clocks, and the lease is lost when either has passed it. A machine cannot be put to " +
+			"sleep here without all that runs on it: a unit test of the deadline sets the clocks apart"}
+	}
+	return result{none, notAsked[n]}
+}
+
+func TestThePageSaysWhatWasSeen(t *testing.T) {
+	page, err := os.ReadFile(pageFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by, err := seen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, made, _, err := split(string(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made != render(by) {
+		t.Errorf("%s is not what rows_test.go and %s say: run this package's tests with -update", pageFile, seenFile)
+	}
+	for n := 1; n < len(rows); n++ {
+		for _, lib := range libs.All() {
+			if r := of(by, n, lib.Name); r.Does == "" {
+				t.Errorf("row %d says nothing of %s", n, lib.Name)
+			}
+		}
+		if r := of(by, n, libs.Guard.Name); r.Kept != yes {
+			t.Errorf("row %d: guard: %s", n, r.Kept)
+		}
+	}
+}

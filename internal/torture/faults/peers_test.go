@@ -1,0 +1,150 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/libs"
+)
+
+// The rows as other libraries are put through them. Nothing of this is asserted: they promise what they promise, and the
+// page says what they did.
+
+// peers are the rows that they are tried in.
+var peers = map[int]func(t *testing.T, lib *libs.Library) result{
+	1: peerLostReply, 2: peerLateReply, 3: peerAbandoned, 4: peerForgets, 5: peerMove, 6: peerTrouble, 7: peerRefused,
+	8: peerLostFailover, 9: peerSentinel, 10: peerCluster, 11: peerStopped, 13: peerClocks, 14: peerAhead, 15: peerBehind,
+	16: peerOneWay, 17: peerCutOff, 18: peerSlow, 19: peerPaused, 20: peerForeign, 21: peerRace, 22: peerLostRelease,
+	23: peerMessage, 25: peerLeaves, 26: peerHerd, 27: peerEvicted, 28: peerMemory, 29: peerDeleted, 30: peerRestart,
+	32: peerKeys, 33: peerGone, 36: peerKilled, 37: peerTwice, 38: peerTTL, 40: peerClose,
+}
+
+// notAsked says why not, of the others.
+var notAsked = map[int]string{
+	12: "not tried: a machine cannot be put to sleep here",
+	24: "not tried: nothing can be done between two steps of its wait",
+	31: "not tried: here each library has a client of its own",
+	34: "has no part that knows of handlers",
+	35: "has no part that knows of handlers",
+	39: "tried on the server of the other rows only",
+}
+
+// peer opens a library on a server, with renewal unless the set-up says otherwise.
+func peer(t *testing.T, lib *libs.Library, s libs.Setup) libs.Locker {
+	t.Helper()
+	l, err := lib.Open(s)
+	if err != nil {
+		t.Fatalf("%s: %v", lib.Name, err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+		defer cancel()
+		_ = l.Close(ctx)
+	})
+	return l
+}
+
+func peerOn(t *testing.T, lib *libs.Library, addr string, ttl time.Duration) libs.Locker {
+	t.Helper()
+	return peer(t, lib, libs.Setup{Addrs: []string{addr}, TTL: ttl})
+}
+
+// peerNetwork is newNetwork for those that may leave something.
+func peerNetwork(t *testing.T, args ...string) *network {
+	t.Helper()
+	s := redistest.Start(t, args...)
+	return &network{Proxy: redistest.NewProxy(t, s.Addr), server: s, direct: redistest.Client(t, s.Addr)}
+}
+
+// stuck is what a library panics with in a test when it does not get a key that is free.
+type stuck struct{ err error }
+
+// take acquires a key that is free, or will be soon, for a test that goes on from there: whoever gives up may try again.
+func take(t *testing.T, l libs.Locker, key string) libs.Lease {
+	t.Helper()
+	for end := time.Now().Add(long); ; {
+		held, err := l.Acquire(t.Context(), key, 4*time.Second)
+		if err == nil {
+			return held
+		}
+		if time.Now().After(end) {
+			panic(stuck{err})
+		}
+	}
+}
+
+// tried puts a library through a row.
+func tried(t *testing.T, lib *libs.Library, row func(*testing.T, *libs.Library) result) (r result) {
+	t.Helper()
+	defer func() {
+		if p := recover(); p != nil {
+			s, is := p.(stuck)
+			if !is {
+				panic(p)
+			}
+			r = result{no, fmt.Sprintf("it did not get a free key within %v: %s", long, brief(s.err))}
+		}
+	}()
+	return row(t, lib)
+}
+
+// warmUp lets a library connect and load its scripts.
+func warmUp(t *testing.T, l libs.Locker) {
+	t.Helper()
+	_ = take(t, l, "warm").Release(t.Context())
+}
+
+// locked reports whether the server has the library's lock on key.
+func locked(t *testing.T, rdb redis.UniversalClient, lib *libs.Library, key string) bool {
+	t.Helper()
+	return rdb.Exists(t.Context(), lib.Keys(key)...).Val() > 0
+}
+
+func ttlOf(t *testing.T, rdb redis.UniversalClient, lib *libs.Library, key string) time.Duration {
+	t.Helper()
+	return rdb.PTTL(t.Context(), lib.Keys(key)[0]).Val()
+}
+
+// told waits until the holder is told that its lock is lost.
+func told(l libs.Lease, limit time.Duration) bool {
+	select {
+	case <-l.Lost():
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+func round(d time.Duration) time.Duration {
+	if d > 10*time.Second {
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Millisecond)
+}
+
+// kept is yes if it is so.
+func kept(so bool) verdict {
+	if so {
+		return yes
+	}
+	return no
+}
+
+// brief is an error fit for a table.
+func brief(err error) string {
+	if err == nil {
+		return "no error"
+	}
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	text = strings.NewReplacer("|", "/", "`", "'").Replace(text)
+	if len(text) > 100 {
+		text = text[:100] + "..."
+	}
+	return "`" + text + "`"
+}

@@ -1,0 +1,315 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// Those who wait, and how they learn that it is their turn.
+
+// poll is how long a waiter may sleep on a lost message, and more than that.
+const poll = 500*time.Millisecond + slow
+
+// waits lets g wait for the key in a goroutine of its own. The lease comes when it has one.
+func waits(t *testing.T, g *guard.Guard) <-chan *guard.Lease {
+	t.Helper()
+	got := make(chan *guard.Lease, 1)
+	go func() { // ends when the wait does
+		l, err := g.Acquire(t.Context(), key)
+		if err != nil {
+			t.Errorf("Acquire: %v", err)
+		}
+		got <- l
+	}()
+	return got
+}
+
+// queued waits until somebody waits for the key in the store.
+func queued(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	eventually(t, "a waiter is queued", func() bool { return rdb.ZCard(t.Context(), lock(key)+":wait").Val() > 0 })
+}
+
+func TestFault23ALostMessageCostsOneLook(t *testing.T) {
+	begin(t)
+	n := newNetwork(t)
+	a := on(t, n.server.Addr, guard.WithTTL(long), guard.WithMaxWait(long))
+	b := on(t, n.Addr, guard.WithTTL(long), guard.WithMaxWait(long))
+	warm(t, b)
+	var worst time.Duration
+	handOver := func(what string, fault func()) {
+		l := acquire(t, a, key)
+		got := waits(t, b)
+		queued(t, n.direct)
+		fault()
+		start := time.Now()
+		mustRelease(t, l)
+		theirs := <-got
+		worst = max(worst, took(t, what, start, poll))
+		mustRelease(t, theirs)
+	}
+	for range 5 {
+		handOver("after a dropped subscription", func() { n.direct.ClientKillByFilter(t.Context(), "TYPE", "pubsub") })
+	}
+	handOver("after connections that died without a word", n.SilenceAll)
+	killing, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { // ends with stop
+		for killing.Err() == nil {
+			n.direct.ClientKillByFilter(killing, "TYPE", "pubsub")
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	for range 5 {
+		handOver("with subscriptions dropped all the time", func() {})
+	}
+	stop()
+	wg.Wait()
+	keeps(t, "a waiter had the key at most %v after the release", worst)
+}
+
+// between calls what it is told to before or after the n-th request of a client.
+type between struct {
+	left atomic.Int64 // to the request
+	then func()
+	late bool // after its reply
+}
+
+func (h *between) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, c redis.Cmder) error {
+		return h.around(func() error { return next(ctx, c) })
+	}
+}
+
+func (h *between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cs []redis.Cmder) error {
+		return h.around(func() error { return next(ctx, cs) })
+	}
+}
+
+func (h *between) around(send func() error) error {
+	mine := h.left.Add(-1) == 0
+	if mine && !h.late {
+		h.then()
+	}
+	err := send()
+	if mine && h.late {
+		h.then()
+	}
+	return err
+}
+
+func TestFault24AReleaseBetweenAnyTwoStepsOfAWaiterWakesIt(t *testing.T) {
+	begin(t)
+	n := newNetwork(t)
+	a := on(t, n.server.Addr, guard.WithTTL(long))
+	warm(t, a)
+	steps := 0
+	for at := int64(1); at <= 4; at++ {
+		for _, late := range []bool{false, true} {
+			l := acquire(t, a, key)
+			var released time.Time
+			h := &between{late: late, then: func() {
+				released = time.Now()
+				_ = l.Release(t.Context())
+			}}
+			h.left.Store(at)
+			b := newGuardOn(t, redislocker.New(n.direct, redislocker.WithHook(h)), guard.WithTTL(long), guard.WithMaxWait(long))
+			theirs := <-waits(t, b)
+			if released.IsZero() {
+				t.Fatalf("step %d: it had the key before the release", at)
+			}
+			took(t, "the wake-up", released, poll)
+			mustRelease(t, theirs)
+			steps++
+			if err := b.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	keeps(t, "released before and after each of its first 4 requests: woken each time")
+}
+
+func TestFault25AWaiterThatLeavesAsItsTurnComesPassesItOn(t *testing.T) {
+	begin(t)
+	n := newNetwork(t)
+	a := on(t, n.server.Addr, guard.WithTTL(long), guard.WithMaxWait(long))
+	b := on(t, n.server.Addr, guard.WithTTL(long), guard.WithMaxWait(long))
+	warm(t, b)
+	got, gone := 0, 0
+	for i := range 60 {
+		waiter := b
+		if i%2 == 1 {
+			waiter = a // the turn comes within the process
+		}
+		l := acquire(t, a, key)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- waiter.Do(ctx, key, nop) }() // ends with ctx, or its turn
+		if waiter == b {
+			queued(t, n.direct)
+		} else {
+			time.Sleep(2 * time.Millisecond)
+		}
+		leave := time.AfterFunc(time.Duration(i)*20*time.Microsecond, cancel) // 0 to 1.2 ms: around the hand-over
+		mustRelease(t, l)
+		switch err := <-done; {
+		case err == nil:
+			got++
+		case errors.Is(err, context.Canceled):
+			gone++
+		default:
+			t.Errorf("Do: %v", err)
+		}
+		start := time.Now()
+		mustRelease(t, acquire(t, a, key))
+		took(t, "the key after a waiter that left", start, poll)
+		leave.Stop()
+		cancel()
+	}
+	keeps(t, "%d waiters left around their turn, %d had it first: the key was free at once each time", gone, got)
+}
+
+func TestFault26AHerdIsOneContenderPerProcess(t *testing.T) {
+	begin(t)
+	n := newNetwork(t)
+	const processes, waiters = 10, 200
+	var held, grants, turns atomic.Int64
+	gs := make([]*guard.Guard, processes)
+	for i := range gs {
+		gs[i] = on(t, n.server.Addr, guard.WithTTL(long), guard.WithMaxWait(time.Minute), guard.WithMaxWaiters(0),
+			guard.WithObserver(&counting{grants: &grants}))
+		warm(t, gs[i])
+	}
+	l := acquire(t, gs[0], key)
+	grants.Store(0)
+	var wg sync.WaitGroup
+	for _, g := range gs {
+		for range waiters {
+			wg.Go(func() {
+				err := g.Do(t.Context(), key, func(context.Context) error {
+					if held.Add(1) != 1 {
+						t.Error("two at once")
+					}
+					turns.Add(1)
+					held.Add(-1)
+					return nil
+				})
+				if err != nil {
+					t.Errorf("Do: %v", err)
+				}
+			})
+		}
+	}
+	eventually(t, "all processes wait", func() bool {
+		return n.direct.ZCard(t.Context(), lock(key)+":wait").Val() == processes-1
+	})
+	n.direct.ConfigResetStat(t.Context())
+	start := time.Now()
+	mustRelease(t, l)
+	wg.Wait()
+	calls := evals(t, n.direct)
+	most := 3*grants.Load() + processes*int64(8*time.Since(start).Seconds()+10) // and everybody's looks
+	if turns.Load() != processes*waiters || calls > most {
+		t.Errorf("%d turns in %d grants cost %d requests, want %d turns and at most %d", turns.Load(), grants.Load(), calls,
+			processes*waiters, most)
+	}
+	keeps(t, "%d processes with %d waiters each: %d turns in %d grants and %d requests", processes, waiters, turns.Load(),
+		grants.Load(), calls)
+}
+
+// counting counts the turns that did not come from another call of the process.
+type counting struct {
+	guard.NopObserver
+	grants *atomic.Int64
+}
+
+func (c *counting) WaitEnd(_ context.Context, _ guard.WaitInfo, r guard.WaitResult) {
+	if r.Err == nil && !r.Handoff {
+		c.grants.Add(1)
+	}
+}
+
+var evalCalls = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`)
+
+// evals is how many scripts the server has run since its counters were reset.
+func evals(t *testing.T, rdb *redis.Client) (n int64) {
+	t.Helper()
+	stats := rdb.Info(t.Context(), "commandstats").Val()
+	for _, m := range evalCalls.FindAllStringSubmatch(stats, -1) {
+		calls, _ := strconv.ParseInt(m[1], 10, 64)
+		n += calls
+	}
+	return n
+}
+
+func TestFault31AnExhaustedPoolCostsNoLease(t *testing.T) {
+	begin(t)
+	s := serve(t)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, PoolSize: 1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	g := newGuard(t, rdb, guard.WithTTL(time.Second), guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute))
+	other := on(t, s.Addr, guard.WithMaxWait(long))
+	busy, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() { // ends with stop
+			for busy.Err() == nil {
+				rdb.BLPop(busy, time.Second, "nothing")
+			}
+		})
+	}
+	l := acquire(t, g, key)
+	waiting, leave := context.WithCancel(t.Context())
+	for range 1000 {
+		wg.Go(func() {
+			if err := g.Do(waiting, key, nop); err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("Do: %v", err)
+			}
+		})
+	}
+	select {
+	case <-l.Context().Done():
+		t.Errorf("the lease was lost: %v", context.Cause(l.Context()))
+	case <-time.After(2500 * time.Millisecond):
+	}
+	leave()
+	mustRelease(t, l)
+	mustRelease(t, acquire(t, other, key))
+	stop()
+	wg.Wait()
+	keeps(t, "leases have connections of their own: renewed and released beside a client of one busy connection and 1,000 waiters")
+}
+
+func TestFault33ACallerWhoLeavesBeforeItsFunctionStartsLeavesNoKey(t *testing.T) {
+	begin(t)
+	s := serve(t)
+	rdb := redistest.Client(t, s.Addr)
+	for _, late := range []bool{false, true} { // as its request is sent, and as the answer comes
+		ctx, leave := context.WithCancel(t.Context())
+		h := &between{late: late, then: leave}
+		h.left.Store(1)
+		g := newGuardOn(t, redislocker.New(rdb, redislocker.WithHook(h)), guard.WithTTL(long))
+		err := g.Do(ctx, key, func(context.Context) error { t.Error("the function was started"); return nil })
+		wantErr(t, err, guard.ErrNotAcquired, context.Canceled)
+		eventually(t, "the key is free", func() bool { return !has(t, rdb, key) })
+		if err := g.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keeps(t, "the function does not run, the key is released")
+}

@@ -1,0 +1,190 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+const (
+	key  = "k"
+	long = 30 * time.Second // the TTL of a lease that must not end in a test
+	slow = 2 * time.Second  // what a busy machine may add to what a test expects
+)
+
+func nop(context.Context) error { return nil }
+
+// newGuard opens a guard on rdb that is closed when t ends.
+func newGuard(t *testing.T, rdb redis.UniversalClient, opts ...guard.Option) *guard.Guard {
+	t.Helper()
+	return newGuardOn(t, redislocker.New(rdb), opts...)
+}
+
+func newGuardOn(t *testing.T, l guard.Locker, opts ...guard.Option) *guard.Guard {
+	t.Helper()
+	quiet := guard.WithLogger(slog.New(slog.DiscardHandler))
+	g, err := guard.New(l, append([]guard.Option{quiet}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
+		defer cancel()
+		if err := g.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return g
+}
+
+// on opens a guard with a client of its own for addr.
+func on(t *testing.T, addr string, opts ...guard.Option) *guard.Guard {
+	t.Helper()
+	return newGuard(t, redistest.Client(t, addr), opts...)
+}
+
+// network is a server, a client that sees it as it is, and a network that can be made to fail on the way to it.
+type network struct {
+	*redistest.Proxy
+	server *redistest.Server
+	direct *redis.Client
+}
+
+func newNetwork(t *testing.T, args ...string) *network {
+	t.Helper()
+	s := serve(t, args...)
+	return &network{Proxy: redistest.NewProxy(t, s.Addr), server: s, direct: redistest.Client(t, s.Addr)}
+}
+
+// partition cuts everything that goes through the proxy off from the server, without a word to either, or mends that.
+func (n *network) partition(cut bool) {
+	n.DropUp(cut)
+	n.DropDown(cut)
+	if !cut {
+		n.CutAll() // what was swallowed is gone, and so are the connections that miss it
+	}
+}
+
+// has reports whether the server has the lock of key.
+func has(t *testing.T, rdb redis.UniversalClient, key string) bool {
+	t.Helper()
+	n, err := rdb.Exists(t.Context(), lock(key)).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n == 1
+}
+
+// lock is the name of a key's lock in Redis.
+func lock(key string) string { return "guard:{" + key + "}" }
+
+// warm lets g connect and load its scripts.
+func warm(t *testing.T, g *guard.Guard) {
+	t.Helper()
+	if err := g.Do(t.Context(), "warm", nop); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func acquire(t *testing.T, g *guard.Guard, key string) *guard.Lease {
+	t.Helper()
+	l, err := g.Acquire(t.Context(), key)
+	if err != nil {
+		t.Fatalf("Acquire: %v", err)
+	}
+	return l
+}
+
+func mustRelease(t *testing.T, l *guard.Lease) {
+	t.Helper()
+	if err := l.Release(t.Context()); err != nil {
+		t.Fatalf("Release: %v", err)
+	}
+}
+
+func token(t *testing.T, l *guard.Lease) uint64 {
+	t.Helper()
+	n, err := l.FencingToken(t.Context())
+	if err != nil {
+		t.Fatalf("FencingToken: %v", err)
+	}
+	return n
+}
+
+func wantErr(t *testing.T, got error, want ...error) {
+	t.Helper()
+	for _, w := range want {
+		if !errors.Is(got, w) {
+			t.Fatalf("got error %v, want one that Is %v", got, w)
+		}
+	}
+}
+
+// eventually waits until it is so.
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came to be: %s", what)
+		}
+	}
+}
+
+// lost waits until the lease's context has ended, and returns when that was.
+func lost(t *testing.T, l *guard.Lease, limit time.Duration) time.Time {
+	t.Helper()
+	select {
+	case <-l.Context().Done():
+	case <-time.After(limit):
+		t.Fatalf("the lease was not lost within %v", limit)
+	}
+	at := time.Now()
+	wantErr(t, context.Cause(l.Context()), guard.ErrLeaseLost)
+	return at
+}
+
+// took fails t if what began at start took longer than limit, and returns how long it took.
+func took(t *testing.T, what string, start time.Time, limit time.Duration) time.Duration {
+	t.Helper()
+	d := time.Since(start)
+	if d > limit {
+		t.Errorf("%s took %v, want at most %v", what, d, limit)
+	}
+	return d.Round(time.Millisecond)
+}
+
+// a route is a client whose server can be changed, as behind a name or a virtual address that moves in a failover.
+type route struct{ addr atomic.Pointer[string] }
+
+func newRoute(t *testing.T, addr string) (*route, *redis.Client) {
+	t.Helper()
+	r := &route{}
+	r.to(addr)
+	rdb := redis.NewClient(&redis.Options{Addr: addr, Dialer: r.dial})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return r, rdb
+}
+
+func (r *route) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, network, *r.addr.Load())
+}
+
+func (r *route) to(addr string) { r.addr.Store(&addr) }
+
+func command(t *testing.T, rdb *redis.Client, args ...any) {
+	t.Helper()
+	if err := rdb.Do(t.Context(), args...).Err(); err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+}
