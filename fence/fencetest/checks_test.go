@@ -26,6 +26,7 @@ var checks = map[string]func(ctx context.Context, s subject) error{
 	"a refused check changes nothing, even if it is committed":                    commitRefused,
 	"keys that differ have fences of their own":                                   ownFences,
 	"a check waits for the transaction before it":                                 waits,
+	"a check that waits ends with its context":                                    endsWithContext,
 	"a late writer that has read before is refused":                               readFirst,
 	"concurrent writers lose nothing":                                             concurrentWriters,
 	"concurrent first writes pass":                                                concurrentFirst,
@@ -161,6 +162,25 @@ func overlap(ctx context.Context, s subject, level sql.IsolationLevel, key strin
 }
 
 var errUndo = errors.New("undo")
+
+// endsWithContext has a transaction check while a holder is stopped in the middle of his. In SQLite the wait may last for
+// busy_timeout, 5 s here.
+func endsWithContext(ctx context.Context, s subject) error {
+	err := s.in(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
+		if err := s.check(ctx, tx, "a", token); err != nil {
+			return err
+		}
+		began := time.Now()
+		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		err := s.in(short, sql.LevelDefault, func(tx *sql.Tx) error { return s.check(short, tx, "a", token+1) })
+		if took := time.Since(began); err == nil || errors.Is(err, fence.ErrLateWrite) || took > 10*time.Second {
+			return fmt.Errorf("the check that waits: after %v: %v", took, err) //nolint:errorlint // it may be nil
+		}
+		return nil
+	})
+	return errors.Join(err, s.pass(ctx, "a", token))
+}
 
 // readFirst breaks the rule that Check comes first: what a late writer then reads is old, but it must not write.
 func readFirst(ctx context.Context, s subject) error {

@@ -85,7 +85,7 @@ func startDatabases() (end func(), err error) {
 		{database{name: "MariaDB", dialect: sqlfence.MySQL, levels: locks}, "mysql", mariaDSN},
 		{
 			database{name: "SQLite", dialect: sqlfence.SQLite, levels: []sql.IsolationLevel{sql.LevelDefault}},
-			"sqlite", "file:" + filepath.Join(dir, "db") + "?_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)",
+			"sqlite", "file:" + filepath.Join(dir, "db") + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)",
 		},
 	} {
 		if d.db, err = sql.Open(d.driver, d.dsn); err != nil {

@@ -42,7 +42,12 @@ func TestWrongVariantsAreCaught(t *testing.T) {
 				continue
 			}
 			t.Run(d.name+"/"+name, func(t *testing.T) {
-				err := w.caughtBy(t.Context(), create(t, w.variant, d))
+				var err error
+				for range 10 { // some are wrong only where two meet, which is luck
+					if err = w.caughtBy(t.Context(), create(t, w.variant, d)); err != nil {
+						break
+					}
+				}
 				if err == nil {
 					t.Error("it has passed")
 				}

@@ -18,14 +18,19 @@
 // transactions that have checked the same key have ended, and then reads what they left. That makes the order safe on
 // each of these databases, if it is the first statement of its transaction:
 //
-//   - PostgreSQL: at READ COMMITTED, the default, the statements behind Check see what was committed before it passed. At REPEATABLE
-//     READ and above, one of two transactions that meet fails with SQLSTATE 40001: begin it again.
+//   - PostgreSQL: at READ COMMITTED, the default, the statements behind Check see what was committed before it passed. At
+//     REPEATABLE READ and above, one of two transactions that meet fails with SQLSTATE 40001: begin it again.
 //   - MySQL and MariaDB: a plain SELECT in front of Check takes the snapshot that all later ones read, of a time before Check
 //     has waited. Deadlocks (1213) are possible, as in every transaction: begin it again.
-//   - SQLite: a transaction that begins with a write gets the write lock at once; one that begins with a read may
+//   - SQLite: a transaction that begins with a write, as Check is, gets the write lock at once; one that begins with a read may
 //     fail with SQLITE_BUSY in the middle. Set busy_timeout, or another writer is an error at once.
 //
 // Check several keys in sorted order, or two transactions wait for each other.
+//
+// A holder that is stopped inside its transaction keeps the next one waiting in the database, whatever became of its lease.
+// The caller's ctx bounds that wait (in SQLite busy_timeout does, and ctx need not), and a limit of the server ends it:
+// idle_in_transaction_session_timeout in PostgreSQL, idle_write_transaction_timeout in MariaDB. So keep these transactions
+// short, and ask nobody else inside them: a step that reads, asks and writes has two, and both check.
 //
 // # A column instead
 //

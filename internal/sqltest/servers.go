@@ -61,7 +61,7 @@ func StartMariaDB() (_ *Server, err error) {
 	}()
 	s.quit = syscall.SIGKILL
 	data, script := filepath.Join(s.dir, "data"), filepath.Join(s.dir, "init.sql")
-	if err := os.WriteFile(script, []byte("CREATE DATABASE guard;\n"), 0o644); err != nil {
+	if err := os.WriteFile(script, []byte("CREATE DATABASE IF NOT EXISTS guard;\n"), 0o644); err != nil {
 		return nil, err
 	}
 	if err := s.setUp(install, "--no-defaults", "--datadir="+data, "--skip-test-db", "--auth-root-authentication-method=normal"); err != nil {

@@ -38,7 +38,7 @@ func prepare(name string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, gone: make(chan struct{})}
+	s := &Server{dir: dir}
 	if os.Geteuid() != 0 {
 		return s, nil
 	}
@@ -89,7 +89,17 @@ func (s *Server) setUp(path string, args ...string) error {
 }
 
 // serve starts the server with the arguments for a port, and returns when ready says that it serves.
-func (s *Server) serve(path string, args func(port string) []string, ready func(host, port string) bool) error {
+func (s *Server) serve(path string, args func(port string) []string, ready func(host, port string) bool) (err error) {
+	for range 5 { // another process may take the port between choosing and binding it
+		if err = s.serveOnce(path, args, ready); err == nil {
+			return nil
+		}
+		s.stop()
+	}
+	return err
+}
+
+func (s *Server) serveOnce(path string, args func(port string) []string, ready func(host, port string) bool) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -97,7 +107,7 @@ func (s *Server) serve(path string, args func(port string) []string, ready func(
 	s.addr = l.Addr().String()
 	_ = l.Close()
 	host, port, _ := net.SplitHostPort(s.addr)
-	s.cmd = s.command(context.Background(), path, args(port)...)
+	s.cmd, s.gone = s.command(context.Background(), path, args(port)...), make(chan struct{})
 	log, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
 		return err
@@ -108,10 +118,10 @@ func (s *Server) serve(path string, args func(port string) []string, ready func(
 	if err != nil {
 		return err
 	}
-	go func() { // ends with the process
-		_ = s.cmd.Wait()
-		close(s.gone)
-	}()
+	go func(cmd *exec.Cmd, gone chan<- struct{}) { // ends with the process
+		_ = cmd.Wait()
+		close(gone)
+	}(s.cmd, s.gone)
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		select {
 		case <-s.gone:
@@ -137,14 +147,20 @@ func listens(host, port string) bool {
 
 // Close ends the server and removes its data. It may be called again.
 func (s *Server) Close() {
-	if s.cmd != nil && s.cmd.Process != nil {
-		_ = s.cmd.Process.Signal(s.quit)
-		select {
-		case <-s.gone:
-		case <-time.After(patience):
-			_ = s.cmd.Process.Kill()
-			<-s.gone
-		}
-	}
+	s.stop()
 	_ = os.RemoveAll(s.dir)
+}
+
+// stop ends the process, if there is one.
+func (s *Server) stop() {
+	if s.cmd == nil || s.cmd.Process == nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(s.quit)
+	select {
+	case <-s.gone:
+	case <-time.After(patience):
+		_ = s.cmd.Process.Kill()
+		<-s.gone
+	}
 }
