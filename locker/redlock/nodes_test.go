@@ -232,3 +232,39 @@ func TestAServerThatIsTwoNodesCountsOnce(t *testing.T) {
 		t.Error("one server of two was a quorum of three")
 	}
 }
+
+// The same with real servers as in virtual time: one that has just started does not vote, and one that restarts does not
+// until its hold-out is over; then it is taken as well.
+func TestARestartedServerIsHeldOut(t *testing.T) {
+	const out = 3 * time.Second
+	start := time.Now()
+	servers := redistest.StartN(t, 3)
+	l := open(t, clientsOf(t, servers), redlock.WithHoldOut(out))
+	c := claim("k")
+	c.TTL = out
+	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) || !strings.Contains(err.Error(), "WithHoldOut") {
+		t.Errorf("Acquire from servers that have just started: %v, want ErrUnavailable that names WithHoldOut", err)
+	}
+	mustAcquire(t, l, c)
+	if took := time.Since(start); took < out {
+		t.Errorf("servers vote %v after their start, want %v", took, out)
+	}
+	kept := func() bool {
+		if err := renew(t, l, c); err != nil {
+			t.Fatalf("Renew: %v", err)
+		}
+		held, _ := l.Held("k")
+		return held == 3
+	}
+	eventually(t, "the lease is on all nodes", kept)
+
+	servers[0].Restart()
+	restarted := time.Now()
+	if kept(); has(t, servers[0], "k") {
+		t.Error("a server that has just restarted was taken")
+	}
+	eventually(t, "the lease is on the restarted node again", func() bool { return kept() && has(t, servers[0], "k") })
+	if took := time.Since(restarted); took < out {
+		t.Errorf("a server votes %v after its restart, want %v", took, out)
+	}
+}

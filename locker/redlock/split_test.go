@@ -1,0 +1,123 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+)
+
+// contend lets many processes with one caller each want the same key, and wants each of them served.
+func contend(t *testing.T, nodes func() []redis.UniversalClient, turns int, opts ...guard.Option) {
+	t.Helper()
+	const processes = 8
+	var s section
+	var wg sync.WaitGroup
+	for range processes {
+		g := newGuard(t, nodes(), append([]guard.Option{guard.WithFencing(), guard.WithMaxWait(time.Minute)}, opts...)...)
+		wg.Go(func() {
+			for range turns {
+				if err := g.Do(t.Context(), "hot", func(ctx context.Context) error { return s.enter(ctx, t) }); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	start := time.Now()
+	wg.Wait()
+	t.Logf("%d turns in %v", s.ran.Load(), time.Since(start))
+	s.check(t)
+	if n := s.ran.Load(); n != int64(processes*turns) {
+		t.Errorf("%d turns, want %d", n, processes*turns)
+	}
+}
+
+func TestSplitVotesComeToADecision(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		servers := redistest.StartN(t, n)
+		contend(t, func() []redis.UniversalClient { return clientsOf(t, servers) }, 20)
+	}
+}
+
+func TestSplitVotesComeToADecisionWithoutAMinority(t *testing.T) {
+	for name, fault := range map[string]func(*redistest.Server){
+		"killed": (*redistest.Server).Kill, "stopped": (*redistest.Server).Stop,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{3, 5} {
+				servers := redistest.StartN(t, n)
+				for _, s := range servers[:n/2] {
+					fault(s)
+				}
+				contend(t, func() []redis.UniversalClient { return clientsOf(t, servers) }, 10)
+				for _, s := range servers[:n/2] {
+					if name == "stopped" {
+						s.Cont() // or the guards wait at their end for what it may yet do
+					}
+				}
+			}
+		})
+	}
+}
+
+// Who only tries gives votes back at once, so that others get them.
+func TestThoseWhoDoNotWaitGetTheirTurns(t *testing.T) {
+	servers := redistest.StartN(t, 5)
+	var s section
+	var wg sync.WaitGroup
+	for range 8 {
+		g := newGuard(t, clientsOf(t, servers), guard.WithFencing(), guard.WithMaxWait(0))
+		wg.Go(func() {
+			for won := 0; won < 10; {
+				err := g.Do(t.Context(), "hot", func(ctx context.Context) error { return s.enter(ctx, t) })
+				switch {
+				case err == nil:
+					won++
+				case !errors.Is(err, guard.ErrNotAcquired):
+					t.Error(err)
+					return
+				}
+				time.Sleep(time.Millisecond) // as a caller who comes back
+			}
+		})
+	}
+	wg.Wait()
+	s.check(t)
+}
+
+// Nodes come and go while many processes share a key; each gets its turns, one at a time, with tokens that rise.
+func TestNodesComeAndGoUnderAHotKey(t *testing.T) {
+	servers := redistest.StartN(t, 5)
+	stop := make(chan struct{})
+	var nemesis sync.WaitGroup
+	nemesis.Go(func() {
+		for i := 0; ; i++ {
+			a, b := servers[i%5], servers[(i+2)%5]
+			a.Stop()
+			b.Stop()
+			timer := time.NewTimer(150 * time.Millisecond)
+			select {
+			case <-timer.C:
+			case <-stop:
+			}
+			timer.Stop()
+			a.Cont()
+			b.Cont()
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	contend(t, func() []redis.UniversalClient { return clientsOf(t, servers) }, 12, guard.WithTTL(5*time.Second))
+	close(stop)
+	nemesis.Wait()
+}
