@@ -3,6 +3,7 @@ package redislocker
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -66,6 +67,9 @@ func (s *settings) admitting(onConnect func(context.Context, *redis.Conn) error)
 				return err
 			}
 		}
-		return s.node.Admit(conn.Info(ctx, "server").Result())
+		if err := s.node.Admit(conn.Info(ctx, "server").Result()); err != nil {
+			return fmt.Errorf("%w", err) // go-redis tells what this wraps
+		}
+		return nil
 	}
 }

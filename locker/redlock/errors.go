@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-lockguard/guard/locker"
@@ -26,6 +27,11 @@ func (l *Locker) noQuorum(answered int, why []error) error {
 
 // of says which node an error is about.
 func (n *node) of(err error) error { return fmt.Errorf("node %d: %w", n.number, err) }
+
+// present returns those that are none.
+func present(errs []error) []error {
+	return slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+}
 
 // reasons are what several nodes had to say, in one line.
 type reasons []error

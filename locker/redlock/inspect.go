@@ -99,7 +99,7 @@ func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, i
 		}
 	}
 	if well < l.quorum {
-		return errs, l.noQuorum(well, slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil }))
+		return errs, l.noQuorum(well, present(errs))
 	}
 	return errs, nil
 }

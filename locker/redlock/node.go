@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -137,17 +136,4 @@ func (s *identities) claim(number int, id string) error {
 		s.ids[id] = number
 	}
 	return nil
-}
-
-func (n *node) check(ctx context.Context, ttl time.Duration) error {
-	err := n.store.Check(ctx, ttl)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case err == nil:
-		return nil
-	case n.twin != nil:
-		return n.twin
-	}
-	return n.of(err)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -110,44 +109,6 @@ func (l *Locker) enter() error {
 // others have answered already.
 func (l *Locker) within(ctx context.Context, ttl time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), min(l.settings.limit, ttl/2))
-}
-
-// Check reports whether a quorum of the nodes can serve leases of ttl now. A node that does not answer is no error as long
-// as the others are enough; one that is set up wrongly, or given twice, always is, with the findings of package redislocker.
-func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.enter(); err != nil {
-		return err
-	}
-	defer l.calls.Done()
-	if err := l.fits(ttl); err != nil {
-		return err
-	}
-	errs := make([]error, len(l.nodes))
-	var all sync.WaitGroup
-	for i, n := range l.nodes {
-		all.Go(func() { errs[i] = n.check(ctx, ttl) })
-	}
-	all.Wait()
-	answer, wrong := 0, []error(nil)
-	for _, err := range errs {
-		if !errors.Is(err, locker.ErrUnavailable) {
-			answer++
-			wrong = append(wrong, err)
-		}
-	}
-	if answer < l.quorum {
-		few := fmt.Errorf("redlock: %d of %d nodes answer, %d are needed", answer, len(errs), l.quorum)
-		return errors.Join(append([]error{few}, errs...)...)
-	}
-	return errors.Join(wrong...)
-}
-
-// fits returns why a lease cannot have the given TTL, or nil.
-func (l *Locker) fits(ttl time.Duration) error {
-	if out := l.settings.holdOut; out > 0 && ttl > out {
-		return invalid("a TTL of %v outlives the hold-out of %v after a node's restart: raise WithHoldOut in every process, or shorten the TTL", ttl, out)
-	}
-	return nil
 }
 
 // Close ends the locker: calls under way end as their contexts say, what is left to clean up is done at once on every node,

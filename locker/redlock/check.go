@@ -1,0 +1,71 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Names of what [Locker.Check] finds beside what each node's redislocker does, see [guard.WithAccepted].
+const (
+	FoundHoldOut = "hold-out" // the TTL is longer than the hold-out
+	FoundTwin    = "twin"     // two nodes are the same server
+	FoundNode    = "node"     // a node does not answer, or is held out, and the others are a quorum
+)
+
+// Check reports whether a quorum of the nodes can serve leases of ttl now, and what is to be said of each node. All that is
+// wrong is in the error, each a [locker.Finding]; it is an ErrUnavailable if no quorum answers.
+func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
+	if err := l.enter(); err != nil {
+		return err
+	}
+	defer l.calls.Done()
+	if err := l.fits(ttl); err != nil {
+		return &locker.Finding{Name: FoundHoldOut, Severity: locker.Refuse, Text: err.Error()}
+	}
+	errs := make([]error, len(l.nodes))
+	var all sync.WaitGroup
+	for i, n := range l.nodes {
+		all.Go(func() { errs[i] = n.check(ctx, ttl) })
+	}
+	all.Wait()
+	well, found := 0, []error(nil)
+	for _, err := range errs {
+		if errors.Is(err, locker.ErrUnavailable) {
+			found = append(found, &locker.Finding{Name: FoundNode, Severity: locker.Warn, Text: "redlock: " + err.Error()})
+			continue
+		}
+		well++
+		found = append(found, err)
+	}
+	if well < l.quorum {
+		return l.noQuorum(well, present(errs))
+	}
+	return errors.Join(found...)
+}
+
+// fits returns why a lease cannot have the given TTL, or nil.
+func (l *Locker) fits(ttl time.Duration) error {
+	if out := l.settings.holdOut; out > 0 && ttl > out {
+		return invalid("a TTL of %v outlives the hold-out of %v after a node's restart: raise WithHoldOut in every process, or shorten the TTL", ttl, out)
+	}
+	return nil
+}
+
+// check is what is to be said of one node.
+func (n *node) check(ctx context.Context, ttl time.Duration) error {
+	err := n.store.Check(ctx, ttl)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.twin != nil:
+		return &locker.Finding{Name: FoundTwin, Severity: locker.Refuse, Text: fmt.Sprintf("redlock: %v", n.twin)}
+	case err == nil:
+		return nil
+	}
+	return n.of(err)
+}
