@@ -1,10 +1,12 @@
 package redislocker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -46,9 +48,7 @@ func (r *resource) section(ctx context.Context, t *testing.T) {
 	switch {
 	case token == r.last:
 		t.Errorf("token %d was given twice", token)
-	case token < r.last && r.inside == 1:
-		t.Errorf("token %d after %d: it fell", token, r.last)
-	case token < r.last:
+	case token < r.last: // of a lease that overlaps another: the resource refuses it
 		r.rejected++
 	}
 	r.last = max(r.last, token)
@@ -75,7 +75,7 @@ func (r *resource) gap(from time.Time) (longest time.Duration, text string) {
 	for i, s := range append(slices.Clone(r.sections), time.Now()) {
 		if s.After(from) {
 			if s.Sub(at) > longest {
-				longest, end, back = s.Sub(at), s, i < len(r.sections)
+				longest, end, back = s.Sub(at), s, i < len(r.sections) || s.Sub(at) < time.Second
 			}
 			at = s
 		}
@@ -99,6 +99,8 @@ type crowd struct {
 }
 
 const (
+	busyMachine = time.Second / 2 // what other load may cost beyond what is promised
+
 	hot      = "hot"
 	crowdTTL = 5 * time.Second // longer than any failover here and a second
 )
@@ -166,11 +168,11 @@ func (c *crowd) survives(t *testing.T, lossless bool, fault func() error) {
 	_, alone := c.plain.gap(began)
 	t.Logf("new primary after %v; longest gap %s; go-redis alone %s; %d sections, %d overlaps, %d rejected by token",
 		over.Round(time.Millisecond), text, alone, c.count(), c.overlaps, c.rejected)
-	if allowed := over + time.Second; gap > allowed {
+	if gap > over+time.Second+busyMachine {
 		t.Errorf("the hot key had no section for %v, want at most the %v of the failover and a second", gap, over)
 	}
-	if lossless && c.overlaps > 0 {
-		t.Errorf("%d sections overlapped though no write was lost", c.overlaps)
+	if lossless && c.overlaps+c.rejected > 0 {
+		t.Errorf("%d sections overlapped and %d tokens fell though no write was lost", c.overlaps, c.rejected)
 	}
 }
 
@@ -192,6 +194,18 @@ func leftNothing(t *testing.T, nodes []*redisproc.Server) {
 			return err == nil && !clientNamed.MatchString(list)
 		})
 	}
+}
+
+// dialsEnd waits, when t ends, for the goroutines with which go-redis tries once a second to reach a dead server: each ends
+// within that second after its client was closed.
+func dialsEnd(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		eventually(t, "nobody dials a dead server", func() bool {
+			stacks := make([]byte, 1<<20)
+			return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte(".tryDial("))
+		})
+	})
 }
 
 var clientNamed = regexp.MustCompile(`(?m) name=guard `)

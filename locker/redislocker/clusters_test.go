@@ -25,6 +25,7 @@ func TestHotKeyIsBackASecondAfterAClusterFailsOver(t *testing.T) {
 		{"kill -9 of the primary", 3, false, killOwner},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			dialsEnd(t)
 			cluster := redistest.StartReplicatedCluster(t)
 			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 			defer func() { _ = rdb.Close() }()

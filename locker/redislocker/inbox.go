@@ -28,8 +28,10 @@ type inbox struct {
 	ctx    context.Context // of subscribing
 	cancel context.CancelFunc
 
-	refused sync.Once   // says so in the log
-	strayed atomic.Bool // the subscription is with a server that is the primary no more
+	refused sync.Once // says so in the log
+
+	where func() string // where the primary is, under Sentinel; else nil
+	at    string        // where it was when the subscription was confirmed; the goroutine's own
 
 	mu   sync.Mutex    // guards sub, for close, and done; never held across I/O
 	sub  *redis.PubSub // replaced by the goroutine only
@@ -38,6 +40,7 @@ type inbox struct {
 
 const (
 	quiet          = 3 * time.Second        // of a subscription before it is pinged
+	glance         = 500 * time.Millisecond // between two looks at where the primary is
 	reconnectPause = 100 * time.Millisecond // after a lost connection
 	refusedPause   = 10 * time.Second       // after the server has refused to subscribe
 )
@@ -95,8 +98,12 @@ func (b *inbox) renew() bool {
 // receive reads messages until the subscription has to be replaced.
 func (b *inbox) receive() {
 	_ = b.sub.Subscribe(b.ctx, b.channel) // if it fails, the next read subscribes again
-	for silent := 0; silent < 2; {
-		event, err := b.sub.ReceiveTimeout(b.ctx, quiet)
+	look := quiet
+	if b.where != nil {
+		look, b.at = glance, ""
+	}
+	for silent := time.Duration(0); silent < 2*quiet && !b.strayed(); {
+		event, err := b.sub.ReceiveTimeout(b.ctx, look)
 		var timeout net.Error
 		switch {
 		case err == nil:
@@ -104,16 +111,23 @@ func (b *inbox) receive() {
 			b.read(event)
 		case b.ctx.Err() != nil:
 			return
-		case b.strayed.Swap(false):
-			b.live.Store(false)
-			return
 		case errors.As(err, &timeout) && timeout.Timeout():
-			silent++
-			_ = b.sub.Ping(b.ctx)
+			if silent += look; silent%quiet == 0 {
+				_ = b.sub.Ping(b.ctx)
+			}
 		default:
 			b.failed(err)
 		}
 	}
+}
+
+// strayed reports whether the primary is another by now than the subscription is with: messages do not get there any more.
+func (b *inbox) strayed() bool {
+	if b.at == "" || b.where() == b.at {
+		return false
+	}
+	b.live.Store(false)
+	return true
 }
 
 // failed pauses after an error, before the next read connects again.
@@ -140,6 +154,9 @@ func (b *inbox) failed(err error) {
 func (b *inbox) read(event any) {
 	switch e := event.(type) {
 	case *redis.Subscription:
+		if b.where != nil {
+			b.at = b.where()
+		}
 		b.live.Store(true)
 		b.waker.WakeAll()
 	case *redis.Message:
@@ -172,17 +189,6 @@ func (b *inbox) message(text string) {
 	}
 	if !b.waker.Granted(key, owner, token, waiting) {
 		b.strange(key, owner) // law 3
-	}
-}
-
-// move has the inbox subscribe again, with the primary of now.
-func (b *inbox) move() {
-	b.mu.Lock()
-	sub := b.sub
-	b.mu.Unlock()
-	if sub != nil {
-		b.strayed.Store(true)
-		_ = sub.Close() // ends the read under way
 	}
 }
 

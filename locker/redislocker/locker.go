@@ -22,17 +22,18 @@ type Locker struct {
 	opened   atomic.Bool
 
 	// Set by Open, before any other method.
-	client  redis.UniversalClient
-	own     bool                 // client is ours to close
-	cluster *redis.ClusterClient // client, if it is one
-	janitor *janitor
-	inbox   *inbox
-	batcher *batcher
-	fresh   *fresh
-	at      *whereabouts      // of the primary, if client is the locker's own for Sentinel
-	recent  *recent           // nil on a server that never changes
-	locks   *redislock.Client // what obtains without fencing
-	down    chan struct{}     // closed once everything has ended, see Close
+	client    redis.UniversalClient
+	own       bool                 // client is ours to close
+	cluster   *redis.ClusterClient // client, if it is one
+	janitor   *janitor
+	inbox     *inbox
+	batcher   *batcher
+	fresh     *fresh
+	at        *whereabouts      // of the primary, if client is the locker's own for Sentinel
+	sentinels *sentinels        // of WithSentinel
+	recent    *recent           // nil on a server that never changes
+	locks     *redislock.Client // what obtains without fencing
+	down      chan struct{}     // closed once everything has ended, see Close
 
 	inFlight  atomic.Int64                // requests under way
 	described atomic.Pointer[description] // see describe
@@ -85,8 +86,14 @@ func (l *Locker) Open(w locker.Waker) error {
 		w = confirming{w, l}
 	}
 	l.inbox = newInbox(rdb, inboxes+l.instance, w, l.giveBack)
+	if l.at != nil {
+		l.inbox.where = l.at.now
+	}
+	if l.settings.sentinelGiven {
+		l.sentinels = newSentinels(ownFailoverOptions(l.settings.sentinel))
+	}
 	if l.cluster != nil || l.at != nil {
-		l.recent = newRecent(l.primary, l.ask, l.giveBack, l.stray)
+		l.recent = newRecent(l.primary, l.ask, l.giveBack)
 	}
 	l.down = make(chan struct{})
 	return nil
@@ -138,6 +145,9 @@ func (l *Locker) shutDown() {
 	l.calls.Wait()
 	l.batcher.close()
 	l.fresh.close()
+	if l.sentinels != nil {
+		l.sentinels.close()
+	}
 	if l.own {
 		_ = l.client.Close()
 	}

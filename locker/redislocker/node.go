@@ -30,15 +30,13 @@ func (l *Locker) primary(key string) string {
 	return l.node(key)
 }
 
-// stray is called when keys live elsewhere. The nodes of a cluster pass messages on to each other; another primary does not.
-func (l *Locker) stray() {
-	if l.cluster == nil {
-		l.inbox.move()
-	}
-}
-
 // ask asks the primary of each key something, for the client to learn whether it still is.
 func (l *Locker) ask(ctx context.Context, keys []string) {
+	if l.sentinels != nil && l.sentinels.moved(ctx) {
+		if conn, err := l.client.(*redis.Client).Options().Dialer(ctx, "tcp", sentinelAddr); err == nil {
+			_ = conn.Close() // go-redis has looked where it leads, and left the old primary
+		}
+	}
 	cmds := make([]command, len(keys))
 	for i, k := range keys {
 		cmds[i] = command{redis.NewCmd(ctx, "exists", l.lockName(k))}

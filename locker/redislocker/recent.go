@@ -9,6 +9,7 @@ import (
 const (
 	recentMost  = 4096                   // releases that are kept; a burst of more pushes the oldest out
 	recentTick  = 150 * time.Millisecond // between two looks at where the keys live
+	recentLooks = 3                      // looks in a row that find a key elsewhere before it is released again
 	recentChunk = 256                    // releases looked at under one hold of the mutex
 )
 
@@ -19,7 +20,6 @@ type recent struct {
 	primary func(key string) string                  // where key lives, as far as the client knows: asks nobody
 	ask     func(ctx context.Context, keys []string) // asks the primary of each key anything, for the client to learn where it is
 	free    func(key, owner string)                  // releases key in the background
-	moved   func()                                   // something lives elsewhere
 	ctx     context.Context                          // of asking
 	cancel  context.CancelFunc                       // ends it
 	watcher sync.WaitGroup                           // the goroutine that watches; at most one
@@ -39,9 +39,9 @@ type ended struct {
 	seen       int       // looks in a row that found key elsewhere
 }
 
-func newRecent(primary func(string) string, ask func(context.Context, []string), free func(key, owner string), moved func()) *recent {
+func newRecent(primary func(string) string, ask func(context.Context, []string), free func(key, owner string)) *recent {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // serves every caller, until close
-	return &recent{primary: primary, ask: ask, free: free, moved: moved, ctx: ctx, cancel: cancel}
+	return &recent{primary: primary, ask: ask, free: free, ctx: ctx, cancel: cancel}
 }
 
 // note keeps a release that is about to be sent of a key with this TTL. A nil recent keeps none.
@@ -81,7 +81,7 @@ func (r *recent) watch() {
 		if !ok {
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.ctx, recentTick)
+		ctx, cancel := context.WithTimeout(r.ctx, 2*recentTick)
 		r.ask(ctx, keys)
 		cancel()
 		r.look()
@@ -107,10 +107,9 @@ func (r *recent) sample() (keys []string, ok bool) {
 	return keys, true
 }
 
-// look releases the keys again that live elsewhere now: at the second look that finds so. Holders who are still with the old
-// primary have the time between to finish, or to learn that their lease is lost.
+// look releases the keys again that live elsewhere now, after a few looks that found so: others may still be with the old
+// primary, and hold the keys there.
 func (r *recent) look() {
-	moved := false
 	var again []ended
 	for from := 0; ; from += recentChunk {
 		r.mu.Lock()
@@ -126,8 +125,7 @@ func (r *recent) look() {
 			case now.After(e.until):
 				continue
 			}
-			moved = moved || e.seen == 0
-			if e.seen++; e.seen == 2 {
+			if e.seen++; e.seen == recentLooks {
 				e.at, e.seen = at, 0
 				again = append(again, *e)
 			}
@@ -136,9 +134,6 @@ func (r *recent) look() {
 		if len(chunk) == 0 {
 			break
 		}
-	}
-	if moved {
-		r.moved()
 	}
 	for _, e := range again {
 		r.free(e.key, e.owner)

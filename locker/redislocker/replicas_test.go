@@ -131,6 +131,7 @@ func TestAHandedOverKeyWaitsForReplicasToo(t *testing.T) {
 }
 
 func TestReplicasOfAClusterAreWaitedFor(t *testing.T) {
+	dialsEnd(t)
 	cluster := redistest.StartReplicatedCluster(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	defer func() { _ = rdb.Close() }()

@@ -3,6 +3,7 @@ package redislocker
 import (
 	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -59,6 +60,56 @@ func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
 // patientPool is the pool of a Sentinel client. After as many failed dials in a row, go-redis tries only once a second: the
 // outage of a failover must not get there. What the locker sends at once bounds the connections.
 const patientPool = 8192
+
+// sentinels asks all of them where the primary is. go-redis listens to one only, and that may be the one that tells a second
+// later than the others: too long for some lockers to be with the old primary and some with the new. It belongs to one
+// goroutine, but for close.
+type sentinels struct {
+	name    string
+	clients []*redis.SentinelClient
+	told    []string // by each of them, the last time
+}
+
+func newSentinels(o *redis.FailoverOptions) *sentinels {
+	s := &sentinels{name: o.MasterName, told: make([]string, len(o.SentinelAddrs))}
+	for _, addr := range o.SentinelAddrs {
+		s.clients = append(s.clients, redis.NewSentinelClient(&redis.Options{
+			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig, Username: o.SentinelUsername, Password: o.SentinelPassword,
+			MaxRetries: -1, ContextTimeoutEnabled: true, DialTimeout: o.DialTimeout, DialerRetries: 1,
+			PoolSize: 1, Protocol: 2, DisableIdentity: true,
+		}))
+	}
+	return s
+}
+
+// moved reports whether one of them tells another address than the last time.
+func (s *sentinels) moved(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, recentTick/2)
+	defer cancel()
+	var asked sync.WaitGroup
+	var moved atomic.Bool
+	for i, c := range s.clients {
+		asked.Go(func() { // ends with ctx
+			at, err := c.GetMasterAddrByName(ctx, s.name).Result()
+			if err != nil || len(at) != 2 {
+				return
+			}
+			before := s.told[i]
+			s.told[i] = net.JoinHostPort(at[0], at[1])
+			if before != "" && before != s.told[i] {
+				moved.Store(true)
+			}
+		})
+	}
+	asked.Wait()
+	return moved.Load()
+}
+
+func (s *sentinels) close() {
+	for _, c := range s.clients {
+		_ = c.Close()
+	}
+}
 
 // whereabouts is a hook that notes which server the newest connection of a Sentinel client leads to.
 type whereabouts struct{ addr atomic.Pointer[string] }

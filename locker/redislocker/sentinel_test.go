@@ -27,6 +27,7 @@ func TestHotKeyIsBackASecondAfterSentinelFailsOver(t *testing.T) {
 		{"kill -9 of the primary, three processes", 3, killPrimary},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			dialsEnd(t)
 			s := redistest.StartSentinel(t)
 			rdb := redis.NewFailoverClient(sentinelOptions(s))
 			defer func() { _ = rdb.Close() }()

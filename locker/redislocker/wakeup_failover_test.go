@@ -1,0 +1,115 @@
+package redislocker_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/lockertest"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// woken reports whether a message told the waiter that it has the key, after a release by the other.
+func woken(t *testing.T, holder, waiter *redislocker.Locker, ear *ear) bool {
+	t.Helper()
+	first, second := claim("k"), claim("k")
+	if a, err := holder.Acquire(within(t, time.Second), first, locker.Try{}); err != nil || !a.Acquired {
+		holder.Abandon(first, false)
+		return false
+	}
+	defer waiter.Abandon(second, false)
+	if a, err := waiter.Acquire(within(t, time.Second), second, locker.Try{Wait: true}); err != nil || !a.Queued {
+		holder.Abandon(first, false)
+		return false
+	}
+	if _, err := holder.Release(within(t, time.Second), first, nil); err != nil {
+		return false
+	}
+	silence := time.After(50 * time.Millisecond) // the next round asks again
+	for {
+		select {
+		case got := <-ear.heard:
+			if got.what == "granted" && got.owner == second.Owner {
+				return true
+			}
+		case <-silence:
+			return false
+		}
+	}
+}
+
+// soon is how long wake-ups may be missing after a failover.
+const soon = 5 * time.Second
+
+func wokenSoon(t *testing.T, holder, waiter *redislocker.Locker, ear *ear) {
+	t.Helper()
+	for end := time.Now().Add(soon); !woken(t, holder, waiter, ear); {
+		if time.Now().After(end) {
+			t.Fatalf("no wake-up for %v", soon)
+		}
+	}
+}
+
+// Before the old primary follows, it takes subscriptions whose messages lead nowhere; that lasts for some 10 s.
+func TestWakeUpsComeFromTheNewPrimaryAfterSentinelFailsOver(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	watched := redislocker.WithSentinel(sentinelOptions(s))
+	ear := newEar()
+	holder, waiter := open(t, nil, watched), openFor(t, ear, nil, watched)
+	wokenSoon(t, holder, waiter, ear)
+	if err := s.Failover(); err != nil {
+		t.Fatal(err)
+	}
+	wokenSoon(t, holder, waiter, ear)
+}
+
+// The subscription may be with any node; messages travel between them, also from a slot's new node.
+func TestWakeUpsCrossTheNodesOfACluster(t *testing.T) {
+	dialsEnd(t)
+	cluster := redistest.StartReplicatedCluster(t)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	defer func() { _ = rdb.Close() }()
+	ear := newEar()
+	holder, waiter := open(t, rdb), openFor(t, ear, rdb)
+	wokenSoon(t, holder, waiter, ear)
+	slot, err := cluster.Slot("k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(cluster, slot); err != nil {
+		t.Fatal(err)
+	}
+	wokenSoon(t, holder, waiter, ear)
+	if err := cluster.Failover(slot, "FORCE"); err != nil {
+		t.Fatal(err)
+	}
+	wokenSoon(t, holder, waiter, ear)
+	eventually(t, "the demoted node follows", func() bool {
+		primary, err := cluster.Primary(slot)
+		if err == nil {
+			_, err = cluster.Replica(primary)
+		}
+		return err == nil
+	})
+	if err := killOwner(cluster, slot); err != nil {
+		t.Fatal(err)
+	}
+	wokenSoon(t, holder, waiter, ear)
+}
+
+// One locker hears of failovers, the other has only what a Sentinel client gives it.
+func TestConformanceUnderSentinel(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	rdb := redis.NewFailoverClient(sentinelOptions(s))
+	defer func() { _ = rdb.Close() }()
+	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
+		t.Helper()
+		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return redislocker.New(rdb), redislocker.New(nil, redislocker.WithSentinel(sentinelOptions(s)))
+	})
+}
