@@ -1,13 +1,14 @@
 package redislocker
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +23,7 @@ const (
 	FoundRights    = "rights"     // the user lacks some that leases need
 	FoundMessages  = "messages"   // the user lacks those that waiting needs not to be polling
 	FoundList      = "list"       // the user lacks those of List
+	FoundReplicas  = "replicas"   // there are fewer than WithReplicas waits for
 	FoundClient    = "client"     // a setting of the client of WithClient
 )
 
@@ -44,7 +46,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if refuses(found) {
 		return errors.Join(found...) // the rest would only say it again
 	}
-	found = append(found, l.probe(ctx))
+	found = append(found, l.checkReplicas(ctx), l.probe(ctx))
 	if refuses(found) {
 		return errors.Join(found...)
 	}
@@ -135,27 +137,55 @@ func (l *Locker) checkPace(ctx context.Context, ttl time.Duration) error {
 	return nil
 }
 
-// checkEviction asks every server that keys may live on.
-func (l *Locker) checkEviction(ctx context.Context) error {
-	if l.cluster == nil {
-		return l.evicts(l.client.Info(ctx, "memory").Result())
+// readInfo has every server that keys may live on tell a section of its INFO, and joins what read finds.
+func (l *Locker) readInfo(ctx context.Context, section string, read func(info map[string]string, err error) error) error {
+	one := func(text string, err error) error {
+		info := map[string]string{}
+		for line := range strings.Lines(text) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			info[name] = value
+		}
+		return read(info, err)
 	}
-	return l.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		return l.evicts(node.Info(ctx, "memory").Result())
+	if l.cluster == nil {
+		return one(l.client.Info(ctx, section).Result())
+	}
+	var mu sync.Mutex // guards errs: the nodes are asked at the same time
+	var errs []error
+	err := l.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		err := one(node.Info(ctx, section).Result())
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+			errs = append(errs, err)
+		}
+		return nil
+	})
+	if err != nil {
+		err = unclear(err)
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// checkReplicas finds what no acquire could succeed with, beside the one of the probe that shows it.
+func (l *Locker) checkReplicas(ctx context.Context) error {
+	want := l.settings.replicas
+	if want == 0 {
+		return nil
+	}
+	return l.readInfo(ctx, "replication", func(info map[string]string, _ error) error {
+		if n, err := strconv.Atoi(info["connected_slaves"]); err == nil && n < want {
+			return finding(FoundReplicas, locker.Refuse, "%d replicas are connected and WithReplicas waits for %d: no key can be had until they are there", n, want)
+		}
+		return nil // a server that does not say is tried by the probe
 	})
 }
 
+func (l *Locker) checkEviction(ctx context.Context) error { return l.readInfo(ctx, "memory", l.evicts) }
+
 // evicts reads what INFO says about memory.
-func (l *Locker) evicts(info string, err error) error {
-	limit, policy := "", ""
-	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {
-		switch name, value, _ := strings.Cut(lines.Text(), ":"); name {
-		case "maxmemory":
-			limit = value
-		case "maxmemory_policy":
-			policy = value
-		}
-	}
+func (l *Locker) evicts(info map[string]string, err error) error {
+	limit, policy := info["maxmemory"], info["maxmemory_policy"]
 	switch {
 	case err != nil && !l.refused(err):
 		return unclear(err)

@@ -51,7 +51,7 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 // All of these are in Redis 5.
 func TestDocumentedCommandsAreThoseOfTheScripts(t *testing.T) {
 	used := map[string]bool{}
-	for outside := range strings.FieldsSeq("evalsha eval msetnx mset publish subscribe ping select client scan info") {
+	for outside := range strings.FieldsSeq("evalsha eval msetnx mset publish subscribe ping select client scan wait info") {
 		used["+"+outside] = true // sent by itself, or by redislock's script
 	}
 	files, err := filepath.Glob("*.lua")
@@ -102,7 +102,7 @@ func TestCheckNamesEachMissingRight(t *testing.T) {
 	for _, missing := range rights {
 		name, severity := redislocker.FoundRights, locker.Refuse
 		switch missing {
-		case "+select", "+client": // not used here; a connection without a name does
+		case "+select", "+client", "+wait": // not used here; a connection without a name does
 			continue
 		case "&guard:inbox:*", "+publish", "+subscribe", "+ping": // without them waiting is polling
 			name, severity = redislocker.FoundMessages, locker.Warn
@@ -188,6 +188,30 @@ func TestCheckRefusesAServerThatDropsKeys(t *testing.T) {
 		if text := wantFinding(t, err, redislocker.FoundEviction, locker.Refuse); !strings.Contains(text, "maxmemory-policy") || !strings.Contains(text, c.policy) {
 			t.Errorf("%q, want it to name the setting", text)
 		}
+	}
+}
+
+func TestCheckNamesReplicasThatAreMissing(t *testing.T) {
+	primary, _ := replicated(t)
+	rdb := redistest.Client(t, primary.Addr)
+	if err := open(t, rdb, redislocker.WithReplicas(1, 400*time.Millisecond)).Check(t.Context(), ttl); err != nil {
+		t.Errorf("with as many as are waited for: %v", err)
+	}
+	err := open(t, rdb, redislocker.WithReplicas(2, 100*time.Millisecond)).Check(t.Context(), ttl)
+	if text := wantFinding(t, err, redislocker.FoundReplicas, locker.Refuse); !strings.Contains(text, "1 replicas are connected and WithReplicas waits for 2") {
+		t.Errorf("%q", text)
+	}
+	if !errors.Is(err, locker.ErrUnavailable) {
+		t.Errorf("%v, want it to be what may pass", err)
+	}
+}
+
+func TestCheckNamesTheRightToWait(t *testing.T) {
+	primary, _ := replicated(t)
+	rdb := as(t, primary, without(documented(t), "+wait"))
+	err := open(t, rdb, redislocker.WithReplicas(1, 400*time.Millisecond)).Check(t.Context(), ttl)
+	if text := wantFinding(t, err, redislocker.FoundRights, locker.Refuse); !strings.Contains(text, "+wait (") {
+		t.Errorf("%q", text)
 	}
 }
 

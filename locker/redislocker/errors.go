@@ -105,6 +105,7 @@ var advice = map[string]string{
 	"MOVED":        "the server is a node of a cluster, use a redis.ClusterClient",
 	"ASK":          "the server is a node of a cluster, use a redis.ClusterClient",
 	"NOSCRIPT":     "the server forgets scripts at once, check for a proxy that does not keep them",
+	"NOREPLICAS":   "fewer replicas are well than the server's min-replicas-to-write",
 	"DENIED":       "the server is in protected mode, give it a password or bind it to an address",
 	unknownCommand: "the server must be Redis 5 or newer, with scripts and all commands that redislocker's documentation lists",
 }

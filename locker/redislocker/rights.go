@@ -20,7 +20,7 @@ type right struct {
 // rights are those that can be tried so, see the package comment. What a script may do is tried outside of it: the server
 // asks the same.
 func (l *Locker) rights(k keys) []right {
-	return []right{
+	rights := []right{
 		{"+eval", []any{"eval", "return 1", 0}},
 		{"+evalsha", []any{"evalsha", strings.Repeat("0", 40), 0}}, // nobody's script
 		{"+get", []any{"get", k.lock}},
@@ -40,6 +40,10 @@ func (l *Locker) rights(k keys) []right {
 		{"+publish", []any{"publish", l.inbox.channel, "probe"}},
 		{"+scan", []any{"scan", 0, "match", k.lock, "count", 1}},
 	}
+	if l.settings.replicas > 0 {
+		rights = append(rights, right{"+wait", []any{"wait", 0, 1}})
+	}
+	return rights
 }
 
 // storing are the rights to commands that store a key without a TTL, tried by a script that deletes it again.
