@@ -63,9 +63,12 @@ type history struct {
 func (r *run) history(ctx context.Context, complete bool) (*history, error) {
 	h := &history{complete: complete, keys: make([][]*visit, r.cfg.keys), byID: map[string]*visit{}, faults: r.nemesis.happened()}
 	for _, f := range h.faults {
-		if kinds[f.Kind].forgets {
+		if slices.Contains(kinds[f.Kind].forgets, r.cfg.topology) {
 			h.forgetful = append(h.forgetful, newForgetful(f))
 		}
+	}
+	for _, s := range r.nemesis.elected() {
+		h.forgetful = append(h.forgetful, newForgetful(fault{span: s}))
 	}
 	store := openStore(r.world.store.Addr) // before the diaries: a write is in them if it is here, or its worker has died
 	defer store.close()

@@ -25,10 +25,10 @@ type kind struct {
 	length func(rnd *rand.Rand, ttl time.Duration) time.Duration
 	do     func(ctx context.Context, n *nemesis, s strike) error
 
-	// forgets says that the servers may lose what they have answered. Then two may hold a key until those leases have ended
-	// that are lost, and only fencing helps.
-	forgets bool
-	atOnce  bool            // and they have forgotten all of it when the fault is over: what they answer from then on holds
+	// forgets says where the servers may lose what they have answered. Then two may hold a key until those leases have ended
+	// that are lost, and only fencing helps. A Redlock sees a restart, and bears it.
+	forgets []libs.Topology
+	atOnce  bool            // they have forgotten all of it when the fault is over: what they answer from then on holds
 	only    []libs.Topology // where there is such a fault; nil: everywhere
 }
 
@@ -48,16 +48,16 @@ var kinds = map[string]kind{
 
 	"pause":   {lane: serverLane, weight: 3, length: upToHalf, do: doPause},
 	"restart": {lane: serverLane, weight: 2, length: upToSecond, do: doRestart, only: []libs.Topology{libs.Single, libs.Redlock}},
-	"wipe":    {lane: serverLane, weight: 1, length: upToSecond, do: doWipe, forgets: true, atOnce: true, only: []libs.Topology{libs.Single}},
+	"wipe":    {lane: serverLane, weight: 1, length: upToSecond, do: doWipe, forgets: []libs.Topology{libs.Single}, atOnce: true, only: []libs.Topology{libs.Single, libs.Redlock}},
 	"clients": {lane: serverLane, weight: 2, length: instant, do: doCommand("client", "kill", "type", "normal")},
 	"pubsub":  {lane: serverLane, weight: 2, length: instant, do: doCommand("client", "kill", "type", "pubsub")},
-	"slow":    {lane: serverLane, weight: 2, length: upToSecond, do: doClientPause},
+	"slow":    {lane: serverLane, weight: 2, length: upToHalf, do: doClientPause},
 	"scripts": {lane: serverLane, weight: 2, length: instant, do: doCommand("script", "flush")},
 	"full":    {lane: serverLane, weight: 1, length: upToSecond, do: doFull},
-	"flush":   {lane: serverLane, weight: 1, length: instant, do: doCommand("flushall"), forgets: true, atOnce: true},
+	"flush":   {lane: serverLane, weight: 1, length: instant, do: doCommand("flushall"), forgets: libs.Topologies, atOnce: true},
 
-	"failover": {lane: serverLane, weight: 2, length: instant, do: doFailover, forgets: true, only: replicated},
-	"death":    {lane: serverLane, weight: 2, length: instant, do: doDeath, forgets: true, only: replicated},
+	"failover": {lane: serverLane, weight: 2, length: instant, do: doFailover, forgets: replicated, only: replicated},
+	"death":    {lane: serverLane, weight: 2, length: instant, do: doDeath, forgets: replicated, only: replicated},
 	"migrate":  {lane: serverLane, weight: 2, length: upToSecond, do: doMigrate, only: []libs.Topology{libs.Cluster}},
 }
 

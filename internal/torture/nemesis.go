@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,8 +17,9 @@ type nemesis struct {
 	log   io.Writer // for faults that went wrong
 	diary io.Writer // for all
 
-	mu     sync.Mutex // guards faults, and what they point to
-	faults []*fault
+	mu        sync.Mutex // guards what follows, and what faults point to
+	faults    []*fault
+	elections []span // in which servers have become primaries, or ceased to be, whoever wanted that
 }
 
 // fault is a strike that happened. While it does, To is the end of all time.
@@ -58,6 +60,25 @@ func (n *nemesis) run(ctx context.Context, schedule []strike) {
 	both.Wait()
 }
 
+// watch notes elections until ctx ends: a server that is slow for another reason may be taken for dead.
+func (n *nemesis) watch(ctx context.Context) {
+	from, before := now(), n.world.primaries()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+		at, primaries := now(), n.world.primaries()
+		if primaries != before {
+			n.mu.Lock()
+			n.elections = append(n.elections, span{from, now()})
+			n.mu.Unlock()
+			fmt.Fprintf(n.diary, "election: %s, from %.6f to %.6f\n", primaries, float64(from)/1e9, float64(now())/1e9)
+		}
+		from, before = at, primaries
+	}
+}
+
 func (n *nemesis) strike(ctx context.Context, s strike) {
 	f := &fault{strike: s, span: span{now(), math.MaxInt64}}
 	n.mu.Lock()
@@ -82,6 +103,13 @@ func (n *nemesis) tell(ctx context.Context, s strike, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	return srv.Do(ctx, args...).Err()
+}
+
+// elected returns the elections so far.
+func (n *nemesis) elected() []span {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.elections)
 }
 
 // happened returns the faults so far.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/torture/libs"
@@ -89,12 +90,12 @@ type run struct {
 func (r *run) last(ctx context.Context, progress io.Writer) (*verdict, error) {
 	limited, cancel := context.WithTimeout(ctx, r.cfg.length)
 	defer cancel()
-	struck := make(chan struct{})
-	go func() { // ends with the schedule, or the run
+	var struck sync.WaitGroup // ends with the schedule, or the run
+	struck.Go(func() {
 		r.nemesis.run(limited, newSchedule(r.cfg))
 		r.calm = now()
-		close(struck)
-	}()
+	})
+	struck.Go(func() { r.nemesis.watch(limited) })
 	var caught *verdict
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
@@ -113,7 +114,7 @@ func (r *run) last(ctx context.Context, progress io.Writer) (*verdict, error) {
 			}
 		}
 	}
-	<-struck
+	struck.Wait()
 	r.to = now()
 	r.crew.endAll()
 	if caught != nil {

@@ -50,6 +50,18 @@ func TestGuardKeepsItsPromises(t *testing.T) {
 	}
 }
 
+func TestGuardKeepsThemOnManyServers(t *testing.T) {
+	t.Parallel()
+	for _, topology := range []libs.Topology{libs.Sentinel, libs.Cluster, libs.Redlock} {
+		t.Run(string(topology), func(t *testing.T) {
+			t.Parallel()
+			if status, report := tortured(t, "-for 5s -topology "+string(topology)); status != exitOK {
+				t.Errorf("status %d\n%s", status, report)
+			}
+		})
+	}
+}
+
 func TestPeersAreOnlyCounted(t *testing.T) {
 	t.Parallel()
 	const peers = "redislock,redsync,rueidislock"

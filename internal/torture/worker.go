@@ -208,7 +208,10 @@ func (w *worker) feelStalls(left <-chan struct{}) {
 
 // newLocker sets the library up, with the mutant if there is one.
 func (w *worker) newLocker() (libs.Locker, error) {
-	s := libs.Setup{Topology: w.Topology, Addrs: w.Addrs, Master: w.Master, TTL: w.TTL, Dial: dialBy(w.Wire)}
+	s := libs.Setup{
+		Topology: w.Topology, Addrs: w.Addrs, Master: w.Master, TTL: w.TTL, Dial: dialBy(w.Wire),
+		HoldOut: mostTTL + 500*time.Millisecond,
+	}
 	if w.Mutant == "" {
 		return w.lib.Open(s)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
@@ -124,11 +125,24 @@ func (w *world) migrate(n int, slow time.Duration) error {
 	return fmt.Errorf("no other primary than %s", from.Addr)
 }
 
+// primaries names the nodes that call themselves primaries, and how many do not answer.
+func (w *world) primaries() string {
+	var names []string
+	for _, s := range w.nodes {
+		if primary, err := w.primary(s); err != nil {
+			names = append(names, "?")
+		} else if primary {
+			names = append(names, s.Addr)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
 // leftovers returns the keys that are left, with their TTLs in ms.
 func (w *world) leftovers(ctx context.Context) (left map[string]int64, err error) {
 	left = map[string]int64{}
 	for _, s := range w.nodes {
-		if w.replica(s) {
+		if primary, err := w.primary(s); err != nil || !primary {
 			continue
 		}
 		names, err := s.Do(ctx, "keys", "*").StringSlice()
@@ -145,11 +159,13 @@ func (w *world) leftovers(ctx context.Context) (left map[string]int64, err error
 	return left, nil
 }
 
-// replica reports whether a node only follows another.
-func (w *world) replica(s *redisproc.Server) bool {
+// primary reports whether a node does not follow another.
+func (w *world) primary(s *redisproc.Server) (bool, error) {
 	if w.sentinel == nil && w.cluster == nil {
-		return false
+		return true, nil
 	}
-	role, err := s.Do(context.Background(), "role").Slice()
-	return err != nil || len(role) == 0 || role[0] != "master"
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	role, err := s.Do(ctx, "role").Slice()
+	return err == nil && len(role) > 0 && role[0] == "master", err
 }

@@ -11,11 +11,15 @@ import (
 func (s *Setup) client() redis.UniversalClient {
 	switch s.Topology {
 	case Sentinel:
-		return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.Master, SentinelAddrs: s.Addrs, Dialer: s.Dial})
+		return redis.NewFailoverClient(s.failover())
 	case Cluster:
 		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addrs, Dialer: s.Dial})
 	}
 	return s.clientOf(s.Addrs[0])
+}
+
+func (s *Setup) failover() *redis.FailoverOptions {
+	return &redis.FailoverOptions{MasterName: s.Master, SentinelAddrs: s.Addrs, Dialer: s.Dial}
 }
 
 func (s *Setup) clientOf(addr string) redis.UniversalClient {

@@ -10,12 +10,13 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/redislocker"
+	"github.com/go-lockguard/guard/locker/redlock"
 )
 
-// Guard is this module's own: its defaults, with fencing tokens.
+// Guard is this module's own: its defaults, with fencing tokens; package redlock on [Redlock].
 var Guard = &Library{
 	Name: "guard", Renews: true, Tells: true, Tokens: true,
-	Topologies: []Topology{Single, Sentinel, Cluster},
+	Topologies: Topologies,
 	Keys:       func(key string) []string { return []string{"guard:{" + key + "}"} },
 	open:       openGuard,
 }
@@ -27,7 +28,7 @@ type guardLocker struct {
 
 func openGuard(s Setup) (Locker, error) {
 	rdbs := s.clients()
-	store := newStore(rdbs)
+	store := newStore(s, rdbs)
 	if s.Wrap != nil {
 		store = s.Wrap(store)
 	}
@@ -42,7 +43,18 @@ func openGuard(s Setup) (Locker, error) {
 	return &guardLocker{g, rdbs}, nil
 }
 
-func newStore(rdbs []redis.UniversalClient) guard.Locker { return redislocker.New(rdbs[0]) }
+func newStore(s Setup, rdbs []redis.UniversalClient) guard.Locker {
+	switch s.Topology {
+	case Sentinel:
+		return redislocker.New(rdbs[0], redislocker.WithSentinel(s.failover()))
+	case Redlock:
+		if s.HoldOut > 0 {
+			return redlock.New(rdbs, redlock.WithHoldOut(s.HoldOut))
+		}
+		return redlock.New(rdbs)
+	}
+	return redislocker.New(rdbs[0])
+}
 
 // Acquire looks after the wait itself: the lease lives in the context that guard is given.
 func (l *guardLocker) Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error) {

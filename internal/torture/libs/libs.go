@@ -58,6 +58,9 @@ type Setup struct {
 	// Dial makes the connections of the library and of what is around it; nil: net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
+	// HoldOut is how long a server of [Redlock] that has restarted does not count, for guard only; 0: its default.
+	HoldOut time.Duration
+
 	// Wrap puts something between a guard and its store, for guard only; nil: nothing.
 	Wrap func(guard.Locker) guard.Locker
 
