@@ -94,7 +94,7 @@ func (l *Locker) poll(ctx context.Context, b *ballot, t locker.Try) *tally {
 func (l *Locker) ask(ctx context.Context, b *ballot, i int, t locker.Try) (locker.Answer, error) {
 	limited, cancel := l.within(ctx, b.claim.TTL)
 	defer cancel()
-	granted, err := b.take(limited, i)
+	granted, err := b.take(limited, i, false)
 	if err != nil {
 		l.nodes[i].skip()
 		return locker.Answer{}, err

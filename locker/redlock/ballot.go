@@ -97,13 +97,15 @@ func (b *ballot) turn(p phase) {
 var (
 	errBusy = fmt.Errorf("%w: an earlier request has no answer yet", locker.ErrUnavailable)
 	errDead = fmt.Errorf("%w: a vote there was given back, and that has no answer", locker.ErrUnavailable)
+	errOver = fmt.Errorf("%w: the claim is over", locker.ErrUnavailable)
 )
 
 // take takes a seat for a request, which ends with cast, returned or leave, as soon as no other request has it. It says
-// whether a message has told that the key is ours there.
-func (b *ballot) take(ctx context.Context, i int) (granted bool, err error) {
+// whether a message has told that the key is ours there. Once the ballot is over only its last request may have a seat:
+// one that comes late would vote for nobody, beside whoever cleans up.
+func (b *ballot) take(ctx context.Context, i int, last bool) (granted bool, err error) {
 	for {
-		granted, freed, err := b.tryTake(i)
+		granted, freed, err := b.tryTake(i, last)
 		if freed == nil {
 			return granted, err
 		}
@@ -116,11 +118,13 @@ func (b *ballot) take(ctx context.Context, i int) (granted bool, err error) {
 }
 
 // tryTake is take that returns what tells that a seat is free which is not.
-func (b *ballot) tryTake(i int) (granted bool, freed <-chan struct{}, err error) {
+func (b *ballot) tryTake(i int, last bool) (granted bool, freed <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.seats[i]
 	switch {
+	case b.phase == over && !last:
+		return false, nil, errOver
 	case s.dead:
 		return false, nil, errDead
 	case s.busy:

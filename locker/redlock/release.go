@@ -48,7 +48,7 @@ func (l *Locker) free(ctx context.Context, b, next *ballot, i int) (locker.Relea
 	n := l.nodes[i]
 	limited, cancel := l.within(ctx, b.claim.TTL)
 	defer cancel()
-	if _, err := b.take(limited, i); err != nil {
+	if _, err := b.take(limited, i, true); err != nil {
 		if b.disclaim(i) {
 			n.store.Abandon(&b.seats[i].claim, true)
 		}
@@ -56,7 +56,7 @@ func (l *Locker) free(ctx context.Context, b, next *ballot, i int) (locker.Relea
 	}
 	var c *locker.Claim
 	if next != nil {
-		if _, err := next.take(limited, i); err == nil {
+		if _, err := next.take(limited, i, false); err == nil {
 			c = &next.seats[i].claim
 		}
 	}
