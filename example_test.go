@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/memlocker"
+	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 func Example() {
@@ -88,4 +89,25 @@ func write(_ context.Context, _ string, token uint64) error {
 	}
 	newest = token
 	return nil
+}
+
+// At start-up: what will not pass by itself is for somebody to change.
+func ExampleGuard_Check() {
+	accepted := guard.WithAccepted(redislocker.FoundEviction) // a managed Redis, whose policy nobody can change
+	g, err := guard.New(memlocker.New(), accepted)            // redislocker.New(rdb) in production
+	if err != nil {
+		panic(err)
+	}
+	defer g.Close(context.Background())
+
+	var found *guard.Finding
+	switch err := g.Check(context.Background()); {
+	case err == nil:
+		fmt.Println("ready")
+	case errors.Is(err, guard.ErrUnavailable):
+		fmt.Println("not now:", err)
+	case errors.As(err, &found):
+		fmt.Println("to be changed, or accepted as", found.Name, err)
+	}
+	// Output: ready
 }

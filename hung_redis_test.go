@@ -35,8 +35,10 @@ func TestMemoryIsBoundedWhileAServerHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Do(t.Context(), key, nop); err != nil {
-		t.Fatal(err)
+	for start := time.Now(); g.Do(t.Context(), key, nop) != nil; { // a first connection takes its time, and a try has 25 ms
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("no key of a server that is well")
+		}
 	}
 	s.Stop()
 	storm := func(calls int) {
