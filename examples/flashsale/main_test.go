@@ -117,26 +117,24 @@ func TestALockSellsEveryItemOnceAndLosesNoUpdate(t *testing.T) {
 
 func TestTheBookMayBeInADatabase(t *testing.T) {
 	for name, store := range map[string]string{"SQLite in a file": "sqlite", "PostgreSQL at ": servers.postgres, "MySQL at ": servers.maria} {
-		for _, mode := range []string{"fence", "atomic"} {
-			t.Run(name+mode, func(t *testing.T) {
-				server := redistest.Start(t)
-				var stdout, stderr bytes.Buffer
-				code := run([]string{"-store", store, "-mode", mode, "-requests", "400", "-stock", "100", "-redis", server.Addr, "-json"}, &stdout, &stderr)
-				lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
-				var res result
-				if err := json.Unmarshal([]byte(lines[len(lines)-1]), &res); err != nil || code != exitOK {
-					t.Fatalf("exit status %d, %v: %s", code, err, stderr.String())
-				}
-				if res.Sold != 100 || res.Orders != 100 || res.Oversold != 0 || res.LostUpdates != 0 || res.Errors != 0 || !strings.HasPrefix(res.Store, name) {
-					t.Errorf("%+v\n%s", res, stderr.String())
-				}
-				if strings.Contains(stdout.String()+stderr.String(), secret) {
-					t.Errorf("the password is printed: %s%s", stderr.String(), stdout.String())
-				}
-				wantEmpty(t, server.Addr)
-				wantNoTables(t, store)
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			var stdout, stderr bytes.Buffer
+			code := run([]string{"-store", store, "-requests", "400", "-stock", "100", "-redis", server.Addr, "-json"}, &stdout, &stderr)
+			lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+			var res result
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &res); err != nil || code != exitOK {
+				t.Fatalf("exit status %d, %v: %s", code, err, stderr.String())
+			}
+			if res.Sold != 100 || res.Orders != 100 || res.Oversold != 0 || res.LostUpdates != 0 || res.Errors != 0 || !strings.HasPrefix(res.Store, name) {
+				t.Errorf("%+v\n%s", res, stderr.String())
+			}
+			if strings.Contains(stdout.String()+stderr.String(), secret) {
+				t.Errorf("the password is printed: %s%s", stderr.String(), stdout.String())
+			}
+			wantEmpty(t, server.Addr)
+			wantNoTables(t, store)
+		})
 	}
 }
 

@@ -12,6 +12,8 @@
 //	...
 //	return tx.Commit() // inside the guarded function
 //
+// It is tested on PostgreSQL, MariaDB and SQLite; what it says to MySQL is what it says to MariaDB.
+//
 // # Check comes first
 //
 // The highest token of each key of the guard is a row of one small table. Check writes it, so it waits until other
