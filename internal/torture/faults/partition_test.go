@@ -58,17 +58,19 @@ func TestFault17APartitionedHolderIsToldBeforeItsKeyExpires(t *testing.T) {
 	for injected < *partitions {
 		g := on(t, n.Addr, guard.WithTTL(ttl))
 		margins := make(chan time.Duration, holders)
-		var wg, cutOff sync.WaitGroup
-		cutOff.Add(1)
+		cutOff := make(chan struct{})
+		var wg, held sync.WaitGroup
+		held.Add(holders)
 		for i := range holders {
 			wg.Go(func() {
 				time.Sleep(rand.N(ttl)) // renewals at any time
 				l, err := g.Acquire(t.Context(), fmt.Sprint("p", injected, ":", i))
+				held.Done()
 				if err != nil {
 					t.Errorf("Acquire: %v", err)
 					return
 				}
-				cutOff.Wait()
+				<-cutOff
 				<-l.Context().Done()
 				left, err := rdb.PTTL(t.Context(), lock(l.Key())).Result()
 				if err != nil {
@@ -78,9 +80,10 @@ func TestFault17APartitionedHolderIsToldBeforeItsKeyExpires(t *testing.T) {
 				_ = l.Release(t.Context())
 			})
 		}
-		time.Sleep(ttl + rand.N(ttl/2))
+		held.Wait()
+		time.Sleep(rand.N(ttl / 2))
 		n.partition(true)
-		cutOff.Done()
+		close(cutOff)
 		wg.Wait()
 		close(margins)
 		for left := range margins {
