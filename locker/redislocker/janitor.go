@@ -25,6 +25,7 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 		return
 	}
 	st := l.state(c)
+	l.recent.note(c.Key, c.Owner, c.TTL) // in an outage the janitor's pauses grow; a new primary need not wait for them
 	l.janitor.add(l.node(c.Key), chore{call: l.releaseCall(c.Key, st.keys, c.Owner, st.entry, ""), again: late})
 }
 

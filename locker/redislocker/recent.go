@@ -13,7 +13,7 @@ const (
 	recentChunk = 256                    // releases looked at under one hold of the mutex
 )
 
-// recent keeps the releases of the last TTL. What a primary is told that has just been replaced is lost: then the new one
+// recent keeps the releases of the last TTL, and the claims that were given up. What a primary is told that has just been replaced is lost: then the new one
 // keeps the keys of owners who have long released them, and nobody gets those until they end. So when a key lives elsewhere
 // than it did, it is released once more by these owner ids. They never come back, so that harms nobody.
 type recent struct {

@@ -8,6 +8,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // elsewhere is a place that keys live at, and what a recent asks and frees there.
@@ -118,5 +122,22 @@ func TestAServerThatNeverChangesKeepsNoReleases(t *testing.T) {
 	r.close()
 	if n := testing.AllocsPerRun(100, func() { r.note("k", "1", time.Hour) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// In an outage the janitor's pauses grow to seconds; what it has not got done is done when there is a new primary.
+func TestClaimsThatAreGivenUpAreKeptToo(t *testing.T) {
+	l := New(nil, WithSentinel(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}}))
+	if err := l.Open(&listener{}); err != nil {
+		t.Fatal(err)
+	}
+	l.Abandon(&locker.Claim{Key: "k", Owner: newID(), TTL: time.Minute}, false)
+	l.recent.mu.Lock()
+	if n := len(l.recent.ring); n != 1 {
+		t.Errorf("%d claims are kept, want 1", n)
+	}
+	l.recent.mu.Unlock()
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -76,7 +76,7 @@ func newSentinels(o *redis.FailoverOptions) *sentinels {
 		s.clients = append(s.clients, redis.NewSentinelClient(&redis.Options{
 			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig, Username: o.SentinelUsername, Password: o.SentinelPassword,
 			MaxRetries: -1, ContextTimeoutEnabled: true, DialTimeout: o.DialTimeout, DialerRetries: 1,
-			PoolSize: 1, Protocol: 2, DisableIdentity: true,
+			PoolSize: patientPool, MaxIdleConns: 1, Protocol: 2, DisableIdentity: true,
 		}))
 	}
 	return s
