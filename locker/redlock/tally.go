@@ -1,0 +1,117 @@
+package redlock
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// vote is a node's answer.
+type vote struct {
+	seat   int
+	answer locker.Answer
+	err    error
+	probe  bool // of a node that did not answer before
+}
+
+// tally is a count of votes.
+type tally struct {
+	locker *Locker
+
+	ours    []int  // seats
+	token   uint64 // the highest of theirs
+	held    int    // by others
+	others  map[voter]standing
+	places  []locker.Place
+	refused []error // will not change
+	unknown []error
+
+	pending, probes int // still under way
+}
+
+// standing is how one other voter stands.
+type standing struct {
+	votes     int
+	holder    locker.Holder
+	remaining time.Duration
+}
+
+func newTally(l *Locker) *tally { return &tally{locker: l} }
+
+func (v *tally) count(of vote) {
+	a, err := of.answer, of.err
+	switch {
+	case err != nil:
+		err = v.locker.nodes[of.seat].of(err)
+		if errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrClosed) {
+			v.unknown = append(v.unknown, err)
+		} else {
+			v.refused = append(v.refused, err)
+		}
+	case a.Acquired:
+		v.ours, v.token = append(v.ours, of.seat), max(v.token, a.Token)
+	default:
+		v.held++
+		if v.others == nil {
+			v.others = make(map[voter]standing, 1)
+		}
+		who := voterOf(a.Holder)
+		s := v.others[who]
+		v.others[who] = standing{s.votes + 1, a.Holder, max(s.remaining, a.Remaining)}
+		if a.Queued {
+			v.places = append(v.places, a.Place)
+		}
+	}
+}
+
+// wait counts a request that was sent, or answered.
+func (v *tally) wait(probe bool, n int) {
+	if probe {
+		v.probes += n
+	} else {
+		v.pending += n
+	}
+}
+
+// decided reports whether it is no use to wait for more answers: a node that did not answer before is waited for only if
+// there is no quorum without it.
+func (v *tally) decided() bool {
+	ours, left, quorum := len(v.ours), v.pending+v.probes, v.locker.quorum
+	switch {
+	case ours >= quorum || left == 0:
+		return true
+	case v.reached():
+		return ours+left < quorum || v.pending == 0
+	}
+	return ours+v.held+left < quorum
+}
+
+// reached reports whether a quorum has answered.
+func (v *tally) reached() bool { return len(v.ours)+v.held >= v.locker.quorum }
+
+// leads reports whether self is in front where nobody has a quorum.
+func (v *tally) leads(self voter, quorum int) bool {
+	for w, s := range v.others {
+		if s.votes >= quorum || s.votes > len(v.ours) || s.votes == len(v.ours) && !self.before(w) {
+			return false
+		}
+	}
+	return len(v.ours) > 0 && v.reached()
+}
+
+// answer tells of who has most votes, and of the middle of the places.
+func (v *tally) answer() (a locker.Answer) {
+	most := 0
+	for _, s := range v.others {
+		if s.votes > most {
+			most, a.Holder, a.Remaining = s.votes, s.holder, s.remaining
+		}
+	}
+	if len(v.places) > 0 {
+		slices.Sort(v.places)
+		a.Place = v.places[(len(v.places)-1)/2]
+	}
+	return a
+}
