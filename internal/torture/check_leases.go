@@ -56,10 +56,16 @@ func (v *verdict) times(h *history, cfg config) {
 	}
 }
 
+// promisedSlack is what guard says that a wait may take beyond its bound.
+const promisedSlack = 50 * time.Millisecond
+
 // wait is C6: a wait ends when it should, if its process runs.
 func (v *verdict) wait(h *history, x *visit, cfg config) {
 	excess := time.Duration(x.got-x.asked-x.bound) - within(x.frozen, x.asked, x.got)
 	v.excess = max(v.excess, excess)
+	if excess > promisedSlack {
+		v.beyond++
+	}
 	if excess > cfg.slack {
 		v.violate(boundedWait, "%v beyond its bound of %v: %v%v", excess, time.Duration(x.bound), x, h.around(x.asked, x.got))
 	}
@@ -74,7 +80,7 @@ func (v *verdict) toldInTime(x *visit) {
 	if x.lost != 0 && end <= x.until-int64(ttl(x.proc)/100) {
 		return // by a renewal
 	}
-	limit := time.Duration(0)
+	limit := ttl(x.proc) / 100 // the drift that anybody allows for
 	if v.lib.Tells {
 		limit = afterDeadline(ttl(x.proc))
 	}

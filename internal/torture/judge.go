@@ -41,6 +41,7 @@ type verdict struct {
 	faults     map[string]int
 	free       time.Duration // the longest time in which a key was held by nobody
 	excess     time.Duration // the most that a wait took beyond its bound
+	beyond     int           // waits that took more than 50 ms beyond it
 	closeness  time.Duration // the least time from telling a holder of its loss to when the key could end
 	stalls     time.Duration // of all workers, stops not counted
 	violations map[string]int
@@ -48,9 +49,12 @@ type verdict struct {
 }
 
 func (v *verdict) violate(check, format string, args ...any) {
-	const mostTexts = 5
+	most := 1
+	if v.lib == libs.Guard {
+		most = 5
+	}
 	v.violations[check]++
-	if v.violations[check] <= mostTexts {
+	if v.violations[check] <= most {
 		v.texts = append(v.texts, check+": "+fmt.Sprintf(format, args...))
 	}
 }

@@ -41,6 +41,7 @@ func report(out io.Writer, cfg config, verdicts []*verdict) {
 	})
 	ms := func(d time.Duration) string { return d.Round(time.Millisecond).String() }
 	row("longest time that a key was free", func(v *verdict) any { return ms(v.free) })
+	row("waits more than 50ms beyond their bound", func(v *verdict) any { return v.beyond })
 	row("longest wait beyond its bound", func(v *verdict) any { return ms(v.excess) })
 	row("closest call from a loss to the key's end", func(v *verdict) any {
 		if v.closeness < 0 {
