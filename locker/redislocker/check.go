@@ -29,7 +29,8 @@ const (
 
 const (
 	probeTTL  = 5 * time.Second
-	paceShare = 10                     // a round trip may take this part of the TTL: a try to renew has a sixth of it
+	paceShare = 10                     // a round trip may take this part of the TTL: a try to renew has a sixth of it,
+	paceEasy  = 18                     // which a connection that broke and two of a handshake fit into up to here
 	paceMost  = 200 * time.Millisecond // and no more: a try to acquire has at most 500 ms, for two of them if it meets a new server
 )
 
@@ -133,6 +134,9 @@ func (l *Locker) checkPace(ctx context.Context, ttl time.Duration) error {
 	case best > ttl/paceShare:
 		return finding(FoundRoundTrip, locker.Refuse, "a round trip takes %v, more than a tenth of the TTL of %v: "+
 			"raise the TTL with guard.WithTTL, or bring the server closer", best, ttl)
+	case best > ttl/paceEasy:
+		return finding(FoundRoundTrip, locker.Warn, "a round trip takes %v, more than an eighteenth of the TTL of %v: "+
+			"a connection that breaks may cost its lease; raise the TTL with guard.WithTTL, or bring the server closer", best, ttl)
 	}
 	return nil
 }

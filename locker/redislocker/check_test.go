@@ -240,6 +240,8 @@ func TestCheckComparesRoundTripWithTTL(t *testing.T) {
 	if err := l.Check(t.Context(), time.Hour); err != nil {
 		t.Error(err)
 	}
+	p.DelayReplies(150 * time.Millisecond) // between an eighteenth and a tenth
+	wantFinding(t, l.Check(t.Context(), 2*time.Second), redislocker.FoundRoundTrip, locker.Warn)
 	p.DelayReplies(paceMost + 10*time.Millisecond) // however long the TTL, a try has 500 ms
 	if text := wantFinding(t, l.Check(t.Context(), time.Hour), redislocker.FoundRoundTrip, locker.Refuse); !strings.Contains(text, "closer") {
 		t.Errorf("%q, want it to say what helps", text)
