@@ -12,7 +12,7 @@ import (
 // DoAll is [Guard.Do] for several keys at once: it acquires them in sorted order, each once, so that two calls cannot
 // deadlock. MaxWait bounds all the waiting for keys that are held; each key has an attempt of its own, so the round trips
 // of many keys that are free may take longer. fn's context carries all the leases and ends with the first that is lost;
-// [LeaseFrom] finds the one of the last key. All keys are released together, within one limit of at most 1 s.
+// [LeaseFrom] finds the one of the last key, and [LeaseOf] that of each. All keys are released together, within one limit of at most 1 s.
 func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return errNilFunc

@@ -51,6 +51,40 @@ func newHanging(t *testing.T, opts ...guard.Option) *hanging {
 	return h
 }
 
+func TestEachKeyOfDoAllHasALeaseAndATokenOfItsOwn(t *testing.T) {
+	b := newBench(t, guard.WithFencing())
+	ctx := t.Context()
+	if _, ok := guard.LeaseOf(ctx, "a"); ok {
+		t.Error("a lease was found before there was one")
+	}
+	err := b.Do(ctx, "outer", func(ctx context.Context) error {
+		return b.DoAll(ctx, []string{"b", "a", "outer"}, func(ctx context.Context) error {
+			for _, key := range []string{"a", "b", "outer"} {
+				l, ok := guard.LeaseOf(ctx, key)
+				if !ok || l.Key() != key {
+					t.Errorf("LeaseOf %q: %v, %v", key, l, ok)
+					continue
+				}
+				if token, err := l.FencingToken(ctx); token == 0 || err != nil {
+					t.Errorf("%q: token %d, %v", key, token, err)
+				}
+				if err := l.Release(ctx); err == nil && key != "outer" {
+					if _, ok := guard.LeaseOf(ctx, key); ok {
+						t.Errorf("%q: found after its release", key)
+					}
+				}
+			}
+			if _, ok := guard.LeaseOf(ctx, "c"); ok {
+				t.Error("a lease was found on a key that nobody asked for")
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func manyKeys(n int) []string {
 	keys := make([]string, n)
 	for i := range keys {

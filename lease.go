@@ -134,6 +134,17 @@ func LeaseFrom(ctx context.Context) (*Lease, bool) {
 	return nil, false
 }
 
+// LeaseOf returns the innermost lease on key in ctx that has not been released: under [Guard.DoAll], that of each key, with
+// a fencing token of its own. It goes through the leases in ctx one by one, and asks nobody.
+func LeaseOf(ctx context.Context, key string) (*Lease, bool) {
+	for l := leaseIn(ctx); l != nil; l = l.outer {
+		if l.key == key && !l.isReleased() {
+			return l, true
+		}
+	}
+	return nil, false
+}
+
 // FencingToken returns the fencing token of the innermost lease in ctx that has not been released, as
 // [Lease.FencingToken] does, or ErrNoLease.
 func FencingToken(ctx context.Context) (uint64, error) {

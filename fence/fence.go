@@ -15,7 +15,7 @@
 //   - Check when you read, too, if you write what you have reckoned from it. Else a late holder still writes between the
 //     read and the write of the next one, who then overwrites that. A relative write, n = n - 1, does without the read.
 //   - One key of the guard, one fence. Tokens of different keys say nothing about each other, and what one key protects
-//     with two fences is protected as two things. Under Guard.DoAll, guard.FencingToken is that of the last key.
+//     with two fences is protected as two things. Under Guard.DoAll each key's token is that of guard.LeaseOf(ctx, key).
 //   - The fence lives as long as a late writer may come, and no shorter than the data. It is as durable as the store: what a
 //     failover loses of the data, it loses of the fence.
 //   - It is no idempotency. A write without an answer may have been done; the same token passes again.
