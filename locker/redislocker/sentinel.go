@@ -2,6 +2,7 @@ package redislocker
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -111,7 +112,7 @@ func (s *sentinels) close() {
 	}
 }
 
-// whereabouts is a hook that notes which server the newest connection of a Sentinel client leads to.
+// whereabouts is a hook that notes which server the newest connection of a Sentinel client leads to, or that there is none.
 type whereabouts struct{ addr atomic.Pointer[string] }
 
 // now returns the server's address; "" before the first connection.
@@ -126,6 +127,9 @@ func (w *whereabouts) now() string {
 func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)
+		if errors.Is(err, redis.Nil) {
+			return nil, noPrimaryError{}
+		}
 		if err == nil {
 			if at := conn.RemoteAddr().String(); at != w.now() {
 				w.addr.Store(&at)
@@ -134,6 +138,17 @@ func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
 		return conn, err
 	}
 }
+
+// noPrimaryError is what the sentinels answer to a name that they do not know. go-redis has redis.Nil for it, which would look
+// like the server's answer to the request: that somebody else holds the key.
+type noPrimaryError struct{}
+
+func (noPrimaryError) Error() string {
+	return "the sentinels know no primary of that name: see MasterName in the options of the client"
+}
+
+// RedisError makes it an answer, not a failure of the network.
+func (noPrimaryError) RedisError() {}
 
 func (w *whereabouts) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 

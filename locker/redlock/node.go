@@ -59,10 +59,11 @@ func (n *node) end(err error) {
 	n.down, n.probing = errors.Is(err, locker.ErrUnavailable), false
 }
 
-// out returns why the node does not count, if it has restarted; n.mu is held.
+// out returns why the node does not count, if it has started a short while ago; n.mu is held.
 func (n *node) out() error {
 	if left := time.Until(n.outTill); left > 0 {
-		return fmt.Errorf("%w: it has restarted and counts again in %v (WithHoldOut)", locker.ErrUnavailable, left.Round(time.Second))
+		return fmt.Errorf("%w: it started %v ago and counts in %v, when no lease of before can be left (WithHoldOut)",
+			locker.ErrUnavailable, (n.holdOut - left).Round(time.Second), left.Round(time.Second))
 	}
 	return nil
 }
