@@ -9,10 +9,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 )
@@ -26,7 +24,7 @@ type Server struct {
 
 	dir  string
 	addr string
-	as   *syscall.Credential // nil: as we are
+	as   *syscall.SysProcAttr // nil: as we are
 	cmd  *exec.Cmd
 	quit os.Signal
 	gone chan struct{} // closed by the goroutine that waits for the process
@@ -42,14 +40,7 @@ func prepare(name string) (*Server, error) {
 	if os.Geteuid() != 0 {
 		return s, nil
 	}
-	u, err := user.Lookup(name)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	uid, _ := strconv.Atoi(u.Uid)
-	gid, _ := strconv.Atoi(u.Gid)
-	s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	if err := os.Chown(dir, uid, gid); err != nil {
+	if err := s.become(name); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, nil
@@ -74,7 +65,7 @@ func (s *Server) command(ctx context.Context, path string, args ...string) *exec
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "HOME="+s.dir, "TZ=UTC", "LC_ALL=C")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
+	cmd.SysProcAttr = s.as
 	return cmd
 }
 

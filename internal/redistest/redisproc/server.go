@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -125,10 +124,10 @@ func (s *Server) Do(ctx context.Context, args ...any) *redis.Cmd {
 }
 
 // Stop freezes the server, as a hung machine would; it returns when the process has stopped.
-func (s *Server) Stop() error { return s.signal(syscall.SIGSTOP, true) }
+func (s *Server) Stop() error { return s.signal(sigStop, true) }
 
 // Cont lets a frozen server go on with what its sockets hold.
-func (s *Server) Cont() error { return s.signal(syscall.SIGCONT, false) }
+func (s *Server) Cont() error { return s.signal(sigCont, false) }
 
 // signal sends sig and waits until the kernel says that the process is stopped, or is not.
 func (s *Server) signal(sig os.Signal, stopped bool) error {
