@@ -138,6 +138,31 @@ func TestTheBookMayBeInADatabase(t *testing.T) {
 	}
 }
 
+func TestABookThatCannotBeFinishedIsRemoved(t *testing.T) {
+	server := redistest.Start(t)
+	for _, store := range []string{servers.postgres, servers.maria} {
+		d, err := parseStore(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := d.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.ExecContext(t.Context(), "CREATE TABLE flashsale_half_orders (id INTEGER)"); err != nil { // in the way of the last one
+			t.Fatal(err)
+		}
+		cfg := defaultConfig()
+		cfg.redis, cfg.store = server.Addr, store
+		if _, err := openStore(t.Context(), cfg, "half"); err == nil {
+			t.Errorf("%s: two tables of one name", d.name)
+		}
+		wantNoTables(t, store)
+	}
+	wantEmpty(t, server.Addr)
+}
+
 // wantNoTables fails t if the run has left a table.
 func wantNoTables(t *testing.T, store string) {
 	t.Helper()

@@ -27,6 +27,10 @@ func parseRedis(addr string) (e endpoint, err error) {
 	scheme, rest, ok := strings.Cut(addr, "://")
 	plain, kind, _ := strings.Cut(scheme, "+")
 	switch {
+	case !ok && strings.Contains(addr, "@"): // it is not quoted: a password may be in it
+		return e, errors.New("an address with a password is a URL: " + redisForms)
+	case ok && misplacedAt(rest):
+		return e, errMisplacedAt
 	case !ok:
 		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
 			return e, fmt.Errorf("%q has no port: %s", addr, redisForms)
@@ -47,6 +51,16 @@ func parseRedis(addr string) (e endpoint, err error) {
 		err = errors.New("this is no URL: " + redisForms)
 	}
 	return e.once(), err
+}
+
+// errMisplacedAt does not quote the address: what stands in front of the @ is a part of a password, most likely.
+var errMisplacedAt = errors.New("an @ behind the host: in users, passwords and parameters / ? # @ are written %2F %3F %23 %40")
+
+// misplacedAt reports whether there is an @ behind the host of a URL, given from its host on. It is so if a password has one of
+// the characters that end the host: everything would be read as something else then, and be shown.
+func misplacedAt(rest string) bool {
+	end := strings.IndexAny(rest, "/?#")
+	return end >= 0 && strings.Contains(rest[end:], "@")
 }
 
 // once switches repetitions off where the address leaves that open.

@@ -29,9 +29,10 @@ type store struct {
 // openStore starts the embedded Redis, or looks whether the one of the flags answers, and so for the database.
 func openStore(ctx context.Context, cfg config, run string) (_ *store, err error) {
 	s := &store{addr: cfg.redis, prefix: "flashsale:" + run, bookAddr: cfg.store, bookName: "Redis"}
+	undo := s.shut
 	defer func() {
 		if err != nil {
-			_ = s.shut()
+			_ = undo()
 		}
 	}()
 	if err = s.openRedis(ctx); err != nil {
@@ -49,6 +50,11 @@ func openStore(ctx context.Context, cfg config, run string) (_ *store, err error
 	if cfg.store != "" {
 		d, _ := parseStore(cfg.store) // it was opened
 		s.bookName = d.name
+	}
+	undo = func() error { // a part of the book may be there, if only because somebody has interrupted us
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+		defer cancel()
+		return s.close(ctx)
 	}
 	if err = s.book.create(ctx, cfg.stock); err != nil {
 		return nil, fmt.Errorf("the book in %s: %w", s.bookName, err)

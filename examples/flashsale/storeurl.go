@@ -29,6 +29,9 @@ func parseStore(store string) (database, error) {
 	if path, ok := strings.CutPrefix(store, "sqlite"); ok && (path == "" || strings.HasPrefix(path, ":")) {
 		return sqliteStore(strings.TrimPrefix(path, ":")), nil
 	}
+	if _, rest, ok := strings.Cut(store, "://"); ok && misplacedAt(rest) {
+		return database{}, errMisplacedAt
+	}
 	u, err := url.Parse(store)
 	if err != nil || u.Host == "" {
 		// Not err, which has all of it: a password too.

@@ -167,12 +167,17 @@ func TestAnAddressOfSeveralServersIsReadAndShownWithoutPasswords(t *testing.T) {
 	for _, addr := range []string{
 		"redis://u:" + secret + "@a:x", "redis+cluster://u:" + secret + "@a:1,b", "redis+sentinel://u:" + secret + "@a:1", "redis+cluster://u:" + secret + "%zz@a:1",
 		"redis://u:%zz" + secret + "@a:1", "redis+sentinel://u:" + secret + "@a:1/m?%zz", "redis+sentinel://a:1/m?password=" + secret + "&x=1",
+		"u:" + secret + "@a:1", secret + "@a:1", "redis://u:p/" + secret + "@a:1/0", "redis://u:1/" + secret + "@a:1/0", "redis://u:1#" + secret + "@a:1",
+		"redis+sentinel://" + secret + "/p@a:1/m", "redis+cluster://u:1?" + secret + "@a:1", "unix://u:1/" + secret + "@/tmp/s",
 	} {
 		if _, err := parseRedis(addr); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}
-	for _, store := range []string{"postgres://u:" + secret + "@a:x/db", "mysql://u:%zz" + secret + "@a/db", "postgres://u:" + secret + "@a/db?sslmode=maybe"} {
+	for _, store := range []string{
+		"postgres://u:" + secret + "@a:x/db", "mysql://u:%zz" + secret + "@a/db", "postgres://u:" + secret + "@a/db?sslmode=maybe",
+		"postgres://u:1/" + secret + "@a/db", "mysql://u:1#" + secret + "@a/db", "mysql://u:1/" + secret + "@a:1/db", "u:" + secret + "@tcp(a:1)/db",
+	} {
 		if _, err := parseStore(store); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", store, err)
 		}
