@@ -135,7 +135,7 @@ func WithBackoff(first, most time.Duration) Option {
 }
 
 // WithName sets the name of this guard, or of one route of it, in spans, metrics, logs and the holder's description:
-// a few fixed words, never a key. Default "guard".
+// a few fixed words, never a key. It is no namespace: that is redislocker.WithPrefix. Default "guard".
 func WithName(name string) Option {
 	return optionFunc(func(c *config) error {
 		if name == "" {

@@ -6,6 +6,8 @@
 // N is odd, three or more; q = N/2+1 is a quorum. Nodes do not replicate and have no Sentinel: a failover that forgets a lease
 // would not be seen. Each is a redislocker, with its layout, rights (+info as well) and connections, see package redislocker.
 //
+// Servers that you have just started count after a minute: to try it out, give New WithHoldOut(0), see "Nodes that forget".
+//
 // # What it buys
 //
 // The service goes on while a minority of the nodes is down, hangs, or cannot be reached, without a failover and without
@@ -33,7 +35,8 @@
 // it has been up for [WithHoldOut], which is no shorter than any TTL: every lease that it knew has ended. The locker asks
 // each new connection for uptime_in_seconds; so nothing may stand between it and the node that keeps connections over a
 // restart, such as a proxy, and the clock of a node must not be stepped forward right behind one. What wipes a node
-// without a restart (FLUSHALL, eviction, a restored image of the machine) is not seen.
+// without a restart (FLUSHALL, eviction, a restored image of the machine) is not seen. So restart nodes one at a time, a
+// hold-out apart: when a quorum has started at once, nobody gets a key until that is over.
 //
 // How many nodes may lose a lease at once, unseen, before another can get it beside its owner:
 //

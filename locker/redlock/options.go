@@ -38,7 +38,7 @@ func WithPrefix(prefix string) Option { return optionFunc(func(s *settings) { s.
 // the TTL is the limit where that is shorter. It should be some ten round trips, and far below the TTL. Default 200 ms.
 func WithNodeLimit(d time.Duration) Option { return optionFunc(func(s *settings) { s.limit = d }) }
 
-// WithHoldOut sets for how long a node that has restarted counts as not answering. It must be the same in every process, and
+// WithHoldOut sets for how long a node counts as not answering after it has started. It must be the same in every process, and
 // no TTL may be longer: then all leases have ended that the node knew before, and its memory may be empty. Default 1 minute.
 //
 // With 0 a node counts as soon as it answers. That is honest only if no restart forgets anything, as with "appendonly yes"
