@@ -210,10 +210,14 @@ func (c *Cluster) Migrate(slot int, to *Server, slow time.Duration) error {
 	if err := errors.Join(errFrom, errTo); err != nil || from == to {
 		return errors.Join(fmt.Errorf("redisproc: slot %d cannot move from %s to %s", slot, from.Addr, to.Addr), err)
 	}
-	err = errors.Join(to.do("cluster", "setslot", slot, "importing", source).Err(),
-		from.do("cluster", "setslot", slot, "migrating", target).Err())
+	var refused error // a node that has just been a replica may be taken for one
+	err = await("a slot is on its way", func() bool {
+		refused = errors.Join(to.do("cluster", "setslot", slot, "importing", source).Err(),
+			from.do("cluster", "setslot", slot, "migrating", target).Err())
+		return refused == nil
+	})
 	if err != nil {
-		return fmt.Errorf("redisproc: %w", err)
+		return errors.Join(err, refused)
 	}
 	enough := time.Now().Add(slow)
 	err = await("a slot's keys move", func() bool {
