@@ -49,12 +49,17 @@ func (v *verdict) times(h *history, cfg config) {
 			if x.has && x.exit != 0 && x.until != 0 {
 				v.toldInTime(x)
 			}
-			if p := x.probe; p != nil && p.Until != 0 && !h.forgets(x, x.got, p.At) && p.Until > p.At+max(p.TTL, 0)*int64(time.Millisecond) {
+			if p := x.probe; p != nil && p.TTL == endless {
+				v.violate(residue, "the key has no TTL: %v", x)
+			} else if p != nil && p.Until != 0 && !h.forgets(x, x.got, p.At) && p.Until > p.At+max(p.TTL, 0)*int64(time.Millisecond) {
 				v.violate(toldInTime, "the key ends first, at %.6f the server says in %d ms: %v%v", float64(p.At)/1e9, p.TTL, x, h.around(x.got, p.At))
 			}
 		}
 	}
 }
+
+// endless is what PTTL says of a key that never ends.
+const endless = -1
 
 // promisedSlack is what guard says that a wait may take beyond its bound.
 const promisedSlack = 50 * time.Millisecond

@@ -44,6 +44,11 @@ func (v *verdict) tokens(h *history) {
 	}
 	for key, visits := range h.keys {
 		v.distinct(visits)
+		for _, x := range visits {
+			if x.token == 0 && x.exit != 0 && x.lost == 0 && x.freed == 0 && !x.closing { // it was held to its release
+				v.violate(tokenOrder, "a turn without a token: %v", x)
+			}
+		}
 		var given, written []porcupine.Operation
 		for _, x := range visits {
 			if x.token != 0 && !h.forgets(x, x.asked, x.got) {

@@ -47,7 +47,7 @@ type record struct {
 type probe struct {
 	Until int64 `json:"until"` // till when the library trusted the lease before
 	At    int64 `json:"at"`    // when the answer was there
-	TTL   int64 `json:"ttl"`   // ms; -2: there was no key
+	TTL   int64 `json:"ttl"`   // ms; -2: there was no key, -1: it has no TTL
 }
 
 // Kinds of records.

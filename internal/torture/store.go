@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -13,8 +14,9 @@ import (
 // the token of whoever reads or writes it, and refuses those below the highest that it has seen; the other trusts the lock.
 type store struct{ rdb *redis.Client }
 
+// openStore sends nothing twice and is patient: who is stopped while its write is on the way has written once.
 func openStore(addr string) *store {
-	return &store{redis.NewClient(&redis.Options{Addr: addr, PoolSize: 32})}
+	return &store{redis.NewClient(&redis.Options{Addr: addr, PoolSize: 32, MaxRetries: -1, ReadTimeout: time.Minute})}
 }
 
 func (s *store) close() error { return s.rdb.Close() }

@@ -87,7 +87,7 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		"sametoken":  {tokenOrder, ""},
 		"localtoken": {tokenOrder, ""},
 		"lostwakeup": {liveness, "-for 5s -faults none"},
-		"nottl":      {toldInTime, ""},
+		"nottl":      {residue, ""},
 		"nolock":     {exclusion, ""},
 		"receipt":    {toldInTime, ""},
 		"untold":     {toldInTime, "-faults both,hole -long 50"},

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/libs"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// A run of a mutant ends with the first violation that is found. What comes later, or hides behind another, is planted here.
+
+const block = locker.FenceBlock
+
+// turn is a visit of a process that got key 0, used it for 10 and wrote in the middle.
+func turn(l *lifetime, nth, got int64, token uint64) *visit {
+	return &visit{
+		lifetime: l, nth: nth, asked: got - 5, got: got, token: token, has: true, until: got + 1000, held: got + 8, wrote: got + 5, exit: got + 10,
+	}
+}
+
+// told makes a history of turns on key 0 and what the store has logged.
+func told(log []entry, turns ...*visit) *history {
+	h := &history{complete: true, byID: map[string]*visit{}, keys: [][]*visit{turns}, log: [][]entry{log}}
+	for _, x := range turns {
+		h.byID[x.id()] = x
+	}
+	return h
+}
+
+func TestTheJudgeFindsWhatIsPlanted(t *testing.T) {
+	t.Parallel()
+	a, b := &lifetime{proc: 1, number: 1}, &lifetime{proc: 2, number: 1}
+	one, two, three := turn(a, 1, 100, block), turn(a, 2, 200, block+1), turn(b, 1, 300, 9*block)
+	fenced := func(x *visit, base int64) entry { return entry{'f', x.id(), x.token, base} }
+	trusted := func(x *visit, base int64) entry { return entry{'u', x.id(), x.token, base} }
+	sound := []entry{trusted(one, 0), fenced(one, 0), trusted(two, 1), fenced(two, 1), trusted(three, 2), fenced(three, 2)}
+	spoil := func(x *visit, how func(*visit)) *visit {
+		c := *x
+		how(&c)
+		return &c
+	}
+	many := []*visit{one}
+	for i := range int64(block) { // one more than fit
+		many = append(many, turn(a, 2+i, 100+20*(i+1), block+uint64(i)))
+	}
+	for name, c := range map[string]struct {
+		h    *history
+		want string // the check; "": nothing is wrong
+	}{
+		"all is well":             {told(sound, one, two, three), ""},
+		"a lower token is let in": {told([]entry{fenced(two, 0), fenced(one, 1)}, one, two), fencedExclusion},
+		"a fenced update is lost": {told([]entry{fenced(one, 0), fenced(two, 0)}, one, two), fencedExclusion},
+		"a write has vanished":    {told([]entry{fenced(one, 0)}, one, two), fencedExclusion},
+		"a write is there twice":  {told([]entry{fenced(one, 0), fenced(one, 1), fenced(two, 2)}, one, two), fencedExclusion},
+		"an update is lost":       {told([]entry{trusted(one, 0), fenced(one, 0), trusted(two, 0), fenced(two, 1)}, one, two), unfencedCounter},
+		"one that slept loses an update": {told([]entry{trusted(one, 0), fenced(one, 0), trusted(two, 0), fenced(two, 1)}, one,
+			spoil(two, func(x *visit) { x.until = 204 })), ""},
+		"a turn has no token":           {told(nil, spoil(one, func(x *visit) { x.token, x.wrote = 0, 0 })), tokenOrder},
+		"a turn that was lost has none": {told(nil, spoil(one, func(x *visit) { x.token, x.wrote, x.lost, x.until = 0, 0, 105, 105 })), ""},
+		"two have one token":            {told(nil, spoil(one, unwritten), spoil(three, func(x *visit) { x.token, x.wrote = block, 0 })), tokenOrder},
+		"a later grant has a lower one": {told(nil, spoil(three, unwritten), spoil(one, func(x *visit) { x.asked, x.got, x.wrote = 400, 410, 0 })), tokenOrder},
+		"another gets it meanwhile":     {told(nil, spoil(one, unwritten), spoil(three, func(x *visit) { x.got, x.wrote = 104, 0 })), exclusion},
+		"a turn on a lost grant":        {told(nil, spoil(one, func(x *visit) { x.lost, x.until, x.wrote = 105, 105, 0 }), spoil(two, unwritten)), handOff},
+		"too many turns on a grant":     {told(nil, many...), handOff},
+		"it was used beyond its end":    {told(nil, spoil(one, func(x *visit) { x.exit += int64(time.Second); x.wrote = 0 })), toldInTime},
+		"its key has no TTL":            {told(nil, spoil(one, func(x *visit) { x.wrote, x.probe = 0, &probe{Until: 1000, At: 104, TTL: endless} })), residue},
+		"its key ends before it":        {told(nil, spoil(one, func(x *visit) { x.wrote, x.probe = 0, &probe{Until: 1000, At: 104} })), toldInTime},
+		"it has waited too long":        {told(nil, spoil(one, func(x *visit) { x.asked -= int64(time.Second); x.wrote = 0 })), boundedWait},
+		"it was frozen as it waited": {told(nil, spoil(one, func(x *visit) {
+			x.asked, x.wrote, x.lifetime = x.asked-int64(time.Second), 0, &lifetime{frozen: []span{{-int64(time.Second), 90}}}
+		})), ""},
+	} {
+		for key := range c.h.keys { // times look at the lives
+			c.h.lives = append(c.h.lives, &lifetime{visits: c.h.keys[key]})
+		}
+		v := &verdict{lib: libs.Guard, violations: map[string]int{}, closeness: -1}
+		v.fencedCounter(c.h)
+		v.unfencedCounter(c.h)
+		v.tokens(c.h)
+		v.exclusion(c.h)
+		v.handOffs(c.h)
+		v.times(c.h, config{slack: 100 * time.Millisecond})
+		if v.total() > 0 != (c.want != "") || c.want != "" && v.violations[c.want] == 0 {
+			t.Errorf("%s: want %q, got %v\n%v", name, c.want, v.violations, v.texts)
+		}
+	}
+}
+
+func unwritten(x *visit) { x.wrote = 0 }
+
+func TestAKeyThatIsNeverGrantedAgainFailsTheRun(t *testing.T) {
+	t.Parallel()
+	l := &lifetime{}
+	calm := int64(time.Minute)
+	for _, c := range []struct {
+		got  int64
+		want bool
+	}{{calm + int64(9*time.Second), false}, {calm - 1, true}} {
+		v := &verdict{lib: libs.Guard, violations: map[string]int{}}
+		v.liveness(told(nil, turn(l, 1, c.got, 1)), &run{calm: calm, to: calm + int64(11*time.Second)})
+		if v.fails() != c.want {
+			t.Errorf("granted at %v: %v", time.Duration(c.got), v.texts)
+		}
+	}
+}
+
+// A worker that was stopped while its write was on the way may miss the answer. It must not write again: that would look like a
+// lost update.
+func TestAWriteWithoutAnAnswerIsDoneOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := redistest.NewProxy(t, server.Addr)
+	s := openStore(p.Addr)
+	t.Cleanup(func() { _ = s.close() })
+	write := func(key int) error {
+		_, err := s.write(t.Context(), key, 7, "1.1.1", reading{}, false)
+		return err
+	}
+	if err := write(1); err != nil { // it knows the script now
+		t.Fatal(err)
+	}
+	p.KillNextReply()
+	if err := write(0); err == nil {
+		t.Error("the answer was not lost")
+	}
+	if log, err := s.log(t.Context(), 0); len(log) != 1 || err != nil {
+		t.Errorf("the log: %v, %v", log, err)
+	}
+}
