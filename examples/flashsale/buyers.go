@@ -166,17 +166,17 @@ func (t *tally) settle(orders []string) (found int) {
 	return found
 }
 
-// reached returns how many requests are known to have reached the handler: sold, or answered by it.
-func (t *tally) reached() int {
+// reached returns how many requests are known to have reached the handler: sold, or answered by it, and how many of them
+// it answered with an error.
+func (t *tally) reached() (n, failed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := len(t.sold) + t.refused[codeSoldOut] + t.refused[codeLateWrite]
 	for _, a := range t.unclear {
 		if a.Code == codeFailed || a.Code == codeLockLost {
-			n++
+			failed++
 		}
 	}
-	return n
+	return len(t.sold) + t.refused[codeSoldOut] + t.refused[codeLateWrite] + failed, failed
 }
 
 // complaint describes one unclear request, "" if there is none.

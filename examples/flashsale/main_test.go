@@ -309,7 +309,7 @@ func TestRedisThatDoesNotAnswerFailsTheRun(t *testing.T) {
 	server.Kill()
 	var stdout, stderr bytes.Buffer
 	code := run([]string{"-redis", server.Addr}, &stdout, &stderr)
-	if code != exitFailed || !strings.Contains(stderr.String(), "no Redis at "+server.Addr) {
+	if code != exitFailed || !strings.Contains(stderr.String(), "cannot use Redis "+server.Addr) {
 		t.Errorf("exit status %d, stderr %q", code, stderr.String())
 	}
 }

@@ -30,6 +30,7 @@ type result struct {
 
 	Orders          int            `json:"orders"`
 	Reached         int            `json:"reached_handler"`
+	Failed          int            `json:"failed_in_handler"` // of these, and not in the book
 	RefusedByReason map[string]int `json:"refused_by_reason"`
 	LeasesLost      int            `json:"leases_lost"`
 	EmbeddedRedis   bool           `json:"embedded_redis"` // then the rates are not a measurement
@@ -45,10 +46,13 @@ func (r result) broken() (faults []string) {
 	if !r.Mode.locked() {
 		return nil
 	}
-	if r.Reached == 0 {
+	switch {
+	case r.Reached == 0:
 		faults = append(faults, "no request reached the handler")
+	case r.Reached == r.Failed:
+		faults = append(faults, "all requests failed in the handler")
 	}
-	if want := min(r.Stock, r.Reached); r.Sold != want {
+	if want := r.due(); r.Sold != want {
 		faults = append(faults, fmt.Sprintf("%d sold, want %d", r.Sold, want))
 	}
 	if r.Orders != r.Sold {
@@ -62,6 +66,9 @@ func (r result) broken() (faults []string) {
 	}
 	return faults
 }
+
+// due is how many must have been sold: who was told of an error, as when Redis failed over, has bought nothing.
+func (r result) due() int { return min(r.Stock, r.Reached-r.Failed) }
 
 // printScene says who is there, so that one of them can be killed.
 func printScene(con *console, s *sale) {
@@ -104,7 +111,7 @@ func printReport(con *console, r result) {
 	con.printf("\n")
 	line("requests", thousands(r.Requests), fmt.Sprintf("in %.2f s, %.0f/s%s", r.Seconds, r.RPS, r.caveat()))
 	line("stock", thousands(r.Stock), "")
-	count("sold", r.Sold, r.Sold != min(r.Stock, r.Reached), r.soldNote())
+	count("sold", r.Sold, r.Sold != r.due(), r.soldNote())
 	line("refused", thousands(r.Refused), r.reasons())
 	count("errors", r.Errors, r.Errors > 0, r.Complaint)
 	con.printf("\n")
@@ -170,8 +177,10 @@ func (r result) verdict(con *console) string {
 	switch {
 	case r.Mode.locked():
 		return con.paint(green, "OK") + "  nothing was sold twice, and no update was lost"
-	case r.Mode == modeAtomic:
+	case r.Mode == modeAtomic && r.Store == bookInRedis:
 		return "Nothing to lock: the whole step is one script. It could not ask for the price."
+	case r.Mode == modeAtomic:
+		return "Nothing to lock: the whole step is one transaction. It does not ask for the price."
 	case r.Oversold > 0 || r.LostUpdates > 0:
 		return con.paint(red, "This is what happens without a lock.") + " Try -mode lock or -mode fence."
 	}

@@ -183,9 +183,10 @@ func (s *sale) result(ctx context.Context) (result, error) {
 	}
 	found := s.tally.settle(orders)
 	done, sold := s.tally.progress()
+	reached, failed := s.tally.reached()
 	res := result{
 		Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.name, Store: s.store.bookName, Instances: s.cfg.instances, Requests: s.cfg.requests, Stock: s.cfg.stock,
-		Sold: sold, Orders: len(orders), Reached: s.tally.reached(), Settled: found,
+		Sold: sold, Orders: len(orders), Reached: reached, Failed: failed, Settled: found,
 		LateWrites:      s.tally.refused[codeLateWrite],
 		RefusedByReason: s.tally.refused,
 		Errors:          len(s.tally.unclear),

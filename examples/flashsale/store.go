@@ -26,9 +26,12 @@ type store struct {
 	dir      string // of an SQLite book of our own; "": none
 }
 
+// bookInRedis is the bookName of one that is in the Redis of the locks.
+const bookInRedis = "Redis"
+
 // openStore starts the embedded Redis, or looks whether the one of the flags answers, and so for the database.
 func openStore(ctx context.Context, cfg config, run string) (_ *store, err error) {
-	s := &store{addr: cfg.redis, prefix: "flashsale:" + run, bookAddr: cfg.store, bookName: "Redis"}
+	s := &store{addr: cfg.redis, prefix: "flashsale:" + run, bookAddr: cfg.store, bookName: bookInRedis}
 	undo := s.shut
 	defer func() {
 		if err != nil {
@@ -82,7 +85,7 @@ func (s *store) openRedis(ctx context.Context) (err error) {
 	}
 	s.rdb = s.redis.open()
 	if err := s.rdb.Ping(ctx).Err(); err != nil {
-		return fmt.Errorf("no Redis at %s: %w", s.name, err)
+		return fmt.Errorf("cannot use Redis %s: %w", s.name, err)
 	}
 	return nil
 }

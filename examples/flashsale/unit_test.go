@@ -145,7 +145,12 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 	if faults := good.broken(); len(faults) > 0 {
 		t.Errorf("nothing is broken, got %v", faults)
 	}
+	failedOver := result{Mode: modeFence, Stock: 5, Reached: 4, Failed: 1, Sold: 3, Orders: 3}
+	if faults := failedOver.broken(); len(faults) > 0 {
+		t.Errorf("a buyer who was told of an error has bought nothing, got %v", faults)
+	}
 	for want, spoil := range map[string]func(*result){
+		"all requests failed":  func(r *result) { r.Failed, r.Sold, r.Orders = r.Reached, 0, 0 },
 		"4 sold, want 5":       func(r *result) { r.Sold = 4 },
 		"5 sold, want 4":       func(r *result) { r.Reached = 4 },
 		"no request reached":   func(r *result) { r.Reached, r.Sold, r.Orders = 0, 0, 0 },
@@ -176,8 +181,10 @@ func TestUnclearRequestIsSettledByTheOrderBook(t *testing.T) {
 	if found := tl.settle([]string{"1", "2"}); found != 1 {
 		t.Errorf("%d found in the order book, want 1", found)
 	}
-	if _, sold := tl.progress(); sold != 2 || len(tl.unclear) != 1 || tl.reached() != 3 {
-		t.Errorf("%d sold, %d unclear, %d reached the handler; want 2, 1, 3", sold, len(tl.unclear), tl.reached())
+	tl.add(answer{order: "6", instance: in, status: http.StatusInternalServerError, answerBody: answerBody{Code: codeFailed}})
+	_, sold := tl.progress()
+	if reached, failed := tl.reached(); sold != 2 || len(tl.unclear) != 2 || reached != 4 || failed != 1 {
+		t.Errorf("%d sold, %d unclear, %d reached the handler and %d failed there; want 2, 2, 4, 1", sold, len(tl.unclear), reached, failed)
 	}
 }
 
