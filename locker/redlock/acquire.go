@@ -135,7 +135,7 @@ func (l *Locker) giveBack(ctx context.Context, b *ballot, i int) {
 // win makes c the owner, if there is time enough left: the nodes whose votes were counted are more than can be lost.
 func (l *Locker) win(ctx context.Context, b *ballot, t locker.Try, votes *tally, sent time.Time) (locker.Answer, error) {
 	a := locker.Answer{Acquired: true}
-	b.turn(holding)
+	b.won(sent.Add(l.settings.limit))
 	ttl := b.claim.TTL
 	err := error(nil)
 	if b.claim.Fencing {

@@ -47,7 +47,9 @@ func (l *Locker) attend(b *ballot) {
 	}
 	for _, i := range b.missing(l.quorum) {
 		if !l.reach(b, i) {
-			b.leave(i)
+			if b.leave(i) {
+				l.nodes[i].store.Abandon(&b.seats[i].claim, true)
+			}
 			l.pickUp(b)
 		}
 	}
@@ -97,11 +99,16 @@ func (a *agenda) add(b *ballot, in time.Duration) {
 	due := time.Now().Add(in)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed || !b.due.IsZero() {
+	switch {
+	case a.closed || !b.due.IsZero() && !due.Before(b.due):
 		return
+	case b.due.IsZero():
+		b.due = due
+		heap.Push(&a.ballots, b)
+	default:
+		b.due = due
+		heap.Fix(&a.ballots, b.place)
 	}
-	b.due = due
-	heap.Push(&a.ballots, b)
 	if a.done == nil {
 		a.done = make(chan struct{})
 		go a.run(a.done) // ends when nothing is due any more
@@ -170,10 +177,14 @@ type byDue []*ballot
 
 func (h byDue) Len() int           { return len(h) }
 func (h byDue) Less(i, k int) bool { return h[i].due.Before(h[k].due) }
-func (h byDue) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
+func (h byDue) Swap(i, k int)      { h[i], h[k], h[i].place, h[k].place = h[k], h[i], k, i }
 
 // Push implements [heap.Interface].
-func (h *byDue) Push(b any) { *h = append(*h, b.(*ballot)) }
+func (h *byDue) Push(x any) {
+	b := x.(*ballot)
+	b.place = len(*h)
+	*h = append(*h, b)
+}
 
 // Pop implements [heap.Interface].
 func (h *byDue) Pop() any {

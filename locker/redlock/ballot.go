@@ -19,9 +19,11 @@ type ballot struct {
 	mu     sync.Mutex // guards what follows; never held across I/O
 	phase  phase
 	seats  []seat
-	missed int // how often the nodes that are missing were asked in vain since the grant, or a renewal found one missing
+	missed int       // how often the nodes that are missing were asked in vain since the grant, or a renewal found one missing
+	settle time.Time // until when a vote that comes late is one of the grant's
 
 	due   time.Time // when the agenda attends to it, zero if it does not; guarded by the agenda's mutex
+	place int       // in the agenda; guarded by its mutex
 	until time.Time // how long it is known here; guarded by the registry's mutex
 	told  bool      // its holder was told that others wait; guarded by the registry's mutex
 }
@@ -41,6 +43,7 @@ type seat struct {
 	claim   locker.Claim // the node's own copy; its State is touched only by who has the seat
 	busy    bool         // somebody has the seat: a request that touches State is under way
 	ours    bool         // the node's last word is that the key is the claim's
+	firm    bool         // and was when a quorum had it, at the grant or in a renewal since
 	queued  bool         // the claim may be in the node's queue
 	granted bool         // a message says that the node has handed the key to the claim, and nobody has looked since
 	unclear bool         // a request had no answer, and may yet come
@@ -91,6 +94,17 @@ func (b *ballot) turn(p phase) {
 	defer b.mu.Unlock()
 	if b.phase != over {
 		b.phase = p
+	}
+}
+
+// won makes the claim the owner, by the votes that are there and those that come until settle.
+func (b *ballot) won(settle time.Time) {
+	b.turn(holding)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle = settle
+	for i := range b.seats {
+		b.seats[i].firm = b.seats[i].ours
 	}
 }
 
@@ -146,11 +160,14 @@ func (s *seat) free() {
 	}
 }
 
-// leave gives a seat back whose request was not sent.
-func (b *ballot) leave(i int) {
+// leave gives a seat back without an answer to an Acquire, and says whether it must be cleaned up: the claim is over, and
+// a request of it may yet come, or nobody else cleans up.
+func (b *ballot) leave(i int) (clean bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.seats[i].free()
+	s := &b.seats[i]
+	s.free()
+	return b.phase == over && (s.unclear || !s.heir)
 }
 
 // disclaim says that the Release could not have the seat; clean says that it must be cleaned up all the same, for whoever
@@ -175,6 +192,7 @@ func (b *ballot) cast(i int, waits bool, a locker.Answer, err error) phase {
 		s.queued = s.queued || waits && s.unclear
 	} else {
 		s.ours, s.queued = a.Acquired, a.Queued
+		s.firm = s.ours && (s.firm || b.phase == holding && time.Now().Before(b.settle))
 	}
 	if b.phase == idle && s.ours {
 		return idle

@@ -48,8 +48,9 @@
 //	7   4   0           3
 //
 // Hence a lease does not stay on a bare quorum: the other nodes are asked again in the background, at first after some
-// milliseconds and then with each renewal at the latest. [Locker.Held] tells how far it has come. A node counts for a
-// renewal only from the one after; a lease that has lost its quorum is lost, and never put together again.
+// milliseconds and then with each renewal at the latest. [Locker.Held] tells how far it has come. A node that was taken
+// makes up for one that forgets only from the next renewal on, for it may have been taken too late: a lease that has lost its
+// quorum is lost, and never put together again.
 //
 // # Acquiring
 //

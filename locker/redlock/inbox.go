@@ -25,7 +25,7 @@ func (e *ear) Granted(key, owner string, _ uint64, _ int) (known bool) {
 	}
 	switch n := b.grant(e.seat); {
 	case b.is(holding):
-		l.pickUp(b) // one of the nodes that were missing
+		l.agenda.add(b, 0) // one of the nodes that were missing: its offer is short
 	case n == l.quorum:
 		l.waker.Wake(key)
 	case n < l.quorum:

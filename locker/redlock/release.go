@@ -15,14 +15,15 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	}
 	defer l.calls.Done()
 	b := l.ballot(c, false)
-	l.known.drop(b)
 	var behind *ballot
 	if next != nil {
 		behind = l.ballot(next, true)
 		l.known.add(behind, queueEnd())
 	}
 	answers := make(chan returned, len(l.nodes))
-	for i, clean := range b.close(true) {
+	seats := b.close(true)
+	l.known.drop(b) // for good: it is over
+	for i, clean := range seats {
 		if clean { // it may be queued there, and owns nothing
 			l.nodes[i].store.Abandon(&b.seats[i].claim, b.seats[i].unclear)
 			answers <- returned{seat: i, err: locker.ErrLeaseLost}
@@ -62,8 +63,7 @@ func (l *Locker) free(ctx context.Context, b, next *ballot, i int) (locker.Relea
 	}
 	r, err := n.store.Release(limited, &b.seats[i].claim, c)
 	n.end(err)
-	b.leave(i)
-	if err != nil && !errors.Is(err, locker.ErrLeaseLost) {
+	if b.leave(i) || err != nil && !errors.Is(err, locker.ErrLeaseLost) {
 		n.store.Abandon(&b.seats[i].claim, true)
 	}
 	if c != nil && next.cast(i, true, locker.Answer{Queued: r.Queued}, asked(err)) == over {
@@ -124,8 +124,9 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 	defer l.calls.Done()
 	b := l.ballot(c, false)
-	l.known.drop(b)
-	for i, clean := range b.close(false) {
+	seats := b.close(false)
+	l.known.drop(b) // for good: it is over
+	for i, clean := range seats {
 		if s := &b.seats[i]; clean {
 			l.nodes[i].store.Abandon(&s.claim, late || s.unclear)
 		}

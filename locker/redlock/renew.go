@@ -11,7 +11,7 @@ import (
 
 // Renew renews all leases on all nodes, in one round trip to each. A lease is renewed when a quorum of those nodes says so
 // that had it without a gap; a node where it is missing is asked to take it in the background, and counts from the next
-// renewal on. So a lease that has lost its quorum is never put together again.
+// renewal on, beside a quorum that has not lost it. So a lease that has lost its quorum is never put together again.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.enter(); err != nil {
 		for i := range cs {
@@ -67,8 +67,11 @@ type renewals struct {
 // renewal is one claim's part.
 type renewal struct {
 	ballot  *ballot
-	asked   []bool // nodes
+	asked   []bool // nodes, less those that have lost it
+	firm    []bool // those of them that had it when a quorum did
 	renewed int
+	pending int // firm ones that have not answered
+	kept    int // firm ones that have it, or did not answer in time
 	lost    int // nodes that do not have it
 	unknown []error
 	told    bool
@@ -80,7 +83,8 @@ func newRenewals(l *Locker, cs []*locker.Claim, answered func(int, error)) *rene
 	}
 	for i, c := range cs {
 		b := l.ballot(c, false)
-		r.all[i] = renewal{ballot: b, asked: b.seatsHeld()}
+		r.all[i] = renewal{ballot: b}
+		r.all[i].asked, r.all[i].firm, r.all[i].pending = b.seatsHeld()
 		for _, asked := range r.all[i].asked {
 			if !asked {
 				r.all[i].lost++
@@ -88,7 +92,7 @@ func newRenewals(l *Locker, cs []*locker.Claim, answered func(int, error)) *rene
 		}
 	}
 	for i := range r.all {
-		if r.all[i].lost > len(l.nodes)-l.quorum {
+		if d := &r.all[i]; d.lost > len(l.nodes)-l.quorum || d.pending < l.quorum {
 			r.tell(i, errNotOwner)
 		}
 	}
@@ -107,29 +111,46 @@ func (r *renewals) of(i int) (claims []*locker.Claim, at []int) {
 	return claims, at
 }
 
-// count notes what a node says about claim k, and answers for it once that decides.
+// count notes what a node says about claim k, and answers for it once that decides: a quorum has it, and of the nodes that
+// had it when a quorum did the last time a quorum has not lost it. Those that were taken since do not make up for these.
 func (r *renewals) count(k, node int, err error) {
 	r.mu.Lock()
 	d := &r.all[k]
 	quorum, spare := r.locker.quorum, len(r.locker.nodes)-r.locker.quorum
-	decided, answer := false, error(nil)
+	lost := errors.Is(err, locker.ErrLeaseLost)
 	switch {
 	case err == nil:
 		d.renewed++
-		decided = d.renewed == quorum
-	case errors.Is(err, locker.ErrLeaseLost):
+	case lost:
 		d.lost++
+		d.asked[node] = false
 		d.ballot.miss(node)
-		decided, answer = d.lost > spare, errNotOwner
 	default:
 		d.unknown = append(d.unknown, r.locker.nodes[node].of(err))
 	}
-	if !decided && d.renewed+d.lost+len(d.unknown) == len(r.locker.nodes) {
-		decided, answer = d.renewed < quorum, r.locker.noQuorum(d.renewed+d.lost, d.unknown)
+	if d.firm[node] {
+		d.pending--
+		if !lost {
+			d.kept++
+		}
 	}
+	decided, answer := false, error(nil)
+	switch {
+	case d.told:
+	case d.lost > spare || d.kept+d.pending < quorum:
+		decided, answer = true, errNotOwner
+	case d.renewed >= quorum && d.kept >= quorum:
+		decided = true
+	case d.renewed+d.lost+len(d.unknown) == len(r.locker.nodes):
+		decided, answer = true, r.locker.noQuorum(d.renewed+d.lost, d.unknown)
+	}
+	late := lost && d.told
 	r.mu.Unlock()
-	if decided {
+	switch {
+	case decided:
 		r.tell(k, answer)
+	case late:
+		r.locker.pickUp(d.ballot)
 	}
 }
 
@@ -139,6 +160,9 @@ func (r *renewals) tell(k int, err error) {
 	d := &r.all[k]
 	first := !d.told
 	d.told = true
+	if first && err == nil {
+		d.ballot.settled(d.asked)
+	}
 	r.mu.Unlock()
 	if !first {
 		return
@@ -147,6 +171,9 @@ func (r *renewals) tell(k int, err error) {
 	switch {
 	case err == nil:
 		l.known.hold(d.ballot, r.sent.Add(d.ballot.claim.TTL))
+		if d.ballot.is(over) { // abandoned meanwhile
+			l.known.drop(d.ballot)
+		}
 		l.pickUp(d.ballot)
 	case errors.Is(err, locker.ErrLeaseLost):
 		d.ballot.turn(idle) // nothing is picked up any more
@@ -167,21 +194,34 @@ func (r *renewals) giveUp(cause error) {
 	}
 }
 
-// seatsHeld tells on which nodes the key is ours.
-func (b *ballot) seatsHeld() []bool {
+// seatsHeld tells on which nodes the key is ours, and on which, and how many, it was when a quorum had it.
+func (b *ballot) seatsHeld() (held, firm []bool, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	held := make([]bool, len(b.seats))
+	held, firm = make([]bool, len(b.seats)), make([]bool, len(b.seats))
 	for i := range b.seats {
-		held[i] = b.seats[i].ours
+		s := &b.seats[i]
+		if held[i], firm[i] = s.ours, s.ours && s.firm; firm[i] {
+			n++
+		}
 	}
-	return held
+	return held, firm, n
+}
+
+// settled notes that a quorum had the key when these nodes were asked.
+func (b *ballot) settled(asked []bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.seats {
+		s := &b.seats[i]
+		s.firm = s.firm || asked[i] && s.ours
+	}
 }
 
 // miss notes that the key is not ours on a node any more.
 func (b *ballot) miss(i int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.seats[i].ours = false
+	b.seats[i].ours, b.seats[i].firm = false, false
 	b.missed = 0
 }

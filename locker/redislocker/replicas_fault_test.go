@@ -1,0 +1,78 @@
+package redislocker_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// afterWait calls do when a WAIT has been answered.
+type afterWait struct{ do func() }
+
+func (h afterWait) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h afterWait) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "wait" {
+			h.do()
+		}
+		return err
+	}
+}
+
+func (h afterWait) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// The release of a key that too few replicas have may arrive late, and would free what the next try has acquired under the
+// same owner id: so there must be none (law 12).
+func TestAClaimWhoseKeyWasPerhapsFreedIsGivenUp(t *testing.T) {
+	primary, replica := replicated(t)
+	p := redistest.NewProxy(t, primary.Addr)
+	l := open(t, redistest.Client(t, p.Addr), redislocker.WithReplicas(1, 100*time.Millisecond),
+		redislocker.WithHook(afterWait{func() { p.DropUp(true) }}))
+	replica.Stop()
+	defer replica.Cont()
+	a, err := l.Acquire(within(t, time.Second), claim("k"), locker.Try{})
+	if !errors.Is(err, locker.ErrUnavailable) || !a.Queued {
+		t.Errorf("%+v, %v, want it unavailable and the claim given up", a, err)
+	}
+	p.DropUp(false)
+}
+
+// Those who wait for a replica that hangs leave connections for those who have a lease to keep.
+func TestRenewalsDoNotWaitBehindThoseWhoWaitForReplicas(t *testing.T) {
+	primary, replica := replicated(t)
+	l := open(t, redistest.Client(t, primary.Addr), redislocker.WithReplicas(1, 2*time.Second))
+	c := claim("kept")
+	mustAcquire(t, l, c)
+	replica.Stop()
+	defer replica.Cont()
+	ctx, cancel := context.WithCancel(t.Context())
+	var crowd sync.WaitGroup
+	for i := range 32 {
+		crowd.Go(func() { // ends with ctx
+			for n := 0; ctx.Err() == nil; n++ {
+				try, end := context.WithTimeout(ctx, 4*time.Second)
+				_, _ = l.Acquire(try, claim(strconv.Itoa(i)+"-"+strconv.Itoa(n)), locker.Try{})
+				end()
+			}
+		})
+	}
+	time.Sleep(300 * time.Millisecond) // the crowd waits by now
+	if err := renew(within(t, time.Second), t, l, c)[0]; err != nil {
+		t.Errorf("a renewal beside those who wait for the replica: %v", err)
+	}
+	cancel()
+	crowd.Wait()
+}
