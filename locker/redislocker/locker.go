@@ -32,6 +32,7 @@ type Locker struct {
 	at        *whereabouts      // of the primary, if client is the locker's own for Sentinel
 	sentinels *sentinels        // of WithSentinel
 	recent    *recent           // nil on a server that never changes
+	waits     waits             // of WithReplicas
 	locks     *redislock.Client // what obtains without fencing
 	down      chan struct{}     // closed once everything has ended, see Close
 

@@ -3,7 +3,9 @@ package redislocker
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,7 +16,8 @@ import (
 // WithReplicas makes every acquire wait, with WAIT on the same connection, until at least n replicas have the key; default 0,
 // for none. If fewer have it within timeout, or within the try's own limit if that is shorter, the key is freed and the try
 // fails as unavailable, with a [ReplicasError]. What the wait takes is taken from the lease's time. It costs every acquire a
-// round trip; of a key that is handed over, the next process is told only once the replicas have it.
+// round trip; of a key that is handed over, the next process is told only once the replicas have it. At most 12 wait at a time
+// for each primary, others for them: so those who hold a lease can renew it while a replica hangs.
 //
 // It narrows the window in which a failover loses a key, and does not close it: WAIT does not make Redis a strongly consistent
 // store, a replica that has not got the key may still be the one that is promoted, and a renewal or a release waits for nobody.
@@ -77,15 +80,17 @@ func (l *Locker) obtainReplicated(ctx context.Context, c *locker.Claim) (answer 
 		return answer, nil
 	}
 	if err := l.awaitReplicas(ctx, send); err != nil {
-		// Now, not in the background: the next try may have the same owner id. If this fails, the claim is given up as unclear.
+		// Now, not in the background: the next try may have the same owner id. If this has no answer it may come after that
+		// try, so there must be none: Queued has the claim given up.
 		st := l.state(c)
-		_ = run(ctx, send, l.releaseCall(c.Key, st.keys, st.owner, "", ""))
-		return locker.Answer{}, err
+		freed := run(ctx, send, l.releaseCall(c.Key, st.keys, st.owner, "", ""))[0]
+		return locker.Answer{Queued: freed.Err() != nil}, err
 	}
 	return answer, nil
 }
 
-// oneConn returns the way over one connection to the primary of key, until done: WAIT is about what its own has written.
+// oneConn returns the way over one connection to the primary of key, until done: WAIT is about what its own has written. It
+// waits while too many are in use, so that the pool has others left for those who must renew.
 func (l *Locker) oneConn(ctx context.Context, key string) (send way, done func(), err error) {
 	client, _ := l.client.(*redis.Client)
 	if l.cluster != nil {
@@ -93,11 +98,43 @@ func (l *Locker) oneConn(ctx context.Context, key string) (send way, done func()
 			return nil, nil, err
 		}
 	}
+	place := l.waits.of(client.Options().Addr)
+	select {
+	case place <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, unclear(errReplicasBusy)
+	}
 	conn := client.Conn()
 	return func(ctx context.Context, cmds ...command) []command {
 		_ = exchange(ctx, conn, cmds) // each has its own
 		return cmds
-	}, func() { _ = conn.Close() }, nil // to the pool
+	}, func() { _ = conn.Close(); <-place }, nil // to the pool
+}
+
+// waitsMost is how many connections to a server WAIT may have at a time.
+const waitsMost = poolSize * 3 / 4
+
+var errReplicasBusy = errors.New("too many others wait for replicas: see that those are up and keep pace, or change WithReplicas")
+
+// waits are the places of those who wait for replicas, of each server.
+type waits struct {
+	mu     sync.Mutex // guards places
+	places map[string]chan struct{}
+}
+
+// of returns the places at a server: who sends has one until they receive.
+func (w *waits) of(server string) chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	place := w.places[server]
+	if place == nil {
+		place = make(chan struct{}, waitsMost)
+		if w.places == nil {
+			w.places = make(map[string]chan struct{})
+		}
+		w.places[server] = place
+	}
+	return place
 }
 
 // awaitReplicas waits until enough replicas have what was written. It leaves a part of the try's time to free the key again.

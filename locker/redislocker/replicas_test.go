@@ -25,9 +25,12 @@ func replicated(t *testing.T) (primary, replica *redistest.Server) {
 	host, port, _ := net.SplitHostPort(primary.Addr)
 	replica = redistest.Start(t, "--replicaof", host+" "+port)
 	rdb := redistest.Client(t, primary.Addr)
-	eventually(t, "the replica confirms what it gets", func() bool {
-		info := rdb.Info(t.Context(), "replication").Val()
-		return strings.Contains(info, "state=online")
+	conn := rdb.Conn()
+	defer func() { _ = conn.Close() }()
+	eventually(t, "the replica confirms what it gets", func() bool { // which it does some time after it is "online"
+		conn.Set(t.Context(), "written", 1, 0)
+		conn.Del(t.Context(), "written")
+		return conn.Wait(t.Context(), 1, 100*time.Millisecond).Val() == 1
 	})
 	return primary, replica
 }
