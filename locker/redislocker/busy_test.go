@@ -24,14 +24,14 @@ import (
 type resource struct {
 	mu       sync.Mutex // guards what follows
 	inside   int
-	last     uint64 // fencing token
+	tokens   tokens
 	sections []time.Time
 	overlaps int // sections that began while another had not ended: what a lost failover may bring, and fencing repairs
 	rejected int // of those, what the resource refused
 }
 
 // section is one stay in the critical section.
-func (r *resource) section(ctx context.Context, t *testing.T) {
+func (r *resource) section(ctx context.Context, t *testing.T, process *guard.Guard) {
 	t.Helper()
 	token, err := guard.FencingToken(ctx)
 	if err != nil {
@@ -45,13 +45,15 @@ func (r *resource) section(ctx context.Context, t *testing.T) {
 	if r.inside > 1 {
 		r.overlaps++
 	}
-	switch {
-	case token == r.last:
+	if token == r.tokens.last {
 		t.Errorf("token %d was given twice", token)
-	case token < r.last: // of a lease that overlaps another: the resource refuses it
+	}
+	switch lower, fell := r.tokens.next(process, token, time.Now()); {
+	case fell:
+		t.Errorf("token %d of a lease that began after token %d had come: it fell", token, r.tokens.last)
+	case lower: // of a lease that overlaps another: the resource refuses it
 		r.rejected++
 	}
-	r.last = max(r.last, token)
 	r.sections = append(r.sections, time.Now())
 	r.mu.Unlock()
 	time.Sleep(time.Millisecond) // the work
@@ -121,7 +123,7 @@ func startCrowd(t *testing.T, n int, rdb redis.UniversalClient, locker func() *r
 		for range n {
 			running.Go(func() { // ends with ctx
 				for ctx.Err() == nil {
-					err := g.Do(ctx, hot, func(ctx context.Context) error { c.section(ctx, t); return nil })
+					err := g.Do(ctx, hot, func(ctx context.Context) error { c.section(ctx, t, g); return nil })
 					if err != nil { // a server that is down refuses at once
 						time.Sleep(5 * time.Millisecond)
 					}

@@ -80,7 +80,7 @@ func TestThoseWhoDoNotWaitGetTheirTurns(t *testing.T) {
 				switch {
 				case err == nil:
 					won++
-				case !errors.Is(err, guard.ErrNotAcquired):
+				case !errors.Is(err, guard.ErrNotAcquired) && !errors.Is(err, guard.ErrUnavailable): // on a busy machine nodes are late
 					t.Error(err)
 					return
 				}
