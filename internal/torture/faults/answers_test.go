@@ -166,13 +166,18 @@ func TestFault21ARenewalUnderWayDoesNotBringAReleasedKeyBack(t *testing.T) {
 	keeps(t, "%d releases around their renewals: no key came back", released.Load())
 }
 
-// renewed counts answers to renewals.
+// renewed counts renewals that have worked.
 type renewed struct {
 	guard.NopObserver
 	atomic.Int64
 }
 
-func (r *renewed) Renewed(context.Context, guard.WaitInfo, guard.RenewResult) { r.Add(1) }
+// Renewed is called with the answer to each.
+func (r *renewed) Renewed(_ context.Context, _ guard.WaitInfo, result guard.RenewResult) {
+	if result.Err == nil {
+		r.Add(1)
+	}
+}
 
 func TestFault22AReleaseWhoseReplyIsLostIsNoErrorOfTheWork(t *testing.T) {
 	begin(t)

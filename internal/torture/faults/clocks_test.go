@@ -124,8 +124,7 @@ func TestFault14AServersClockAheadEndsALeaseThatIsToldSo(t *testing.T) {
 	if n := token(t, next); n <= first {
 		t.Errorf("token %d after %d", n, first)
 	}
-	lost(t, l, ttl+slow)
-	d := took(t, "to notice", stepped, ttl/3+ttl/10+slow)
+	d := lostByRenewal(t, l, stepped)
 	_ = l.Release(t.Context())
 	if next.Err() != nil || !has(t, rdb, key) {
 		t.Error("the first has released the key of the second")

@@ -153,6 +153,17 @@ func lost(t *testing.T, l *guard.Lease, limit time.Duration) time.Time {
 	return at
 }
 
+// lostByRenewal waits until the lease's context has ended because a renewal did not find the key, and not because of its
+// deadline, which is later. It returns how long that was after start. TTLs are such that a busy machine has 2 s for it.
+func lostByRenewal(t *testing.T, l *guard.Lease, start time.Time) time.Duration {
+	t.Helper()
+	at := lost(t, l, long)
+	if end := l.Deadline(); !at.Before(end) {
+		t.Errorf("it was told after %v, by its deadline", at.Sub(start))
+	}
+	return at.Sub(start).Round(time.Millisecond)
+}
+
 // took fails t if what began at start took longer than limit, and returns how long it took.
 func took(t *testing.T, what string, start time.Time, limit time.Duration) time.Duration {
 	t.Helper()
