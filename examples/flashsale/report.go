@@ -46,10 +46,10 @@ func (r result) broken() (faults []string) {
 	if !r.Mode.locked() {
 		return nil
 	}
-	switch {
-	case r.Reached == 0:
+	switch r.Reached {
+	case 0:
 		faults = append(faults, "no request reached the handler")
-	case r.Reached == r.Failed:
+	case r.Failed:
 		faults = append(faults, "all requests failed in the handler")
 	}
 	if want := r.due(); r.Sold != want {
