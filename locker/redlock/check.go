@@ -3,7 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,7 +25,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	}
 	defer l.calls.Done()
 	if err := l.fits(ttl); err != nil {
-		return &locker.Finding{Name: FoundHoldOut, Severity: locker.Refuse, Text: err.Error()}
+		return finding(FoundHoldOut, locker.Refuse, err)
 	}
 	errs := make([]error, len(l.nodes))
 	var all sync.WaitGroup
@@ -36,7 +36,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	well, found := 0, []error(nil)
 	for _, err := range errs {
 		if errors.Is(err, locker.ErrUnavailable) {
-			found = append(found, &locker.Finding{Name: FoundNode, Severity: locker.Warn, Text: "redlock: " + err.Error()})
+			found = append(found, finding(FoundNode, locker.Warn, err))
 			continue
 		}
 		well++
@@ -47,6 +47,13 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	}
 	return errors.Join(found...)
 }
+
+// finding says what err does, but for its class: a finding has a severity.
+func finding(name string, severity locker.Severity, err error) *locker.Finding {
+	return &locker.Finding{Name: name, Severity: severity, Text: "redlock: " + classes.Replace(err.Error())}
+}
+
+var classes = strings.NewReplacer(locker.ErrInvalidOption.Error()+": ", "", locker.ErrUnavailable.Error()+": ", "", "redlock: ", "")
 
 // fits returns why a lease cannot have the given TTL, or nil.
 func (l *Locker) fits(ttl time.Duration) error {
@@ -63,7 +70,7 @@ func (n *node) check(ctx context.Context, ttl time.Duration) error {
 	defer n.mu.Unlock()
 	switch {
 	case n.twin != nil:
-		return &locker.Finding{Name: FoundTwin, Severity: locker.Refuse, Text: fmt.Sprintf("redlock: %v", n.twin)}
+		return finding(FoundTwin, locker.Refuse, n.twin)
 	case err == nil:
 		return nil
 	}

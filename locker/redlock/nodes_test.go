@@ -195,6 +195,9 @@ func found(t *testing.T, l *redlock.Locker, ttl time.Duration) (names []string, 
 	all, rest := locker.Findings(l.Check(t.Context(), ttl))
 	for _, f := range all {
 		names = append(names, f.Name+" "+f.Severity.String())
+		if !strings.HasPrefix(f.Text, "redlock: ") || strings.Contains(f.Text, "guard: ") {
+			t.Errorf("%q, want who says it and what, for a log", f.Text)
+		}
 	}
 	return names, rest
 }
