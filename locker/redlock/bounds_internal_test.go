@@ -1,0 +1,61 @@
+package redlock
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Many keys, a node that is down now and then, claims that win, wait, give up and are lost: nothing of them is kept.
+func TestNothingIsKeptOfClaimsThatAreOver(t *testing.T) {
+	inBubble(t, func(t *testing.T, nodes []*fake) {
+		t.Helper()
+		a, b := openOn(t, nodes), openOn(t, nodes)
+		for i := range 60 {
+			nodes[2].setDown(i%3 == 0)
+			key := strconv.Itoa(i)
+			owner, other, last := newClaim(10*time.Second), newClaim(10*time.Second), newClaim(10*time.Second)
+			owner.Key, other.Key, last.Key = key, key, key
+			if !acquires(t, a, owner) {
+				t.Fatalf("%s: not acquired", key)
+			}
+			_, _ = b.Acquire(t.Context(), other, locker.Try{Wait: true})
+			switch i % 4 {
+			case 0:
+				_, _ = a.Release(t.Context(), owner, last)
+				a.Abandon(last, false)
+				b.Abandon(other, false)
+			case 1:
+				b.Abandon(other, true)
+				_, _ = a.Release(t.Context(), owner, nil)
+			case 2:
+				for _, n := range nodes {
+					n.Del("guard:{" + key + "}")
+				}
+				_ = renewed(t, a, owner)
+				a.Abandon(owner, false)
+				b.Abandon(other, false)
+			case 3:
+				a.Abandon(owner, true)
+				_, _ = b.Acquire(t.Context(), other, locker.Try{Wait: true, Queued: true})
+				_, _ = b.Release(t.Context(), other, nil)
+			}
+		}
+		nodes[2].setDown(false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for name, l := range map[string]*Locker{"a": a, "b": b} {
+			if o, k, due := len(l.known.byOwner), len(l.known.byKey), len(l.agenda.ballots); o+k+due > 0 || l.agenda.done != nil || len(l.picks) > 0 {
+				t.Errorf("%s: %d claims by owner and %d by key, %d in the agenda, %d picks", name, o, k, due, len(l.picks))
+			}
+		}
+		for i, n := range nodes {
+			for _, k := range n.Keys() {
+				t.Errorf("node %d keeps %s", i+1, k)
+			}
+		}
+	})
+}

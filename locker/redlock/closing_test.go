@@ -1,0 +1,69 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/redlock"
+)
+
+// Close keeps its time, and leaves no goroutine, while a quorum hangs and tries, renewals and releases are under way.
+func TestCloseKeepsItsTimeWhileNodesHang(t *testing.T) {
+	servers := redistest.StartN(t, 3)
+	l := redlock.New(clientsOf(t, servers), redlock.WithHoldOut(0))
+	if err := l.Open(waker{}); err != nil {
+		t.Fatal(err)
+	}
+	var kept []*locker.Claim
+	for i := range 8 {
+		kept = append(kept, claim("kept"+strconv.Itoa(i)))
+		mustAcquire(t, l, kept[i])
+	}
+	for _, s := range servers[1:] {
+		s.Stop()
+		t.Cleanup(s.Cont)
+	}
+	var crowd sync.WaitGroup
+	for i := range 32 {
+		crowd.Go(func() { // ends with Close
+			for n := 0; ; n++ {
+				c := claim(strconv.Itoa(i) + "-" + strconv.Itoa(n))
+				_, err := l.Acquire(t.Context(), c, locker.Try{Wait: true})
+				l.Abandon(c, true)
+				if errors.Is(err, locker.ErrClosed) {
+					return
+				}
+			}
+		})
+	}
+	for i, c := range kept {
+		crowd.Go(func() { // ends with Close
+			for !errors.Is(renew(t, l, c), locker.ErrClosed) {
+				if i%2 == 0 {
+					_, _ = l.Release(t.Context(), c, nil)
+				}
+			}
+		})
+	}
+	time.Sleep(500 * time.Millisecond) // all of it is under way
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	start := time.Now()
+	_ = l.Close(ctx)
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("Close took %v of a second", took)
+	}
+	crowd.Wait()
+	for _, s := range servers[1:] {
+		s.Cont()
+	}
+	if err := l.Close(context.WithoutCancel(t.Context())); err != nil {
+		t.Errorf("Close once the nodes are back: %v", err)
+	}
+}
