@@ -92,6 +92,7 @@ func (l *Locker) Open(w locker.Waker) error {
 	}
 	if l.settings.sentinelGiven {
 		l.sentinels = newSentinels(ownFailoverOptions(l.settings.sentinel))
+		l.at.sentinels = l.sentinels
 	}
 	if l.cluster != nil || l.at != nil {
 		l.recent = newRecent(l.primary, l.ask, l.giveBack)

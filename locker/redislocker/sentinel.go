@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // WithSentinel gives the locker a client of its own for Sentinel, which hears of every failover (+switch-master) and leaves
-// the old primary at once. o is what the caller's client was made of: from there the locker takes how to reach and
+// the old primary at once, and which goes to the server that most sentinels call the primary: one of them may be seconds
+// behind the others, and what it names may still take writes. Name all sentinels in o, at least three. o is what the caller's client was made of: from there the locker takes how to reach and
 // authenticate with sentinels and servers. The client given to [New] is not used then, and may be nil.
 //
 // Without this option a client made by redis.NewFailoverClient works too, but does not tell others of a failover: the
@@ -62,58 +62,11 @@ func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
 // outage of a failover must not get there. What the locker sends at once bounds the connections.
 const patientPool = 8192
 
-// sentinels asks all of them where the primary is. go-redis listens to one only, and that may be the one that tells a second
-// later than the others: too long for some lockers to be with the old primary and some with the new. It belongs to one
-// goroutine, but for close.
-type sentinels struct {
-	name    string
-	clients []*redis.SentinelClient
-	told    []string // by each of them, the last time
-}
-
-func newSentinels(o *redis.FailoverOptions) *sentinels {
-	s := &sentinels{name: o.MasterName, told: make([]string, len(o.SentinelAddrs))}
-	for _, addr := range o.SentinelAddrs {
-		s.clients = append(s.clients, redis.NewSentinelClient(&redis.Options{
-			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig, Username: o.SentinelUsername, Password: o.SentinelPassword,
-			MaxRetries: -1, ContextTimeoutEnabled: true, DialTimeout: o.DialTimeout, DialerRetries: 1,
-			PoolSize: patientPool, MaxIdleConns: 1, Protocol: 2, DisableIdentity: true,
-		}))
-	}
-	return s
-}
-
-// moved reports whether one of them tells another address than the last time.
-func (s *sentinels) moved(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, recentTick/2)
-	defer cancel()
-	var asked sync.WaitGroup
-	var moved atomic.Bool
-	for i, c := range s.clients {
-		asked.Go(func() { // ends with ctx
-			at, err := c.GetMasterAddrByName(ctx, s.name).Result()
-			if err != nil || len(at) != 2 {
-				return
-			}
-			before := s.told[i]
-			s.told[i] = net.JoinHostPort(at[0], at[1])
-			if before != "" && before != s.told[i] {
-				moved.Store(true)
-			}
-		})
-	}
-	asked.Wait()
-	return moved.Load()
-}
-
-func (s *sentinels) close() {
-	for _, c := range s.clients {
-		_ = c.Close()
-	}
-}
-
 // whereabouts is a hook that notes which server the newest connection of a Sentinel client leads to, or that there is none.
-type whereabouts struct{ addr atomic.Pointer[string] }
+type whereabouts struct {
+	sentinels *sentinels // that decide where a connection may lead; nil: the one that go-redis has asked does
+	addr      atomic.Pointer[string]
+}
 
 // now returns the server's address; "" before the first connection.
 func (w *whereabouts) now() string {
@@ -127,6 +80,9 @@ func (w *whereabouts) now() string {
 func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)
+		if w.sentinels != nil {
+			conn, err = w.sentinels.lead(ctx, network, conn, err)
+		}
 		if errors.Is(err, redis.Nil) {
 			return nil, noPrimaryError{}
 		}

@@ -2,6 +2,7 @@ package redislocker_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -44,6 +45,70 @@ func TestHotKeyIsBackASecondAfterSentinelFailsOver(t *testing.T) {
 			leftNothing(t, s.Nodes)
 		})
 	}
+}
+
+// A sentinel that is behind the others names a server that may still take writes: what dies as a primary comes back as one.
+func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
+	lab := redistest.Lab(t)
+	servers, err := lab.StartN(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	primary, old := servers[0], servers[1]
+	watch := func(s *redisproc.Server) *redisproc.Server {
+		t.Helper()
+		sentinel, err := lab.Watch(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sentinel
+	}
+	behind, one, two := watch(old), watch(primary), watch(primary)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := open(t, nil, redislocker.WithSentinel(&redis.FailoverOptions{
+		MasterName: redisproc.SentinelName, SentinelAddrs: []string{behind.Addr, one.Addr, two.Addr},
+	}))
+	acquiredOn := func(s *redisproc.Server) bool {
+		c := claim(rand.Text())
+		a, err := l.Acquire(t.Context(), c, locker.Try{})
+		if err != nil || !a.Acquired {
+			return false
+		}
+		defer mustRelease(t, l, c)
+		n, err := s.Do(t.Context(), "exists", "guard:{"+c.Key+"}").Int()
+		return err == nil && n == 1
+	}
+	must(one.Stop())
+	must(two.Stop())
+	eventually(t, "who answers decides", func() bool { return acquiredOn(old) }) // so go-redis listens to the one that is behind
+
+	must(one.Cont())
+	must(two.Cont())
+	must(old.Do(t.Context(), "client", "kill", "type", "normal").Err())
+	for range 10 {
+		if acquiredOn(old) {
+			t.Fatal("a key was acquired on a server that one sentinel of three names")
+		}
+	}
+	if !acquiredOn(primary) {
+		t.Error("no key was acquired on the server that most name")
+	}
+
+	two.Kill() // one against one
+	must(primary.Do(t.Context(), "client", "kill", "type", "normal").Err())
+	if a, err := l.Acquire(t.Context(), claim("split"), locker.Try{}); !errors.Is(err, locker.ErrUnavailable) {
+		t.Errorf("Acquire where sentinels do not agree: %+v, %v, want ErrUnavailable", a, err)
+	}
+	behind.Kill() // and the one that is left decides
+	eventually(t, "a lease is acquired", func() bool {
+		a, err := l.Acquire(t.Context(), claim("k"), locker.Try{})
+		return err == nil && a.Acquired
+	})
 }
 
 // go-redis has redis.Nil for a name that the sentinels do not know, and so has a script for a key that is held.

@@ -44,7 +44,7 @@ func (l *Lab) StartSentinel(args ...string) (*Sentinel, error) {
 	}
 	s := &Sentinel{Nodes: append([]*Server{primary}, replicas...)}
 	for range 3 {
-		sentinel, err := l.start(func(dir string, own int) ([]string, error) { return sentinelConfig(dir, own, host, port) })
+		sentinel, err := l.Watch(primary)
 		if err != nil {
 			return nil, err
 		}
@@ -56,6 +56,12 @@ func (l *Lab) StartSentinel(args ...string) (*Sentinel, error) {
 		}
 	}
 	return s, nil
+}
+
+// Watch starts a sentinel for a primary. It hears of others that watch the same one.
+func (l *Lab) Watch(primary *Server) (*Server, error) {
+	host, port, _ := net.SplitHostPort(primary.Addr)
+	return l.start(func(dir string, own int) ([]string, error) { return sentinelConfig(dir, own, host, port) })
 }
 
 // sentinelConfig writes the file without which there is no sentinel, and returns the command line.

@@ -1,0 +1,133 @@
+package redislocker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// sentinels asks all of them where the primary is. go-redis listens to one only, and that may be seconds behind the others:
+// too long for some lockers to be with the old primary and some with the new. Safe for concurrent use, but for moved, which
+// belongs to one goroutine.
+type sentinels struct {
+	name    string
+	clients []*redis.SentinelClient
+	told    []string                                                          // by each of them, the last time that moved asked
+	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // to a server
+}
+
+func newSentinels(o *redis.FailoverOptions) *sentinels {
+	s := &sentinels{name: o.MasterName, told: make([]string, len(o.SentinelAddrs)), dial: serverDialer(o)}
+	for _, addr := range o.SentinelAddrs {
+		s.clients = append(s.clients, redis.NewSentinelClient(&redis.Options{
+			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig, Username: o.SentinelUsername, Password: o.SentinelPassword,
+			MaxRetries: -1, ContextTimeoutEnabled: true, DialTimeout: o.DialTimeout, DialerRetries: 1,
+			PoolSize: patientPool, MaxIdleConns: 1, Protocol: 2, DisableIdentity: true,
+		}))
+	}
+	return s
+}
+
+// serverDialer connects to a server as go-redis does with these options.
+func serverDialer(o *redis.FailoverOptions) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	plain := &net.Dialer{Timeout: o.DialTimeout}
+	switch {
+	case o.Dialer != nil:
+		return o.Dialer
+	case o.TLSConfig != nil:
+		return (&tls.Dialer{NetDialer: plain, Config: o.TLSConfig}).DialContext
+	}
+	return plain.DialContext
+}
+
+// voteLimit is how long a connection waits for the votes of sentinels, if those that have voted do not decide.
+const voteLimit = 100 * time.Millisecond
+
+var errNoMajority = errors.New("the sentinels do not agree which server is the primary: a failover is under way")
+
+// lead returns a connection to the server that most sentinels call the primary: conn, if it leads there. If none of them
+// answers, conn and err are right.
+func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err error) (net.Conn, error) {
+	addr, answered := s.elect(ctx)
+	if !answered || err == nil && conn.RemoteAddr().String() == addr {
+		return conn, err
+	}
+	if err == nil {
+		_ = conn.Close()
+	}
+	if addr == "" {
+		return nil, errNoMajority
+	}
+	return s.dial(ctx, network, addr)
+}
+
+// elect returns what most sentinels call the primary: more than half of all, or after a while of those that have answered.
+// addr is "" if they do not agree.
+func (s *sentinels) elect(ctx context.Context) (addr string, answered bool) {
+	ctx, cancel := context.WithTimeout(ctx, voteLimit)
+	defer cancel()
+	votes, all := map[string]int{}, 0
+	answers := make(chan string, len(s.clients))
+	for _, c := range s.clients {
+		go func() { answers <- s.named(ctx, c) }() // ends by voteLimit, also where nobody waits for it any more
+	}
+	for range s.clients {
+		at := <-answers
+		if at == "" {
+			continue
+		}
+		votes[at]++
+		if all++; votes[at] > len(s.clients)/2 {
+			return at, true
+		}
+	}
+	for at, n := range votes {
+		if n > all/2 {
+			return at, true
+		}
+	}
+	return "", all > 0
+}
+
+// named returns what a sentinel calls the primary, "" for no answer.
+func (s *sentinels) named(ctx context.Context, c *redis.SentinelClient) string {
+	at, err := c.GetMasterAddrByName(ctx, s.name).Result()
+	if err != nil || len(at) != 2 {
+		return ""
+	}
+	return net.JoinHostPort(at[0], at[1])
+}
+
+// moved reports whether one of them tells another address than the last time.
+func (s *sentinels) moved(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, recentTick/2)
+	defer cancel()
+	var asked sync.WaitGroup
+	var moved atomic.Bool
+	for i, c := range s.clients {
+		asked.Go(func() { // ends with ctx
+			at := s.named(ctx, c)
+			if at == "" {
+				return
+			}
+			if before := s.told[i]; before != "" && before != at {
+				moved.Store(true)
+			}
+			s.told[i] = at
+		})
+	}
+	asked.Wait()
+	return moved.Load()
+}
+
+func (s *sentinels) close() {
+	for _, c := range s.clients {
+		_ = c.Close()
+	}
+}
