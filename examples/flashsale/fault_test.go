@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -185,14 +187,17 @@ type program struct {
 	cmd   *exec.Cmd
 	pids  []int
 	addrs []string
+
+	stderr bytes.Buffer // read it when the process has ended
 }
 
 var sceneLine = regexp.MustCompile(`http://(\S+)  pid (\d+)`)
 
-func startProgram(t *testing.T, redisAddr string, requests int) *program {
+func startProgram(t *testing.T, redisAddr string, requests int, more ...string) *program {
 	t.Helper()
 	n := strconv.Itoa(requests)
-	p := &program{cmd: exec.Command(os.Args[0], "-redis", redisAddr, "-requests", n, "-stock", n)}
+	p := &program{cmd: exec.Command(os.Args[0], append([]string{"-redis", redisAddr, "-requests", n, "-stock", n}, more...)...)}
+	p.cmd.Stderr = &p.stderr
 	p.cmd.Env = append(os.Environ(), mainEnv+"=1")
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -240,18 +245,44 @@ func (p *program) awaitChildrenGone(t *testing.T) {
 	}
 }
 
-func TestCtrlCLeavesNoChildAndNoKeyBehind(t *testing.T) {
+func TestCtrlCLeavesNothingBehind(t *testing.T) {
+	for name, store := range map[string]string{"in Redis": "", "in SQLite": "sqlite", "in PostgreSQL": servers.postgres, "in MariaDB": servers.maria} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			dir := t.TempDir()
+			t.Setenv("TMPDIR", dir)
+			p := startProgram(t, server.Addr, 1_000_000, "-store", store)
+			if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			_ = p.cmd.Wait()
+			if code := p.cmd.ProcessState.ExitCode(); code != exitInterrupted || strings.Contains(p.stderr.String(), errLeft.Error()) {
+				t.Errorf("exit status %d, want %d: %s", code, exitInterrupted, p.stderr.String())
+			}
+			p.awaitChildrenGone(t)
+			wantEmpty(t, server.Addr)
+			if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+				t.Errorf("left in %s: %v, %v", dir, left, err)
+			}
+			if store != "" {
+				wantNoTables(t, store)
+			}
+		})
+	}
+}
+
+func TestCtrlCSaysWhatIsLeftBehind(t *testing.T) {
 	server := redistest.Start(t)
 	p := startProgram(t, server.Addr, 1_000_000)
+	server.Kill()
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	_ = p.cmd.Wait()
-	if code := p.cmd.ProcessState.ExitCode(); code != exitInterrupted {
-		t.Errorf("exit status %d, want %d", code, exitInterrupted)
+	if code := p.cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(p.stderr.String(), "left in Redis") {
+		t.Errorf("exit status %d, %s", code, p.stderr.String())
 	}
 	p.awaitChildrenGone(t)
-	wantEmpty(t, server.Addr)
 }
 
 func TestKilledParentLeavesNoChildBehind(t *testing.T) {

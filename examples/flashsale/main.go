@@ -56,6 +56,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "flashsale: interrupted, the instances are stopped")
+		if errors.Is(err, errLeft) { // else err is the interruption itself
+			fmt.Fprintf(stderr, "flashsale: %v\n", err)
+		}
 		return exitInterrupted
 	case err != nil:
 		fmt.Fprintf(stderr, "flashsale: %v\n", err)

@@ -154,8 +154,14 @@ func (s *sale) close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return s.store.close(ctx)
+	if err := s.store.close(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errLeft, err)
+	}
+	return nil
 }
+
+// errLeft says that something of a run may be left in Redis or in the database.
+var errLeft = errors.New("not all of this run could be removed")
 
 // sell lets buyers send the requests numbered from to from+n-1 to the given instances, and counts the answers.
 func (s *sale) sell(ctx context.Context, from, n int, at []*instance) {

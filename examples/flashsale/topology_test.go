@@ -52,6 +52,7 @@ func startCluster(t *testing.T) topology {
 }
 
 func TestTheSaleSurvivesTheLossOfThePrimary(t *testing.T) {
+	t.Parallel() // when all others are done
 	for name, c := range map[string]struct {
 		start func(t *testing.T) topology
 		store string
@@ -63,6 +64,7 @@ func TestTheSaleSurvivesTheLossOfThePrimary(t *testing.T) {
 		"Cluster, the lock's primary":  {startCluster, "", "{stock:lamp}"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			top := c.start(t)
 			cfg := defaultConfig()
 			cfg.redis, cfg.store = top.url, c.store
