@@ -129,7 +129,7 @@ func (t *Table) Schema() string { return t.schema }
 
 // Check refuses the token if a higher one was seen at key, and notes it otherwise; both end with tx, so a transaction that is
 // rolled back leaves no trace. Call it first in each transaction of a turn, in those too that read what is written later. key
-// is the guard's key, of at most 255 bytes.
+// is the guard's key, of at most 255 bytes; PostgreSQL refuses one that is no UTF-8 or has a NUL.
 //
 // It waits while another transaction that has checked key is open, for as long as ctx and the database let it. Its error Is
 // [fence.ErrLateWrite] if it refused, guard.ErrInvalidOption for a key or token that cannot be, and otherwise the driver's.
