@@ -32,10 +32,8 @@ func (l *Locker) primary(key string) string {
 
 // ask asks the primary of each key something, for the client to learn whether it still is.
 func (l *Locker) ask(ctx context.Context, keys []string) {
-	if l.sentinels != nil && l.sentinels.moved(ctx) {
-		if conn, err := l.client.(*redis.Client).Options().Dialer(ctx, "tcp", sentinelAddr); err == nil {
-			_ = conn.Close() // go-redis has looked where it leads, and left the old primary
-		}
+	if l.at != nil {
+		l.at.look(ctx)
 	}
 	cmds := make([]command, len(keys))
 	for i, k := range keys {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -62,9 +63,9 @@ func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
 // outage of a failover must not get there. What the locker sends at once bounds the connections.
 const patientPool = 8192
 
-// whereabouts is a hook that notes which server the newest connection of a Sentinel client leads to, or that there is none.
+// whereabouts is a hook that notes where the primary is that a Sentinel client leads to.
 type whereabouts struct {
-	sentinels *sentinels // that decide where a connection may lead; nil: the one that go-redis has asked does
+	sentinels *sentinels // of WithSentinel, who elect it; nil: it is where the newest connection leads
 	addr      atomic.Pointer[string]
 }
 
@@ -76,23 +77,79 @@ func (w *whereabouts) now() string {
 	return ""
 }
 
+func (w *whereabouts) note(addr string) {
+	if addr != "" && addr != w.now() {
+		w.addr.Store(&addr)
+	}
+}
+
+// look has the sentinels elect the primary again. What leads to another one is not used from then on.
+func (w *whereabouts) look(ctx context.Context) {
+	if w.sentinels != nil {
+		addr, _ := w.sentinels.elect(ctx)
+		w.note(addr)
+	}
+}
+
 // DialHook is asked by go-redis, as the others are.
 func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)
+		elected := ""
 		if w.sentinels != nil {
-			conn, err = w.sentinels.lead(ctx, network, conn, err)
+			conn, elected, err = w.sentinels.lead(ctx, network, conn, err)
 		}
-		if errors.Is(err, redis.Nil) {
+		switch {
+		case errors.Is(err, redis.Nil):
 			return nil, noPrimaryError{}
+		case err != nil:
+			return nil, err
+		case elected != "":
+			w.note(elected)
+			return w.bind(conn, elected), nil
+		case w.sentinels == nil:
+			w.note(conn.RemoteAddr().String())
 		}
-		if err == nil {
-			if at := conn.RemoteAddr().String(); at != w.now() {
-				w.addr.Store(&at)
-			}
-		}
-		return conn, err
+		return conn, nil
 	}
+}
+
+// bound is a connection to an elected primary that sends nothing once another one has been elected: go-redis may keep it, for
+// it has heard nothing yet, or had not noted it when it heard.
+type bound struct {
+	net.Conn
+
+	to string
+	w  *whereabouts
+}
+
+func (c *bound) Write(b []byte) (int, error) {
+	if c.w.now() != c.to {
+		return 0, errLeft
+	}
+	return c.Conn.Write(b)
+}
+
+// boundSocket is bound that go-redis can look at before it uses it.
+type boundSocket struct {
+	bound
+
+	socket syscall.Conn
+}
+
+func (c *boundSocket) SyscallConn() (syscall.RawConn, error) {
+	if c.w.now() != c.to {
+		return nil, errLeft
+	}
+	return c.socket.SyscallConn()
+}
+
+func (w *whereabouts) bind(conn net.Conn, to string) net.Conn {
+	b := bound{conn, to, w}
+	if socket, ok := conn.(syscall.Conn); ok {
+		return &boundSocket{b, socket}
+	}
+	return &b
 }
 
 // noPrimaryError is what the sentinels answer to a name that they do not know. go-redis has redis.Nil for it, which would look

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -79,7 +80,7 @@ func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 		if err != nil || !a.Acquired {
 			return false
 		}
-		defer mustRelease(t, l, c)
+		defer func() { _, _ = l.Release(t.Context(), c, nil) }() // lost, if it was acquired before the switch
 		n, err := s.Do(t.Context(), "exists", "guard:{"+c.Key+"}").Int()
 		return err == nil && n == 1
 	}
@@ -98,6 +99,17 @@ func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 	if !acquiredOn(primary) {
 		t.Error("no key was acquired on the server that most name")
 	}
+
+	watchOther := func(s, primary *redisproc.Server) {
+		t.Helper()
+		host, port, _ := net.SplitHostPort(primary.Addr)
+		must(s.Do(t.Context(), "sentinel", "remove", redisproc.SentinelName).Err())
+		must(s.Do(t.Context(), "sentinel", "monitor", redisproc.SentinelName, host, port, 2).Err())
+	}
+	watchOther(one, old) // and go-redis, whose sentinel has said so all the time, does not leave the connections that there are
+	eventually(t, "leases are where most sentinels say by now", func() bool { return acquiredOn(old) })
+	watchOther(one, primary)
+	eventually(t, "and back again", func() bool { return acquiredOn(primary) })
 
 	two.Kill() // one against one
 	must(primary.Do(t.Context(), "client", "kill", "type", "normal").Err())

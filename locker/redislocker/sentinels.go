@@ -5,25 +5,21 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // sentinels asks all of them where the primary is. go-redis listens to one only, and that may be seconds behind the others:
-// too long for some lockers to be with the old primary and some with the new. Safe for concurrent use, but for moved, which
-// belongs to one goroutine.
+// too long for some lockers to be with the old primary and some with the new. Safe for concurrent use.
 type sentinels struct {
 	name    string
 	clients []*redis.SentinelClient
-	told    []string                                                          // by each of them, the last time that moved asked
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // to a server
 }
 
 func newSentinels(o *redis.FailoverOptions) *sentinels {
-	s := &sentinels{name: o.MasterName, told: make([]string, len(o.SentinelAddrs)), dial: serverDialer(o)}
+	s := &sentinels{name: o.MasterName, dial: serverDialer(o)}
 	for _, addr := range o.SentinelAddrs {
 		s.clients = append(s.clients, redis.NewSentinelClient(&redis.Options{
 			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig, Username: o.SentinelUsername, Password: o.SentinelPassword,
@@ -49,22 +45,26 @@ func serverDialer(o *redis.FailoverOptions) func(ctx context.Context, network, a
 // voteLimit is how long a connection waits for the votes of sentinels, if those that have voted do not decide.
 const voteLimit = 100 * time.Millisecond
 
-var errNoMajority = errors.New("the sentinels do not agree which server is the primary: a failover is under way")
+var (
+	errNoMajority = errors.New("the sentinels do not agree which server is the primary: a failover is under way")
+	errLeft       = errors.New("most sentinels call another server the primary by now")
+)
 
-// lead returns a connection to the server that most sentinels call the primary: conn, if it leads there. If none of them
-// answers, conn and err are right.
-func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err error) (net.Conn, error) {
+// lead returns a connection to the server that most sentinels call the primary, which is elected: conn, if it leads there. If
+// none of them answers, conn and err are right, and elected is "".
+func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err error) (c net.Conn, elected string, _ error) {
 	addr, answered := s.elect(ctx)
 	if !answered || err == nil && conn.RemoteAddr().String() == addr {
-		return conn, err
+		return conn, addr, err
 	}
 	if err == nil {
 		_ = conn.Close()
 	}
 	if addr == "" {
-		return nil, errNoMajority
+		return nil, "", errNoMajority
 	}
-	return s.dial(ctx, network, addr)
+	conn, err = s.dial(ctx, network, addr)
+	return conn, addr, err
 }
 
 // elect returns what most sentinels call the primary: more than half of all, or after a while of those that have answered.
@@ -102,28 +102,6 @@ func (s *sentinels) named(ctx context.Context, c *redis.SentinelClient) string {
 		return ""
 	}
 	return net.JoinHostPort(at[0], at[1])
-}
-
-// moved reports whether one of them tells another address than the last time.
-func (s *sentinels) moved(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, recentTick/2)
-	defer cancel()
-	var asked sync.WaitGroup
-	var moved atomic.Bool
-	for i, c := range s.clients {
-		asked.Go(func() { // ends with ctx
-			at := s.named(ctx, c)
-			if at == "" {
-				return
-			}
-			if before := s.told[i]; before != "" && before != at {
-				moved.Store(true)
-			}
-			s.told[i] = at
-		})
-	}
-	asked.Wait()
-	return moved.Load()
 }
 
 func (s *sentinels) close() {
