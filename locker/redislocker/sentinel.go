@@ -10,10 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// WithSentinel gives the locker a client of its own for Sentinel, which hears of every failover (+switch-master) and leaves
-// the old primary at once, and which goes to the server that most sentinels call the primary: one of them may be seconds
-// behind the others, and what it names may still take writes. Name all sentinels in o, at least three. o is what the caller's client was made of: from there the locker takes how to reach and
-// authenticate with sentinels and servers. The client given to [New] is not used then, and may be nil.
+// WithSentinel gives the locker a client of its own for Sentinel. It hears of every failover (+switch-master), and goes to the
+// server that most sentinels call the primary, of those that answer: one of them may be seconds behind the others, and the
+// server that it names may still take writes. While a lease was released within its TTL, it asks them several times a second,
+// and sends nothing more over connections to another server. So name all sentinels in o, three or more.
+//
+// o is what the caller's client was made of: from there the locker takes how to reach and authenticate with sentinels and
+// servers. The client given to [New] is not used then, and may be nil.
 //
 // Without this option a client made by redis.NewFailoverClient works too, but does not tell others of a failover: the
 // locker then leaves its connections every 3 s.
