@@ -8,12 +8,16 @@ import (
 
 // What a collection asks for. It waits for nobody.
 
-// oldest tells it the oldest hold of each series. The first collection that sees a series makes its counters exist, so that
-// their first increment is seen as one; not before, for the provider may be set later than the guard is made.
-func (o *Observer) oldest(ctx context.Context, to metric.Float64Observer) error {
+// collect tells the oldest hold of each series, and how many waits have ended, by outcome: also those that none has had so
+// far, which a histogram cannot say. The first collection that sees a series makes its counters exist, so that their first
+// increment is seen as one; not before, for the provider may be set later than the guard is made.
+func (o *Observer) collect(ctx context.Context, to metric.Observer) error {
 	for _, s := range o.catalog.all() {
 		s.zero.Do(func() { o.zero(ctx, s) })
-		to.Observe(s.holds.oldest().Seconds(), s.observe...)
+		to.ObserveFloat64(o.in.holdOldest, s.holds.oldest().Seconds(), s.observe...)
+		for out := range waitOutcomes {
+			to.ObserveInt64(o.in.waits, s.waits[out].Load(), s.tell[out]...)
+		}
 	}
 	return nil
 }
@@ -27,14 +31,4 @@ func (o *Observer) zero(ctx context.Context, s *series) {
 	for _, out := range []outcome{renewed, lost, unavailable} {
 		o.in.renewals.Add(ctx, 0, s.count[out]...)
 	}
-}
-
-// counted tells it how many waits have ended, by outcome: also those that none has had so far, which a histogram cannot say.
-func (o *Observer) counted(_ context.Context, to metric.Int64Observer) error {
-	for _, s := range o.catalog.all() {
-		for out := range waitOutcomes {
-			to.Observe(s.waits[out].Load(), s.tell[out]...)
-		}
-	}
-	return nil
 }

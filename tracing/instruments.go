@@ -33,10 +33,11 @@ type instruments struct {
 	leases       metric.Int64UpDownCounter
 	renewals     metric.Int64Counter
 	leasesLost   metric.Int64Counter
+	holdOldest   metric.Float64ObservableGauge
+	waits        metric.Int64ObservableCounter
 }
 
-// newInstruments makes them; oldest and counted are asked for guard.hold.oldest and guard.waits at each collection.
-func newInstruments(m metric.Meter, oldest metric.Float64Callback, counted metric.Int64Callback) (instruments, error) {
+func newInstruments(m metric.Meter) (instruments, error) {
 	var in instruments
 	var errs [8]error
 	in.waitDuration, errs[0] = m.Float64Histogram(waitDuration, metric.WithUnit("s"),
@@ -51,9 +52,9 @@ func newInstruments(m metric.Meter, oldest metric.Float64Callback, counted metri
 		metric.WithDescription("Tries to renew a lease."))
 	in.leasesLost, errs[5] = m.Int64Counter(leasesLost, metric.WithUnit("{lease}"),
 		metric.WithDescription("Leases that ended before their function returned."))
-	_, errs[6] = m.Float64ObservableGauge(holdOldest, metric.WithUnit("s"),
-		metric.WithDescription("How long the oldest hold lasts already; 0 if there is none."), metric.WithFloat64Callback(oldest))
-	_, errs[7] = m.Int64ObservableCounter(waits, metric.WithUnit("{wait}"),
-		metric.WithDescription("Calls whose wait for a key has ended."), metric.WithInt64Callback(counted))
+	in.holdOldest, errs[6] = m.Float64ObservableGauge(holdOldest, metric.WithUnit("s"),
+		metric.WithDescription("How long the oldest hold lasts already; 0 if there is none."))
+	in.waits, errs[7] = m.Int64ObservableCounter(waits, metric.WithUnit("{wait}"),
+		metric.WithDescription("Calls whose wait for a key has ended."))
 	return in, errors.Join(errs[:]...)
 }

@@ -40,9 +40,12 @@ func New(opts ...Option) (*Observer, error) {
 	}
 	v := version()
 	o := &Observer{catalog: catalog{fixed: c.attributes}, rawKeys: c.rawKeys}
-	o.in, err = newInstruments(c.meters.Meter(ScopeName,
-		metric.WithInstrumentationVersion(v), metric.WithSchemaURL(semconv.SchemaURL)), o.oldest, o.counted)
-	if err != nil {
+	meter := c.meters.Meter(ScopeName, metric.WithInstrumentationVersion(v), metric.WithSchemaURL(semconv.SchemaURL))
+	if o.in, err = newInstruments(meter); err != nil {
+		return nil, err
+	}
+	// Not as options of the instruments: before there is a global provider, those of a second observer would be forgotten.
+	if _, err := meter.RegisterCallback(o.collect, o.in.waits, o.in.holdOldest); err != nil {
 		return nil, err
 	}
 	o.tracer = c.tracers.Tracer(ScopeName, trace.WithInstrumentationVersion(v), trace.WithSchemaURL(semconv.SchemaURL))
