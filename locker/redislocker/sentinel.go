@@ -1,6 +1,7 @@
 package redislocker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -107,18 +108,17 @@ func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
 			return nil, noPrimaryError{}
 		case err != nil:
 			return nil, err
-		case elected != "":
-			w.note(elected)
-			return w.bind(conn, elected), nil
 		case w.sentinels == nil:
 			w.note(conn.RemoteAddr().String())
+			return conn, nil
 		}
-		return conn, nil
+		w.note(elected)
+		return w.bind(conn, cmp.Or(elected, conn.RemoteAddr().String())), nil
 	}
 }
 
-// bound is a connection to an elected primary that sends nothing once another one has been elected: go-redis may keep it, for
-// it has heard nothing yet, or had not noted it when it heard.
+// bound is a connection that sends nothing once another server has been elected than it leads to: go-redis may keep it, for it
+// has heard nothing yet, or had not noted it when it heard.
 type bound struct {
 	net.Conn
 
@@ -126,8 +126,14 @@ type bound struct {
 	w  *whereabouts
 }
 
+// left reports whether another server has been elected.
+func (c *bound) left() bool {
+	now := c.w.now()
+	return now != "" && now != c.to
+}
+
 func (c *bound) Write(b []byte) (int, error) {
-	if c.w.now() != c.to {
+	if c.left() {
 		return 0, errLeft
 	}
 	return c.Conn.Write(b)
@@ -141,7 +147,7 @@ type boundSocket struct {
 }
 
 func (c *boundSocket) SyscallConn() (syscall.RawConn, error) {
-	if c.w.now() != c.to {
+	if c.left() {
 		return nil, errLeft
 	}
 	return c.socket.SyscallConn()
