@@ -66,8 +66,8 @@
 // # Failover
 //
 // With [WithSentinel] the locker hears of a failover from the sentinels, and most of them decide. Of a Sentinel client alone
-// it takes the way to find the primary, but not that news: instead, no connection is used for longer than 3 s. A Cluster client learns from the
-// answers of the nodes, and asks for the map of slots anew when it cannot reach one.
+// it takes the way to find the primary, but not that news: instead, no connection is used for longer than 3 s. A Cluster
+// client learns from the answers of the nodes, and asks for the map of slots anew when it cannot reach one.
 //
 // A primary that is being replaced may still take requests that are lost: replication is asynchronous. A lost acquire can let
 // two hold one key, until the first renews: that is what fencing tokens are for. A lost release would keep the key until its
