@@ -3,6 +3,7 @@ package redislocker_test
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -21,10 +22,17 @@ import (
 
 // oldName gives the keys of "legacy:" the names that the old code has for them.
 func oldName(key string) string {
-	if sku, ok := strings.CutPrefix(key, "legacy:"); ok {
-		return "lock:sku:" + sku
+	escaped, ok := strings.CutPrefix(key, "legacy:")
+	sku, err := url.PathUnescape(escaped) // guard.Key has written a:b as a%3Ab, and 100% as 100%25
+	if !ok || err != nil {
+		return "" // where guard keeps all others
 	}
-	return "" // where guard keeps all others
+	return "lock:sku:" + sku
+}
+
+func openOld(rdb redis.UniversalClient) (*guard.Guard, error) {
+	g, err := guard.New(redislocker.New(rdb, redislocker.WithRawKeys(oldName)))
+	return g, err
 }
 
 func step0(ctx context.Context, rdb *redis.Client, sku string, deduct func(context.Context) error) error {
@@ -59,27 +67,54 @@ func TestEachStepOfAMigrationExcludesTheOneBefore(t *testing.T) {
 		t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
 		guards = append(guards, g)
 	}
-	run := func(step int, g *guard.Guard, fn func(context.Context) error) error {
+	run := func(step int, g *guard.Guard, sku string, fn func(context.Context) error) error {
 		switch step {
 		case 0:
-			return step0(t.Context(), rdb, "42", fn)
+			return step0(t.Context(), rdb, sku, fn)
 		case 1:
-			return step1(t.Context(), g, "42", fn)
+			return step1(t.Context(), g, sku, fn)
 		case 2:
-			return step2(t.Context(), g, "42", fn)
+			return step2(t.Context(), g, sku, fn)
 		}
-		return step3(t.Context(), g, "42", fn)
+		return step3(t.Context(), g, sku, fn)
 	}
-	for _, pair := range [][2]int{{0, 1}, {1, 0}, {1, 2}, {2, 1}, {2, 3}, {3, 2}} {
-		err := run(pair[0], guards[0], func(context.Context) error {
-			err := run(pair[1], guards[1], func(context.Context) error { return nil })
-			if !errors.Is(err, guard.ErrNotAcquired) && !errors.Is(err, redislock.ErrNotObtained) {
-				t.Errorf("step %d while step %d holds: %v, want it held", pair[1], pair[0], err)
+	for _, sku := range []string{"42", "a:b", "100%", "a%3Ab", "a b/{c}?", "漆器"} {
+		for _, pair := range [][2]int{{0, 1}, {1, 0}, {1, 2}, {2, 1}, {2, 3}, {3, 2}} {
+			err := run(pair[0], guards[0], sku, func(context.Context) error {
+				err := run(pair[1], guards[1], sku, func(context.Context) error { return nil })
+				if !errors.Is(err, guard.ErrNotAcquired) && !errors.Is(err, redislock.ErrNotObtained) {
+					t.Errorf("%s: step %d while step %d holds: %v, want it held", sku, pair[1], pair[0], err)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Errorf("%s: step %d: %v", sku, pair[0], err)
+			}
+		}
+	}
+}
+
+// The page says how to see that deploy 1 runs under the old name.
+func TestTheOldNameIsThereWhileDeploy1Runs(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	forgotten := func(rdb redis.UniversalClient) (*guard.Guard, error) { return guard.New(redislocker.New(rdb)) }
+	for _, c := range []struct {
+		name string
+		open func(redis.UniversalClient) (*guard.Guard, error)
+		want int64
+	}{{"with WithRawKeys", openOld, 1}, {"forgotten", forgotten, 0}} {
+		g, err := c.open(rdb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = step1(t.Context(), g, "42", func(ctx context.Context) error {
+			if n := rdb.Exists(ctx, "lock:sku:42").Val(); n != c.want {
+				t.Errorf("%s: EXISTS lock:sku:42 is %d, want %d", c.name, n, c.want)
 			}
 			return nil
 		})
-		if err != nil {
-			t.Errorf("step %d: %v", pair[0], err)
+		if err := errors.Join(err, g.Close(t.Context())); err != nil {
+			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 // WithRawKeys lets keys be guarded under names in Redis that others use already, for the time of a migration: who takes
 // such a name by SET NX with a value of its own, as redislock and redsync do, and this locker exclude each other.
-// name is given a key as the verbs take it, with the escapes of guard.Key, and returns its name in Redis, or "" for the
-// layout of this package. It must give two keys two names and one key the same name in every process, return at once, and
+// name is given a key as the verbs take it, with the escapes of guard.Key, which url.PathUnescape undoes part by part. It
+// returns its name in Redis, or "" for the layout of this package. It must give two keys two names and one key the same name in every process, return at once, and
 // be safe for concurrent use.
 //
 // The queue and the fencing counter stay under the prefix, so a user in an ACL needs rights for both. Others who release
