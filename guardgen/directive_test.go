@@ -96,6 +96,9 @@ func sameKey(t *testing.T, k keyTemplate, value string) {
 		case 0:
 			parts = append(parts, p.before)
 		case 1:
+			if p.value[0].name == "body" {
+				return // keyfunc reads the request's body there
+			}
 			keyfunc.SetPath(r, p.value[0].name, value)
 			parts = append(parts, p.before+value+p.after)
 		default:

@@ -2,6 +2,8 @@ package keyfunc
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,6 +101,25 @@ func isJSON(r *http.Request) bool {
 	}
 	media, _, err := mime.ParseMediaType(given)
 	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+}
+
+// Body returns the Func of the SHA-256 of the body's bytes, in lower-case hex:
+// two requests have the same value only if they send the same bytes, whatever
+// those mean. An empty body is [ErrMissing]. The body is left to be read again;
+// one of more than 64 KiB is [ErrTooLarge], unless the middleware has an option
+// for more. It blocks until the body has arrived.
+func Body() Func {
+	return func(r *http.Request) (string, error) {
+		text, err := wholeBody(r)
+		switch {
+		case err != nil:
+			return "", &Error{"body", "", err}
+		case len(text) == 0:
+			return "", &Error{"body", "", ErrMissing}
+		}
+		sum := sha256.Sum256(text)
+		return hex.EncodeToString(sum[:]), nil
+	}
 }
 
 // wholeBody returns the body, and leaves it to be read again.

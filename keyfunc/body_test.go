@@ -112,6 +112,24 @@ func TestFormTakesAFormThatHasBeenParsed(t *testing.T) {
 	}
 }
 
+func TestBodyIsTheHashOfItsBytes(t *testing.T) {
+	body := keyfunc.Body()
+	const hello = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824" // by sha256sum
+	derive(t, body, post("/", "text/plain", "hello"), hello, nil)
+	derive(t, body, post("/", jsonType, "hello"), hello, nil)
+	derive(t, body, post("/", "", ""), "", keyfunc.ErrMissing)
+	derive(t, body, httptest.NewRequest(http.MethodGet, "/", nil), "", keyfunc.ErrMissing)
+	derive(t, body, post("/", "", strings.Repeat("x", 64<<10+1)), "", keyfunc.ErrTooLarge)
+	if v, err := body(post("/", "", strings.Repeat("x", 64<<10))); len(v) != 64 || err != nil {
+		t.Errorf("a body of 64 KiB: got %q, %v", v, err)
+	}
+	broken := post("/", "", "")
+	broken.Body = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))
+	if v, err := body(broken); v != "" || !errors.Is(err, keyfunc.ErrInvalid) {
+		t.Errorf("a body that breaks off: got %q, %v", v, err)
+	}
+}
+
 func TestJSONReadsOneMember(t *testing.T) {
 	sku := keyfunc.JSON("sku")
 	for body, want := range map[string]string{

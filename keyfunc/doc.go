@@ -19,7 +19,8 @@
 // # The value that the handler uses
 //
 // Two spellings of one thing are two keys, and so no lock at all: "7" and "007" if the handler calls strconv.Atoi. Name
-// the spelling with [Func.Int], [Func.UUID], [Func.Lower] and [Func.Trim], or in a template as in {id|int}. Where the
+// the spelling with [Func.Int], [Func.UUID], [Func.Lower] and [Func.Trim], or in a template as in {id|int}. An id that was
+// never set is often "0", a value like any other: refuse it with [Func.NonZero], or {id|nonzero}. Where the
 // handler's reading is harder to match than that, let it bind first and call guard.Do.
 //
 // Path parameters are decoded by most routers: /stock/%61b is "ab". Three cases are the router's decision: for a value
@@ -36,6 +37,6 @@
 // gin, echo, ServeMux and chi hand their path parameters on by themselves. For a router that does not, as gorilla/mux, call
 // [SetPath] for each parameter in a middleware outside the lock, or use a [Template].
 //
-// Everything here is safe for concurrent use. Only [Form] and [JSON] read the body: at most 64 KiB, or what lockmw's
+// Everything here is safe for concurrent use. Only [Form], [JSON] and [Body] read the body: at most 64 KiB, or what lockmw's
 // WithBodyLimit says, which are there to be read again.
 package keyfunc

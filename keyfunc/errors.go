@@ -31,7 +31,7 @@ var (
 
 // Error says where in the request a value was looked for and why there is none. It never says the value.
 type Error struct {
-	Source string // "path", "query", "header", "cookie", "form", "json" or "context"; "part" or "value" of an own Func
+	Source string // "path", "query", "header", "cookie", "form", "json", "body" or "context"; "part" or "value" of an own Func
 	Name   string // of the parameter, header, cookie or field, or the number of the part; "" if there is none
 	Err    error  // Is ErrMissing, ErrAmbiguous, ErrInvalid, ErrMediaType, ErrTooLarge or ErrNoSource
 }

@@ -48,6 +48,21 @@ func toUUID(v string) (string, error) {
 	return v[:8] + "-" + v[8:12] + "-" + v[12:16] + "-" + v[16:20] + "-" + v[20:], nil
 }
 
+// NonZero returns f with a value that is zero refused as [ErrMissing]: the
+// integer 0, in any spelling that [Func.Int] reads, and the UUID of zeros. An id
+// that nobody has set is such a value, and a key of it is one lock for all who
+// forgot to.
+func (f Func) NonZero() Func { return f.normalized(toNonZero) }
+
+func toNonZero(v string) (string, error) {
+	n, _ := toInt(v)
+	id, _ := toUUID(v)
+	if n == "0" || id == "00000000-0000-0000-0000-000000000000" {
+		return "", ErrMissing
+	}
+	return v, nil
+}
+
 // Lower returns f with its value in lower case.
 func (f Func) Lower() Func { return f.normalized(toLower) }
 

@@ -32,6 +32,9 @@ func TestOneThingHasOneSpelling(t *testing.T) {
 		{"lower", path.Lower(), "käse", []string{"käse", "KÄSE", "Käse"}},
 		{"trim", path.Trim(), "a b", []string{"a b", " a b", "a b\t\n", "\u00a0a b\u2003"}},
 		{"maxlen", path.MaxLen(3), "abc", []string{"abc"}},
+		{"nonzero", path.NonZero(), "007", []string{"007"}},
+		{"nonzero of what is no number", path.NonZero(), "0x0", []string{"0x0"}},
+		{"nonzero uuid", path.UUID().NonZero(), id, []string{id}},
 		{"oneof", path.OneOf("a", "b"), "b", []string{"b"}},
 		{"one after the other", path.Trim().Lower().OneOf("cart").MaxLen(4), "cart", []string{" CART "}},
 	} {
@@ -65,6 +68,10 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 		}},
 		{"lower of nothing", path.Lower(), keyfunc.ErrMissing, []string{""}},
 		{"trim", path.Trim(), keyfunc.ErrMissing, []string{" ", "\t\r\n", "\u3000"}},
+		{"nonzero", path.NonZero(), keyfunc.ErrMissing, []string{
+			"0", "00", "+0", "-0", "00000000-0000-0000-0000-000000000000", "{00000000-0000-0000-0000-000000000000}", strings.Repeat("0", 32),
+		}},
+		{"nonzero after int", path.Int().NonZero(), keyfunc.ErrMissing, []string{"0", "-00"}},
 		{"maxlen counts bytes", path.MaxLen(3), keyfunc.ErrInvalid, []string{"abcd", "ää", strings.Repeat("x", 1<<20)}},
 		{"oneof", path.OneOf("a", "b"), keyfunc.ErrInvalid, []string{"A", "c", "a,b", "ab", " a"}},
 	} {

@@ -34,7 +34,7 @@ func parsePart(t string, start int) (p part, end int, err error) {
 		case '}':
 			return p, 0, refuse(t, i, "'}' without '{'")
 		case '{':
-			if p.name != "" {
+			if p.source != "" {
 				return p, 0, refuse(t, i, "second placeholder in one part, separate them with ':'")
 			}
 			size := strings.IndexByte(t[i:], '}')
@@ -52,7 +52,7 @@ func parsePart(t string, start int) (p part, end int, err error) {
 	switch {
 	case i == start:
 		return p, 0, refuse(t, i, "empty part")
-	case p.name == "":
+	case p.source == "":
 		p.before = t[start:i]
 	default:
 		p.after = t[after:i]
@@ -90,11 +90,14 @@ func (p *part) origin(text string) (problem string) {
 	}
 	find, known := sources[prefix]
 	switch {
+	case text == "body":
+		p.source, p.find = "body", Body()
+		return ""
 	case text == "*": // the rest of the path, as chi and echo call it
 	case name == "" || strings.ContainsFunc(name, notInName):
 		return fmt.Sprintf("%q is not a name", name)
 	case dotted && !known:
-		return fmt.Sprintf("unknown source %q, want a path parameter, or a name after query, header, cookie, form or json and a dot", prefix)
+		return fmt.Sprintf("unknown source %q, want a path parameter, body, or a name after query, header, cookie, form or json and a dot", prefix)
 	}
 	p.source, p.name = "path", name
 	if dotted {
@@ -111,6 +114,8 @@ func normalizer(text string) (to step, problem string) {
 		to = toInt
 	case "uuid":
 		to = toUUID
+	case "nonzero":
+		to = toNonZero
 	case "lower":
 		to = toLower
 	case "trim":
@@ -128,7 +133,7 @@ func normalizer(text string) (to step, problem string) {
 		}
 		return amongst(values), ""
 	default:
-		return nil, fmt.Sprintf("unknown normalizer %q, want int, uuid, lower, trim, maxlen=n or oneof=a,b", name)
+		return nil, fmt.Sprintf("unknown normalizer %q, want int, uuid, nonzero, lower, trim, maxlen=n or oneof=a,b", name)
 	}
 	if given {
 		return nil, name + " takes no argument"

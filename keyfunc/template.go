@@ -15,12 +15,14 @@ import (
 //	{cookie.cart}       the cookie cart
 //	{form.sku}          the form field sku
 //	{json.sku}          the member sku of a JSON body
+//	{body}              the SHA-256 of the body, in hex
 //
 // The value may be put into one form first, by one or more of
 //
-//	{id|int}  {id|uuid}  {header.X-Tenant|trim|lower}  {query.q|maxlen=64}  {kind|oneof=cart,order}
+//	{id|int}  {id|uuid}  {header.X-Tenant|trim|lower}  {query.q|maxlen=64}  {kind|oneof=cart,order}  {json.id|nonzero}
 //
-// which are the methods of [Func] with these names.
+// which are the methods of [Func] with these names. A path parameter that is
+// itself called body needs [Path].
 //
 // "stock:{sku}" is guard.Key("stock", sku), and "stock:sku-{sku}" is guard.Key("stock", "sku-"+sku). Two placeholders
 // in one part are refused: "{a}-{b}" would be one key for different a and b. So are empty parts and braces that do not
@@ -74,7 +76,7 @@ func (t *Template) Key(r *http.Request, p Params) (string, error) {
 // part is one part of a key: text, or a value with or without text around it.
 type part struct {
 	before, after string
-	source, name  string // of the value; "" if there is none
+	source, name  string // of the value; source is "" if there is none
 	find          Func   // nil: a path parameter, or no value
 	steps         []step
 }
@@ -82,7 +84,7 @@ type part struct {
 // read returns the value of the part, "" if it is text alone.
 func (p *part) read(r *http.Request, from Params) (v string, err error) {
 	switch {
-	case p.name == "":
+	case p.source == "":
 		return "", nil
 	case p.find != nil:
 		v, err = p.find(r)

@@ -36,8 +36,10 @@ func TestATemplateIsTheKeyOfItsParts(t *testing.T) {
 		"cart:{cookie.cart}":                 guard.Key("cart", "c1"),
 		"{json.sku}:{json.n}":                guard.Key("x:y", "7"),
 		"order:{query.id|int}:{header.X-Shop|trim|lower}": guard.Key("order", "7", "main"),
-		"id-{query.id|int}":                        guard.Key("id-7"),
-		"{query.u|uuid}":                           guard.Key("6ba7b810-9dad-11d1-80b4-00c04fd430c8"),
+		"id-{query.id|int}":  guard.Key("id-7"),
+		"{query.u|uuid}":     guard.Key("6ba7b810-9dad-11d1-80b4-00c04fd430c8"),
+		"{body}":             guard.Key("59d54aa65ccb93cf6487c78c746257fe72811f8dc609ff84bff92793679084b2"),
+		"a-{body|maxlen=64}": guard.Key("a-59d54aa65ccb93cf6487c78c746257fe72811f8dc609ff84bff92793679084b2"),
 		"{sku|maxlen=6}:{cookie.cart|oneof=c0,c1}": guard.Key("100%:x", "c1"),
 		"{cookie.cart|oneof=a:b,c1}":               guard.Key("c1"),
 	} {
@@ -98,11 +100,13 @@ func TestATemplateWithoutItsValueGivesNoKey(t *testing.T) {
 		"stock:{header.X-Empty}": keyfunc.ErrMissing,
 		"stock:{cookie.cart}":    keyfunc.ErrMissing,
 		"stock:{form.sku}":       keyfunc.ErrMissing,
+		"stock:{body}":           keyfunc.ErrMissing,
+		"{query.zero|nonzero}":   keyfunc.ErrMissing,
 		"stock:{json.sku}":       keyfunc.ErrMissing,
 		"{query.one|uuid}":       keyfunc.ErrInvalid,
 		"{query.one|oneof=2,3}":  keyfunc.ErrInvalid,
 	} {
-		if key, err := keyfunc.MustParse(template)(request("twice=1&twice=2&one=1", "X-Empty", "")); key != "" || !errors.Is(err, want) {
+		if key, err := keyfunc.MustParse(template)(request("twice=1&twice=2&one=1&zero=0", "X-Empty", "")); key != "" || !errors.Is(err, want) {
 			t.Errorf("%s: got %q, %v; want no key and %v", template, key, err, want)
 		}
 	}
@@ -130,6 +134,9 @@ func TestABadTemplateIsRefusedWithItsColumn(t *testing.T) {
 		"stock:{id |int}":     `column 8: "id " is not a name`,
 		"stock:{id| int}":     `column 11: unknown normalizer " int"`,
 		"stock:{id|trim|INT}": `column 16: unknown normalizer "INT"`,
+		"stock:{body}{a}":     "column 13: second placeholder in one part",
+		"stock:{body.sku}":    `column 8: unknown source "body"`,
+		"stock:{id|nonzero=}": "column 11: nonzero takes no argument",
 		"stock:{id|int=64}":   "column 11: int takes no argument",
 		"stock:{id|lower=}":   "column 11: lower takes no argument",
 		"stock:{id|maxlen}":   "column 11: want maxlen=n",
@@ -233,7 +240,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(template, "%", ":")
 	}
 	placeholder := regexp.MustCompile(`\{(?:query\.|header\.)?([^{}]*)\}`)
-	special := regexp.MustCompile(`\{(cookie\.|form\.|json\.|[^{}]*\|)`) // not all values pass
+	special := regexp.MustCompile(`\{(body\}|cookie\.|form\.|json\.|[^{}]*\|)`) // not all values pass
 	f.Fuzz(func(t *testing.T, template, v, w string) {
 		derive, err := keyfunc.Parse(template)
 		if err != nil {

@@ -118,6 +118,7 @@ func TestABadRequestSaysWhichValueAndWhatIsWrongWithIt(t *testing.T) {
 		`The JSON member "sku", which names the resource to lock, is malformed.`:   &keyfunc.Error{Source: "json", Name: "sku", Err: fmt.Errorf("%w: s3cret", keyfunc.ErrInvalid)},
 		`The path parameter "id", which names the resource to lock, is malformed.`: &keyfunc.Error{Source: "path", Name: "id", Err: keyfunc.ErrInvalid},
 		`The value that names the resource to lock is missing or empty.`:           &keyfunc.Error{Source: "part", Name: "2", Err: keyfunc.ErrMissing},
+		"The body, which names the resource to lock, is missing or empty.":         &keyfunc.Error{Source: "body", Err: keyfunc.ErrMissing},
 		"The body is incomplete.":                                                        &keyfunc.Error{Source: "body", Err: keyfunc.ErrInvalid},
 		"The body is too large.":                                                         fmt.Errorf("%w: %w", keyfunc.ErrTooLarge, &keyfunc.Error{Source: "body", Err: keyfunc.ErrInvalid}),
 		`The value that names the resource to lock is malformed.`:                        keyfunc.ErrInvalid,

@@ -12,7 +12,7 @@ import (
 func badRequest(err error) Outcome {
 	at := &keyfunc.Error{}
 	_ = errors.As(err, &at)
-	if at.Source == "body" { // whatever the key is made of
+	if at.Source == "body" && !errors.Is(err, keyfunc.ErrMissing) { // whatever the key is made of
 		return brokenBody(err)
 	}
 	where := "value that names the resource to lock"
@@ -41,6 +41,9 @@ func brokenBody(err error) Outcome {
 func source(at *keyfunc.Error) string {
 	kinds := map[string]string{
 		"path": "path parameter", "query": "query parameter", "header": "header", "cookie": "cookie", "form": "form field", "json": "JSON member",
+	}
+	if at.Source == "body" {
+		return at.Source
 	}
 	if kind := kinds[at.Source]; kind != "" {
 		return kind + " " + strconv.Quote(at.Name)

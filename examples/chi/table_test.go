@@ -19,6 +19,7 @@ import (
 
 func TestTheTableOnChi(t *testing.T) {
 	httpguardtest.Run(t, httpguardtest.Adapter{Raw: true, Mount: func(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock) http.Handler {
+		chi.RegisterMethod("QUERY")
 		r := chi.NewRouter()
 		r.With(middlewares(g, locks)...).Handle("/stock/{sku}", handler(h))
 		return r

@@ -119,7 +119,7 @@ func overLimit(err error) error {
 // IsSafe reports whether method is safe: requests with it only read.
 func IsSafe(method string) bool {
 	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY": // RFC 10008
 		return true
 	}
 	return false

@@ -42,7 +42,7 @@ func mountBare(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.L
 		}
 	}
 	e := echo.New()
-	e.Any("/stock/:sku", func(c echo.Context) error {
+	serve := func(c echo.Context) error {
 		err := h(c.Response(), c.Request())
 		answer := lockmw.Error(err)
 		var he *echo.HTTPError
@@ -50,7 +50,9 @@ func mountBare(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.L
 			return c.NoContent(http.StatusTeapot)
 		}
 		return answer
-	}, chain...)
+	}
+	e.Any("/stock/:sku", serve, chain...)
+	e.Add("QUERY", "/stock/:sku", serve, chain...)
 	return e
 }
 

@@ -42,6 +42,7 @@ func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock)
 	})
 	r := gin.New()
 	r.Any("/stock/:sku", chain...)
+	r.Handle("QUERY", "/stock/:sku", chain...)
 	return r
 }
 

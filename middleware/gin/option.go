@@ -66,7 +66,8 @@ func WithBodyLimit(n int) Option {
 	return optionFunc(func(c *config) { c.bodyLimit = n })
 }
 
-// SafeMethods is a skipper for GET, HEAD, OPTIONS and TRACE, for groups whose other requests change something:
+// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY, for groups
+// whose other requests change something:
 //
 //	group.Use(lockmw.Key(g, "cart:{cart}", lockmw.WithSkipper(lockmw.SafeMethods)))
 func SafeMethods(c *gin.Context) bool { return httpguard.IsSafe(c.Request.Method) }

@@ -67,6 +67,12 @@ func spellings(r *rig) {
 		req.Header.Set("X-Tenant", v)
 		r.expectKey("{header.X-Tenant|trim|lower}", req, guard.Key("acme"))
 	}
+	r.expectRefusal("{sku|nonzero}", request("/stock/0"), http.StatusBadRequest, "lock_key_invalid")
+	r.expectRefusal("{query.id|nonzero}", request("/stock/x?id=-0"), http.StatusBadRequest, "lock_key_invalid")
+	r.expectRefusal("{header.Id|nonzero}", withHeader("Id", "0"), http.StatusBadRequest, "lock_key_invalid")
+	r.expectRefusal("{cookie.id|nonzero}", withHeader("Cookie", "id=0"), http.StatusBadRequest, "lock_key_invalid")
+	r.expectRefusal("{form.id|nonzero}", withBody("application/x-www-form-urlencoded", "id=0"), http.StatusBadRequest, "lock_key_invalid")
+	r.expectRefusal("{json.id|nonzero}", withBody("application/json", `{"id":0}`), http.StatusBadRequest, "lock_key_invalid")
 	r.expectRefusal("{sku|maxlen=5}", request(path), http.StatusBadRequest, "lock_key_invalid")
 	r.expectRefusal("{sku|oneof=a,b}", request(path), http.StatusBadRequest, "lock_key_invalid")
 }
@@ -106,6 +112,13 @@ func extremes(r *rig) {
 	r.expectRefusal("{query.a}", request("/stock/x?"+many+"v=1"), http.StatusBadRequest, "lock_key_invalid")
 }
 
+// withHeader is a request with that header.
+func withHeader(name, value string) *http.Request {
+	req := request(path)
+	req.Header.Set(name, value)
+	return req
+}
+
 // withBody is a request with a body of the given type.
 func withBody(contentType, body string) *http.Request {
 	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
@@ -122,6 +135,8 @@ func bodies(r *rig) {
 		{"{form.sku}", form, "a=1&sku=7", "7"},
 		{"{form.sku}", "multipart/form-data; boundary=x", multi, "7"},
 		{"{cookie.sku}", "text/plain", "hello", "7"},
+		{"{cookie.sku|nonzero}", "text/plain", "hello", "7"},
+		{"pay:{body}", "text/plain", "hello", guard.Key("pay", "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824")},
 		{template, "text/plain", strings.Repeat("hello", 1<<20), key}, // more than is read ahead
 	} {
 		req := withBody(c.contentType, c.body)
@@ -142,6 +157,7 @@ func bodies(r *rig) {
 	for _, body := range []string{``, `{}`, `{"sku":""}`, `{"sku":"7","SKU":"8"}`, `{"sku":"7","sku":"7"}`, `{"sku":7.0}`, `{"sku":"7"`} {
 		r.expectRefusal("{json.sku}", withBody("application/json", body), http.StatusBadRequest, "lock_key_invalid")
 	}
+	r.expectRefusal("{body}", withBody("text/plain", ""), http.StatusBadRequest, "lock_key_invalid")
 	r.expectRefusal("{form.sku}", withBody(form, "sku=7&sku=8"), http.StatusBadRequest, "lock_key_invalid")
 	req := request(path)
 	req.Header.Set("Cookie", "sku=7; sku=8")
@@ -151,6 +167,7 @@ func bodies(r *rig) {
 func bodyTooLarge(r *rig) {
 	long := `{"sku":"7","x":"` + strings.Repeat("x", 64<<10) + `"}`
 	r.expectRefusal("{json.sku}", withBody("application/json", long), http.StatusRequestEntityTooLarge, "lock_body_too_large")
+	r.expectRefusal("{body}", withBody("text/plain", long), http.StatusRequestEntityTooLarge, "lock_body_too_large")
 	unknown := withBody("application/json", long)
 	unknown.ContentLength = -1
 	r.expectRefusal("{json.sku}", unknown, http.StatusRequestEntityTooLarge, "lock_body_too_large")
@@ -167,7 +184,7 @@ func bodyOverLimit(r *rig) {
 
 func bodyBroken(r *rig) {
 	r.hold(r.other, key)
-	for _, template := range []string{"{json.sku}", template} {
+	for _, template := range []string{"{json.sku}", "{body}", template} {
 		req := withBody("application/json", "")
 		req.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"sku`), iotest.ErrReader(io.ErrUnexpectedEOF)))
 		r.expectRefusal(template, req, http.StatusBadRequest, "lock_key_invalid")

@@ -23,7 +23,8 @@ func skipped(r *rig) {
 	}, Lock{Template: template, SkipSafe: true})
 	for method, status := range map[string]int{
 		"GET": http.StatusNoContent, "HEAD": http.StatusNoContent, "OPTIONS": http.StatusNoContent, "TRACE": http.StatusNoContent,
-		"POST": http.StatusConflict, "PUT": http.StatusConflict, "PATCH": http.StatusConflict, "DELETE": http.StatusConflict,
+		"QUERY": http.StatusNoContent,
+		"POST":  http.StatusConflict, "PUT": http.StatusConflict, "PATCH": http.StatusConflict, "DELETE": http.StatusConflict,
 	} {
 		w := httptest.NewRecorder()
 		app.ServeHTTP(w, httptest.NewRequestWithContext(r.Context(), method, path, nil))
