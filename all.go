@@ -93,7 +93,7 @@ func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (e
 	defer func() {
 		lost := s.release(ctx, panicked)
 		if !panicked {
-			err = withLoss(err, lost)
+			err = afterRun(withLoss(err, lost))
 		}
 	}()
 	for _, l := range s.all {

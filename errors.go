@@ -11,11 +11,13 @@ import (
 // The decisions a caller may have to make, as sentinels for errors.Is. What the package returns wraps them with detail.
 //
 // Test ErrLeaseLost first: whatever else went wrong, the work may have been done. Then ErrUnavailable and ErrClosed, and
-// ErrQueueFull before ErrNotAcquired, which it is too. For answers to requests, package outcome does all that: outcome.Of
+// ErrQueueFull before ErrNotAcquired, which it is too. Each of them may also be an error that the function has returned,
+// of a verb inside it: [Ran] tells whether the function ran. For answers to requests, package outcome does all that: outcome.Of
 // gives the status, a code and when to try again.
 var (
 	// ErrNotAcquired says that the wait for a key ended without it, because somebody else held it or because the
-	// caller's ctx ended (then the error also Is ctx.Err()). The protected function did not run. [HeldError] has detail.
+	// caller's ctx ended (then the error also Is ctx.Err()). The function that key protects did not run; see [Ran] for the
+	// functions around it. [HeldError] has detail.
 	ErrNotAcquired = errors.New("guard: not acquired")
 
 	// ErrQueueFull says that the caller was refused at once: too many local waiters, or an expected wait longer than

@@ -85,6 +85,9 @@ func (g *Guard) resolve() (*Guard, error) {
 //
 // fn's context ends with cause ErrLeaseLost before the key can expire in the store, or with ErrMaxHold. Do returns fn's
 // error unchanged; if the lease was lost while fn ran, an error that Is both. A panic of fn passes through after release.
+//
+// fn's error may be one of these refusals too, of a key inside it. Then it is marked, without a change to its text or to
+// what errors.Is and errors.As find, and [Ran] tells it from a refusal of Do itself.
 func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return errNilFunc

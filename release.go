@@ -34,7 +34,7 @@ func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (er
 	defer func() {
 		lost := l.release(ctx, panicked)
 		if !panicked {
-			err = withLoss(err, lost)
+			err = afterRun(withLoss(err, lost))
 		}
 	}()
 	l.called.Store(true)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/ran"
 )
 
 // A turn is one caller's time on a key: first its place at the gate, then its number on a grant. The lease that the caller
@@ -223,13 +225,14 @@ func (t *turn) stopped(ctx context.Context) error {
 	}
 }
 
-// waitEnded is the error of a wait that ended with its ctx: ErrNotAcquired, ctx.Err() and its cause.
+// waitEnded is the error of a wait that ended with its ctx: ErrNotAcquired, ctx.Err() and its cause. The cause may be
+// the error of a function that ran, as under an errgroup.
 func waitEnded(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
-		return fmt.Errorf("%w: %w", ErrNotAcquired, cause)
+		return ran.Refuse(fmt.Errorf("%w: %w", ErrNotAcquired, cause))
 	}
-	return fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, cause)
+	return ran.Refuse(fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, cause))
 }
 
 // quit gives up a turn that has not begun, wherever it is, and what it was handed on its way.

@@ -13,7 +13,9 @@
 //	500     lock_misconfigured           our own mistake: no such parameter, no default guard, an empty key
 //	499                                  the client has gone: nothing is written
 //
-// The first three carry Retry-After. The bodies are RFC 9457 problem details with fixed texts, which for 400, 413 and 415
+// The first three carry Retry-After. They do not where the refused key was one inside: if [guard.Ran] is true of the
+// error, or the request's context carries a lease, part of the work may be done, and nobody is asked to repeat it. The
+// status and the code stay, and the text says so. The bodies are RFC 9457 problem details with fixed texts, which for 400, 413 and 415
 // name the parameter, header or field: never a key, a value, a holder or anything else from the inside.
 package outcome
 
@@ -31,7 +33,7 @@ type Outcome struct {
 	Status     int    // HTTP status
 	Code       string // for programs; "" if nothing is to be written
 	Detail     string // for people
-	RetryAfter int    // in seconds, with jitter; 0 for none
+	RetryAfter int    // in seconds, with jitter; 0 for none: repeating the request may do its work twice
 }
 
 // ClientGone is the status of a request whose client left while it waited: for the access log only, as there is nobody
@@ -58,6 +60,8 @@ const (
 // Is one of keyfunc's, as &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing}: so a handler that makes
 // the key of what it has bound says that the client has left it out. Of is safe for concurrent use; calling it
 // twice for one error may give different Retry-After.
+//
+// There is none if part of the work may be done: if [guard.Ran] is true of err, or ctx carries a lease.
 func Of(ctx context.Context, err error) (Outcome, bool) {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
@@ -72,50 +76,70 @@ func Of(ctx context.Context, err error) (Outcome, bool) {
 	case !is(guard.ErrNotAcquired) && !is(guard.ErrUnavailable) && !is(guard.ErrClosed):
 		return Outcome{}, false
 	case is(context.Canceled):
-		return cancelled(ctx), true
+		return cancelled(ctx, err), true
 	case is(guard.ErrUnavailable), is(guard.ErrClosed): // before deadlines: it may be that of a single try
-		return retry(unavailable, err), true
+		return refused(ctx, unavailable, err), true
 	case is(context.DeadlineExceeded):
-		return waitAborted, true
+		return refused(ctx, waitAborted, err), true
 	case is(guard.ErrQueueFull):
-		return retry(queueFull, err), true
+		return refused(ctx, queueFull, err), true
 	}
-	return retry(held, err), true
+	return refused(ctx, held, err), true
 }
 
 // cancelled is the outcome of a wait that a cancelled context ended; ctx is the request's, perhaps under a lease.
-func cancelled(ctx context.Context) Outcome {
+func cancelled(ctx context.Context, err error) Outcome {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, guard.ErrLeaseLost), errors.Is(cause, guard.ErrClosed): // the lease around the wait
 		return lost
 	case errors.Is(cause, context.Canceled): // a server cancels a request without a cause of its own
 		return Outcome{Status: ClientGone}
 	}
-	return waitAborted // a cancelled context inside the handler, or a middleware that names its cause
+	return refused(ctx, waitAborted, err) // a cancelled context inside the handler, or a middleware that names its cause
 }
 
-func retry(o Outcome, err error) Outcome {
-	o.RetryAfter = retryAfter(err)
+// A refusal is the outcome of a wait without its advice, which depends on what
+// had run before.
+type refusal struct {
+	Outcome
+
+	advice string // if nothing had
+	retry  bool   // then it gets a Retry-After
+}
+
+// refused is the outcome of r, which err says.
+func refused(ctx context.Context, r refusal, err error) Outcome {
+	o := r.Outcome
+	if _, inside := guard.LeaseFrom(ctx); inside || guard.Ran(err) {
+		o.Detail += " Part of the request may have been carried out; check before trying again."
+		return o
+	}
+	o.Detail += r.advice
+	if r.retry {
+		o.RetryAfter = retryAfter(err)
+	}
 	return o
 }
 
+const later = " Try again later."
+
 var (
-	held = Outcome{
+	held = refusal{Outcome{
 		Status: http.StatusConflict, Code: Held,
-		Detail: "Another request is working on the same resource. Try again later.",
-	}
-	queueFull = Outcome{
+		Detail: "Another request is working on the same resource.",
+	}, later, true}
+	queueFull = refusal{Outcome{
 		Status: http.StatusTooManyRequests, Code: QueueFull,
-		Detail: "Too many requests are waiting for the same resource. Try again later.",
-	}
-	unavailable = Outcome{
+		Detail: "Too many requests are waiting for the same resource.",
+	}, later, true}
+	unavailable = refusal{Outcome{
 		Status: http.StatusServiceUnavailable, Code: Unavailable,
-		Detail: "The lock service cannot answer. Try again later.",
-	}
-	waitAborted = Outcome{
+		Detail: "The lock service cannot answer.",
+	}, later, true}
+	waitAborted = refusal{Outcome{
 		Status: http.StatusServiceUnavailable, Code: WaitAborted,
-		Detail: "The request's time ended while it waited for another one. It was not carried out.",
-	}
+		Detail: "The request's time ended while it waited for another one.",
+	}, " It was not carried out.", false}
 	lost = Outcome{
 		Status: http.StatusInternalServerError, Code: Lost,
 		Detail: "The lock was lost while the request was worked on. It may or may not have been carried out; check before trying again.",

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -73,6 +74,40 @@ func TestEveryErrorHasItsOneOutcome(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is refused after some work was done keeps its status and code, and nobody is asked to do it again.
+func TestARefusalAfterSomeWorkAsksNobodyToRepeatIt(t *testing.T) {
+	g := newGuard(t)
+	for want, refusal := range map[string]error{
+		"409 lock_held":         &guard.HeldError{Remaining: time.Second},
+		"429 lock_queue_full":   guard.ErrQueueFull,
+		"503 lock_unavailable":  guard.ErrUnavailable,
+		"503 lock_wait_aborted": errors.Join(guard.ErrNotAcquired, context.DeadlineExceeded),
+	} {
+		var inside outcome.Outcome
+		err := g.Do(t.Context(), "payment", func(ctx context.Context) error {
+			inside, _ = outcome.Of(ctx, refusal)
+			return fmt.Errorf("book: %w", refusal)
+		})
+		after, _ := outcome.Of(t.Context(), err)
+		for _, o := range []outcome.Outcome{inside, after} {
+			if got := fmt.Sprint(o.Status, " ", o.Code); got != want || o.RetryAfter != 0 ||
+				!strings.HasSuffix(o.Detail, " Part of the request may have been carried out; check before trying again.") {
+				t.Errorf("got %+v, want %s without Retry-After", o, want)
+			}
+		}
+	}
+}
+
+func newGuard(t *testing.T) *guard.Guard {
+	t.Helper()
+	g, err := guard.New(memlocker.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	return g
 }
 
 func TestOnlyErrorsOfGuardAndKeyfuncAreOurs(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -41,7 +42,7 @@ func returned(c echo.Context, lock *httpguard.Lock, err error) error {
 	if p, ours := he.Message.(*problem); !ours || p.header != nil { // or a middleware inside has been here before
 		return err
 	}
-	return answer(c, lock, he.Internal)
+	return answer(c, lock, ran.Mark(he.Internal))
 }
 
 // answer returns the error that answers err, unless the response has begun.

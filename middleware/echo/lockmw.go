@@ -88,8 +88,8 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 // An empty key is our own mistake, 500. Where it is the client's, say so, before or after: with
 // &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer is 400.
 //
-// On the way through a middleware of this package the answer gets its headers, and the middleware's error handler its
-// say. On other routes it is status and body only.
+// On the way through a middleware of this package the answer gets its headers, but no Retry-After, because part of the
+// work may be done, and the middleware's error handler its say. On other routes it is status and body only.
 func Error(err error) error {
 	o, ours := outcome.Of(context.Background(), err) //nolint:forbidigo // the middleware will look at the request's own
 	if !ours {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -74,7 +75,7 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 
 // Abort gives err, returned by guard or keyfunc inside a handler, the answer that the middleware would have given, and
 // aborts the chain. It reports false, and does nothing, if err is nil or not one of theirs. If the response has begun it
-// writes nothing.
+// writes nothing. Under a lock the answer has no Retry-After, because part of the work may be done.
 //
 //	if err := stock.Buy(c.Request.Context(), sku); lockmw.Abort(c, err) {
 //		return
@@ -87,7 +88,10 @@ func Abort(c *gin.Context, err error) bool {
 		return false
 	}
 	lock, _ := c.Get(lockKey)
-	on, _ := lock.(*httpguard.Lock) // nil: the route is not guarded
+	on, guarded := lock.(*httpguard.Lock)
+	if guarded {
+		err = ran.Mark(err)
+	}
 	answer(c, on, err)
 	return true
 }

@@ -24,9 +24,12 @@
 //	INTERNAL             LOCK_MISCONFIGURED           our own mistake: a message of another type, no default guard
 //	CANCELLED                                         the client has gone
 //
-// Those marked retry carry a google.rpc.RetryInfo. A client that repeats calls by itself does so for UNAVAILABLE, as a rule,
-// for which the call has surely not run; never let it repeat INTERNAL. A handler's own error stays what it is, but for one of
-// guard's, which becomes the status from this table, see [Error].
+// Those marked retry carry a google.rpc.RetryInfo, and the call has not run. A client that repeats calls by itself does so
+// for UNAVAILABLE, as a rule. Never let it repeat INTERNAL.
+//
+// A handler's own error stays what it is, but for one of guard's, as of a key that it wanted itself. That becomes a status
+// with the reason from this table. The handler has run and may have done half of its work, so LOCK_HELD, LOCK_QUEUE_FULL
+// and LOCK_UNAVAILABLE are INTERNAL then, without RetryInfo. See [Error].
 //
 // # Order
 //

@@ -60,12 +60,12 @@ func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 		if err != nil {
 			return nil, r.answer(ctx, err)
 		}
-		ran := false
+		called := false
 		resp, err = guard.Call(ctx, r.guard, key, func(ctx context.Context) (any, error) {
-			ran = true
+			called = true
 			return handler(ctx, req)
 		})
-		if !ran {
+		if !called {
 			err = tooLong(err)
 		}
 		return resp, r.answer(ctx, err)

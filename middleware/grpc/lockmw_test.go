@@ -80,7 +80,7 @@ func desc() *grpc.ServiceDesc {
 func key(m *message) string { return guard.Key("stock", m.GetValue()) }
 
 // dial serves s behind the interceptors and returns a client.
-func dial(t *testing.T, g *guard.Guard, s *shop) *grpc.ClientConn {
+func dial(t *testing.T, g *guard.Guard, s *shop, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	l := bufconn.Listen(1 << 16)
 	server := grpc.NewServer(
@@ -95,8 +95,9 @@ func dial(t *testing.T, g *guard.Guard, s *shop) *grpc.ClientConn {
 		defer close(served)
 		_ = server.Serve(l)
 	}()
-	conn, err := grpc.NewClient("passthrough:bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
+	opts = append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	conn, err := grpc.NewClient("passthrough:bufconn", opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,22 +184,21 @@ func TestEveryErrorHasItsStatus(t *testing.T) {
 		err    error
 		code   codes.Code
 		reason string
-		retry  bool
 	}{
-		{nil, codes.OK, "", false},
-		{errors.New("own"), codes.Unknown, "", false},
-		{status.Error(codes.NotFound, "own"), codes.NotFound, "", false},
-		{guard.ErrNotAcquired, codes.Aborted, "LOCK_HELD", true},
-		{guard.ErrQueueFull, codes.ResourceExhausted, "LOCK_QUEUE_FULL", true},
-		{guard.ErrUnavailable, codes.Unavailable, "LOCK_UNAVAILABLE", true},
-		{guard.ErrClosed, codes.Unavailable, "LOCK_UNAVAILABLE", true},
-		{errors.Join(guard.ErrNotAcquired, context.DeadlineExceeded), codes.DeadlineExceeded, "LOCK_WAIT_ABORTED", false},
-		{guard.ErrLeaseLost, codes.Internal, "LOCK_LOST", false},
-		{guard.ErrMaxHold, codes.Internal, "LOCK_LOST", false},
-		{guard.ErrNoDefault, codes.Internal, "LOCK_MISCONFIGURED", false},
+		{nil, codes.OK, ""},
+		{errors.New("own"), codes.Unknown, ""},
+		{status.Error(codes.NotFound, "own"), codes.NotFound, ""},
+		{guard.ErrNotAcquired, codes.Internal, "LOCK_HELD"},
+		{guard.ErrQueueFull, codes.Internal, "LOCK_QUEUE_FULL"},
+		{guard.ErrUnavailable, codes.Internal, "LOCK_UNAVAILABLE"},
+		{guard.ErrClosed, codes.Internal, "LOCK_UNAVAILABLE"},
+		{errors.Join(guard.ErrNotAcquired, context.DeadlineExceeded), codes.DeadlineExceeded, "LOCK_WAIT_ABORTED"},
+		{guard.ErrLeaseLost, codes.Internal, "LOCK_LOST"},
+		{guard.ErrMaxHold, codes.Internal, "LOCK_LOST"},
+		{guard.ErrNoDefault, codes.Internal, "LOCK_MISCONFIGURED"},
 	} {
 		fails = is.err
-		want(t, call(t.Context(), c, buy, "s3cret"), is.code, is.reason, is.retry)
+		want(t, call(t.Context(), c, buy, "s3cret"), is.code, is.reason, false)
 	}
 	fails = nil
 	want(t, call(t.Context(), c, buy, ""), codes.InvalidArgument, "LOCK_KEY_INVALID", false)

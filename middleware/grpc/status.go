@@ -19,6 +19,9 @@ const Domain = "guard"
 
 // Error returns the status for an error of guard or keyfunc that a handler got, as the interceptors would answer it, and every
 // other error, or nil, unchanged. ctx is the call's. The interceptors do that for the methods that they lock.
+//
+// If part of the work may be done, because ctx carries a lease or [guard.Ran] is true of err, the status is none that
+// clients repeat by themselves: INTERNAL with the same reason.
 func Error(ctx context.Context, err error) error {
 	o, ours := outcome.Of(ctx, err)
 	if !ours {
@@ -40,6 +43,9 @@ func Error(ctx context.Context, err error) error {
 }
 
 func code(o outcome.Outcome) codes.Code {
+	if refused := o.Code == outcome.Held || o.Code == outcome.QueueFull || o.Code == outcome.Unavailable; refused && o.RetryAfter == 0 {
+		return codes.Internal // part of the work may be done
+	}
 	switch o.Code {
 	case outcome.Held:
 		return codes.Aborted

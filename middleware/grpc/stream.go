@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/ran"
 )
 
 // stream is a call that is locked by its first message. Its methods may be called as those of any [grpc.ServerStream].
@@ -75,7 +76,10 @@ func (s *stream) serve(handler func() error) (err error) {
 	}()
 	err = handler()
 	if _, refused := s.state(); refused != nil {
-		err = refused
+		return refused
+	}
+	if !guard.Ran(err) { // it looks like a refusal of the stream's own key
+		err = ran.Mark(err)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -43,7 +44,7 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler
 
 // Error gives err, returned by guard or keyfunc inside a handler, the answer that the middleware would have given. It
 // reports false, and does nothing, if err is nil or not one of theirs. If the response has begun it writes nothing; it
-// knows that on guarded routes only.
+// knows that on guarded routes only. There the answer has no Retry-After, because part of the work may be done.
 //
 //	if err := stock.Buy(r.Context(), r.PathValue("sku")); lockmw.Error(w, r, err) {
 //		return
@@ -54,6 +55,9 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler
 func Error(w http.ResponseWriter, r *http.Request, err error) bool {
 	if _, ours := outcome.Of(r.Context(), err); !ours {
 		return false
+	}
+	if at := find(w); at != nil { // the middleware's own run
+		err = ran.Mark(err)
 	}
 	answer(w, r, nil, err)
 	return true

@@ -1,0 +1,103 @@
+package lockmw_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
+	lockmw "github.com/go-lockguard/guard/middleware/grpc"
+)
+
+// retries is the configuration of a client that repeats every status that is
+// ever repeated by itself.
+const retries = `{"methodConfig": [{"name": [{}], "retryPolicy": {
+	"maxAttempts": 4, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1,
+	"retryableStatusCodes": ["UNAVAILABLE", "ABORTED", "RESOURCE_EXHAUSTED"]}}]}`
+
+func TestAClientThatRepeatsCallsPaysOnce(t *testing.T) {
+	mem := memlocker.New()
+	g := newGuard(t, mem, guard.WithMaxWait(0))
+	other := newGuard(t, mem.Peer())
+	ledger, err := other.Acquire(t.Context(), "ledger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ledger.Release(t.Context()) }()
+
+	inner := map[string]func(ctx context.Context) error{
+		"held":        func(ctx context.Context) error { return g.Do(ctx, "ledger", never(t)) },
+		"queue full":  func(context.Context) error { return guard.ErrQueueFull },
+		"unavailable": func(context.Context) error { return guard.ErrUnavailable },
+		"by Error": func(ctx context.Context) error {
+			return lockmw.Error(ctx, g.Do(ctx, "ledger", never(t)))
+		},
+		"after the release": func(ctx context.Context) error {
+			return lockmw.Error(t.Context(), g.Do(ctx, "account", func(ctx context.Context) error { return g.Do(ctx, "ledger", never(t)) }))
+		},
+	}
+	for name, fails := range inner {
+		var paid atomic.Int32
+		s := &shop{
+			buy: func(ctx context.Context) error {
+				paid.Add(1)
+				return fails(ctx)
+			},
+			stream: func(ss grpc.ServerStream) error {
+				paid.Add(1)
+				if err := ss.RecvMsg(new(message)); err != nil {
+					return err
+				}
+				return fails(ss.Context())
+			},
+		}
+		c := dial(t, g, s, grpc.WithDefaultServiceConfig(retries))
+		if code := status.Code(call(t.Context(), c, buy, "s3cret")); code != codes.Internal || paid.Load() != 1 {
+			t.Errorf("%s: a call ended with %v and paid %d times", name, code, paid.Load())
+		}
+		paid.Store(0)
+		_, err := open(t.Context(), c, watch, "s3cret")
+		if code := status.Code(err); code != codes.Internal || paid.Load() != 1 {
+			t.Errorf("%s: a stream ended with %v and paid %d times", name, code, paid.Load())
+		}
+	}
+}
+
+func never(t *testing.T) func(context.Context) error {
+	t.Helper()
+	return func(context.Context) error { t.Error("it ran"); return nil }
+}
+
+// tries counts the tries for keys.
+type tries struct {
+	guard.Locker
+	n atomic.Int32
+}
+
+func (t *tries) Acquire(ctx context.Context, c *locker.Claim, how locker.Try) (locker.Answer, error) {
+	t.n.Add(1)
+	return t.Locker.Acquire(ctx, c, how)
+}
+
+// Else the test above would pass by a client that repeats nothing.
+func TestAClientRepeatsTheWaitForTheRulesOwnKey(t *testing.T) {
+	mem := memlocker.New()
+	other := newGuard(t, mem.Peer())
+	stock, err := other.Acquire(t.Context(), guard.Key("stock", "s3cret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stock.Release(t.Context()) }()
+	spy := &tries{Locker: mem}
+	c := dial(t, newGuard(t, spy, guard.WithMaxWait(0)), &shop{buy: never(t)}, grpc.WithDefaultServiceConfig(retries))
+	want(t, call(t.Context(), c, buy, "s3cret"), codes.Aborted, "LOCK_HELD", true)
+	if got := spy.n.Load(); got != 4 {
+		t.Errorf("the client tried %d times, want 4", got)
+	}
+}
