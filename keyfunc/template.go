@@ -48,6 +48,17 @@ func MustParse(template string) Func {
 // copy them into each request with [SetPath]. Make it with [ParseTemplate]. It is safe for concurrent use.
 type Template struct{ parts []part }
 
+// Constant reports whether t has no placeholder, so that every request has the
+// same key.
+func (t *Template) Constant() bool {
+	for i := range t.parts {
+		if t.parts[i].source != "" {
+			return false
+		}
+	}
+	return true
+}
+
 // Params are the path parameters of one request. present is false for one that its route does not have.
 type Params interface {
 	Param(name string) (value string, present bool)

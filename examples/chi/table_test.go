@@ -86,9 +86,12 @@ func middlewares(g *guard.Guard, locks []httpguardtest.Lock) (ms []func(http.Han
 		if l.BodyLimit > 0 {
 			opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
 		}
-		if l.Key != nil {
+		switch {
+		case l.Key != nil:
 			ms = append(ms, lockmw.KeyFunc(g, l.Key, opts...))
-		} else {
+		case l.Static != "":
+			ms = append(ms, lockmw.Static(g, l.Static, opts...))
+		default:
 			ms = append(ms, lockmw.Key(g, l.Template, opts...))
 		}
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // Key returns a middleware that serves one request at a time for each key that template makes, see [keyfunc.Parse]:
-// "stock:{sku}" is guard.Key("stock", c.Param("sku")). It panics if the template is bad. A nil g is the default guard,
-// looked up at each request; for a route's own settings pass g.With(...).
+// "stock:{sku}" is guard.Key("stock", c.Param("sku")). It panics if the template is bad, or has no placeholder. A nil g is
+// the default guard, looked up at each request; for a route's own settings pass g.With(...).
 //
 // A request waits for its key for at most MaxWait. The handler runs only under the lease, with c.Request().Context()
 // ending when the lease is lost, and its error is returned untouched. For every other outcome an *echo.HTTPError is
@@ -21,11 +21,17 @@ import (
 // a client that has gone the response is ended without a body, and if a deadline outside the guard ended the wait, the
 // context's own error is returned, for the middleware that set it.
 func Key(g *guard.Guard, template string, opts ...Option) echo.MiddlewareFunc {
-	t, err := keyfunc.ParseTemplate(template)
-	if err != nil {
-		panic(err)
-	}
+	t := httpguard.Template(template)
 	return newMiddleware(g, func(x *exchange) (string, error) { return t.Key(x.c.Request(), x) }, opts)
+}
+
+// Static is [Key] for one constant key, which all requests wait for: jobs that
+// may run once at a time, whatever they are about. It is written like a template,
+// "jobs:nightly" for guard.Key("jobs", "nightly"), and panics if it has a
+// placeholder.
+func Static(g *guard.Guard, key string, opts ...Option) echo.MiddlewareFunc {
+	key = httpguard.Constant(key)
+	return newMiddleware(g, func(*exchange) (string, error) { return key, nil }, opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. Path parameters are in its PathValue, decoded.

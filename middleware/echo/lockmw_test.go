@@ -35,10 +35,13 @@ func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock)
 func mountBare(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock) http.Handler {
 	var chain []echo.MiddlewareFunc
 	for _, l := range locks {
-		if l.Key == nil {
-			chain = append(chain, lockmw.Key(g, l.Template, options(l)...))
-		} else {
+		switch {
+		case l.Key != nil:
 			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
+		case l.Static != "":
+			chain = append(chain, lockmw.Static(g, l.Static, options(l)...))
+		default:
+			chain = append(chain, lockmw.Key(g, l.Template, options(l)...))
 		}
 	}
 	e := echo.New()
@@ -279,8 +282,8 @@ func TestTheErrorHandlerServesErrorAndMiddlewareInside(t *testing.T) {
 	}
 	for name, w := range map[string]*httptest.ResponseRecorder{
 		"Error":             serve(buy("42"), handler, outer),
-		"middleware":        serve(buy("42"), never(t), outer, lockmw.Key(g, "order")),
-		"Error, two inside": serve(buy("42"), handler, outer, lockmw.Key(g, "a"), lockmw.Key(g, "b")),
+		"middleware":        serve(buy("42"), never(t), outer, lockmw.Static(g, "order")),
+		"Error, two inside": serve(buy("42"), handler, outer, lockmw.Static(g, "a"), lockmw.Static(g, "b")),
 	} {
 		if w.Code != http.StatusTeapot {
 			t.Errorf("%s: got %d %s", name, w.Code, w.Body)
@@ -291,7 +294,7 @@ func TestTheErrorHandlerServesErrorAndMiddlewareInside(t *testing.T) {
 	}
 	// A middleware outside the one with the error handler keeps its own answers.
 	lost := returns(func(error) {})
-	w := serve(buy("42"), func(echo.Context) error { return nil }, lockmw.Key(g, "a"), func(next echo.HandlerFunc) echo.HandlerFunc {
+	w := serve(buy("42"), func(echo.Context) error { return nil }, lockmw.Static(g, "a"), func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if err := next(c); err != nil {
 				t.Error(err)
@@ -373,8 +376,8 @@ func TestALockInUse(t *testing.T) {
 		{"path", lockmw.Key(g, "stock:{sku}"), "GET", "/stock/42", http.StatusMethodNotAllowed},
 		{"header", lockmw.Key(g, "{header.X-Tenant}"), "POST", "/stock/42", http.StatusBadRequest},
 		{"header", lockmw.Key(g, "{header.X-Tenant}"), "GET", "/unknown", http.StatusBadRequest},
-		{"static", lockmw.Key(g, "all"), "GET", "/unknown", http.StatusNotFound},
-		{"static", lockmw.Key(g, "all"), "GET", "/stock/42", http.StatusMethodNotAllowed},
+		{"static", lockmw.Static(g, "all"), "GET", "/unknown", http.StatusNotFound},
+		{"static", lockmw.Static(g, "all"), "GET", "/stock/42", http.StatusMethodNotAllowed},
 	} {
 		e := echo.New()
 		e.Use(c.lock)

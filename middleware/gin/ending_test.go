@@ -40,7 +40,7 @@ func TestWorkOnTheContextItselfEndsWithTheLeaseAndTheClient(t *testing.T) {
 					hold(t, g, "busy")
 					ctx, leave := context.WithCancel(t.Context())
 					defer leave()
-					serve(buy("42").WithContext(ctx), lockmw.Key(g, "all"), func(gc *gin.Context) {
+					serve(buy("42").WithContext(ctx), lockmw.Static(g, "all"), func(gc *gin.Context) {
 						on, cancel := derive(gc)
 						defer cancel()
 						waited := make(chan error, 1)

@@ -29,10 +29,13 @@ func TestMain(m *testing.M) {
 func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock) http.Handler {
 	var chain []gin.HandlerFunc
 	for _, l := range locks {
-		if l.Key == nil {
-			chain = append(chain, lockmw.Key(g, l.Template, options(l)...))
-		} else {
+		switch {
+		case l.Key != nil:
 			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
+		case l.Static != "":
+			chain = append(chain, lockmw.Static(g, l.Static, options(l)...))
+		default:
+			chain = append(chain, lockmw.Key(g, l.Template, options(l)...))
 		}
 	}
 	chain = append(chain, func(c *gin.Context) {
@@ -150,7 +153,7 @@ func TestWorkOnACopyOutlivesTheRequest(t *testing.T) {
 	done := make(chan error, 1)
 	served := make(chan struct{})
 	r := gin.New()
-	r.POST("/", lockmw.Key(g, "all"), func(c *gin.Context) {
+	r.POST("/", lockmw.Static(g, "all"), func(c *gin.Context) {
 		on := c.Copy()
 		go func() {
 			<-served
@@ -271,8 +274,8 @@ func TestALockInEngineUse(t *testing.T) {
 		{"path", lockmw.Key(g, "stock:{sku}"), "GET", "/stock/42", http.StatusMethodNotAllowed},
 		{"header", lockmw.Key(g, "{header.X-Tenant}"), "POST", "/stock/42", http.StatusBadRequest},
 		{"header", lockmw.Key(g, "{header.X-Tenant}"), "GET", "/unknown", http.StatusBadRequest},
-		{"static", lockmw.Key(g, "all"), "GET", "/unknown", http.StatusNotFound},
-		{"static", lockmw.Key(g, "all"), "GET", "/stock/42", http.StatusMethodNotAllowed},
+		{"static", lockmw.Static(g, "all"), "GET", "/unknown", http.StatusNotFound},
+		{"static", lockmw.Static(g, "all"), "GET", "/stock/42", http.StatusMethodNotAllowed},
 	} {
 		r := gin.New()
 		r.HandleMethodNotAllowed = true
@@ -309,7 +312,7 @@ func TestTheContextItselfSaysThatItNeverEnds(t *testing.T) {
 		if endless(c) {
 			t.Error("it says so after the lease")
 		}
-	}, lockmw.Key(newGuard(t), "stock:{sku}"), lockmw.Key(newGuard(t), "inner"), func(c *gin.Context) {
+	}, lockmw.Key(newGuard(t), "stock:{sku}"), lockmw.Static(newGuard(t), "inner"), func(c *gin.Context) {
 		work, end := context.WithCancel(t.Context())
 		ctx := leasekey.Ending(c, work)
 		end()

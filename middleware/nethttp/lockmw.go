@@ -11,13 +11,22 @@ import (
 )
 
 // Key returns a middleware that serves one request at a time for each key that template makes, see [keyfunc.Parse]:
-// "stock:{sku}" is guard.Key("stock", r.PathValue("sku")). It panics if the template is bad. A nil g is the default
-// guard, looked up at each request; for a route's own settings pass g.With(...).
+// "stock:{sku}" is guard.Key("stock", r.PathValue("sku")). It panics if the template is bad, or has no placeholder. A nil
+// g is the default guard, looked up at each request; for a route's own settings pass g.With(...).
 //
 // A request waits for its key for at most MaxWait. The handler runs only under the lease, with r.Context() ending when
 // the lease is lost; every other outcome is answered from package outcome.
 func Key(g *guard.Guard, template string, opts ...Option) func(http.Handler) http.Handler {
-	return KeyFunc(g, keyfunc.MustParse(template), opts...)
+	t := httpguard.Template(template)
+	return KeyFunc(g, func(r *http.Request) (string, error) { return t.Key(r, nil) }, opts...)
+}
+
+// Static is [Key] for one constant key, which all requests wait for: jobs that
+// may run once at a time, whatever they are about. It is written like a template,
+// "jobs:nightly" for guard.Key("jobs", "nightly"), and panics if it has a
+// placeholder.
+func Static(g *guard.Guard, key string, opts ...Option) func(http.Handler) http.Handler {
+	return KeyFunc(g, keyfunc.Static(httpguard.Constant(key)), opts...)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. An error that is not one of keyfunc or guard is

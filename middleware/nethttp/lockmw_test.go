@@ -29,10 +29,13 @@ func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock)
 		}
 	})
 	for _, l := range slices.Backward(locks) {
-		if l.Key == nil {
-			next = lockmw.Key(g, l.Template, options(l)...)(next)
-		} else {
+		switch {
+		case l.Key != nil:
 			next = lockmw.KeyFunc(g, l.Key, options(l)...)(next)
+		case l.Static != "":
+			next = lockmw.Static(g, l.Static, options(l)...)(next)
+		default:
+			next = lockmw.Key(g, l.Template, options(l)...)(next)
 		}
 	}
 	mux := http.NewServeMux()

@@ -30,7 +30,7 @@ func slow(t *testing.T, wrap func(h http.Handler, lock func(http.Handler) http.H
 		})
 		w := httptest.NewRecorder()
 		start := time.Now()
-		wrap(h, lockmw.Key(g, "all")).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
+		wrap(h, lockmw.Static(g, "all")).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
 		if w.Code != http.StatusServiceUnavailable || time.Since(start) != time.Second || !running.Load() {
 			t.Fatalf("got %d after %v, the handler running: %v", w.Code, time.Since(start), running.Load())
 		}

@@ -20,7 +20,7 @@ import (
 // guarded serves h on a real server behind the lock.
 func guarded(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
-	s := httptest.NewServer(lockmw.Key(newGuard(t), "all")(h))
+	s := httptest.NewServer(lockmw.Static(newGuard(t), "all")(h))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -132,7 +132,7 @@ func TestAWriterCanDoWhatTheOneUnderneathCan(t *testing.T) {
 		_, wantFlush := w.(http.Flusher)
 		_, wantHijack := w.(http.Hijacker)
 		ran := false
-		lockmw.Key(newGuard(t), "all")(http.HandlerFunc(func(in http.ResponseWriter, _ *http.Request) {
+		lockmw.Static(newGuard(t), "all")(http.HandlerFunc(func(in http.ResponseWriter, _ *http.Request) {
 			ran = true
 			_, flush := in.(http.Flusher)
 			h, takes := in.(http.Hijacker)

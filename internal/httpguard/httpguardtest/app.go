@@ -23,9 +23,11 @@ import (
 // Handler is what a guarded route serves.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// Lock is one middleware on the route: Key(g, Template), or KeyFunc(g, Key) if that is set, with the options that are.
+// Lock is one middleware on the route: Key(g, Template), or else what is set of
+// Static(g, Static) and KeyFunc(g, Key), with the options that are.
 type Lock struct {
 	Template  string
+	Static    string
 	Key       keyfunc.Func
 	OnError   func(w http.ResponseWriter, r *http.Request, err error) // WithErrorHandler
 	SkipSafe  bool                                                    // WithSkipper(SafeMethods)
@@ -77,11 +79,15 @@ func newRig(t *testing.T, a Adapter) *rig {
 	return r
 }
 
-// app is an app with a lock for each template.
+// app is an app with a lock for each template, which may be a constant.
 func (r *rig) app(g *guard.Guard, h Handler, templates ...string) http.Handler {
 	locks := make([]Lock, len(templates))
 	for i, template := range templates {
-		locks[i].Template = template
+		if strings.Contains(template, "{") {
+			locks[i].Template = template
+		} else {
+			locks[i].Static = template
+		}
 	}
 	return r.Mount(g, h, locks...)
 }

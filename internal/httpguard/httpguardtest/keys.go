@@ -3,6 +3,7 @@ package httpguardtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -48,6 +49,33 @@ func (r *rig) expectRefusal(template string, req *http.Request, status int, code
 }
 
 func request(target string) *http.Request { return httptest.NewRequest(http.MethodPost, target, nil) }
+
+// refusalOf returns what mounting the lock panics with, or nil.
+func (r *rig) refusalOf(l Lock) (refusal any) {
+	defer func() { refusal = recover() }()
+	r.Mount(r.guard, r.never, l)
+	return nil
+}
+
+func noPlaceholder(r *rig) {
+	for _, template := range []string{"stock", "stock:sku", "stock/:sku", "stock:$sku", "stock:<sku>", "stock:[sku]", "stock:%s"} {
+		if text := fmt.Sprint(r.refusalOf(Lock{Template: template})); !strings.Contains(text, "lockmw.Static") {
+			r.Errorf("%s: got %s, want a panic that names lockmw.Static", template, text)
+		}
+	}
+	for _, key := range []string{"stock:{sku}", "stock:", "a}"} {
+		if r.refusalOf(Lock{Static: key}) == nil {
+			r.Errorf("Static(%q) was not refused", key)
+		}
+	}
+}
+
+func static(r *rig) {
+	r.expectKey("nightly", request(path), guard.Key("nightly"))
+	r.expectKey("jobs:night ly", request("/stock/other"), guard.Key("jobs", "night ly"))
+	r.hold(r.other, guard.Key("nightly"))
+	r.expectProblem(post(r.Context(), r.app(r.guard, r.never, "nightly"), path), http.StatusConflict, "lock_held", true)
+}
 
 func spellings(r *rig) {
 	for _, v := range []string{"7", "+7", "007"} {

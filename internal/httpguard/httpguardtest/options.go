@@ -49,7 +49,7 @@ func errorHandler(r *rig) {
 		"missing":                {r.Context(), Lock{Template: "{query.sku}"}, http.StatusBadRequest, keyfunc.ErrMissing},
 		"no such parameter":      {r.Context(), Lock{Template: "{id}"}, http.StatusInternalServerError, keyfunc.ErrNoSource},
 		"the key function's own": {r.Context(), Lock{Key: func(*http.Request) (string, error) { return "", own }}, http.StatusInternalServerError, own},
-		"client gone":            {gone, Lock{Template: "free"}, 499, context.Canceled},
+		"client gone":            {gone, Lock{Static: "free"}, 499, context.Canceled},
 	} {
 		for _, write := range []bool{true, false} {
 			var got error
@@ -82,8 +82,8 @@ func errorHandlerInside(r *rig) {
 	}
 	for name, app := range map[string]http.Handler{
 		"a handler's error": r.Mount(g, fails, outer),
-		"a middleware":      r.Mount(g, r.never, outer, Lock{Template: "order"}),
-		"behind two more":   r.Mount(g, fails, outer, Lock{Template: "a"}, Lock{Template: "b"}),
+		"a middleware":      r.Mount(g, r.never, outer, Lock{Static: "order"}),
+		"behind two more":   r.Mount(g, fails, outer, Lock{Static: "a"}, Lock{Static: "b"}),
 	} {
 		if w := post(r.Context(), app, path); w.Code != http.StatusTeapot {
 			r.Errorf("%s: got %d %s", name, w.Code, w.Body)
@@ -93,7 +93,7 @@ func errorHandlerInside(r *rig) {
 
 func errorHandlerOutside(r *rig) {
 	r.hold(r.other, key)
-	app := r.Mount(r.guard, r.never, Lock{Template: template}, Lock{Template: "inner", OnError: teapot})
+	app := r.Mount(r.guard, r.never, Lock{Template: template}, Lock{Static: "inner", OnError: teapot})
 	r.expectProblem(post(r.Context(), app, path), http.StatusConflict, "lock_held", true)
 }
 

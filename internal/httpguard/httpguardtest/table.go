@@ -47,6 +47,8 @@ func Run(t *testing.T, a Adapter) {
 		{"held longer than MaxHold", tooLong},
 		{"given up by Close", givenUp},
 		{"lost while a middleware inside waits", lostOutside},
+		{"a template without a placeholder is refused", noPlaceholder},
+		{"a constant key, for those who mean it", static},
 		{"a key without its value", noValue},
 		{"no such parameter", noSource},
 		{"one thing has one key, however it is spelled", spellings},

@@ -61,7 +61,7 @@ func TestFault34AHandlerThatPanicsReleasesItsKey(t *testing.T) {
 				next.ServeHTTP(w, r)
 			})
 		}
-		ask := web(t, observe(lockmw.Key(g, "all")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		ask := web(t, observe(lockmw.Static(g, "all")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			if !has(t, rdb, "all") {
 				t.Errorf("%s: not held", name)
 			}
@@ -104,7 +104,7 @@ func TestFault35ATimeoutOutsideTheLockKeepsTheKeyToTheHandlersEnd(t *testing.T) 
 		eventually(t, "the key is free", func() bool { return !has(t, rdb, "all") })
 		return held
 	}
-	lock := lockmw.Key(g, "all")
+	lock := lockmw.Static(g, "all")
 	if !heldAfter(func(h http.Handler) http.Handler { return http.TimeoutHandler(lock(h), timeout, "") }) {
 		t.Error("outside: the key was free while the handler ran")
 	}
