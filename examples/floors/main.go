@@ -1,17 +1,21 @@
-// Comments get floor numbers: 1, 2, 3 and so on below each post. The number of the next one is read, and the comment
-// stored with it; two requests that do so at the same time would build the same floor twice. The lock in front of the
-// route has one request at a time do it, per post, across all instances.
+// Floors numbers the comments below a post: 1, 2, 3 and so on. It reads the
+// last number and stores the comment with the next one. Two requests that do so
+// at the same time build the same floor twice. The lock in front of the route
+// admits one request at a time per post, across all instances.
 //
+//	go run ./examples/floors -contrast    # needs no Redis
 //	REDIS=localhost:6379 go run ./examples/floors
 //	curl -d 'text=first' localhost:8080/posts/7/comments
 package main
 
 import (
 	"context"
+	"flag"
 	"log"
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 	"github.com/redis/go-redis/v9"
@@ -21,7 +25,18 @@ import (
 	lockmw "github.com/go-lockguard/guard/middleware/echo"
 )
 
+// postKey is the key of a post. The normalizer makes 7 and 007 the same one.
+const postKey = "comments:{post|int}"
+
 func main() {
+	contrast := flag.Bool("contrast", false, "send 40 comments at once, without the lock and with it, and exit")
+	flag.Parse()
+	if *contrast {
+		if err := showContrast(os.Stdout); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	addr := os.Getenv("REDIS")
 	if addr == "" {
 		addr = "localhost:6379"
@@ -31,7 +46,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Fatal(app(comments{rdb}, lockmw.Key(g, "comments:{post|int}")).Start("localhost:8080"))
+	log.Fatal(app(comments{rdb}, lockmw.Key(g, postKey)).Start("localhost:8080"))
 }
 
 // app is one instance of the service.
@@ -43,7 +58,11 @@ func app(c comments, lock ...echo.MiddlewareFunc) *echo.Echo {
 		if err != nil {
 			return echo.ErrBadRequest
 		}
-		floor, err := c.add(ctx.Request().Context(), post, ctx.FormValue("text"))
+		text := strings.TrimSpace(ctx.FormValue("text"))
+		if text == "" {
+			return echo.NewHTTPError(http.StatusBadRequest, "text is empty")
+		}
+		floor, err := c.add(ctx.Request().Context(), post, text)
 		if err != nil {
 			return err
 		}
@@ -52,8 +71,8 @@ func app(c comments, lock ...echo.MiddlewareFunc) *echo.Echo {
 	return e
 }
 
-// comments keeps what was said in Redis, as a list for each post. It stands for any store in which the number of the next
-// floor takes a read and a write.
+// comments keeps the comments of each post as a list in Redis. It stands for
+// any store in which the next number takes a read and a write.
 type comments struct{ rdb *redis.Client }
 
 func (c comments) add(ctx context.Context, post int, text string) (floor int, err error) {
