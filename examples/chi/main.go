@@ -32,13 +32,17 @@ func main() {
 	}
 }
 
-// run serves until ctx ends, and then shuts down.
+// run checks the set-up, serves until ctx ends, and then shuts down.
 func run(ctx context.Context, listen, redisAddr string) error {
 	rdb := redis.NewClient(&redis.Options{Addr: redisAddr})
 	defer rdb.Close()
 	g, err := guard.New(redislocker.New(rdb), guard.WithName("orders"))
 	if err != nil {
 		return err
+	}
+	// A Redis that is down may come back. Anything else is a wrong setting.
+	if err := g.Check(ctx); err != nil && !errors.Is(err, guard.ErrUnavailable) {
+		return errors.Join(err, g.Close(ctx))
 	}
 	srv := &http.Server{
 		Addr:              listen,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
+	"github.com/go-lockguard/guard/internal/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,6 +70,26 @@ func TestWithoutRedisNothingRuns(t *testing.T) {
 	defer mend()
 	if w := post(routes(g.Guard), "/orders/7/pay"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "lock_unavailable") {
 		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+func TestItStaysReadyWithoutRedis(t *testing.T) {
+	g := guardtest.New(t)
+	mend := g.Break()
+	defer mend()
+	w := httptest.NewRecorder()
+	routes(g.Guard).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	if w.Code != http.StatusOK {
+		t.Errorf("/readyz answers %d while Redis is down, want 200", w.Code)
+	}
+}
+
+func TestItDoesNotStartOnARedisThatDropsKeys(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	err := run(t.Context(), "127.0.0.1:0", server.Addr)
+	var finding *guard.Finding
+	if !errors.As(err, &finding) || finding.Name != "eviction" {
+		t.Errorf("run: %v, want the finding eviction", err)
 	}
 }
 
