@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -40,7 +41,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	cfg, err := parseFlags(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		usage(stdout)
+		usage(stdout, args[len(args)-1] == "all")
 		return exitOK
 	case err != nil:
 		fmt.Fprintf(stderr, "flashsale: %v\nflashsale: -h lists the flags\n", err)
@@ -104,13 +105,25 @@ func play(ctx context.Context, cfg config, stdout, stderr io.Writer) (ok bool, e
 	return len(res.broken()) == 0, nil
 }
 
-func usage(w io.Writer) {
+// visitorFlags are those that -h shows; -h all shows the others too.
+var visitorFlags = []string{"web", "mode", "stock", "requests", "instances", "redis"}
+
+func usage(w io.Writer, all bool) {
 	fmt.Fprintln(w, strings.TrimSpace(`
 flashsale sells one stock through several app instances at once and counts what went wrong.
 
 Usage: go run ./examples/flashsale [flags]
 `)+"\n")
-	fs := newFlagSet(new(config))
-	fs.SetOutput(w)
-	fs.PrintDefaults()
+	every := newFlagSet(new(config))
+	shown := flag.NewFlagSet(every.Name(), flag.ContinueOnError)
+	shown.SetOutput(w)
+	every.VisitAll(func(f *flag.Flag) {
+		if all || slices.Contains(visitorFlags, f.Name) {
+			shown.Var(f.Value, f.Name, f.Usage)
+		}
+	})
+	shown.PrintDefaults()
+	if !all {
+		fmt.Fprintln(w, "\n-h all lists every flag.")
+	}
 }

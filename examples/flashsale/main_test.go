@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -296,11 +298,27 @@ func TestBadFlagsAreNamedAndExitWithStatus2(t *testing.T) {
 	}
 }
 
-func TestHelpListsTheFlags(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	code := run([]string{"-h"}, &stdout, &stderr)
-	if code != exitOK || !strings.Contains(stdout.String(), "-concurrency") || stderr.Len() > 0 {
-		t.Errorf("exit status %d, stdout %q, stderr %q", code, stdout.String(), stderr.String())
+func TestHelpShowsAVisitorsFlagsAndOnDemandAll(t *testing.T) {
+	help := func(args ...string) (flags []string) {
+		var stdout, stderr bytes.Buffer
+		if code := run(args, &stdout, &stderr); code != exitOK || stderr.Len() > 0 {
+			t.Errorf("%v: exit status %d, stderr %q", args, code, stderr.String())
+		}
+		for line := range strings.Lines(stdout.String()) {
+			if name, found := strings.CutPrefix(line, "  -"); found {
+				flags = append(flags, strings.Fields(name)[0])
+			}
+		}
+		slices.Sort(flags)
+		return flags
+	}
+	if got, want := help("-h"), slices.Sorted(slices.Values(visitorFlags)); !slices.Equal(got, want) {
+		t.Errorf("-h shows %v, want %v", got, want)
+	}
+	var every []string
+	newFlagSet(new(config)).VisitAll(func(f *flag.Flag) { every = append(every, f.Name) })
+	if got := help("-h", "all"); !slices.Equal(got, every) {
+		t.Errorf("-h all shows %v, want %v", got, every)
 	}
 }
 
