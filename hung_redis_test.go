@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -54,11 +55,12 @@ func TestMemoryIsBoundedWhileAServerHangs(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	storm(60_000)
+	calls := testsize.Pick(60_000, 15_000)
+	storm(calls)
 	early := heap()
-	storm(120_000)
+	storm(2 * calls)
 	late := heap()
-	t.Logf("%d KiB after 60,000 calls, %d KiB after 180,000", early>>10, late>>10)
+	t.Logf("%d KiB after %d calls, %d KiB after %d", early>>10, calls, late>>10, 3*calls)
 	if late > early+10<<20 {
 		t.Error("it grows")
 	}

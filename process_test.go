@@ -131,6 +131,7 @@ func lead(ctx context.Context) error {
 const slow = 2 * time.Second
 
 func TestAKilledLeaderIsFollowedWithinTheTTL(t *testing.T) {
+	t.Parallel() // it mostly waits
 	addr := redistest.Start(t).Addr
 	a := spawn(t, "leader", addr)
 	a.next("leads")
@@ -147,6 +148,7 @@ func TestAKilledLeaderIsFollowedWithinTheTTL(t *testing.T) {
 }
 
 func TestAStoppedLeaderHasEndedWhenItGoesOn(t *testing.T) {
+	t.Parallel() // it mostly waits
 	addr := redistest.Start(t).Addr
 	a := spawn(t, "leader", addr)
 	a.next("leads")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -178,7 +179,8 @@ func tortureOnce(t *testing.T, seed uint64) (ran int) {
 
 func TestTortureNeverBreaksAPromise(t *testing.T) {
 	sections, seed := 0, uint64(0)
-	for start := time.Now(); seed < 20 || time.Since(start) < *tortureFor; seed++ {
+	seeds := testsize.Pick[uint64](20, 4) // the store is calm with seed 2, and forgets with seed 3
+	for start := time.Now(); seed < seeds || time.Since(start) < *tortureFor; seed++ {
 		sections += tortureOnce(t, seed)
 	}
 	t.Logf("seeds 0 to %d, %d sections", seed-1, sections)

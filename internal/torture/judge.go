@@ -100,7 +100,7 @@ func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
 	if complete {
 		v.liveness(h, r)
 		v.residue(h, r)
-		if v.grants < int(r.cfg.length.Seconds())*10 {
+		if v.grants < r.leastGrants() {
 			v.violate(soundRun, "only %d grants in %v", v.grants, r.cfg.length)
 		}
 	}

@@ -106,6 +106,52 @@ func TestAKeyThatIsNeverGrantedAgainFailsTheRun(t *testing.T) {
 	}
 }
 
+// On a busy machine a run may have hardly begun when its time is over.
+func TestARunGoesOnUntilItHasSeenEachKeyGrantedAfterTheLastFault(t *testing.T) {
+	t.Parallel()
+	l := &lifetime{}
+	calm := int64(time.Second)
+	r := &run{cfg: config{length: time.Second}, calm: calm}
+	turns := func(n int, at int64) (all []*visit) {
+		for i := range n {
+			all = append(all, turn(l, int64(i), at+int64(i), 1))
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		keys [][]*visit
+		want bool
+	}{
+		"enough":           {[][]*visit{turns(9, calm+1), turns(1, calm+1)}, true},
+		"too few":          {[][]*visit{turns(8, calm+1), turns(1, calm+1)}, false},
+		"a key never":      {[][]*visit{turns(100, calm+1), nil}, false},
+		"a key not since ": {[][]*visit{turns(100, calm+1), turns(1, calm)}, false},
+	} {
+		if got := r.enough(&history{keys: c.keys}); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestStallsAreNoTimeInWhichAKeyCouldBeGranted(t *testing.T) {
+	t.Parallel()
+	calm := int64(time.Minute)
+	late := calm + int64(mostTTL+3*time.Second)
+	for _, c := range []struct {
+		frozen []span
+		want   int
+	}{{nil, 1}, {[]span{{calm, calm + int64(3*time.Second)}}, 0}, {[]span{{calm - int64(3*time.Second), calm}}, 1}} {
+		l := &lifetime{frozen: c.frozen}
+		h := told(nil, turn(l, 1, late, 1))
+		h.lives = []*lifetime{l}
+		v := &verdict{lib: libs.Guard, violations: map[string]int{}}
+		v.liveness(h, &run{calm: calm, to: late + int64(time.Second)})
+		if v.violations[liveness] != c.want {
+			t.Errorf("stalls %v: %v", c.frozen, v.texts)
+		}
+	}
+}
+
 // A worker that was stopped while its write was on the way may miss the answer. It must not write again: that would look like a
 // lost update.
 func TestAWriteWithoutAnAnswerIsDoneOnce(t *testing.T) {

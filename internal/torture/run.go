@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -115,6 +116,11 @@ func (r *run) last(ctx context.Context, progress io.Writer) (*verdict, error) {
 		}
 	}
 	struck.Wait()
+	if caught == nil && errors.Is(limited.Err(), context.DeadlineExceeded) {
+		if err := r.settle(ctx); err != nil {
+			return nil, err
+		}
+	}
 	r.to = now()
 	r.crew.endAll()
 	if caught != nil {
@@ -122,6 +128,43 @@ func (r *run) last(ctx context.Context, progress io.Writer) (*verdict, error) {
 	}
 	return r.end(ctx, progress)
 }
+
+// settleMost is how long no machine is too busy for a run to see enough.
+const settleMost = time.Minute
+
+// settle goes on without faults until the run has seen enough, because a busy machine may have left it little time. It
+// gives up after settleMost, and the judge fails a run in which a key is never granted again.
+func (r *run) settle(ctx context.Context) error {
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for limit := now() + int64(settleMost); now() < limit; {
+		h, err := r.history(ctx, false)
+		if err != nil || r.enough(h) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+	}
+	return nil
+}
+
+// enough reports whether the run has seen grants enough to judge it, of each key one after the last fault.
+func (r *run) enough(h *history) bool {
+	grants := 0
+	for _, visits := range h.keys {
+		grants += len(visits)
+		if !slices.ContainsFunc(visits, func(x *visit) bool { return x.got > r.calm }) {
+			return false
+		}
+	}
+	return grants >= r.leastGrants()
+}
+
+// leastGrants is how many grants a run must have.
+func (r *run) leastGrants() int { return int(r.cfg.length.Seconds()) * 10 }
 
 func (r *run) end(ctx context.Context, progress io.Writer) (*verdict, error) {
 	ctx = context.WithoutCancel(ctx)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestCluster(t *testing.T) {
+	t.Parallel() // it mostly waits
 	nodes := redistest.StartCluster(t)
 	client := func(t *testing.T) *redis.ClusterClient {
 		t.Helper()

@@ -8,22 +8,25 @@ import (
 
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 func TestHotKeyIsBackASecondAfterAClusterFailsOver(t *testing.T) {
-	for _, test := range []struct {
+	type row struct {
 		name      string
 		processes int
 		lossless  bool
 		fault     func(c *redisproc.Cluster, slot int) error
-	}{
+	}
+	rows := []row{
 		{"CLUSTER FAILOVER", 3, true, failover("")},
 		{"CLUSTER FAILOVER FORCE, one process", 1, false, failover("FORCE")},
 		{"CLUSTER FAILOVER FORCE, three processes", 3, false, failover("FORCE")},
 		{"the slot moves to another node", 3, true, migrate},
 		{"kill -9 of the primary", 3, false, killOwner},
-	} {
+	}
+	for _, test := range rows[testsize.Pick(0, len(rows)-1):] {
 		t.Run(test.name, func(t *testing.T) {
 			dialsEnd(t)
 			cluster := redistest.StartReplicatedCluster(t)

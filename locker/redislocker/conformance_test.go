@@ -22,6 +22,7 @@ func TestConformanceInVirtualTime(t *testing.T) {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel() // it mostly waits
 	addr := redistest.Start(t, "--databases", "100").Addr
 	db := 0
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/testsize"
 )
 
 // named is a chore that a test can tell from others.
@@ -21,7 +23,7 @@ func TestALaneIsBoundedInEachOfItsParts(t *testing.T) {
 	if len(ln.fresh) != cleanMost || len(ln.again) != cleanMost {
 		t.Errorf("%d and %d chores are kept, want %d each", len(ln.fresh), len(ln.again), cleanMost)
 	}
-	for n := range 100 * cleanMost { // what was taken is not kept
+	for n := range testsize.Pick(100, 20) * cleanMost { // what was taken is not kept
 		ln.take(now, false)
 		ln.add(named(n))
 	}

@@ -171,6 +171,7 @@ func TestReplicasOfAClusterAreWaitedFor(t *testing.T) {
 }
 
 func TestConformanceWithReplicas(t *testing.T) {
+	t.Parallel() // it mostly waits
 	primary, _ := replicated(t)
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
 		t.Helper()

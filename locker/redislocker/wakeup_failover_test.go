@@ -102,6 +102,7 @@ func TestWakeUpsCrossTheNodesOfACluster(t *testing.T) {
 
 // One locker hears of failovers, the other has only what a Sentinel client gives it.
 func TestConformanceUnderSentinel(t *testing.T) {
+	t.Parallel() // it mostly waits
 	s := redistest.StartSentinel(t)
 	rdb := redis.NewFailoverClient(sentinelOptions(s))
 	defer func() { _ = rdb.Close() }()

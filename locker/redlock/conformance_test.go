@@ -2,11 +2,13 @@ package redlock_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/redlock"
@@ -18,17 +20,30 @@ func forSuite(nodes []redis.UniversalClient) locker.Locker {
 }
 
 func TestConformanceInVirtualTime(t *testing.T) {
-	lockertest.RunVirtual(t, func(t *testing.T) (a, b locker.Locker) {
+	newPair := func(t *testing.T) (a, b locker.Locker) {
 		t.Helper()
 		nodes := make([]redis.UniversalClient, 3)
 		for i := range nodes {
 			_, nodes[i] = redistest.Miniredis(t)
 		}
 		return forSuite(nodes), forSuite(nodes)
-	})
+	}
+	for i, c := range lockertest.Checks() {
+		if i%testsize.Pick(1, 4) != 0 { // TestConformance has them all
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if err := c.Test(newPair(t)); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel() // it mostly waits
 	servers := redistest.StartN(t, 3, "--databases", "100")
 	db := 0
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {

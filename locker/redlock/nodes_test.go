@@ -257,6 +257,7 @@ func TestAServerThatIsTwoNodesCountsOnce(t *testing.T) {
 // The same with real servers as in virtual time: one that has just started does not vote, and one that restarts does not
 // until its hold-out is over; then it is taken as well.
 func TestARestartedServerIsHeldOut(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const out = 3 * time.Second
 	start := time.Now()
 	servers := redistest.StartN(t, 3)

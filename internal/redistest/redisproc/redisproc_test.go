@@ -101,6 +101,7 @@ func TestShiftedClockMovesTheServersTimeAndNothingElse(t *testing.T) {
 }
 
 func TestSentinelFailsOverByCommandAndByItself(t *testing.T) {
+	t.Parallel() // it mostly waits
 	start := time.Now()
 	s, err := lab(t).StartSentinel()
 	must(t, err)
@@ -124,6 +125,7 @@ func TestSentinelFailsOverByCommandAndByItself(t *testing.T) {
 }
 
 func TestClusterFailsOverAndMovesSlots(t *testing.T) {
+	t.Parallel() // it mostly waits
 	start := time.Now()
 	c, err := lab(t).StartCluster(true)
 	must(t, err)

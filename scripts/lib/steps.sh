@@ -1,0 +1,178 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with scripts/test
+# The steps, in the order of the table. Sourced by scripts/test.
+#
+# Packages are compiled with the race detector wherever that is possible, so that the steps share what they compile.
+
+# The newest versions that users may bring along; go.mod has the oldest.
+newest_gin=v1.12.0
+newest_echo=v4.16.0
+newest_otel=v1.47.0      # needs Go 1.26
+newest_otel_125=v1.43.0
+newest_redis=v9.23.0     # needs Go 1.26
+newest_redis_125=v9.22.0 # the last one for Go 1.25
+
+step_tools() {
+  echo "building the linters (minutes on a machine that has not done it before)"
+  GOBIN="$root/.tools/bin" go -C tools install tool
+}
+
+step_format() {
+  local diff
+  diff=$(gofumpt -d .)
+  printf '%s\n' "$diff"
+  [[ -z $diff ]]
+}
+
+step_tidy() {
+  local m known
+  for m in "${modules[@]}"; do
+    go -C "$m" mod tidy -diff
+  done
+  [[ $set == small ]] && return
+  go -C tools mod tidy -diff
+  known=$(GOWORK="$root/go.work" go list -m -f '{{.Dir}}')
+  for m in $(all_modules); do
+    grep -qxF "$(cd "$m" && pwd)" <<<"$known" || { echo "$m is missing in go.work"; return 1; }
+  done
+  # A build adds to go.work.sum what it misses there. So that none does, the file has all sums.
+  mkdir "$tmp/work"
+  sed "s|^\t\.|\t$root/.|" go.work >"$tmp/work/go.work"
+  cp go.work.sum "$tmp/work"
+  GOWORK="$tmp/work/go.work" go list -m all >/dev/null
+  diff go.work.sum "$tmp/work/go.work.sum" || { echo "go.work.sum is not complete: go list -m all"; return 1; }
+}
+
+# The committed output of generators must be what they write now. In a clean tree this is go generate && git diff
+# --exit-code.
+step_generate() {
+  local m
+  changes >"$tmp/generate"
+  for m in "${modules[@]}"; do
+    grep -rq --include='*.go' '^//go:generate' "$m" || continue
+    if grep -q '^tool ' "$m/go.mod"; then
+      GOFLAGS="$GOFLAGS -race" go -C "$m" generate ./...
+    else # its generator comes from the workspace
+      GOFLAGS="$GOFLAGS -race" GOWORK="$root/go.work" go -C "$m" generate ./...
+    fi
+  done
+  changes | diff "$tmp/generate" -
+}
+
+step_vet() {
+  local m
+  side_by_side vet_module "${modules[@]}"
+  [[ $set == small ]] && return
+  for m in . guardctl examples; do # users build these; vet needs no C compiler
+    is_chosen "$m" || continue
+    GOOS=windows CGO_ENABLED=0 go -C "$m" vet ./...
+    GOOS=darwin CGO_ENABLED=0 go -C "$m" vet ./...
+  done
+}
+
+vet_module() { go -C "$1" vet -race ./...; }
+
+step_lint() {
+  local m
+  golangci-lint config verify
+  for m in "${modules[@]}"; do
+    echo "module $m"
+    (cd "$m" && GOFLAGS="$GOFLAGS -race" golangci-lint run ./...)
+  done
+}
+
+# Links, code, translations and defaults in the documents.
+step_docs() {
+  go test -race -count=1 ./internal/doccheck ./docs
+  go test -race -count=1 -run 'Default' .
+}
+
+# -shuffle runs everything again: with it Go keeps no results of tests.
+step_test() {
+  local m tested=()
+  for m in "${modules[@]}"; do
+    [[ $m == "$sql_module" || $m == "$browser_module" ]] || tested+=("$m")
+  done
+  side_by_side test_module "${tested[@]}"
+}
+
+test_module() {
+  local flags=(-race -vet=off -timeout 15m)
+  if [[ -n $short ]]; then flags+=(-short); else flags+=(-shuffle=on); fi
+  go -C "$1" test "${flags[@]}" ./...
+}
+
+step_sql() { go -C "$sql_module" test -race -vet=off -timeout 5m ./...; }
+
+# Pictures of the page are left in screenshots/ of the module.
+step_browser() { go -C "$browser_module" test -race -vet=off -count=1 -timeout 5m ./...; }
+
+step_single() {
+  local paths='HandedOver|Offer|Grant|Tenure|Renewal|Panic|Close|Sibling|DoAllIsBounded' # through all locks
+  GOMAXPROCS=1 go test -race -vet=off -short -shuffle=on -timeout 5m -skip 'MemoryIsBounded|DieSilently|AcrossProcesses' .
+  go test -race -vet=off -tags lockorder -timeout 5m ./internal/lockorder
+  go test -race -vet=off -tags lockorder -timeout 5m -run "$paths" . # not all, because the check is slow
+}
+
+step_newest() {
+  local redis=$newest_redis otel=$newest_otel
+  case $(go env GOVERSION) in go1.25*) redis=$newest_redis_125 otel=$newest_otel_125 ;; esac
+  cp go.mod go.sum "$tmp"
+  go get -modfile="$tmp/go.mod" "github.com/gin-gonic/gin@$newest_gin" "github.com/labstack/echo/v4@$newest_echo" \
+    "github.com/redis/go-redis/v9@$redis" \
+    go.opentelemetry.io/otel{,/metric,/trace,/sdk,/sdk/metric}@"$otel"
+  go mod tidy -modfile="$tmp/go.mod"
+  go test -modfile="$tmp/go.mod" -short -vet=off -timeout 10m ./... # and for once at full speed, without -race
+}
+
+# Two targets at a time, because each has the machine to itself only while it compiles.
+step_fuzz() {
+  local targets
+  targets=$(grep -roE --include='*_test.go' '^func Fuzz\w+' . | sed -E 's|/[^/]*:func |:|' | sort)
+  # shellcheck disable=SC2086 # a list
+  side_by_side fuzz_target $targets
+}
+
+# The fuzzer of Go before 1.27 may report the end of its own time as a failure (go.dev/issue/75804). It writes no input
+# then, as it does with a finding; only such a failure is tried again.
+fuzz_target() {
+  local dir=${1%:*} name=${1#*:} log
+  log="$tmp/fuzz.$name"
+  for _ in 1 2 3; do
+    go -C "$dir" test -vet=off -run '^$' -fuzz "^$name\$" -fuzztime 5s -parallel 1 . 2>&1 | tee "$log" && return
+    grep -q 'Failing input written' "$log" && return 1
+    grep -q '^ *context deadline exceeded$' "$log" || return 1
+  done
+  return 1
+}
+
+step_models() { model/run -quick; }
+
+step_demo() {
+  local last
+  GOWORK="$root/go.work" go run -race ./examples/flashsale -json | tee "$tmp/demo"
+  last=$(tail -n 1 "$tmp/demo")
+  [[ $last =~ \"sold\":\ ?500, && $last =~ \"oversold\":\ ?0, && $last =~ \"lost_updates\":\ ?0, ]]
+}
+
+# A finding is a reason to raise an oldest version in go.mod, or to update Go.
+step_vuln() {
+  local m db=${GOVULNDB:-https://vuln.go.dev}
+  curl -fsS -m 10 -o /dev/null "$db/index/db.json" || { echo "the vulnerability database does not answer: $db"; return 1; }
+  for m in "${modules[@]}"; do
+    govulncheck -C "$m" -db "$db" ./...
+  done
+}
+
+# A process may take a moment to end.
+step_clean() {
+  local left
+  changes | diff "$tmp/before" - || { echo "this run has changed the tree"; return 1; }
+  for _ in {1..50}; do
+    left=$(our_processes)
+    [[ -n $left ]] || return 0
+    sleep 0.2
+  done
+  echo "these processes are left:"
+  echo "$left"
+  return 1
+}
