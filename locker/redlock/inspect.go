@@ -27,8 +27,8 @@ func (l *Locker) Held(key string) (held, nodes int) {
 	return held, len(l.nodes)
 }
 
-// Inspect tells who holds key on a quorum of nodes, and who waits in the longest of their queues; of who holds less than a
-// quorum it says nothing.
+// Inspect tells who holds key on a quorum of nodes, and who waits in the longest of their queues, in the order that most of
+// these have; of who holds less than a quorum it says nothing.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	s, _, err := l.inspect(ctx, key)
 	return s, err
@@ -59,16 +59,35 @@ func (l *Locker) inspect(ctx context.Context, key string) (s locker.KeyState, sa
 			}
 		}
 	}
-	for _, n := range said {
-		if n != nil && n.Waiting > s.Waiting {
-			s.Waiting, s.Waiters = n.Waiting, n.Waiters
-		}
-	}
+	s.Waiting, s.Waiters = queue(said)
 	if i := slices.IndexFunc(s.Waiters, func(w locker.Waiter) bool { return s.Held && w.Owner == s.Owner }); i >= 0 {
 		s.Waiters, s.Waiting = slices.Delete(s.Waiters, i, i+1), s.Waiting-1 // for a node that it does not hold yet
 	}
 	return s, said, nil
 }
+
+// queue returns the longest of the queues. Of several it takes the one that most nodes have, because claims may reach a
+// node that is late in another order.
+func queue(said []*locker.KeyState) (waiting int, waiters []locker.Waiter) {
+	most := 0
+	for _, n := range said {
+		if n == nil || n.Waiting < waiting || n.Waiting == 0 {
+			continue
+		}
+		same := 0
+		for _, other := range said {
+			if other != nil && n.Waiting == other.Waiting && slices.EqualFunc(n.Waiters, other.Waiters, sameOwner) {
+				same++
+			}
+		}
+		if n.Waiting > waiting || same > most {
+			waiting, waiters, most = n.Waiting, n.Waiters, same
+		}
+	}
+	return waiting, waiters
+}
+
+func sameOwner(a, b locker.Waiter) bool { return a.Owner == b.Owner }
 
 // everywhere calls ask for every node at once and returns what each said; and an error if no quorum did.
 func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, i int) error) ([]error, error) {

@@ -46,7 +46,7 @@ run_step() {
   printf '\n=== %s: %s\n' "$name" "$title"
   while read -r line; do
     # shellcheck disable=SC2086 # a command and its packages
-    if [[ -n $line ]] && ! need $line; then
+    if [[ -n $line ]] && ! need $line </dev/null; then
       not_run=1
       echo "--- $name: not run, ${line%% *} is missing: $lacking"
       table+=$(printf '%-8s %6s  %-9s %s' "NOT RUN" "" "$name" "$title: ${line%% *} is missing: $lacking")$'\n'
@@ -55,7 +55,7 @@ run_step() {
   done < <(needs_of "$name")
   : >"$tmp/parts"
   set +e # not `if (...)`, which would switch off -e inside the step as well
-  (set -e; "step_$name")
+  (set -e; "step_$name") </dev/null # stdin has the list of steps
   code=$?
   set -e
   ((code == 0)) || { result=FAILED; failed=1; }

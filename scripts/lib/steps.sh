@@ -96,7 +96,7 @@ step_test() {
 }
 
 test_module() {
-  local flags=(-race -vet=off -timeout 15m)
+  local flags=(-race -vet=off -timeout 15m -parallel 4) # parallel tests mostly wait
   if [[ -n $short ]]; then flags+=(-short); else flags+=(-shuffle=on); fi
   go -C "$1" test "${flags[@]}" ./...
 }
