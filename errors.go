@@ -37,8 +37,8 @@ var (
 	// ErrNoLease says that ctx carries no lease that is still held.
 	ErrNoLease = errors.New("guard: no lease in this context")
 
-	// ErrInvalidKey says that a key is empty, or longer than 64 KiB. [Key] returns the empty key for parts that cannot be
-	// told apart.
+	// ErrInvalidKey says that a key is empty, longer than 64 KiB, or that fmt has botched it: it contains "%!" or "<nil>".
+	// [Key] returns the empty key for parts that cannot be told apart.
 	ErrInvalidKey = errors.New("guard: invalid key")
 
 	// ErrInvalidOption says that an option, a locker setting or an argument is not usable.

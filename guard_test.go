@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,10 @@ func TestBadInputIsATypedErrorAndLeavesNothing(t *testing.T) {
 		"MaxHold negative":     guard.WithMaxHold(-1),
 		"backoff zero":         guard.WithBackoff(0, time.Second),
 		"backoff upside down":  guard.WithBackoff(time.Second, time.Millisecond),
+		"MaxWait without unit": guard.WithMaxWait(3),
+		"MaxHold without unit": guard.WithMaxHold(60),
+		"MinHold without unit": guard.WithMinHold(time.Millisecond - 1),
+		"backoff without unit": guard.WithBackoff(5, 250),
 		"name empty":           guard.WithName(""),
 		"observer nil":         guard.WithObserver(nil),
 		"logger nil":           guard.WithLogger(nil),
@@ -56,6 +61,9 @@ func TestBadInputIsATypedErrorAndLeavesNothing(t *testing.T) {
 	wantErr(t, err, guard.ErrInvalidOption) // used twice
 	wantErr(t, b.Do(t.Context(), "", nop), guard.ErrInvalidKey)
 	wantErr(t, b.Do(t.Context(), guard.Key("stock", ""), nop), guard.ErrInvalidKey)
+	wantErr(t, b.Do(t.Context(), fmt.Sprintf("stock:%v", nil), nop), guard.ErrInvalidKey)
+	wantErr(t, b.Do(t.Context(), "stock:%!d(string=42)", nop), guard.ErrInvalidKey) // Sprintf("stock:%d", "42")
+	wantErr(t, b.DoAll(t.Context(), []string{"a", "stock:%!s(MISSING)"}, nop), guard.ErrInvalidKey)
 	wantErr(t, b.DoAll(t.Context(), nil, nop), guard.ErrInvalidKey)
 	wantErr(t, b.DoAll(t.Context(), []string{"a", ""}, nop), guard.ErrInvalidKey)
 	wantErr(t, b.Do(t.Context(), key, nil), guard.ErrInvalidOption)

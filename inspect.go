@@ -27,7 +27,7 @@ type Waiter = locker.Waiter
 func (g *Guard) Inspect(ctx context.Context, key string) (KeyState, error) {
 	s := KeyState{Key: key}
 	err := g.inspect(func(in locker.Inspector) error {
-		if err := checkKey(key); err != nil {
+		if err := checkName(key); err != nil {
 			return err
 		}
 		var err error
@@ -70,7 +70,7 @@ func (g *Guard) List(ctx context.Context) iter.Seq2[KeyState, error] {
 // else the errors of Inspect. After ErrUnavailable the key may be free or not: look again.
 func (g *Guard) ForceRelease(ctx context.Context, key, owner string) error {
 	return g.inspect(func(in locker.Inspector) error {
-		if err := checkKey(key); err != nil {
+		if err := checkName(key); err != nil {
 			return err
 		}
 		return in.ForceRelease(ctx, storeName(key), owner)

@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -11,14 +10,14 @@ import (
 // for jobs that instances start by clocks that differ, and for double clicks. Verbs return without waiting for that, and the
 // function's context ends as always; meanwhile every other call has to wait, in this process too, and the lease is renewed as
 // needed, so d may be longer than the TTL. A call that runs inside a lease on the same key goes by the outer one's setting.
-// 0 is none, the default.
+// At least 1 ms; 0 is none, the default.
 //
 // [Guard.Close] does not wait for it either. Then, after a crash, and while the store cannot be reached, the key is left to
 // its TTL, which may be sooner or later: choose a TTL of at least d for a process that ends with its job.
 func WithMinHold(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("%w: MinHold is %v, want 0 or more", ErrInvalidOption, d)
+		if err := checkDuration("MinHold", d); err != nil {
+			return err
 		}
 		c.minHold = d
 		return nil

@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/keyenc"
@@ -26,7 +27,11 @@ import (
 // Anything else gives "", which every verb refuses with [ErrInvalidKey]: a missing value must not become one lock for
 // everybody. So do an empty part, no part at all, what is nil, and types with a String that is not their identity: a
 // [big.Float], a [context.Context], a [reflect.Value] or [reflect.Type] and a protobuf message, of which pass a field.
-// Key is safe for concurrent use.
+//
+// A key that contains "%!" or "<nil>" is refused with [ErrInvalidKey] too, however it was made: that is what package fmt
+// writes for an argument that is missing, of another type, or nil, and it is one lock for everybody. Key itself never
+// writes "%!", because it escapes '%'. It passes on a part that contains "<nil>": where texts from outside may, make a part
+// of their hash. Key is safe for concurrent use.
 func Key(parts ...any) string {
 	var short [64]byte // enough for most keys
 	key := short[:0]
@@ -47,7 +52,22 @@ func Key(parts ...any) string {
 // for each that waits.
 const maxKey = 64 << 10
 
+// checkKey refuses a key that no verb may lock.
 func checkKey(key string) error {
+	if err := checkName(key); err != nil {
+		return err
+	}
+	for _, botched := range []string{"%!", "<nil>"} {
+		if strings.Contains(key, botched) {
+			return fmt.Errorf("%w: it contains %q, as Sprintf writes it for a bad argument: make keys with guard.Key",
+				ErrInvalidKey, botched)
+		}
+	}
+	return nil
+}
+
+// checkName refuses what cannot be the key of anybody.
+func checkName(key string) error {
 	switch {
 	case key == "":
 		return fmt.Errorf("%w: it is empty", ErrInvalidKey)

@@ -53,6 +53,24 @@ func (d *diary) Renewed(_ context.Context, w guard.WaitInfo, r guard.RenewResult
 
 func (d *diary) Traceparent(context.Context) string { return "trace of this process" }
 
+func TestAnObserverThatIsGivenTwiceIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, other := new(diary), &listing{diaries: []*diary{new(diary)}}
+		g := newBench(t, guard.WithObserver(d), guard.WithObserver(d), guard.WithObserver(*other)).
+			With(guard.WithObserver(d)).With(guard.WithObserver(*other), guard.WithObserver(new(diary)))
+		wantErr(t, g.Do(t.Context(), key, nop), nil)
+		if len(d.waits) != 1 || len(d.holds) != 1 {
+			t.Errorf("told of %d waits and %d holds, want one of each", len(d.waits), len(d.holds))
+		}
+	})
+}
+
+// A listing is an observer that == cannot compare.
+type listing struct {
+	guard.NopObserver
+	diaries []*diary
+}
+
 func TestObserversLearnOfALossAtOnceAndOnlyOnce(t *testing.T) {
 	for name, lose := range map[string]func(b *bench, ctx context.Context){
 		"taken":                func(b *bench, ctx context.Context) { b.mem.Lose(key); <-ctx.Done() },

@@ -79,11 +79,20 @@ func WithTTL(d time.Duration) Option {
 	})
 }
 
-// WithMaxWait bounds how long a verb waits for its key. 0 makes one attempt. Default 3 s.
+// checkDuration refuses a duration that is negative, or so short that a unit
+// was forgotten: WithMaxWait(3) waits for 3 ns.
+func checkDuration(setting string, d time.Duration) error {
+	if d < 0 || d > 0 && d < time.Millisecond {
+		return fmt.Errorf("%w: %s is %v, want 0 or at least 1ms: 3*time.Second, not 3", ErrInvalidOption, setting, d)
+	}
+	return nil
+}
+
+// WithMaxWait bounds how long a verb waits for its key: at least 1 ms, or 0 for one attempt. Default 3 s.
 func WithMaxWait(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("%w: MaxWait is %v, want 0 or more", ErrInvalidOption, d)
+		if err := checkDuration("MaxWait", d); err != nil {
+			return err
 		}
 		c.maxWait = d
 		return nil
@@ -103,7 +112,7 @@ func WithMaxWaiters(n int) Option {
 }
 
 // WithMaxHold bounds one turn: past it the function's context ends with [ErrMaxHold] and the lease is renewed no more.
-// It is the cap on a handler that hangs, not on a slow one. 0 means no limit. Default 60 s. At half of it a warning is
+// It is the cap on a handler that hangs, not on a slow one. At least 1 ms; 0 means no limit. Default 60 s. At half of it a warning is
 // logged.
 //
 // Give a batch of minutes the time that it may take at most. A route that streams is one turn as long as it is open: at
@@ -112,8 +121,8 @@ func WithMaxWaiters(n int) Option {
 // set the limit for the longest connection that may keep others from the key.
 func WithMaxHold(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("%w: MaxHold is %v, want 0 or more", ErrInvalidOption, d)
+		if err := checkDuration("MaxHold", d); err != nil {
+			return err
 		}
 		c.maxHold = d
 		return nil
@@ -123,11 +132,11 @@ func WithMaxHold(d time.Duration) Option {
 // WithBackoff sets the pauses between tries while the locker is unavailable, or cannot queue: the n-th is random between 0
 // and first*2^n, at most most (full jitter). A call that is queued in the store is handed the key there, and looks by
 // itself only in case a message gets lost, after the half of most to the whole of it, but at least twice a second.
-// Default 5 ms and 250 ms.
+// first is at least 1 ms. Default 5 ms and 250 ms.
 func WithBackoff(first, most time.Duration) Option {
 	return optionFunc(func(c *config) error {
-		if first <= 0 || most < first {
-			return fmt.Errorf("%w: backoff is %v to %v, want 0 < first <= most", ErrInvalidOption, first, most)
+		if first < time.Millisecond || most < first {
+			return fmt.Errorf("%w: backoff is %v to %v, want 1ms <= first <= most", ErrInvalidOption, first, most)
 		}
 		c.backoff = backoff{first: first, most: most}
 		return nil
@@ -157,13 +166,16 @@ func WithFencing() Option {
 	return optionFunc(func(c *config) error { c.fencing = true; return nil })
 }
 
-// WithObserver adds an observer to those already there.
+// WithObserver adds an observer to those already there. One that is there already stays there once, so a route of a guard
+// with an observer, made by [Guard.With], may name it again.
 func WithObserver(o Observer) Option {
 	return optionFunc(func(c *config) error {
 		if isNil(o) {
 			return fmt.Errorf("%w: observer is nil", ErrInvalidOption)
 		}
-		c.observers = append(c.observers, o)
+		if !slices.ContainsFunc(c.observers, func(there Observer) bool { return same(there, o) }) {
+			c.observers = append(c.observers, o)
+		}
 		return nil
 	})
 }
@@ -177,6 +189,11 @@ func WithLogger(l *slog.Logger) Option {
 		c.logger = l
 		return nil
 	})
+}
+
+// same reports whether a and b are the same observer. Some have types that == cannot compare.
+func same(a, b Observer) bool {
+	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
 // isNil sees a nil pointer in an interface too.

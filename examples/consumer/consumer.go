@@ -65,7 +65,7 @@ func (c consumer) handle(ctx context.Context, m redis.XMessage) {
 	case err == nil:
 		err = c.rdb.XAck(context.WithoutCancel(ctx), stream, group, m.ID).Err()
 	case errors.Is(err, guard.ErrLeaseLost): // first: it may be done, or half done
-	case !guard.Ran(err):
+	case !guard.Ran(err) && !errors.Is(err, guard.ErrInvalidKey):
 		return // not done: later, or by another consumer
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/go-lockguard/guard"
@@ -57,11 +58,15 @@ func (l *Lock) Serve(x Exchange) error {
 	case err != nil && ran && x.Begun():
 		l.logLost(x, key, err)
 		return nil
-	case key != "" && errors.Is(err, guard.ErrInvalidKey): // too long, by a value from the request
+	case fromRequest(key) && errors.Is(err, guard.ErrInvalidKey):
 		return fmt.Errorf("%w: %w", keyfunc.ErrInvalid, err)
 	}
 	return err
 }
+
+// fromRequest reports whether a value from the request can be what is wrong
+// with key: it is too long. "%!" comes from a key function that misuses fmt.
+func fromRequest(key string) bool { return key != "" && !strings.Contains(key, "%!") }
 
 // passage is one x.Next under the lease. They are used again: a closure for each request is garbage.
 type passage struct {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/outcome"
 )
 
 // Rule says by which key the calls of one method are locked. [Key] and [KeyFunc] make one. It is safe for concurrent use.
@@ -66,7 +68,7 @@ func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 			return handler(ctx, req)
 		})
 		if !called {
-			err = tooLong(err)
+			err = tooLong(key, err)
 		}
 		return resp, r.answer(ctx, err)
 	}
@@ -97,9 +99,10 @@ func index(rules []Rule) map[string]Rule {
 	return byMethod
 }
 
-// tooLong says of a key that guard refuses that its value comes from the client.
-func tooLong(err error) error {
-	if errors.Is(err, guard.ErrInvalidKey) {
+// tooLong says of a key that guard refuses that its value comes from the client. "%!" comes from a key function that
+// misuses fmt.
+func tooLong(key string, err error) error {
+	if errors.Is(err, guard.ErrInvalidKey) && !strings.Contains(key, "%!") {
 		return fmt.Errorf("%w: %w", keyfunc.ErrInvalid, err)
 	}
 	return err
@@ -110,7 +113,7 @@ func (r Rule) answer(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, keyfunc.ErrNoSource) || errors.Is(err, guard.ErrNoDefault) { // the client is not told more
+	if o, _ := outcome.Of(ctx, err); o.Code == outcome.Misconfigured { // the client is not told more
 		r.guard.Logger().ErrorContext(ctx, "guard: the lock of a method is misconfigured",
 			"guard", r.guard.Name(), "method", r.method, "error", err)
 	}

@@ -37,6 +37,7 @@ const (
 	haggle  = "/shop.Stock/Haggle"  // a stream both ways
 	look    = "/shop.Stock/Look"    // without a rule
 	confuse = "/shop.Stock/Confuse" // a rule for messages of another type
+	botch   = "/shop.Stock/Botch"   // a rule whose key is a Sprintf gone wrong
 )
 
 // A shop is what the handlers of a test do.
@@ -65,7 +66,7 @@ func cut(name string) (service, method string) {
 
 func desc() *grpc.ServiceDesc {
 	d := &grpc.ServiceDesc{HandlerType: (*any)(nil)}
-	for _, name := range []string{buy, look, confuse} {
+	for _, name := range []string{buy, look, confuse, botch} {
 		d.Methods = append(d.Methods, unaryMethod(name))
 	}
 	d.ServiceName, _ = cut(buy)
@@ -86,6 +87,7 @@ func dial(t *testing.T, g *guard.Guard, s *shop, opts ...grpc.DialOption) *grpc.
 	server := grpc.NewServer(
 		grpc.UnaryInterceptor(lockmw.Unary(
 			lockmw.Key(g, buy, key),
+			lockmw.Key(g, botch, func(*message) string { return "stock:%!d(string=s3cret)" }),
 			lockmw.Key(g, confuse, func(int) string { return "k" }))),
 		grpc.StreamInterceptor(lockmw.Stream(lockmw.Key(g, watch, key), lockmw.Key(g, haggle, key))),
 	)
@@ -203,6 +205,7 @@ func TestEveryErrorHasItsStatus(t *testing.T) {
 	fails = nil
 	want(t, call(t.Context(), c, buy, ""), codes.InvalidArgument, "LOCK_KEY_INVALID", false)
 	want(t, call(t.Context(), c, buy, strings.Repeat("s3cret", 20_000)), codes.InvalidArgument, "LOCK_KEY_INVALID", false)
+	want(t, call(t.Context(), c, botch, "s3cret"), codes.Internal, "LOCK_MISCONFIGURED", false)
 	want(t, call(t.Context(), c, confuse, "s3cret"), codes.Internal, "LOCK_MISCONFIGURED", false)
 
 	mend := mem.Break()

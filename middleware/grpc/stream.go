@@ -63,7 +63,7 @@ func (r Rule) acquire(ctx context.Context, m any) (*guard.Lease, error) {
 		return nil, err
 	}
 	l, err := r.guard.Acquire(ctx, key)
-	return l, tooLong(err)
+	return l, tooLong(key, err)
 }
 
 // serve runs handler and releases the lease, if there is one, whatever handler does. A handler without its key has not done

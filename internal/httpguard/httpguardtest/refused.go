@@ -54,8 +54,10 @@ func badRequests(r *rig) {
 }
 
 func noKey(r *rig) {
-	app := r.Mount(r.guard, r.never, Lock{Key: func(*http.Request) (string, error) { return "", nil }})
-	r.expectProblem(post(r.Context(), app, path), http.StatusInternalServerError, "lock_misconfigured", false)
+	for _, none := range []string{"", "stock:%!d(string=42)"} {
+		app := r.Mount(r.guard, r.never, Lock{Key: func(*http.Request) (string, error) { return none, nil }})
+		r.expectProblem(post(r.Context(), app, path), http.StatusInternalServerError, "lock_misconfigured", false)
+	}
 }
 
 func ownKeyError(r *rig) {
