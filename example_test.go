@@ -58,8 +58,9 @@ func ExampleFencingToken() {
 	ctx, sku := context.Background(), "4711"
 	defer func() { _ = g.Close(ctx) }()
 
+	fenced := g.With(guard.WithFencing()) // at start-up, once
 	for range 2 {
-		err := g.With(guard.WithFencing()).Do(ctx, guard.Key("stock", sku), func(ctx context.Context) error {
+		err := fenced.Do(ctx, guard.Key("stock", sku), func(ctx context.Context) error {
 			token, err := guard.FencingToken(ctx)
 			if err != nil {
 				return err

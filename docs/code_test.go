@@ -3,7 +3,6 @@ package docs_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/fence/redisfence"
-	"github.com/go-lockguard/guard/fence/sqlfence"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -21,71 +19,6 @@ var (
 	errSoldOut = errors.New("sold out")
 	errBusy    = errors.New("busy")
 )
-
-// What needs a database is compiled only.
-var _ = []any{reportOnce, sellAtomically, createAccount, payOnce, takeJob, writeFenced, writeColumn, pushFenced}
-
-func sellAtomically(ctx context.Context, db *sql.DB, sku string) error {
-	res, err := db.ExecContext(ctx, `UPDATE stock SET left = left - 1 WHERE sku = $1 AND left > 0`, sku)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, errSoldOut)
-	}
-	return nil
-}
-
-func createAccount(ctx context.Context, db *sql.DB, email string) error {
-	_, err := db.ExecContext(ctx, `INSERT INTO accounts (email) VALUES ($1) ON CONFLICT (email) DO NOTHING`, email)
-	return err
-}
-
-func payOnce(ctx context.Context, db *sql.DB, requestID string, pay func(context.Context, *sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	res, err := tx.ExecContext(ctx, `INSERT INTO requests (id) VALUES ($1) ON CONFLICT DO NOTHING`, requestID)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return err // it has been done: answer as then
-	}
-	if err := pay(ctx, tx); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
-func takeJob(ctx context.Context, tx *sql.Tx) (id int64, payload []byte, err error) {
-	row := tx.QueryRowContext(ctx, `SELECT id, payload FROM jobs ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 1`)
-	err = row.Scan(&id, &payload)
-	return id, payload, err
-}
-
-func writeFenced(ctx context.Context, db *sql.DB, fences *sqlfence.Table, sku string, left int, token uint64) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	if err := fences.Check(ctx, tx, guard.Key("stock", sku), token); err != nil {
-		return err // fence.ErrLateWrite: somebody else has had a turn since
-	}
-	if _, err := tx.ExecContext(ctx, `UPDATE stock SET left = $1 WHERE sku = $2`, left, sku); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
-func writeColumn(ctx context.Context, db *sql.DB, sku string, token uint64) (sql.Result, error) {
-	res, err := db.ExecContext(ctx,
-		`UPDATE stock SET left = left - 1, fence = $1 WHERE sku = $2 AND fence <= $1 AND left > 0`, int64(token), sku)
-	return res, err
-}
 
 func pushFenced(ctx context.Context, rdb redis.Scripter, token uint64, order string) error {
 	push := redisfence.NewScript(`return redis.call('RPUSH', KEYS[1], ARGV[1])`) // at start-up, once
