@@ -143,9 +143,3 @@ func Example_aJob() {
 	fmt.Println(job(context.Background()), reports)
 	// Output: <nil> 1
 }
-
-func reportOnce(ctx context.Context, g *guard.Guard, report func(context.Context) error) (bool, error) {
-	once := g.With(guard.WithMinHold(time.Second), guard.WithMaxHold(time.Hour))
-	ran, err := once.TryDo(ctx, guard.Key("job", "report"), report)
-	return ran, err
-}
