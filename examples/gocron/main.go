@@ -48,8 +48,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	nightly := g.With(guard.WithMinHold(time.Minute), guard.WithMaxHold(time.Hour))
 	_, err = s.NewJob(gocron.DailyJob(1, gocron.NewAtTimes(gocron.NewAtTime(3, 0, 0))),
-		gocron.NewTask(func(ctx context.Context) { report(ctx, g) }), gocron.WithDisabledDistributedJobLocker(true))
+		gocron.NewTask(func(ctx context.Context) { report(ctx, nightly) }), gocron.WithDisabledDistributedJobLocker(true))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -74,7 +75,6 @@ func schedule(distributed gocron.SchedulerOption, start time.Time, every time.Du
 
 // report is a job of minutes that stops when it is no longer alone.
 func report(ctx context.Context, g *guard.Guard) {
-	g = g.With(guard.WithMinHold(time.Minute), guard.WithMaxHold(time.Hour))
 	ran, err := g.TryDo(ctx, guard.Key("job", "report"), func(ctx context.Context) error {
 		return ctx.Err() // the report goes here
 	})
