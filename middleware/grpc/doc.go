@@ -6,7 +6,8 @@
 //		grpc.ChainStreamInterceptor(lockmw.Stream(lockmw.Key(g, pb.Stock_Watch_FullMethodName, watched))),
 //	)
 //
-// A method without a rule passes unlocked. Keys are those of the HTTP middleware and of the service behind: a call in here
+// A method without a rule passes unlocked, and so does one whose rule has another name or is in the wrong interceptor: call
+// [Verify] before Serve. Keys are those of the HTTP middleware and of the service behind: a call in here
 // that locks guard.Key("stock", sku) itself, under the handler's context, runs inside the same lease.
 //
 // # What clients see

@@ -18,11 +18,13 @@ type Rule struct {
 	guard  *guard.Guard
 	method string
 	key    func(ctx context.Context, message any) (string, error)
+	placed *placement // for Verify
 }
 
 // Key locks the calls of method, a full name like "/shop.Stock/Buy", by the key that the given function makes of the request
 // message: of guard.Key alone, never of a concatenation. An empty key says that the client has left a value out. A nil g is the
-// default guard, looked up at each call; for a method's own settings pass g.With(...). It panics if method or key is missing.
+// default guard, looked up at each call; for a method's own settings pass g.With(...). It panics if method is no full name, or key
+// is nil. [Verify] finds names that the server does not have.
 func Key[M any](g *guard.Guard, method string, key func(message M) string) Rule {
 	if key == nil {
 		panic("lockmw: the key function is nil")
@@ -33,10 +35,13 @@ func Key[M any](g *guard.Guard, method string, key func(message M) string) Rule 
 // KeyFunc is [Key] with a function that also sees the call's context, for who calls or metadata. An error of it ends the call,
 // as it is unless it is one of keyfunc or guard.
 func KeyFunc[M any](g *guard.Guard, method string, key func(ctx context.Context, message M) (string, error)) Rule {
-	if method == "" || key == nil {
-		panic("lockmw: a rule needs a method and a key function")
+	if _, _, ok := split(method); !ok {
+		panic(fmt.Sprintf("lockmw: method %q is no full name like \"/shop.Stock/Buy\"", method))
 	}
-	return Rule{guard: g, method: method, key: func(ctx context.Context, message any) (string, error) {
+	if key == nil {
+		panic("lockmw: the key function is nil")
+	}
+	return Rule{guard: g, method: method, placed: new(placement), key: func(ctx context.Context, message any) (string, error) {
 		m, ok := message.(M)
 		if !ok {
 			return "", &keyfunc.Error{Source: "message", Name: fmt.Sprintf("%T", message), Err: keyfunc.ErrNoSource}
@@ -53,6 +58,9 @@ func KeyFunc[M any](g *guard.Guard, method string, key func(ctx context.Context,
 // MaxWait and runs the handler under the lease, whose loss ends the handler's context. It panics if a method has two rules.
 func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 	byMethod := index(rules)
+	for _, r := range rules {
+		r.placed.unary.Store(true)
+	}
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 		r, locked := byMethod[info.FullMethod]
 		if !locked {
@@ -78,6 +86,9 @@ func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 // most MaxWait, and the lease lasts until the handler returns. It panics if a method has two rules.
 func Stream(rules ...Rule) grpc.StreamServerInterceptor {
 	byMethod := index(rules)
+	for _, r := range rules {
+		r.placed.stream.Store(true)
+	}
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		r, locked := byMethod[info.FullMethod]
 		if !locked {

@@ -375,6 +375,10 @@ func TestAMessageAfterTheHandlerKeepsNoKey(t *testing.T) {
 
 func TestARuleThatIsNoneIsFoundAtStartUp(t *testing.T) {
 	for name, start := range map[string]func(){
+		"no slash":     func() { lockmw.Key(nil, "shop.Stock/Buy", key) },
+		"no service":   func() { lockmw.Key(nil, "/Buy", key) },
+		"no name":      func() { lockmw.Key(nil, "/shop.Stock/", key) },
+		"too much":     func() { lockmw.Key(nil, "/shop.Stock/Buy/x", key) },
 		"no method":    func() { lockmw.Key(nil, "", key) },
 		"no function":  func() { lockmw.Key[*message](nil, buy, nil) },
 		"two rules":    func() { lockmw.Unary(lockmw.Key(nil, buy, key), lockmw.Key(nil, buy, key)) },
@@ -392,4 +396,4 @@ func TestARuleThatIsNoneIsFoundAtStartUp(t *testing.T) {
 	}
 }
 
-func TestAnAdapterStaysThin(t *testing.T) { httpguardtest.StaysThin(t) }
+func TestAnAdapterStaysThin(t *testing.T) { httpguardtest.StaysThin(t, "verify.go") }
