@@ -5,6 +5,8 @@ import (
 	"go/types"
 	"strconv"
 	"strings"
+
+	"github.com/go-lockguard/guard/guardgen/internal/keypart"
 )
 
 // keyWriter writes the key expressions of one directive.
@@ -46,7 +48,7 @@ func (w *keyWriter) value(p selector) (string, *problem) {
 			return "", wrong
 		}
 	}
-	if kind := unfit(t); kind != "" {
+	if kind := keypart.Unfit(t); kind != "" {
 		return "", problemAt(p[0].at, "%s is %s (%s), which cannot be part of a key", p, kind, w.im.typeString(t))
 	}
 	return root.name + strings.TrimPrefix(p.String(), p[0].name), nil

@@ -1,12 +1,12 @@
-package main
+package keypart
 
 import (
 	"go/token"
 	"go/types"
 )
 
-// unfit returns what t is if guard.Key cannot take it, else "".
-func unfit(t types.Type) string {
+// Unfit returns what t is if guard.Key cannot take it, else "".
+func Unfit(t types.Type) string {
 	if kind := vague(t); kind != "" {
 		return kind
 	}
@@ -79,7 +79,7 @@ func unfitTerm(constraint types.Type) string {
 		}
 		return ""
 	}
-	return unfit(constraint)
+	return Unfit(constraint)
 }
 
 // What guard.Key takes apart from strings, integers and booleans.

@@ -1,4 +1,4 @@
-package main
+package keypart
 
 import (
 	"context"
@@ -63,7 +63,7 @@ func (*proto) String() string
 		t.Fatal(err)
 	}
 	for i, typ := range names {
-		kind := unfit(p.Scope().Lookup(fmt.Sprintf("v%d", i)).Type())
+		kind := Unfit(p.Scope().Lookup(fmt.Sprintf("v%d", i)).Type())
 		if taken := guard.Key(values[typ]) != ""; taken != (kind == "") {
 			t.Errorf("%s: Key takes it: %v; guardgen says %q", typ, taken, kind)
 		}

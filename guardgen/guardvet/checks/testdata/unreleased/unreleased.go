@@ -1,0 +1,87 @@
+package unreleased
+
+import (
+	"context"
+
+	"github.com/go-lockguard/guard"
+)
+
+func work(context.Context) error { return nil }
+
+func reported(ctx context.Context, g *guard.Guard) error {
+	lease, err := g.Acquire(ctx, "a") // want `the lease is never released: defer its Release, or use Do`
+	if err != nil || lease == nil {
+		return err
+	}
+	return work(lease.Context())
+}
+
+func blank(ctx context.Context, g *guard.Guard) error {
+	_, err := g.TryAcquire(ctx, "a") // want `the lease is never released`
+	return err
+}
+
+func kept(ctx context.Context, g *guard.Guard) {
+	var lease *guard.Lease
+	lease, _ = g.Acquire(ctx, "a") // want `the lease is never released`
+	_ = lease
+}
+
+func inside(g *guard.Guard) func(context.Context) error {
+	return func(ctx context.Context) error {
+		lease, err := g.Acquire(ctx, "a") // want `the lease is never released`
+		if err != nil {
+			return err
+		}
+		return work(lease.Context())
+	}
+}
+
+func deferred(ctx context.Context, g *guard.Guard) error {
+	lease, err := g.Acquire(ctx, "a")
+	if err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
+	return work(lease.Context())
+}
+
+func byClosure(ctx context.Context, g *guard.Guard) (func(), error) {
+	lease, err := g.Acquire(ctx, "a")
+	return func() { _ = lease.Release(ctx) }, err
+}
+
+func byValue(ctx context.Context, g *guard.Guard) (func(context.Context) error, error) {
+	lease, err := g.Acquire(ctx, "a")
+	return lease.Release, err
+}
+
+func handedOn(ctx context.Context, g *guard.Guard) (*guard.Lease, error) { return g.Acquire(ctx, "a") }
+
+func returned(ctx context.Context, g *guard.Guard) (*guard.Lease, error) {
+	lease, err := g.Acquire(ctx, "a")
+	return lease, err
+}
+
+func named(ctx context.Context, g *guard.Guard) (lease *guard.Lease, err error) {
+	lease, err = g.Acquire(ctx, "a")
+	return
+}
+
+type job struct{ lease *guard.Lease }
+
+func stored(ctx context.Context, g *guard.Guard, j *job) (err error) {
+	j.lease, err = g.Acquire(ctx, "a")
+	if err != nil {
+		return err
+	}
+	other, err := g.Acquire(ctx, "b")
+	*j = job{lease: other}
+	third, err := g.Acquire(ctx, "c")
+	j.lease = third
+	return err
+}
+
+var global *guard.Lease
+
+func forEver(ctx context.Context, g *guard.Guard) { global, _ = g.Acquire(ctx, "a") }
