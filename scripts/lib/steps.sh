@@ -62,6 +62,8 @@ step_vet() {
   local m
   side_by_side vet_module "${modules[@]}"
   [[ $set == small ]] && return
+  go -C guardgen build -o "$tmp/guardvet" ./guardvet
+  side_by_side guardvet_module "${modules[@]}"
   for m in . guardctl examples; do # users build these; vet needs no C compiler
     is_chosen "$m" || continue
     GOOS=windows CGO_ENABLED=0 go -C "$m" vet ./...
@@ -70,6 +72,8 @@ step_vet() {
 }
 
 vet_module() { go -C "$1" vet -race ./...; }
+
+guardvet_module() { go -C "$1" vet -race -vettool="$tmp/guardvet" ./...; }
 
 step_lint() {
   local m
