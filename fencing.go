@@ -75,7 +75,7 @@ func (gr *grant) fetch(ctx context.Context, t *turn) error {
 	gr.mu.Unlock()
 
 	if errors.Is(err, ErrLeaseLost) {
-		gr.lose(ErrLeaseLost)
+		gr.lose(err)
 	}
 	return err
 }

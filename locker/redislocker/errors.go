@@ -25,13 +25,13 @@ func (l *Locker) tryError(err error) error {
 }
 
 // leaseError is what the calls of a holder return for err. A refusal leaves as much in doubt as silence does, except
-// that a key of another type is not ours.
+// that a lock of another type is not ours.
 func leaseError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case code(err) == "WRONGTYPE":
-		return errNotOwner
+	case code(err) == wrongType:
+		return fmt.Errorf("%w: redislocker: %w", locker.ErrLeaseLost, &serverError{err})
 	}
 	return unclear(err)
 }
@@ -93,14 +93,19 @@ func code(err error) string {
 	return first
 }
 
-const unknownCommand = "unknown command"
+const (
+	unknownCommand = "unknown command"
+	wrongType      = "WRONGTYPE" // of the lock, or of the queue
+	counterType    = "COUNTER"   // a wrong type, see fence.lua
+)
 
 // advice says what to do about what a server will not do.
 var advice = map[string]string{
 	"NOPERM":       "give the user the rights that the documentation of package redislocker lists",
 	"NOAUTH":       "give the client a user name and password",
 	"WRONGPASS":    "give the client the right user name and password",
-	"WRONGTYPE":    "something else uses this key, choose another prefix with WithPrefix",
+	wrongType:      "something else uses this key, choose another prefix with WithPrefix",
+	counterType:    "something else uses the key of the fencing tokens, choose another prefix with WithPrefix",
 	"CROSSSLOT":    "keys with braces must reach Redis as they are, check for a proxy that renames them",
 	"MOVED":        "the server is a node of a cluster, use a redis.ClusterClient",
 	"ASK":          "the server is a node of a cluster, use a redis.ClusterClient",

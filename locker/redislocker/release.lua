@@ -15,10 +15,10 @@
 --
 -- Returns {1 if the owner owned the key or else 0, how many others waited, 1 if one of them has the key now or else 0, the
 -- place of ARGV[3] or ""}, or just the first if nobody waited. A key that is free is handed on as well (law 3): its
--- release may have come too early.
+-- release may have come too early. Nobody waits in a queue that is a key of another type: then the lock is freed.
 
 if ARGV[2] ~= "" then
-  redis.call("zrem", KEYS[2], ARGV[2])
+  redis.pcall("zrem", KEYS[2], ARGV[2])
 end
 local owned = 0
 if redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1) == ARGV[1] then
@@ -27,8 +27,8 @@ elseif redis.call("exists", KEYS[1]) == 1 then
   return 0 -- its holder's concern
 end
 
-local waited = redis.call("zcard", KEYS[2])
-if waited == 0 then
+local waited = redis.pcall("zcard", KEYS[2])
+if waited == 0 or type(waited) == "table" then -- a table is an error
   redis.call("del", KEYS[1])
   return owned
 end

@@ -1,0 +1,172 @@
+package redislocker_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// Something else has put a key of another type where one of ours is, or is to be.
+
+const wrongAdvice = "choose another prefix with WithPrefix"
+
+// onServerAndCluster runs test on a single server and on a cluster.
+func onServerAndCluster(t *testing.T, test func(t *testing.T, l *redislocker.Locker, rdb redis.UniversalClient)) {
+	t.Helper()
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{redistest.StartCluster(t)[0].Addr}})
+	t.Cleanup(func() { _ = cluster.Close() })
+	for name, rdb := range map[string]redis.UniversalClient{"single": redistest.Client(t, redistest.Start(t).Addr), "cluster": cluster} {
+		t.Run(name, func(t *testing.T) { test(t, open(t, rdb), rdb) })
+	}
+}
+
+// spoil makes name a set.
+func spoil(t *testing.T, rdb redis.UniversalClient, name string) {
+	t.Helper()
+	if err := errors.Join(rdb.Del(t.Context(), name).Err(), rdb.SAdd(t.Context(), name, "theirs").Err()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantTold fails t unless err Is want and says what to do about a key of another type.
+func wantTold(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) || !strings.Contains(err.Error(), "WRONGTYPE") || !strings.Contains(err.Error(), wrongAdvice) {
+		t.Errorf("got %q, want one that Is %q, and says WRONGTYPE and what to do", err, want)
+	}
+}
+
+// wantFree fails t unless name is gone, and what others have put beside it is not.
+func wantFree(t *testing.T, rdb redis.UniversalClient, name, theirs string) {
+	t.Helper()
+	if n := rdb.Exists(t.Context(), name).Val(); n != 0 {
+		t.Error("the lock is left")
+	}
+	if n := rdb.SCard(t.Context(), theirs).Val(); n != 1 {
+		t.Error("what others have put there was touched")
+	}
+}
+
+func TestAQueueOfAnotherTypeCostsNoLease(t *testing.T) {
+	onServerAndCluster(t, func(t *testing.T, l *redislocker.Locker, rdb redis.UniversalClient) {
+		t.Helper()
+		for name, under := range map[string]bool{"before": false, "under a lease": true} {
+			c, queue := fenced(name), lock(name)+":wait"
+			if !under {
+				spoil(t, rdb, queue)
+			}
+			mustAcquire(t, l, c)
+			spoil(t, rdb, queue)
+			if err := renew(t.Context(), t, l, c)[0]; err != nil {
+				t.Errorf("%s: Renew: %v", name, err)
+			}
+			if _, err := l.Fence(t.Context(), c); err != nil {
+				t.Errorf("%s: Fence: %v", name, err)
+			}
+			_, err := l.Acquire(t.Context(), claim(name), locker.Try{Wait: true})
+			if err == nil || !strings.Contains(err.Error(), wrongAdvice) {
+				t.Errorf("%s: who cannot wait is told %v", name, err)
+			}
+			r, err := l.Release(t.Context(), c, claim(name))
+			if err != nil || r.Handed || r.Queued {
+				t.Errorf("%s: Release: %+v, %v", name, r, err)
+			}
+			wantFree(t, rdb, lock(name), queue)
+			mustAcquire(t, l, c)
+			l.Abandon(c, false)
+			eventually(t, "the lock is free", func() bool { return rdb.Exists(t.Context(), lock(name)).Val() == 0 })
+		}
+	})
+}
+
+func TestACounterOfAnotherTypeEndsNoLease(t *testing.T) {
+	onServerAndCluster(t, func(t *testing.T, l *redislocker.Locker, rdb redis.UniversalClient) {
+		t.Helper()
+		c, counter := claim("k"), lock("k")+":fence"
+		mustAcquire(t, l, c)
+		spoil(t, rdb, counter)
+		_, err := l.Fence(t.Context(), c)
+		wantTold(t, err, locker.ErrUnavailable)
+		if errors.Is(err, locker.ErrLeaseLost) {
+			t.Errorf("the lease is good: %v", err)
+		}
+		if err := renew(t.Context(), t, l, c)[0]; err != nil {
+			t.Errorf("Renew: %v", err)
+		}
+		mustRelease(t, l, c)
+		wantFree(t, rdb, lock("k"), counter)
+		_, err = l.Acquire(t.Context(), fenced("k"), locker.Try{})
+		if err == nil || !strings.Contains(err.Error(), wrongAdvice) {
+			t.Errorf("Acquire with a token: %v", err)
+		}
+		eventually(t, "the lock is free", func() bool { return rdb.Exists(t.Context(), lock("k")).Val() == 0 })
+	})
+}
+
+func TestALockOfAnotherTypeIsLostWithTheReason(t *testing.T) {
+	onServerAndCluster(t, func(t *testing.T, l *redislocker.Locker, rdb redis.UniversalClient) {
+		t.Helper()
+		c := claim("k")
+		mustAcquire(t, l, c)
+		spoil(t, rdb, lock("k"))
+		wantTold(t, renew(t.Context(), t, l, c)[0], locker.ErrLeaseLost)
+		_, err := l.Fence(t.Context(), c)
+		wantTold(t, err, locker.ErrLeaseLost)
+		_, err = l.Release(t.Context(), c, nil)
+		wantTold(t, err, locker.ErrLeaseLost)
+		if n := rdb.SCard(t.Context(), lock("k")).Val(); n != 1 {
+			t.Error("what others have put there was touched")
+		}
+	})
+}
+
+// spoiler is a hook that makes a key of each lease of Check a set, with a client of its own, before the first request goes
+// out that names it.
+type spoiler struct {
+	rdb    *redis.Client
+	suffix string // of the key
+
+	seen sync.Map // locks
+}
+
+func (s *spoiler) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *spoiler) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, c redis.Cmder) error { s.look(ctx, c); return next(ctx, c) }
+}
+
+func (s *spoiler) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cs []redis.Cmder) error { s.look(ctx, cs[0]); return next(ctx, cs) }
+}
+
+func (s *spoiler) look(ctx context.Context, c redis.Cmder) {
+	for _, arg := range c.Args() {
+		name, ok := arg.(string)
+		if !ok || !strings.Contains(name, "{%probe:") || !strings.HasSuffix(name, "}") {
+			continue
+		}
+		if _, seen := s.seen.LoadOrStore(name, true); !seen {
+			s.rdb.SAdd(ctx, name+s.suffix, "theirs")
+		}
+		return
+	}
+}
+
+func TestCheckSeesAKeyOfAnotherTypeInItsOwnLease(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	for _, suffix := range []string{"", ":wait", ":fence"} {
+		s := &spoiler{rdb: rdb, suffix: suffix}
+		err := open(t, rdb, redislocker.WithHook(s)).Check(t.Context(), ttl)
+		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || !strings.Contains(err.Error(), wrongAdvice) {
+			t.Errorf("%q: %v", suffix, err)
+		}
+	}
+}
