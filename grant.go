@@ -44,6 +44,8 @@ type grant struct {
 	renewing chan struct{} // closed when the renewal that is due or in flight is answered; nil: none is
 	cause    error         // why it ended; nil while it has not
 	tokens   tokens
+
+	renewal renewal // the renewer's, guarded by its mutex
 }
 
 var errFinished = errors.New("guard: the grant was released")
@@ -179,26 +181,21 @@ func (gr *grant) due(now time.Time) (act func()) {
 		}
 	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
 		gr.renewing = make(chan struct{})
-		gr.family.renewer.add(gr, gr.renewLimit(now))
+		gr.family.renewer.add(gr, renewLimit(gr.length), now.Add(gr.trust.left(now)))
 	}
 	gr.arm(now)
 	return act
-}
-
-// renewLimit bounds one try to renew: there must be time for another. gr.mu is held.
-func (gr *grant) renewLimit(now time.Time) time.Duration {
-	return max(min(gr.length/6, gr.trust.left(now)/2), time.Millisecond)
 }
 
 // renewed takes the answer to a renewal that was sent at the given time, and returns how it went.
 func (gr *grant) renewed(sent time.Time, err error) RenewResult {
 	r, lost := gr.noteRenewal(sent, err)
 	if lost {
-		if l := gr.end(ErrLeaseLost); l != nil {
+		if l := gr.end(err); l != nil {
 			gr.family.errands.begin()
 			go func() { // not here: observers may be slow, and other answers wait; ends with them, and Close waits
 				defer gr.family.errands.end()
-				l.lost(ErrLeaseLost)
+				l.lost(err)
 			}()
 		}
 	}

@@ -1,9 +1,10 @@
 package guard
 
 import (
+	"container/heap"
 	"context"
+	"fmt"
 	"math/bits"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,39 +13,38 @@ import (
 )
 
 const (
-	renewBatches = 4                    // of one class in flight at once, not counting those that hang
+	renewBatch   = 256                  // leases in a batch, at most: its answers come soon even from a slow server
+	renewBatches = 8                    // of one class in flight at once, not counting those that hang
 	renewHangs   = time.Second          // after which a batch does not delay others any more
 	renewGather  = 5 * time.Millisecond // from the first renewal that is due until its batch is sent, so that it is one
 )
 
-// A renewer sends the renewals that are due in batches. A batch has the limit of its shortest lease, so leases travel with
-// their like: a class is those whose limits are within a factor of two. It has no goroutine of its own: the first renewal
-// of a class that is due sets a timer, whose goroutine sends what has come together by then and ends.
+// A renewer sends the renewals that are due in batches, the most urgent first. A batch has a limit of its own, so one
+// that is late costs its own leases a try and no others. When more is due than can be sent, renewals come later, which
+// makes them fewer; leases are lost only once they would all be lost otherwise, and no more of them than that.
+//
+// Leases of like length travel together: a class is those within a factor of two. The renewer has no goroutine of its
+// own: the first renewal of a class that is due sets a timer, whose goroutine sends a batch and ends.
 type renewer struct {
 	family *family
 
-	mu      lockorder.Renewer // guards classes and what is in them; never held across I/O
+	mu      lockorder.Renewer // guards classes, what is in them, and each grant's renewal; never held across I/O
 	classes map[int]*renewals
 }
 
-// renewals are those of one class.
-type renewals struct {
-	due       []renewal
-	gathering bool // the timer is set
-	inFlight  int
-}
-
-// renewal is a grant that is due, and what bounds its try.
-type renewal struct {
-	grant *grant
-	limit time.Duration
-}
-
-// add queues gr for renewal. gr.renewed will be called, once, unless gr is forgotten.
-func (r *renewer) add(gr *grant, limit time.Duration) {
+// add queues gr for renewal; a try has most, and gr is trusted until end. gr.renewed will be called, once, unless gr is
+// forgotten.
+func (r *renewer) add(gr *grant, most time.Duration, end time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := bits.Len64(uint64(limit.Milliseconds()))
+	class := r.class(bits.Len64(uint64(most.Milliseconds())))
+	gr.renewal = renewal{grant: gr, class: class, end: end, most: most}
+	heap.Push(&class.due, &gr.renewal)
+	r.gather(class)
+}
+
+// class returns the n-th class; r.mu is held.
+func (r *renewer) class(n int) *renewals {
 	class := r.classes[n]
 	if class == nil {
 		if r.classes == nil {
@@ -53,41 +53,74 @@ func (r *renewer) add(gr *grant, limit time.Duration) {
 		class = &renewals{}
 		r.classes[n] = class
 	}
-	class.due = append(class.due, renewal{gr, limit})
-	r.gather(class)
+	return class
 }
 
-// gather sees to it that what is due in class is sent soon; r.mu is held.
+// gather sees to it that what is due in class is sent soon, and at once if it fills a batch; r.mu is held.
 func (r *renewer) gather(class *renewals) {
-	if len(class.due) > 0 && !class.gathering && class.inFlight < renewBatches {
-		class.gathering = true
-		r.family.errands.begin() // Close waits for it
-		time.AfterFunc(renewGather, func() {
-			defer r.family.errands.end()
-			r.send(class)
-		})
-	}
-}
-
-func (r *renewer) send(class *renewals) {
-	r.mu.Lock()
-	batch := class.due
-	class.due, class.gathering = nil, false
-	if len(batch) == 0 { // forgotten meanwhile
-		r.mu.Unlock()
+	if len(class.due) == 0 || class.gathering || class.inFlight >= renewBatches {
 		return
 	}
-	class.inFlight++
-	r.mu.Unlock()
-
-	done := sync.OnceFunc(func() { r.done(class) })
-	hangs := time.AfterFunc(renewHangs, done)
-	results := r.renew(batch)
-	hangs.Stop()
-	done() // before the observers, who may be slow
-	for i, d := range batch {
-		d.grant.observeRenewal(results[i])
+	class.gathering = true
+	pause := renewGather
+	if len(class.due) >= renewBatch {
+		pause = 0
 	}
+	r.family.errands.begin() // Close waits for it
+	time.AfterFunc(pause, func() {
+		defer r.family.errands.end()
+		r.send(class)
+	})
+}
+
+// errTooLate is the answer to a renewal that was not sent, in favour of those behind it.
+var errTooLate = fmt.Errorf("%w: more leases are due than can be renewed in time", ErrUnavailable)
+
+// send sends one batch, and tells those that are too late for it.
+func (r *renewer) send(class *renewals) {
+	late, batch, limit := r.take(class)
+	if len(batch) > 0 {
+		done := sync.OnceFunc(func() { r.done(class) })
+		hangs := time.AfterFunc(renewHangs, done)
+		results := r.renew(batch, limit)
+		hangs.Stop()
+		done() // before the observers, who may be slow
+		for i, gr := range batch {
+			gr.observeRenewal(results[i])
+		}
+	}
+	now := time.Now()
+	for _, gr := range late { // they end by their deadlines, whenever this is told
+		gr.observeRenewal(gr.renewed(now, errTooLate))
+	}
+}
+
+// take takes the next batch of class, with the limit of its most urgent lease. Leases that have no time left for a try
+// are late, if more wait than fit into the batch. There is no batch if all was forgotten meanwhile.
+func (r *renewer) take(class *renewals) (late, batch []*grant, limit time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	class.gathering = false
+	now := time.Now()
+	for len(class.due) > renewBatch && class.due[0].tooLate(now) {
+		late = append(late, class.pop())
+	}
+	batch = make([]*grant, 0, min(len(class.due), renewBatch))
+	for len(class.due) > 0 && len(batch) < renewBatch {
+		own := class.due[0].limit(now)
+		if len(batch) == 0 {
+			limit = own
+		}
+		if own > 2*limit {
+			break // it goes with its like: this limit would be too short
+		}
+		batch = append(batch, class.pop())
+	}
+	if len(batch) > 0 {
+		class.inFlight++
+	}
+	r.gather(class)
+	return late, batch, limit
 }
 
 // done makes room for another batch.
@@ -102,29 +135,21 @@ func (r *renewer) done(class *renewals) {
 func (r *renewer) forget(gr *grant) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, class := range r.classes {
-		if i := slices.IndexFunc(class.due, func(d renewal) bool { return d.grant == gr }); i >= 0 {
-			class.due = slices.Delete(class.due, i, i+1)
-			return true
-		}
-	}
-	return false
+	return gr.renewal.leave()
 }
 
 // renew sends one batch, hands out each answer when it comes, and returns how each renewal went.
-func (r *renewer) renew(batch []renewal) []RenewResult {
+func (r *renewer) renew(batch []*grant, limit time.Duration) []RenewResult {
 	claims := make([]*locker.Claim, len(batch))
-	limit := batch[0].limit
-	for i, d := range batch {
-		claims[i] = d.grant.claim
-		limit = min(limit, d.limit)
+	for i, gr := range batch {
+		claims[i] = gr.claim
 	}
 	results := make([]RenewResult, len(batch))
 	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a lease outlives its caller's context
 	defer cancel()
 	sent := time.Now()
 	r.family.locker.Renew(ctx, claims, func(i int, err error) {
-		results[i] = batch[i].grant.renewed(sent, err)
+		results[i] = batch[i].renewed(sent, err)
 	})
 	return results
 }

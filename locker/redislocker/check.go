@@ -37,7 +37,8 @@ const (
 // Check reports whether the server can serve leases of ttl now. It tries each right that the user needs, takes a lease
 // through its life under a key that is nobody's, measures a round trip, and asks whether the server may evict keys. All that
 // is wrong is in the error, each a [locker.Finding] with one of the names above. Check leaves nothing behind. In a cluster it
-// takes the lease on one node only.
+// takes the lease on one node only. It does not look at other keys: that one of them is of another type, because something
+// else uses its name, is told by the call that meets it.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if err := l.enter(); err != nil {
 		return err
@@ -96,7 +97,7 @@ func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 			return err
 		}
 	}
-	if err := l.run(ctx, renewCall(c, l.keys(c.Key)))[0].Err(); err != nil {
+	if err := l.run(ctx, l.renewCall(c))[0].Err(); err != nil {
 		return l.tryError(err)
 	}
 	if _, err := l.release(ctx, c, nil); err != nil {

@@ -1,37 +1,49 @@
 package redislocker
 
 import (
-	"context"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// fresh is the way of renewals to a node that has left one without an answer: each goes over a connection of its own. Those
-// in the pool may have died without a word, all of them, in a NAT or with a load balancer, and a renewal that takes the next
-// dead one each time loses its lease though the node is well.
+// fresh is the way of renewals to a node that has left several in a row without an answer: over connections that were made
+// since, and are shared. Those in the pool may have died without a word, all of them, in a NAT or with a load balancer,
+// and a renewal that takes the next dead one each time loses its lease though the node is well.
 type fresh struct {
 	client func() redis.UniversalClient // made when it is first needed; nil if it cannot be
 
-	mu    sync.Mutex           // guards doubt
-	doubt map[string]time.Time // until when the pool's connections to a node are not trusted
+	mu     sync.Mutex // guards what follows
+	silent map[string]silence
+	used   bool
 }
 
-// doubted is how long a node's pool is not trusted after a renewal without an answer. Other requests find its dead
-// connections meanwhile.
-const doubted = 30 * time.Second
+// silence is how a node has left renewals without an answer, since its last answer.
+type silence struct {
+	row   int       // how many, each sent after the one before was given up
+	last  time.Time // when that was
+	doubt time.Time // the pool's connections are not trusted until then; an answer does not shorten it
+}
+
+const (
+	// doubtful is how many renewals in a row bring a node's pool into doubt: one is no more than a pause.
+	doubtful = 2
+	// doubted is how long that lasts. Other requests find the pool's dead connections meanwhile.
+	doubted = 30 * time.Second
+	// freshIdle is how long a connection may go unused before it is as doubtful as the others.
+	freshIdle = doubted / 3
+)
 
 func (l *Locker) newFresh() *fresh {
-	return &fresh{doubt: make(map[string]time.Time), client: sync.OnceValue(func() (rdb redis.UniversalClient) {
+	return &fresh{silent: make(map[string]silence), client: sync.OnceValue(func() (rdb redis.UniversalClient) {
 		switch c := l.client.(type) {
 		case *redis.Client:
 			o := l.settings.options(c.Options())
-			o.ConnMaxIdleTime, o.MaxIdleConns = time.Nanosecond, 1
+			o.ConnMaxIdleTime = freshIdle
 			rdb = redis.NewClient(o)
 		case *redis.ClusterClient:
 			o := l.settings.clusterOptions(c.Options())
-			o.ConnMaxIdleTime, o.MaxIdleConns = time.Nanosecond, 1
+			o.ConnMaxIdleTime = freshIdle
 			rdb = redis.NewClusterClient(o)
 		default:
 			return nil
@@ -43,37 +55,42 @@ func (l *Locker) newFresh() *fresh {
 	})}
 }
 
-// way returns how a renewal for node travels now.
-func (l *Locker) way(node string) way {
-	f := l.fresh
+// way returns the client that a renewal for node takes now: pool, or the fresh one.
+func (f *fresh) way(node string, pool redis.UniversalClient) redis.UniversalClient {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if time.Now().After(f.doubt[node]) {
-		return l.send
-	}
-	return func(ctx context.Context, cmds ...command) []command {
+	if time.Now().Before(f.silent[node].doubt) {
+		f.used = true
 		if client := f.client(); client != nil {
-			l.exchange(ctx, client, cmds)
-			return cmds
+			return client
 		}
-		return l.send(ctx, cmds...)
 	}
+	return pool
 }
 
-// note keeps in mind whether node has answered.
-func (f *fresh) note(node string, err error) {
-	if err == nil || !unanswered(err) {
-		return
-	}
+// note keeps in mind whether node has answered a renewal that was sent at the given time.
+func (f *fresh) note(node string, sent time.Time, unanswered bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.doubt[node] = time.Now().Add(doubted)
+	s, known := f.silent[node]
+	switch {
+	case unanswered && !sent.Before(s.last):
+		s.row, s.last = s.row+1, time.Now()
+		if s.row >= doubtful {
+			s.doubt = s.last.Add(doubted)
+		}
+	case !unanswered && known:
+		s.row = 0
+	default:
+		return
+	}
+	f.silent[node] = s
 }
 
 // close closes the client if one was made; none is made after it.
 func (f *fresh) close() {
 	f.mu.Lock()
-	used := len(f.doubt) > 0
+	used := f.used
 	f.mu.Unlock()
 	if used {
 		if client := f.client(); client != nil {

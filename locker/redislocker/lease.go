@@ -6,42 +6,6 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Renew renews all leases in one round trip, or in one per node of a cluster at the same time: what one node answers
-// does not wait for another.
-func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
-	if err := l.enter(); err != nil {
-		for i := range cs {
-			answered(i, err)
-		}
-		return
-	}
-	defer l.calls.Done()
-	l.perNode(cs, func(node string, at []int) {
-		calls := make([]call, len(at))
-		for n, i := range at {
-			calls[n] = renewCall(cs[i], l.keys(cs[i].Key))
-		}
-		calls[0] = calls[0].spelled() // which teaches it to the others: a renewal has no time for a second round trip
-		for n, answer := range run(ctx, l.way(node), calls...) {
-			l.fresh.note(node, answer.Err())
-			answered(at[n], renewed(answer))
-		}
-	})
-}
-
-func renewCall(c *locker.Claim, k keys) call {
-	return newCall(renewScript, 1, k.lock, c.Owner, c.TTL.Milliseconds())
-}
-
-func renewed(answer command) error {
-	if n, err := answer.Int(); err != nil {
-		return leaseError(err)
-	} else if n != 1 {
-		return errNotOwner
-	}
-	return nil
-}
-
 // Release frees the key, or hands it to the first who waits for it, in one round trip.
 func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
 	if err := l.enter(); err != nil {

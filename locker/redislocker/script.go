@@ -90,6 +90,9 @@ func (c *call) whole(ctx context.Context) command {
 	return spelled.bySHA(ctx)
 }
 
+// byName reports whether the server has to know the script.
+func (c *call) byName() bool { return c.line[0] == evalSHA }
+
 // spelled is the call with the script's text in place of its name: no server answers that it does not know it.
 func (c *call) spelled() call {
 	line := slices.Clone(c.line)
@@ -141,7 +144,11 @@ func (l *Locker) send(ctx context.Context, cmds ...command) []command {
 
 // exchange sends cmds by client.
 func (l *Locker) exchange(ctx context.Context, client redis.UniversalClient, cmds []command) {
-	err := exchange(ctx, client, cmds)
+	l.heed(ctx, exchange(ctx, client, cmds))
+}
+
+// heed has a cluster client look at the cluster if an exchange ended as if it had changed.
+func (l *Locker) heed(ctx context.Context, err error) {
 	if l.cluster != nil && unreachable(err) {
 		l.cluster.ReloadState(ctx) // in the background, and not too often: or it would learn of a failover much later
 	}
@@ -153,9 +160,15 @@ type carrier interface {
 	Pipeline() redis.Pipeliner
 }
 
+// answerable is a command that holds its answer.
+type answerable interface {
+	redis.Cmder
+	Val() any
+}
+
 // exchange sends cmds in a pipeline and returns its error. A cluster client splits it by node, and gets even one command so,
 // because it looks up single ones in the server's list of commands first.
-func exchange(ctx context.Context, client carrier, cmds []command) error {
+func exchange[C answerable](ctx context.Context, client carrier, cmds []C) error {
 	if _, cluster := client.(*redis.ClusterClient); len(cmds) == 1 && !cluster {
 		return client.Process(ctx, cmds[0])
 	}

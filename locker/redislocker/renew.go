@@ -1,0 +1,112 @@
+package redislocker
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Renew renews all leases in one round trip, or in one per node of a cluster at the same time, and tells each answer as
+// it is read: none waits for those behind it, nor for what another node answers.
+func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
+	if err := l.enter(); err != nil {
+		for i := range cs {
+			answered(i, err)
+		}
+		return
+	}
+	defer l.calls.Done()
+	l.perNode(cs, func(node string, at []int) {
+		calls := make([]call, len(at))
+		for n, i := range at {
+			calls[n] = l.renewCall(cs[i])
+		}
+		calls[0] = calls[0].spelled() // which teaches it to the others: a renewal has no time for a second round trip
+		unknown := l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
+		if len(unknown) == 0 {
+			return
+		}
+		calls, at = pick(calls, unknown), pick(at, unknown)
+		for n := range calls {
+			calls[n] = calls[n].spelled() // their script has gone since, or they have moved to a node without it
+		}
+		l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
+	})
+}
+
+// renew sends calls as one request, past the batches of acquires: it is a batch itself. It returns the places of those
+// that were not answered because the server does not know the script.
+func (l *Locker) renew(ctx context.Context, node string, calls []call, answered func(n int, err error)) (unknown []int) {
+	all, cmds := make([]renewal, len(calls)), make([]*renewal, len(calls))
+	for n := range calls {
+		all[n] = renewal{Cmd: redis.NewCmd(ctx, calls[n].line...), n: n, answered: answered}
+		cmds[n] = &all[n]
+	}
+	sent := time.Now()
+	l.heed(ctx, exchange(ctx, l.fresh.way(node, l.client), cmds))
+	first := all[0].Err()
+	l.fresh.note(node, sent, first != nil && unanswered(first))
+	for n := range all {
+		if command := (command{all[n].Cmd}); command.unknown() && calls[n].byName() {
+			unknown = append(unknown, n)
+		} else {
+			all[n].tell()
+		}
+	}
+	return unknown
+}
+
+func pick[E any](from []E, places []int) []E {
+	picked := make([]E, len(places))
+	for i, p := range places {
+		picked[i] = from[p]
+	}
+	return picked
+}
+
+// renewal is a command that tells its answer as soon as go-redis has read it.
+type renewal struct {
+	*redis.Cmd
+	n        int
+	answered func(n int, err error)
+	told     bool
+}
+
+// NoRetry is asked by go-redis.
+func (r *renewal) NoRetry() bool { return true }
+
+// SetErr is called by go-redis with what became of the command. A pipeline calls it for each answer before it reads the
+// next one. An error may not be the last word, as where a slot has moved, so it is told at the end.
+func (r *renewal) SetErr(err error) {
+	r.Cmd.SetErr(err)
+	if err == nil && r.Val() != nil {
+		r.tell()
+	}
+}
+
+func (r *renewal) tell() {
+	if !r.told {
+		r.told = true
+		r.answered(r.n, renewed(command{r.Cmd}))
+	}
+}
+
+func (l *Locker) renewCall(c *locker.Claim) call {
+	st, ok := c.State.(*state) // it is only read: Abandon may run beside this
+	if !ok {
+		st = &state{keys: l.keys(c.Key), owner: c.Owner}
+	}
+	return newCall(renewScript, 1, st.keys.lock, st.owner, c.TTL.Milliseconds())
+}
+
+func renewed(answer command) error {
+	if n, err := answer.Int(); err != nil {
+		return leaseError(err)
+	} else if n != 1 {
+		return errNotOwner
+	}
+	return nil
+}

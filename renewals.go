@@ -1,0 +1,78 @@
+package guard
+
+import (
+	"container/heap"
+	"time"
+)
+
+// renewals are those of one class.
+type renewals struct {
+	due       urgent
+	gathering bool // the timer is set
+	inFlight  int
+}
+
+// pop takes out the most urgent one.
+func (c *renewals) pop() *grant {
+	next := c.due[0]
+	next.leave()
+	return next.grant
+}
+
+// renewal is a grant's place among those that are due, and what bounds its try. It is a part of the grant, so that a
+// renewal allocates nothing.
+type renewal struct {
+	grant *grant
+	class *renewals // where it waits to be sent; nil: it does not
+	place int       // in class.due
+	end   time.Time // of the trust in the grant
+	most  time.Duration
+}
+
+// limit bounds a try that is sent now: there must be time for another. One that is late has the last of its time.
+func (d *renewal) limit(now time.Time) time.Duration {
+	return max(min(d.most, d.end.Sub(now)/2), d.least())
+}
+
+// tooLate reports whether a try that is sent now is likely to be answered too late.
+func (d *renewal) tooLate(now time.Time) bool { return d.end.Sub(now) < d.least() }
+
+func (d *renewal) least() time.Duration { return max(d.most/4, time.Millisecond) }
+
+// leave ends the wait, and reports whether there was one.
+func (d *renewal) leave() bool {
+	if d.class == nil {
+		return false
+	}
+	heap.Remove(&d.class.due, d.place)
+	d.class = nil
+	return true
+}
+
+// urgent is a heap of renewals by the end of trust.
+type urgent []*renewal
+
+func (u urgent) Len() int           { return len(u) }
+func (u urgent) Less(i, k int) bool { return u[i].end.Before(u[k].end) }
+
+// Swap implements [sort.Interface].
+func (u urgent) Swap(i, k int) {
+	u[i], u[k] = u[k], u[i]
+	u[i].place, u[k].place = i, k
+}
+
+// Push implements [heap.Interface].
+func (u *urgent) Push(x any) {
+	d := x.(*renewal) //nolint:forcetypeassert // only add pushes
+	d.place = len(*u)
+	*u = append(*u, d)
+}
+
+// Pop implements [heap.Interface].
+func (u *urgent) Pop() any {
+	last := len(*u) - 1
+	d := (*u)[last]
+	(*u)[last] = nil
+	*u = (*u)[:last]
+	return d
+}
