@@ -22,8 +22,8 @@ func newPair(*testing.T) (a, b locker.Locker) {
 
 func TestSoundLockerPasses(t *testing.T) {
 	t.Parallel() // it mostly waits
-	t.Run("on the real clock", func(t *testing.T) { lockertest.Run(t, newPair) })
-	t.Run("in virtual time", func(t *testing.T) { lockertest.RunVirtual(t, newPair) })
+	t.Run("on the real clock", func(t *testing.T) { t.Parallel(); lockertest.Run(t, newPair) })
+	t.Run("in virtual time", func(t *testing.T) { t.Parallel(); lockertest.RunVirtual(t, newPair) })
 }
 
 // The suite is worth something only if a locker with a fault fails it.
@@ -31,6 +31,7 @@ func TestPlantedFaultIsCaught(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
 			caught := failing(t, f)
 			for _, want := range f.caughtBy {
 				if !slices.Contains(caught, want) {

@@ -14,7 +14,7 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-func TestCluster(t *testing.T) {
+func TestCluster(t *testing.T) { //nolint:tparallel // its parts share one cluster
 	t.Parallel() // it mostly waits
 	nodes := redistest.StartCluster(t)
 	client := func(t *testing.T) *redis.ClusterClient {

@@ -10,7 +10,7 @@ import (
 func TestTheQueueIsTheLongestInTheOrderThatMostNodesHave(t *testing.T) {
 	said := func(queue string) *locker.KeyState {
 		s := &locker.KeyState{Waiting: len(queue)}
-		for _, owner := range strings.Split(queue, "") {
+		for owner := range strings.SplitSeq(queue, "") {
 			s.Waiters = append(s.Waiters, locker.Waiter{Owner: owner})
 		}
 		return s
@@ -25,11 +25,11 @@ func TestTheQueueIsTheLongestInTheOrderThatMostNodesHave(t *testing.T) {
 		{[]*locker.KeyState{said(""), nil, nil}, ""},
 	} {
 		waiting, waiters := queue(c.said)
-		got := ""
+		var owners []string
 		for _, w := range waiters {
-			got += w.Owner
+			owners = append(owners, w.Owner)
 		}
-		if got != c.want || waiting != len(c.want) {
+		if got := strings.Join(owners, ""); got != c.want || waiting != len(c.want) {
 			t.Errorf("%d in %q, want %q", waiting, got, c.want)
 		}
 	}

@@ -44,7 +44,7 @@ is_chosen() { [[ " ${modules[*]} " == *" $1 "* ]]; }
 side_by_side() {
   local function=$1
   shift
-  export -f part
+  export -f part race_of
   # shellcheck disable=SC2163 # the function that it names
   export -f "$function"
   export tmp short

@@ -6,7 +6,7 @@ table="" other_steps="" failed=0 not_run=0 lacking=""
 # prepare makes sure of what every run needs, and notes how the tree looks.
 prepare() {
   tmp=$(mktemp -d)
-  trap 'rm -rf "$tmp"' EXIT
+  trap 'chmod -R u+w "$tmp" && rm -rf "$tmp"' EXIT # the module cache of a release is read-only
   trap 'exit 130' INT
   trap 'end_children; exit 143' TERM
   need_always
