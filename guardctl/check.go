@@ -4,15 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 const checkTrips = 5
+
+// findings are the names that --accept knows.
+var findings = []string{
+	redislocker.FoundEviction, redislocker.FoundRoundTrip, redislocker.FoundRights, redislocker.FoundMessages,
+	redislocker.FoundList, redislocker.FoundReplicas, redislocker.FoundClient,
+}
 
 func (c *console) check() *cli.Command {
 	return &cli.Command{
@@ -29,8 +37,14 @@ warnings.`,
 			if err := args(cmd, 0); err != nil {
 				return err
 			}
+			accepted := cmd.StringSlice("accept")
+			for _, name := range accepted {
+				if !slices.Contains(findings, name) {
+					return fmt.Errorf("--accept knows no finding %q, only %s", name, strings.Join(findings, ", "))
+				}
+			}
 			return withGuard(ctx, cmd, func(g *guard.Guard) error { return c.examine(ctx, cmd, g) },
-				guard.WithTTL(cmd.Duration("ttl")), guard.WithAccepted(cmd.StringSlice("accept")...))
+				guard.WithTTL(cmd.Duration("ttl")), guard.WithAccepted(accepted...))
 		},
 	}
 }

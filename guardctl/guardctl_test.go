@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -230,6 +233,47 @@ func TestAFreeKeyIsAnAnswer(t *testing.T) {
 	}
 }
 
+func TestWithoutAnAnswerThereIsOnlyAnError(t *testing.T) {
+	s := redistest.Start(t)
+	s.Kill()
+	for _, args := range [][]string{{"ls"}, {"ls", "--json"}, {"show", "stock:42"}, {"release", "--yes", "stock:42"}} {
+		if out, err := run(t, s, "", args...); !errors.Is(err, guard.ErrUnavailable) || out != "" {
+			t.Errorf("%v: %v, and %q on standard output", args, err, out)
+		}
+	}
+}
+
+func TestJSONHasNamesInSnakeCase(t *testing.T) {
+	s := redistest.Start(t)
+	hang(t, instance(t, redistest.Client(t, s.Addr)), "stock:42")
+	for _, args := range [][]string{{"ls", "--json"}, {"show", "--json", "stock:42"}, {"check", "--json"}} {
+		out := mustRun(t, s, args...)
+		for _, name := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(out, -1) {
+			if name[1] != strings.ToLower(name[1]) {
+				t.Errorf("%v: %s in %s", args, name[1], out)
+			}
+		}
+		if args[0] != "check" && !strings.Contains(out, `"instance":"`) {
+			t.Errorf("%v: no instance in %s", args, out)
+		}
+	}
+}
+
+// Findings that a new version of redislocker has can be accepted as well.
+func TestEveryFindingOfRedislockerCanBeAccepted(t *testing.T) {
+	source, err := os.ReadFile("../locker/redislocker/check.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, found := range regexp.MustCompile(`\tFound\w+ += "([a-z-]+)"`).FindAllSubmatch(source, -1) {
+		names = append(names, string(found[1]))
+	}
+	if !slices.Equal(names, findings) {
+		t.Errorf("check knows %q, redislocker has %q", findings, names)
+	}
+}
+
 func TestCheckSaysWhatToChange(t *testing.T) {
 	if out := mustRun(t, redistest.Start(t), "check"); !strings.Contains(out, "round trip") || !strings.Contains(out, "ok") {
 		t.Error(out)
@@ -314,11 +358,16 @@ func TestFlagsThatAreWrongAreNamed(t *testing.T) {
 		"--url is not understood":  {"--url", "http://user:secret@x", "ls"},
 		"exclude each other":       {"--cluster", "--sentinel", "m", "ls"},
 		"begins with rediss":       {"--tls-name", "x", "ls"},
-		"takes 1 arguments, not 0": {"show"},
+		"takes 1 argument, not 0":  {"show"},
 		"takes 0 arguments, not 1": {"ls", "x"},
+		`no command "free"`:        {"free", "stock:42"},
+		`no command "releas"`:      {"releas"},
+		"No help topic for 'free'": {"help", "free"},
+		`knows no finding "evicton", only eviction, round-trip, rights`: {"check", "--accept", "eviction", "--accept", "evicton"},
 	} {
-		if _, err := run(t, s, "", args...); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%v: %v, want %q", args, err, want)
+		out, err := run(t, s, "", args...)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") || out != "" {
+			t.Errorf("%v: %v, want %q; and %q on standard output", args, err, want, out)
 		}
 	}
 }

@@ -42,6 +42,9 @@ func command(in io.Reader, out io.Writer) *cli.Command {
 		Description: `Keys are named as in the code, guard.Key("stock", 42) being stock:42. Looking disturbs nobody: ls goes through the
 server with SCAN, a page at a time, and nothing is changed but by release.
 
+Errors go to standard error, with exit status 1. With --json a line of standard output is one value; its names are in
+snake_case, durations are nanoseconds and their names end in _ns.
+
 Examples:
   guardctl ls                                          # REDIS_URL, or redis://localhost:6379
   guardctl --url rediss://ops@redis:6380/2 show stock:42
@@ -55,8 +58,11 @@ Examples:
 		ErrWriter:      out,
 		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // main says it
 		OnUsageError:   func(_ context.Context, _ *cli.Command, err error, _ bool) error { return err },
-		CommandNotFound: func(_ context.Context, _ *cli.Command, name string) {
-			fmt.Fprintf(out, "there is no command %q\n", name)
+		Action: func(_ context.Context, cmd *cli.Command) error {
+			if name := cmd.Args().First(); name != "" {
+				return fmt.Errorf("there is no command %q: see guardctl help", name)
+			}
+			return cli.ShowRootCommandHelp(cmd)
 		},
 	}
 }

@@ -21,8 +21,11 @@ func (c *console) show() *cli.Command {
 		ArgsUsage: "KEY",
 		Description: `Times are by the clocks of the processes that they are about. A process that waits is shown once, however many of
 its calls wait. A key that nobody has is "held by nobody", with exit status 0 like any other answer; in scripts, look at
-"held" of --json. One that guard.WithMinHold keeps looks held: whether its function still runs, its own process knows (package
-debug). Cost: one small read.`,
+"held" of --json.
+
+Redis does not know everything. Calls that queue in the holder's own process are not counted: "waiting 0" may hide them. A key
+that guard.WithMinHold keeps looks held after its function has returned. Both are on the page of that process, see package
+debug; it is usually mounted at /debug/guard. Cost: one small read.`,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := args(cmd, 1); err != nil {
 				return err

@@ -82,7 +82,11 @@ func writeJSON[T any](out io.Writer, values ...T) error {
 // args checks how many arguments there are.
 func args(cmd *cli.Command, n int) error {
 	if got := cmd.Args().Len(); got != n {
-		return fmt.Errorf("%s takes %d arguments, not %d: see guardctl %s --help", cmd.Name, n, got, cmd.Name)
+		noun := "arguments"
+		if n == 1 {
+			noun = "argument"
+		}
+		return fmt.Errorf("%s takes %d %s, not %d: see guardctl %s --help", cmd.Name, n, noun, got, cmd.Name)
 	}
 	return nil
 }

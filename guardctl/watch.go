@@ -71,7 +71,11 @@ func (c *console) follow(ctx context.Context, cmd *cli.Command, g *guard.Guard) 
 func (c *console) draw(keys []guard.KeyState, err error, pause time.Duration) {
 	now := time.Now()
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s  %s, every %v\n", now.Format(time.TimeOnly), summary(keys), pause)
+	seen := summary(keys)
+	if err != nil && len(keys) == 0 {
+		seen = "no answer"
+	}
+	fmt.Fprintf(&b, "%s  %s, every %v\n", now.Format(time.TimeOnly), seen, pause)
 	if err != nil {
 		fmt.Fprintln(&b, "error:", printable(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}

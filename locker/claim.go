@@ -41,13 +41,13 @@ func (c *Claim) Offer() time.Duration { return min(c.TTL, time.Second) }
 
 // Holder describes who holds a key, as far as the store knows it. It is for logs and operators, not for clients.
 type Holder struct {
-	Instance string    // id of the holder's locker: two lockers are two instances, also within one process
-	Host     string    // host name
-	PID      int       // process id on that host
-	Since    time.Time // when the holder began to contend, by its own clock
-	Name     string    // name of its guard, see guard.WithName
+	Instance string    `json:"instance,omitempty"` // id of the holder's locker; a process may have several
+	Host     string    `json:"host,omitempty"`     // host name
+	PID      int       `json:"pid,omitempty"`      // process id on that host
+	Since    time.Time `json:"since,omitzero"`     // when the holder began to contend, by its own clock
+	Name     string    `json:"name,omitempty"`     // name of its guard, see guard.WithName
 
-	Traceparent string // W3C traceparent of the call that made the claim, if an Observer gave one
+	Traceparent string `json:"traceparent,omitempty"` // W3C, of the call that made the claim; from an Observer
 }
 
 // Try says how an Acquire goes about it.
