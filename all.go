@@ -13,6 +13,9 @@ import (
 // deadlock. MaxWait bounds all the waiting for keys that are held; each key has an attempt of its own, so the round trips
 // of many keys that are free may take longer. fn's context carries all the leases and ends with the first that is lost;
 // [LeaseFrom] finds the one of the last key, and [LeaseOf] that of each. All keys are released together, within one limit of at most 1 s.
+//
+// Calls of Do inside each other are not sorted: if one call takes A and then B, and another B and then A, both wait until
+// MaxWait ends and neither runs. Take such keys by one DoAll, or in the same order everywhere, that of DoAll included.
 func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return errNilFunc

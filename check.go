@@ -23,6 +23,8 @@ const (
 
 // WithAccepted makes findings of these names warnings, so that Check passes with them: for what you know and will live with,
 // such as "eviction" on a managed Redis whose policy cannot be changed. The package of the locker says which names there are.
+// A name that the locker does not have is an ErrInvalidOption, unless the locker keeps its names to itself: a store outside
+// of this module need not be a [locker.FindingNamer].
 func WithAccepted(names ...string) Option {
 	return optionFunc(func(c *config) error {
 		if slices.Contains(names, "") {
@@ -31,6 +33,22 @@ func WithAccepted(names ...string) Option {
 		c.accepted = slices.Concat(c.accepted, names)
 		return nil
 	})
+}
+
+// checkAccepted refuses names that no finding of l has.
+func (c *config) checkAccepted(l Locker) error {
+	namer, ok := l.(locker.FindingNamer)
+	if !ok || len(c.accepted) == 0 {
+		return nil
+	}
+	var errs []error
+	known := namer.FindingNames()
+	for _, name := range c.accepted {
+		if !slices.Contains(known, name) {
+			errs = append(errs, fmt.Errorf("%w: WithAccepted: the locker has no finding %q, only %q", ErrInvalidOption, name, known))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Check reports whether the locker can serve leases of g's TTL right now: reachable well within it, with all the rights

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/memlocker"
+	"github.com/go-lockguard/guard/locker/redlock"
 )
 
 // examined is a locker whose Check answers err.
@@ -60,6 +62,51 @@ func TestCheckReturnsWhatRefusesAndFindingsAll(t *testing.T) {
 }
 
 func TestAnAcceptedFindingNeedsAName(t *testing.T) {
-	_, err := guard.New(memlocker.New(), guard.WithAccepted("eviction", ""))
+	_, err := guard.New(memlocker.New(), guard.WithAccepted("process", ""))
 	wantErr(t, err, guard.ErrInvalidOption)
+}
+
+func TestAnAcceptedFindingThatDoesNotExistIsRefused(t *testing.T) {
+	typo := guard.WithAccepted("process", "proces")
+	const want = `the locker has no finding "proces", only ["process" "client" "eviction" `
+	refused := func(err error) {
+		t.Helper()
+		wantErr(t, err, guard.ErrInvalidOption)
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %q, want %q", err, want)
+		}
+	}
+	mem := memlocker.New()
+	_, err := guard.New(mem, typo)
+	refused(err)
+	g := newGuard(t, mem, guard.WithAccepted("process")) // the locker was not taken
+
+	var none *guard.Guard
+	late := none.With(typo) // of a guard that is not known yet
+	guard.SetDefault(g)
+	t.Cleanup(func() { guard.SetDefault(nil) })
+	refused(late.Check(t.Context()))
+	newGuard(t, examined{Locker: memlocker.New()}, typo) // keeps its names to itself
+	defer func() { refused(recover().(error)) }()
+	g.With(typo)
+}
+
+// An application's tests give memlocker the options that its redislocker has.
+func TestALockerInMemoryKnowsTheFindingsOfTheOthers(t *testing.T) {
+	known := memlocker.New().FindingNames()
+	for _, name := range new(redlock.Locker).FindingNames() { // those of redislocker too
+		if !slices.Contains(known, name) {
+			t.Errorf("memlocker does not know %q", name)
+		}
+	}
+}
+
+func TestALockerInMemoryWarnsThatItServesOneProcess(t *testing.T) {
+	g := newGuard(t, memlocker.New())
+	found, err := g.Findings(t.Context())
+	if err != nil || len(found) != 1 || found[0].Name != "process" || found[0].Severity != guard.Warn ||
+		!strings.Contains(found[0].Text, "one process only") {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	wantErr(t, g.Check(t.Context()), nil)
 }

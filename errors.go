@@ -78,6 +78,7 @@ type HeldError struct {
 	Holder    Holder        // zero if unknown, as for a plain redislock user
 
 	expected time.Duration
+	here     bool // a call of this process has held it all the time, see hintHere
 }
 
 func (e *HeldError) Error() string { return "guard: not acquired: the key is held by another holder" }

@@ -22,6 +22,9 @@ type family struct {
 	limits  *timelimit.Wheel // of requests
 	errands errands
 	outage  outage
+	hints   hints
+
+	instance atomic.Pointer[string] // the locker's id; nil before the first lease
 
 	closeOnce sync.Once
 	closing   chan struct{} // closed by the first Close
@@ -43,6 +46,16 @@ func newFamily(l locker.Locker) *family {
 	}
 	f.renewer.family = f
 	return f
+}
+
+// isClosing reports whether Close was called.
+func (f *family) isClosing() bool {
+	select {
+	case <-f.closing:
+		return true
+	default:
+		return false
+	}
 }
 
 // enter counts a call that may hold a key until its leave. It reports false once the family is closing.
@@ -90,6 +103,7 @@ func (f *family) close(ctx context.Context) error {
 	if !f.errands.wait(ctx) && err == nil {
 		err = fmt.Errorf("guard: closed before a renewal or an observer had ended: %w", context.Cause(ctx))
 	}
+	f.depart()
 	if closeErr := f.locker.Close(ctx); err == nil {
 		err = closeErr
 	}

@@ -34,10 +34,14 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 	if isNil(l) {
 		return nil, fmt.Errorf("%w: locker is nil", ErrInvalidOption)
 	}
+	if err := c.checkAccepted(l); err != nil {
+		return nil, err
+	}
 	f := newFamily(l)
 	if err := l.Open(f); err != nil {
 		return nil, err
 	}
+	f.hints.names.Store(c.name, nil)
 	c.tellName()
 	return &Guard{config: c, family: f}, nil
 }
@@ -56,6 +60,10 @@ func (g *Guard) With(opts ...Option) *Guard {
 	if g == nil || g.family == nil {
 		return &Guard{config: c, late: late}
 	}
+	if err := c.checkAccepted(g.family.locker); err != nil {
+		panic(err)
+	}
+	g.family.hints.names.Store(c.name, nil)
 	c.tellName()
 	return &Guard{config: c, family: g.family}
 }
@@ -74,6 +82,9 @@ func (g *Guard) resolve() (*Guard, error) {
 	}
 	c, err := d.config.with(g.late)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.checkAccepted(d.family.locker); err != nil {
 		return nil, err
 	}
 	return &Guard{config: c, family: d.family}, nil
@@ -159,13 +170,20 @@ func (g *Guard) Close(ctx context.Context) error {
 // defaultGuard is what a nil *Guard stands for.
 var defaultGuard atomic.Pointer[Guard]
 
-// SetDefault makes g the guard that a nil *Guard and the package's own [Do] use. Call it at start-up. nil takes the
-// default away. It panics if g was derived from a nil Guard, which stands for the default itself.
+// SetDefault makes g the guard that a nil *Guard and the package's own [Do] use. Call it once, at start-up. nil takes the
+// default away, as a test does at its end. It panics if g was derived from a nil Guard, which stands for the default itself.
+//
+// If it replaces another open guard it warns in g's log: the other one stays open, and calls that took it before and
+// after do not wait for each other unless both use one store.
 func SetDefault(g *Guard) {
 	if g != nil && g.family == nil {
 		panic("guard: SetDefault needs a Guard that New made")
 	}
-	defaultGuard.Store(g)
+	before := defaultGuard.Swap(g)
+	if g != nil && before != nil && before.family != g.family && !before.family.isClosing() {
+		g.log().Warn("guard: SetDefault replaced another default guard, which is still open: call it once, or with nil in between",
+			"guard", g.name, "before", before.name)
+	}
 }
 
 // Default returns the default guard, or nil before [SetDefault].

@@ -50,6 +50,7 @@ func (l *Lease) acquire(ctx context.Context, p patience) error {
 	waitCtx := g.waitStart(ctx, info)
 	r := l.wait(waitCtx, p)
 	g.waitEnd(waitCtx, info, r)
+	l.hint(waitCtx, r)
 	if r.Err == nil {
 		l.open(ctx, info)
 	}
@@ -71,6 +72,7 @@ func (l *Lease) wait(ctx context.Context, p patience) (r WaitResult) {
 	r.Waited = time.Since(start)
 	if r.Err == nil {
 		l.turn = t
+		l.guard.family.arrive(t.grant.claim.Holder.Instance)
 	}
 	return r
 }

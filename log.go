@@ -44,6 +44,15 @@ func (l *Lease) tellHalf() {
 // lookHere says how to find the function that is slow.
 var lookHere = slog.String("look", "at its stack: Guard.Snapshot, the page of package debug, or the goroutine below guard.(*Lease).run")
 
+// logOver says that nobody here waits for the next election, for which a function that just returns may have hoped.
+func (g *Guard) logOver(ctx context.Context, key string, err error) {
+	if ctx.Err() != nil || g.family.isClosing() {
+		return
+	}
+	g.log().LogAttrs(ctx, slog.LevelInfo, "guard: the election is over: fn has returned, and Lead with it",
+		g.about(key, slog.Any("error", err))...)
+}
+
 func (g *Guard) logRelease(ctx context.Context, key string, err error) {
 	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL",
 		g.about(key, slog.Any("error", err))...)

@@ -88,7 +88,7 @@ func checkDuration(setting string, d time.Duration) error {
 	return nil
 }
 
-// WithMaxWait bounds how long a verb waits for its key: at least 1 ms, or 0 for one attempt. Default 3 s.
+// WithMaxWait bounds how long a verb waits for its key, 1 ms at least. 0 makes one attempt. Default 3 s.
 func WithMaxWait(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if err := checkDuration("MaxWait", d); err != nil {
@@ -112,8 +112,8 @@ func WithMaxWaiters(n int) Option {
 }
 
 // WithMaxHold bounds one turn: past it the function's context ends with [ErrMaxHold] and the lease is renewed no more.
-// It is the cap on a handler that hangs, not on a slow one. At least 1 ms; 0 means no limit. Default 60 s. At half of it a warning is
-// logged.
+// It is the cap on a handler that hangs, not on a slow one. It is 1 ms at least. 0 means no limit. Default 60 s. At half
+// of it a warning is logged.
 //
 // Give a batch of minutes the time that it may take at most. A route that streams is one turn as long as it is open: at
 // MaxHold the context of an SSE or WebSocket handler ends, what has been sent stays sent, no error can be answered any

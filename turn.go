@@ -109,6 +109,7 @@ func (t *turn) refusal(now time.Time) error {
 	err := t.gate.refusal(now)
 	if held := new(HeldError); errors.As(err, &held) {
 		held.expected = max(held.expected, now.Sub(t.joined))
+		held.here = !t.once && t.gate.heldHere(t.joined)
 	}
 	return err
 }

@@ -13,6 +13,13 @@ type Finding struct { //nolint:errname // a word of its own, and for Findings no
 	Text     string   `json:"text"`     // what was found, and what to change
 }
 
+// FindingNamer is a [Locker] that says which names its findings can have, so
+// that guard.WithAccepted refuses others.
+type FindingNamer interface {
+	// FindingNames returns them. It is called at any time, also before Open.
+	FindingNames() []string
+}
+
 // Error returns the text.
 func (f *Finding) Error() string { return f.Text }
 

@@ -144,11 +144,27 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 }
 
-// Check returns nil while l is open.
+// FoundProcess names what [Locker.Check] always finds, see [guard.WithAccepted].
+const FoundProcess = "process" // other processes are not excluded
+
+// FindingNames implements [locker.FindingNamer]. The names of redislocker and
+// redlock are among them, because a Locker stands in for those in tests, with
+// the same options.
+func (*Locker) FindingNames() []string {
+	return []string{
+		FoundProcess, "client", "eviction", "hold-out", "list", "messages", "node", "replicas", "rights", "round-trip", "twin",
+	}
+}
+
+// Check warns, while l is open, that its leases are of one process only.
 func (l *Locker) Check(ctx context.Context, _ time.Duration) error {
 	_, err := l.enter(ctx)
 	defer l.store.leave()
-	return err
+	if err != nil {
+		return err
+	}
+	return &locker.Finding{Name: FoundProcess, Severity: locker.Warn, Text: "memlocker: one process only: " +
+		"a second instance of the service is not excluded, use redislocker where there may be one"}
 }
 
 // Close ends the use of l, not that of its peers: what waits there leaves the queues, and keys that it holds end at their

@@ -45,7 +45,7 @@ func TestExpiredKeysAreForgottenByTheNextCall(t *testing.T) {
 			}
 		}
 		time.Sleep(10 * time.Second)
-		if err := w.ls[1].Check(t.Context(), time.Second); err != nil {
+		if _, err := locker.Findings(w.ls[1].Check(t.Context(), time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		s := w.ls[0].store

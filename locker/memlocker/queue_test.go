@@ -125,11 +125,13 @@ func TestWakerMayCallBack(t *testing.T) {
 	peer := l.Peer()
 	a, b := claim("a", "k"), claim("b", "k")
 	looked, renewed := errors.New("never wanted"), errors.New("never granted")
-	if err := l.Open(hears(func() { looked = peer.Check(t.Context(), time.Second) })); err != nil {
+	if err := l.Open(hears(func() { _, looked = locker.Findings(peer.Check(t.Context(), time.Second)) })); err != nil {
 		t.Fatal(err)
 	}
 	grant := func() {
-		peer.Renew(t.Context(), []*locker.Claim{b}, func(_ int, err error) { renewed = errors.Join(err, l.Check(t.Context(), 0)) })
+		peer.Renew(t.Context(), []*locker.Claim{b}, func(_ int, err error) { renewed = err })
+		_, checked := locker.Findings(l.Check(t.Context(), 0))
+		renewed = errors.Join(renewed, checked)
 	}
 	if err := peer.Open(hears(grant)); err != nil {
 		t.Fatal(err)

@@ -27,6 +27,11 @@ const (
 	FoundClient    = "client"     // a setting of the client of WithClient
 )
 
+// FindingNames implements [locker.FindingNamer].
+func (*Locker) FindingNames() []string {
+	return []string{FoundEviction, FoundRoundTrip, FoundRights, FoundMessages, FoundList, FoundReplicas, FoundClient}
+}
+
 const (
 	probeTTL  = 5 * time.Second
 	paceShare = 10                     // a round trip may take this part of the TTL: a try to renew has a sixth of it,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 // Names of what [Locker.Check] finds beside what each node's redislocker does, see [guard.WithAccepted].
@@ -16,6 +17,11 @@ const (
 	FoundTwin    = "twin"     // two nodes are the same server
 	FoundNode    = "node"     // a node does not answer, or is held out, and the others are a quorum
 )
+
+// FindingNames implements [locker.FindingNamer].
+func (*Locker) FindingNames() []string {
+	return append((*redislocker.Locker)(nil).FindingNames(), FoundHoldOut, FoundTwin, FoundNode)
+}
 
 // Check reports whether a quorum of the nodes can serve leases of ttl now, and what is to be said of each node. All that is
 // wrong is in the error, each a [locker.Finding]; it is an ErrUnavailable if no quorum answers.

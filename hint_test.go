@@ -1,0 +1,187 @@
+package guard_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+const (
+	hereLine     = `level=WARN msg="guard: key held by this process: was fn's ctx passed on?" look="for `
+	neighborLine = `level=WARN msg="guard: a guard of another name holds the same key: do services share a store without prefixes?" holder_name=`
+)
+
+func TestACallThatWaitsForItselfIsToldSoOnce(t *testing.T) {
+	for name, inner := range map[string]func(b *bench) *guard.Guard{
+		"the outer ctx inside fn":         func(b *bench) *guard.Guard { return b.Guard },
+		"another guard of the process":    func(b *bench) *guard.Guard { return b.other },
+		"a route of it":                   func(b *bench) *guard.Guard { return b.With(guard.WithMaxWait(time.Second)) },
+		"the outer ctx, by a short grant": func(b *bench) *guard.Guard { return b.With(guard.WithTTL(time.Second)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, book := newLogged(t)
+				ctx, g := t.Context(), inner(b)
+				for range 2 {
+					err := b.Do(ctx, key, func(context.Context) error { return g.Do(ctx, key, nop) })
+					wantErr(t, err, guard.ErrNotAcquired)
+				}
+				book.want(t, hereLine)
+			})
+		})
+	}
+}
+
+func TestKeysTakenInDifferentOrdersAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t)
+		done := make(chan error)
+		for _, keys := range [][2]string{{key, "b"}, {"b", key}} {
+			go func() {
+				done <- b.Do(t.Context(), keys[0], func(ctx context.Context) error {
+					time.Sleep(time.Second)
+					return b.Do(ctx, keys[1], nop)
+				})
+			}()
+		}
+		for range 2 {
+			wantErr(t, <-done, guard.ErrNotAcquired)
+		}
+		synctest.Wait()
+		if lines := book.lines(); len(lines) != 1 || !strings.Contains(lines[0], "held by this process") {
+			t.Errorf("logged %q", lines)
+		}
+	})
+}
+
+func TestAnElectionThatIsOverIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t)
+		wantErr(t, b.Lead(t.Context(), key, nop), nil)
+		book.want(t, `level=INFO msg="guard: the election is over: fn has returned, and Lead with it" error=<nil>`)
+		ctx, cancel := context.WithCancel(t.Context())
+		_ = b.Lead(ctx, key, func(ctx context.Context) error { cancel(); return ctx.Err() })
+		book.want(t)
+	})
+}
+
+func TestAMinHoldThatIsIgnoredIsInTheDebugLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		b := newBench(t, guard.WithLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		job := b.With(guard.WithMinHold(time.Minute))
+		wantErr(t, b.Do(t.Context(), key, func(ctx context.Context) error {
+			wantErr(t, b.Do(ctx, key, nop), nil)
+			return job.Do(ctx, key, nop)
+		}), nil)
+		const want = `level=DEBUG msg="guard: MinHold ignored inside another call on the same key" guard=guard key_hash=`
+		if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "min_hold=1m0s") {
+			t.Errorf("logged %q", out.String())
+		}
+	})
+}
+
+func TestADefaultThatReplacesAnOpenOneIsLogged(t *testing.T) {
+	b, book := newLogged(t)
+	defer guard.SetDefault(nil)
+	guard.SetDefault(b.other)
+	guard.SetDefault(nil)
+	guard.SetDefault(b.Guard) // nil in between
+	guard.SetDefault(b.With(guard.WithMaxWait(0)))
+	if lines := book.lines(); len(lines) > 0 {
+		t.Errorf("logged %q", lines)
+	}
+	guard.SetDefault(b.other)
+	guard.SetDefault(b.Guard)
+	if lines := book.lines(); len(lines) != 2 || !strings.Contains(lines[0], "SetDefault replaced another default guard") {
+		t.Errorf("logged %q", lines)
+	}
+	closed := newGuard(t, memlocker.New())
+	guard.SetDefault(nil)
+	guard.SetDefault(closed)
+	wantErr(t, closed.Close(t.Context()), nil)
+	guard.SetDefault(b.Guard)
+	if lines := book.lines(); len(lines) > 0 {
+		t.Errorf("logged %q", lines)
+	}
+}
+
+func TestContentionGetsNoHint(t *testing.T) {
+	for name, contend := range map[string]func(t *testing.T, b *bench){
+		"turns of other calls": func(t *testing.T, b *bench) {
+			t.Helper()
+			stop := make(chan struct{})
+			over := make(chan struct{})
+			for range 2 {
+				go func() {
+					defer func() { over <- struct{}{} }()
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						_ = b.Do(t.Context(), key, func(context.Context) error { time.Sleep(time.Second); return nil })
+					}
+				}()
+			}
+			synctest.Wait()
+			wantErr(t, b.With(guard.WithMaxWait(1500*time.Millisecond)).Do(t.Context(), key, nop), guard.ErrNotAcquired)
+			close(stop)
+			<-over
+			<-over
+		},
+		"a second click": func(t *testing.T, b *bench) {
+			t.Helper()
+			click := b.With(guard.WithMaxWait(0))
+			_ = click.Do(t.Context(), key, func(context.Context) error { return click.Do(t.Context(), key, nop) })
+		},
+		"MinHold": func(t *testing.T, b *bench) {
+			t.Helper()
+			wantErr(t, b.With(guard.WithMinHold(time.Minute)).Do(t.Context(), key, nop), nil)
+			wantErr(t, b.Do(t.Context(), key, nop), guard.ErrNotAcquired)
+		},
+		"calls inside one lease": func(t *testing.T, b *bench) {
+			t.Helper()
+			_ = b.Do(t.Context(), key, func(ctx context.Context) error {
+				l := must(b.Acquire(ctx, key))
+				defer func() { _ = l.Release(ctx) }()
+				return b.Do(ctx, key, nop)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, book := newLogged(t)
+				contend(t, b)
+				book.want(t)
+			})
+		})
+	}
+}
+
+func TestAGuardOfAnotherNameIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t)
+		refund := b.With(guard.WithName("refund")) // of the same service, as in its other instances
+		hold := func(g *guard.Guard) {
+			t.Helper()
+			l := must(g.Acquire(t.Context(), key))
+			wantErr(t, b.With(guard.WithMaxWait(0)).Do(t.Context(), key, nop), guard.ErrNotAcquired)
+			wantErr(t, l.Release(t.Context()), nil)
+		}
+		hold(b.other)
+		hold(refund)
+		hold(b.other.With(guard.WithName("refund")))
+		book.want(t)
+		hold(b.other.With(guard.WithName("billing")))
+		hold(b.other.With(guard.WithName("billing")))
+		book.want(t, neighborLine+"billing")
+	})
+}
