@@ -129,7 +129,7 @@ func (tb *tab) look(width int64, scheme string) {
 	if width < 500 {
 		height = 844
 	}
-	tb.do(chromedp.EmulateViewport(width, height))
+	tb.window(width, height)
 	tb.call(func(ctx context.Context) error {
 		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
@@ -139,10 +139,26 @@ func (tb *tab) look(width int64, scheme string) {
 	time.Sleep(300 * time.Millisecond) // for the plots to follow; only pictures depend on it
 }
 
+// window sets the size of the window.
+func (tb *tab) window(width, height int64) {
+	tb.t.Helper()
+	tb.do(chromedp.EmulateViewport(width, height))
+}
+
 // shoot keeps a picture of the whole page in screenshots/.
 func (tb *tab) shoot(name string) {
 	tb.t.Helper()
-	picture := run(tb, chromedp.FullScreenshot(100))
+	tb.keep(name, run(tb, chromedp.FullScreenshot(100)))
+}
+
+// shootWindow keeps a picture of what the window shows.
+func (tb *tab) shootWindow(name string) {
+	tb.t.Helper()
+	tb.keep(name, run(tb, chromedp.CaptureScreenshot()))
+}
+
+func (tb *tab) keep(name string, picture []byte) {
+	tb.t.Helper()
 	if err := os.MkdirAll("screenshots", 0o755); err != nil {
 		tb.t.Fatal(err)
 	}

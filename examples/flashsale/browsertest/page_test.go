@@ -43,3 +43,24 @@ func TestEachActIsOneClickAndShowsTheNumbersOfItsReport(t *testing.T) {
 		}
 	}
 }
+
+// A visitor with a laptop sees the verdict and the lanes of all processes at
+// once, without scrolling.
+func TestLanesAreAboveTheFoldOfALaptop(t *testing.T) {
+	const width, height = 1280, 800
+	p := startProgram(t)
+	tb := openBrowser(t, p.url)
+	tb.look(width, "light")
+	tb.window(width, height)
+	for _, act := range []int{1, 3} {
+		tb.click(fmt.Sprintf("[data-act='%d']", act))
+		tb.wantNumbersOf(p.nextReport(t))
+		tb.shootWindow(fmt.Sprintf("act%d-%dx%d", act, width, height))
+		for _, id := range []string{"verdict", "timeline"} {
+			at := eval[[]float64](tb, fmt.Sprintf("(r => [r.top, r.bottom])(document.getElementById('%s').getBoundingClientRect())", id))
+			if at[0] < 0 || at[1] > height {
+				t.Errorf("act %d: %s reaches from %v to %v in a window of %d lines", act, id, at[0], at[1], height)
+			}
+		}
+	}
+}
