@@ -164,6 +164,7 @@ step_demo() {
 
 # It tries the last commit, in a clone, as a version that never comes.
 step_release() {
+  scripts/lib/release_faults.sh
   git -c "safe.directory=$root/.git" clone -q "$root" "$tmp/clone"
   TMPDIR="$tmp" "$tmp/clone/scripts/release" --dry-run v0.999.0
 }
