@@ -41,11 +41,18 @@ type Table struct {
 	Rows [][]string
 }
 
-// Load reads all pages below root, but for those of vendored packages.
+// Load reads all pages below root and llms.txt, but not those of vendored
+// packages.
 func Load(root string) ([]*Page, error) {
 	var pages []*Page
-	err := walk(root, ".md", func(path string, text []byte) {
-		pages = append(pages, Parse(path, string(text)))
+	read := func(path string, text []byte) { pages = append(pages, Parse(path, string(text))) }
+	if err := walk(root, ".md", read); err != nil {
+		return nil, err
+	}
+	err := walk(root, ".txt", func(path string, text []byte) {
+		if path == "llms.txt" {
+			read(path, text)
+		}
 	})
 	return pages, err
 }
