@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/fence"
 	"github.com/go-lockguard/guard/fence/redisfence"
+	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
@@ -142,4 +145,16 @@ func Example_aJob() {
 	}
 	fmt.Println(job(context.Background()), reports)
 	// Output: <nil> 1
+}
+
+func TestRedisfenceOfTheDocumentsRefusesALateWrite(t *testing.T) {
+	_, rdb := redistest.Miniredis(t)
+	for _, c := range []struct {
+		token uint64
+		err   error
+	}{{9, nil}, {8, fence.ErrLateWrite}} {
+		if err := pushFenced(t.Context(), rdb, c.token, "order"); !errors.Is(err, c.err) {
+			t.Errorf("token %d: got %v, want %v", c.token, err, c.err)
+		}
+	}
 }

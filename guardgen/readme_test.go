@@ -44,3 +44,49 @@ func TestTheReadmeSaysWhatIsSo(t *testing.T) {
 		}
 	}
 }
+
+// mistaken is shop.go with the mistakes that the README shows.
+const mistaken = `package shop
+
+import "context"
+
+type Order struct {
+	ID   string
+	Tags []string
+}
+
+// T is sold.
+//
+//go:generate go tool guardgen
+type T interface {
+	//guard:lock stock:{skuu}
+	Deduct(ctx context.Context, sku string, n int) error
+	//guard:lock order:{o.Tags}
+	Pay(ctx context.Context, o *Order) error
+	//guard:lock stock:{sku}
+	Left(ctx context.Context, sku string) int
+}
+
+//guard:lock stock:{sku}
+`
+
+func TestTheReadmeShowsRealMistakes(t *testing.T) {
+	for _, page := range []string{"README.md", "README.zh-CN.md"} {
+		text := get(t, page)
+		dir := module(t, map[string]string{"shop.go": mistaken})
+		reported := guardgen(t, exitFailed, dir)
+		shown := 0
+		for line := range strings.Lines(text) {
+			if !strings.HasPrefix(line, "shop.go:") {
+				continue
+			}
+			shown++
+			if !strings.Contains(reported, strings.TrimSuffix(line, "...\n")) {
+				t.Errorf("%s shows %sand what is reported is\n%s", page, line, reported)
+			}
+		}
+		if shown != 4 {
+			t.Errorf("%s shows %d mistakes", page, shown)
+		}
+	}
+}

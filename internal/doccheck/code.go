@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// MissingCode returns the blocks of Go in the pages that do not stand, but for indentation, in a Go file below root; the
-// paragraphs of a block may stand apart in one directory. Files are compiled by the other checks; translations are compared with
-// their originals.
+// MissingCode returns the blocks of Go in the pages that do not stand, but for indentation, in a Go file below root, and that no
+// comment excuses. The paragraphs of a block may stand apart in one directory. Files are compiled by the other checks;
+// translations are compared with their originals.
 func MissingCode(root string, pages []*Page) ([]string, error) {
 	dirs := map[string]string{}
 	err := walk(root, ".go", func(file string, text []byte) { dirs[path.Dir(file)] += flatten(string(text)) + "\n\n" })
@@ -22,7 +22,7 @@ func MissingCode(root string, pages []*Page) ([]string, error) {
 		}
 		for _, s := range p.Sections {
 			for _, b := range s.Blocks {
-				if b.Lang == "go" && !stands(flatten(b.Text), dirs) {
+				if b.Lang == "go" && !b.excused() && !stands(flatten(b.Text), dirs) {
 					missing = append(missing, fmt.Sprintf("%s:%d: in no Go file:\n%s", p.Path, b.Line, b.Text))
 				}
 			}

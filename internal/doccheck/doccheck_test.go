@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 )
 
 const root = "../.."
@@ -64,14 +63,32 @@ func TestTheReadmeIsShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := 0
-	for word := range strings.FieldsSeq(string(text)) {
-		if strings.ContainsFunc(word, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
-			words++
-		}
+	if n := Words(string(text)); n >= mostWords {
+		t.Errorf("README.md has %d words outside its code, want fewer than %d", n, mostWords)
 	}
-	if words > 1600 {
-		t.Errorf("README.md has %d words, want at most 1,600", words)
+	long := "# Name\n" + strings.Repeat("word\n", mostWords-2)
+	if n := Words(long + "```go\nx := 1 // one\n```\n"); n != mostWords {
+		t.Errorf("the planted page has %d words, want %d", n, mostWords)
+	}
+}
+
+const mostWords = 1600
+
+// A newcomer copies it.
+func TestTheFirstLineForTestsIsTheSmallSet(t *testing.T) {
+	for _, page := range []string{"README.md", "README.zh-CN.md"} {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "scripts/test") {
+				if line != "./scripts/test\n" {
+					t.Errorf("%s: %q", page, line)
+				}
+				break
+			}
+		}
 	}
 }
 
@@ -208,5 +225,54 @@ func TestCodeThatIsNowhereIsFound(t *testing.T) {
 	missing, err := MissingCode(".", []*Page{page})
 	if err != nil || len(missing) != 1 {
 		t.Errorf("found %q, %v", missing, err)
+	}
+}
+
+func TestEveryBlockIsRunOrSaysWhyNot(t *testing.T) {
+	for _, problem := range Unproven(root, all(load(t))) {
+		t.Error(problem)
+	}
+}
+
+func TestShellCommandsOfTheDocumentsEndWell(t *testing.T) {
+	for place, b := range Shell(all(load(t))) {
+		if err := Run(t.Context(), root, b); err != nil {
+			t.Errorf("%s: %v", place, err)
+		}
+	}
+}
+
+// Each of these is a page with one block that nothing proves, or that is proven.
+func TestABlockThatNothingProvesIsFound(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"bare", "Text\n```\nls\n```\n", "no comment says why"},
+		{"indented", "Text\n\n    ls\n", "no comment says why"},
+		{"in another language", "```java\nint x;\n```\n", "no comment says why"},
+		{"excused", "<!-- not run: it takes an hour -->\n```\nls\n```\n", ""},
+		{"excused, a line between", "<!-- not run: it takes an hour -->\n\n    ls\n", ""},
+		{"excused, indented", "<!-- not run: it takes\n  an hour -->\n    ls\n", ""},
+		{"excused without a reason", "<!-- not run: -->\n```\nls\n```\n", "without a reason"},
+		{"a comment about something else", "<!-- figures -->\n```\nls\n```\n", "no comment says why"},
+		{"a comment further up", "<!-- not run: it takes an hour -->\nText\n```\nls\n```\n", "no comment says why"},
+		{"run by a test", "<!-- run by TestTheReadmeIsShort in internal/doccheck -->\n```\nls\n```\n", ""},
+		{"run by no test", "<!-- run by TestNothing in internal/doccheck -->\n```\nls\n```\n", "there is no TestNothing"},
+		{"in a list", "- Text\n  ```\n  ls\n  ```\n", "not understood"},
+	} {
+		found := strings.Join(Unproven(root, []*Page{Parse("README.md", c.text)}), "\n")
+		if (c.want == "") != (found == "") || !strings.Contains(found, c.want) {
+			t.Errorf("%s: found %q", c.name, found)
+		}
+	}
+}
+
+func TestACommandThatFailsIsFound(t *testing.T) {
+	for text, ok := range map[string]bool{"true | cat": true, "false | cat": false, "false\ntrue": false, "nosuchcommand": false} {
+		pages := []*Page{Parse("README.md", "```sh\n"+text+"\n```\n")}
+		if n := len(Shell(pages)); n != 1 {
+			t.Fatalf("%q: %d blocks to run", text, n)
+		}
+		if err := Run(t.Context(), root, Shell(pages)["README.md:1"]); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

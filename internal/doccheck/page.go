@@ -1,5 +1,5 @@
-// Package doccheck reads the project's Markdown and says what is wrong with it: links that lead nowhere, Go that is
-// nowhere compiled, and a translation that has fallen behind. It knows the Markdown that is written here, no more.
+// Package doccheck reads the project's Markdown and says what is wrong with it: links that lead nowhere, code that nothing
+// compiles or runs, and a translation that has fallen behind. It knows the Markdown that is written here, no more.
 package doccheck
 
 import (
@@ -32,6 +32,7 @@ type Section struct {
 type Block struct {
 	Line int
 	Lang string // "" if it has none
+	Note string // the comment just before it, "" if there is none
 	Text string // without the indentation of its first line
 }
 
@@ -98,7 +99,7 @@ func Parse(path, text string) *Page {
 			i++
 		case fence.MatchString(line):
 			i += s.fenced(lines, i)
-		case strings.HasPrefix(line, "    ") && (i == 0 || lines[i-1] == ""):
+		case strings.HasPrefix(line, "    ") && (i == 0 || lines[i-1] == "" || strings.HasSuffix(lines[i-1], "-->")):
 			i += s.indented(lines, i)
 		case strings.HasPrefix(line, "|"):
 			i += s.table(lines, i)
@@ -117,7 +118,7 @@ func (s *Section) fenced(lines []string, i int) int {
 		n++
 	}
 	lang := fence.FindStringSubmatch(lines[i])[1]
-	s.Blocks = append(s.Blocks, Block{Line: i + 1, Lang: lang, Text: strings.Join(lines[i+1:i+n], "\n")})
+	s.Blocks = append(s.Blocks, Block{Line: i + 1, Lang: lang, Note: note(lines, i), Text: strings.Join(lines[i+1:i+n], "\n")})
 	return n + 1
 }
 
@@ -130,7 +131,7 @@ func (s *Section) indented(lines []string, i int) int {
 		}
 		text = append(text, rest)
 	}
-	s.Blocks = append(s.Blocks, Block{Line: i + 1, Text: strings.Join(text, "\n")})
+	s.Blocks = append(s.Blocks, Block{Line: i + 1, Note: note(lines, i), Text: strings.Join(text, "\n")})
 	return len(text)
 }
 

@@ -86,7 +86,7 @@ func render(by map[int]map[string]result) string {
 		p("\n")
 	}
 	for n := 1; n < len(rows); n++ {
-		p("\n### %d. %s\n\n%s\n\n    %s\n\n", n, rows[n].fault, rows[n].wanted, repeats(n))
+		p("\n### %d. %s\n\n%s\n\n<!-- not run: the test itself -->\n```sh\n%s\n```\n\n", n, rows[n].fault, rows[n].wanted, repeats(n))
 		p("| | | |\n|---|---|---|\n")
 		for _, lib := range libs.All() {
 			r := of(by, n, lib.Name)

@@ -1,0 +1,135 @@
+package doccheck
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// A comment just before a block says why nothing runs it, or which test does:
+//
+//	<!-- not run: it takes an hour -->
+//	<!-- run by TestTheReadmeShowsRealMistakes in guardgen -->
+//
+// A block of Go without one stands in a Go file, see [MissingCode]. A block of sh without one is run by [Run].
+
+var (
+	comment = regexp.MustCompile(`(?s)<!--(.*?)-->\s*$`)
+	runBy   = regexp.MustCompile(`^run by (Test\w+) in (\S+)$`)
+)
+
+const notRun = "not run:"
+
+// note returns the comment that ends just before line i, in one line, or "".
+func note(lines []string, i int) string {
+	before := strings.TrimRight(strings.Join(lines[max(0, i-6):i], "\n"), "\n ")
+	at := strings.LastIndex(before, "<!--")
+	if at < 0 {
+		return ""
+	}
+	m := comment.FindStringSubmatch(before[at:])
+	if m == nil {
+		return ""
+	}
+	return strings.Join(strings.Fields(m[1]), " ")
+}
+
+// excused reports whether a comment says why nothing runs the block.
+func (b Block) excused() bool { return strings.HasPrefix(b.Note, notRun) }
+
+// Unproven returns the blocks that nothing runs or compiles and that no comment excuses, those whose comment is wrong, and
+// fences that [Parse] does not know.
+func Unproven(root string, pages []*Page) []string {
+	var found []string
+	for _, p := range pages {
+		for _, s := range p.Sections {
+			for line := range strings.Lines(s.Prose) {
+				if strings.Contains(line, "```") || strings.HasPrefix(line, "~~~") {
+					found = append(found, fmt.Sprintf("%s, in %q: a fence that is not understood: %s", p.Path, s.Title, line))
+				}
+			}
+			for _, b := range s.Blocks {
+				if problem := b.unproven(root); problem != "" {
+					found = append(found, fmt.Sprintf("%s:%d: %s:\n%s", p.Path, b.Line, problem, b.Text))
+				}
+			}
+		}
+	}
+	return found
+}
+
+func (b Block) unproven(root string) string {
+	if why, ok := strings.CutPrefix(b.Note, notRun); ok {
+		if len(strings.Fields(why)) < 2 {
+			return "not run, without a reason"
+		}
+		return ""
+	}
+	if m := runBy.FindStringSubmatch(b.Note); m != nil {
+		if !hasTest(filepath.Join(root, filepath.FromSlash(m[2])), m[1]) {
+			return fmt.Sprintf("there is no %s in %s", m[1], m[2])
+		}
+		return ""
+	}
+	if b.Lang == "go" || b.Lang == "sh" {
+		return ""
+	}
+	return "no test runs it, and no comment says why"
+}
+
+// hasTest reports whether a test of that name is in dir.
+func hasTest(dir, name string) bool {
+	files, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(text), "\nfunc "+name+"(") {
+			return true
+		}
+	}
+	return false
+}
+
+// Shell returns the blocks of shell commands that are to be run, by page and line. Translations have the same ones.
+func Shell(pages []*Page) map[string]Block {
+	blocks := map[string]Block{}
+	for _, p := range pages {
+		if strings.HasSuffix(p.Path, Translation) {
+			continue
+		}
+		for _, s := range p.Sections {
+			for _, b := range s.Blocks {
+				if b.Lang == "sh" && b.Note == "" {
+					blocks[fmt.Sprintf("%s:%d", p.Path, b.Line)] = b
+				}
+			}
+		}
+	}
+	return blocks
+}
+
+// Run runs a block of shell commands in root, as long as ctx lasts. Each of them must end well.
+func Run(ctx context.Context, root string, b Block) error {
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.Text) //nolint:gosec // commands of our own documents
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s\n%s", err, b.Text, out)
+	}
+	return nil
+}
+
+// Words returns how many words a text in Markdown has outside its fences.
+func Words(text string) int {
+	words, inside := 0, false
+	for line := range strings.Lines(text) {
+		if fence.MatchString(strings.TrimSuffix(line, "\n")) {
+			inside = !inside
+		} else if !inside {
+			words += len(strings.Fields(line))
+		}
+	}
+	return words
+}
