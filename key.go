@@ -28,10 +28,19 @@ import (
 // everybody. So do an empty part, no part at all, what is nil, and types with a String that is not their identity: a
 // [big.Float], a [context.Context], a [reflect.Value] or [reflect.Type] and a protobuf message, of which pass a field.
 //
-// A key that contains "%!" or "<nil>" is refused with [ErrInvalidKey] too, however it was made: that is what package fmt
-// writes for an argument that is missing, of another type, or nil, and it is one lock for everybody. Key itself never
-// writes "%!", because it escapes '%'. It passes on a part that contains "<nil>": where texts from outside may, make a part
-// of their hash. Key is safe for concurrent use.
+// Each part is one value: Key("stock:"+sku) has a single part, spelled
+// stock%3A42, and excludes neither Key("stock", sku) nor the middleware's
+// route. Key cannot know an id that was never set, such as 0: Key("order", 0)
+// is one lock for all callers that forgot theirs, so check ids first. Nor can
+// it know a String that is the same for every value of its type: pass a field
+// that tells the values apart.
+//
+// A key that contains "%!" or "<nil>" is refused with [ErrInvalidKey] too,
+// however it was made: that is what package fmt writes for an argument that is
+// missing, of another type, or nil, and it is one lock for everybody. Key
+// itself never writes "%!", because it escapes '%'. It passes on a part that
+// contains "<nil>": where texts from outside may, make a part of their hash.
+// Key is safe for concurrent use.
 func Key(parts ...any) string {
 	var short [64]byte // enough for most keys
 	key := short[:0]

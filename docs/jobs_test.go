@@ -77,7 +77,8 @@ func TestAnAlignedTickerRunsEachTickOnce(t *testing.T) {
 	})
 }
 
-// simulated returns how often a short job runs whose ticks come at these moments on the three instances.
+// simulated returns how often a short job runs whose ticks come at these
+// moments on the three instances.
 func simulated(t *testing.T, minHold time.Duration, ticks [3][]time.Duration) (runs int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,8 @@ import (
 
 // The program of the README, run as it stands there but for its addresses.
 
-// quickStart builds the program of a README, with each old text replaced by the new one behind it.
+// quickStart builds the program of a README, with each old text replaced by the
+// new one behind it.
 func quickStart(t *testing.T, readme string, replace ...string) (binary string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -12,8 +12,9 @@ import (
 	"github.com/go-lockguard/guard/fence/sqlfence"
 )
 
-// The code of docs/choosing.md that needs a database. It runs as it stands there, so on PostgreSQL; the statements in it
-// run on the others too, see statements_test.go.
+// The code of docs/choosing.md that needs a database. It runs as it stands
+// there, so on PostgreSQL; the statements in it run on the others too, see
+// statements_test.go.
 
 var errSoldOut = errors.New("sold out")
 

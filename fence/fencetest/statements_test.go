@@ -13,12 +13,13 @@ import (
 	"github.com/go-lockguard/guard/internal/doccheck"
 )
 
-// Every SQL statement of the documents runs on the databases that the comment above it names, on all of them without one,
-// and is refused by the others.
+// Every SQL statement of the documents runs on the databases that the comment
+// above it names, on all of them without one, and is refused by the others.
 
 const root = "../.."
 
-// args is what each statement is given. A statement that is not here is not tested, which is a failure.
+// args is what each statement is given. A statement that is not here is not
+// tested, which is a failure.
 var args = map[string][]any{
 	"UPDATE stock SET n = n - 1 WHERE sku = $1 AND n > 0":                                 {"lamp"},
 	"UPDATE articles SET body = $1, version = version + 1 WHERE id = $2 AND version = $3": {"text", 1, 1},
@@ -34,7 +35,8 @@ var args = map[string][]any{
 
 const stocked = 3
 
-// tablesOfTheDocuments are what the statements are about. Their types are known to all three databases.
+// tablesOfTheDocuments are what the statements are about. Their types are known
+// to all three databases.
 var tablesOfTheDocuments = []string{
 	"CREATE TABLE stock (sku VARCHAR(40) PRIMARY KEY, n INTEGER NOT NULL, fence BIGINT NOT NULL DEFAULT 0)",
 	"CREATE TABLE accounts (email VARCHAR(40) PRIMARY KEY)",
@@ -77,7 +79,8 @@ var (
 	numbered = regexp.MustCompile(`\$(\d)`)
 )
 
-// statementsOf returns the SQL in the code of a page, and in the code spans of its text. What is left out by ... is prose.
+// statementsOf returns the SQL in the code of a page, and in the code spans of
+// its text. What is left out by ... is prose.
 func statementsOf(p *doccheck.Page) (found []statement) {
 	add := func(line int, text, label string) {
 		if !isSQL.MatchString(text) || strings.Contains(text, "...") {
@@ -113,7 +116,8 @@ func statementsOf(p *doccheck.Page) (found []statement) {
 	return found
 }
 
-// problem says how the statement differs on d from what its label says, or nothing.
+// problem says how the statement differs on d from what its label says, or
+// nothing.
 func (s statement) problem(ctx context.Context, d database) string {
 	given, known := args[s.text]
 	if !known {
@@ -129,7 +133,8 @@ func (s statement) problem(ctx context.Context, d database) string {
 	return ""
 }
 
-// try runs a statement and takes it back. Parameters are numbered in PostgreSQL only.
+// try runs a statement and takes it back. Parameters are numbered in PostgreSQL
+// only.
 func (d database) try(ctx context.Context, text string, given []any) error {
 	tx, err := d.db.BeginTx(ctx, nil)
 	if err != nil {

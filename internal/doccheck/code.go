@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// MissingCode returns the blocks of Go in the pages that do not stand, but for indentation, in a Go file below root, and that no
-// comment excuses. The paragraphs of a block may stand apart in one directory. Files are compiled by the other checks;
-// translations are compared with their originals.
+// MissingCode returns the blocks of Go in the pages that do not stand, but for
+// indentation, in a Go file below root, and that no comment excuses. The
+// paragraphs of a block may stand apart in one directory. Files are compiled by
+// the other checks; translations are compared with their originals.
 func MissingCode(root string, pages []*Page) ([]string, error) {
 	dirs := map[string]string{}
 	err := walk(root, ".go", func(file string, text []byte) { dirs[path.Dir(file)] += flatten(string(text)) + "\n\n" })

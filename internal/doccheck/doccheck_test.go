@@ -242,7 +242,8 @@ func TestShellCommandsOfTheDocumentsEndWell(t *testing.T) {
 	}
 }
 
-// Each of these is a page with one block that nothing proves, or that is proven.
+// Each of these is a page with one block that nothing proves, or that is
+// proven.
 func TestABlockThatNothingProvesIsFound(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"bare", "Text\n```\nls\n```\n", "no comment says why"},

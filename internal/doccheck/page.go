@@ -1,5 +1,7 @@
-// Package doccheck reads the project's Markdown and says what is wrong with it: links that lead nowhere, code that nothing
-// compiles or runs, and a translation that has fallen behind. It knows the Markdown that is written here, no more.
+// Package doccheck reads the project's Markdown and says what is wrong with it:
+// links that lead nowhere, code that nothing compiles or runs, and a
+// translation that has fallen behind. It knows the Markdown that is written
+// here, no more.
 package doccheck
 
 import (

@@ -15,7 +15,8 @@ import (
 //	<!-- not run: it takes an hour -->
 //	<!-- run by TestTheReadmeShowsRealMistakes in guardgen -->
 //
-// A block of Go without one stands in a Go file, see [MissingCode]. A block of sh without one is run by [Run].
+// A block of Go without one stands in a Go file, see [MissingCode]. A block of
+// sh without one is run by [Run].
 
 var (
 	comment = regexp.MustCompile(`(?s)<!--(.*?)-->\s*$`)
@@ -41,8 +42,8 @@ func note(lines []string, i int) string {
 // excused reports whether a comment says why nothing runs the block.
 func (b Block) excused() bool { return strings.HasPrefix(b.Note, notRun) }
 
-// Unproven returns the blocks that nothing runs or compiles and that no comment excuses, those whose comment is wrong, and
-// fences that [Parse] does not know.
+// Unproven returns the blocks that nothing runs or compiles and that no comment
+// excuses, those whose comment is wrong, and fences that [Parse] does not know.
 func Unproven(root string, pages []*Page) []string {
 	var found []string
 	for _, p := range pages {
@@ -93,7 +94,8 @@ func hasTest(dir, name string) bool {
 	return false
 }
 
-// Shell returns the blocks of shell commands that are to be run, by page and line. Translations have the same ones.
+// Shell returns the blocks of shell commands that are to be run, by page and
+// line. Translations have the same ones.
 func Shell(pages []*Page) map[string]Block {
 	blocks := map[string]Block{}
 	for _, p := range pages {
@@ -111,7 +113,8 @@ func Shell(pages []*Page) map[string]Block {
 	return blocks
 }
 
-// Run runs a block of shell commands in root, as long as ctx lasts. Each of them must end well.
+// Run runs a block of shell commands in root, as long as ctx lasts. Each of
+// them must end well.
 func Run(ctx context.Context, root string, b Block) error {
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.Text) //nolint:gosec // commands of our own documents
 	cmd.Dir = root
