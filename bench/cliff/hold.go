@@ -70,7 +70,7 @@ func (h *holder) acquire(n int) error {
 	for at := range some {
 		wg.Go(func() {
 			for i := at; i < n && errs[at] == nil; i += some {
-				l, err := h.guard.Acquire(context.Background(), fmt.Sprintf("cliff:%d", i))
+				l, err := h.guard.Acquire(context.Background(), guard.Key("cliff", i))
 				if err != nil {
 					errs[at] = err
 					return

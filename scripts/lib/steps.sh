@@ -76,7 +76,8 @@ step_vet() {
 # shellcheck disable=SC2046 # a flag or nothing
 vet_module() { go -C "$1" vet $(race_of "$1") ./...; }
 
-guardvet_module() { go -C "$1" vet -race -vettool="$tmp/guardvet" ./...; }
+# shellcheck disable=SC2046 # a flag or nothing
+guardvet_module() { go -C "$1" vet $(race_of "$1") -vettool="$tmp/guardvet" ./...; }
 
 step_lint() {
   local m
