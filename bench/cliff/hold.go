@@ -84,8 +84,8 @@ func (h *holder) acquire(n int) error {
 }
 
 func (h *holder) lose(l *guard.Lease) {
-	if h.lost.Add(1) == 1 {
-		h.first.Store(max(time.Now().UnixNano()-h.start.Load(), 0))
+	if start := h.start.Load(); h.lost.Add(1) == 1 && start > 0 { // else it was lost before all were held
+		h.first.Store(time.Now().UnixNano() - start)
 	}
 	_ = l.Release(context.Background())
 }
