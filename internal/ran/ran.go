@@ -5,35 +5,34 @@
 // text nor what errors.Is and errors.As find.
 package ran
 
-// Error is the error of a function that ran.
-type Error struct{ err error }
+// markedError is the error of a function that ran.
+type markedError struct{ err error }
 
 // Mark marks err, which must not be nil, as the error of a function that ran.
-func Mark(err error) error { return &Error{err} }
+func Mark(err error) error { return &markedError{err} }
 
-func (e *Error) Error() string { return e.err.Error() }
+func (e *markedError) Error() string { return e.err.Error() }
 
-// Unwrap returns the error as the function returned it.
-func (e *Error) Unwrap() error { return e.err }
+func (e *markedError) Unwrap() error { return e.err }
 
-// Refusal is the error of a verb whose function did not run. Marks inside it
-// do not count: they belong to the work whose end ended the wait.
-type Refusal struct{ err error }
+// refusedError is the error of a verb whose function did not run.
+type refusedError struct{ err error }
 
-// Refuse makes a Refusal of err, which must not be nil.
-func Refuse(err error) error { return &Refusal{err} }
+// Refuse makes err, which must not be nil, the error of a verb whose function
+// did not run. Marks inside err do not count. They belong to other work, whose
+// end ended the wait.
+func Refuse(err error) error { return &refusedError{err} }
 
-func (r *Refusal) Error() string { return r.err.Error() }
+func (e *refusedError) Error() string { return e.err.Error() }
 
-// Unwrap returns the reason.
-func (r *Refusal) Unwrap() error { return r.err }
+func (e *refusedError) Unwrap() error { return e.err }
 
 // Marked reports whether err carries a mark. Of joined errors one is enough.
 func Marked(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // takes it apart itself
-	case *Error:
+	case *markedError:
 		return true
-	case *Refusal:
+	case *refusedError:
 		return false
 	case interface{ Unwrap() error }:
 		return Marked(e.Unwrap())
