@@ -2,7 +2,9 @@ package guard_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -230,4 +232,32 @@ func TestALookupInTheContextOfDoAllCostsTheSameForAnyNumberOfKeys(t *testing.T) 
 			t.Error(err)
 		}
 	}
+}
+
+func TestOppositeOrdersDeadlockInsideDoAndNotInDoAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		var both sync.WaitGroup // until each has its first key
+		both.Add(2)
+		nested := func(g *guard.Guard, first, second string) error {
+			return g.Do(t.Context(), first, func(ctx context.Context) error {
+				both.Done()
+				both.Wait()
+				return g.Do(ctx, second, nop)
+			})
+		}
+		began := time.Now()
+		errs := make(chan error, 2)
+		go func() { errs <- nested(b.Guard, "a", "b") }()
+		go func() { errs <- nested(b.other, "b", "a") }()
+		if first := <-errs; !errors.Is(first, guard.ErrNotAcquired) || time.Since(began) != 3*time.Second {
+			t.Errorf("after %v: %v, want the end of MaxWait", time.Since(began), first)
+		}
+		<-errs
+		go func() { errs <- b.DoAll(t.Context(), []string{"a", "b"}, nop) }()
+		go func() { errs <- b.other.DoAll(t.Context(), []string{"b", "a"}, nop) }()
+		if err := errors.Join(<-errs, <-errs); err != nil {
+			t.Errorf("DoAll: %v", err)
+		}
+	})
 }

@@ -81,15 +81,24 @@ func TestTheFirstLineForTestsIsTheSmallSet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.Lines(string(text)) {
-			if strings.Contains(line, "scripts/test") {
-				if line != "./scripts/test\n" {
-					t.Errorf("%s: %q", page, line)
-				}
-				break
-			}
+		if line := firstForTests(string(text)); line != "./scripts/test" {
+			t.Errorf("%s: %q", page, line)
+		}
+		planted := strings.Replace(string(text), "\n./scripts/test\n", "\n./scripts/test all\n", 1)
+		if line := firstForTests(planted); line != "./scripts/test all" {
+			t.Errorf("%s with a planted fault: %q", page, line)
 		}
 	}
+}
+
+// firstForTests returns the first line that has the test command.
+func firstForTests(text string) string {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "scripts/test") {
+			return strings.TrimSuffix(line, "\n")
+		}
+	}
+	return ""
 }
 
 // translated are the pages that must be there in Chinese.
