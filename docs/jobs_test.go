@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -41,7 +42,7 @@ func instances(t *testing.T, opts ...guard.Option) (guards []*guard.Guard) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = g.Close(context.Background()) })
+		t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
 		guards = append(guards, g)
 	}
 	return guards
@@ -109,9 +110,10 @@ func simulated(t *testing.T, minHold time.Duration, ticks [3][]time.Duration) (r
 func TestTheTableOfSchedulesIsRight(t *testing.T) {
 	var aligned, own [3][]time.Duration
 	for i, late := range []time.Duration{0, 40 * time.Millisecond, 100 * time.Millisecond} {
-		for n := range time.Duration(4) {
-			aligned[i] = append(aligned[i], (n+1)*10*time.Second+late)
-			own[i] = append(own[i], (n+1)*10*time.Second+[]time.Duration{0, 3, 7}[i]*time.Second)
+		began := []time.Duration{0, 3 * time.Second, 7 * time.Second}[i]
+		for tick := 10 * time.Second; tick <= 40*time.Second; tick += 10 * time.Second {
+			aligned[i] = append(aligned[i], tick+late)
+			own[i] = append(own[i], began+tick)
 		}
 	}
 	var want [][]string
@@ -123,7 +125,7 @@ func TestTheTableOfSchedulesIsRight(t *testing.T) {
 		if c.minHold > 0 {
 			held = fmt.Sprintf("%d s", c.minHold/time.Second)
 		}
-		want = append(want, []string{held, fmt.Sprint(simulated(t, c.minHold, c.ticks))})
+		want = append(want, []string{held, strconv.Itoa(simulated(t, c.minHold, c.ticks))})
 	}
 	rows := tableOf(t, "choosing.md", "A job on a schedule").Rows[1:]
 	if len(rows) != len(want) {

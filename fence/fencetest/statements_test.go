@@ -22,6 +22,7 @@ const root = "../.."
 // tested, which is a failure.
 var args = map[string][]any{
 	"UPDATE stock SET n = n - 1 WHERE sku = $1 AND n > 0":                                 {"lamp"},
+	"UPDATE stock SET n = n - 1 WHERE sku = $1":                                           {"lamp"},
 	"UPDATE articles SET body = $1, version = version + 1 WHERE id = $2 AND version = $3": {"text", 1, 1},
 	"INSERT INTO accounts (email) VALUES ($1) ON CONFLICT (email) DO NOTHING":             {"ann@example.com"},
 	"INSERT IGNORE INTO accounts (email) VALUES (?)":                                      {"ann@example.com"},
