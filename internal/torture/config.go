@@ -27,6 +27,7 @@ type config struct {
 	long     int
 	slack    time.Duration
 	dir      string
+	beside   string // a commit; "": none
 	schedule bool
 }
 
@@ -45,6 +46,7 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs.IntVar(&c.long, "long", 1, "of a thousand sections, how many are about as long as the TTL or longer")
 	fs.DurationVar(&c.slack, "slack", 100*time.Millisecond, "what a wait may take beyond its bound, stalls of its process not counted; promised are 50ms")
 	fs.StringVar(&c.dir, "dir", "", "where histories go and stay, as a `directory`; default one that is removed if nothing was found")
+	fs.StringVar(&c.beside, "beside", "", "a `commit` whose workers take every second place, on the same keys")
 	fs.BoolVar(&c.schedule, "schedule", false, "print the faults of this seed and do nothing")
 	if err := fs.Parse(args); err != nil {
 		return c, err
@@ -78,6 +80,8 @@ func (c config) check(rest int) error {
 		return fmt.Errorf("-for is %v, want at least 1s", c.length)
 	case c.procs < 2 || c.callers < 1 || c.keys < 1:
 		return errors.New("want at least 2 -procs, 1 of -callers, and 1 of -keys")
+	case c.beside != "" && (len(c.libs) != 1 || c.libs[0] != libs.Guard):
+		return errors.New("-beside: two versions are of guard alone")
 	case c.mutant == "":
 		return nil
 	case !slices.Contains(mutantNames(), c.mutant):
@@ -93,6 +97,9 @@ func (c config) replay(lib *libs.Library) string {
 	s := fmt.Sprintf("go run ./internal/torture -for %v -topology %s -seed %d -libs %s", c.length, c.topology, c.seed, lib.Name)
 	if c.mutant != "" {
 		s += " -mutant " + c.mutant
+	}
+	if c.beside != "" {
+		s += " -beside " + c.beside
 	}
 	if len(c.faults) != len(kindsFor(c.topology)) {
 		s += " -faults " + strings.Join(append(c.faults, "none")[:max(len(c.faults), 1)], ",")

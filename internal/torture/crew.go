@@ -17,7 +17,8 @@ import (
 // crew is the workers: each place has one, and another when that has ended.
 type crew struct {
 	cfg   config
-	job   job // what all of them have in common
+	job   job    // what all of them have in common
+	other string // the program of every second place; "" is this one
 	dir   string
 	wires []*wire
 
@@ -56,7 +57,7 @@ func (c *crew) startAll() error {
 
 // start begins a life.
 func (c *crew) start(proc, number int) error {
-	program, err := os.Executable()
+	program, err := c.program(proc)
 	if err != nil {
 		return err
 	}
@@ -86,6 +87,14 @@ func (c *crew) start(proc, number int) error {
 	defer c.mu.Unlock()
 	c.lives, c.now[proc] = append(c.lives, l), l
 	return nil
+}
+
+// program is what runs in a place.
+func (c *crew) program(proc int) (string, error) {
+	if c.other != "" && proc%2 == 1 {
+		return c.other, nil
+	}
+	return os.Executable()
 }
 
 func (c *crew) at(proc int) *life {

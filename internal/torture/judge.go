@@ -10,29 +10,33 @@ import (
 
 // The checks, as the table has them.
 const (
-	fencedExclusion = "C1" // nothing is lost on the fenced counter, and its tokens never fall
-	tokenOrder      = "C2" // tokens rise in real time
-	exclusion       = "C3" // nobody gets a key that another is promised to have
-	unfencedCounter = "C4" // nothing is lost on the unfenced counter that a fault does not explain
-	toldInTime      = "C5" // the holder is told of the end before the key can end
-	boundedWait     = "C6" // waits end
-	liveness        = "C7" // keys that somebody wants are granted
-	residue         = "C8" // nothing is left behind
-	handOff         = "C9" // one grant gives so many turns at most, and none after it was lost
+	fencedExclusion = "C1"  // nothing is lost on the fenced counter, and its tokens never fall
+	tokenOrder      = "C2"  // tokens rise in real time
+	exclusion       = "C3"  // nobody gets a key that another is promised to have
+	unfencedCounter = "C4"  // nothing is lost on the unfenced counter that a fault does not explain
+	toldInTime      = "C5"  // the holder is told of the end before the key can end
+	boundedWait     = "C6"  // waits end
+	liveness        = "C7"  // keys that somebody wants are granted
+	residue         = "C8"  // nothing is left behind
+	handOff         = "C9"  // one grant gives so many turns at most, and none after it was lost
+	starved         = "C10" // nobody waits for ever while others have turns
 	soundRun        = "run"
 )
 
 var checks = []string{
-	fencedExclusion, tokenOrder, exclusion, unfencedCounter, toldInTime, boundedWait, liveness, residue, handOff, soundRun,
+	fencedExclusion, tokenOrder, exclusion, unfencedCounter, toldInTime, boundedWait, liveness, residue, handOff, starved, soundRun,
 }
 
 // promises are those that make guard fail. The others depend on how busy the machine is, or on what was not promised.
-var promises = []string{fencedExclusion, tokenOrder, exclusion, toldInTime, boundedWait, residue, handOff, soundRun}
+var promises = []string{
+	fencedExclusion, tokenOrder, exclusion, toldInTime, boundedWait, residue, handOff, soundRun,
+}
 
 // verdict is what the judge has found.
 type verdict struct {
 	lib        *libs.Library
 	replay     string
+	beside     bool // some workers were of another version
 	grants     int
 	refusals   int // waits that ended without the key
 	fenced     int // writes that the fence refused
@@ -42,6 +46,7 @@ type verdict struct {
 	free       time.Duration // the longest time in which a key was held by nobody
 	excess     time.Duration // the most that a wait took beyond its bound
 	beyond     int           // waits that took more than 50 ms beyond it
+	starved    time.Duration // the longest wait in calm times, less what long sections took of it
 	closeness  time.Duration // the least time from telling a holder of its loss to when the key could end
 	stalls     time.Duration // of all workers, stops not counted
 	violations map[string]int
@@ -76,7 +81,7 @@ func (v *verdict) fails() bool {
 			return true
 		}
 	}
-	return false
+	return v.beside && v.violations[starved] > 0
 }
 
 // judge looks at the history so far; one that is complete is held to what must be at the end, too.
@@ -85,7 +90,7 @@ func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &verdict{lib: r.lib, replay: r.cfg.replay(r.lib), faults: map[string]int{}, violations: map[string]int{}, closeness: -1}
+	v := &verdict{lib: r.lib, replay: r.cfg.replay(r.lib), beside: r.cfg.beside != "", faults: map[string]int{}, violations: map[string]int{}, closeness: -1}
 	for _, f := range h.faults {
 		v.faults[f.Kind]++
 	}
@@ -100,6 +105,7 @@ func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
 	if complete {
 		v.liveness(h, r)
 		v.residue(h, r)
+		v.starvation(h, r)
 		if v.grants < r.leastGrants() {
 			v.violate(soundRun, "only %d grants in %v", v.grants, r.cfg.length)
 		}

@@ -90,6 +90,47 @@ func TestTheJudgeFindsWhatIsPlanted(t *testing.T) {
 
 func unwritten(x *visit) { x.wrote = 0 }
 
+func TestAStarvedCallerIsFound(t *testing.T) {
+	t.Parallel()
+	old, today := &lifetime{proc: 1, number: 1}, &lifetime{proc: 2, number: 1}
+	const second = int64(time.Second)
+	waits := func(from, to int64, spoil func(*visit)) *visit {
+		x := turn(old, 1, to, 1)
+		x.asked, x.bound = from, 3*second
+		spoil(x)
+		return x
+	}
+	same := func(*visit) {}
+	var turns []*visit // of the other version, every 100 ms
+	for i := range int64(40) {
+		turns = append(turns, turn(today, i, i*second/10, 1))
+	}
+	long := turn(today, 99, second, 1) // as long as the wait
+	long.exit = 4 * second
+	for name, c := range map[string]struct {
+		x      *visit
+		others []*visit
+		want   bool
+	}{
+		"it waits while others have turns": {waits(second, 7*second/2, same), turns, true},
+		"it waits for a moment":            {waits(second, 2*second, same), turns, false},
+		"it waits for one long section":    {waits(second, 7*second/2, same), []*visit{long}, false},
+		"its process did not run":          {waits(second, 7*second/2, func(x *visit) { x.lifetime = &lifetime{frozen: []span{{second, 3 * second}}} }), turns, false},
+		"its locker is closed":             {waits(second, 7*second/2, func(x *visit) { x.closing = true }), turns, false},
+		"it was willing to wait for less":  {waits(second, 7*second/2, func(x *visit) { x.bound = second }), turns, false},
+		"a fault has come just before":     {waits(second/2, 3*second, same), turns, false},
+	} {
+		h := told(nil, c.others...)
+		h.lives = []*lifetime{{visits: []*visit{c.x}}}
+		h.faults = []fault{{span: span{-4 * second, -2*second - second/4}}}
+		v := &verdict{lib: libs.Guard, beside: true, violations: map[string]int{}}
+		v.starvation(h, &run{to: 10 * second})
+		if v.fails() != c.want {
+			t.Errorf("%s: found %t, want %t: %v", name, v.fails(), c.want, v.texts)
+		}
+	}
+}
+
 func TestAKeyThatIsNeverGrantedAgainFailsTheRun(t *testing.T) {
 	t.Parallel()
 	l := &lifetime{}

@@ -41,6 +41,7 @@ func report(out io.Writer, cfg config, verdicts []*verdict) {
 	})
 	ms := func(d time.Duration) string { return d.Round(time.Millisecond).String() }
 	row("longest time that a key was free", func(v *verdict) any { return ms(v.free) })
+	row("longest wait in calm times, without long sections", func(v *verdict) any { return ms(v.starved) })
 	row("waits more than 50ms beyond their bound", func(v *verdict) any { return v.beyond })
 	row("longest wait beyond its bound", func(v *verdict) any { return ms(v.excess) })
 	row("closest call from a loss to the key's end", func(v *verdict) any {
@@ -71,5 +72,6 @@ var titles = map[string]string{ //nolint:gosec // tokens of fencing are no crede
 	liveness:        "C7 keys are granted",
 	residue:         "C8 nothing is left",
 	handOff:         "C9 hand-offs",
+	starved:         "C10 nobody is starved",
 	soundRun:        "the run itself",
 }

@@ -35,6 +35,16 @@ func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Wri
 		Library: lib.Name, Mutant: cfg.mutant, Topology: cfg.topology, Addrs: w.addrs, Master: w.master, Store: w.store.Addr,
 		Callers: cfg.callers, Keys: cfg.keys, Long: cfg.long, Seed: cfg.seed,
 	}}
+	if cfg.beside != "" {
+		built, err := os.MkdirTemp("", "torture-beside-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(built)
+		if c.other, err = build(ctx, cfg.beside, built); err != nil {
+			return nil, err
+		}
+	}
 	for range cfg.procs {
 		wire, err := newWire(context.WithoutCancel(ctx))
 		if err != nil {

@@ -62,6 +62,22 @@ func TestGuardKeepsThemOnManyServers(t *testing.T) {
 	}
 }
 
+// A service that is deployed runs its old and its new version side by side.
+func TestTwoVersionsShareTheirKeys(t *testing.T) {
+	t.Parallel()
+	if status, report := tortured(t, "-for 10s -seed 5 -beside "+unmarked); status != exitOK {
+		t.Errorf("status %d\n%s", status, report)
+	}
+}
+
+func TestAVersionThatCannotBeBuiltIsNoRun(t *testing.T) {
+	t.Parallel()
+	status, report := tortured(t, "-for 1s -beside nosuchcommit")
+	if status != exitFailed || !strings.Contains(report, "nosuchcommit") {
+		t.Errorf("status %d\n%s", status, report)
+	}
+}
+
 func TestPeersAreOnlyCounted(t *testing.T) {
 	t.Parallel()
 	const peers = "redislock,redsync,rueidislock"
