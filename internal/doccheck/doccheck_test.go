@@ -257,6 +257,9 @@ func TestABlockThatNothingProvesIsFound(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"bare", "Text\n```\nls\n```\n", "no comment says why"},
 		{"indented", "Text\n\n    ls\n", "no comment says why"},
+		{"commands that nobody has looked at", "```sh\nls\n```\n", "no comment says why"},
+		{"commands to run", "<!-- run -->\n```sh\nls\n```\n", ""},
+		{"no commands to run", "<!-- run -->\n```java\nint x;\n```\n", "no comment says why"},
 		{"in another language", "```java\nint x;\n```\n", "no comment says why"},
 		{"excused", "<!-- not run: it takes an hour -->\n```\nls\n```\n", ""},
 		{"excused, a line between", "<!-- not run: it takes an hour -->\n\n    ls\n", ""},
@@ -277,11 +280,11 @@ func TestABlockThatNothingProvesIsFound(t *testing.T) {
 
 func TestACommandThatFailsIsFound(t *testing.T) {
 	for text, ok := range map[string]bool{"true | cat": true, "false | cat": false, "false\ntrue": false, "nosuchcommand": false} {
-		pages := []*Page{Parse("README.md", "```sh\n"+text+"\n```\n")}
+		pages := []*Page{Parse("README.md", "<!-- run -->\n```sh\n"+text+"\n```\n")}
 		if n := len(Shell(pages)); n != 1 {
 			t.Fatalf("%q: %d blocks to run", text, n)
 		}
-		if err := Run(t.Context(), root, Shell(pages)["README.md:1"]); (err == nil) != ok {
+		if err := Run(t.Context(), root, Shell(pages)["README.md:2"]); (err == nil) != ok {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

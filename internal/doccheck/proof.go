@@ -12,18 +12,22 @@ import (
 
 // A comment just before a block says why nothing runs it, or which test does:
 //
+//	<!-- run -->
 //	<!-- not run: it takes an hour -->
 //	<!-- run by TestTheReadmeShowsRealMistakes in guardgen -->
 //
-// A block of Go without one stands in a Go file, see [MissingCode]. A block of
-// sh without one is run by [Run].
+// A block of Go without one stands in a Go file, see [MissingCode]. [Run] runs
+// the first kind, of shell commands that take no time and change nothing.
 
 var (
 	comment = regexp.MustCompile(`(?s)<!--(.*?)-->\s*$`)
 	runBy   = regexp.MustCompile(`^run by (Test\w+) in (\S+)$`)
 )
 
-const notRun = "not run:"
+const (
+	run    = "run" // see [Run]
+	notRun = "not run:"
+)
 
 // note returns the comment that ends just before line i, in one line, or "".
 func note(lines []string, i int) string {
@@ -41,6 +45,9 @@ func note(lines []string, i int) string {
 
 // excused reports whether a comment says why nothing runs the block.
 func (b Block) excused() bool { return strings.HasPrefix(b.Note, notRun) }
+
+// toRun reports whether the block is shell commands that [Run] runs.
+func (b Block) toRun() bool { return b.Lang == "sh" && b.Note == run }
 
 // Unproven returns the blocks that nothing runs or compiles and that no comment
 // excuses, those whose comment is wrong, and fences that [Parse] does not know.
@@ -76,7 +83,7 @@ func (b Block) unproven(root string) string {
 		}
 		return ""
 	}
-	if b.Lang == "go" || b.Lang == "sh" {
+	if b.Lang == "go" || b.toRun() {
 		return ""
 	}
 	return "no test runs it, and no comment says why"
@@ -104,7 +111,7 @@ func Shell(pages []*Page) map[string]Block {
 		}
 		for _, s := range p.Sections {
 			for _, b := range s.Blocks {
-				if b.Lang == "sh" && b.Note == "" {
+				if b.toRun() {
 					blocks[fmt.Sprintf("%s:%d", p.Path, b.Line)] = b
 				}
 			}
