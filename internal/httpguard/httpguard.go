@@ -51,7 +51,9 @@ func (l *Lock) Serve(x Exchange) error {
 		err = l.readAhead(x.Request())
 	}
 	if err != nil {
-		return overLimit(err)
+		err = overLimit(err)
+		l.logKeyFunc(x, err)
+		return err
 	}
 	ran, err := l.pass(x, key)
 	switch {

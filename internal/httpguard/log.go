@@ -31,9 +31,13 @@ func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outc
 	return o, ours
 }
 
-// LogKeyFunc says that a key function failed with an error of its own that nobody else will look at.
-func (l *Lock) LogKeyFunc(r *http.Request, pattern string, err error) {
-	l.logger(route(r, pattern)).ErrorContext(r.Context(), "guard: the key function of a route failed", "error", err)
+// logKeyFunc says that a key function failed with an error of its own. It does so
+// whoever answers: an error handler sees the error, and may not tell.
+func (l *Lock) logKeyFunc(x Exchange, err error) {
+	r := x.Request()
+	if _, ours := outcome.Of(r.Context(), err); !ours {
+		l.logger(route(r, x.Pattern())).ErrorContext(r.Context(), "guard: the key function of a route failed", "error", err)
+	}
 }
 
 // logLost says that a response was given under a lease that is lost, before the loss or after it. The client has not been

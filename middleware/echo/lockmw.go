@@ -46,7 +46,7 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) echo.MiddlewareFu
 }
 
 // KeyFrom is [Key] with a function that makes the key of the echo.Context, for values that an earlier middleware put
-// there. Build the key with guard.Key. An error that is not one of keyfunc or guard is returned as it is.
+// there. Build the key with guard.Key. An error that is not one of keyfunc or guard is logged, and returned as it is.
 func KeyFrom(g *guard.Guard, key func(echo.Context) (string, error), opts ...Option) echo.MiddlewareFunc {
 	if key == nil {
 		panic("lockmw: the key function is nil")

@@ -94,7 +94,6 @@ func answer(w http.ResponseWriter, r *http.Request, onError errorHandler, err er
 	case onError != nil:
 		onError(w, r, err)
 	case !ours:
-		at.lock.LogKeyFunc(r, r.Pattern, err)
 		http.Error(w, http.StatusText(o.Status), o.Status)
 	default:
 		outcome.Write(w, o)

@@ -61,9 +61,17 @@ func noKey(r *rig) {
 }
 
 func ownKeyError(r *rig) {
-	app := r.Mount(r.guard, r.never, Lock{Key: func(*http.Request) (string, error) { return "", errors.New(sku) }})
-	w := post(r.Context(), app, path)
+	lock := Lock{Key: func(*http.Request) (string, error) { return "", errors.New("no session " + sku) }}
+	w := post(r.Context(), r.Mount(r.guard, r.never, lock), path)
 	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), sku) {
 		r.Errorf("got %d %s", w.Code, w.Body)
+	}
+	lock.OnError = teapot
+	if w := post(r.Context(), r.Mount(r.guard, r.never, lock), path); w.Code != http.StatusTeapot {
+		r.Errorf("got %d %s, want the error handler's answer", w.Code, w.Body)
+	}
+	const line = `level=ERROR msg="guard: the key function of a route failed" guard=shop route="POST /stock/`
+	if logs := r.logs.String(); strings.Count(logs, line) != 2 || strings.Count(logs, "error=\"no session ") != 2 || strings.Count(logs, "\n") != 2 {
+		r.Errorf("want a line each, with the error handler and without it, got:\n%s", logs)
 	}
 }
