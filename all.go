@@ -94,6 +94,9 @@ func (s *leases) err() error {
 func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (err error) {
 	panicked := true // or Goexit
 	defer func() {
+		for _, l := range s.all {
+			l.failed.Store(panicked || err != nil)
+		}
 		lost := s.release(ctx, panicked)
 		if !panicked {
 			err = afterRun(withLoss(err, lost))

@@ -78,7 +78,8 @@ type HeldError struct {
 	Holder    Holder        // zero if unknown, as for a plain redislock user
 
 	expected time.Duration
-	here     bool // a call of this process has held it all the time, see hintHere
+	here     bool          // a call of this process has held it all the time, see hintHere
+	kept     time.Duration // what is left of WithMinHold
 }
 
 func (e *HeldError) Error() string { return "guard: not acquired: the key is held by another holder" }
@@ -88,12 +89,12 @@ func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
 
 // RetryAfter is when trying again is likely to succeed, from the length of the local queue and the recent pace of turns,
 // but not later than the holder's lease can end. Without a pace, as for a holder that was killed, it is when that lease
-// ends: Remaining. 0 if nothing is known.
+// ends: Remaining. 0 if nothing is known. It is never before the key is free that [WithMinHold] keeps.
 func (e *HeldError) RetryAfter() time.Duration {
 	if e.expected <= 0 {
-		return e.Remaining
+		return max(e.Remaining, e.kept)
 	}
-	return capAt(e.expected, e.Remaining)
+	return max(capAt(e.expected, e.Remaining), e.kept)
 }
 
 // refusedError is an ErrQueueFull with the same estimate as HeldError.

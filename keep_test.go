@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -106,6 +107,118 @@ func TestMinHoldOutlivesAPanic(t *testing.T) {
 			_ = b.Do(t.Context(), key, func(context.Context) error { panic("own") })
 		}()
 		wantFree(t, start, 5*time.Second, b.other)
+	})
+}
+
+func TestMinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
+	own := errors.New("own")
+	keep := guard.WithMinHold(5*time.Second, guard.OnSuccess)
+	for name, c := range map[string]struct {
+		run  func(ctx context.Context, b *bench) error
+		kept bool
+	}{
+		"nil": {func(ctx context.Context, b *bench) error { return b.Do(ctx, key, nop) }, true},
+		"error": {func(ctx context.Context, b *bench) error {
+			return b.Do(ctx, key, func(context.Context) error { return own })
+		}, false},
+		"panic": {func(ctx context.Context, b *bench) error {
+			defer func() { _ = recover() }()
+			return b.Do(ctx, key, func(context.Context) error { panic(own) })
+		}, false},
+		"Goexit": {func(ctx context.Context, b *bench) error {
+			var wg sync.WaitGroup
+			wg.Go(func() { _ = b.Do(ctx, key, func(context.Context) error { runtime.Goexit(); return nil }) })
+			wg.Wait()
+			return nil
+		}, false},
+		"TryDo": {func(ctx context.Context, b *bench) error {
+			_, err := b.TryDo(ctx, key, func(context.Context) error { return own })
+			return err
+		}, false},
+		"several keys": {func(ctx context.Context, b *bench) error { return b.DoAll(ctx, []string{key, "z"}, nop) }, true},
+		"several keys, failed": {func(ctx context.Context, b *bench) error {
+			return b.DoAll(ctx, []string{key, "z"}, func(context.Context) error { return own })
+		}, false},
+		"a call inside that fails": {func(ctx context.Context, b *bench) error {
+			return b.Do(ctx, key, func(ctx context.Context) error {
+				_ = b.Do(ctx, key, func(context.Context) error { return own })
+				return nil
+			})
+		}, true},
+		"a lease":     {func(ctx context.Context, b *bench) error { return must(b.Acquire(ctx, key)).Release(ctx) }, true},
+		"and without": {func(ctx context.Context, b *bench) error { return b.With(guard.WithMinHold(0)).Do(ctx, key, nop) }, false},
+		"and whatever the result": {func(ctx context.Context, b *bench) error {
+			return b.With(guard.WithMinHold(5*time.Second)).Do(ctx, key, func(context.Context) error { return own })
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, keep)
+				start := time.Now()
+				if err := c.run(t.Context(), b); err != nil && !errors.Is(err, own) {
+					t.Fatal(err)
+				}
+				want := time.Duration(0)
+				if c.kept {
+					want = 5 * time.Second
+				}
+				wantFree(t, start, want, b.other, b.Guard)
+			})
+		})
+	}
+	_, err := guard.New(memlocker.New(), guard.WithMinHold(time.Second, 7))
+	wantErr(t, err, guard.ErrInvalidOption)
+}
+
+// Whoever is refused because of MinHold is told when that ends, here and by another process of the same name.
+func TestARefusalKnowsWhatIsLeftOfMinHold(t *testing.T) {
+	const d = 30 * time.Second
+	for name, far := range map[string]bool{"here": false, "elsewhere": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				keep := []guard.Option{guard.WithMinHold(d), guard.WithMaxWait(0), guard.WithName("pay")}
+				next := b.With(keep...)
+				if far {
+					next = b.other.With(keep...)
+				}
+				wantAfter := func(after time.Duration) {
+					t.Helper()
+					var held *guard.HeldError
+					if err := next.Do(t.Context(), key, nop); !errors.As(err, &held) || held.RetryAfter() != max(after, held.Remaining) {
+						t.Errorf("got %v, want one to be tried again after %v", err, after)
+					}
+				}
+				err := b.With(keep...).Do(t.Context(), key, func(context.Context) error {
+					time.Sleep(5 * time.Second)
+					wantAfter(d - 5*time.Second)
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(20 * time.Second)
+				wantAfter(5 * time.Second)
+			})
+		})
+	}
+}
+
+func TestAFullQueueKnowsWhatIsLeftOfMinHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithMinHold(30*time.Second), guard.WithMaxWaiters(1), guard.WithMaxWait(time.Hour))
+		if err := b.Do(t.Context(), key, nop); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = b.Do(t.Context(), key, nop) })
+		synctest.Wait()
+		var known interface{ RetryAfter() time.Duration }
+		err := b.Do(t.Context(), key, nop)
+		if !errors.Is(err, guard.ErrQueueFull) || !errors.As(err, &known) || known.RetryAfter() < 30*time.Second {
+			t.Errorf("got %v", err)
+		}
+		wg.Wait()
 	})
 }
 

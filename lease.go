@@ -27,6 +27,7 @@ type Lease struct {
 	stile  turnstile               // of the calls that run inside
 
 	called atomic.Bool // a function runs under it, which will end
+	failed atomic.Bool // and has returned an error or panicked
 
 	mu         sync.Mutex    // guards what follows; nothing is locked inside
 	cause      error         // why the lease was lost

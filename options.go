@@ -25,6 +25,7 @@ type config struct {
 	maxWaiters int
 	maxHold    time.Duration
 	minHold    time.Duration
+	keepIfDone bool // and only after success
 	backoff    backoff
 	name       string
 	noRenewal  bool

@@ -32,6 +32,7 @@ func (l *Lease) Release(ctx context.Context) error {
 func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (err error) {
 	panicked := true // or Goexit
 	defer func() {
+		l.failed.Store(panicked || err != nil)
 		lost := l.release(ctx, panicked)
 		if !panicked {
 			err = afterRun(withLoss(err, lost))

@@ -110,6 +110,7 @@ func (t *turn) refusal(now time.Time) error {
 	if held := new(HeldError); errors.As(err, &held) {
 		held.expected = max(held.expected, now.Sub(t.joined))
 		held.here = !t.once && t.gate.heldHere(t.joined)
+		held.kept = t.kept(now)
 	}
 	return err
 }
@@ -124,9 +125,9 @@ func (t *turn) join() error {
 	case t.once:
 		return errNoWait
 	case t.full(ahead):
-		return &refusedError{reason: fmt.Sprintf("%d calls wait for this key", ahead), expected: expected}
+		return &refusedError{reason: fmt.Sprintf("%d calls wait for this key", ahead), expected: max(expected, t.kept(now))}
 	}
-	return &refusedError{reason: "the expected wait is longer than MaxWait", expected: expected}
+	return &refusedError{reason: "the expected wait is longer than MaxWait", expected: max(expected, t.kept(now))}
 }
 
 // mayWait decides whether t may stand in line. The first in line always may, so that there are turns to learn from.

@@ -21,6 +21,7 @@ type Exchange interface {
 	Key() (string, error)   // derives the key
 	Next(l *guard.Lease)    // serves the request under l's context
 	Begun() bool            // whether the response has begun, so that no other answer can be given
+	Failed() bool           // whether the handler has answered with a status of 400 or more, or will be answered so
 	Pattern() string        // of the route, "" if the router does not tell
 }
 
@@ -83,6 +84,10 @@ var passages = sync.Pool{New: func() any {
 	return p
 }}
 
+// errFailed tells the guard that the handler has failed, for WithMinHold. Nobody
+// else sees it.
+var errFailed = errors.New("httpguard: the handler has failed")
+
 // pass runs x.Next under the lease. What it returns with ran is only ever the loss of the lease.
 func (l *Lock) pass(x Exchange, key string) (ran bool, err error) {
 	p := passages.Get().(*passage)
@@ -90,7 +95,10 @@ func (l *Lock) pass(x Exchange, key string) (ran bool, err error) {
 	err = l.guard.Do(x.Request().Context(), key, p.run)
 	ran = p.ran
 	p.exchange = nil
-	passages.Put(p) // not after a panic: nobody knows where it came from
+	passages.Put(p)       // not after a panic: nobody knows where it came from
+	if err == errFailed { //nolint:errorlint // alone; together with it there is the loss of the lease
+		err = nil
+	}
 	return ran, err
 }
 
@@ -98,6 +106,9 @@ func (p *passage) serve(ctx context.Context) error {
 	p.ran = true
 	l, _ := guard.LeaseFrom(ctx)
 	p.exchange.Next(l)
+	if p.exchange.Failed() {
+		return errFailed
+	}
 	return nil
 }
 

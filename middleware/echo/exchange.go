@@ -29,6 +29,7 @@ func (x *exchange) Request() *http.Request { return x.c.Request() }
 func (x *exchange) Key() (string, error)   { return x.key(x) }
 func (x *exchange) Begun() bool            { return x.c.Response().Committed }
 func (x *exchange) Pattern() string        { return x.c.Path() }
+func (x *exchange) Failed() bool           { return x.c.Response().Status >= 400 || !x.Begun() && x.err != nil }
 
 // Next serves the request under l.
 func (x *exchange) Next(l *guard.Lease) {

@@ -26,6 +26,12 @@ func (x *exchange) Key() (string, error)   { return x.key(x) }
 func (x *exchange) Begun() bool            { return x.c.Writer.Written() }
 func (x *exchange) Pattern() string        { return x.c.FullPath() }
 
+// Failed counts an error that the handler has left in c.Errors, for a middleware
+// outside to answer.
+func (x *exchange) Failed() bool {
+	return x.c.Writer.Status() >= 400 || !x.c.Writer.Written() && len(x.c.Errors) > 0
+}
+
 // Param makes an exchange [keyfunc.Params].
 func (x *exchange) Param(name string) (value string, present bool) { return x.c.Params.Get(name) }
 

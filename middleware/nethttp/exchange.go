@@ -23,6 +23,7 @@ func (x *exchange) Request() *http.Request { return x.request }
 func (x *exchange) Key() (string, error)   { return x.key(x.request) }
 func (x *exchange) Begun() bool            { return x.begun }
 func (x *exchange) Pattern() string        { return x.request.Pattern }
+func (x *exchange) Failed() bool           { return x.status >= 400 }
 
 // Next serves the request under l.
 func (x *exchange) Next(l *guard.Lease) {

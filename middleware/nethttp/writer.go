@@ -9,12 +9,14 @@ import (
 	"github.com/go-lockguard/guard/internal/httpguard"
 )
 
-// writer is a ResponseWriter that knows whether the response has begun. Only the request's own goroutine uses begun.
+// writer is a ResponseWriter that knows whether the response has begun, and with
+// what status. Only the request's own goroutine uses begun and status.
 type writer struct {
 	http.ResponseWriter
 
-	lock  *httpguard.Lock // of the middleware; nil: the route is not guarded
-	begun bool
+	lock   *httpguard.Lock // of the middleware; nil: the route is not guarded
+	begun  bool
+	status int // that was written; 0: none, which is 200 if the response has begun
 }
 
 // shaped returns w with the optional methods that the writer underneath has, for handlers that ask for them by type. What
@@ -50,8 +52,8 @@ func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader begins the response, unless it only informs.
 func (w *writer) WriteHeader(status int) {
-	if status >= 200 || status == http.StatusSwitchingProtocols {
-		w.begun = true
+	if !w.begun && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		w.begun, w.status = true, status
 	}
 	w.ResponseWriter.WriteHeader(status)
 }

@@ -38,6 +38,8 @@ func Run(t *testing.T, a Adapter) {
 		{"one request at a time works on a key, others go on", exclusive},
 		{"held until MaxWait", held},
 		{"queue full", queueFull},
+		{"Retry-After is at least what is left of MinHold", minHold},
+		{"MinHold on success frees the key of a request that failed", minHoldOnSuccess},
 		{"locker unavailable", unavailable},
 		{"guard closed", closed},
 		{"lost before the first byte", lostBefore},

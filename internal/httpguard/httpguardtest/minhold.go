@@ -1,0 +1,72 @@
+package httpguardtest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-lockguard/guard"
+)
+
+func minHold(r *rig) {
+	opts := []guard.Option{guard.WithMinHold(30 * time.Second), guard.WithMaxWait(0)}
+	here, there := r.app(r.guard.With(opts...), ok, template), r.app(r.other.With(opts...), ok, template)
+	r.expectDone(post(r.Context(), here, path))
+	for _, left := range []int{30, 10} {
+		for process, app := range map[string]http.Handler{"here": here, "in another process": there} {
+			w := post(r.Context(), app, path)
+			r.expectProblem(w, http.StatusConflict, "lock_held", true)
+			after, _ := strconv.Atoi(w.Header().Get("Retry-After"))
+			if after < left || after > left+2 { // jitter
+				r.Errorf("%s: Retry-After %d with %d s left", process, after, left)
+			}
+		}
+		time.Sleep(20 * time.Second)
+	}
+	time.Sleep(time.Second)
+	r.expectDone(post(r.Context(), there, path))
+}
+
+func minHoldOnSuccess(r *rig) {
+	keep := r.guard.With(guard.WithMinHold(5*time.Second, guard.OnSuccess), guard.WithMaxWait(0))
+	status := func(code int) Handler {
+		return func(w http.ResponseWriter, _ *http.Request) error {
+			w.WriteHeader(code)
+			return nil
+		}
+	}
+	held := guard.Key("order")
+	r.hold(r.other, held)
+	for name, c := range map[string]struct {
+		handler Handler
+		kept    bool
+	}{
+		"nothing":         {func(http.ResponseWriter, *http.Request) error { return nil }, true},
+		"200 by its body": {ok, true},
+		"201":             {status(http.StatusCreated), true},
+		"303":             {status(http.StatusSeeOther), true},
+		"400":             {status(http.StatusBadRequest), false},
+		"409":             {status(http.StatusConflict), false},
+		"500":             {status(http.StatusInternalServerError), false},
+		"an error":        {func(http.ResponseWriter, *http.Request) error { return errors.New("own") }, false},
+		"an error of ours": {func(_ http.ResponseWriter, req *http.Request) error {
+			return keep.Do(req.Context(), held, func(context.Context) error { return nil })
+		}, false},
+		"200, then an error": {func(w http.ResponseWriter, req *http.Request) error {
+			_ = ok(w, req)
+			return guard.ErrNotAcquired
+		}, true},
+	} {
+		_ = post(r.Context(), r.app(keep, c.handler, template), path)
+		l, err := r.other.TryAcquire(r.Context(), key)
+		if kept := errors.Is(err, guard.ErrNotAcquired); kept != c.kept {
+			r.Errorf("%s: kept %v (%v), want %v", name, kept, err, c.kept)
+		}
+		if err == nil {
+			_ = l.Release(r.Context())
+		}
+		time.Sleep(6 * time.Second)
+	}
+}
