@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -15,9 +16,12 @@ type KeepOn uint8
 // lease from Acquire or TryAcquire has no result: its release counts as success.
 const OnSuccess KeepOn = 1
 
-// WithMinHold keeps the key taken until d after it was acquired, also if the function returns sooner, with whatever result,
-// or only with some, see [OnSuccess]: for jobs that instances start by clocks that differ, and for double clicks. Verbs return without waiting for that, and the
-// function's context ends as always; meanwhile every other call has to wait, in this process too, and the lease is renewed as
+// WithMinHold keeps the key taken until d after it was acquired, also if the
+// function returns sooner, with whatever result, or with [OnSuccess] only after
+// success. It is for jobs that instances start by clocks that differ, and for
+// double clicks.
+//
+// Verbs return without waiting for that, and the function's context ends as always; meanwhile every other call has to wait, in this process too, and the lease is renewed as
 // needed, so d may be longer than the TTL. A call that runs inside a lease on the same key goes by the outer one's setting.
 // At least 1 ms; 0 is none, the default.
 //

@@ -38,7 +38,6 @@ func minHoldOnSuccess(r *rig) {
 		}
 	}
 	held := guard.Key("order")
-	r.hold(r.other, held)
 	for name, c := range map[string]struct {
 		handler Handler
 		kept    bool
@@ -59,7 +58,9 @@ func minHoldOnSuccess(r *rig) {
 			return guard.ErrNotAcquired
 		}, true},
 	} {
+		release := r.hold(r.other, held)
 		_ = post(r.Context(), r.app(keep, c.handler, template), path)
+		release()
 		l, err := r.other.TryAcquire(r.Context(), key)
 		if kept := errors.Is(err, guard.ErrNotAcquired); kept != c.kept {
 			r.Errorf("%s: kept %v (%v), want %v", name, kept, err, c.kept)
