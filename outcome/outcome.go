@@ -2,7 +2,7 @@
 // so can a handler that no adapter fits.
 //
 //	status  code                         when
-//	409     lock_held                    the key was held until MaxWait ended
+//	409     lock_held                    the key was held until MaxWait ended (or lockmw.WithHeldStatus)
 //	429     lock_queue_full              too many were waiting already, or the wait would have been too long
 //	503     lock_unavailable             the locker gave no answer, or the guard is closed
 //	503     lock_wait_aborted            a deadline outside the guard ended the wait
@@ -25,6 +25,7 @@ import (
 	"net/http"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/heldstatus"
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
@@ -113,6 +114,9 @@ func refused(ctx context.Context, r refusal, err error) Outcome {
 	if _, inside := guard.LeaseFrom(ctx); inside || guard.Ran(err) {
 		o.Detail += " Part of the request may have been carried out; check before trying again."
 		return o
+	}
+	if status := heldstatus.Of(err); status != 0 && o.Code == Held {
+		o.Status = status
 	}
 	o.Detail += r.advice
 	if r.retry {

@@ -76,17 +76,10 @@ func handler(h httpguardtest.Handler) http.Handler {
 
 func middlewares(g *guard.Guard, locks []httpguardtest.Lock) (ms []func(http.Handler) http.Handler) {
 	for _, l := range locks {
-		var opts []lockmw.Option
-		if l.OnError != nil {
-			opts = append(opts, lockmw.WithErrorHandler(l.OnError))
-		}
-		if l.SkipSafe {
-			opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
-		}
-		if l.BodyLimit > 0 {
-			opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
-		}
+		opts := options(l)
 		switch {
+		case l.Answers:
+			ms = append(ms, lockmw.Answers(answers(l)...))
 		case l.Key != nil:
 			ms = append(ms, lockmw.KeyFunc(g, l.Key, opts...))
 		case l.Static != "":
@@ -96,4 +89,27 @@ func middlewares(g *guard.Guard, locks []httpguardtest.Lock) (ms []func(http.Han
 		}
 	}
 	return ms
+}
+
+func answers(l httpguardtest.Lock) (opts []lockmw.AnswerOption) {
+	if l.OnError != nil {
+		opts = append(opts, lockmw.WithErrorHandler(l.OnError))
+	}
+	if l.Held != 0 {
+		opts = append(opts, lockmw.WithHeldStatus(l.Held))
+	}
+	return opts
+}
+
+func options(l httpguardtest.Lock) (opts []lockmw.Option) {
+	for _, o := range answers(l) {
+		opts = append(opts, o)
+	}
+	if l.SkipSafe {
+		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
+	}
+	if l.BodyLimit > 0 {
+		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
+	}
+	return opts
 }

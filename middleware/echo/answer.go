@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/go-lockguard/guard/internal/heldstatus"
 	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/outcome"
@@ -30,19 +31,32 @@ func (p *problem) MarshalJSON() ([]byte, error) {
 
 func (p *problem) String() string { return p.Detail }
 
-// returned answers an error that a handler got from [Error] and returned; all others are left alone.
+// returned answers an error that a handler under a lock got from [Error] and
+// returned; all others are left alone.
 func returned(c echo.Context, lock *httpguard.Lock, err error) error {
-	if err == nil {
-		return nil
+	if cause, ours := unanswered(err); ours {
+		return answer(c, lock, ran.Mark(cause))
 	}
+	return err
+}
+
+// unguarded is returned for a handler without a lock: nothing of ours has run.
+func unguarded(c echo.Context, err error) error {
+	if cause, ours := unanswered(err); ours {
+		return answer(c, nil, cause)
+	}
+	return err
+}
+
+// unanswered returns the cause of an error that [Error] has made, and that no
+// middleware inside has answered yet.
+func unanswered(err error) (cause error, ours bool) {
 	var he *echo.HTTPError
 	if !errors.As(err, &he) {
-		return err
+		return nil, false
 	}
-	if p, ours := he.Message.(*problem); !ours || p.header != nil { // or a middleware inside has been here before
-		return err
-	}
-	return answer(c, lock, ran.Mark(he.Internal))
+	p, ours := he.Message.(*problem)
+	return he.Internal, ours && p.header == nil
 }
 
 // answer returns the error that answers err, unless the response has begun.
@@ -51,12 +65,14 @@ func answer(c echo.Context, lock *httpguard.Lock, err error) error {
 	if res.Committed {
 		return err
 	}
+	a := answersIn(c)
+	err = heldstatus.With(err, a.held)
 	o, ours := lock.Outcome(c.Request(), c.Path(), err)
 	if !ours {
 		o.Status = http.StatusInternalServerError
 	}
-	if onError, overridden := c.Get(errorHandlerKey).(errorHandler); overridden {
-		if err = onError(c, err); err != nil || res.Committed {
+	if a.onError != nil {
+		if err = a.onError(c, err); err != nil || res.Committed {
 			return err
 		}
 		return c.NoContent(o.Status) // never a 200 for what did not run

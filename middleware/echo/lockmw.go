@@ -62,10 +62,10 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 			if cfg.skip != nil && cfg.skip(c) {
 				return next(c)
 			}
-			if cfg.onError != nil {
-				before := c.Get(errorHandlerKey)
-				c.Set(errorHandlerKey, cfg.onError)
-				defer c.Set(errorHandlerKey, before)
+			if cfg.answers.any() {
+				before := answersIn(c)
+				c.Set(answersKey, cfg.answers.over(before))
+				defer c.Set(answersKey, before)
 			}
 			x := exchanges.Get().(*exchange)
 			*x = exchange{c: c, key: key, next: next}

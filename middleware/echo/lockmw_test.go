@@ -36,6 +36,8 @@ func mountBare(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.L
 	var chain []echo.MiddlewareFunc
 	for _, l := range locks {
 		switch {
+		case l.Answers:
+			chain = append(chain, lockmw.Answers(answers(l)...))
 		case l.Key != nil:
 			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
 		case l.Static != "":
@@ -59,12 +61,22 @@ func mountBare(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.L
 	return e
 }
 
-func options(l httpguardtest.Lock) (opts []lockmw.Option) {
+func answers(l httpguardtest.Lock) (opts []lockmw.AnswerOption) {
 	if l.OnError != nil {
 		opts = append(opts, lockmw.WithErrorHandler(func(c echo.Context, err error) error {
 			l.OnError(c.Response(), c.Request(), err)
 			return nil
 		}))
+	}
+	if l.Held != 0 {
+		opts = append(opts, lockmw.WithHeldStatus(l.Held))
+	}
+	return opts
+}
+
+func options(l httpguardtest.Lock) (opts []lockmw.Option) {
+	for _, o := range answers(l) {
+		opts = append(opts, o)
 	}
 	if l.SkipSafe {
 		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))

@@ -3,6 +3,7 @@ package lockmw
 import (
 	"github.com/labstack/echo/v4"
 
+	"github.com/go-lockguard/guard/internal/heldstatus"
 	"github.com/go-lockguard/guard/internal/httpguard"
 )
 
@@ -10,14 +11,20 @@ import (
 // g.With(...).
 type Option interface{ apply(*config) }
 
+// AnswerOption is an Option that changes how errors are answered. Given to
+// [Answers] it does so for all routes.
+type AnswerOption interface {
+	Option
+	set(*answers)
+}
+
 type config struct {
-	onError errorHandler            // nil: the answers of package outcome
-	skip    func(echo.Context) bool // nil: none
+	answers
+
+	skip func(echo.Context) bool // nil: none
 
 	bodyLimit int
 }
-
-type errorHandler = func(echo.Context, error) error
 
 func newConfig(opts []Option) config {
 	c := config{bodyLimit: httpguard.DefaultBodyLimit}
@@ -34,18 +41,34 @@ type optionFunc func(*config)
 
 func (f optionFunc) apply(c *config) { f(c) }
 
-// errorHandlerKey is where c carries the innermost middleware's error handler for middleware inside.
-const errorHandlerKey = "github.com/go-lockguard/guard/middleware/echo.errorHandler"
+type answerFunc func(*answers)
+
+func (f answerFunc) apply(c *config) { f(&c.answers) }
+func (f answerFunc) set(a *answers)  { f(a) }
+
+// answersKey is where c carries the answers of the innermost middleware.
+const answersKey = "github.com/go-lockguard/guard/middleware/echo.answers"
 
 // WithErrorHandler replaces the answers of this middleware, to errors of its own and to those that a handler or another
 // middleware of this package inside it returns, see [Error]. f gets every error that is to be answered, also the one of a
 // client that has gone; what f returns is returned. If that is nil and f has written nothing, the status that outcome.Of
 // says is sent. It panics if f is nil.
-func WithErrorHandler(f func(c echo.Context, err error) error) Option {
+func WithErrorHandler(f func(c echo.Context, err error) error) AnswerOption {
 	if f == nil {
 		panic("lockmw: the error handler is nil")
 	}
-	return optionFunc(func(c *config) { c.onError = f })
+	return answerFunc(func(a *answers) { a.onError = f })
+}
+
+// WithHeldStatus answers a key that was held until MaxWait ended with status
+// instead of 409: 423, 429 or 503, or 409 again on one route. Code and body stay,
+// and outcome.Of gives the same status to an error handler. A key that a handler
+// wanted itself, under the lock of its route, stays at 409: part of the work may
+// be done, and clients repeat 429 and 503 by themselves. It panics for any other
+// status.
+func WithHeldStatus(status int) AnswerOption {
+	heldstatus.Check(status)
+	return answerFunc(func(a *answers) { a.held = status })
 }
 
 // WithSkipper lets requests for which f reports true through without a lock; f may be a middleware.Skipper. It panics if

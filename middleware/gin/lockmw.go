@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/heldstatus"
 	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/keyfunc"
@@ -63,10 +64,10 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 		if cfg.skip != nil && cfg.skip(c) {
 			return
 		}
-		if cfg.onError != nil {
-			before, _ := c.Get(errorHandlerKey)
-			c.Set(errorHandlerKey, cfg.onError)
-			defer c.Set(errorHandlerKey, before)
+		if cfg.answers.any() {
+			before := answersIn(c)
+			c.Set(answersKey, cfg.answers.over(before))
+			defer c.Set(answersKey, before)
 		}
 		x := exchanges.Get().(*exchange)
 		*x = exchange{c, lock, key}
@@ -108,6 +109,8 @@ func answer(c *gin.Context, lock *httpguard.Lock, err error) {
 	if c.FullPath() == "" && c.Writer.Status() >= 400 && errors.Is(err, keyfunc.ErrNoSource) {
 		return // in engine.Use: gin has found no route, and its own 404 or 405 follows
 	}
+	a := answersIn(c)
+	err = heldstatus.With(err, a.held)
 	o, ours := lock.Outcome(c.Request, c.FullPath(), err)
 	if !ours {
 		o.Status = http.StatusInternalServerError
@@ -115,10 +118,9 @@ func answer(c *gin.Context, lock *httpguard.Lock, err error) {
 	if !c.Writer.Written() {
 		c.Status(o.Status) // stands if nobody writes: never a 200 for what did not run
 	}
-	onError, _ := c.Get(errorHandlerKey)
-	switch onError, overridden := onError.(func(*gin.Context, error)); {
-	case overridden:
-		onError(c, err)
+	switch {
+	case a.onError != nil:
+		a.onError(c, err)
 	case !ours:
 		_ = c.Error(err)
 	case !c.Writer.Written(): // and no c.Error: contention is no error to count, and 5xx are logged where they arise

@@ -30,6 +30,8 @@ func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock)
 	var chain []gin.HandlerFunc
 	for _, l := range locks {
 		switch {
+		case l.Answers:
+			chain = append(chain, lockmw.Answers(answers(l)...))
 		case l.Key != nil:
 			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
 		case l.Static != "":
@@ -49,9 +51,19 @@ func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock)
 	return r
 }
 
-func options(l httpguardtest.Lock) (opts []lockmw.Option) {
+func answers(l httpguardtest.Lock) (opts []lockmw.AnswerOption) {
 	if l.OnError != nil {
 		opts = append(opts, lockmw.WithErrorHandler(func(c *gin.Context, err error) { l.OnError(c.Writer, c.Request, err) }))
+	}
+	if l.Held != 0 {
+		opts = append(opts, lockmw.WithHeldStatus(l.Held))
+	}
+	return opts
+}
+
+func options(l httpguardtest.Lock) (opts []lockmw.Option) {
+	for _, o := range answers(l) {
+		opts = append(opts, o)
 	}
 	if l.SkipSafe {
 		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))

@@ -3,6 +3,7 @@ package lockmw
 import (
 	"github.com/gin-gonic/gin"
 
+	"github.com/go-lockguard/guard/internal/heldstatus"
 	"github.com/go-lockguard/guard/internal/httpguard"
 )
 
@@ -10,9 +11,17 @@ import (
 // g.With(...).
 type Option interface{ apply(*config) }
 
+// AnswerOption is an Option that changes how errors are answered. Given to
+// [Answers] it does so for all routes.
+type AnswerOption interface {
+	Option
+	set(*answers)
+}
+
 type config struct {
-	onError func(*gin.Context, error) // nil: the answers of package outcome
-	skip    func(*gin.Context) bool   // nil: none
+	answers
+
+	skip func(*gin.Context) bool // nil: none
 
 	bodyLimit int
 }
@@ -32,20 +41,36 @@ type optionFunc func(*config)
 
 func (f optionFunc) apply(c *config) { f(c) }
 
-// Where c carries, for Abort, the innermost error handler and the innermost middleware.
+type answerFunc func(*answers)
+
+func (f answerFunc) apply(c *config) { f(&c.answers) }
+func (f answerFunc) set(a *answers)  { f(a) }
+
+// Where c carries, for Abort, the answers and the lock of the innermost middleware.
 const (
-	errorHandlerKey = "github.com/go-lockguard/guard/middleware/gin.errorHandler"
-	lockKey         = "github.com/go-lockguard/guard/middleware/gin.lock"
+	answersKey = "github.com/go-lockguard/guard/middleware/gin.answers"
+	lockKey    = "github.com/go-lockguard/guard/middleware/gin.lock"
 )
 
 // WithErrorHandler replaces the answers of this middleware, and of [Abort] and middleware of this package behind it. f
 // gets every error that is to be answered, also the one of a client that has gone; the chain is aborted and the status
 // set already, as outcome.Of says, so f may write nothing. It panics if f is nil.
-func WithErrorHandler(f func(c *gin.Context, err error)) Option {
+func WithErrorHandler(f func(c *gin.Context, err error)) AnswerOption {
 	if f == nil {
 		panic("lockmw: the error handler is nil")
 	}
-	return optionFunc(func(c *config) { c.onError = f })
+	return answerFunc(func(a *answers) { a.onError = f })
+}
+
+// WithHeldStatus answers a key that was held until MaxWait ended with status
+// instead of 409: 423, 429 or 503, or 409 again on one route. Code and body stay,
+// and outcome.Of gives the same status to an error handler. A key that a handler
+// wanted itself, under the lock of its route, stays at 409: part of the work may
+// be done, and clients repeat 429 and 503 by themselves. It panics for any other
+// status.
+func WithHeldStatus(status int) AnswerOption {
+	heldstatus.Check(status)
+	return answerFunc(func(a *answers) { a.held = status })
 }
 
 // WithSkipper lets requests for which f reports true through without a lock. It panics if f is nil.

@@ -1,7 +1,6 @@
 package lockmw
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/go-lockguard/guard"
@@ -16,7 +15,7 @@ type exchange struct {
 	request *http.Request
 	key     keyfunc.Func
 	next    http.Handler
-	onError errorHandler // for the handlers inside
+	answers answers // for the handlers inside
 }
 
 func (x *exchange) Request() *http.Request { return x.request }
@@ -28,8 +27,8 @@ func (x *exchange) Failed() bool           { return x.status >= 400 }
 // Next serves the request under l.
 func (x *exchange) Next(l *guard.Lease) {
 	ctx := l.Context()
-	if x.onError != nil {
-		ctx = context.WithValue(ctx, errorHandlerKey{}, x.onError)
+	if x.answers.any() {
+		ctx = x.answers.in(ctx)
 	}
 	served := x.request.WithContext(ctx)
 	defer httpguard.GiveBack(x.request, served)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/heldstatus"
 	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/keyfunc"
@@ -43,9 +44,9 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler
 				next.ServeHTTP(w, r)
 				return
 			}
-			x := &exchange{writer: writer{ResponseWriter: w, lock: lock}, request: r, key: key, next: next, onError: cfg.onError}
+			x := &exchange{writer: writer{ResponseWriter: w, lock: lock}, request: r, key: key, next: next, answers: cfg.answers}
 			if err := lock.Serve(x); err != nil {
-				answer(x.shaped(), r, cfg.onError, err)
+				answer(x.shaped(), r, cfg.answers, err)
 			}
 		})
 	}
@@ -68,13 +69,12 @@ func Error(w http.ResponseWriter, r *http.Request, err error) bool {
 	if at := find(w); at != nil { // the middleware's own run
 		err = ran.Mark(err)
 	}
-	answer(w, r, nil, err)
+	answer(w, r, answers{}, err)
 	return true
 }
 
-// answer answers err, with onError or the error handler of a middleware outside if there is one, unless the response has
-// begun.
-func answer(w http.ResponseWriter, r *http.Request, onError errorHandler, err error) {
+// answer answers err by a, and by what is set outside, unless the response has begun.
+func answer(w http.ResponseWriter, r *http.Request, a answers, err error) {
 	at := find(w)
 	if at == nil {
 		at = &writer{ResponseWriter: w}
@@ -83,16 +83,15 @@ func answer(w http.ResponseWriter, r *http.Request, onError errorHandler, err er
 	if at.begun {
 		return
 	}
-	if onError == nil {
-		onError, _ = r.Context().Value(errorHandlerKey{}).(errorHandler)
-	}
+	a = a.over(answersIn(r.Context()))
+	err = heldstatus.With(err, a.held)
 	o, ours := at.lock.Outcome(r, r.Pattern, err)
 	if !ours {
 		o.Status = http.StatusInternalServerError
 	}
 	switch {
-	case onError != nil:
-		onError(w, r, err)
+	case a.onError != nil:
+		a.onError(w, r, err)
 	case !ours:
 		http.Error(w, http.StatusText(o.Status), o.Status)
 	default:

@@ -30,6 +30,8 @@ func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock)
 	})
 	for _, l := range slices.Backward(locks) {
 		switch {
+		case l.Answers:
+			next = lockmw.Answers(answers(l)...)(next)
 		case l.Key != nil:
 			next = lockmw.KeyFunc(g, l.Key, options(l)...)(next)
 		case l.Static != "":
@@ -43,9 +45,19 @@ func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock)
 	return mux
 }
 
-func options(l httpguardtest.Lock) (opts []lockmw.Option) {
+func answers(l httpguardtest.Lock) (opts []lockmw.AnswerOption) {
 	if l.OnError != nil {
 		opts = append(opts, lockmw.WithErrorHandler(l.OnError))
+	}
+	if l.Held != 0 {
+		opts = append(opts, lockmw.WithHeldStatus(l.Held))
+	}
+	return opts
+}
+
+func options(l httpguardtest.Lock) (opts []lockmw.Option) {
+	for _, o := range answers(l) {
+		opts = append(opts, o)
 	}
 	if l.SkipSafe {
 		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))

@@ -3,6 +3,7 @@ package lockmw
 import (
 	"net/http"
 
+	"github.com/go-lockguard/guard/internal/heldstatus"
 	"github.com/go-lockguard/guard/internal/httpguard"
 )
 
@@ -10,14 +11,20 @@ import (
 // g.With(...).
 type Option interface{ apply(*config) }
 
+// AnswerOption is an Option that changes how errors are answered. Given to
+// [Answers] it does so for all routes.
+type AnswerOption interface {
+	Option
+	set(*answers)
+}
+
 type config struct {
-	onError errorHandler             // nil: the answers of package outcome
-	skip    func(*http.Request) bool // nil: none
+	answers
+
+	skip func(*http.Request) bool // nil: none
 
 	bodyLimit int
 }
-
-type errorHandler = func(http.ResponseWriter, *http.Request, error)
 
 func newConfig(opts []Option) config {
 	c := config{bodyLimit: httpguard.DefaultBodyLimit}
@@ -34,17 +41,30 @@ type optionFunc func(*config)
 
 func (f optionFunc) apply(c *config) { f(c) }
 
-// errorHandlerKey is where a context carries the innermost middleware's error handler for Error.
-type errorHandlerKey struct{}
+type answerFunc func(*answers)
+
+func (f answerFunc) apply(c *config) { f(&c.answers) }
+func (f answerFunc) set(a *answers)  { f(a) }
 
 // WithErrorHandler replaces the answers of this middleware, and of [Error] and middleware of this package behind it. f
 // gets every error that is to be answered, also the one of a client that has gone. If it writes nothing, the status that
 // outcome.Of says is sent. It panics if f is nil.
-func WithErrorHandler(f func(w http.ResponseWriter, r *http.Request, err error)) Option {
+func WithErrorHandler(f func(w http.ResponseWriter, r *http.Request, err error)) AnswerOption {
 	if f == nil {
 		panic("lockmw: the error handler is nil")
 	}
-	return optionFunc(func(c *config) { c.onError = f })
+	return answerFunc(func(a *answers) { a.onError = f })
+}
+
+// WithHeldStatus answers a key that was held until MaxWait ended with status
+// instead of 409: 423, 429 or 503, or 409 again on one route. Code and body stay,
+// and outcome.Of gives the same status to an error handler. A key that a handler
+// wanted itself, under the lock of its route, stays at 409: part of the work may
+// be done, and clients repeat 429 and 503 by themselves. It panics for any other
+// status.
+func WithHeldStatus(status int) AnswerOption {
+	heldstatus.Check(status)
+	return answerFunc(func(a *answers) { a.held = status })
 }
 
 // WithSkipper lets requests for which f reports true through without a lock. It panics if f is nil.

@@ -30,6 +30,8 @@ type Lock struct {
 	Static    string
 	Key       keyfunc.Func
 	OnError   func(w http.ResponseWriter, r *http.Request, err error) // WithErrorHandler
+	Held      int                                                     // WithHeldStatus, unless 0
+	Answers   bool                                                    // no lock: Answers with the options of answers
 	SkipSafe  bool                                                    // WithSkipper(SafeMethods)
 	BodyLimit int                                                     // WithBodyLimit, unless 0
 }

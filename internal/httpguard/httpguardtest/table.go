@@ -76,6 +76,8 @@ func Run(t *testing.T, a Adapter) {
 		{"the error handler gets every error", errorHandler},
 		{"the error handler serves what is inside", errorHandlerInside},
 		{"the error handler leaves what is outside", errorHandlerOutside},
+		{"answers given once hold for all routes inside", answers},
+		{"a held key has the status that the application chooses", heldStatus},
 		{"nested middleware and service share one lease", nested},
 		{"the default guard", defaultGuard},
 	} {
