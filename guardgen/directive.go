@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/token"
 	"strconv"
 	"strings"
@@ -41,12 +42,13 @@ var options = map[string]struct {
 	"waiters": {"WithMaxWaiters", readCount},
 	"fencing": {"WithFencing", nil},
 	"norenew": {"WithoutRenewal", nil},
+	"one":     {"", nil},
 	"name":    {"", readName},
 	"func":    {"", readIdentifier},
 }
 
 // optionNames lists them for people.
-const optionNames = "wait=, ttl=, hold=, minhold=, waiters=, name=, fencing, norenew and, above a function, func="
+const optionNames = "wait=, ttl=, hold=, minhold=, waiters=, name=, fencing, norenew, one and, above a function, func="
 
 // isDirective reports whether a comment is for us, well-formed or not: a capital letter must not take the lock away.
 func isDirective(comment string) bool {
@@ -54,11 +56,53 @@ func isDirective(comment string) bool {
 	return len(comment) >= len(start) && strings.EqualFold(comment[:len(start)], start)
 }
 
-// isNearMiss reports whether a comment above a method was surely meant to be a directive.
-func isNearMiss(comment string) bool {
-	text, _ := strings.CutPrefix(comment, "//")
-	name, _, _ := strings.Cut(strings.TrimLeft(text, " \t"), " ")
-	return !isDirective(comment) && strings.EqualFold(name, "guard:lock")
+// nearMiss returns what is wrong with a comment that was surely meant to be a
+// directive, or "". If prose is true, it may be prose as well, unless it stands
+// above a method or function.
+func nearMiss(comment string) (wrong string, prose bool) {
+	words := strings.Fields(comment[2:])
+	if isDirective(comment) || len(words) == 0 {
+		return "", false
+	}
+	name := strings.TrimSuffix(words[0], "*/")
+	spaced := !strings.HasPrefix(comment[2:], words[0])
+	switch {
+	case !resembles(name) || spaced && !strings.Contains(name, ":"):
+		return "", false
+	case strings.HasPrefix(comment, "/*"):
+		return "not a directive: write " + prefix + ", not a block comment", false
+	case spaced:
+		return "not a directive: write " + prefix + " without spaces before it", true
+	}
+	return fmt.Sprintf("unknown directive %q, want %q", "//"+name, prefix), false
+}
+
+// resembles reports whether name is that of a directive, give or take two letters.
+func resembles(name string) bool {
+	name = strings.ToLower(name)
+	return name == "go:lock" || distance(name, strings.TrimPrefix(prefix, "//")) <= 2
+}
+
+// distance returns how many letters must be added, removed or replaced to make b of
+// a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1) // row[j] is the distance of the part of a so far to b[:j]
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // parseDirective reads a comment that isDirective. A directive with problems is not to be used.
@@ -69,13 +113,55 @@ func parseDirective(comment string) (directive, []*problem) {
 	}
 	var d directive
 	words, problems := d.readKeys(words[1:], len(comment))
-	seen := map[string]bool{}
+	seen := map[string]word{}
 	for _, w := range words {
 		if wrong := d.readOption(w, seen); wrong != nil {
 			problems = append(problems, wrong)
 		}
 	}
+	if len(problems) == 0 {
+		problems = append(d.checkShared(seen), d.checkMinHold(seen)...)
+	}
 	return d, problems
+}
+
+// checkShared checks that a key without a placeholder, which is one lock for all
+// calls, is meant.
+func (d *directive) checkShared(given map[string]word) (problems []*problem) {
+	one, meant := given["one"]
+	shared := false
+	for _, k := range d.keys {
+		if !k.isConstant() {
+			continue
+		}
+		if shared = true; !meant {
+			problems = append(problems, problemAt(k.at,
+				"%q has no {placeholder}, so all calls would share one lock: name a parameter, or add the option one", k.text))
+		}
+	}
+	if meant && !shared {
+		problems = append(problems, problemAt(one.at, "option one is for a key without a {placeholder}"))
+	}
+	return problems
+}
+
+// checkMinHold checks what guard.With would refuse when the program starts. The
+// guard's own TTL is not known here.
+func (d *directive) checkMinHold(given map[string]word) []*problem {
+	if _, ends := given["norenew"]; !ends {
+		return nil
+	}
+	ttl, name := maxTTL, "576h"
+	if w, ok := given["ttl"]; ok {
+		name = strings.TrimPrefix(w.text, "ttl=")
+		ttl, _ = time.ParseDuration(name)
+	}
+	for _, o := range d.settings {
+		if o.setter == "WithMinHold" && o.value.(time.Duration) > ttl {
+			return []*problem{problemAt(given["minhold"].at, "minhold is longer than a key lasts with norenew: %s", name)}
+		}
+	}
+	return nil
 }
 
 // readKeys reads the templates that words starts with, and returns the words behind them. end is where words end.
@@ -109,22 +195,23 @@ func looksLikeOption(word string) bool {
 	return assigned && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
 }
 
-func (d *directive) readOption(w word, seen map[string]bool) *problem {
+func (d *directive) readOption(w word, seen map[string]word) *problem {
 	name, value, assigned := strings.Cut(w.text, "=")
 	o, known := options[name]
+	_, twice := seen[name]
 	switch {
 	case !known && strings.ContainsAny(w.text, "{:+"):
 		return problemAt(w.at, "%q is not an option; several keys are joined with ' + '", w.text)
 	case !known:
 		return problemAt(w.at, "unknown option %q, want %s", name, optionNames)
-	case seen[name]:
+	case twice:
 		return problemAt(w.at, "option %s is given twice", name)
 	case o.read == nil && assigned:
 		return problemAt(w.at, "option %s takes no value", name)
 	case o.read != nil && !assigned:
 		return problemAt(w.at, "option %s has no value, want %s=", name, name)
 	}
-	seen[name] = true
+	seen[name] = w
 	var v any
 	if o.read != nil {
 		var wrong string
@@ -133,6 +220,7 @@ func (d *directive) readOption(w word, seen map[string]bool) *problem {
 		}
 	}
 	switch name {
+	case "one":
 	case "name":
 		d.name = value
 	case "func":
@@ -148,10 +236,13 @@ func readDuration(value string) (any, string) {
 	if err != nil || d < 0 {
 		return nil, "want a duration such as 200ms or 0s"
 	}
+	if 0 < d && d < time.Millisecond {
+		return nil, "want 0s or at least 1ms"
+	}
 	return d, ""
 }
 
-const maxTTL = 24 * 24 * time.Hour // of guard.WithTTL
+const maxTTL = 24 * 24 * time.Hour // of guard.WithTTL: 576h
 
 func readTTL(value string) (any, string) {
 	d, err := time.ParseDuration(value)

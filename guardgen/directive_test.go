@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,11 +78,18 @@ func FuzzDirective(f *testing.F) {
 		if len(d.keys) == 0 {
 			t.Fatalf("%q has no key", text)
 		}
+		shared := 0
 		for _, k := range d.keys {
+			if k.isConstant() {
+				shared++
+			}
 			if !strings.HasPrefix((prefix + text)[k.at:], k.text) {
 				t.Fatalf("%q: %q is not at %d", text, k.text, k.at)
 			}
 			sameKey(t, k, value)
+		}
+		if (shared > 0) != slices.Contains(strings.Fields(text), "one") {
+			t.Fatalf("%q: %d keys without a placeholder", text, shared)
 		}
 	})
 }
@@ -118,8 +126,8 @@ func sameKey(t *testing.T, k keyTemplate, value string) {
 }
 
 func TestOptionsThatGuardRefusesAreRefused(t *testing.T) {
-	for _, text := range []string{"wait=-1ns", "ttl=0s", "ttl=99ms", "ttl=100.5ms", "ttl=-1s", "ttl=577h", "hold=-1s", "minhold=-1s", "waiters=-1", "name="} {
-		if _, problems := parseDirective("//guard:lock k " + text); len(problems) != 1 {
+	for _, text := range []string{"wait=-1ns", "wait=1ns", "hold=1ns", "minhold=999us", "ttl=1s minhold=2s norenew", "ttl=0s", "ttl=99ms", "ttl=100.5ms", "ttl=-1s", "ttl=577h", "hold=-1s", "minhold=-1s", "waiters=-1", "name="} {
+		if _, problems := parseDirective("//guard:lock k one " + text); len(problems) != 1 {
 			t.Errorf("%s: %d problems, want 1", text, len(problems))
 		}
 	}

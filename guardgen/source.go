@@ -33,6 +33,8 @@ func (l *loader) sourcesOf(p *packages.Package) *sources {
 			for _, c := range group.List {
 				if isDirective(c.Text) {
 					s.loose[c] = true
+				} else if wrong, prose := nearMiss(c.Text); wrong != "" && !prose {
+					l.report.add(c.Pos(), "%s", wrong)
 				}
 			}
 		}
@@ -61,9 +63,10 @@ func (l *loader) attach(s *sources, name *ast.Ident, doc *ast.CommentGroup, node
 		return
 	}
 	for _, c := range doc.List {
+		wrong, prose := nearMiss(c.Text)
 		switch {
-		case isNearMiss(c.Text):
-			l.report.add(c.Pos(), "not a directive: write %s without spaces before it", prefix)
+		case prose:
+			l.report.add(c.Pos(), "%s", wrong)
 		case !isDirective(c.Text):
 		case s.directives[name.Pos()] != nil:
 			l.report.add(c.Pos(), "second directive above %s: several keys are joined with ' + '", name.Name)

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"go/token"
+	"slices"
 	"strings"
+	"unicode"
 )
 
 // keyTemplate is a key as a directive writes it, with the rules of keyfunc.Parse: ':' separates the parts, and a part is
@@ -28,6 +31,11 @@ type step struct {
 	name string
 	call bool // name is a method: name()
 	at   int  // offset in the directive
+}
+
+// isConstant reports whether t has no placeholder.
+func (t keyTemplate) isConstant() bool {
+	return !slices.ContainsFunc(t.parts, func(p part) bool { return p.value != nil })
 }
 
 func (p selector) String() string {
@@ -77,6 +85,10 @@ func parsePart(t string, at int) (p part, size int, wrong *problem) {
 	i := 0
 	for ; i < len(t) && t[i] != ':'; i++ {
 		switch t[i] {
+		case '+':
+			return p, 0, problemAt(at+i, "several keys are joined with ' + ', with spaces around it")
+		case '$', '<', '>':
+			return p, 0, problemAt(at+i, "%q makes no placeholder: write {%s}", t[i], placeholderIn(t[i+1:]))
 		case '}':
 			return p, 0, problemAt(at+i, "'}' without '{'")
 		case '{':
@@ -92,9 +104,7 @@ func parsePart(t string, at int) (p part, size int, wrong *problem) {
 			}
 			p.before = t[:i]
 			i += end
-			if after = i + 1; strings.HasPrefix(t[after:], "+") {
-				return p, 0, problemAt(at+after, "several keys are joined with ' + ', with spaces around it")
-			}
+			after = i + 1
 		}
 	}
 	if i == 0 {
@@ -106,6 +116,14 @@ func parsePart(t string, at int) (p part, size int, wrong *problem) {
 		p.after = t[after:i]
 	}
 	return p, i, nil
+}
+
+// placeholderIn returns the name that t begins with, as somebody meant a placeholder
+// who has written ${sku}, $sku or <sku>.
+func placeholderIn(t string) string {
+	t = strings.TrimPrefix(t, "{")
+	rest := strings.TrimLeftFunc(t, func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) })
+	return cmp.Or(strings.TrimSuffix(t, rest), "parameter")
 }
 
 // parseSelector reads what stands between two braces, at offset at.

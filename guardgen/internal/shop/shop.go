@@ -61,7 +61,7 @@ type Inventory interface {
 	Odd(context context.Context, guard string, n int, d, p2 bool, _ any) (string, error)
 	//guard:lock label:l-{sku}-x wait=1s
 	Label(ctx context.Context, sku string) (text string, err error)
-	//guard:lock everything
+	//guard:lock everything one
 	Close(context.Context) error
 
 	internal() int
