@@ -1,6 +1,10 @@
 package guard
 
-import "time"
+import (
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
 
 // An alarm says when the contender of a gate acts next. It is a state machine of five states and no I/O:
 //
@@ -16,8 +20,8 @@ import "time"
 // It is guarded by its gate's mutex.
 type alarm struct {
 	state alarmState
-	at    time.Time // asleep: until when
-	offer offer     // offered: what was granted
+	at    time.Time    // asleep: until when
+	offer locker.Offer // offered: what was granted
 }
 
 type alarmState int
@@ -29,12 +33,6 @@ const (
 	asleep                     // the next try is due later
 	offered                    // the key was granted by another process
 )
-
-// offer is what a message of another process brought with the key.
-type offer struct {
-	token   uint64 // the first of a block of fencing tokens; 0: none
-	waiting int    // claims of other processes that wait behind it
-}
 
 // begin notes that a try is sent.
 func (a *alarm) begin() {
@@ -67,12 +65,12 @@ func (a *alarm) wake() {
 }
 
 // grant notes that the key was granted to the gate's claim.
-func (a *alarm) grant(o offer) { a.state, a.offer = offered, o }
+func (a *alarm) grant(o locker.Offer) { a.state, a.offer = offered, o }
 
 // take returns the offer if there is one, and leaves the alarm due.
-func (a *alarm) take() (offer, bool) {
+func (a *alarm) take() (locker.Offer, bool) {
 	if a.state != offered {
-		return offer{}, false
+		return locker.Offer{}, false
 	}
 	o := a.offer
 	*a = alarm{}

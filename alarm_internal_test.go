@@ -3,12 +3,14 @@ package guard
 import (
 	"testing"
 	"time"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // The whole machine: what each event makes of each state.
 func TestAnAlarmKnowsWhatIsNext(t *testing.T) {
 	later := time.Now().Add(time.Hour)
-	o := offer{token: 7, waiting: 3}
+	o := locker.Offer{Token: 7, Waiting: 3}
 	events := map[string]func(*alarm){
 		"begin": (*alarm).begin,
 		"rest":  func(a *alarm) { a.rest(later) },
@@ -57,9 +59,9 @@ func TestAnAlarmGoesOffInTime(t *testing.T) {
 func TestAnOfferIsTakenOnce(t *testing.T) {
 	var a alarm
 	a.begin()
-	a.grant(offer{token: 7, waiting: 3})
+	a.grant(locker.Offer{Token: 7, Waiting: 3})
 	a.rest(time.Now().Add(time.Hour)) // the try that was under way saw the key held
-	if o, ok := a.take(); !ok || o != (offer{token: 7, waiting: 3}) {
+	if o, ok := a.take(); !ok || o != (locker.Offer{Token: 7, Waiting: 3}) {
 		t.Errorf("took %v, %t", o, ok)
 	}
 	if o, ok := a.take(); ok {

@@ -56,13 +56,13 @@ func (gt *gate) signal() {
 
 // take returns the offer that has come for the bid, and from when it may be trusted: from the last answered request that
 // saw the bid in the queue (law 1).
-func (gt *gate) take() (b *bid, o offer, since time.Time, ok bool) {
+func (gt *gate) take() (b *bid, o locker.Offer, since time.Time, ok bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	o, ok = gt.alarm.take()
 	if ok {
 		b, since = gt.bid, gt.bid.seen
-		gt.wanted = o.waiting > 0
+		gt.wanted = o.Waiting > 0
 	}
 	return b, o, since, ok
 }
@@ -112,7 +112,7 @@ func (gt *gate) held(a locker.Answer, sent time.Time, b backoff) (over *bid) {
 	pause := b.pause(gt.tries)
 	if a.Queued {
 		gt.bid.queued, gt.bid.seen = true, sent
-		pause = b.look(gt.bid.claim.Offer())
+		pause = b.look(gt.bid.claim.ShortOffer())
 	}
 	if a.Remaining > 0 {
 		pause = min(pause, a.Remaining)
@@ -158,7 +158,7 @@ func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b backoff
 		return false
 	}
 	next.seen, gt.place = sent, r.Place
-	gt.alarm.rest(now.Add(b.look(next.claim.Offer())))
+	gt.alarm.rest(now.Add(b.look(next.claim.ShortOffer())))
 	return false
 }
 
@@ -178,7 +178,7 @@ func (gt *gate) cancelQueuing(next *bid) *bid {
 
 // granted notes that the key was handed over to owner, and reports whether that is anybody here (laws 3 and 4): the bid, whether
 // its turn pauses, tries or is just leaving, or a grant that a look has found before the message came.
-func (gt *gate) granted(owner string, o offer) bool {
+func (gt *gate) granted(owner string, o locker.Offer) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	if gt.bid != nil && gt.bid.claim.Owner == owner {

@@ -24,7 +24,7 @@ func facts() map[string]string {
 	percent := func(part time.Duration) string { return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(long)) }
 	share := func(part, whole time.Duration) string { return strconv.Itoa(int((whole + part/2) / part)) }
 	drift := func(length time.Duration) time.Duration { return length - trusted(length) - stopMargin(length) }
-	offer := (&locker.Claim{TTL: long}).Offer()
+	offer := (&locker.Claim{TTL: long}).ShortOffer()
 	c := defaults()
 	return map[string]string{
 		"ttl": written(c.ttl), "wait": written(c.maxWait), "waiters": thousands(c.maxWaiters), "hold": written(c.maxHold),
@@ -78,7 +78,7 @@ var statements = map[string][]string{
 		"TTL - max({drift}, {least drift}) - max({margin}, {least margin}) after the request",
 		"only with {left} of the TTL left",
 		"try min(TTL/{try}, {most try})", "release min({most release}, TTL/{release})",
-		"409 for up to {ttl}.", "at most {offer}, a lost message {most}.", "one beyond {key}",
+		"409 for up to {ttl}.", "at most {offer}, all together; a lost message {most},", "one beyond {key}",
 	},
 	"README.zh-CN.md": {
 		"| `WithTTL` | {ttl}，过三分之一时续期；可设 {min ttl} 到 {max ttl} 天。",
@@ -89,7 +89,7 @@ var statements = map[string][]string{
 		"TTL - max({drift}, {least drift}) - max({margin}, {least margin}) |",
 		"至少还剩{剩}的 TTL",
 		"尝试 min(TTL/{try}, {most try})", "释放 min({most release}, TTL/{release})",
-		"最长 {ttl} 都返回 409", "最多耽误别人 {offer}，丢一条消息最多 {most}。", "超过 {key} 的 key",
+		"最长 {ttl} 都返回 409", "最多耽误别人 {offer}，丢一条消息最多 {most}，", "超过 {key} 的 key",
 	},
 	"guardgen/README.md": {
 		"the guard's, {wait} |", "the guard's, {ttl} |", "the guard's, {hold} |", "the guard's, {waiters} |",
@@ -103,11 +103,11 @@ var statements = map[string][]string{
 	"examples/flashsale/README.zh-CN.md": {"guard 自己的默认值是 {ttl}。"},
 	"docs/how-it-works.md": {
 		"after {least look} to {most}, or", "{least look} to {most} by default, at most {most look}", "its offer, at most {offer}.",
-		"key = B for {offer};", "ends after {turns} turns or {tenure};", "TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
+		"ends after {turns} turns or {tenure};", "TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
 		"begins only with {left} of the TTL left", "a block of {block} numbers",
 	},
 	"docs/from-java.md": {
-		"without a limit: {wait} unless", "`WithTTL`, {ttl} |", "ends at MaxHold, {hold} |", "costs {offer} at most",
+		"without a limit: {wait} unless", "`WithTTL`, {ttl} |", "ends at MaxHold, {hold} |", "cost {offer} at most",
 		"`wait=`, {wait} |", "`ttl=`, {ttl} |", "loses its lease after {hold},", "the first is the TTL, {ttl}, and",
 	},
 	"locker/redislocker/doc.go": {"by itself every {least look} to {most} ", "at most {most try} after which"},

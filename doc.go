@@ -61,9 +61,9 @@
 //
 // Processes that wait stand in a queue in the store, each with what it would store itself. A release makes the first of
 // them the owner, tells it by a message, and queues the releaser behind the others if it wants the key again: one request,
-// and the next process has the key without one of its own. It has it for an offer of at most 1 s, which the first renewal
-// makes a full TTL. Whoever waits looks by itself from time to time, so a lost message costs a look, and a waiter that has
-// died at most the offer. Package locker has the laws of this.
+// and the next process has the key without one of its own. It has it for an offer of a third of the TTL, but 1 to 5 s, which
+// an early renewal makes a full TTL. Whoever waits looks by itself from time to time, so a lost message costs a look, and
+// the waiters that have died cost 1 s at most. Package locker has the laws of this.
 //
 // Where each stage of the picture is:
 //

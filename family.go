@@ -168,9 +168,9 @@ func (f *family) linger(gt *gate) {
 }
 
 // Granted implements [locker.Waker].
-func (f *family) Granted(key, owner string, token uint64, waiting int) bool {
+func (f *family) Granted(key, owner string, o locker.Offer) bool {
 	gt := f.gates.find(key)
-	return gt != nil && gt.granted(owner, offer{token, waiting})
+	return gt != nil && gt.granted(owner, o)
 }
 
 // Wanted implements [locker.Waker].

@@ -58,10 +58,18 @@ func newGrant(g *Guard, gt *gate, b *bid, sent time.Time, length time.Duration, 
 		unclear: b.unclear, trust: trustFrom(sent, length), length: length, lastTurn: sliceTurns,
 		tokens: tokens{block: token, turn: 1},
 	}
-	if !gr.terms.noRenewal || length < gr.terms.ttl { // an offer is shorter than the TTL: one renewal brings that
+	if !gr.terms.noRenewal {
 		gr.renewAt = renewalTime(sent, length)
 	}
 	return gr
+}
+
+// renewSoon makes the first renewal of an offer due early: until then a pause may cost a lease that is shorter than its
+// TTL. A turn that ends before that costs no renewal. The grant is not shared yet.
+func (gr *grant) renewSoon(now time.Time) {
+	if !gr.terms.noRenewal || gr.length < gr.terms.ttl { // the one renewal that brings the TTL
+		gr.renewAt = now.Add(offerRenewal)
+	}
 }
 
 // begin starts t's turn, if enough of the grant is left for one.

@@ -30,13 +30,13 @@ func (c *courier) Open(w locker.Waker) error {
 	return c.Locker.Open(c)
 }
 
-func (c *courier) Granted(key, owner string, token uint64, waiting int) bool {
+func (c *courier) Granted(key, owner string, o locker.Offer) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.hold {
-		return c.waker.Granted(key, owner, token, waiting)
+		return c.waker.Granted(key, owner, o)
 	}
-	c.pending = append(c.pending, func() bool { return c.waker.Granted(key, owner, token, waiting) })
+	c.pending = append(c.pending, func() bool { return c.waker.Granted(key, owner, o) })
 	return true
 }
 
@@ -247,7 +247,7 @@ func TestAnOfferThatAgedIsAcquiredAgainUnderTheSameOwner(t *testing.T) {
 			}
 		})
 		_ = l.Release(t.Context())
-		time.Sleep(800 * time.Millisecond)
+		time.Sleep((&locker.Claim{TTL: 10 * time.Second}).LongOffer() * 4 / 5)
 		b.spy.set(func(s *spy) { s.acquire = nil })
 		c.deliver()
 		mine := <-got

@@ -3,6 +3,8 @@ package guard
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // The limits that follow from the TTL, all in one place: an answer that takes longer is worth less than a new try.
@@ -61,11 +63,14 @@ func renewalTime(sent time.Time, length time.Duration) time.Time {
 	return sent.Add(third - third/10 + rand.N(third/5))
 }
 
+// offerRenewal is when a key that was handed over is renewed for the first time, if it is still held then.
+const offerRenewal = 50 * time.Millisecond
+
 // backoff is full jitter over an exponential: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 type backoff struct{ first, most time.Duration }
 
 // mostBetweenLooks keeps a claim alive in the store's queue, and its offers young, whatever the backoff.
-const mostBetweenLooks = 500 * time.Millisecond
+const mostBetweenLooks = locker.LookEvery
 
 // pause returns the pause after the n-th try (from 0) that got nowhere.
 func (b backoff) pause(n int) time.Duration {

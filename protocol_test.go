@@ -57,10 +57,10 @@ func TestAReleaseWakesTheWaiterOfAnotherInstance(t *testing.T) {
 // deafWaker loses every message that a locker has for its gate.
 type deafWaker struct{ locker.Waker }
 
-func (deafWaker) Granted(string, string, uint64, int) bool { return true }
-func (deafWaker) Wanted(string)                            {}
-func (deafWaker) Wake(string)                              {}
-func (deafWaker) WakeAll()                                 {}
+func (deafWaker) Granted(string, string, locker.Offer) bool { return true }
+func (deafWaker) Wanted(string)                             {}
+func (deafWaker) Wake(string)                               {}
+func (deafWaker) WakeAll()                                  {}
 
 type losesMessages struct{ guard.Locker }
 

@@ -96,15 +96,15 @@ func (t tampered) Open(w locker.Waker) error { return t.Locker.Open(t.with(w)) }
 // swallows says of every grant that it is known here.
 type swallows struct{ locker.Waker }
 
-func (s swallows) Granted(key, owner string, token uint64, waiting int) bool {
-	s.Waker.Granted(key, owner, token, waiting)
+func (s swallows) Granted(key, owner string, o locker.Offer) bool {
+	s.Waker.Granted(key, owner, o)
 	return true
 }
 
 // drops loses every grant.
 type drops struct{ locker.Waker }
 
-func (drops) Granted(string, string, uint64, int) bool { return true }
+func (drops) Granted(string, string, locker.Offer) bool { return true }
 
 var owners sync.Map
 

@@ -95,8 +95,8 @@ type forgetful struct {
 	d *dice
 }
 
-func (f forgetful) Granted(key, owner string, token uint64, waiting int) bool {
-	return f.d.one(2) || f.Waker.Granted(key, owner, token, waiting)
+func (f forgetful) Granted(key, owner string, o locker.Offer) bool {
+	return f.d.one(2) || f.Waker.Granted(key, owner, o)
 }
 
 func (f forgetful) Wanted(key string) {
@@ -132,9 +132,9 @@ type noting struct {
 	l *leisurely
 }
 
-func (n noting) Granted(key, owner string, token uint64, waiting int) bool {
+func (n noting) Granted(key, owner string, o locker.Offer) bool {
 	n.l.ours.Store(owner, true) // before anybody can abandon it
-	known := n.Waker.Granted(key, owner, token, waiting)
+	known := n.Waker.Granted(key, owner, o)
 	if !known {
 		n.l.ours.Delete(owner)
 	}

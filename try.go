@@ -79,12 +79,13 @@ func (t *turn) won(b *bid, sent time.Time, token uint64) *grant {
 
 // accept makes a grant of an offer that may be trusted from since on. If too little of it is left, the next try acquires
 // the key again under the same owner id (law 1).
-func (t *turn) accept(b *bid, o offer, since time.Time) *grant {
-	length := b.claim.Offer()
-	gr := newGrant(t.guard, t.gate, b, since, length, o.token)
-	if gr.trust.left(time.Now()) < minRemaining(length) {
+func (t *turn) accept(b *bid, o locker.Offer, since time.Time) *grant {
+	now, length := time.Now(), min(o.Length, b.claim.LongOffer())
+	if trustFrom(since, length).left(now) < minRemaining(length) {
 		return nil
 	}
+	gr := newGrant(t.guard, t.gate, b, since, length, o.Token)
+	gr.renewSoon(now)
 	t.gate.hold(gr)
 	return gr
 }

@@ -37,10 +37,10 @@ func TestAQueuedWaiterIsHandedTheKeyAtOnceWhateverItsBackoff(t *testing.T) {
 // gone is a process that has died: what it is told, nobody hears.
 type gone struct{}
 
-func (gone) Granted(string, string, uint64, int) bool { return true }
-func (gone) Wanted(string)                            {}
-func (gone) Wake(string)                              {}
-func (gone) WakeAll()                                 {}
+func (gone) Granted(string, string, locker.Offer) bool { return true }
+func (gone) Wanted(string)                             {}
+func (gone) Wake(string)                               {}
+func (gone) WakeAll()                                  {}
 
 func TestAWaiterThatDiedCostsTheOthersAtMostTheOffer(t *testing.T) {
 	for _, backoff := range []time.Duration{250 * time.Millisecond, 5 * time.Second} {
@@ -65,7 +65,7 @@ func TestAWaiterThatDiedCostsTheOthersAtMostTheOffer(t *testing.T) {
 			released = time.Now()
 			_ = l.Release(t.Context())
 			wg.Wait()
-			if waited > c.Offer() {
+			if waited > c.LongOffer() {
 				t.Errorf("backoff %v: waited %v for a key that nobody held", backoff, waited)
 			}
 		})

@@ -13,8 +13,10 @@ const (
 	// MaxKey is the length in bytes of the longest Claim.Key.
 	MaxKey = 200
 
-	// QueueLife is how long a claim stays in the queue after the last Acquire that saw it there: the guard comes back
-	// several times in that time.
+	// LookEvery is how long a claim that waits goes unseen at most: the guard calls Acquire for it again within that time.
+	LookEvery = 500 * time.Millisecond
+
+	// QueueLife is how long a claim stays in the queue after the last Acquire that saw it there.
 	QueueLife = 2 * time.Second
 )
 
@@ -35,9 +37,25 @@ type Claim struct {
 	State any
 }
 
-// Offer is how long the key is c's when another process's Release hands it over: long enough to begin and to renew, and
-// all that it costs the others if c's process has died meanwhile.
-func (c *Claim) Offer() time.Duration { return min(c.TTL, time.Second) }
+// LongOffer is for how long a Release offers the key to c if the store knows that c's process hears of it: a third of the
+// TTL, but 1 to 5 s, so that a pause of the process or of the store does not cost the lease before its first renewal.
+func (c *Claim) LongOffer() time.Duration {
+	return min(c.TTL, max(time.Second, min((c.TTL/3).Truncate(time.Millisecond), 5*time.Second)))
+}
+
+// ShortOffer is for how long a Release offers the key to c otherwise: that is what c costs the others if its process has
+// died.
+func (c *Claim) ShortOffer() time.Duration { return min(c.TTL, time.Second) }
+
+// Offer is a key that another process's Release has handed over, as the message tells of it.
+type Offer struct {
+	// Length is how long the key is the claim's from the hand-over on, unless the claim renews it: its LongOffer or its
+	// ShortOffer. 0 says that the message does not know: then the guard calls Acquire before it relies on the key.
+	Length time.Duration
+
+	Token   uint64 // the first of a block of fencing tokens; 0 if the claim wants none
+	Waiting int    // other claims that wait behind it, the releaser's next among them
+}
 
 // Holder describes who holds a key, as far as the store knows it. It is for logs and operators, not for clients.
 type Holder struct {

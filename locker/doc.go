@@ -39,18 +39,23 @@
 // guard's to keep as well as the store's; the others are the store's.
 //
 //  1. Trust begins before the request. So a TTL starts when the store gets the Acquire or Renew, or later; an offer starts
-//     at the hand-over; and no claim is granted that is not in the queue. The guard counts a TTL from before it sent that
-//     request, and an offer from before it sent the last answered request that saw the claim queued.
+//     at the hand-over, and lasts for the [Offer].Length that the message tells; and no claim is granted that is not in
+//     the queue. The guard counts a TTL from before it sent that request, and an offer from before it sent the last
+//     answered request that saw the claim queued. It relies on no offer whose length it was not told, and it renews one
+//     soon.
 //  2. An owner id is queued once. A claim leaves the queue for good before, or in the same step as, the key becomes its
 //     own; an Acquire with Try.Queued whose claim is not there any more must not put it back.
 //  3. A grant for nobody is given back. If [Waker.Granted] reports false, the locker releases the key by its owner id, and
 //     that hands it on.
 //  4. The message is a hint. A claim whose message got lost learns of its grant by its next Acquire.
-//  5. A process that died while it waited costs the others at most the offer, see [Claim.Offer].
+//  5. A process that died while it waited costs the others at most the offer. That is long only where the store knows that
+//     the process has heard of it; a store that cannot know that makes short offers, see [Claim.LongOffer] and
+//     [Claim.ShortOffer].
 //  6. Who leaves is taken out of the queue, by Abandon.
-//  7. Who is not known to hear must not be passed over. A store that passes over the processes that are gone, say because a
-//     message reached nobody, may do that only to claims that were queued when their process was sure to hear; the others
-//     find the key by their next Acquire.
+//  7. Who may be there must not be passed over. A store that passes over the processes that are gone, say because a
+//     message reached nobody, may do that only to claims that were queued when their process was sure to hear, and to
+//     those that nobody has seen for longer than [LookEvery]; the others find the key by their next Acquire. A claim that
+//     was passed over though its process lives begins anew in its old place.
 //  8. Only the end of a lease lets a claim barge. Acquire takes a key that nobody owns, whoever is in the queue; that happens
 //     only when a lease has ended by its TTL. A Release does not leave the key free while somebody is in the queue.
 //  9. The releaser goes to the back: the next claim that Release is given is queued behind those who wait.

@@ -39,10 +39,10 @@ type Locker interface {
 	// was ever given for the key. It returns ErrLeaseLost if c does not own the key, else ErrUnavailable.
 	Fence(ctx context.Context, c *Claim) (token uint64, err error)
 
-	// Release ends c's hold and, in one step with it, gives the key to the first in the queue for that claim's
-	// [Claim.Offer], reserves its block of tokens if it wants one, and tells its process by [Waker.Granted]. One whose
-	// process is known to be gone is passed over (law 7); that of a closed locker is. If the key went to another, next is queued behind all who wait; next is
-	// nil if nobody here wants the key again.
+	// Release ends c's hold and, in one step with it, gives the key to the first in the queue for the time of an
+	// [Offer], reserves its block of tokens if it wants one, and tells its process by [Waker.Granted]. A claim is passed
+	// over if its process is known to be gone (law 7), as that of a closed locker is. If the key went to another, next is
+	// queued behind all who wait; next is nil if nobody here wants the key again.
 	//
 	// It returns ErrLeaseLost if c did not own the key; one that nobody owns then goes to the first in the queue all the
 	// same, and next is not queued. It returns ErrUnavailable if that is not known, and next may be queued.
@@ -69,15 +69,14 @@ type Locker interface {
 }
 
 // Waker is what guard.New gives to [Locker.Open]: how a locker tells it what other processes do. What it is told are
-// hints: one that is lost, late or wrong costs time, never exclusion. Its methods return at once, call no method of the
+// hints: one that is lost, late or wrong costs time, never exclusion. Only Offer.Length has to be true. Its methods return at once, call no method of the
 // locker, and are safe for concurrent use. The guard holds no lock that they take while it calls the locker, so a locker may
 // call them from within its own methods, and under a mutex of its own.
 type Waker interface {
-	// Granted tells that a Release has made owner the owner of key, with the first of a block of fencing tokens if it
-	// wants those (else 0), and that so many other claims wait behind it, the releaser's next among them. It reports whether
-	// owner is known here, as one that waits or one that has the key already; if not, the locker releases the key by this
-	// owner id. It may come before the Acquire or Release that queued the claim has answered.
-	Granted(key, owner string, token uint64, waiting int) (known bool)
+	// Granted tells that a Release has made owner the owner of key, and on what terms. It reports whether owner is known
+	// here, as one that waits or one that has the key already; if not, the locker releases the key by this owner id. It
+	// may come before the Acquire or Release that queued the claim has answered.
+	Granted(key, owner string, o Offer) (known bool)
 
 	// Wanted tells that another process has begun to wait for key, which this one owns. If it is this process itself, no
 	// harm is done. One that comes to own a key for which others wait already is not told; they are served after 100 ms.

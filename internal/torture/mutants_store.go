@@ -120,7 +120,7 @@ func (t tampered) Open(w locker.Waker) error { return t.Locker.Open(t.with(w)) }
 // lostWakeUp says of every grant that it is known here, and tells nobody.
 type lostWakeUp struct{ locker.Waker }
 
-func (lostWakeUp) Granted(string, string, uint64, int) bool { return true }
+func (lostWakeUp) Granted(string, string, locker.Offer) bool { return true }
 
 func newLostWakeUp(l guard.Locker, _ *redis.Client) guard.Locker {
 	return tampered{l, func(w locker.Waker) locker.Waker { return lostWakeUp{w} }}

@@ -19,10 +19,9 @@ type ear struct {
 
 // grant is what Granted told.
 type grant struct {
-	key     string
-	token   uint64
-	waiting int
-	times   int
+	locker.Offer
+	key   string
+	times int
 }
 
 func newEar() *ear {
@@ -32,10 +31,10 @@ func newEar() *ear {
 	}
 }
 
-func (e *ear) Granted(key, owner string, token uint64, waiting int) (known bool) {
+func (e *ear) Granted(key, owner string, o locker.Offer) (known bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.grants[owner] = grant{key, token, waiting, e.grants[owner].times + 1}
+	e.grants[owner] = grant{o, key, e.grants[owner].times + 1}
 	return !e.forgotten[owner]
 }
 

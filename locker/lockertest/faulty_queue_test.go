@@ -82,8 +82,9 @@ type miscounts struct {
 	change func(int) int
 }
 
-func (w miscounts) Granted(key, owner string, token uint64, waiting int) bool {
-	return w.Waker.Granted(key, owner, token, w.change(waiting))
+func (w miscounts) Granted(key, owner string, o locker.Offer) bool {
+	o.Waiting = w.change(o.Waiting)
+	return w.Waker.Granted(key, owner, o)
 }
 
 type queuedOwner struct{ memory }

@@ -54,6 +54,11 @@ var wakingFaults = []fault{
 		func(m memory) locker.Locker { return cutsOffers{m} },
 	},
 	{
+		"tells of a longer offer than it makes",
+		[]string{"an offer lasts its time, and ends"},
+		func(m memory) locker.Locker { return overstates{cutsOffers{m}} },
+	},
+	{
 		"queues the next claim though nobody waits",
 		[]string{"a release finds nobody and frees the key"},
 		func(m memory) locker.Locker { return queuesAlways{m} },
@@ -121,6 +126,11 @@ var wakingFaults = []fault{
 		func(m memory) locker.Locker { return keepsQueue{m} },
 	},
 	{
+		"sees all claims of a queue when one looks",
+		[]string{"a claim that nobody sees is not granted, whoever else looks"},
+		func(m memory) locker.Locker { return seesAll{keepsQueue{m}} },
+	},
+	{
 		"does not tell the holder that others wait",
 		[]string{"a holder learns that others wait"},
 		func(m memory) locker.Locker {
@@ -148,8 +158,8 @@ type grants struct {
 	hear func(key, owner string, token *uint64) bool
 }
 
-func (w grants) Granted(key, owner string, token uint64, waiting int) bool {
-	return !w.hear(key, owner, &token) || w.Waker.Granted(key, owner, token, waiting)
+func (w grants) Granted(key, owner string, o locker.Offer) bool {
+	return !w.hear(key, owner, &o.Token) || w.Waker.Granted(key, owner, o)
 }
 
 type hears struct {
@@ -161,14 +171,14 @@ func (l hears) Open(w locker.Waker) error { return l.memory.Open(grants{w, l.hea
 
 type wrongKey struct{ locker.Waker }
 
-func (w wrongKey) Granted(key, owner string, token uint64, waiting int) bool {
-	return w.Waker.Granted(key+"x", owner, token, waiting)
+func (w wrongKey) Granted(key, owner string, o locker.Offer) bool {
+	return w.Waker.Granted(key+"x", owner, o)
 }
 
 type allKnown struct{ locker.Waker }
 
-func (w allKnown) Granted(key, owner string, token uint64, waiting int) bool {
-	w.Waker.Granted(key, owner, token, waiting)
+func (w allKnown) Granted(key, owner string, o locker.Offer) bool {
+	w.Waker.Granted(key, owner, o)
 	return true
 }
 
@@ -236,6 +246,17 @@ func (l cutsOffers) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) 
 		d.TTL = 500 * time.Millisecond
 	}
 	return l.memory.Acquire(ctx, &d, t)
+}
+
+type overstates struct{ cutsOffers }
+
+func (l overstates) Open(w locker.Waker) error { return l.cutsOffers.Open(longOffers{w}) }
+
+type longOffers struct{ locker.Waker }
+
+func (w longOffers) Granted(key, owner string, o locker.Offer) bool {
+	o.Length = 5 * time.Second
+	return w.Waker.Granted(key, owner, o)
 }
 
 type queuesAlways struct{ memory }
@@ -376,5 +397,20 @@ func (l keepsQueue) Release(ctx context.Context, c, next *locker.Claim) (locker.
 	}
 	l.all.queued = nil
 	l.all.mu.Unlock()
+	return l.memory.Release(ctx, c, next)
+}
+
+type seesAll struct{ keepsQueue }
+
+func (l seesAll) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	l.all.mu.Lock()
+	for _, look := range l.all.queued {
+		look()
+	}
+	l.all.mu.Unlock()
+	return l.keepsQueue.Acquire(ctx, c, t)
+}
+
+func (l seesAll) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
 	return l.memory.Release(ctx, c, next)
 }

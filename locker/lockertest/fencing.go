@@ -63,13 +63,13 @@ func tokensRiseHandedOver(p *pair) {
 			if err != nil {
 				return err
 			}
-			if g.token < last+locker.FenceBlock {
-				fail("the token of a hand-over is %d, want at least %d", g.token, last+locker.FenceBlock)
+			if g.Token < last+locker.FenceBlock {
+				fail("the token of a hand-over is %d, want at least %d", g.Token, last+locker.FenceBlock)
 			}
-			last = g.token
+			last = g.Token
 			if n%2 == 0 {
-				if last, err = to.Fence(p.ctx, next); err != nil || last < g.token+locker.FenceBlock {
-					fail("Fence after a hand-over: %d, %v, want at least %d", last, err, g.token+locker.FenceBlock)
+				if last, err = to.Fence(p.ctx, next); err != nil || last < g.Token+locker.FenceBlock {
+					fail("Fence after a hand-over: %d, %v, want at least %d", last, err, g.Token+locker.FenceBlock)
 				}
 			}
 			owner, next = next, fencedClaim(key, long)

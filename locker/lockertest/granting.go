@@ -65,7 +65,7 @@ func unknownFrees(p *pair) {
 			p.abandon(p.b, gone)
 		}
 		p.eventually(p.a, key, long)
-		if time.Since(sent) > gone.Offer()/2 {
+		if time.Since(sent) > gone.ShortOffer()/2 {
 			return errNotFreed
 		}
 		return nil

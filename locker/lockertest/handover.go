@@ -66,13 +66,16 @@ func offerEnds(p *pair) {
 		}
 		sent := time.Now()
 		r := p.release(p.a, c, nil)
-		if !r.Handed {
-			_, _, err := p.told(p.b, dead, r)
+		g, woken, err := p.told(p.b, dead, r)
+		switch {
+		case err != nil || !r.Handed:
 			return err
+		case woken:
+			return errWoken
 		}
 		p.eventually(p.a, key, long)
-		if took := time.Since(sent); took < dead.Offer()-rounding {
-			fail("a key that was handed over was free for others %v after the release, want %v", took, dead.Offer())
+		if took := time.Since(sent); took < g.Length-rounding {
+			fail("a key that was handed over was free for others %v after the release, want %v as Granted told", took, g.Length)
 		}
 		return nil
 	})

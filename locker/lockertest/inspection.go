@@ -179,7 +179,7 @@ func forcesHandOver(p *pair) {
 		if p.renew(p.b, next) == nil {
 			return nil
 		}
-		if time.Since(sent) > next.Offer() {
+		if time.Since(sent) > next.LongOffer() {
 			return errTooSlow
 		}
 		if !p.try(p.b, next, locker.Try{Wait: true, Queued: true}).Acquired {

@@ -15,6 +15,7 @@ var queueing = []Check{
 	{"a claim that acquires its key leaves the queue", "law 2", acquirerLeaves},
 	{"a claim in the queue lives while it is seen", "QueueLife", queueLives},
 	{"a claim that nobody sees leaves the queue", "QueueLife", queueEnds},
+	{"a claim that nobody sees is not granted, whoever else looks", "QueueLife", unseenEnds},
 	{"a holder learns that others wait", "Waker.Wanted", tellsHolderOfWaiters},
 }
 
@@ -215,6 +216,26 @@ func queueEnds(p *pair) {
 		}
 		p.free(key)
 		return nil
+	})
+}
+
+// unseenEnds lets one claim look at the queue for as long as the one in front of it does not.
+func unseenEnds(p *pair) {
+	p.rounds(func(key string) error {
+		c, unseen, seen, err := p.queue(key)
+		if err != nil {
+			return err
+		}
+		for start := time.Now(); time.Since(start) < locker.QueueLife+short; time.Sleep(locker.QueueLife / 8) {
+			if _, err := p.look(p.a, seen, locker.Try{Queued: true}); err != nil {
+				return err
+			}
+		}
+		_, err = p.handOver(p.a, c, p.a, seen)
+		if _, ok := p.b.ear.granted(unseen); ok {
+			fail("a claim was granted the key that was not seen for more than %v, because another looked at the queue", locker.QueueLife)
+		}
+		return err
 	})
 }
 

@@ -116,9 +116,9 @@ func (w late) later(tell func()) {
 
 func (w late) Wanted(key string) { w.later(func() { w.Waker.Wanted(key) }) }
 
-func (w late) Granted(key, owner string, token uint64, waiting int) bool {
+func (w late) Granted(key, owner string, o locker.Offer) bool {
 	w.later(func() {
-		if !w.Waker.Granted(key, owner, token, waiting) {
+		if !w.Waker.Granted(key, owner, o) {
 			w.l.memory.Abandon(&locker.Claim{Key: key, Owner: owner}, false)
 		}
 	})
@@ -138,7 +138,7 @@ func (l wakes) Release(ctx context.Context, c, next *locker.Claim) (locker.Relea
 
 type wake struct{ locker.Waker }
 
-func (w wake) Granted(key, _ string, _ uint64, _ int) bool {
+func (w wake) Granted(key, _ string, _ locker.Offer) bool {
 	w.Wake(key)
 	return true
 }

@@ -14,6 +14,7 @@ var (
 	errNotWanted   = errors.New("a holder is not told that another waits, neither by Wanted nor by its Release")
 	errWantedOften = errors.New("a holder is told more than once of one claim that waits")
 	errGranted     = errors.New("a claim that was given up was granted its key")
+	errWoken       = errors.New("a claim that was handed its key was only told to try")
 	errNotFreed    = errors.New("a grant that nobody knows keeps the key from others until its offer ends")
 )
 
@@ -32,11 +33,11 @@ func counted(r locker.Released, waiting int) error {
 
 // left wants Granted to have told that so many wait, if g was told by it.
 func (g grant) left(waiting int) error {
-	if g.times == 0 || g.waiting == waiting {
+	if g.times == 0 || g.Waiting == waiting {
 		return nil
 	}
 	return fmt.Errorf("Granted tells that %d wait, want %d: those behind the claim that got the key, the releaser's next among them",
-		g.waiting, waiting)
+		g.Waiting, waiting)
 }
 
 // look sees to c in the queue, or gets it there, where another owns its key.
@@ -80,11 +81,11 @@ func (p *pair) served(s *side, c *locker.Claim, r locker.Released, sent time.Tim
 		return g, err
 	case p.renew(s, c) == nil:
 		return g, nil
-	case time.Since(sent) < c.Offer()-rounding:
+	case time.Since(sent) < g.Length-rounding:
 		fail("a claim that was granted its key does not own it, %v after the release", time.Since(sent))
 	}
 	return g, fmt.Errorf("%s was granted its key and does not own it %v after the release, its offer being %v; %s",
-		p.name(c), time.Since(sent), c.Offer(), p.saw(c.Key))
+		p.name(c), time.Since(sent), g.Length, p.saw(c.Key))
 }
 
 // unanswered stands for what a call answers that frees a key and is no Release by its owner.
@@ -103,7 +104,7 @@ func (p *pair) told(s *side, c *locker.Claim, r locker.Released) (g grant, woken
 		}
 		if s.ear.wakened(c.Key) {
 			if a := p.try(s, c, locker.Try{Wait: true, Queued: true}); a.Acquired {
-				return grant{key: c.Key, token: a.Token}, true, nil
+				return grant{key: c.Key, Offer: locker.Offer{Token: a.Token}}, true, nil
 			}
 		}
 	}
@@ -118,7 +119,9 @@ func wantGrant(g grant, c *locker.Claim) {
 	switch {
 	case g.key != c.Key:
 		fail("Granted tells of key %q to the owner of a claim on %q", g.key, c.Key)
-	case c.Fencing != (g.token != 0):
-		fail("Granted tells token %d to a claim with Fencing %v", g.token, c.Fencing)
+	case g.Length != c.LongOffer() && g.Length != c.ShortOffer() && g.Length != 0:
+		fail("Granted tells of an offer of %v, want %v, %v, or 0 if that is not known", g.Length, c.LongOffer(), c.ShortOffer())
+	case c.Fencing != (g.Token != 0):
+		fail("Granted tells token %d to a claim with Fencing %v", g.Token, c.Fencing)
 	}
 }

@@ -12,8 +12,7 @@ import (
 type message struct {
 	to         *Locker
 	key, owner string
-	token      uint64
-	waiting    int
+	offer      locker.Offer
 	revoked    bool
 }
 
@@ -28,7 +27,7 @@ func (m message) tell() (known bool) {
 		m.to.waker.Wanted(m.key)
 		return true
 	}
-	return m.to.waker.Granted(m.key, m.owner, m.token, m.waiting)
+	return m.to.waker.Granted(m.key, m.owner, m.offer)
 }
 
 // leave unlocks the store and tells what the call has left to tell. A grant that nobody knows is given back (law 3).
@@ -81,6 +80,7 @@ func (s *store) pass(key string, e *entry, now time.Time) {
 	}
 	first := e.queue[0]
 	e.queue = slices.Delete(e.queue, 0, 1)
-	token := s.grant(e, first.by, first.claim, now.Add(first.claim.Offer()), now)
-	s.out = append(s.out, message{to: first.by, key: key, owner: e.owner, token: token, waiting: len(e.queue)})
+	o := locker.Offer{Length: first.claim.LongOffer(), Waiting: len(e.queue)} // every peer hears
+	o.Token = s.grant(e, first.by, first.claim, now.Add(o.Length), now)
+	s.out = append(s.out, message{to: first.by, key: key, owner: e.owner, offer: o})
 }

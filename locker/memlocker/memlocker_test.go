@@ -63,7 +63,7 @@ func TestLeaseAndOfferExpireToTheNanosecond(t *testing.T) {
 		time.Sleep(a.TTL - time.Nanosecond)
 		w.wait(1, b)
 		w.release(0, a, nil, 1)
-		for _, life := range []time.Duration{b.Offer(), b.TTL} {
+		for _, life := range []time.Duration{b.LongOffer(), b.TTL} {
 			time.Sleep(life - time.Nanosecond)
 			w.try(0, c, locker.Try{})
 			w.acquire(1, b) // has its full TTL again

@@ -52,7 +52,7 @@ func TestOwnerIDIsQueuedOnce(t *testing.T) {
 		w.acquire(0, a)
 		place := w.wait(1, b)
 		w.release(0, a, nil, 1)
-		time.Sleep(b.Offer())
+		time.Sleep(b.LongOffer())
 		w.acquire(0, a)
 		w.wait(2, c)
 		if late := w.try(1, b, locker.Try{Wait: true, Queued: true}); late.Queued {

@@ -15,8 +15,8 @@ type waiter struct {
 	told *[]string
 }
 
-func (w *waiter) Granted(key, owner string, _ uint64, waiting int) bool {
-	*w.told = append(*w.told, fmt.Sprintf("%s granted %s as %s, %d behind", w.name, key, owner, waiting))
+func (w *waiter) Granted(key, owner string, o locker.Offer) bool {
+	*w.told = append(*w.told, fmt.Sprintf("%s granted %s as %s, %d behind", w.name, key, owner, o.Waiting))
 	return !w.gone
 }
 
@@ -109,7 +109,7 @@ func (w *world) wantTold(want ...string) {
 
 type hears func()
 
-func (f hears) Granted(string, string, uint64, int) bool { f(); return true }
-func (f hears) Wanted(string)                            { f() }
-func (hears) Wake(string)                                {}
-func (hears) WakeAll()                                   {}
+func (f hears) Granted(string, string, locker.Offer) bool { f(); return true }
+func (f hears) Wanted(string)                             { f() }
+func (hears) Wake(string)                                 {}
+func (hears) WakeAll()                                    {}

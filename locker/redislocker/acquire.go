@@ -82,12 +82,14 @@ func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a loc
 		l.inbox.open()
 		entry = l.queued(c)
 	}
-	answer := l.run(ctx, newCall(lookScript, 2, st.keys.lock, st.keys.wait,
-		st.owner, entry, flag(t.Queued), int64(t.Place), life, l.inboxes, wantedWord+c.Key))[0]
+	answer := l.run(ctx, newCall(lookScript, 3, st.keys.lock, st.keys.wait, st.keys.due,
+		st.owner, entry, flag(t.Queued), int64(t.Place), lookEvery, l.inboxes, wantedWord+c.Key))[0]
 	parts, err := answer.Slice()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return a, true, nil
+	case err == nil && len(parts) == 2:
+		return a, false, newerError{"above " + strconv.Itoa(entryVersion)}
 	case err == nil && len(parts) != 3:
 		err = errNoAnswer
 	}

@@ -10,33 +10,43 @@
 //
 //	guard:{K}        string, for the lease's TTL    owner id (22 bytes), instance id (22 bytes), a line of JSON about the holder
 //	guard:{K}:wait   sorted set, for 2 s            who waits for K: an entry for each claim, by its place
+//	guard:{K}:due    sorted set, for 2 s            when each of them is to be seen again: its owner id, by that time in ms
 //	guard:{K}:fence  string, for 20 minutes         the last fencing token given
 //
 // "guard" is [WithPrefix]'s. K is the key as the guard names it: with '%', braces and control bytes percent-encoded, or a
 // hash of that if it is longer than 200 bytes; the braces keep all that belongs to one key on one node of a cluster. No key
 // is without a TTL.
 //
+// The line begins with the version of what is stored, {"v":2, and with the long offer in ms. Processes of the version before,
+// whose lines have no "v", may work on the same keys. A key that a newer version waits for is an error that says so.
+//
 // An entry is six characters and then what guard:{K} is set to when the key is handed to it: "m" if it is told by a
 // message, or "l" if it only looks; "f" if it wants fencing tokens with the key, or "-"; and for how many ms the key is
-// offered to it, in four digits. Its place is the time when it came, in µs by the server's clock, or one behind the last.
+// offered to it if it does not hear of it, in four digits. Its place is the time when it came, in µs by the server's
+// clock, or one behind the last.
 //
 // # Waiting
 //
 // Whoever finds a key held queues for it, and each release hands the key to the first in the queue, in the same step and
-// round trip: it stores the next owner's value for as long as the offer, a second at most, and tells its process by a
-// message to the channel guard:inbox:<instance id>. An instance subscribes to its own channel when it first waits, and who
-// queues before that is confirmed only looks.
+// round trip: it stores the next owner's value for as long as the offer, and tells its process by a message to the channel
+// guard:inbox:<instance id>. An instance subscribes to its own channel when it first waits, and who queues before that is
+// confirmed only looks. The offer is a third of the TTL, but 1 to 5 s, if the message reaches a process, and else 1 s at
+// most. In a cluster it is always that, for there nobody knows whom a message reaches.
 //
-//	granted OWNER TOKEN N KEY    the key is yours, N wait behind you; TOKEN is the first of a block of fencing tokens, or 0
-//	wanted KEY                   for the holder: somebody has begun to wait
-//	revoked OWNER KEY            for the holder: an operator has released the key
+//	offered MS OWNER TOKEN N KEY    the key is yours for so long, N wait behind you; TOKEN is the first of a block of
+//	                                fencing tokens, or 0
+//	wanted KEY                      for the holder: somebody has begun to wait
+//	revoked OWNER KEY               for the holder: an operator has released the key
 //
 // A message is only a hint, and what is in the key the truth: a waiter looks again by itself every 125 to 250 ms (the half
 // of guard.WithBackoff's longest pause to the whole, at least twice a second), when the holder's lease can end, and whenever
 // the subscription is confirmed anew. So a message that is lost costs that long, and without the right to subscribe waiting
-// is polling. A grant for nobody is given back, and handed on. One whose message reaches nobody is passed over, but not in a
-// cluster, where only the node that it is sent to could be asked: there a process that has died costs the offer. The queue
-// lasts for 2 s after the last look of anybody.
+// is polling. A grant for nobody is given back, and handed on.
+//
+// A waiter whose message reaches nobody is passed over if its subscription was confirmed when it queued, or if it has not
+// looked for 600 ms; in a cluster only the latter is known. So of those that die while they wait one costs an offer of 1 s,
+// within the first 600 ms, and the others nothing. A waiter that is stopped, or whose machine vanishes, still seems to
+// hear: it costs the long offer. A waiter that has not looked for 2 s is never handed the key.
 //
 // # Fencing
 //

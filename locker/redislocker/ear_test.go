@@ -19,19 +19,18 @@ type ear struct {
 // news is what a Waker is told.
 type news struct {
 	what, key, owner string
-	token            uint64
-	waiting          int
+	offer            locker.Offer
 }
 
 func newEar() *ear { return &ear{heard: make(chan news, 100), deaf: make(chan struct{})} }
 
-func (e *ear) Granted(key, owner string, token uint64, waiting int) bool {
+func (e *ear) Granted(key, owner string, o locker.Offer) bool {
 	select {
 	case <-e.deaf:
 		return false
 	default:
 	}
-	e.heard <- news{"granted", key, owner, token, waiting}
+	e.heard <- news{"granted", key, owner, o}
 	return true
 }
 
@@ -54,8 +53,9 @@ func (e *ear) next(t *testing.T, want string) news {
 func (e *ear) granted(t *testing.T, c *locker.Claim, waiting int) (token uint64) {
 	t.Helper()
 	got := e.next(t, "a grant")
-	token, got.token = got.token, 0
-	if want := (news{what: "granted", key: c.Key, owner: c.Owner, waiting: waiting}); got != want {
+	token, got.offer.Token = got.offer.Token, 0
+	want := news{"granted", c.Key, c.Owner, locker.Offer{Length: c.LongOffer(), Waiting: waiting}}
+	if got != want {
 		t.Fatalf("heard %+v, want %+v", got, want)
 	}
 	if c.Fencing != (token > 0) {
@@ -98,7 +98,7 @@ func listening(t *testing.T, rdb redis.UniversalClient, n int) ([]*redislocker.L
 		queue(t, ls[i], claim("held"))
 		es[i].wakeAll(t)
 	}
-	if err := rdb.Del(t.Context(), lock("held"), line("held")).Err(); err != nil {
+	if err := rdb.Del(t.Context(), lock("held"), line("held"), dues("held")).Err(); err != nil {
 		t.Fatal(err)
 	}
 	return ls, es
@@ -117,6 +117,7 @@ func queue(t *testing.T, l locker.Locker, c *locker.Claim) locker.Place {
 // The names in Redis of what belongs to a key.
 func lock(key string) string    { return "guard:{" + key + "}" }
 func line(key string) string    { return "guard:{" + key + "}:wait" }
+func dues(key string) string    { return "guard:{" + key + "}:due" }
 func counter(key string) string { return "guard:{" + key + "}:fence" }
 
 // lineUp returns the entries in the queue of key.

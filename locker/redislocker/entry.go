@@ -6,17 +6,41 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// entryHead is how much of an entry is in front of the value.
-const entryHead = 6
+const (
+	// entryHead is how much of an entry is in front of the value.
+	entryHead = 6
+
+	// entryVersion is the version of what this package stores: see entry.
+	entryVersion = 2
+
+	// late is for how many ms a claim may be overdue before a release takes it for dead.
+	late = 100
+)
 
 // An entry is what a claim is in the queue: six characters, and then the very value that its process would store in the
-// key, so that a release can put it there.
+// key, so that a release can put it there. A value is the owner id, the instance id, and a line of JSON.
 //
-//	m or l   told by a message, so that one whose message reaches nobody is gone; or looks only
-//	f or -   wants fencing tokens with the key, or not
-//	0000     the offer, in ms
+//	m or l      told by a message, so that a claim whose message reaches nobody is gone; or looks only
+//	f or -      wants fencing tokens with the key, or not
+//	0000        the short offer, in ms
+//	22 + 22     owner id, instance id
+//	{"v":2,     byte 56 is the version, the first member of the line
+//	"offer":N,  the long offer, in ms; then what else the line says
 //
 // It stays the same for the life of the claim.
+//
+// Version 1 has neither "v" nor "offer" in its line, and keeps no dues. The two versions work on the same keys:
+//
+//   - A release of version 1 reads the head alone. It hands the key to a claim of version 2 for the short offer, and says
+//     "granted" without a length: the claim acquires the key again before it relies on it. It passes over a dead claim
+//     of version 2, or offers it the key, as one of its own. It leaves dues behind: a later look drops them.
+//   - A look of version 1 lets the queue last for 2 s, whatever is due later; a claim of version 2 that finds itself out of
+//     the queue begins anew in its old place.
+//   - A release of version 2 does for a claim of version 1 what a release of version 1 does: it offers the key for what the
+//     head says, says "granted", passes over a claim whose message reaches nobody only if it is told by a message, and
+//     does not ask when the claim was seen.
+//   - A claim of a version above 2 is never taken out of the queue, given the key, or queued behind. A release that finds
+//     it in front frees the key and answers with an error, and so does the look of a claim that is new: see newerError.
 func entry(c *locker.Claim, value string, told bool) string {
 	how, fencing := byte('l'), byte('-')
 	if told {
@@ -25,7 +49,15 @@ func entry(c *locker.Claim, value string, told bool) string {
 	if c.Fencing {
 		fencing = 'f'
 	}
-	return fmt.Sprintf("%c%c%04d", how, fencing, c.Offer().Milliseconds()) + value
+	return fmt.Sprintf("%c%c%04d", how, fencing, c.ShortOffer().Milliseconds()) + value
+}
+
+// newerError says that a claim of a newer version waits for a key.
+type newerError struct{ version string }
+
+func (e newerError) Error() string {
+	return fmt.Sprintf("redislocker: a claim of version %s waits for the key, and this process knows versions up to %d: "+
+		"update it, or go back to one version everywhere", e.version, entryVersion)
 }
 
 // state is what the locker keeps in a claim.
@@ -39,7 +71,7 @@ type state struct {
 func (l *Locker) state(c *locker.Claim) *state {
 	st, ok := c.State.(*state)
 	if !ok {
-		st = &state{keys: l.keys(c.Key), owner: c.Owner, about: l.describe(c.Holder)}
+		st = &state{keys: l.keys(c.Key), owner: c.Owner, about: l.describe(c)}
 		c.State = st
 		c.Holder.Instance = l.instance
 	}

@@ -31,20 +31,20 @@ func TestAReleaseStoresTheVeryValueThatTheNextClaimWould(t *testing.T) {
 	if value[:locker.OwnerLen] != b.Owner || want.Instance == "" || seen.Holder != want {
 		t.Errorf("the key holds %q, read as %+v, want %+v", value, seen.Holder, want)
 	}
-	if seen.Remaining <= 0 || seen.Remaining > b.Offer() {
-		t.Errorf("it is offered for %v, want at most %v", seen.Remaining, b.Offer())
+	if seen.Remaining <= 0 || seen.Remaining > b.LongOffer() {
+		t.Errorf("it is offered for %v, want at most %v", seen.Remaining, b.LongOffer())
 	}
 	mustTry(t, ls[1], b, locker.Try{Queued: true}) // as if the message had got lost
 	if again := rdb.Get(t.Context(), lock("k")).Val(); again != value {
 		t.Errorf("a release stored %q, an acquire %q", value, again)
 	}
-	if d := rdb.PTTL(t.Context(), lock("k")).Val(); d <= b.Offer() {
+	if d := rdb.PTTL(t.Context(), lock("k")).Val(); d <= b.LongOffer() {
 		t.Errorf("after an acquire of its own it has %v", d)
 	}
 }
 
 func TestAKeyIsHandedOverForTheOfferOnly(t *testing.T) {
-	for _, life := range []time.Duration{100 * time.Millisecond, 999 * time.Millisecond, time.Second, 24 * 24 * time.Hour} {
+	for _, life := range []time.Duration{100 * time.Millisecond, 999 * time.Millisecond, time.Second, 10 * time.Second, 24 * 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			m, rdb := redistest.Miniredis(t)
 			ls, es := listening(t, rdb, 2)
@@ -54,7 +54,7 @@ func TestAKeyIsHandedOverForTheOfferOnly(t *testing.T) {
 			queue(t, ls[1], b)
 			release(t, ls[0], a, nil, locker.Released{Waiting: 1, Handed: true})
 			es[1].granted(t, b, 0)
-			if d := m.TTL(lock("k")); d != min(life, time.Second) || d != b.Offer() {
+			if d := m.TTL(lock("k")); d != b.LongOffer() {
 				t.Errorf("with a TTL of %v the key is offered for %v", life, d)
 			}
 			if err := renew(t.Context(), t, ls[1], b)[0]; err != nil || m.TTL(lock("k")) != life {

@@ -18,10 +18,10 @@ const ttl = 30 * time.Second // of a lease that must not end in a test
 // waker is a guard that knows no claim and hears nothing.
 type waker struct{}
 
-func (waker) Granted(string, string, uint64, int) bool { return false }
-func (waker) Wanted(string)                            {}
-func (waker) Wake(string)                              {}
-func (waker) WakeAll()                                 {}
+func (waker) Granted(string, string, locker.Offer) bool { return false }
+func (waker) Wanted(string)                             {}
+func (waker) Wake(string)                               {}
+func (waker) WakeAll()                                  {}
 
 // open opens a locker on rdb that is closed when t ends.
 func open(t *testing.T, rdb redis.UniversalClient, opts ...redislocker.Option) *redislocker.Locker {

@@ -19,6 +19,8 @@ func newID() string {
 
 // about is the line of JSON in the value of a key, for others to read.
 type about struct {
+	Version     int       `json:"v"`     // the first member, see entry
+	Offer       int64     `json:"offer"` // the second
 	Host        string    `json:"host,omitempty"`
 	PID         int       `json:"pid,omitempty"`
 	Name        string    `json:"name,omitempty"`
@@ -26,16 +28,18 @@ type about struct {
 	Since       time.Time `json:"since,omitzero"`
 }
 
-// describe returns what is stored behind the owner id: the instance id and a line about h. The part that stays the same
-// from call to call is kept, for one kind of holder at a time.
-func (l *Locker) describe(h locker.Holder) string {
-	since := h.Since
+// describe returns what is stored behind the owner id: the instance id and a line about c's holder and offers. The part
+// that stays the same from call to call is kept, for one kind of holder at a time.
+func (l *Locker) describe(c *locker.Claim) string {
+	h, since, offer := c.Holder, c.Holder.Since, c.LongOffer().Milliseconds()
 	h.Since = time.Time{}
 	d := l.described.Load()
-	if d == nil || d.holder != h {
-		line, _ := json.Marshal(about{h.Host, h.PID, h.Name, h.Traceparent, time.Unix(0, 0)}) // cannot fail: plain fields
+	if d == nil || d.holder != h || d.offer != offer {
+		line, _ := json.Marshal(about{ // cannot fail: plain fields
+			entryVersion, offer, h.Host, h.PID, h.Name, h.Traceparent, time.Unix(0, 0),
+		})
 		text := l.instance + string(line)
-		d = &description{holder: h, text: text[:strings.LastIndex(text, sinceField)+len(sinceField)]}
+		d = &description{holder: h, offer: offer, text: text[:strings.LastIndex(text, sinceField)+len(sinceField)]}
 		l.described.Store(d)
 	}
 	var value strings.Builder
@@ -46,9 +50,10 @@ func (l *Locker) describe(h locker.Holder) string {
 	return value.String()
 }
 
-// description is what describe returned last for holder, up to the time.
+// description is what describe returned last for holder and offer, up to the time.
 type description struct {
 	holder locker.Holder
+	offer  int64 // the long one, in ms
 	text   string
 }
 

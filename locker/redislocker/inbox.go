@@ -45,10 +45,12 @@ const (
 	refusedPause   = 10 * time.Second       // after the server has refused to subscribe
 )
 
-// A message is "wanted KEY" for the holder, or "granted OWNER TOKEN N KEY" for the one who has the key now, where N wait
-// behind it and TOKEN is 0 if it wants none, or "revoked OWNER KEY" for one who was made to lose it.
+// A message is "wanted KEY" for the holder, or "offered MS OWNER TOKEN N KEY" for the one who has the key now, for so long,
+// where N wait behind it and TOKEN is 0 if it wants none, or "revoked OWNER KEY" for one who was made to lose it. A process
+// of version 1 says "granted OWNER TOKEN N KEY" with a short offer.
 const (
 	wantedWord  = "wanted "
+	offeredWord = "offered "
 	grantedWord = "granted "
 	revokedWord = "revoked "
 )
@@ -176,20 +178,29 @@ func (b *inbox) message(text string) {
 		}
 		return
 	}
-	rest, ok := strings.CutPrefix(text, grantedWord)
-	parts := strings.SplitN(rest, " ", 4)
-	if !ok || len(parts) != 4 {
-		return // not from a locker
-	}
-	owner, key := parts[0], parts[3]
-	token, err := parseToken(parts[1])
-	waiting, err2 := strconv.Atoi(parts[2])
-	if err != nil || err2 != nil {
-		return
-	}
-	if !b.waker.Granted(key, owner, token, waiting) {
+	if key, owner, o, ok := readOffer(text); ok && !b.waker.Granted(key, owner, o) {
 		b.strange(key, owner) // law 3
 	}
+}
+
+// readOffer reads a message of either word that tells of an offer. It is not ok if it does not come from a locker.
+func readOffer(text string) (key, owner string, o locker.Offer, ok bool) {
+	ms := "0"
+	rest, ok := strings.CutPrefix(text, offeredWord)
+	if ok {
+		ms, rest, _ = strings.Cut(rest, " ")
+	} else if rest, ok = strings.CutPrefix(text, grantedWord); !ok {
+		return "", "", o, false
+	}
+	parts := strings.SplitN(rest, " ", 4)
+	if len(parts) != 4 {
+		return "", "", o, false
+	}
+	length, err := strconv.ParseUint(ms, 10, 32)
+	token, err2 := parseToken(parts[1])
+	waiting, err3 := strconv.Atoi(parts[2])
+	o = locker.Offer{Length: time.Duration(length) * time.Millisecond, Token: token, Waiting: waiting}
+	return parts[3], parts[0], o, err == nil && err2 == nil && err3 == nil
 }
 
 // close ends the subscription and joins the goroutine.

@@ -5,19 +5,22 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // listener is a guard that knows no claim, and counts what it hears.
 type listener struct{ heard int }
 
-func (l *listener) Granted(string, string, uint64, int) bool { l.heard++; return false }
-func (l *listener) Wanted(string)                            { l.heard++ }
-func (l *listener) Wake(string)                              { l.heard++ }
-func (l *listener) WakeAll()                                 { l.heard++ }
+func (l *listener) Granted(string, string, locker.Offer) bool { l.heard++; return false }
+func (l *listener) Wanted(string)                             { l.heard++ }
+func (l *listener) Wake(string)                               { l.heard++ }
+func (l *listener) WakeAll()                                  { l.heard++ }
 
 func TestMessagesThatAreNotFromALockerAreIgnored(t *testing.T) {
 	for _, text := range []string{
 		"", "probe", "granted", "granted ", "granted o 0 1", "granted o x 1 k", "granted o 0 x k", "granted o -1 1 k", "Wanted k",
+		"offered", "offered 1000", "offered o 0 1 k", "offered x o 0 1 k", "offered -1 o 0 1 k", "offered 1 o x 1 k", "offered 1 o 0 x k",
 		"wake k 1", strings.Repeat("granted ", 1000),
 	} {
 		w := &listener{}
@@ -35,11 +38,13 @@ func FuzzAMessageNamesTheKeyWhatever(f *testing.F) {
 	f.Add("a b  c ")
 	f.Add("\xff granted o 0 1 k")
 	f.Fuzz(func(t *testing.T, key string) {
-		var back string
-		b := newInbox(nil, "c", &listener{}, func(key, owner string) { back = owner + key })
-		b.message("granted OWNER 18446744073709551615 7 " + key)
-		if back != "OWNER"+key {
-			t.Errorf("%q was given back, want OWNER and %q", back, key)
+		for _, text := range []string{"granted OWNER 18446744073709551615 7 ", "offered 5000 OWNER 0 7 "} {
+			var back string
+			b := newInbox(nil, "c", &listener{}, func(key, owner string) { back = owner + key })
+			b.message(text + key)
+			if back != "OWNER"+key {
+				t.Errorf("%q was given back, want OWNER and %q", back, key)
+			}
 		}
 	})
 }

@@ -105,7 +105,7 @@ func TestHolderIsNamedByInstanceAndNotByOwner(t *testing.T) {
 	instance, owner := newID(), newID()
 	want := h
 	want.Instance = instance
-	if got := holder(owner + (&Locker{instance: instance}).describe(h)); got != want {
+	if got := holder(owner + (&Locker{instance: instance}).describe(&locker.Claim{Holder: h})); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

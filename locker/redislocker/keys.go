@@ -4,18 +4,20 @@ import "strings"
 
 // keys are the names in Redis of what belongs to one key, as arguments of commands. They share a hash tag, so they live on
 // one node.
-type keys struct{ lock, wait, fence any }
+type keys struct{ lock, wait, due, fence any }
 
-const waitSuffix = ":wait"
+const waitSuffix, dueSuffix, fenceSuffix = ":wait", ":due", ":fence"
 
 // keys returns the names of what belongs to a key, which the guard has made fit for a hash tag.
 func (l *Locker) keys(key string) keys {
 	if raw := l.rawName(key); raw != "" {
 		beside := l.settings.prefix + ":{" + hashTag(raw) + "}:raw:" + key
-		return keys{lock: raw, wait: beside + waitSuffix, fence: beside + ":fence"}
+		return keys{lock: raw, wait: beside + waitSuffix, due: beside + dueSuffix, fence: beside + fenceSuffix}
 	}
 	lock := l.lockName(key)
-	return keys{lock: lock, wait: lock + waitSuffix, fence: lock + ":fence"}
+	wait, due := len(lock)+len(waitSuffix), len(lock)+len(dueSuffix)
+	all := lock + waitSuffix + lock + dueSuffix + lock + fenceSuffix // one allocation
+	return keys{lock: lock, wait: all[:wait], due: all[wait : wait+due], fence: all[wait+due:]}
 }
 
 // lockName returns the name of the key itself.

@@ -40,8 +40,12 @@ func released(answer any) (r locker.Released, owned bool, err error) {
 		return r, n == 1, nil
 	}
 	parts, ok := answer.([]any)
-	if !ok || len(parts) != 4 {
+	if !ok || len(parts) != 4 && len(parts) != 5 {
 		return r, false, unclear(errNoAnswer)
+	}
+	if len(parts) == 5 {
+		version, _ := parts[4].(string)
+		return r, false, newerError{version}
 	}
 	n, _ := parts[0].(int64)
 	waiting, _ := parts[1].(int64)
@@ -54,6 +58,6 @@ func released(answer any) (r locker.Released, owned bool, err error) {
 // releaseCall frees the key by owner id alone, or hands it on. own is the owner's entry, which leaves the queue; next is
 // queued behind all others.
 func (l *Locker) releaseCall(key string, k keys, owner, own, next any) call {
-	return newCall(releaseScript, 3, k.lock, k.wait, k.fence,
-		owner, own, next, life, l.inboxes, flag(l.cluster == nil), block, counterLife, key)
+	return newCall(releaseScript, 4, k.lock, k.wait, k.due, k.fence,
+		owner, own, next, l.inboxes, flag(l.cluster == nil), block, counterLife, key)
 }

@@ -2,39 +2,56 @@
 --
 -- KEYS[1]  lock
 -- KEYS[2]  wait queue: sorted set of entry -> place; see entry.go
+-- KEYS[3]  dues: sorted set of owner id -> when its claim is to be seen again, in ms by the server's clock
 -- ARGV[1]  owner id
 -- ARGV[2]  the claim's entry, or "" if it will not wait
 -- ARGV[3]  "1" if it was queued before: if it is not there any more it was granted, and must not come back (law 2)
 -- ARGV[4]  its place, or "0" for the back of the queue
--- ARGV[5]  how long the queue lasts without a look, in ms
+-- ARGV[5]  in how many ms the next look at it comes, at most
 -- ARGV[6]  what an inbox's channel starts with, before the instance id
 -- ARGV[7]  message for the holder's inbox, if the claim is new in the queue
 --
 -- Returns nil if the key is free or the claim's own: it is out of the queue then. Else {remaining TTL in ms or -1 for none,
--- the start of the holder's value, the claim's place or "" if it is not in the queue}.
+-- the start of the holder's value, the claim's place or "" if it is not in the queue}. The claim is not queued behind an
+-- entry of a newer version; the place is nil then.
 
 local ttl = redis.call("pttl", KEYS[1])
 local value = redis.call("getrange", KEYS[1], 0, 2047)
 if ttl == -2 or string.sub(value, 1, #ARGV[1]) == ARGV[1] then
   if ARGV[2] ~= "" then
     redis.call("zrem", KEYS[2], ARGV[2])
+    redis.call("zrem", KEYS[3], ARGV[1])
   end
   return false
 end
-
-local place = ""
-if ARGV[2] ~= "" then
-  local score = redis.call("zscore", KEYS[2], ARGV[2])
-  if score then
-    place = string.format("%.0f", tonumber(score))
-  elseif ARGV[3] ~= "1" then
-    place = ARGV[4]
-    if place == "0" then
-      place = back(KEYS[2])
-    end
-    redis.call("zadd", KEYS[2], place, ARGV[2])
-    redis.pcall("publish", ARGV[6] .. string.sub(value, 23, 44), ARGV[7])
-  end
-  redis.call("pexpire", KEYS[2], ARGV[5])
+if ARGV[2] == "" then
+  return {ttl, value, ""}
 end
+
+local place
+local score = redis.call("zscore", KEYS[2], ARGV[2])
+if score then
+  place = string.format("%.0f", tonumber(score))
+elseif ARGV[3] == "1" then
+  return {ttl, value, ""}
+else
+  place = back(KEYS[2])
+  if not place then
+    return {ttl, value}
+  end
+  if ARGV[4] ~= "0" then
+    place = ARGV[4]
+  end
+  redis.call("zadd", KEYS[2], place, ARGV[2])
+  redis.pcall("publish", ARGV[6] .. string.sub(value, 23, 44), ARGV[7])
+end
+
+local now = clock()
+local oldest = redis.call("zrange", KEYS[3], 0, 0, "withscores")
+if oldest[1] and now - tonumber(oldest[2]) > QUEUE_LIFE then
+  redis.call("zrem", KEYS[3], oldest[1]) -- one of a claim that scripts of version 1 took out of the queue
+end
+redis.call("zadd", KEYS[3], now + ARGV[5], ARGV[1])
+keep(KEYS[2], ARGV[5] + QUEUE_LIFE - LOOK_EVERY)
+keep(KEYS[3], ARGV[5] + QUEUE_LIFE - LOOK_EVERY)
 return {ttl, value, place}

@@ -2,23 +2,25 @@
 --
 -- KEYS[1]  lock
 -- KEYS[2]  wait queue, see look.lua and entry.go
--- KEYS[3]  last fencing token given
+-- KEYS[3]  dues, see look.lua
+-- KEYS[4]  last fencing token given
 -- ARGV[1]  owner id
 -- ARGV[2]  the owner's own entry, which leaves the queue, or ""
 -- ARGV[3]  the entry that is queued behind all others if the key goes to one of them, or ""
--- ARGV[4]  how long the queue lasts without a look, in ms
--- ARGV[5]  what an inbox's channel starts with, before the instance id
--- ARGV[6]  "1" if a message that reached nobody is known to have done so, as on a single server, else "0"
--- ARGV[7]  size of a block of fencing tokens
--- ARGV[8]  TTL of the counter in ms
--- ARGV[9]  the key, as messages name it
+-- ARGV[4]  what an inbox's channel starts with, before the instance id
+-- ARGV[5]  "1" if a message that reached nobody is known to have done so, as on a single server, else "0"
+-- ARGV[6]  size of a block of fencing tokens
+-- ARGV[7]  TTL of the counter in ms
+-- ARGV[8]  the key, as messages name it
 --
 -- Returns {1 if the owner owned the key or else 0, how many others waited, 1 if one of them has the key now or else 0, the
 -- place of ARGV[3] or ""}, or just the first if nobody waited. A key that is free is handed on as well (law 3): its
--- release may have come too early. Nobody waits in a queue that is a key of another type: then the lock is freed.
+-- release may have come too early. An entry of a newer version stays where it is, and the key becomes free; the version
+-- comes fifth then. Nobody waits in a queue that is a key of another type: then the lock is freed.
 
 if ARGV[2] ~= "" then
   redis.pcall("zrem", KEYS[2], ARGV[2])
+  redis.pcall("zrem", KEYS[3], ARGV[1])
 end
 local owned = 0
 if redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1) == ARGV[1] then
@@ -32,31 +34,76 @@ if waited == 0 or type(waited) == "table" then -- a table is an error
   redis.call("del", KEYS[1])
   return owned
 end
+
+local known = ARGV[5] == "1"
+local now = clock()
 local behind = waited
 if owned == 1 and ARGV[3] ~= "" then
   behind = behind + 1
 end
-for i = 1, math.min(waited, 100) do -- bounded: whoever else is gone costs his offer
-  local entry = redis.call("zrange", KEYS[2], 0, 0)[1]
-  redis.call("zrem", KEYS[2], entry)
-  behind = behind - 1
-  local next = string.sub(entry, 7)
-  local able, token, heard = true, "0", 0
+
+-- overdue returns for how many ms a claim ought to have been seen again. One that a release has queued, and that has not
+-- looked since, came at the time that is its place.
+local function overdue(owner, place)
+  local due = place / 1000 + LOOK_EVERY
+  if now > due then
+    due = tonumber(redis.pcall("zscore", KEYS[3], owner)) or due
+  end
+  return now - due
+end
+
+-- offer gives the key to the claim of an entry, and reports whether its process may be there to have it; nil if it could
+-- not. late says that the claim was not seen when it was due.
+local function offer(entry, version, late)
+  local next, short = string.sub(entry, 7), tonumber(string.sub(entry, 3, 6))
+  local owner, word, ms, token = string.sub(next, 1, 22), "granted ", short, "0"
+  if version == "2" then
+    if known and not late then
+      ms = tonumber(string.match(entry, '"offer":(%d+)', 57))
+    end
+    word = "offered " .. string.format("%.0f", ms) .. " "
+  end
   if string.sub(entry, 2, 2) == "f" then
-    able, token = pcall(reserve, KEYS[3], ARGV[7], ARGV[8]) -- a counter of another type is for its own try to report
+    local able
+    able, token = pcall(reserve, KEYS[4], ARGV[6], ARGV[7])
+    if not able then
+      return nil -- a counter of another type is for its own try to report
+    end
   end
-  if able then
-    redis.call("set", KEYS[1], next, "px", tonumber(string.sub(entry, 3, 6)))
-    heard = redis.pcall("publish", ARGV[5] .. string.sub(next, 23, 44),
-      "granted " .. string.sub(next, 1, 22) .. " " .. token .. " " .. string.format("%.0f", behind) .. " " .. ARGV[9])
+  redis.call("set", KEYS[1], next, "px", ms)
+  local heard = redis.pcall("publish", ARGV[4] .. string.sub(next, 23, 44),
+    word .. owner .. " " .. token .. " " .. string.format("%.0f", behind) .. " " .. ARGV[8])
+  if not known or type(heard) == "number" and heard > 0 then
+    return true
   end
-  -- One that only looks, or that could not be told, finds the key by itself. One that is known to be gone is passed over.
-  if able and (heard ~= 0 or ARGV[6] ~= "1" or string.sub(entry, 1, 1) ~= "m" or i == 100) then
+  redis.call("pexpire", KEYS[1], short)
+  return not late and (heard ~= 0 or string.sub(entry, 1, 1) ~= "m") -- one that only looks finds the key by itself
+end
+
+for i = 1, math.min(waited, 100) do -- bounded: the next that is dead costs a short offer
+  local first = redis.call("zrange", KEYS[2], 0, 0, "withscores")
+  local entry, owner, late = first[1], string.sub(first[1], 7, 28), 0
+  local version = version(entry)
+  if version > VERSION then
+    redis.call("del", KEYS[1])
+    return {owned, waited, 0, "", version}
+  end
+  if version == "2" then
+    late = overdue(owner, tonumber(first[2]))
+  end
+  redis.call("zrem", KEYS[2], entry)
+  redis.pcall("zrem", KEYS[3], owner)
+  behind = behind - 1
+  local gone = late > QUEUE_LIFE - LOOK_EVERY or late > LATE and not known -- not seen for QUEUE_LIFE, or most likely dead
+  local there = not gone and offer(entry, version, late > LATE)
+  if there or there == false and not gone and i == 100 then
     local place = ""
     if owned == 1 and ARGV[3] ~= "" then
-      place = back(KEYS[2])
+      place = back(KEYS[2]) or ""
+    end
+    if place ~= "" then
       redis.call("zadd", KEYS[2], place, ARGV[3])
-      redis.call("pexpire", KEYS[2], ARGV[4])
+      keep(KEYS[2], QUEUE_LIFE)
     end
     return {owned, waited, 1, place}
   end

@@ -171,14 +171,14 @@ type confirming struct {
 
 // Granted waits for the replicas in the background; it gives the key back if they do not get it, or if nobody here knows
 // the owner (law 3).
-func (w confirming) Granted(key, owner string, token uint64, waiting int) bool {
+func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	l := w.locker
 	if l.enter() != nil {
 		return false
 	}
 	go func() { // ends with its time limit; Close waits for it
 		defer l.calls.Done()
-		if !l.confirm(key, owner) || !w.Waker.Granted(key, owner, token, waiting) {
+		if !l.confirm(key, owner) || !w.Waker.Granted(key, owner, o) {
 			l.giveBack(key, owner)
 		}
 	}()

@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 
@@ -34,13 +35,23 @@ var tokensSource string
 //go:embed back.lua
 var backSource string
 
+//go:embed entry.lua
+var entrySource string
+
 var (
-	lookScript    = newScript(backSource + lookSource)
-	releaseScript = newScript(tokensSource + backSource + releaseSource)
+	queueSource   = queueConsts() + entrySource + backSource
+	lookScript    = newScript(queueSource + lookSource)
+	releaseScript = newScript(tokensSource + queueSource + releaseSource)
 	renewScript   = newScript(renewSource)
 	fenceScript   = newScript(tokensSource + fenceSource)
 	inspectScript = newScript(inspectSource)
 )
+
+// queueConsts are the numbers of the scripts that know the queue, on one line.
+func queueConsts() string {
+	return fmt.Sprintf("local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE = \"%d\", %d, %d, %d\n",
+		entryVersion, late, locker.LookEvery.Milliseconds(), locker.QueueLife.Milliseconds())
+}
 
 // script is a script's text and name, as the arguments of a command.
 type script struct{ source, sha any }
@@ -68,7 +79,7 @@ var (
 	eval        any = "eval"
 	yes         any = "1"
 	no          any = "0"
-	life        any = locker.QueueLife.Milliseconds()
+	lookEvery   any = locker.LookEvery.Milliseconds()
 	block       any = locker.FenceBlock
 	counterLife any = fenceLife.Milliseconds()
 )

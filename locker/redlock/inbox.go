@@ -17,7 +17,7 @@ var _ locker.Revoker = (*ear)(nil)
 
 // Granted notes that a node has handed its part of a key to owner. When a quorum has, the claim tries at once: sooner it
 // would find the others still with the holder before. If it comes to no quorum it tries a little later.
-func (e *ear) Granted(key, owner string, _ uint64, _ int) (known bool) {
+func (e *ear) Granted(key, owner string, _ locker.Offer) (known bool) {
 	l := e.locker
 	b := l.known.find(owner)
 	if b == nil {

@@ -117,10 +117,10 @@ func openOn(t *testing.T, nodes []*fake, opts ...Option) *Locker {
 // deaf is a guard that hears nothing.
 type deaf struct{}
 
-func (deaf) Granted(string, string, uint64, int) bool { return false }
-func (deaf) Wanted(string)                            {}
-func (deaf) Wake(string)                              {}
-func (deaf) WakeAll()                                 {}
+func (deaf) Granted(string, string, locker.Offer) bool { return false }
+func (deaf) Wanted(string)                             {}
+func (deaf) Wake(string)                               {}
+func (deaf) WakeAll()                                  {}
 
 func newClaim(ttl time.Duration) *locker.Claim {
 	return &locker.Claim{Key: "k", Owner: rand.Text()[:locker.OwnerLen], TTL: ttl, Holder: locker.Holder{Since: time.Now()}}
