@@ -67,8 +67,8 @@ func TestAnAcceptedFindingNeedsAName(t *testing.T) {
 }
 
 func TestAnAcceptedFindingThatDoesNotExistIsRefused(t *testing.T) {
-	typo := guard.WithAccepted("process", "proces")
-	const want = `the locker has no finding "proces", only ["process" "client" "eviction" `
+	typo := guard.WithAccepted("process", "evicton")
+	const want = `the locker has no finding "evicton", only ["process" "client" "eviction" `
 	refused := func(err error) {
 		t.Helper()
 		wantErr(t, err, guard.ErrInvalidOption)

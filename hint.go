@@ -32,8 +32,9 @@ var instances sync.Map
 // arrive remembers the id of the locker, which its first claim tells.
 func (f *family) arrive(instance string) {
 	if f.instance.Load() == nil && instance != "" {
-		f.instance.Store(&instance)
-		instances.Store(instance, nil)
+		first := instance // a pointer to the parameter would cost an allocation each time
+		f.instance.Store(&first)
+		instances.Store(first, nil)
 	}
 }
 

@@ -5,6 +5,8 @@
 // text nor what errors.Is and errors.As find.
 package ran
 
+import "slices"
+
 // markedError is the error of a function that ran.
 type markedError struct{ err error }
 
@@ -37,11 +39,7 @@ func Marked(err error) bool {
 	case interface{ Unwrap() error }:
 		return Marked(e.Unwrap())
 	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			if Marked(one) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(e.Unwrap(), Marked)
 	}
 	return false
 }
