@@ -21,7 +21,8 @@ const OnSuccess KeepOn = 1
 // success. It is for jobs that instances start by clocks that differ, and for
 // double clicks.
 //
-// Verbs return without waiting for that, and the function's context ends as always; meanwhile every other call has to wait, in this process too, and the lease is renewed as
+// Verbs return without waiting for that, and the function's context ends as
+// always; meanwhile every other call has to wait, in this process too, and the lease is renewed as
 // needed, so d may be longer than the TTL. A call that runs inside a lease on the same key goes by the outer one's setting.
 // At least 1 ms; 0 is none, the default.
 //

@@ -185,7 +185,8 @@ func TestARefusalKnowsWhatIsLeftOfMinHold(t *testing.T) {
 				wantAfter := func(after time.Duration) {
 					t.Helper()
 					var held *guard.HeldError
-					if err := next.Do(t.Context(), key, nop); !errors.As(err, &held) || held.RetryAfter() != max(after, held.Remaining) {
+					err := next.Do(t.Context(), key, nop)
+					if !errors.As(err, &held) || held.RetryAfter() != max(after, held.Remaining) {
 						t.Errorf("got %v, want one to be tried again after %v", err, after)
 					}
 				}

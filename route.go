@@ -1,6 +1,9 @@
 package guard
 
-import "log/slog"
+import (
+	"log/slog"
+	"time"
+)
 
 // What adapters ask of the guard of a route, so that what they log reads like what the guard logs.
 
@@ -11,6 +14,11 @@ func (g *Guard) Name() string { return g.settings().name }
 // Logger returns where the guard logs: what [WithLogger] has set, else [slog.Default]. A nil Guard stands for the default
 // one here, too. It does not block, and is safe for concurrent use.
 func (g *Guard) Logger() *slog.Logger { return g.settings().log() }
+
+// MaxWait returns how long a call may wait, as [WithMaxWait] has set it. A nil
+// Guard stands for the default one here, too. It does not block, and is safe for
+// concurrent use.
+func (g *Guard) MaxWait() time.Duration { return g.settings().maxWait }
 
 // settings are g's, or as much of them as is known before there is a default guard.
 func (g *Guard) settings() *config {

@@ -2,17 +2,25 @@ package docs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/guardtest"
+	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
+	"github.com/go-lockguard/guard/outcome"
 )
+
+func init() { gin.SetMode(gin.ReleaseMode) }
 
 // The same order of the same session within 5 s is refused, unless the first one failed.
 func Example_doubleSubmit() {
@@ -23,7 +31,6 @@ func Example_doubleSubmit() {
 		c.Status(answers[0])
 		answers = answers[1:]
 	}
-	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 
 	once := g.With(guard.WithMaxWait(0), guard.WithMinHold(5*time.Second, guard.OnSuccess)) // at start-up, once
@@ -40,4 +47,151 @@ func Example_doubleSubmit() {
 	// 500
 	// 201
 	// 409
+}
+
+// reply is the one form of all answers.
+func reply(c *gin.Context, status int, msg string, data any) {
+	c.Header("Content-Type", "application/json; charset=utf-8")
+	c.JSON(status, gin.H{"code": status, "msg": msg, "data": data})
+}
+
+// envelope answers what a lock has to say.
+func envelope(c *gin.Context, err error) {
+	o, ours := outcome.Of(c.Request.Context(), err)
+	switch {
+	case !ours: // of a key function itself, and in the log
+		reply(c, http.StatusInternalServerError, "Something went wrong.", nil)
+	case o.Code != "": // else the client has gone
+		o.Prepare(c.Writer.Header()) // Retry-After
+		reply(c, o.Status, o.Detail, nil)
+	}
+}
+
+// envelope200 does so for clients that look at the code alone.
+func envelope200(c *gin.Context, err error) {
+	code, msg := "internal", "Something went wrong."
+	if o, ours := outcome.Of(c.Request.Context(), err); ours {
+		code, msg = o.Code, o.Detail
+		o.Prepare(c.Writer.Header())
+	}
+	c.Header("Content-Type", "application/json; charset=utf-8")
+	c.JSON(http.StatusOK, gin.H{"code": code, "msg": msg, "data": nil})
+}
+
+func buy(c *gin.Context) {
+	if c.Param("sku") == "1" {
+		reply(c, http.StatusUnprocessableEntity, "sold out", nil)
+		return
+	}
+	reply(c, http.StatusOK, "ok", gin.H{"sku": c.Param("sku")})
+}
+
+func authenticate(c *gin.Context) {
+	if c.GetHeader("Authorization") == "" {
+		reply(c, http.StatusUnauthorized, "Log in first.", nil)
+		c.Abort()
+	}
+}
+
+// shopOf is a whole service. tenant is a key function that may fail.
+func shopOf(g *guard.Guard, tenant func(*gin.Context) (string, error)) *gin.Engine {
+	r := gin.New()
+	r.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope))) // once, for all locks and lockmw.Abort
+
+	r.Use(authenticate)
+	r.POST("/skus/:sku/buy", lockmw.Key(g, "stock:{sku|maxlen=8}"), buy)
+	r.POST("/skus/:sku/count", lockmw.KeyFrom(g, tenant), buy)
+	return r
+}
+
+func ask(r http.Handler, target string, header ...string) {
+	req := httptest.NewRequestWithContext(context.Background(), http.MethodPost, target, nil)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, req)
+	again := ""
+	if w.Header().Get("Retry-After") != "" {
+		again = " and Retry-After"
+	}
+	fmt.Println(w.Code, w.Body.String()+again)
+}
+
+func Example_envelope() {
+	store := memlocker.New()
+	g, err := guard.New(store, guard.WithMaxWait(0), guard.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = g.Close(context.Background()) }()
+	r := shopOf(g, func(*gin.Context) (string, error) { return "", errors.New("no tenant") })
+	const who = "Authorization"
+
+	ask(r, "/skus/7/buy", who, "ann")
+	ask(r, "/skus/1/buy", who, "ann")
+	ask(r, "/skus/7/buy")
+	_ = g.Do(context.Background(), guard.Key("stock", 7), func(context.Context) error {
+		ask(r, "/skus/7/buy", who, "ann")
+		return nil
+	})
+	ask(r, "/skus/123456789/buy", who, "ann")
+	ask(r, "/skus/7/count", who, "ann")
+	mend := store.Break()
+	ask(r, "/skus/7/buy", who, "ann")
+	mend()
+	// Output:
+	// 200 {"code":200,"data":{"sku":"7"},"msg":"ok"}
+	// 422 {"code":422,"data":null,"msg":"sold out"}
+	// 401 {"code":401,"data":null,"msg":"Log in first."}
+	// 409 {"code":409,"data":null,"msg":"Another request is working on the same resource. Try again later."} and Retry-After
+	// 400 {"code":400,"data":null,"msg":"The path parameter \"sku\", which names the resource to lock, is malformed."}
+	// 500 {"code":500,"data":null,"msg":"Something went wrong."}
+	// 503 {"code":503,"data":null,"msg":"The lock service cannot answer. Try again later."} and Retry-After
+}
+
+func Example_envelopeAlways200() {
+	g, end := open()
+	defer end()
+	r := gin.New()
+	r.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope200)))
+	r.POST("/skus/:sku/buy", lockmw.Key(g.With(guard.WithMaxWait(0)), "stock:{sku}"), buy)
+
+	ask(r, "/skus/7/buy")
+	_ = g.Do(context.Background(), guard.Key("stock", 7), func(context.Context) error {
+		ask(r, "/skus/7/buy")
+		return nil
+	})
+	// Output:
+	// 200 {"code":200,"data":{"sku":"7"},"msg":"ok"}
+	// 200 {"code":"lock_held","data":null,"msg":"Another request is working on the same resource. Try again later."} and Retry-After
+}
+
+func routes(g *guard.Guard) http.Handler {
+	r := gin.New()
+	r.Use(lockmw.Answers(lockmw.WithHeldStatus(http.StatusLocked)))
+	r.POST("/skus/:sku/deduct", lockmw.Key(g, "stock:{sku}"), buy)
+	r.POST("/wrong/:sku/deduct", buy, lockmw.Key(g, "stock:{sku}")) // the lock comes after the handler
+	return r
+}
+
+func TestDeductIsLocked(t *testing.T) {
+	g := guardtest.New(t, guard.WithMaxWait(0))
+	g.Hold(guard.Key("stock", "4711"))
+	w := httptest.NewRecorder()
+	routes(g.Guard).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/skus/4711/deduct", nil))
+	if w.Code != http.StatusLocked { // 409 without WithHeldStatus
+		t.Errorf("answered %d: the lock does not stand before the handler", w.Code)
+	}
+}
+
+// The recipe finds a lock in the wrong place: the planted one answers 200.
+func TestALockAfterItsHandlerIsFound(t *testing.T) {
+	g := guardtest.New(t, guard.WithMaxWait(0))
+	g.Hold(guard.Key("stock", "4711"))
+	w := httptest.NewRecorder()
+	routes(g.Guard).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/wrong/4711/deduct", nil))
+	if w.Code == http.StatusLocked {
+		t.Error("the planted mistake is not found")
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/readahead"
@@ -29,7 +30,8 @@ type Exchange interface {
 type Lock struct {
 	guard     *guard.Guard // nil: the default one
 	bodyLimit int
-	told      sync.Map // patterns of the routes whose misconfiguration has been logged
+	told      sync.Map    // the notes that have been logged
+	timed     atomic.Bool // the limits of the server have been looked at
 }
 
 // New returns the Lock of a middleware. bodyLimit is how many bytes of a body are read before the wait.
@@ -47,6 +49,7 @@ func (l *Lock) Serve(x Exchange) error {
 	if l.bodyLimit != readahead.Limit {
 		readahead.SetLimit(x.Request(), l.bodyLimit)
 	}
+	l.lookAtServer(x)
 	key, err := x.Key()
 	if err == nil {
 		err = l.readAhead(x.Request())

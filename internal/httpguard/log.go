@@ -11,6 +11,9 @@ import (
 
 // What a middleware logs goes where its guard logs, in the same words: the name of the guard, the hash of the key.
 
+// note is what is logged only once for a route.
+type note struct{ what, pattern string }
+
 // Outcome is [outcome.Of] for an error on a route with that pattern. What is our own mistake is logged, once for each
 // route, because the client cannot be told more than that there is one. l is nil outside of guarded routes.
 func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outcome, bool) {
@@ -19,7 +22,7 @@ func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outc
 		return o, ours
 	}
 	if l != nil {
-		if _, told := l.told.LoadOrStore(pattern, nil); told {
+		if _, told := l.told.LoadOrStore(note{"misconfigured", pattern}, nil); told {
 			return o, ours
 		}
 	}

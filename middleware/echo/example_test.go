@@ -91,7 +91,8 @@ func ExampleWithErrorHandler() {
 		return c.JSON(o.Status, map[string]any{"code": o.Status, "msg": o.Detail})
 	})
 	e := echo.New()
-	e.POST("/buy", echo.NotFoundHandler, lockmw.Key(g, "stock:{query.sku}", envelope))
+	e.Use(lockmw.Answers(envelope)) // once for all routes
+	e.POST("/buy", echo.NotFoundHandler, lockmw.Key(g, "stock:{query.sku}"))
 
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/buy", nil))

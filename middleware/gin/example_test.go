@@ -108,15 +108,19 @@ func ExampleWithErrorHandler() {
 
 	envelope := lockmw.WithErrorHandler(func(c *gin.Context, err error) {
 		o, ours := outcome.Of(c.Request.Context(), err)
-		if !ours || o.Code == "" {
-			return // a key function's own error, or a client that has gone: the status alone is sent
+		switch {
+		case !ours: // a key function's own error, which is in the log
+			o.Status, o.Detail = http.StatusInternalServerError, "Something went wrong."
+		case o.Code == "":
+			return // a client that has gone: the status alone is sent
 		}
 		o.Prepare(c.Writer.Header()) // Retry-After
 		c.Header("Content-Type", "application/json")
 		c.JSON(o.Status, gin.H{"code": o.Status, "msg": o.Detail})
 	})
 	r := gin.New()
-	r.POST("/buy", lockmw.Key(g, "stock:{query.sku}", envelope), func(c *gin.Context) {})
+	r.Use(lockmw.Answers(envelope)) // once for all routes
+	r.POST("/buy", lockmw.Key(g, "stock:{query.sku}"), func(c *gin.Context) {})
 
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/buy", nil))

@@ -48,8 +48,8 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
 }
 
 // KeyFrom is [Key] with a function that makes the key of the gin.Context, for values that an earlier middleware put
-// there. Build the key with guard.Key. An error that is not one of keyfunc or guard is logged, and added to c.Errors, with status 500
-// unless something has been written.
+// there. Build the key with guard.Key. An error that is not one of keyfunc or guard is logged,
+// and added to c.Errors, with status 500 unless something has been written.
 func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Option) gin.HandlerFunc {
 	if key == nil {
 		panic("lockmw: the key function is nil")

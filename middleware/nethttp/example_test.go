@@ -88,15 +88,20 @@ func ExampleWithErrorHandler() {
 
 	envelope := lockmw.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err error) {
 		o, ours := outcome.Of(r.Context(), err)
-		if !ours || o.Code == "" {
-			return // a key function's own error, or a client that has gone: the status alone is sent
+		switch {
+		case !ours: // a key function's own error, which is in the log
+			o.Status, o.Detail = http.StatusInternalServerError, "Something went wrong."
+		case o.Code == "":
+			return // a client that has gone: the status alone is sent
 		}
 		o.Prepare(w.Header()) // Retry-After
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(o.Status)
 		_ = json.NewEncoder(w).Encode(map[string]any{"code": o.Status, "msg": o.Detail})
 	})
-	h := lockmw.Key(g, "stock:{query.sku}", envelope)(http.NotFoundHandler())
+	mux := http.NewServeMux()
+	mux.Handle("POST /buy", lockmw.Key(g, "stock:{query.sku}")(http.NotFoundHandler()))
+	h := lockmw.Answers(envelope)(mux) // once for all routes
 
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/buy", nil))

@@ -12,7 +12,6 @@ import (
 type exchange struct {
 	writer
 
-	request *http.Request
 	key     keyfunc.Func
 	next    http.Handler
 	answers answers // for the handlers inside

@@ -44,7 +44,7 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler
 				next.ServeHTTP(w, r)
 				return
 			}
-			x := &exchange{writer: writer{ResponseWriter: w, lock: lock}, request: r, key: key, next: next, answers: cfg.answers}
+			x := &exchange{writer: writer{ResponseWriter: w, lock: lock, request: r}, key: key, next: next, answers: cfg.answers}
 			if err := lock.Serve(x); err != nil {
 				answer(x.shaped(), r, cfg.answers, err)
 			}

@@ -14,9 +14,10 @@ import (
 type writer struct {
 	http.ResponseWriter
 
-	lock   *httpguard.Lock // of the middleware; nil: the route is not guarded
-	begun  bool
-	status int // that was written; 0: none, which is 200 if the response has begun
+	lock    *httpguard.Lock // of the middleware; nil: the route is not guarded
+	request *http.Request   // as the middleware got it, if the route is guarded
+	begun   bool
+	status  int // that was written; 0: none, which is 200 if the response has begun
 }
 
 // shaped returns w with the optional methods that the writer underneath has, for handlers that ask for them by type. What
@@ -54,6 +55,9 @@ func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *writer) WriteHeader(status int) {
 	if !w.begun && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.begun, w.status = true, status
+		if status == http.StatusServiceUnavailable && w.lock != nil {
+			w.lock.NoteTimeout(w.request)
+		}
 	}
 	w.ResponseWriter.WriteHeader(status)
 }

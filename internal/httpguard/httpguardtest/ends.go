@@ -48,6 +48,25 @@ func outerDeadline(r *rig) {
 	}
 }
 
+func shortServer(r *rig) {
+	const warning = `level=WARN msg="guard: the server's WriteTimeout leaves no time after a wait`
+	for limit, lines := range map[time.Duration]int{
+		0: 0, maxWait: 1, maxWait + time.Second - 1: 1, maxWait + time.Second: 0,
+	} {
+		r.logs.text.Reset()
+		server := &http.Server{WriteTimeout: limit}
+		ctx := context.WithValue(r.Context(), http.ServerContextKey, server)
+		app := r.app(r.guard, ok, template)
+		for range 3 {
+			r.expectDone(post(ctx, app, path))
+		}
+		if logs := r.logs.String(); strings.Count(logs, warning) != lines || strings.Count(logs, "\n") != lines {
+			r.Errorf("WriteTimeout %v: want %d warnings, got:\n%s", limit, lines, logs)
+		}
+		r.expectDone(post(ctx, r.app(r.guard.With(guard.WithMaxWait(0)), ok, template), path)) // does not wait
+	}
+}
+
 func panics(r *rig) {
 	own := errors.New("own")
 	app := r.app(r.guard, func(http.ResponseWriter, *http.Request) error { panic(own) }, template)

@@ -78,6 +78,7 @@ func Run(t *testing.T, a Adapter) {
 		{"the error handler leaves what is outside", errorHandlerOutside},
 		{"answers given once hold for all routes inside", answers},
 		{"a held key has the status that the application chooses", heldStatus},
+		{"a server that gives less time than a wait may take is named once", shortServer},
 		{"nested middleware and service share one lease", nested},
 		{"the default guard", defaultGuard},
 	} {
