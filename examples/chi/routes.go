@@ -22,12 +22,13 @@ const timeout = 10 * time.Second
 
 // routes is the whole service: from outside in recovery, authentication, body limit, timeout, and the lock last.
 func routes(g *guard.Guard) http.Handler {
-	pay := lockmw.Key(g, "order:{id|int}")
+	envelope := lockmw.WithErrorHandler(answer)
+	pay := lockmw.Key(g, "order:{id|int}", envelope)
 	// One checkout at a time for a user: the key has what the client cannot choose.
-	checkout := lockmw.KeyFunc(g, keyfunc.Join(keyfunc.Static("checkout"), keyfunc.FromContext(user)))
+	checkout := lockmw.KeyFunc(g, keyfunc.Join(keyfunc.Static("checkout"), keyfunc.FromContext(user)), envelope)
 
 	r := chi.NewRouter()
-	r.Use(middleware.Recoverer, lockmw.Answers(lockmw.WithErrorHandler(answer)))
+	r.Use(middleware.Recoverer)
 	// Ready as long as it serves. A probe that asked Redis would take every
 	// instance out at once when Redis is down, and run has called Check.
 	r.Get("/readyz", func(http.ResponseWriter, *http.Request) {})
@@ -63,11 +64,8 @@ func settle(ctx context.Context, g *guard.Guard, id int) error {
 // answer gives every error of a lock the house envelope.
 func answer(w http.ResponseWriter, r *http.Request, err error) {
 	o, ours := outcome.Of(r.Context(), err)
-	switch {
-	case !ours: // a key function's own error, which is in the log
-		o = outcome.Outcome{Status: http.StatusInternalServerError, Code: "internal", Detail: "Something went wrong."}
-	case o.Code == "":
-		return // the client has gone
+	if !ours || o.Code == "" {
+		return // a key function's own error, or the client has gone: the status alone
 	}
 	o.Prepare(w.Header())
 	w.Header().Set("Content-Type", "application/json")
