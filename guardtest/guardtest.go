@@ -22,20 +22,23 @@ const grace = 5 * time.Second
 type Guard struct {
 	*guard.Guard
 
-	t     testing.TB
-	store *memlocker.Locker
-	other *guard.Guard // somebody else: another process, as far as Guard can tell
-	held  holds
+	t      testing.TB
+	store  *memlocker.Locker
+	other  *guard.Guard // somebody else: another process, as far as Guard can tell
+	held   holds
+	asked  keySet // by the code under test
+	staged keySet // by Hold
 }
 
 // New returns a Guard for one test, with the given options on top of guard's defaults. When the test ends it is closed,
-// and t fails if a lease is still held then: whoever forgot to release it, or runs on, has 5 s to make good. A bad option
-// ends the test.
+// and t fails if a lease is still held then: whoever forgot to release it, or runs on, has 5 s to make good. It fails as well
+// if nobody has asked g for a key that [Guard.Hold] held: the key is misspelled, or the code does not lock. A bad option ends
+// the test.
 func New(t testing.TB, opts ...guard.Option) *Guard {
 	t.Helper()
 	g := &Guard{t: t, store: memlocker.New()}
 	var err error
-	if g.Guard, err = guard.New(g.store, append([]guard.Option{guard.WithObserver(&g.held)}, opts...)...); err != nil {
+	if g.Guard, err = guard.New(g.store, append([]guard.Option{guard.WithObserver(&g.held), guard.WithObserver(asks{asked: &g.asked})}, opts...)...); err != nil {
 		t.Fatalf("guardtest: %v", err)
 	}
 	g.other, err = guard.New(g.store.Peer(), guard.WithName("somebody else"), guard.WithMaxHold(0),
@@ -57,13 +60,18 @@ func (g *Guard) end() {
 	if err := g.other.Close(ctx); err != nil {
 		g.t.Errorf("guardtest: closing somebody else's guard: %v", err)
 	}
+	if idle := g.staged.without(&g.asked); len(idle) > 0 && !g.t.Failed() {
+		g.t.Errorf("guardtest: nobody asked for %q, which Hold held, only for %q", idle, g.asked.sorted())
+	}
 }
 
 // Hold lets somebody else, another process as far as g can tell, acquire and keep key until release is called or the test
-// ends. It waits for a call of g that has the key, and ends the test if that takes more than 3 s. release is idempotent.
+// ends. It waits for a call of g that has the key, and ends the test if that takes more than 3 s. release is idempotent. At
+// its end the test fails if g was never asked for key.
 func (g *Guard) Hold(key string) (release func()) {
 	g.t.Helper()
 	_, release = hold(g.t, g.other, key)
+	g.staged.add(key)
 	return release
 }
 

@@ -237,12 +237,38 @@ func TestWhatTheTestStagedDoesNotFailIt(t *testing.T) {
 	r := newRecorder()
 	g := guardtest.New(r)
 	g.Hold("held")
+	_, _ = g.TryAcquire(t.Context(), "held")
 	g.Context(r, "with a lease")
 	g.Hold("lost")
 	g.Lose("lost")
+	_ = g.Do(t.Context(), "lost", nop)
 	g.Break()
 	r.end()
 	wantErrors(t, r)
+}
+
+// Such a test would pass for nothing: its key is misspelled, or the code under test
+// does not lock.
+func TestAHeldKeyThatNobodyAskedForFailsTheTest(t *testing.T) {
+	r := newRecorder()
+	g := guardtest.New(r, guard.WithMaxWait(0))
+	g.Hold("stock:47 11")
+	g.Hold("early")()
+	g.Hold("asked")
+	for _, key := range []string{"stock:4711", "asked", "another"} {
+		_ = g.With(guard.WithName("route")).Do(t.Context(), key, nop)
+	}
+	r.end()
+	wantErrors(t, r, `nobody asked for ["early" "stock:47 11"], which Hold held, only for ["another" "asked" "stock:4711"]`)
+}
+
+func TestATestThatHasFailedIsNotToldOfKeysThatNobodyAskedFor(t *testing.T) {
+	r := newRecorder()
+	g := guardtest.New(r)
+	g.Hold("k")
+	r.Errorf("failed before it asked")
+	r.end()
+	wantErrors(t, r, "failed before it asked")
 }
 
 func TestMistakesAreTold(t *testing.T) {

@@ -29,6 +29,8 @@ func (r *recorder) Helper()                  {}
 func (r *recorder) Context() context.Context { return r.ctx }
 func (r *recorder) Cleanup(f func())         { r.cleanups = append(r.cleanups, f) }
 
+func (r *recorder) Failed() bool { return len(r.errors) > 0 }
+
 func (r *recorder) Errorf(format string, args ...any) {
 	r.errors = append(r.errors, fmt.Sprintf(format, args...))
 }
