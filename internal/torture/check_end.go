@@ -20,7 +20,6 @@ const stuck = 10 * time.Second
 // quickly. How busy the machine is has its part in that, but not in a key that is never granted again: that fails the run.
 // The stalls that a worker has felt since the last fault do not count.
 func (v *verdict) liveness(h *history, r *run) {
-	overs, slow := 0, 0
 	limit := mostTTL + time.Second
 	var stalls time.Duration
 	for _, l := range h.lives {
@@ -38,6 +37,16 @@ func (v *verdict) liveness(h *history, r *run) {
 		if long := r.to-r.calm > int64(limit); long && !healed {
 			v.violate(liveness, "key %d was not granted within %v after the last fault", key, limit)
 		}
+	}
+	overs, slow := v.handOvers(h, r)
+	if overs >= leastSeen && slow*100 > overs*mostSlow {
+		v.violate(liveness, "%d of %d hand-overs in calm times took more than %v", slow, overs, quickly)
+	}
+}
+
+// handOvers counts the hand-overs between processes in calm times, and those of them that were slow.
+func (v *verdict) handOvers(h *history, r *run) (overs, slow int) {
+	for _, visits := range h.keys {
 		var last *visit
 		for _, x := range visits {
 			if last != nil && x.got > last.over() {
@@ -56,9 +65,7 @@ func (v *verdict) liveness(h *history, r *run) {
 			}
 		}
 	}
-	if overs >= leastSeen && slow*100 > overs*mostSlow {
-		v.violate(liveness, "%d of %d hand-overs in calm times took more than %v", slow, overs, quickly)
-	}
+	return overs, slow
 }
 
 // isCalm reports whether nothing has happened for some time.

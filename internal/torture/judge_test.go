@@ -152,7 +152,7 @@ func TestARunGoesOnUntilItHasSeenEachKeyGrantedAfterTheLastFault(t *testing.T) {
 	t.Parallel()
 	l := &lifetime{}
 	calm := int64(time.Second)
-	r := &run{cfg: config{length: time.Second}, calm: calm}
+	r := &run{cfg: config{length: time.Second, faults: []string{"kill"}}, calm: calm}
 	turns := func(n int, at int64) (all []*visit) {
 		for i := range n {
 			all = append(all, turn(l, int64(i), at+int64(i), 1))
@@ -171,6 +171,10 @@ func TestARunGoesOnUntilItHasSeenEachKeyGrantedAfterTheLastFault(t *testing.T) {
 		if got := r.enough(&history{keys: c.keys}); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+	r.cfg.faults = nil
+	if r.enough(&history{keys: [][]*visit{turns(100, calm+1)}}) {
+		t.Error("a run without faults is over before it has seen a hand-over")
 	}
 }
 

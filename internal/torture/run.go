@@ -149,6 +149,7 @@ func (r *run) settle(ctx context.Context) error {
 	defer look.Stop()
 	for limit := now() + int64(settleMost); now() < limit; {
 		h, err := r.history(ctx, false)
+		r.to = now()
 		if err != nil || r.enough(h) {
 			return err
 		}
@@ -161,12 +162,18 @@ func (r *run) settle(ctx context.Context) error {
 	return nil
 }
 
-// enough reports whether the run has seen grants enough to judge it, of each key one after the last fault.
+// enough reports whether the run has seen grants enough to judge it, of each key one after the last fault. One without
+// faults must have seen hand-overs too, because it is there for them.
 func (r *run) enough(h *history) bool {
 	grants := 0
 	for _, visits := range h.keys {
 		grants += len(visits)
 		if !slices.ContainsFunc(visits, func(x *visit) bool { return x.got > r.calm }) {
+			return false
+		}
+	}
+	if len(r.cfg.faults) == 0 {
+		if overs, _ := new(verdict).handOvers(h, r); overs < leastSeen {
 			return false
 		}
 	}
