@@ -34,11 +34,26 @@ func (t *turn) try(ctx context.Context) (*grant, error) {
 	case errors.Is(err, ErrClosed):
 		return nil, err
 	}
+	t.fault = moreTelling(t.fault, err)
 	t.giveUp(t.gate.unclear(answer.Queued, err, t.guard.backoff))
 	if refused {
 		return nil, err
 	}
 	return nil, nil
+}
+
+// moreTelling returns the later of two faults, unless that is only a timeout: the
+// last try of a wait is cut short, and what the store said before tells more.
+func moreTelling(fault, later error) error {
+	if fault != nil && !timedOut(fault) && timedOut(later) {
+		return fault
+	}
+	return later
+}
+
+func timedOut(err error) bool {
+	var timeout interface{ Timeout() bool } // as of a net.Error, and of context.DeadlineExceeded
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // bid returns the bid to go on with: that of whoever had the floor before, if it is on the same terms, or a new one.

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type turn struct {
 
 	attempts int    // tries sent
 	blocker  Holder // the last holder seen
+	fault    error  // the most telling of its tries that got no answer
 
 	grant  *grant // set when the turn begins, like number
 	number int    // of the turn within the grant, from 1
@@ -111,8 +113,9 @@ func (t *turn) refusal(now time.Time) error {
 		held.expected = max(held.expected, now.Sub(t.joined))
 		held.here = !t.once && t.gate.heldHere(t.joined)
 		held.kept = t.kept(now)
+		return err
 	}
-	return err
+	return cmp.Or(t.fault, err)
 }
 
 // join enters the gate, or says why waiting there would not help.

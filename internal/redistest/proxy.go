@@ -29,6 +29,7 @@ type Proxy struct {
 	roundTrips int
 	made       int // connections
 	silenced   int // the first so many of them
+	distance   Distance
 }
 
 // NewProxy starts a proxy for the server at upstream; it ends with t.
@@ -129,7 +130,11 @@ func (p *Proxy) accept() {
 		p.made++
 		l := &link{proxy: p, client: client, server: server, number: p.made}
 		l.answered.Store(true)
-		p.conns[client], p.conns[server] = struct{}{}, struct{}{}
+		if d := p.distance; d.RoundTrip > 0 || d.Jitter > 0 {
+			l.client = newLagging(client, d.RoundTrip/2, d.Jitter, 0)
+			l.server = newLagging(server, d.RoundTrip/2, d.Jitter, time.Duration(d.Opening)*d.RoundTrip)
+		}
+		p.conns[l.client], p.conns[l.server] = struct{}{}, struct{}{}
 		p.mu.Unlock()
 		select {
 		case <-p.closed: // the cut at the end of the test may have missed these two

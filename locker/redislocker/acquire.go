@@ -28,8 +28,21 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	if err := l.fits(c.Key); err != nil {
 		return locker.Answer{}, err
 	}
+	if err := l.connected(ctx, c.Key); err != nil {
+		if t.Wait {
+			l.inbox.open() // its connection takes as long
+		}
+		return locker.Answer{}, err
+	}
+	if l.trip.tight(ctx) && l.settings.replicas == 0 {
+		return l.acquireFar(ctx, c, t)
+	}
 	if !t.Held && !t.Queued {
+		start := time.Now()
 		answer, err := l.obtain(ctx, c)
+		if err == nil {
+			l.trip.note(time.Since(start))
+		}
 		if err != nil || answer.Acquired {
 			return answer, err
 		}
@@ -51,16 +64,15 @@ func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, er
 
 // obtainBy obtains by a way of its own, nil for that of all requests.
 func (l *Locker) obtainBy(ctx context.Context, own way, c *locker.Claim) (locker.Answer, error) {
-	st, locks, tr := l.state(c), l.locks, (*travel)(nil)
+	locks, tr := l.locks, (*travel)(nil)
 	switch {
 	case c.Fencing:
-		tr = &travel{locker: l, own: own, behind: fenceCall(c, st.keys, 0)}
+		tr = &travel{locker: l, own: own, behind: []call{fenceCall(c, l.state(c).keys, 0)}}
 		locks = redislock.New(tr)
 	case own != nil:
 		locks = redislock.New(&travel{locker: l, own: own})
 	}
-	lock, _ := st.keys.lock.(string)
-	_, err := locks.Obtain(ctx, lock, c.TTL, &redislock.Options{Token: c.Owner, Metadata: st.about})
+	err := l.set(ctx, locks, c)
 	switch {
 	case errors.Is(err, redislock.ErrNotObtained):
 		return locker.Answer{}, nil
@@ -69,21 +81,44 @@ func (l *Locker) obtainBy(ctx context.Context, own way, c *locker.Claim) (locker
 	case !c.Fencing:
 		return locker.Answer{Acquired: true}, nil
 	}
-	token, err := l.fenced(c, tr.answer)
+	token, err := l.fenced(c, tr.answers[0])
 	return locker.Answer{Acquired: err == nil, Token: token}, err
+}
+
+// set has redislock make c the owner of its key.
+func (l *Locker) set(ctx context.Context, by *redislock.Client, c *locker.Claim) error {
+	st := l.state(c)
+	lock, _ := st.keys.lock.(string)
+	_, err := by.Obtain(ctx, lock, c.TTL, &redislock.Options{Token: c.Owner, Metadata: st.about})
+	return err
 }
 
 // look finds out who holds the key, and queues c if it waits. free says that nobody does, or c itself, as when a message
 // got lost.
 func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a locker.Answer, free bool, err error) {
+	call, queues := l.lookCall(c, t)
+	start := time.Now()
+	answer := l.run(ctx, call)[0]
+	if answer.Err() == nil {
+		l.trip.note(time.Since(start))
+	}
+	return l.seen(answer, queues)
+}
+
+// lookCall is the request of a look, which queues c if it waits.
+func (l *Locker) lookCall(c *locker.Claim, t locker.Try) (call call, queues bool) {
 	st := l.state(c)
 	var entry any = ""
 	if t.Wait || t.Queued {
 		l.inbox.open()
 		entry = l.queued(c)
 	}
-	answer := l.run(ctx, newCall(lookScript, 3, st.keys.lock, st.keys.wait, st.keys.due,
-		st.owner, entry, flag(t.Queued), int64(t.Place), lookEvery, l.inboxes, wantedWord+c.Key))[0]
+	return newCall(lookScript, 3, st.keys.lock, st.keys.wait, st.keys.due,
+		st.owner, entry, flag(t.Queued), int64(t.Place), lookEvery, l.inboxes, wantedWord+c.Key), entry != ""
+}
+
+// seen reads the answer to a look.
+func (l *Locker) seen(answer command, queues bool) (a locker.Answer, free bool, err error) {
 	parts, err := answer.Slice()
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -94,7 +129,7 @@ func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a loc
 		err = errNoAnswer
 	}
 	if err != nil {
-		return locker.Answer{Queued: entry != ""}, false, l.tryError(err)
+		return locker.Answer{Queued: queues}, false, l.tryError(err)
 	}
 	ttl, _ := parts[0].(int64)
 	value, _ := parts[1].(string)
@@ -140,16 +175,15 @@ func (l *Locker) FenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (
 		return 0, err
 	}
 	defer l.calls.Done()
-	token, err := token(l.run(ctx, *fenceCall(c, l.keys(c.Key), floor))[0])
+	token, err := token(l.run(ctx, fenceCall(c, l.keys(c.Key), floor))[0])
 	if errors.Is(err, redis.Nil) {
 		return 0, errNotOwner
 	}
 	return token, leaseError(err)
 }
 
-func fenceCall(c *locker.Claim, k keys, floor uint64) *call {
-	call := newCall(fenceScript, 2, k.lock, k.fence, c.Owner, block, counterLife, floor)
-	return &call
+func fenceCall(c *locker.Claim, k keys, floor uint64) call {
+	return newCall(fenceScript, 2, k.lock, k.fence, c.Owner, block, counterLife, floor)
 }
 
 func token(answer command) (uint64, error) {

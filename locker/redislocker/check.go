@@ -34,13 +34,12 @@ func (*Locker) FindingNames() []string {
 
 const (
 	probeTTL  = 5 * time.Second
-	paceShare = 10                     // a round trip may take this part of the TTL: a try to renew has a sixth of it,
-	paceEasy  = 18                     // which a connection that broke and two of a handshake fit into up to here
-	paceMost  = 200 * time.Millisecond // and no more: a try to acquire has at most 500 ms, for two of them if it meets a new server
+	paceShare = 10 // a round trip may take this part of the TTL: a try to renew has a sixth of it
+	tryMost   = 500 * time.Millisecond
 )
 
 // Check reports whether the server can serve leases of ttl now. It tries each right that the user needs, takes a lease
-// through its life under a key that is nobody's, measures a round trip, and asks whether the server may evict keys. All that
+// through its life under a key that is nobody's, measures a round trip and a new connection, and asks whether the server may evict keys. All that
 // is wrong is in the error, each a [locker.Finding] with one of the names above. Check leaves nothing behind. In a cluster it
 // takes the lease on one node only. It does not look at other keys: that one of them is of another type, because something
 // else uses its name, is told by the call that meets it.
@@ -117,32 +116,6 @@ func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 	}
 	if err != nil {
 		return err
-	}
-	return nil
-}
-
-// checkPace measures the best of a few round trips, so that one slow answer is no alarm.
-func (l *Locker) checkPace(ctx context.Context, ttl time.Duration) error {
-	c := probeClaim()
-	var best time.Duration
-	for i := range 3 {
-		start := time.Now()
-		if _, _, err := l.look(ctx, c, locker.Try{}); err != nil {
-			return err
-		}
-		if d := time.Since(start); i == 0 || d < best {
-			best = d
-		}
-	}
-	switch best = best.Round(time.Millisecond); {
-	case best > paceMost:
-		return finding(FoundRoundTrip, locker.Refuse, "a round trip takes %v, and a try to acquire has at most 500ms: bring the server closer", best)
-	case best > ttl/paceShare:
-		return finding(FoundRoundTrip, locker.Refuse, "a round trip takes %v, more than a tenth of the TTL of %v: "+
-			"raise the TTL with guard.WithTTL, or bring the server closer", best, ttl)
-	case best > ttl/paceEasy:
-		return finding(FoundRoundTrip, locker.Warn, "a round trip takes %v, more than an eighteenth of the TTL of %v: "+
-			"a connection that breaks may cost its lease; raise the TTL with guard.WithTTL, or bring the server closer", best, ttl)
 	}
 	return nil
 }

@@ -240,9 +240,9 @@ func TestCheckComparesRoundTripWithTTL(t *testing.T) {
 	if err := l.Check(t.Context(), time.Hour); err != nil {
 		t.Error(err)
 	}
-	p.DelayReplies(150 * time.Millisecond) // between an eighteenth and a tenth
+	p.DelayReplies(190 * time.Millisecond) // less than a tenth, but a new connection has no time for it
 	wantFinding(t, l.Check(t.Context(), 2*time.Second), redislocker.FoundRoundTrip, locker.Warn)
-	p.DelayReplies(paceMost + 10*time.Millisecond) // however long the TTL, a try has 500 ms
+	p.DelayReplies(460 * time.Millisecond) // however long the TTL, a try has 500 ms
 	if text := wantFinding(t, l.Check(t.Context(), time.Hour), redislocker.FoundRoundTrip, locker.Refuse); !strings.Contains(text, "closer") {
 		t.Errorf("%q, want it to say what helps", text)
 	}
@@ -250,7 +250,24 @@ func TestCheckComparesRoundTripWithTTL(t *testing.T) {
 	emptied(t, direct)
 }
 
-const paceMost = 200 * time.Millisecond
+func TestCheckMeasuresANewConnection(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr)
+	p.Far(redistest.Distance{RoundTrip: 200 * time.Millisecond, Opening: 3})
+	l := open(t, redistest.Client(t, p.Addr))
+	text := wantFinding(t, l.Check(t.Context(), time.Minute), redislocker.FoundRoundTrip, locker.Warn)
+	if !strings.Contains(text, "login 8") || !strings.Contains(text, "of a try to acquire") {
+		t.Errorf("%q, want it to say that a login takes 800 ms, and what a try has", text)
+	}
+
+	theirs := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = theirs.Close() })
+	l = open(t, nil, redislocker.WithClient(theirs))
+	text = wantFinding(t, l.Check(t.Context(), time.Minute), redislocker.FoundRoundTrip, locker.Refuse)
+	if !strings.Contains(text, "WithClient") {
+		t.Errorf("%q, want it to say that a login is a part of the try", text)
+	}
+}
 
 func TestCheckLooksAtTheClientOfWithClient(t *testing.T) {
 	nodes := redistest.StartCluster(t)

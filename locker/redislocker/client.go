@@ -15,39 +15,77 @@ const (
 	reload       = 10 * time.Second // how old a cluster client's map of slots may grow
 )
 
-// connect returns the client to use, whether it is the locker's own, and for Sentinel where it leads. It sends nothing.
-func (s *settings) connect() (rdb redis.UniversalClient, own bool, at *whereabouts, err error) {
+// connect makes the client to use, which sends nothing yet.
+func (l *Locker) connect() error {
+	s := &l.settings
 	if s.given {
-		return s.asIs, false, nil, nil
+		l.client = s.asIs
+		return nil
 	}
-	if rdb, err = s.ownClient(); err != nil {
-		return nil, false, nil, err
+	rdb, err := l.ownClient()
+	if err != nil {
+		return err
 	}
 	for _, h := range s.hooks {
 		rdb.AddHook(h)
 	}
 	if c, ok := rdb.(*redis.Client); ok && c.Options().Addr == sentinelAddr {
-		at = &whereabouts{}
-		rdb.AddHook(at)
+		l.at = &whereabouts{}
+		rdb.AddHook(l.at)
 	}
-	return rdb, true, at, nil
+	l.client, l.own = rdb, true
+	return nil
 }
 
 // ownClient makes a client of the locker's own.
-func (s *settings) ownClient() (redis.UniversalClient, error) {
+func (l *Locker) ownClient() (redis.UniversalClient, error) {
+	s := &l.settings
 	if s.sentinelGiven {
-		return redis.NewFailoverClient(s.failoverOptions(s.sentinel)), nil
+		o := ownFailoverOptions(s.sentinel)
+		l.greeter = l.greeters.insteadFailover(o)
+		c := redis.NewFailoverClient(o)
+		c.AddHook(l.greeter)
+		return c, nil
 	}
 	switch c := s.rdb.(type) {
 	case *redis.Client:
-		return redis.NewClient(s.options(c.Options())), nil
+		o := ownOptions(c.Options())
+		l.greeter = l.greeters.instead(o)
+		return l.newClient(o), nil
 	case *redis.ClusterClient:
-		return redis.NewClusterClient(s.clusterOptions(c.Options())), nil
+		o := ownClusterOptions(c.Options())
+		l.greeter = l.greeters.insteadCluster(o)
+		return l.newCluster(o), nil
 	case *redis.Ring:
 		return nil, errRing
 	default:
 		return nil, invalid("a client of type %T is unknown: pass one made for leases with WithClient", s.rdb)
 	}
+}
+
+// newClient makes a client that leads where the locker's does.
+func (l *Locker) newClient(o *redis.Options) *redis.Client {
+	greeter := l.greeter
+	if greeter == nil {
+		greeter = l.greeters.instead(o)
+	}
+	c := redis.NewClient(o)
+	c.AddHook(greeter)
+	return c
+}
+
+// newCluster is newClient for a cluster.
+func (l *Locker) newCluster(o *redis.ClusterOptions) *redis.ClusterClient {
+	greeter := l.greeter
+	if greeter == nil {
+		greeter = l.greeters.insteadCluster(o)
+	}
+	o.NewClient = func(o *redis.Options) *redis.Client {
+		c := redis.NewClient(o)
+		c.AddHook(greeter)
+		return c
+	}
+	return redis.NewClusterClient(o)
 }
 
 var errRing = invalid("a redis.Ring moves keys to other servers when one is down, so two could hold a key: use one server, Sentinel or Cluster")

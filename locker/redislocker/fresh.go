@@ -38,13 +38,13 @@ func (l *Locker) newFresh() *fresh {
 	return &fresh{silent: make(map[string]silence), client: sync.OnceValue(func() (rdb redis.UniversalClient) {
 		switch c := l.client.(type) {
 		case *redis.Client:
-			o := l.settings.options(c.Options())
+			o := ownOptions(c.Options())
 			o.ConnMaxIdleTime = freshIdle
-			rdb = redis.NewClient(o)
+			rdb = l.newClient(o)
 		case *redis.ClusterClient:
-			o := l.settings.clusterOptions(c.Options())
+			o := ownClusterOptions(c.Options())
 			o.ConnMaxIdleTime = freshIdle
-			rdb = redis.NewClusterClient(o)
+			rdb = l.newCluster(o)
 		default:
 			return nil
 		}

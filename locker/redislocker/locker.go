@@ -29,6 +29,8 @@ type Locker struct {
 	inbox     *inbox
 	batcher   *batcher
 	fresh     *fresh
+	greeters  *greeters         // who log in on connections
+	greeter   *greeter          // the one of client, if that is the locker's own
 	at        *whereabouts      // of the primary, if client is the locker's own for Sentinel
 	sentinels *sentinels        // of WithSentinel
 	recent    *recent           // nil on a server that never changes
@@ -37,6 +39,8 @@ type Locker struct {
 	down      chan struct{}     // closed once everything has ended, see Close
 
 	inFlight  atomic.Int64                // requests under way
+	trip      trip                        // how long a round trip takes
+	openings  openings                    // of connections that tries wait for
 	described atomic.Pointer[description] // see describe
 
 	mu     sync.Mutex // guards closed; never held across I/O
@@ -71,12 +75,11 @@ func (l *Locker) Open(w locker.Waker) error {
 	if err := l.settings.check(); err != nil {
 		return err
 	}
-	rdb, own, at, err := l.settings.connect()
-	if err != nil {
+	l.greeters = newGreeters(l.settings.name, l.settings.node.Admit, l.trip.note)
+	if err := l.connect(); err != nil {
 		return err
 	}
-	l.client, l.own, l.at = rdb, own, at
-	l.cluster, _ = rdb.(*redis.ClusterClient)
+	l.cluster, _ = l.client.(*redis.ClusterClient)
 	l.janitor = newJanitor(l.clean)
 	l.batcher = newBatcher(func(ctx context.Context, cmds []command) { l.exchange(ctx, l.client, cmds) })
 	l.fresh = l.newFresh()
@@ -86,16 +89,17 @@ func (l *Locker) Open(w locker.Waker) error {
 	if l.settings.replicas > 0 {
 		w = confirming{w, l}
 	}
-	l.inbox = newInbox(rdb, inboxes+l.instance, w, l.giveBack)
+	l.inbox = newInbox(l.client, inboxes+l.instance, w, l.giveBack)
 	if l.at != nil {
 		l.inbox.where = l.at.now
 	}
 	if l.settings.sentinelGiven {
-		l.sentinels = newSentinels(ownFailoverOptions(l.settings.sentinel))
+		l.sentinels = newSentinels(ownFailoverOptions(l.settings.sentinel), l.greeters, &l.trip)
 		l.at.sentinels = l.sentinels
 	}
 	if l.cluster != nil || l.at != nil {
 		l.recent = newRecent(l.primary, l.ask, l.giveBack)
+		l.recent.trip = &l.trip
 	}
 	l.down = make(chan struct{})
 	return nil
@@ -145,6 +149,8 @@ func (l *Locker) shutDown() {
 	l.inbox.close()
 	l.janitor.finish()
 	l.calls.Wait()
+	l.greeters.close()
+	l.openings.dials.Wait()
 	l.batcher.close()
 	l.fresh.close()
 	if l.sentinels != nil {

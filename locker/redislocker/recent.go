@@ -23,6 +23,7 @@ type recent struct {
 	ctx     context.Context                          // of asking
 	cancel  context.CancelFunc                       // ends it
 	watcher sync.WaitGroup                           // the goroutine that watches; at most one
+	trip    *trip                                    // to the primary; nil: it is near
 
 	mu       sync.Mutex // guards what follows; never held across I/O
 	ring     []ended    // grows to recentMost, and is then overwritten from next on
@@ -81,7 +82,7 @@ func (r *recent) watch() {
 		if !ok {
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.ctx, 2*recentTick)
+		ctx, cancel := context.WithTimeout(r.ctx, r.trip.patience(2*recentTick))
 		r.ask(ctx, keys)
 		cancel()
 		r.look()

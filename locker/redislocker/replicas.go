@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,12 +53,24 @@ func (s *settings) checkReplicas() error {
 // ReplicasError says that too few replicas had a key in time. It comes with [locker.ErrUnavailable]; the key was freed.
 type ReplicasError struct {
 	Got, Want int
-	Within    time.Duration
+	Within    time.Duration // what they had: Timeout, or what the try had left if that was less
+	Timeout   time.Duration // of WithReplicas
+	Connected int           // how many replicas the primary has; -1 if it does not say
 }
 
 func (e *ReplicasError) Error() string {
-	return fmt.Sprintf("only %d of %d replicas had the key within %v: see that they are up and keep pace, or change WithReplicas",
-		e.Got, e.Want, e.Within)
+	var text strings.Builder
+	_, _ = fmt.Fprintf(&text, "%d of %d replicas confirmed the key within %v", e.Got, e.Want, e.Within)
+	if e.Within < e.Timeout {
+		_, _ = fmt.Fprintf(&text, " (the try's limit; WithReplicas has %v)", e.Timeout)
+	}
+	switch {
+	case e.Connected == 1:
+		text.WriteString("; 1 is connected")
+	case e.Connected >= 0:
+		_, _ = fmt.Fprintf(&text, "; %d are connected", e.Connected)
+	}
+	return text.String()
 }
 
 //go:embed touch.lua
@@ -83,8 +97,12 @@ func (l *Locker) obtainReplicated(ctx context.Context, c *locker.Claim) (answer 
 		// Now, not in the background: the next try may have the same owner id. If this has no answer it may come after that
 		// try, so there must be none: Queued has the claim given up.
 		st := l.state(c)
-		freed := run(ctx, send, l.releaseCall(c.Key, st.keys, st.owner, "", ""))[0]
-		return locker.Answer{Queued: freed.Err() != nil}, err
+		answers := run(ctx, send, l.releaseCall(c.Key, st.keys, st.owner, "", ""), infoReplication)
+		if short := new(ReplicasError); errors.As(err, &short) {
+			short.Connected = connected(answers[1])
+			err = unclear(short)
+		}
+		return locker.Answer{Queued: answers[0].Err() != nil}, err
 	}
 	return answer, nil
 }
@@ -138,6 +156,7 @@ func (w *waits) of(server string) chan struct{} {
 }
 
 // awaitReplicas waits until enough replicas have what was written. It leaves a part of the try's time to free the key again.
+// A [ReplicasError] is for the caller to complete.
 func (l *Locker) awaitReplicas(ctx context.Context, send way) error {
 	want, within := l.settings.replicas, l.settings.replicasWait
 	if end, ok := ctx.Deadline(); ok {
@@ -150,9 +169,23 @@ func (l *Locker) awaitReplicas(ctx context.Context, send way) error {
 	case err != nil:
 		return l.tryError(err)
 	case got < want:
-		return unclear(&ReplicasError{Got: got, Want: want, Within: within})
+		return &ReplicasError{Got: got, Want: want, Within: within, Timeout: l.settings.replicasWait, Connected: -1}
 	}
 	return nil
+}
+
+var infoReplication = call{line: []any{"info", "replication"}}
+
+// connected reads how many replicas a primary has, -1 if it does not say.
+func connected(info command) int {
+	text, _ := info.Text()
+	_, rest, _ := strings.Cut(text, "connected_slaves:")
+	count, _, _ := strings.Cut(rest, "\r\n")
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // astray has a cluster client learn where keys live, if err says that it was wrong.

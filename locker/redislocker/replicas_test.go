@@ -65,6 +65,9 @@ func TestAKeyThatTooFewReplicasHaveIsFreedAndUnavailable(t *testing.T) {
 		if a.Acquired || !errors.Is(err, locker.ErrUnavailable) || !errors.As(err, &short) || short.Got != 0 || short.Want != 1 {
 			t.Fatalf("%+v, %v, want it unavailable for want of a replica", a, err)
 		}
+		if text := err.Error(); !strings.Contains(text, "0 of 1 replicas confirmed the key within 100ms; 1 is connected") {
+			t.Errorf("%q, want no limit but that of WithReplicas", text)
+		}
 		if d := time.Since(start); d < 100*time.Millisecond {
 			t.Errorf("it gave up after %v", d)
 		}
@@ -91,6 +94,10 @@ func TestTheWaitForReplicasFitsIntoTheTry(t *testing.T) {
 	var short *redislocker.ReplicasError
 	if !errors.As(err, &short) {
 		t.Fatalf("%v, want a ReplicasError before the try ends", err)
+	}
+	if text := err.Error(); !strings.Contains(text, "0 of 1 replicas confirmed the key within ") ||
+		!strings.Contains(text, " (the try's limit; WithReplicas has 1h0m0s); 1 is connected") {
+		t.Errorf("%q, want it to say whose limit it was, and that the replica is connected", text)
 	}
 	if n := rdb.Exists(t.Context(), "guard:{k}").Val(); n != 0 {
 		t.Error("the key was not freed")

@@ -160,7 +160,7 @@ func (l *Locker) exchange(ctx context.Context, client redis.UniversalClient, cmd
 
 // heed has a cluster client look at the cluster if an exchange ended as if it had changed.
 func (l *Locker) heed(ctx context.Context, err error) {
-	if l.cluster != nil && unreachable(err) {
+	if l.cluster != nil && (unreachable(err) || errors.Is(err, context.DeadlineExceeded)) {
 		l.cluster.ReloadState(ctx) // in the background, and not too often: or it would learn of a failover much later
 	}
 }
@@ -253,48 +253,55 @@ func runUnknown(ctx context.Context, send way, calls []call, answers []command, 
 	}
 }
 
-// travel is how redislock's scripts reach the server: each in one request, with at most one script of ours behind it. One
-// with something behind it belongs to one try; the others are shared.
+// travel is how redislock's scripts reach the server: each in one request, with scripts of ours behind it. One with
+// something behind it belongs to one try; the others are shared.
 type travel struct {
 	redis.Scripter // the rest of the interface, which redislock never calls
 
-	locker *Locker
-	own    way     // nil: that of all requests
-	behind *call   // goes behind the script; nil: nothing
-	answer command // to behind
+	locker  *Locker
+	own     way       // nil: that of all requests
+	whole   bool      // send all with their texts, for there is no time to learn that the server does not know them
+	behind  []call    // go behind the script
+	answers []command // to behind
 }
 
 // EvalSha sends a script by its hash. redislock answers NOSCRIPT with Eval.
 func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	head := newCommand(ctx, evalSHA, sha, keys, args)
-	if t.behind == nil {
-		head = t.by(ctx, head)[0]
-	} else {
-		head = t.send(ctx, head, t.behind.bySHA(ctx))
+	if t.whole {
+		head.SetErr(redis.ErrNoScript)
+		return head.Cmd
 	}
+	head = t.send(ctx, head, (*call).bySHA)
 	if head.unknown() {
 		head.SetErr(redis.ErrNoScript) // redislock compares the text
 		return head.Cmd
 	}
-	if t.behind != nil && t.answer.unknown() {
-		t.answer = t.by(ctx, t.behind.whole(ctx))[0]
+	for i, a := range t.answers {
+		if a.unknown() {
+			t.answers[i] = t.by(ctx, t.behind[i].whole(ctx))[0]
+		}
 	}
 	return head.Cmd
 }
 
 // Eval sends a script with its text, and what goes behind it too.
 func (t *travel) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
-	head := newCommand(ctx, eval, source, keys, args)
-	if t.behind == nil {
-		return t.by(ctx, head)[0].Cmd
-	}
-	return t.send(ctx, head, t.behind.whole(ctx)).Cmd
+	return t.send(ctx, newCommand(ctx, eval, source, keys, args), (*call).whole).Cmd
 }
 
-// send returns the first command with its answer, and keeps the one behind it.
-func (t *travel) send(ctx context.Context, head, behind command) command {
-	cmds := t.by(ctx, head, behind)
-	t.answer = cmds[1]
+// send returns the first command with its answer, and keeps those behind it.
+func (t *travel) send(ctx context.Context, head command, how func(*call, context.Context) command) command {
+	if len(t.behind) == 0 {
+		return t.by(ctx, head)[0]
+	}
+	cmds := make([]command, 1, 1+len(t.behind))
+	cmds[0] = head
+	for i := range t.behind {
+		cmds = append(cmds, how(&t.behind[i], ctx))
+	}
+	cmds = t.by(ctx, cmds...)
+	t.answers = cmds[1:]
 	return cmds[0]
 }
 

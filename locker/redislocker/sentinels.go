@@ -16,16 +16,21 @@ type sentinels struct {
 	name    string
 	clients []*redis.SentinelClient
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // to a server
+	trip    *trip                                                             // to the servers, near which they are
 }
 
-func newSentinels(o *redis.FailoverOptions) *sentinels {
-	s := &sentinels{name: o.MasterName, dial: serverDialer(o)}
+func newSentinels(o *redis.FailoverOptions, g *greeters, trip *trip) *sentinels {
+	s := &sentinels{name: o.MasterName, dial: serverDialer(o), trip: trip}
 	for _, addr := range o.SentinelAddrs {
-		s.clients = append(s.clients, redis.NewSentinelClient(&redis.Options{
+		own := &redis.Options{
 			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig, Username: o.SentinelUsername, Password: o.SentinelPassword,
 			MaxRetries: -1, ContextTimeoutEnabled: true, DialTimeout: o.DialTimeout, DialerRetries: 1,
 			PoolSize: patientPool, MaxIdleConns: 1, Protocol: 2, DisableIdentity: true,
-		}))
+		}
+		greeter := g.instead(own)
+		client := redis.NewSentinelClient(own)
+		client.AddHook(greeter)
+		s.clients = append(s.clients, client)
 	}
 	return s
 }
@@ -42,7 +47,8 @@ func serverDialer(o *redis.FailoverOptions) func(ctx context.Context, network, a
 	return plain.DialContext
 }
 
-// voteLimit is how long a connection waits for the votes of sentinels, if those that have voted do not decide.
+// voteLimit is how long a connection waits for the votes of sentinels, if those that have voted do not decide. Far away it is
+// three round trips.
 const voteLimit = 100 * time.Millisecond
 
 var (
@@ -70,7 +76,7 @@ func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err
 // elect returns what most sentinels call the primary: more than half of all, or after a while of those that have answered.
 // addr is "" if they do not agree.
 func (s *sentinels) elect(ctx context.Context) (addr string, answered bool) {
-	ctx, cancel := context.WithTimeout(ctx, voteLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.trip.patience(voteLimit))
 	defer cancel()
 	votes, all := map[string]int{}, 0
 	answers := make(chan string, len(s.clients))

@@ -33,6 +33,7 @@ var notAsked = map[int]string{
 	34: "has no part that knows of handlers",
 	35: "has no part that knows of handlers",
 	39: "tried on the server of the other rows only",
+	41: "not tried",
 }
 
 // peer opens a library on a server, with renewal unless the set-up says otherwise.

@@ -42,4 +42,5 @@ var rows = []struct{ fault, wanted string }{
 	38: {"A TTL that Redis cannot keep", "Refused at the start."},
 	39: {"Another server, another Lua", "The same behaviour on every server that is promised."},
 	40: {"Close", "No goroutine, no connection, no key without a TTL is left."},
+	41: {"The server is far away", "A new process has its first turn within 3 s, with a free key and with a hot one, up to a round trip of 400 ms and TLS."},
 }

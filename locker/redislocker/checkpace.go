@@ -1,0 +1,105 @@
+package redislocker
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// checkPace compares a round trip and a new connection with the time limits
+// that follow from ttl.
+func (l *Locker) checkPace(ctx context.Context, ttl time.Duration) error {
+	trip, err := l.measureTrip(ctx)
+	if err != nil {
+		return err
+	}
+	if found := l.checkTrip(trip, ttl); found != nil {
+		return found
+	}
+	dial, login, err := l.measureConnection(ctx)
+	if err != nil {
+		return unclear(err)
+	}
+	return l.checkConnection(trip, dial, login, ttl)
+}
+
+// measureTrip returns the best of a few round trips, so that one slow answer
+// is no alarm.
+func (l *Locker) measureTrip(ctx context.Context) (best time.Duration, err error) {
+	c := probeClaim()
+	for i := range 3 {
+		start := time.Now()
+		if _, _, err := l.look(ctx, c, locker.Try{}); err != nil {
+			return 0, err
+		}
+		if d := time.Since(start); i == 0 || d < best {
+			best = d
+		}
+	}
+	return best.Round(time.Millisecond), nil
+}
+
+// checkTrip finds a round trip that is too long for any try.
+func (l *Locker) checkTrip(trip, ttl time.Duration) error {
+	limit, trips := tryLimit(ttl), 1
+	if l.settings.replicas > 0 || !l.own {
+		trips = 2 // the wait for replicas; or a login, which go-redis makes a part of the try
+	}
+	switch needs := time.Duration(trips) * trip; {
+	case needs > limit*9/10 && limit == tryMost:
+		return finding(FoundRoundTrip, locker.Refuse, "a round trip takes %v, and a try to acquire, which needs %d, has %v: "+
+			"bring the server closer", trip, trips, limit)
+	case needs > limit*9/10, trip > ttl/paceShare:
+		return finding(FoundRoundTrip, locker.Refuse, "a round trip takes %v: too long for a TTL of %v, with %v for a try to acquire "+
+			"and %v for one to renew; raise the TTL with guard.WithTTL, or bring the server closer", trip, ttl, limit, ttl/6)
+	}
+	return nil
+}
+
+// checkConnection finds what a new connection is too slow for: a dial is no
+// part of a try, but a try that cannot wait for it fails.
+func (l *Locker) checkConnection(trip, dial, login, ttl time.Duration) error {
+	limit := tryLimit(ttl)
+	switch all := dial + login + trip; {
+	case !l.own && login+trip > limit:
+		return finding(FoundRoundTrip, locker.Refuse, "a login takes %v and a round trip %v: more than the %v of a try to acquire, of which "+
+			"the client of WithClient makes both a part; let the locker make its own client, or bring the server closer", login, trip, limit)
+	case all > ttl/6:
+		return finding(FoundRoundTrip, locker.Warn, "a new connection takes %v (dial %v, login %v) and a round trip %v, together more than a "+
+			"sixth of the TTL of %v: a connection that breaks may cost its lease; raise the TTL with guard.WithTTL, or bring the server "+
+			"closer", dial+login, dial, login, trip, ttl)
+	case all > limit:
+		return finding(FoundRoundTrip, locker.Warn, "a new connection takes %v (dial %v, login %v) and a round trip %v, together more than the "+
+			"%v of a try to acquire: until a connection is there, TryAcquire and a MaxWait of 0 find the locker unavailable", dial+login,
+			dial, login, trip, limit)
+	}
+	return nil
+}
+
+// tryLimit is what the guard gives a try to acquire.
+func tryLimit(ttl time.Duration) time.Duration { return min(ttl/4, tryMost) }
+
+// measureConnection opens a connection and closes it.
+func (l *Locker) measureConnection(ctx context.Context) (dial, login time.Duration, err error) {
+	client, err := l.nodeClient(ctx, probeKey())
+	if err != nil || client == nil { // of a type that cannot be looked into
+		return 0, 0, err
+	}
+	o := client.Options()
+	start := time.Now()
+	conn, err := o.Dialer(ctx, o.Network, o.Addr)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = conn.Close() }()
+	dialed := time.Now()
+	by := l.greeter
+	if by == nil {
+		by = &greeter{l.greeters, loginOf(o)}
+	}
+	if err := by.greet(ctx, conn); err != nil {
+		return 0, 0, err
+	}
+	return dialed.Sub(start).Round(time.Millisecond), time.Since(dialed).Round(time.Millisecond), nil
+}

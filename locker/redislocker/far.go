@@ -1,0 +1,59 @@
+package redislocker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bsm/redislock"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// acquireFar is Acquire where there is time for one round trip only: it obtains
+// the key and looks at it in one request. A claim that is in the queue may thus
+// become the owner one command before it leaves the queue; nobody can release
+// the key in between (law 2).
+func (l *Locker) acquireFar(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	look, queues := l.lookCall(c, t)
+	over := func(ctx context.Context, cmds ...command) []command { return l.sendPooled(ctx, c.Key, cmds) }
+	tr := &travel{locker: l, own: over, whole: true, behind: []call{look}}
+	if c.Fencing {
+		tr.behind = append(tr.behind, fenceCall(c, l.state(c).keys, 0))
+	}
+	start := time.Now()
+	err := l.set(ctx, redislock.New(tr), c)
+	if err == nil || errors.Is(err, redislock.ErrNotObtained) {
+		l.trip.note(time.Since(start))
+	}
+	switch {
+	case err == nil && c.Fencing:
+		token, err := l.fenced(c, tr.answers[1])
+		return locker.Answer{Acquired: err == nil, Token: token}, err
+	case err == nil:
+		return locker.Answer{Acquired: true}, nil
+	case !errors.Is(err, redislock.ErrNotObtained):
+		return locker.Answer{Queued: queues}, l.tryError(err)
+	}
+	answer, free, err := l.seen(tr.answers[0], queues)
+	if free {
+		return l.obtain(ctx, c)
+	}
+	return answer, err
+}
+
+// sendPooled is send, over the connections that tries wait for: newer versions
+// of go-redis have others for pipelines.
+func (l *Locker) sendPooled(ctx context.Context, key string, cmds []command) []command {
+	client, err := l.nodeClient(ctx, key)
+	if err != nil || client == nil || l.inFlight.Load() >= directRequests {
+		return l.send(ctx, cmds...)
+	}
+	defer l.inFlight.Add(-1)
+	l.inFlight.Add(1)
+	conn := client.Conn()
+	defer func() { _ = conn.Close() }() // back to the pool
+	err = exchange(ctx, conn, cmds)
+	l.astray(ctx, err)
+	return cmds
+}

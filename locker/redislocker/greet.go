@@ -1,0 +1,301 @@
+package redislocker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
+)
+
+// greeters log in on new connections while they are dialed. go-redis dials in
+// the background and keeps the connection for the next request if the one that
+// asked for it has gone. But it logs in within that request, and closes the
+// connection if the request's time ends first. Far from the server that would
+// be the fate of every connection.
+type greeters struct {
+	name  string                             // of the connections; "" for none
+	admit func(info string, err error) error // of a node of several; nil admits
+	met   func(took time.Duration)           // is told how long a login took; nil tells nobody
+
+	ctx    context.Context // of all logins; ended by close
+	cancel context.CancelFunc
+
+	mu     sync.Mutex // guards closed; never held across I/O
+	closed bool
+	dials  sync.WaitGroup // those under way; none begins once closed is set
+}
+
+func newGreeters(name string, admit func(string, error) error, met func(time.Duration)) *greeters {
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // connections belong to no one caller
+	return &greeters{name: name, admit: admit, met: met, ctx: ctx, cancel: cancel}
+}
+
+// close ends the dials under way, and joins them.
+func (g *greeters) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.cancel()
+	g.dials.Wait()
+}
+
+func (g *greeters) enter() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return redis.ErrClosed
+	}
+	g.dials.Add(1)
+	return nil
+}
+
+// instead takes from o what a connection needs to log in, and returns a hook
+// that does so in its place.
+func (g *greeters) instead(o *redis.Options) *greeter {
+	login := loginOf(o)
+	login.ClientName = cmp.Or(login.ClientName, g.name)
+	o.Username, o.Password, o.ClientName, o.DB, o.OnConnect = "", "", "", 0, nil
+	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil // what is left, a streaming one, logs in anew later on
+	return &greeter{g, login}
+}
+
+// insteadFailover is instead for a client of Sentinel.
+func (g *greeters) insteadFailover(o *redis.FailoverOptions) *greeter {
+	h := g.instead(&redis.Options{
+		Username: o.Username, Password: o.Password, DB: o.DB, ClientName: o.ClientName,
+		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
+		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+	})
+	o.Username, o.Password, o.ClientName, o.DB = "", "", "", 0
+	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
+	return h
+}
+
+// insteadCluster is instead for a client of a cluster.
+func (g *greeters) insteadCluster(o *redis.ClusterOptions) *greeter {
+	h := g.instead(&redis.Options{
+		Username: o.Username, Password: o.Password, ClientName: o.ClientName,
+		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
+		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+	})
+	o.Username, o.Password, o.ClientName = "", "", ""
+	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
+	return h
+}
+
+// loginOf takes from o what a connection needs to log in.
+func loginOf(o *redis.Options) *redis.Options {
+	login := &redis.Options{
+		Username: o.Username, Password: o.Password, DB: o.DB, ClientName: o.ClientName,
+		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
+	}
+	if s := o.StreamingCredentialsProvider; s != nil {
+		login.CredentialsProviderContext = func(context.Context) (user, password string, err error) {
+			now, leave, err := s.Subscribe(&deaf{})
+			if err != nil {
+				return "", "", err
+			}
+			user, password = now.BasicAuth()
+			return user, password, leave()
+		}
+	}
+	return login
+}
+
+// deaf asks for credentials once. It has a size, because subscriptions are told
+// apart by their pointers.
+type deaf struct{ _ byte }
+
+func (*deaf) OnNext(auth.Credentials) {}
+func (*deaf) OnError(error)           {}
+
+// greeter logs in on connections of one client.
+type greeter struct {
+	*greeters
+
+	login *redis.Options
+}
+
+// DialHook is asked by go-redis, as the others are.
+func (g *greeter) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if err := g.enter(); err != nil {
+			return nil, err
+		}
+		defer g.dials.Done()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(g.ctx, cancel)()
+		conn, err := next(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		if err := g.greet(ctx, conn); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		return introduce(conn), nil
+	}
+}
+
+func (g *greeter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (g *greeter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// errGreeted ends the client that has logged in, and leaves the connection.
+var errGreeted = errors.New("logged in")
+
+// greet logs in on conn. It has dialLimit for that, whatever is left to dial,
+// and ends before if dial is canceled.
+func (g *greeter) greet(dial context.Context, conn net.Conn) error {
+	ctx, cancel := context.WithTimeout(g.ctx, dialLimit)
+	defer cancel()
+	defer context.AfterFunc(dial, func() {
+		if errors.Is(dial.Err(), context.Canceled) {
+			cancel()
+		}
+	})()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+
+	start, by := time.Now(), *g.login
+	by.Addr, by.Protocol, by.DisableIdentity = "greeter", 2, true
+	by.MaxRetries, by.PoolSize, by.DialerRetries, by.ContextTimeoutEnabled = -1, 1, 1, true
+	by.ReadBufferSize, by.WriteBufferSize = 4096, 4096
+	by.MaintNotificationsConfig = noMaintenance()
+	by.Dialer = func(context.Context, string, string) (net.Conn, error) { return lent{conn}, nil }
+	named := &naming{}
+	by.OnConnect = func(ctx context.Context, c *redis.Conn) error {
+		if g.met != nil {
+			g.met(time.Since(start))
+		}
+		if err := named.late(ctx, c, by.ClientName); err != nil {
+			return err
+		}
+		return cmp.Or(g.admitted(ctx, c), errGreeted)
+	}
+	client := redis.NewClient(&by)
+	defer func() { _ = client.Close() }()
+	client.AddHook(named)
+	err := client.Ping(ctx).Err() // it never gets to the ping
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	if !errors.Is(err, errGreeted) {
+		return cmp.Or(err, errNoAnswer)
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// admitted asks whether the node may be used.
+func (g *greeters) admitted(ctx context.Context, c *redis.Conn) error {
+	if g.admit == nil {
+		return nil
+	}
+	if err := g.admit(c.Info(ctx, "server").Result()); err != nil {
+		return fmt.Errorf("%w", err) // go-redis tells what this wraps
+	}
+	return nil
+}
+
+// naming has a connection named in its first request, without another round
+// trip. go-redis does both, and takes a refusal of the second for a failure.
+type naming struct{ refused bool }
+
+func (n *naming) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook sees how the first request went.
+func (n *naming) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "hello" {
+			n.refused = err != nil
+		}
+		return err
+	}
+}
+
+// ProcessPipelineHook leaves out the second naming.
+func (n *naming) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		rest := slices.DeleteFunc(slices.Clone(cmds), func(c redis.Cmder) bool { return c.Name() == "client" })
+		if len(rest) == 0 {
+			return nil
+		}
+		return next(ctx, rest)
+	}
+}
+
+// late names a connection to a server that does not take names in the first
+// request. A name must not cost leases, so a refusal is no error.
+func (n *naming) late(ctx context.Context, c *redis.Conn, name string) error {
+	if name == "" || !n.refused {
+		return nil
+	}
+	err := c.ClientSetName(ctx, name).Err()
+	if refusal := redis.Error(nil); errors.As(err, &refusal) {
+		return nil
+	}
+	return err
+}
+
+// lent is a connection that its client may use and not close.
+type lent struct{ net.Conn }
+
+func (lent) Close() error { return nil }
+
+// introduced is a connection that has logged in already: it answers a HELLO
+// itself, go-redis's first request and that of open. It is used by one request
+// at a time, so its field needs no mutex.
+type introduced struct {
+	net.Conn
+
+	answer string // to a HELLO, what is left of it to be read
+}
+
+// introducedSocket is introduced that go-redis can look at before it uses it.
+type introducedSocket struct {
+	introduced
+	syscall.Conn
+}
+
+func introduce(conn net.Conn) net.Conn {
+	i := introduced{Conn: conn}
+	if socket, ok := conn.(syscall.Conn); ok {
+		return &introducedSocket{i, socket}
+	}
+	return &i
+}
+
+func (c *introduced) Write(b []byte) (int, error) {
+	if isHello(b) {
+		c.answer = "*0\r\n"
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// isHello reports whether a request begins with a HELLO.
+func isHello(b []byte) bool {
+	const verb = "\r\n$5\r\nhello\r\n"
+	return len(b) > 2+len(verb) && string(b[2:2+len(verb)]) == verb // behind "*" and the number of arguments
+}
+
+func (c *introduced) Read(b []byte) (int, error) {
+	if c.answer != "" {
+		n := copy(b, c.answer)
+		c.answer = c.answer[n:]
+		return n, nil
+	}
+	return c.Conn.Read(b)
+}

@@ -1,0 +1,143 @@
+package redislocker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// openings lets tries wait for a connection before they send anything. A try
+// that gets one late would run into its limit before the answer comes, and
+// take the connection with it. Safe for concurrent use.
+type openings struct {
+	mu    sync.Mutex          // guards nodes and what they point to; never held across I/O
+	nodes map[string]*opening // by address; those that somebody waits for
+	dials sync.WaitGroup      // those under way; none begins once no call does
+}
+
+// opening is the dials to one node. Invariant: dialing <= maxOpening.
+type opening struct {
+	waiting int // tries
+	dialing int
+	next    *arrival
+}
+
+// arrival is the next dial to end.
+type arrival struct {
+	done chan struct{} // closed then
+	err  error         // of the dial; set before done is closed
+}
+
+// maxOpening is how many connections to a node are opened at a time for tries
+// that wait.
+const maxOpening = poolSize / 2
+
+var errConnecting = errors.New("no connection to the server yet: it is being opened")
+
+// connected waits until there is a connection for key, unless the server is
+// near. It fails as unavailable if too little of the try is left by then: the
+// next try will find the connection. The dial goes on in the background.
+func (l *Locker) connected(ctx context.Context, key string) error {
+	if !l.own || l.trip.short() {
+		return nil
+	}
+	client, err := l.nodeClient(ctx, key)
+	if err != nil {
+		return unclear(err)
+	}
+	start, waited := time.Now(), false
+	for lacking(client) {
+		waited = true
+		if err := l.openings.wait(ctx, client); err != nil {
+			return l.tryError(err)
+		}
+	}
+	if end, ok := ctx.Deadline(); waited && ok && time.Since(start) > time.Until(end)/4 {
+		return unclear(errConnecting)
+	}
+	return nil
+}
+
+// lacking reports whether client has no connection to spare and may have more.
+func lacking(client *redis.Client) bool {
+	s := client.PoolStats()
+	return s.IdleConns == 0 && s.TotalConns < maxOpening
+}
+
+// nodeClient returns the client of the node that has key.
+func (l *Locker) nodeClient(ctx context.Context, key string) (*redis.Client, error) {
+	if l.cluster != nil {
+		return l.cluster.MasterForKey(ctx, l.lockName(key))
+	}
+	client, _ := l.client.(*redis.Client)
+	return client, nil
+}
+
+// wait waits for the next dial to end. It begins one if there are fewer than
+// tries that wait.
+func (o *openings) wait(ctx context.Context, client *redis.Client) error {
+	addr := client.Options().Addr
+	a := o.join(addr, func() { o.dials.Go(func() { o.ended(addr, open(client)) }) })
+	defer o.leave(addr)
+	select {
+	case <-a.done:
+		return a.err
+	case <-ctx.Done():
+		return errConnecting
+	}
+}
+
+// open has go-redis dial a connection and keep it. It ends with the dial.
+func open(client *redis.Client) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*dialLimit) //nolint:forbidigo // outlives the try that wants it
+	defer cancel()
+	return client.Process(ctx, redis.NewMapStringInterfaceCmd(ctx, "hello", 2)) // which the connection answers itself
+}
+
+func (o *openings) join(addr string, dial func()) *arrival {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := o.nodes[addr]
+	if n == nil {
+		n = &opening{next: &arrival{done: make(chan struct{})}}
+		if o.nodes == nil {
+			o.nodes = make(map[string]*opening)
+		}
+		o.nodes[addr] = n
+	}
+	n.waiting++
+	if n.dialing < min(n.waiting, maxOpening) {
+		n.dialing++
+		dial()
+	}
+	return n.next
+}
+
+func (o *openings) leave(addr string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := o.nodes[addr]
+	n.waiting--
+	o.drop(addr, n)
+}
+
+func (o *openings) ended(addr string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := o.nodes[addr]
+	n.dialing--
+	n.next.err = err
+	close(n.next.done)
+	n.next = &arrival{done: make(chan struct{})}
+	o.drop(addr, n)
+}
+
+// drop forgets a node that nobody waits for; o.mu is held.
+func (o *openings) drop(addr string, n *opening) {
+	if n.waiting == 0 && n.dialing == 0 {
+		delete(o.nodes, addr)
+	}
+}
