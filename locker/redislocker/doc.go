@@ -69,6 +69,13 @@
 // retries, and with every time limit taken from the context. It does not take over hooks (see [WithHook]), OnConnect, a
 // Limiter, or routing to replicas; [WithClient] is the way out.
 //
+// Connecting is no part of a try to acquire. The dial and the login go on in the background, for at most 2 s each, while
+// tries wait for them, up to guard.WithMaxWait. TryAcquire and a MaxWait of 0 have the time of one try: if there is no
+// connection by then they find the locker unavailable, and the next call finds the connection. Where two round trips are
+// too long for a try, it obtains the key and looks at it in one request. So a server may be up to 400 ms away, [WithReplicas]
+// and a client of [WithClient] need about half of that, and [Locker.Check] says with the numbers what will not work. Hooks of
+// [WithHook] see the dial, and not the login.
+//
 // They are called "guard" in CLIENT LIST, see [WithClientName].
 //
 // The caller's client must stay open for as long as the locker is.

@@ -132,10 +132,13 @@ func (b *inbox) strayed() bool {
 	return true
 }
 
-// failed pauses after an error, before the next read connects again.
+// failed pauses after an error, before the next read connects again. It does not after the first error of a subscription
+// that was confirmed: go-redis has connected again by then.
 func (b *inbox) failed(err error) {
-	b.live.Store(false)
 	pause := reconnectPause
+	if b.live.Swap(false) {
+		pause = 0
+	}
 	var refused redis.Error
 	if errors.As(err, &refused) {
 		b.refused.Do(func() {

@@ -78,6 +78,40 @@ func TestFault23ALostMessageCostsOneLook(t *testing.T) {
 	keeps(t, "a waiter had the key at most %v after the release", worst)
 }
 
+func TestFault23SubscriptionsThatAreKilledAgainAndAgainAreNoPolling(t *testing.T) {
+	begin(t)
+	s := serve(t)
+	direct := redistest.Client(t, s.Addr)
+	const instances, span = 20, 2 * time.Second
+	ctx, stop := context.WithCancel(t.Context())
+	var turns atomic.Int64
+	var wg sync.WaitGroup
+	for range instances {
+		g := on(t, s.Addr, guard.WithTTL(long), guard.WithMaxWait(long))
+		wg.Go(func() { // ends with stop
+			for ctx.Err() == nil {
+				_ = g.Do(ctx, key, func(context.Context) error { turns.Add(1); return nil })
+			}
+		})
+	}
+	during := func(fault func()) float64 {
+		before, start := turns.Load(), time.Now()
+		for ; time.Since(start) < span; time.Sleep(100 * time.Millisecond) {
+			fault()
+		}
+		return float64(turns.Load()-before) / time.Since(start).Seconds()
+	}
+	eventually(t, "all wait", func() bool { return turns.Load() > 10*instances })
+	quiet := during(func() {})
+	killed := during(func() { direct.ClientKillByFilter(t.Context(), "TYPE", "pubsub") })
+	stop()
+	wg.Wait()
+	if killed < quiet/4 {
+		t.Errorf("%.0f turns/s while subscriptions are killed every 100 ms, %.0f before", killed, quiet)
+	}
+	keeps(t, "with subscriptions killed every 100 ms, %d instances took %.0f turns/s at one key, %.0f before", instances, killed, quiet)
+}
+
 // between calls what it is told to before or after the n-th request of a client.
 type between struct {
 	left atomic.Int64 // to the request
