@@ -8,16 +8,15 @@ import (
 
 // trip is how long a round trip takes: a moving average, so that one slow
 // answer does not count for much. Safe for concurrent use.
-type trip struct{ mean atomic.Int64 }
+type trip struct{ mean atomic.Int64 } // ns; 0: not known
 
 // note takes a measurement into account.
 func (t *trip) note(took time.Duration) {
-	old := t.mean.Load()
-	if old == 0 {
-		t.mean.Store(int64(took))
-		return
+	next := int64(took)
+	if old := t.mean.Load(); old > 0 {
+		next = old + (next-old)/4
 	}
-	t.mean.Store(old + (int64(took)-old)/4) // one lost in a race is no harm
+	t.mean.Store(max(next, 1)) // one lost in a race is no harm
 }
 
 // tight reports whether two round trips, one after the other, may be too long
