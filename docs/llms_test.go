@@ -26,6 +26,9 @@ import (
 
 // The code of llms.txt, in its order. What can run without a server, runs.
 
+// These need a server and are compiled only.
+var _ = []any{llmsSetUp, llmsFenced}
+
 func llmsSetUp() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
