@@ -22,13 +22,12 @@ const timeout = 10 * time.Second
 
 // routes is the whole service: from outside in recovery, authentication, body limit, timeout, and the lock last.
 func routes(g *guard.Guard) http.Handler {
-	envelope := lockmw.WithErrorHandler(answer)
-	pay := lockmw.Key(g, "order:{id|int}", envelope)
+	pay := lockmw.Key(g, "order:{id|int}")
 	// One checkout at a time for a user: the key has what the client cannot choose.
-	checkout := lockmw.KeyFunc(g, keyfunc.Join(keyfunc.Static("checkout"), keyfunc.FromContext(user)), envelope)
+	checkout := lockmw.KeyFunc(g, keyfunc.Join(keyfunc.Static("checkout"), keyfunc.FromContext(user)))
 
 	r := chi.NewRouter()
-	r.Use(middleware.Recoverer)
+	r.Use(middleware.Recoverer, lockmw.Answers(lockmw.WithErrorHandler(answer)))
 	// Ready as long as it serves. A probe that asked Redis would take every
 	// instance out at once when Redis is down, and run has called Check.
 	r.Get("/readyz", func(http.ResponseWriter, *http.Request) {})
@@ -64,8 +63,11 @@ func settle(ctx context.Context, g *guard.Guard, id int) error {
 // answer gives every error of a lock the house envelope.
 func answer(w http.ResponseWriter, r *http.Request, err error) {
 	o, ours := outcome.Of(r.Context(), err)
-	if !ours || o.Code == "" {
-		return // a key function's own error, or the client has gone: the status alone
+	switch {
+	case !ours: // a key function's own error, which is in the log
+		o = outcome.Outcome{Status: http.StatusInternalServerError, Code: "internal", Detail: "Something went wrong."}
+	case o.Code == "":
+		return // the client has gone
 	}
 	o.Prepare(w.Header())
 	w.Header().Set("Content-Type", "application/json")
