@@ -21,7 +21,8 @@ func checkDurations(pass *analysis.Pass, c call) {
 		if n == nil || constant.Sign(n) == 0 || hasUnit(pass, arg) {
 			continue
 		}
-		pass.ReportRangef(arg, "%s in %s is in nanoseconds: give it a unit, such as time.Second", types.ExprString(arg), c.fn.Name())
+		pass.ReportRangef(arg,
+			"%s in %s is in nanoseconds: give it a unit, such as time.Second", types.ExprString(arg), c.fn.Name())
 	}
 }
 

@@ -16,6 +16,7 @@ func checkGRPCMethods(pass *analysis.Pass, c call) {
 		return
 	}
 	if text, ok := c.argument("method").(*ast.BasicLit); ok {
-		pass.ReportRangef(text, "a misspelled method is never locked: use the generated constant, such as pb.Stock_Buy_FullMethodName")
+		pass.ReportRangef(text,
+			"a misspelled method is never locked: use the generated constant, such as pb.Stock_Buy_FullMethodName")
 	}
 }

@@ -61,7 +61,8 @@ func isMessage(t types.Type) bool {
 // isUsedInLoop reports whether a verb is called on what c returns, in the same
 // round of a loop. A loop over the routes of a service is something else.
 func isUsedInLoop(pass *analysis.Pass, c call) bool {
-	for outer := range c.cur.Enclosing((*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
+	for outer := range c.cur.Enclosing(
+		(*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
 		switch outer.Node().(type) {
 		case *ast.ForStmt, *ast.RangeStmt:
 			return isCalledOn(pass, outer, c)

@@ -58,7 +58,8 @@ func checkRawKey(pass *analysis.Pass, c call, key ast.Expr) {
 		return
 	}
 	if j := joinedOf(pass, resolve(pass, c, key)); j != nil {
-		pass.ReportRangef(key, "the key is made by %s: make it by guard.Key, which escapes its parts and refuses empty ones", j.by)
+		pass.ReportRangef(key,
+			"the key is made by %s: make it by guard.Key, which escapes its parts and refuses empty ones", j.by)
 	}
 }
 
@@ -115,7 +116,8 @@ func checkPart(pass *analysis.Pass, c call, part ast.Expr, first bool) {
 	switch {
 	case j == nil:
 	case strings.Contains(j.text, ":"):
-		pass.ReportRangef(part, "%s makes one part of the key, and its ':' is escaped: pass the parts to guard.Key one by one", j.by)
+		pass.ReportRangef(part,
+			"%s makes one part of the key, and its ':' is escaped: pass the parts to guard.Key one by one", j.by)
 	case j.values > 1:
 		pass.ReportRangef(part, "%s joins several values, so that different ones may give the same key: "+
 			"pass them to guard.Key one by one", j.by)

@@ -1,3 +1,4 @@
+// Package keypart knows which types guard.Key takes as a part of a key.
 package keypart
 
 import (
