@@ -21,6 +21,9 @@
 #ifndef OFFER
 #define OFFER 1        /* ticks that an offer lasts */
 #endif
+#ifndef SHORT
+#define SHORT OFFER    /* ticks that it lasts if nobody is known to have heard of it, as in a cluster */
+#endif
 #ifndef TTL
 #define TTL 2          /* ticks that a lease lasts */
 #endif
@@ -52,6 +55,9 @@
 #endif
 #ifndef FORGETS
 #define FORGETS 0      /* the store forgets the wait queue (its TTL, an eviction) */
+#endif
+#ifndef UNSEENS
+#define UNSEENS 0      /* claims that a release takes for dead, because nobody has seen them for a while */
 #endif
 #ifndef LOSSY
 #define LOSSY 0        /* 1: any message may be lost, or all */
@@ -106,9 +112,15 @@
 #ifndef DEAF
 #define DEAF 0         /* law 7: a confirmed subscription wakes nobody */
 #endif
+#ifndef TOLD_LONG
+#define TOLD_LONG 0    /* law 1: a message tells of a longer offer than the store makes */
+#endif
 #ifndef OLD_TOKENS
 #define OLD_TOKENS 0   /* who acquires again under the same owner id keeps the tokens that came with the offer */
 #endif
+
+#define GIVEN (CLUSTER -> SHORT : OFFER)
+#define TOLD (TOLD_LONG -> OFFER : GIVEN)
 
 #define LAST (N * IDS)
 #define instance(id) (((id) - 1) / IDS)
@@ -147,7 +159,7 @@ bool dead[N];
 
 /* --- how much is left of what may happen --- */
 byte ticks = TICKS, leaves = LEAVES, late = LATE, unclear = UNCLEAR, unsent = UNSENT, drops = DROPS, crashes = CRASHES,
-  flushes = FLUSHES, forgets = FORGETS;
+  flushes = FLUSHES, forgets = FORGETS, unseens = UNSEENS;
 bool old[LAST + 1];             /* only for the assertions: granted before the store forgot everything */
 
 hidden byte j, x, first, rest, isOurs, isHanded, isStopped, isAdded; /* used within one step */
@@ -172,9 +184,10 @@ inline release(id, next) {
      :: rest > 0 ->
         rest--; queue?first;
         if
+        :: !isStopped && unseens > 0 -> unseens-- /* most likely dead: out of the queue */
         :: isStopped || polls[first] -> queue!first; if :: SKIP :: else -> isStopped = true fi
         :: !isStopped && !polls[first] && (reachable[instance(first)] || CLUSTER) ->
-           give(first, OFFER); isHanded = true; isStopped = true;
+           give(first, GIVEN); isHanded = true; isStopped = true;
            if
            :: reachable[instance(first)] && !dead[instance(first)] -> message[first] = true
            :: !reachable[instance(first)] || dead[instance(first)] || LOSSY
@@ -279,7 +292,7 @@ accept: /* a message is a hint: how long it may be trusted, the last look says (
     came[i] = false; stage[i] = OUT;
     if :: FROM_NOW -> offer[i] = OFFER :: else fi;
     if
-    :: offer[i] > 0 -> trust[i] = offer[i]; offer[i] = 0
+    :: offer[i] > OFFER - TOLD -> trust[i] = offer[i] - (OFFER - TOLD); offer[i] = 0
     :: else -> sent[i] = TTL; goto obtain
     fi
   }

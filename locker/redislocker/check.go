@@ -74,7 +74,7 @@ func (l *Locker) probe(ctx context.Context) error {
 	c := probeClaim()
 	k := l.keys(c.Key)
 	err := l.live(ctx, c)
-	traces := call{line: []any{"del", k.lock, k.fence, k.wait}}
+	traces := call{line: []any{"del", k.lock, k.fence, k.wait, k.due}}
 	if err == nil {
 		err = l.tryError(l.run(ctx, traces)[0].Err())
 	}

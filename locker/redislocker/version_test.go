@@ -1,0 +1,89 @@
+package redislocker_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// entryOf returns an entry as a claim of another version would have it.
+func entryOf(c *locker.Claim, head, line string) string {
+	return head + c.Owner + strings.Repeat("i", locker.OwnerLen) + line
+}
+
+func TestAnEntryIsMarkedWithItsVersionAndReadByTheOneBefore(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, _ := listening(t, rdb, 2)
+	mustAcquire(t, ls[0], claim("k"))
+	c := claim("k")
+	queue(t, ls[1], c)
+	e := lineUp(t, rdb, "k")[0]
+	if e[:6] != "m-1000" || e[6:28] != c.Owner || e[28:50] != c.Holder.Instance || e[50:56] != `{"v":2` {
+		t.Errorf("the entry is %q", e)
+	}
+}
+
+func TestAClaimOfTheVersionBeforeIsHandedTheKeyAsItExpects(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, _ := listening(t, rdb, 1)
+	a, old := claim("k"), claim("k")
+	mustAcquire(t, ls[0], a)
+	rdb.ZAdd(t.Context(), line("k"), redis.Z{Score: 1, Member: entryOf(old, "l-0700", `{"pid":1}`)})
+	inbox := rdb.Subscribe(t.Context(), "guard:inbox:"+strings.Repeat("i", locker.OwnerLen))
+	defer func() { _ = inbox.Close() }()
+	if _, err := inbox.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release(t, ls[0], a, nil, locker.Released{Waiting: 1, Handed: true})
+	if d := rdb.PTTL(t.Context(), lock("k")).Val(); d <= 0 || d > 700*time.Millisecond {
+		t.Errorf("the key is offered for %v, want 700 ms", d)
+	}
+	m, err := inbox.ReceiveMessage(t.Context())
+	if want := "granted " + old.Owner + " 0 0 k"; err != nil || m.Payload != want {
+		t.Errorf("told %v, %v, want %q", m, err, want)
+	}
+}
+
+func TestAClaimOfANewerVersionIsLeftAloneAndSaid(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, _ := listening(t, rdb, 2)
+	a, newer := claim("k"), claim("k")
+	mustAcquire(t, ls[0], a)
+	entry := entryOf(newer, "m-1000", `{"v":3,"x":1}`)
+	rdb.ZAdd(t.Context(), line("k"), redis.Z{Score: 1, Member: entry})
+	says := func(what string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "newer") && !strings.Contains(err.Error(), "version") {
+			t.Errorf("%s: %v, want an error that says so", what, err)
+		}
+	}
+	_, err := ls[1].Acquire(t.Context(), claim("k"), locker.Try{Wait: true})
+	says("a look", err)
+	_, err = ls[0].Release(t.Context(), a, claim("k"))
+	says("a release", err)
+	if e := lineUp(t, rdb, "k"); len(e) != 1 || e[0] != entry {
+		t.Errorf("the queue has %q, want the entry alone", e)
+	}
+	if rdb.Exists(t.Context(), lock("k")).Val() != 0 {
+		t.Error("the key is not free")
+	}
+}
+
+// Only who is most likely dead is passed over without having been sure to hear.
+func TestAClaimThatWasNotSeenWhenItWasDueIsPassedOver(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 2)
+	a, dead, b := claim("k"), claim("k"), claim("k")
+	mustAcquire(t, ls[0], a)
+	rdb.ZAdd(t.Context(), line("k"), redis.Z{Score: 1, Member: entryOf(dead, "l-1000", `{"v":2,"offer":5000,"pid":1}`)})
+	now := rdb.Time(t.Context()).Val()
+	rdb.ZAdd(t.Context(), dues("k"), redis.Z{Score: float64(now.UnixMilli() - 200), Member: dead.Owner})
+	queue(t, ls[1], b)
+	release(t, ls[0], a, nil, locker.Released{Waiting: 2, Handed: true})
+	es[1].granted(t, b, 0)
+}
