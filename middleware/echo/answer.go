@@ -51,6 +51,9 @@ func unguarded(c echo.Context, err error) error {
 // unanswered returns the cause of an error that [Error] has made, and that no
 // middleware inside has answered yet.
 func unanswered(err error) (cause error, ours bool) {
+	if err == nil {
+		return nil, false // before he, which is on the heap
+	}
 	var he *echo.HTTPError
 	if !errors.As(err, &he) {
 		return nil, false
