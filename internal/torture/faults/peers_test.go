@@ -34,6 +34,8 @@ var notAsked = map[int]string{
 	35: "has no part that knows of handlers",
 	39: "tried on the server of the other rows only",
 	41: "not tried",
+	42: "hands no key over",
+	43: "hands no key over",
 }
 
 // peer opens a library on a server, with renewal unless the set-up says otherwise.

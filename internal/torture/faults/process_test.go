@@ -98,11 +98,17 @@ func (p *process) stop() {
 
 // play is what the process of a role does; it returns its exit code.
 func play(role string) int {
-	if role != "writer" && role != "service" {
+	opts := []guard.Option{guard.WithLogger(slog.New(slog.DiscardHandler))}
+	switch role {
+	case "writer", "service":
+		opts = append(opts, guard.WithTTL(processTTL), guard.WithFencing())
+	case "taker", "waiter":
+		opts = append(opts, guard.WithTTL(handedTTL), guard.WithMaxWait(long))
+	default:
 		return playPeer(role, os.Getenv(addrEnv))
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: os.Getenv(addrEnv)})
-	g, err := guard.New(redislocker.New(rdb), guard.WithTTL(processTTL), guard.WithFencing(), guard.WithLogger(slog.New(slog.DiscardHandler)))
+	g, err := guard.New(redislocker.New(rdb), opts...)
 	if err != nil {
 		return 1
 	}
@@ -124,6 +130,11 @@ func play(role string) int {
 		fmt.Println("ended", context.Cause(l.Context()))
 		accepted, err := write(ctx, rdb, token)
 		fmt.Println("wrote", accepted, err)
+	case "taker":
+		playTaker(ctx, g)
+	case "waiter": // until it is killed
+		_, err = g.Acquire(ctx, key)
+		fmt.Println("has", err)
 	case "service": // holds keys for work that takes a moment, and shuts down when it is told
 		for i := range 3 {
 			go func() { // ends with the process

@@ -43,4 +43,6 @@ var rows = []struct{ fault, wanted string }{
 	39: {"Another server, another Lua", "The same behaviour on every server that is promised."},
 	40: {"Close", "No goroutine, no connection, no key without a TTL is left."},
 	41: {"The server is far away", "A new process has its first turn within 3 s, with a free key and with a hot one, up to a round trip of 400 ms and TLS."},
+	42: {"The server or a process stops right after a key was handed over", "A pause of a second or two costs no lease and lets nobody else in."},
+	43: {"Processes are killed while they wait for the first time", "They cost those who wait behind them a second, all together."},
 }
