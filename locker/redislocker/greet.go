@@ -133,7 +133,8 @@ func (g *greeter) DialHook(next redis.DialHook) redis.DialHook {
 		defer g.dials.Done()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(g.ctx, cancel)()
+		stay := context.AfterFunc(g.ctx, cancel)
+		defer stay()
 		conn, err := next(ctx, network, addr)
 		if err != nil {
 			return nil, err
@@ -160,11 +161,12 @@ var errGreeted = errors.New("logged in")
 func (g *greeter) greet(dial context.Context, conn net.Conn) error {
 	ctx, cancel := context.WithTimeout(g.ctx, dialLimit)
 	defer cancel()
-	defer context.AfterFunc(dial, func() {
+	stay := context.AfterFunc(dial, func() {
 		if errors.Is(dial.Err(), context.Canceled) {
 			cancel()
 		}
-	})()
+	})
+	defer stay()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 
