@@ -15,7 +15,7 @@ func tryLimit(ttl time.Duration) time.Duration { return min(ttl/4, 500*time.Mill
 // releaseLimit bounds the request that releases a key.
 func releaseLimit(ttl time.Duration) time.Duration { return min(time.Second, ttl/2) }
 
-// renewLimit bounds one try to renew a lease of the given length; one that is late has less, see [renewal.limit].
+// renewLimit bounds one try to renew a lease of the given length; a late one has less, see [renewal.limit].
 func renewLimit(length time.Duration) time.Duration { return length / 6 }
 
 // minRemaining is what must be left of a lease of the given length for a turn to start.

@@ -29,15 +29,14 @@ type renewal struct {
 	most  time.Duration
 }
 
-// limit bounds a try that is sent now: there must be time for another. One that is late has the last of its time.
+// limit bounds a try that is sent now: there must be time for another.
 func (d *renewal) limit(now time.Time) time.Duration {
-	return max(min(d.most, d.end.Sub(now)/2), d.least())
+	return max(min(d.most, d.end.Sub(now)/2), time.Millisecond)
 }
 
-// tooLate reports whether a try that is sent now is likely to be answered too late.
-func (d *renewal) tooLate(now time.Time) bool { return d.end.Sub(now) < d.least() }
-
-func (d *renewal) least() time.Duration { return max(d.most/4, time.Millisecond) }
+// tooLate reports whether less is left than a try may take. When more is due than the store can do, such tries
+// would all end unanswered, and those behind them would come too late as well.
+func (d *renewal) tooLate(now time.Time) bool { return d.end.Sub(now) < d.most }
 
 // leave ends the wait, and reports whether there was one.
 func (d *renewal) leave() bool {

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	renewBatch   = 256                  // leases in a batch, at most: its answers come soon even from a slow server
-	renewBatches = 8                    // of one class in flight at once, not counting those that hang
-	renewHangs   = time.Second          // after which a batch does not delay others any more
-	renewGather  = 5 * time.Millisecond // from the first renewal that is due until its batch is sent, so that it is one
+	renewBatch   = 128                    // leases in a batch, max: its answers come soon even from a slow server
+	renewBatches = 4                      // of one class in flight at once, max, not counting those that hang
+	renewHangs   = 250 * time.Millisecond // after which a batch does not delay others any more
+	renewGather  = 5 * time.Millisecond   // from the first renewal that is due until its batch is sent, so that it is one
 )
 
 // A renewer sends the renewals that are due in batches, the most urgent first. A batch has a limit of its own, so one

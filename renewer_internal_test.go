@@ -1,0 +1,147 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// oneServer is a store that serves renewals in the order in which they were sent, each in its time, and tells each answer
+// at once. It serves them also when nobody waits for the answers any more.
+type oneServer struct {
+	Locker
+	each  time.Duration
+	stall func(batch int) time.Duration // that the answers to a batch take longer
+
+	mu      sync.Mutex // guards what follows
+	free    time.Time  // when all that was sent is served
+	batches int
+}
+
+// accept returns when the first of n renewals that are sent now begins to be served, and how long their answers take.
+func (s *oneServer) accept(n int) (begin time.Time, stall time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	begin = time.Now()
+	if begin.Before(s.free) {
+		begin = s.free
+	}
+	s.free = begin.Add(time.Duration(n) * s.each)
+	s.batches++
+	return begin, s.stall(s.batches)
+}
+
+func (s *oneServer) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
+	begin, stall := s.accept(len(cs))
+	for i, c := range cs {
+		answer := time.NewTimer(time.Until(begin.Add(time.Duration(i+1)*s.each + stall)))
+		select {
+		case <-answer.C:
+			s.Locker.Renew(ctx, []*locker.Claim{c}, func(_ int, err error) { answered(i, err) })
+		case <-ctx.Done():
+			answer.Stop()
+			answered(i, ErrUnavailable)
+		}
+	}
+}
+
+// lostOf returns how many of n leases of 1 s are lost in 6 s. The store takes 100 µs for each renewal, so it can do
+// 10,000 a second. Leases that are renewed at a third of their TTL want 3 n.
+func lostOf(t *testing.T, n int, stall func(batch int) time.Duration) (lost int) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		g, err := New(&oneServer{Locker: memlocker.New(), each: 100 * time.Microsecond, stall: stall},
+			WithTTL(time.Second), WithMaxHold(0), WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases := make([]*Lease, n)
+		for i := range leases {
+			time.Sleep(time.Second / time.Duration(n))
+			if leases[i], err = g.Acquire(t.Context(), fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(6 * time.Second)
+		for _, l := range leases {
+			if l.Err() != nil {
+				lost++
+			}
+			_ = l.Release(t.Context())
+		}
+		if err := g.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	return lost
+}
+
+func never(int) time.Duration { return 0 }
+
+func TestLeasesThatCannotAllBeRenewedEarlyAreRenewedLater(t *testing.T) {
+	if n := lostOf(t, 6000, never); n > 0 {
+		t.Errorf("%d of 6,000 leases lost: 18,000 renewals a second are more than the store can do, 6,000 are not", n)
+	}
+}
+
+func TestNoMoreLeasesAreLostThanCannotBeRenewed(t *testing.T) {
+	const n, can = 12_000, 7500 // 10,000 a second, and each of them 0.76 s after the one before, or sooner
+	if lost := lostOf(t, n, never); lost > n-can {
+		t.Errorf("%d of %d leases lost, the store can renew %d", lost, n, can)
+	}
+}
+
+func TestALateBatchCostsTheOthersNothing(t *testing.T) {
+	late := func(batch int) time.Duration {
+		if batch%50 == 0 {
+			return 700 * time.Millisecond
+		}
+		return 0
+	}
+	if n := lostOf(t, 2000, late); n > 2 { // some may be in four late batches in a row
+		t.Errorf("%d of 2,000 leases lost to one late batch in fifty", n)
+	}
+	if n := lostOf(t, 2000, func(int) time.Duration { return 700 * time.Millisecond }); n == 0 {
+		t.Error("nothing is lost though all batches are late: the check sees nothing")
+	}
+}
+
+func TestTheMostUrgentRenewalsAreSentFirst(t *testing.T) {
+	class, now := &renewals{inFlight: renewBatches}, time.Now() // no timer is set for it
+	r := &renewer{classes: map[int]*renewals{8: class}}
+	for range 1000 {
+		left := 300*time.Millisecond + rand.N(300*time.Millisecond)
+		r.add(&grant{}, 166*time.Millisecond, now.Add(left))
+	}
+	gone := class.due[500].grant
+	if !r.forget(gone) || r.forget(gone) {
+		t.Error("what is due is not forgotten once")
+	}
+	var sent []time.Time
+	for len(class.due) > 0 {
+		late, batch, limit := r.take(class)
+		if len(late) > 0 || len(batch) > renewBatch || limit > 166*time.Millisecond {
+			t.Fatalf("%d late, %d in a batch of %v", len(late), len(batch), limit)
+		}
+		for _, gr := range batch {
+			sent = append(sent, gr.renewal.end)
+		}
+	}
+	if len(sent) != 999 || !inOrder(sent) {
+		t.Errorf("%d were sent, in order: %v", len(sent), inOrder(sent))
+	}
+	if slices.Reverse(sent); inOrder(sent) {
+		t.Error("the least urgent first is found to be in order")
+	}
+}
+
+func inOrder(ends []time.Time) bool { return slices.IsSortedFunc(ends, time.Time.Compare) }
