@@ -253,7 +253,7 @@ func TestOppositeOrdersDeadlockInsideDoAndNotInDoAll(t *testing.T) {
 		if first := <-errs; !errors.Is(first, guard.ErrNotAcquired) || time.Since(began) != 3*time.Second {
 			t.Errorf("after %v: %v, want the end of MaxWait", time.Since(began), first)
 		}
-		_ = <-errs // the other one may have had its turn then
+		<-errs // the other one may have had its turn then
 		go func() { errs <- b.DoAll(t.Context(), []string{"a", "b"}, nop) }()
 		go func() { errs <- b.other.DoAll(t.Context(), []string{"b", "a"}, nop) }()
 		if err := errors.Join(<-errs, <-errs); err != nil {

@@ -26,21 +26,21 @@ func With(err error, status int) error {
 	if status == 0 || !errors.Is(err, guard.ErrNotAcquired) {
 		return err
 	}
-	return &withStatus{err, status}
+	return &statusError{err, status}
 }
 
 // Of returns the outermost status that err has, or 0.
 func Of(err error) int {
-	if with := (*withStatus)(nil); errors.As(err, &with) {
+	if with := (*statusError)(nil); errors.As(err, &with) {
 		return with.status
 	}
 	return 0
 }
 
-type withStatus struct {
+type statusError struct {
 	error
 
 	status int
 }
 
-func (e *withStatus) Unwrap() error { return e.error }
+func (e *statusError) Unwrap() error { return e.error }

@@ -34,7 +34,7 @@ func (p *problem) String() string { return p.Detail }
 // returned answers an error that a handler under a lock got from [Error] and
 // returned; all others are left alone.
 func returned(c echo.Context, lock *httpguard.Lock, err error) error {
-	if cause, ours := unanswered(err); ours {
+	if ours, cause := unanswered(err); ours {
 		return answer(c, lock, ran.Mark(cause))
 	}
 	return err
@@ -42,24 +42,24 @@ func returned(c echo.Context, lock *httpguard.Lock, err error) error {
 
 // unguarded is returned for a handler without a lock: nothing of ours has run.
 func unguarded(c echo.Context, err error) error {
-	if cause, ours := unanswered(err); ours {
+	if ours, cause := unanswered(err); ours {
 		return answer(c, nil, cause)
 	}
 	return err
 }
 
-// unanswered returns the cause of an error that [Error] has made, and that no
-// middleware inside has answered yet.
-func unanswered(err error) (cause error, ours bool) {
+// unanswered reports whether [Error] has made err and no middleware inside has
+// answered it yet. It returns the cause of err.
+func unanswered(err error) (ours bool, cause error) {
 	if err == nil {
-		return nil, false // before he, which is on the heap
+		return false, nil // before he, which is on the heap
 	}
 	var he *echo.HTTPError
 	if !errors.As(err, &he) {
-		return nil, false
+		return false, nil
 	}
 	p, ours := he.Message.(*problem)
-	return he.Internal, ours && p.header == nil
+	return ours && p.header == nil, he.Internal
 }
 
 // answer returns the error that answers err, unless the response has begun.
