@@ -161,7 +161,7 @@ func (j *job) run(ctx context.Context) (r result, err error) {
 
 // child is this program in another role; it is killed when ctx ends.
 func (j *job) child(ctx context.Context, role string, env ...string) *exec.Cmd {
-	c := exec.CommandContext(ctx, os.Args[0])
+	c := exec.CommandContext(ctx, os.Args[0]) //nolint:gosec // this program itself
 	c.Env = append(append(os.Environ(), roleEnv+"="+role), env...)
 	c.Stderr = os.Stderr
 	return c

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,7 +69,7 @@ func instance(redisAddr string, locked bool) (at string, stop func(), err error)
 	if locked {
 		lock = append(lock, lockmw.Key(g, postKey))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, errors.Join(err, g.Close(context.Background()), rdb.Close())
 	}
@@ -109,7 +110,13 @@ func crowd(n int, instances []string) ([]int, error) {
 
 // comment posts one comment and returns its floor.
 func comment(client *http.Client, at, text string) (floor int, err error) {
-	resp, err := client.PostForm(at, url.Values{"text": {text}})
+	form := strings.NewReader(url.Values{"text": {text}}.Encode())
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, at, form)
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := client.Do(r)
 	if err != nil {
 		return 0, err
 	}

@@ -83,6 +83,7 @@ func newcomers(t *testing.T, n *network, kind string) time.Duration {
 
 // turnWithin returns how long a turn took to begin, and fails t if that was too long.
 func turnWithin(t *testing.T, g *guard.Guard, key string, limit time.Duration) (began time.Duration) {
+	t.Helper()
 	start := time.Now()
 	err := g.Do(t.Context(), key, func(context.Context) error { began = time.Since(start); return nil })
 	if err != nil && !errors.Is(err, guard.ErrLeaseLost) || began > limit {
