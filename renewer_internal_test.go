@@ -2,10 +2,10 @@ package guard
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -67,7 +67,7 @@ func lostOf(t *testing.T, n int, stall func(batch int) time.Duration) (lost int)
 		leases := make([]*Lease, n)
 		for i := range leases {
 			time.Sleep(time.Second / time.Duration(n))
-			if leases[i], err = g.Acquire(t.Context(), fmt.Sprint(i)); err != nil {
+			if leases[i], err = g.Acquire(t.Context(), strconv.Itoa(i)); err != nil {
 				t.Fatal(err)
 			}
 		}
