@@ -27,7 +27,8 @@
 //   - Nothing stays behind: no key without a TTL, no goroutine after [Guard.Close].
 //
 // It does not promise exclusion across a pause of the process that is longer than the TTL, or across a failover of the
-// store that loses the write: no lock service can, and the fencing token is for that. It is no idempotency: a second
+// store that loses the write: no lock service can, and the fencing token is for that. Before the first renewal of a key
+// that was handed over, 50 ms later, the pause is a third of the TTL, in a Redis Cluster 1 s. It is no idempotency: a second
 // click that waits runs when its turn comes. WithMaxWait(0) refuses it, an idempotency key answers it.
 //
 // # Which verb
@@ -63,7 +64,8 @@
 // them the owner, tells it by a message, and queues the releaser behind the others if it wants the key again: one request,
 // and the next process has the key without one of its own. It has it for an offer of a third of the TTL, but 1 to 5 s, which
 // an early renewal makes a full TTL. Whoever waits looks by itself from time to time, so a lost message costs a look, and
-// the waiters that have died cost 1 s at most. Package locker has the laws of this.
+// the waiters that have died cost 1 s at most, all together; one that dies in the moment of its hand-over costs its offer.
+// Package locker has the laws of this.
 //
 // Where each stage of the picture is:
 //
