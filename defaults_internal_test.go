@@ -78,7 +78,7 @@ var statements = map[string][]string{
 		"TTL - max({drift}, {least drift}) - max({margin}, {least margin}) after the request",
 		"only with {left} of the TTL left",
 		"try min(TTL/{try}, {most try})", "release min({most release}, TTL/{release})",
-		"409 for up to {ttl}.", "at most {offer}, all together; a lost message {most},", "one beyond {key}",
+		"409 for up to {ttl}.", "at most {offer}, all together;", "a lost message {most},", "one beyond {key}",
 	},
 	"README.zh-CN.md": {
 		"| `WithTTL` | {ttl}，过三分之一时续期；可设 {min ttl} 到 {max ttl} 天。",
@@ -89,7 +89,7 @@ var statements = map[string][]string{
 		"TTL - max({drift}, {least drift}) - max({margin}, {least margin}) |",
 		"至少还剩{剩}的 TTL",
 		"尝试 min(TTL/{try}, {most try})", "释放 min({most release}, TTL/{release})",
-		"最长 {ttl} 都返回 409", "最多耽误别人 {offer}，丢一条消息最多 {most}，", "超过 {key} 的 key",
+		"最长 {ttl} 都返回 409", "最多耽误别人 {offer}，", "丢一条消息最多 {most}，", "超过 {key} 的 key",
 	},
 	"guardgen/README.md": {
 		"the guard's, {wait} |", "the guard's, {ttl} |", "the guard's, {hold} |", "the guard's, {waiters} |",
