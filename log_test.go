@@ -216,7 +216,7 @@ func TestATryThatItsWaitCutsShortIsNoOutage(t *testing.T) {
 		start := time.Now()
 		b.spy.set(func(s *spy) {
 			s.acquire = func(ctx context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
-				if time.Since(start) < 1800*time.Millisecond {
+				if time.Since(start) < 1700*time.Millisecond { // there is a look every 250 ms at least
 					return next()
 				}
 				<-ctx.Done()

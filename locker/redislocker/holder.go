@@ -32,6 +32,9 @@ type about struct {
 // that stays the same from call to call is kept, for one kind of holder at a time.
 func (l *Locker) describe(c *locker.Claim) string {
 	h, since, offer := c.Holder, c.Holder.Since, c.LongOffer().Milliseconds()
+	if l.settings.node.Instance != "" { // a node's offer is a vote, and no grant: nobody trusts in it, and others wait for it
+		offer = c.ShortOffer().Milliseconds()
+	}
 	h.Since = time.Time{}
 	d := l.described.Load()
 	if d == nil || d.holder != h || d.offer != offer {

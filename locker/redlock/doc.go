@@ -63,7 +63,7 @@
 // # Waiting
 //
 // Who waits is queued on every node, and a release lets each node reserve its part for the first in its queue, for the
-// time of an offer. Those parts are votes, no grant: the locker wakes the claim when a quorum has reserved, or some
+// offer of a second at most. Those parts are votes, no grant: the locker wakes the claim when a quorum has reserved, or some
 // milliseconds after the first, and what the nodes answer then decides. So a released key is not for those who barge, and
 // whoever comes late for a reservation loses nothing but time. The order is that of the nodes' clocks.
 //
