@@ -100,7 +100,8 @@ func WithMaxWait(d time.Duration) Option {
 	})
 }
 
-// WithMaxWaiters bounds how many calls of this process wait for one key; the next is refused with [ErrQueueFull].
+// WithMaxWaiters bounds how many calls of this process stand in line for one key. The call that asks the store for the key
+// stands in front of the line and is not counted. A call that finds the line full is refused with [ErrQueueFull].
 // 0 means no limit. Default 1,000.
 func WithMaxWaiters(n int) Option {
 	return optionFunc(func(c *config) error {
