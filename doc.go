@@ -63,7 +63,7 @@
 // Processes that wait stand in a queue in the store, each with what it would store itself. A release makes the first of
 // them the owner, tells it by a message, and queues the releaser behind the others if it wants the key again: one request,
 // and the next process has the key without one of its own. It has it for an offer of a third of the TTL, but 1 to 5 s, which
-// an early renewal makes a full TTL. Whoever waits looks by itself from time to time, so a lost message costs a look, and
+// an early renewal makes a full TTL. A waiter looks by itself from time to time, so a lost message costs a look, and
 // the waiters that have died cost 1 s at most, all together; one that dies in the moment of its hand-over costs its offer.
 // Package locker has the laws of this.
 //

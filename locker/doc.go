@@ -52,9 +52,11 @@
 //     the process has heard of it; a store that cannot know that makes short offers, see [Claim.LongOffer] and
 //     [Claim.ShortOffer].
 //  6. Who leaves is taken out of the queue, by Abandon.
-//  7. Who may be there must not be passed over. A store that passes over the processes that are gone, say because a
-//     message reached nobody, may do that only to claims that were queued when their process was sure to hear, and to
-//     those that nobody has seen for longer than [LookEvery]; the others find the key by their next Acquire. A claim that
+//  7. A claim whose process may be there must not be passed over. A store that
+//     passes over the processes that are gone, say because a message reached
+//     nobody, may do that only to claims that were queued when their process was
+//     sure to hear, and to those that nobody has seen for longer than
+//     [LookEvery]; the others find the key by their next Acquire. A claim that
 //     was passed over though its process lives begins anew in its old place.
 //  8. Only the end of a lease lets a claim barge. Acquire takes a key that nobody owns, whoever is in the queue; that happens
 //     only when a lease has ended by its TTL. A Release does not leave the key free while somebody is in the queue.
