@@ -69,13 +69,13 @@ func answer(c echo.Context, lock *httpguard.Lock, err error) error {
 		return err
 	}
 	a := answersIn(c)
-	err = heldstatus.With(err, a.held)
+	err = heldstatus.With(err, a.Held)
 	o, ours := lock.Outcome(c.Request(), c.Path(), err)
 	if !ours {
 		o.Status = http.StatusInternalServerError
 	}
-	if a.onError != nil {
-		if err = a.onError(c, err); err != nil || res.Committed {
+	if a.OnError != nil {
+		if err = (*a.OnError)(c, err); err != nil || res.Committed {
 			return err
 		}
 		return c.NoContent(o.Status) // never a 200 for what did not run

@@ -1,27 +1,12 @@
 package lockmw
 
-import "github.com/labstack/echo/v4"
+import (
+	"github.com/labstack/echo/v4"
 
-type errorHandler = func(echo.Context, error) error
+	"github.com/go-lockguard/guard/internal/httpguard"
+)
 
-// answers is how errors are answered. What is not set is as outside.
-type answers struct {
-	onError errorHandler // nil: the answers of package outcome
-	held    int          // status of a held key; 0: that of package outcome
-}
-
-func (a answers) any() bool { return a.onError != nil || a.held != 0 }
-
-// over returns a with what it has not set from outer.
-func (a answers) over(outer answers) answers {
-	if a.onError == nil {
-		a.onError = outer.onError
-	}
-	if a.held == 0 {
-		a.held = outer.held
-	}
-	return a
-}
+type answers = httpguard.Answers[func(echo.Context, error) error]
 
 func newAnswers(opts []AnswerOption) (a answers) {
 	for _, o := range opts {
@@ -49,7 +34,7 @@ func Answers(opts ...AnswerOption) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			before := answersIn(c)
-			c.Set(answersKey, a.over(before))
+			c.Set(answersKey, a.Over(before))
 			defer c.Set(answersKey, before)
 			return unguarded(c, next(c))
 		}

@@ -62,9 +62,9 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 			if cfg.skip != nil && cfg.skip(c) {
 				return next(c)
 			}
-			if cfg.answers.any() {
+			if cfg.answers.Any() {
 				before := answersIn(c)
-				c.Set(answersKey, cfg.answers.over(before))
+				c.Set(answersKey, cfg.answers.Over(before))
 				defer c.Set(answersKey, before)
 			}
 			x := exchanges.Get().(*exchange)

@@ -57,7 +57,7 @@ func WithErrorHandler(f func(c echo.Context, err error) error) AnswerOption {
 	if f == nil {
 		panic("lockmw: the error handler is nil")
 	}
-	return answerFunc(func(a *answers) { a.onError = f })
+	return answerFunc(func(a *answers) { a.OnError = &f })
 }
 
 // WithHeldStatus answers a key that was held until MaxWait ended with status
@@ -68,7 +68,7 @@ func WithErrorHandler(f func(c echo.Context, err error) error) AnswerOption {
 // status.
 func WithHeldStatus(status int) AnswerOption {
 	heldstatus.Check(status)
-	return answerFunc(func(a *answers) { a.held = status })
+	return answerFunc(func(a *answers) { a.Held = status })
 }
 
 // WithSkipper lets requests for which f reports true through without a lock; f may be a middleware.Skipper. It panics if

@@ -64,9 +64,9 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 		if cfg.skip != nil && cfg.skip(c) {
 			return
 		}
-		if cfg.answers.any() {
+		if cfg.answers.Any() {
 			before := answersIn(c)
-			c.Set(answersKey, cfg.answers.over(before))
+			c.Set(answersKey, cfg.answers.Over(before))
 			defer c.Set(answersKey, before)
 		}
 		x := exchanges.Get().(*exchange)
@@ -110,7 +110,7 @@ func answer(c *gin.Context, lock *httpguard.Lock, err error) {
 		return // in engine.Use: gin has found no route, and its own 404 or 405 follows
 	}
 	a := answersIn(c)
-	err = heldstatus.With(err, a.held)
+	err = heldstatus.With(err, a.Held)
 	o, ours := lock.Outcome(c.Request, c.FullPath(), err)
 	if !ours {
 		o.Status = http.StatusInternalServerError
@@ -119,8 +119,8 @@ func answer(c *gin.Context, lock *httpguard.Lock, err error) {
 		c.Status(o.Status) // stands if nobody writes: never a 200 for what did not run
 	}
 	switch {
-	case a.onError != nil:
-		a.onError(c, err)
+	case a.OnError != nil:
+		(*a.OnError)(c, err)
 	case !ours:
 		_ = c.Error(err)
 	case !c.Writer.Written(): // and no c.Error: contention is no error to count, and 5xx are logged where they arise

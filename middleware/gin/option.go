@@ -59,7 +59,7 @@ func WithErrorHandler(f func(c *gin.Context, err error)) AnswerOption {
 	if f == nil {
 		panic("lockmw: the error handler is nil")
 	}
-	return answerFunc(func(a *answers) { a.onError = f })
+	return answerFunc(func(a *answers) { a.OnError = &f })
 }
 
 // WithHeldStatus answers a key that was held until MaxWait ended with status
@@ -70,7 +70,7 @@ func WithErrorHandler(f func(c *gin.Context, err error)) AnswerOption {
 // status.
 func WithHeldStatus(status int) AnswerOption {
 	heldstatus.Check(status)
-	return answerFunc(func(a *answers) { a.held = status })
+	return answerFunc(func(a *answers) { a.Held = status })
 }
 
 // WithSkipper lets requests for which f reports true through without a lock. It panics if f is nil.

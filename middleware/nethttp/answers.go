@@ -7,26 +7,7 @@ import (
 	"github.com/go-lockguard/guard/internal/httpguard"
 )
 
-type errorHandler = func(http.ResponseWriter, *http.Request, error)
-
-// answers is how errors are answered. What is not set is as outside.
-type answers struct {
-	onError errorHandler // nil: the answers of package outcome
-	held    int          // status of a held key; 0: that of package outcome
-}
-
-func (a answers) any() bool { return a.onError != nil || a.held != 0 }
-
-// over returns a with what it has not set from outer.
-func (a answers) over(outer answers) answers {
-	if a.onError == nil {
-		a.onError = outer.onError
-	}
-	if a.held == 0 {
-		a.held = outer.held
-	}
-	return a
-}
+type answers = httpguard.Answers[func(http.ResponseWriter, *http.Request, error)]
 
 func newAnswers(opts []AnswerOption) (a answers) {
 	for _, o := range opts {
@@ -46,9 +27,9 @@ func answersIn(ctx context.Context) answers {
 	return a
 }
 
-// in returns ctx with a, over what ctx has.
-func (a answers) in(ctx context.Context) context.Context {
-	return context.WithValue(ctx, answersKey{}, a.over(answersIn(ctx)))
+// inside returns ctx with a, over what ctx has.
+func inside(ctx context.Context, a answers) context.Context {
+	return context.WithValue(ctx, answersKey{}, a.Over(answersIn(ctx)))
 }
 
 // Answers returns a middleware that sets, once for all routes inside it, how
@@ -61,7 +42,7 @@ func Answers(opts ...AnswerOption) func(http.Handler) http.Handler {
 	a := newAnswers(opts)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			served := r.WithContext(a.in(r.Context()))
+			served := r.WithContext(inside(r.Context(), a))
 			defer httpguard.GiveBack(r, served)
 			next.ServeHTTP(w, served)
 		})

@@ -26,8 +26,8 @@ func (x *exchange) Failed() bool           { return x.status >= 400 }
 // Next serves the request under l.
 func (x *exchange) Next(l *guard.Lease) {
 	ctx := l.Context()
-	if x.answers.any() {
-		ctx = x.answers.in(ctx)
+	if x.answers.Any() {
+		ctx = inside(ctx, x.answers)
 	}
 	served := x.request.WithContext(ctx)
 	defer httpguard.GiveBack(x.request, served)

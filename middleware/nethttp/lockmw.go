@@ -83,15 +83,15 @@ func answer(w http.ResponseWriter, r *http.Request, a answers, err error) {
 	if at.begun {
 		return
 	}
-	a = a.over(answersIn(r.Context()))
-	err = heldstatus.With(err, a.held)
+	a = a.Over(answersIn(r.Context()))
+	err = heldstatus.With(err, a.Held)
 	o, ours := at.lock.Outcome(r, r.Pattern, err)
 	if !ours {
 		o.Status = http.StatusInternalServerError
 	}
 	switch {
-	case a.onError != nil:
-		a.onError(w, r, err)
+	case a.OnError != nil:
+		(*a.OnError)(w, r, err)
 	case !ours:
 		http.Error(w, http.StatusText(o.Status), o.Status)
 	default:
