@@ -10,15 +10,15 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
-	"github.com/go-lockguard/guard/internal/httpguard/httpguardtest"
 	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/middleware/lockmwtest"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
 // The adapters' own table, on routers that the library itself does not depend on.
 
 func TestTheTableOnChi(t *testing.T) {
-	httpguardtest.Run(t, httpguardtest.Adapter{Raw: true, Mount: func(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock) http.Handler {
+	lockmwtest.Run(t, lockmwtest.Adapter{Raw: true, Mount: func(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
 		chi.RegisterMethod("QUERY")
 		r := chi.NewRouter()
 		r.With(middlewares(g, locks)...).Handle("/stock/{sku}", handler(h))
@@ -27,7 +27,7 @@ func TestTheTableOnChi(t *testing.T) {
 }
 
 func TestTheTableOnGorilla(t *testing.T) {
-	httpguardtest.Run(t, httpguardtest.Adapter{Mount: func(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock) http.Handler {
+	lockmwtest.Run(t, lockmwtest.Adapter{Mount: func(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
 		r := mux.NewRouter()
 		r.Handle("/stock/{sku}", handler(h))
 		r.Use(vars)
@@ -66,7 +66,7 @@ func TestTheWildcardOfChiIsAPathParameter(t *testing.T) {
 	}
 }
 
-func handler(h httpguardtest.Handler) http.Handler {
+func handler(h lockmwtest.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil && !lockmw.Error(w, r, err) {
 			w.WriteHeader(http.StatusTeapot)
@@ -74,7 +74,7 @@ func handler(h httpguardtest.Handler) http.Handler {
 	})
 }
 
-func middlewares(g *guard.Guard, locks []httpguardtest.Lock) (ms []func(http.Handler) http.Handler) {
+func middlewares(g *guard.Guard, locks []lockmwtest.Lock) (ms []func(http.Handler) http.Handler) {
 	for _, l := range locks {
 		opts := options(l)
 		switch {
@@ -91,7 +91,7 @@ func middlewares(g *guard.Guard, locks []httpguardtest.Lock) (ms []func(http.Han
 	return ms
 }
 
-func answers(l httpguardtest.Lock) (opts []lockmw.AnswerOption) {
+func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
 	if l.OnError != nil {
 		opts = append(opts, lockmw.WithErrorHandler(l.OnError))
 	}
@@ -101,7 +101,7 @@ func answers(l httpguardtest.Lock) (opts []lockmw.AnswerOption) {
 	return opts
 }
 
-func options(l httpguardtest.Lock) (opts []lockmw.Option) {
+func options(l lockmwtest.Lock) (opts []lockmw.Option) {
 	for _, o := range answers(l) {
 		opts = append(opts, o)
 	}

@@ -19,20 +19,21 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/httpguard/httpguardtest"
+	"github.com/go-lockguard/guard/internal/thin"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/echo"
+	"github.com/go-lockguard/guard/middleware/lockmwtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock) http.Handler {
+func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
 	e := mountBare(g, h, locks...).(*echo.Echo)
 	e.Use(middleware.ContextTimeout(time.Hour)) // answers context.DeadlineExceeded
 	return e
 }
 
-func mountBare(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock) http.Handler {
+func mountBare(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
 	var chain []echo.MiddlewareFunc
 	for _, l := range locks {
 		switch {
@@ -61,7 +62,7 @@ func mountBare(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.L
 	return e
 }
 
-func answers(l httpguardtest.Lock) (opts []lockmw.AnswerOption) {
+func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
 	if l.OnError != nil {
 		opts = append(opts, lockmw.WithErrorHandler(func(c echo.Context, err error) error {
 			l.OnError(c.Response(), c.Request(), err)
@@ -74,7 +75,7 @@ func answers(l httpguardtest.Lock) (opts []lockmw.AnswerOption) {
 	return opts
 }
 
-func options(l httpguardtest.Lock) (opts []lockmw.Option) {
+func options(l lockmwtest.Lock) (opts []lockmw.Option) {
 	for _, o := range answers(l) {
 		opts = append(opts, o)
 	}
@@ -87,13 +88,13 @@ func options(l httpguardtest.Lock) (opts []lockmw.Option) {
 	return opts
 }
 
-var adapter = httpguardtest.Adapter{Mount: mount, Timeout: true}
+var adapter = lockmwtest.Adapter{Mount: mount, Timeout: true}
 
-func TestTheTable(t *testing.T) { httpguardtest.Run(t, adapter) }
+func TestTheTable(t *testing.T) { lockmwtest.Run(t, adapter) }
 
-func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) { httpguardtest.RunSockets(t, adapter) }
+func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) { lockmwtest.RunSockets(t, adapter) }
 
-func BenchmarkOverhead(b *testing.B) { httpguardtest.Bench(b, httpguardtest.Adapter{Mount: mountBare}) }
+func BenchmarkOverhead(b *testing.B) { lockmwtest.Bench(b, lockmwtest.Adapter{Mount: mountBare}) }
 
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()
@@ -424,4 +425,4 @@ func TestStartUpMistakesPanic(t *testing.T) {
 	}
 }
 
-func TestAnAdapterStaysThin(t *testing.T) { httpguardtest.StaysThin(t) }
+func TestAnAdapterStaysThin(t *testing.T) { thin.Check(t) }

@@ -15,10 +15,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/httpguard/httpguardtest"
 	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/thin"
 	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
+	"github.com/go-lockguard/guard/middleware/lockmwtest"
 )
 
 func TestMain(m *testing.M) {
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock) http.Handler {
+func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
 	var chain []gin.HandlerFunc
 	for _, l := range locks {
 		switch {
@@ -51,7 +52,7 @@ func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock)
 	return r
 }
 
-func answers(l httpguardtest.Lock) (opts []lockmw.AnswerOption) {
+func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
 	if l.OnError != nil {
 		opts = append(opts, lockmw.WithErrorHandler(func(c *gin.Context, err error) { l.OnError(c.Writer, c.Request, err) }))
 	}
@@ -61,7 +62,7 @@ func answers(l httpguardtest.Lock) (opts []lockmw.AnswerOption) {
 	return opts
 }
 
-func options(l httpguardtest.Lock) (opts []lockmw.Option) {
+func options(l lockmwtest.Lock) (opts []lockmw.Option) {
 	for _, o := range answers(l) {
 		opts = append(opts, o)
 	}
@@ -74,11 +75,11 @@ func options(l httpguardtest.Lock) (opts []lockmw.Option) {
 	return opts
 }
 
-var adapter = httpguardtest.Adapter{Mount: mount}
+var adapter = lockmwtest.Adapter{Mount: mount}
 
-func TestTheTable(t *testing.T) { httpguardtest.Run(t, adapter) }
+func TestTheTable(t *testing.T) { lockmwtest.Run(t, adapter) }
 
-func BenchmarkOverhead(b *testing.B) { httpguardtest.Bench(b, adapter) }
+func BenchmarkOverhead(b *testing.B) { lockmwtest.Bench(b, adapter) }
 
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()
@@ -355,8 +356,8 @@ func TestStartUpMistakesPanic(t *testing.T) {
 	}
 }
 
-func TestAnAdapterStaysThin(t *testing.T) { httpguardtest.StaysThin(t) }
+func TestAnAdapterStaysThin(t *testing.T) { thin.Check(t) }
 
 func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {
-	httpguardtest.RunSockets(t, adapter)
+	lockmwtest.RunSockets(t, adapter)
 }

@@ -15,14 +15,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/httpguard/httpguardtest"
+	"github.com/go-lockguard/guard/internal/thin"
 	"github.com/go-lockguard/guard/locker/memlocker"
+	"github.com/go-lockguard/guard/middleware/lockmwtest"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock) http.Handler {
+func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
 	var next http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil && !lockmw.Error(w, r, err) {
 			w.WriteHeader(http.StatusTeapot)
@@ -45,7 +46,7 @@ func mount(g *guard.Guard, h httpguardtest.Handler, locks ...httpguardtest.Lock)
 	return mux
 }
 
-func answers(l httpguardtest.Lock) (opts []lockmw.AnswerOption) {
+func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
 	if l.OnError != nil {
 		opts = append(opts, lockmw.WithErrorHandler(l.OnError))
 	}
@@ -55,7 +56,7 @@ func answers(l httpguardtest.Lock) (opts []lockmw.AnswerOption) {
 	return opts
 }
 
-func options(l httpguardtest.Lock) (opts []lockmw.Option) {
+func options(l lockmwtest.Lock) (opts []lockmw.Option) {
 	for _, o := range answers(l) {
 		opts = append(opts, o)
 	}
@@ -68,15 +69,15 @@ func options(l httpguardtest.Lock) (opts []lockmw.Option) {
 	return opts
 }
 
-var adapter = httpguardtest.Adapter{Mount: mount}
+var adapter = lockmwtest.Adapter{Mount: mount}
 
-func TestTheTable(t *testing.T) { httpguardtest.Run(t, adapter) }
+func TestTheTable(t *testing.T) { lockmwtest.Run(t, adapter) }
 
 func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {
-	httpguardtest.RunSockets(t, adapter)
+	lockmwtest.RunSockets(t, adapter)
 }
 
-func BenchmarkOverhead(b *testing.B) { httpguardtest.Bench(b, adapter) }
+func BenchmarkOverhead(b *testing.B) { lockmwtest.Bench(b, adapter) }
 
 func newGuard(t *testing.T, opts ...guard.Option) *guard.Guard {
 	t.Helper()
@@ -229,7 +230,7 @@ func TestStartUpMistakesPanic(t *testing.T) {
 	}
 }
 
-func TestAnAdapterStaysThin(t *testing.T) { httpguardtest.StaysThin(t) }
+func TestAnAdapterStaysThin(t *testing.T) { thin.Check(t) }
 
 func TestTheAdapterLinksNoFramework(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", "{{range .Deps}}{{.}}\n{{end}}", ".").Output()

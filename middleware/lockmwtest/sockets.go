@@ -1,4 +1,4 @@
-package httpguardtest
+package lockmwtest
 
 import (
 	"bufio"
@@ -25,7 +25,7 @@ const (
 	leaves = 5
 )
 
-// RunSockets shows on real connections that waiters whose client has gone leave the queue.
+// RunSockets checks on real connections that waiters whose client has gone leave the queue. It takes a few seconds.
 func RunSockets(t *testing.T, a Adapter) {
 	t.Helper()
 	head := "POST " + path + " HTTP/1.1\r\nHost: x\r\n"

@@ -1,6 +1,18 @@
-// Package httpguardtest is the one table of what a guarded route does, for every adapter to run. It stands on memlocker
-// and virtual time.
-package httpguardtest
+// Package lockmwtest checks that a middleware guards its routes as those of this
+// module do: which answer each outcome has, which key a request has, and that
+// nothing of a request is lost. An adapter for another router runs it from its
+// own tests:
+//
+//	func TestTheTable(t *testing.T) { lockmwtest.Run(t, lockmwtest.Adapter{Mount: mount}) }
+//
+// An adapter says with [Mount] how a route is made with its middleware. The
+// example has the whole of one. Run works in virtual time and on memlocker, so
+// the table takes about a second. [RunSockets] uses connections on the loopback.
+//
+// The names that [Lock] speaks of are those of the adapters here, package
+// middleware/nethttp for one. An adapter without one of them, like Answers,
+// cannot pass the rows about it.
+package lockmwtest
 
 import (
 	"context"
@@ -20,7 +32,7 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// Handler is what a guarded route serves.
+// Handler is what a guarded route serves. It returns what is to be answered.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // Lock is one middleware on the route: Key(g, Template), or else what is set of
@@ -36,9 +48,9 @@ type Lock struct {
 	BodyLimit int                                                     // WithBodyLimit, unless 0
 }
 
-// Mount returns an app of the adapter's framework, without recovery, whose one route /stock/{sku}, of any method, passes
-// the locks, the first outermost, and then serves h. An error of h goes to the adapter's Abort or Error; one that is not
-// theirs is answered with status 418.
+// Mount returns an app of the adapter's framework, without recovery. Its one route is /stock/{sku}, of any method. A
+// request passes the locks, the first outermost, and then h serves it. An error of h goes to the adapter's Abort or Error;
+// one that is not theirs is answered with status 418. Mount panics where the adapter's constructors do.
 type Mount func(g *guard.Guard, h Handler, locks ...Lock) http.Handler
 
 // The limits of the guard in every case.

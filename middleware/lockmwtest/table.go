@@ -1,4 +1,4 @@
-package httpguardtest
+package lockmwtest
 
 import (
 	"context"
@@ -27,7 +27,8 @@ type Adapter struct {
 	Raw bool
 }
 
-// Run runs the table. It changes slog's default logger and the default guard, so it must not run beside other tests.
+// Run runs the table, each row as a subtest in a testing/synctest bubble. It changes slog's default logger and the default
+// guard, so it must not run beside other tests.
 func Run(t *testing.T, a Adapter) {
 	t.Helper()
 	for _, c := range []struct {

@@ -1,4 +1,6 @@
-package httpguardtest
+// Package thin keeps adapters thin: what all of them need belongs into
+// internal/httpguard.
+package thin
 
 import (
 	"go/scanner"
@@ -13,9 +15,9 @@ import (
 // adapterLines is how many lines of code, without comments, an adapter may have: about its framework, and no more.
 const adapterLines = 320
 
-// StaysThin fails if the package in the working directory has more code than an adapter needs. besides names files about
+// Check fails if the package in the working directory has more code than an adapter needs. besides names files about
 // what only its framework has.
-func StaysThin(t *testing.T, besides ...string) {
+func Check(t *testing.T, besides ...string) {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -1,4 +1,4 @@
-package httpguardtest
+package lockmwtest
 
 import (
 	"context"

@@ -1,0 +1,84 @@
+package lockmwtest_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+	"github.com/go-lockguard/guard/middleware/lockmwtest"
+	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
+)
+
+// An adapter's own test gives mount to Run. Here it is that of net/http, on a
+// ServeMux.
+func Example() {
+	testTheTable := func(t *testing.T) {
+		lockmwtest.Run(t, lockmwtest.Adapter{Mount: mount})
+	}
+	_ = testTheTable
+
+	g, err := guard.New(memlocker.New())
+	if err != nil {
+		panic(err)
+	}
+	defer g.Close(context.Background())
+	app := mount(g, func(w http.ResponseWriter, r *http.Request) error {
+		l, _ := guard.LeaseFrom(r.Context())
+		_, err := fmt.Fprint(w, l.Key())
+		return err
+	}, lockmwtest.Lock{Template: "stock:{sku}"})
+	w := httptest.NewRecorder()
+	app.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/stock/42", nil))
+	fmt.Println(w.Code, w.Body)
+	// Output:
+	// 200 stock:42
+}
+
+func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
+	var app http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil && !lockmw.Error(w, r, err) {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	})
+	for i := len(locks) - 1; i >= 0; i-- {
+		app = middleware(g, locks[i])(app)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/stock/{sku}", app)
+	return mux
+}
+
+func middleware(g *guard.Guard, l lockmwtest.Lock) func(http.Handler) http.Handler {
+	var answers []lockmw.AnswerOption
+	if l.OnError != nil {
+		answers = append(answers, lockmw.WithErrorHandler(l.OnError))
+	}
+	if l.Held != 0 {
+		answers = append(answers, lockmw.WithHeldStatus(l.Held))
+	}
+	if l.Answers {
+		return lockmw.Answers(answers...)
+	}
+	var opts []lockmw.Option
+	for _, o := range answers {
+		opts = append(opts, o)
+	}
+	if l.SkipSafe {
+		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
+	}
+	if l.BodyLimit > 0 {
+		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
+	}
+	switch {
+	case l.Key != nil:
+		return lockmw.KeyFunc(g, l.Key, opts...)
+	case l.Static != "":
+		return lockmw.Static(g, l.Static, opts...)
+	default:
+		return lockmw.Key(g, l.Template, opts...)
+	}
+}
