@@ -12,7 +12,7 @@ import (
 func heldFor(left, wallAhead time.Duration) (*grant, *turn) {
 	end := time.Now().Add(left)
 	t := &turn{}
-	return &grant{turn: t, length: left, trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead)}}, t
+	return &grant{tenure: tenure{turn: t}, length: left, trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead)}}, t
 }
 
 func TestFault12AMachineThatSleptFindsItsLeasesLost(t *testing.T) {

@@ -69,7 +69,7 @@ func (gr *grant) fetch(ctx context.Context, t *turn) error {
 	gr.mu.Lock()
 	close(gr.tokens.fetching)
 	gr.tokens.fetching = nil
-	if err == nil && gr.turn == t && gr.cause == nil {
+	if err == nil && gr.tenure.turn == t && gr.cause == nil {
 		gr.tokens.block, gr.tokens.turn = block, t.number
 	}
 	gr.mu.Unlock()

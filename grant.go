@@ -11,12 +11,6 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A tenure is one slice: after so many turns, or so long, the key is really released, so that other processes get it.
-const (
-	sliceTurns = locker.FenceBlock
-	sliceTime  = 100 * time.Millisecond
-)
-
 // A grant is what this process holds of a key: an owner id in the store, and how long it may be trusted. Calls take
 // turns on it. It ends by finish, when its tenure is over, or by lose, when it cannot be trusted any longer; after
 // either nobody gets another turn on it.
@@ -26,19 +20,13 @@ type grant struct {
 	gate   *gate
 	claim  *locker.Claim
 	terms  terms
-	since  time.Time
 
 	unclear bool // a request of the claim may still be under way; written before the grant is shared, and by its release
 
 	mu       lockorder.Grant // guards what follows; held for a few instructions, never across I/O or a callback
 	trust    trust
 	length   time.Duration // of the lease: the TTL, or before the first renewal of an offer, the offer's
-	turn     *turn         // whose turn it is; nil between turns
-	turns    int           // how many there were, with this one
-	lastTurn int           // the tenure ends after it
-	holdEnd  time.Time     // when the turn has lasted MaxHold; zero: no limit
-	half     bool          // of which is to be told when it is over
-	kept     *turn         // has ended, and its key stays taken for WithMinHold; nil: none
+	tenure   tenure
 	renewAt  time.Time     // zero: never
 	timer    *time.Timer   // fires at the next of trust's end, renewAt and what is due in the turn; stopped when the grant ends
 	renewing chan struct{} // closed when the renewal that is due or in flight is answered; nil: none is
@@ -54,8 +42,8 @@ var errFinished = errors.New("guard: the grant was released")
 // fencing tokens or 0.
 func newGrant(g *Guard, gt *gate, b *bid, sent time.Time, length time.Duration, token uint64) *grant {
 	gr := &grant{
-		family: g.family, config: &g.config, gate: gt, claim: &b.claim, terms: b.terms, since: time.Now(),
-		unclear: b.unclear, trust: trustFrom(sent, length), length: length, lastTurn: sliceTurns,
+		family: g.family, config: &g.config, gate: gt, claim: &b.claim, terms: b.terms,
+		unclear: b.unclear, trust: trustFrom(sent, length), length: length, tenure: newTenure(time.Now()),
 		tokens: tokens{block: token, turn: 1},
 	}
 	if !gr.terms.noRenewal {
@@ -80,13 +68,7 @@ func (gr *grant) begin(t *turn) bool {
 	if gr.cause != nil || gr.trust.left(now) < minRemaining(gr.length) {
 		return false
 	}
-	gr.turn = t
-	gr.turns++
-	t.grant, t.number = gr, gr.turns
-	gr.holdEnd, gr.half = time.Time{}, false
-	if hold := t.guard.maxHold; hold > 0 {
-		gr.holdEnd, gr.half = now.Add(hold), true
-	}
+	t.grant, t.number = gr, gr.tenure.begin(t, t.guard.maxHold, now)
 	gr.arm(now)
 	return true
 }
@@ -103,8 +85,7 @@ func (gr *grant) attach(t *turn, l *Lease) error {
 func (gr *grant) endTurn(t *turn) (kept bool, cause error) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	if gr.turn == t {
-		gr.turn, gr.holdEnd, gr.half = nil, time.Time{}, false
+	if gr.tenure.end(t) {
 		kept = gr.keep(t)
 	}
 	return kept, gr.cause
@@ -115,21 +96,20 @@ func (gr *grant) mayGoOn() bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	now := time.Now()
-	return gr.cause == nil && gr.turns < gr.lastTurn && now.Sub(gr.since) < sliceTime &&
-		gr.trust.left(now) >= minRemaining(gr.length)
+	return gr.cause == nil && gr.tenure.open(now) && gr.trust.left(now) >= minRemaining(gr.length)
 }
 
 // shorten lets the tenure end after the turns of those who wait now.
 func (gr *grant) shorten(waiting int) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	gr.lastTurn = min(gr.lastTurn, max(gr.turns, 1)+waiting)
+	gr.tenure.shorten(waiting)
 }
 
 // arm sets the timer to whatever is due next; gr.mu is held.
 func (gr *grant) arm(now time.Time) {
 	next := gr.trust.left(now)
-	if at := gr.turnDue(); !at.IsZero() {
+	if at := gr.tenure.due(); !at.IsZero() {
 		next = min(next, at.Sub(now))
 	}
 	if !gr.renewAt.IsZero() && gr.renewing == nil {
@@ -140,18 +120,6 @@ func (gr *grant) arm(now time.Time) {
 	} else {
 		gr.timer.Reset(next)
 	}
-}
-
-// turnDue is when something is due in the turn, or in the time that its key is kept for afterwards; zero: never. gr.mu is
-// held.
-func (gr *grant) turnDue() time.Time {
-	switch {
-	case gr.kept != nil:
-		return gr.kept.keepEnd()
-	case gr.half:
-		return gr.holdEnd.Add(-gr.turn.guard.maxHold / 2)
-	}
-	return gr.holdEnd
 }
 
 // tick does what is due. It runs in the timer's goroutine, and the timer is set again before anything that may take long, so
@@ -177,15 +145,16 @@ func (gr *grant) due(now time.Time) (act func()) {
 		return nil // ended while the timer fired
 	case gr.trust.left(now) <= 0:
 		return func() { gr.lose(ErrLeaseLost) }
-	case !gr.holdEnd.IsZero() && !now.Before(gr.holdEnd):
-		cause := fmt.Errorf("%w: %v", ErrMaxHold, gr.turn.guard.maxHold)
+	}
+	switch event, t := gr.tenure.next(now); {
+	case event == maxHoldDue:
+		cause := fmt.Errorf("%w: %v", ErrMaxHold, t.guard.maxHold)
 		return func() { gr.lose(cause) }
-	case gr.kept != nil && !now.Before(gr.turnDue()):
-		act, gr.kept = gr.kept.endKept, nil
-	case gr.half && !now.Before(gr.turnDue()):
-		gr.half = false
-		if l := gr.turn.lease; l != nil {
-			act = l.tellHalf
+	case event == keepDue:
+		act = t.endKept
+	case event == halfDue:
+		if t.lease != nil {
+			act = t.lease.tellHalf
 		}
 	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
 		gr.renewing = make(chan struct{})
@@ -254,11 +223,10 @@ func (gr *grant) end(cause error) (l *Lease) {
 	}
 	gr.cause = cause
 	gr.stopTimer()
-	if gr.turn != nil {
-		l = gr.turn.lease // nil: attach will say so
+	if gr.tenure.turn != nil {
+		l = gr.tenure.turn.lease // nil: attach will say so
 	}
-	kept := gr.kept
-	gr.kept = nil
+	kept := gr.tenure.unkeep()
 	gr.mu.Unlock()
 
 	gr.gate.revoke(gr)
@@ -319,7 +287,7 @@ func (gr *grant) err(t *turn) error {
 
 func (gr *grant) errLocked(t *turn) error {
 	switch {
-	case gr.turn != t:
+	case gr.tenure.turn != t:
 		return ErrLeaseLost
 	case gr.cause != nil:
 		return gr.cause

@@ -65,7 +65,8 @@ func (gt *gate) heldHere(since time.Time) bool {
 func (gr *grant) heldSince(since time.Time) bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	return gr.turn != nil && gr.turn.lease != nil && !gr.turn.lease.hold.began.After(since)
+	t := gr.tenure.turn
+	return t != nil && t.lease != nil && !t.lease.hold.began.After(since)
 }
 
 // hint gives the hints that a wait deserves.

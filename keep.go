@@ -60,7 +60,7 @@ func (gr *grant) keep(t *turn) bool {
 	if !now.Before(t.keepEnd()) {
 		return false
 	}
-	gr.kept = t
+	gr.tenure.keep(t, t.keepEnd())
 	gr.family.gates.linger(gr.gate) // until endKept or lose
 	gr.arm(now)
 	return true
@@ -80,9 +80,9 @@ func (t *turn) kept(now time.Time) time.Duration {
 func (gr *grant) keptFor(now time.Time) time.Duration {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	t := gr.turn
-	if gr.kept != nil {
-		t = gr.kept
+	t := gr.tenure.turn
+	if gr.tenure.kept != nil {
+		t = gr.tenure.kept
 	}
 	switch {
 	case t == nil:

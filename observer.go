@@ -166,8 +166,8 @@ func (h *hold) end(r HoldResult) {
 func (gr *grant) observeRenewal(r RenewResult) {
 	gr.mu.Lock()
 	var l *Lease
-	if gr.turn != nil {
-		l = gr.turn.lease
+	if t := gr.tenure.turn; t != nil {
+		l = t.lease
 	}
 	gr.mu.Unlock()
 	ctx, cfg := context.Background(), gr.config //nolint:forbidigo // a batch belongs to no caller

@@ -119,7 +119,7 @@ func (gr *grant) state(t *turn) HoldState {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	h := HoldState{
-		Name: t.guard.name, Owner: gr.claim.Owner, MaxHold: t.guard.maxHold, Until: gr.trust.mono, Err: gr.cause, Kept: gr.kept == t,
+		Name: t.guard.name, Owner: gr.claim.Owner, MaxHold: t.guard.maxHold, Until: gr.trust.mono, Err: gr.cause, Kept: gr.tenure.kept == t,
 	}
 	if t.lease != nil {
 		h.Since = t.lease.hold.began
@@ -131,8 +131,8 @@ func (gr *grant) state(t *turn) HoldState {
 func (gt *gate) stray(gr *grant) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	if gr.turn != nil { // else it has, and returned comes first
-		gt.lost = append(gt.lost, gr.turn)
+	if t := gr.tenure.turn; t != nil { // nil: the function has returned already
+		gt.lost = append(gt.lost, t)
 	}
 }
 

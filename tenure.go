@@ -1,0 +1,109 @@
+package guard
+
+import (
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// A tenure has a length: after so many turns, or so long, the key is really
+// released, so that other processes get it.
+const (
+	sliceTurns = locker.FenceBlock
+	sliceTime  = 100 * time.Millisecond
+)
+
+// A tenure is the sequence of turns on one grant. It knows whose turn it is, how
+// many there were, and what is due in the turn. It does no I/O and is guarded by
+// the mutex of its grant.
+//
+// Invariant: turn and kept are never both set. halfAt and holdEnd are zero unless
+// turn is set, keptUntil is zero unless kept is set.
+type tenure struct {
+	since     time.Time // when the grant was acquired
+	begun     int       // turns so far, with the current one
+	last      int       // the number of the last turn
+	turn      *turn     // nil between turns
+	halfAt    time.Time // when half of MaxHold is over; zero: no limit, or reported
+	holdEnd   time.Time // when MaxHold is over; zero: no limit
+	kept      *turn     // a turn that has ended, whose key WithMinHold keeps
+	keptUntil time.Time
+}
+
+// newTenure returns a tenure of full length.
+func newTenure(now time.Time) tenure { return tenure{since: now, last: sliceTurns} }
+
+// begin starts t's turn and returns its number, from 1. A maxHold of 0 is no
+// limit.
+func (te *tenure) begin(t *turn, maxHold time.Duration, now time.Time) (number int) {
+	te.turn, te.halfAt, te.holdEnd = t, time.Time{}, time.Time{}
+	te.begun++
+	if maxHold > 0 {
+		te.halfAt, te.holdEnd = now.Add(maxHold/2), now.Add(maxHold)
+	}
+	return te.begun
+}
+
+// end ends t's turn. It reports false if it was not t's turn.
+func (te *tenure) end(t *turn) bool {
+	if te.turn != t {
+		return false
+	}
+	te.turn, te.halfAt, te.holdEnd = nil, time.Time{}, time.Time{}
+	return true
+}
+
+// keep keeps the key until the given time for t, whose turn has just ended.
+func (te *tenure) keep(t *turn, until time.Time) { te.kept, te.keptUntil = t, until }
+
+// unkeep ends that early. It returns the turn, or nil if the key was not kept.
+func (te *tenure) unkeep() *turn {
+	t := te.kept
+	te.kept, te.keptUntil = nil, time.Time{}
+	return t
+}
+
+// open reports whether the tenure has room for another turn.
+func (te *tenure) open(now time.Time) bool {
+	return te.begun < te.last && now.Sub(te.since) < sliceTime
+}
+
+// shorten lets the tenure end after the turns of the calls that wait now.
+func (te *tenure) shorten(waiting int) { te.last = min(te.last, max(te.begun, 1)+waiting) }
+
+// due returns when the next event of the tenure is due; zero: never.
+func (te *tenure) due() time.Time {
+	switch {
+	case te.kept != nil:
+		return te.keptUntil
+	case !te.halfAt.IsZero():
+		return te.halfAt
+	}
+	return te.holdEnd
+}
+
+// A tenureEvent is something that is due in a tenure.
+type tenureEvent int
+
+const (
+	nothingDue tenureEvent = iota
+	halfDue                // half of MaxHold is over
+	maxHoldDue             // all of it is
+	keepDue                // the key need not be kept any longer
+)
+
+// next returns what is due now, and for which turn. It returns halfDue and
+// keepDue once. maxHoldDue takes precedence over halfDue and stays due, because
+// the caller ends the grant.
+func (te *tenure) next(now time.Time) (tenureEvent, *turn) {
+	switch {
+	case te.kept != nil && !now.Before(te.keptUntil):
+		return keepDue, te.unkeep()
+	case !te.holdEnd.IsZero() && !now.Before(te.holdEnd):
+		return maxHoldDue, te.turn
+	case !te.halfAt.IsZero() && !now.Before(te.halfAt):
+		te.halfAt = time.Time{}
+		return halfDue, te.turn
+	}
+	return nothingDue, nil
+}

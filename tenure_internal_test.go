@@ -1,0 +1,93 @@
+package guard
+
+import (
+	"testing"
+	"time"
+)
+
+// What is due in each state of a tenure, and when, with times in seconds after
+// the turn began. MaxHold is 10 s.
+func TestATenureKnowsWhatIsDue(t *testing.T) {
+	start := time.Now()
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	mine, other := &turn{}, &turn{unused: true}
+	between := func(te *tenure) { te.end(mine) }
+	unlimited := func(te *tenure) { te.end(mine); te.begin(mine, 0, start) }
+	told := func(te *tenure) { te.next(at(5)) }
+	kept := func(te *tenure) { te.end(mine); te.keep(mine, at(7)) }
+	for name, c := range map[string]struct {
+		before func(*tenure)
+		now    int
+		event  tenureEvent
+		turn   *turn
+		next   int // when something is due afterwards; -1: never
+	}{
+		"a turn that has just begun":    {nil, 4, nothingDue, nil, 5},
+		"half of MaxHold":               {nil, 5, halfDue, mine, 10},
+		"half of MaxHold, told":         {told, 6, nothingDue, nil, 10},
+		"MaxHold":                       {told, 10, maxHoldDue, mine, 10},
+		"MaxHold, half of it not told":  {nil, 11, maxHoldDue, mine, 5},
+		"no MaxHold":                    {unlimited, 99, nothingDue, nil, -1},
+		"between two turns":             {between, 99, nothingDue, nil, -1},
+		"the turn of another is over":   {func(te *tenure) { te.end(other) }, 5, halfDue, mine, 10},
+		"a key that is kept":            {kept, 6, nothingDue, nil, 7},
+		"a key that was kept":           {kept, 7, keepDue, mine, -1},
+		"a key that is no longer kept":  {func(te *tenure) { kept(te); te.unkeep() }, 7, nothingDue, nil, -1},
+		"a turn after a key was kept":   {func(te *tenure) { kept(te); te.next(at(7)); te.begin(other, 0, at(7)) }, 99, nothingDue, nil, -1},
+		"a turn with a limit after one": {func(te *tenure) { unlimited(te); te.end(mine); te.begin(other, time.Second, at(7)) }, 8, maxHoldDue, other, -2},
+	} {
+		te := newTenure(start)
+		te.begin(mine, 10*time.Second, start)
+		if c.before != nil {
+			c.before(&te)
+		}
+		event, turn := te.next(at(c.now))
+		if event != c.event || turn != c.turn {
+			t.Errorf("%s: event %d is due for %p, want %d for %p", name, event, turn, c.event, c.turn)
+		}
+		due := te.due()
+		if c.next == -1 && !due.IsZero() || c.next >= 0 && !due.Equal(at(c.next)) {
+			t.Errorf("%s: then something is due %v after the begin, want %d s", name, due.Sub(start), c.next)
+		}
+	}
+}
+
+func TestATenureEndsAfterItsTurnsOrItsTime(t *testing.T) {
+	now := time.Now()
+	te := newTenure(now)
+	for i := range sliceTurns {
+		if !te.open(now) {
+			t.Fatalf("it is over after %d turns, want %d", i, sliceTurns)
+		}
+		if n := te.begin(&turn{}, 0, now); n != i+1 {
+			t.Fatalf("turn %d has number %d", i+1, n)
+		}
+	}
+	if te.open(now) {
+		t.Errorf("it is open after %d turns", sliceTurns)
+	}
+	if te = newTenure(now); te.open(now.Add(sliceTime)) {
+		t.Errorf("it is open after %v", sliceTime)
+	}
+}
+
+func TestATenureIsShortenedToTheLineOfThatMoment(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct{ begun, waiting, more int }{
+		{0, 0, 1}, {0, 3, 4}, {1, 0, 0}, {1, 3, 3}, {5, 1, 1}, {sliceTurns - 1, 10, 1},
+	} {
+		te := newTenure(now)
+		for range c.begun {
+			te.begin(&turn{}, 0, now)
+		}
+		te.shorten(c.waiting)
+		te.shorten(sliceTurns) // never makes it longer
+		more := 0
+		for ; te.open(now); more++ {
+			te.begin(&turn{}, 0, now)
+		}
+		if more != c.more {
+			t.Errorf("after %d turns, %d waiting: %d more turns, want %d", c.begun, c.waiting, more, c.more)
+		}
+	}
+}
