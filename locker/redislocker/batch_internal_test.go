@@ -12,6 +12,7 @@ import (
 )
 
 func TestRequestsWhoseCallersHaveLeftAreNotSent(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var late atomic.Int64
 		start := time.Now()

@@ -216,6 +216,7 @@ func TestCheckNamesTheRightToWait(t *testing.T) {
 }
 
 func TestCheckAsksEachMasterForItsPolicy(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.StartCluster(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr}})
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -230,6 +231,7 @@ func TestCheckAsksEachMasterForItsPolicy(t *testing.T) {
 }
 
 func TestCheckComparesRoundTripWithTTL(t *testing.T) {
+	t.Parallel()
 	_, p, direct, rdb := behindProxy(t)
 	l := open(t, rdb)
 	warm(t, l)
@@ -251,6 +253,7 @@ func TestCheckComparesRoundTripWithTTL(t *testing.T) {
 }
 
 func TestCheckMeasuresANewConnection(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)
 	p.Far(redistest.Distance{RoundTrip: 200 * time.Millisecond, Opening: 3})
@@ -270,6 +273,7 @@ func TestCheckMeasuresANewConnection(t *testing.T) {
 }
 
 func TestCheckLooksAtTheClientOfWithClient(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.StartCluster(t)
 	single := redistest.Start(t)
 	for name, c := range map[string]struct {

@@ -13,6 +13,7 @@ import (
 )
 
 func TestHotKeyIsBackASecondAfterAClusterFailsOver(t *testing.T) {
+	t.Parallel()
 	type row struct {
 		name      string
 		processes int

@@ -14,6 +14,7 @@ import (
 // The suite gives each check a new store: a server of its own in memory, or a database of its own on a real one.
 
 func TestConformanceInVirtualTime(t *testing.T) {
+	t.Parallel()
 	lockertest.RunVirtual(t, func(t *testing.T) (a, b locker.Locker) {
 		t.Helper()
 		_, rdb := redistest.Miniredis(t)

@@ -38,6 +38,7 @@ func TestALoginHasPasswordAndDatabase(t *testing.T) {
 
 // A try that gets its connection late leaves it for the next one.
 func TestADialGoesOnWhenItsTryHasEnded(t *testing.T) {
+	t.Parallel()
 	_, p, direct, rdb := behindProxy(t)
 	p.Far(redistest.Distance{RoundTrip: 300 * time.Millisecond, Opening: 2})
 	l := open(t, rdb)

@@ -158,6 +158,7 @@ func TestAClaimWhoseProcessIsGoneIsPassedOver(t *testing.T) {
 
 // A release is bounded, so it may meet more dead processes than it passes over. That must not leave the key free (law 8).
 func TestHoweverManyAreGoneTheKeyIsNotLeftFreeWhileOneWaits(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, es := listening(t, rdb, 2)
 	a, b := claim("k"), claim("k")

@@ -12,6 +12,7 @@ import (
 
 // A server that hangs takes requests, and does them once it goes on.
 func TestHungServerBoundsCallsAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
 	l := open(t, rdb)

@@ -48,6 +48,7 @@ func TestEachNewSubscriptionWakesEverybody(t *testing.T) {
 }
 
 func TestDocumentedRightsKeepTheInboxThroughSilence(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	ls, es := listening(t, as(t, s, documented(t)), 2)
 	time.Sleep(3500 * time.Millisecond) // beyond the first ping

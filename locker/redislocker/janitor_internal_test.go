@@ -141,6 +141,7 @@ func TestANodeThatHangsDelaysNoOthersChores(t *testing.T) {
 }
 
 func TestChoresForANodeThatHangsAreBounded(t *testing.T) {
+	t.Parallel()
 	cleaning(t, hangs, func(t *testing.T, j *janitor, _ *sent) {
 		t.Helper()
 		for n := range 200 {
@@ -188,6 +189,7 @@ func TestAJanitorThatFinishesDoesWhatIsLeftAtOnceAndTakesNoMore(t *testing.T) {
 }
 
 func TestFinishingIsBoundedThoughAServerHangs(t *testing.T) {
+	t.Parallel()
 	cleaning(t, hangs, func(t *testing.T, j *janitor, _ *sent) {
 		t.Helper()
 		for n := range cleanBatch {

@@ -28,7 +28,7 @@ func (ln *lane) empty() bool { return len(ln.fresh) == 0 && len(ln.again) == 0 }
 // take takes a batch of chores that are due by now, or with all, whether they are due or not.
 func (ln *lane) take(now time.Time, all bool) []chore {
 	n := min(len(ln.fresh), cleanBatch)
-	due := make([]chore, n, cleanBatch)
+	due := make([]chore, n, min(n+len(ln.again), cleanBatch))
 	copy(due, ln.fresh)
 	ln.fresh = ln.fresh[n:]
 	if len(ln.fresh) == 0 {

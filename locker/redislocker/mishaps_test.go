@@ -36,6 +36,7 @@ func newGuard(t *testing.T, rdb redis.UniversalClient, opts ...guard.Option) *gu
 
 // A cluster client answers a pipeline when its slowest node has: one that is silent must not stop the others' keys.
 func TestOneSilentNodeDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
 	a, b, rdb := twoNodes(t)
 	g := newGuard(t, rdb, guard.WithMaxWait(0))
 	onA, onB := keysByNode(t, g, redistest.Client(t, a.Addr))

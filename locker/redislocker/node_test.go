@@ -45,6 +45,7 @@ func acquireOnBoth(t *testing.T, l *redislocker.Locker, a *redistest.Server, n i
 }
 
 func TestRenewAnswersForANodeThatIsWellBeforeOneThatHangs(t *testing.T) {
+	t.Parallel()
 	a, b, rdb := twoNodes(t)
 	l := open(t, rdb)
 	onA, onB := acquireOnBoth(t, l, a, 5)

@@ -65,6 +65,7 @@ func TestARawKeyIsHandedOver(t *testing.T) {
 }
 
 func TestInAClusterARawKeyAndItsQueueShareANode(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.StartCluster(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr}})
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -105,6 +106,7 @@ func TestAKeyWithoutAKnownNameIsRefused(t *testing.T) {
 }
 
 func TestListGoesThroughEveryNode(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.StartCluster(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr}})
 	t.Cleanup(func() { _ = rdb.Close() })

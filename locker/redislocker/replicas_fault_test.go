@@ -37,6 +37,7 @@ func (h afterWait) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 // The release of a key that too few replicas have may arrive late, and would free what the next try has acquired under the
 // same owner id: so there must be none (law 12).
 func TestAClaimWhoseKeyWasPerhapsFreedIsGivenUp(t *testing.T) {
+	t.Parallel()
 	primary, replica := replicated(t)
 	p := redistest.NewProxy(t, primary.Addr)
 	l := open(t, redistest.Client(t, p.Addr), redislocker.WithReplicas(1, 100*time.Millisecond),
@@ -52,6 +53,7 @@ func TestAClaimWhoseKeyWasPerhapsFreedIsGivenUp(t *testing.T) {
 
 // Those who wait for a replica that hangs leave connections for those who have a lease to keep.
 func TestRenewalsDoNotWaitBehindThoseWhoWaitForReplicas(t *testing.T) {
+	t.Parallel()
 	primary, replica := replicated(t)
 	l := open(t, redistest.Client(t, primary.Addr), redislocker.WithReplicas(1, 2*time.Second))
 	c := claim("kept")

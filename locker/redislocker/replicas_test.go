@@ -36,6 +36,7 @@ func replicated(t *testing.T) (primary, replica *redistest.Server) {
 }
 
 func TestAnAcquiredKeyIsOnTheReplica(t *testing.T) {
+	t.Parallel()
 	primary, replica := replicated(t)
 	l := open(t, redistest.Client(t, primary.Addr), redislocker.WithReplicas(1, 400*time.Millisecond))
 	follower := redistest.Client(t, replica.Addr)
@@ -84,6 +85,7 @@ func TestAKeyThatTooFewReplicasHaveIsFreedAndUnavailable(t *testing.T) {
 
 // The wait ends before the try does, so that what is wrong can be told.
 func TestTheWaitForReplicasFitsIntoTheTry(t *testing.T) {
+	t.Parallel()
 	primary, replica := replicated(t)
 	rdb := redistest.Client(t, primary.Addr)
 	l := open(t, rdb, redislocker.WithReplicas(1, time.Hour))
@@ -144,6 +146,7 @@ func TestAHandedOverKeyWaitsForReplicasToo(t *testing.T) {
 }
 
 func TestReplicasOfAClusterAreWaitedFor(t *testing.T) {
+	t.Parallel()
 	dialsEnd(t)
 	cluster := redistest.StartReplicatedCluster(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})

@@ -25,6 +25,7 @@ func sentinelOptions(s *redisproc.Sentinel) *redis.FailoverOptions {
 
 // A release that the old primary took after its replica was promoted is lost; the key must not wait for its TTL.
 func TestHotKeyIsBackASecondAfterSentinelFailsOver(t *testing.T) {
+	t.Parallel()
 	type row struct {
 		name      string
 		processes int
@@ -53,6 +54,7 @@ func TestHotKeyIsBackASecondAfterSentinelFailsOver(t *testing.T) {
 
 // A sentinel that is behind the others names a server that may still take writes: what dies as a primary comes back as one.
 func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
+	t.Parallel()
 	lab := redistest.Lab(t)
 	servers, err := lab.StartN(2)
 	if err != nil {
@@ -128,6 +130,7 @@ func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 
 // go-redis has redis.Nil for a name that the sentinels do not know, and so has a script for a key that is held.
 func TestAPrimaryThatSentinelsDoNotKnowIsARefusal(t *testing.T) {
+	t.Parallel()
 	dialsEnd(t)
 	s := redistest.StartSentinel(t)
 	opts := sentinelOptions(s)

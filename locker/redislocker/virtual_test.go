@@ -191,6 +191,7 @@ func TestCloseCleansUpAtOnce(t *testing.T) {
 }
 
 func TestManyAbandonedKeysShareRequests(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
 		t.Helper()
 		var cs []*locker.Claim

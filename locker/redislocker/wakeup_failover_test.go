@@ -55,6 +55,7 @@ func wokenSoon(t *testing.T, holder, waiter *redislocker.Locker, ear *ear) {
 
 // Before the old primary follows, it takes subscriptions whose messages lead nowhere; that lasts for some 10 s.
 func TestWakeUpsComeFromTheNewPrimaryAfterSentinelFailsOver(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	watched := redislocker.WithSentinel(sentinelOptions(s))
 	ear := newEar()
@@ -68,6 +69,7 @@ func TestWakeUpsComeFromTheNewPrimaryAfterSentinelFailsOver(t *testing.T) {
 
 // The subscription may be with any node; messages travel between them, also from a slot's new node.
 func TestWakeUpsCrossTheNodesOfACluster(t *testing.T) {
+	t.Parallel()
 	dialsEnd(t)
 	cluster := redistest.StartReplicatedCluster(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})

@@ -56,6 +56,7 @@ func wantFree(t *testing.T, rdb redis.UniversalClient, name, theirs string) {
 }
 
 func TestAQueueOfAnotherTypeCostsNoLease(t *testing.T) {
+	t.Parallel()
 	onServerAndCluster(t, func(t *testing.T, l *redislocker.Locker, rdb redis.UniversalClient) {
 		t.Helper()
 		for name, under := range map[string]bool{"before": false, "under a lease": true} {
@@ -88,6 +89,7 @@ func TestAQueueOfAnotherTypeCostsNoLease(t *testing.T) {
 }
 
 func TestACounterOfAnotherTypeEndsNoLease(t *testing.T) {
+	t.Parallel()
 	onServerAndCluster(t, func(t *testing.T, l *redislocker.Locker, rdb redis.UniversalClient) {
 		t.Helper()
 		c, counter := claim("k"), lock("k")+":fence"
@@ -112,6 +114,7 @@ func TestACounterOfAnotherTypeEndsNoLease(t *testing.T) {
 }
 
 func TestALockOfAnotherTypeIsLostWithTheReason(t *testing.T) {
+	t.Parallel()
 	onServerAndCluster(t, func(t *testing.T, l *redislocker.Locker, rdb redis.UniversalClient) {
 		t.Helper()
 		c := claim("k")
