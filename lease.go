@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-lockguard/guard/internal/leasekey"
 )
 
 // Lease is one turn of one caller on its key. Work that needs the key runs under [Lease.Context], and the caller releases
@@ -106,56 +104,6 @@ func (l *Lease) drop() {
 	default:
 		l.turn.drop()
 	}
-}
-
-// leaseContext is a context that answers for its lease. Under a string key, so that a gin.Context can pass it on.
-type leaseContext struct {
-	context.Context
-	lease *Lease
-}
-
-func (c *leaseContext) Value(key any) any {
-	if key == any(leasekey.Key) {
-		return c.lease
-	}
-	return c.Context.Value(key)
-}
-
-// leaseIn returns the innermost lease in ctx, released or not.
-func leaseIn(ctx context.Context) *Lease {
-	l, _ := ctx.Value(leasekey.Key).(*Lease)
-	return l
-}
-
-// LeaseFrom returns the innermost lease in ctx that has not been released.
-func LeaseFrom(ctx context.Context) (*Lease, bool) {
-	for l := leaseIn(ctx); l != nil; l = l.outer {
-		if !l.isReleased() {
-			return l, true
-		}
-	}
-	return nil, false
-}
-
-// LeaseOf returns the innermost lease on key in ctx that has not been released: under [Guard.DoAll], that of each key, with
-// a fencing token of its own. It goes through the leases in ctx one by one, and asks nobody.
-func LeaseOf(ctx context.Context, key string) (*Lease, bool) {
-	for l := leaseIn(ctx); l != nil; l = l.outer {
-		if l.key == key && !l.isReleased() {
-			return l, true
-		}
-	}
-	return nil, false
-}
-
-// FencingToken returns the fencing token of the innermost lease in ctx that has not been released, as
-// [Lease.FencingToken] does, or ErrNoLease.
-func FencingToken(ctx context.Context) (uint64, error) {
-	l, ok := LeaseFrom(ctx)
-	if !ok {
-		return 0, ErrNoLease
-	}
-	return l.FencingToken(ctx)
 }
 
 // Key returns the key.

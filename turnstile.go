@@ -129,24 +129,6 @@ func (s *turnstile) holdsBare() bool {
 	return s.inside != nil && !s.inside.called.Load()
 }
 
-// findLease returns the innermost lease on key in ctx that has not been released, or nil.
-func findLease(ctx context.Context, f *family, key string) *Lease {
-	for l := leaseIn(ctx); l != nil; l = l.outer {
-		if l.key == key && l.guard.family == f && !l.isReleased() {
-			return l
-		}
-	}
-	return nil
-}
-
-// runsInside reports whether l runs inside outer.
-func (l *Lease) runsInside(outer *Lease) bool {
-	for l != nil && l.within != outer {
-		l = l.within
-	}
-	return l != nil
-}
-
 // admit waits until a call may run inside l. It fails with ErrLeaseLost, with errReleased if l is released first, or as any
 // wait does.
 func (l *Lease) admit(ctx context.Context, p patience) error {

@@ -1,0 +1,84 @@
+package guard
+
+import (
+	"context"
+
+	"github.com/go-lockguard/guard/internal/leasekey"
+)
+
+// What a context carries: its innermost lease, from which a chain leads to the
+// leases around it. A verb inside finds them here.
+
+// leaseContext is a context that carries a lease, under a string key, which a
+// gin.Context passes on.
+type leaseContext struct {
+	context.Context
+	lease *Lease
+}
+
+func (c *leaseContext) Value(key any) any {
+	if key == any(leasekey.Key) {
+		return c.lease
+	}
+	return c.Context.Value(key)
+}
+
+// leaseIn returns the innermost lease in ctx, even if it was released, or nil.
+func leaseIn(ctx context.Context) *Lease {
+	l, _ := ctx.Value(leasekey.Key).(*Lease)
+	return l
+}
+
+// findLease returns the innermost lease of the family on key in ctx that has not
+// been released, or nil.
+func findLease(ctx context.Context, f *family, key string) *Lease {
+	for l := leaseIn(ctx); l != nil; l = l.outer {
+		if l.key == key && l.guard.family == f && !l.isReleased() {
+			return l
+		}
+	}
+	return nil
+}
+
+// runsInside reports whether l runs inside outer, at any depth.
+func (l *Lease) runsInside(outer *Lease) bool {
+	for l != nil && l.within != outer {
+		l = l.within
+	}
+	return l != nil
+}
+
+// LeaseFrom returns the innermost lease in ctx that has not been released. It
+// does not block and is safe for concurrent use.
+func LeaseFrom(ctx context.Context) (*Lease, bool) {
+	for l := leaseIn(ctx); l != nil; l = l.outer {
+		if !l.isReleased() {
+			return l, true
+		}
+	}
+	return nil, false
+}
+
+// LeaseOf returns the innermost lease on key in ctx that has not been released.
+// Under [Guard.DoAll] that is the lease of each key, with a fencing token of its
+// own. It goes through the leases in ctx one by one and asks nobody else. It does
+// not block and is safe for concurrent use.
+func LeaseOf(ctx context.Context, key string) (*Lease, bool) {
+	for l := leaseIn(ctx); l != nil; l = l.outer {
+		if l.key == key && !l.isReleased() {
+			return l, true
+		}
+	}
+	return nil, false
+}
+
+// FencingToken returns the fencing token of the innermost lease in ctx that has
+// not been released, as [Lease.FencingToken] does. It returns ErrNoLease if there
+// is no such lease. It is safe for concurrent use.
+func FencingToken(ctx context.Context) (uint64, error) {
+	l, ok := LeaseFrom(ctx)
+	if !ok {
+		return 0, ErrNoLease
+	}
+	return l.FencingToken(ctx)
+}
