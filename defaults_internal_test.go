@@ -157,6 +157,7 @@ func TestDocumentsStateTheDefaultsOfTheCode(t *testing.T) {
 }
 
 func TestAChangedDefaultIsFoundWhereverItIsStated(t *testing.T) {
+	t.Parallel()
 	right := facts()
 	for name := range right {
 		stated := 0

@@ -279,6 +279,7 @@ func TestCallersContextEndsTheWait(t *testing.T) {
 }
 
 func TestTenThousandWaitersCostWhatOneCosts(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute))
 		l := must(b.other.Acquire(t.Context(), key))

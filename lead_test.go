@@ -169,6 +169,7 @@ func TestALeaderWhoseKeyIsLostIsElectedAgain(t *testing.T) {
 }
 
 func TestAnOutageEndsTheTermAndNotTheElection(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		e.stand(e.Guard, "a")

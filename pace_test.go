@@ -66,6 +66,7 @@ func afterSlowPhases(t *testing.T, load func(t *testing.T, b *bench, refused fun
 func quick(context.Context) error { time.Sleep(rand.N(20 * time.Millisecond)); return nil }
 
 func TestRefusalsEndAfterASlowPhaseAtATenthOfTheLoad(t *testing.T) {
+	t.Parallel()
 	afterSlowPhases(t, func(t *testing.T, b *bench, refused func(error)) {
 		t.Helper()
 		var wg sync.WaitGroup
@@ -78,6 +79,7 @@ func TestRefusalsEndAfterASlowPhaseAtATenthOfTheLoad(t *testing.T) {
 }
 
 func TestRefusalsEndAfterASlowPhaseInAClosedLoop(t *testing.T) {
+	t.Parallel()
 	afterSlowPhases(t, func(t *testing.T, b *bench, refused func(error)) {
 		t.Helper()
 		var wg sync.WaitGroup

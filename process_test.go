@@ -207,6 +207,7 @@ func schedulerProcess(t *testing.T, g *guard.Guard) {
 }
 
 func TestEachTickRunsOnceAcrossProcesses(t *testing.T) {
+	t.Parallel()
 	addr := redistest.Start(t).Addr
 	start := time.Now().Add(2 * time.Second).UnixNano() // both are up by then
 	ran := map[string]int{}

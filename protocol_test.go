@@ -156,6 +156,7 @@ func TestATenureEndsAfterOnePassWhileOthersWait(t *testing.T) {
 }
 
 func TestInstancesShareAHotKeyFairly(t *testing.T) {
+	t.Parallel()
 	for name, wrap := range map[string]func(guard.Locker) guard.Locker{
 		"with wake-ups": nil,
 		"messages lost": func(l guard.Locker) guard.Locker { return losesMessages{l} },

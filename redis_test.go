@@ -97,6 +97,7 @@ func TestTenThousandWaitersAreOneContenderAtRedis(t *testing.T) {
 }
 
 func TestABusyPoolOfTheCallerCostsNoLease(t *testing.T) {
+	t.Parallel()
 	addr := redistest.Start(t).Addr
 	rdb := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1})
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -126,6 +127,7 @@ func TestABusyPoolOfTheCallerCostsNoLease(t *testing.T) {
 }
 
 func TestAHungServerBoundsEveryCallAndKeepsNoKey(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
 	g := onRedis(t, s.Addr, guard.WithTTL(2*time.Second), guard.WithMaxWait(300*time.Millisecond))
@@ -169,6 +171,7 @@ func TestAHungServerBoundsEveryCallAndKeepsNoKey(t *testing.T) {
 
 // Two processes that cannot reach the store any longer must stop before others may start.
 func TestAPartitionedHolderStopsBeforeTheNextStarts(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)
 	cut := onRedis(t, p.Addr, guard.WithTTL(500*time.Millisecond))

@@ -88,12 +88,14 @@ func lostOf(t *testing.T, n int, stall func(batch int) time.Duration) (lost int)
 func never(int) time.Duration { return 0 }
 
 func TestLeasesThatCannotAllBeRenewedEarlyAreRenewedLater(t *testing.T) {
+	t.Parallel()
 	if n := lostOf(t, 6000, never); n > 0 {
 		t.Errorf("%d of 6,000 leases lost: 18,000 renewals a second are more than the store can do, 6,000 are not", n)
 	}
 }
 
 func TestNoMoreLeasesAreLostThanCannotBeRenewed(t *testing.T) {
+	t.Parallel()
 	const n, can = 12_000, 7500 // 10,000 a second, and each of them 0.76 s after the one before, or sooner
 	if lost := lostOf(t, n, never); lost > n-can {
 		t.Errorf("%d of %d leases lost, the store can renew %d", lost, n, can)
@@ -101,6 +103,7 @@ func TestNoMoreLeasesAreLostThanCannotBeRenewed(t *testing.T) {
 }
 
 func TestALateBatchCostsTheOthersNothing(t *testing.T) {
+	t.Parallel()
 	late := func(batch int) time.Duration {
 		if batch%50 == 0 {
 			return 700 * time.Millisecond

@@ -127,6 +127,7 @@ func tamper(with func(locker.Waker) locker.Waker) func(guard.Locker) guard.Locke
 }
 
 func TestTortureNoticesABrokenLocker(t *testing.T) {
+	t.Parallel()
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(10) {

@@ -178,6 +178,7 @@ func tortureOnce(t *testing.T, seed uint64) (ran int) {
 }
 
 func TestTortureNeverBreaksAPromise(t *testing.T) {
+	t.Parallel()
 	sections, seed := 0, uint64(0)
 	seeds := testsize.Pick[uint64](20, 4) // the store is calm with seed 2, and forgets with seed 3
 	for start := time.Now(); seed < seeds || time.Since(start) < *tortureFor; seed++ {

@@ -11,6 +11,7 @@ import (
 
 // Many keys, a node that is down now and then, claims that win, wait, give up and are lost: nothing of them is kept.
 func TestNothingIsKeptOfClaimsThatAreOver(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()
 		a, b := openOn(t, nodes), openOn(t, nodes)

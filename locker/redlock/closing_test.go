@@ -15,6 +15,7 @@ import (
 
 // Close keeps its time, and leaves no goroutine, while a quorum hangs and tries, renewals and releases are under way.
 func TestCloseKeepsItsTimeWhileNodesHang(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartN(t, 3)
 	l := redlock.New(clientsOf(t, servers), redlock.WithHoldOut(0))
 	if err := l.Open(waker{}); err != nil {

@@ -14,6 +14,7 @@ import (
 
 // A holder that can reach a minority only is told before another can have the key, and without a word from anybody.
 func TestAHolderThatIsCutOffIsToldBeforeAnotherGetsTheKey(t *testing.T) {
+	t.Parallel()
 	const lease = 2 * time.Second
 	servers := redistest.StartN(t, 3)
 	proxies, nodes := behindProxies(t, servers)

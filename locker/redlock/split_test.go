@@ -47,6 +47,7 @@ func TestSplitVotesComeToADecision(t *testing.T) {
 }
 
 func TestSplitVotesComeToADecisionWithoutAMinority(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]func(*redistest.Server){
 		"killed": (*redistest.Server).Kill, "stopped": (*redistest.Server).Stop,
 	} {
@@ -94,6 +95,7 @@ func TestThoseWhoDoNotWaitGetTheirTurns(t *testing.T) {
 
 // Nodes come and go while many processes share a key; each gets its turns, one at a time, with tokens that rise.
 func TestNodesComeAndGoUnderAHotKey(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartN(t, 5)
 	stop := make(chan struct{})
 	var nemesis sync.WaitGroup
