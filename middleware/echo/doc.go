@@ -34,8 +34,9 @@
 //
 // # echo v5
 //
-// This package is for echo v4. In v5, take that of net/http and echo's own WrapMiddleware, which hands on the path
-// parameters: echo.WrapMiddleware(lockmw.Key(g, "stock:{sku}")). There a path of unusual spelling is not decoded.
+// This package is for echo v4, which echo supports until 2026-12-31. For v5, import
+// github.com/go-lockguard/guard/middleware/echov5 instead: routes, options and
+// answers are the same.
 //
 // # Time
 //

@@ -8,6 +8,7 @@ race_of() { [[ $1 == guardgen* ]] || echo -race; }
 # The newest versions that users may bring along; go.mod has the oldest.
 newest_gin=v1.12.0
 newest_echo=v4.16.0
+newest_echov5=v5.4.4
 newest_otel=v1.47.0      # needs Go 1.26
 newest_otel_125=v1.43.0
 newest_redis=v9.23.0     # needs Go 1.26
@@ -66,7 +67,7 @@ step_vet() {
   [[ $set == small ]] && return
   go -C guardgen build -o "$tmp/guardvet" ./guardvet
   side_by_side guardvet_module "${modules[@]}"
-  for m in . guardctl examples; do # users build these; vet needs no C compiler
+  for m in . guardctl examples middleware/echov5; do # users build these; vet needs no C compiler
     is_chosen "$m" || continue
     GOOS=windows CGO_ENABLED=0 go -C "$m" vet ./...
     GOOS=darwin CGO_ENABLED=0 go -C "$m" vet ./...
@@ -131,6 +132,18 @@ step_newest() {
     go.opentelemetry.io/otel{,/metric,/trace,/sdk,/sdk/metric}@"$otel"
   go mod tidy -modfile="$tmp/go.mod"
   go test -modfile="$tmp/go.mod" -short -vet=off -timeout 10m ./... # and for once at full speed, without -race
+  newest_in middleware/echov5 "github.com/labstack/echo/v5@$newest_echov5"
+}
+
+# newest_in tests a nested module with newer versions of what it requires.
+newest_in() {
+  local m=$1 copy=$tmp/newest
+  shift
+  cp "$m/go.mod" "$copy.mod"
+  cp "$m/go.sum" "$copy.sum"
+  go -C "$m" get -modfile="$copy.mod" "$@"
+  go -C "$m" mod tidy -modfile="$copy.mod"
+  go -C "$m" test -modfile="$copy.mod" -short -vet=off -timeout 5m ./...
 }
 
 # Two targets at a time, because each has the machine to itself only while it compiles.

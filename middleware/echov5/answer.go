@@ -1,0 +1,91 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/go-lockguard/guard/internal/heldstatus"
+	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/internal/ran"
+	"github.com/go-lockguard/guard/outcome"
+)
+
+// returned answers an error that a handler under a lock got from [Error] and
+// returned; all others are left alone.
+func returned(c *echo.Context, lock *httpguard.Lock, err error) error {
+	if ours, cause := unanswered(err); ours {
+		return answer(c, lock, ran.Mark(cause))
+	}
+	return err
+}
+
+// unguarded is returned for a handler without a lock: nothing of ours has run.
+func unguarded(c *echo.Context, err error) error {
+	if ours, cause := unanswered(err); ours {
+		return answer(c, nil, cause)
+	}
+	return err
+}
+
+// unanswered reports whether [Error] has made err and no middleware inside has
+// answered it yet. It returns the cause of err.
+func unanswered(err error) (ours bool, cause error) {
+	if err == nil {
+		return false, nil // before p, which is on the heap
+	}
+	var p *problem
+	if !errors.As(err, &p) || p.header != nil {
+		return false, nil
+	}
+	return true, p.HTTPError.Unwrap()
+}
+
+// answer returns the error that answers err, unless the response has begun.
+func answer(c *echo.Context, lock *httpguard.Lock, err error) error {
+	if begun(c) {
+		return err
+	}
+	a, ctx, header := answersIn(c), c.Request().Context(), c.Response().Header()
+	err = heldstatus.With(err, a.Held)
+	o, ours := lock.Outcome(c.Request(), c.Path(), err)
+	if !ours {
+		o.Status = http.StatusInternalServerError
+	}
+	if a.OnError != nil {
+		if err = (*a.OnError)(c, err); err != nil || begun(c) {
+			return err
+		}
+		return c.NoContent(o.Status) // never a 200 for what did not run
+	}
+	switch {
+	case !ours:
+		return err
+	case o.Code == outcome.KeyInvalid && errors.Is(err, echo.ErrStatusRequestEntityTooLarge): // of echo's BodyLimit
+		return echo.ErrStatusRequestEntityTooLarge
+	case o.Code == "":
+		return c.NoContent(o.Status) // for the log: nobody reads it
+	case o.Code == outcome.WaitAborted && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return ctx.Err()
+	}
+	o.Prepare(header)
+	header.Del(echo.HeaderContentType)
+	return newProblem(o, err, header)
+}
+
+// begun reports whether the response is on its way, whatever middleware have
+// wrapped it in.
+func begun(c *echo.Context) bool {
+	r, _ := echo.UnwrapResponse(c.Response())
+	return r != nil && r.Committed
+}
+
+// join returns the loss of a lease together with what the handler returned because of it.
+func join(lost, own error) error {
+	if own == nil {
+		return lost
+	}
+	return errors.Join(lost, own)
+}

@@ -1,0 +1,42 @@
+package lockmw
+
+import (
+	"github.com/labstack/echo/v5"
+
+	"github.com/go-lockguard/guard/internal/httpguard"
+)
+
+type answers = httpguard.Answers[func(*echo.Context, error) error]
+
+func newAnswers(opts []AnswerOption) (a answers) {
+	for _, o := range opts {
+		if o == nil {
+			panic("lockmw: an option is nil")
+		}
+		o.set(&a)
+	}
+	return a
+}
+
+func answersIn(c *echo.Context) answers {
+	a, _ := c.Get(answersKey).(answers)
+	return a
+}
+
+// Answers returns a middleware that sets, once for all routes inside it, how
+// locks answer, and how [Error] does in a handler without a lock too:
+//
+//	e.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope)))
+//
+// The options of a route go before. It panics if an option is nil.
+func Answers(opts ...AnswerOption) echo.MiddlewareFunc {
+	a := newAnswers(opts)
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			before := answersIn(c)
+			c.Set(answersKey, a.Over(before))
+			defer c.Set(answersKey, before)
+			return unguarded(c, next(c))
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package lockmw
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/keyfunc"
+)
+
+// exchange is a request as [httpguard.Lock] sees it.
+type exchange struct {
+	c    *echo.Context
+	key  func(*exchange) (string, error)
+	next echo.HandlerFunc
+	err  error // next's
+}
+
+// exchanges are used again, as echo does with its contexts: nobody has one after the request.
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
+func (x *exchange) Request() *http.Request { return x.c.Request() }
+func (x *exchange) Key() (string, error)   { return x.key(x) }
+func (x *exchange) Begun() bool            { return begun(x.c) }
+func (x *exchange) Pattern() string        { return x.c.Path() }
+
+func (x *exchange) Failed() bool {
+	if !x.Begun() && x.err != nil {
+		return true
+	}
+	_, status := echo.ResolveResponseStatus(x.c.Response(), nil)
+	return status >= http.StatusBadRequest
+}
+
+// Next serves the request under l.
+func (x *exchange) Next(l *guard.Lease) {
+	outer := x.c.Request()
+	x.c.SetRequest(outer.WithContext(l.Context()))
+	defer func() {
+		httpguard.GiveBack(outer, x.c.Request())
+		x.c.SetRequest(outer)
+	}()
+	x.err = x.next(x.c)
+}
+
+// unmatched reports whether err is there because the router found no route, in
+// e.Use: then next is one of echo's own handlers.
+func unmatched(c *echo.Context, err error) bool {
+	if !errors.Is(err, keyfunc.ErrNoSource) {
+		return false
+	}
+	name := c.RouteInfo().Name
+	return name == echo.NotFoundRouteName || name == echo.MethodNotAllowedRouteName
+}
+
+// Param makes an exchange [keyfunc.Params].
+func (x *exchange) Param(name string) (value string, present bool) {
+	value, present = x.c.PathValues().Get(name)
+	if asSent(x.c) {
+		value = decoded(value)
+	}
+	return value, present
+}
+
+// setPath records the path parameters for [keyfunc.Path].
+func setPath(c *echo.Context) {
+	raw := asSent(c)
+	for _, p := range c.PathValues() {
+		if raw {
+			p.Value = decoded(p.Value)
+		}
+		keyfunc.SetPath(c.Request(), p.Name, p.Value)
+	}
+}
+
+// asSent reports whether the router has left the path parameters as they were
+// sent. It matches a path of unusual spelling like that, and what it makes of the
+// parameters then is a setting that it does not tell. But only values that were
+// sent fill the pattern up to the length of the path.
+func asSent(c *echo.Context) bool {
+	sent := c.Request().URL.RawPath
+	if sent == "" {
+		return false
+	}
+	text, values := c.Path(), 0
+	for _, p := range c.PathValues() {
+		name := ":" + p.Name
+		if p.Name == "*" {
+			name = p.Name
+		}
+		text = strings.Replace(text, name, "", 1)
+		values += len(p.Value)
+	}
+	return len(strings.ReplaceAll(text, `\:`, ":"))+values == len(sent)
+}
+
+func decoded(value string) string {
+	if v, err := url.PathUnescape(value); err == nil {
+		return v
+	}
+	return value
+}

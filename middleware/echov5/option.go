@@ -1,0 +1,97 @@
+package lockmw
+
+import (
+	"github.com/labstack/echo/v5"
+
+	"github.com/go-lockguard/guard/internal/heldstatus"
+	"github.com/go-lockguard/guard/internal/httpguard"
+)
+
+// Option changes which requests the middleware locks and how it answers. How it locks is the guard's business: pass
+// g.With(...).
+type Option interface{ apply(*config) }
+
+// AnswerOption is an Option that changes how errors are answered. Given to
+// [Answers] it does so for all routes.
+type AnswerOption interface {
+	Option
+	set(*answers)
+}
+
+type config struct {
+	answers
+
+	skip func(*echo.Context) bool // nil: none
+
+	bodyLimit int
+}
+
+func newConfig(opts []Option) config {
+	c := config{bodyLimit: httpguard.DefaultBodyLimit}
+	for _, o := range opts {
+		if o == nil {
+			panic("lockmw: an option is nil")
+		}
+		o.apply(&c)
+	}
+	return c
+}
+
+type optionFunc func(*config)
+
+func (f optionFunc) apply(c *config) { f(c) }
+
+type answerFunc func(*answers)
+
+func (f answerFunc) apply(c *config) { f(&c.answers) }
+func (f answerFunc) set(a *answers)  { f(a) }
+
+// answersKey is where c carries the answers of the innermost middleware.
+const answersKey = "github.com/go-lockguard/guard/middleware/echov5.answers"
+
+// WithErrorHandler replaces the answers of this middleware, to errors of its own and to those that a handler or another
+// middleware of this package inside it returns, see [Error]. f gets every error that is to be answered, also the one of a
+// client that has gone; what f returns is returned. If that is nil and f has written nothing, the status that outcome.Of
+// says is sent. It panics if f is nil.
+func WithErrorHandler(f func(c *echo.Context, err error) error) AnswerOption {
+	if f == nil {
+		panic("lockmw: the error handler is nil")
+	}
+	return answerFunc(func(a *answers) { a.OnError = &f })
+}
+
+// WithHeldStatus answers a key that was held until MaxWait ended with status
+// instead of 409: 423, 429 or 503, or 409 again on one route. Code and body stay,
+// and outcome.Of gives the same status to an error handler. A key that a handler
+// wanted itself, under the lock of its route, stays at 409: part of the work may
+// be done, and clients repeat 429 and 503 by themselves. It panics for any other
+// status.
+func WithHeldStatus(status int) AnswerOption {
+	heldstatus.Check(status)
+	return answerFunc(func(a *answers) { a.Held = status })
+}
+
+// WithSkipper lets requests for which f reports true through without a lock; f may be a middleware.Skipper. It panics if
+// f is nil.
+func WithSkipper(f func(c *echo.Context) bool) Option {
+	if f == nil {
+		panic("lockmw: the skipper is nil")
+	}
+	return optionFunc(func(c *config) { c.skip = f })
+}
+
+// WithBodyLimit sets how many bytes of a body the middleware reads before the wait, and finds a key's value in. A longer
+// body is not read ahead: if the key needs it the answer is 413, if not the waiter stays in the queue although its client
+// has gone. The memory is there as long as the request. Default 64 KiB; 0 reads nothing. It panics if n is negative.
+func WithBodyLimit(n int) Option {
+	if n < 0 {
+		panic("lockmw: the body limit is negative")
+	}
+	return optionFunc(func(c *config) { c.bodyLimit = n })
+}
+
+// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY, for groups
+// whose other requests change something:
+//
+//	group.Use(lockmw.Key(g, "cart:{cart}", lockmw.WithSkipper(lockmw.SafeMethods)))
+func SafeMethods(c *echo.Context) bool { return httpguard.IsSafe(c.Request().Method) }
