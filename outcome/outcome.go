@@ -111,12 +111,14 @@ type refusal struct {
 // refused is the outcome of r, which err says.
 func refused(ctx context.Context, r refusal, err error) Outcome {
 	o := r.Outcome
-	if _, inside := guard.LeaseFrom(ctx); inside || guard.Ran(err) {
+	_, inside := guard.LeaseFrom(ctx)
+	begun := inside || guard.Ran(err)
+	if status := heldstatus.Of(err); status != 0 && o.Code == Held && !(begun && heldstatus.Repeated(status)) {
+		o.Status = status
+	}
+	if begun {
 		o.Detail += " Part of the request may have been carried out; check before trying again."
 		return o
-	}
-	if status := heldstatus.Of(err); status != 0 && o.Code == Held {
-		o.Status = status
 	}
 	o.Detail += r.advice
 	if r.retry {

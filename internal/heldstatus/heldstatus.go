@@ -20,6 +20,12 @@ func Check(status int) {
 	panic(fmt.Sprintf("lockmw: the status of a held key is %d, want 409, 423, 429 or 503", status))
 }
 
+// Repeated reports whether clients repeat a request by themselves that is
+// answered with status.
+func Repeated(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+}
+
 // With returns err with status, or err itself if status is 0 or err says of no
 // key that it was held.
 func With(err error, status int) error {

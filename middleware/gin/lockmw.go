@@ -80,26 +80,32 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 	}
 }
 
-// Abort gives err, returned by guard or keyfunc inside a handler, the answer that the middleware would have given, and
-// aborts the chain. It reports false, and does nothing, if err is nil or not one of theirs. If the response has begun it
-// writes nothing. Under a lock the answer has no Retry-After, because part of the work may be done.
+// Abort gives err, returned by guard or keyfunc inside a handler, the answer that
+// the middleware would have given, and aborts the chain. It reports false, and
+// does nothing, if err is nil or not one of theirs. If the response has begun it
+// writes nothing.
 //
 //	if err := stock.Buy(c.Request.Context(), sku); lockmw.Abort(c, err) {
 //		return
 //	}
 //
-// An empty key is our own mistake, 500. Where it is the client's, say so, before or after: with
-// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer is 400.
+// The answer never has a Retry-After, because the handler may have done part of
+// its work. Some clients repeat 429 and 503 even so: a handler that must not run
+// twice takes its keys before it does anything, see docs/http.md. One that has
+// done nothing yet says so by outcome.Write(c.Writer, o), with the o of
+// [outcome.Of].
+//
+// An empty key is our own mistake, 500. Where it is the client's, say so, before
+// or after: with
+// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer
+// is 400.
 func Abort(c *gin.Context, err error) bool {
 	if _, ours := outcome.Of(c.Request.Context(), err); !ours {
 		return false
 	}
 	lock, _ := c.Get(lockKey)
-	on, guarded := lock.(*httpguard.Lock)
-	if guarded {
-		err = ran.Mark(err)
-	}
-	answer(c, on, err)
+	on, _ := lock.(*httpguard.Lock)
+	answer(c, on, ran.Mark(err))
 	return true
 }
 

@@ -28,9 +28,16 @@
 // Those marked retry carry a google.rpc.RetryInfo, and the call has not run. A client that repeats calls by itself does so
 // for UNAVAILABLE, as a rule. Never let it repeat INTERNAL.
 //
-// A handler's own error stays what it is, but for one of guard's, as of a key that it wanted itself. That becomes a status
-// with the reason from this table. The handler has run and may have done half of its work, so LOCK_HELD, LOCK_QUEUE_FULL
-// and LOCK_UNAVAILABLE are INTERNAL then, without RetryInfo. See [Error].
+// A handler's own error stays what it is, but for one of guard's, as of a key that
+// it wanted itself. That becomes a status with the reason from this table. The
+// handler has run and may have done half of its work, so LOCK_HELD,
+// LOCK_QUEUE_FULL and LOCK_UNAVAILABLE are INTERNAL then, without RetryInfo.
+//
+// In a method without a rule [Error] keeps the status of this table, without
+// RetryInfo. A client that repeats UNAVAILABLE then runs the handler again. A
+// handler that must not run twice takes all its keys before it does anything, by
+// a rule or guard.DoAll. After that it returns a status of its own that the
+// clients' policy does not repeat, like FAILED_PRECONDITION.
 //
 // # Order
 //

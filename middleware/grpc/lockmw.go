@@ -128,5 +128,5 @@ func (r Rule) answer(ctx context.Context, err error) error {
 		r.guard.Logger().ErrorContext(ctx, "guard: the lock of a method is misconfigured",
 			"guard", r.guard.Name(), "method", r.method, "error", err)
 	}
-	return Error(ctx, err)
+	return answer(ctx, err)
 }

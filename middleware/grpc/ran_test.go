@@ -2,8 +2,10 @@ package lockmw_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -65,6 +67,24 @@ func TestAClientThatRepeatsCallsPaysOnce(t *testing.T) {
 		_, err := open(t.Context(), c, watch, "s3cret")
 		if code := status.Code(err); code != codes.Internal || paid.Load() != 1 {
 			t.Errorf("%s: a stream ended with %v and paid %d times", name, code, paid.Load())
+		}
+	}
+}
+
+// Without a rule, nobody knows what a handler has done before it calls Error.
+func TestErrorAsksNobodyToRepeatACall(t *testing.T) {
+	for refusal, is := range map[error]struct {
+		code   codes.Code
+		reason string
+	}{
+		&guard.HeldError{Remaining: time.Minute}: {codes.Aborted, "LOCK_HELD"},
+		guard.ErrQueueFull:                       {codes.ResourceExhausted, "LOCK_QUEUE_FULL"},
+		guard.ErrUnavailable:                     {codes.Unavailable, "LOCK_UNAVAILABLE"},
+	} {
+		err := lockmw.Error(t.Context(), refusal)
+		want(t, err, is.code, is.reason, false)
+		if text := status.Convert(err).Message(); !strings.Contains(text, "may have been carried out") {
+			t.Errorf("%v: the status says that nothing was done: %s", refusal, text)
 		}
 	}
 }

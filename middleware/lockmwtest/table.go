@@ -71,6 +71,7 @@ func Run(t *testing.T, a Adapter) {
 		{"a panic passes through after release", panics},
 		{"Goexit passes through after release", exits},
 		{"an error of a lock inside the handler", serviceError},
+		{"nobody is asked to repeat what a handler has begun", begun},
 		{"an error of the handler's own", ownError},
 		{"after the first byte nothing can be answered", afterTheFirstByte},
 		{"skipped requests run without a lock", skipped},
@@ -194,6 +195,42 @@ func serviceError(r *rig) {
 		r.Errorf("the answer says that nothing was done: %s", w.Body)
 	}
 	r.mustBeFree(key)
+}
+
+// A handler that pays and then wants a key: a client that heeds Retry-After pays
+// once, whatever is around the handler.
+func begun(r *rig) {
+	refusals := map[error]int{
+		&guard.HeldError{Remaining: time.Minute}:                       http.StatusConflict,
+		guard.ErrQueueFull:                                             http.StatusTooManyRequests,
+		guard.ErrUnavailable:                                           http.StatusServiceUnavailable,
+		errors.Join(guard.ErrNotAcquired, context.DeadlineExceeded):    http.StatusServiceUnavailable,
+		fmt.Errorf("book: %w", &guard.HeldError{Remaining: time.Hour}): http.StatusConflict,
+	}
+	for name, locks := range map[string][]Lock{
+		"no lock":      nil,
+		"answers":      {{Answers: true, Held: http.StatusServiceUnavailable}},
+		"a lock":       {{Template: template}},
+		"another lock": {{Answers: true, Held: http.StatusTooManyRequests}, {Static: "a"}},
+	} {
+		for refusal, status := range refusals {
+			app := r.Mount(r.guard, func(http.ResponseWriter, *http.Request) error { return refusal }, locks...)
+			w := post(r.Context(), app, path)
+			if w.Code != status || w.Header().Get("Retry-After") != "" {
+				r.Errorf("%s, %v: got %d, Retry-After %q; want %d without", name, refusal, w.Code, w.Header().Get("Retry-After"), status)
+			}
+			if text := w.Body.String(); !strings.Contains(text, "may have been carried out") || strings.Contains(text, "gain later") {
+				r.Errorf("%s, %v: the answer says that nothing was done: %s", name, refusal, text)
+			}
+		}
+	}
+	locked := []Lock{{Answers: true, Held: http.StatusLocked}}
+	for _, locks := range [][]Lock{locked, append(locked, Lock{Static: "a"})} {
+		app := r.Mount(r.guard, func(http.ResponseWriter, *http.Request) error { return &guard.HeldError{} }, locks...)
+		if w := post(r.Context(), app, path); w.Code != http.StatusLocked { // which nobody repeats
+			r.Errorf("got %d, want 423", w.Code)
+		}
+	}
 }
 
 func ownError(r *rig) {

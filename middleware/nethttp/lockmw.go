@@ -52,24 +52,29 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler
 	}
 }
 
-// Error gives err, returned by guard or keyfunc inside a handler, the answer that the middleware would have given. It
-// reports false, and does nothing, if err is nil or not one of theirs. If the response has begun it writes nothing; it
-// knows that on guarded routes only. There the answer has no Retry-After, because part of the work may be done.
+// Error gives err, returned by guard or keyfunc inside a handler, the answer that
+// the middleware would have given. It reports false, and does nothing, if err is
+// nil or not one of theirs. If the response has begun it writes nothing; it knows
+// that on guarded routes only.
 //
 //	if err := stock.Buy(r.Context(), r.PathValue("sku")); lockmw.Error(w, r, err) {
 //		return
 //	}
 //
-// An empty key is our own mistake, 500. Where it is the client's, say so, before or after: with
-// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer is 400.
+// The answer never has a Retry-After, because the handler may have done part of
+// its work. Some clients repeat 429 and 503 even so: a handler that must not run
+// twice takes its keys before it does anything, see docs/http.md. One that has
+// done nothing yet says so by outcome.Write(w, o), with the o of [outcome.Of].
+//
+// An empty key is our own mistake, 500. Where it is the client's, say so, before
+// or after: with
+// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer
+// is 400.
 func Error(w http.ResponseWriter, r *http.Request, err error) bool {
 	if _, ours := outcome.Of(r.Context(), err); !ours {
 		return false
 	}
-	if at := find(w); at != nil { // the middleware's own run
-		err = ran.Mark(err)
-	}
-	answer(w, r, answers{}, err)
+	answer(w, r, answers{}, ran.Mark(err))
 	return true
 }
 
