@@ -75,11 +75,11 @@ type Holder = locker.Holder
 type HeldError struct {
 	Key       string
 	Remaining time.Duration // until the holder's lease ends unless it is renewed; 0 if unknown
+	Kept      time.Duration // what is left of WithMinHold; 0 if the key is not kept, or nobody knows
 	Holder    Holder        // zero if unknown, as for a plain redislock user
 
 	expected time.Duration
-	here     bool          // a call of this process has held it all the time, see hintHere
-	kept     time.Duration // what is left of WithMinHold
+	here     bool // a call of this process has held it all the time, see hintHere
 }
 
 func (e *HeldError) Error() string { return "guard: not acquired: the key is held by another holder" }
@@ -87,14 +87,18 @@ func (e *HeldError) Error() string { return "guard: not acquired: the key is hel
 // Is makes a HeldError an [ErrNotAcquired].
 func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
 
-// RetryAfter is when trying again is likely to succeed, from the length of the local queue and the recent pace of turns,
-// but not later than the holder's lease can end. Without a pace, as for a holder that was killed, it is when that lease
-// ends: Remaining. 0 if nothing is known. It is never before the key is free that [WithMinHold] keeps.
+// RetryAfter is when trying again is likely to succeed. It comes from the length
+// of the local queue and the recent pace of turns, and is not later than the
+// holder's lease can end. Without a pace, as for a holder that was killed, it is
+// when that lease ends: Remaining. It is 0 if nothing is known.
+//
+// It is never before the key is free that [WithMinHold] keeps. If no other call
+// waits for that in this process it is exactly then: Kept.
 func (e *HeldError) RetryAfter() time.Duration {
-	if e.expected <= 0 {
-		return max(e.Remaining, e.kept)
+	if e.expected <= 0 && e.Kept == 0 {
+		return e.Remaining
 	}
-	return max(capAt(e.expected, e.Remaining), e.kept)
+	return max(capAt(e.expected, e.Remaining), e.Kept)
 }
 
 // refusedError is an ErrQueueFull with the same estimate as HeldError.

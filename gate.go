@@ -211,6 +211,13 @@ func (gt *gate) refusal(now time.Time) error {
 	return gt.holder(now)
 }
 
+// othersWait reports whether a call other than t stands in line.
+func (gt *gate) othersWait(t *turn) bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.line.length > 1 || gt.line.length == 1 && !t.inLine
+}
+
 // holder describes who has the key, as far as it is known here.
 func (gt *gate) holder(now time.Time) *HeldError {
 	gt.mu.Lock()

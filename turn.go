@@ -112,7 +112,10 @@ func (t *turn) refusal(now time.Time) error {
 	if held := new(HeldError); errors.As(err, &held) {
 		held.expected = max(held.expected, now.Sub(t.joined))
 		held.here = !t.once && t.gate.heldHere(t.joined)
-		held.kept = t.kept(now)
+		held.Kept = t.kept(now)
+		if held.Kept > 0 && !t.gate.othersWait(t) {
+			held.expected = 0 // the end of MinHold is known
+		}
 		return err
 	}
 	return cmp.Or(t.fault, err)

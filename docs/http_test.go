@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -93,14 +94,33 @@ func authenticate(c *gin.Context) {
 	}
 }
 
+// leftErrors answers what a handler has only given to c.Error: gin itself would
+// answer 200.
+func leftErrors(c *gin.Context) {
+	c.Next()
+	if last := c.Errors.Last(); last != nil && !c.Writer.Written() && !lockmw.Abort(c, last.Err) {
+		reply(c, http.StatusInternalServerError, "Something went wrong.", nil)
+	}
+}
+
 // shopOf is a whole service. tenant is a key function that may fail.
 func shopOf(g *guard.Guard, tenant func(*gin.Context) (string, error)) *gin.Engine {
 	r := gin.New()
+	gin.DefaultErrorWriter = io.Discard
+
+	r.Use(gin.CustomRecovery(func(c *gin.Context, _ any) {
+		reply(c, http.StatusInternalServerError, "Something went wrong.", nil)
+	}))
+	r.NoRoute(func(c *gin.Context) { reply(c, http.StatusNotFound, "No such page.", nil) })
 	r.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope))) // once, for all locks and lockmw.Abort
 
-	r.Use(authenticate)
+	r.Use(leftErrors, authenticate)
 	r.POST("/skus/:sku/buy", lockmw.Key(g, "stock:{sku|maxlen=8}"), buy)
 	r.POST("/skus/:sku/count", lockmw.KeyFrom(g, tenant), buy)
+
+	r.POST("/panic", lockmw.Static(g, "a"), func(*gin.Context) { panic("own") })
+	r.POST("/own", lockmw.Static(g, "b"), func(c *gin.Context) { _ = c.Error(errors.New("own")) })
+	r.POST("/busy", lockmw.Static(g, "c"), func(c *gin.Context) { _ = c.Error(&guard.HeldError{}) })
 	return r
 }
 
@@ -140,6 +160,9 @@ func Example_envelope() {
 	mend := store.Break()
 	ask(r, "/skus/7/buy", who, "ann")
 	mend()
+	for _, target := range []string{"/nowhere", "/panic", "/own", "/busy"} {
+		ask(r, target, who, "ann")
+	}
 	// Output:
 	// 200 {"code":200,"data":{"sku":"7"},"msg":"ok"}
 	// 422 {"code":422,"data":null,"msg":"sold out"}
@@ -148,6 +171,10 @@ func Example_envelope() {
 	// 400 {"code":400,"data":null,"msg":"The path parameter \"sku\", which names the resource to lock, is malformed."}
 	// 500 {"code":500,"data":null,"msg":"Something went wrong."}
 	// 503 {"code":503,"data":null,"msg":"The lock service cannot answer. Try again later."} and Retry-After
+	// 404 {"code":404,"data":null,"msg":"No such page."}
+	// 500 {"code":500,"data":null,"msg":"Something went wrong."}
+	// 500 {"code":500,"data":null,"msg":"Something went wrong."}
+	// 409 {"code":409,"data":null,"msg":"Another request is working on the same resource. Part of the request may have been carried out; check before trying again."}
 }
 
 func Example_envelopeAlways200() {
