@@ -47,7 +47,7 @@ side_by_side() {
   export -f part race_of
   # shellcheck disable=SC2163 # the function that it names
   export -f "$function"
-  export tmp short
+  export tmp short parts
   printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'part "$@"' _ "$function" {}
 }
 
@@ -59,6 +59,6 @@ part() {
   code=$?
   printf '\n%s: %s\n' "$2" "$( ((code == 0)) && echo ok || echo FAILED)" >>"$log"
   cat "$log"
-  printf '%s %d %s\n' "$1" $((SECONDS - start)) "$2" >>"$tmp/parts"
+  printf '%s %d %s\n' "$1" $((SECONDS - start)) "$2" >>"$parts"
   return "$code"
 }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with scripts/test
 # Running steps, and the table at the end. Sourced by scripts/test.
 
-table="" other_steps="" failed=0 not_run=0 lacking=""
+table="" other_steps="" failed=0 not_run=0 lacking="" running=()
 
 # prepare makes sure of what every run needs, and notes how the tree looks.
 prepare() {
@@ -40,34 +40,62 @@ end_children() {
   done
 }
 
-# run_step runs a step, unless something is missing for it, and adds its line to the table.
+# run_step starts a step, unless something is missing for it. It waits for the steps before it to end, unless a + stands
+# before its name: then it runs beside the one before it, and what it prints comes when both have ended.
 run_step() {
-  local name=$1 title=$2 start=$SECONDS code=0 result=ok line
-  printf '\n=== %s: %s\n' "$name" "$title"
+  local name=${1#+} title=$2 line
+  [[ $1 == +* ]] || wait_for_steps
   while read -r line; do
     # shellcheck disable=SC2086 # a command and its packages
     if [[ -n $line ]] && ! need $line </dev/null; then
       not_run=1
       echo "--- $name: not run, ${line%% *} is missing: $lacking"
-      table+=$(printf '%-8s %6s  %-9s %s' "NOT RUN" "" "$name" "$title: ${line%% *} is missing: $lacking")$'\n'
+      printf '%-8s %6s  %-9s %s\n' "NOT RUN" "" "$name" "$title: ${line%% *} is missing: $lacking" >"$tmp/line.$name"
+      running+=("$name")
       return
     fi
   done < <(needs_of "$name")
-  : >"$tmp/parts"
+  if ((${#running[@]})); then
+    step "$name" "$title" >"$tmp/log.$name" 2>&1 </dev/null &
+  else
+    step "$name" "$title" </dev/null & # stdin has the list of steps
+  fi
+  running+=("$name")
+}
+
+# step runs a step and writes its line of the table.
+step() {
+  local name=$1 title=$2 start=$SECONDS code result=ok
+  export parts=$tmp/parts.$name
+  : >"$parts"
+  printf '\n=== %s: %s\n' "$name" "$title"
   set +e # not `if (...)`, which would switch off -e inside the step as well
-  (set -e; "step_$name") </dev/null # stdin has the list of steps
+  (set -e; "step_$name")
   code=$?
   set -e
-  ((code == 0)) || { result=FAILED; failed=1; }
+  ((code == 0)) || result=FAILED
   printf -- '--- %s: %s (%ds)\n' "$name" "$result" $((SECONDS - start))
-  table+=$(printf '%-8s %5ds  %-9s %s' "$result" $((SECONDS - start)) "$name" "$title")$'\n'
+  printf '%-8s %5ds  %-9s %s\n' "$result" $((SECONDS - start)) "$name" "$title" >"$tmp/line.$name"
   while read -r _ seconds module; do
-    table+=$(printf '%8s %5ds    %s' "" "$seconds" "${module/#./root}")$'\n'
-  done <"$tmp/parts"
+    printf '%8s %5ds    %s\n' "" "$seconds" "${module/#./root}" >>"$tmp/line.$name"
+  done <"$parts"
+}
+
+# wait_for_steps waits for the steps that run, and adds their lines to the table.
+wait_for_steps() {
+  local name
+  wait
+  for name in "${running[@]}"; do
+    [[ ! -f $tmp/log.$name ]] || cat "$tmp/log.$name"
+    table+=$(cat "$tmp/line.$name")$'\n'
+    ! grep -q '^FAILED' "$tmp/line.$name" || failed=1
+  done
+  running=()
 }
 
 # finish prints the table and ends the run.
 finish() {
+  wait_for_steps
   printf '\n%s' "$table"
   [[ -z $other_steps ]] || echo "not asked for:$other_steps"
   ((failed == 0)) || { echo "FAILED, $SECONDS s in all"; exit 1; }
