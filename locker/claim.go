@@ -13,12 +13,22 @@ const (
 	// MaxKey is the length in bytes of the longest Claim.Key.
 	MaxKey = 200
 
-	// LookEvery is how long a claim that waits goes unseen at most: the guard calls Acquire for it again within that time.
+	// LookEvery is how long a claim that waits goes unseen at most, unless it
+	// rests: the guard calls Acquire for it again within that time.
 	LookEvery = 500 * time.Millisecond
 
-	// QueueLife is how long a claim stays in the queue after the last Acquire that saw it there.
+	// MaxRest is the longest Answer.Rest.
+	MaxRest = 10 * time.Second
+
+	// QueueLife is how long a claim stays in the queue after the last Acquire
+	// that saw it there, unless it rests: see [Life].
 	QueueLife = 2 * time.Second
 )
+
+// Life is how long a claim stays in the queue after an Acquire that saw it there
+// and answered with the given Rest: QueueLife, and longer by what a rest takes
+// beyond LookEvery.
+func Life(rest time.Duration) time.Duration { return QueueLife + max(0, rest-LookEvery) }
 
 // Claim is one process's wish for a key. The guard makes it; nobody changes it but for Holder.Instance and State, which
 // are the locker's to set.
@@ -86,6 +96,10 @@ type Try struct {
 	// Place is the place in the queue that this contender had before, under this owner id or an earlier one; 0 for none.
 	// It is queued there, in front of those who came later.
 	Place Place
+
+	// Rest is for how long the guard would like not to look at the claim again,
+	// because its process waits for many keys; 0 for no longer than LookEvery.
+	Rest time.Duration
 }
 
 // Place is a place in a queue: positive, and lower is nearer to the front; 0 is none. What the numbers mean is the store's
@@ -102,6 +116,12 @@ type Answer struct {
 	Remaining time.Duration // until that ends unless it is renewed; 0 if unknown
 	Queued    bool          // the claim is in the queue; with ErrUnavailable: it may be, by this Acquire or an earlier one
 	Place     Place         // its place there, else 0; the guard keeps the last for the tries that follow
+
+	// Rest is for how long a claim in the queue may go unseen from this Acquire
+	// on, in place of LookEvery: what Try.Rest asked for, but MaxRest at most; or
+	// 0. It counts until the next Acquire, whatever that answers. A store grants
+	// a rest only where law 7 allows it.
+	Rest time.Duration
 }
 
 // Released is what a Release found.

@@ -15,7 +15,7 @@
 //	Renew, Fence                       owner             owner
 //	Release, Abandon                   any               over
 //	the TTL, or the offer, ends        owner             over
-//	nobody saw it for QueueLife        in queue          over
+//	nobody saw it for its Life         in queue          over
 //
 // A claim is over, too, when the store answers that another owns its key though it was in the queue before (law 2). After
 // that its owner id never comes back; a store need not guard against that.
@@ -23,8 +23,11 @@
 // # What a store keeps
 //
 //   - For each key that is owned: the owner id, what the claim says about its [Holder], and when that ends.
-//   - For each key that is waited for: a queue of claims in the order of their places. A claim that was not seen for
-//     [QueueLife] is never granted. Its memory may stay while others look at the same queue, and for some seconds more.
+//   - For each key that is waited for: a queue of claims in the order of their
+//     places, and when each is to be seen again. A claim that was not seen for
+//     [QueueLife] is never granted; one that rests has longer, see [Life]. Its
+//     memory may stay while others look at the same queue, and for some seconds
+//     more.
 //   - The last fencing token, of each key or of all: it outlives owner and queue. Tokens begin above 0, and a block that was
 //     reserved counts as given, all of it, whether anybody used it or not.
 //
@@ -42,22 +45,31 @@
 //     at the hand-over, and lasts for the [Offer].Length that the message tells; and no claim is granted that is not in
 //     the queue. The guard counts a TTL from before it sent that request, and an offer from before it sent the last
 //     answered request that saw the claim queued. It relies on no offer whose length it was not told, and it renews one
-//     soon.
+//     soon. A claim that rested was often seen too long ago for that: then the
+//     guard calls Acquire before it relies on the key.
 //  2. An owner id is queued once. A claim leaves the queue for good before, or in the same step as, the key becomes its
 //     own; an Acquire with Try.Queued whose claim is not there any more must not put it back.
 //  3. A grant for nobody is given back. If [Waker.Granted] reports false, the locker releases the key by its owner id, and
 //     that hands it on.
-//  4. The message is a hint. A claim whose message got lost learns of its grant by its next Acquire.
+//  4. The message is a hint. A claim whose message got lost learns of its grant by
+//     its next Acquire. That comes within [LookEvery], or within the rest that it
+//     was granted, and in any case when the lease ends that its last Answer told
+//     of.
 //  5. A process that died while it waited costs the others at most the offer. That is long only where the store knows that
 //     the process has heard of it; a store that cannot know that makes short offers, see [Claim.LongOffer] and
-//     [Claim.ShortOffer].
+//     [Claim.ShortOffer]. Nor does it grant a rest, because it would take a dead
+//     claim for a live one for as long.
 //  6. Who leaves is taken out of the queue, by Abandon.
 //  7. A claim whose process may be there must not be passed over. A store that
 //     passes over the processes that are gone, say because a message reached
-//     nobody, may do that only to claims that were queued when their process was
-//     sure to hear, and to those that nobody has seen for longer than
-//     [LookEvery]; the others find the key by their next Acquire. A claim that
-//     was passed over though its process lives begins anew in its old place.
+//     nobody, may do that only to claims that were queued, or granted a rest,
+//     when their process was sure to hear, and to those that nobody has seen for
+//     longer than [LookEvery] or their rest; the others find the key by their
+//     next Acquire. A claim that was passed over though its process lives begins
+//     anew in its old place. A store grants a rest only to a claim whose process
+//     is sure to hear, and only while another that hands over owns its key. When
+//     the process may not hear any more, its locker calls [Waker.WakeAll] at
+//     once, and grants no rest until it does again.
 //  8. Only the end of a lease lets a claim barge. Acquire takes a key that nobody owns, whoever is in the queue; that happens
 //     only when a lease has ended by its TTL. A Release does not leave the key free while somebody is in the queue.
 //  9. The releaser goes to the back: the next claim that Release is given is queued behind those who wait.

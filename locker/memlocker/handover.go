@@ -54,7 +54,7 @@ func (l *Locker) release(e *entry, c, next *locker.Claim, now time.Time) (r lock
 	if r.Queued = r.Handed && next != nil; r.Queued {
 		next.Holder.Instance = l.id
 		r.Place = l.store.back()
-		e.insert(waiting{next, l, r.Place, now})
+		e.insert(waiting{claim: next, by: l, place: r.Place, seen: now})
 	}
 	l.store.pass(c.Key, e, now)
 	return r

@@ -71,8 +71,9 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	c.Holder.Instance = l.id
 	e := l.store.at(c.Key)
 	if e.held(now) && e.owner != c.Owner {
-		place, queued := l.queue(e, c, t, now)
-		return locker.Answer{Holder: e.holder, Remaining: e.expires.Sub(now), Queued: queued, Place: place}, nil
+		a := locker.Answer{Holder: e.holder, Remaining: e.expires.Sub(now)}
+		l.queue(e, c, t, now, &a)
+		return a, nil
 	}
 	e.remove(c.Owner, now)
 	return locker.Answer{Acquired: true, Token: l.store.grant(e, l, c, now.Add(c.TTL), now)}, nil

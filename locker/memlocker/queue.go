@@ -12,14 +12,15 @@ type waiting struct {
 	claim *locker.Claim
 	by    *Locker
 	place locker.Place
-	seen  time.Time // by the last Acquire
+	seen  time.Time     // by the last Acquire
+	rest  time.Duration // that it granted: every peer hears, so whatever was asked for
 }
 
 // The methods below need store.mu.
 
 // find returns the place of owner in the queue, -1 if there is none, and drops those whom nobody has seen for too long.
 func (e *entry) find(owner string, now time.Time) int {
-	e.queue = slices.DeleteFunc(e.queue, func(w waiting) bool { return now.Sub(w.seen) >= locker.QueueLife })
+	e.queue = slices.DeleteFunc(e.queue, func(w waiting) bool { return now.Sub(w.seen) >= locker.Life(w.rest) })
 	return slices.IndexFunc(e.queue, func(w waiting) bool { return w.claim.Owner == owner })
 }
 
@@ -45,24 +46,31 @@ func (e *entry) insert(w waiting) {
 }
 
 // queue sees to c, whose key somebody else holds: it stays in the queue, or gets there if it waits and never was. The
-// holder's process is told of those who are new.
-func (l *Locker) queue(e *entry, c *locker.Claim, t locker.Try, now time.Time) (place locker.Place, queued bool) {
-	if i := e.find(c.Owner, now); i >= 0 {
-		e.queue[i].seen = now
-		return e.queue[i].place, true
+// holder's process is told of those who are new. It fills in what a says of the queue.
+func (l *Locker) queue(e *entry, c *locker.Claim, t locker.Try, now time.Time, a *locker.Answer) {
+	w := waiting{c, l, t.Place, now, min(t.Rest, locker.MaxRest)}
+	i := e.find(c.Owner, now)
+	switch {
+	case i >= 0:
+		w.place = e.queue[i].place
+		e.queue[i] = w
+	case !t.Wait || t.Queued: // law 2: an owner id is queued once
+		return
+	default:
+		if w.place == 0 {
+			w.place = l.store.back()
+		}
+		e.insert(w)
+		l.want(e, c.Key)
 	}
-	if !t.Wait || t.Queued { // law 2: an owner id is queued once
-		return 0, false
-	}
-	place = t.Place
-	if place == 0 {
-		place = l.store.back()
-	}
-	e.insert(waiting{c, l, place, now})
+	a.Queued, a.Place, a.Rest = true, w.place, w.rest
+}
+
+// want tells the owner of key that another waits for it.
+func (l *Locker) want(e *entry, key string) {
 	if e.by != l && e.by.state == open {
-		l.store.out = append(l.store.out, message{to: e.by, key: c.Key})
+		l.store.out = append(l.store.out, message{to: e.by, key: key})
 	}
-	return place, true
 }
 
 // back returns a place behind all that were ever given.

@@ -96,16 +96,27 @@ func (l *Locker) set(ctx context.Context, by *redislock.Client, c *locker.Claim)
 // look finds out who holds the key, and queues c if it waits. free says that nobody does, or c itself, as when a message
 // got lost.
 func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a locker.Answer, free bool, err error) {
+	t.Rest = l.rest(t)
 	call, queues := l.lookCall(c, t)
 	start := time.Now()
 	answer := l.run(ctx, call)[0]
 	if answer.Err() == nil {
 		l.trip.note(time.Since(start))
 	}
-	return l.seen(answer, queues)
+	return l.seen(answer, queues, t.Rest)
 }
 
-// lookCall is the request of a look, which queues c if it waits.
+// rest returns for how long a claim may go unseen that is looked at now, 0 for
+// no longer than any: a message must be sure to find its process, and in a
+// cluster nobody knows whom a message reaches (laws 5 and 7).
+func (l *Locker) rest(t locker.Try) time.Duration {
+	if l.cluster != nil || !l.inbox.live.Load() {
+		return 0
+	}
+	return min(t.Rest, locker.MaxRest)
+}
+
+// lookCall is the request of a look, which queues c if it waits. t.Rest is what is granted.
 func (l *Locker) lookCall(c *locker.Claim, t locker.Try) (call call, queues bool) {
 	st := l.state(c)
 	var entry any = ""
@@ -114,11 +125,12 @@ func (l *Locker) lookCall(c *locker.Claim, t locker.Try) (call call, queues bool
 		entry = l.queued(c)
 	}
 	return newCall(lookScript, 3, st.keys.lock, st.keys.wait, st.keys.due,
-		st.owner, entry, flag(t.Queued), int64(t.Place), lookEvery, l.inboxes, wantedWord+c.Key), entry != ""
+		st.owner, entry, flag(t.Queued), int64(t.Place), max(t.Rest, locker.LookEvery).Milliseconds(), l.inboxes, wantedWord+c.Key), entry != ""
 }
 
-// seen reads the answer to a look.
-func (l *Locker) seen(answer command, queues bool) (a locker.Answer, free bool, err error) {
+// seen reads the answer to a look that granted a rest. There is none where a
+// holder will not hand the key over: one that is no guard.
+func (l *Locker) seen(answer command, queues bool, rest time.Duration) (a locker.Answer, free bool, err error) {
 	parts, err := answer.Slice()
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -135,6 +147,9 @@ func (l *Locker) seen(answer command, queues bool) (a locker.Answer, free bool, 
 	value, _ := parts[1].(string)
 	a.Remaining, a.Holder = time.Duration(max(ttl, 0))*time.Millisecond, holder(value)
 	a.Place, a.Queued = place(parts[2])
+	if a.Queued && a.Holder.Instance != "" {
+		a.Rest = rest
+	}
 	return a, false, nil
 }
 

@@ -35,7 +35,7 @@ const (
 //     "granted" without a length: the claim acquires the key again before it relies on it. It passes over a dead claim
 //     of version 2, or offers it the key, as one of its own. It leaves dues behind: a later look drops them.
 //   - A look of version 1 lets the queue last for 2 s, whatever is due later; a claim of version 2 that finds itself out of
-//     the queue begins anew in its old place.
+//     the queue begins anew in its old place. One that rests finds that out when its rest is over.
 //   - A release of version 2 does for a claim of version 1 what a release of version 1 does: it offers the key for what the
 //     head says, says "granted", passes over a claim whose message reaches nobody only if it is told by a message, and
 //     does not ask when the claim was seen.

@@ -15,6 +15,7 @@ import (
 // become the owner one command before it leaves the queue; nobody can release
 // the key in between (law 2).
 func (l *Locker) acquireFar(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	t.Rest = l.rest(t)
 	look, queues := l.lookCall(c, t)
 	over := func(ctx context.Context, cmds ...command) []command { return l.sendPooled(ctx, c.Key, cmds) }
 	tr := &travel{locker: l, own: over, whole: true, behind: []call{look}}
@@ -35,7 +36,7 @@ func (l *Locker) acquireFar(ctx context.Context, c *locker.Claim, t locker.Try) 
 	case !errors.Is(err, redislock.ErrNotObtained):
 		return locker.Answer{Queued: queues}, l.tryError(err)
 	}
-	answer, free, err := l.seen(tr.answers[0], queues)
+	answer, free, err := l.seen(tr.answers[0], queues, t.Rest)
 	if free {
 		return l.obtain(ctx, c)
 	}

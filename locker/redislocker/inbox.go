@@ -24,7 +24,7 @@ type inbox struct {
 	waker   locker.Waker
 	strange func(key, owner string) // what to do with a key that was granted to nobody here
 
-	live   atomic.Bool     // the server has confirmed the subscription
+	live   atomic.Bool     // the server has confirmed the subscription, and it was not lost since
 	ctx    context.Context // of subscribing
 	cancel context.CancelFunc
 
@@ -104,6 +104,7 @@ func (b *inbox) receive() {
 	if b.where != nil {
 		look, b.at = glance, ""
 	}
+	defer b.lost()
 	for silent := time.Duration(0); silent < 2*quiet && !b.strayed(); {
 		event, err := b.sub.ReceiveTimeout(b.ctx, look)
 		var timeout net.Error
@@ -124,19 +125,23 @@ func (b *inbox) receive() {
 }
 
 // strayed reports whether the primary is another by now than the subscription is with: messages do not get there any more.
-func (b *inbox) strayed() bool {
-	if b.at == "" || b.where() == b.at {
-		return false
+func (b *inbox) strayed() bool { return b.at != "" && b.where() != b.at }
+
+// lost notes that messages do not get here, and reports whether they did until
+// now. It wakes everybody: who rests must look at the usual pace again.
+func (b *inbox) lost() bool {
+	was := b.live.Swap(false)
+	if was && b.ctx.Err() == nil {
+		b.waker.WakeAll()
 	}
-	b.live.Store(false)
-	return true
+	return was
 }
 
 // failed pauses after an error, before the next read connects again. It does not after the first error of a subscription
 // that was confirmed: go-redis has connected again by then.
 func (b *inbox) failed(err error) {
 	pause := reconnectPause
-	if b.live.Swap(false) {
+	if b.lost() {
 		pause = 0
 	}
 	var refused redis.Error

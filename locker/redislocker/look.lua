@@ -7,7 +7,7 @@
 -- ARGV[2]  the claim's entry, or "" if it will not wait
 -- ARGV[3]  "1" if it was queued before: if it is not there any more it was granted, and must not come back (law 2)
 -- ARGV[4]  its place, or "0" for the back of the queue
--- ARGV[5]  in how many ms the next look at it comes, at most
+-- ARGV[5]  in how many ms the next look at it comes, at most: LOOK_EVERY or the rest that it is granted
 -- ARGV[6]  what an inbox's channel starts with, before the instance id
 -- ARGV[7]  message for the holder's inbox, if the claim is new in the queue
 --

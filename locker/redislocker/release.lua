@@ -53,8 +53,8 @@ local function overdue(owner, place)
 end
 
 -- offer gives the key to the claim of an entry, and reports whether its process may be there to have it; nil if it could
--- not. late says that the claim was not seen when it was due.
-local function offer(entry, version, late)
+-- not. late says that the claim was not seen when it was due, told that a message was sure to reach its process.
+local function offer(entry, version, late, told)
   local next, short = string.sub(entry, 7), tonumber(string.sub(entry, 3, 6))
   local owner, word, ms, token = string.sub(next, 1, 22), "granted ", short, "0"
   if version == "2" then
@@ -77,7 +77,7 @@ local function offer(entry, version, late)
     return true
   end
   redis.call("pexpire", KEYS[1], short)
-  return not late and (heard ~= 0 or string.sub(entry, 1, 1) ~= "m") -- one that only looks finds the key by itself
+  return not late and (heard ~= 0 or not told) -- one that only looks finds the key by itself
 end
 
 for i = 1, math.min(waited, 100) do -- bounded: the next that is dead costs a short offer
@@ -95,7 +95,8 @@ for i = 1, math.min(waited, 100) do -- bounded: the next that is dead costs a sh
   redis.pcall("zrem", KEYS[3], owner)
   behind = behind - 1
   local gone = late > QUEUE_LIFE - LOOK_EVERY or late > LATE and not known -- not seen for QUEUE_LIFE, or most likely dead
-  local there = not gone and offer(entry, version, late > LATE)
+  local told = string.sub(entry, 1, 1) == "m" or late < -LOOK_EVERY -- a rest, which only those are granted that hear
+  local there = not gone and offer(entry, version, late > LATE, told)
   if there or there == false and not gone and i == 100 then
     local place = ""
     if owned == 1 and ARGV[3] ~= "" then

@@ -79,7 +79,6 @@ var (
 	eval        any = "eval"
 	yes         any = "1"
 	no          any = "0"
-	lookEvery   any = locker.LookEvery.Milliseconds()
 	block       any = locker.FenceBlock
 	counterLife any = fenceLife.Milliseconds()
 )
