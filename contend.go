@@ -111,8 +111,11 @@ func (gt *gate) held(a locker.Answer, sent time.Time, b backoff) (over *bid) {
 	}
 	pause := b.pause(gt.tries)
 	if a.Queued {
+		if a.Remaining <= 0 {
+			a.Rest = 0 // the key may be free at any time
+		}
 		gt.bid.queued, gt.bid.seen = true, sent
-		pause = b.look(gt.bid.claim.ShortOffer())
+		pause = b.look(gt.bid.claim.ShortOffer(), a.Rest)
 	}
 	if a.Remaining > 0 {
 		pause = min(pause, a.Remaining)
@@ -158,7 +161,7 @@ func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b backoff
 		return false
 	}
 	next.seen, gt.place = sent, r.Place
-	gt.alarm.rest(now.Add(b.look(next.claim.ShortOffer())))
+	gt.alarm.rest(now.Add(b.look(next.claim.ShortOffer(), 0)))
 	return false
 }
 

@@ -24,6 +24,8 @@ type family struct {
 	outage  outage
 	hints   hints
 
+	waits atomic.Int64 // keys that this process waits for: gates whose contender has paused
+
 	instance atomic.Pointer[string] // the locker's id; nil before the first lease
 
 	closeOnce sync.Once

@@ -69,7 +69,7 @@ const offerRenewal = 50 * time.Millisecond
 // backoff is full jitter over an exponential: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 type backoff struct{ first, most time.Duration }
 
-// mostBetweenLooks keeps a claim alive in the store's queue, and its offers young, whatever the backoff.
+// mostBetweenLooks keeps a claim alive in the store's queue, and its offers young, whatever the backoff, unless it rests.
 const mostBetweenLooks = locker.LookEvery
 
 // pause returns the pause after the n-th try (from 0) that got nowhere.
@@ -82,8 +82,27 @@ func (b backoff) pause(n int) time.Duration {
 }
 
 // look returns the pause before the next look of a claim that is queued and would be offered the key for that long: it
-// will be told, unless the message gets lost, and then it must look while the offer lasts.
-func (b backoff) look(offer time.Duration) time.Duration {
-	most := min(b.most, mostBetweenLooks, offer/2)
+// will be told, unless the message gets lost, and then it must look while the offer lasts. One that rests is sure to be
+// told, and looks in time for the store, which counts the rest from its own clock.
+func (b backoff) look(offer, rest time.Duration) time.Duration {
+	most := max(min(b.most, mostBetweenLooks, offer/2), rest-locker.LookEvery)
 	return most/2 + rand.N(most/2+1)
+}
+
+const (
+	// manyWaits is from how many keys on that a process waits for its claims
+	// rest. Fewer notice nothing, whatever the backoff.
+	manyWaits = 300
+
+	// looksPerSecond is how many looks of claims that rest come in a second, if
+	// each comes as late as it may. On average there are a third more.
+	looksPerSecond = 1200
+)
+
+// rest returns for how long a claim would rest in a process that waits for so many keys.
+func rest(waits int64) time.Duration {
+	if waits < manyWaits {
+		return 0
+	}
+	return min(time.Duration(waits)*time.Second/looksPerSecond+locker.LookEvery, locker.MaxRest)
 }

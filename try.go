@@ -16,6 +16,7 @@ const tryGrace = 25 * time.Millisecond
 func (t *turn) try(ctx context.Context) (*grant, error) {
 	b := t.bid()
 	how := t.gate.beginTry(!t.once, time.Now())
+	how.Rest = rest(t.guard.family.waits.Load())
 	t.attempts++
 	sent, limit := time.Now(), t.tryLimit()
 	answer, err := t.guard.family.locker.Acquire(t.guard.family.limits.Within(ctx, limit), &b.claim, how)

@@ -26,6 +26,7 @@ type turn struct {
 	unused     bool // nobody ran under it, so its key is not kept for WithMinHold
 
 	attempts int    // tries sent
+	waits    bool   // it has paused while it contends: one of its family's waits
 	blocker  Holder // the last holder seen
 	fault    error  // the most telling of its tries that got no answer
 
@@ -166,6 +167,7 @@ func (t *turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 // contend tries for the key, or takes it when it is handed over, until there is a grant or the wait is over. t has the
 // floor.
 func (t *turn) contend(ctx context.Context) (gr *grant, err error) {
+	defer t.noteWaits(false)
 	for gr == nil && err == nil {
 		if err = t.pause(ctx); err != nil {
 			break
@@ -206,8 +208,21 @@ func (t *turn) pause(ctx context.Context) error {
 		case d <= 0:
 			return nil
 		}
+		t.noteWaits(true)
 		t.sleep(ctx, min(d, left), poke)
 	}
+}
+
+// noteWaits counts t among the waits of its family, or does not any more.
+func (t *turn) noteWaits(waits bool) {
+	switch {
+	case t.waits == waits:
+	case waits:
+		t.guard.family.waits.Add(1)
+	default:
+		t.guard.family.waits.Add(-1)
+	}
+	t.waits = waits
 }
 
 func (t *turn) sleep(ctx context.Context, d time.Duration, poke <-chan struct{}) {

@@ -50,6 +50,30 @@ var queueFaults = []fault{
 		func(m memory) locker.Locker { return changesTry{m, func(t *locker.Try) { t.Wait = true }} },
 	},
 	{
+		"grants a rest that nobody asked for",
+		[]string{"a rest is granted to who asks, and for no longer"},
+		func(m memory) locker.Locker {
+			return rests{m, func(_ locker.Try, a *locker.Answer) { a.Rest = time.Second }}
+		},
+	},
+	{
+		"grants a rest to who is not in the queue",
+		[]string{"a rest is granted to who asks, and for no longer"},
+		func(m memory) locker.Locker {
+			return rests{m, func(t locker.Try, a *locker.Answer) { a.Rest = min(t.Rest, locker.MaxRest) }}
+		},
+	},
+	{
+		"forgets who rests",
+		[]string{"a claim that rests is served though nobody looks"},
+		func(m memory) locker.Locker { return forgetsRest{m} },
+	},
+	{
+		"lets everybody rest",
+		[]string{"a claim that nobody sees when its rest is over leaves the queue"},
+		func(m memory) locker.Locker { return restsLong{m} },
+	},
+	{
 		"keeps a free key for the first in the queue",
 		[]string{"a free key is anybody's, whoever is in the queue"},
 		func(m memory) locker.Locker { return keepsForFirst{m} },
@@ -102,6 +126,40 @@ func (l dropsTriers) Acquire(ctx context.Context, c *locker.Claim, t locker.Try)
 		l.memory.Abandon(c, false)
 	}
 	return l.memory.Acquire(ctx, c, t)
+}
+
+type rests struct {
+	memory
+	change func(t locker.Try, a *locker.Answer)
+}
+
+func (l rests) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	a, err := l.memory.Acquire(ctx, c, t)
+	l.change(t, &a)
+	return a, err
+}
+
+type forgetsRest struct{ memory }
+
+func (l forgetsRest) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	asked := min(t.Rest, locker.MaxRest)
+	t.Rest = 0
+	a, err := l.memory.Acquire(ctx, c, t)
+	if a.Queued {
+		a.Rest = asked
+	}
+	return a, err
+}
+
+// restsLong answers as it should, and lets each claim rest as long as any may.
+type restsLong struct{ memory }
+
+func (l restsLong) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	asked := t.Rest
+	t.Rest = locker.MaxRest
+	a, err := l.memory.Acquire(ctx, c, t)
+	a.Rest = min(a.Rest, asked)
+	return a, err
 }
 
 // keepsForFirst lets nobody pass who does not wait while a claim that was queued may be in the queue.

@@ -10,7 +10,7 @@
 //
 // The two lockers stand for two processes: two instances on one store, which must be empty at first and is not shared
 // with other tests. The suite opens and closes them. Where it needs more than two contenders, several claims of one locker
-// want the same key, which a guard never does. It takes 20 to 30 seconds on the real clock, does not depend on how fast
+// want the same key, which a guard never does. It takes 25 to 35 seconds on the real clock, does not depend on how fast
 // the machine is, and needs no network of its own. While you write a store that can run in memory, begin with
 // [RunVirtual], which takes less than a second. A locker may need a while until it can be told things; a check of what is
 // told then begins again.
@@ -70,7 +70,7 @@ type Check struct {
 func Checks() []Check {
 	var all []Check
 	for _, of := range [][]Check{
-		ownership, renewal, release, abandoning, handover, queueing, outsiders, granting, fencing, crowd, inspection, life,
+		ownership, renewal, release, abandoning, handover, queueing, resting, outsiders, granting, fencing, crowd, inspection, life,
 	} {
 		all = append(all, of...)
 	}

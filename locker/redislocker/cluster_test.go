@@ -57,6 +57,16 @@ func TestCluster(t *testing.T) { //nolint:tparallel // its parts share one clust
 			mustRelease(t, l, c)
 		}
 	})
+	t.Run("no claim rests, where nobody knows whom a message reaches", func(t *testing.T) {
+		flush(t)
+		ls, _ := listening(t, client(t), 1)
+		c := claim("k")
+		mustAcquire(t, open(t, client(t)), claim("k"))
+		queue(t, ls[0], c)
+		if got := restOf(t, ls[0], c); got != 0 {
+			t.Errorf("a rest of %v", got)
+		}
+	})
 	t.Run("a plain client is refused", func(t *testing.T) {
 		l := open(t, redistest.Client(t, nodes[0].Addr))
 		var refused error

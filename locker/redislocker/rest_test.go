@@ -1,0 +1,113 @@
+package redislocker_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+)
+
+const restful = 8 * time.Second
+
+// restOf looks at c, which is in the queue already, and returns the rest that it is granted.
+func restOf(t *testing.T, l locker.Locker, c *locker.Claim) time.Duration {
+	t.Helper()
+	a := held(t, l, c, locker.Try{Wait: true, Queued: true, Rest: restful})
+	if !a.Queued {
+		t.Fatalf("%+v, want it queued", a)
+	}
+	return a.Rest
+}
+
+func TestAClaimThatRestsIsKeptForItsLife(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, _ := listening(t, rdb, 2)
+	a, b := claim("k"), claim("k")
+	mustAcquire(t, ls[0], a)
+	queue(t, ls[1], b)
+	if got := restOf(t, ls[1], b); got != restful {
+		t.Fatalf("a rest of %v, want %v", got, restful)
+	}
+	for _, key := range []string{line("k"), dues("k")} {
+		if d := rdb.PTTL(t.Context(), key).Val(); d <= restful || d > locker.Life(restful) {
+			t.Errorf("%s lasts %v, want up to %v", key, d, locker.Life(restful))
+		}
+	}
+}
+
+// Law 7.
+func TestNoRestWhereAMessageMayNotCome(t *testing.T) {
+	s := redistest.Start(t)
+	t.Run("without the right to subscribe", func(t *testing.T) {
+		rdb := as(t, s, []string{"~guard:*", "+@all", "&*", "-subscribe"})
+		a, b := open(t, rdb), open(t, rdb)
+		c := claim("k")
+		mustAcquire(t, a, claim("k"))
+		queue(t, b, c)
+		if got := restOf(t, b, c); got != 0 {
+			t.Errorf("a rest of %v", got)
+		}
+	})
+	t.Run("from a holder that is no guard", func(t *testing.T) {
+		rdb := redistest.Client(t, s.Addr)
+		ls, _ := listening(t, rdb, 1)
+		c := claim("theirs")
+		rdb.Set(t.Context(), lock("theirs"), "theirs", time.Minute)
+		queue(t, ls[0], c)
+		if got := restOf(t, ls[0], c); got != 0 {
+			t.Errorf("a rest of %v", got)
+		}
+	})
+}
+
+func TestALostSubscriptionWakesWhoRestsAtOnce(t *testing.T) {
+	s := redistest.Start(t)
+	rdb := as(t, s, []string{"~guard:*", "+@all", "&*"})
+	ls, es := listening(t, rdb, 1)
+	c := claim("k")
+	mustAcquire(t, open(t, rdb), claim("k"))
+	queue(t, ls[0], c)
+	if got := restOf(t, ls[0], c); got == 0 {
+		t.Fatal("no rest")
+	}
+	admin := redistest.Client(t, s.Addr)
+	user := rdb.Options().Username
+	for _, err := range []error{
+		admin.Do(t.Context(), "acl", "setuser", user, "-subscribe").Err(), // it does not come back
+		admin.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	es[0].wakeAll(t)
+	if got := restOf(t, ls[0], c); got != 0 {
+		t.Errorf("a rest of %v after the subscription was lost", got)
+	}
+	es[0].nothing(t)
+}
+
+// A claim that was queued before its process could hear, and rests since it can, is passed over like one that was told from
+// the first: else each that dies would cost an offer for as long as it was to rest.
+func TestADeadClaimThatRestedIsPassedOver(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, _ := listening(t, rdb, 1)
+	e := newEar()
+	l := openFor(t, e, rdb)
+	a, dead := claim("k"), claim("k")
+	mustAcquire(t, ls[0], a)
+	queue(t, l, dead)
+	e.wakeAll(t)
+	if entries := lineUp(t, rdb, "k"); len(entries) != 1 || entries[0][0] != 'l' {
+		t.Fatalf("the queue has %q, want an entry of one that only looks", entries)
+	}
+	if restOf(t, l, dead) == 0 {
+		t.Fatal("no rest")
+	}
+	time.Sleep(locker.LookEvery + 50*time.Millisecond) // until then only the place tells when it was seen
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release(t, ls[0], a, nil, locker.Released{Waiting: 1})
+}
