@@ -9,8 +9,8 @@
 // # In Redis
 //
 //	guard:{K}        string, for the lease's TTL    owner id (22 bytes), instance id (22 bytes), a line of JSON about the holder
-//	guard:{K}:wait   sorted set, for 2 s            who waits for K: an entry for each claim, by its place
-//	guard:{K}:due    sorted set, for 2 s            when each of them is to be seen again: its owner id, by that time in ms
+//	guard:{K}:wait   sorted set, for 2 to 12 s      who waits for K: an entry for each claim, by its place
+//	guard:{K}:due    sorted set, for 2 to 12 s      when each of them is to be seen again: its owner id, by that time in ms
 //	guard:{K}:fence  string, for 20 minutes         the last fencing token given
 //
 // "guard" is [WithPrefix]'s. K is the key as the guard names it: with '%', braces and control bytes percent-encoded, or a
@@ -40,13 +40,20 @@
 //
 // A message is only a hint, and what is in the key the truth: a waiter looks again by itself every 125 to 250 ms (the half
 // of guard.WithBackoff's longest pause to the whole, at least twice a second), when the holder's lease can end, and whenever
-// the subscription is confirmed anew. So a message that is lost costs that long, and without the right to subscribe waiting
-// is polling. A grant for nobody is given back, and handed on.
+// the subscription is lost, or confirmed anew. So a message that is lost costs that long, and without the right to
+// subscribe waiting is polling. A grant for nobody is given back, and handed on.
 //
-// A waiter whose message reaches nobody is passed over if its subscription was confirmed when it queued, or if it has not
-// looked for 600 ms; in a cluster only the latter is known. So of those that die while they wait one costs an offer of 1 s,
-// within the first 600 ms, and the others nothing. A waiter that is stopped, or whose machine vanishes, still seems to
-// hear: it costs the long offer. A waiter that has not looked for 2 s is never handed the key.
+// A process that waits for 300 keys or more looks more rarely at those whose
+// holders are guards, while its subscription is confirmed: N keys every N/2400
+// to N/1200 s, and every 4.75 to 9.5 s at most. A message that is lost though
+// the subscription is not then costs as long, or until the holder's lease can
+// end. So does a queue that the server forgets. In a cluster nobody rests.
+//
+// A waiter whose message reaches nobody is passed over if its subscription was confirmed when it queued, or when it was
+// allowed to look more rarely, or if it has not looked for 600 ms; in a cluster only the latter is known. So of those that
+// die while they wait one costs an offer of 1 s, within the first 600 ms, and the others nothing. A waiter that is stopped,
+// or whose machine vanishes, still seems to hear: it costs the long offer. A waiter that has not looked for 2 s, or for
+// 1.5 s more than it was allowed to, is never handed the key.
 //
 // # Fencing
 //
