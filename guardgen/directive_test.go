@@ -57,6 +57,31 @@ var setters = map[string]func(value any) guard.Option{
 // FuzzDirective checks that whatever the parser accepts makes sense to package guard, that a template is the same key to
 // a middleware, and that whatever it refuses is refused at a place in the directive. Its seeds are in testdata/fuzz.
 func FuzzDirective(f *testing.F) {
+	for _, text := range []string{
+		" stock:{sku} wait=200ms",
+		" order:{o.ID} ttl=30s wait=0s fencing",
+		" stock:{a} + stock:{b} hold=1m waiters=10 name=x norenew", // two keys, all options
+		" {a}+{b}",                            // no spaces between keys
+		" a +",                                // the second key is missing
+		" sku:{req.GetSku()}:pre-{n}-post",    // a call, text around a placeholder
+		" {a.b().c}",                          // a field of what a call returns
+		" {a}{b}",                             // nothing between two placeholders
+		" {a",                                 // not closed
+		" a}",                                 // not opened
+		" {id|int}",                           // a filter, which belongs to lockmw
+		" a::b",                               // an empty part
+		" 100%:%3A{a}%25 func=F",              // escapes are text
+		" käse:{ö} name=ä",                    // other letters
+		" \xff{a} name=\xff",                  // no UTF-8
+		" a\u00a0b ttl=9223372036854775807ns", // a space of another kind, the longest time
+		" a ttl=100.5ms waiters=99999999999",  // no whole milliseconds, too many waiters
+		" a wait=1 wait=2 wait",               // no unit, twice, no value
+		" wait=1s",                            // no key
+		"s {a}",                               // another directive
+		"",
+	} {
+		f.Add(text, "4711")
+	}
 	f.Fuzz(func(t *testing.T, text, value string) {
 		d, problems := parseDirective(prefix + text)
 		for _, p := range problems {

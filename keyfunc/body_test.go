@@ -236,6 +236,8 @@ func FuzzJSON(f *testing.F) {
 	for _, body := range []string{
 		`{"sku":"7"}`, `{"sku":7,"a":[1,{}]}`, `{"SKU":1}`, `{"sku":1,"SKU":2}`, `{"sku":null}`, `{"sku":1e3}`, `{`, `[]`, ``, `{"\u0073ku":"\ud800"}`,
 		"{\"s\u212au\":\"a\"}", `{"sku":"a"}x`, "\xff", `{"a":{"sku":1}}`,
+		" 0 ", "10A", "1e\x8e", "-", `[[]]`, "[[0 ", "\v", // a body that is no object
+		`{"":{0`, "{\"\xb8K0\":0}", `"\u0000\`, // ends in a name, in an escape
 	} {
 		f.Add([]byte(body))
 	}
@@ -279,6 +281,12 @@ func FuzzForm(f *testing.F) {
 	f.Add("sku=1", urlencoded, []byte("sku=7&a=%zz"))
 	f.Add("a=1", "multipart/form-data; boundary=x", []byte("--x\r\nContent-Disposition: form-data; name=\"sku\"\r\n\r\n7\r\n--x--\r\n"))
 	f.Add("", "multipart/form-data; boundary=x", []byte("--x\r\nContent-Disposition: form-data; name=\"sku\"; filename=\"a\"\r\n\r\n7\r\n--x--\r\n"))
+	f.Add(";", urlencoded, []byte("sku=7"))                                 // a separator that net/url refuses
+	f.Add("%0X0", urlencoded, []byte("0"))                                  // a bad escape in the query
+	f.Add("0", "AppliCAtion/X-www-form-urlenCoded", []byte("sku=0"))        // a media type has no case
+	f.Add("0", "multipArt/form-dAtA;BoundArY=x", []byte("--x\n\n0\n--x--")) // neither do its parameters
+	f.Add("0", `0;"`, []byte("0"))                                          // a parameter that does not end
+	f.Add("", "a\x9d\x91\xe4\xfbA", []byte("0"))                            // no UTF-8
 	f.Fuzz(func(t *testing.T, query, contentType string, body []byte) {
 		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
 		r.URL.RawQuery = query

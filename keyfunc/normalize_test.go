@@ -95,7 +95,13 @@ func TestANormalizerPassesAnErrorOn(t *testing.T) {
 }
 
 func FuzzNormalizersHaveOneSpelling(f *testing.F) {
-	for _, v := range []string{"7", "+007", "-0", id, "{" + id + "}", "İK", "\xff", " a "} {
+	for _, v := range []string{
+		"7", "+007", "-0", id, "{" + id + "}", "İK", "\xff", " a ",
+		"10000000000000000000",                 // more than an int64
+		"0000a000-0aaa-00aX-0000-00a00aa000a0", // nearly a UUID
+		"00000000000A0A000AX000A0A00000AA",     // ... without dashes
+		"\xd0\xd0 ", "A\xcb0", "\u24af0",       // cut letters, a letter in a circle
+	} {
 		f.Add(v)
 	}
 	path := keyfunc.Path("v")

@@ -176,6 +176,10 @@ func FuzzKeyAgrees(f *testing.F) {
 	f.Add("\xff", "käse", " ")
 	f.Add("", "x", "y")
 	f.Add("order", "+007", "-0")
+	f.Add("0000000000000000000%", "%000000000000", "0")             // an escape that is cut, on both sides
+	f.Add("0:"+strings.Repeat("0", 300), "%00", "%")                // longer than a plain key
+	f.Add("0", strings.Repeat("0", 300)+"  0 0 00 !", "0")          // ... by its value
+	f.Add("0", strings.Repeat("!", 16), strings.Repeat(" ", 8)+"%") // only what is escaped
 	f.Fuzz(func(t *testing.T, text, sku, tenant string) {
 		if text == "" {
 			return // Static refuses it
@@ -207,7 +211,10 @@ func FuzzKeyAgrees(f *testing.F) {
 }
 
 func FuzzJoinIsInjective(f *testing.F) {
-	for _, s := range []string{"a:b\x00c", "a\x00b:c", "a\x00b\x00c", "a%3Ab", "a\x00%", "%\x00a", "%253A", ":\x00:", "::"} {
+	for _, s := range []string{
+		"a:b\x00c", "a\x00b:c", "a\x00b\x00c", "a%3Ab", "a\x00%", "%\x00a", "%253A", ":\x00:", "::",
+		"%\x00%\x00%", "0%:0\x00%0:\x00%00", strings.Repeat("%", 64), strings.Repeat("0\x00", 20) + "0",
+	} {
 		f.Add(s, "a:b:c")
 		f.Add(s, "a\x00b\x00c")
 	}
@@ -235,6 +242,8 @@ func FuzzParse(f *testing.F) {
 	for _, template := range []string{
 		"stock:{sku}", "{sku}", "a:b:c", "a{query.b}c:{header.X-D}", "100%", "{a}{b}", "{", "}", ":", "", "{a.b}", "{query.}",
 		"{id|int}", "{json.a|trim|lower}:{form.b}", "{a|maxlen=3}", "{a|oneof=b,c}", "{id:[0-9]+}", "ä:{ö}", "\xff{a}", "{query.a\u00a0b}", "a::b", "{query.a.b[c]}",
+		"{json.0|trim|000}", "0{000}", "{query.000[0]}", // digits for names
+		"{\t", "{\v}", "{\xff\xff}", "{\ua640\xa4}", ":\xf6\a\x1a\xe9", // control characters, no UTF-8
 	} {
 		f.Add(template, "v", "w")
 		f.Add(template, "%", ":")

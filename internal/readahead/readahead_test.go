@@ -119,6 +119,9 @@ func FuzzBodyIsRestored(f *testing.F) {
 	f.Add([]byte("hello"), uint16(1), int64(5), byte(1))
 	f.Add([]byte("x"), uint16(readahead.Limit-1), int64(-1), byte(0))
 	f.Add([]byte("xyz"), uint16(30_000), int64(7), byte(3))
+	f.Add([]byte("0"), uint16(0), int64(20), byte('%'))         // an empty body that claims 20 bytes
+	f.Add([]byte("00000"), uint16(65535), int64(-49), byte(21)) // far above the limit, no size
+	f.Add([]byte("0000000"), uint16(334), int64(20), byte(29))  // a size that is too small
 	f.Fuzz(func(t *testing.T, part []byte, times uint16, size int64, how byte) {
 		text := bytes.Repeat(part[:min(len(part), 8)], int(times))
 		var source io.Reader = bytes.NewReader(text)
