@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -82,14 +83,53 @@ func (l *Lease) hint(ctx context.Context, r WaitResult) {
 	}
 }
 
-// hintHere tells of a wait that a call of this process may have ended by
-// waiting for itself, or for one that waits for it.
+// hintHere tells of a call that may have waited for itself, or for one that
+// waited for it. A call that waits in vain for a slow function is no mistake.
 func (l *Lease) hintHere(ctx context.Context, err error) {
-	held := (*HeldError)(nil)
-	if g := l.guard; errors.As(err, &held) && held.here && g.family.hints.first("here", g.name) {
-		g.log().LogAttrs(ctx, slog.LevelWarn, "guard: key held by this process: was fn's ctx passed on?",
-			g.about(l.key, slog.String("look", "for a call inside fn with another ctx, or keys that calls take in different orders: "+
-				"neither is likely where functions are just slow"))...)
+	if held := (*HeldError)(nil); !errors.As(err, &held) || !held.here {
+		return
+	}
+	outer := leaseIn(ctx)
+	switch {
+	case outer == nil && inFunction(), outer.has(l.key):
+		l.hintOnce(ctx, "here", "guard: key held by this process: was fn's ctx passed on?",
+			"for a call inside fn with another ctx, or by another guard")
+	case outer != nil:
+		l.hintOnce(ctx, "order", "guard: key held by this process while the caller held another: are keys taken in different orders?",
+			"take such keys by one DoAll; if the other function is just slow, nothing is wrong")
+	}
+}
+
+// hintOnce logs a hint unless the guard has given it before.
+func (l *Lease) hintOnce(ctx context.Context, about, text, look string) {
+	if g := l.guard; g.family.hints.first(about, g.name) {
+		g.log().LogAttrs(ctx, slog.LevelWarn, text, g.about(l.key, slog.String("look", look))...)
+	}
+}
+
+// has reports whether l or a lease around it is on key, of whatever guard.
+func (l *Lease) has(key string) bool {
+	for ; l != nil; l = l.outer {
+		if l.key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// inFunction reports whether its caller runs inside the function of a verb, in
+// the same goroutine.
+func inFunction() bool {
+	var pcs [128]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		switch {
+		case f.Function == "github.com/go-lockguard/guard.(*Lease).run", f.Function == "github.com/go-lockguard/guard.(*leases).run":
+			return true
+		case !more:
+			return false
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 const (
 	hereLine     = `level=WARN msg="guard: key held by this process: was fn's ctx passed on?" look="for `
+	orderLine    = `level=WARN msg="guard: key held by this process while the caller held another: are keys taken in different orders?" look="take `
 	neighborLine = `level=WARN msg="guard: a guard of another name holds the same key: do services share a store without prefixes?" holder_name=`
 )
 
@@ -38,6 +39,31 @@ func TestACallThatWaitsForItselfIsToldSoOnce(t *testing.T) {
 	}
 }
 
+func TestACallInsideAnotherGuardsIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t)
+		wantErr(t, b.Do(t.Context(), key, func(ctx context.Context) error {
+			return b.other.Do(ctx, key, nop)
+		}), guard.ErrNotAcquired)
+		book.want(t, hereLine)
+	})
+}
+
+// Nor does it use up the hint for a call that does wait for itself.
+func TestASlowFunctionGetsNoHint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t)
+		slow := must(b.Acquire(t.Context(), key))
+		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrNotAcquired)
+		book.want(t)
+		wantErr(t, b.Do(t.Context(), "b", func(ctx context.Context) error { return b.Do(ctx, key, nop) }), guard.ErrNotAcquired)
+		book.want(t, orderLine) // which names that cause too
+		wantErr(t, slow.Release(t.Context()), nil)
+		wantErr(t, b.Do(t.Context(), key, func(context.Context) error { return b.Do(t.Context(), key, nop) }), guard.ErrNotAcquired)
+		book.want(t, hereLine)
+	})
+}
+
 func TestKeysTakenInDifferentOrdersAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
@@ -54,7 +80,7 @@ func TestKeysTakenInDifferentOrdersAreTold(t *testing.T) {
 			wantErr(t, <-done, guard.ErrNotAcquired)
 		}
 		synctest.Wait()
-		if lines := book.lines(); len(lines) != 1 || !strings.Contains(lines[0], "held by this process") {
+		if lines := book.lines(); len(lines) != 1 || !strings.Contains(lines[0], "taken in different orders?") {
 			t.Errorf("logged %q", lines)
 		}
 	})
