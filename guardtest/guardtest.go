@@ -41,7 +41,9 @@ func New(t testing.TB, opts ...guard.Option) *Guard {
 	if g.Guard, err = guard.New(g.store, append([]guard.Option{guard.WithObserver(&g.held), guard.WithObserver(asks{asked: &g.asked})}, opts...)...); err != nil {
 		t.Fatalf("guardtest: %v", err)
 	}
-	g.other, err = guard.New(g.store.Peer(), guard.WithName("somebody else"), guard.WithMaxHold(0),
+	// Of the same name, as in another instance of the service: another name would
+	// be taken for another service without a prefix.
+	g.other, err = guard.New(g.store.Peer(), guard.WithName(g.Name()), guard.WithMaxHold(0),
 		guard.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatalf("guardtest: %v", err)

@@ -3,6 +3,7 @@ package guardtest_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,7 +24,7 @@ func TestHeldKeyIsRefusedUntilItsRelease(t *testing.T) {
 	release := g.Hold("k")
 	err := g.Do(t.Context(), "k", nop)
 	var held *guard.HeldError
-	if !errors.As(err, &held) || held.Holder.Name != "somebody else" || held.Remaining <= 0 {
+	if !errors.As(err, &held) || held.Holder.Name != g.Name() || held.Remaining <= 0 {
 		t.Fatalf("Do on a held key: %v (%+v), want a HeldError", err, held)
 	}
 	if err := g.Do(t.Context(), "other", nop); err != nil {
@@ -301,5 +302,19 @@ func TestAnyKeyCanBeLost(t *testing.T) {
 			g.Lose(key) // which fails the test if nobody holds it
 			return nil
 		})
+	}
+}
+
+func TestAHeldKeyIsNoOtherService(t *testing.T) {
+	var out strings.Builder
+	g := guardtest.New(t, guard.WithMaxWait(0), guard.WithName("shop"), guard.WithLogger(slog.New(slog.NewTextHandler(&out, nil))))
+	g.Hold("k")
+	for _, asks := range []*guard.Guard{g.Guard, g.With(guard.WithName("refund"))} {
+		if err := asks.Do(t.Context(), "k", func(context.Context) error { return nil }); !errors.Is(err, guard.ErrNotAcquired) {
+			t.Fatal(err)
+		}
+	}
+	if out.Len() > 0 {
+		t.Errorf("logged %s", &out)
 	}
 }
