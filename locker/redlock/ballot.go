@@ -48,7 +48,7 @@ type seat struct {
 	granted bool         // a message says that the node has handed the key to the claim, and nobody has looked since
 	unclear bool         // a request had no answer, and may yet come
 	dead    bool         // it was given back and that had no answer: a vote there could end at any time
-	heir    bool         // the claim's Release waits for the seat, and cleans up
+	heir    bool         // the claim's Release waits for the seat or has it, and cleans up
 
 	freed chan struct{} // closed when the seat is free; nil if nobody waits for that
 }
@@ -147,8 +147,11 @@ func (b *ballot) tryTake(i int, last bool) (granted bool, freed <-chan struct{},
 		}
 		return false, s.freed, nil
 	}
-	s.busy = true
-	return s.granted, nil, nil
+	s.busy, granted = true, s.granted
+	if last {
+		s.granted = false // what comes from now on may be behind the Release
+	}
+	return granted, nil, nil
 }
 
 // free tells who waits for the seat; the ballot's mutex is held.
@@ -168,6 +171,17 @@ func (b *ballot) leave(i int) (clean bool) {
 	s := &b.seats[i]
 	s.free()
 	return b.phase == over && (s.unclear || !s.heir)
+}
+
+// finish ends the Release of a seat, and says whether there is more to clean up: a request of the claim may yet come, it
+// may be in the queue, or a message says that the node has handed it the key meanwhile.
+func (b *ballot) finish(i int) (clean bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &b.seats[i]
+	s.free()
+	s.heir = false
+	return s.unclear || s.queued || s.granted
 }
 
 // disclaim says that the Release could not have the seat; clean says that it must be cleaned up all the same, for whoever
@@ -269,15 +283,21 @@ func (b *ballot) waits() bool {
 	return false
 }
 
-// grant notes a message from node i and returns how many nodes have sent one since the last look.
-func (b *ballot) grant(i int) (n int) {
+// grant notes a message from node i and returns how many nodes have sent one since the last look. It is not known to a
+// ballot that is over, unless a Release is yet to end the hold there: were the key given back beside it, the Release would
+// find it lost.
+func (b *ballot) grant(i int) (n int, p phase, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.seats[i].granted, b.seats[i].queued = true, false
+	s := &b.seats[i]
+	if b.phase == over && !s.heir {
+		return 0, over, false
+	}
+	s.granted, s.queued = true, false
 	for i := range b.seats {
 		if b.seats[i].granted {
 			n++
 		}
 	}
-	return n
+	return n, b.phase, true
 }

@@ -23,8 +23,11 @@ func (e *ear) Granted(key, owner string, _ locker.Offer) (known bool) {
 	if b == nil {
 		return false
 	}
-	switch n := b.grant(e.seat); {
-	case b.is(holding):
+	n, phase, known := b.grant(e.seat)
+	switch {
+	case phase == over:
+		return known
+	case phase == holding:
 		l.agenda.add(b, 0) // one of the nodes that were missing: its offer is short
 	case n == l.quorum:
 		l.waker.Wake(key)
@@ -89,6 +92,15 @@ func (r *registry) hold(b *ballot, until time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byKey[b.claim.Key] = b
+}
+
+// leave notes that a claim owns its key no more. Messages may be about it until it is dropped.
+func (r *registry) leave(b *ballot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byKey[b.claim.Key] == b {
+		delete(r.byKey, b.claim.Key)
+	}
 }
 
 // drop forgets a claim that is over.

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -22,16 +23,24 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	}
 	answers := make(chan returned, len(l.nodes))
 	seats := b.close(true)
-	l.known.drop(b) // for good: it is over
+	l.known.leave(b)
+	var left atomic.Int32 // seats whose hold is not ended yet
+	left.Store(int32(len(seats)))
+	ended := func(of returned) {
+		if left.Add(-1) == 0 {
+			l.known.drop(b) // for good: it is over
+		}
+		answers <- of
+	}
 	for i, clean := range seats {
 		if clean { // it may be queued there, and owns nothing
 			l.nodes[i].store.Abandon(&b.seats[i].claim, b.seats[i].unclear)
-			answers <- returned{seat: i, err: locker.ErrLeaseLost}
+			ended(returned{seat: i, err: locker.ErrLeaseLost})
 			continue
 		}
 		l.calls.Go(func() { // ends with the node's limit
 			r, err := l.free(ctx, b, behind, i)
-			answers <- returned{i, r, err}
+			ended(returned{i, r, err})
 		})
 	}
 	return l.released(ctx, answers)
@@ -63,7 +72,7 @@ func (l *Locker) free(ctx context.Context, b, next *ballot, i int) (locker.Relea
 	}
 	r, err := n.store.Release(limited, &b.seats[i].claim, c)
 	n.end(err)
-	if b.leave(i) || err != nil && !errors.Is(err, locker.ErrLeaseLost) {
+	if b.finish(i) || err != nil && !errors.Is(err, locker.ErrLeaseLost) {
 		n.store.Abandon(&b.seats[i].claim, true)
 	}
 	if c != nil && next.cast(i, true, locker.Answer{Queued: r.Queued}, asked(err)) == over {

@@ -24,10 +24,11 @@ type fake struct {
 	*miniredis.Miniredis
 	rdb *redis.Client
 
-	mu    sync.Mutex // guards what follows
-	boot  time.Time
-	down  bool
-	conns []net.Conn
+	mu     sync.Mutex // guards what follows
+	boot   time.Time
+	down   bool
+	conns  []net.Conn
+	script func(args []string) // is called before one runs
 }
 
 func newFake(t *testing.T) *fake {
@@ -54,9 +55,15 @@ func newFake(t *testing.T) *fake {
 }
 
 // answer answers what miniredis would not.
-func (f *fake) answer(c *server.Peer, cmd string, _ ...string) bool {
+func (f *fake) answer(c *server.Peer, cmd string, args ...string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.script != nil && strings.HasPrefix(strings.ToLower(cmd), "eval") {
+		script := f.script
+		f.mu.Unlock()
+		script(args)
+		f.mu.Lock()
+	}
 	switch {
 	case f.down:
 		c.WriteError("LOADING the test says so")
