@@ -20,6 +20,16 @@ func (g *Guard) Logger() *slog.Logger { return g.settings().log() }
 // concurrent use.
 func (g *Guard) MaxWait() time.Duration { return g.settings().maxWait }
 
+// MaxHold returns how long a turn may last, as [WithMaxHold] has set it; 0 means no
+// limit. A nil Guard stands for the default one here, too. It does not block, and
+// is safe for concurrent use.
+func (g *Guard) MaxHold() time.Duration { return g.settings().maxHold }
+
+// MinHold returns how long a key stays taken at least, as [WithMinHold] has set
+// it; 0 means no longer than its turn. A nil Guard stands for the default one
+// here, too. It does not block, and is safe for concurrent use.
+func (g *Guard) MinHold() time.Duration { return g.settings().minHold }
+
 // settings are g's, or as much of them as is known before there is a default guard.
 func (g *Guard) settings() *config {
 	if known, err := g.resolve(); err == nil {

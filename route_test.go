@@ -3,6 +3,7 @@ package guard_test
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/memlocker"
@@ -30,4 +31,23 @@ func TestARouteKnowsItsNameAndLogger(t *testing.T) {
 	defer guard.SetDefault(nil)
 	expect(none, "stock", own)
 	expect(none.With(guard.WithName("refund")), "refund", own)
+}
+
+func TestARouteKnowsItsTimes(t *testing.T) {
+	g, err := guard.New(memlocker.New(), guard.WithMaxWait(time.Second), guard.WithMaxHold(time.Hour), guard.WithMinHold(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = g.Close(t.Context()) }()
+	var none *guard.Guard
+	if none.MinHold() != 0 || none.MaxHold() != time.Minute || none.With(guard.WithMaxHold(0)).MaxHold() != 0 {
+		t.Error("without a default guard the times are not the defaults")
+	}
+	guard.SetDefault(g)
+	defer guard.SetDefault(nil)
+	for _, g := range []*guard.Guard{g, none, g.With(guard.WithName("route"))} {
+		if g.MaxWait() != time.Second || g.MaxHold() != time.Hour || g.MinHold() != time.Minute {
+			t.Errorf("got %v, %v, %v", g.MaxWait(), g.MaxHold(), g.MinHold())
+		}
+	}
 }

@@ -67,7 +67,7 @@ step_vet() {
   [[ $set == small ]] && return
   go -C guardgen build -o "$tmp/guardvet" ./guardvet
   side_by_side guardvet_module "${modules[@]}"
-  for m in . guardctl examples middleware/echov5; do # users build these; vet needs no C compiler
+  for m in . guardctl examples jobs/* middleware/echov5; do # users build these; vet needs no C compiler
     is_chosen "$m" || continue
     GOOS=windows CGO_ENABLED=0 go -C "$m" vet ./...
     GOOS=darwin CGO_ENABLED=0 go -C "$m" vet ./...

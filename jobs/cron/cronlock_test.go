@@ -1,0 +1,186 @@
+package cronlock_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/guardtest"
+	cronlock "github.com/go-lockguard/guard/jobs/cron"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// logTo returns an option for a guard that logs to the buffer.
+func logTo(b *bytes.Buffer) guard.Option {
+	return guard.WithLogger(slog.New(slog.NewTextHandler(b, nil)))
+}
+
+func newGuard(t *testing.T, l guard.Locker, opts ...guard.Option) *guard.Guard {
+	t.Helper()
+	g, err := guard.New(l, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	return g
+}
+
+// counter counts runs of each second.
+type counter struct {
+	mu   sync.Mutex // guards runs
+	runs map[int64]int
+}
+
+func (c *counter) run() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.runs == nil {
+		c.runs = map[int64]int{}
+	}
+	c.runs[time.Now().Round(time.Second).Unix()]++
+}
+
+func TestEachTickRunsOnceWhereClocksDiffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ran := memlocker.New(), &counter{}
+		discard := guard.WithLogger(slog.New(slog.DiscardHandler))
+		for _, l := range []guard.Locker{store, store.Peer(), store.Peer()} {
+			c := cron.New()
+			job := cron.FuncJob(ran.run)
+			c.Schedule(cron.Every(time.Second), cronlock.Key(newGuard(t, l, discard), "job")(job))
+			c.Start()
+			defer func() { <-c.Stop().Done() }()
+			time.Sleep(100 * time.Millisecond) // its clock is late
+		}
+		time.Sleep(1000 * time.Second)
+		ran.mu.Lock()
+		defer ran.mu.Unlock()
+		for tick, n := range ran.runs {
+			if n != 1 {
+				t.Errorf("the tick at %d ran %d times", tick, n)
+			}
+		}
+		if len(ran.runs) < 1000 {
+			t.Errorf("%d ticks of 1000 were run", len(ran.runs))
+		}
+	})
+}
+
+func TestASkippedTickIsTold(t *testing.T) {
+	var log bytes.Buffer
+	waits := &waits{}
+	g := guardtest.New(t, logTo(&log), guard.WithName("reports"), guard.WithObserver(waits))
+	skipped := cronlock.Key(g.Guard, "k")(cronlock.Func(func(context.Context) error {
+		t.Error("the job ran")
+		return nil
+	}))
+	release := g.Hold("k")
+	skipped.Run()
+	expect(t, &log, "level=INFO", "tick skipped: the job runs elsewhere", "guard=reports", "key_hash="+guard.KeyHash("k"))
+	release()
+	mend := g.Break()
+	defer mend()
+	skipped.Run()
+	expect(t, &log, "level=WARN", "tick skipped: nobody knows", "unavailable")
+	if len(waits.errs) != 2 || !errors.Is(waits.errs[0], guard.ErrNotAcquired) || !errors.Is(waits.errs[1], guard.ErrUnavailable) {
+		t.Errorf("the observer was told %v", waits.errs)
+	}
+}
+
+// waits remembers how waits ended, as the metrics do.
+type waits struct {
+	guard.NopObserver
+
+	errs []error
+}
+
+func (w *waits) WaitEnd(_ context.Context, _ guard.WaitInfo, r guard.WaitResult) {
+	w.errs = append(w.errs, r.Err)
+}
+
+func expect(t *testing.T, log *bytes.Buffer, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(log.String(), part) {
+			t.Errorf("the log lacks %q:\n%s", part, log)
+		}
+	}
+	log.Reset()
+}
+
+func TestALostLeaseEndsTheContextOfTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		g := guardtest.New(t, logTo(&log))
+		cronlock.Key(g.Guard, "k")(cronlock.Func(func(ctx context.Context) error {
+			g.Lose("k")
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})).Run()
+		expect(t, &log, "level=ERROR", "the job has failed", "lease lost")
+	})
+}
+
+func TestOnlyAJobWithAContextHasAMaxHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := guardtest.New(t, guard.WithLogger(slog.New(slog.DiscardHandler)))
+		wrap := cronlock.Key(g.Guard, "k")
+		began := time.Now()
+		wrap(cronlock.Func(func(ctx context.Context) error { <-ctx.Done(); return nil })).Run()
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("the context ended after %v", took)
+		}
+		wrap(cron.FuncJob(func() {
+			time.Sleep(time.Hour)
+			if err := g.With(guard.WithMaxWait(0)).Do(t.Context(), "k", func(context.Context) error { return nil }); err == nil {
+				t.Error("a plain job has lost its key")
+			}
+		})).Run()
+	})
+}
+
+func TestAFailedJobAndAPanicAreNotSwallowed(t *testing.T) {
+	var log bytes.Buffer
+	g := guardtest.New(t, logTo(&log))
+	cronlock.Key(g.Guard, "a")(cronlock.Func(func(context.Context) error { return errors.New("no paper") })).Run()
+	expect(t, &log, "level=ERROR", "no paper")
+	defer func() {
+		if recover() == nil {
+			t.Error("the panic did not pass through")
+		}
+	}()
+	cronlock.Key(g.Guard, "b")(cron.FuncJob(func() { panic("no paper") })).Run()
+}
+
+func TestAJobMayWaitForTheKeyOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := guardtest.New(t)
+		release := g.Hold("k")
+		time.AfterFunc(10*time.Second, release)
+		ran := false
+		cronlock.Key(g.Guard, "k", cronlock.WithWait(time.Minute))(cron.FuncJob(func() { ran = true })).Run()
+		if !ran {
+			t.Error("it did not wait")
+		}
+	})
+}
+
+func TestAFuncWithoutAKeyIsAJob(t *testing.T) {
+	ran := false
+	cronlock.Func(func(ctx context.Context) error { ran = true; return ctx.Err() }).Run()
+	if !ran {
+		t.Error("it did not run")
+	}
+}

@@ -1,0 +1,41 @@
+package cronlock_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/go-lockguard/guard"
+	cronlock "github.com/go-lockguard/guard/jobs/cron"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+func Example() {
+	g, err := guard.New(memlocker.New(), guard.WithName("jobs")) // redislocker.New(rdb) in production
+	if err != nil {
+		panic(err)
+	}
+	report := func(ctx context.Context) error { // stops when ctx ends
+		fmt.Println("the report of all instances")
+		return ctx.Err()
+	}
+
+	c := cron.New()
+	nightly := g.With(guard.WithMaxHold(time.Hour), guard.WithMinHold(time.Minute))
+	job := cron.NewChain(cronlock.Key(nightly, "job:report")).Then(cronlock.Func(report))
+	if _, err := c.AddJob("0 3 * * *", job); err != nil {
+		panic(err)
+	}
+	c.Start()
+
+	job.Run() // as another instance does: the first has the tick
+	job.Run() // and this one skips it
+
+	<-c.Stop().Done() // jobs first, which may hold keys
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = g.Close(ctx)
+	// Output: the report of all instances
+}
