@@ -56,9 +56,9 @@ func isDirective(comment string) bool {
 	return len(comment) >= len(start) && strings.EqualFold(comment[:len(start)], start)
 }
 
-// nearMiss returns what is wrong with a comment that was surely meant to be a
-// directive, or "". If prose is true, it may be prose as well, unless it stands
-// above a method or function.
+// nearMiss returns what is wrong with a comment that was meant to be a directive,
+// or "". If prose is true, it may be prose as well, unless it stands above a
+// method or function that has not the name of its first word.
 func nearMiss(comment string) (wrong string, prose bool) {
 	words := strings.Fields(comment[2:])
 	if isDirective(comment) || len(words) == 0 {
@@ -67,6 +67,8 @@ func nearMiss(comment string) (wrong string, prose bool) {
 	name := strings.TrimSuffix(words[0], "*/")
 	spaced := !strings.HasPrefix(comment[2:], words[0])
 	switch {
+	case isForeign(name) && strings.HasPrefix(comment, "//") && !spaced:
+		return fmt.Sprintf("%q is likely a misspelling of %q", "//"+name, prefix), true
 	case !resembles(name) || spaced && !strings.Contains(name, ":"):
 		return "", false
 	case strings.HasPrefix(comment, "/*"):
@@ -81,6 +83,19 @@ func nearMiss(comment string) (wrong string, prose bool) {
 func resembles(name string) bool {
 	name = strings.ToLower(name)
 	return name == "go:lock" || distance(name, strings.TrimPrefix(prefix, "//")) <= 2
+}
+
+// isForeign reports whether name is what other tools call such a directive.
+func isForeign(name string) bool {
+	name = strings.ToLower(strings.TrimLeft(name, "@+"))
+	before, after, colon := strings.Cut(name, ":")
+	switch {
+	case resembles(name): // and is surely meant
+		return false
+	case colon:
+		return before == "lock" || after == "lock"
+	}
+	return name == "lock" || name == "locked" || name == "lock4j" || name == "guard" || name == "guarded"
 }
 
 // distance returns how many letters must be added, removed or replaced to make b of

@@ -84,6 +84,9 @@ var methodMistakes = []struct{ method, want string }{
 	{"//guard:lock stock:¦${sku}\n\tM(ctx context.Context, sku string) error", "'$' makes no placeholder: write {sku}"},
 	{"//guard:lock stock:¦<sku>\n\tM(ctx context.Context, sku string) error", "'<' makes no placeholder: write {sku}"},
 	{"//guard:lock {sku}:¦<n>\n\tM(ctx context.Context, sku string, n int) error", "'<' makes no placeholder: write {n}"},
+	{"//guard:lock stock:¦%s:{sku}\n\tM(ctx context.Context, sku string) error", `"%s" makes no placeholder: write {parameter}`},
+	{"//guard:lock stock:{sku}-¦%d\n\tM(ctx context.Context, sku string) error", `"%d" makes no placeholder: write {parameter}`},
+	{"//guard:lock stock/¦:sku:{sku}\n\tM(ctx context.Context, sku string) error", `":sku" makes no placeholder: write {sku}`},
 	{"//guard:lock {sku}:¦$\n\tM(ctx context.Context, sku string) error", "'$' makes no placeholder: write {parameter}"},
 	{"//guard:lock sku¦+order:{sku}\n\tM(ctx context.Context, sku string) error", "several keys are joined with ' + ', with spaces around it"},
 	{"//guard:lock {sku}:a¦+b:{sku}\n\tM(ctx context.Context, sku string) error", "several keys are joined with ' + ', with spaces around it"},
@@ -139,6 +142,11 @@ var methodMistakes = []struct{ method, want string }{
 	{"¦//go:lock a\n\tM(ctx context.Context) error", `unknown directive "//go:lock", want "//guard:lock"`},
 	{"¦//guard-lock a\n\tM(ctx context.Context) error", `unknown directive "//guard-lock", want "//guard:lock"`},
 	{"¦// gard:lock a\n\tM(ctx context.Context) error", "not a directive: write //guard:lock without spaces before it"},
+	{"¦//lock stock:{sku}\n\tM(ctx context.Context, sku string) error", `"//lock" is likely a misspelling of "//guard:lock"`},
+	{"¦//lockguard:lock a\n\tM(ctx context.Context) error", `"//lockguard:lock" is likely a misspelling of "//guard:lock"`},
+	{"¦//lock:guard a\n\tM(ctx context.Context) error", `"//lock:guard" is likely a misspelling of "//guard:lock"`},
+	{"¦//Lock4j a\n\tM(ctx context.Context) error", `"//Lock4j" is likely a misspelling of "//guard:lock"`},
+	{"¦//@Lock4j a\n\tM(ctx context.Context) error", `"//@Lock4j" is likely a misspelling of "//guard:lock"`},
 	{"¦/*guard:lock a*/\n\tM(ctx context.Context) error", "not a directive: write //guard:lock, not a block comment"},
 	{"¦/* gard:lock */\n\tM(ctx context.Context) error", "not a directive: write //guard:lock, not a block comment"},
 	{"¦//guard:lok a\n\tM(ctx context.Context) error", `unknown directive "//guard:lok", want "//guard:lock"`},
@@ -187,7 +195,7 @@ func TestMistakesAreReportedWhereTheyAre(t *testing.T) {
 		wants = append(wants, m.want)
 	}
 	// All in one module, a package each: one run must show every mistake, and write nothing.
-	files := map[string]string{"good/good.go": strings.Replace(head, "package m", "package good", 1) + good}
+	files := map[string]string{"good/good.go": head + good, "unusual/unusual.go": head + unusual}
 	var lines []string
 	for i, src := range sources {
 		before, after, marked := strings.Cut(src, "¦")
@@ -223,4 +231,22 @@ const good = `type Stock interface {
 	//guard:lock stock:{sku}
 	Deduct(ctx context.Context, sku string) error
 }
+`
+
+// unusual is what looks like a mistake and is none. A function may well have to
+// end before its key could expire.
+const unusual = `type Stock interface {
+	//guard:lock 100%:stock/{sku}/%discount hold=1s ttl=10s
+	Return(ctx context.Context, sku string) error
+
+	//Lock locks the door.
+	Lock()
+
+	// lock is prose, and so are the others:
+	// locked, lock4j
+	Close()
+}
+
+//lock the door
+var _ Stock
 `

@@ -3,6 +3,7 @@ package main
 import (
 	"go/ast"
 	"go/token"
+	"strings"
 
 	"golang.org/x/tools/go/packages"
 )
@@ -65,7 +66,7 @@ func (l *loader) attach(s *sources, name *ast.Ident, doc *ast.CommentGroup, node
 	for _, c := range doc.List {
 		wrong, prose := nearMiss(c.Text)
 		switch {
-		case prose:
+		case prose && !strings.HasPrefix(c.Text, "//"+name.Name+" "):
 			l.report.add(c.Pos(), "%s", wrong)
 		case !isDirective(c.Text):
 		case s.directives[name.Pos()] != nil:

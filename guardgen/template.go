@@ -89,6 +89,14 @@ func parsePart(t string, at int) (p part, size int, wrong *problem) {
 			return p, 0, problemAt(at+i, "several keys are joined with ' + ', with spaces around it")
 		case '$', '<', '>':
 			return p, 0, problemAt(at+i, "%q makes no placeholder: write {%s}", t[i], placeholderIn(t[i+1:]))
+		case '%':
+			if isVerb(t[i:]) {
+				return p, 0, problemAt(at+i, "%q makes no placeholder: write {parameter}", t[i:i+2])
+			}
+		case '/':
+			if name := nameIn(strings.TrimLeft(t[i+1:], ":*")); name != "" && strings.IndexByte(":*", t[i+1]) >= 0 {
+				return p, 0, problemAt(at+i+1, "%q makes no placeholder: write {%s}", t[i+1:i+2]+name, name)
+			}
 		case '}':
 			return p, 0, problemAt(at+i, "'}' without '{'")
 		case '{':
@@ -121,9 +129,19 @@ func parsePart(t string, at int) (p part, size int, wrong *problem) {
 // placeholderIn returns the name that t begins with, as somebody meant a placeholder
 // who has written ${sku}, $sku or <sku>.
 func placeholderIn(t string) string {
-	t = strings.TrimPrefix(t, "{")
+	return cmp.Or(nameIn(strings.TrimPrefix(t, "{")), "parameter")
+}
+
+// nameIn returns the name that t begins with, "" if it begins with none.
+func nameIn(t string) string {
 	rest := strings.TrimLeftFunc(t, func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) })
-	return cmp.Or(strings.TrimSuffix(t, rest), "parameter")
+	return strings.TrimSuffix(t, rest)
+}
+
+// isVerb reports whether t begins with a verb of fmt: a word that begins with a
+// percent sign has more than one letter.
+func isVerb(t string) bool {
+	return len(t) > 1 && strings.IndexByte("sdvq", t[1]) >= 0 && nameIn(t[2:]) == ""
 }
 
 // parseSelector reads what stands between two braces, at offset at.

@@ -47,6 +47,10 @@ func parsePart(t string, start int) (p part, end int, err error) {
 			p.before = t[start:i]
 			i += size
 			after = i + 1
+		default:
+			if problem := slip(t[i:]); problem != "" {
+				return p, 0, refuse(t, i, problem)
+			}
 		}
 	}
 	switch {

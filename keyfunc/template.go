@@ -26,7 +26,9 @@ import (
 //
 // "stock:{sku}" is guard.Key("stock", sku), and "stock:sku-{sku}" is guard.Key("stock", "sku-"+sku). Two placeholders
 // in one part are refused: "{a}-{b}" would be one key for different a and b. So are empty parts and braces that do not
-// make a placeholder. The error names the column, in characters from 1.
+// make a placeholder, and placeholders of another language: $sku, ${sku}, <sku>,
+// %s, and /:sku or /*sku of a router. The error names the column, in characters
+// from 1.
 func Parse(template string) (Func, error) {
 	t, err := ParseTemplate(template)
 	if err != nil {

@@ -58,12 +58,17 @@ func (r *rig) refusalOf(l Lock) (refusal any) {
 }
 
 func noPlaceholder(r *rig) {
-	for _, template := range []string{"stock", "stock:sku", "stock/:sku", "stock:$sku", "stock:<sku>", "stock:[sku]", "stock:%s"} {
+	for _, template := range []string{"stock", "stock:sku", "stock/sku", "stock:[sku]"} {
 		if text := fmt.Sprint(r.refusalOf(Lock{Template: template})); !strings.Contains(text, "lockmw.Static") {
 			r.Errorf("%s: got %s, want a panic that names lockmw.Static", template, text)
 		}
 	}
-	for _, key := range []string{"stock:{sku}", "stock:", "a}"} {
+	for _, template := range []string{"stock/:sku", "stock:$sku", "stock:<sku>", "stock:%s", "stock:${sku}", "stock:$sku:{id}"} {
+		if text := fmt.Sprint(r.refusalOf(Lock{Template: template})); !strings.Contains(text, "write {") || strings.Contains(text, "Static") {
+			r.Errorf("%s: got %s, want a panic that names the placeholder", template, text)
+		}
+	}
+	for _, key := range []string{"stock:{sku}", "stock:", "a}", "stock/:sku", "stock/*sku", "stock/{sku}", "stock:$sku"} {
 		if r.refusalOf(Lock{Static: key}) == nil {
 			r.Errorf("Static(%q) was not refused", key)
 		}
