@@ -61,6 +61,17 @@ func (t *Template) Constant() bool {
 	return true
 }
 
+// PathOnly reports whether t has no placeholder but path parameters, so that
+// [Template.Key] with Params looks at nothing else of a request.
+func (t *Template) PathOnly() bool {
+	for i := range t.parts {
+		if t.parts[i].find != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // Params are the path parameters of one request. present is false for one that its route does not have.
 type Params interface {
 	Param(name string) (value string, present bool)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing/synctest"
@@ -51,8 +52,7 @@ func lostAfter(r *rig) {
 		r.lose(req)
 		return err
 	}, template)
-	r.expectDone(post(r.Context(), app, path))
-	r.expectToldLost()
+	r.expectLostAnswer(post(r.Context(), app, path))
 }
 
 func lostBeforeAnAnswer(r *rig) {
@@ -60,7 +60,18 @@ func lostBeforeAnAnswer(r *rig) {
 		r.lose(req)
 		return ok(w, req)
 	}, template)
-	r.expectDone(post(r.Context(), app, path))
+	r.expectLostAnswer(post(r.Context(), app, path))
+}
+
+// expectLostAnswer fails unless the response stands and the log says so, or a
+// buffered one has given way.
+func (r *rig) expectLostAnswer(w *httptest.ResponseRecorder) {
+	r.Helper()
+	if r.Buffered {
+		r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
+		return
+	}
+	r.expectDone(w)
 	r.expectToldLost()
 }
 

@@ -58,7 +58,7 @@ func minHoldOnSuccess(r *rig) {
 		"200, then an error": {func(w http.ResponseWriter, req *http.Request) error {
 			_ = ok(w, req)
 			return guard.ErrNotAcquired
-		}, true},
+		}, !r.Buffered},
 	} {
 		release := r.hold(r.other, held)
 		_ = post(r.Context(), r.app(keep, c.handler, template), path)

@@ -102,7 +102,12 @@ func afterTheFirstByte(r *rig) {
 		_ = ok(w, req)
 		return guard.ErrLeaseLost
 	}, template)
-	r.expectDone(post(r.Context(), app, path))
+	w := post(r.Context(), app, path)
+	if r.Buffered {
+		r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
+		return
+	}
+	r.expectDone(w)
 }
 
 func bodyLimit(r *rig) {

@@ -9,6 +9,7 @@ race_of() { [[ $1 == guardgen* ]] || echo -race; }
 newest_gin=v1.12.0
 newest_echo=v4.16.0
 newest_echov5=v5.4.4
+newest_fiber=v3.1.0
 newest_otel=v1.47.0      # needs Go 1.26
 newest_otel_125=v1.43.0
 newest_redis=v9.23.0     # needs Go 1.26
@@ -67,7 +68,7 @@ step_vet() {
   [[ $set == small ]] && return
   go -C guardgen build -o "$tmp/guardvet" ./guardvet
   side_by_side guardvet_module "${modules[@]}"
-  for m in . guardctl examples jobs/* middleware/echov5; do # users build these; vet needs no C compiler
+  for m in . guardctl examples {jobs,middleware}/*; do # users build these; vet needs no C compiler
     is_chosen "$m" || continue
     GOOS=windows CGO_ENABLED=0 go -C "$m" vet ./...
     GOOS=darwin CGO_ENABLED=0 go -C "$m" vet ./...
@@ -133,6 +134,7 @@ step_newest() {
   go mod tidy -modfile="$tmp/go.mod"
   go test -modfile="$tmp/go.mod" -short -vet=off -timeout 10m ./... # and for once at full speed, without -race
   newest_in middleware/echov5 "github.com/labstack/echo/v5@$newest_echov5"
+  newest_in middleware/fiber "github.com/gofiber/fiber/v3@$newest_fiber"
 }
 
 # newest_in tests a nested module with newer versions of what it requires.

@@ -1,0 +1,142 @@
+package lockmw_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/valyala/fasthttp"
+
+	"github.com/go-lockguard/guard"
+	lockmw "github.com/go-lockguard/guard/middleware/fiber"
+	"github.com/go-lockguard/guard/middleware/lockmwtest"
+)
+
+// The table speaks net/http. Here its requests become those of fasthttp, and its
+// handlers those of fiber.
+
+func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
+	var chain []any
+	for _, l := range locks {
+		switch {
+		case l.Answers:
+			chain = append(chain, lockmw.Answers(answers(l)...))
+		case l.Key != nil:
+			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
+		case l.Static != "":
+			chain = append(chain, lockmw.Static(g, l.Static, options(l)...))
+		default:
+			chain = append(chain, lockmw.Key(g, l.Template, options(l)...))
+		}
+	}
+	chain = append(chain, func(c fiber.Ctx) error {
+		err := serve(c, func(w http.ResponseWriter, r *http.Request) error { return h(w, r) })
+		if err == nil {
+			return nil
+		}
+		if own := lockmw.Error(c, err); own != err { //nolint:errorlint // itself: it is not ours
+			return own
+		}
+		return c.SendStatus(http.StatusTeapot)
+	})
+	app := fiber.New(fiber.Config{RequestMethods: append(fiber.DefaultMethods, "QUERY")})
+	app.Use(func(c fiber.Ctx) error {
+		if r, ok := c.Locals(requestKey).(*http.Request); ok {
+			c.SetContext(r.Context())
+		}
+		return c.Next()
+	})
+	app.All("/stock/:sku", chain[0], chain[1:]...)
+	return served{app.Handler()}
+}
+
+func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
+	if l.OnError != nil {
+		opts = append(opts, lockmw.WithErrorHandler(func(c fiber.Ctx, err error) error {
+			return serve(c, func(w http.ResponseWriter, r *http.Request) error {
+				l.OnError(w, r, err)
+				return nil
+			})
+		}))
+	}
+	if l.Held != 0 {
+		opts = append(opts, lockmw.WithHeldStatus(l.Held))
+	}
+	return opts
+}
+
+func options(l lockmwtest.Lock) (opts []lockmw.Option) {
+	opts = append(opts, lockmw.WithMaxWait(time.Hour)) // the table has guards that wait for longer
+	for _, o := range answers(l) {
+		opts = append(opts, o)
+	}
+	if l.SkipSafe {
+		opts = append(opts, lockmw.WithSkipper(lockmw.SafeMethods))
+	}
+	if l.BodyLimit > 0 {
+		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
+	}
+	return opts
+}
+
+const requestKey = "request"
+
+// served is a fasthttp handler as an http.Handler.
+type served struct{ handle fasthttp.RequestHandler }
+
+func (s served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var c fasthttp.RequestCtx
+	var in fasthttp.Request
+	in.Header.SetMethod(r.Method)
+	in.SetRequestURI(r.URL.RequestURI())
+	in.Header.SetHost(r.Host)
+	for name, values := range r.Header {
+		for _, v := range values {
+			in.Header.Add(name, v)
+		}
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(err)
+	}
+	in.SetBody(body)
+	c.Init(&in, nil, nil)
+	c.SetUserValue(requestKey, r)
+	s.handle(&c)
+	for name, value := range c.Response.Header.All() {
+		w.Header().Add(string(name), string(value))
+	}
+	w.WriteHeader(c.Response.StatusCode())
+	_, _ = w.Write(c.Response.Body())
+}
+
+// serve runs a net/http handler on the request and the response of c.
+func serve(c fiber.Ctx, h func(http.ResponseWriter, *http.Request) error) error {
+	r, err := http.NewRequestWithContext(c.Context(), c.Method(), c.OriginalURL(), bytes.NewReader(c.BodyRaw()))
+	if err != nil {
+		return err
+	}
+	w := writer{c: c, header: http.Header{}}
+	defer w.finish()
+	return h(w, r)
+}
+
+// writer writes to the response of c.
+type writer struct {
+	c      fiber.Ctx
+	header http.Header
+}
+
+func (w writer) Header() http.Header         { return w.header }
+func (w writer) WriteHeader(status int)      { w.c.Status(status) }
+func (w writer) Write(b []byte) (int, error) { return w.c.Write(b) }
+
+func (w writer) finish() {
+	for name, values := range w.header {
+		for _, v := range values {
+			w.c.Response().Header.Add(name, v)
+		}
+	}
+}

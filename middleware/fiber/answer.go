@@ -1,0 +1,139 @@
+package lockmw
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+
+	"github.com/gofiber/fiber/v3"
+
+	"github.com/go-lockguard/guard/internal/heldstatus"
+	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/ran"
+	"github.com/go-lockguard/guard/outcome"
+)
+
+type answers = httpguard.Answers[func(fiber.Ctx, error) error]
+
+// Where c carries, for [Error], the answers and the lock of the innermost
+// middleware, and its lease. They are any because c wants that: a string would
+// have to be made one at each request.
+var (
+	answersKey any = "github.com/go-lockguard/guard/middleware/fiber.answers"
+	lockKey    any = "github.com/go-lockguard/guard/middleware/fiber.lock"
+	leaseKey   any = leasekey.Key
+)
+
+// Answers returns a middleware that sets, once for all routes inside it, how
+// locks answer, and how [Error] does in a handler without a lock too:
+//
+//	app.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope)))
+//
+// The options of a route go before. It panics if an option is nil.
+func Answers(opts ...AnswerOption) fiber.Handler {
+	var a answers
+	for _, o := range opts {
+		if o == nil {
+			panic("lockmw: an option is nil")
+		}
+		o.set(&a)
+	}
+	return func(c fiber.Ctx) error {
+		before := answersIn(c)
+		c.Locals(answersKey, a.Over(before))
+		defer c.Locals(answersKey, before)
+		return c.Next()
+	}
+}
+
+func answersIn(c fiber.Ctx) answers {
+	a, _ := c.Locals(answersKey).(answers)
+	return a
+}
+
+// Error answers err, returned by guard or keyfunc inside a handler, as the
+// middleware would have done, and returns nil. Any other error, or nil, is
+// returned as it is, and nothing is done. What the handler has written is
+// dropped. Under a lock the answer has no Retry-After, because part of the work
+// may be done.
+//
+//	if err := stock.Buy(c.Context(), sku); err != nil {
+//		return lockmw.Error(c, err)
+//	}
+//
+// An empty key is our own mistake, 500. Where it is the client's, say so, before or after: with
+// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer is 400.
+func Error(c fiber.Ctx, err error) error {
+	if _, ours := outcome.Of(c.Context(), err); !ours {
+		return err
+	}
+	lock, guarded := c.Locals(lockKey).(*httpguard.Lock)
+	if guarded {
+		err = ran.Mark(err)
+	}
+	return answer(c, lock, err)
+}
+
+// answer answers err, or returns what fiber's error handler is to answer.
+func answer(c fiber.Ctx, lock *httpguard.Lock, err error) error {
+	a := answersIn(c)
+	err = heldstatus.With(err, a.Held)
+	x := exchange{c: c}
+	o, ours := lock.Outcome(x.light(), c.Route().Path, err)
+	if !ours {
+		o.Status = http.StatusInternalServerError
+	}
+	if a.OnError == nil && !ours {
+		return hidden(err)
+	}
+	c.Response().ResetBody() // a lost lease may find a body there
+	c.Status(o.Status)       // stands if an error handler writes nothing: never a 200 for what did not run
+	if a.OnError != nil {
+		return (*a.OnError)(c, err)
+	}
+	if o.Code == "" {
+		c.Response().Header.SetNoDefaultContentType(true)
+		return nil // the status is for the log: nobody reads it
+	}
+	prepare(c, o)
+	return c.Send(o.Body())
+}
+
+// prepare gives the response the headers of o. What a handler has set for a body
+// of its own goes.
+func prepare(c fiber.Ctx, o outcome.Outcome) {
+	had, want := http.Header{}, http.Header{}
+	h := &c.Response().Header
+	for name, value := range h.All() {
+		had.Set(string(name), string(value))
+	}
+	maps.Copy(want, had)
+	o.Prepare(want)
+	for name := range had {
+		if _, kept := want[name]; !kept {
+			h.Del(name)
+		}
+	}
+	for _, name := range []string{fiber.HeaderContentType, fiber.HeaderRetryAfter} {
+		if v := want.Get(name); v != "" {
+			h.Set(name, v)
+		}
+	}
+}
+
+// hidden returns an error with which fiber's own error handler tells the client
+// nothing, unless err is made for that: it sends the text of an error.
+func hidden(err error) error {
+	var own *fiber.Error
+	if errors.As(err, &own) {
+		return err
+	}
+	return &hiddenError{err}
+}
+
+// hiddenError is an error of a key function. It has been logged.
+type hiddenError struct{ err error }
+
+func (*hiddenError) Error() string   { return "Internal Server Error" }
+func (e *hiddenError) Unwrap() error { return e.err }

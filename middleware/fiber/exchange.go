@@ -1,0 +1,94 @@
+package lockmw
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gofiber/fiber/v3"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/keyfunc"
+)
+
+// exchange is a request as [httpguard.Lock] sees it.
+type exchange struct {
+	c    fiber.Ctx
+	lock *httpguard.Lock
+	key  func(*exchange) (string, error)
+	req  *http.Request
+	url  url.URL // of a light req
+	bad  error   // why req is not whole
+	err  error   // the handler's
+}
+
+// exchanges are used again, as fiber does with its contexts: nobody has one after the request.
+var exchanges = sync.Pool{New: func() any { return new(exchange) }}
+
+func (x *exchange) Request() *http.Request { return x.req }
+func (x *exchange) Pattern() string        { return x.c.Route().Path }
+
+// Begun is never true: fiber sends the response when all handlers have returned.
+func (x *exchange) Begun() bool { return false }
+
+func (x *exchange) Key() (string, error) {
+	if x.bad != nil {
+		return "", x.bad
+	}
+	return x.key(x)
+}
+
+func (x *exchange) Failed() bool {
+	return x.err != nil || x.c.Response().StatusCode() >= http.StatusBadRequest
+}
+
+// Next runs the rest of the chain under l.
+func (x *exchange) Next(l *guard.Lease) {
+	c, in := x.c, x.c.RequestCtx()
+	outer, lease, lock := c.Context(), in.UserValue(leaseKey), in.UserValue(lockKey)
+	c.SetContext(l.Context())
+	in.SetUserValue(leaseKey, l)     // so that a handler may pass c itself as the context
+	in.SetUserValue(lockKey, x.lock) // for Error
+	defer func() {
+		c.SetContext(outer)
+		in.SetUserValue(leaseKey, lease)
+		in.SetUserValue(lockKey, lock)
+	}()
+	x.err = c.Next()
+}
+
+// Param makes an exchange [keyfunc.Params].
+func (x *exchange) Param(name string) (value string, present bool) {
+	if name == "*" || name == "+" {
+		name += "1" // as fiber names the first one
+	}
+	present = slices.ContainsFunc(x.c.Route().Params, func(known string) bool {
+		return known == name || !x.c.App().Config().CaseSensitive && strings.EqualFold(known, name)
+	})
+	return x.param(name), present
+}
+
+// param returns a parameter decoded, unless fiber has done so.
+func (x *exchange) param(name string) string {
+	value := x.c.Params(name)
+	if !x.c.App().Config().UnescapePath && strings.Contains(value, "%") {
+		if v, err := url.PathUnescape(value); err == nil {
+			return v
+		}
+	}
+	return value
+}
+
+// setPath records the path parameters for [keyfunc.Path].
+func (x *exchange) setPath() {
+	for _, name := range x.c.Route().Params {
+		value := strings.Clone(x.param(name))
+		keyfunc.SetPath(x.req, name, value)
+		if short, first := strings.CutSuffix(name, "1"); first && (short == "*" || short == "+") {
+			keyfunc.SetPath(x.req, short, value)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/gofiber/fiber/v3/middleware/idempotency"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/outcome"
+)
+
+// IdempotencyLock is the Lock of fiber's idempotency middleware, for several
+// instances of a service. Make it with [NewIdempotencyLock]. It is safe for
+// concurrent use.
+type IdempotencyLock struct {
+	guard *guard.Guard
+
+	mu   sync.Mutex // guards held; for a few instructions
+	held map[string]*guard.Lease
+}
+
+var _ idempotency.Locker = (*IdempotencyLock)(nil)
+
+// NewIdempotencyLock returns a lock that keeps requests with one Idempotency-Key
+// apart, across all instances. Give the middleware a Storage that they share, too:
+//
+//	app.Use(idempotency.New(idempotency.Config{
+//		Lock:    lockmw.NewIdempotencyLock(g),
+//		Storage: storage,
+//	}))
+//
+// A nil g is the default guard. The middleware has no context to end, so a
+// handler does not learn that the lease was lost: its MaxHold must be longer than
+// any request takes.
+func NewIdempotencyLock(g *guard.Guard) *IdempotencyLock {
+	return &IdempotencyLock{guard: g, held: map[string]*guard.Lease{}}
+}
+
+// Lock waits for key, for at most the guard's MaxWait. Its error is one of the
+// guard's and, for fiber's error handler, a *fiber.Error with the status of
+// package outcome.
+func (l *IdempotencyLock) Lock(key string) error {
+	ctx := context.Background() //nolint:forbidigo // the interface has none; MaxWait and MaxHold end all
+	lease, err := l.guard.Acquire(ctx, guard.Key("idempotency", key))
+	if err != nil {
+		o, _ := outcome.Of(ctx, err)
+		return fmt.Errorf("%w: %w", fiber.NewError(o.Status, o.Detail), err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held[key] = lease
+	return nil
+}
+
+// Unlock releases key. It returns [guard.ErrLeaseLost] if the lease was lost
+// before, and another instance may have run the same request. It blocks for at
+// most a second.
+func (l *IdempotencyLock) Unlock(key string) error {
+	l.mu.Lock()
+	lease := l.held[key]
+	delete(l.held, key)
+	l.mu.Unlock()
+	if lease == nil {
+		return errors.New("lockmw: Unlock of an idempotency key that is not locked")
+	}
+	return lease.Release(context.WithoutCancel(lease.Context()))
+}
