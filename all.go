@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/turns"
 )
 
 // DoAll is [Guard.Do] for several keys at once: it acquires them in sorted order, each once, so that two calls cannot
@@ -69,7 +71,7 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 	}()
 	p := s.guard.patience()
 	for _, key := range keys {
-		p.start = time.Now()
+		p.Start = time.Now()
 		l, err := s.guard.acquire(ctx, key, p, s)
 		if err != nil {
 			return withLoss(err, s.err())
@@ -113,15 +115,15 @@ func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (e
 // An ending is a lease whose turn has ended, and how that went.
 type ending struct {
 	lease *Lease
-	back  bool // its grant has to be given back
+	back  bool // its key has to be released
 	err   error
 }
 
-// release ends all turns first, without any I/O, and then gives back what nobody here has taken over, all within one
-// limit. It returns the first loss.
+// release ends all turns first, without any I/O. Then it releases the keys that no
+// other call here has taken over, all within one limit. It returns the first loss.
 func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
-	endings := s.stop()
-	giveBack(s.guard.family.limits.Within(ctx, releaseLimit(s.guard.ttl)), endings)
+	endings := s.stop(false)
+	releaseAll(s.guard.family.engine.Within(ctx, turns.ReleaseLimit(s.guard.set.TTL)), endings)
 	settle(endings, panicked)
 	for _, l := range s.all {
 		if errors.Is(l.releaseErr, ErrLeaseLost) {
@@ -132,7 +134,8 @@ func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 }
 
 // stop ends the turns that the function has not ended itself, the last one first.
-func (s *leases) stop() []ending {
+// unused says that there was no function.
+func (s *leases) stop(unused bool) []ending {
 	endings := make([]ending, 0, len(s.all))
 	for _, l := range slices.Backward(s.all) {
 		if over := l.beginRelease(); over != nil {
@@ -140,7 +143,7 @@ func (s *leases) stop() []ending {
 			continue
 		}
 		e := ending{lease: l}
-		e.back, e.err = l.stop()
+		e.back, e.err = l.stop(unused)
 		endings = append(endings, e)
 	}
 	return endings
@@ -149,8 +152,9 @@ func (s *leases) stop() []ending {
 // releasers is how many releases of one DoAll are under way at a time.
 const releasers = 64
 
-// giveBack gives back what has to be, side by side, and returns when all of it is.
-func giveBack(ctx context.Context, endings []ending) {
+// releaseAll releases the keys of the endings that need it, side by side. It
+// returns when all have an answer.
+func releaseAll(ctx context.Context, endings []ending) {
 	todo := make(chan *ending, len(endings))
 	for i := range endings {
 		if endings[i].back {
@@ -162,7 +166,7 @@ func giveBack(ctx context.Context, endings []ending) {
 	for range min(len(todo), releasers) {
 		wg.Go(func() { // ends when nothing is left to do
 			for e := range todo {
-				e.err = e.lease.turn.giveBack(ctx)
+				e.err = e.lease.turn.ReleaseKey(ctx)
 			}
 		})
 	}
@@ -172,14 +176,10 @@ func giveBack(ctx context.Context, endings []ending) {
 // drop gives up the leases of a DoAll that did not get all its keys, in the background: nobody has used them, and nobody
 // waits for the store.
 func (s *leases) drop() {
-	for _, l := range s.all {
-		l.own.unused = true
-	}
-	endings := s.stop()
+	endings := s.stop(true)
 	for _, e := range endings {
 		if e.back {
-			e.lease.turn.grant.discard()
-			e.lease.turn.pass()
+			e.lease.turn.Discard()
 		}
 	}
 	settle(endings, false)

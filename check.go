@@ -78,11 +78,11 @@ func (g *Guard) Findings(ctx context.Context) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !g.family.enter() {
+	if !g.family.engine.Enter() {
 		return nil, ErrClosed
 	}
-	defer g.family.leave()
-	found, err := locker.Findings(g.family.locker.Check(ctx, g.ttl))
+	defer g.family.engine.Leave()
+	found, err := locker.Findings(g.family.locker.Check(ctx, g.set.TTL))
 	for i := range found {
 		if slices.Contains(g.accepted, found[i].Name) {
 			found[i].Severity = Warn

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -23,20 +24,22 @@ func facts() map[string]string {
 	const long = 1 << 20 * time.Second
 	percent := func(part time.Duration) string { return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(long)) }
 	share := func(part, whole time.Duration) string { return strconv.Itoa(int((whole + part/2) / part)) }
-	drift := func(length time.Duration) time.Duration { return length - trusted(length) - stopMargin(length) }
+	drift := func(length time.Duration) time.Duration {
+		return length - turns.Trusted(length) - turns.StopMargin(length)
+	}
 	offer := (&locker.Claim{TTL: long}).ShortOffer()
-	c := defaults()
+	c := defaults().set
 	return map[string]string{
-		"ttl": written(c.ttl), "wait": written(c.maxWait), "waiters": thousands(c.maxWaiters), "hold": written(c.maxHold),
-		"first": written(c.backoff.first), "most": written(c.backoff.most), "least look": strconv.Itoa(int(c.backoff.most / 2 / time.Millisecond)),
-		"most look": written(mostBetweenLooks), "min ttl": written(minTTL), "max ttl": strconv.Itoa(int(maxTTL / 24 / time.Hour)),
-		"try": share(tryLimit(time.Second), time.Second), "most try": written(tryLimit(long)),
-		"release": share(releaseLimit(time.Second), time.Second), "most release": written(releaseLimit(long)),
+		"ttl": written(c.TTL), "wait": written(c.MaxWait), "waiters": thousands(c.MaxWaiters), "hold": written(c.MaxHold),
+		"first": written(c.Backoff.First), "most": written(c.Backoff.Max), "least look": strconv.Itoa(int(c.Backoff.Max / 2 / time.Millisecond)),
+		"most look": written(locker.LookEvery), "min ttl": written(minTTL), "max ttl": strconv.Itoa(int(maxTTL / 24 / time.Hour)),
+		"try": share(turns.TryLimit(time.Second), time.Second), "most try": written(turns.TryLimit(long)),
+		"release": share(turns.ReleaseLimit(time.Second), time.Second), "most release": written(turns.ReleaseLimit(long)),
 		"drift": percent(drift(long)), "least drift": written(drift(time.Millisecond)),
-		"margin": percent(stopMargin(long)), "least margin": written(stopMargin(time.Millisecond)),
-		"left":  map[string]string{"4": "a quarter", "3": "a third", "5": "a fifth"}[share(minRemaining(long), long)],
-		"剩":     map[string]string{"4": "四分之一", "3": "三分之一", "5": "五分之一"}[share(minRemaining(long), long)],
-		"turns": strconv.Itoa(sliceTurns), "tenure": written(sliceTime), "offer": written(offer),
+		"margin": percent(turns.StopMargin(long)), "least margin": written(turns.StopMargin(time.Millisecond)),
+		"left":  map[string]string{"4": "a quarter", "3": "a third", "5": "a fifth"}[share(turns.MinRemaining(long), long)],
+		"剩":     map[string]string{"4": "四分之一", "3": "三分之一", "5": "五分之一"}[share(turns.MinRemaining(long), long)],
+		"turns": strconv.Itoa(turns.TenureTurns), "tenure": written(turns.TenureTime), "offer": written(offer),
 		"key": strconv.Itoa(maxKey>>10) + " KiB", "block": strconv.Itoa(locker.FenceBlock),
 	}
 }

@@ -1,10 +1,13 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/ran"
+	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -29,7 +32,7 @@ var (
 	ErrLeaseLost = locker.ErrLeaseLost
 
 	// ErrMaxHold is the ErrLeaseLost of a turn that lasted longer than MaxHold.
-	ErrMaxHold error = maxHoldError("guard: held longer than the limit that WithMaxHold sets")
+	ErrMaxHold = turns.ErrMaxHold
 
 	// ErrUnavailable says that the locker gave no usable answer: the store is down, slow, or refuses us.
 	ErrUnavailable = locker.ErrUnavailable
@@ -51,21 +54,10 @@ var (
 	ErrClosed = locker.ErrClosed
 )
 
-// errClosedUnder is the cause of a lease that Close took from a running function.
-var errClosedUnder = fmt.Errorf("%w: %w", ErrLeaseLost, ErrClosed)
-
-// errOutlived is the cause of a lease whose Release has waited in vain for one inside it.
-var errOutlived = fmt.Errorf("%w: a lease inside it was not released before it", ErrLeaseLost)
-
 type queueFullError string
 
 func (e queueFullError) Error() string        { return string(e) }
 func (e queueFullError) Is(target error) bool { return target == ErrNotAcquired }
-
-type maxHoldError string
-
-func (e maxHoldError) Error() string        { return string(e) }
-func (e maxHoldError) Is(target error) bool { return target == ErrLeaseLost }
 
 // Holder describes who holds a key, as far as the store knows it. It is for logs and operators, not for clients.
 type Holder = locker.Holder
@@ -110,6 +102,37 @@ type refusedError struct {
 func (e *refusedError) Error() string             { return ErrQueueFull.Error() + ": " + e.reason }
 func (e *refusedError) Unwrap() error             { return ErrQueueFull }
 func (e *refusedError) RetryAfter() time.Duration { return e.expected }
+
+// refused returns the error of a verb whose wait for l ended with err, in the words
+// of this package.
+func (l *Lease) refused(ctx context.Context, r turns.Refusal, err error) error {
+	switch {
+	case errors.Is(err, turns.ErrEnded):
+		return waitEnded(ctx)
+	case errors.Is(err, turns.ErrHeld):
+		return &HeldError{
+			Key: l.key, Remaining: r.Remaining, Holder: r.Holder, expected: r.Expected, here: r.Here, Kept: r.Kept,
+		}
+	case errors.Is(err, turns.ErrFull):
+		e := &refusedError{reason: "the expected wait is longer than MaxWait", expected: r.Expected}
+		if r.Ahead > 0 {
+			e.reason = fmt.Sprintf("%d calls wait for this key", r.Ahead)
+		}
+		return e
+	}
+	return err
+}
+
+// waitEnded is the error of a wait that ended with its ctx: ErrNotAcquired,
+// ctx.Err() and its cause. The cause may be the error of a function that ran, as
+// under an errgroup.
+func waitEnded(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return ran.Refuse(fmt.Errorf("%w: %w", ErrNotAcquired, cause))
+	}
+	return ran.Refuse(fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, cause))
+}
 
 func capAt(d, limit time.Duration) time.Duration {
 	if limit > 0 && d > limit {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -37,13 +38,37 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 	if err := c.checkAccepted(l); err != nil {
 		return nil, err
 	}
-	f := newFamily(l)
-	if err := l.Open(f); err != nil {
+	e, err := turns.Open(l)
+	if err != nil {
 		return nil, err
 	}
-	f.hints.names.Store(c.name, nil)
-	c.tellName()
-	return &Guard{config: c, family: f}, nil
+	g := &Guard{config: c, family: &family{locker: l, engine: e}}
+	g.introduce()
+	return g, nil
+}
+
+// A family is the state shared by a Guard and its copies.
+type family struct {
+	locker locker.Locker
+	engine *turns.Engine
+	hints  hints
+	outage outage
+}
+
+// introduce tells the name of a new guard.
+func (g *Guard) introduce() {
+	g.family.hints.names.Store(g.set.Name, nil)
+	g.tellName()
+}
+
+// isClosing reports whether Close was called.
+func (f *family) isClosing() bool {
+	select {
+	case <-f.engine.Closing():
+		return true
+	default:
+		return false
+	}
 }
 
 // With returns a copy of g with other settings, for one route or one kind of work. It shares keys, waiters and the
@@ -63,9 +88,9 @@ func (g *Guard) With(opts ...Option) *Guard {
 	if err := c.checkAccepted(g.family.locker); err != nil {
 		panic(err)
 	}
-	g.family.hints.names.Store(c.name, nil)
-	c.tellName()
-	return &Guard{config: c, family: g.family}
+	derived := &Guard{config: c, family: g.family}
+	derived.introduce()
+	return derived
 }
 
 // resolve returns g, or what it stands for: the default guard, with g's own options if it has any.
@@ -131,11 +156,17 @@ func (g *Guard) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 		return nil, err
 	}
 	now := time.Now()
-	return g.acquire(ctx, key, patience{start: now, until: now, once: true}, nil)
+	return g.acquire(ctx, key, turns.Patience{Start: now, Until: now, Once: true}, nil)
+}
+
+// patience is how long a verb waits from now.
+func (c *config) patience() turns.Patience {
+	now := time.Now()
+	return turns.Patience{Start: now, Until: now.Add(c.set.MaxWait), Once: c.set.MaxWait == 0}
 }
 
 // acquire is the way of every verb to its lease. g is resolved. set is what DoAll has so far, or nil.
-func (g *Guard) acquire(ctx context.Context, key string, p patience, set *leases) (*Lease, error) {
+func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, set *leases) (*Lease, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
@@ -164,7 +195,7 @@ func (g *Guard) Close(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return g.family.close(ctx)
+	return g.family.engine.Close(ctx)
 }
 
 // defaultGuard is what a nil *Guard stands for.
@@ -182,7 +213,7 @@ func SetDefault(g *Guard) {
 	before := defaultGuard.Swap(g)
 	if g != nil && before != nil && before.family != g.family && !before.family.isClosing() {
 		g.log().Warn("guard: SetDefault replaced another default guard, which is still open: call it once, or with nil in between",
-			"guard", g.name, "before", before.name)
+			"guard", g.set.Name, "before", before.set.Name)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
-	"time"
 )
 
 // Hints are lines in the log about mistakes that look like something else. A
@@ -26,59 +25,15 @@ func (h *hints) first(about, name string) bool {
 	return !before
 }
 
-// instances are the ids of the lockers of this process, from the first lease
-// to Close.
-var instances sync.Map
-
-// arrive remembers the id of the locker, which its first claim tells.
-func (f *family) arrive(instance string) {
-	if f.instance.Load() == nil && instance != "" {
-		first := instance // a pointer to the parameter would cost an allocation each time
-		f.instance.Store(&first)
-		instances.Store(first, nil)
-	}
-}
-
-// depart undoes arrive.
-func (f *family) depart() {
-	if instance := f.instance.Load(); instance != nil {
-		instances.Delete(*instance)
-	}
-}
-
-// heldHere reports whether one call of this process has had the key since the
-// given time: perhaps a call that the one which asks runs inside. A key that
-// WithMinHold keeps is nobody's.
-func (gt *gate) heldHere(since time.Time) bool {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	if gr := gt.grant; gr != nil {
-		return gr.heldSince(since)
-	}
-	if gt.seen.at.IsZero() || gt.seen.holder.Since.After(since) {
-		return false
-	}
-	_, here := instances.Load(gt.seen.holder.Instance)
-	return here
-}
-
-// heldSince reports whether the turn that is on began before the given time.
-func (gr *grant) heldSince(since time.Time) bool {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	t := gr.tenure.turn
-	return t != nil && t.lease != nil && !t.lease.hold.began.After(since)
-}
-
 // hint gives the hints that a wait deserves.
 func (l *Lease) hint(ctx context.Context, r WaitResult) {
 	if r.Err != nil {
 		l.hintHere(ctx, r.Err)
 	}
-	if r.Err == nil && l.within != nil && l.guard.minHold > 0 {
+	if r.Err == nil && l.within != nil && l.guard.set.MinHold > 0 {
 		l.hintMinHold(ctx)
 	}
-	if name := r.Blocker.Name; name != "" && name != l.guard.name {
+	if name := r.Blocker.Name; name != "" && name != l.guard.set.Name {
 		l.hintNeighbor(ctx, name)
 	}
 }
@@ -102,7 +57,7 @@ func (l *Lease) hintHere(ctx context.Context, err error) {
 
 // hintOnce logs a hint unless the guard has given it before.
 func (l *Lease) hintOnce(ctx context.Context, about, text, look string) {
-	if g := l.guard; g.family.hints.first(about, g.name) {
+	if g := l.guard; g.family.hints.first(about, g.set.Name) {
 		g.log().LogAttrs(ctx, slog.LevelWarn, text, g.about(l.key, slog.String("look", look))...)
 	}
 }
@@ -137,7 +92,7 @@ func inFunction() bool {
 func (l *Lease) hintMinHold(ctx context.Context) {
 	if log := l.guard.log(); log.Enabled(ctx, slog.LevelDebug) {
 		log.LogAttrs(ctx, slog.LevelDebug, "guard: MinHold ignored inside another call on the same key",
-			l.guard.about(l.key, slog.Duration("min_hold", l.guard.minHold))...)
+			l.guard.about(l.key, slog.Duration("min_hold", l.guard.set.MinHold))...)
 	}
 }
 
@@ -145,7 +100,7 @@ func (l *Lease) hintMinHold(ctx context.Context) {
 // differ; those of the instances of one service do not.
 func (l *Lease) hintNeighbor(ctx context.Context, name string) {
 	h, g := &l.guard.family.hints, l.guard
-	if _, ours := h.names.Load(name); ours || !h.first("neighbor", g.name) {
+	if _, ours := h.names.Load(name); ours || !h.first("neighbor", g.set.Name) {
 		return
 	}
 	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: a guard of another name holds the same key: do services share a store without prefixes?",

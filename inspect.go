@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/go-lockguard/guard/internal/keyenc"
 	"github.com/go-lockguard/guard/locker"
@@ -87,10 +86,10 @@ func (g *Guard) inspect(look func(in locker.Inspector) error) error {
 	if !ok {
 		return fmt.Errorf("guard: %w: this locker cannot be looked into", errors.ErrUnsupported)
 	}
-	if !g.family.enter() {
+	if !g.family.engine.Enter() {
 		return ErrClosed
 	}
-	defer g.family.leave()
+	defer g.family.engine.Leave()
 	return look(in)
 }
 
@@ -100,25 +99,4 @@ func storeName(key string) string {
 		return key
 	}
 	return keyenc.Plain(key)
-}
-
-// Revoked implements [locker.Revoker]: it renews at once.
-func (f *family) Revoked(key, owner string) {
-	gt := f.gates.find(key)
-	if gt == nil {
-		return
-	}
-	if gr := gt.holding(); gr != nil && gr.claim.Owner == owner {
-		gr.doubt()
-	}
-}
-
-// doubt makes a renewal due, which tells whether the grant is still held.
-func (gr *grant) doubt() {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	if gr.cause == nil && gr.renewing == nil {
-		gr.renewAt = time.Now()
-		gr.arm(gr.renewAt)
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/turns"
 )
 
 // Lead runs fn whenever this process is elected, which is while it holds key: for work that one instance at a time does as
@@ -32,7 +34,7 @@ func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Contex
 		return err
 	}
 	c := g.config
-	c.maxWait, c.maxWaiters, c.maxHold = forever, 0, 0
+	c.set.MaxWait, c.set.MaxWaiters, c.set.MaxHold = forever, 0, 0
 	g = &Guard{config: c, family: g.family}
 	refusals := 0
 	for {
@@ -47,7 +49,7 @@ func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Contex
 		case !errors.Is(err, ErrUnavailable) || ctx.Err() != nil:
 			return err
 		default:
-			g.family.rest(ctx, betweenElections.pause(refusals))
+			g.family.rest(ctx, betweenElections.Pause(refusals))
 			refusals++
 		}
 	}
@@ -57,7 +59,7 @@ func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Contex
 const forever = 100 * 365 * 24 * time.Hour
 
 // betweenElections is for a store that refuses us: it may be set right.
-var betweenElections = backoff{first: 10 * time.Millisecond, most: time.Second}
+var betweenElections = turns.Backoff{First: 10 * time.Millisecond, Max: time.Second}
 
 // lead runs fn under l until it returns, and reports whether it led to its end.
 func (l *Lease) lead(fn func(ctx context.Context) error) (over bool, err error) {
@@ -66,7 +68,7 @@ func (l *Lease) lead(fn func(ctx context.Context) error) (over bool, err error) 
 		defer stepDown(nil)
 		go func() { // ends with fn
 			select {
-			case <-l.guard.family.closing: // which would wait for us for ever
+			case <-l.guard.family.engine.Closing(): // which would wait for us for ever
 				stepDown(ErrClosed)
 			case <-ctx.Done():
 			}
@@ -85,6 +87,6 @@ func (f *family) rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-f.closing:
+	case <-f.engine.Closing():
 	}
 }

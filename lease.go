@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/turns"
 )
 
 // Lease is one turn of one caller on its key. Work that needs the key runs under [Lease.Context], and the caller releases
@@ -14,10 +16,10 @@ import (
 type Lease struct {
 	guard  *Guard
 	key    string
-	outer  *Lease // the innermost lease of the verb's ctx, or of DoAll's keys before
-	within *Lease // the lease that the verb runs inside, on the same key; nil: the turn is its own
-	turn   *turn  // shared with all that run inside
-	own    turn   // the memory of the turn that is its own
+	outer  *Lease      // the innermost lease of the verb's ctx, or of DoAll's keys before
+	within *Lease      // the lease that the verb runs inside, on the same key; nil: the turn is its own
+	turn   *turns.Turn // shared with all that run inside; nil before it is acquired
+	own    turns.Turn  // the memory of the turn that is its own
 
 	hold   hold // what observers and log are told
 	ctx    context.Context
@@ -38,14 +40,14 @@ type Lease struct {
 }
 
 // acquire gets l its turn and opens it. A panic of an observer on the way gives up what l has by then.
-func (l *Lease) acquire(ctx context.Context, p patience) error {
+func (l *Lease) acquire(ctx context.Context, p turns.Patience) error {
 	settled := false
 	defer func() {
 		if !settled {
 			l.drop()
 		}
 	}()
-	g, info := l.guard, WaitInfo{Name: l.guard.name, Key: l.key, Reentry: l.within != nil}
+	g, info := l.guard, WaitInfo{Name: l.guard.set.Name, Key: l.key, Reentry: l.within != nil}
 	waitCtx := g.waitStart(ctx, info)
 	r := l.wait(waitCtx, p)
 	g.waitEnd(waitCtx, info, r)
@@ -58,20 +60,20 @@ func (l *Lease) acquire(ctx context.Context, p patience) error {
 }
 
 // wait gets l its turn: that of the lease it runs inside, or one of its own.
-func (l *Lease) wait(ctx context.Context, p patience) (r WaitResult) {
+func (l *Lease) wait(ctx context.Context, p turns.Patience) (r WaitResult) {
 	start := time.Now()
 	t := &l.own
 	if l.within != nil {
 		r.Handoff, r.Err = true, l.within.admit(ctx, p)
 		t = l.within.turn
 	} else {
-		r.Err = t.take(ctx, l.guard, l.key, p)
-		r.Attempts, r.Handoff, r.Blocker = t.attempts, t.number > 1, t.blockedBy()
+		refusal, err := t.Take(ctx, l.guard.family.engine, l.key, &l.guard.set, events{l.guard}, p)
+		r.Err = l.refused(ctx, refusal, err)
+		r.Attempts, r.Handoff, r.Blocker = t.Tried()
 	}
 	r.Waited = time.Since(start)
 	if r.Err == nil {
 		l.turn = t
-		l.guard.family.arrive(t.grant.claim.Holder.Instance)
 	}
 	return r
 }
@@ -88,9 +90,9 @@ func (l *Lease) open(ctx context.Context, info WaitInfo) {
 	if l.within != nil {
 		cause = l.within.contain(l)
 	} else {
-		cause = l.turn.grant.attach(l.turn, l)
+		cause = l.turn.Attach(occupant{l}, l.hold.began)
 	}
-	if cause != nil && !errors.Is(cause, errFinished) {
+	if cause != nil {
 		l.lost(cause)
 	}
 }
@@ -102,7 +104,7 @@ func (l *Lease) drop() {
 	case l.within != nil:
 		l.within.stile.leave()
 	default:
-		l.turn.drop()
+		l.turn.Drop()
 	}
 }
 
@@ -116,7 +118,7 @@ func (l *Lease) Context() context.Context { return l.ctx }
 // Deadline returns until when the lease may be trusted unless it is renewed: shortly before the key can expire in the
 // store. Renewals move it. In a lease that another process handed over it is near at first, at most a second away, until
 // the first renewal.
-func (l *Lease) Deadline() time.Time { return l.turn.grant.deadline() }
+func (l *Lease) Deadline() time.Time { return l.turn.Deadline() }
 
 // Err returns nil while the lease is held, the cause (ErrLeaseLost, ErrMaxHold, ErrClosed) once it is lost, and ErrNoLease
 // once it is released. It looks at the clocks itself, so it is right before the context has noticed.
@@ -130,7 +132,7 @@ func (l *Lease) Err() error {
 	case cause != nil:
 		return cause
 	}
-	return l.turn.grant.err(l.turn)
+	return l.turn.Err()
 }
 
 // FencingToken returns the number to pass to the guarded resource, which must refuse a number lower than one that it has
@@ -144,12 +146,21 @@ func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
 		}
 		return 0, err
 	}
-	return l.turn.grant.token(ctx, l.turn)
+	return l.turn.Token(ctx)
 }
+
+// occupant is a lease as the engine sees it: who is told what becomes of the turn.
+type occupant struct{ lease *Lease }
+
+// Lost implements [turns.Occupant].
+func (o occupant) Lost(cause error) { o.lease.lost(cause) }
+
+// HalfTime implements [turns.Occupant].
+func (o occupant) HalfTime() { o.lease.tellHalf() }
 
 // lost ends the context of l and of the calls inside it, and says so.
 func (l *Lease) lost(cause error) {
-	at := l.turn.grant.endedBy(time.Now())
+	at := l.turn.EndedBy(time.Now())
 	l.mu.Lock()
 	if l.cause != nil || l.released {
 		l.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/turns"
 )
 
 // What a Guard logs. Each line names the guard and the hash of the key, never the key, and goes out under the context of
@@ -14,7 +16,7 @@ import (
 
 // about is what every line has, and one thing more.
 func (c *config) about(key string, detail slog.Attr) []slog.Attr {
-	return []slog.Attr{slog.String("guard", c.name), slog.String("key_hash", KeyHash(key)), detail}
+	return []slog.Attr{slog.String("guard", c.set.Name), slog.String("key_hash", KeyHash(key)), detail}
 }
 
 func (g *Guard) logLost(ctx context.Context, key string, cause error) {
@@ -27,7 +29,7 @@ func (g *Guard) logLost(ctx context.Context, key string, cause error) {
 
 // logOverrun warns of a function that did not stop when its lease was lost. The margin of the deadline is there to stop in.
 func (g *Guard) logOverrun(ctx context.Context, key string, d time.Duration) {
-	if d <= stopMargin(g.ttl) {
+	if d <= turns.StopMargin(g.set.TTL) {
 		return
 	}
 	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: function ran on after its lease was lost",
@@ -38,7 +40,7 @@ func (g *Guard) logOverrun(ctx context.Context, key string, d time.Duration) {
 func (l *Lease) tellHalf() {
 	g := l.guard
 	g.log().LogAttrs(l.hold.ctx, slog.LevelWarn, "guard: function has had its key for half of MaxHold",
-		append(g.about(l.key, slog.Duration("for", time.Since(l.hold.began))), slog.Duration("max_hold", g.maxHold), lookHere)...)
+		append(g.about(l.key, slog.Duration("for", time.Since(l.hold.began))), slog.Duration("max_hold", g.set.MaxHold), lookHere)...)
 }
 
 // lookHere says how to find the function that is slow.
@@ -56,27 +58,22 @@ func (g *Guard) logOver(ctx context.Context, key string, err error) {
 func (g *Guard) logRelease(ctx context.Context, key string, err error) {
 	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL",
 		g.about(key, slog.Any("error", err))...)
-	g.family.note(ctx, &g.config, key, err)
+	g.noteStore(ctx, key, err)
 }
 
-// noteTry notes what a try shows of the locker, unless it was cut short: by its caller, who left, or by the end of the wait.
-func (t *turn) noteTry(ctx context.Context, limit time.Duration, err error) {
-	if err == nil || (ctx.Err() == nil && limit == tryLimit(t.guard.ttl)) {
-		t.guard.family.note(ctx, &t.guard.config, t.gate.key, err)
-	}
-}
-
-// note logs where an outage of the locker begins, with the first answer that is ErrUnavailable, whether or not anybody has
-// to suffer for it yet, and where it ends, with the next one that is clear: once for all that share the locker.
-func (f *family) note(ctx context.Context, c *config, key string, err error) {
+// noteStore logs the start of an outage at the first ErrUnavailable, even before any
+// call fails, and its end at the next clear answer. All guards that share a locker
+// log it once.
+func (g *Guard) noteStore(ctx context.Context, key string, err error) {
+	o := &g.family.outage
 	switch {
 	case errors.Is(err, ErrUnavailable):
-		if f.outage.begin(time.Now()) {
-			c.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker unavailable", c.about(key, slog.Any("error", err))...)
+		if o.begin(time.Now()) {
+			g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker unavailable", g.about(key, slog.Any("error", err))...)
 		}
 	case err == nil, errors.Is(err, ErrLeaseLost):
-		if lasted, tell := f.outage.end(time.Now()); tell {
-			c.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker available again", c.about(key, slog.Duration("after", lasted))...)
+		if lasted, tell := o.end(time.Now()); tell {
+			g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker available again", g.about(key, slog.Duration("after", lasted))...)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/turns"
 )
 
 // Observer is told about waits, holds and renewals; package tracing turns that into OpenTelemetry spans and metrics.
@@ -98,7 +100,7 @@ func (NopObserver) Traceparent(context.Context) string { return "" }
 func (c *config) tellName() {
 	for _, o := range c.observers {
 		if o, ok := o.(NameObserver); ok {
-			o.GuardNamed(c.name)
+			o.GuardNamed(c.set.Name)
 		}
 	}
 }
@@ -114,15 +116,6 @@ func (g *Guard) waitEnd(ctx context.Context, w WaitInfo, r WaitResult) {
 	for _, o := range g.observers {
 		o.WaitEnd(ctx, w, r)
 	}
-}
-
-// blockedBy returns who was in the way of a call that has waited: the last holder that it saw, or if it never came to try,
-// the one that this process knows of.
-func (t *turn) blockedBy() Holder {
-	if t.attempts > 0 || t.gate == nil {
-		return t.blocker
-	}
-	return t.gate.holder(time.Now()).Holder
 }
 
 // A hold is a lease as observers see it. All but told is written by start, before anybody else can see the lease.
@@ -161,22 +154,38 @@ func (h *hold) end(r HoldResult) {
 	}
 }
 
-// observeRenewal tells the observers of the guard whose turn it is about a try to renew gr, or between two turns, those
-// of the guard that acquired it.
-func (gr *grant) observeRenewal(r RenewResult) {
-	gr.mu.Lock()
-	var l *Lease
-	if t := gr.tenure.turn; t != nil {
-		l = t.lease
+// events is a guard as the engine sees it: what is told what happens to its turns.
+type events struct{ guard *Guard }
+
+// Traceparent implements [turns.Events]. It returns the first that an observer has
+// for ctx.
+func (e events) Traceparent(ctx context.Context) string {
+	for _, o := range e.guard.observers {
+		if t := o.Traceparent(ctx); t != "" {
+			return t
+		}
 	}
-	gr.mu.Unlock()
-	ctx, cfg := context.Background(), gr.config //nolint:forbidigo // a batch belongs to no caller
-	info := WaitInfo{Name: cfg.name, Key: gr.gate.key}
-	if l != nil {
-		ctx, cfg, info = l.hold.ctx, &l.guard.config, l.hold.info
+	return ""
+}
+
+// Renewed implements [turns.Events].
+func (e events) Renewed(o turns.Occupant, key string, r turns.Renewal) {
+	ctx, info := context.Background(), WaitInfo{Name: e.guard.set.Name, Key: key} //nolint:forbidigo // a batch belongs to no caller
+	if o, ok := o.(occupant); ok {
+		ctx, info = o.lease.hold.ctx, o.lease.hold.info
 	}
-	for _, o := range cfg.observers {
-		o.Renewed(ctx, info, r)
+	for _, o := range e.guard.observers {
+		o.Renewed(ctx, info, RenewResult(r))
 	}
-	gr.family.note(ctx, cfg, gr.gate.key, r.Err)
+	e.guard.noteStore(ctx, key, r.Err)
+}
+
+// Store implements [turns.Events].
+func (e events) Store(ctx context.Context, key string, err error) { e.guard.noteStore(ctx, key, err) }
+
+// Unconfirmed implements [turns.Events].
+func (e events) Unconfirmed(o turns.Occupant, err error) {
+	if o, ok := o.(occupant); ok {
+		e.guard.logRelease(o.lease.hold.ctx, o.lease.key, err)
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/turns"
 )
 
 // Option changes one setting, in [New] for a whole family or in [Guard.With] for a route.
@@ -20,30 +22,22 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 
 // config is what options set. A Guard's copy is never changed once it is in use.
 type config struct {
-	ttl        time.Duration
-	maxWait    time.Duration
-	maxWaiters int
-	maxHold    time.Duration
-	minHold    time.Duration
-	keepIfDone bool // and only after success
-	backoff    backoff
-	name       string
-	noRenewal  bool
-	fencing    bool
+	set        turns.Settings
+	keepIfDone bool // MinHold holds only after success
 	observers  []Observer
 	accepted   []string     // findings that only warn
 	logger     *slog.Logger // nil: slog.Default() at the time of logging
 }
 
 func defaults() config {
-	return config{
-		ttl:        10 * time.Second,
-		maxWait:    3 * time.Second,
-		maxWaiters: 1000,
-		maxHold:    60 * time.Second,
-		backoff:    backoff{first: 5 * time.Millisecond, most: 250 * time.Millisecond},
-		name:       "guard",
-	}
+	return config{set: turns.Settings{
+		TTL:        10 * time.Second,
+		MaxWait:    3 * time.Second,
+		MaxWaiters: 1000,
+		MaxHold:    60 * time.Second,
+		Backoff:    turns.Backoff{First: 5 * time.Millisecond, Max: 250 * time.Millisecond},
+		Name:       "guard",
+	}}
 }
 
 // with returns a copy of c with opts applied, or every mistake in them joined into one error.
@@ -57,8 +51,8 @@ func (c config) with(opts []Option) (config, error) {
 		}
 		errs = append(errs, o.apply(&c))
 	}
-	if c.noRenewal && c.minHold > c.ttl {
-		errs = append(errs, fmt.Errorf("%w: MinHold is %v, longer than a key lasts WithoutRenewal: %v", ErrInvalidOption, c.minHold, c.ttl))
+	if c.set.NoRenewal && c.set.MinHold > c.set.TTL {
+		errs = append(errs, fmt.Errorf("%w: MinHold is %v, longer than a key lasts WithoutRenewal: %v", ErrInvalidOption, c.set.MinHold, c.set.TTL))
 	}
 	return c, errors.Join(errs...)
 }
@@ -75,7 +69,7 @@ func WithTTL(d time.Duration) Option {
 		if d < minTTL || d > maxTTL || d%time.Millisecond != 0 {
 			return fmt.Errorf("%w: TTL is %v, want %v to %v in whole milliseconds", ErrInvalidOption, d, minTTL, maxTTL)
 		}
-		c.ttl = d
+		c.set.TTL = d
 		return nil
 	})
 }
@@ -95,7 +89,7 @@ func WithMaxWait(d time.Duration) Option {
 		if err := checkDuration("MaxWait", d); err != nil {
 			return err
 		}
-		c.maxWait = d
+		c.set.MaxWait = d
 		return nil
 	})
 }
@@ -108,7 +102,7 @@ func WithMaxWaiters(n int) Option {
 		if n < 0 {
 			return fmt.Errorf("%w: MaxWaiters is %d, want 0 or more", ErrInvalidOption, n)
 		}
-		c.maxWaiters = n
+		c.set.MaxWaiters = n
 		return nil
 	})
 }
@@ -126,7 +120,45 @@ func WithMaxHold(d time.Duration) Option {
 		if err := checkDuration("MaxHold", d); err != nil {
 			return err
 		}
-		c.maxHold = d
+		c.set.MaxHold = d
+		return nil
+	})
+}
+
+// KeepOn says after which results of the function [WithMinHold] keeps the key.
+type KeepOn uint8
+
+// OnSuccess keeps the key only after a function that returned nil, or on a route
+// a response with a status below 400. After an error, a panic or the loss of the
+// lease the key is free at once, so that the same work can be tried again. A
+// lease from Acquire or TryAcquire has no result: its release counts as success.
+const OnSuccess KeepOn = 1
+
+// WithMinHold keeps the key taken until d after it was acquired, even if the
+// function returns sooner, with whatever result, or with [OnSuccess] only after
+// success. It is for jobs that instances start by clocks that differ, and for
+// double clicks.
+//
+// Verbs return without waiting for that, and the function's context ends as
+// always. Meanwhile every other call has to wait, in this process too, and the
+// lease is renewed as needed, so d may be longer than the TTL. A call that runs
+// inside a lease on the same key goes by the setting of the outer one. d is at
+// least 1 ms; 0 is none, the default.
+//
+// [Guard.Close] does not wait for it either. Then, after a crash, and while the
+// store cannot be reached, the key is left to its TTL, which may be sooner or
+// later: choose a TTL of at least d for a process that ends with its job.
+func WithMinHold(d time.Duration, on ...KeepOn) Option {
+	return optionFunc(func(c *config) error {
+		if err := checkDuration("MinHold", d); err != nil {
+			return err
+		}
+		for _, o := range on {
+			if o != OnSuccess {
+				return fmt.Errorf("%w: MinHold with KeepOn %d, want OnSuccess", ErrInvalidOption, o)
+			}
+		}
+		c.set.MinHold, c.keepIfDone = d, len(on) > 0
 		return nil
 	})
 }
@@ -140,7 +172,7 @@ func WithBackoff(first, most time.Duration) Option {
 		if first < time.Millisecond || most < first {
 			return fmt.Errorf("%w: backoff is %v to %v, want 1ms <= first <= most", ErrInvalidOption, first, most)
 		}
-		c.backoff = backoff{first: first, most: most}
+		c.set.Backoff = turns.Backoff{First: first, Max: most}
 		return nil
 	})
 }
@@ -152,20 +184,20 @@ func WithName(name string) Option {
 		if name == "" {
 			return fmt.Errorf("%w: name is empty", ErrInvalidOption)
 		}
-		c.name = name
+		c.set.Name = name
 		return nil
 	})
 }
 
 // WithoutRenewal lets a lease end at its TTL: the function's context ends with [ErrLeaseLost] shortly before it.
 func WithoutRenewal() Option {
-	return optionFunc(func(c *config) error { c.noRenewal = true; return nil })
+	return optionFunc(func(c *config) error { c.set.NoRenewal = true; return nil })
 }
 
 // WithFencing fetches fencing tokens with the key, in the same round trip, instead of on the first call of
 // [Lease.FencingToken]. Only so do tokens keep rising across a failover that lost the lock.
 func WithFencing() Option {
-	return optionFunc(func(c *config) error { c.fencing = true; return nil })
+	return optionFunc(func(c *config) error { c.set.Fencing = true; return nil })
 }
 
 // WithObserver adds an observer to those already there. One that is there already stays there once, so a route of a guard

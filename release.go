@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// How a lease ends: its turn first, without any I/O, and then, if nobody here takes the grant over, its key.
+// How a lease ends: its turn first, without any I/O, and then its key, if no other
+// call here takes the grant over.
 
 // Release ends the lease: it waits for re-entrant calls that run inside it, and then frees the key or hands it to the
 // next caller in line. The request has its own time limit, at most 1 s: ctx lends its values, and need not be alive.
@@ -62,9 +65,9 @@ func (l *Lease) release(ctx context.Context, panicked bool) error {
 		<-over
 		return l.releaseErr
 	}
-	back, err := l.stop()
+	back, err := l.stop(false)
 	if back {
-		err = l.turn.giveBack(l.guard.family.limits.Within(ctx, releaseLimit(l.guard.ttl)))
+		err = l.turn.ReleaseKey(l.guard.family.engine.Within(ctx, turns.ReleaseLimit(l.guard.set.TTL)))
 	}
 	l.settle(ctx, err, panicked)
 	return err
@@ -87,12 +90,13 @@ func (l *Lease) beginRelease() (over <-chan struct{}) {
 	return l.over
 }
 
-// stop ends l's turn once no call runs inside l, and returns why it was lost, if it was. It reports whether the caller
-// must give the grant back: nobody here has taken it over.
-func (l *Lease) stop() (back bool, cause error) {
-	alone := l.stile.drain(max(l.guard.maxWait, releaseLimit(l.guard.ttl)))
+// stop ends l's turn once no call runs inside l. It returns why l was lost, if it
+// was. back reports that the caller must release the key, because no other call
+// here has taken it over. unused says that l never had a function.
+func (l *Lease) stop(unused bool) (back bool, cause error) {
+	alone := l.stile.drain(max(l.guard.set.MaxWait, turns.ReleaseLimit(l.guard.set.TTL)))
 	if !alone {
-		l.turn.grant.lose(errOutlived) // unless it is lost already
+		l.turn.Outlived()
 	}
 	l.mu.Lock()
 	l.released = true
@@ -100,10 +104,11 @@ func (l *Lease) stop() (back bool, cause error) {
 	l.mu.Unlock()
 	l.cancel(nil)
 	if l.within == nil {
-		return l.turn.end(alone)
+		keep := !unused && !(l.guard.keepIfDone && l.failed.Load())
+		return l.turn.End(alone, keep)
 	}
 	if cause == nil {
-		cause = l.turn.grant.err(l.turn)
+		cause = l.turn.Err()
 	}
 	l.within.stile.leave()
 	return false, cause
@@ -113,7 +118,7 @@ func (l *Lease) stop() (back bool, cause error) {
 // store's.
 func (l *Lease) settle(ctx context.Context, err error, panicked bool) {
 	if l.within == nil {
-		defer l.turn.leave()
+		defer l.turn.Leave()
 	}
 	l.mu.Lock()
 	l.releaseErr, l.settled = err, true

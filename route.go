@@ -9,7 +9,7 @@ import (
 
 // Name returns the name that [WithName] has set. That of a nil Guard, or one derived from it, is the default guard's, and
 // without one the default name. It does not block, and is safe for concurrent use.
-func (g *Guard) Name() string { return g.settings().name }
+func (g *Guard) Name() string { return g.settings().set.Name }
 
 // Logger returns where the guard logs: what [WithLogger] has set, else [slog.Default]. A nil Guard stands for the default
 // one here, too. It does not block, and is safe for concurrent use.
@@ -18,7 +18,7 @@ func (g *Guard) Logger() *slog.Logger { return g.settings().log() }
 // MaxWait returns how long a call may wait, as [WithMaxWait] has set it. A nil
 // Guard stands for the default one here, too. It does not block, and is safe for
 // concurrent use.
-func (g *Guard) MaxWait() time.Duration { return g.settings().maxWait }
+func (g *Guard) MaxWait() time.Duration { return g.settings().set.MaxWait }
 
 // MaxHold returns how long a turn may last, as [WithMaxHold] has set it; 0 means no
 // limit. A nil Guard stands for the default one here, too. It does not block, and

@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/turns"
 )
 
 // GateState is what this process knows of one key that its calls want: who of them holds it, and who waits.
@@ -28,7 +29,7 @@ type HoldState struct {
 	Owner   string        // owner id in the store
 	Since   time.Time     // when its turn began
 	MaxHold time.Duration // 0: no limit
-	Until   time.Time     // how long the lease can be trusted unless it is renewed
+	Until   time.Time     // until when the lease can be trusted unless it is renewed
 	Err     error         // why the lease was lost; nil while it is held
 	Kept    bool          // its function has returned, and WithMinHold keeps the key taken
 	Stack   string        // of its goroutine; see Snapshot
@@ -58,15 +59,13 @@ func (g *Guard) Snapshot(stacks bool) []GateState {
 	now := time.Now()
 	var all []GateState
 	var long []longHold
-	for _, gt := range g.family.gates.all() {
-		s, leases := gt.snapshot(now)
-		if len(s.Holds) == 0 && s.Waiting == 0 {
-			continue
-		}
-		all = append(all, s)
-		for i, h := range s.Holds {
-			if leases[i] != nil && !h.Kept && (h.Err != nil || h.MaxHold > 0 && now.Sub(h.Since) > h.MaxHold/2) {
-				long = append(long, longHold{&s.Holds[i], leases[i]})
+	for _, s := range g.family.engine.States(now, snapshotWaiters) {
+		gs := gateState(s)
+		all = append(all, gs)
+		for i, h := range gs.Holds {
+			o, told := s.Holds[i].Occupant.(occupant)
+			if told && !h.Kept && (h.Err != nil || h.MaxHold > 0 && now.Sub(h.Since) > h.MaxHold/2) {
+				long = append(long, longHold{&gs.Holds[i], o.lease})
 			}
 		}
 	}
@@ -76,73 +75,18 @@ func (g *Guard) Snapshot(stacks bool) []GateState {
 	return all
 }
 
-// snapshot returns the state of the gate, and the lease of each of its holds.
-func (gt *gate) snapshot(now time.Time) (s GateState, leases []*Lease) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	s.Key = gt.key
-	for _, t := range gt.lost {
-		s.Holds, leases = append(s.Holds, t.grant.state(t)), append(leases, t.grant.leaseOf(t))
+// gateState is s in the words of this package.
+func gateState(s turns.State) GateState {
+	gs := GateState{Key: s.Key, Waiting: s.Waiting, Blocker: s.Blocker, BlockedFor: s.BlockedFor}
+	for _, h := range s.Holds {
+		gs.Holds = append(gs.Holds, HoldState{
+			Name: h.Name, Owner: h.Owner, Since: h.Since, MaxHold: h.MaxHold, Until: h.Until, Err: h.Err, Kept: h.Kept,
+		})
 	}
-	first := gt.floor
-	if gr := gt.grant; gr != nil && first != nil && gr.leaseOf(first) != nil {
-		s.Holds, leases = append(s.Holds, gr.state(first)), append(leases, gr.leaseOf(first))
-		first = nil
+	for _, w := range s.Waiters {
+		gs.Waiters = append(gs.Waiters, WaitState(w))
 	}
-	if first != nil {
-		s.wait(first)
-	}
-	for t := gt.line.first; t != nil; t = t.next {
-		s.wait(t)
-	}
-	if gt.grant == nil && !gt.seen.at.IsZero() {
-		s.Blocker, s.BlockedFor = gt.seen.holder, max(0, gt.seen.remaining-now.Sub(gt.seen.at))
-	}
-	return s, leases
-}
-
-func (s *GateState) wait(t *turn) {
-	if s.Waiting++; s.Waiting <= snapshotWaiters {
-		s.Waiters = append(s.Waiters, WaitState{Name: t.guard.name, Since: t.joined, Until: t.until})
-	}
-}
-
-// leaseOf returns the lease that t has under gr, nil before it has one.
-func (gr *grant) leaseOf(t *turn) *Lease {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	return t.lease
-}
-
-// state describes t, which has a lease under gr.
-func (gr *grant) state(t *turn) HoldState {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	h := HoldState{
-		Name: t.guard.name, Owner: gr.claim.Owner, MaxHold: t.guard.maxHold, Until: gr.trust.mono, Err: gr.cause, Kept: gr.tenure.kept == t,
-	}
-	if t.lease != nil {
-		h.Since = t.lease.hold.began
-	}
-	return h
-}
-
-// stray keeps the turn of gr, which is lost, in sight until its function has returned; gt.mu is held.
-func (gt *gate) stray(gr *grant) {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	if t := gr.tenure.turn; t != nil { // nil: the function has returned already
-		gt.lost = append(gt.lost, t)
-	}
-}
-
-// returned forgets t, whose turn has ended.
-func (gt *gate) returned(t *turn) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	if i := slices.Index(gt.lost, t); i >= 0 {
-		gt.lost = slices.Delete(gt.lost, i, i+1)
-	}
+	return gs
 }
 
 // longHold is a hold whose stack is wanted.

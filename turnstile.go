@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/turns"
 )
 
 // Re-entry: a verb that finds a live lease on its key in its ctx runs inside that lease.
@@ -21,6 +23,9 @@ type turnstile struct {
 
 // errShut says that a lease ended before a call could run inside it.
 var errShut = errors.New("guard: the outer lease ended")
+
+// errOccupied says that another call was inside until the wait was over.
+var errOccupied = errors.New("guard: another call is inside the lease")
 
 // errReleased says that the lease one wanted to run inside was released in the meantime.
 var errReleased = fmt.Errorf("%w: the outer one was released", ErrNoLease)
@@ -38,8 +43,8 @@ func (s *turnstile) doors() (slot chan struct{}, shut <-chan struct{}) {
 	return s.slot, s.shut
 }
 
-// enter waits until a call may go in. It fails with errShut or errNoWait, or as any wait does.
-func (s *turnstile) enter(ctx context.Context, p patience) error {
+// enter waits until a call may go in. It fails with errShut or errOccupied, or as any wait does.
+func (s *turnstile) enter(ctx context.Context, p turns.Patience) error {
 	if ctx.Err() != nil {
 		return waitEnded(ctx)
 	}
@@ -54,10 +59,10 @@ func (s *turnstile) enter(ctx context.Context, p patience) error {
 		return nil
 	default:
 	}
-	if p.once {
-		return errNoWait
+	if p.Once {
+		return errOccupied
 	}
-	timer := time.NewTimer(time.Until(p.until))
+	timer := time.NewTimer(time.Until(p.Until))
 	defer timer.Stop()
 	select {
 	case slot <- struct{}{}:
@@ -65,7 +70,7 @@ func (s *turnstile) enter(ctx context.Context, p patience) error {
 	case <-shut:
 		return errShut
 	case <-timer.C:
-		return errNoWait
+		return errOccupied
 	case <-ctx.Done():
 		return waitEnded(ctx)
 	}
@@ -131,12 +136,12 @@ func (s *turnstile) holdsBare() bool {
 
 // admit waits until a call may run inside l. It fails with ErrLeaseLost, with errReleased if l is released first, or as any
 // wait does.
-func (l *Lease) admit(ctx context.Context, p patience) error {
+func (l *Lease) admit(ctx context.Context, p turns.Patience) error {
 	err := l.stile.enter(ctx, p)
 	switch {
-	case errors.Is(err, errNoWait):
-		gr := l.turn.grant
-		return &HeldError{Key: l.key, Remaining: max(0, time.Until(gr.expiry())), Holder: gr.claim.Holder}
+	case errors.Is(err, errOccupied):
+		holder, remaining := l.turn.Held()
+		return &HeldError{Key: l.key, Remaining: remaining, Holder: holder}
 	case err != nil && !errors.Is(err, errShut):
 		return err
 	}

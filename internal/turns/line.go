@@ -1,14 +1,22 @@
-package guard
+package turns
 
 import "time"
 
-// line is the queue at a gate: a list, so that a waiter can leave from the middle.
+// line is the queue at a gate. It is a list, so that a waiter can leave from the
+// middle.
 type line struct {
-	first, last *turn
+	first, last *Turn
 	length      int
 }
 
-func (l *line) push(w *turn) {
+// A spot is where a turn stands in a line. The gate's mutex guards it.
+type spot struct {
+	prev, next *Turn
+	inLine     bool
+	floor      chan struct{} // one signal when the turn gets the floor; buffered; made anew each time it joins the line
+}
+
+func (l *line) push(w *Turn) {
 	w.prev, w.next, w.inLine = l.last, nil, true
 	if l.last == nil {
 		l.first = w
@@ -19,7 +27,7 @@ func (l *line) push(w *turn) {
 	l.length++
 }
 
-func (l *line) pushFront(w *turn) {
+func (l *line) pushFront(w *Turn) {
 	w.prev, w.next, w.inLine = nil, l.first, true
 	if l.first == nil {
 		l.last = w
@@ -30,7 +38,7 @@ func (l *line) pushFront(w *turn) {
 	l.length++
 }
 
-func (l *line) remove(w *turn) {
+func (l *line) remove(w *Turn) {
 	if w.prev == nil {
 		l.first = w.next
 	} else {
@@ -45,13 +53,14 @@ func (l *line) remove(w *turn) {
 	l.length--
 }
 
-// pace estimates the interval between turns at a gate: the mean of those of the last second or so, so that a slow phase is
-// forgotten as soon as turns are quick again, and as long as there are none, of the second before.
+// pace estimates the interval between turns at a gate. It is a mean over two
+// windows: the current one and the last one before it that had any turns. So a
+// slow phase is forgotten as soon as turns are quick again.
 type pace struct {
 	last    time.Time // when the latest turn began
 	since   time.Time // when the current window began
 	current sample    // of this window
-	earlier sample    // of the last window that had any
+	earlier sample    // of the last window that had any turns
 	seen    int       // samples in all, up to paceTrust
 }
 
@@ -62,11 +71,12 @@ type sample struct {
 
 const (
 	paceWindow = 500 * time.Millisecond
-	paceTrust  = 4 // samples before anybody is refused by them
+	paceTrust  = 4 // samples before a call is refused because of them
 )
 
-// began notes that the turn of a call that joined at the given time begins. If it has waited since before the turn
-// before it began, what is between the two is what a turn takes here, with all that other processes take in between.
+// began records the begin of a turn whose call joined at the given time. If the
+// call was already waiting when the previous turn began, the time between the two
+// beginnings is one turn, with all that other processes do in between.
 func (p *pace) began(now, joined time.Time) {
 	if !p.last.IsZero() && !joined.After(p.last) {
 		p.add(now, now.Sub(p.last))
@@ -74,7 +84,7 @@ func (p *pace) began(now, joined time.Time) {
 	p.last = now
 }
 
-// ended notes that a turn which nobody waits behind has taken from its begin to now.
+// ended records the length of a turn that ends with nobody in line.
 func (p *pace) ended(now time.Time) { p.add(now, now.Sub(p.last)) }
 
 func (p *pace) add(now time.Time, took time.Duration) {

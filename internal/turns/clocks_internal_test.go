@@ -1,23 +1,26 @@
-package guard
+package turns
 
 import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
-// Rows 12 and 13 of docs/faults.md: neither can be done to one process alone on a machine, so the two clocks of a lease are
-// set apart here. A wall clock that has moved on by d beside the monotonic one is a wall deadline that is nearer by d.
+// Rows 12 and 13 of docs/faults.md. Neither can be done to one process alone on a
+// machine, so the two clocks of a lease are set apart here. A wall clock that has
+// moved on by d beside the monotonic one is a wall deadline that is nearer by d.
 
-func heldFor(left, wallAhead time.Duration) (*grant, *turn) {
+func heldFor(left, wallAhead time.Duration) (*grant, *Turn) {
 	end := time.Now().Add(left)
-	t := &turn{}
-	return &grant{tenure: tenure{turn: t}, length: left, trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead)}}, t
+	t := &Turn{}
+	return &grant{tenure: tenure{turn: t}, trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left}}, t
 }
 
 func TestFault12AMachineThatSleptFindsItsLeasesLost(t *testing.T) {
 	gr, turn := heldFor(time.Minute, 2*time.Minute) // the monotonic clock has stood still
-	if err := gr.err(turn); !errors.Is(err, ErrLeaseLost) {
+	if err := gr.err(turn); !errors.Is(err, locker.ErrLeaseLost) {
 		t.Errorf("got %v, want ErrLeaseLost", err)
 	}
 	if gr.begin(turn) {
@@ -32,10 +35,10 @@ func TestFault13AStepOfTheWallClockNeverStretchesALease(t *testing.T) {
 	if gr, turn := heldFor(time.Minute, -time.Hour); gr.err(turn) != nil || gr.trust.left(time.Now()) > time.Minute {
 		t.Errorf("set back by an hour: %v, %v left of a minute", gr.err(turn), gr.trust.left(time.Now()))
 	}
-	if gr, turn := heldFor(-time.Millisecond, -time.Hour); !errors.Is(gr.err(turn), ErrLeaseLost) {
+	if gr, turn := heldFor(-time.Millisecond, -time.Hour); !errors.Is(gr.err(turn), locker.ErrLeaseLost) {
 		t.Errorf("set back by an hour, and over: %v", gr.err(turn))
 	}
-	if gr, turn := heldFor(time.Minute, time.Hour); !errors.Is(gr.err(turn), ErrLeaseLost) {
+	if gr, turn := heldFor(time.Minute, time.Hour); !errors.Is(gr.err(turn), locker.ErrLeaseLost) {
 		t.Errorf("set forward by an hour: %v, want it lost too early rather than too late", gr.err(turn))
 	}
 }

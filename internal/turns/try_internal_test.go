@@ -1,4 +1,4 @@
-package guard
+package turns
 
 import (
 	"context"
@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 func TestATimeoutDoesNotHideWhatTheStoreSaid(t *testing.T) {
-	said := fmt.Errorf("%w: LOADING", ErrUnavailable)
-	slow := fmt.Errorf("%w: %w", ErrUnavailable, os.ErrDeadlineExceeded)
-	over := fmt.Errorf("%w: %w", ErrUnavailable, context.DeadlineExceeded)
+	said := fmt.Errorf("%w: LOADING", locker.ErrUnavailable)
+	slow := fmt.Errorf("%w: %w", locker.ErrUnavailable, os.ErrDeadlineExceeded)
+	over := fmt.Errorf("%w: %w", locker.ErrUnavailable, context.DeadlineExceeded)
 	for i, c := range []struct{ first, later, want error }{
 		{nil, slow, slow},
 		{said, slow, said},

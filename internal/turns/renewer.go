@@ -1,4 +1,4 @@
-package guard
+package turns
 
 import (
 	"container/heap"
@@ -19,31 +19,34 @@ const (
 	renewGather  = 5 * time.Millisecond   // from the first renewal that is due until its batch is sent, so that it is one
 )
 
-// A renewer sends the renewals that are due in batches, the most urgent first. A batch has a limit of its own, so one
-// that is late costs its own leases a try and no others. When more is due than can be sent, renewals come later, which
-// makes them fewer; leases are lost only once they would all be lost otherwise, and no more of them than that.
+// A renewer sends the renewals that are due in batches, the most urgent first. A
+// batch has a limit of its own, so one that is late costs only its own leases a
+// try. If more is due than can be sent, renewals come later, which makes them
+// fewer. Leases are lost only if they would all be lost otherwise, and no more of
+// them than that.
 //
-// Leases of like length travel together: a class is those within a factor of two. The renewer has no goroutine of its
-// own: the first renewal of a class that is due sets a timer, whose goroutine sends a batch and ends.
+// Leases of similar length travel together: a class is those within a factor of
+// two. The renewer has no goroutine of its own. The first renewal of a class that
+// is due sets a timer, whose goroutine sends a batch and ends.
 type renewer struct {
-	family *family
+	engine *Engine
 
 	mu      lockorder.Renewer // guards classes, what is in them, and each grant's renewal; never held across I/O
 	classes map[int]*renewals
 }
 
-// add queues gr for renewal; a try has most, and gr is trusted until end. gr.renewed will be called, once, unless gr is
-// forgotten.
-func (r *renewer) add(gr *grant, most time.Duration, end time.Time) {
+// add queues gr for renewal. A try has limit, and gr is trusted until end.
+// gr.renewed will be called once, unless gr is forgotten.
+func (r *renewer) add(gr *grant, limit time.Duration, end time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	class := r.class(bits.Len64(uint64(most.Milliseconds())))
-	gr.renewal = renewal{grant: gr, class: class, end: end, most: most}
+	class := r.class(bits.Len64(uint64(limit.Milliseconds())))
+	gr.renewal = renewal{grant: gr, class: class, end: end, longest: limit}
 	heap.Push(&class.due, &gr.renewal)
 	r.gather(class)
 }
 
-// class returns the n-th class; r.mu is held.
+// class returns the n-th class. r.mu is held.
 func (r *renewer) class(n int) *renewals {
 	class := r.classes[n]
 	if class == nil {
@@ -56,7 +59,8 @@ func (r *renewer) class(n int) *renewals {
 	return class
 }
 
-// gather sees to it that what is due in class is sent soon, and at once if it fills a batch; r.mu is held.
+// gather lets what is due in class be sent soon, and at once if it fills a batch.
+// r.mu is held.
 func (r *renewer) gather(class *renewals) {
 	if len(class.due) == 0 || class.gathering || class.inFlight >= renewBatches {
 		return
@@ -66,17 +70,18 @@ func (r *renewer) gather(class *renewals) {
 	if len(class.due) >= renewBatch {
 		pause = 0
 	}
-	r.family.errands.begin() // Close waits for it
+	r.engine.errands.begin() // Close waits for it
 	time.AfterFunc(pause, func() {
-		defer r.family.errands.end()
+		defer r.engine.errands.end()
 		r.send(class)
 	})
 }
 
-// errTooLate is the answer to a renewal that was not sent, in favour of those behind it.
-var errTooLate = fmt.Errorf("%w: more leases are due than can be renewed in time", ErrUnavailable)
+// errTooLate is the answer to a renewal that was not sent, in favour of those
+// behind it.
+var errTooLate = fmt.Errorf("%w: more leases are due than can be renewed in time", locker.ErrUnavailable)
 
-// send sends one batch, and tells those that are too late for it.
+// send sends one batch, and answers the renewals that are too late for it.
 func (r *renewer) send(class *renewals) {
 	late, batch, limit := r.take(class)
 	if len(batch) > 0 {
@@ -84,19 +89,20 @@ func (r *renewer) send(class *renewals) {
 		hangs := time.AfterFunc(renewHangs, done)
 		results := r.renew(batch, limit)
 		hangs.Stop()
-		done() // before the observers, who may be slow
+		done() // before the observers, which may be slow
 		for i, gr := range batch {
-			gr.observeRenewal(results[i])
+			gr.tellRenewal(results[i])
 		}
 	}
 	now := time.Now()
-	for _, gr := range late { // they end by their deadlines, whenever this is told
-		gr.observeRenewal(gr.renewed(now, errTooLate))
+	for _, gr := range late { // they end by their deadlines, however late this is told
+		gr.tellRenewal(gr.renewed(now, errTooLate))
 	}
 }
 
-// take takes the next batch of class, with the limit of its most urgent lease. Leases that have no time left for a try
-// are late, if more wait than fit into the batch. There is no batch if all was forgotten meanwhile.
+// take takes the next batch of class, with the limit of its most urgent lease.
+// Leases that have no time left for a try are late, if more wait than fit into the
+// batch. There is no batch if all renewals were forgotten meanwhile.
 func (r *renewer) take(class *renewals) (late, batch []*grant, limit time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +118,7 @@ func (r *renewer) take(class *renewals) (late, batch []*grant, limit time.Durati
 			limit = own
 		}
 		if own > 2*limit {
-			break // it goes with its like: this limit would be too short
+			break // it goes with its like, because this limit would be too short
 		}
 		batch = append(batch, class.pop())
 	}
@@ -131,24 +137,25 @@ func (r *renewer) done(class *renewals) {
 	r.gather(class)
 }
 
-// forget takes gr out of what is due, and reports false if its renewal has been sent.
+// forget takes gr out of what is due. It returns false if its renewal was sent.
 func (r *renewer) forget(gr *grant) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return gr.renewal.leave()
+	return gr.renewal.dequeue()
 }
 
-// renew sends one batch, hands out each answer when it comes, and returns how each renewal went.
-func (r *renewer) renew(batch []*grant, limit time.Duration) []RenewResult {
+// renew sends one batch, hands out each answer when it comes, and returns how each
+// renewal went.
+func (r *renewer) renew(batch []*grant, limit time.Duration) []Renewal {
 	claims := make([]*locker.Claim, len(batch))
 	for i, gr := range batch {
-		claims[i] = gr.claim
+		claims[i] = &gr.bid.claim
 	}
-	results := make([]RenewResult, len(batch))
+	results := make([]Renewal, len(batch))
 	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a lease outlives its caller's context
 	defer cancel()
 	sent := time.Now()
-	r.family.locker.Renew(ctx, claims, func(i int, err error) {
+	r.engine.locker.Renew(ctx, claims, func(i int, err error) {
 		results[i] = batch[i].renewed(sent, err)
 	})
 	return results

@@ -1,4 +1,4 @@
-package guard
+package turns
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 func TestATenureKnowsWhatIsDue(t *testing.T) {
 	start := time.Now()
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
-	mine, other := &turn{}, &turn{unused: true}
+	mine, other := &Turn{}, &Turn{number: 1}
 	between := func(te *tenure) { te.end(mine) }
 	unlimited := func(te *tenure) { te.end(mine); te.begin(mine, 0, start) }
 	told := func(te *tenure) { te.next(at(5)) }
@@ -19,7 +19,7 @@ func TestATenureKnowsWhatIsDue(t *testing.T) {
 		before func(*tenure)
 		now    int
 		event  tenureEvent
-		turn   *turn
+		turn   *Turn
 		next   int // when something is due afterwards; -1: never
 	}{
 		"a turn that has just begun":    {nil, 4, nothingDue, nil, 5},
@@ -55,36 +55,36 @@ func TestATenureKnowsWhatIsDue(t *testing.T) {
 func TestATenureEndsAfterItsTurnsOrItsTime(t *testing.T) {
 	now := time.Now()
 	te := newTenure(now)
-	for i := range sliceTurns {
+	for i := range TenureTurns {
 		if !te.open(now) {
-			t.Fatalf("it is over after %d turns, want %d", i, sliceTurns)
+			t.Fatalf("it is over after %d turns, want %d", i, TenureTurns)
 		}
-		if n := te.begin(&turn{}, 0, now); n != i+1 {
+		if n := te.begin(&Turn{}, 0, now); n != i+1 {
 			t.Fatalf("turn %d has number %d", i+1, n)
 		}
 	}
 	if te.open(now) {
-		t.Errorf("it is open after %d turns", sliceTurns)
+		t.Errorf("it is open after %d turns", TenureTurns)
 	}
-	if te = newTenure(now); te.open(now.Add(sliceTime)) {
-		t.Errorf("it is open after %v", sliceTime)
+	if te = newTenure(now); te.open(now.Add(TenureTime)) {
+		t.Errorf("it is open after %v", TenureTime)
 	}
 }
 
 func TestATenureIsShortenedToTheLineOfThatMoment(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct{ begun, waiting, more int }{
-		{0, 0, 1}, {0, 3, 4}, {1, 0, 0}, {1, 3, 3}, {5, 1, 1}, {sliceTurns - 1, 10, 1},
+		{0, 0, 1}, {0, 3, 4}, {1, 0, 0}, {1, 3, 3}, {5, 1, 1}, {TenureTurns - 1, 10, 1},
 	} {
 		te := newTenure(now)
 		for range c.begun {
-			te.begin(&turn{}, 0, now)
+			te.begin(&Turn{}, 0, now)
 		}
 		te.shorten(c.waiting)
-		te.shorten(sliceTurns) // never makes it longer
+		te.shorten(TenureTurns) // never makes it longer
 		more := 0
 		for ; te.open(now); more++ {
-			te.begin(&turn{}, 0, now)
+			te.begin(&Turn{}, 0, now)
 		}
 		if more != c.more {
 			t.Errorf("after %d turns, %d waiting: %d more turns, want %d", c.begun, c.waiting, more, c.more)

@@ -1,4 +1,4 @@
-package guard
+package turns
 
 import (
 	"time"
@@ -6,11 +6,11 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A tenure has a length: after so many turns, or so long, the key is really
-// released, so that other processes get it.
+// TenureTurns and TenureTime bound a tenure. After so many turns, or so long, the
+// key is really released, so that other processes get it.
 const (
-	sliceTurns = locker.FenceBlock
-	sliceTime  = 100 * time.Millisecond
+	TenureTurns = locker.FenceBlock
+	TenureTime  = 100 * time.Millisecond
 )
 
 // A tenure is the sequence of turns on one grant. It knows whose turn it is, how
@@ -23,19 +23,19 @@ type tenure struct {
 	since     time.Time // when the grant was acquired
 	begun     int       // turns so far, with the current one
 	last      int       // the number of the last turn
-	turn      *turn     // nil between turns
+	turn      *Turn     // nil between turns
 	halfAt    time.Time // when half of MaxHold is over; zero: no limit, or reported
 	holdEnd   time.Time // when MaxHold is over; zero: no limit
-	kept      *turn     // a turn that has ended, whose key WithMinHold keeps
+	kept      *Turn     // a turn that has ended, whose key WithMinHold keeps
 	keptUntil time.Time
 }
 
 // newTenure returns a tenure of full length.
-func newTenure(now time.Time) tenure { return tenure{since: now, last: sliceTurns} }
+func newTenure(now time.Time) tenure { return tenure{since: now, last: TenureTurns} }
 
 // begin starts t's turn and returns its number, from 1. A maxHold of 0 is no
 // limit.
-func (te *tenure) begin(t *turn, maxHold time.Duration, now time.Time) (number int) {
+func (te *tenure) begin(t *Turn, maxHold time.Duration, now time.Time) (number int) {
 	te.turn, te.halfAt, te.holdEnd = t, time.Time{}, time.Time{}
 	te.begun++
 	if maxHold > 0 {
@@ -45,7 +45,7 @@ func (te *tenure) begin(t *turn, maxHold time.Duration, now time.Time) (number i
 }
 
 // end ends t's turn. It reports false if it was not t's turn.
-func (te *tenure) end(t *turn) bool {
+func (te *tenure) end(t *Turn) bool {
 	if te.turn != t {
 		return false
 	}
@@ -54,10 +54,10 @@ func (te *tenure) end(t *turn) bool {
 }
 
 // keep keeps the key until the given time for t, whose turn has just ended.
-func (te *tenure) keep(t *turn, until time.Time) { te.kept, te.keptUntil = t, until }
+func (te *tenure) keep(t *Turn, until time.Time) { te.kept, te.keptUntil = t, until }
 
 // unkeep ends that early. It returns the turn, or nil if the key was not kept.
-func (te *tenure) unkeep() *turn {
+func (te *tenure) unkeep() *Turn {
 	t := te.kept
 	te.kept, te.keptUntil = nil, time.Time{}
 	return t
@@ -65,7 +65,7 @@ func (te *tenure) unkeep() *turn {
 
 // open reports whether the tenure has room for another turn.
 func (te *tenure) open(now time.Time) bool {
-	return te.begun < te.last && now.Sub(te.since) < sliceTime
+	return te.begun < te.last && now.Sub(te.since) < TenureTime
 }
 
 // shorten lets the tenure end after the turns of the calls that wait now.
@@ -95,7 +95,7 @@ const (
 // next returns what is due now, and for which turn. It returns halfDue and
 // keepDue once. maxHoldDue takes precedence over halfDue and stays due, because
 // the caller ends the grant.
-func (te *tenure) next(now time.Time) (tenureEvent, *turn) {
+func (te *tenure) next(now time.Time) (tenureEvent, *Turn) {
 	switch {
 	case te.kept != nil && !now.Before(te.keptUntil):
 		return keepDue, te.unkeep()

@@ -1,4 +1,4 @@
-package guard
+package turns
 
 import (
 	"context"
@@ -7,12 +7,12 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// tokens are the fencing tokens of a grant: a block of them, one for each turn from the one on in which it was reserved.
-// They are guarded by the grant's mutex.
+// tokens are the fencing tokens of a grant: a block of them, one for each turn
+// from the one on in which the block was reserved. The grant's mutex guards them.
 type tokens struct {
 	block    uint64        // the first; 0: none
 	turn     int           // the turn that it belongs to
-	fetching chan struct{} // closed when the fetch of a block in flight is answered; nil: none is
+	fetching chan struct{} // closed when the fetch of a block is answered; nil: none is in flight
 }
 
 // of returns the token of the turn with the given number, or 0.
@@ -23,15 +23,16 @@ func (b *tokens) of(number int) uint64 {
 	return 0
 }
 
-// token returns the fencing token of t: its place in the block that was reserved in its turn or an earlier one. Only the
-// turn itself fetches a block, one at a time, so that a number can neither repeat nor fall behind.
-func (gr *grant) token(ctx context.Context, t *turn) (uint64, error) {
+// token returns the fencing token of t: its place in the block that was reserved
+// in its turn or an earlier one. Only the turn itself fetches a block, one at a
+// time, so that a number can neither repeat nor fall behind.
+func (gr *grant) token(ctx context.Context, t *Turn) (uint64, error) {
 	for {
 		token, fetching, err := gr.reserved(t)
 		if err != nil || token != 0 {
 			return token, err
 		}
-		if fetching != nil { // another caller of this turn, or a late one of a turn before
+		if fetching != nil { // by another caller of this turn, or a late one of a turn before
 			select {
 			case <-fetching:
 				continue
@@ -45,8 +46,9 @@ func (gr *grant) token(ctx context.Context, t *turn) (uint64, error) {
 	}
 }
 
-// reserved returns t's token if there is one, or the fetch to wait for. If all it returns is zero, the caller fetches.
-func (gr *grant) reserved(t *turn) (token uint64, fetching <-chan struct{}, err error) {
+// reserved returns t's token if there is one, or the fetch to wait for. If all
+// results are zero, the caller fetches.
+func (gr *grant) reserved(t *Turn) (token uint64, fetching <-chan struct{}, err error) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	if err := gr.errLocked(t); err != nil {
@@ -62,9 +64,11 @@ func (gr *grant) reserved(t *turn) (token uint64, fetching <-chan struct{}, err 
 	return 0, nil, nil
 }
 
-// fetch reserves a block for t. A block that comes after the turn has ended is thrown away.
-func (gr *grant) fetch(ctx context.Context, t *turn) error {
-	block, err := gr.family.locker.Fence(gr.family.limits.Within(ctx, tryLimit(gr.terms.ttl)), gr.claim)
+// fetch reserves a block for t. A block that comes after the end of the turn is
+// thrown away.
+func (gr *grant) fetch(ctx context.Context, t *Turn) error {
+	e := gr.gate.engine
+	block, err := e.locker.Fence(e.Within(ctx, TryLimit(gr.bid.terms.ttl)), &gr.bid.claim)
 
 	gr.mu.Lock()
 	close(gr.tokens.fetching)
@@ -74,7 +78,7 @@ func (gr *grant) fetch(ctx context.Context, t *turn) error {
 	}
 	gr.mu.Unlock()
 
-	if errors.Is(err, ErrLeaseLost) {
+	if errors.Is(err, locker.ErrLeaseLost) {
 		gr.lose(err)
 	}
 	return err

@@ -1,4 +1,4 @@
-package guard
+package turns
 
 import (
 	"time"
@@ -6,7 +6,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// An alarm says when the contender of a gate acts next. It is a state machine of five states and no I/O:
+// An alarm says when the contender of a gate acts next. It is a state machine of
+// five states and no I/O:
 //
 //	        begin             rest                 time
 //	┌─ due ───────► trying ─────────► asleep ───────────────► (due)
@@ -29,7 +30,7 @@ type alarmState int
 const (
 	due      alarmState = iota // to try now
 	trying                     // a try, or a release that queues, is under way
-	recalled                   // the same, and a wake-up has come since it began: another try is due after it
+	recalled                   // the same, and a wake-up has come since it began; another try is due after it
 	asleep                     // the next try is due later
 	offered                    // the key was granted by another process
 )
@@ -41,8 +42,8 @@ func (a *alarm) begin() {
 	}
 }
 
-// rest notes that the try is over, and that the next is due at the given time. A wake-up or a grant that has come since
-// it was sent counts for more.
+// rest notes that the try is over, and that the next is due at the given time. A
+// wake-up or grant that arrived while the try was in flight takes precedence.
 func (a *alarm) rest(until time.Time) {
 	switch a.state {
 	case recalled:
@@ -77,7 +78,8 @@ func (a *alarm) take() (locker.Offer, bool) {
 	return o, true
 }
 
-// left returns how long the contender must pause from now: 0 or less if it must act.
+// left returns how long the contender must pause from now. It returns 0 or less if
+// the contender must act.
 func (a *alarm) left(now time.Time) time.Duration {
 	if a.state == asleep {
 		return a.at.Sub(now)

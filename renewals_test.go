@@ -1,16 +1,15 @@
-package guard
+package guard_test
 
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -18,7 +17,7 @@ import (
 // oneServer is a store that serves renewals in the order in which they were sent, each in its time, and tells each answer
 // at once. It serves them also when nobody waits for the answers any more.
 type oneServer struct {
-	Locker
+	guard.Locker
 	each  time.Duration
 	stall func(batch int) time.Duration // that the answers to a batch take longer
 
@@ -49,7 +48,7 @@ func (s *oneServer) Renew(ctx context.Context, cs []*locker.Claim, answered func
 			s.Locker.Renew(ctx, []*locker.Claim{c}, func(_ int, err error) { answered(i, err) })
 		case <-ctx.Done():
 			answer.Stop()
-			answered(i, ErrUnavailable)
+			answered(i, guard.ErrUnavailable)
 		}
 	}
 }
@@ -59,12 +58,12 @@ func (s *oneServer) Renew(ctx context.Context, cs []*locker.Claim, answered func
 func lostOf(t *testing.T, n int, stall func(batch int) time.Duration) (lost int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		g, err := New(&oneServer{Locker: memlocker.New(), each: 100 * time.Microsecond, stall: stall},
-			WithTTL(time.Second), WithMaxHold(0), WithLogger(slog.New(slog.DiscardHandler)))
+		g, err := guard.New(&oneServer{Locker: memlocker.New(), each: 100 * time.Microsecond, stall: stall},
+			guard.WithTTL(time.Second), guard.WithMaxHold(0), guard.WithLogger(slog.New(slog.DiscardHandler)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		leases := make([]*Lease, n)
+		leases := make([]*guard.Lease, n)
 		for i := range leases {
 			time.Sleep(time.Second / time.Duration(n))
 			if leases[i], err = g.Acquire(t.Context(), strconv.Itoa(i)); err != nil {
@@ -85,11 +84,11 @@ func lostOf(t *testing.T, n int, stall func(batch int) time.Duration) (lost int)
 	return lost
 }
 
-func never(int) time.Duration { return 0 }
+func noStall(int) time.Duration { return 0 }
 
 func TestLeasesThatCannotAllBeRenewedEarlyAreRenewedLater(t *testing.T) {
 	t.Parallel()
-	if n := lostOf(t, 6000, never); n > 0 {
+	if n := lostOf(t, 6000, noStall); n > 0 {
 		t.Errorf("%d of 6,000 leases lost: 18,000 renewals a second are more than the store can do, 6,000 are not", n)
 	}
 }
@@ -97,7 +96,7 @@ func TestLeasesThatCannotAllBeRenewedEarlyAreRenewedLater(t *testing.T) {
 func TestNoMoreLeasesAreLostThanCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	const n, can = 12_000, 7500 // 10,000 a second, and each of them 0.76 s after the one before, or sooner
-	if lost := lostOf(t, n, never); lost > n-can {
+	if lost := lostOf(t, n, noStall); lost > n-can {
 		t.Errorf("%d of %d leases lost, the store can renew %d", lost, n, can)
 	}
 }
@@ -117,34 +116,3 @@ func TestALateBatchCostsTheOthersNothing(t *testing.T) {
 		t.Error("nothing is lost though all batches are late: the check sees nothing")
 	}
 }
-
-func TestTheMostUrgentRenewalsAreSentFirst(t *testing.T) {
-	class, now := &renewals{inFlight: renewBatches}, time.Now() // no timer is set for it
-	r := &renewer{classes: map[int]*renewals{8: class}}
-	for range 1000 {
-		left := 300*time.Millisecond + rand.N(300*time.Millisecond)
-		r.add(&grant{}, 166*time.Millisecond, now.Add(left))
-	}
-	gone := class.due[500].grant
-	if !r.forget(gone) || r.forget(gone) {
-		t.Error("what is due is not forgotten once")
-	}
-	var sent []time.Time
-	for len(class.due) > 0 {
-		late, batch, limit := r.take(class)
-		if len(late) > 0 || len(batch) > renewBatch || limit > 166*time.Millisecond {
-			t.Fatalf("%d late, %d in a batch of %v", len(late), len(batch), limit)
-		}
-		for _, gr := range batch {
-			sent = append(sent, gr.renewal.end)
-		}
-	}
-	if len(sent) != 999 || !inOrder(sent) {
-		t.Errorf("%d were sent, in order: %v", len(sent), inOrder(sent))
-	}
-	if slices.Reverse(sent); inOrder(sent) {
-		t.Error("the least urgent first is found to be in order")
-	}
-}
-
-func inOrder(ends []time.Time) bool { return slices.IsSortedFunc(ends, time.Time.Compare) }

@@ -1,0 +1,52 @@
+package turns
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Backoff is full jitter over an exponential: "Exponential Backoff And Jitter",
+// AWS Architecture Blog, 2015.
+type Backoff struct{ First, Max time.Duration }
+
+// Pause returns the pause after the n-th try (from 0) that got nowhere.
+func (b Backoff) Pause(n int) time.Duration {
+	d := b.Max
+	if n < 30 && b.First < b.Max>>n {
+		d = b.First << n
+	}
+	return rand.N(d) + 1
+}
+
+// look returns the pause before the next look of a claim that is queued and would
+// be offered the key for the given time. A message ends the pause early. If the
+// message is lost, the look must come while the offer lasts. A look at least every
+// locker.LookEvery keeps the claim alive in the store's queue.
+//
+// A claim that rests is sure to be told. It looks in time for the store, which
+// counts the rest from its own clock.
+func (b Backoff) look(offer, rest time.Duration) time.Duration {
+	longest := max(min(b.Max, locker.LookEvery, offer/2), rest-locker.LookEvery)
+	return longest/2 + rand.N(longest/2+1)
+}
+
+const (
+	// manyWaits is the number of keys that a process waits for from which on its
+	// claims rest. Fewer notice nothing, whatever the backoff.
+	manyWaits = 300
+
+	// looksPerSecond is how many looks of claims that rest come in a second, if
+	// each comes as late as it may. On average there are a third more.
+	looksPerSecond = 1200
+)
+
+// restFor returns for how long a claim would rest in a process that waits for so
+// many keys.
+func restFor(waits int64) time.Duration {
+	if waits < manyWaits {
+		return 0
+	}
+	return min(time.Duration(waits)*time.Second/looksPerSecond+locker.LookEvery, locker.MaxRest)
+}

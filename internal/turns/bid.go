@@ -1,0 +1,61 @@
+package turns
+
+import (
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// A bid is what a gate contends with for the key: a claim, and where it stands in
+// the store. It belongs to the gate and not to one caller. When a caller leaves,
+// the next in line goes on with the bid in the place that it has. Once the bid has
+// won, it belongs to the grant.
+//
+// claim and terms never change. The gate's mutex guards the rest until the bid
+// has won.
+type bid struct {
+	claim locker.Claim
+	terms terms
+
+	queued  bool      // it may be in the store's queue, or was granted there
+	seen    time.Time // when the last answered request that saw it in the queue was sent: no offer is older (law 1)
+	unclear bool      // a request of it may still be under way
+}
+
+// terms are what a grant was acquired with. A turn on it is open to calls that ask
+// for no more.
+type terms struct {
+	ttl       time.Duration
+	noRenewal bool
+	fencing   bool
+}
+
+func (s *Settings) terms() terms {
+	return terms{ttl: s.TTL, noRenewal: s.NoRenewal, fencing: s.Fencing}
+}
+
+// serve reports whether a grant on terms t serves a call that asks for u.
+func (t terms) serve(u terms) bool {
+	return t.ttl == u.ttl && t.noRenewal == u.noRenewal && (t.fencing || !u.fencing)
+}
+
+// newBid makes a bid under an owner id that was never used before (law 2). It
+// names the trace of t's call.
+func (t *Turn) newBid() *bid {
+	s := t.set
+	return &bid{terms: s.terms(), claim: locker.Claim{
+		Key: t.gate.name, Owner: newOwner(), TTL: s.TTL, Fencing: s.Fencing,
+		Holder: locker.Holder{
+			Host: hostname(), PID: pid, Since: time.Now(), Name: s.Name,
+			Traceparent: t.events.Traceparent(t.ctx),
+		},
+	}}
+}
+
+// abandon asks the locker to remove all that b has left in the store. A nil b is
+// none.
+func (b *bid) abandon(l locker.Locker) {
+	if b != nil && (b.queued || b.unclear) {
+		l.Abandon(&b.claim, b.unclear)
+	}
+}

@@ -1,0 +1,207 @@
+package turns
+
+import (
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// A contender is how a gate contends for its key: the bid, the alarm that says
+// when to act next, and what is known of other processes. The turn that has the
+// floor drives it, between its requests to the store. granted and wake come from
+// the locker at any time.
+//
+// It is a value without I/O. The gate's mutex guards it, and its methods are
+// called with that mutex held.
+//
+// Invariant: bid is nil before the first try and once the key is won. Without a
+// bid the alarm is due. seen and fault are never both set.
+type contender struct {
+	bid   *bid
+	place locker.Place  // in the store's queue; the next bid inherits it
+	alarm alarm         // when to act next
+	poke  chan struct{} // ends a pause early; buffered; made by the first pause
+	tries int           // tries in a row that got nowhere
+	last  string        // owner id of the latest grant, whose message may come late
+	busy  time.Time     // until then another process is likely to hold the key
+	seen  sighting      // the holder that the last try saw
+	fault error         // ErrUnavailable, if the last try got no answer
+}
+
+// sighting is who held a key when.
+type sighting struct {
+	holder    locker.Holder
+	remaining time.Duration
+	at        time.Time // zero: nobody was seen
+}
+
+// left returns how long the holder's lease lasts from now unless it is renewed.
+func (s sighting) left(now time.Time) time.Duration { return max(0, s.remaining-now.Sub(s.at)) }
+
+// bidFor returns the bid to go on with for a call on the given terms. It returns
+// nil if there must be a new one. A bid on other terms is returned to be
+// abandoned.
+func (c *contender) bidFor(terms terms) (b, other *bid) {
+	if c.bid != nil && c.bid.terms != terms {
+		return nil, c.dropBid()
+	}
+	return c.bid, nil
+}
+
+// open makes b the bid.
+func (c *contender) open(b *bid) { c.bid, c.alarm = b, alarm{} }
+
+// dropBid ends the bid, with the offer that it may have. It returns the bid for
+// the caller to abandon.
+func (c *contender) dropBid() *bid {
+	b := c.bid
+	c.bid, c.alarm = nil, alarm{}
+	return b
+}
+
+// withdraw ends the bid and its place in the queue. It returns the bid for the
+// caller to abandon (law 6).
+func (c *contender) withdraw() *bid {
+	c.place = 0
+	return c.dropBid()
+}
+
+// won ends the bid as owner's grant.
+func (c *contender) won(owner string) {
+	c.dropBid()
+	c.last = owner
+	c.place, c.tries, c.seen, c.fault = 0, 0, sighting{}, nil
+}
+
+// untilDue returns how long to pause before the next action, whether that action
+// is to take an offer, and the channel that ends the pause early.
+func (c *contender) untilDue(now time.Time) (left time.Duration, offer bool, poke <-chan struct{}) {
+	left = c.alarm.left(now)
+	if left > 0 && c.poke == nil {
+		c.poke = make(chan struct{}, 1)
+	}
+	return left, c.alarm.state == offered, c.poke
+}
+
+// signal ends the pause.
+func (c *contender) signal() {
+	select {
+	case c.poke <- struct{}{}: // nil if there was never a pause
+	default: // one signal is there already
+	}
+}
+
+// takeOffer returns the offer that has come for the bid. It may be trusted from
+// since on: from the last answered request that saw the bid in the queue (law 1).
+func (c *contender) takeOffer() (b *bid, o locker.Offer, since time.Time, ok bool) {
+	o, ok = c.alarm.take()
+	if ok {
+		b, since = c.bid, c.bid.seen
+	}
+	return b, o, since, ok
+}
+
+// beginTry records that a try is sent, and returns its form.
+func (c *contender) beginTry(wait bool, now time.Time) locker.Try {
+	c.alarm.begin()
+	return locker.Try{
+		Wait: wait, Held: wait && now.Before(c.busy), Queued: c.bid.queued, Place: c.place,
+	}
+}
+
+// foundHeld records that a try, sent at the given time, found the key held. It
+// returns a bid to abandon: if the bid was in the queue and is not any more, it
+// was granted too late and must not be queued again (law 2).
+func (c *contender) foundHeld(a locker.Answer, sent, now time.Time, b Backoff) (over *bid) {
+	c.seen, c.fault = sighting{a.Holder, a.Remaining, now}, nil
+	if a.Place != 0 {
+		c.place = a.Place
+	}
+	if c.bid.queued && !a.Queued {
+		return c.dropBid() // the next is due at once
+	}
+	pause := b.Pause(c.tries)
+	if a.Queued {
+		if a.Remaining <= 0 {
+			a.Rest = 0 // the key may be free at any time
+		}
+		c.bid.queued, c.bid.seen = true, sent
+		pause = b.look(c.bid.claim.ShortOffer(), a.Rest)
+	}
+	if a.Remaining > 0 {
+		pause = min(pause, a.Remaining)
+	}
+	c.tries++
+	c.alarm.rest(now.Add(pause))
+	return nil
+}
+
+// foundNoAnswer records that a try got no answer. If the bid may have been queued
+// by it, the bid is returned to be abandoned: nobody can say since when it has
+// been in the queue (law 12). A bid granted meanwhile is kept.
+func (c *contender) foundNoAnswer(queued bool, fault error, now time.Time, b Backoff) (over *bid) {
+	c.fault, c.seen = fault, sighting{}
+	c.bid.unclear = true
+	c.bid.queued = c.bid.queued || queued
+	pause := b.Pause(c.tries)
+	c.tries++
+	if queued && c.alarm.state != offered {
+		over = c.dropBid()
+	}
+	c.alarm.rest(now.Add(pause))
+	return over
+}
+
+// beginQueuing makes b the bid that a release puts into the queue. From now on it
+// may be granted.
+func (c *contender) beginQueuing(b *bid) {
+	c.open(b)
+	b.queued = true
+	c.alarm.begin()
+}
+
+// cancelQueuing takes back the bid of a release without an answer, and returns it
+// to be abandoned. It returns nil if that is not the bid any more.
+func (c *contender) cancelQueuing(next *bid) *bid {
+	if next == nil || c.bid != next {
+		return nil
+	}
+	next.unclear = true
+	return c.dropBid()
+}
+
+// released records the answer to a release that was sent at the given time. next
+// is the bid that it was to queue, or nil.
+func (c *contender) released(r locker.Released, next *bid, sent, now time.Time, b Backoff) {
+	if r.Handed {
+		c.busy = now.Add(lingers)
+	}
+	if next == nil || c.bid != next {
+		return
+	}
+	if !r.Queued && c.alarm.state != offered { // the key is free
+		next.queued = false
+		c.alarm = alarm{}
+		return
+	}
+	next.seen, c.place = sent, r.Place
+	c.alarm.rest(now.Add(b.look(next.claim.ShortOffer(), 0)))
+}
+
+// granted records a hand-over to owner. It reports whether owner is known here
+// (laws 3 and 4): as the bid, or as a grant that a look found before the message
+// came.
+func (c *contender) granted(owner string, o locker.Offer) bool {
+	if c.bid != nil && c.bid.claim.Owner == owner {
+		c.alarm.grant(o)
+		c.signal()
+		return true
+	}
+	return c.last == owner
+}
+
+// wake makes the next try due at once.
+func (c *contender) wake() {
+	c.alarm.wake()
+	c.signal()
+}

@@ -1,0 +1,168 @@
+package turns
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/timelimit"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// An Engine is one locker and all that this process wants and holds in it. Its
+// methods are safe for concurrent use.
+type Engine struct {
+	locker  locker.Locker
+	gates   gates
+	renewer renewer
+	limits  *timelimit.Wheel // of requests
+	errands errands
+
+	waits    atomic.Int64           // keys that this process waits for: gates whose contender has paused
+	instance atomic.Pointer[string] // the locker's id; nil before the first turn
+
+	closeOnce sync.Once
+	closing   chan struct{} // closed by the first Close
+	calls     atomic.Int64  // calls that wait or hold; the first Close adds shut
+	idle      chan struct{} // closed by idleOnce when shut and no call is left
+	idleOnce  sync.Once
+}
+
+// shut is larger than any possible number of calls, so calls >= shut means closed.
+const shut = 1 << 62
+
+// Open opens l and returns its engine. It sends nothing. Its errors are those of
+// the locker.
+func Open(l locker.Locker) (*Engine, error) {
+	e := &Engine{
+		locker:  l,
+		closing: make(chan struct{}),
+		idle:    make(chan struct{}),
+		limits:  timelimit.New(),
+	}
+	e.gates = gates{engine: e, seed: maphash.MakeSeed()}
+	e.renewer.engine = e
+	if err := l.Open(waker{e}); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Enter counts a call that may hold a key, or use the locker, until its Leave. It
+// returns false once the engine is closing; then there must be no Leave.
+func (e *Engine) Enter() bool {
+	if e.calls.Add(1) < shut {
+		return true
+	}
+	e.Leave()
+	return false
+}
+
+// Leave ends what Enter began.
+func (e *Engine) Leave() {
+	if e.calls.Add(-1) == shut {
+		e.closedIdle()
+	}
+}
+
+// closedIdle tells Close that no call is left. A call that Enter turned away may
+// come here after the last real one.
+func (e *Engine) closedIdle() {
+	e.idleOnce.Do(func() { close(e.idle) })
+}
+
+// Closing returns a channel that is closed when Close begins.
+func (e *Engine) Closing() <-chan struct{} { return e.closing }
+
+// Within returns a context with ctx's values that ends after d, for one request.
+func (e *Engine) Within(ctx context.Context, d time.Duration) context.Context {
+	return e.limits.Within(ctx, d)
+}
+
+// Close turns new calls away, waits for the others until ctx ends, and then closes
+// the locker. If ctx ends first, the grants of the calls are lost, with a cause
+// that Is locker.ErrClosed and locker.ErrLeaseLost, and their keys are left to the
+// TTL. Calling it again waits again.
+func (e *Engine) Close(ctx context.Context) error {
+	e.closeOnce.Do(func() {
+		close(e.closing)
+		e.calls.Add(shut)
+		e.Enter() // turned away, and leaves: if it was the last, the engine is idle
+	})
+	var err error
+	select {
+	case <-e.idle:
+	default:
+		select {
+		case <-e.idle:
+		case <-ctx.Done():
+			e.loseAll()
+			err = fmt.Errorf("guard: closed before every function had returned: %w", context.Cause(ctx))
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+		}
+	}
+	e.loseKept(ctx)
+	if !e.errands.wait(ctx) && err == nil {
+		err = fmt.Errorf("guard: closed before a renewal or an observer had ended: %w", context.Cause(ctx))
+	}
+	e.depart()
+	if closeErr := e.locker.Close(ctx); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// loseAll ends every turn that is on.
+func (e *Engine) loseAll() {
+	for _, gt := range e.gates.all() {
+		if gr := gt.holding(); gr != nil {
+			gr.lose(errClosedUnder)
+		}
+	}
+}
+
+// waker is what the locker tells its engine.
+type waker struct{ engine *Engine }
+
+// Granted implements [locker.Waker].
+func (w waker) Granted(key, owner string, o locker.Offer) bool {
+	gt := w.engine.gates.find(key)
+	return gt != nil && gt.granted(owner, o)
+}
+
+// Wanted implements [locker.Waker].
+func (w waker) Wanted(key string) {
+	if gt := w.engine.gates.find(key); gt != nil {
+		gt.want()
+	}
+}
+
+// Wake implements [locker.Waker].
+func (w waker) Wake(key string) {
+	if gt := w.engine.gates.find(key); gt != nil {
+		gt.wake()
+	}
+}
+
+// WakeAll implements [locker.Waker].
+func (w waker) WakeAll() {
+	for _, gt := range w.engine.gates.all() {
+		gt.wake()
+	}
+}
+
+// Revoked implements [locker.Revoker]: it renews at once, to find out.
+func (w waker) Revoked(key, owner string) {
+	gt := w.engine.gates.find(key)
+	if gt == nil {
+		return
+	}
+	if gr := gt.holding(); gr != nil && gr.bid.claim.Owner == owner {
+		gr.doubt()
+	}
+}

@@ -1,0 +1,121 @@
+package turns
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// What the turn that has the floor does with the gate's contender, before and
+// after its requests to the store. Each method takes the gate's mutex for one step
+// of the contender.
+
+// bidFor is [contender.bidFor].
+func (gt *gate) bidFor(terms terms) (b, other *bid) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.bidFor(terms)
+}
+
+// openBid is [contender.open].
+func (gt *gate) openBid(b *bid) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.contender.open(b)
+}
+
+// untilDue is [contender.untilDue].
+func (gt *gate) untilDue(now time.Time) (left time.Duration, offer bool, poke <-chan struct{}) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.untilDue(now)
+}
+
+// takeOffer is [contender.takeOffer]. The offer also tells whether others wait.
+func (gt *gate) takeOffer() (b *bid, o locker.Offer, since time.Time, ok bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	b, o, since, ok = gt.contender.takeOffer()
+	if ok {
+		gt.wanted = o.Waiting > 0
+	}
+	return b, o, since, ok
+}
+
+// beginTry is [contender.beginTry].
+func (gt *gate) beginTry(wait bool, now time.Time) locker.Try {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.beginTry(wait, now)
+}
+
+// tryWon records that the bid has become gr, which the floor holds from now on.
+func (gt *gate) tryWon(gr *grant) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.grant = gr
+	gt.contender.won(gr.bid.claim.Owner)
+	if gt.wanted {
+		gr.shorten(gt.line.length)
+	}
+}
+
+// tryHeld is [contender.foundHeld].
+func (gt *gate) tryHeld(a locker.Answer, sent time.Time, b Backoff) (over *bid) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.foundHeld(a, sent, time.Now(), b)
+}
+
+// tryUnanswered is [contender.foundNoAnswer].
+func (gt *gate) tryUnanswered(queued bool, fault error, b Backoff) (over *bid) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.foundNoAnswer(queued, fault, time.Now(), b)
+}
+
+// beginRelease records that the floor releases gr. It returns the first in line,
+// which wants the key again.
+func (gt *gate) beginRelease(gr *grant) (next *Turn) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.grant == gr {
+		gt.grant = nil
+	}
+	return gt.line.first
+}
+
+// beginQueuing is [contender.beginQueuing].
+func (gt *gate) beginQueuing(b *bid) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.contender.beginQueuing(b)
+}
+
+// cancelQueuing is [contender.cancelQueuing].
+func (gt *gate) cancelQueuing(next *bid) *bid {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.cancelQueuing(next)
+}
+
+// released is [contender.released]. It reports whether the gate should linger: the
+// next call of this process must know that another process has the key.
+func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff) (linger bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.wanted = r.Waiting > 0
+	linger = r.Handed && (next == nil || gt.contender.bid != next)
+	gt.contender.released(r, next, sent, time.Now(), b)
+	return linger
+}
+
+// turnReturned forgets t, whose function has returned after its grant was lost.
+func (gt *gate) turnReturned(t *Turn) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if i := slices.Index(gt.strays, t); i >= 0 {
+		gt.strays = slices.Delete(gt.strays, i, i+1)
+	}
+}

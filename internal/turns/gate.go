@@ -1,0 +1,259 @@
+package turns
+
+import (
+	"time"
+
+	"github.com/go-lockguard/guard/internal/lockorder"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// A gate is where the calls of this process that want one key meet. One of them
+// has the floor: it contends for the key in the store, or has its turn on the
+// grant, or releases it. The others stand in line in order of arrival. The call
+// that has the floor passes it to the first of them. So 10,000 calls that wait
+// cost the store as much as one.
+//
+// Its methods take the mutex for a few instructions, and never across I/O or a
+// callback. Package lockorder says what may be locked inside.
+//
+// Invariant: if floor is nil, the line is empty, and there is no grant and no
+// bid. grant is nil while the floor contends or releases. While there is a grant,
+// there is no bid. A turn is never both on the floor and in line. A turn that has
+// ended has the floor only while it releases the key, or while WithMinHold keeps
+// the key.
+type gate struct {
+	engine *Engine
+	key    string // as the callers gave it
+	name   string // as the store knows it
+	refs   int    // guarded by the shard's mutex
+
+	mu        lockorder.Gate // guards what follows
+	floor     *Turn
+	grant     *grant // what the floor holds
+	line      line
+	pace      pace
+	strays    []*Turn // whose functions run on without the key
+	contender contender
+	wanted    bool // other processes are known to wait for the key
+}
+
+// join gives t the floor if nobody has it. Otherwise it puts t in line if t may
+// stand there. The decision rests on ahead, the number of calls in line, and on
+// expected, how long they and t will take.
+func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected time.Duration) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.floor == nil {
+		gt.floor = t
+		return true, 0, 0
+	}
+	ahead, expected = gt.line.length, gt.pace.expect(gt.line.length+1)
+	if !t.mayWait(ahead, expected, now) {
+		return false, ahead, expected
+	}
+	t.floor = make(chan struct{}, 1)
+	gt.line.push(t)
+	return true, ahead, expected
+}
+
+// rejoin is for a turn whose grant did not last until its begin. It puts the turn
+// back on the floor, or in front of the line if another turn has the floor.
+func (gt *gate) rejoin(t *Turn) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	switch gt.floor {
+	case t:
+		gt.grant = nil
+	case nil:
+		gt.floor = t
+	default:
+		t.floor = make(chan struct{}, 1)
+		gt.line.pushFront(t)
+	}
+}
+
+// stand returns whether t has the floor, and with what grant. If not, given tells
+// when t gets it.
+func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.grant, gt.floor == t, t.floor
+}
+
+// quit takes t out of the line or off the floor. The floor goes on as after a
+// turn, with the grant if t was given one that the next may use. Otherwise quit
+// returns the grant or bid that is left without an owner; the caller must abandon
+// it.
+func (gt *gate) quit(t *Turn) (*grant, *bid) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if t.inLine {
+		gt.line.remove(t)
+		return nil, nil
+	}
+	if gt.floor != t {
+		return nil, nil
+	}
+	gr := gt.grant
+	if gr != nil && gt.nextMayUse(gr) {
+		gt.giveFloor(gr)
+		return nil, nil
+	}
+	return gr, gt.vacate()
+}
+
+// handOff gives the floor to the next in line together with t's grant. It does so
+// if the grant allows another turn and that call asks for no more than it offers.
+// If it returns false, only the pace has changed.
+func (gt *gate) handOff(t *Turn, now time.Time) bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.floor != t || gt.grant != t.grant {
+		return false
+	}
+	if gt.line.first == nil {
+		gt.pace.ended(now)
+		return false
+	}
+	if !gt.nextMayUse(t.grant) {
+		return false
+	}
+	gt.giveFloor(t.grant)
+	return true
+}
+
+// nextMayUse reports whether gr has room for a turn of the next in line. gt.mu is
+// held.
+func (gt *gate) nextMayUse(gr *grant) bool {
+	next := gt.line.first
+	return next != nil && gr.bid.terms.serve(next.set.terms()) && gr.mayGoOn()
+}
+
+// passFloor ends t's floor, if t still has it, and gives it to the next in line to
+// contend. It returns a bid that nobody is left to go on with; the caller must
+// abandon it (law 6).
+func (gt *gate) passFloor(t *Turn) *bid {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.floor != t {
+		return nil
+	}
+	return gt.vacate()
+}
+
+// vacate passes the floor on without a grant. It returns a bid that nobody is left
+// to go on with. gt.mu is held.
+func (gt *gate) vacate() *bid {
+	gt.giveFloor(nil)
+	if gt.floor != nil {
+		return nil
+	}
+	return gt.contender.withdraw()
+}
+
+// giveFloor gives the floor to the first in line. gt.mu is held.
+func (gt *gate) giveFloor(gr *grant) {
+	next := gt.line.first
+	gt.floor, gt.grant = next, gr
+	if next != nil {
+		gt.line.remove(next)
+		next.floor <- struct{}{} // buffered, and sent once: never blocks
+	}
+}
+
+// revoke takes the floor from the turn that holds gr, which is lost, and gives it
+// to the next in line to contend.
+func (gt *gate) revoke(gr *grant) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if t := gr.current(); t != nil { // nil: the function has returned already
+		gt.strays = append(gt.strays, t)
+	}
+	if gt.grant == gr {
+		gt.giveFloor(nil)
+	}
+}
+
+// holding returns the grant that this process has of the key, or nil.
+func (gt *gate) holding() *grant {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.grant
+}
+
+// began records that t's turn begins.
+func (gt *gate) began(t *Turn, now time.Time) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.pace.began(now, t.joined)
+}
+
+// known describes the holder of the key, as far as this process knows it, and how
+// long the next call must expect to wait. fault is set instead if the last try got
+// no answer.
+func (gt *gate) known(now time.Time) (r Refusal, fault error) {
+	gt.mu.Lock()
+	gr, seen, fault := gt.grant, gt.contender.seen, gt.contender.fault
+	r.Expected = gt.pace.expect(gt.line.length + 1)
+	gt.mu.Unlock()
+	switch {
+	case gr != nil:
+		r.Holder, r.Remaining = gr.heldBy(now)
+	case !seen.at.IsZero():
+		r.Holder, r.Remaining = seen.holder, seen.left(now)
+	}
+	return r, fault
+}
+
+// othersWait reports whether a call other than t stands in line.
+func (gt *gate) othersWait(t *Turn) bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.line.length > 1 || gt.line.length == 1 && !t.inLine
+}
+
+// heldHere reports whether one call of this process has had the key since the
+// given time. The call that asks may run inside it, with another context. A key
+// that WithMinHold keeps is nobody's.
+func (gt *gate) heldHere(since time.Time) bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gr := gt.grant; gr != nil {
+		return gr.heldSince(since)
+	}
+	seen := gt.contender.seen
+	if seen.at.IsZero() || seen.holder.Since.After(since) {
+		return false
+	}
+	_, here := instances.Load(seen.holder.Instance)
+	return here
+}
+
+// want records that other processes wait for the key. The tenure ends after one
+// pass over the calls in line now (law 9).
+func (gt *gate) want() {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if !gt.wanted && gt.grant != nil {
+		gt.grant.shorten(gt.line.length)
+	}
+	gt.wanted = true
+}
+
+// wake ends the contender's pause, if the floor contends.
+func (gt *gate) wake() {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.contender.busy = time.Time{}
+	if gt.floor != nil && gt.grant == nil {
+		gt.contender.wake()
+	}
+}
+
+// granted records a hand-over to owner. It reports whether owner belongs to this
+// process.
+func (gt *gate) granted(owner string, o locker.Offer) bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.granted(owner, o)
+}

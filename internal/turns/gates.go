@@ -1,0 +1,92 @@
+package turns
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/keyenc"
+)
+
+// gates finds the gate of a key. It has an entry for each key that a call of this
+// process wants or holds, and no more. Two keys never share a gate.
+type gates struct {
+	engine *Engine
+	seed   maphash.Seed
+	shards [64]shard
+}
+
+type shard struct {
+	mu    sync.Mutex       // guards gates and the refs of each; held for a map access, with nothing locked inside
+	gates map[string]*gate // by name
+}
+
+func (s *gates) shard(name string) *shard {
+	return &s.shards[maphash.String(s.seed, name)%uint64(len(s.shards))]
+}
+
+// enter returns the gate of key and keeps it alive until leave.
+func (s *gates) enter(key string) *gate {
+	name := keyenc.Plain(key)
+	sh := s.shard(name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	gt := sh.gates[name]
+	if gt == nil {
+		gt = &gate{engine: s.engine, key: key, name: name}
+		if sh.gates == nil {
+			sh.gates = make(map[string]*gate)
+		}
+		sh.gates[name] = gt
+	}
+	gt.refs++
+	return gt
+}
+
+// retain keeps gt alive for one more leave.
+func (s *gates) retain(gt *gate) {
+	sh := s.shard(gt.name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	gt.refs++
+}
+
+// leave undoes one enter or retain.
+func (s *gates) leave(gt *gate) {
+	sh := s.shard(gt.name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if gt.refs--; gt.refs == 0 {
+		delete(sh.gates, gt.name)
+	}
+}
+
+// linger keeps an unused gate alive briefly, so that a call that returns at once
+// still finds what the gate knows of other processes.
+func (s *gates) linger(gt *gate) {
+	s.retain(gt)
+	time.AfterFunc(lingers, func() { s.leave(gt) })
+}
+
+// find returns the gate of the key with the given name in the store, or nil if no
+// call of this process wants it.
+func (s *gates) find(name string) *gate {
+	sh := s.shard(name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.gates[name]
+}
+
+// all returns the gates of this moment.
+func (s *gates) all() []*gate {
+	var all []*gate
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		for _, gt := range sh.gates {
+			all = append(all, gt)
+		}
+		sh.mu.Unlock()
+	}
+	return all
+}

@@ -1,0 +1,375 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/lockorder"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// A grant is what this process holds of a key: an owner id in the store, and until
+// when it may be trusted. Calls take turns on it. It ends by finish, when its
+// tenure is over, or by lose, when it cannot be trusted any longer. After either
+// nobody gets another turn on it.
+//
+// Invariant: once cause is set, it does not change, the timer is stopped and no
+// renewal begins. timer is nil before the first turn. renewing is set exactly
+// while a renewal is due or in flight, and renewal waits in the renewer for a part
+// of that time.
+type grant struct {
+	gate   *gate
+	events Events // of the turn that acquired it, for what happens between turns
+	bid    *bid   // that has won; bid.unclear is written before the grant is shared, and by its release
+
+	mu       lockorder.Grant // guards what follows; held for a few instructions, never across I/O or a callback
+	trust    trust
+	tenure   tenure
+	tokens   tokens
+	renewAt  time.Time     // zero: never
+	renewing chan struct{} // closed when the renewal is answered
+	timer    *time.Timer   // fires when trust ends, a renewal is due, or something in the tenure is
+	cause    error         // why it ended; nil while it has not
+
+	renewal renewal // the renewer's, guarded by its mutex
+}
+
+// newGrant returns what b has won for t: a lease of the given length, counted from
+// when its request was sent, and a block of fencing tokens or 0.
+func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint64) *grant {
+	gr := &grant{
+		gate: t.gate, events: t.events, bid: b,
+		trust: trustFrom(sent, length), tenure: newTenure(time.Now()), tokens: tokens{block: token, turn: 1},
+	}
+	if !b.terms.noRenewal {
+		gr.renewAt = renewalTime(sent, length)
+	}
+	return gr
+}
+
+// renewSoon makes the first renewal of an offer due early, because until then a
+// pause may cost a lease that is shorter than its TTL. A turn that ends before
+// that costs no renewal. The grant is not shared yet.
+func (gr *grant) renewSoon(now time.Time) {
+	if !gr.bid.terms.noRenewal || gr.trust.length < gr.bid.terms.ttl { // the one renewal that brings the TTL
+		gr.renewAt = now.Add(offerRenewal)
+	}
+}
+
+// begin starts t's turn. It returns false if too little of the grant is left.
+func (gr *grant) begin(t *Turn) bool {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	now := time.Now()
+	if gr.cause != nil || !gr.trust.enough(now) {
+		return false
+	}
+	t.grant, t.number = gr, gr.tenure.begin(t, t.set.MaxHold, now)
+	gr.arm(now)
+	return true
+}
+
+// attach makes o the occupant of t, which has been so since began. It returns why
+// the grant has been lost, or nil.
+func (gr *grant) attach(t *Turn, o Occupant, began time.Time) error {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	t.occupant, t.began = o, began
+	if errors.Is(gr.cause, errFinished) {
+		return nil
+	}
+	return gr.cause
+}
+
+// endTurn ends t's turn. It returns why the grant was lost in it, or nil. kept
+// reports that MinHold keeps the key for a while, which may says that it can.
+func (gr *grant) endTurn(t *Turn, may bool) (kept bool, cause error) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	if gr.tenure.end(t) && may {
+		kept = gr.keep(t)
+	}
+	return kept, gr.cause
+}
+
+// mayGoOn reports whether there may be another turn now.
+func (gr *grant) mayGoOn() bool {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	now := time.Now()
+	return gr.cause == nil && gr.tenure.open(now) && gr.trust.enough(now)
+}
+
+// shorten lets the tenure end after the turns of the calls that wait now.
+func (gr *grant) shorten(waiting int) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	gr.tenure.shorten(waiting)
+}
+
+// arm sets the timer to whatever is due next. gr.mu is held.
+func (gr *grant) arm(now time.Time) {
+	next := gr.trust.left(now)
+	if at := gr.tenure.due(); !at.IsZero() {
+		next = min(next, at.Sub(now))
+	}
+	if !gr.renewAt.IsZero() && gr.renewing == nil {
+		next = min(next, gr.renewAt.Sub(now))
+	}
+	if gr.timer == nil {
+		gr.timer = time.AfterFunc(next, gr.tick)
+	} else {
+		gr.timer.Reset(next)
+	}
+}
+
+// tick does what is due. It runs in the timer's goroutine. due sets the timer again
+// before act, which may take long, so that nothing delays the deadline.
+func (gr *grant) tick() {
+	if act := gr.due(time.Now()); act != nil {
+		defer gr.gate.engine.errands.end()
+		act()
+	}
+}
+
+// due hands a renewal that is due to the renewer, or returns what else there is to
+// do, without gr.mu. That is an errand.
+func (gr *grant) due(now time.Time) (act func()) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	defer func() {
+		if act != nil {
+			gr.gate.engine.errands.begin()
+		}
+	}()
+	switch {
+	case gr.cause != nil:
+		return nil // ended while the timer fired
+	case gr.trust.left(now) <= 0:
+		return func() { gr.lose(locker.ErrLeaseLost) }
+	}
+	switch event, t := gr.tenure.next(now); {
+	case event == maxHoldDue:
+		cause := fmt.Errorf("%w: %v", ErrMaxHold, t.set.MaxHold)
+		return func() { gr.lose(cause) }
+	case event == keepDue:
+		act = t.endKept
+	case event == halfDue:
+		if t.occupant != nil {
+			act = t.occupant.HalfTime
+		}
+	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
+		gr.renewing = make(chan struct{})
+		gr.gate.engine.renewer.add(gr, renewLimit(gr.trust.length), now.Add(gr.trust.left(now)))
+	}
+	gr.arm(now)
+	return act
+}
+
+// doubt makes a renewal due now. It tells whether the grant is still held.
+func (gr *grant) doubt() {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	if gr.cause == nil && gr.renewing == nil {
+		gr.renewAt = time.Now()
+		gr.arm(gr.renewAt)
+	}
+}
+
+// renewed takes the answer to a renewal that was sent at the given time. It does
+// not block, because other answers wait behind it.
+func (gr *grant) renewed(sent time.Time, err error) Renewal {
+	r, lost := gr.noteRenewal(sent, err)
+	if !lost {
+		return r
+	}
+	if o := gr.end(err); o != nil {
+		errands := &gr.gate.engine.errands
+		errands.begin()
+		go func() { // an errand, because an observer may be slow; ends with it
+			defer errands.end()
+			o.Lost(err)
+		}()
+	}
+	return r
+}
+
+// noteRenewal is renewed without the end of a grant that is lost.
+func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	now := time.Now()
+	left := gr.trust.left(now)
+	r = Renewal{Err: err, Left: left, Late: left < Trusted(gr.trust.length)/2}
+	close(gr.renewing)
+	gr.renewing = nil
+	if gr.cause != nil {
+		return r, false
+	}
+	switch {
+	case err == nil:
+		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.terms.ttl))
+		gr.renewAt = time.Time{}
+		if !gr.bid.terms.noRenewal {
+			gr.renewAt = renewalTime(sent, gr.trust.length)
+		}
+	case errors.Is(err, locker.ErrLeaseLost):
+		return r, true
+	default: // the deadline decides; until then try again
+		gr.renewAt = now.Add(rand.N(gr.trust.length/20) + time.Millisecond)
+	}
+	gr.arm(now)
+	return r, false
+}
+
+// lose ends a grant that cannot be trusted any longer, and tells its occupant. The
+// floor goes on, because the function may not notice for long. What is left in the
+// store is freed when the function has returned.
+func (gr *grant) lose(cause error) {
+	if o := gr.end(cause); o != nil {
+		o.Lost(cause)
+	}
+}
+
+// end is lose, but for the occupant. It returns the occupant to tell, if there is
+// one.
+func (gr *grant) end(cause error) (o Occupant) {
+	gr.mu.Lock()
+	if gr.cause != nil {
+		gr.mu.Unlock()
+		return nil
+	}
+	gr.cause = cause
+	gr.stopTimer()
+	if t := gr.tenure.turn; t != nil {
+		o = t.occupant // nil: attach will return the cause
+	}
+	kept := gr.tenure.unkeep()
+	gr.mu.Unlock()
+
+	gr.gate.revoke(gr)
+	if kept != nil {
+		gr.gate.engine.gates.leave(gr.gate)
+	}
+	return o
+}
+
+// discard ends a grant that nobody will use, or use any longer, and leaves its
+// release to the locker (law 3).
+func (gr *grant) discard() {
+	gr.finish()
+	gr.abandon(gr.bid.unclear)
+}
+
+// abandon asks the locker to remove all that the grant has left in the store.
+func (gr *grant) abandon(late bool) { gr.gate.engine.locker.Abandon(&gr.bid.claim, late) }
+
+// finish ends a grant whose tenure is over. It reports whether it was still good.
+func (gr *grant) finish() bool {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	good := gr.cause == nil
+	if good {
+		gr.cause = errFinished
+	}
+	gr.stopTimer()
+	return good
+}
+
+// join waits for a renewal in flight, so that then only our release is on its way
+// to the store. It returns false if ctx ends first. The grant has ended, so no
+// other renewal begins.
+func (gr *grant) join(ctx context.Context) bool {
+	gr.mu.Lock()
+	renewing := gr.renewing
+	gr.mu.Unlock()
+	if renewing == nil || gr.gate.engine.renewer.forget(gr) {
+		return true
+	}
+	select {
+	case <-renewing:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// stopTimer keeps tick from firing again. gr.mu is held.
+func (gr *grant) stopTimer() {
+	if gr.timer != nil {
+		gr.timer.Stop()
+	}
+}
+
+// err returns why t cannot be trusted, or nil.
+func (gr *grant) err(t *Turn) error {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return gr.errLocked(t)
+}
+
+// errLocked is err. gr.mu is held.
+func (gr *grant) errLocked(t *Turn) error {
+	switch {
+	case gr.tenure.turn != t:
+		return locker.ErrLeaseLost
+	case gr.cause != nil:
+		return gr.cause
+	case gr.trust.left(time.Now()) <= 0:
+		return locker.ErrLeaseLost // the timer has yet to fire, or the machine slept
+	}
+	return nil
+}
+
+// endedBy returns when a grant that is found lost now ended at the latest. The
+// process may have slept past its deadline.
+func (gr *grant) endedBy(now time.Time) time.Time {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return now.Add(min(gr.trust.left(now), 0))
+}
+
+// deadline returns until when the grant is trusted.
+func (gr *grant) deadline() time.Time {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return gr.trust.mono
+}
+
+// heldBy returns what the store shows of the grant: who holds the key, and for how
+// long unless it is renewed.
+func (gr *grant) heldBy(now time.Time) (locker.Holder, time.Duration) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return gr.bid.claim.Holder, max(0, gr.trust.expiry().Sub(now))
+}
+
+// heldSince reports whether the current turn began before the given time.
+func (gr *grant) heldSince(since time.Time) bool {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	t := gr.tenure.turn
+	return t != nil && t.occupant != nil && !t.began.After(since)
+}
+
+// current returns the turn that is on, or nil.
+func (gr *grant) current() *Turn {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return gr.tenure.turn
+}
+
+// tellRenewal tells how a renewal went, on behalf of the current turn. Between
+// turns it is on behalf of the turn that acquired the grant.
+func (gr *grant) tellRenewal(r Renewal) {
+	events, o := gr.events, Occupant(nil)
+	gr.mu.Lock()
+	if t := gr.tenure.turn; t != nil && t.occupant != nil {
+		events, o = t.events, t.occupant
+	}
+	gr.mu.Unlock()
+	events.Renewed(o, gr.gate.key, r)
+}

@@ -1,0 +1,51 @@
+package turns
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"os"
+	"sync"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// newOwner returns locker.OwnerLen random base64url characters: 128 bits.
+func newOwner() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	var text [locker.OwnerLen]byte
+	base64.RawURLEncoding.Encode(text[:], b[:])
+	return string(text[:])
+}
+
+// What a claim tells people of this process.
+var (
+	pid      = os.Getpid()
+	hostname = sync.OnceValue(func() string {
+		name, err := os.Hostname()
+		if err != nil {
+			return "" // only people read it
+		}
+		return name
+	})
+)
+
+// instances are the ids of the lockers of this process, from the first turn to
+// Close.
+var instances sync.Map
+
+// arrive remembers the id of the locker, which its first claim tells.
+func (e *Engine) arrive(instance string) {
+	if e.instance.Load() == nil && instance != "" {
+		first := instance // a pointer to the parameter would cost an allocation each time
+		e.instance.Store(&first)
+		instances.Store(first, nil)
+	}
+}
+
+// depart undoes arrive.
+func (e *Engine) depart() {
+	if instance := e.instance.Load(); instance != nil {
+		instances.Delete(*instance)
+	}
+}

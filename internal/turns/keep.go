@@ -1,0 +1,96 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// MinHold: a turn that ended keeps the floor until its minimum hold is over, and
+// then goes on as any turn does at its end.
+
+// keepEnd is until when the key of t stays taken. The grant's mutex is held.
+func (t *Turn) keepEnd() time.Time { return t.began.Add(t.set.MinHold) }
+
+// keep keeps the key for t, which has just ended, if it is too early to release
+// it. gr.mu is held.
+func (gr *grant) keep(t *Turn) bool {
+	now := time.Now()
+	if t.set.MinHold == 0 || t.occupant == nil || gr.cause != nil || !now.Before(t.keepEnd()) {
+		return false
+	}
+	gr.tenure.keep(t, t.keepEnd())
+	gr.gate.engine.gates.retain(gr.gate) // until endKept or lose
+	gr.arm(now)
+	return true
+}
+
+// endKept ends the turn of t, whose key has been kept for long enough, as any turn
+// ends. It runs in a goroutine of the grant's timer.
+func (t *Turn) endKept() {
+	e := t.gate.engine
+	if !e.Enter() { // closed: the key is left to its TTL
+		t.grant.lose(errClosedUnder)
+		e.gates.leave(t.gate)
+		return
+	}
+	defer t.Leave()
+	if t.gate.handOff(t, time.Now()) {
+		return
+	}
+	err := t.ReleaseKey(e.Within(t.ctx, ReleaseLimit(t.set.TTL)))
+	if err != nil && !errors.Is(err, locker.ErrLeaseLost) {
+		t.events.Unconfirmed(t.occupant, err)
+	}
+}
+
+// loseKept ends the grants that are kept when no call is left, and leaves their
+// keys to the TTL.
+func (e *Engine) loseKept(ctx context.Context) {
+	for _, gt := range e.gates.all() {
+		if gr := gt.holding(); gr != nil {
+			gr.lose(errClosedUnder)
+			gr.join(ctx)
+		}
+	}
+}
+
+// kept returns how long MinHold alone keeps the key that t goes without, or 0. It
+// is exact for a turn of this process. It may be too long, but not too short, for
+// another process that does the same work.
+func (t *Turn) kept(holder locker.Holder, now time.Time) time.Duration {
+	if gr := t.gate.holding(); gr != nil {
+		return gr.keptFor(now)
+	}
+	return t.set.keptElsewhere(holder, now)
+}
+
+// keptFor returns how long the turn on gr will keep the key at least.
+func (gr *grant) keptFor(now time.Time) time.Duration {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	t := gr.tenure.turn
+	if gr.tenure.kept != nil {
+		t = gr.tenure.kept
+	}
+	switch {
+	case t == nil:
+		return 0
+	case t.occupant == nil: // the turn has just begun
+		return t.set.MinHold
+	}
+	return max(0, t.keepEnd().Sub(now))
+}
+
+// keptElsewhere returns how long h keeps the key at most, if its settings are the
+// same, as its name says. h tells when it began to wait for the key. It acquired
+// the key at most our MaxWait later.
+func (s *Settings) keptElsewhere(h locker.Holder, now time.Time) time.Duration {
+	if s.MinHold == 0 || h.Since.IsZero() || h.Name != s.Name {
+		return 0
+	}
+	left := s.MinHold + s.MaxWait - now.Sub(h.Since)
+	return min(max(0, left), s.MinHold)
+}

@@ -1,0 +1,94 @@
+// Package turns is the engine of package guard: it lets calls take turns on a
+// key. The calls of a process that want one key meet at its gate. One of them
+// contends for the key in the store, and the grant that it wins is passed from
+// turn to turn.
+//
+// The engine knows keys, turns and package locker. It knows nothing of contexts
+// that carry leases, of options, observers, logs and requests: package guard, the
+// face, does. All that passes between the two stands in this file and in the
+// methods of [Engine] and [Turn].
+package turns
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Settings are what the engine must know of the caller's settings. They do not
+// change while a turn uses them.
+type Settings struct {
+	TTL        time.Duration
+	MaxWait    time.Duration
+	MaxHold    time.Duration // 0: no limit
+	MinHold    time.Duration // 0: none
+	MaxWaiters int           // in line for one key; 0: no limit
+	Backoff    Backoff
+	Name       string // of the guard, for people to read
+	NoRenewal  bool
+	Fencing    bool
+}
+
+// Patience is how long a call waits for one key.
+type Patience struct {
+	Start, Until time.Time
+	Once         bool // one try, no wait
+}
+
+// An Occupant is the caller whose turn it is. Its methods are called without a
+// lock held, in a goroutine of the engine's for which [Engine.Close] waits.
+type Occupant interface {
+	// Lost tells that the turn's grant was lost, and why. It may come before Attach
+	// has returned.
+	Lost(cause error)
+	// HalfTime tells that half of MaxHold is over.
+	HalfTime()
+}
+
+// Events hears what the engine does. Its methods are called without a lock held
+// and must be safe for concurrent use. A nil Occupant means that it is nobody's
+// turn.
+type Events interface {
+	// Traceparent returns the trace that a new claim names, or "".
+	Traceparent(ctx context.Context) string
+	// Renewed tells how a try to renew the lease on key went.
+	Renewed(o Occupant, key string, r Renewal)
+	// Store tells how a try to acquire key went: nil if the store gave an answer.
+	Store(ctx context.Context, key string, err error)
+	// Unconfirmed tells that a key which was kept for MinHold could not be released.
+	Unconfirmed(o Occupant, err error)
+}
+
+// A Renewal says how a try to renew a lease went.
+type Renewal struct {
+	Err  error         // nil, ErrLeaseLost or ErrUnavailable of package locker
+	Left time.Duration // how long the lease could still be trusted when the answer came
+	Late bool          // Left was less than half of what a fresh lease has
+}
+
+// The errors of a wait beside those of package locker.
+var (
+	ErrEnded = errors.New("turns: the context of the wait ended")
+	ErrHeld  = errors.New("turns: the key is held")            // with a Refusal
+	ErrFull  = errors.New("turns: waiting for it is hopeless") // with a Refusal
+)
+
+// A Refusal is what is known of a key when a call goes without it.
+type Refusal struct {
+	Ahead     int           // calls in line, if they are too many; 0: they would take too long
+	Expected  time.Duration // how long the next call must expect to wait; 0: unknown
+	Kept      time.Duration // how long MinHold alone keeps the key taken; 0: not, or unknown
+	Holder    locker.Holder // zero: unknown
+	Remaining time.Duration // until the holder's lease ends unless it is renewed; 0: unknown
+	Here      bool          // one call of this process held the key during the whole wait
+}
+
+// ErrMaxHold is the locker.ErrLeaseLost of a turn that lasted longer than MaxHold.
+var ErrMaxHold error = maxHoldError("guard: held longer than the limit that WithMaxHold sets")
+
+type maxHoldError string
+
+func (e maxHoldError) Error() string        { return string(e) }
+func (e maxHoldError) Is(target error) bool { return target == locker.ErrLeaseLost }

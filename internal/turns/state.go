@@ -1,0 +1,93 @@
+package turns
+
+import (
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// State is what this process knows of one key that its calls want.
+type State struct {
+	Key     string
+	Holds   []HoldState
+	Waiting int
+	Waiters []WaitState // the first of them
+
+	Blocker    locker.Holder // who else held the key when this process last asked
+	BlockedFor time.Duration
+}
+
+// HoldState is a call that holds its key, or runs on after it lost it.
+type HoldState struct {
+	Occupant Occupant // nil for a moment after the loss of a turn that has just begun
+	Name     string
+	Owner    string
+	Since    time.Time
+	MaxHold  time.Duration
+	Until    time.Time
+	Err      error // why the grant was lost; nil while it is held
+	Kept     bool  // its turn has ended, and MinHold keeps the key
+}
+
+// WaitState is a call that waits for its key.
+type WaitState struct {
+	Name  string
+	Since time.Time
+	Until time.Time
+}
+
+// States returns what the calls of this process hold and wait for, in no order,
+// with at most maxWaiters waiters of each key. It takes the lock of one gate at a
+// time for a moment.
+func (e *Engine) States(now time.Time, maxWaiters int) []State {
+	var all []State
+	for _, gt := range e.gates.all() {
+		if s := gt.state(now, maxWaiters); len(s.Holds) > 0 || s.Waiting > 0 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (gt *gate) state(now time.Time, maxWaiters int) State {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	s := State{Key: gt.key}
+	for _, t := range gt.strays {
+		s.Holds = append(s.Holds, t.grant.state(t))
+	}
+	wait := func(t *Turn) {
+		if s.Waiting++; s.Waiting <= maxWaiters {
+			s.Waiters = append(s.Waiters, WaitState{Name: t.set.Name, Since: t.joined, Until: t.patience.Until})
+		}
+	}
+	if t := gt.floor; t != nil {
+		hold, holds := HoldState{}, false
+		if gt.grant != nil {
+			hold = gt.grant.state(t)
+			holds = hold.Occupant != nil
+		}
+		if holds {
+			s.Holds = append(s.Holds, hold)
+		} else {
+			wait(t)
+		}
+	}
+	for t := gt.line.first; t != nil; t = t.next {
+		wait(t)
+	}
+	if seen := gt.contender.seen; gt.grant == nil && !seen.at.IsZero() {
+		s.Blocker, s.BlockedFor = seen.holder, seen.left(now)
+	}
+	return s
+}
+
+// state describes t, which has or had its turn on gr.
+func (gr *grant) state(t *Turn) HoldState {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return HoldState{
+		Occupant: t.occupant, Name: t.set.Name, Owner: gr.bid.claim.Owner, Since: t.began, MaxHold: t.set.MaxHold,
+		Until: gr.trust.mono, Err: gr.cause, Kept: gr.tenure.kept == t,
+	}
+}

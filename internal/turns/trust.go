@@ -1,0 +1,37 @@
+package turns
+
+import "time"
+
+// trust is until when a lease may be relied on. It has two clocks: the monotonic
+// one, which nobody can set, and the wall clock, which goes on while the machine
+// sleeps. The one that passes first ends it.
+type trust struct {
+	mono, wall time.Time
+	length     time.Duration // of the lease: its TTL, or before the first renewal of an offer, the offer's length
+}
+
+// trustFrom returns the trust in a lease of the given length. The lease began in
+// the store at some time after its request was sent (law 1).
+func trustFrom(sent time.Time, length time.Duration) trust {
+	end := sent.Add(Trusted(length))
+	return trust{mono: end, wall: end.Round(0), length: length}
+}
+
+// left returns how long trust lasts from now. It is negative after the end.
+func (t trust) left(now time.Time) time.Duration {
+	return min(t.mono.Sub(now), t.wall.Sub(now.Round(0)))
+}
+
+// enough reports whether enough is left for a turn to begin.
+func (t trust) enough(now time.Time) bool { return t.left(now) >= MinRemaining(t.length) }
+
+// expiry returns about when the store drops the key unless the lease is renewed.
+func (t trust) expiry() time.Time { return t.mono.Add(t.length - Trusted(t.length)) }
+
+// renewed returns the trust after a renewal. A renewal never shortens trust.
+func (t trust) renewed(o trust) trust {
+	if t.mono.After(o.mono) {
+		o.mono, o.wall = t.mono, t.wall
+	}
+	return o
+}

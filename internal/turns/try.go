@@ -1,0 +1,159 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// try sends one try. It returns a grant, or the error that ends the wait. If it
+// returns neither, there may be another try.
+func (t *Turn) try(ctx context.Context) (*grant, error) {
+	e, b := t.gate.engine, t.currentBid()
+	how := t.gate.beginTry(!t.patience.Once, time.Now())
+	how.Rest = restFor(e.waits.Load())
+	t.attempts++
+	sent, limit := time.Now(), t.tryLimit()
+	answer, err := e.locker.Acquire(e.Within(ctx, limit), &b.claim, how)
+	refused := err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrClosed) // trying again cannot help
+	if refused {
+		err = fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
+	}
+	defer t.tellTry(ctx, limit, err) // last, because a logger may panic
+	switch {
+	case err == nil && answer.Acquired:
+		return t.won(b, sent, answer.Token), nil
+	case err == nil:
+		t.blocker = answer.Holder
+		t.abandonBid(t.gate.tryHeld(answer, sent, t.set.Backoff))
+		return nil, nil
+	case errors.Is(err, locker.ErrClosed):
+		return nil, err
+	}
+	t.fault = moreTelling(t.fault, err)
+	t.abandonBid(t.gate.tryUnanswered(answer.Queued, err, t.set.Backoff))
+	if refused {
+		return nil, err
+	}
+	return nil, nil
+}
+
+// tellTry tells how a try went, unless it was cut short: by its caller, who left,
+// or by the end of the wait.
+func (t *Turn) tellTry(ctx context.Context, limit time.Duration, err error) {
+	if err == nil || (ctx.Err() == nil && limit == TryLimit(t.set.TTL)) {
+		t.events.Store(ctx, t.gate.key, err)
+	}
+}
+
+// moreTelling returns the later of two faults, unless that is only a timeout. The
+// last try of a wait is cut short, and what the store said before tells more.
+func moreTelling(fault, later error) error {
+	if fault != nil && !timedOut(fault) && timedOut(later) {
+		return fault
+	}
+	return later
+}
+
+func timedOut(err error) bool {
+	var timeout interface{ Timeout() bool } // as of a net.Error, and of context.DeadlineExceeded
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// currentBid returns the bid to go on with. That is the bid of the call that had
+// the floor before, if its terms are the same, or a new one.
+func (t *Turn) currentBid() *bid {
+	b, other := t.gate.bidFor(t.set.terms())
+	t.abandonBid(other)
+	if b == nil {
+		b = t.newBid()
+		t.gate.openBid(b)
+	}
+	return b
+}
+
+// tryLimit bounds the next try, so that the wait ends in time.
+func (t *Turn) tryLimit() time.Duration {
+	limit, left := TryLimit(t.set.TTL), time.Until(t.lastMoment())
+	if left > limit {
+		return limit
+	}
+	return min(limit, left+tryGrace)
+}
+
+// won makes a grant of a try that succeeded. It returns nil if the answer was too
+// slow.
+func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
+	gr := newGrant(t, b, sent, b.terms.ttl, token)
+	now := time.Now()
+	if gr.trust.enough(now) {
+		t.gate.tryWon(gr)
+		return gr
+	}
+	err := fmt.Errorf("%w: the answer took %v of a TTL of %v", locker.ErrUnavailable, now.Sub(sent), b.terms.ttl)
+	b.unclear = true
+	t.abandonBid(t.gate.tryUnanswered(true, err, t.set.Backoff))
+	return nil
+}
+
+// accept makes a grant of an offer that may be trusted from since on. If too little
+// of it is left, it returns nil, and the next try acquires the key again under the
+// same owner id (law 1).
+func (t *Turn) accept(b *bid, o locker.Offer, since time.Time) *grant {
+	now, length := time.Now(), min(o.Length, b.claim.LongOffer())
+	if !trustFrom(since, length).enough(now) {
+		return nil
+	}
+	gr := newGrant(t, b, since, length, o.Token)
+	gr.renewSoon(now)
+	t.gate.tryWon(gr)
+	return gr
+}
+
+// ReleaseKey releases the key of t's grant, or hands it to the next process, and
+// passes the floor on, after an End that asked for it. If a call of this process
+// still waits, the release queues it behind the others (law 9). It blocks until
+// the answer, or until ctx ends. It returns nil, ErrLeaseLost if the key was not
+// ours any more, or ErrUnavailable, of package locker.
+func (t *Turn) ReleaseKey(ctx context.Context) error {
+	gr, gt, l := t.grant, t.gate, t.gate.engine.locker
+	defer t.passFloor()
+	if !gr.finish() {
+		gr.abandon(gr.bid.unclear) // lost since the turn ended: nobody's loss any more
+		return nil
+	}
+	if !gr.join(ctx) {
+		gr.abandon(true)
+		return fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
+	}
+	next, claim := t.nextBid(gr)
+	sent := time.Now()
+	released, err := l.Release(ctx, &gr.bid.claim, claim)
+	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
+		if gt.released(released, next, sent, t.set.Backoff) {
+			gt.engine.gates.linger(gt)
+		}
+	} else {
+		t.abandonBid(gt.cancelQueuing(next))
+		gr.bid.unclear = true
+	}
+	if gr.bid.unclear {
+		gr.abandon(true)
+	}
+	return err
+}
+
+// nextBid makes the bid of the first in line, if there is one, for the release to
+// queue.
+func (t *Turn) nextBid(gr *grant) (*bid, *locker.Claim) {
+	next := t.gate.beginRelease(gr)
+	if next == nil {
+		return nil, nil
+	}
+	b := next.newBid()
+	t.gate.beginQueuing(b)
+	return b, &b.claim
+}
