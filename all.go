@@ -43,22 +43,12 @@ func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Co
 	return set.run(ctx, fn)
 }
 
-// leases are those of one DoAll. They share one context to end by, so that the work for many keys is linear.
+// leases are those of one DoAll. They share one cancel function, because a context
+// for each key would make the work quadratic.
 type leases struct {
 	guard  *Guard
 	cancel context.CancelCauseFunc
 	all    []*Lease
-}
-
-// adopt makes l the next of the set. A nil set has no leases.
-func (s *leases) adopt(l *Lease) {
-	if s == nil {
-		return
-	}
-	l.cancel = s.cancel
-	if n := len(s.all); n > 0 {
-		l.outer = s.all[n-1]
-	}
 }
 
 // acquire acquires keys one after the other, or none.
@@ -70,13 +60,15 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 		}
 	}()
 	p := s.guard.patience()
+	var before *Lease
 	for _, key := range keys {
 		p.Start = time.Now()
-		l, err := s.guard.acquire(ctx, key, p, s)
+		l, err := s.guard.acquire(ctx, key, p, before, s.cancel)
 		if err != nil {
 			return withLoss(err, s.err())
 		}
 		s.all = append(s.all, l)
+		before = l
 	}
 	complete = true
 	return nil

@@ -29,10 +29,10 @@ func leaseIn(ctx context.Context) *Lease {
 	return l
 }
 
-// findLease returns the innermost lease of the family on key in ctx that has not
-// been released, or nil.
-func findLease(ctx context.Context, f *family, key string) *Lease {
-	for l := leaseIn(ctx); l != nil; l = l.outer {
+// findLease returns the innermost lease of the family on key that has not been
+// released, among l and the leases around it, or nil.
+func findLease(l *Lease, f *family, key string) *Lease {
+	for ; l != nil; l = l.outer {
 		if l.key == key && l.guard.family == f && !l.isReleased() {
 			return l
 		}

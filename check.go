@@ -35,22 +35,6 @@ func WithAccepted(names ...string) Option {
 	})
 }
 
-// checkAccepted refuses names that no finding of l has.
-func (c *config) checkAccepted(l Locker) error {
-	namer, ok := l.(locker.FindingNamer)
-	if !ok || len(c.accepted) == 0 {
-		return nil
-	}
-	var errs []error
-	known := namer.FindingNames()
-	for _, name := range c.accepted {
-		if !slices.Contains(known, name) {
-			errs = append(errs, fmt.Errorf("%w: WithAccepted: the locker has no finding %q, only %q", ErrInvalidOption, name, known))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // Check reports whether the locker can serve leases of g's TTL right now: reachable well within it, with all the rights
 // it needs, no policy that drops keys, and client settings that keep the time limits. It is for start-up and readiness
 // probes, makes several round trips, and ends when ctx does.

@@ -103,15 +103,15 @@ func (e *refusedError) Error() string             { return ErrQueueFull.Error() 
 func (e *refusedError) Unwrap() error             { return ErrQueueFull }
 func (e *refusedError) RetryAfter() time.Duration { return e.expected }
 
-// refused returns the error of a verb whose wait for l ended with err, in the words
-// of this package.
-func (l *Lease) refused(ctx context.Context, r turns.Refusal, err error) error {
+// refused returns the error of a verb whose wait for key ended with err, in the
+// words of this package.
+func refused(ctx context.Context, key string, r turns.Refusal, err error) error {
 	switch {
 	case errors.Is(err, turns.ErrEnded):
 		return waitEnded(ctx)
 	case errors.Is(err, turns.ErrHeld):
 		return &HeldError{
-			Key: l.key, Remaining: r.Remaining, Holder: r.Holder, expected: r.Expected, here: r.Here, Kept: r.Kept,
+			Key: key, Remaining: r.Remaining, Holder: r.Holder, expected: r.Expected, here: r.Here, Kept: r.Kept,
 		}
 	case errors.Is(err, turns.ErrFull):
 		e := &refusedError{reason: "the expected wait is longer than MaxWait", expected: r.Expected}
@@ -139,4 +139,45 @@ func capAt(d, limit time.Duration) time.Duration {
 		return limit
 	}
 	return d
+}
+
+// Ran reports whether the function ran of the verb that returned err: Do,
+// DoAll, Call, Wrap, TryDo or Lead. After an error that Is ErrNotAcquired or
+// ErrUnavailable it tells a refusal of this verb, after which nothing has
+// happened, from an error of the function, which may have refused a key inside
+// it when half of its work was done. Only the former may be repeated blindly.
+//
+//	if err := g.Do(ctx, key, pay); errors.Is(err, guard.ErrNotAcquired) && !guard.Ran(err) {
+//		// try again later: pay has done nothing
+//	}
+//
+// It is true for nil and for every error that is none of the guard's. An error
+// stays marked when it is wrapped with %w or joined. Ran does not block and is
+// safe for concurrent use.
+func Ran(err error) bool { return !isRefusal(err) || ran.Marked(err) }
+
+// isRefusal reports whether err could be taken for that of a verb whose
+// function did not run. The end of a context alone is no refusal: a verb that
+// it ends returns ErrNotAcquired too.
+func isRefusal(err error) bool {
+	for _, refusal := range refusals {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	return false
+}
+
+// refusals are what verbs return without running their function. ErrLeaseLost
+// is the refusal of a call inside a lease that is lost.
+var refusals = []error{
+	ErrNotAcquired, ErrUnavailable, ErrClosed, ErrLeaseLost, ErrInvalidKey, ErrInvalidOption, ErrNoDefault,
+}
+
+// afterRun returns what a verb makes of the error of a function that ran.
+func afterRun(err error) error {
+	if err == nil || !isRefusal(err) {
+		return err
+	}
+	return ran.Mark(err)
 }

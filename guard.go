@@ -2,13 +2,11 @@ package guard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -47,28 +45,10 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 	return g, nil
 }
 
-// A family is the state shared by a Guard and its copies.
-type family struct {
-	locker locker.Locker
-	engine *turns.Engine
-	hints  hints
-	outage outage
-}
-
 // introduce tells the name of a new guard.
 func (g *Guard) introduce() {
 	g.family.hints.names.Store(g.set.Name, nil)
-	g.tellName()
-}
-
-// isClosing reports whether Close was called.
-func (f *family) isClosing() bool {
-	select {
-	case <-f.engine.Closing():
-		return true
-	default:
-		return false
-	}
+	g.observers.named(g.set.Name)
 }
 
 // With returns a copy of g with other settings, for one route or one kind of work. It shares keys, waiters and the
@@ -145,7 +125,7 @@ func (g *Guard) Acquire(ctx context.Context, key string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.acquire(ctx, key, g.patience(), nil)
+	return g.acquire(ctx, key, g.patience(), nil, nil)
 }
 
 // TryAcquire makes one attempt, for callers that skip instead of wait. It blocks for that attempt, bounded by the try
@@ -156,34 +136,13 @@ func (g *Guard) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 		return nil, err
 	}
 	now := time.Now()
-	return g.acquire(ctx, key, turns.Patience{Start: now, Until: now, Once: true}, nil)
+	return g.acquire(ctx, key, turns.Patience{Start: now, Until: now, Once: true}, nil, nil)
 }
 
 // patience is how long a verb waits from now.
 func (c *config) patience() turns.Patience {
 	now := time.Now()
 	return turns.Patience{Start: now, Until: now.Add(c.set.MaxWait), Once: c.set.MaxWait == 0}
-}
-
-// acquire is the way of every verb to its lease. g is resolved. set is what DoAll has so far, or nil.
-func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, set *leases) (*Lease, error) {
-	if err := checkKey(key); err != nil {
-		return nil, err
-	}
-	if l := leaseIn(ctx); l != nil {
-		ctx = leasekey.Ending(ctx, l.Context()) // a gin.Context never ends by itself
-	}
-	for {
-		l := &Lease{guard: g, key: key, outer: leaseIn(ctx), within: findLease(ctx, g.family, key)}
-		set.adopt(l)
-		err := l.acquire(ctx, p)
-		switch {
-		case err == nil:
-			return l, nil
-		case !errors.Is(err, errReleased): // else the outer lease ended while we waited to run inside it
-			return nil, err
-		}
-	}
 }
 
 // Close ends the Guard and all that were derived from it. New calls and those that wait get ErrClosed at once; Close waits

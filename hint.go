@@ -5,25 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
-	"sync"
 )
 
 // Hints are lines in the log about mistakes that look like something else. A
 // guard gives each of them once, unless it says otherwise.
-
-// hints belong to a family.
-type hints struct {
-	names sync.Map // names that New and With have given its guards
-	given sync.Map // hint: those that were given
-}
-
-type hint struct{ about, name string }
-
-// first reports whether the guard of that name has not given a hint before.
-func (h *hints) first(about, name string) bool {
-	_, before := h.given.LoadOrStore(hint{about, name}, nil)
-	return !before
-}
 
 // hint gives the hints that a wait deserves.
 func (l *Lease) hint(ctx context.Context, r WaitResult) {

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
@@ -39,6 +41,31 @@ type Lease struct {
 	over       chan struct{} // closed when it is there; made by the second Release
 }
 
+// acquire is the way of every verb to its lease. g is resolved. DoAll gives the
+// lease that it acquired before, if there is one, and the cancel function that its
+// leases share. Other verbs give nil for both.
+func (g *Guard) acquire(
+	ctx context.Context, key string, p turns.Patience, before *Lease, cancel context.CancelCauseFunc,
+) (*Lease, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	outer := leaseIn(ctx)
+	if outer != nil {
+		ctx = leasekey.Ending(ctx, outer.Context()) // a gin.Context never ends by itself
+	}
+	for {
+		l := &Lease{guard: g, key: key, outer: cmp.Or(before, outer), within: findLease(outer, g.family, key), cancel: cancel}
+		err := l.acquire(ctx, p)
+		switch {
+		case err == nil:
+			return l, nil
+		case !errors.Is(err, errReleased): // the outer lease ended while we waited to run inside it: again
+			return nil, err
+		}
+	}
+}
+
 // acquire gets l its turn and opens it. A panic of an observer on the way gives up what l has by then.
 func (l *Lease) acquire(ctx context.Context, p turns.Patience) error {
 	settled := false
@@ -48,9 +75,9 @@ func (l *Lease) acquire(ctx context.Context, p turns.Patience) error {
 		}
 	}()
 	g, info := l.guard, WaitInfo{Name: l.guard.set.Name, Key: l.key, Reentry: l.within != nil}
-	waitCtx := g.waitStart(ctx, info)
+	waitCtx := g.observers.waitStart(ctx, info)
 	r := l.wait(waitCtx, p)
-	g.waitEnd(waitCtx, info, r)
+	g.observers.waitEnd(waitCtx, info, r)
 	l.hint(waitCtx, r)
 	if r.Err == nil {
 		l.open(ctx, info)
@@ -68,7 +95,7 @@ func (l *Lease) wait(ctx context.Context, p turns.Patience) (r WaitResult) {
 		t = l.within.turn
 	} else {
 		refusal, err := t.Take(ctx, l.guard.family.engine, l.key, &l.guard.set, events{l.guard}, p)
-		r.Err = l.refused(ctx, refusal, err)
+		r.Err = refused(ctx, l.key, refusal, err)
 		r.Attempts, r.Handoff, r.Blocker = t.Tried()
 	}
 	r.Waited = time.Since(start)
@@ -80,7 +107,7 @@ func (l *Lease) wait(ctx context.Context, p turns.Patience) (r WaitResult) {
 
 // open gives a lease that has its turn its context.
 func (l *Lease) open(ctx context.Context, info WaitInfo) {
-	l.hold.start(ctx, l.guard, info)
+	l.hold.start(ctx, &l.guard.observers, info)
 	ctx = l.hold.ctx
 	if l.cancel == nil {
 		ctx, l.cancel = context.WithCancelCause(ctx)

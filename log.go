@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/turns"
@@ -78,40 +76,29 @@ func (g *Guard) noteStore(ctx context.Context, key string, err error) {
 	}
 }
 
-// outagePause keeps a locker that answers now and then, as a cluster does that has lost one shard, from filling the log.
-const outagePause = 10 * time.Second
+// events is a guard as the engine sees it. It hears what happens to its turns, for
+// the observers and the log.
+type events struct{ guard *Guard }
 
-// An outage is the time from an answer that was none to the next that is clear. One that begins within outagePause of the
-// last log of another goes unlogged, until that is over.
-type outage struct {
-	on atomic.Bool // there is one; set under mu, read without it by every clear answer
+// Traceparent implements [turns.Events].
+func (e events) Traceparent(ctx context.Context) string { return e.guard.observers.traceparent(ctx) }
 
-	mu     sync.Mutex // guards what follows; held for a few instructions
-	since  time.Time  // when it began
-	logged time.Time  // when it was logged, or the last one that was
-	told   bool       // it was logged
+// Renewed implements [turns.Events].
+func (e events) Renewed(o turns.Occupant, key string, r turns.Renewal) {
+	ctx, info := context.Background(), WaitInfo{Name: e.guard.set.Name, Key: key} //nolint:forbidigo // a batch belongs to no caller
+	if o, ok := o.(occupant); ok {
+		ctx, info = o.lease.hold.ctx, o.lease.hold.info
+	}
+	e.guard.observers.renewed(ctx, info, RenewResult(r))
+	e.guard.noteStore(ctx, key, r.Err)
 }
 
-// begin notes an answer that was none, and reports whether that is to be logged.
-func (o *outage) begin(now time.Time) (tell bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.on.Swap(true) {
-		o.since, o.told = now, false
-	}
-	if o.told || (!o.logged.IsZero() && now.Sub(o.logged) < outagePause) {
-		return false
-	}
-	o.logged, o.told = now, true
-	return true
-}
+// Store implements [turns.Events].
+func (e events) Store(ctx context.Context, key string, err error) { e.guard.noteStore(ctx, key, err) }
 
-// end notes a clear answer, and reports whether it ends an outage that was logged.
-func (o *outage) end(now time.Time) (lasted time.Duration, tell bool) {
-	if !o.on.Load() {
-		return 0, false
+// Unconfirmed implements [turns.Events].
+func (e events) Unconfirmed(o turns.Occupant, err error) {
+	if o, ok := o.(occupant); ok {
+		e.guard.logRelease(o.lease.hold.ctx, o.lease.key, err)
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return now.Sub(o.since), o.on.Swap(false) && o.told
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-lockguard/guard/internal/turns"
 )
 
 // Observer is told about waits, holds and renewals; package tracing turns that into OpenTelemetry spans and metrics.
@@ -95,42 +93,60 @@ func (NopObserver) Renewed(context.Context, WaitInfo, RenewResult) {}
 // Traceparent returns "".
 func (NopObserver) Traceparent(context.Context) string { return "" }
 
-// How a Guard tells its observers, in the order in which they were added. Its log is in log.go.
+// observers are told in the order in which they were added.
+type observers []Observer
 
-func (c *config) tellName() {
-	for _, o := range c.observers {
+func (all observers) named(name string) {
+	for _, o := range all {
 		if o, ok := o.(NameObserver); ok {
-			o.GuardNamed(c.set.Name)
+			o.GuardNamed(name)
 		}
 	}
 }
 
-func (c *config) waitStart(ctx context.Context, w WaitInfo) context.Context {
-	for _, o := range c.observers {
+func (all observers) waitStart(ctx context.Context, w WaitInfo) context.Context {
+	for _, o := range all {
 		ctx = o.WaitStart(ctx, w)
 	}
 	return ctx
 }
 
-func (g *Guard) waitEnd(ctx context.Context, w WaitInfo, r WaitResult) {
-	for _, o := range g.observers {
+func (all observers) waitEnd(ctx context.Context, w WaitInfo, r WaitResult) {
+	for _, o := range all {
 		o.WaitEnd(ctx, w, r)
 	}
 }
 
-// A hold is a lease as observers see it. All but told is written by start, before anybody else can see the lease.
+func (all observers) renewed(ctx context.Context, w WaitInfo, r RenewResult) {
+	for _, o := range all {
+		o.Renewed(ctx, w, r)
+	}
+}
+
+// traceparent returns the first that an observer has for ctx, or "".
+func (all observers) traceparent(ctx context.Context) string {
+	for _, o := range all {
+		if t := o.Traceparent(ctx); t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// A hold is a lease as observers see it. start writes all but told, before another
+// goroutine can see the lease.
 type hold struct {
-	guard *Guard
-	info  WaitInfo
-	began time.Time
-	ctx   context.Context // the observers'
-	told  atomic.Bool     // of its loss
+	observers *observers // of its guard
+	info      WaitInfo
+	began     time.Time
+	ctx       context.Context // the observers'
+	told      atomic.Bool     // of its loss
 }
 
 // start tells that the hold begins.
-func (h *hold) start(ctx context.Context, g *Guard, info WaitInfo) {
-	h.guard, h.info, h.began = g, info, time.Now()
-	for _, o := range g.observers {
+func (h *hold) start(ctx context.Context, all *observers, info WaitInfo) {
+	h.observers, h.info, h.began = all, info, time.Now()
+	for _, o := range *all {
 		ctx = o.HoldStart(ctx, info)
 	}
 	h.ctx = ctx
@@ -141,7 +157,7 @@ func (h *hold) lost(cause error) (first bool) {
 	if h.told.Swap(true) {
 		return false
 	}
-	for _, o := range h.guard.observers {
+	for _, o := range *h.observers {
 		o.LeaseLost(h.ctx, h.info, cause)
 	}
 	return true
@@ -149,43 +165,7 @@ func (h *hold) lost(cause error) (first bool) {
 
 // end tells that the hold has ended.
 func (h *hold) end(r HoldResult) {
-	for _, o := range h.guard.observers {
+	for _, o := range *h.observers {
 		o.HoldEnd(h.ctx, h.info, r)
-	}
-}
-
-// events is a guard as the engine sees it: what is told what happens to its turns.
-type events struct{ guard *Guard }
-
-// Traceparent implements [turns.Events]. It returns the first that an observer has
-// for ctx.
-func (e events) Traceparent(ctx context.Context) string {
-	for _, o := range e.guard.observers {
-		if t := o.Traceparent(ctx); t != "" {
-			return t
-		}
-	}
-	return ""
-}
-
-// Renewed implements [turns.Events].
-func (e events) Renewed(o turns.Occupant, key string, r turns.Renewal) {
-	ctx, info := context.Background(), WaitInfo{Name: e.guard.set.Name, Key: key} //nolint:forbidigo // a batch belongs to no caller
-	if o, ok := o.(occupant); ok {
-		ctx, info = o.lease.hold.ctx, o.lease.hold.info
-	}
-	for _, o := range e.guard.observers {
-		o.Renewed(ctx, info, RenewResult(r))
-	}
-	e.guard.noteStore(ctx, key, r.Err)
-}
-
-// Store implements [turns.Events].
-func (e events) Store(ctx context.Context, key string, err error) { e.guard.noteStore(ctx, key, err) }
-
-// Unconfirmed implements [turns.Events].
-func (e events) Unconfirmed(o turns.Occupant, err error) {
-	if o, ok := o.(occupant); ok {
-		e.guard.logRelease(o.lease.hold.ctx, o.lease.key, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/turns"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // Option changes one setting, in [New] for a whole family or in [Guard.With] for a route.
@@ -24,7 +25,7 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 type config struct {
 	set        turns.Settings
 	keepIfDone bool // MinHold holds only after success
-	observers  []Observer
+	observers  observers
 	accepted   []string     // findings that only warn
 	logger     *slog.Logger // nil: slog.Default() at the time of logging
 }
@@ -55,6 +56,22 @@ func (c config) with(opts []Option) (config, error) {
 		errs = append(errs, fmt.Errorf("%w: MinHold is %v, longer than a key lasts WithoutRenewal: %v", ErrInvalidOption, c.set.MinHold, c.set.TTL))
 	}
 	return c, errors.Join(errs...)
+}
+
+// checkAccepted refuses names that no finding of l has.
+func (c *config) checkAccepted(l locker.Locker) error {
+	namer, ok := l.(locker.FindingNamer)
+	if !ok || len(c.accepted) == 0 {
+		return nil
+	}
+	var errs []error
+	known := namer.FindingNames()
+	for _, name := range c.accepted {
+		if !slices.Contains(known, name) {
+			errs = append(errs, fmt.Errorf("%w: WithAccepted: the locker has no finding %q, only %q", ErrInvalidOption, name, known))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 const (
