@@ -52,7 +52,7 @@ func (v *verdict) handOvers(h *history, r *run) (overs, slow int) {
 			if last != nil && x.got > last.over() {
 				from := max(x.asked, last.over())
 				free := time.Duration(x.got-from) - within(x.frozen, from, x.got)
-				v.free = max(v.free, time.Duration(x.got-last.over()))
+				v.idle = max(v.idle, time.Duration(x.got-last.over()))
 				if x.lifetime != last.lifetime && x.asked < last.over() && last.exit != 0 && r.isCalm(h, from) {
 					overs++
 					if free > quickly {

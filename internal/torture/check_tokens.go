@@ -157,7 +157,8 @@ func falls(ops []porcupine.Operation) string {
 }
 
 // handOffs is C9. Turns of one grant have tokens of one block of locker.FenceBlock, one after the other; tokens of two grants
-// in one process are further apart, for more than that many microseconds lie between them.
+// in one process are further apart, for more than that many microseconds lie between them. A call for the same key inside a
+// section is a part of its turn.
 func (v *verdict) handOffs(h *history) {
 	if !v.lib.Tokens {
 		return
@@ -166,6 +167,9 @@ func (v *verdict) handOffs(h *history) {
 		last := map[*lifetime]*visit{} // the newest of each process
 		turns := map[*lifetime]int{}
 		for _, x := range visits {
+			if x.denied || x.inner != 0 && x.inner != x.token {
+				v.violate(handOff, "a call inside the section was not its turn, token %d, refused %t: %v", x.inner, x.denied, x)
+			}
 			o := last[x.lifetime]
 			last[x.lifetime] = x
 			if o == nil || x.token-o.token >= locker.FenceBlock {

@@ -26,6 +26,7 @@ type config struct {
 	keys     int
 	long     int
 	slack    time.Duration
+	gapSlack time.Duration
 	dir      string
 	beside   string // a commit; "": none
 	schedule bool
@@ -45,6 +46,7 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs.IntVar(&c.keys, "keys", 4, "keys that all of them want")
 	fs.IntVar(&c.long, "long", 1, "of a thousand sections, how many are about as long as the TTL or longer")
 	fs.DurationVar(&c.slack, "slack", 100*time.Millisecond, "what a wait may take beyond its bound, stalls of its process not counted; promised are 50ms")
+	fs.DurationVar(&c.gapSlack, "gapslack", time.Second, "what a key may be free beyond the TTL, or the offer, after a kill while somebody waits")
 	fs.StringVar(&c.dir, "dir", "", "where histories go and stay, as a `directory`; default one that is removed if nothing was found")
 	fs.StringVar(&c.beside, "beside", "", "a `commit` whose workers take every second place, on the same keys")
 	fs.BoolVar(&c.schedule, "schedule", false, "print the faults of this seed and do nothing")

@@ -32,6 +32,8 @@ type visit struct {
 	taken   bool  // its release found that somebody else had the key
 	freed   int64 // when that was
 	probe   *probe
+	inner   uint64 // token of a call for the same key inside; 0: none, or not known
+	denied  bool   // that call was refused
 }
 
 // lifetime is one worker process, as the judge sees it.
@@ -154,6 +156,7 @@ func readLife(l life) (*lifetime, error) {
 func (v *visit) end(r record) {
 	v.until, v.lost, v.exit, v.closing, v.wrote, v.refused, v.err = r.Until, r.Lost, r.At, r.Closing, r.Wrote, r.Refused, r.Err
 	v.held, v.probe = max(v.got, r.Held), r.Probe
+	v.inner, v.denied = r.Inner, r.Denied
 }
 
 // promised is until when v alone may have held its key: it was seen to be held, and not beyond what the library said. One

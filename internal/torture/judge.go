@@ -20,16 +20,18 @@ const (
 	residue         = "C8"  // nothing is left behind
 	handOff         = "C9"  // one grant gives so many turns at most, and none after it was lost
 	starved         = "C10" // nobody waits for ever while others have turns
+	gapBound        = "C11" // no key is free for long while somebody waits
 	soundRun        = "run"
 )
 
 var checks = []string{
-	fencedExclusion, tokenOrder, exclusion, unfencedCounter, toldInTime, boundedWait, liveness, residue, handOff, starved, soundRun,
+	fencedExclusion, tokenOrder, exclusion, unfencedCounter, toldInTime, boundedWait, liveness, residue, handOff, starved,
+	gapBound, soundRun,
 }
 
 // promises are those that make guard fail. The others depend on how busy the machine is, or on what was not promised.
 var promises = []string{
-	fencedExclusion, tokenOrder, exclusion, toldInTime, boundedWait, residue, handOff, soundRun,
+	fencedExclusion, tokenOrder, exclusion, toldInTime, boundedWait, residue, handOff, gapBound, soundRun,
 }
 
 // verdict is what the judge has found.
@@ -43,12 +45,13 @@ type verdict struct {
 	lost       int // updates that were lost on the unfenced counter
 	told       int // holders that were told that their lease was lost
 	faults     map[string]int
-	free       time.Duration // the longest time in which a key was held by nobody
-	excess     time.Duration // the most that a wait took beyond its bound
-	beyond     int           // waits that took more than 50 ms beyond it
-	starved    time.Duration // the longest wait in calm times, less what long sections took of it
-	closeness  time.Duration // the least time from telling a holder of its loss to when the key could end
-	stalls     time.Duration // of all workers, stops not counted
+	free       map[string]gapTally // how long keys were free while somebody waited, by the fault before
+	idle       time.Duration       // the longest time in which a key was held by nobody
+	excess     time.Duration       // the most that a wait took beyond its bound
+	beyond     int                 // waits that took more than 50 ms beyond it
+	starved    time.Duration       // the longest wait in calm times, less what long sections took of it
+	closeness  time.Duration       // the least time from telling a holder of its loss to when the key could end
+	stalls     time.Duration       // of all workers, stops not counted
 	violations map[string]int
 	texts      []string // of the first violations of each check
 }
@@ -90,7 +93,7 @@ func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &verdict{lib: r.lib, replay: r.cfg.replay(r.lib), beside: r.cfg.beside != "", faults: map[string]int{}, violations: map[string]int{}, closeness: -1}
+	v := &verdict{lib: r.lib, replay: r.cfg.replay(r.lib), beside: r.cfg.beside != "", faults: map[string]int{}, violations: map[string]int{}, free: map[string]gapTally{}, closeness: -1}
 	for _, f := range h.faults {
 		v.faults[f.Kind]++
 	}
@@ -101,6 +104,7 @@ func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
 	v.exclusion(h)
 	v.handOffs(h)
 	v.times(h, r.cfg)
+	v.gaps(h, r)
 	v.deaths(r.crew)
 	if complete {
 		v.liveness(h, r)

@@ -26,6 +26,7 @@ var mutants = map[string]mutant{
 	"sametoken":  {about: "tokens are the same for a second", store: newSameToken},
 	"localtoken": {about: "each process counts tokens by itself", store: newLocalToken},
 	"lostwakeup": {about: "the message that a key was handed over gets lost", store: newLostWakeUp},
+	"longlife":   {about: "keys last four times their TTL, so a dead holder costs too much", store: newLongLife},
 	"nottl":      {about: "some keys have no TTL", store: newNoTTL},
 
 	"nolock":    {about: "everybody is let in", lock: newNoLock},

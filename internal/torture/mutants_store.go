@@ -126,6 +126,29 @@ func newLostWakeUp(l guard.Locker, _ *redis.Client) guard.Locker {
 	return tampered{l, func(w locker.Waker) locker.Waker { return lostWakeUp{w} }}
 }
 
+// longLife keeps keys for four times their TTL.
+type longLife struct{ guard.Locker }
+
+func newLongLife(l guard.Locker, _ *redis.Client) guard.Locker { return longLife{l} }
+
+func (l longLife) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	longer := *c
+	longer.TTL *= 4
+	answer, err := l.Locker.Acquire(ctx, &longer, t)
+	c.Holder.Instance, c.State = longer.Holder.Instance, longer.State
+	return answer, err
+}
+
+func (l longLife) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+	longer := make([]*locker.Claim, len(cs))
+	for i, c := range cs {
+		copied := *c
+		copied.TTL *= 4
+		longer[i] = &copied
+	}
+	l.Locker.Renew(ctx, longer, answered)
+}
+
 // noTTL lets some keys stay for ever, if nobody releases them.
 type noTTL struct {
 	guard.Locker

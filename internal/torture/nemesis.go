@@ -14,8 +14,10 @@ import (
 type nemesis struct {
 	crew  *crew
 	world *world
-	log   io.Writer // for faults that went wrong
-	diary io.Writer // for all
+	log   io.Writer      // for faults that went wrong
+	diary io.Writer      // for all
+	eyes  *eyes          // nil: there is nothing to see
+	looks sync.WaitGroup // what became of a kill; joined by run
 
 	mu        sync.Mutex // guards what follows, and what faults point to
 	faults    []*fault
@@ -28,10 +30,15 @@ type fault struct {
 	span
 	over time.Time // the time of day at To
 	err  error
+
+	roles map[int]role // of a kill: what the dead was to each key; nil: not known, or not yet
 }
 
 func (f fault) String() string {
 	s := fmt.Sprintf("%s, from %.6f to %.6f", f.strike, float64(f.From)/1e9, float64(f.To)/1e9)
+	if f.roles != nil {
+		s += fmt.Sprint(", was ", f.roles)
+	}
 	if f.err != nil {
 		s += ": " + f.err.Error()
 	}
@@ -58,6 +65,7 @@ func (n *nemesis) run(ctx context.Context, schedule []strike) {
 		})
 	}
 	both.Wait()
+	n.looks.Wait()
 }
 
 // watch notes elections until ctx ends: a server that is slow for another reason may be taken for dead.
@@ -80,11 +88,16 @@ func (n *nemesis) watch(ctx context.Context) {
 }
 
 func (n *nemesis) strike(ctx context.Context, s strike) {
+	s.Proc = n.target(ctx, s)
+	victim := n.crew.at(s.Proc).cmd.Process.Pid
 	f := &fault{strike: s, span: span{now(), math.MaxInt64}}
 	n.mu.Lock()
 	n.faults = append(n.faults, f)
 	n.mu.Unlock()
 	err := kinds[s.Kind].do(ctx, n, s)
+	if s.Kind == "kill" && n.eyes != nil {
+		n.looks.Go(func() { n.look(ctx, f, victim) })
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f.To, f.over, f.err = now(), time.Now(), err
@@ -92,6 +105,15 @@ func (n *nemesis) strike(ctx context.Context, s strike) {
 	if err != nil {
 		fmt.Fprintln(n.log, *f)
 	}
+}
+
+// look finds out what the process that f has killed was to each key.
+func (n *nemesis) look(ctx context.Context, f *fault, pid int) {
+	roles := n.eyes.roles(ctx, pid, n.crew.cfg.keys)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f.roles = roles
+	fmt.Fprintln(n.diary, "seen:", *f)
 }
 
 // tell sends a command to a server, for which it does not wait long: another fault may have stopped it.

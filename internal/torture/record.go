@@ -32,6 +32,8 @@ type record struct {
 	Refused bool   `json:"refused,omitempty"` // by the fence
 	Broken  bool   `json:"broken,omitempty"`  // what it read and wrote is not known to have worked
 	Probe   *probe `json:"probe,omitempty"`
+	Inner   uint64 `json:"inner,omitempty"`  // token of a call for the same key inside the section; 0: none, or not known
+	Denied  bool   `json:"denied,omitempty"` // that call was refused
 
 	// freed: its release failed, at At.
 	Taken bool `json:"taken,omitempty"` // it found the key with somebody else, or gone

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"text/tabwriter"
 	"time"
 )
@@ -40,7 +42,12 @@ func report(out io.Writer, cfg config, verdicts []*verdict) {
 		return v.fenced
 	})
 	ms := func(d time.Duration) string { return d.Round(time.Millisecond).String() }
-	row("longest time that a key was free", func(v *verdict) any { return ms(v.free) })
+	row("longest time that a key was free", func(v *verdict) any { return ms(v.idle) })
+	for _, kind := range gapKinds(verdicts) {
+		row("free while somebody waited, after "+kind, func(v *verdict) any {
+			return fmt.Sprintf("%d, longest %s", v.free[kind].count, ms(v.free[kind].longest))
+		})
+	}
 	row("longest wait in calm times, without long sections", func(v *verdict) any { return ms(v.starved) })
 	row("waits more than 50ms beyond their bound", func(v *verdict) any { return v.beyond })
 	row("longest wait beyond its bound", func(v *verdict) any { return ms(v.excess) })
@@ -62,6 +69,17 @@ func report(out io.Writer, cfg config, verdicts []*verdict) {
 	}
 }
 
+// gapKinds are the faults that any of the libraries had gaps after.
+func gapKinds(verdicts []*verdict) []string {
+	all := map[string]bool{}
+	for _, v := range verdicts {
+		for kind := range v.free {
+			all[kind] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
 var titles = map[string]string{ //nolint:gosec // tokens of fencing are no credentials
 	fencedExclusion: "C1 fenced exclusion",
 	tokenOrder:      "C2 tokens rise",
@@ -73,5 +91,6 @@ var titles = map[string]string{ //nolint:gosec // tokens of fencing are no crede
 	residue:         "C8 nothing is left",
 	handOff:         "C9 hand-offs",
 	starved:         "C10 nobody is starved",
+	gapBound:        "C11 free keys find a waiter",
 	soundRun:        "the run itself",
 }

@@ -58,8 +58,13 @@ func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Wri
 		return nil, err
 	}
 	defer diary.Close()
-	n := &nemesis{crew: c, world: w, log: progress, diary: diary}
-	r := &run{cfg: cfg, lib: lib, dir: dir, crew: c, nemesis: n, world: w, from: now()}
+	eyes, err := newEyes(w, lib)
+	if err != nil {
+		return nil, err
+	}
+	defer eyes.close()
+	n := &nemesis{crew: c, world: w, log: progress, diary: diary, eyes: eyes}
+	r := &run{seen: eyes != nil, cfg: cfg, lib: lib, dir: dir, crew: c, nemesis: n, world: w, from: now()}
 	if err := c.startAll(); err != nil {
 		return nil, err
 	}
@@ -91,6 +96,7 @@ type run struct {
 	crew    *crew
 	nemesis *nemesis
 	world   *world
+	seen    bool // what a worker was to a key when it was killed is known
 	from    int64
 	calm    int64 // when the last fault was over; 0: not yet
 	to      int64

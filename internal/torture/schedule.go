@@ -15,6 +15,7 @@ type strike struct {
 	Length time.Duration
 	Kind   string
 	Proc   int           // whom, of the workers
+	Aim    string        // or which worker instead, if there is one: see aims
 	Server int           // or which, of the servers
 	By     time.Duration // how much slower
 }
@@ -23,6 +24,9 @@ func (s strike) String() string {
 	whom := fmt.Sprint("server ", s.Server)
 	if kinds[s.Kind].lane == workerLane {
 		whom = fmt.Sprint("worker ", s.Proc)
+		if s.Aim != anybody {
+			whom += ", or a " + s.Aim
+		}
 	}
 	return fmt.Sprintf("%8v %8v  %-11s %s", s.At.Round(time.Millisecond), s.Length.Round(time.Millisecond), s.Kind, whom)
 }
@@ -34,6 +38,7 @@ const calmBegin = time.Second
 func newSchedule(cfg config) (all []strike) {
 	for lane := range lanes {
 		rnd := rand.New(rand.NewPCG(cfg.seed, uint64(lane)))
+		aim := rand.New(rand.NewPCG(cfg.seed, uint64(lanes+lane))) // apart, so that old seeds draw the same faults
 		var bag []string
 		for _, k := range slices.Sorted(slices.Values(cfg.faults)) {
 			if kinds[k].lane == lane {
@@ -48,6 +53,10 @@ func newSchedule(cfg config) (all []strike) {
 			s := strike{
 				At: at, Kind: bag[rnd.IntN(len(bag))], Proc: rnd.IntN(cfg.procs), Server: rnd.IntN(1 << 20),
 				By: 10*time.Millisecond + upTo(rnd, 250*time.Millisecond),
+			}
+			s.Aim = anybody
+			if slices.Contains(aimed, s.Kind) {
+				s.Aim = aims[aim.IntN(len(aims))]
 			}
 			s.Length = kinds[s.Kind].length(rnd, ttl(s.Proc))
 			if s.At+s.Length < end {

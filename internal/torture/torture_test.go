@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 func tortured(t *testing.T, args string) (status int, report string) {
 	t.Helper()
 	var out, progress bytes.Buffer
-	status = command(strings.Fields("-dir "+t.TempDir()+" -slack 20s "+args), &out, &progress)
+	status = command(strings.Fields("-dir "+t.TempDir()+" -slack 20s -gapslack 20s "+args), &out, &progress)
 	return status, progress.String() + out.String()
 }
 
@@ -103,6 +103,7 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		"sametoken":  {tokenOrder, ""},
 		"localtoken": {tokenOrder, ""},
 		"lostwakeup": {liveness, "-for 5s -faults none"},
+		"longlife":   {gapBound, "-faults kill -long 50 -gapslack 1s"},
 		"nottl":      {residue, ""},
 		"nolock":     {exclusion, ""},
 		"receipt":    {toldInTime, ""},

@@ -20,6 +20,7 @@ type plan struct {
 	cancel   time.Duration // when it gives up waiting; 0: never
 	stubborn bool          // it goes on after it was told that its lease is lost
 	probes   bool          // it looks at the server how long its key lasts
+	nested   bool          // it takes the key again in its section
 }
 
 // newPlan draws one: most sections are short, a few in a thousand outlast the TTL.
@@ -38,7 +39,7 @@ func newPlan(rnd *rand.Rand, keys, long int, ttl time.Duration) (p plan) {
 	if rnd.IntN(10) == 0 {
 		p.cancel = time.Millisecond + upTo(rnd, 800*time.Millisecond)
 	}
-	p.stubborn, p.probes = rnd.IntN(20) == 0, rnd.IntN(10) == 0
+	p.stubborn, p.probes, p.nested = rnd.IntN(20) == 0, rnd.IntN(10) == 0, rnd.IntN(20) == 0
 	return p
 }
 
@@ -134,6 +135,9 @@ func (s *section) use(token uint64) {
 		s.end.Refused = true
 		return
 	}
+	if s.plan.nested {
+		s.nest(ctx)
+	}
 	held := s.work(s.plan.work)
 	if held && s.plan.probes {
 		s.probe()
@@ -144,6 +148,18 @@ func (s *section) use(token uint64) {
 	}
 	ok, err = s.store.write(ctx, s.plan.key, token, s.id(), r, held)
 	s.end.Wrote, s.end.Refused, s.end.Broken = now(), !ok, err != nil
+}
+
+// nest takes the key that s has, if the library lets a holder do so: that is a
+// part of the turn of s. A refusal counts only if s held the key all the time.
+func (s *section) nest(ctx context.Context) {
+	lease, ok := s.lease.(libs.Reentrant)
+	if !ok || !s.holds() {
+		return
+	}
+	token, err := lease.Again(ctx)
+	s.end.Inner = token
+	s.end.Denied = errors.Is(err, guard.ErrNotAcquired) && s.holds()
 }
 
 // probe asks the server for how long the key will last, if it is plain which key and server that is.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"time"
 
@@ -96,9 +95,6 @@ func (s *Server) Version(ctx context.Context) string {
 	}
 	return "unknown"
 }
-
-// Signal sends sig to the server's process.
-func (s *Server) Signal(sig os.Signal) error { return s.cmd.Process.Signal(sig) }
 
 // Stop ends the server.
 func (s *Server) Stop() {

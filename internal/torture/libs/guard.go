@@ -70,7 +70,7 @@ func (l *guardLocker) Acquire(ctx context.Context, key string, wait time.Duratio
 		cancel()
 		return nil, errors.Join(ctx.Err(), err)
 	}
-	return &guardLease{held, cancel}, nil
+	return &guardLease{held, l.guard, key, cancel}, nil
 }
 
 func (l *guardLocker) Close(ctx context.Context) error {
@@ -87,7 +87,24 @@ func closeAll(rdbs []redis.UniversalClient) (err error) {
 type guardLease struct {
 	*guard.Lease
 
+	guard  *guard.Guard
+	key    string
 	cancel context.CancelFunc
+}
+
+var _ Reentrant = (*guardLease)(nil)
+
+// Again ends with the lease's own context too, in which guard finds the lease.
+func (l *guardLease) Again(ctx context.Context) (token uint64, err error) {
+	inner, cancel := context.WithCancel(l.Context())
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	again, err := l.guard.Acquire(inner, l.key)
+	if err != nil {
+		return 0, err
+	}
+	token, err = again.FencingToken(inner)
+	return token, errors.Join(err, again.Release(inner))
 }
 
 func (l *guardLease) Lost() <-chan struct{} { return l.Context().Done() }

@@ -98,6 +98,13 @@ type Lease interface {
 	Release(ctx context.Context) error
 }
 
+// Reentrant is a Lease of a library in which a holder may take its key again.
+type Reentrant interface {
+	// Again takes the key of the lease in a call inside it, returns the token of
+	// that call, and ends it. The lease is still held.
+	Again(ctx context.Context) (token uint64, err error)
+}
+
 // ErrNoToken says that a library has no fencing tokens.
 var ErrNoToken = errors.New("libs: this library has no fencing tokens")
 

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// minGap is the shortest gap that is looked at.
+const minGap = 50 * time.Millisecond
+
+// offer is for how long a key that is handed over is a worker's, and so what a
+// worker that died while it waited costs the others.
+func offer(ttl time.Duration) time.Duration {
+	c := locker.Claim{TTL: ttl}
+	return c.LongOffer()
+}
+
+// reach is for how long after a fault a gap may be its doing: a dead waiter stays
+// in the queue, and then it is offered the key.
+const reach = locker.QueueLife + 1500*time.Millisecond
+
+// gapTally is what is known of the gaps after one kind of fault.
+type gapTally struct {
+	count   int
+	longest time.Duration
+}
+
+// Gaps that are blamed on no fault, and on more than one.
+const (
+	noFault    = "no fault"
+	manyFaults = "several faults"
+)
+
+// gaps is C11: while somebody waits, a key is free for no longer than the TTL of
+// a holder that was killed, the offer of a waiter that was killed, or, without a
+// fault, an offer. A gap is as long as somebody waited without a break, in a
+// process that ran. After other faults there is no promise, and gaps are only
+// measured.
+func (v *verdict) gaps(h *history, r *run) {
+	for key, visits := range h.keys {
+		waits := h.waits(key)
+		var last *visit // whose section ended last
+		for _, x := range visits {
+			if last != nil && x.got-last.over() >= int64(minGap) {
+				to := x.got
+				if r.to != 0 {
+					to = min(to, r.to)
+				}
+				if gap := waited(waits, span{last.over(), to}); gap.length() >= minGap {
+					v.gap(h, r, gap, last, x)
+				}
+			}
+			if last == nil || x.over() > last.over() {
+				last = x
+			}
+		}
+	}
+}
+
+func (v *verdict) gap(h *history, r *run, gap span, last, next *visit) {
+	kind, bound := h.blame(next.key, gap, r.cfg.gapSlack)
+	t := v.free[kind]
+	t.count++
+	t.longest = max(t.longest, gap.length())
+	v.free[kind] = t
+	if r.seen && bound > 0 && gap.length() > bound+r.cfg.gapSlack {
+		v.violate(gapBound, "key %d was free for %v while somebody waited, %s allows %v: after\n    %v\n    until %v%v",
+			next.key, gap.length(), kind, bound, last, next, h.around(gap.From-int64(reach), gap.To))
+	}
+}
+
+// waits returns the visits that asked for key and whose end is known, in order.
+// Those of a worker that was closing do not count: nobody promises it a key.
+func (h *history) waits(key int) (waits []*visit) {
+	for _, l := range h.lives {
+		for _, x := range l.visits {
+			if x.key == key && !x.closing {
+				waits = append(waits, x)
+			}
+		}
+	}
+	slices.SortFunc(waits, func(a, b *visit) int { return cmp.Compare(a.asked, b.asked) })
+	return waits
+}
+
+// waited returns the longest part of a gap in which somebody waited without a
+// break, in a process that ran.
+func waited(waits []*visit, gap span) (longest span) {
+	var parts []span
+	for _, x := range waits {
+		if x.asked >= gap.To {
+			break
+		}
+		if x.got > gap.From {
+			parts = append(parts, awake(x.frozen, span{max(x.asked, gap.From), min(x.got, gap.To)})...)
+		}
+	}
+	for _, p := range apart(parts) {
+		if p.length() > longest.length() {
+			longest = p
+		}
+	}
+	return longest
+}
+
+// awake returns the parts of s that are in none of frozen, which are in order.
+func awake(frozen []span, s span) (parts []span) {
+	for _, f := range frozen {
+		if f.To <= s.From || f.From >= s.To {
+			continue
+		}
+		if f.From > s.From {
+			parts = append(parts, span{s.From, f.From})
+		}
+		s.From = max(s.From, f.To)
+	}
+	if s.From < s.To {
+		parts = append(parts, s)
+	}
+	return parts
+}
+
+// blame names the fault that a gap comes after, and how long it may last then; 0
+// is no promise. A fault that came when the gap should have been over is not
+// blamed. Each holder that was killed may cost its TTL. Of the waiters only one
+// counts: a release hands the key to one of them, and when that offer ends the
+// key is for everybody.
+func (h *history) blame(key int, gap span, slack time.Duration) (kind string, bound time.Duration) {
+	kind = noFault
+	due, offered := gap.From, offer(mostTTL)
+	for _, f := range h.faults {
+		was, seen := f.roles[key]
+		switch {
+		case f.To <= gap.From-int64(reach), f.From >= gap.To, seen && was == bystander:
+			continue
+		case f.From > due+int64(offered+slack):
+			continue
+		case kind == noFault:
+			kind, offered = f.name(key), 0
+		default:
+			kind = manyFaults
+		}
+		switch was {
+		case holder:
+			due = max(due, f.From) + int64(ttl(f.Proc))
+		case waiter:
+			offered = max(offered, offer(ttl(f.Proc)))
+		default:
+			return kind, 0
+		}
+	}
+	return kind, time.Duration(due-gap.From) + offered
+}
+
+// name is what f is called in the table, for a gap on key.
+func (f *fault) name(key int) string {
+	if was, ok := f.roles[key]; ok {
+		return f.Kind + " of a " + string(was)
+	}
+	return f.Kind
+}
