@@ -9,6 +9,7 @@ import (
 var abandoning = []Check{
 	{"an abandoned claim leaves nothing behind", "Locker.Abandon", abandonFrees},
 	{"an abandoned claim that arrives late is freed too", "Locker.Abandon", abandonFreesAgain},
+	{"Close frees at once what Abandon would free later", "Locker.Close", closeFreesLate},
 	{"an abandoned claim leaves others alone", "Locker.Abandon", abandonComparesOwner},
 	{"an abandoned claim leaves the next of its process alone", "Locker.Abandon", abandonSparesNext},
 }
@@ -40,9 +41,29 @@ func abandonFrees(p *pair) {
 	}
 }
 
-// abandonFreesAgain sends the late request itself, in good time before the second attempt to free the key is due. On a
-// machine that stalls just then, it starts over.
+// abandonFreesAgain sends the late request itself, in good time before the
+// second attempt to free the key is due. On a machine that stalls just then, it
+// starts over.
 func abandonFreesAgain(p *pair) {
+	p.comesLate()
+	if _, ok := p.tries(p.b, claim("k", long), locker.Try{}); !ok {
+		fail("Acquire of %q is refused after %v, want the key to be free by now; the claim was acquired again after "+
+			"Abandon(c, late=true): the second pass, about 1 s later, did not free it", "k", patience)
+	}
+}
+
+// closeFreesLate closes the locker before its second attempt is due.
+func closeFreesLate(p *pair) {
+	p.comesLate()
+	p.closed(p.a)
+	if !p.try(p.b, claim("k", long), locker.Try{}).Acquired {
+		fail("Close returned nil and left a claim that acquired its key again after Abandon(c, late=true), want it freed before")
+	}
+}
+
+// comesLate abandons a claim of p.a with late, and then lets it acquire its key
+// again.
+func (p *pair) comesLate() {
 	var took time.Duration
 	for range 10 {
 		c := claim("k", long)
@@ -52,10 +73,6 @@ func abandonFreesAgain(p *pair) {
 		p.release(p.b, p.eventually(p.b, "k", long), nil)
 		p.acquire(p.b, c)
 		if took = time.Since(start); took < time.Second/2 {
-			if _, ok := p.tries(p.b, claim("k", long), locker.Try{}); !ok {
-				fail("Acquire of %q is refused after %v, want the key to be free by now; the claim was acquired again after "+
-					"Abandon(c, late=true): the second pass, about 1 s later, did not free it", c.Key, patience)
-			}
 			return
 		}
 		_, _ = p.b.Release(p.ctx, c, nil) // may be free by now

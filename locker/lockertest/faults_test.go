@@ -24,6 +24,9 @@ type ledger struct {
 	queued []func() // each looks for a claim in the queue again
 	tries  locker.Place
 	kept   map[string]time.Time // until when a free key is kept for who waits
+
+	releasing int             // Releases under way
+	meanwhile []*locker.Claim // queued during one
 }
 
 // find returns what a stranger finds who wants key, and leaves no trace.
@@ -49,7 +52,7 @@ type fault struct {
 	plant    func(m memory) locker.Locker
 }
 
-var faults = slices.Concat(ownershipFaults, wakingFaults, queueFaults, inspectionFaults)
+var faults = slices.Concat(ownershipFaults, wakingFaults, queueFaults, inspectionFaults, momentFaults)
 
 var ownershipFaults = []fault{
 	{

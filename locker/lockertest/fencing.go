@@ -10,6 +10,7 @@ var fencing = []Check{
 	{"fencing tokens rise from grant to grant", "Locker.Acquire, Locker.Fence", tokensRise},
 	{"blocks of fencing tokens do not overlap", "Locker.Fence", blocksApart},
 	{"fencing tokens rise from hand-over to hand-over", "Locker.Release, Locker.Fence", tokensRiseHandedOver},
+	{"fencing tokens rise while the clock of the store stands", "Locker.Acquire, Locker.Release, Locker.Fence", tokensRiseByCount},
 	{"only the owner gets fencing tokens", "Locker.Fence", fenceComparesOwner},
 }
 
@@ -99,6 +100,42 @@ func blocksApart(p *pair) {
 	if token, err := p.a.Fence(p.ctx, unfenced); err != nil || token == 0 {
 		fail("Fence by an owner that acquired without fencing: %d, %v, want a token", token, err)
 	}
+}
+
+// tokensRiseByCount takes a block of tokens in each way, one as soon as the
+// other. In virtual time the clock stands meanwhile, so that a store which
+// leaves the distance of two blocks to its clock is found. On a real clock this
+// check shows little: some microseconds pass between two requests.
+func tokensRiseByCount(p *pair) {
+	last := uint64(0)
+	for range 3 {
+		c, next := claim("k", long), fencedClaim("k", long)
+		p.comes(p.a, c, locker.Try{})
+		for range 2 {
+			token, err := p.a.Fence(p.ctx, c)
+			if err != nil {
+				fail("Fence by the owner: %v, want success", err)
+			}
+			last = above(last, "Fence", token)
+		}
+		p.try(p.b, next, locker.Try{Wait: true})
+		p.release(p.a, c, nil)
+		if g, ok := p.b.ear.granted(next); ok {
+			last = above(last, "Granted", g.Token)
+		}
+		if a := p.try(p.b, next, locker.Try{Wait: true, Queued: true}); a.Acquired && a.Token > last {
+			last = a.Token + locker.FenceBlock - 1 // else its own block once more
+		}
+		p.b.Abandon(next, false)
+	}
+}
+
+// above returns the last token of the block that begins at token.
+func above(last uint64, how string, token uint64) uint64 {
+	if token <= last {
+		fail("the block of tokens of %s begins at %d, want more than %d, the last of the block before", how, token, last)
+	}
+	return token + locker.FenceBlock - 1
 }
 
 func fenceComparesOwner(p *pair) {

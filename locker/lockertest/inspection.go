@@ -7,7 +7,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// What a locker shows that is a [locker.Inspector], as both of a pair are or neither. Others pass.
+// What a locker shows that is a [locker.Inspector], as both of a pair are or
+// neither. For others these checks are skipped.
 var inspection = []Check{
 	{"who holds a key can be seen", "locker.Inspector", seesHolder},
 	{"who waits for a key can be seen, in order", "locker.Inspector", seesWaiters},
@@ -19,10 +20,14 @@ var inspection = []Check{
 // errTooSlow starts a round over in which something ended before it could be asked for.
 var errTooSlow = errors.New("a claim in the queue, or its offer, ended before it could be asked for")
 
-func (p *pair) inspectors() (a, b locker.Inspector, ok bool) {
+// inspectors returns both lockers, or ends the check as skipped.
+func (p *pair) inspectors() (a, b locker.Inspector) {
 	a, okA := p.a.Locker.(locker.Inspector)
 	b, okB := p.b.Locker.(locker.Inspector)
-	return a, b, okA && okB
+	if !okA || !okB {
+		fail("%w: %T is no locker.Inspector", ErrSkipped, p.a.Locker)
+	}
+	return a, b
 }
 
 func (p *pair) inspect(in locker.Inspector, key string) locker.KeyState {
@@ -34,10 +39,7 @@ func (p *pair) inspect(in locker.Inspector, key string) locker.KeyState {
 }
 
 func seesHolder(p *pair) {
-	a, b, ok := p.inspectors()
-	if !ok {
-		return
-	}
+	a, b := p.inspectors()
 	if s := p.inspect(a, "k"); s.Held || s.Owner != "" || s.Waiting != 0 {
 		fail("Inspect of a key that nobody has: %+v", s)
 	}
@@ -77,10 +79,7 @@ func (p *pair) isSelf(h locker.Holder, s *side) {
 }
 
 func seesWaiters(p *pair) {
-	a, _, ok := p.inspectors()
-	if !ok {
-		return
-	}
+	a, _ := p.inspectors()
 	p.rounds(func(key string) error {
 		c, first, second := claim(key, long), claim(key, long), claim(key, long)
 		p.acquire(p.a, c)
@@ -106,10 +105,7 @@ func seesWaiters(p *pair) {
 }
 
 func listsHeld(p *pair) {
-	a, _, ok := p.inspectors()
-	if !ok {
-		return
-	}
+	a, _ := p.inspectors()
 	want := make(map[string]string)
 	for i, key := range awkward() {
 		c := fencedClaim(key, long)
@@ -138,10 +134,7 @@ func listsHeld(p *pair) {
 }
 
 func forcesOwner(p *pair) {
-	_, b, ok := p.inspectors()
-	if !ok {
-		return
-	}
+	_, b := p.inspectors()
 	c := claim("k", long)
 	p.acquire(p.a, c)
 	wantLost("ForceRelease by another owner", b.ForceRelease(p.ctx, "k", resembling(c).Owner))
@@ -161,10 +154,7 @@ func forcesOwner(p *pair) {
 }
 
 func forcesHandOver(p *pair) {
-	_, b, ok := p.inspectors()
-	if !ok {
-		return
-	}
+	_, b := p.inspectors()
 	p.rounds(func(key string) error {
 		c, next, err := p.waited(key)
 		if err != nil {

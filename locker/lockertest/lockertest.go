@@ -70,7 +70,8 @@ type Check struct {
 func Checks() []Check {
 	var all []Check
 	for _, of := range [][]Check{
-		ownership, renewal, release, abandoning, handover, queueing, resting, outsiders, granting, fencing, crowd, inspection, life,
+		ownership, renewal, ended, release, abandoning, handover, queueing, moment, resting, outsiders, granting, fencing, crowd, inspection,
+		life,
 	} {
 		all = append(all, of...)
 	}
@@ -79,24 +80,42 @@ func Checks() []Check {
 
 func (c Check) test(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
 	t.Helper()
-	if err := c.Test(newPair(t)); err != nil {
+	report(t, c.Test(newPair(t)))
+}
+
+// ErrSkipped is what [Check.Test] returns for a promise that the lockers do not
+// make because they lack an optional interface. The error names the interface.
+var ErrSkipped = errors.New("not checked")
+
+// report tells t how a check ended.
+func report(t *testing.T, err error) {
+	t.Helper()
+	switch {
+	case errors.Is(err, ErrSkipped):
+		t.Skip(err)
+	case err != nil:
 		t.Error(err)
 	}
 }
 
-// Test opens a and b, two lockers on one new store, checks the promise, closes them, and returns what was wrong, or nil.
-// It blocks for at most about a minute, if the lockers heed their contexts.
+// Test opens a and b, two lockers on one new store, checks the promise, and
+// closes them. It returns nil, an ErrSkipped, or what was wrong. It blocks for
+// about a minute at most, if the lockers heed their contexts.
 func (c Check) Test(a, b locker.Locker) error {
-	if err := c.check(a, b); err != nil {
+	return c.on(&pair{a: newSide("a", a), b: newSide("b", b)})
+}
+
+func (c Check) on(p *pair) error {
+	if err := c.check(p); err != nil {
 		return fmt.Errorf("%w (%s)", err, c.rule)
 	}
 	return nil
 }
 
-func (c Check) check(a, b locker.Locker) (err error) {
+func (c Check) check(p *pair) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	p := &pair{ctx: ctx, a: newSide("a", a), b: newSide("b", b)}
+	p.ctx, p.limits = ctx, locker.LimitsOf(p.a.Locker)
 	for _, s := range []*side{p.a, p.b} {
 		if err := s.Open(s.ear); err != nil {
 			return fmt.Errorf("Open: %w", err)

@@ -48,9 +48,20 @@ func TestEveryCheckCatchesAFault(t *testing.T) {
 	for _, f := range faults {
 		named = append(named, f.caughtBy...)
 	}
+	named = append(named, racingCheck)
+	for _, f := range outageFaults {
+		named = append(named, f.caughtBy...)
+	}
+	var all []string
 	for _, c := range lockertest.Checks() {
-		if !slices.Contains(named, c.Name) {
-			t.Errorf("no fault is planted for %q", c.Name)
+		all = append(all, c.Name)
+	}
+	for _, c := range lockertest.FaultyChecks() {
+		all = append(all, c.Name)
+	}
+	for _, name := range all {
+		if !slices.Contains(named, name) {
+			t.Errorf("no fault is planted for %q", name)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 var ownership = []Check{
 	{"a key has one owner", "Locker.Acquire", oneOwner},
 	{"a lease expires at its TTL and not before", "law 1", expires},
+	{"a lease ends no later than the store says", "Limits.Late, Limits.LateForOthers", endsInTime},
 	{"a refusal tells who holds the key and how long", "Answer, law 11", tellsHolder},
 	{"an owner that acquires again has the full TTL again", "Locker.Acquire", acquiresAgain},
 	{"keys are never mixed up", "Claim.Key", awkwardKeys},
@@ -56,6 +57,33 @@ func expires(p *pair) {
 	}
 	p.refused(p.a, c)
 	p.owns(p.b, next)
+}
+
+// endsInTime wants the key of a holder that has died to be free as soon as the
+// store says: for a process that keeps trying, and for one that has never
+// tried. What counts is when a request was sent, so a slow machine does no
+// harm.
+func endsInTime(p *pair) {
+	ttl := max(short, p.limits.MinTTL)
+	ttl = (ttl + p.limits.Step - 1) / p.limits.Step * p.limits.Step
+	p.acquire(p.a, claim("waited", ttl))
+	p.acquire(p.a, claim("passed", ttl))
+	first := time.Now()
+	for {
+		sent := time.Now()
+		if p.try(p.b, claim("waited", long), locker.Try{}).Acquired {
+			break
+		}
+		if late := sent.Sub(first) - ttl; late > p.limits.Late+rounding {
+			fail("a lease with a TTL of %v keeps a key from others %v after it has ended, want %v at most", ttl, late, p.limits.Late)
+		}
+		time.Sleep(short / 8)
+	}
+	time.Sleep(time.Until(first.Add(ttl + p.limits.LateForOthers + rounding)))
+	if !p.try(p.b, claim("passed", long), locker.Try{}).Acquired {
+		fail("a lease with a TTL of %v keeps a key from who has not tried before, %v after it has ended, want %v at most",
+			ttl, time.Since(first)-ttl, p.limits.LateForOthers)
+	}
 }
 
 // tellsHolder lets a store not know who holds a key or how long, but not tell anything else.

@@ -26,8 +26,11 @@ const (
 
 // pair is what a check works on: two open lockers on one store. Its methods end the check if what they say does not hold.
 type pair struct {
-	ctx  context.Context
-	a, b *side
+	ctx    context.Context
+	a, b   *side
+	limits locker.Limits // of the store
+
+	breakStore func() (mend func()) // nil but in a FaultyCheck
 
 	came []arrival // the claims of this round, in the order in which they first came
 

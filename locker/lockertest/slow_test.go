@@ -69,6 +69,7 @@ func (l *slow) Open(w locker.Waker) error {
 }
 
 func (l *slow) Close(ctx context.Context) error {
+	l.pending.Wait() // what Abandon has begun
 	defer l.pending.Wait()
 	return l.memory.Close(ctx)
 }

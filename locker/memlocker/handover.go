@@ -52,7 +52,7 @@ func (l *Locker) release(e *entry, c, next *locker.Claim, now time.Time) (r lock
 	r.Waiting = len(e.queue)
 	r.Handed = r.Waiting > 0
 	if r.Queued = r.Handed && next != nil; r.Queued {
-		next.Holder.Instance = l.id
+		l.sign(next)
 		r.Place = l.store.back()
 		e.insert(waiting{claim: next, by: l, place: r.Place, seen: now})
 	}

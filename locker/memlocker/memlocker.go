@@ -68,7 +68,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	if err != nil {
 		return locker.Answer{Queued: t.Queued}, err
 	}
-	c.Holder.Instance = l.id
+	l.sign(c)
 	e := l.store.at(c.Key)
 	if e.held(now) && e.owner != c.Owner {
 		a := locker.Answer{Holder: e.holder, Remaining: e.expires.Sub(now)}
@@ -138,7 +138,7 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 		return
 	}
 	if late || err != nil { // of a store that cannot be reached, as soon as it can
-		l.store.again(c, now)
+		l.again(c, now)
 	}
 	if err == nil {
 		l.store.free(c.Key, c.Owner, now)
@@ -168,16 +168,27 @@ func (l *Locker) Check(ctx context.Context, _ time.Duration) error {
 		"a second instance of the service is not excluded, use redislocker where there may be one"}
 }
 
-// Close ends the use of l, not that of its peers: what waits there leaves the queues, and keys that it holds end at their
-// TTL. Idempotent.
+// Close ends the use of l, not that of its peers: what waits there leaves the
+// queues, what Abandon has left to do is done, and keys that l holds end at
+// their TTL. Idempotent.
 func (l *Locker) Close(context.Context) error {
 	l.store.mu.Lock()
-	defer l.store.mu.Unlock()
+	defer l.store.leave()
 	l.state = closed
 	for _, e := range l.store.keys {
 		e.removeAll(l)
 	}
+	if l.store.broken == 0 { // else it is done by whoever comes by when it is mended
+		l.store.finish(l, time.Now())
+	}
 	return nil
+}
+
+// sign puts the id of l into c, once: then others may be reading it.
+func (l *Locker) sign(c *locker.Claim) {
+	if c.Holder.Instance == "" {
+		c.Holder.Instance = l.id
+	}
 }
 
 // enter locks the store, also if it returns an error, and says what time it is there.

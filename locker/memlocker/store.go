@@ -1,6 +1,7 @@
 package memlocker
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,7 @@ type entry struct {
 // late is an abandoned claim, to be dropped again.
 type late struct {
 	at         time.Time
+	by         *Locker
 	key, owner string
 }
 
@@ -94,8 +96,18 @@ func (s *store) fence(now time.Time) uint64 {
 }
 
 // again notes that c is to be dropped once more.
-func (s *store) again(c *locker.Claim, now time.Time) {
-	s.late = append(s.late, late{now.Add(lateAfter), c.Key, c.Owner})
+func (l *Locker) again(c *locker.Claim, now time.Time) {
+	l.store.late = append(l.store.late, late{now.Add(lateAfter), l, c.Key, c.Owner})
+}
+
+// finish drops what l has abandoned, before its time.
+func (s *store) finish(l *Locker, now time.Time) {
+	for _, c := range s.late {
+		if c.by == l {
+			s.free(c.key, c.owner, now)
+		}
+	}
+	s.late = slices.DeleteFunc(s.late, func(c late) bool { return c.by == l })
 }
 
 // tidy drops what time has ended.

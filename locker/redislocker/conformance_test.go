@@ -28,9 +28,50 @@ func TestConformance(t *testing.T) {
 	db := 0
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
 		t.Helper()
-		rdb := redis.NewClient(&redis.Options{Addr: addr, DB: db})
-		t.Cleanup(func() { _ = rdb.Close() })
 		db++
-		return redislocker.New(rdb), redislocker.New(rdb)
+		return onDatabase(t, addr, db-1)
 	})
+}
+
+// The server hangs: it has what it was sent, and does it when it goes on.
+func TestConformanceWhileTheServerHangs(t *testing.T) {
+	t.Parallel() // it mostly waits
+	s := redistest.Start(t, "--databases", "100")
+	db := 0
+	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+		t.Helper()
+		a, b = onDatabase(t, s.Addr, db)
+		db++
+		return a, b, func() (mend func()) {
+			s.Stop()
+			return s.Cont
+		}
+	})
+}
+
+// Answers get lost: the server does what it is asked, and nobody hears of it.
+func TestConformanceWhileAnswersGetLost(t *testing.T) {
+	t.Parallel() // it mostly waits
+	s := redistest.Start(t, "--databases", "100")
+	db := 0
+	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+		t.Helper()
+		proxy := redistest.NewProxy(t, s.Addr)
+		a, b = onDatabase(t, proxy.Addr, db)
+		db++
+		return a, b, func() (mend func()) {
+			proxy.DropDown(true)
+			return func() {
+				proxy.DropDown(false)
+				proxy.CutAll()
+			}
+		}
+	})
+}
+
+func onDatabase(t *testing.T, addr string, db int) (a, b locker.Locker) {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: addr, DB: db})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return redislocker.New(rdb), redislocker.New(rdb)
 }

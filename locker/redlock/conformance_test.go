@@ -48,7 +48,7 @@ func TestConformanceInVirtualTime(t *testing.T) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if err := c.Test(newPair(t)); err != nil {
+				if err := c.Test(newPair(t)); err != nil { // it is an Inspector, so nothing is skipped
 					t.Error(err)
 				}
 			})
@@ -62,13 +62,38 @@ func TestConformance(t *testing.T) {
 	db := 0
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
 		t.Helper()
-		nodes := make([]redis.UniversalClient, len(servers))
-		for i, s := range servers {
-			rdb := redis.NewClient(&redis.Options{Addr: s.Addr, DB: db})
-			t.Cleanup(func() { _ = rdb.Close() })
-			nodes[i] = rdb
-		}
 		db++
-		return forSuite(nodes), forSuite(nodes)
+		return onDatabases(t, servers, db-1)
 	})
+}
+
+// A quorum hangs: one node of three answers.
+func TestConformanceWhileAQuorumHangs(t *testing.T) {
+	t.Parallel() // it mostly waits
+	servers := redistest.StartN(t, 3, "--databases", "100")
+	db := 0
+	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+		t.Helper()
+		a, b = onDatabases(t, servers, db)
+		db++
+		return a, b, func() (mend func()) {
+			servers[0].Stop()
+			servers[1].Stop()
+			return func() {
+				servers[0].Cont()
+				servers[1].Cont()
+			}
+		}
+	})
+}
+
+func onDatabases(t *testing.T, servers []*redistest.Server, db int) (a, b locker.Locker) {
+	t.Helper()
+	nodes := make([]redis.UniversalClient, len(servers))
+	for i, s := range servers {
+		rdb := redis.NewClient(&redis.Options{Addr: s.Addr, DB: db})
+		t.Cleanup(func() { _ = rdb.Close() })
+		nodes[i] = rdb
+	}
+	return forSuite(nodes), forSuite(nodes)
 }

@@ -1,0 +1,52 @@
+package locker
+
+import (
+	"fmt"
+	"time"
+)
+
+// Limiter is a [Locker] whose store cannot keep every TTL that package guard
+// allows, or ends leases late. guard.New and Guard.With refuse a TTL that the
+// store cannot keep.
+type Limiter interface {
+	// Limits returns what the store can keep. It sends nothing, returns the same
+	// at all times, also before Open, and is safe for concurrent use.
+	Limits() Limits
+}
+
+// Limits says how far a store falls short of what package locker asks for. The
+// zero value is a store that keeps all of it.
+type Limits struct {
+	MinTTL time.Duration // the shortest TTL; 0 is 100 ms
+	MaxTTL time.Duration // the longest TTL; 0 is 24 days
+	Step   time.Duration // every TTL is a multiple of it; 0 is 1 ms
+
+	// Late is how long after the TTL, or after an offer, others may find the key
+	// still taken if their process waits for it. LateForOthers is the same for a
+	// process that has never looked at the key. No store ends a lease early.
+	Late, LateForOthers time.Duration
+}
+
+// LimitsOf returns the limits of l, with MinTTL, MaxTTL and Step filled in.
+func LimitsOf(l Locker) Limits {
+	var s Limits
+	if l, ok := l.(Limiter); ok {
+		s = l.Limits()
+	}
+	s.MinTTL = max(s.MinTTL, 100*time.Millisecond)
+	if s.MaxTTL == 0 {
+		s.MaxTTL = 24 * 24 * time.Hour
+	}
+	s.Step = max(s.Step, time.Millisecond)
+	return s
+}
+
+// Check returns an ErrInvalidOption with the numbers if a store with these
+// limits, as LimitsOf returns them, cannot keep ttl.
+func (s Limits) Check(ttl time.Duration) error {
+	if ttl < s.MinTTL || ttl > s.MaxTTL || ttl%s.Step != 0 {
+		return fmt.Errorf("%w: the TTL is %v, but this store keeps a key for %v to %v, in steps of %v",
+			ErrInvalidOption, ttl, s.MinTTL, s.MaxTTL, s.Step)
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package lockertest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/lockertest"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+var outageFaults = []fault{
+	{
+		"waits for the store, whatever ctx says",
+		[]string{"every call ends with its ctx, though the store gives no answer"},
+		func(m memory) locker.Locker { return waitsForStore{m} },
+	},
+	{
+		"answers ctx's error alone",
+		[]string{"no answer is ErrUnavailable"},
+		func(m memory) locker.Locker { return answersContext{m} },
+	},
+	{
+		"takes silence for a lost lease",
+		[]string{"no answer is ErrUnavailable"},
+		func(m memory) locker.Locker { return takesSilence{m} },
+	},
+	{
+		"forgets in an outage that a claim may be queued",
+		[]string{"no answer is ErrUnavailable"},
+		func(m memory) locker.Locker { return forgetsQueued{m} },
+	},
+	{
+		"does not try again to abandon",
+		[]string{"what was abandoned in an outage is freed after it", "Close frees at once what was abandoned in an outage"},
+		func(m memory) locker.Locker { return abandonsIfItCan{m} },
+	},
+	{
+		"abandons later, and not when it is closed",
+		[]string{"Close frees at once what was abandoned in an outage"},
+		func(m memory) locker.Locker { return abandonsLater{m} },
+	},
+	{
+		"waits for the store in Close",
+		[]string{"Close ends with its ctx, though the store gives no answer"},
+		func(m memory) locker.Locker { return closesSlowly{m} },
+	},
+	{
+		"does not close in an outage",
+		[]string{"Close ends with its ctx, though the store gives no answer"},
+		func(m memory) locker.Locker { return closesLater{m} },
+	},
+	{
+		"is deaf after an outage",
+		[]string{"after an outage the store serves as before"},
+		func(m memory) locker.Locker { return &deafened{memory: m} },
+	},
+}
+
+func TestSoundLockerPassesOutages(t *testing.T) {
+	t.Parallel() // it mostly waits
+	t.Run("on the real clock", func(t *testing.T) {
+		t.Parallel()
+		lockertest.RunFaulty(t, func(*testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+			l := memlocker.New()
+			return l, l.Peer(), l.Break
+		})
+	})
+	t.Run("in virtual time", func(t *testing.T) {
+		t.Parallel()
+		sound := func(m memory) locker.Locker { return m }
+		if failed := failingInOutage(t, sound); len(failed) > 0 {
+			t.Errorf("fails %q", failed)
+		}
+	})
+}
+
+func TestPlantedFaultInAnOutageIsCaught(t *testing.T) {
+	t.Parallel()
+	for _, f := range outageFaults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			caught := failingInOutage(t, f.plant)
+			for _, want := range f.caughtBy {
+				if !slices.Contains(caught, want) {
+					t.Errorf("passes %q; caught by %q", want, caught)
+				}
+			}
+		})
+	}
+}
+
+// failingInOutage returns the names of the checks that a locker does not pass.
+func failingInOutage(t *testing.T, plant func(m memory) locker.Locker) (names []string) {
+	t.Helper()
+	for _, c := range lockertest.FaultyChecks() {
+		synctest.Test(t, func(t *testing.T) {
+			mem, all := memlocker.New(), new(ledger)
+			if err := c.Test(plant(memory{mem, all}), plant(memory{mem.Peer(), all}), mem.Break); err != nil {
+				t.Logf("%s: %v", c.Name, err)
+				names = append(names, c.Name)
+			}
+		})
+	}
+	return names
+}
+
+// down reports whether the store is broken.
+func (m memory) down() bool {
+	_, err := m.Locker.Inspect(context.Background(), "a probe")
+	return errors.Is(err, locker.ErrUnavailable)
+}
+
+type waitsForStore struct{ memory }
+
+func (l waitsForStore) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
+	for start := time.Now(); l.down() && time.Since(start) < 20*time.Second; time.Sleep(time.Second) {
+	}
+	return l.memory.Fence(ctx, c)
+}
+
+type answersContext struct{ memory }
+
+func (l answersContext) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	r, err := l.memory.Release(ctx, c, next)
+	if errors.Is(err, locker.ErrUnavailable) {
+		<-ctx.Done()
+		return r, ctx.Err()
+	}
+	return r, err
+}
+
+type takesSilence struct{ memory }
+
+func (l takesSilence) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+	l.memory.Renew(ctx, cs, func(i int, err error) {
+		if err != nil {
+			err = locker.ErrLeaseLost
+		}
+		answered(i, err)
+	})
+}
+
+type forgetsQueued struct{ memory }
+
+func (l forgetsQueued) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	a, err := l.memory.Acquire(ctx, c, t)
+	if err != nil {
+		return locker.Answer{}, err
+	}
+	return a, nil
+}
+
+type abandonsIfItCan struct{ memory }
+
+func (l abandonsIfItCan) Abandon(c *locker.Claim, late bool) {
+	if !l.down() {
+		l.memory.Abandon(c, late)
+	}
+}
+
+type abandonsLater struct{ memory }
+
+func (l abandonsLater) Abandon(c *locker.Claim, late bool) {
+	if l.down() {
+		time.AfterFunc(3*time.Second, func() { l.memory.Abandon(c, late) })
+		return
+	}
+	l.memory.Abandon(c, late)
+}
+
+type closesSlowly struct{ memory }
+
+func (l closesSlowly) Close(ctx context.Context) error {
+	for start := time.Now(); l.down() && time.Since(start) < 20*time.Second; time.Sleep(time.Second) {
+	}
+	return l.memory.Close(ctx)
+}
+
+type closesLater struct{ memory }
+
+func (l closesLater) Close(ctx context.Context) error {
+	if l.down() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return l.memory.Close(ctx)
+}
+
+type deafened struct {
+	memory
+	deaf atomic.Bool
+}
+
+func (l *deafened) Open(w locker.Waker) error {
+	return l.memory.Open(grants{w, func(string, string, *uint64) bool { return !l.deaf.Load() }})
+}
+
+func (l *deafened) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	a, err := l.memory.Acquire(ctx, c, t)
+	if err != nil {
+		l.deaf.Store(true)
+	}
+	return a, err
+}

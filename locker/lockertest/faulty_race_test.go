@@ -1,0 +1,81 @@
+package lockertest_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/lockertest"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// racingCheck finds its fault by means of the race detector, which fails the
+// test that is running. So the fault is planted in a process of its own.
+const racingCheck = "a claim is not written to while the guard reads it"
+
+type writesClaim struct{ memory }
+
+func (l writesClaim) Renew(ctx context.Context, cs []*locker.Claim, answered func(int, error)) {
+	for _, c := range cs {
+		c.Holder.Instance = "mine"
+	}
+	l.memory.Renew(ctx, cs, answered)
+}
+
+const planted = "LOCKERTEST_PLANTED_RACE"
+
+func TestPlantedRaceIsCaught(t *testing.T) {
+	if os.Getenv(planted) != "" {
+		plantRace(t)
+		return
+	}
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestPlantedRaceIsCaught$", "-test.v")
+	cmd.Env = append(os.Environ(), planted+"=1")
+	out, err := cmd.CombinedOutput()
+	if raceBuild && (err == nil || !strings.Contains(string(out), "DATA RACE")) {
+		t.Errorf("a locker that writes to a claim in Renew passes: %v\n%s", err, out)
+	}
+}
+
+func plantRace(t *testing.T) {
+	t.Helper()
+	for _, c := range lockertest.Checks() {
+		if c.Name != racingCheck {
+			continue
+		}
+		mem := memlocker.New()
+		if err := c.Test(writesClaim{memory{mem, nil}}, mem.Peer()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A locker without an optional interface is told which checks were left out.
+func TestMissingInspectorIsSkippedByName(t *testing.T) {
+	skipped := 0
+	for _, c := range lockertest.Checks() {
+		synctest.Test(t, func(t *testing.T) {
+			mem := memlocker.New()
+			a, b := struct{ locker.Locker }{mem}, struct{ locker.Locker }{mem.Peer()}
+			switch err := c.Test(a, b); {
+			case errors.Is(err, lockertest.ErrSkipped) && strings.Contains(err.Error(), "is no locker.Inspector"):
+				skipped++
+			case err != nil:
+				t.Errorf("%s: %v", c.Name, err)
+			}
+		})
+	}
+	if skipped != 5 {
+		t.Errorf("%d checks were skipped for want of an Inspector, want 5", skipped)
+	}
+}

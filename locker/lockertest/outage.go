@@ -1,0 +1,254 @@
+package lockertest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// RunFaulty runs every [FaultyCheck] as a subtest of t: what a locker owes to
+// the guard while its store gives no answer. newPair is as for [Run], and
+// returns how to break the store for both lockers: from then on no request is
+// answered, until mend is called. Leases go on and end meanwhile.
+//
+// A store can fail in several ways, and each deserves a run: the server hangs
+// (SIGSTOP), requests get lost, answers get lost, connections are refused. It
+// takes some 15 seconds on the real clock. Goroutines that Close leaves running
+// are for a leak detector in TestMain to find.
+func RunFaulty(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func()))) {
+	for _, c := range FaultyChecks() {
+		t.Run(c.Name, func(t *testing.T) {
+			a, b, breakStore := newPair(t)
+			report(t, c.Test(a, b, breakStore))
+		})
+	}
+}
+
+// FaultyCheck is one promise of a [locker.Locker] whose store gives no answer.
+type FaultyCheck struct {
+	Name string // the promise
+
+	check Check
+}
+
+// FaultyChecks returns all of them, for a test that wants more than [RunFaulty]
+// gives, such as virtual time.
+func FaultyChecks() []FaultyCheck {
+	all := make([]FaultyCheck, len(outage))
+	for i, c := range outage {
+		all[i] = FaultyCheck{c.Name, c}
+	}
+	return all
+}
+
+// Test is like [Check.Test]. The store is mended when it returns.
+func (c FaultyCheck) Test(a, b locker.Locker, breakStore func() (mend func())) error {
+	return c.check.on(&pair{a: newSide("a", a), b: newSide("b", b), breakStore: breakStore})
+}
+
+var outage = []Check{
+	{"every call ends with its ctx, though the store gives no answer", "Locker", endsWithContext},
+	{"no answer is ErrUnavailable", "Locker, law 12", saysUnavailable},
+	{"what was abandoned in an outage is freed after it", "Locker.Abandon", abandonSurvivesOutage},
+	{"Close frees at once what was abandoned in an outage", "Locker.Close", closeFreesAfterOutage},
+	{"Close ends with its ctx, though the store gives no answer", "Locker.Close", closesInOutage},
+	{"after an outage the store serves as before", "Waker.WakeAll, law 4", servesAfterOutage},
+}
+
+// brief is how long a call may take while the store gives no answer.
+const brief = 300 * time.Millisecond
+
+// broken runs during while the store is broken, and then waits until it answers
+// again.
+func (p *pair) broken(during func()) {
+	func() {
+		mend := p.breakStore()
+		defer mend()
+		during()
+	}()
+	for _, s := range []*side{p.a, p.b} {
+		p.answered(s)
+	}
+}
+
+// answered waits until s has an answer again: a store may need a moment after an
+// outage, and so may connections.
+func (p *pair) answered(s *side) {
+	for start := time.Now(); ; pause() {
+		c := claim("answered", long)
+		_, err := s.Acquire(p.ctx, c, locker.Try{})
+		s.Abandon(c, false)
+		switch {
+		case err == nil, errors.Is(err, locker.ErrClosed):
+			return
+		case time.Since(start) > patience:
+			fail("Acquire %v after an outage: %v, want an answer", patience, err)
+		}
+	}
+}
+
+// within calls call with a ctx that ends in brief, and returns how long it took
+// beyond that.
+func (p *pair) within(call func(ctx context.Context) error) (late time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(p.ctx, brief)
+	defer cancel()
+	start := time.Now()
+	err = call(ctx)
+	return time.Since(start) - brief, err
+}
+
+// deed is a call that needs an answer of the store.
+type deed struct {
+	name string
+	call func(ctx context.Context) error
+}
+
+var errForgotten = errors.New("Answer.Queued is false for a claim that was in the queue before")
+
+// deeds returns every call there is, for claims that p.a owns or waits with.
+func (p *pair) deeds() []deed {
+	owned, released, queued := claim("owned", long), claim("released", long), claim("queued", long)
+	p.acquire(p.a, owned)
+	p.acquire(p.a, released)
+	p.acquire(p.b, claim("queued", long))
+	p.try(p.a, queued, locker.Try{Wait: true})
+	acquire := func(c *locker.Claim, t locker.Try) func(context.Context) error {
+		return func(ctx context.Context) error {
+			a, err := p.a.Acquire(ctx, c, t)
+			if t.Queued && !a.Queued {
+				err = errors.Join(errForgotten, err)
+			}
+			return err
+		}
+	}
+	all := []deed{
+		{"Acquire", acquire(claim("free", long), locker.Try{})},
+		{"Acquire with Try.Wait", acquire(claim("waited", long), locker.Try{Wait: true})},
+		{"Acquire with Try.Queued", acquire(queued, locker.Try{Wait: true, Queued: true})},
+		{"Renew", func(ctx context.Context) (err error) {
+			p.a.Renew(ctx, []*locker.Claim{owned}, func(_ int, e error) { err = e })
+			return err
+		}},
+		{"Fence", func(ctx context.Context) error { _, err := p.a.Fence(ctx, owned); return err }},
+		{"Release", func(ctx context.Context) error {
+			_, err := p.a.Release(ctx, released, claim("released", long))
+			return err
+		}},
+		{"Check", func(ctx context.Context) error { return p.a.Check(ctx, long) }},
+	}
+	if in, ok := p.a.Locker.(locker.Inspector); ok {
+		all = append(all,
+			deed{"Inspect", func(ctx context.Context) error { _, err := in.Inspect(ctx, "owned"); return err }},
+			deed{"List", func(ctx context.Context) (err error) {
+				for _, e := range in.List(ctx) {
+					err = errors.Join(err, e)
+				}
+				return err
+			}},
+			deed{"ForceRelease", func(ctx context.Context) error { return in.ForceRelease(ctx, "owned", owned.Owner) }},
+		)
+	}
+	return all
+}
+
+func endsWithContext(p *pair) {
+	deeds := p.deeds()
+	p.broken(func() {
+		for _, d := range deeds {
+			if late, _ := p.within(d.call); late > patience/4 {
+				fail("%s ended %v after its ctx, while the store gave no answer", d.name, late)
+			}
+		}
+	})
+}
+
+func saysUnavailable(p *pair) {
+	deeds := p.deeds()
+	p.broken(func() {
+		for _, d := range deeds {
+			switch _, err := p.within(d.call); {
+			case errors.Is(err, errForgotten):
+				fail("%s without an answer: %w; it may be there still", d.name, errForgotten)
+			case !errors.Is(err, locker.ErrUnavailable), errors.Is(err, locker.ErrLeaseLost):
+				fail("%s without an answer: %v, want ErrUnavailable", d.name, err)
+			}
+		}
+	})
+}
+
+// abandonSurvivesOutage abandons an owner, a claim in the queue, and one whose
+// Acquire had no answer.
+func abandonSurvivesOutage(p *pair) {
+	owned, queued, unclear := claim("owned", long), claim("queued", long), claim("unclear", long)
+	holder := claim("queued", long)
+	p.acquire(p.a, owned)
+	p.acquire(p.b, holder)
+	p.try(p.a, queued, locker.Try{Wait: true})
+	p.broken(func() {
+		_, _ = p.within(func(ctx context.Context) error { _, err := p.a.Acquire(ctx, unclear, locker.Try{}); return err })
+		p.abandon(p.a, unclear)
+		for _, c := range []*locker.Claim{owned, queued} {
+			p.a.Abandon(c, false)
+		}
+		time.Sleep(2 * short) // the first attempt has failed
+	})
+	p.eventually(p.b, "owned", long)
+	p.closed(p.a)
+	if r := p.release(p.b, holder, nil); r.Handed {
+		fail("the claim in the queue that was abandoned in an outage was handed its key after it")
+	}
+	for _, key := range []string{"queued", "unclear"} {
+		p.eventually(p.b, key, long)
+	}
+}
+
+func closeFreesAfterOutage(p *pair) {
+	c := claim("k", long)
+	p.acquire(p.a, c)
+	p.broken(func() {
+		p.a.Abandon(c, false)
+		time.Sleep(2 * short)
+	})
+	p.closed(p.a)
+	if !p.try(p.b, claim("k", long), locker.Try{}).Acquired {
+		fail("Close returned nil after an outage and left a claim that was abandoned during it, want it freed before")
+	}
+}
+
+func closesInOutage(p *pair) {
+	c := claim("k", long)
+	p.acquire(p.a, c)
+	p.broken(func() {
+		p.a.Abandon(c, false)
+		switch late, err := p.within(p.a.Close); {
+		case err != nil && !errors.Is(err, context.DeadlineExceeded):
+			fail("Close while the store gives no answer: %v, want nil or its ctx's error", err)
+		case late > patience/4:
+			fail("Close ended %v after its ctx, while the store gave no answer", late)
+		}
+		if _, err := p.within(func(ctx context.Context) error { _, err := p.a.Fence(ctx, c); return err }); !errors.Is(err, locker.ErrClosed) {
+			fail("Fence after a Close that may have run out of time: %v, want ErrClosed", err)
+		}
+	})
+	p.closed(p.a)
+}
+
+// servesAfterOutage wants messages again too, as they come with a hand-over.
+func servesAfterOutage(p *pair) {
+	handsOver(p)
+	p.broken(func() {
+		for _, s := range []*side{p.a, p.b} {
+			c := claim("k", long)
+			_, _ = p.within(func(ctx context.Context) error {
+				_, err := s.Acquire(ctx, c, locker.Try{})
+				return err
+			})
+			p.abandon(s, c)
+		}
+	})
+	p.eventually(p.b, "k", long)
+	handsOver(p)
+}

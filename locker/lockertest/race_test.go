@@ -1,0 +1,5 @@
+//go:build race
+
+package lockertest_test
+
+const raceBuild = true
