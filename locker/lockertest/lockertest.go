@@ -8,23 +8,31 @@
 //		})
 //	}
 //
-// The two lockers stand for two processes: two instances on one store, which must be empty at first and is not shared
-// with other tests. The suite opens and closes them. Where it needs more than two contenders, several claims of one locker
-// want the same key, which a guard never does. It takes 25 to 35 seconds on the real clock, does not depend on how fast
-// the machine is, and needs no network of its own. While you write a store that can run in memory, begin with
-// [RunVirtual], which takes less than a second. A locker may need a while until it can be told things; a check of what is
-// told then begins again.
+// The two lockers stand for two processes: two instances on one store, which
+// must be empty at first and is not shared with other tests. The suite opens and
+// closes them. Where it needs more than two contenders, several claims of one
+// locker want the same key, which a guard never does. It takes 25 to 35 seconds
+// on the real clock, does not depend on the speed of the machine, and needs no
+// network of its own. Run it with -race: one check finds its fault by the race
+// detector only. While you write a store that can run in memory, begin with
+// [RunVirtual], which takes less than a second. A locker may need a while until
+// it can be told things; a check of what is told then begins again.
 //
-// It checks who owns a key and until when, that nothing is mixed up, what becomes of a key that is released, given up or
-// left to its TTL, the order of the queue, what a process is told and what it must find by itself, fencing tokens, and what
-// a [locker.Inspector] shows.
-// A store that hands keys over is known by Released.Handed; one that wakes by watching frees the key instead, and then
-// its Wake must be heard. A failure ends with the law or the method of package locker that was broken.
+// It checks who owns a key and until when, and that nothing is mixed up. It
+// checks what becomes of a key that is released, given up or left to its TTL,
+// the order of the queue, what a process is told and what it must find by
+// itself, fencing tokens, and what a [locker.Inspector] shows. A TTL may end as
+// late as [locker.Limits] says. A store that hands keys over is known by
+// Released.Handed; one that wakes by watching frees the key instead, and then
+// its Wake must be heard. A failure ends with the law or the method of package
+// locker that was broken. What a locker lacks is skipped by name.
 //
-// What it cannot check is how a locker behaves while its store is unreachable or slow, or has lost what it knew, when
-// ErrUnavailable is right, and that Check finds bad settings: that needs faults which only the locker's own tests can
-// plant. Nor can it see whether a process that has died, or a locker that was closed, is passed over, how many requests a
-// call takes, that tokens rise across a failover, and what is written for tools to read.
+// [RunFaulty] checks what a locker owes while its store gives no answer.
+//
+// Neither sees a store that has lost what it knew, whether Check finds bad
+// settings, whether the claims of a dead or closed process are passed over, how
+// many requests a call takes, tokens across a failover, or what is written for
+// tools to read. Those are for the store's own tests.
 package lockertest
 
 import (
