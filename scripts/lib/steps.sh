@@ -14,6 +14,7 @@ newest_otel=v1.47.0      # needs Go 1.26
 newest_otel_125=v1.43.0
 newest_redis=v9.23.0     # needs Go 1.26
 newest_redis_125=v9.22.0 # the last one for Go 1.25
+newest_asynq=v0.26.0
 
 step_tools() {
   echo "building the linters (minutes on a machine that has not done it before)"
@@ -135,6 +136,7 @@ step_newest() {
   go test -modfile="$tmp/go.mod" -short -vet=off -timeout 10m ./... # and for once at full speed, without -race
   newest_in middleware/echov5 "github.com/labstack/echo/v5@$newest_echov5"
   newest_in middleware/fiber "github.com/gofiber/fiber/v3@$newest_fiber"
+  newest_in jobs/asynq "github.com/hibiken/asynq@$newest_asynq"
 }
 
 # newest_in tests a nested module with newer versions of what it requires.

@@ -1,0 +1,106 @@
+package asynqlock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/jobguard"
+)
+
+// Option changes one setting of [Key].
+type Option func(*jobguard.Settings)
+
+// WithWait has a task wait for its key for at most d, and hold its worker
+// meanwhile, before it comes back later. The default is 0. [Key] panics if d is
+// below 1 ms, but not 0.
+func WithWait(d time.Duration) Option { return func(s *jobguard.Settings) { s.Wait = d } }
+
+// Key returns a middleware that runs a task while it holds the key that the given
+// function makes of it: of guard.Key alone, never of a concatenation. The task's
+// context is that of the lease. The middleware makes one attempt, and does not wait unless
+// [WithWait] says so. It panics if key is nil. For other settings pass g.With(...); a nil
+// g is the default guard, looked up at each task.
+//
+// A task that does not get its key ends with an error that [IsFailure] does not
+// count, and that Is [guard.ErrNotAcquired], [guard.ErrUnavailable] or
+// [guard.ErrClosed]. The handler has not run then. An empty key is
+// [guard.ErrInvalidKey], and a failure. A lost lease is [guard.ErrLeaseLost], and a
+// failure. The middleware is safe for concurrent use.
+func Key(g *guard.Guard, key func(*asynq.Task) string, opts ...Option) asynq.MiddlewareFunc {
+	if key == nil {
+		panic("asynqlock: the key function is nil")
+	}
+	k := &keyed{guard: jobguard.Apply(opts).Guard(g), key: key}
+	return func(next asynq.Handler) asynq.Handler {
+		return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
+			k.warn(ctx, t)
+			return jobguard.Do(ctx, k.patient(ctx), key(t), func(ctx context.Context) error {
+				return next.ProcessTask(ctx, t)
+			})
+		})
+	}
+}
+
+type keyed struct {
+	guard  *guard.Guard
+	key    func(*asynq.Task) string
+	warned sync.Map // types of tasks that have more time than MaxHold; it grows with the types only
+}
+
+// lastWait is how long the last attempt of a task waits that has no deadline.
+const lastWait = 15 * time.Minute
+
+// patient returns the guard for an attempt. That of the last one waits, because
+// asynq archives a task which it refuses.
+func (k *keyed) patient(ctx context.Context) *guard.Guard {
+	retried, known := asynq.GetRetryCount(ctx)
+	limit, _ := asynq.GetMaxRetry(ctx)
+	if !known || retried < limit {
+		return k.guard
+	}
+	wait := lastWait
+	if end, ok := ctx.Deadline(); ok {
+		wait = time.Until(end) / 2
+	}
+	return k.guard.With(guard.WithMaxWait(max(wait, k.guard.MaxWait(), time.Millisecond)))
+}
+
+// warn tells once per type that the time of a task does not fit.
+func (k *keyed) warn(ctx context.Context, t *asynq.Task) {
+	end, ok := ctx.Deadline()
+	limit := k.guard.MaxHold()
+	if left := time.Until(end); ok && limit > 0 && left > limit {
+		if _, before := k.warned.LoadOrStore(t.Type(), nil); before {
+			return
+		}
+		k.guard.Logger().WarnContext(ctx, "guard: the task's time is longer than MaxHold, which ends it: "+
+			"give it asynq.Timeout, or the guard WithMaxHold",
+			slog.String("guard", k.guard.Name()), slog.String("type", t.Type()),
+			slog.Duration("time", left.Round(time.Second)), slog.Duration("max_hold", limit))
+	}
+}
+
+// IsFailure is an asynq.Config.IsFailure that does not count a task whose key was
+// held, or whose store gave no answer: its handler has not run. With one of your
+// own, a failure is what both count. It is safe for concurrent use.
+func IsFailure(err error) bool {
+	refused := (*jobguard.RefusedError)(nil)
+	return err != nil && !errors.As(err, &refused)
+}
+
+// RetryDelay is an asynq.Config.RetryDelayFunc. A task whose key was held comes
+// back when it is likely to get it, after 1 s to 90 s with jitter; for all others it is
+// asynq.DefaultRetryDelayFunc. With one of your own, ask this one where [IsFailure]
+// is false. It is safe for concurrent use.
+func RetryDelay(n int, err error, t *asynq.Task) time.Duration {
+	if refused := (*jobguard.RefusedError)(nil); errors.As(err, &refused) {
+		return refused.After
+	}
+	return asynq.DefaultRetryDelayFunc(n, err, t)
+}

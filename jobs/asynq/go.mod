@@ -1,0 +1,26 @@
+module github.com/go-lockguard/guard/jobs/asynq
+
+go 1.25.0
+
+replace github.com/go-lockguard/guard => ../../
+
+require (
+	github.com/go-lockguard/guard v0.0.0-00010101000000-000000000000
+	github.com/hibiken/asynq v0.25.1
+	github.com/redis/go-redis/v9 v9.22.0
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/bsm/redislock v0.10.0 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/robfig/cron/v3 v3.0.1 // indirect
+	github.com/spf13/cast v1.7.0 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
+	golang.org/x/sys v0.42.0 // indirect
+	golang.org/x/time v0.8.0 // indirect
+	google.golang.org/protobuf v1.35.2 // indirect
+)
