@@ -13,19 +13,11 @@ import (
 	"github.com/go-lockguard/guard/outcome"
 )
 
-// returned answers an error that a handler under a lock got from [Error] and
-// returned; all others are left alone.
+// returned answers an error that a handler got from [Error] and returned; all
+// others are left alone. lock is nil for a handler without one.
 func returned(c *echo.Context, lock *httpguard.Lock, err error) error {
 	if ours, cause := unanswered(err); ours {
 		return answer(c, lock, ran.Mark(cause))
-	}
-	return err
-}
-
-// unguarded is returned for a handler without a lock: nothing of ours has run.
-func unguarded(c *echo.Context, err error) error {
-	if ours, cause := unanswered(err); ours {
-		return answer(c, nil, cause)
 	}
 	return err
 }

@@ -36,7 +36,7 @@ func Answers(opts ...AnswerOption) echo.MiddlewareFunc {
 			before := answersIn(c)
 			c.Set(answersKey, a.Over(before))
 			defer c.Set(answersKey, before)
-			return unguarded(c, next(c))
+			return returned(c, nil, next(c))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -92,13 +93,23 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 //		return lockmw.Error(err)
 //	}
 //
-// An empty key is our own mistake, 500. Where it is the client's, say so, before or after: with
-// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer is 400.
+// The answer never has a Retry-After, because the handler may have done part of
+// its work. Some clients repeat 429 and 503 even so: a handler that must not run
+// twice takes its keys before it does anything, see docs/http.md.
 //
-// On the way through a middleware of this package the answer gets its headers, but no Retry-After, because part of the
-// work may be done, and the middleware's error handler its say. On other routes it is status and body only.
+// An empty key is our own mistake, 500. Where it is the client's, say so, before
+// or after: with
+// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer
+// is 400.
+//
+// On the way through a middleware of this package the answer gets its media type,
+// and the middleware's error handler its say. On other routes it is status and
+// body only.
 func Error(err error) error {
-	o, ours := outcome.Of(context.Background(), err) //nolint:forbidigo // the middleware will look at the request's own
+	if err == nil {
+		return nil
+	}
+	o, ours := outcome.Of(context.Background(), ran.Mark(err)) //nolint:forbidigo // the middleware will look at the request's own
 	if !ours {
 		return err
 	}

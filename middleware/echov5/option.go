@@ -62,10 +62,11 @@ func WithErrorHandler(f func(c *echo.Context, err error) error) AnswerOption {
 
 // WithHeldStatus answers a key that was held until MaxWait ended with status
 // instead of 409: 423, 429 or 503, or 409 again on one route. Code and body stay,
-// and outcome.Of gives the same status to an error handler. A key that a handler
-// wanted itself, under the lock of its route, stays at 409: part of the work may
-// be done, and clients repeat 429 and 503 by themselves. It panics for any other
-// status.
+// and outcome.Of gives the same status to an error handler. It panics for any
+// other status.
+//
+// For a key that a handler wanted itself, 429 and 503 become 409: clients repeat
+// those by themselves, and part of the work may be done.
 func WithHeldStatus(status int) AnswerOption {
 	heldstatus.Check(status)
 	return answerFunc(func(a *answers) { a.Held = status })

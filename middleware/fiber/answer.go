@@ -55,24 +55,26 @@ func answersIn(c fiber.Ctx) answers {
 // Error answers err, returned by guard or keyfunc inside a handler, as the
 // middleware would have done, and returns nil. Any other error, or nil, is
 // returned as it is, and nothing is done. What the handler has written is
-// dropped. Under a lock the answer has no Retry-After, because part of the work
-// may be done.
+// dropped.
 //
 //	if err := stock.Buy(c.Context(), sku); err != nil {
 //		return lockmw.Error(c, err)
 //	}
 //
-// An empty key is our own mistake, 500. Where it is the client's, say so, before or after: with
-// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer is 400.
+// The answer never has a Retry-After, because the handler may have done part of
+// its work. Some clients repeat 429 and 503 even so: a handler that must not run
+// twice takes its keys before it does anything, see docs/http.md.
+//
+// An empty key is our own mistake, 500. Where it is the client's, say so, before
+// or after: with
+// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer
+// is 400.
 func Error(c fiber.Ctx, err error) error {
 	if _, ours := outcome.Of(c.Context(), err); !ours {
 		return err
 	}
-	lock, guarded := c.Locals(lockKey).(*httpguard.Lock)
-	if guarded {
-		err = ran.Mark(err)
-	}
-	return answer(c, lock, err)
+	lock, _ := c.Locals(lockKey).(*httpguard.Lock)
+	return answer(c, lock, ran.Mark(err))
 }
 
 // answer answers err, or returns what fiber's error handler is to answer.

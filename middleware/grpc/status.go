@@ -2,7 +2,6 @@ package lockmw
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -12,11 +11,12 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/go-lockguard/guard/internal/ran"
+	"github.com/go-lockguard/guard/internal/rpcrule"
 	"github.com/go-lockguard/guard/outcome"
 )
 
 // Domain is that of the ErrorInfo in a status from here.
-const Domain = "guard"
+const Domain = rpcrule.Domain
 
 // Error returns the status for an error of guard or keyfunc that a handler got,
 // as the interceptors would answer it, and every other error, or nil, unchanged.
@@ -34,17 +34,18 @@ func Error(ctx context.Context, err error) error {
 		return err
 	}
 	told, _ := outcome.Of(ctx, ran.Mark(err))
-	return newStatus(code(o), told)
+	return newStatus(codes.Code(rpcrule.Code(o)), told)
 }
 
-// answer is the status for err, which the wait for a rule's own key or the
+// answer is the status for err, which the wait for the rule's own key or the
 // handler has returned.
-func answer(ctx context.Context, err error) error {
+func answer(ctx context.Context, r *rpcrule.Rule, err error) error {
+	r.Log(ctx, err)
 	o, ours := outcome.Of(ctx, err)
 	if !ours {
 		return err
 	}
-	return newStatus(code(o), o)
+	return newStatus(codes.Code(rpcrule.Code(o)), o)
 }
 
 func newStatus(c codes.Code, o outcome.Outcome) error {
@@ -52,7 +53,7 @@ func newStatus(c codes.Code, o outcome.Outcome) error {
 		return status.FromContextError(context.Canceled).Err() // nobody is there to read it
 	}
 	s := status.New(c, o.Detail)
-	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: strings.ToUpper(o.Code), Domain: Domain}}
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: rpcrule.Reason(o), Domain: Domain}}
 	if o.RetryAfter > 0 {
 		after := time.Duration(o.RetryAfter) * time.Second
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
@@ -61,23 +62,4 @@ func newStatus(c codes.Code, o outcome.Outcome) error {
 		s = with
 	}
 	return s.Err()
-}
-
-func code(o outcome.Outcome) codes.Code {
-	if refused := o.Code == outcome.Held || o.Code == outcome.QueueFull || o.Code == outcome.Unavailable; refused && o.RetryAfter == 0 {
-		return codes.Internal // part of the work may be done
-	}
-	switch o.Code {
-	case outcome.Held:
-		return codes.Aborted
-	case outcome.QueueFull:
-		return codes.ResourceExhausted
-	case outcome.Unavailable:
-		return codes.Unavailable
-	case outcome.WaitAborted:
-		return codes.DeadlineExceeded
-	case outcome.KeyInvalid, outcome.BodyTooLarge, outcome.MediaType:
-		return codes.InvalidArgument
-	}
-	return codes.Internal // lost, misconfigured
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/ran"
+	"github.com/go-lockguard/guard/internal/rpcrule"
 )
 
 // stream is a call that is locked by its first message. Its methods may be called as those of any [grpc.ServerStream].
 type stream struct {
 	grpc.ServerStream
 
-	rule Rule
+	rule *rpcrule.Rule
 
 	mu      sync.Mutex   // guards what follows; held for a few instructions
 	lease   *guard.Lease // nil before the first message
@@ -46,24 +47,15 @@ func (s *stream) RecvMsg(m any) error {
 // lock acquires the key of the first message.
 func (s *stream) lock(m any) error {
 	ctx := s.ServerStream.Context()
-	l, err := s.rule.acquire(ctx, m)
+	l, err := s.rule.Acquire(ctx, m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lease, s.refused = l, s.rule.answer(ctx, err)
+	s.lease, s.refused = l, answer(ctx, s.rule, err)
 	if s.over && l != nil { // the handler has not waited for its own goroutine
 		s.lease = nil
 		go func() { _ = l.Release(l.Context()) }() // within 1 s
 	}
 	return s.refused
-}
-
-func (r Rule) acquire(ctx context.Context, m any) (*guard.Lease, error) {
-	key, err := r.key(ctx, m)
-	if err != nil {
-		return nil, err
-	}
-	l, err := r.guard.Acquire(ctx, key)
-	return l, tooLong(key, err)
 }
 
 // serve runs handler and releases the lease, if there is one, whatever handler does. A handler without its key has not done

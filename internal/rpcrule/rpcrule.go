@@ -1,0 +1,121 @@
+// Package rpcrule is how a call passes a guarded method, whatever the framework:
+// rules that say which methods are locked and by which key.
+package rpcrule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/outcome"
+)
+
+// Domain is that of the ErrorInfo in an answer.
+const Domain = "guard"
+
+// Rule says by which key the calls of one method are locked. Make it with [New].
+// It is safe for concurrent use.
+type Rule struct {
+	Guard  *guard.Guard // nil: the default one
+	Method string
+	Key    func(ctx context.Context, message any) (string, error)
+
+	Unary, Stream atomic.Bool // an interceptor was made with it, for [Rule.Problem]
+}
+
+// New returns a rule. It panics if method is no full name, or key is nil.
+func New[M any](g *guard.Guard, method string, key func(ctx context.Context, message M) (string, error)) *Rule {
+	if _, _, ok := split(method); !ok {
+		panic(fmt.Sprintf("lockmw: method %q is no full name like \"/shop.Stock/Buy\"", method))
+	}
+	if key == nil {
+		panic("lockmw: the key function is nil")
+	}
+	return &Rule{Guard: g, Method: method, Key: func(ctx context.Context, message any) (string, error) {
+		m, ok := message.(M)
+		if !ok {
+			return "", &keyfunc.Error{Source: "message", Name: fmt.Sprintf("%T", message), Err: keyfunc.ErrNoSource}
+		}
+		name, err := key(ctx, m)
+		if err == nil && name == "" {
+			err = &keyfunc.Error{Source: "message", Err: keyfunc.ErrMissing}
+		}
+		return name, err
+	}}
+}
+
+// OfMessage makes a key function for [New] of one that sees the message only. It
+// panics if key is nil.
+func OfMessage[M any](key func(message M) string) func(context.Context, M) (string, error) {
+	if key == nil {
+		panic("lockmw: the key function is nil")
+	}
+	return func(_ context.Context, message M) (string, error) { return key(message), nil }
+}
+
+// Index returns the rules by their methods. It panics if a method has two, or a
+// rule is nil.
+func Index(rules []*Rule) map[string]*Rule {
+	byMethod := make(map[string]*Rule, len(rules))
+	for _, r := range rules {
+		if r == nil {
+			panic("lockmw: a rule was not made by Key or KeyFunc")
+		}
+		if byMethod[r.Method] != nil {
+			panic(fmt.Sprintf("lockmw: method %q has two rules", r.Method))
+		}
+		byMethod[r.Method] = r
+	}
+	return byMethod
+}
+
+// Run runs handler under the lease of the message's key, as a verb of g does. It
+// blocks for the wait, at most MaxWait, and for handler.
+func Run[T any](ctx context.Context, g *guard.Guard, r *Rule, message any, handler func(context.Context) (T, error)) (T, error) {
+	key, err := r.Key(ctx, message)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	called := false
+	resp, err := guard.Call(ctx, g, key, func(ctx context.Context) (T, error) {
+		called = true
+		return handler(ctx)
+	})
+	if !called {
+		err = tooLong(key, err)
+	}
+	return resp, err
+}
+
+// Acquire acquires the message's key. It blocks for the wait, at most MaxWait.
+func (r *Rule) Acquire(ctx context.Context, message any) (*guard.Lease, error) {
+	key, err := r.Key(ctx, message)
+	if err != nil {
+		return nil, err
+	}
+	l, err := r.Guard.Acquire(ctx, key)
+	return l, tooLong(key, err)
+}
+
+// tooLong says of a key that guard refuses that its value comes from the client. "%!" comes from a key function that
+// misuses fmt.
+func tooLong(key string, err error) error {
+	if errors.Is(err, guard.ErrInvalidKey) && !strings.Contains(key, "%!") {
+		return fmt.Errorf("%w: %w", keyfunc.ErrInvalid, err)
+	}
+	return err
+}
+
+// Log logs what is our own mistake: the client is not told more than that there
+// is one.
+func (r *Rule) Log(ctx context.Context, err error) {
+	if o, _ := outcome.Of(ctx, err); o.Code == outcome.Misconfigured {
+		r.Guard.Logger().ErrorContext(ctx, "guard: the lock of a method is misconfigured",
+			"guard", r.Guard.Name(), "method", r.Method, "error", err)
+	}
+}

@@ -1,0 +1,65 @@
+package rpcrule
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Method is a method that a server has.
+type Method struct {
+	Name    string
+	Streams bool
+}
+
+// Problem says why r never locks a call of the services, "" if it does. A nil r
+// was not made by New. split says that streams have an interceptor of their own.
+func (r *Rule) Problem(services map[string][]Method, split bool) string {
+	if r == nil {
+		return "it was not made by Key or KeyFunc"
+	}
+	m, problem := find(r.Method, services)
+	unary, stream := r.Unary.Load(), r.Stream.Load()
+	switch {
+	case problem != "":
+		return problem
+	case !unary && !stream:
+		return "no interceptor was made with it"
+	case split && m.Streams && !stream:
+		return "the method streams, so the rule belongs to Stream, not to Unary"
+	case split && !m.Streams && !unary:
+		return "the method does not stream, so the rule belongs to Unary, not to Stream"
+	}
+	return ""
+}
+
+// find returns the method with a full name, or says why there is none.
+func find(method string, services map[string][]Method) (m Method, problem string) {
+	service, name, _ := split(method)
+	methods, known := services[service]
+	if !known {
+		return m, fmt.Sprintf("the server has no such service, only %q", slices.Sorted(maps.Keys(services)))
+	}
+	i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == name })
+	if i < 0 {
+		return m, fmt.Sprintf("the service has no such method, only %q", names(methods))
+	}
+	return methods[i], ""
+}
+
+func names(methods []Method) []string {
+	all := make([]string, len(methods))
+	for i, m := range methods {
+		all[i] = m.Name
+	}
+	slices.Sort(all)
+	return all
+}
+
+// split takes a full method name like "/shop.Stock/Buy" apart.
+func split(method string) (service, name string, ok bool) {
+	rest, slash := strings.CutPrefix(method, "/")
+	service, name, found := strings.Cut(rest, "/")
+	return service, name, slash && found && service != "" && name != "" && !strings.Contains(name, "/")
+}
