@@ -67,16 +67,9 @@
 // the waiters that have died cost 1 s at most, all together; one that dies in the moment of its hand-over costs its offer.
 // Package locker has the laws of this.
 //
-// Where each stage of the picture is:
-//
-//	gate.go, line.go    who has the floor, who stands in line, how fast the line moves
-//	turn.go, try.go     one call's way: join, wait, contend, begin, end; its requests to the store
-//	contend.go, bid.go  what a gate contends with for the key, and what it knows of others
-//	alarm.go            when the contender acts next
-//	grant.go            what this process holds of a key; fencing.go its tokens, renewer.go its renewals
-//	lease.go            what fn has: context, loss; release.go its end, turnstile.go re-entry, all.go several keys
-//	family.go           what a Guard and its copies share, and how all of it ends
-//	keep.go, lead.go    keys that stay taken after their turn; leaders
+// Package internal/turns has the stages of the picture from the gate to the
+// hand-over, and this package has the verbs and the lease around them.
+// CONTRIBUTING.md says which file is which.
 //
 // # Until when a lease is trusted
 //

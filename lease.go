@@ -13,8 +13,14 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// Lease is one turn of one caller on its key. Work that needs the key runs under [Lease.Context], and the caller releases
-// the lease when it is done. Its methods are safe for concurrent use.
+// Lease is one turn of one caller on its key. Work that needs the key runs under
+// [Lease.Context], and the caller releases the lease when it is done. Its methods
+// are safe for concurrent use.
+//
+// Invariant: turn is &own, or within's turn if within is set. cause does not change
+// once it is set, and is not set after released. released and settled imply
+// releasing, and follow each other in this order. A lease outlives those inside it:
+// released waits for the slot of stile, unless the lease is lost.
 type Lease struct {
 	guard  *Guard
 	key    string
@@ -28,17 +34,17 @@ type Lease struct {
 	cancel context.CancelCauseFunc // DoAll's leases share one
 	stile  turnstile               // of the calls that run inside
 
-	called atomic.Bool // a function runs under it, which will end
-	failed atomic.Bool // and has returned an error or panicked
+	called atomic.Bool // a function runs under it, so it will end
+	failed atomic.Bool // the function has returned an error or panicked
 
 	mu         sync.Mutex    // guards what follows; nothing is locked inside
 	cause      error         // why the lease was lost
-	lostAt     time.Time     // when, or when it could not be trusted any longer if that was before
+	lostAt     time.Time     // when it was lost, or when it could not be trusted any longer if that was before
 	releasing  bool          // there has been a first Release
-	released   bool          // it is past its re-entrant calls
-	settled    bool          // and has its result
-	releaseErr error         // which is this
-	over       chan struct{} // closed when it is there; made by the second Release
+	released   bool          // that Release is past the re-entrant calls
+	settled    bool          // that Release has its result
+	releaseErr error         // the result
+	over       chan struct{} // closed when the result is there; made by the second Release
 }
 
 // acquire is the way of every verb to its lease. g is resolved. DoAll gives the

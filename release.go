@@ -104,7 +104,7 @@ func (l *Lease) stop(unused bool) (back bool, cause error) {
 	l.mu.Unlock()
 	l.cancel(nil)
 	if l.within == nil {
-		keep := !unused && !(l.guard.keepIfDone && l.failed.Load())
+		keep := !unused && (!l.guard.keepIfDone || !l.failed.Load())
 		return l.turn.End(alone, keep)
 	}
 	if cause == nil {

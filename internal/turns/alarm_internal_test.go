@@ -10,6 +10,7 @@ import (
 // The whole machine: what each event makes of each state.
 func TestAnAlarmKnowsWhatIsNext(t *testing.T) {
 	later := time.Now().Add(time.Hour)
+	names := [...]string{due: "due", trying: "trying", recalled: "recalled", asleep: "asleep", offered: "offered"}
 	o := locker.Offer{Token: 7, Waiting: 3}
 	events := map[string]func(*alarm){
 		"begin": (*alarm).begin,
@@ -33,7 +34,7 @@ func TestAnAlarmKnowsWhatIsNext(t *testing.T) {
 			a := alarm{state: c.from}
 			event(&a)
 			if a.state != want[name] {
-				t.Errorf("%s in state %d leads to %d, want %d", name, c.from, a.state, want[name])
+				t.Errorf("%s in state %s leads to %s, want %s", name, names[c.from], names[a.state], names[want[name]])
 			}
 		}
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // Clocks that are wrong. Those of the servers are lied to; a client's own cannot be set here without setting everybody's, so
-// row 12 and half of row 13 are unit tests of the deadline: go test -race -run Fault .
+// row 12 and half of row 13 are unit tests of the deadline: go test -race -run Fault ./internal/turns
 
 // clocked starts a server whose clock can be shifted, by hours at once.
 func clocked(t *testing.T) (*redistest.Server, *redis.Client) {

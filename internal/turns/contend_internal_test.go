@@ -1,0 +1,144 @@
+package turns
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// An act is one step of a contender: an answer of the store or a message.
+type act func(c *contender, now time.Time)
+
+var (
+	contenderBackoff = Backoff{First: 5 * time.Millisecond, Max: 250 * time.Millisecond}
+	errStore         = locker.ErrUnavailable
+)
+
+func opened(c *contender, _ time.Time) {
+	c.open(&bid{claim: locker.Claim{Owner: "mine", TTL: time.Second}})
+}
+func sent(c *contender, now time.Time) { c.beginTry(true, now) }
+func queued(c *contender, now time.Time) {
+	c.foundHeld(locker.Answer{Queued: true, Place: 7, Remaining: time.Second}, now, now, contenderBackoff)
+}
+
+func notQueued(c *contender, now time.Time) {
+	c.foundHeld(locker.Answer{Remaining: time.Second}, now, now, contenderBackoff)
+}
+
+func noAnswer(c *contender, now time.Time) { c.foundNoAnswer(false, errStore, now, contenderBackoff) }
+
+func perhapsQueued(c *contender, now time.Time) {
+	c.foundNoAnswer(true, errStore, now, contenderBackoff)
+}
+func offer(c *contender, _ time.Time)   { c.granted("mine", locker.Offer{Length: time.Second}) }
+func strange(c *contender, _ time.Time) { c.granted("strange", locker.Offer{Length: time.Second}) }
+func woken(c *contender, _ time.Time)   { c.wake() }
+func won(c *contender, _ time.Time)     { c.won("mine") }
+
+// What a contender has after a row of answers and messages, and what it does next.
+func TestAContenderKnowsItsBidAndItsNextAct(t *testing.T) {
+	for name, c := range map[string]struct {
+		acts           []act
+		bid            bool // there is one
+		queued, pauses bool
+		offered        bool
+		place          locker.Place
+		knows          bool // a message for the owner id is no stranger's
+	}{
+		"a fresh bid is tried at once":               {acts: []act{opened}, bid: true, knows: true},
+		"a queued bid waits for its message":         {acts: []act{opened, sent, queued}, bid: true, queued: true, pauses: true, place: 7, knows: true},
+		"a store that cannot queue is asked again":   {acts: []act{opened, sent, notQueued}, bid: true, pauses: true, knows: true},
+		"a bid that has left the queue is over":      {acts: []act{opened, sent, queued, sent, notQueued}, place: 7},
+		"a bid that may be in the queue is over":     {acts: []act{opened, sent, perhapsQueued}, pauses: true},
+		"a lost answer keeps the bid":                {acts: []act{opened, sent, noAnswer}, bid: true, pauses: true, knows: true},
+		"a hand-over ends the pause":                 {acts: []act{opened, sent, queued, offer}, bid: true, queued: true, offered: true, place: 7, knows: true},
+		"a hand-over during a try counts":            {acts: []act{opened, sent, offer, queued}, bid: true, queued: true, offered: true, place: 7, knows: true},
+		"a hand-over keeps a bid without an answer":  {acts: []act{opened, sent, offer, perhapsQueued}, bid: true, queued: true, offered: true, knows: true},
+		"a hand-over to a stranger is none":          {acts: []act{opened, sent, queued, strange}, bid: true, queued: true, pauses: true, place: 7, knows: true},
+		"a wake-up ends the pause":                   {acts: []act{opened, sent, queued, woken}, bid: true, queued: true, place: 7, knows: true},
+		"a wake-up during a try brings another":      {acts: []act{opened, sent, woken, queued}, bid: true, queued: true, place: 7, knows: true},
+		"a grant ends the bid, but is known":         {acts: []act{opened, sent, queued, offer, won}, knows: true},
+		"a new bid inherits the place of one before": {acts: []act{opened, sent, queued, sent, notQueued, opened}, bid: true, place: 7, knows: true},
+	} {
+		now := time.Now()
+		var co contender
+		for _, a := range c.acts {
+			a(&co, now)
+		}
+		left, offered, _ := co.untilDue(now)
+		if got := co.bid != nil; got != c.bid || got && co.bid.queued != c.queued {
+			t.Errorf("%s: the bid is %+v, want one: %t, queued: %t", name, co.bid, c.bid, c.queued)
+		}
+		if left > 0 != c.pauses || offered != c.offered {
+			t.Errorf("%s: it pauses for %v, offered: %t, want a pause: %t, offered: %t", name, left, offered, c.pauses, c.offered)
+		}
+		if co.place != c.place {
+			t.Errorf("%s: its place is %d, want %d", name, co.place, c.place)
+		}
+		if co.granted("mine", locker.Offer{}) != c.knows {
+			t.Errorf("%s: it knows its owner id: %t, want %t", name, !c.knows, c.knows)
+		}
+		if co.seen != (sighting{}) && co.fault != nil {
+			t.Errorf("%s: it has both seen a holder and had no answer", name)
+		}
+	}
+}
+
+// An offer counts from the last answered request that saw the bid in the queue
+// (law 1), and is taken once.
+func TestAnOfferCountsFromTheLastLook(t *testing.T) {
+	var c contender
+	first := time.Now()
+	later := first.Add(time.Second)
+	opened(&c, first)
+	sent(&c, first)
+	queued(&c, first)
+	sent(&c, later)
+	queued(&c, later)
+	sent(&c, later.Add(time.Second))
+	offer(&c, later.Add(time.Second))
+	noAnswer(&c, later.Add(time.Second))
+	b, _, since, ok := c.takeOffer()
+	if !ok || b != c.bid || !since.Equal(later) {
+		t.Errorf("took %t of %p since %v, want of %p since %v", ok, b, since, c.bid, later)
+	}
+	if _, _, _, again := c.takeOffer(); again {
+		t.Error("took it twice")
+	}
+}
+
+// A release that queues the next call's bid: what each answer makes of it.
+func TestAReleaseQueuesTheNextBid(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		answer          locker.Released
+		granted         bool // while the release was under way
+		queued, pauses  bool
+		offered, isBusy bool
+	}{
+		"handed, and queued":            {answer: locker.Released{Handed: true, Queued: true, Place: 3}, queued: true, pauses: true, isBusy: true},
+		"the key is free":               {},
+		"granted before the answer":     {granted: true, queued: true, offered: true},
+		"handed, granted already again": {answer: locker.Released{Handed: true, Queued: true}, granted: true, queued: true, offered: true, isBusy: true},
+	} {
+		var co contender
+		next := &bid{claim: locker.Claim{Owner: "mine", TTL: time.Second}}
+		co.beginQueuing(next)
+		if c.granted {
+			offer(&co, now)
+		}
+		co.released(c.answer, next, now, now, contenderBackoff)
+		left, offered, _ := co.untilDue(now)
+		if next.queued != c.queued || left > 0 != c.pauses || offered != c.offered || now.Before(co.busy) != c.isBusy {
+			t.Errorf("%s: queued: %t, pauses for %v, offered: %t, busy until %v", name, next.queued, left, offered, co.busy)
+		}
+	}
+	var co contender
+	next := &bid{}
+	co.beginQueuing(next)
+	if co.cancelQueuing(next) != next || !next.unclear || co.bid != nil || co.cancelQueuing(next) != nil {
+		t.Error("the bid of a release without an answer is not taken back once")
+	}
+}
