@@ -9,10 +9,19 @@ local function version(entry)
   return string.sub(entry, 56, 56)
 end
 
+-- micros returns the time in µs by the server's clock, the same one throughout a script.
+local started
+local function micros()
+  if not started then
+    local time = redis.call("time")
+    started = time[1] * 1000000 + time[2]
+  end
+  return started
+end
+
 -- clock returns the time in ms by the server's clock.
 local function clock()
-  local time = redis.call("time")
-  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  return math.floor(micros() / 1000)
 end
 
 -- keep sees to it that a key lasts for so many ms at least.
