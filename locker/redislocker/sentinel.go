@@ -90,7 +90,7 @@ func (w *whereabouts) note(addr string) {
 // look has the sentinels elect the primary again. What leads to another one is not used from then on.
 func (w *whereabouts) look(ctx context.Context) {
 	if w.sentinels != nil {
-		addr, _ := w.sentinels.elect(ctx)
+		addr, _ := w.sentinels.elect(ctx, w.sentinels.trip.patience(voteLimit))
 		w.note(addr)
 	}
 }
@@ -98,10 +98,15 @@ func (w *whereabouts) look(ctx context.Context) {
 // DialHook is asked by go-redis, as the others are.
 func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := next(ctx, network, addr)
-		elected := ""
-		if w.sentinels != nil {
-			conn, elected, err = w.sentinels.lead(ctx, network, conn, err)
+		var conn net.Conn
+		var elected string
+		var err error
+		if w.sentinels == nil {
+			conn, err = next(ctx, network, addr)
+		} else {
+			conn, elected, err = w.sentinels.primary(ctx, network, func(ctx context.Context) (net.Conn, error) {
+				return next(ctx, network, addr)
+			})
 		}
 		switch {
 		case errors.Is(err, redis.Nil):

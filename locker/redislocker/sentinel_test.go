@@ -1,11 +1,13 @@
 package redislocker_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +52,67 @@ func TestHotKeyIsBackASecondAfterSentinelFailsOver(t *testing.T) {
 			leftNothing(t, s.Nodes)
 		})
 	}
+}
+
+// go-redis asks the first sentinel that it meets for the others, and subscribes there. A first turn does not wait for that.
+func TestAFirstTurnDoesNotWaitForAllThatSentinelsCanTell(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t)
+	for range 3 { // for on a busy machine that request may have ended before
+		var asking atomic.Int32
+		o := sentinelOptions(s)
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return &unheard{Conn: conn, asking: &asking}, nil
+		}
+		l, c := open(t, nil, redislocker.WithSentinel(o)), claim("k")
+		acquiresSoon(t, l, c)
+		early := asking.Load() > 0
+		mustRelease(t, l, c)
+		if early {
+			return
+		}
+	}
+	t.Error("each first turn came after go-redis had asked for all sentinels")
+}
+
+// acquiresSoon acquires c, with a try like the guard's as often as it takes.
+func acquiresSoon(t *testing.T, l locker.Locker, c *locker.Claim) {
+	t.Helper()
+	for range 40 {
+		if a, err := l.Acquire(within(t, 500*time.Millisecond), c, locker.Try{}); err == nil && a.Acquired {
+			return
+		}
+	}
+	t.Fatal("not acquired")
+}
+
+// unheard is a connection to a sentinel that never hears who asks for the others.
+type unheard struct {
+	net.Conn
+
+	asking *atomic.Int32 // such requests under way
+	asked  atomic.Bool
+}
+
+func (u *unheard) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("sentinels")) {
+		if !u.asked.Swap(true) {
+			u.asking.Add(1)
+		}
+		return len(b), nil
+	}
+	return u.Conn.Write(b)
+}
+
+func (u *unheard) Close() error {
+	if u.asked.Swap(false) {
+		u.asking.Add(-1)
+	}
+	return u.Conn.Close()
 }
 
 // A sentinel that is behind the others names a server that may still take writes: what dies as a primary comes back as one.

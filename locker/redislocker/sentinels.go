@@ -17,10 +17,11 @@ type sentinels struct {
 	clients []*redis.SentinelClient
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // to a server
 	trip    *trip                                                             // to the servers, near which they are
+	meeting *meeting
 }
 
 func newSentinels(o *redis.FailoverOptions, g *greeters, trip *trip) *sentinels {
-	s := &sentinels{name: o.MasterName, dial: serverDialer(o), trip: trip}
+	s := &sentinels{name: o.MasterName, dial: serverDialer(o), trip: trip, meeting: newMeeting()}
 	for _, addr := range o.SentinelAddrs {
 		own := &redis.Options{
 			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig, Username: o.SentinelUsername, Password: o.SentinelPassword,
@@ -59,7 +60,7 @@ var (
 // lead returns a connection to the server that most sentinels call the primary, which is elected: conn, if it leads there. If
 // none of them answers, conn and err are right, and elected is "".
 func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err error) (c net.Conn, elected string, _ error) {
-	addr, answered := s.elect(ctx)
+	addr, answered := s.elect(ctx, s.trip.patience(voteLimit))
 	if !answered || err == nil && conn.RemoteAddr().String() == addr {
 		return conn, addr, err
 	}
@@ -73,15 +74,15 @@ func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err
 	return conn, addr, err
 }
 
-// elect returns what most sentinels call the primary: more than half of all, or after a while of those that have answered.
-// addr is "" if they do not agree.
-func (s *sentinels) elect(ctx context.Context) (addr string, answered bool) {
-	ctx, cancel := context.WithTimeout(ctx, s.trip.patience(voteLimit))
+// elect returns what most sentinels call the primary: more than half of all, or after the limit of those that have
+// answered. addr is "" if they do not agree.
+func (s *sentinels) elect(ctx context.Context, limit time.Duration) (addr string, answered bool) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	votes, all := map[string]int{}, 0
 	answers := make(chan string, len(s.clients))
 	for _, c := range s.clients {
-		go func() { answers <- s.named(ctx, c) }() // ends by voteLimit, also where nobody waits for it any more
+		go func() { answers <- s.named(ctx, c) }() // ends by the limit, also where nobody waits for it any more
 	}
 	for range s.clients {
 		at := <-answers
@@ -110,7 +111,9 @@ func (s *sentinels) named(ctx context.Context, c *redis.SentinelClient) string {
 	return net.JoinHostPort(at[0], at[1])
 }
 
+// close is called when no dial is under way any more.
 func (s *sentinels) close() {
+	s.meeting.close()
 	for _, c := range s.clients {
 		_ = c.Close()
 	}

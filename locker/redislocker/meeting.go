@@ -1,0 +1,80 @@
+package redislocker
+
+import (
+	"context"
+	"net"
+	"sync"
+)
+
+// A meeting is go-redis's first contact with the sentinels. It takes twice as
+// long as ours, because it asks for other sentinels and subscribes, one after
+// the other. So nobody waits for it: until it is over the locker asks the
+// sentinels by itself where to dial. It is safe for concurrent use.
+type meeting struct {
+	ctx    context.Context // of go-redis's dial, which outlives the request that needs it; ended by close
+	cancel context.CancelFunc
+	met    context.Context // has ended when that dial has, well or not
+	meet   context.CancelFunc
+	begun  sync.Once
+	dial   sync.WaitGroup
+}
+
+func newMeeting() *meeting {
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // no request waits for it
+	met, meet := context.WithCancel(ctx)
+	return &meeting{ctx: ctx, cancel: cancel, met: met, meet: meet}
+}
+
+// begin has go-redis meet the sentinels, once. The connection is not needed.
+func (m *meeting) begin(theirs dial) {
+	m.begun.Do(func() {
+		m.dial.Go(func() { // ends with its time limit, or with close
+			defer m.meet()
+			ctx, cancel := context.WithTimeout(m.ctx, 2*dialLimit)
+			defer cancel()
+			if conn, err := theirs(ctx); err == nil {
+				_ = conn.Close()
+			}
+		})
+	})
+}
+
+// close ends the meeting, and joins it. No other begins.
+func (m *meeting) close() {
+	m.cancel()
+	m.dial.Wait()
+}
+
+// dial connects to a server.
+type dial func(ctx context.Context) (net.Conn, error)
+
+// primary returns a connection to the primary, and the address that the
+// sentinels have elected, "" if they have not. theirs is how go-redis dials.
+func (s *sentinels) primary(ctx context.Context, network string, theirs dial) (net.Conn, string, error) {
+	s.meeting.begin(theirs)
+	if conn, addr := s.early(ctx, network); conn != nil {
+		return conn, addr, nil
+	}
+	conn, err := theirs(ctx)
+	return s.lead(ctx, network, conn, err)
+}
+
+// early connects to the server that most sentinels call the primary, if that
+// can be had before go-redis has met them. Else conn is nil.
+func (s *sentinels) early(ctx context.Context, network string) (conn net.Conn, addr string) {
+	if s.meeting.met.Err() != nil {
+		return nil, ""
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stay := context.AfterFunc(s.meeting.met, cancel)
+	defer stay()
+	if addr, _ = s.elect(ctx, dialLimit); addr == "" {
+		return nil, ""
+	}
+	conn, err := s.dial(ctx, network, addr)
+	if err != nil {
+		return nil, ""
+	}
+	return conn, addr
+}
