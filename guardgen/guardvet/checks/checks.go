@@ -9,8 +9,18 @@
 //	ginctx      a gin.Context as a context: it does not end with the lease
 //	dropped     a result that nobody looks at, as of With or Do
 //	unreleased  an acquired lease that is never released
+//	goroutines  a goroutine under a lease that nobody waits for
+//	handlers    a lock after the handler of a gin route
+//	nested      two keys of one kind inside each other, in no order
 //	perrequest  With in a handler or a loop
 //	grpcmethods a gRPC method as a text instead of its generated constant
+//
+// What they cannot know without guessing stays unreported: a constant key in a
+// handler (a service may have one job), guard.Key("stock", id) with an id that
+// nobody has set, an r.Use behind the routes that it should guard (those before
+// it may be free on purpose), and keys that several functions nest in different
+// orders. The log tells of the last, and package guardtest finds a lock that is
+// not there.
 //
 // An analyzer sees one package at a time. It reports what is surely a mistake, and
 // says nothing of what it cannot follow. Tests may do as they like, with two
@@ -34,7 +44,8 @@ import (
 // All returns the analyzers.
 func All() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
-		rawKeys, keyParts, templates, durations, outerCtx, ginCtx, dropped, unreleased, perRequest, grpcMethods,
+		rawKeys, keyParts, templates, durations, outerCtx, ginCtx, dropped, unreleased, goroutines,
+		handlers, nested, perRequest, grpcMethods,
 	}
 }
 

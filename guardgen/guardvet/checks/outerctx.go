@@ -11,15 +11,16 @@ import (
 var outerCtx = newAnalyzer("outerctx", `report guarded functions that work on the context around them
 
 The context that a guarded function gets ends when its lease is lost, and carries the
-lease. Work on the context outside goes on when another holder runs, and a call there
-for the same key waits for itself until MaxWait is over.`, never, checkOuterCtx)
+lease. Work on the context outside, or on context.Background(), goes on when another
+holder runs, and a call there for the same key waits for itself until MaxWait is over.
+A function that uses its own context too may have its reasons.`, never, checkOuterCtx)
 
 func checkOuterCtx(pass *analysis.Pass, c call) {
 	if !c.isGuard("Do", "DoAll", "TryDo", "Call", "Lead", "Wrap") {
 		return
 	}
 	fn, ok := c.argument("fn").(*ast.FuncLit)
-	if !ok || usesOwnContext(pass, fn) {
+	if !ok || uses(pass, fn.Body, ownContext(pass, fn)) {
 		return
 	}
 	ast.Inspect(fn.Body, func(n ast.Node) bool {
@@ -30,6 +31,10 @@ func checkOuterCtx(pass *analysis.Pass, c call) {
 		if callee, ok := typeutil.Callee(pass.TypesInfo, inner).(*types.Func); ok && isHarmless(callee) {
 			return false
 		}
+		if isRoot(pass, inner) {
+			pass.ReportRangef(inner, "the function has a context of its own, which ends when the lease is lost: use that, not %s",
+				types.ExprString(inner))
+		}
 		for _, arg := range inner.Args {
 			if isOuterContext(pass, fn, arg) {
 				pass.ReportRangef(arg, "the function has a context of its own, which ends when the lease is lost: use that, not %s",
@@ -38,22 +43,6 @@ func checkOuterCtx(pass *analysis.Pass, c call) {
 		}
 		return true
 	})
-}
-
-// usesOwnContext reports whether fn uses its context parameter.
-func usesOwnContext(pass *analysis.Pass, fn *ast.FuncLit) bool {
-	params := fn.Type.Params.List
-	if len(params) == 0 || len(params[0].Names) == 0 {
-		return false
-	}
-	own := pass.TypesInfo.Defs[params[0].Names[0]]
-	used := false
-	ast.Inspect(fn.Body, func(n ast.Node) bool {
-		id, ok := n.(*ast.Ident)
-		used = used || ok && own != nil && pass.TypesInfo.Uses[id] == own
-		return !used
-	})
-	return used
 }
 
 // isOuterContext reports whether expr is a context from outside of fn: a variable,
@@ -70,6 +59,12 @@ func isOuterContext(pass *analysis.Pass, fn *ast.FuncLit, expr ast.Expr) bool {
 		return ok && method.Sel.Name == "Context" && isNamed(pass.TypesInfo.TypeOf(method.X), "net/http", "Request")
 	}
 	return false
+}
+
+// isRoot reports whether expr calls context.Background or context.TODO.
+func isRoot(pass *analysis.Pass, expr *ast.CallExpr) bool {
+	fn, ok := typeutil.Callee(pass.TypesInfo, expr).(*types.Func)
+	return ok && (fn.FullName() == "context.Background" || fn.FullName() == "context.TODO")
 }
 
 // isHarmless reports whether what fn does with a context can go on without the

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/ast/inspector"
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 var unreleased = newAnalyzer("unreleased", `report leases that are acquired and never released
@@ -61,6 +62,10 @@ func leaves(pass *analysis.Pass, cur inspector.Cursor, lease types.Object) bool 
 			if isValueOf(parent, id) {
 				return true
 			}
+		case *ast.CallExpr:
+			if !isPrinted(pass, parent, id) {
+				return true
+			}
 		case *ast.ValueSpec: // var lease *guard.Lease
 		case *ast.Field:
 			return true // a named result
@@ -69,6 +74,15 @@ func leaves(pass *analysis.Pass, cur inspector.Cursor, lease types.Object) bool 
 		}
 	}
 	return false
+}
+
+// isPrinted reports whether id is an argument of a call that only writes it.
+func isPrinted(pass *analysis.Pass, c *ast.CallExpr, id *ast.Ident) bool {
+	fn, ok := typeutil.Callee(pass.TypesInfo, c).(*types.Func)
+	if !ok || fn.Pkg() == nil || c.Fun == ast.Expr(id) {
+		return false
+	}
+	return slices.Contains([]string{"fmt", "log", "log/slog"}, fn.Pkg().Path())
 }
 
 // isValueOf reports whether assign keeps id somewhere else than in _.

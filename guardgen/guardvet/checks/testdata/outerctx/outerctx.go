@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -36,6 +37,15 @@ func reported(ctx context.Context, g *guard.Guard, r *http.Request, c *gin.Conte
 	_, _ = guard.Call(ctx, g, "a", func(context.Context) (int, error) {
 		return 0, work(ctx) // want `use that, not ctx`
 	})
+	_ = g.Do(ctx, "a", func(context.Context) error {
+		own := context.Background() // want `use that, not context.Background\(\)`
+		return work(own)
+	})
+	_ = g.Do(ctx, "a", func(context.Context) error {
+		own, cancel := context.WithTimeout(context.TODO(), time.Second) // want `use that, not context.TODO\(\)`
+		defer cancel()
+		return work(own)
+	})
 }
 
 func fine(ctx context.Context, g *guard.Guard) {
@@ -49,10 +59,15 @@ func fine(ctx context.Context, g *guard.Guard) {
 		slog.InfoContext(ctx, "only logged")
 		return work(context.WithoutCancel(ctx))
 	})
-	_ = g.Do(ctx, "a", func(context.Context) error {
-		own := context.Background()
-		return work(own)
-	})
 	_ = g.Do(ctx, "a", func(context.Context) error { return ctx.Err() })
+	_ = g.Do(ctx, "a", func(ctx context.Context) error {
+		defer work(context.Background()) // cleans up
+		return work(ctx)
+	})
+	_ = g.Do(ctx, "a", func(context.Context) error {
+		slog.InfoContext(context.Background(), "only logged")
+		return nil
+	})
+	_ = work(context.Background())
 	func(context.Context) { _ = work(ctx) }(ctx)
 }

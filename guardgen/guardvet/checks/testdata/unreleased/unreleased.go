@@ -2,6 +2,8 @@ package unreleased
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 
 	"github.com/go-lockguard/guard"
 )
@@ -25,6 +27,18 @@ func kept(ctx context.Context, g *guard.Guard) {
 	var lease *guard.Lease
 	lease, _ = g.Acquire(ctx, "a") // want `the lease is never released`
 	_ = lease
+}
+
+func printed(ctx context.Context, g *guard.Guard) {
+	lease, err := g.Acquire(ctx, "a") // want `the lease is never released`
+	fmt.Println(lease, err)
+	slog.Info("acquired", "lease", lease, "key", lease.Key())
+}
+
+func handedToAFunction(ctx context.Context, g *guard.Guard, keep func(*guard.Lease)) {
+	lease, err := g.Acquire(ctx, "a")
+	fmt.Println(err)
+	keep(lease)
 }
 
 func inside(g *guard.Guard) func(context.Context) error {
