@@ -182,7 +182,9 @@ func WithMinHold(d time.Duration, on ...KeepOn) Option {
 
 // WithBackoff sets the pauses between tries while the locker is unavailable, or cannot queue: the n-th is random between 0
 // and first*2^n, at most most (full jitter). A call that is queued in the store is handed the key there, and looks by
-// itself only in case a message gets lost, after the half of most to the whole of it, but at least twice a second.
+// itself only in case a message gets lost, after the half of most to the whole of it, but at least twice a second. While
+// a guard waits for n keys, and n is 300 or more, most is n/1000 s there if that is longer, but 10 s at most; unless messages
+// are known not to come.
 // first is at least 1 ms. Default 5 ms and 250 ms.
 func WithBackoff(first, most time.Duration) Option {
 	return optionFunc(func(c *config) error {

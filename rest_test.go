@@ -3,7 +3,7 @@ package guard_test
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -48,7 +48,7 @@ func rest(t *testing.T, keys int, ttl time.Duration) *resthouse {
 	h.guard = must(guard.New(h, guard.WithMaxWait(time.Hour), guard.WithMaxWaiters(0)))
 	ctx, leave := context.WithCancel(t.Context())
 	for i := range keys {
-		c := &locker.Claim{Key: fmt.Sprint(i), Owner: rand.Text()[:locker.OwnerLen], TTL: ttl}
+		c := &locker.Claim{Key: strconv.Itoa(i), Owner: rand.Text()[:locker.OwnerLen], TTL: ttl}
 		h.held = append(h.held, c)
 		if a, err := h.holder.Acquire(ctx, c, locker.Try{}); err != nil || !a.Acquired {
 			t.Fatal(a, err)
@@ -58,7 +58,7 @@ func rest(t *testing.T, keys int, ttl time.Duration) *resthouse {
 	t.Cleanup(func() {
 		leave()
 		h.done.Wait()
-		if err := h.guard.Close(context.Background()); err != nil {
+		if err := h.guard.Close(context.WithoutCancel(ctx)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -157,7 +157,7 @@ func TestAProcessThatWaitsForManyKeysLooksAtABoundedRate(t *testing.T) {
 		if d := h.longest(10 * time.Second); d > locker.MaxRest {
 			t.Errorf("%v between two looks, want %v at most", d, locker.MaxRest)
 		}
-		if n := (h.looks.Load() - before) / 10; n > 1_800 {
+		if n := (h.looks.Load() - before) / 10; n > 1_500 {
 			t.Errorf("%d looks a second", n)
 		}
 	})
@@ -206,7 +206,7 @@ func TestWhoeverRestsLooksAtTheUsualPaceOnceMessagesMayBeMissed(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		before := h.looks.Load()
 		time.Sleep(5 * time.Second)
-		if n := (h.looks.Load() - before) / 5; n > 1_800 {
+		if n := (h.looks.Load() - before) / 5; n > 1_500 {
 			t.Errorf("%d looks a second after messages came again", n)
 		}
 	})
@@ -237,7 +237,7 @@ func TestALostMessageCostsAClaimThatRestsNoMoreThanItsRest(t *testing.T) {
 		if r, err := h.holder.Release(t.Context(), h.held[0], nil); err != nil || !r.Handed {
 			t.Fatal(r, err)
 		}
-		if d := h.begun(1, released); d > 1_000*time.Second/1_200 {
+		if d := h.begun(1, released); d > time.Second {
 			t.Errorf("begun %v after the release", d)
 		}
 	})

@@ -18,7 +18,7 @@ const (
 	LookEvery = 500 * time.Millisecond
 
 	// MaxRest is the longest Answer.Rest.
-	MaxRest = 10 * time.Second
+	MaxRest = 10*time.Second + LookEvery
 
 	// QueueLife is how long a claim stays in the queue after the last Acquire
 	// that saw it there, unless it rests: see [Life].

@@ -70,6 +70,12 @@
 #ifndef LOOKS
 #define LOOKS 0        /* 1: a sleeper also wakes by itself, and looks */
 #endif
+#ifndef RESTS
+#define RESTS 0        /* 1: a sleeper that is sure to be told never looks; it does once its subscription is not confirmed */
+#endif
+#ifndef STAYS
+#define STAYS 0        /* 1: a subscription that breaks never comes back */
+#endif
 #ifndef SKIP
 #define SKIP 0         /* 1: an entry that only polls is passed over; 0: it stops the hand-over, and the key is deleted */
 #endif
@@ -111,6 +117,9 @@
 #endif
 #ifndef DEAF
 #define DEAF 0         /* law 7: a confirmed subscription wakes nobody */
+#endif
+#ifndef UNNOTICED
+#define UNNOTICED 0    /* law 7: who rests does not hear that the subscription has broken */
 #endif
 #ifndef TOLD_LONG
 #define TOLD_LONG 0    /* law 1: a message tells of a longer offer than the store makes */
@@ -284,7 +293,7 @@ look: /* the queue script */
   atomic { asleep[i] = true; working[i] = false }
 sleep:
   atomic {
-    (gone[i] || came[i] || poked[i] || LOOKS) ->
+    (gone[i] || came[i] || poked[i] || LOOKS || (RESTS && !subscribed[i] && !UNNOTICED)) ->
     asleep[i] = false; working[i] = true; poked[i] = false; goto begin
   }
 accept: /* a message is a hint: how long it may be trusted, the last look says (law 1) */
@@ -397,7 +406,7 @@ end:
   :: atomic { leaves > 0 && waiting[i] > 0 ->
        leaves--; waiting[i]--;
        if :: waiting[i] == 0 && (working[i] || asleep[i]) && grant[i] == 0 -> gone[i] = true :: else fi }
-  :: atomic { !reachable[i] && !dead[i] -> reachable[i] = true; confirming[i] = true }
+  :: atomic { !reachable[i] && !dead[i] && !STAYS -> reachable[i] = true; confirming[i] = true }
   :: atomic { confirming[i] ->
        confirming[i] = false; subscribed[i] = true;
        if :: (waiting[i] > 0 || asleep[i]) && !DEAF -> poked[i] = true :: else fi } /* law 7 */

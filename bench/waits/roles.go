@@ -99,7 +99,7 @@ func usage(ctx context.Context, rdb *redis.Client, children ...*child) (requests
 		return 0, nil, err
 	}
 	pids := []int{0}
-	for _, line := range strings.Split(info, "\r\n") {
+	for _, line := range strings.SplitSeq(info, "\r\n") {
 		name, value, _ := strings.Cut(line, ":")
 		value, _, _ = strings.Cut(strings.TrimPrefix(value, "calls="), ",")
 		n, _ := strconv.Atoi(value)
@@ -114,7 +114,7 @@ func usage(ctx context.Context, rdb *redis.Client, children ...*child) (requests
 		pids = append(pids, c.Process.Pid)
 	}
 	for _, pid := range pids {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat") //nolint:gosec // a process of this run
 		if err != nil {
 			return 0, nil, err
 		}

@@ -39,7 +39,7 @@ const (
 
 	// looksPerSecond is how many looks of claims that rest come in a second, if
 	// each comes as late as it may. On average there are a third more.
-	looksPerSecond = 1200
+	looksPerSecond = 1000
 )
 
 // restFor returns for how long a claim would rest in a process that waits for so

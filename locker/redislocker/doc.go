@@ -44,8 +44,8 @@
 // subscribe waiting is polling. A grant for nobody is given back, and handed on.
 //
 // A process that waits for 300 keys or more looks more rarely at those whose
-// holders are guards, while its subscription is confirmed: N keys every N/2400
-// to N/1200 s, and every 4.75 to 9.5 s at most. A message that is lost though
+// holders are guards, while its subscription is confirmed: N keys every N/2000
+// to N/1000 s, and above 10,000 every 5 to 10 s. A message that is lost though
 // the subscription is not then costs as long, or until the holder's lease can
 // end. So does a queue that the server forgets. In a cluster nobody rests.
 //
