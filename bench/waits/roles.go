@@ -99,7 +99,7 @@ func usage(ctx context.Context, rdb *redis.Client, children ...*child) (requests
 		return 0, nil, err
 	}
 	pids := []int{0}
-	for _, line := range strings.SplitSeq(info, "\r\n") {
+	for line := range strings.SplitSeq(info, "\r\n") {
 		name, value, _ := strings.Cut(line, ":")
 		value, _, _ = strings.Cut(strings.TrimPrefix(value, "calls="), ",")
 		n, _ := strconv.Atoi(value)
