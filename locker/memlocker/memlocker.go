@@ -13,10 +13,10 @@ package memlocker
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -48,14 +48,14 @@ func New() *Locker { return on(&store{keys: make(map[string]*entry)}) }
 // of its own, to be opened and closed by itself.
 func (l *Locker) Peer() *Locker { return on(l.store) }
 
-func on(s *store) *Locker { return &Locker{store: s, id: rand.Text()[:locker.OwnerLen]} }
+func on(s *store) *Locker { return &Locker{store: s, id: lockerkit.NewID()} }
 
 // Open keeps w to tell it what peers do. A second Open is an ErrInvalidOption.
 func (l *Locker) Open(w locker.Waker) error {
 	l.store.mu.Lock()
 	defer l.store.mu.Unlock()
 	if l.state != fresh {
-		return fmt.Errorf("memlocker: %w: opened twice, a locker serves one guard", locker.ErrInvalidOption)
+		return lockerkit.Invalid("memlocker", "the locker was opened before: each guard.New needs one of its own")
 	}
 	l.state, l.waker = open, w
 	return nil

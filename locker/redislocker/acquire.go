@@ -21,10 +21,10 @@ const fenceLife = 20 * time.Minute
 // that is in the queue, or whose key is likely to be held, looks first. See [locker.Locker] for the errors; a refusal by
 // the server that a new try cannot change (rights, a key of another type) is none of those and says what to do.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	if err := l.enter(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		return locker.Answer{}, err
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	if err := l.fits(c.Key); err != nil {
 		return locker.Answer{}, err
 	}
@@ -186,10 +186,10 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 // FenceFrom is [Locker.Fence] with no token below floor: it raises what the server has given last, where one key's tokens
 // come from several servers (package redlock).
 func (l *Locker) FenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (uint64, error) {
-	if err := l.enter(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		return 0, err
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	token, err := token(l.run(ctx, fenceCall(c, l.keys(c.Key), floor))[0])
 	if errors.Is(err, redis.Nil) {
 		return 0, errNotOwner

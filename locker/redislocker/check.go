@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -44,10 +45,10 @@ const (
 // takes the lease on one node only. It does not look at other keys: that one of them is of another type, because something
 // else uses its name, is told by the call that meets it.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.enter(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		return err
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	found := []error{l.settings.checkClient(ttl), l.checkRights(ctx)}
 	if refuses(found) {
 		return errors.Join(found...) // the rest would only say it again
@@ -85,7 +86,7 @@ func (l *Locker) probe(ctx context.Context) error {
 }
 
 func probeClaim() *locker.Claim {
-	return &locker.Claim{Key: probeKey(), Owner: newID(), TTL: probeTTL, Fencing: true}
+	return &locker.Claim{Key: probeKey(), Owner: lockerkit.NewID(), TTL: probeTTL, Fencing: true}
 }
 
 // live takes c through the life of a lease that another waits for, and the other through a hand-over.
@@ -95,7 +96,7 @@ func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 	} else if !a.Acquired {
 		return unclear(errors.New("a key that nobody else knows is held"))
 	}
-	waiter := &locker.Claim{Key: c.Key, Owner: newID(), TTL: probeTTL, Fencing: true}
+	waiter := &locker.Claim{Key: c.Key, Owner: lockerkit.NewID(), TTL: probeTTL, Fencing: true}
 	for range 2 { // queues, then finds itself in the queue
 		if _, _, err := l.look(ctx, waiter, locker.Try{Wait: true}); err != nil {
 			return err

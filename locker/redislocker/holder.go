@@ -1,21 +1,12 @@
 package redislocker
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
 )
-
-// newID returns 22 random characters, like an owner id.
-func newID() string {
-	b := make([]byte, 16)
-	_, _ = rand.Read(b) // never fails
-	return base64.RawURLEncoding.EncodeToString(b)
-}
 
 // about is the line of JSON in the value of a key, for others to read.
 type about struct {

@@ -15,10 +15,10 @@ var _ locker.Inspector = (*Locker)(nil)
 // place for as long as others look there.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	s := locker.KeyState{Key: key}
-	if err := l.enter(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		return s, err
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	if err := l.fits(key); err != nil {
 		return s, err
 	}
@@ -70,10 +70,10 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if err != nil {
 		return err
 	}
-	if err := l.enter(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		return err
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	answer := l.run(ctx, l.releaseCall(key, l.keys(key), owner, "", ""))[0]
 	if answer.Err() != nil {
 		return l.tryError(answer.Err())

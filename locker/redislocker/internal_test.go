@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -102,7 +103,7 @@ func TestConnectionsOfASentinelClientAreShortLived(t *testing.T) {
 
 func TestHolderIsNamedByInstanceAndNotByOwner(t *testing.T) {
 	h := locker.Holder{Host: "h", PID: 1, Name: "n"}
-	instance, owner := newID(), newID()
+	instance, owner := lockerkit.NewID(), lockerkit.NewID()
 	want := h
 	want.Instance = instance
 	if got := holder(owner + (&Locker{instance: instance}).describe(&locker.Claim{Holder: h})); got != want {

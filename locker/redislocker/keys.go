@@ -1,6 +1,10 @@
 package redislocker
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
+)
 
 // keys are the names in Redis of what belongs to one key, as arguments of commands. They share a hash tag, so they live on
 // one node.
@@ -31,7 +35,7 @@ func (l *Locker) lockName(key string) string {
 const probeMark = "%probe:"
 
 // probeKey returns a key that no guard ever uses.
-func probeKey() string { return probeMark + newID() }
+func probeKey() string { return probeMark + lockerkit.NewID() }
 
 // hashTag returns the part of a name that decides on its node in a cluster.
 func hashTag(name string) string {

@@ -8,10 +8,10 @@ import (
 
 // Release frees the key, or hands it to the first who waits for it, in one round trip.
 func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	if err := l.enter(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		return locker.Released{}, err
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	return l.release(ctx, c, next)
 }
 

@@ -19,11 +19,11 @@ const scanPage = 500 // how many of the server's keys one SCAN looks at
 // prefix; a page is two round trips. Keys under names of their own, see [WithRawKeys], are not among them.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
-		if err := l.enter(); err != nil {
+		if err := l.gate.Enter(); err != nil {
 			yield(locker.KeyState{}, err)
 			return
 		}
-		defer l.calls.Done()
+		defer l.gate.Leave()
 		nodes, err := l.primaries(ctx)
 		if err != nil {
 			yield(locker.KeyState{}, l.tryError(err))

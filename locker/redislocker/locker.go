@@ -3,12 +3,12 @@ package redislocker
 import (
 	"cmp"
 	"context"
-	"sync"
 	"sync/atomic"
 
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -19,7 +19,7 @@ type Locker struct {
 	settings settings
 	instance string // how others know this locker
 	inboxes  any    // what the channel of every inbox under this prefix starts with, before the instance id
-	opened   atomic.Bool
+	gate     lockerkit.Gate
 
 	// Set by Open, before any other method.
 	client    redis.UniversalClient
@@ -36,16 +36,11 @@ type Locker struct {
 	recent    *recent           // nil on a server that never changes
 	waits     waits             // of WithReplicas
 	locks     *redislock.Client // what obtains without fencing
-	down      chan struct{}     // closed once everything has ended, see Close
 
 	inFlight  atomic.Int64                // requests under way
 	trip      trip                        // how long a round trip takes
 	openings  openings                    // of connections that tries wait for
 	described atomic.Pointer[description] // see describe
-
-	mu     sync.Mutex // guards closed; never held across I/O
-	closed bool
-	calls  sync.WaitGroup // those under way; none begins once closed is set
 }
 
 var _ locker.Locker = (*Locker)(nil)
@@ -54,9 +49,12 @@ var _ locker.Locker = (*Locker)(nil)
 // what is wrong with them. rdb is a *redis.Client (Sentinel included) or a *redis.ClusterClient, and stays the caller's;
 // see [WithClient] for any other.
 func New(rdb redis.UniversalClient, opts ...Option) *Locker {
-	l := &Locker{settings: settings{rdb: rdb, prefix: "guard", name: "guard"}, instance: newID()}
+	l := &Locker{
+		settings: settings{rdb: rdb, prefix: "guard", name: "guard"},
+		instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "redislocker"},
+	}
 	for _, o := range opts {
-		if isNil(o) {
+		if lockerkit.IsNil(o) {
 			l.settings.nilOpt = true
 			continue
 		}
@@ -69,9 +67,10 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 // Open checks the settings and makes the locker's own client; it sends nothing. What is wrong is a
 // [locker.ErrInvalidOption], also a second Open.
 func (l *Locker) Open(w locker.Waker) error {
-	if !l.opened.CompareAndSwap(false, true) {
-		return invalid("the locker was opened before: each guard.New needs one of its own")
-	}
+	return l.gate.Open(func() error { return l.ready(w) })
+}
+
+func (l *Locker) ready(w locker.Waker) error {
 	if err := l.settings.check(); err != nil {
 		return err
 	}
@@ -101,21 +100,6 @@ func (l *Locker) Open(w locker.Waker) error {
 		l.recent = newRecent(l.primary, l.ask, l.giveBack)
 		l.recent.trip = &l.trip
 	}
-	l.down = make(chan struct{})
-	return nil
-}
-
-// enter begins a call, which ends with l.calls.Done, or returns why there can be none.
-func (l *Locker) enter() error {
-	if l.client == nil {
-		return invalid("the locker is not open: pass it to guard.New")
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return locker.ErrClosed
-	}
-	l.calls.Add(1)
 	return nil
 }
 
@@ -123,23 +107,11 @@ func (l *Locker) enter() error {
 // locker's own connections are closed. It returns ctx's error if that was too short; the rest then goes on behind it, but
 // what could not be cleaned up ends at its TTL. Idempotent.
 func (l *Locker) Close(ctx context.Context) error {
-	if l.client == nil {
-		return nil
-	}
-	l.mu.Lock()
-	first := !l.closed
-	l.closed = true
-	l.mu.Unlock()
-	if first {
-		go l.shutDown() // ends when the last call has
-	}
-	select {
-	case <-l.down:
-		return nil
-	case <-ctx.Done():
+	err := l.gate.Close(ctx, l.shutDown)
+	if err != nil {
 		l.janitor.giveUp()
-		return ctx.Err()
 	}
+	return err
 }
 
 // shutDown closes the client only when nobody uses it: go-redis 9.19 takes the time limit from a read under way when it
@@ -148,7 +120,7 @@ func (l *Locker) shutDown() {
 	l.recent.close()
 	l.inbox.close()
 	l.janitor.finish()
-	l.calls.Wait()
+	l.gate.Wait()
 	l.greeters.close()
 	l.openings.dials.Wait()
 	l.batcher.close()
@@ -159,5 +131,4 @@ func (l *Locker) shutDown() {
 	if l.own {
 		_ = l.client.Close()
 	}
-	close(l.down)
 }

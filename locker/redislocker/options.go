@@ -1,15 +1,13 @@
 package redislocker
 
 import (
-	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redisnode"
-	"github.com/go-lockguard/guard/locker"
 )
 
 // Option changes one setting of [New].
@@ -67,7 +65,7 @@ func WithHook(h redis.Hook) Option {
 // check returns the first thing that is wrong, as an ErrInvalidOption.
 func (s *settings) check() error {
 	for _, h := range s.hooks {
-		if isNil(h) {
+		if lockerkit.IsNil(h) {
 			return invalid("the hook is nil")
 		}
 	}
@@ -84,7 +82,7 @@ func (s *settings) check() error {
 		return invalid("the client name has blanks, or others than printable ASCII characters")
 	case s.given && s.sentinelGiven:
 		return invalid("WithSentinel and WithClient exclude each other")
-	case s.given && isNil(s.asIs):
+	case s.given && lockerkit.IsNil(s.asIs):
 		return invalid("the client of WithClient is nil")
 	case s.given && len(s.hooks) > 0:
 		return invalid("WithHook is for the locker's own client: add the hook to the client of WithClient")
@@ -94,21 +92,12 @@ func (s *settings) check() error {
 		return checkAsIs(s.asIs)
 	case s.sentinelGiven:
 		return s.checkSentinel()
-	case isNil(s.rdb):
+	case lockerkit.IsNil(s.rdb):
 		return invalid("the client is nil")
 	}
 	return nil
 }
 
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: redislocker: %s", locker.ErrInvalidOption, fmt.Sprintf(format, args...))
-}
-
-// isNil sees a nil pointer in an interface too.
-func isNil(v any) bool {
-	if v == nil {
-		return true
-	}
-	r := reflect.ValueOf(v)
-	return r.Kind() == reflect.Pointer && r.IsNil()
+	return lockerkit.Invalid("redislocker", format, args...)
 }

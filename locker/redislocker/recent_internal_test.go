@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -131,7 +132,7 @@ func TestClaimsThatAreGivenUpAreKeptToo(t *testing.T) {
 	if err := l.Open(&listener{}); err != nil {
 		t.Fatal(err)
 	}
-	l.Abandon(&locker.Claim{Key: "k", Owner: newID(), TTL: time.Minute}, false)
+	l.Abandon(&locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute}, false)
 	l.recent.mu.Lock()
 	if n := len(l.recent.ring); n != 1 {
 		t.Errorf("%d claims are kept, want 1", n)

@@ -12,13 +12,13 @@ import (
 // Renew renews all leases in one round trip, or in one per node of a cluster at the same time, and tells each answer as
 // it is read: none waits for those behind it, nor for what another node answers.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
-	if err := l.enter(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		for i := range cs {
 			answered(i, err)
 		}
 		return
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	l.perNode(cs, func(node string, at []int) {
 		calls := make([]call, len(at))
 		for n, i := range at {

@@ -206,11 +206,11 @@ type confirming struct {
 // the owner (law 3).
 func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	l := w.locker
-	if l.enter() != nil {
+	if l.gate.Enter() != nil {
 		return false
 	}
 	go func() { // ends with its time limit; Close waits for it
-		defer l.calls.Done()
+		defer l.gate.Leave()
 		if !l.confirm(key, owner) || !w.Waker.Granted(key, owner, o) {
 			l.giveBack(key, owner)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -141,7 +142,7 @@ func (l *Locker) missed(err error, tried string) string {
 func (l *Locker) trySubscribe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ioLimit)
 	defer cancel()
-	sub := l.client.Subscribe(ctx, l.settings.prefix+":inbox:"+newID())
+	sub := l.client.Subscribe(ctx, l.settings.prefix+":inbox:"+lockerkit.NewID())
 	defer sub.Close()
 	_, err := sub.Receive(ctx)
 	return err

@@ -18,10 +18,10 @@ const rounds = 4 // of votes in one Acquire, if they are split and this claim is
 // enough are given back before it returns. Where votes are split, who is in front keeps his, and asks again after a random
 // pause; everybody else gives theirs back. It returns [locker.ErrInvalidOption] for a TTL longer than the hold-out.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	if err := l.enter(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		return locker.Answer{}, err
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	if err := l.fits(c.TTL); err != nil {
 		return locker.Answer{}, err
 	}
@@ -72,7 +72,7 @@ func (l *Locker) poll(ctx context.Context, b *ballot, t locker.Try) *tally {
 			continue
 		}
 		votes.wait(probe, 1)
-		l.calls.Go(func() { // ends with the node's limit
+		l.gate.Go(func() { // ends with the node's limit
 			a, err := l.ask(ctx, b, i, t)
 			answers <- vote{i, a, err, probe}
 		})
@@ -182,7 +182,7 @@ func (l *Locker) retire(ctx context.Context, b *ballot) {
 	}
 	done := make(chan struct{}, len(back))
 	for _, i := range back {
-		l.calls.Go(func() { // ends with the node's limit
+		l.gate.Go(func() { // ends with the node's limit
 			l.giveBack(ctx, b, i)
 			done <- struct{}{}
 		})

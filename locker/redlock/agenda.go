@@ -57,10 +57,10 @@ func (l *Locker) attend(b *ballot) {
 
 // reach begins to take a node for a holder, from the front of its queue; false if that cannot be done now.
 func (l *Locker) reach(b *ballot, i int) bool {
-	if l.enter() != nil {
+	if l.gate.Enter() != nil {
 		return false
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	select {
 	case l.picks <- struct{}{}:
 	default:
@@ -70,7 +70,7 @@ func (l *Locker) reach(b *ballot, i int) bool {
 		<-l.picks
 		return false
 	}
-	l.calls.Go(func() { // ends with the node's limit
+	l.gate.Go(func() { // ends with the node's limit
 		defer func() { <-l.picks }()
 		ctx, cancel := l.within(context.Background(), b.claim.TTL) //nolint:forbidigo // no caller waits for it
 		defer cancel()

@@ -26,10 +26,10 @@ func (*Locker) FindingNames() []string {
 // Check reports whether a quorum of the nodes can serve leases of ttl now, and what is to be said of each node. All that is
 // wrong is in the error, each a [locker.Finding]; it is an ErrUnavailable if no quorum answers.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
-	if err := l.enter(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		return err
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	if err := l.fits(ttl); err != nil {
 		return finding(FoundHoldOut, locker.Refuse, err)
 	}

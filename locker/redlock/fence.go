@@ -10,10 +10,10 @@ import (
 // Fence reserves a block of tokens on a quorum, and raises what a quorum has given last to the end of it: two requests to all
 // nodes.
 func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
-	if err := l.enter(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		return 0, err
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	b := l.ballot(c, false)
 	token, err := l.reserve(ctx, b, 0)
 	if err != nil {
@@ -37,7 +37,7 @@ func (l *Locker) reserve(ctx context.Context, b *ballot, floor uint64) (highest 
 			answers <- answer{err: err}
 			continue
 		}
-		l.calls.Go(func() { // ends with the node's limit
+		l.gate.Go(func() { // ends with the node's limit
 			limited, cancel := l.within(ctx, b.claim.TTL)
 			defer cancel()
 			token, err := n.store.FenceFrom(limited, &b.seats[i].claim, floor)

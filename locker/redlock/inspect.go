@@ -91,17 +91,17 @@ func sameOwner(a, b locker.Waiter) bool { return a.Owner == b.Owner }
 
 // everywhere calls ask for every node at once and returns what each said; and an error if no quorum did.
 func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, i int) error) ([]error, error) {
-	if err := l.enter(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		return nil, err
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	type answer struct {
 		i   int
 		err error
 	}
 	answers := make(chan answer, len(l.nodes))
 	for i := range l.nodes {
-		l.calls.Go(func() { // ends with the node's limit
+		l.gate.Go(func() { // ends with the node's limit
 			limited, cancel := context.WithTimeout(ctx, l.settings.limit)
 			defer cancel()
 			answers <- answer{i, ask(limited, i)}

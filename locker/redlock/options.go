@@ -1,13 +1,11 @@
 package redlock
 
 import (
-	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
 // Option changes one setting of [New].
@@ -69,7 +67,7 @@ func (s *settings) check() error {
 // checkNode sees what can be seen of a client without asking its server: where it connects is a matter of its dialer. given
 // are the clients of the nodes before it.
 func checkNode(i int, node redis.UniversalClient, given map[*redis.Client]int) error {
-	if isNil(node) {
+	if lockerkit.IsNil(node) {
 		return invalid("the client of node %d is nil", i+1)
 	}
 	c, ok := node.(*redis.Client)
@@ -87,14 +85,5 @@ func checkNode(i int, node redis.UniversalClient, given map[*redis.Client]int) e
 }
 
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: redlock: %s", locker.ErrInvalidOption, fmt.Sprintf(format, args...))
-}
-
-// isNil sees a nil pointer in an interface too.
-func isNil(v any) bool {
-	if v == nil {
-		return true
-	}
-	r := reflect.ValueOf(v)
-	return r.Kind() == reflect.Pointer && r.IsNil()
+	return lockerkit.Invalid("redlock", format, args...)
 }

@@ -2,15 +2,13 @@ package redlock
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redisnode"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
@@ -21,8 +19,8 @@ import (
 // safe for concurrent use.
 type Locker struct {
 	settings settings
-	instance string // how others know this locker, on all nodes
-	opened   atomic.Bool
+	instance string         // how others know this locker, on all nodes
+	gate     lockerkit.Gate // its calls are also the requests that outlive one by their limit
 
 	// Set by Open, before any other method.
 	nodes  []*node
@@ -31,11 +29,6 @@ type Locker struct {
 	known  *registry
 	agenda *agenda
 	picks  chan struct{} // holds one for each request that takes a missing node: at most mostPicks
-	quiet  chan struct{} // closed once no call and no request is under way, after Close
-
-	mu     sync.Mutex // guards closed; never held across I/O
-	closed bool
-	calls  sync.WaitGroup // calls, and the requests that outlive them by their limit; none begins once closed is set
 }
 
 var _ locker.Locker = (*Locker)(nil)
@@ -46,10 +39,10 @@ var _ locker.Locker = (*Locker)(nil)
 func New(nodes []redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{nodes: nodes, prefix: "guard", limit: defaultLimit, holdOut: defaultHoldOut},
-		instance: newID(),
+		instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "redlock"},
 	}
 	for _, o := range opts {
-		if isNil(o) {
+		if lockerkit.IsNil(o) {
 			l.settings.nilOpt = true
 			continue
 		}
@@ -58,26 +51,20 @@ func New(nodes []redis.UniversalClient, opts ...Option) *Locker {
 	return l
 }
 
-// newID returns 22 random characters, like an owner id.
-func newID() string {
-	b := make([]byte, 16)
-	_, _ = rand.Read(b) // never fails
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
 // Open checks the settings and opens a redislocker for each node; it sends nothing. What is wrong is a
 // [locker.ErrInvalidOption], also a second Open.
 func (l *Locker) Open(w locker.Waker) error {
-	if !l.opened.CompareAndSwap(false, true) {
-		return invalid("the locker was opened before: each guard.New needs one of its own")
-	}
+	return l.gate.Open(func() error { return l.ready(w) })
+}
+
+func (l *Locker) ready(w locker.Waker) error {
 	if err := l.settings.check(); err != nil {
 		return err
 	}
 	nodes := make([]*node, len(l.settings.nodes))
 	ids := &identities{ids: make(map[string]int)}
 	l.waker, l.quorum, l.known = w, len(nodes)/2+1, newRegistry()
-	l.agenda, l.picks, l.quiet = newAgenda(l.attend), make(chan struct{}, mostPicks), make(chan struct{})
+	l.agenda, l.picks = newAgenda(l.attend), make(chan struct{}, mostPicks)
 	for i, rdb := range l.settings.nodes {
 		n := &node{number: i + 1, holdOut: l.settings.holdOut, ids: ids}
 		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix),
@@ -88,20 +75,6 @@ func (l *Locker) Open(w locker.Waker) error {
 		nodes[i] = n
 	}
 	l.nodes = nodes
-	return nil
-}
-
-// enter begins a call, which ends with l.calls.Done, or returns why there can be none.
-func (l *Locker) enter() error {
-	if l.nodes == nil {
-		return invalid("the locker is not open: pass it to guard.New")
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return locker.ErrClosed
-	}
-	l.calls.Add(1)
 	return nil
 }
 
@@ -118,21 +91,10 @@ func (l *Locker) Close(ctx context.Context) error {
 	if l.nodes == nil {
 		return nil
 	}
-	l.mu.Lock()
-	first := !l.closed
-	l.closed = true
-	l.mu.Unlock()
-	if first {
-		go func() { // ends when the last request has, which is within a node's limit of the last call
-			l.agenda.close()
-			l.calls.Wait()
-			close(l.quiet)
-		}()
-	}
-	select {
-	case <-l.quiet:
-	case <-ctx.Done():
-	}
+	_ = l.gate.Close(ctx, func() { // the nodes say so too
+		l.agenda.close()
+		l.gate.Wait() // within a node's limit of the last call
+	})
 	errs := make([]error, len(l.nodes))
 	var all sync.WaitGroup
 	for i, n := range l.nodes {

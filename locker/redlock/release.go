@@ -11,10 +11,10 @@ import (
 // Release frees the key on all nodes at once, or lets each hand it to the first in its queue, and returns when a quorum has
 // answered. A node that does not is asked again in the background, twice. Whom a quorum has handed the key to is told to try.
 func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	if err := l.enter(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		return locker.Released{}, err
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	b := l.ballot(c, false)
 	var behind *ballot
 	if next != nil {
@@ -38,7 +38,7 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 			ended(returned{seat: i, err: locker.ErrLeaseLost})
 			continue
 		}
-		l.calls.Go(func() { // ends with the node's limit
+		l.gate.Go(func() { // ends with the node's limit
 			r, err := l.free(ctx, b, behind, i)
 			ended(returned{i, r, err})
 		})
@@ -128,10 +128,10 @@ func (l *Locker) released(ctx context.Context, answers <-chan returned) (r locke
 // Abandon releases c on every node by owner id, and takes it out of every queue, in the background: each node has a list of
 // its own, which is bounded and does not wait for the others. A node that may yet get a request of c is asked twice.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
-	if l.enter() != nil {
+	if l.gate.Enter() != nil {
 		return
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	b := l.ballot(c, false)
 	seats := b.close(false)
 	l.known.drop(b) // for good: it is over

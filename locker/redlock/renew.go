@@ -13,13 +13,13 @@ import (
 // that had it without a gap; a node where it is missing is asked to take it in the background, and counts from the next
 // renewal on, beside a quorum that has not lost it. So a lease that has lost its quorum is never put together again.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
-	if err := l.enter(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		for i := range cs {
 			answered(i, err)
 		}
 		return
 	}
-	defer l.calls.Done()
+	defer l.gate.Leave()
 	if len(cs) == 0 {
 		return
 	}
@@ -33,7 +33,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		if len(claims) == 0 {
 			continue
 		}
-		l.calls.Go(func() { // ends with the node's limit
+		l.gate.Go(func() { // ends with the node's limit
 			limited, cancel := l.within(ctx, ttl)
 			defer cancel()
 			var last error

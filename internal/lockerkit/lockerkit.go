@@ -1,0 +1,34 @@
+// Package lockerkit is what every store of leases needs: ids, errors about
+// settings, and the life of a Locker from Open to Close.
+package lockerkit
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"reflect"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// NewID returns locker.OwnerLen random base64url characters, for the id of an
+// instance or for an owner of the store's own.
+func NewID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// IsNil reports whether v is nil, or an interface that holds a nil pointer.
+func IsNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
+}
+
+// Invalid returns an ErrInvalidOption of the package that is named store.
+func Invalid(store, format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s", locker.ErrInvalidOption, store, fmt.Sprintf(format, args...))
+}
