@@ -107,16 +107,40 @@ var translated = []string{"README.md", "examples/flashsale/README.md", "guardgen
 func TestTranslationsKeepUp(t *testing.T) {
 	pages := load(t)
 	for _, path := range translated {
-		other := pages[chinese(path)]
-		if other == nil {
+		if pages[chinese(path)] == nil {
 			t.Errorf("%s is missing", chinese(path))
+		}
+	}
+	for path, page := range pages {
+		other := pages[chinese(path)]
+		if other == nil || page == other {
 			continue
 		}
-		for _, d := range Differences(pages[path], other) {
+		for _, d := range slices.Concat(Differences(page, other), Unmarked(other, pages)) {
 			t.Error(d)
 		}
-		if !strings.Contains(pages[path].Sections[1].Prose, "(README.zh-CN.md)") || !strings.Contains(other.Sections[1].Prose, "(README.md)") {
+		here, there := filepath.Base(path), filepath.Base(chinese(path))
+		if !strings.Contains(page.Sections[1].Prose, "("+there+")") ||
+			!strings.Contains(other.Sections[1].Prose, "("+here+")") {
 			t.Errorf("%s and its translation do not lead to each other at their tops", path)
+		}
+	}
+}
+
+func TestALinkThatChangesTheLanguageSaysSo(t *testing.T) {
+	pages := map[string]*Page{"docs/both.zh-CN.md": {}}
+	for text, ok := range map[string]bool{
+		"[x](page.md)":          true, // its own original
+		"[x](both.zh-CN.md#a)":  true,
+		"[x](both.md)":          false, // it is there in Chinese
+		"[x](other.md#a)（英文）":   true,
+		"[x](other.md#a)":       false,
+		"| [x](../README.md) |": false,
+		"[x](code.go)":          true, // code has one language
+		"[x](https://a.b/c.md)": true,
+	} {
+		if found := Unmarked(Parse("docs/page.zh-CN.md", "# Title\n"+text+"\n"), pages); (len(found) == 0) != ok {
+			t.Errorf("%s: %v", text, found)
 		}
 	}
 }

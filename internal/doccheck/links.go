@@ -18,13 +18,7 @@ var (
 
 // links returns where the prose and the tables of a section lead to.
 func (s *Section) links() []string {
-	parts := []string{s.Prose}
-	for _, t := range s.Tables {
-		for _, row := range t.Rows {
-			parts = append(parts, row...)
-		}
-	}
-	text := strings.Join(parts, "\n")
+	text := s.text()
 	var to []string
 	for _, m := range link.FindAllStringSubmatch(text, -1) {
 		to = append(to, m[2])
@@ -33,6 +27,17 @@ func (s *Section) links() []string {
 		to = append(to, m[1])
 	}
 	return to
+}
+
+// text is the prose of a section and what its tables say.
+func (s *Section) text() string {
+	parts := []string{s.Prose}
+	for _, t := range s.Tables {
+		for _, row := range t.Rows {
+			parts = append(parts, row...)
+		}
+	}
+	return strings.Join(parts, "\n")
 }
 
 // BrokenLinks returns the links of the pages that lead to no file below root, or to no heading of one of the pages. What

@@ -2,6 +2,7 @@ package doccheck
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +26,30 @@ func Differences(original, translation *Page) []string {
 	for i, b := range translation.Sections {
 		a := original.Sections[i]
 		compare(a, b, func(what string, inA, inB any) { differs(b, what, inA, inB) })
+	}
+	return found
+}
+
+// pageLink is a link to a page, and the mark of a page in English.
+var pageLink = regexp.MustCompile(`\]\(([^()\s:]*\.md)(?:#[^()\s]*)?\)(（英文）)?`)
+
+// Unmarked returns the links of a translation that change the language without
+// a word. A link leads to the translation of a page if there is one. Otherwise
+// （英文） stands behind it. The link to the page's own original is free.
+func Unmarked(translation *Page, pages map[string]*Page) []string {
+	own := strings.TrimSuffix(translation.Path, Translation) + ".md"
+	var found []string
+	for _, s := range translation.Sections {
+		for _, m := range pageLink.FindAllStringSubmatch(s.text(), -1) {
+			to := path.Join(path.Dir(translation.Path), m[1])
+			switch chinese := strings.TrimSuffix(to, ".md") + Translation; {
+			case to == own, strings.HasSuffix(to, Translation):
+			case pages[chinese] != nil:
+				found = append(found, fmt.Sprintf("%s:%d: %s is in English, there is %s", translation.Path, s.Line, to, chinese))
+			case m[2] == "":
+				found = append(found, fmt.Sprintf("%s:%d: %s is in English: write （英文） behind the link", translation.Path, s.Line, to))
+			}
+		}
 	}
 	return found
 }
