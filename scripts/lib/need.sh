@@ -4,6 +4,7 @@
 # needs_of prints the commands that a step can be left out for, each with the Debian packages that have it.
 needs_of() {
   case $1 in
+    test | newest) if is_chosen jobs/river; then echo "initdb postgresql"; fi ;;
     sql) printf '%s\n' "initdb postgresql" "mariadbd mariadb-server" ;;
     browser) printf '%s\n' "chromium chromium fonts-dejavu-core" ;;
     models) printf '%s\n' "spin spin" ;;

@@ -15,6 +15,8 @@ newest_otel_125=v1.43.0
 newest_redis=v9.23.0     # needs Go 1.26
 newest_redis_125=v9.22.0 # the last one for Go 1.25
 newest_asynq=v0.26.0
+newest_river=v0.51.1     # needs Go 1.26
+newest_river_125=v0.42.0
 
 step_tools() {
   echo "building the linters (minutes on a machine that has not done it before)"
@@ -126,8 +128,8 @@ step_single() {
 }
 
 step_newest() {
-  local redis=$newest_redis otel=$newest_otel
-  case $(go env GOVERSION) in go1.25*) redis=$newest_redis_125 otel=$newest_otel_125 ;; esac
+  local redis=$newest_redis otel=$newest_otel river=$newest_river
+  case $(go env GOVERSION) in go1.25*) redis=$newest_redis_125 otel=$newest_otel_125 river=$newest_river_125 ;; esac
   cp go.mod go.sum "$tmp"
   go get -modfile="$tmp/go.mod" "github.com/gin-gonic/gin@$newest_gin" "github.com/labstack/echo/v4@$newest_echo" \
     "github.com/redis/go-redis/v9@$redis" \
@@ -137,6 +139,7 @@ step_newest() {
   newest_in middleware/echov5 "github.com/labstack/echo/v5@$newest_echov5"
   newest_in middleware/fiber "github.com/gofiber/fiber/v3@$newest_fiber"
   newest_in jobs/asynq "github.com/hibiken/asynq@$newest_asynq"
+  newest_in jobs/river github.com/riverqueue/river{,/riverdriver/riverpgxv5}@"$river"
 }
 
 # newest_in tests a nested module with newer versions of what it requires.
