@@ -16,12 +16,6 @@ import (
 
 const checkTrips = 5
 
-// findings are the names that --accept knows.
-var findings = []string{
-	redislocker.FoundEviction, redislocker.FoundRoundTrip, redislocker.FoundRights, redislocker.FoundMessages,
-	redislocker.FoundList, redislocker.FoundReplicas, redislocker.FoundClient,
-}
-
 func (c *console) check() *cli.Command {
 	return &cli.Command{
 		Name:  "check",
@@ -37,10 +31,10 @@ warnings.`,
 			if err := args(cmd, 0); err != nil {
 				return err
 			}
-			accepted := cmd.StringSlice("accept")
+			accepted, known := cmd.StringSlice("accept"), new(redislocker.Locker).FindingNames()
 			for _, name := range accepted {
-				if !slices.Contains(findings, name) {
-					return fmt.Errorf("--accept knows no finding %q, only %s", name, strings.Join(findings, ", "))
+				if !slices.Contains(known, name) {
+					return fmt.Errorf("--accept knows no finding %q, only %s", name, strings.Join(known, ", "))
 				}
 			}
 			return withGuard(ctx, cmd, func(g *guard.Guard) error { return c.examine(ctx, cmd, g) },

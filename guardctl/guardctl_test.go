@@ -269,8 +269,8 @@ func TestEveryFindingOfRedislockerCanBeAccepted(t *testing.T) {
 	for _, found := range regexp.MustCompile(`\tFound\w+ += "([a-z-]+)"`).FindAllSubmatch(source, -1) {
 		names = append(names, string(found[1]))
 	}
-	if !slices.Equal(names, findings) {
-		t.Errorf("check knows %q, redislocker has %q", findings, names)
+	if known := new(redislocker.Locker).FindingNames(); !slices.Equal(names, known) {
+		t.Errorf("check knows %q, redislocker has %q", known, names)
 	}
 }
 
@@ -368,6 +368,28 @@ func TestFlagsThatAreWrongAreNamed(t *testing.T) {
 		out, err := run(t, s, "", args...)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") || out != "" {
 			t.Errorf("%v: %v, want %q; and %q on standard output", args, err, want, out)
+		}
+	}
+}
+
+func TestACommandLineHasItsExitStatus(t *testing.T) {
+	s := redistest.Start(t)
+	for _, is := range []struct {
+		args      []string
+		status    int
+		out, errs string // what begins them
+	}{
+		{nil, 2, "", "NAME:\n   guardctl - who holds"},
+		{[]string{"--version"}, 0, "guardctl version ", ""},
+		{[]string{"help"}, 0, "NAME:\n   guardctl", ""},
+		{[]string{"--url", "redis://" + s.Addr, "ls"}, 0, "KEY  GUARD", ""},
+		{[]string{"free"}, 1, "", "guardctl: there is no command \"free\""},
+	} {
+		var out, errs bytes.Buffer
+		status := guardctl(t.Context(), append([]string{"guardctl"}, is.args...), strings.NewReader(""), &out, &errs)
+		if status != is.status || !strings.HasPrefix(out.String(), is.out) || !strings.HasPrefix(errs.String(), is.errs) ||
+			is.out == "" && out.Len() > 0 || is.errs == "" && errs.Len() > 0 {
+			t.Errorf("%q: status %d, %.80q, %.80q", is.args, status, &out, &errs)
 		}
 	}
 }

@@ -7,10 +7,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
@@ -20,12 +22,35 @@ import (
 func main() {
 	redis.SetLogger(silent{}) // errors come back, and are said once
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(os.Stdin, os.Stdout).Run(ctx, os.Args)
+	status := guardctl(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
 	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "guardctl:", err)
-		os.Exit(1)
+	os.Exit(status)
+}
+
+// errNoCommand says that there is nothing to do.
+var errNoCommand = errors.New("there is no command: see guardctl help")
+
+// guardctl runs one command line and returns its exit status.
+func guardctl(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) (status int) {
+	root := command(in, out)
+	switch err := root.Run(ctx, args); {
+	case errors.Is(err, errNoCommand):
+		root.Writer = errs
+		_ = cli.ShowRootCommandHelp(root) // nobody is left to hear of an error
+		return 2
+	case err != nil:
+		fmt.Fprintln(errs, "guardctl:", err)
+		return 1
 	}
+	return 0
+}
+
+// version is that of the module, as go run and go install know it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }
 
 // silent is go-redis's logger.
@@ -42,7 +67,7 @@ func command(in io.Reader, out io.Writer) *cli.Command {
 		Description: `Keys are named as in the code, guard.Key("stock", 42) being stock:42. Looking disturbs nobody: ls goes through the
 server with SCAN, a page at a time, and nothing is changed but by release.
 
-Errors go to standard error, with exit status 1. With --json a line of standard output is one value; its names are in
+Errors go to standard error, with exit status 1, or 2 without a command. With --json a line of standard output is one value; its names are in
 snake_case, durations are nanoseconds and their names end in _ns.
 
 Examples:
@@ -53,7 +78,7 @@ Examples:
   guardctl release stock:42                            # shows whom it hurts, and asks`,
 		Flags:          globalFlags(),
 		Commands:       []*cli.Command{c.list(), c.show(), c.watch(), c.release(), c.check()},
-		HideVersion:    true,
+		Version:        version(),
 		Writer:         out,
 		ErrWriter:      out,
 		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // main says it
@@ -62,7 +87,7 @@ Examples:
 			if name := cmd.Args().First(); name != "" {
 				return fmt.Errorf("there is no command %q: see guardctl help", name)
 			}
-			return cli.ShowRootCommandHelp(cmd)
+			return errNoCommand
 		},
 	}
 }
