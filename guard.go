@@ -33,7 +33,7 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 	if isNil(l) {
 		return nil, fmt.Errorf("%w: locker is nil", ErrInvalidOption)
 	}
-	if err := c.checkAccepted(l); err != nil {
+	if err := c.suits(l); err != nil {
 		return nil, err
 	}
 	e, err := turns.Open(l)
@@ -65,7 +65,7 @@ func (g *Guard) With(opts ...Option) *Guard {
 	if g == nil || g.family == nil {
 		return &Guard{config: c, late: late}
 	}
-	if err := c.checkAccepted(g.family.locker); err != nil {
+	if err := c.suits(g.family.locker); err != nil {
 		panic(err)
 	}
 	derived := &Guard{config: c, family: g.family}
@@ -89,7 +89,7 @@ func (g *Guard) resolve() (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkAccepted(d.family.locker); err != nil {
+	if err := c.suits(d.family.locker); err != nil {
 		return nil, err
 	}
 	return &Guard{config: c, family: d.family}, nil

@@ -58,6 +58,12 @@ func (c config) with(opts []Option) (config, error) {
 	return c, errors.Join(errs...)
 }
 
+// suits refuses what l cannot serve: a TTL that its store cannot keep, and names
+// of findings that it does not have.
+func (c *config) suits(l locker.Locker) error {
+	return errors.Join(locker.LimitsOf(l).Check(c.set.TTL), c.checkAccepted(l))
+}
+
 // checkAccepted refuses names that no finding of l has.
 func (c *config) checkAccepted(l locker.Locker) error {
 	namer, ok := l.(locker.FindingNamer)
@@ -80,7 +86,8 @@ const (
 )
 
 // WithTTL sets how long a key outlives a holder that crashed; a live one renews it at a third of it. 100 ms to 24 days,
-// in whole milliseconds. Default 10 s: after kill -9 a hot key answers "held" for up to that long.
+// in whole milliseconds, unless the store keeps less, see locker.Limiter.
+// Default 10 s: after kill -9 a hot key answers "held" for up to that long.
 func WithTTL(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if d < minTTL || d > maxTTL || d%time.Millisecond != 0 {

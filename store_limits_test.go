@@ -1,0 +1,46 @@
+package guard_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// coarse is a store that counts whole seconds, and keeps a key for 2 at least.
+type coarse struct{ *memlocker.Locker }
+
+func (coarse) Limits() locker.Limits {
+	return locker.Limits{MinTTL: 2 * time.Second, Step: time.Second}
+}
+
+func TestATTLThatTheStoreCannotKeepIsRefused(t *testing.T) {
+	const says = "the TTL is 1s, but this store keeps a key for 2s to 576h0m0s, in steps of 1s"
+	refused := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, guard.ErrInvalidOption) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want an ErrInvalidOption with %q", what, err, says)
+		}
+	}
+	_, err := guard.New(coarse{memlocker.New()}, guard.WithTTL(time.Second))
+	refused("New", err)
+
+	g, err := guard.New(coarse{memlocker.New()}, guard.WithTTL(2*time.Second))
+	if err != nil {
+		t.Fatalf("New with a TTL that the store keeps: %v", err)
+	}
+	defer func() {
+		if err := g.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	defer func() {
+		err, _ := recover().(error)
+		refused("With", err)
+	}()
+	g.With(guard.WithTTL(time.Second))
+}
