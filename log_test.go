@@ -85,9 +85,9 @@ func TestALostLeaseIsLoggedOnceAsAnError(t *testing.T) {
 				return nil
 			})
 		})
-		book.want(t, lostLine+`lease lost"`)
+		book.want(t, lostLine+`lease lost: the key is not ours any more"`)
 		_ = b.Do(t.Context(), key, func(context.Context) error { b.mem.Lose(key); return nil })
-		book.want(t, lostLine+`lease lost"`) // only the release has noticed
+		book.want(t, lostLine+`lease lost: the key is not ours any more"`) // only the release has noticed
 		_ = b.Do(t.Context(), key, func(ctx context.Context) error { <-ctx.Done(); return nil })
 		book.want(t, halfLine+"10s max_hold=20s", lostLine+`held longer than the limit that WithMaxHold sets: 20s"`)
 	})

@@ -25,8 +25,8 @@ func (o *Observer) collect(ctx context.Context, to metric.Observer) error {
 func (o *Observer) zero(ctx context.Context, s *series) {
 	o.in.waiters.Add(ctx, 0, s.now...)
 	o.in.leases.Add(ctx, 0, s.now...)
-	for _, out := range []outcome{lost, maxHold, closed} {
-		o.in.leasesLost.Add(ctx, 0, s.count[out]...)
+	for _, attrs := range s.losses {
+		o.in.leasesLost.Add(ctx, 0, attrs...)
 	}
 	for _, out := range []outcome{renewed, lost, unavailable} {
 		o.in.renewals.Add(ctx, 0, s.count[out]...)

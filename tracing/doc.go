@@ -8,7 +8,7 @@
 // Each wait is a span "acquire stock", linked to the holder that was in its way, in whatever process that was. Each hold is a
 // span "hold stock", and the parent of what the function does. The metrics guard.wait.duration, guard.hold.duration,
 // guard.hold.oldest, guard.waits, guard.waiters, guard.leases, guard.renewals and guard.leases.lost carry the name and the
-// outcome, so that their number does not grow with the keys. README.md beside this file has every span, attribute and
+// outcome, the last one the reason too, so that their number does not grow with the keys. README.md beside this file has every span, attribute and
 // metric, and a dashboard.
 //
 // # Outcomes

@@ -124,7 +124,9 @@ var zeros = []string{
 	"guard.waits outcome=acquired", "guard.waits outcome=reentered", "guard.waits outcome=timeout", "guard.waits outcome=queue_full",
 	"guard.waits outcome=canceled", "guard.waits outcome=unavailable", "guard.waits outcome=closed", "guard.waits outcome=lost",
 	"guard.waits outcome=outer_released", "guard.waits outcome=error", "guard.waiters", "guard.leases",
-	"guard.leases.lost outcome=closed", "guard.leases.lost outcome=lost", "guard.leases.lost outcome=max_hold",
+	"guard.leases.lost outcome=closed reason=closed", "guard.leases.lost outcome=lost reason=deadline",
+	"guard.leases.lost outcome=lost reason=forced", "guard.leases.lost outcome=lost reason=outlived",
+	"guard.leases.lost outcome=lost reason=taken", "guard.leases.lost outcome=max_hold reason=max_hold",
 	"guard.renewals outcome=lost", "guard.renewals outcome=renewed", "guard.renewals outcome=unavailable",
 }
 

@@ -194,12 +194,13 @@ func (o *Observer) HoldStart(ctx context.Context, w guard.WaitInfo) context.Cont
 
 // LeaseLost counts the loss, and marks the moment on the span.
 func (o *Observer) LeaseLost(ctx context.Context, w guard.WaitInfo, err error) {
-	out := lossOutcome(err)
+	reason := lossReason(err)
 	if !w.Reentry && o.in.leasesLost.Enabled(ctx) {
-		o.in.leasesLost.Add(ctx, 1, o.catalog.find(w.Name).count[out]...)
+		o.in.leasesLost.Add(ctx, 1, o.catalog.find(w.Name).losses[reason]...)
 	}
 	if st := o.stage(ctx); st != nil && st.span != nil {
-		st.span.AddEvent("guard.lost", trace.WithAttributes(outcomeKey.String(out.String())))
+		st.span.AddEvent("guard.lost", trace.WithAttributes(
+			outcomeKey.String(lossOutcome(reason).String()), reasonKey.String(string(reason))))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/loss"
 )
 
 // An outcome is a value of guard.outcome, see the package comment. It is an index too, into the attribute sets of a series.
@@ -83,21 +84,33 @@ func waitOutcome(w guard.WaitInfo, err error) outcome {
 
 func (o outcome) failedWait() bool { return o == unavailable || o == lost || o == otherError }
 
-// lossOutcome is that of an err that Is ErrLeaseLost.
-func lossOutcome(err error) outcome {
-	switch {
-	case errors.Is(err, guard.ErrMaxHold):
+// lossOutcome is the outcome of a lease that was lost for the given reason.
+func lossOutcome(r loss.Reason) outcome {
+	switch r {
+	case loss.MaxHold:
 		return maxHold
-	case errors.Is(err, guard.ErrClosed):
+	case loss.Closed:
 		return closed
 	}
 	return lost
 }
 
+// lossReason returns why a lease was lost with err. An error that carries no
+// reason comes from an observer's own call, as a test makes it.
+func lossReason(err error) loss.Reason {
+	switch {
+	case errors.Is(err, guard.ErrMaxHold):
+		return loss.MaxHold
+	case errors.Is(err, guard.ErrClosed):
+		return loss.Closed
+	}
+	return loss.Of(err)
+}
+
 func holdOutcome(r guard.HoldResult) outcome {
 	switch {
 	case errors.Is(r.Err, guard.ErrLeaseLost): // says more than that the function panicked as well
-		return lossOutcome(r.Err)
+		return lossOutcome(lossReason(r.Err))
 	case r.Panicked:
 		return panicked
 	case r.Err != nil:

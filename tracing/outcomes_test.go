@@ -202,11 +202,11 @@ var stories = []story{
 		spans: []string{
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
 			"acquire shop < hold shop, 0s, Error, attempts=0 error.type=lost handoff=true outcome=lost",
-			"hold shop < request, 20s, Error, error.type=lost outcome=lost, guard.lost at 9.4s outcome=lost",
+			"hold shop < request, 20s, Error, error.type=lost outcome=lost, guard.lost at 9.4s outcome=lost reason=deadline",
 		},
 		metrics: []string{
 			"guard.hold.duration{outcome=lost} 1 in 20s",
-			"guard.leases.lost{outcome=lost} 1",
+			"guard.leases.lost{outcome=lost reason=deadline} 1",
 			"guard.leases{} 0",
 			"guard.wait.duration{outcome=acquired} 1 in 0s",
 			"guard.wait.duration{outcome=lost} 1 in 0s",
@@ -224,12 +224,12 @@ var stories = []story{
 		spans: []string{
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
 			"acquire shop < hold shop, 0s, Unset, attempts=0 handoff=true outcome=reentered",
-			"hold shop < hold shop, 3s, Error, error.type=max_hold outcome=max_hold, guard.lost at 2s outcome=max_hold",
-			"hold shop < request, 3s, Error, error.type=max_hold outcome=max_hold, guard.lost at 2s outcome=max_hold",
+			"hold shop < hold shop, 3s, Error, error.type=max_hold outcome=max_hold, guard.lost at 2s outcome=max_hold reason=max_hold",
+			"hold shop < request, 3s, Error, error.type=max_hold outcome=max_hold, guard.lost at 2s outcome=max_hold reason=max_hold",
 		},
 		metrics: []string{
 			"guard.hold.duration{outcome=max_hold} 1 in 3s",
-			"guard.leases.lost{outcome=max_hold} 1",
+			"guard.leases.lost{outcome=max_hold reason=max_hold} 1",
 			"guard.leases{} 0",
 			"guard.wait.duration{outcome=acquired} 1 in 0s",
 			"guard.wait.duration{outcome=reentered} 1 in 0s",
@@ -298,11 +298,11 @@ var stories = []story{
 		spans: []string{
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
 			"acquire shop < request, 0s, Unset, attempts=0 handoff=false outcome=closed",
-			"hold shop < request, 1s, Error, error.type=closed outcome=closed, guard.lost at 1s outcome=closed",
+			"hold shop < request, 1s, Error, error.type=closed outcome=closed, guard.lost at 1s outcome=closed reason=closed",
 		},
 		metrics: []string{
 			"guard.hold.duration{outcome=closed} 1 in 1s",
-			"guard.leases.lost{outcome=closed} 1",
+			"guard.leases.lost{outcome=closed reason=closed} 1",
 			"guard.leases{} 0",
 			"guard.wait.duration{outcome=acquired} 1 in 0s",
 			"guard.wait.duration{outcome=closed} 1 in 0s",

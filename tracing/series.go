@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/go-lockguard/guard/internal/loss"
 )
 
 const (
@@ -19,6 +21,7 @@ const (
 	keyHashKey  = attribute.Key("guard.key.hash")
 	rawKeyKey   = attribute.Key("guard.key")
 	leftKey     = attribute.Key("guard.renewal.left")
+	reasonKey   = attribute.Key("guard.reason")
 )
 
 // A series is what all calls with one guard name share, made once so that recording allocates nothing.
@@ -33,6 +36,7 @@ type series struct {
 	tell          [waitOutcomes][]metric.ObserveOption // name and outcome
 	record        [outcomes][]metric.RecordOption      // name and outcome
 	count         [outcomes][]metric.AddOption
+	losses        map[loss.Reason][]metric.AddOption // name, outcome and reason
 }
 
 func newSeries(name string, fixed []attribute.KeyValue) *series {
@@ -44,6 +48,11 @@ func newSeries(name string, fixed []attribute.KeyValue) *series {
 		start:   []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(attrs...)},
 		now:     []metric.AddOption{only},
 		observe: []metric.ObserveOption{only},
+		losses:  make(map[loss.Reason][]metric.AddOption),
+	}
+	for _, r := range loss.Reasons() {
+		set := attribute.NewSet(append(slices.Clone(attrs), outcomeKey.String(lossOutcome(r).String()), reasonKey.String(string(r)))...)
+		s.losses[r] = []metric.AddOption{metric.WithAttributeSet(set)}
 	}
 	for o := range outcomes {
 		set := metric.WithAttributeSet(attribute.NewSet(append(slices.Clone(attrs), outcomeKey.String(o.String()))...))

@@ -61,6 +61,17 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 			Temporality: metricdata.CumulativeTemporality,
 			DataPoints:  []metricdata.DataPoint[int64]{{Attributes: attribute.NewSet(name)}},
 		}
+		losses := metricdata.Sum[int64]{Temporality: metricdata.CumulativeTemporality, IsMonotonic: true}
+		for _, l := range []struct {
+			outcome, reason string
+			n               int64
+		}{
+			{"max_hold", "max_hold", 1}, {"closed", "closed", 0},
+			{"lost", "deadline", 0}, {"lost", "taken", 0}, {"lost", "forced", 0}, {"lost", "outlived", 0},
+		} {
+			set := attribute.NewSet(name, attribute.String("guard.outcome", l.outcome), attribute.String("guard.reason", l.reason))
+			losses.DataPoints = append(losses.DataPoints, metricdata.DataPoint[int64]{Attributes: set, Value: l.n})
+		}
 		counter := func(counted string, others ...string) metricdata.Sum[int64] {
 			sum := metricdata.Sum[int64]{Temporality: metricdata.CumulativeTemporality, IsMonotonic: true}
 			for i, outcome := range append([]string{counted}, others...) {
@@ -76,7 +87,7 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 			{Name: "guard.waiters", Unit: "{waiter}", Data: none},
 			{Name: "guard.leases", Unit: "{lease}", Data: none},
 			{Name: "guard.renewals", Unit: "{renewal}", Data: counter("renewed", "lost", "unavailable")},
-			{Name: "guard.leases.lost", Unit: "{lease}", Data: counter("max_hold", "lost", "closed")},
+			{Name: "guard.leases.lost", Unit: "{lease}", Data: losses},
 			{Name: "guard.hold.oldest", Unit: "s", Data: oldest},
 			{Name: "guard.waits", Unit: "{wait}", Data: counter("acquired", "reentered", "timeout", "queue_full", "canceled",
 				"unavailable", "closed", "lost", "outer_released", "error")},

@@ -76,8 +76,8 @@ func TestWhatPrometheusScrapes(t *testing.T) {
 		}
 		err = g.Do(t.Context(), key, func(context.Context) error {
 			time.Sleep(2 * time.Second) // not yet a renewal
-			for _, outcome := range []string{"lost", "max_hold", "closed"} {
-				check(text, "0", "guard_leases_lost_total", `guard_outcome="`+outcome+`"`)
+			for _, reason := range []string{"deadline", "taken", "forced", "max_hold", "closed"} {
+				check(text, "0", "guard_leases_lost_total", `guard_reason="`+reason+`"`)
 			}
 			for _, outcome := range []string{"renewed", "lost", "unavailable"} {
 				check(text, "0", "guard_renewals_total", `guard_outcome="`+outcome+`"`)
@@ -99,7 +99,7 @@ func TestWhatPrometheusScrapes(t *testing.T) {
 			t.Fatal(err)
 		}
 		text = scrape(t, scraped)
-		check(text, "1", "guard_leases_lost_total", `guard_outcome="lost"`)
+		check(text, "1", "guard_leases_lost_total", `guard_outcome="lost"`, `guard_reason="taken"`)
 		check(text, "1", "guard_renewals_total", `guard_outcome="lost"`)
 		check(text, "1", "guard_hold_duration_seconds_bucket", `guard_outcome="released"`, `le="120"`)
 		check(text, "0", "guard_hold_duration_seconds_bucket", `guard_outcome="released"`, `le="1"`)

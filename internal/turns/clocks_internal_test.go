@@ -15,7 +15,7 @@ import (
 func heldFor(left, wallAhead time.Duration) (*grant, *Turn) {
 	end := time.Now().Add(left)
 	t := &Turn{}
-	return &grant{tenure: tenure{turn: t}, trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left}}, t
+	return &grant{bid: &bid{}, tenure: tenure{turn: t}, trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left}}, t
 }
 
 func TestFault12AMachineThatSleptFindsItsLeasesLost(t *testing.T) {

@@ -79,6 +79,7 @@ func (gr *grant) fetch(ctx context.Context, t *Turn) error {
 	gr.mu.Unlock()
 
 	if errors.Is(err, locker.ErrLeaseLost) {
+		err = gr.taken(err)
 		gr.lose(err)
 	}
 	return err

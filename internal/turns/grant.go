@@ -3,7 +3,6 @@ package turns
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -25,16 +24,22 @@ type grant struct {
 	events Events // of the turn that acquired it, for what happens between turns
 	bid    *bid   // that has won; bid.unclear is written before the grant is shared, and by its release
 
-	mu       lockorder.Grant // guards what follows; held for a few instructions, never across I/O or a callback
-	trust    trust
-	tenure   tenure
-	tokens   tokens
-	renewAt  time.Time     // zero: never
-	renewing chan struct{} // closed when the renewal is answered
-	timer    *time.Timer   // fires when trust ends, a renewal is due, or something in the tenure is
-	cause    error         // why it ended; nil while it has not
+	mu     lockorder.Grant // guards what follows; held for a few instructions, never across I/O or a callback
+	trust  trust
+	tenure tenure
+	tokens tokens
+	schedule
+	timer *time.Timer // fires when trust ends, a renewal is due, or something in the tenure is
+	cause error       // why it ended; nil while it has not
 
 	renewal renewal // the renewer's, guarded by its mutex
+}
+
+// A schedule is when a grant is renewed. The grant's mutex guards it.
+type schedule struct {
+	renewAt  time.Time     // zero: never
+	renewing chan struct{} // closed when the renewal is answered
+	revoked  bool          // the key may have been released by force since the last renewal
 }
 
 // newGrant returns what b has won for t: a lease of the given length, counted from
@@ -149,11 +154,12 @@ func (gr *grant) due(now time.Time) (act func()) {
 	case gr.cause != nil:
 		return nil // ended while the timer fired
 	case gr.trust.left(now) <= 0:
-		return func() { gr.lose(locker.ErrLeaseLost) }
+		cause := gr.overdue(now)
+		return func() { gr.lose(cause) }
 	}
 	switch event, t := gr.tenure.next(now); {
 	case event == maxHoldDue:
-		cause := fmt.Errorf("%w: %v", ErrMaxHold, t.set.MaxHold)
+		cause := overLong(t.set.MaxHold)
 		return func() { gr.lose(cause) }
 	case event == keepDue:
 		act = t.endKept
@@ -169,10 +175,12 @@ func (gr *grant) due(now time.Time) (act func()) {
 	return act
 }
 
-// doubt makes a renewal due now. It tells whether the grant is still held.
+// doubt makes a renewal due now, because the key may have been released by force.
+// The renewal tells whether the grant is still held.
 func (gr *grant) doubt() {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
+	gr.revoked = true
 	if gr.cause == nil && gr.renewing == nil {
 		gr.renewAt = time.Now()
 		gr.arm(gr.renewAt)
@@ -186,12 +194,13 @@ func (gr *grant) renewed(sent time.Time, err error) Renewal {
 	if !lost {
 		return r
 	}
-	if o := gr.end(err); o != nil {
+	cause := gr.taken(err)
+	if o := gr.end(cause); o != nil {
 		errands := &gr.gate.engine.errands
 		errands.begin()
 		go func() { // an errand, because an observer may be slow; ends with it
 			defer errands.end()
-			o.Lost(err)
+			o.Lost(cause)
 		}()
 	}
 	return r
@@ -212,7 +221,7 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	switch {
 	case err == nil:
 		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.terms.ttl))
-		gr.renewAt = time.Time{}
+		gr.renewAt, gr.revoked = time.Time{}, false
 		if !gr.bid.terms.noRenewal {
 			gr.renewAt = renewalTime(sent, gr.trust.length)
 		}
@@ -318,8 +327,9 @@ func (gr *grant) errLocked(t *Turn) error {
 		return locker.ErrLeaseLost
 	case gr.cause != nil:
 		return gr.cause
-	case gr.trust.left(time.Now()) <= 0:
-		return locker.ErrLeaseLost // the timer has yet to fire, or the machine slept
+	}
+	if now := time.Now(); gr.trust.left(now) <= 0 { // the timer has yet to fire, or the machine slept
+		return gr.overdue(now)
 	}
 	return nil
 }

@@ -25,6 +25,9 @@ func (t trust) left(now time.Time) time.Duration {
 // enough reports whether enough is left for a turn to begin.
 func (t trust) enough(now time.Time) bool { return t.left(now) >= MinRemaining(t.length) }
 
+// sent returns when the request was sent that the trust comes from.
+func (t trust) sent() time.Time { return t.mono.Add(-Trusted(t.length)) }
+
 // expiry returns about when the store drops the key unless the lease is renewed.
 func (t trust) expiry() time.Time { return t.mono.Add(t.length - Trusted(t.length)) }
 

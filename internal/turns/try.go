@@ -132,6 +132,9 @@ func (t *Turn) ReleaseKey(ctx context.Context) error {
 	next, claim := t.nextBid(gr)
 	sent := time.Now()
 	released, err := l.Release(ctx, &gr.bid.claim, claim)
+	if errors.Is(err, locker.ErrLeaseLost) {
+		err = gr.taken(err)
+	}
 	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
 		if gt.released(released, next, sent, t.set.Backoff) {
 			gt.engine.gates.linger(gt)

@@ -1,0 +1,22 @@
+package turns
+
+import "testing"
+
+// A turn whose grant did not last until its begin is first again.
+func TestATurnThatRejoinsIsFirstInLine(t *testing.T) {
+	floor, waiter, back := &Turn{}, &Turn{}, &Turn{}
+	gt := &gate{floor: floor}
+	gt.line.push(waiter)
+	gt.rejoin(back)
+	if gt.line.first != back || back.next != waiter || gt.line.length != 2 {
+		t.Errorf("%p is first in a line of %d, want %p", gt.line.first, gt.line.length, back)
+	}
+	gt.grant = &grant{}
+	if gt.rejoin(floor); gt.floor != floor || gt.grant != nil {
+		t.Error("a turn on the floor does not contend again")
+	}
+	gt = &gate{}
+	if gt.rejoin(back); gt.floor != back {
+		t.Error("a free floor is not taken")
+	}
+}

@@ -1,0 +1,84 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/loss"
+)
+
+// causeOf returns the cause with which the context of a function ended while act
+// was done to its lease.
+func causeOf(t *testing.T, act func(ctx context.Context, b *bench), opts ...guard.Option) (cause error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, opts...)
+		_ = b.Do(t.Context(), key, func(ctx context.Context) error {
+			act(ctx, b)
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return nil
+		})
+	})
+	return cause
+}
+
+func TestALostLeaseSaysWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		act    func(ctx context.Context, b *bench)
+		opts   []guard.Option
+		reason loss.Reason
+		says   string
+	}{
+		"no answer": {
+			act:    func(_ context.Context, b *bench) { time.Sleep(4 * time.Second); t.Cleanup(b.mem.Break()) },
+			reason: loss.Deadline, says: "not renewed before its deadline: the store gave no answer for ",
+		},
+		"not renewed": {
+			act: func(context.Context, *bench) {}, opts: []guard.Option{guard.WithoutRenewal()},
+			reason: loss.Deadline, says: "not renewed before its deadline: WithoutRenewal, it ends with its TTL",
+		},
+		"taken": {
+			act:    func(_ context.Context, b *bench) { b.mem.Lose(key) },
+			reason: loss.Taken, says: "the key is not ours any more",
+		},
+		"forced": {
+			act: func(ctx context.Context, b *bench) {
+				s, err := b.mem.Inspect(ctx, key)
+				if err == nil {
+					err = b.mem.ForceRelease(ctx, key, s.Owner)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			},
+			reason: loss.Forced, says: "the key was released by force",
+		},
+		"closed": {
+			act: func(ctx context.Context, b *bench) {
+				ctx, cancel := context.WithCancel(ctx)
+				cancel()
+				_ = b.Close(ctx)
+			},
+			reason: loss.Closed, says: "closed",
+		},
+		"max hold": {
+			act: func(context.Context, *bench) {}, opts: []guard.Option{guard.WithMaxHold(time.Second)},
+			reason: loss.MaxHold, says: "held longer than the limit that WithMaxHold sets: 1s",
+		},
+	} {
+		err := causeOf(t, c.act, c.opts...)
+		if !errors.Is(err, guard.ErrLeaseLost) {
+			t.Errorf("%s: %v is not ErrLeaseLost", name, err)
+			continue
+		}
+		if got := loss.Of(err); got != c.reason || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: lost for %q with %q, want %q with %q", name, got, err, c.reason, c.says)
+		}
+	}
+}
