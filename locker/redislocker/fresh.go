@@ -51,6 +51,9 @@ func (l *Locker) newFresh() *fresh {
 		for _, h := range l.settings.hooks {
 			rdb.AddHook(h)
 		}
+		if l.at != nil {
+			rdb.AddHook(l.at) // they too leave a primary that is none any more
+		}
 		return rdb
 	})}
 }

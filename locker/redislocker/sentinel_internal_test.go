@@ -6,6 +6,11 @@ import (
 	"io"
 	"net"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/redistest/redisproc"
 )
 
 // go-redis may have the word of one sentinel where the others do not vote in time: that does not bring back a server that
@@ -14,7 +19,8 @@ func TestAConnectionWithoutVotesIsLeftOnceAnotherServerIsElected(t *testing.T) {
 	server, client := net.Pipe()
 	defer func() { _ = server.Close() }()
 	go func() { _, _ = io.Copy(io.Discard, server) }() // ends with server
-	w := &whereabouts{sentinels: &sentinels{}}
+	w := &whereabouts{sentinels: &sentinels{meeting: newMeeting()}}
+	w.sentinels.meeting.begun.Do(w.sentinels.meeting.meet)
 	dial := w.DialHook(func(context.Context, string, string) (net.Conn, error) { return client, nil })
 	conn, err := dial(t.Context(), "tcp", sentinelAddr)
 	if err != nil {
@@ -30,6 +36,28 @@ func TestAConnectionWithoutVotesIsLeftOnceAnotherServerIsElected(t *testing.T) {
 	}
 	w.note("192.0.2.1:6379")
 	if _, err := conn.Write([]byte("x")); !errors.Is(err, errLeft) {
+		t.Errorf("to another server than the elected one: %v, want errLeft", err)
+	}
+}
+
+// A renewal that an old primary answers finds the lease lost.
+func TestFreshConnectionsTooAreLeftOnceAnotherServerIsElected(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t)
+	l := New(nil, WithSentinel(&redis.FailoverOptions{MasterName: redisproc.SentinelName, SentinelAddrs: s.Addrs()}))
+	if err := l.Open(&listener{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(context.WithoutCancel(t.Context())) }()
+	l.fresh.used = true // there is something to close
+	client, _ := l.fresh.client().(*redis.Client)
+	conn := client.Conn()
+	defer func() { _ = conn.Close() }()
+	if err := conn.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	l.at.note("192.0.2.1:6379")
+	if err := conn.Ping(t.Context()).Err(); !errors.Is(err, errLeft) {
 		t.Errorf("to another server than the elected one: %v, want errLeft", err)
 	}
 }
