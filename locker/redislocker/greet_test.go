@@ -2,13 +2,16 @@ package redislocker_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
 
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 func TestALoginIsOneRoundTripWithTheName(t *testing.T) {
@@ -52,4 +55,35 @@ func TestADialGoesOnWhenItsTryHasEnded(t *testing.T) {
 		}
 	}
 	t.Error("no try ever found a connection")
+}
+
+// A provider that tells of new credentials as they come is asked on the first
+// connection, and has nobody left to tell once the locker is closed.
+func TestALoginAsksAStreamOfCredentials(t *testing.T) {
+	s := redistest.Start(t, "--requirepass", "secret")
+	from := &stream{}
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, StreamingCredentialsProvider: from})
+	defer func() { _ = rdb.Close() }()
+	l := redislocker.New(rdb)
+	if err := l.Open(newEar()); err != nil {
+		t.Fatal(err)
+	}
+	c := claim("k")
+	mustAcquire(t, l, c)
+	mustRelease(t, l, c)
+	if err := l.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if asked, left := from.asked.Load(), from.listeners.Load(); asked == 0 || left != 0 {
+		t.Errorf("asked %d times, %d listeners are left", asked, left)
+	}
+}
+
+// stream is a provider whose credentials never change.
+type stream struct{ asked, listeners atomic.Int32 }
+
+func (s *stream) Subscribe(auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	s.asked.Add(1)
+	s.listeners.Add(1)
+	return auth.NewBasicCredentials("default", "secret"), func() error { s.listeners.Add(-1); return nil }, nil
 }
