@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/torture/libs"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -29,6 +29,7 @@ type setup struct {
 	maxWait time.Duration // of every call
 	crowd   bool          // more callers wait for one key than a library's own limit allows
 	maxHold time.Duration // of a lease, if the library has such a limit; 0: its default
+	renews  bool          // leases last longer than a TTL; guard and rueidislock always renew them
 }
 
 // locker is a library at work.
@@ -52,9 +53,6 @@ const (
 	serial = "serial"       // not a library: one caller, no lock
 )
 
-// leaseTTL is for libraries whose docs leave it to the user.
-const leaseTTL = 10 * time.Second
-
 var libraries = []library{
 	{
 		name: ours, open: openGuard,
@@ -62,27 +60,27 @@ var libraries = []library{
 	},
 	{name: before, setting: "the same, of the earlier build that -before names"},
 	{
-		name: "redislock", peer: "redislock", open: redislockWith(redislock.LinearBackoff(100 * time.Millisecond)),
+		name: "redislock", peer: "redislock", open: peerWith(libs.Redislock, 10*time.Second, libs.Documented),
 		setting: "as its examples: LinearBackoff(100 ms), go-redis defaults; TTL 10 s",
 	},
 	{
-		name: "redislock-tuned", peer: "redislock", open: redislockWith(jitter{time.Millisecond, 20 * time.Millisecond}),
+		name: "redislock-tuned", peer: "redislock", open: peerWith(libs.Redislock, 10*time.Second, libs.Fastest),
 		setting: "best found: a RetryStrategy of random waits, 1-20 ms (LinearBackoff of 2-20 ms and ExponentialBackoff did less); TTL 10 s",
 	},
 	{
-		name: "redsync", peer: "redsync", open: openRedsync,
+		name: "redsync", peer: "redsync", open: peerWith(libs.Redsync, 8*time.Second, libs.Documented),
 		setting: "as its README: defaults (expiry 8 s, 32 tries, 50-250 ms apart), go-redis v9 driver with defaults",
 	},
 	{
-		name: "redsync-tuned", peer: "redsync", open: openRedsyncTuned,
+		name: "redsync-tuned", peer: "redsync", open: peerWith(libs.Redsync, 8*time.Second, libs.Fastest),
 		setting: "best found: WithFailFast, tries 5-25 ms apart for as long as the caller waits",
 	},
 	{
-		name: "rueidislock", peer: "rueidislock", open: openRueidislock,
+		name: "rueidislock", peer: "rueidislock", open: peerWith(libs.Rueidislock, 5*time.Second, libs.Documented),
 		setting: "as its README: KeyMajority 1, NoLoopTracking (validity 5 s, TryNextAfter 20 ms)",
 	},
 	{
-		name: "rueidislock-tuned", peer: "rueidislock", open: openRueidislockTuned,
+		name: "rueidislock-tuned", peer: "rueidislock", open: peerWith(libs.Rueidislock, 5*time.Second, libs.Fastest),
 		setting: "the README's with TryNextAfter 1 s, so that a slow answer is no failed try; nothing found does clearly better than the README's",
 	},
 }

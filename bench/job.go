@@ -71,6 +71,9 @@ var kinds = map[string]func(*worker) measurement{
 	"leases":   func(w *worker) measurement { return w.holdMany() },
 }
 
+// renewing are those that hold leases for longer than a TTL.
+var renewing = map[string]bool{"holder": true, "leases": true}
+
 // measurement runs from start on.
 type measurement func(ctx context.Context, start time.Time) (result, error)
 
@@ -106,7 +109,7 @@ func newWorker(ctx context.Context, j job) (w *worker, closeAll func(), err erro
 		lib, err = library{open: func(setup) (locker, error) { return unlocked{}, nil }}, nil
 	}
 	if err == nil {
-		w.lock, err = lib.open(setup{addr: j.Addr, wire: w.wire, maxWait: j.MaxWait, crowd: j.Crowd, maxHold: j.MaxHold})
+		w.lock, err = lib.open(setup{addr: j.Addr, wire: w.wire, maxWait: j.MaxWait, crowd: j.Crowd, maxHold: j.MaxHold, renews: renewing[j.Kind]})
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, w.rdb.Close(), unmap())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
 // Answers that are lost, late, or those of somebody else's wish.
@@ -48,7 +49,7 @@ func TestFault02AReplyAfterTheLeaseEndsGrantsNothing(t *testing.T) {
 	err := g.Do(t.Context(), key, func(context.Context) error { t.Error("ran without a key"); return nil })
 	wantErr(t, err, guard.ErrUnavailable)
 	n.DelayReplies(0)
-	eventually(t, "the key is free", func() bool { return !has(t, n.direct, key) })
+	rig.Eventually(t, "the key is free", func() bool { return !has(t, n.direct, key) })
 	keeps(t, "`ErrUnavailable`; the key is given up by owner id")
 }
 
@@ -73,12 +74,12 @@ func TestFault03AnAcquireThatIsAbandonedLeavesNoKey(t *testing.T) {
 	n.server.Cont()
 	start := time.Now()
 	empty := func() bool { return len(n.direct.Keys(t.Context(), "guard:{*").Val()) == 0 }
-	eventually(t, "all keys are gone", empty)
+	rig.Eventually(t, "all keys are gone", empty)
 	d := time.Since(start)
 	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if !empty() {
 			start = time.Now() // one that came late, which the second shot takes
-			eventually(t, "the late ones are gone, too", empty)
+			rig.Eventually(t, "the late ones are gone, too", empty)
 			d += time.Since(start)
 		}
 	}
@@ -105,7 +106,7 @@ func TestFault16ALostReplyDirectionEndsTheLeaseInTime(t *testing.T) {
 	wantErr(t, l.Release(t.Context()), guard.ErrLeaseLost)
 	n.DropDown(false)
 	n.CutAll()
-	eventually(t, "both keys are free", func() bool { return !has(t, n.direct, key) && !has(t, n.direct, "another") })
+	rig.Eventually(t, "both keys are free", func() bool { return !has(t, n.direct, key) && !has(t, n.direct, "another") })
 	keeps(t, "its context ended %v before the key, and the key was released when the network was back", left)
 }
 
@@ -190,13 +191,13 @@ func TestFault22AReleaseWhoseReplyIsLostIsNoErrorOfTheWork(t *testing.T) {
 	if err != nil {
 		t.Errorf("the work is done, but Do says %v", err)
 	}
-	eventually(t, "the key is free", func() bool { return !has(t, n.direct, key) })
+	rig.Eventually(t, "the key is free", func() bool { return !has(t, n.direct, key) })
 	l := acquire(t, g, key)
 	n.KillNextReply()
 	if err := l.Release(t.Context()); err != nil && !errors.Is(err, guard.ErrUnavailable) {
 		t.Errorf("Release: %v, want nothing worse than ErrUnavailable", err)
 	}
-	eventually(t, "the key is free", func() bool { return !has(t, n.direct, key) })
+	rig.Eventually(t, "the key is free", func() bool { return !has(t, n.direct, key) })
 	keeps(t, "`Do` returns what the function returned, the key is free")
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
 // Many who wait at once.
@@ -48,7 +49,7 @@ func TestFault26AHerdIsOneContenderPerProcess(t *testing.T) {
 			})
 		}
 	}
-	eventually(t, "all processes wait", func() bool {
+	rig.Eventually(t, "all processes wait", func() bool {
 		return n.direct.ZCard(t.Context(), lock(key)+":wait").Val() == processes-1
 	})
 	n.direct.ConfigResetStat(t.Context())

@@ -3,6 +3,6 @@
 //
 //	go -C internal/torture test -race -run 'Fault17' ./faults
 //
-// Guard must hold what a row says. With -peers a row is tried with other lock libraries as well and what they did is
-// logged; with -update it is written into the page too, whatever it is.
+// Guard must hold what a row says; with -update what it did is written into the
+// page. The rows of the competitors are in bench/peers.
 package faults

@@ -15,6 +15,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -104,7 +105,7 @@ func TestFault41ATryOverAColdConnectionIsBounded(t *testing.T) {
 	start = time.Now()
 	wantErr(t, g.Do(t.Context(), key, nop), guard.ErrUnavailable)
 	cold := took(t, "Do with a MaxWait of 0", start, 500*time.Millisecond+slow)
-	eventually(t, "a connection is there", func() bool {
+	rig.Eventually(t, "a connection is there", func() bool {
 		list := n.direct.ClientList(t.Context()).Val()
 		return strings.Contains(list, "name=guard ")
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
 // What may go wrong right after a key was handed over, or before.
@@ -62,9 +63,9 @@ func inboxes(t *testing.T, rdb *redis.Client) int {
 // allQueued waits until somebody waits for each key, and can be told.
 func allQueued(t *testing.T, rdb *redis.Client, told int) {
 	t.Helper()
-	eventually(t, "the waiter can be told", func() bool { return inboxes(t, rdb) == told })
+	rig.Eventually(t, "the waiter can be told", func() bool { return inboxes(t, rdb) == told })
 	for i := range handed {
-		eventually(t, "a waiter is queued", func() bool { return rdb.ZCard(t.Context(), lock(keyOf(i))+":wait").Val() > 0 })
+		rig.Eventually(t, "a waiter is queued", func() bool { return rdb.ZCard(t.Context(), lock(keyOf(i))+":wait").Val() > 0 })
 	}
 }
 
@@ -108,10 +109,10 @@ func TestFault42APauseRightAfterAHandOverCostsNoLease(t *testing.T) {
 	for _, lasts := range []time.Duration{1200 * time.Millisecond, 2500 * time.Millisecond} {
 		a := on(t, s.Addr, guard.WithTTL(handedTTL), guard.WithMaxWait(long))
 		mine, told := holdAll(t, a), inboxes(t, direct)+1
-		p := spawn(t, "taker", s.Addr)
+		p := rig.Spawn(t, "taker", s.Addr)
 		allQueued(t, direct, told)
 		releaseAll(t, mine)
-		p.stop()
+		p.Stop()
 		shared := 0
 		for start := time.Now(); time.Since(start) < lasts; time.Sleep(10 * time.Millisecond) {
 			for i := range handed {
@@ -121,12 +122,12 @@ func TestFault42APauseRightAfterAHandOverCostsNoLease(t *testing.T) {
 				}
 			}
 		}
-		_ = p.cmd.Process.Signal(syscall.SIGCONT)
+		_ = p.Cmd.Process.Signal(syscall.SIGCONT)
 		for range handed {
-			p.says("has")
+			p.Says("has")
 		}
-		_ = p.cmd.Process.Signal(syscall.SIGTERM)
-		if kept := p.says("kept"); kept != fmt.Sprint("kept ", handed) || shared > 0 {
+		_ = p.Cmd.Process.Signal(syscall.SIGTERM)
+		if kept := p.Says("kept"); kept != fmt.Sprint("kept ", handed) || shared > 0 {
 			t.Errorf("a client that stopped for %v right after the hand-over: %s of %d, and %d times another had its key",
 				lasts, kept, handed, shared)
 		}
@@ -164,15 +165,15 @@ func TestFault43WaitersThatDieInTheirFirstWaitCostOneShortOffer(t *testing.T) {
 		warm(t, living[i])
 	}
 	held := acquire(t, living[0], key)
-	ps := make([]*process, dead)
+	ps := make([]*rig.Process, dead)
 	for i := range ps {
-		ps[i] = spawn(t, "waiter", n.server.Addr)
+		ps[i] = rig.Spawn(t, "waiter", n.server.Addr)
 	}
-	eventually(t, "all wait", func() bool { return n.direct.ZCard(t.Context(), lock(key)+":wait").Val() == dead })
+	rig.Eventually(t, "all wait", func() bool { return n.direct.ZCard(t.Context(), lock(key)+":wait").Val() == dead })
 	for _, p := range ps {
-		_ = p.cmd.Process.Kill()
+		_ = p.Cmd.Process.Kill()
 	}
-	eventually(t, "the server knows", func() bool { return inboxes(t, n.direct) <= len(living) })
+	rig.Eventually(t, "the server knows", func() bool { return inboxes(t, n.direct) <= len(living) })
 	start := time.Now()
 	var gaps turnGaps
 	gaps.last = start

@@ -12,6 +12,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/redislocker"
@@ -43,12 +44,12 @@ func TestFault32KeysThatAreNotHeldCostNothing(t *testing.T) {
 	if n := len(g.Snapshot(false)); n != 0 {
 		t.Errorf("%d keys are remembered in the process", n)
 	}
-	before := running(t.Name())
+	before := rig.Running(t.Name())
 	var leases []*guard.Lease
 	for i := range held {
 		leases = append(leases, acquire(t, g, fmt.Sprint("held", i)))
 	}
-	if after := running(t.Name()); after > before+20 {
+	if after := rig.Running(t.Name()); after > before+20 {
 		t.Errorf("%d goroutines with %d keys held, %d before", after, held, before)
 	}
 	for _, l := range leases {
@@ -75,7 +76,7 @@ func TestFault38ATTLThatRedisCannotKeepIsRefused(t *testing.T) {
 			t.Errorf("a TTL of %v became %v", ttl, left)
 		}
 		_ = l.Release(t.Context())
-		eventually(t, "the key is free", func() bool { return !has(t, rdb, key) })
+		rig.Eventually(t, "the key is free", func() bool { return !has(t, rdb, key) })
 	}
 	keeps(t, "`ErrInvalidOption` below 100 ms and for parts of a millisecond")
 }
@@ -129,7 +130,7 @@ func TestFault40NothingIsLeftAfterClose(t *testing.T) {
 	s := serve(t)
 	other := on(t, s.Addr, guard.WithTTL(long))
 	theirs := acquire(t, other, "theirs")
-	before := running(t.Name())
+	before := rig.Running(t.Name())
 	for range 5 {
 		rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
 		g := newGuard(t, rdb, guard.WithTTL(time.Second), guard.WithFencing(), guard.WithMaxWait(200*time.Millisecond))
@@ -147,8 +148,8 @@ func TestFault40NothingIsLeftAfterClose(t *testing.T) {
 		_ = rdb.Close()
 	}
 	left := settled(func() []string {
-		if running(t.Name()) > before {
-			return goroutines(t.Name())
+		if rig.Running(t.Name()) > before {
+			return rig.Goroutines(t.Name())
 		}
 		return nil
 	})

@@ -9,17 +9,18 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
 var (
-	withPeers  = flag.Bool("peers", false, "try the rows with other lock libraries too, and log what they do")
-	update     = flag.Bool("update", false, "write what the rows did into docs/faults.md; with -peers theirs too")
+	update     = flag.Bool("update", false, "write what the rows did into docs/faults.md")
 	partitions = flag.Int("partitions", 100, "how many partitions TestFault17APartitionedHolder... injects")
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if role := os.Getenv(roleEnv); role != "" {
+	if role := os.Getenv(rig.RoleEnv); role != "" {
 		os.Exit(play(role))
 	}
 	redis.SetLogger(quiet{})
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
-	if err := goleak.Find(); err != nil && code == 0 && !*withPeers { // theirs are not ours
+	if err := goleak.Find(); err != nil && code == 0 {
 		_, _ = fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}

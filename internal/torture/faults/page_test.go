@@ -1,13 +1,12 @@
 package faults
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
@@ -16,37 +15,14 @@ import (
 const (
 	pageFile = "../../../docs/faults.md"
 	seenFile = "testdata/seen.json"
-	from     = "<!-- The rows: go -C internal/torture test -race ./faults -peers -update -partitions 1000 -timeout 20m -->\n"
+	from     = "<!-- The rows: go -C internal/torture test -race ./faults -update -partitions 1000 -timeout 20m -->\n"
 	to       = "<!-- The end of the rows. -->\n"
 )
 
-func seen() (map[int]map[string]result, error) {
-	text, err := os.ReadFile(seenFile)
-	if err != nil {
-		return nil, err
-	}
-	var by map[int]map[string]result
-	err = json.Unmarshal(text, &by)
-	return by, err
-}
-
 // writePage adds what this run has seen to what was seen before, and writes the page anew.
 func writePage() error {
-	by, err := seen()
+	by, err := results.by.Update(seenFile)
 	if err != nil {
-		return err
-	}
-	for n, did := range results.by {
-		if by[n] == nil {
-			by[n] = map[string]result{}
-		}
-		maps.Copy(by[n], did)
-	}
-	text, err := json.MarshalIndent(by, "", "\t")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(seenFile, append(text, '\n'), 0o644); err != nil {
 		return err
 	}
 	page, err := os.ReadFile(pageFile)
@@ -70,7 +46,21 @@ func split(page string) (head, made, rest string, err error) {
 	return head + from, made, to + rest, nil
 }
 
-func render(by map[int]map[string]result) string {
+// notAsked says why the competitors were not asked in a row; bench/peers has the
+// other rows.
+var notAsked = map[int]string{
+	12: "not tried: a machine cannot be put to sleep here",
+	24: "not tried: nothing can be done between two steps of its wait",
+	31: "not tried: here each library has a client of its own",
+	34: "has no part that knows of handlers",
+	35: "has no part that knows of handlers",
+	39: "tried on the server of the other rows only",
+	41: "not tried",
+	42: "hands no key over",
+	43: "hands no key over",
+}
+
+func render(by rig.Results) string {
 	var page strings.Builder
 	p := func(format string, args ...any) { _, _ = fmt.Fprintf(&page, format, args...) }
 	p("\n| | Fault |")
@@ -106,15 +96,15 @@ func repeats(n int) string {
 }
 
 // of is what a library did in a row, or why it was not asked.
-func of(by map[int]map[string]result, n int, lib string) result {
+func of(by rig.Results, n int, lib string) rig.Result {
 	if r, ok := by[n][lib]; ok {
 		return r
 	}
 	if n == 12 && lib == libs.Guard.Name {
-		return result{yes, "its deadline is kept by both clocks, and the lease is lost when either has passed it. A machine cannot be put to " +
+		return rig.Result{Kept: rig.Yes, Does: "its deadline is kept by both clocks, and the lease is lost when either has passed it. A machine cannot be put to " +
 			"sleep here without all that runs on it: a unit test of the deadline sets the clocks apart"}
 	}
-	return result{none, notAsked[n]}
+	return rig.Result{Kept: rig.None, Does: notAsked[n]}
 }
 
 func TestThePageSaysWhatWasSeen(t *testing.T) {
@@ -122,7 +112,7 @@ func TestThePageSaysWhatWasSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	by, err := seen()
+	by, err := rig.Read(seenFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +129,7 @@ func TestThePageSaysWhatWasSeen(t *testing.T) {
 				t.Errorf("row %d says nothing of %s", n, lib.Name)
 			}
 		}
-		if r := of(by, n, libs.Guard.Name); r.Kept != yes {
+		if r := of(by, n, libs.Guard.Name); r.Kept != rig.Yes {
 			t.Errorf("row %d: guard: %s", n, r.Kept)
 		}
 	}

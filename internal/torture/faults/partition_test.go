@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/torture/libs"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
 // Networks that are cut, or slow.
@@ -95,10 +95,8 @@ func TestFault17APartitionedHolderIsToldBeforeItsKeyExpires(t *testing.T) {
 	if inTime != injected {
 		t.Errorf("%d of %d holders were told before their key expired; the latest %v after it", inTime, injected, -least)
 	}
-	if !t.Failed() {
-		note(t, libs.Guard.Name, result{yes, fmt.Sprintf("%d of %d holders that were cut off were told before their keys could end, the "+
-			"last of them %v before (TTL %v)", inTime, injected, least, ttl)})
-	}
+	keeps(t, "%d of %d holders that were cut off were told before their keys could end, the last of them %v before (TTL %v)",
+		inTime, injected, least, ttl)
 }
 
 // keyEnd waits until the context of l has ended, and returns when the key of l
@@ -188,13 +186,13 @@ func TestFault19APausedServerBoundsTheWait(t *testing.T) {
 			t.Errorf("the holder was told %v after the pause began, and the key could expire after %v", at, left)
 		}
 		if mode == "WRITE" { // reads are answered: the key expires logically
-			eventually(t, "the key is seen to expire", func() bool { return n.direct.PTTL(t.Context(), lock(mode)).Val() == -2 })
+			rig.Eventually(t, "the key is seen to expire", func() bool { return n.direct.PTTL(t.Context(), lock(mode)).Val() == -2 })
 		}
 		_ = held.Release(t.Context())
 		if err := n.direct.Do(t.Context(), "client", "unpause").Err(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "nothing is left", func() bool { return !has(t, n.direct, key) && !has(t, n.direct, mode) })
+		rig.Eventually(t, "nothing is left", func() bool { return !has(t, n.direct, key) && !has(t, n.direct, mode) })
 	}
 	keeps(t, "`ErrUnavailable` after its wait; the holder is told before its key can expire")
 }

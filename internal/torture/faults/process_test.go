@@ -1,12 +1,10 @@
 package faults
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -17,84 +15,13 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 // Processes that are stopped or killed. Each is this test binary once more, in a role; what it says comes line by line.
 
-const (
-	roleEnv    = "FAULTS_ROLE"
-	addrEnv    = "FAULTS_REDIS"
-	processTTL = 2 * time.Second
-)
-
-type process struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	lines chan string
-}
-
-func spawn(t *testing.T, role, addr string) *process {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), roleEnv+"="+role, addrEnv+"="+addr)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &process{t: t, cmd: cmd, lines: make(chan string, 10_000)}
-	read := make(chan struct{})
-	go func() { // ends with the process
-		defer close(read)
-		defer close(p.lines)
-		for s := bufio.NewScanner(out); s.Scan(); {
-			p.lines <- s.Text()
-		}
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-read
-		_ = cmd.Wait()
-	})
-	return p
-}
-
-// says waits until the process says something that begins so.
-func (p *process) says(what string) string {
-	p.t.Helper()
-	limit := time.After(20 * time.Second)
-	for {
-		select {
-		case line, ok := <-p.lines:
-			if !ok {
-				p.t.Fatalf("the process ended before it said %q", what)
-			}
-			if strings.HasPrefix(line, what) {
-				return line
-			}
-		case <-limit:
-			p.t.Fatalf("the process does not say %q", what)
-		}
-	}
-}
-
-// stop freezes the process, and returns when it is frozen.
-func (p *process) stop() {
-	p.t.Helper()
-	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
-	eventually(p.t, "the process is stopped", func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		return strings.HasPrefix(rest, "T")
-	})
-}
+const processTTL = 2 * time.Second
 
 // play is what the process of a role does; it returns its exit code.
 func play(role string) int {
@@ -105,9 +32,9 @@ func play(role string) int {
 	case "taker", "waiter":
 		opts = append(opts, guard.WithTTL(handedTTL), guard.WithMaxWait(long))
 	default:
-		return playPeer(role, os.Getenv(addrEnv))
+		return 1
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: os.Getenv(addrEnv)})
+	rdb := redis.NewClient(&redis.Options{Addr: os.Getenv(rig.AddrEnv)})
 	g, err := guard.New(redislocker.New(rdb), opts...)
 	if err != nil {
 		return 1
@@ -168,21 +95,21 @@ func TestFault11AStoppedProcessIsToldAndItsLateWriteRefused(t *testing.T) {
 	begin(t)
 	s := serve(t)
 	rdb := redistest.Client(t, s.Addr)
-	a := spawn(t, "writer", s.Addr)
-	a.says("holds")
-	a.says("works")
-	a.stop()
+	a := rig.Spawn(t, "writer", s.Addr)
+	a.Says("holds")
+	a.Says("works")
+	a.Stop()
 	b := newGuard(t, rdb, guard.WithTTL(long), guard.WithFencing(), guard.WithMaxWait(long))
 	l := acquire(t, b, key) // when the key of the stopped process has ended
 	if accepted, err := write(t.Context(), rdb, token(t, l)); err != nil || !accepted {
 		t.Fatalf("the second holder's write: %v, %v", accepted, err)
 	}
-	for len(a.lines) > 0 {
-		<-a.lines // said before it was stopped
+	for len(a.Lines) > 0 {
+		<-a.Lines // said before it was stopped
 	}
-	_ = a.cmd.Process.Signal(syscall.SIGCONT)
+	_ = a.Cmd.Process.Signal(syscall.SIGCONT)
 	late := 0
-	for line := range a.lines {
+	for line := range a.Lines {
 		if line == "works" {
 			late++
 			continue
@@ -195,7 +122,7 @@ func TestFault11AStoppedProcessIsToldAndItsLateWriteRefused(t *testing.T) {
 	if late > 1 { // the loop may have been past its look
 		t.Errorf("it worked %d times after it went on", late)
 	}
-	if said := a.says("wrote"); said != "wrote false <nil>" {
+	if said := a.Says("wrote"); said != "wrote false <nil>" {
 		t.Errorf("it %s: a late write was taken", said)
 	}
 	mustRelease(t, l)
@@ -206,20 +133,20 @@ func TestFault36AKilledProcessFreesItsKeysWithinTheTTL(t *testing.T) {
 	begin(t)
 	s := serve(t)
 	g := on(t, s.Addr, guard.WithTTL(long), guard.WithMaxWait(long))
-	a := spawn(t, "writer", s.Addr)
-	a.says("holds")
+	a := rig.Spawn(t, "writer", s.Addr)
+	a.Says("holds")
 	start := time.Now()
-	_ = a.cmd.Process.Kill()
+	_ = a.Cmd.Process.Kill()
 	mustRelease(t, acquire(t, g, key))
 	d := took(t, "the key of a killed process", start, processTTL+slow)
 
-	b := spawn(t, "service", s.Addr)
+	b := rig.Spawn(t, "service", s.Addr)
 	for range 3 {
-		b.says("holds")
+		b.Says("holds")
 	}
 	start = time.Now()
-	_ = b.cmd.Process.Signal(syscall.SIGTERM)
-	if said := b.says("closed"); said != "closed <nil>" {
+	_ = b.Cmd.Process.Signal(syscall.SIGTERM)
+	if said := b.Says("closed"); said != "closed <nil>" {
 		t.Errorf("it %s", said)
 	}
 	took(t, "the shutdown", start, 100*time.Millisecond+slow)

@@ -11,49 +11,23 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
 // Nothing may be left behind: what the tests of all rows end with, and the faults that it must find.
-
-// label is what the goroutines of one test carry: those that it starts inherit it, and so on. Goroutines of timers have
-// none; TestMain looks at the whole process in the end.
-const label = "fault"
 
 // begin lets t run beside the other rows, and fails it if a goroutine is left when all its cleanups have run. Call it
 // first.
 func begin(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	pprof.SetGoroutineLabels(pprof.WithLabels(t.Context(), pprof.Labels(label, t.Name())))
+	pprof.SetGoroutineLabels(pprof.WithLabels(t.Context(), pprof.Labels(rig.Label, t.Name())))
 	t.Cleanup(func() {
 		pprof.SetGoroutineLabels(context.WithoutCancel(t.Context())) // this one is no leak
-		if left := settled(func() []string { return goroutines(t.Name()) }); len(left) > 0 {
+		if left := settled(func() []string { return rig.Goroutines(t.Name()) }); len(left) > 0 {
 			t.Errorf("goroutines are left, %d kinds:\n%s", len(left), strings.Join(left, "\n\n"))
 		}
 	})
-}
-
-// goroutines returns the stacks of those that a test, or what it started, has started. Alike ones are one, with their number.
-func goroutines(test string) []string {
-	var all strings.Builder
-	_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
-	var found []string
-	for stack := range strings.SplitSeq(all.String(), "\n\n") {
-		if strings.Contains(stack, fmt.Sprintf("%q:%q", label, test)) {
-			found = append(found, stack)
-		}
-	}
-	return found
-}
-
-// running is how many goroutines those are.
-func running(test string) (n int) {
-	for _, stack := range goroutines(test) {
-		alike := 0
-		_, _ = fmt.Sscan(stack, &alike)
-		n += alike
-	}
-	return n
 }
 
 // settled gives what ends in the background time for it, and returns what does not.
@@ -137,7 +111,7 @@ func TestTheLookAtResidueFindsAKeyAndAConnection(t *testing.T) {
 func TestTheLookAtGoroutinesFindsThoseOfATest(t *testing.T) {
 	stop, done := make(chan struct{}), make(chan struct{})
 	started := make(chan struct{})
-	pprof.Do(t.Context(), pprof.Labels(label, t.Name()), func(context.Context) {
+	pprof.Do(t.Context(), pprof.Labels(rig.Label, t.Name()), func(context.Context) {
 		go func() { // ends with stop
 			defer close(done)
 			go func() { close(started); <-stop }()
@@ -145,12 +119,12 @@ func TestTheLookAtGoroutinesFindsThoseOfATest(t *testing.T) {
 		}()
 	})
 	<-started
-	if n := running(t.Name()); n != 2 {
+	if n := rig.Running(t.Name()); n != 2 {
 		t.Errorf("found %d goroutines, want the one and the one that it started", n)
 	}
 	close(stop)
 	<-done
-	if left := settled(func() []string { return goroutines(t.Name()) }); len(left) > 0 {
+	if left := settled(func() []string { return rig.Goroutines(t.Name()) }); len(left) > 0 {
 		t.Errorf("found what has ended: %q", left)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
 // Servers that forget, refuse, or have no room.
@@ -127,7 +128,7 @@ func TestFault28AHolderRenewsAndReleasesWithoutMemory(t *testing.T) {
 	command(t, n.direct, "config", "set", "maxmemory", "1")
 	wantErr(t, g.Do(t.Context(), "another", nop), guard.ErrUnavailable)
 	before := renewals.Load()
-	eventually(t, "it was renewed some times", func() bool { return renewals.Load() >= before+3 })
+	rig.Eventually(t, "it was renewed some times", func() bool { return renewals.Load() >= before+3 })
 	mustRelease(t, l)
 	if has(t, n.direct, key) {
 		t.Error("the key is left")

@@ -2,8 +2,6 @@ package faults
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
 // Replicas that take over, and slots that move.
@@ -95,13 +94,8 @@ func startCluster(t *testing.T, replicas bool) *redisproc.Cluster {
 func follower(t *testing.T, s *redistest.Server) (*redistest.Server, *redistest.Proxy) {
 	t.Helper()
 	p := redistest.NewProxy(t, s.Addr)
-	_, port, _ := net.SplitHostPort(p.Addr)
-	r := serve(t, "--replicaof", "127.0.0.1 "+port, "--repl-diskless-sync-delay", "0")
-	rdb := redistest.Client(t, r.Addr)
-	eventually(t, "the replica follows", func() bool {
-		role, _ := rdb.Do(t.Context(), "role").Slice()
-		return len(role) > 3 && fmt.Sprint(role[3]) == "connected"
-	})
+	r := serve(t, rig.ReplicaArgs(p.Addr)...)
+	rig.Follow(t, r)
 	return r, p
 }
 
@@ -110,7 +104,7 @@ func TestFault08ALostFailoverIsNoticedAndTokensRise(t *testing.T) {
 	const ttl = 3 * time.Second
 	primary := serve(t, "--repl-diskless-sync-delay", "0")
 	replica, link := follower(t, primary)
-	way, rdb := newRoute(t, primary.Addr)
+	way, rdb := rig.NewRoute(t, primary.Addr)
 	a := newGuard(t, rdb, guard.WithTTL(ttl), guard.WithFencing())
 	warm(t, a)
 	link.DropDown(true) // nothing is replicated any more
@@ -125,7 +119,7 @@ func TestFault08ALostFailoverIsNoticedAndTokensRise(t *testing.T) {
 
 	primary.Kill()
 	command(t, redistest.Client(t, replica.Addr), "replicaof", "no", "one")
-	way.to(replica.Addr)
+	way.To(replica.Addr)
 	failed := time.Now()
 	b := on(t, replica.Addr, guard.WithTTL(ttl), guard.WithFencing())
 	next := acquire(t, b, key) // nobody can keep it from that

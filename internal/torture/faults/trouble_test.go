@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
 // trouble is a state that a server refuses requests in, for a while.
@@ -57,7 +58,7 @@ func loseDirectory(t *testing.T, s *redistest.Server, rdb *redis.Client) {
 	t.Helper()
 	_ = os.RemoveAll(s.Dir)
 	command(t, rdb, "bgsave")
-	eventually(t, "the server could not save", func() bool {
+	rig.Eventually(t, "the server could not save", func() bool {
 		return strings.Contains(rdb.Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
 	})
 }
@@ -85,7 +86,7 @@ func load(t *testing.T, s *redistest.Server, rdb *redis.Client) {
 
 func loaded(t *testing.T, _ *redistest.Server, rdb *redis.Client) {
 	t.Helper()
-	eventually(t, "the server has loaded", func() bool { return errors.Is(rdb.Do(t.Context(), "get", "x").Err(), redis.Nil) })
+	rig.Eventually(t, "the server has loaded", func() bool { return errors.Is(rdb.Do(t.Context(), "get", "x").Err(), redis.Nil) })
 	command(t, rdb, "eval", "for i = 0, 4999 do redis.call('del', 'x:' .. i) end return 1", 0)
 }
 
@@ -102,7 +103,7 @@ func inBackground(t *testing.T, s *redistest.Server, args ...any) {
 // refuses waits until the server refuses requests with an error of that code.
 func refuses(t *testing.T, s *redistest.Server, code string) {
 	t.Helper()
-	eventually(t, "the server says "+code, func() bool { return redis.HasErrorPrefix(s.Do(t.Context(), "get", "x").Err(), code) })
+	rig.Eventually(t, "the server says "+code, func() bool { return redis.HasErrorPrefix(s.Do(t.Context(), "get", "x").Err(), code) })
 }
 
 func TestFault06AServerInTroubleIsUnavailableAndWaitedFor(t *testing.T) {

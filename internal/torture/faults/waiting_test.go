@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -37,7 +38,7 @@ func waits(t *testing.T, g *guard.Guard) <-chan *guard.Lease {
 // queued waits until somebody waits for the key in the store.
 func queued(t *testing.T, rdb *redis.Client) {
 	t.Helper()
-	eventually(t, "a waiter is queued", func() bool { return rdb.ZCard(t.Context(), lock(key)+":wait").Val() > 0 })
+	rig.Eventually(t, "a waiter is queued", func() bool { return rdb.ZCard(t.Context(), lock(key)+":wait").Val() > 0 })
 }
 
 func TestFault23ALostMessageCostsOneLook(t *testing.T) {
@@ -101,7 +102,7 @@ func TestFault23SubscriptionsThatAreKilledAgainAndAgainAreNoPolling(t *testing.T
 		}
 		return float64(turns.Load()-before) / time.Since(start).Seconds()
 	}
-	eventually(t, "all wait", func() bool { return turns.Load() > 10*instances })
+	rig.Eventually(t, "all wait", func() bool { return turns.Load() > 10*instances })
 	quiet := during(func() {})
 	killed := during(func() { direct.ClientKillByFilter(t.Context(), "TYPE", "pubsub") })
 	stop()
@@ -227,7 +228,7 @@ func TestFault33ACallerWhoLeavesBeforeItsFunctionStartsLeavesNoKey(t *testing.T)
 		g := newGuardOn(t, redislocker.New(rdb, redislocker.WithHook(h)), guard.WithTTL(long))
 		err := g.Do(ctx, key, func(context.Context) error { t.Error("the function was started"); return nil })
 		wantErr(t, err, guard.ErrNotAcquired, context.Canceled)
-		eventually(t, "the key is free", func() bool { return !has(t, rdb, key) })
+		rig.Eventually(t, "the key is free", func() bool { return !has(t, rdb, key) })
 		if err := g.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}

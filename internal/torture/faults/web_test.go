@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
@@ -101,7 +102,7 @@ func TestFault35ATimeoutOutsideTheLockKeepsTheKeyToTheHandlersEnd(t *testing.T) 
 		if <-ended == nil {
 			t.Error("the handler's context did not end")
 		}
-		eventually(t, "the key is free", func() bool { return !has(t, rdb, "all") })
+		rig.Eventually(t, "the key is free", func() bool { return !has(t, rdb, "all") })
 		return held
 	}
 	lock := lockmw.Static(g, "all")

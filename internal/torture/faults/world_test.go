@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,13 +11,14 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 const (
 	key  = "k"
-	long = 30 * time.Second // the TTL of a lease that must not end in a test
-	slow = 2 * time.Second  // what a busy machine may add to what a test expects
+	long = rig.Long
+	slow = rig.Slow
 )
 
 func nop(context.Context) error { return nil }
@@ -92,7 +91,7 @@ func lock(key string) string { return "guard:{" + key + "}" }
 // one attempt may be over before it has a connection; the next one finds it.
 func warm(t *testing.T, g *guard.Guard) {
 	t.Helper()
-	eventually(t, "the guard is connected", func() bool {
+	rig.Eventually(t, "the guard is connected", func() bool {
 		err := g.Do(t.Context(), "warm", nop)
 		if err != nil && !errors.Is(err, guard.ErrUnavailable) {
 			t.Fatal(err)
@@ -135,16 +134,6 @@ func wantErr(t *testing.T, got error, want ...error) {
 	}
 }
 
-// eventually waits until it is so.
-func eventually(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never came to be: %s", what)
-		}
-	}
-}
-
 // lost waits until the lease's context has ended, and returns when that was.
 func lost(t *testing.T, l *guard.Lease, limit time.Duration) time.Time {
 	t.Helper()
@@ -178,25 +167,6 @@ func took(t *testing.T, what string, start time.Time, limit time.Duration) time.
 	}
 	return d.Round(time.Millisecond)
 }
-
-// a route is a client whose server can be changed, as behind a name or a virtual address that moves in a failover.
-type route struct{ addr atomic.Pointer[string] }
-
-func newRoute(t *testing.T, addr string) (*route, *redis.Client) {
-	t.Helper()
-	r := &route{}
-	r.to(addr)
-	rdb := redis.NewClient(&redis.Options{Addr: addr, Dialer: r.dial})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return r, rdb
-}
-
-func (r *route) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, network, *r.addr.Load())
-}
-
-func (r *route) to(addr string) { r.addr.Store(&addr) }
 
 func command(t *testing.T, rdb *redis.Client, args ...any) {
 	t.Helper()

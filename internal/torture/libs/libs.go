@@ -45,12 +45,29 @@ const (
 // Topologies are all of them.
 var Topologies = []Topology{Single, Sentinel, Cluster, Redlock}
 
+// Tries is one of the ways to set up how a library waits. They differ for the
+// competitors only.
+type Tries int
+
+const (
+	Often      Tries = iota // every 5 to 25 ms, or a quarter of the TTL where a message wakes it
+	Documented              // as the library's own docs have it
+	Fastest                 // the best setting found, for benchmarks
+)
+
 // Setup says where the servers are and how long a lease lasts.
 type Setup struct {
 	Topology Topology      // "": Single
 	Addrs    []string      // of the server; the Sentinels; seeds of the cluster; the independent servers
 	Master   string        // what the Sentinels call the primary
 	TTL      time.Duration // of a lease, 0: 10 s
+
+	// Tries is how a library looks for a key that somebody else has.
+	Tries Tries
+
+	// Unwatched takes away what looks at a lease's deadline between renewals,
+	// which the libraries' examples do not have either.
+	Unwatched bool
 
 	// NoRenewal leaves a lease to its TTL, where the library lets the user choose: rueidislock renews whatever one does.
 	NoRenewal bool

@@ -9,8 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redislock is github.com/bsm/redislock over go-redis with its defaults, and tries every 5 to 25 ms. It says nothing of when a
-// lock ends.
+// Redislock is github.com/bsm/redislock over go-redis with its defaults. It says nothing of when a lock ends.
 var Redislock = &Library{
 	Name:       "redislock",
 	Topologies: []Topology{Single, Sentinel, Cluster},
@@ -34,7 +33,7 @@ func openRedislock(s Setup) (Locker, error) {
 func (l *redislockLocker) Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error) {
 	var opts redislock.Options
 	if wait > 0 {
-		opts.RetryStrategy = jitter{}
+		opts.RetryStrategy = l.setup.retries()
 	}
 	ctx, cancel := waitFor(ctx, wait, l.setup.TTL)
 	defer cancel()
@@ -51,6 +50,17 @@ func (l *redislockLocker) Acquire(ctx context.Context, key string, wait time.Dur
 	}), nil
 }
 
+// retries returns nothing that callers share: a strategy may have a state.
+func (s *Setup) retries() redislock.RetryStrategy {
+	switch s.Tries {
+	case Documented:
+		return redislock.LinearBackoff(100 * time.Millisecond)
+	case Fastest:
+		return jitter{time.Millisecond, 20 * time.Millisecond}
+	}
+	return often
+}
+
 // every is when a lease is renewed by its user.
 func (s *Setup) every() time.Duration {
 	if s.NoRenewal {
@@ -61,7 +71,10 @@ func (s *Setup) every() time.Duration {
 
 func (l *redislockLocker) Close(context.Context) error { return l.rdb.Close() }
 
-// jitter is a redislock.RetryStrategy of random waits: its own ones have all callers try in step.
-type jitter struct{}
+// jitter is a redislock.RetryStrategy of random waits: its own ones have all
+// callers try in step.
+type jitter struct{ from, to time.Duration }
 
-func (jitter) NextBackoff() time.Duration { return 5*time.Millisecond + rand.N(20*time.Millisecond) }
+func (j jitter) NextBackoff() time.Duration { return j.from + rand.N(j.to-j.from) }
+
+var often = jitter{5 * time.Millisecond, 25 * time.Millisecond}

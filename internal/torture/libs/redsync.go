@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redsync is github.com/go-redsync/redsync over go-redis with its defaults, but for the TTL, and tries every 5 to 25 ms as long
-// as the caller waits. Whoever uses it must look at Until, as the lease here does. With [Redlock] it has one pool for each
+// Redsync is github.com/go-redsync/redsync over go-redis with its defaults, but for the TTL; unless it is [Documented] it tries
+// for as long as the caller waits. Whoever uses it must look at Until, as the lease here does. With [Redlock] it has one pool for each
 // server, which is what it was made for.
 var Redsync = &Library{
 	Name:       "redsync",
@@ -36,8 +36,7 @@ func openRedsync(s Setup) (Locker, error) {
 }
 
 func (l *redsyncLocker) Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error) {
-	mutex := l.locks.NewMutex(key, redsync.WithExpiry(l.setup.TTL), redsync.WithTries(1<<30), // one for each call: it is the lease too
-		redsync.WithRetryDelayFunc(func(int) time.Duration { return jitter{}.NextBackoff() }))
+	mutex := l.locks.NewMutex(key, l.options()...) // one for each call: it is the lease too
 	try := mutex.LockContext
 	if wait <= 0 {
 		try = mutex.TryLockContext
@@ -48,13 +47,30 @@ func (l *redsyncLocker) Acquire(ctx context.Context, key string, wait time.Durat
 		return nil, err
 	}
 	return newRenewed(lock{
-		every: l.setup.every(), until: mutex.Until(),
+		every: l.setup.every(), until: l.until(mutex),
 		renew: func(ctx context.Context) (time.Time, error) {
 			_, err := mutex.ExtendContext(ctx)
-			return mutex.Until(), err
+			return l.until(mutex), err
 		},
 		release: func(ctx context.Context) error { _, err := mutex.UnlockContext(ctx); return err },
 	}), nil
+}
+
+// until is zero if nobody is to look at it.
+func (l *redsyncLocker) until(m *redsync.Mutex) time.Time {
+	if l.setup.Unwatched {
+		return time.Time{}
+	}
+	return m.Until()
+}
+
+func (l *redsyncLocker) options() []redsync.Option {
+	opts := []redsync.Option{redsync.WithExpiry(l.setup.TTL)}
+	if l.setup.Tries == Documented {
+		return opts
+	}
+	return append(opts, redsync.WithFailFast(l.setup.Tries == Fastest), redsync.WithTries(1<<30),
+		redsync.WithRetryDelayFunc(func(int) time.Duration { return often.NextBackoff() }))
 }
 
 func (l *redsyncLocker) Close(context.Context) error { return closeAll(l.rdbs) }

@@ -13,7 +13,7 @@ type renewed struct {
 	lock lock
 	lost chan struct{} // closed by the goroutine, when the lease is lost
 	stop context.CancelFunc
-	work sync.WaitGroup // the goroutine; Release ends and joins it
+	work sync.WaitGroup // its goroutines, if any; Release ends and joins them
 
 	mu       sync.Mutex // guards deadline
 	deadline time.Time
@@ -30,18 +30,21 @@ type lock struct {
 func newRenewed(l lock) *renewed {
 	ctx, stop := context.WithCancel(context.Background()) // a lease outlives its caller's context
 	r := &renewed{lock: l, lost: make(chan struct{}), stop: stop, deadline: l.until}
-	if l.every > 0 || !l.until.IsZero() {
-		r.work.Add(2)
-		failed := make(chan struct{})
-		go r.keep(ctx, failed)
-		go r.watch(ctx, failed)
+	failed := make(chan struct{})
+	switch {
+	case l.until.IsZero() && l.every == 0:
+	case l.until.IsZero():
+		r.work.Go(func() { r.keep(ctx, r.lost) })
+	default:
+		r.work.Go(func() { r.keep(ctx, failed) })
+		r.work.Go(func() { r.watch(ctx, failed) })
 	}
 	return r
 }
 
-// keep renews until ctx ends, or a renewal fails.
+// keep renews until ctx ends, or a renewal fails. It closes failed for a failure
+// that is not Release's doing.
 func (r *renewed) keep(ctx context.Context, failed chan<- struct{}) {
-	defer r.work.Done()
 	if r.lock.every == 0 {
 		return
 	}
@@ -55,7 +58,9 @@ func (r *renewed) keep(ctx context.Context, failed chan<- struct{}) {
 		}
 		until, err := r.lock.renew(ctx)
 		if err != nil {
-			close(failed)
+			if ctx.Err() == nil {
+				close(failed)
+			}
 			return
 		}
 		r.mu.Lock()
@@ -66,7 +71,6 @@ func (r *renewed) keep(ctx context.Context, failed chan<- struct{}) {
 
 // watch closes lost in time, also while a renewal hangs.
 func (r *renewed) watch(ctx context.Context, failed <-chan struct{}) {
-	defer r.work.Done()
 	for {
 		var over <-chan time.Time
 		if d := r.Deadline(); !d.IsZero() {
@@ -76,9 +80,7 @@ func (r *renewed) watch(ctx context.Context, failed <-chan struct{}) {
 		case <-ctx.Done():
 			return
 		case <-failed:
-			if ctx.Err() == nil { // else it is Release that has ended the renewal
-				close(r.lost)
-			}
+			close(r.lost)
 			return
 		case <-over:
 			if time.Until(r.Deadline()) <= 0 {

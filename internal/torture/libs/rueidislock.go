@@ -32,12 +32,23 @@ func openRueidislock(s Setup) (Locker, error) {
 		o.Sentinel = rueidis.SentinelOption{MasterSet: s.Master}
 	}
 	locks, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: o, KeyMajority: 1, NoLoopTracking: true, KeyValidity: s.TTL, TryNextAfter: s.TTL / 4,
+		ClientOption: o, KeyMajority: 1, NoLoopTracking: true, KeyValidity: s.TTL, TryNextAfter: s.tryNextAfter(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &rueidislockLocker{locks}, nil
+}
+
+// tryNextAfter is 0 for the library's default, 20 ms.
+func (s *Setup) tryNextAfter() time.Duration {
+	switch s.Tries {
+	case Documented:
+		return 0
+	case Fastest:
+		return time.Second
+	}
+	return s.TTL / 4
 }
 
 // Acquire ends the wait without a deadline in the context that rueidislock sees: the lock lives in it, and would end with it.

@@ -1,23 +1,43 @@
-package faults
+package peers
 
 import (
 	"context"
 	"fmt"
+	"maps"
+	"runtime/pprof"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// The rows as other libraries are put through them. Nothing of this is asserted: they promise what they promise, and the
-// page says what they did.
+const (
+	key  = "k"
+	poll = 500*time.Millisecond + rig.Slow // how long a waiter may sleep on a lost message, and more
+)
 
-// peers are the rows that they are tried in.
-var peers = map[int]func(t *testing.T, lib *libs.Library) result{
+// result is a rig.Result.
+type result struct {
+	kept rig.Verdict
+	does string
+}
+
+const (
+	yes   = rig.Yes
+	no    = rig.No
+	parts = rig.Parts
+	none  = rig.None
+)
+
+// rows are those of docs/faults.md that they are tried in.
+var rows = map[int]func(t *testing.T, lib *libs.Library) result{
 	1: peerLostReply, 2: peerLateReply, 3: peerAbandoned, 4: peerForgets, 5: peerMove, 6: peerTrouble, 7: peerRefused,
 	8: peerLostFailover, 9: peerSentinel, 10: peerCluster, 11: peerStopped, 13: peerClocks, 14: peerAhead, 15: peerBehind,
 	16: peerOneWay, 17: peerCutOff, 18: peerSlow, 19: peerPaused, 20: peerForeign, 21: peerRace, 22: peerLostRelease,
@@ -25,17 +45,43 @@ var peers = map[int]func(t *testing.T, lib *libs.Library) result{
 	32: peerKeys, 33: peerGone, 36: peerKilled, 37: peerTwice, 38: peerTTL, 40: peerClose,
 }
 
-// notAsked says why not, of the others.
-var notAsked = map[int]string{
-	12: "not tried: a machine cannot be put to sleep here",
-	24: "not tried: nothing can be done between two steps of its wait",
-	31: "not tried: here each library has a client of its own",
-	34: "has no part that knows of handlers",
-	35: "has no part that knows of handlers",
-	39: "tried on the server of the other rows only",
-	41: "not tried",
-	42: "hands no key over",
-	43: "hands no key over",
+// short are the rows that show that this package works.
+var short = []int{20, 21, 37}
+
+func TestRowsAsCompetitorsDoThem(t *testing.T) {
+	chosen := short
+	if *tryAll {
+		chosen = slices.Sorted(maps.Keys(rows))
+	}
+	for _, n := range chosen {
+		for _, lib := range libs.All()[1:] {
+			t.Run(fmt.Sprintf("Fault%02d/%s", n, lib.Name), func(t *testing.T) {
+				t.Parallel()
+				pprof.SetGoroutineLabels(pprof.WithLabels(context.WithoutCancel(t.Context()), pprof.Labels(rig.Label, t.Name())))
+				note(t, n, lib, tried(t, lib, rows[n]))
+			})
+		}
+	}
+}
+
+// seen are the results of this run.
+var seen = struct {
+	sync.Mutex // guards by
+	by         rig.Results
+}{by: rig.Results{}}
+
+func note(t *testing.T, n int, lib *libs.Library, r result) {
+	t.Helper()
+	t.Logf("%s: %s", r.kept, r.does)
+	if r.does == "" {
+		t.Error("nothing was seen")
+	}
+	seen.Lock()
+	defer seen.Unlock()
+	if seen.by[n] == nil {
+		seen.by[n] = map[string]rig.Result{}
+	}
+	seen.by[n][lib.Name] = rig.Result{Kept: r.kept, Does: r.does}
 }
 
 // peer opens a library on a server, with renewal unless the set-up says otherwise.
@@ -58,11 +104,42 @@ func peerOn(t *testing.T, lib *libs.Library, addr string, ttl time.Duration) lib
 	return peer(t, lib, libs.Setup{Addrs: []string{addr}, TTL: ttl})
 }
 
-// peerNetwork is newNetwork for those that may leave something.
+// network is a server, a client that sees it as it is, and a network that can be
+// made to fail on the way to it.
+type network struct {
+	*redistest.Proxy
+	server *redistest.Server
+	direct *redis.Client
+}
+
 func peerNetwork(t *testing.T, args ...string) *network {
 	t.Helper()
 	s := redistest.Start(t, args...)
 	return &network{Proxy: redistest.NewProxy(t, s.Addr), server: s, direct: redistest.Client(t, s.Addr)}
+}
+
+// partition cuts all that goes through the proxy off, without a word, or mends
+// that. What was swallowed is gone then, and so are its connections.
+func (n *network) partition(cut bool) {
+	n.DropUp(cut)
+	n.DropDown(cut)
+	if !cut {
+		n.CutAll()
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func command(t *testing.T, rdb *redis.Client, args ...any) {
+	t.Helper()
+	if err := rdb.Do(t.Context(), args...).Err(); err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
 }
 
 // stuck is what a library panics with in a test when it does not get a key that is free.
@@ -71,7 +148,7 @@ type stuck struct{ err error }
 // take acquires a key that is free, or will be soon, for a test that goes on from there: whoever gives up may try again.
 func take(t *testing.T, l libs.Locker, key string) libs.Lease {
 	t.Helper()
-	for end := time.Now().Add(long); ; {
+	for end := time.Now().Add(rig.Long); ; {
 		held, err := l.Acquire(t.Context(), key, 4*time.Second)
 		if err == nil {
 			return held
@@ -91,7 +168,7 @@ func tried(t *testing.T, lib *libs.Library, row func(*testing.T, *libs.Library) 
 			if !is {
 				panic(p)
 			}
-			r = result{no, fmt.Sprintf("it did not get a free key within %v: %s", long, brief(s.err))}
+			r = result{no, fmt.Sprintf("it did not get a free key within %v: %s", rig.Long, brief(s.err))}
 		}
 	}()
 	return row(t, lib)
@@ -132,7 +209,7 @@ func round(d time.Duration) time.Duration {
 }
 
 // kept is yes if it is so.
-func kept(so bool) verdict {
+func kept(so bool) rig.Verdict {
 	if so {
 		return yes
 	}

@@ -1,4 +1,4 @@
-package faults
+package peers
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
@@ -58,7 +59,7 @@ func peerTrouble(t *testing.T, lib *libs.Library) result {
 func peerRefused(t *testing.T, lib *libs.Library) result {
 	t.Helper()
 	n := peerNetwork(t)
-	l := peerOn(t, lib, n.server.Addr, long)
+	l := peerOn(t, lib, n.server.Addr, rig.Long)
 	warmUp(t, l)
 	n.direct.LPush(t.Context(), lib.Keys("list")[0], "x")
 	start := time.Now()
@@ -151,7 +152,7 @@ func peerTTL(t *testing.T, lib *libs.Library) result {
 func peerClocks(t *testing.T, lib *libs.Library) result {
 	t.Helper()
 	s := redistest.StartWithClock(t)
-	shift(t, s, 6*time.Second)
+	must(t, s.ShiftClock(6*time.Second))
 	const ttl = 5 * time.Second
 	held := take(t, peerOn(t, lib, s.Addr, ttl), key)
 	second, err := peerOn(t, lib, s.Addr, ttl).Acquire(t.Context(), key, 0)
@@ -172,7 +173,7 @@ func peerAhead(t *testing.T, lib *libs.Library) result {
 	s := redistest.StartWithClock(t)
 	const ttl = 3 * time.Second
 	held := take(t, peerOn(t, lib, s.Addr, ttl), key)
-	shift(t, s, 30*time.Second)
+	must(t, s.ShiftClock(30*time.Second))
 	start := time.Now()
 	second, err := peerOn(t, lib, s.Addr, ttl).Acquire(t.Context(), key, time.Second)
 	was := told(held, 10*time.Second)
@@ -197,7 +198,7 @@ func peerBehind(t *testing.T, lib *libs.Library) result {
 	held := take(t, peerOn(t, lib, s.Addr, 10*time.Second), key)
 	other := peerOn(t, lib, s.Addr, 10*time.Second)
 	warmUp(t, other)
-	shift(t, s, -90*time.Second)
+	must(t, s.ShiftClock(-90*time.Second))
 	freed := make(chan time.Time, 1)
 	timer := time.AfterFunc(500*time.Millisecond, func() {
 		_ = s.Do(t.Context(), "del", lib.Keys(key)[0]).Err()

@@ -1,4 +1,4 @@
-package faults
+package peers
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
 func peerLostReply(t *testing.T, lib *libs.Library) result {
 	t.Helper()
 	n := peerNetwork(t)
-	l := peerOn(t, lib, n.Addr, long)
+	l := peerOn(t, lib, n.Addr, rig.Long)
 	warmUp(t, l)
 	n.KillNextReply()
 	start := time.Now()
@@ -54,7 +55,7 @@ func peerLateReply(t *testing.T, lib *libs.Library) result {
 func peerAbandoned(t *testing.T, lib *libs.Library) result {
 	t.Helper()
 	n := peerNetwork(t)
-	l := peerOn(t, lib, n.server.Addr, long)
+	l := peerOn(t, lib, n.server.Addr, rig.Long)
 	warmUp(t, l)
 	const tries = 20
 	n.server.Stop()
@@ -116,7 +117,7 @@ func peerForeign(t *testing.T, lib *libs.Library) result {
 	if lib.Renews {
 		rdb.Del(t.Context(), lib.Keys(key)...) // it would never end
 	}
-	theirs := take(t, peerOn(t, lib, s.Addr, long), key)
+	theirs := take(t, peerOn(t, lib, s.Addr, rig.Long), key)
 	err := held.Release(t.Context())
 	safe := locked(t, rdb, lib, key)
 	_ = theirs.Release(t.Context())
@@ -162,7 +163,7 @@ func peerRace(t *testing.T, lib *libs.Library) result {
 func peerLostRelease(t *testing.T, lib *libs.Library) result {
 	t.Helper()
 	n := peerNetwork(t)
-	l := peerOn(t, lib, n.Addr, long)
+	l := peerOn(t, lib, n.Addr, rig.Long)
 	warmUp(t, l)
 	held := take(t, l, key)
 	n.KillNextReply()
@@ -178,7 +179,7 @@ func peerLostRelease(t *testing.T, lib *libs.Library) result {
 func peerTwice(t *testing.T, lib *libs.Library) result {
 	t.Helper()
 	n := peerNetwork(t)
-	l := peerOn(t, lib, n.Addr, long)
+	l := peerOn(t, lib, n.Addr, rig.Long)
 	warmUp(t, l)
 	held := take(t, l, key)
 	if err := held.Release(t.Context()); err != nil {

@@ -1,4 +1,4 @@
-package faults
+package peers
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
@@ -21,7 +22,7 @@ func peerCutOff(t *testing.T, lib *libs.Library) result {
 	time.Sleep(ttl * 6 / 10) // it has been renewed
 	stopped := make(chan time.Time, 1)
 	go func() { // ends by a time limit
-		if told(held, long) {
+		if told(held, rig.Long) {
 			stopped <- time.Now()
 		} else {
 			stopped <- time.Time{}
@@ -120,7 +121,7 @@ func peerMessage(t *testing.T, lib *libs.Library) result {
 	}
 	done := make(chan got, 1)
 	go func() { // ends with the wait
-		l, err := b.Acquire(t.Context(), key, long)
+		l, err := b.Acquire(t.Context(), key, rig.Long)
 		done <- got{l, err}
 	}()
 	time.Sleep(500 * time.Millisecond)

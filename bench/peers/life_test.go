@@ -1,4 +1,4 @@
-package faults
+package peers
 
 import (
 	"context"
@@ -11,17 +11,21 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// playPeer holds a key of another library in a process of its own: it works as long as the lock is held, and then writes.
+// lifeTTL is the TTL of a process that is stopped or killed.
+const lifeTTL = 2 * time.Second
+
+// playPeer holds a key of another library in a process of its own: it works as rig.Long as the lock is held, and then writes.
 func playPeer(name, addr string) int {
 	chosen, err := libs.Named(name)
 	if err != nil {
 		return 1
 	}
 	ctx := context.Background()
-	l, err := chosen[0].Open(libs.Setup{Addrs: []string{addr}, TTL: processTTL})
+	l, err := chosen[0].Open(libs.Setup{Addrs: []string{addr}, TTL: lifeTTL})
 	if err != nil {
 		return 1
 	}
@@ -41,20 +45,20 @@ func playPeer(name, addr string) int {
 func peerStopped(t *testing.T, lib *libs.Library) result {
 	t.Helper()
 	s := redistest.Start(t)
-	a := spawn(t, lib.Name, s.Addr)
-	a.says("holds")
-	a.says("works")
-	a.stop()
-	next := take(t, peerOn(t, lib, s.Addr, long), key)
-	for len(a.lines) > 0 {
-		<-a.lines
+	a := rig.Spawn(t, lib.Name, s.Addr)
+	a.Says("holds")
+	a.Says("works")
+	a.Stop()
+	next := take(t, peerOn(t, lib, s.Addr, rig.Long), key)
+	for len(a.Lines) > 0 {
+		<-a.Lines
 	}
-	_ = a.cmd.Process.Signal(syscall.SIGCONT)
+	_ = a.Cmd.Process.Signal(syscall.SIGCONT)
 	start := time.Now()
 	worked := 0
 	for end := time.After(5 * time.Second); ; {
 		select {
-		case line := <-a.lines:
+		case line := <-a.Lines:
 			if line == "works" {
 				worked++
 				continue
@@ -76,11 +80,11 @@ func peerStopped(t *testing.T, lib *libs.Library) result {
 func peerKilled(t *testing.T, lib *libs.Library) result {
 	t.Helper()
 	s := redistest.Start(t)
-	a := spawn(t, lib.Name, s.Addr)
-	a.says("holds")
+	a := rig.Spawn(t, lib.Name, s.Addr)
+	a.Says("holds")
 	start := time.Now()
-	_ = a.cmd.Process.Kill()
-	next, err := peerOn(t, lib, s.Addr, long).Acquire(t.Context(), key, 10*time.Second)
+	_ = a.Cmd.Process.Kill()
+	next, err := peerOn(t, lib, s.Addr, rig.Long).Acquire(t.Context(), key, 10*time.Second)
 	if err != nil {
 		return result{no, "kill -9: not free within 10 s (TTL 2 s)"}
 	}
@@ -101,7 +105,7 @@ func peerLeaves(t *testing.T, lib *libs.Library) result {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { // ends with ctx
-			l, err := b.Acquire(ctx, k, long)
+			l, err := b.Acquire(ctx, k, rig.Long)
 			if err == nil {
 				_ = l.Release(t.Context())
 			}
@@ -142,7 +146,7 @@ func peerHerd(t *testing.T, lib *libs.Library) result {
 	for _, l := range ls {
 		for range waiters {
 			wg.Go(func() {
-				if held, err := l.Acquire(t.Context(), key, long); err == nil {
+				if held, err := l.Acquire(t.Context(), key, rig.Long); err == nil {
 					turns.Add(1)
 					_ = held.Release(t.Context())
 				}
@@ -174,19 +178,19 @@ func peerKeys(t *testing.T, lib *libs.Library) result {
 	t.Helper()
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
-	l := peerOn(t, lib, s.Addr, long)
+	l := peerOn(t, lib, s.Addr, rig.Long)
 	warmUp(t, l)
-	before := running(t.Name())
+	before := rig.Running(t.Name())
 	for i := range 2000 {
 		_ = take(t, l, fmt.Sprint("used", i)).Release(t.Context())
 	}
 	time.Sleep(time.Second)
-	keys, idle := rdb.DBSize(t.Context()).Val(), running(t.Name())
+	keys, idle := rdb.DBSize(t.Context()).Val(), rig.Running(t.Name())
 	var leases []libs.Lease
 	for i := range 200 {
 		leases = append(leases, take(t, l, fmt.Sprint("held", i)))
 	}
-	most := running(t.Name())
+	most := rig.Running(t.Name())
 	for _, held := range leases {
 		_ = held.Release(t.Context())
 	}
@@ -197,7 +201,7 @@ func peerKeys(t *testing.T, lib *libs.Library) result {
 func peerGone(t *testing.T, lib *libs.Library) result {
 	t.Helper()
 	n := peerNetwork(t)
-	l := peerOn(t, lib, n.Addr, long)
+	l := peerOn(t, lib, n.Addr, rig.Long)
 	warmUp(t, l)
 	n.DelayReplies(100 * time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -219,7 +223,7 @@ func peerGone(t *testing.T, lib *libs.Library) result {
 func peerClose(t *testing.T, lib *libs.Library) result {
 	t.Helper()
 	n := peerNetwork(t)
-	before := running(t.Name())
+	before := rig.Running(t.Name())
 	for range 5 {
 		l, err := lib.Open(libs.Setup{Addrs: []string{n.server.Addr}, TTL: time.Second})
 		if err != nil {
@@ -231,9 +235,9 @@ func peerClose(t *testing.T, lib *libs.Library) result {
 		_ = l.Close(t.Context())
 	}
 	time.Sleep(2 * time.Second)
-	left := max(running(t.Name())-before, 0)
+	left := max(rig.Running(t.Name())-before, 0)
 	if left > 0 {
-		t.Logf("left:\n%s", strings.Join(goroutines(t.Name()), "\n\n"))
+		t.Logf("left:\n%s", strings.Join(rig.Goroutines(t.Name()), "\n\n"))
 	}
 	conns := strings.Count(n.direct.ClientList(t.Context()).Val(), "\n") - 1
 	return result{kept(left == 0 && conns <= 0), fmt.Sprintf("5 opened and closed: %d goroutines and %d connections are left", left, max(conns, 0))}

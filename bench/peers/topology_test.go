@@ -1,4 +1,4 @@
-package faults
+package peers
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
@@ -18,13 +19,12 @@ func peerMove(t *testing.T, lib *libs.Library) result {
 	if !lib.Offers(libs.Cluster) {
 		return result{none, "not made for a cluster"}
 	}
-	c := startCluster(t, false)
+	c, err := redistest.Lab(t).StartCluster(false)
+	must(t, err)
 	l := peer(t, lib, libs.Setup{Topology: libs.Cluster, Addrs: c.Addrs(), TTL: 2 * time.Second})
 	warmUp(t, l)
 	slot, err := c.Slot(lib.Keys(key)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	moving, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	calls, failed := 0, 0
@@ -63,16 +63,18 @@ func peerLostFailover(t *testing.T, lib *libs.Library) result {
 	t.Helper()
 	const ttl = 3 * time.Second
 	primary := redistest.Start(t, "--repl-diskless-sync-delay", "0")
-	replica, link := follower(t, primary)
-	way, _ := newRoute(t, primary.Addr)
-	a := peer(t, lib, libs.Setup{Addrs: []string{primary.Addr}, TTL: ttl, Dial: way.dial})
+	link := redistest.NewProxy(t, primary.Addr)
+	replica := redistest.Start(t, rig.ReplicaArgs(link.Addr)...)
+	rig.Follow(t, replica)
+	way, _ := rig.NewRoute(t, primary.Addr)
+	a := peer(t, lib, libs.Setup{Addrs: []string{primary.Addr}, TTL: ttl, Dial: way.Dial})
 	warmUp(t, a)
 	link.DropDown(true)
 	held := take(t, a, key)
 	primary.Kill()
 	promoted := redistest.Client(t, replica.Addr)
 	command(t, promoted, "replicaof", "no", "one")
-	way.to(replica.Addr)
+	way.To(replica.Addr)
 	start := time.Now()
 	next := take(t, peerOn(t, lib, replica.Addr, ttl), key)
 	was := told(held, 10*time.Second)
@@ -107,13 +109,12 @@ func peerSentinel(t *testing.T, lib *libs.Library) result {
 
 func peerCluster(t *testing.T, lib *libs.Library) result {
 	t.Helper()
-	c := startCluster(t, true)
+	c, err := redistest.Lab(t).StartCluster(true)
+	must(t, err)
 	l := peer(t, lib, libs.Setup{Topology: libs.Cluster, Addrs: c.Addrs(), TTL: 3 * time.Second})
 	warmUp(t, l)
 	slot, err := c.Slot(lib.Keys(key)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	old, err := c.Primary(slot)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +139,7 @@ func firstGrant(t *testing.T, l libs.Locker, killed time.Time) result {
 		if err == nil {
 			d := time.Since(killed)
 			_ = held.Release(t.Context())
-			return result{kept(d < elected+5*time.Second+slow), fmt.Sprintf("the first grant %v after the primary was killed, after %d failed calls; %v to agree",
+			return result{kept(d < elected+5*time.Second+rig.Slow), fmt.Sprintf("the first grant %v after the primary was killed, after %d failed calls; %v to agree",
 				round(d), failed, round(elected))}
 		}
 		failed++

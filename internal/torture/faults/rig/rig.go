@@ -1,0 +1,182 @@
+// Package rig has what the tests of docs/faults.md share: processes in a role,
+// clients that can be moved to another server, replicas behind a network, and a
+// count of what a test has left running.
+package rig
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime/pprof"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+)
+
+// Long is the TTL of a lease that must not end in a test.
+const Long = 30 * time.Second
+
+// Slow is what a busy machine may add to what a test expects.
+const Slow = 2 * time.Second
+
+// The environment of a [Process].
+const (
+	RoleEnv = "FAULTS_ROLE"
+	AddrEnv = "FAULTS_REDIS"
+)
+
+// Process is this test binary once more, in a role. What it says comes line by
+// line. It ends with its test.
+type Process struct {
+	Cmd   *exec.Cmd
+	Lines chan string // closed when it has ended
+
+	t *testing.T
+}
+
+// Spawn starts a process whose TestMain plays the role on the server at addr.
+func Spawn(t *testing.T, role, addr string) *Process {
+	t.Helper()
+	cmd := exec.Command(os.Args[0]) //nolint:gosec,noctx // this test itself, which is killed when t ends
+	cmd.Env = append(os.Environ(), RoleEnv+"="+role, AddrEnv+"="+addr)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{t: t, Cmd: cmd, Lines: make(chan string, 10_000)}
+	read := make(chan struct{})
+	go func() { // ends with the process
+		defer close(read)
+		defer close(p.Lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			p.Lines <- s.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-read
+		_ = cmd.Wait()
+	})
+	return p
+}
+
+// Says waits until the process says something that begins so.
+func (p *Process) Says(what string) string {
+	p.t.Helper()
+	limit := time.After(20 * time.Second)
+	for {
+		select {
+		case line, ok := <-p.Lines:
+			if !ok {
+				p.t.Fatalf("the process ended before it said %q", what)
+			}
+			if strings.HasPrefix(line, what) {
+				return line
+			}
+		case <-limit:
+			p.t.Fatalf("the process does not say %q", what)
+		}
+	}
+}
+
+// Stop freezes the process, and returns when it is frozen.
+func (p *Process) Stop() {
+	p.t.Helper()
+	_ = p.Cmd.Process.Signal(syscall.SIGSTOP)
+	Eventually(p.t, "the process is stopped", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Cmd.Process.Pid))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		return strings.HasPrefix(rest, "T")
+	})
+}
+
+// Eventually waits until it is so, and fails t after 20 s.
+func Eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came to be: %s", what)
+		}
+	}
+}
+
+// Route is a client whose server can be changed, as behind a name or a virtual
+// address that moves in a failover. It is safe for concurrent use.
+type Route struct{ addr atomic.Pointer[string] }
+
+// NewRoute returns a route to addr, and a client that takes it.
+func NewRoute(t *testing.T, addr string) (*Route, *redis.Client) {
+	t.Helper()
+	r := &Route{}
+	r.To(addr)
+	rdb := redis.NewClient(&redis.Options{Addr: addr, Dialer: r.Dial})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return r, rdb
+}
+
+// Dial connects to the server that the route leads to now.
+func (r *Route) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, network, *r.addr.Load())
+}
+
+// To changes the server of the connections that are made from now on.
+func (r *Route) To(addr string) { r.addr.Store(&addr) }
+
+// Follow waits until replica follows a primary. It was started with --replicaof.
+func Follow(t *testing.T, replica *redistest.Server) {
+	t.Helper()
+	rdb := redistest.Client(t, replica.Addr)
+	Eventually(t, "the replica follows", func() bool {
+		role, _ := rdb.Do(t.Context(), "role").Slice()
+		return len(role) > 3 && fmt.Sprint(role[3]) == "connected"
+	})
+}
+
+// ReplicaArgs are those of a server that follows the one at addr at once.
+func ReplicaArgs(addr string) []string {
+	host, port, _ := net.SplitHostPort(addr)
+	return []string{"--replicaof", host + " " + port, "--repl-diskless-sync-delay", "0"}
+}
+
+// Label is what the goroutines of one test carry: those that it starts inherit
+// it, and so on. Goroutines of timers have none.
+const Label = "fault"
+
+// Goroutines returns the stacks of those that carry a test's label.
+func Goroutines(test string) (stacks []string) {
+	var all strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
+	for stack := range strings.SplitSeq(all.String(), "\n\n") {
+		if strings.Contains(stack, fmt.Sprintf("%q:%q", Label, test)) {
+			stacks = append(stacks, stack)
+		}
+	}
+	return stacks
+}
+
+// Running is how many goroutines those are.
+func Running(test string) (n int) {
+	for _, stack := range Goroutines(test) {
+		alike := 0
+		_, _ = fmt.Sscan(stack, &alike)
+		n += alike
+	}
+	return n
+}
