@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/faultpipe"
 )
 
 // Proxy is a network between clients and a server that can be made to fail, and that counts what clients send. All its
@@ -14,17 +16,14 @@ import (
 type Proxy struct {
 	Addr string
 
+	pipe     *faultpipe.Pipe // closed when the test ends
 	upstream string
-	listener net.Listener
-	closed   chan struct{}  // closed when the test ends: ends delays
-	pipes    sync.WaitGroup // the accept loop and every pipe; joined when the test ends
 
 	dropUp, dropDown atomic.Bool
 	delay            atomic.Int64 // ns
 	kills            atomic.Int32 // replies that are still to be killed
 
 	mu         sync.Mutex // guards what follows; never held across I/O
-	conns      map[net.Conn]struct{}
 	commands   map[string]int
 	roundTrips int
 	made       int // connections
@@ -35,22 +34,13 @@ type Proxy struct {
 // NewProxy starts a proxy for the server at upstream; it ends with t.
 func NewProxy(t testing.TB, upstream string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	p := &Proxy{upstream: upstream, commands: map[string]int{}}
+	var err error
+	if p.pipe, err = faultpipe.New(p.open); err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
-	p := &Proxy{
-		Addr: l.Addr().String(), upstream: upstream, listener: l,
-		closed: make(chan struct{}), conns: map[net.Conn]struct{}{}, commands: map[string]int{},
-	}
-	p.pipes.Add(1)
-	go p.accept()
-	t.Cleanup(func() {
-		close(p.closed)
-		_ = l.Close()
-		p.CutAll()
-		p.pipes.Wait()
-	})
+	p.Addr = p.pipe.Addr
+	t.Cleanup(p.pipe.Close)
 	return p
 }
 
@@ -67,14 +57,7 @@ func (p *Proxy) DelayReplies(d time.Duration) { p.delay.Store(int64(d)) }
 func (p *Proxy) KillNextReply() { p.kills.Add(1) }
 
 // CutAll cuts every connection; new ones can be made.
-func (p *Proxy) CutAll() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		_ = c.Close()
-	}
-	clear(p.conns)
-}
+func (p *Proxy) CutAll() { p.pipe.Cut(nil) }
 
 // SilenceAll lets every connection of now die without a word, as a NAT that forgets it does: what is sent over one gets
 // nowhere, and nobody is told. New ones work.
@@ -113,77 +96,44 @@ func (p *Proxy) Reset() {
 	p.roundTrips = 0
 }
 
-// accept ends when the listener is closed.
-func (p *Proxy) accept() {
-	defer p.pipes.Done()
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", p.upstream)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		p.mu.Lock()
-		p.made++
-		l := &link{proxy: p, client: client, server: server, number: p.made}
-		l.answered.Store(true)
-		if d := p.distance; d.RoundTrip > 0 || d.Jitter > 0 {
-			l.client = newLagging(client, d.RoundTrip/2, d.Jitter, 0)
-			l.server = newLagging(server, d.RoundTrip/2, d.Jitter, time.Duration(d.Opening)*d.RoundTrip)
-		}
-		p.conns[l.client], p.conns[l.server] = struct{}{}, struct{}{}
-		p.mu.Unlock()
-		select {
-		case <-p.closed: // the cut at the end of the test may have missed these two
-			l.close()
-		default:
-		}
-		p.pipes.Add(2)
-		go l.up()
-		go l.down()
+// open connects a client that has come to the server.
+func (p *Proxy) open(client net.Conn) (faultpipe.Link, error) {
+	server, err := net.Dial("tcp", p.upstream)
+	if err != nil {
+		return nil, err
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.made++
+	l := &link{proxy: p, client: client, server: server, number: p.made}
+	l.answered.Store(true)
+	if d := p.distance; d.RoundTrip > 0 || d.Jitter > 0 {
+		l.client = newLagging(client, d.RoundTrip/2, d.Jitter, 0)
+		l.server = newLagging(server, d.RoundTrip/2, d.Jitter, time.Duration(d.Opening)*d.RoundTrip)
+	}
+	return l, nil
 }
 
-// link is one connection through the proxy; each of its two pipes ends when either end is closed.
+// link is one connection through the proxy.
 type link struct {
 	proxy          *Proxy
 	client, server net.Conn
 	number         int         // from 1
+	requests       parser      // Up's own
 	answered       atomic.Bool // something was passed to the client since it sent last
 }
 
-func (l *link) close() {
-	_ = l.client.Close()
-	_ = l.server.Close()
-	l.proxy.mu.Lock()
-	defer l.proxy.mu.Unlock()
-	delete(l.proxy.conns, l.client)
-	delete(l.proxy.conns, l.server)
-}
+func (l *link) Ends() (client, server net.Conn) { return l.client, l.server }
 
-// up passes requests on, and counts them even if they are swallowed.
-func (l *link) up() {
-	defer l.proxy.pipes.Done()
-	defer l.close()
-	var requests parser
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := l.client.Read(buf)
-		if n > 0 {
-			l.proxy.count(requests.feed(buf[:n]), l.answered.Swap(false))
-			if !l.proxy.dropUp.Load() && !l.proxy.silences(l.number) {
-				if _, err := l.server.Write(buf[:n]); err != nil {
-					return
-				}
-			}
-		}
-		if err != nil {
-			return
-		}
+// Up passes requests on, and counts them even if they are swallowed.
+func (l *link) Up(b []byte) bool {
+	p := l.proxy
+	p.count(l.requests.feed(b), l.answered.Swap(false))
+	if p.dropUp.Load() || p.silences(l.number) {
+		return true
 	}
+	_, err := l.server.Write(b)
+	return err == nil
 }
 
 func (p *Proxy) count(names []string, roundTrip bool) {
@@ -197,24 +147,8 @@ func (p *Proxy) count(names []string, roundTrip bool) {
 	}
 }
 
-// down passes replies on.
-func (l *link) down() {
-	defer l.proxy.pipes.Done()
-	defer l.close()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := l.server.Read(buf)
-		if n > 0 && !l.reply(buf[:n]) {
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// reply passes one burst of replies on, unless a fault says otherwise; false if the connection is to be cut.
-func (l *link) reply(b []byte) bool {
+// Down passes one burst of replies on, unless a fault says otherwise.
+func (l *link) Down(b []byte) bool {
 	p := l.proxy
 	if p.kills.Load() > 0 && p.kills.Add(-1) >= 0 {
 		return false
@@ -222,7 +156,7 @@ func (l *link) reply(b []byte) bool {
 	if d := time.Duration(p.delay.Load()); d > 0 {
 		select {
 		case <-time.After(d):
-		case <-p.closed:
+		case <-p.pipe.Closed():
 			return false
 		}
 	}

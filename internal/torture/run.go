@@ -46,7 +46,7 @@ func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Wri
 		}
 	}
 	for range cfg.procs {
-		wire, err := newWire(context.WithoutCancel(ctx))
+		wire, err := newWire()
 		if err != nil {
 			return nil, err
 		}

@@ -10,31 +10,40 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/faultpipe"
 )
 
 // wire is the network between one worker and all servers. A connection begins with a line that says where it goes. What is
 // held up arrives late, as over TCP: also when the worker has given it up, or has died.
 type wire struct {
-	addr     string
-	dialer   net.Dialer
-	listener net.Listener
-	closed   chan struct{}
-	work     sync.WaitGroup // the accept loop and every pipe; joined by close
+	addr   string
+	pipe   *faultpipe.Pipe
+	dialer net.Dialer
 
 	up, down valve
 	refuses  atomic.Bool  // new connections are cut at once
 	holes    atomic.Bool  // what connections carry is lost, and they never carry anything again
 	delay    atomic.Int64 // ns, of each burst of replies
 	kills    atomic.Int32 // replies whose connection is still to be cut instead
-
-	mu    sync.Mutex // guards links; never held across I/O
-	links map[*link]struct{}
 }
 
+// link is one connection of a wire.
 type link struct {
-	client, server net.Conn
-	hole           atomic.Bool // bytes were lost, so none may follow: a stream has no gaps
+	wire   *wire
+	client lined
+	server net.Conn
+	hole   atomic.Bool // bytes were lost, so none may follow: a stream has no gaps
 }
+
+// lined is a connection whose first line has been read.
+type lined struct {
+	net.Conn
+
+	in *bufio.Reader
+}
+
+func (c lined) Read(b []byte) (int, error) { return c.in.Read(b) }
 
 // dialBy returns a dial function for a worker whose wire is at addr.
 func dialBy(wire string) func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -50,125 +59,65 @@ func dialBy(wire string) func(ctx context.Context, network, addr string) (net.Co
 	}
 }
 
-func newWire(ctx context.Context) (*wire, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
+func newWire() (w *wire, err error) {
+	w = &wire{dialer: net.Dialer{Timeout: time.Second}}
+	if w.pipe, err = faultpipe.New(w.open); err != nil {
 		return nil, err
 	}
-	w := &wire{addr: l.Addr().String(), listener: l, closed: make(chan struct{}), links: map[*link]struct{}{}}
-	w.dialer.Timeout = time.Second
-	w.work.Go(func() { w.accept(ctx) })
+	w.addr = w.pipe.Addr
 	return w, nil
 }
 
-func (w *wire) close() {
-	close(w.closed)
-	_ = w.listener.Close()
-	w.cut(nil)
-	w.work.Wait()
-}
+func (w *wire) close() { w.pipe.Close() }
 
 // cut ends the connections that which says, or all.
 func (w *wire) cut(which func(*link) bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for l := range w.links {
-		if which == nil || which(l) {
-			l.close()
-		}
-	}
+	w.pipe.Cut(func(l faultpipe.Link) bool { return which == nil || which(l.(*link)) })
 }
 
-func (l *link) close() {
-	_ = l.client.Close()
-	_ = l.server.Close()
-}
+var errRefused = errors.New("the wire is cut")
 
-func (w *wire) accept(ctx context.Context) {
-	for {
-		client, err := w.listener.Accept()
-		if err != nil {
-			return
-		}
-		w.work.Go(func() { w.carry(ctx, client) })
-	}
-}
-
-// carry is one connection, from its first line to its end.
-func (w *wire) carry(ctx context.Context, client net.Conn) {
-	defer client.Close()
-	l := &link{client: client}
+// open reads the first line of a connection and goes where it says.
+func (w *wire) open(client net.Conn) (faultpipe.Link, error) {
 	_ = client.SetReadDeadline(time.Now().Add(w.dialer.Timeout))
 	in := bufio.NewReaderSize(client, 32<<10)
 	to, err := in.ReadString('\n')
-	if err != nil || w.refuses.Load() {
-		return
+	if err != nil {
+		return nil, err
+	}
+	if w.refuses.Load() {
+		return nil, errRefused
 	}
 	_ = client.SetReadDeadline(time.Time{})
-	if l.server, err = w.dialer.DialContext(ctx, "tcp", strings.TrimSpace(to)); err != nil {
-		return
+	server, err := w.dialer.Dial("tcp", strings.TrimSpace(to))
+	if err != nil {
+		return nil, err
 	}
-	w.mu.Lock()
-	w.links[l] = struct{}{}
-	w.mu.Unlock()
-	defer func() {
-		l.close()
-		w.mu.Lock()
-		delete(w.links, l)
-		w.mu.Unlock()
-	}()
-	select {
-	case <-w.closed: // the cut may have missed this one
-		return
-	default:
-	}
-	var up sync.WaitGroup
-	up.Go(func() {
-		w.requests(l, in)
-		_ = l.server.(*net.TCPConn).CloseWrite() // what it has got it still does
-	})
-	w.replies(l)
-	l.close()
-	up.Wait()
+	return &link{wire: w, client: lined{client, in}, server: server}, nil
 }
 
-func (w *wire) requests(l *link, in io.Reader) {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := in.Read(buf)
-		if n > 0 && (!w.up.pass(w.closed) || !l.send(l.server, buf[:n], &w.holes)) {
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
+func (l *link) Ends() (client, server net.Conn) { return l.client, l.server }
+
+// Up passes requests on when they may pass.
+func (l *link) Up(b []byte) bool {
+	return l.wire.up.pass(l.wire.pipe.Closed()) && l.send(l.server, b)
 }
 
-func (w *wire) replies(l *link) {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := l.server.Read(buf)
-		if n > 0 {
-			if w.kills.Load() > 0 && w.kills.Add(-1) >= 0 {
-				return
-			}
-			if d := w.delay.Load(); d > 0 {
-				time.Sleep(time.Duration(d))
-			}
-			if !w.down.pass(w.closed) || !l.send(l.client, buf[:n], &w.holes) {
-				return
-			}
-		}
-		if err != nil {
-			return
-		}
+// Down passes replies on when they may pass, unless their connection is to be cut.
+func (l *link) Down(b []byte) bool {
+	w := l.wire
+	if w.kills.Load() > 0 && w.kills.Add(-1) >= 0 {
+		return false
 	}
+	if d := w.delay.Load(); d > 0 {
+		time.Sleep(time.Duration(d))
+	}
+	return w.down.pass(w.pipe.Closed()) && l.send(l.client, b)
 }
 
 // send passes bytes on, unless they are to be lost; false if the connection has ended.
-func (l *link) send(to net.Conn, b []byte, holes *atomic.Bool) bool {
-	if holes.Load() {
+func (l *link) send(to net.Conn, b []byte) bool {
+	if l.wire.holes.Load() {
 		l.hole.Store(true)
 	}
 	if l.hole.Load() {
