@@ -29,7 +29,6 @@ type Link interface {
 type Pipe struct {
 	Addr string
 
-	open     func(client net.Conn) (Link, error)
 	listener net.Listener
 	closed   chan struct{}
 	work     sync.WaitGroup // the accept loop and every connection; joined by Close
@@ -38,19 +37,19 @@ type Pipe struct {
 	links map[Link]struct{}
 }
 
-// New starts a pipe. It calls open in a goroutine of its own for each client that
-// connects, and closes the client if open returns an error. The caller calls
-// Close.
-func New(open func(client net.Conn) (Link, error)) (*Pipe, error) {
+// New listens. Clients wait until the caller calls Serve. The caller calls Close.
+func New() (*Pipe, error) {
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &Pipe{
-		Addr: l.Addr().String(), open: open, listener: l, closed: make(chan struct{}), links: map[Link]struct{}{},
-	}
-	p.work.Go(p.accept)
-	return p, nil
+	return &Pipe{Addr: l.Addr().String(), listener: l, closed: make(chan struct{}), links: map[Link]struct{}{}}, nil
+}
+
+// Serve accepts clients from now on, and returns at once. It calls open in a
+// goroutine of its own for each, and closes the client if open returns an error.
+func (p *Pipe) Serve(open func(client net.Conn) (Link, error)) {
+	p.work.Go(func() { p.accept(open) })
 }
 
 // Closed is closed by Close. A Link that holds bytes back ends that then.
@@ -84,14 +83,14 @@ func end(l Link) {
 }
 
 // accept ends when the listener is closed.
-func (p *Pipe) accept() {
+func (p *Pipe) accept(open func(client net.Conn) (Link, error)) {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
 			return
 		}
 		p.work.Go(func() {
-			l, err := p.open(client)
+			l, err := open(client)
 			if err != nil {
 				_ = client.Close()
 				return

@@ -61,17 +61,18 @@ func answering(t *testing.T) (addr string) {
 func piped(t *testing.T, cutAt string) *faultpipe.Pipe {
 	t.Helper()
 	addr := answering(t)
-	p, err := faultpipe.New(func(client net.Conn) (faultpipe.Link, error) {
+	p, err := faultpipe.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	p.Serve(func(client net.Conn) (faultpipe.Link, error) {
 		server, err := net.Dial("tcp", addr)
 		if err != nil {
 			return nil, err
 		}
 		return &plain{client, server, cutAt}, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
 	return p
 }
 

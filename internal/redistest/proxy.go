@@ -34,13 +34,13 @@ type Proxy struct {
 // NewProxy starts a proxy for the server at upstream; it ends with t.
 func NewProxy(t testing.TB, upstream string) *Proxy {
 	t.Helper()
-	p := &Proxy{upstream: upstream, commands: map[string]int{}}
-	var err error
-	if p.pipe, err = faultpipe.New(p.open); err != nil {
+	pipe, err := faultpipe.New()
+	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
-	p.Addr = p.pipe.Addr
-	t.Cleanup(p.pipe.Close)
+	p := &Proxy{Addr: pipe.Addr, pipe: pipe, upstream: upstream, commands: map[string]int{}}
+	t.Cleanup(pipe.Close)
+	pipe.Serve(p.open)
 	return p
 }
 

@@ -59,12 +59,13 @@ func dialBy(wire string) func(ctx context.Context, network, addr string) (net.Co
 	}
 }
 
-func newWire() (w *wire, err error) {
-	w = &wire{dialer: net.Dialer{Timeout: time.Second}}
-	if w.pipe, err = faultpipe.New(w.open); err != nil {
+func newWire() (*wire, error) {
+	pipe, err := faultpipe.New()
+	if err != nil {
 		return nil, err
 	}
-	w.addr = w.pipe.Addr
+	w := &wire{addr: pipe.Addr, pipe: pipe, dialer: net.Dialer{Timeout: time.Second}}
+	pipe.Serve(w.open)
 	return w, nil
 }
 
