@@ -1,5 +1,6 @@
 // Flashsale sells out a stock over real HTTP, through several app instances in processes of their own: with a guard on
-// the route, with a guard and fencing tokens, with none, and as one atomic script. See README.md beside this file.
+// the route, with a guard and fencing tokens, with none, and as one atomic script. Package shop is the app, and package
+// show is all that is around it. See README.md beside this file.
 //
 //	go run ./examples/flashsale
 //	go run ./examples/flashsale -mode none
@@ -8,122 +9,9 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"os"
-	"os/signal"
-	"slices"
-	"strings"
-	"syscall"
+
+	"github.com/go-lockguard/guard/examples/flashsale/show"
 )
 
-// Exit statuses.
-const (
-	exitOK          = 0
-	exitFailed      = 1 // an invariant is broken, or the run itself failed
-	exitUsage       = 2
-	exitInterrupted = 130
-)
-
-func main() {
-	if settings := os.Getenv(instanceEnv); settings != "" {
-		os.Exit(instanceMain(settings))
-	}
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
-}
-
-// run is the parent process: one sale, the story, or the live page.
-func run(args []string, stdout, stderr io.Writer) int {
-	cfg, err := parseFlags(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		usage(stdout, args[len(args)-1] == "all")
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "flashsale: %v\nflashsale: -h lists the flags\n", err)
-		return exitUsage
-	}
-
-	// The first signal ends the run in good order, a second one at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop)
-
-	ok, err := play(ctx, cfg, stdout, stderr)
-	switch {
-	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "flashsale: interrupted, the instances are stopped")
-		if errors.Is(err, errLeft) { // else err is the interruption itself
-			fmt.Fprintf(stderr, "flashsale: %v\n", err)
-		}
-		return exitInterrupted
-	case err != nil:
-		fmt.Fprintf(stderr, "flashsale: %v\n", err)
-		return exitFailed
-	case !ok:
-		return exitFailed
-	}
-	return exitOK
-}
-
-// play runs what the flags ask for, and reports whether everything held that must hold. With -json people read stderr,
-// and the last line of stdout is for programs.
-func play(ctx context.Context, cfg config, stdout, stderr io.Writer) (ok bool, err error) {
-	if cfg.record != "" {
-		if err := openRecord(cfg.record); err != nil {
-			return false, err
-		}
-	}
-	if cfg.story {
-		return tellStory(ctx, cfg, newConsole(stdout))
-	}
-	con := newConsole(stdout)
-	if cfg.json {
-		con = newConsole(stderr)
-	}
-	if cfg.web {
-		return true, serveWeb(ctx, cfg, con, stdout)
-	}
-	perform := runSale
-	if cfg.record != "" {
-		perform = recordSale
-	}
-	res, err := perform(ctx, cfg, con)
-	if err != nil {
-		return false, err
-	}
-	printReport(con, res)
-	if cfg.json {
-		if err := json.NewEncoder(stdout).Encode(res); err != nil {
-			return false, err
-		}
-	}
-	return len(res.broken()) == 0, nil
-}
-
-// visitorFlags are those that -h shows; -h all shows the others too.
-var visitorFlags = []string{"web", "mode", "stock", "requests", "instances", "redis"}
-
-func usage(w io.Writer, all bool) {
-	fmt.Fprintln(w, strings.TrimSpace(`
-flashsale sells one stock through several app instances at once and counts what went wrong.
-
-Usage: go run ./examples/flashsale [flags]
-`)+"\n")
-	every := newFlagSet(new(config))
-	shown := flag.NewFlagSet(every.Name(), flag.ContinueOnError)
-	shown.SetOutput(w)
-	every.VisitAll(func(f *flag.Flag) {
-		if all || slices.Contains(visitorFlags, f.Name) {
-			shown.Var(f.Value, f.Name, f.Usage)
-		}
-	})
-	shown.PrintDefaults()
-	if !all {
-		fmt.Fprintln(w, "\n-h all lists every flag.")
-	}
-}
+func main() { os.Exit(show.Main(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -1,0 +1,187 @@
+package shop
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/fence"
+	"github.com/go-lockguard/guard/fence/redisfence"
+)
+
+var (
+	//go:embed place.lua
+	placeSource string
+	//go:embed atomic.lua
+	atomicSource string
+
+	placeScript  = redis.NewScript(placeSource)
+	placeFenced  = redisfence.NewScript(placeSource)
+	atomicScript = redis.NewScript(atomicSource)
+)
+
+// ShopKeys names the shop's keys in Redis: a prefix of this run, and one hash tag, so that a script may use them together.
+type ShopKeys string
+
+func (k ShopKeys) stock(sku string) string  { return k.key(sku, "stock") }
+func (k ShopKeys) orders(sku string) string { return k.key(sku, "orders") }
+
+// fence returns where the newest fencing token is. It lasts as long as the stock: until the end of the run.
+func (k ShopKeys) fence(sku string) redisfence.Fence { return redisfence.For(k.stock(sku)) }
+
+func (k ShopKeys) key(sku, what string) string { return string(k) + ":{" + sku + "}:" + what }
+
+// RedisBook is a book in Redis.
+type RedisBook struct {
+	RDB  redis.UniversalClient
+	Keys ShopKeys
+
+	// Replicated says that there are replicas. Then an order counts when one of them has it too: else a failover would take
+	// back what a buyer was told.
+	Replicated bool
+}
+
+// readLimit is how long a reader waits for a failover. A read can be repeated, a write cannot.
+const readLimit = 10 * time.Second
+
+func (b *RedisBook) Read(ctx context.Context, sku string, token uint64) (left int, err error) {
+	for end := time.Now().Add(readLimit); ; Pause(ctx, 50*time.Millisecond) {
+		left, err = b.readOnce(ctx, sku, token)
+		if err == nil || errors.Is(err, fence.ErrLateWrite) || !b.Replicated || ctx.Err() != nil || time.Now().After(end) {
+			return left, err
+		}
+		b.look(ctx, err)
+	}
+}
+
+func (b *RedisBook) readOnce(ctx context.Context, sku string, token uint64) (left int, err error) {
+	if token == 0 {
+		return b.RDB.Get(ctx, b.Keys.stock(sku)).Int()
+	}
+	text, err := redisfence.Get(ctx, b.RDB, b.Keys.fence(sku), token, b.Keys.stock(sku))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(text)
+}
+
+func (b *RedisBook) Place(ctx context.Context, sku, order string, left int, token uint64) error {
+	keys := []string{b.Keys.stock(sku), b.Keys.orders(sku)}
+	return b.write(ctx, keys[0], func(rdb redis.Scripter) error {
+		if token == 0 {
+			return placeScript.Run(ctx, rdb, keys, left, order).Err()
+		}
+		return placeFenced.Run(ctx, rdb, b.Keys.fence(sku), token, keys, left, order).Err()
+	})
+}
+
+func (b *RedisBook) Take(ctx context.Context, sku, order string) (left int, err error) {
+	keys := []string{b.Keys.stock(sku), b.Keys.orders(sku)}
+	err = b.write(ctx, keys[0], func(rdb redis.Scripter) (err error) {
+		left, err = atomicScript.Run(ctx, rdb, keys, order).Int()
+		return err
+	})
+	if err == nil && left < 0 {
+		err = ErrSoldOut
+	}
+	return left, err
+}
+
+// replicaLimit is how long an order waits for a replica.
+const replicaLimit = time.Second
+
+// write runs a script that writes at key, and waits for a replica if there are any. WAIT is for what its own connection has
+// written, so both go over one.
+func (b *RedisBook) write(ctx context.Context, key string, script func(redis.Scripter) error) error {
+	if !b.Replicated {
+		return script(b.RDB)
+	}
+	primary, err := b.primary(ctx, key)
+	if err != nil {
+		return err
+	}
+	conn := primary.Conn()
+	defer conn.Close()
+	if err := script(conn); err != nil {
+		b.look(ctx, err)
+		return err
+	}
+	if alone, err := isAlone(ctx, conn); err != nil || alone {
+		return err
+	}
+	if n, err := conn.Wait(ctx, 1, replicaLimit).Result(); err != nil || n == 0 {
+		return errors.Join(errUnconfirmed, err)
+	}
+	return nil
+}
+
+// isAlone reports whether a primary has no replica that could take its place: then there is none to wait for.
+func isAlone(ctx context.Context, conn *redis.Conn) (bool, error) {
+	role, err := conn.Do(ctx, "role").Slice()
+	if err != nil || len(role) < 3 {
+		return false, errors.Join(errUnconfirmed, err)
+	}
+	replicas, ok := role[2].([]any)
+	return ok && len(replicas) == 0, nil
+}
+
+// primary returns the client of the node that has key.
+func (b *RedisBook) primary(ctx context.Context, key string) (*redis.Client, error) {
+	switch rdb := b.RDB.(type) {
+	case *redis.ClusterClient:
+		return rdb.MasterForKey(ctx, key)
+	case *redis.Client:
+		return rdb, nil
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// look has a cluster client look where its nodes are, if err may mean that they have changed: by itself it takes a minute.
+func (b *RedisBook) look(ctx context.Context, err error) {
+	if cluster, ok := b.RDB.(*redis.ClusterClient); ok && err != nil && !errors.Is(err, redis.Nil) {
+		cluster.ReloadState(ctx)
+	}
+}
+
+func (b *RedisBook) Create(ctx context.Context, stock int) error {
+	return b.RDB.Set(ctx, b.Keys.stock(SKU), stock, 0).Err()
+}
+
+func (b *RedisBook) Glance(ctx context.Context) (left, orders int, err error) {
+	var stock *redis.StringCmd
+	var book *redis.IntCmd
+	_, err = b.RDB.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		stock, book = p.Get(ctx, b.Keys.stock(SKU)), p.LLen(ctx, b.Keys.orders(SKU))
+		return nil
+	})
+	if err != nil {
+		b.look(ctx, err)
+		return 0, 0, err
+	}
+	left, err = stock.Int()
+	return left, int(book.Val()), err
+}
+
+func (b *RedisBook) Orders(ctx context.Context) ([]string, error) {
+	return b.RDB.LRange(ctx, b.Keys.orders(SKU), 0, -1).Result()
+}
+
+// Remove does nothing: the keys go with all others of the run, those of the guard too.
+func (b *RedisBook) Remove(context.Context) error { return nil }
+
+// Close does nothing: the client is its owner's.
+func (b *RedisBook) Close() error { return nil }
+
+// Pause waits for d, at most until ctx ends.
+func Pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

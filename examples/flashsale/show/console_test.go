@@ -1,0 +1,133 @@
+package show
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/examples/flashsale/shop"
+)
+
+// wantFit fails t if a line of text is wider than a terminal of so many columns. A bar writes its line again and again.
+func wantFit(t *testing.T, text string, width int) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		for line := range strings.SplitSeq(strings.TrimSuffix(line, "\n"), "\r") {
+			if n := columns(line); n > width {
+				t.Errorf("%d of %d columns: %q", n, width, line)
+			}
+		}
+	}
+}
+
+// testSale is one as it is shown: nothing of it runs.
+func testSale() (*sale, result) {
+	cfg := defaultConfig()
+	s := &sale{cfg: cfg, store: &store{name: "localhost:6379"}, spans: &timeline{}}
+	began := time.Unix(1_700_000_000, 0)
+	for i := range 4 {
+		name := fmt.Sprintf("app-%d", i+1)
+		s.fleet = append(s.fleet, &instance{name: name, url: "http://127.0.0.1:43210", cmd: &exec.Cmd{Process: &os.Process{Pid: 1234567}}})
+		for j := range 50 {
+			from := began.Add(time.Duration(4*j+i) * 9 * time.Millisecond)
+			s.spans.add(name, from, from.Add(9*time.Millisecond), markInStep)
+		}
+	}
+	return s, result{
+		Mode: shop.ModeFence, Requests: 2000, Stock: 500, Sold: 499, Orders: 501, Settled: 3, Reached: 700, Oversold: 1, LostUpdates: 1,
+		Refused: 1400, RefusedByReason: map[string]int{shop.CodeSoldOut: 1200, "lock_held": 100, "lock_queue_full": 100},
+		Errors: 1, Complaint: "app-1: 500 failed the price service did not answer in time", Seconds: 4.2, RPS: 470, EmbeddedRedis: true,
+		WaitP50: 12, WaitP99: 12345.6, HoldP50: 1, HoldP99: 2, InstancesMissing: 1,
+	}
+}
+
+func TestNoLineIsWiderThanTheTerminal(t *testing.T) {
+	s, res := testSale()
+	spans, wait, behind := testTrace(t)
+	request := spans.byID[wait.Parent]
+	for _, width := range []int{40, 60, 80, 120, 200} {
+		for _, color := range []bool{false, true} {
+			var out bytes.Buffer
+			con := &console{w: &out, color: color, width: width}
+			con.printOpening(s.cfg)
+			for i, sc := range scenes {
+				con.printTitle(i+1, sc.title)
+				con.tell(1247*time.Millisecond, "app-1 goes on (SIGCONT) and writes: "+con.paint(green, "late write refused")+", stock 10. Its token 1795309661357397 is lower than 1795309662528225.")
+				s.spans.print(con, s.fleet)
+				con.printHarm(res)
+				con.printf("%s", afterwards[i+1])
+			}
+			printScene(con, s)
+			printReport(con, res)
+			printRows(con, spans.rows(request, wait, behind), request)
+			b := newBar(con, res.Requests, res.Stock)
+			for done := 0; done <= res.Requests; done += 100 {
+				b.show(done, res.Stock)
+			}
+			wantFit(t, out.String(), width)
+			if told := strings.Contains(out.String(), "columns are few"); told != (width < fewColumns) {
+				t.Errorf("%d columns: says that they are few: %v", width, told)
+			}
+			if t.Failed() {
+				t.Fatalf("%s", out.String())
+			}
+		}
+	}
+}
+
+func TestLanesUseTheRoomThatThereIs(t *testing.T) {
+	s, _ := testSale()
+	for width, lane := range map[int]int{40: 29, 60: 49, 80: 64, 200: 64} {
+		var out bytes.Buffer
+		s.spans.print(&console{w: &out, width: width}, s.fleet)
+		if got := strings.Index(out.String(), "\n") - timelineMargin; got != lane {
+			t.Errorf("a lane of %d of %d columns, want %d", got, width, lane)
+		}
+	}
+}
+
+func TestALineGoesOnUnderItsText(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"  short\n", "  short\n"},
+		{"  sold  \tone two three four five\n", "  sold  one two three four\n        five\n"},
+		{"  sold out  \tone two three four\n", "  sold out  one two three\n    four\n"}, // no room for a column
+		{"  one two three four five six seven", "  one two three four five\n  six seven"},
+		{"https://localhost:1/longer-than-it-is-wide\n", "https://localhost:1/longer-than-it-is-wide\n"},
+		{"\x1b[1mone two three four five six\x1b[0m\n", "\x1b[1mone two three four five six\x1b[0m\n"},
+	} {
+		if got := fit(c.line, 28); got != c.want {
+			t.Errorf("%q became %q, want %q", c.line, got, c.want)
+		}
+	}
+}
+
+func TestTheBarSaysWhatItCounts(t *testing.T) {
+	var out bytes.Buffer
+	newBar(&console{w: &out, width: 100}, 2000, 500).show(680, 480)
+	if !strings.Contains(out.String(), "(680/2000) requests answered, 480 of 500 sold") {
+		t.Errorf("%q", out.String())
+	}
+}
+
+func TestHoldsAreShortOnlyInASaleThatSoldOut(t *testing.T) {
+	for _, soldOut := range []int{0, 7} {
+		var out bytes.Buffer
+		printReport(&console{w: &out, width: usualColumns}, result{Mode: shop.ModeLock, RefusedByReason: map[string]int{shop.CodeSoldOut: soldOut}})
+		if said := strings.Contains(out.String(), "sold out"); said != (soldOut > 0) {
+			t.Errorf("%d found it sold out; said so: %v", soldOut, said)
+		}
+	}
+}
+
+func TestColumnsOfTheEnvironmentComeFirst(t *testing.T) {
+	for value, want := range map[string]int{"77": 77, "": usualColumns, "-1": usualColumns, "many": usualColumns} {
+		t.Setenv("COLUMNS", value)
+		if got := newConsole(&bytes.Buffer{}).width; got != want {
+			t.Errorf("COLUMNS=%q: %d columns, want %d", value, got, want)
+		}
+	}
+}

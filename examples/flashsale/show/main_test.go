@@ -1,0 +1,347 @@
+package show
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/sqltest"
+)
+
+// mainEnv makes the test binary the program itself, for tests that need it as a process.
+const mainEnv = "FLASHSALE_MAIN"
+
+func TestMain(m *testing.M) {
+	if settings := os.Getenv(instanceEnv); settings != "" {
+		os.Exit(instanceMain(settings))
+	}
+	if os.Getenv(mainEnv) != "" {
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(func() int {
+		if err := servers.start(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		code := m.Run()
+		servers.close()
+		if err := goleak.Find(); err != nil && code == 0 {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return code
+	}())
+}
+
+// servers are the databases of all tests.
+var servers databases
+
+type databases struct {
+	postgres, maria string // URLs, with a password that is not to be seen anywhere
+	close           func()
+}
+
+const secret = "s3cret"
+
+func (d *databases) start() error {
+	pg, err := sqltest.StartPostgreSQL()
+	if err != nil {
+		return err
+	}
+	maria, err := sqltest.StartMariaDB()
+	if err != nil {
+		pg.Close()
+		return err
+	}
+	d.close = func() { pg.Close(); maria.Close() }
+	// Neither server asks for it.
+	d.postgres = strings.Replace(pg.URL, "@", ":"+secret+"@", 1)
+	d.maria = strings.Replace(maria.URL, "@", ":"+secret+"@", 1)
+	return nil
+}
+
+// sell runs the program with -json and returns its exit status and its last line.
+func sell(t *testing.T, args ...string) (code int, res result) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = run(append(args, "-json"), &stdout, &stderr)
+	t.Logf("%s", stderr.String())
+	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &res); err != nil {
+		t.Fatalf("exit status %d, last line of stdout %q: %v", code, lines[len(lines)-1], err)
+	}
+	return code, res
+}
+
+// wantEmpty fails t if the run has left a key in Redis.
+func wantEmpty(t *testing.T, addr string) {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	keys, err := rdb.Keys(context.WithoutCancel(t.Context()), "*").Result() // in a Cleanup, t's context has ended
+	if err != nil || len(keys) > 0 {
+		t.Errorf("left in Redis: %v, %v", keys, err)
+	}
+}
+
+func TestALockSellsEveryItemOnceAndLosesNoUpdate(t *testing.T) {
+	for _, mode := range []string{"lock", "fence"} {
+		t.Run(mode, func(t *testing.T) {
+			server := redistest.Start(t)
+			code, res := sell(t, "-mode", mode, "-redis", server.Addr)
+			if code != exitOK {
+				t.Errorf("exit status %d", code)
+			}
+			if res.Sold != 500 || res.Orders != 500 || res.Oversold != 0 || res.LostUpdates != 0 {
+				t.Errorf("%d sold, %d orders, %d oversold, %d lost updates; want 500, 500, 0, 0",
+					res.Sold, res.Orders, res.Oversold, res.LostUpdates)
+			}
+			if sum := res.Sold + res.Refused + res.Errors; sum != res.Requests || res.Errors != 0 {
+				t.Errorf("%d sold + %d refused + %d errors of %d requests", res.Sold, res.Refused, res.Errors, res.Requests)
+			}
+			if res.HoldP50 <= 0 || res.HoldP99 < res.HoldP50 || res.WaitP99 < res.WaitP50 || res.RPS <= 0 {
+				t.Errorf("hold %v and %v ms, wait %v and %v ms, %v/s", res.HoldP50, res.HoldP99, res.WaitP50, res.WaitP99, res.RPS)
+			}
+			wantEmpty(t, server.Addr)
+		})
+	}
+}
+
+func TestTheBookMayBeInADatabase(t *testing.T) {
+	for name, store := range map[string]string{"SQLite in a file": "sqlite", "PostgreSQL at ": servers.postgres, "MySQL at ": servers.maria} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			var stdout, stderr bytes.Buffer
+			code := run([]string{"-store", store, "-requests", "400", "-stock", "100", "-redis", server.Addr, "-json"}, &stdout, &stderr)
+			lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
+			var res result
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &res); err != nil || code != exitOK {
+				t.Fatalf("exit status %d, %v: %s", code, err, stderr.String())
+			}
+			if res.Sold != 100 || res.Orders != 100 || res.Oversold != 0 || res.LostUpdates != 0 || res.Errors != 0 || !strings.HasPrefix(res.Store, name) {
+				t.Errorf("%+v\n%s", res, stderr.String())
+			}
+			if strings.Contains(stdout.String()+stderr.String(), secret) {
+				t.Errorf("the password is printed: %s%s", stderr.String(), stdout.String())
+			}
+			wantEmpty(t, server.Addr)
+			wantNoTables(t, store)
+		})
+	}
+}
+
+func TestABookThatCannotBeFinishedIsRemoved(t *testing.T) {
+	server := redistest.Start(t)
+	for _, store := range []string{servers.postgres, servers.maria} {
+		d, err := parseStore(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := d.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.ExecContext(t.Context(), "CREATE TABLE flashsale_half_orders (id INTEGER)"); err != nil { // in the way of the last one
+			t.Fatal(err)
+		}
+		cfg := defaultConfig()
+		cfg.redis, cfg.store = server.Addr, store
+		if _, err := openStore(t.Context(), cfg, "half"); err == nil {
+			t.Errorf("%s: two tables of one name", d.name)
+		}
+		wantNoTables(t, store)
+	}
+	wantEmpty(t, server.Addr)
+}
+
+// wantNoTables fails t if the run has left a table.
+func wantNoTables(t *testing.T, store string) {
+	t.Helper()
+	if store == "sqlite" {
+		return // its file has gone
+	}
+	d, err := parseStore(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := d.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var n int
+	err = db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.tables WHERE table_name LIKE 'flashsale%'").Scan(&n)
+	if n != 0 || err != nil {
+		t.Errorf("%d tables left, %v", n, err)
+	}
+}
+
+func TestNoLockOversellsInADatabaseToo(t *testing.T) {
+	for _, store := range []string{"sqlite", servers.postgres, servers.maria} {
+		code, res := sell(t, "-mode", "none", "-requests", "400", "-stock", "100", "-store", store)
+		if code != exitOK || res.Oversold+res.LostUpdates == 0 {
+			t.Errorf("%s: exit status %d, %d oversold, %d lost updates", res.Store, code, res.Oversold, res.LostUpdates)
+		}
+	}
+}
+
+func TestAStoreThatDoesNotAnswerFailsTheRunWithoutItsPassword(t *testing.T) {
+	for _, store := range []string{"postgres://u:" + secret + "@127.0.0.1:1/db", "mysql://u:" + secret + "@127.0.0.1:1/db"} {
+		var stdout, stderr bytes.Buffer
+		code := run([]string{"-store", store}, &stdout, &stderr)
+		if out := stdout.String() + stderr.String(); code != exitFailed || !strings.Contains(out, "127.0.0.1:1") || strings.Contains(out, secret) {
+			t.Errorf("exit status %d, %s", code, out)
+		}
+	}
+}
+
+func TestMoreStockThanRequestsSellsOneToEach(t *testing.T) {
+	code, res := sell(t, "-requests", "60", "-stock", "100", "-concurrency", "20")
+	if code != exitOK || res.Sold != 60 || res.Refused != 0 {
+		t.Errorf("exit status %d, %d sold, %d refused of 60", code, res.Sold, res.Refused)
+	}
+	if res.Redis != "embedded" || !res.EmbeddedRedis {
+		t.Errorf("Redis is %q", res.Redis)
+	}
+}
+
+func TestNoLockOversellsOrLosesUpdates(t *testing.T) {
+	for _, addr := range []string{"", redistest.Start(t).Addr} {
+		args := []string{"-mode", "none", "-requests", "400", "-stock", "100"}
+		if addr != "" {
+			args = append(args, "-redis", "redis://"+addr+"/0")
+		}
+		code, res := sell(t, args...)
+		if code != exitOK {
+			t.Errorf("exit status %d: without a lock nothing is promised", code)
+		}
+		if res.Oversold+res.LostUpdates == 0 {
+			t.Errorf("%d oversold, %d lost updates: the harm that the lock prevents does not show", res.Oversold, res.LostUpdates)
+		}
+	}
+}
+
+func TestOneScriptNeedsNoLock(t *testing.T) {
+	server := redistest.Start(t)
+	code, res := sell(t, "-mode", "atomic", "-requests", "400", "-stock", "100", "-redis", server.Addr)
+	if code != exitOK || res.Sold != 100 || res.Orders != 100 || res.Oversold != 0 || res.LostUpdates != 0 {
+		t.Errorf("exit status %d, %+v", code, res)
+	}
+	wantEmpty(t, server.Addr)
+}
+
+func TestBadFlagsAreNamedAndExitWithStatus2(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want string // in the message
+	}{
+		{"-mode maybe", "-mode"},
+		{"-style loud", "-style"},
+		{"-style generated -mode none", "-style"},
+		{"-instances 0", "-instances"},
+		{"-requests 0", "-requests"},
+		{"-concurrency -1", "-concurrency"},
+		{"-stock -1", "-stock"},
+		{"-think -1ms", "-think"},
+		{"-ttl 50ms", "-ttl"},
+		{"-ttl 1500us", "-ttl"},
+		{"-wait -1s", "-wait"},
+		{"-wait soon", "-wait"},
+		{"-redis nonsense", "-redis"},
+		{"-redis ftp://localhost", "-redis"},
+		{"-redis redis+ring://localhost:1", "redis+ring"},
+		{"-redis http+cluster://localhost:1", "http+cluster"},
+		{"-redis redis+sentinel://localhost:26379", "no name of the primary"},
+		{"-redis redis+sentinel://localhost/mymaster", "host:port"},
+		{"-redis redis+sentinel://localhost:1,/mymaster", "host:port"},
+		{"-redis redis+sentinel://localhost:1/mymaster?colour=red", "colour"},
+		{"-redis redis+cluster://localhost:1,localhost", "host:port"},
+		{"-redis redis+cluster://localhost:1/mymaster", "/mymaster"},
+		{"-redis redis+cluster://", "host:port"},
+		{"-store oracle://localhost/db", "oracle"},
+		{"-store nonsense", "-store"},
+		{"-store sqlitefile", "-store"},
+		{"-store mysql://localhost:3306", "no database"},
+		{"-story -store sqlite", "-store"},
+		{"-story -mode none", "-mode"},
+		{"-story -trace", "-trace"},
+		{"-trace -mode none", "-trace"},
+		{"-otlp localhost:4318", "-otlp"},
+		{"-web 0.0.0.0:8080", "this machine only"},
+		{"-web example.com:80", "this machine only"},
+		{"-web 8080", "-web"},
+		{"-web -story", "-story"},
+		{"-web -trace", "-trace"},
+		{"-web -requests 1000000", "-requests"},
+		{"-record x.html -trace", "-trace"},
+		{"-frobnicate", "-frobnicate"},
+		{"fence", `"fence"`},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(strings.Fields(c.args), &stdout, &stderr); code != exitUsage {
+			t.Errorf("%s: exit status %d, want %d", c.args, code, exitUsage)
+		}
+		if !strings.Contains(stderr.String(), c.want) || stdout.Len() > 0 {
+			t.Errorf("%s: stderr %q, stdout %q", c.args, stderr.String(), stdout.String())
+		}
+	}
+}
+
+func TestHelpShowsAVisitorsFlagsAndOnDemandAll(t *testing.T) {
+	help := func(args ...string) (flags []string) {
+		var stdout, stderr bytes.Buffer
+		if code := run(args, &stdout, &stderr); code != exitOK || stderr.Len() > 0 {
+			t.Errorf("%v: exit status %d, stderr %q", args, code, stderr.String())
+		}
+		for line := range strings.Lines(stdout.String()) {
+			if name, found := strings.CutPrefix(line, "  -"); found {
+				flags = append(flags, strings.Fields(name)[0])
+			}
+		}
+		slices.Sort(flags)
+		return flags
+	}
+	if got, want := help("-h"), slices.Sorted(slices.Values(visitorFlags)); !slices.Equal(got, want) {
+		t.Errorf("-h shows %v, want %v", got, want)
+	}
+	var every []string
+	newFlagSet(new(config)).VisitAll(func(f *flag.Flag) { every = append(every, f.Name) })
+	if got := help("-h", "all"); !slices.Equal(got, every) {
+		t.Errorf("-h all shows %v, want %v", got, every)
+	}
+}
+
+func TestRedisThatDoesNotAnswerFailsTheRun(t *testing.T) {
+	server := redistest.Start(t)
+	server.Kill()
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"-redis", server.Addr}, &stdout, &stderr)
+	if code != exitFailed || !strings.Contains(stderr.String(), "cannot use Redis "+server.Addr) {
+		t.Errorf("exit status %d, stderr %q", code, stderr.String())
+	}
+}
+
+func TestStoryGoesAsTold(t *testing.T) {
+	t.Setenv("COLUMNS", "40")
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"-story"}, &stdout, &stderr)
+	t.Logf("%s%s", stdout.String(), stderr.String())
+	if code != exitOK {
+		t.Errorf("exit status %d", code)
+	}
+	if strings.Contains(stdout.String(), "\x1b") {
+		t.Error("colors, though stdout is not a terminal")
+	}
+	wantFit(t, stdout.String(), 40)
+}

@@ -1,0 +1,266 @@
+package show
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-lockguard/guard/examples/flashsale/shop"
+)
+
+// sale is everything that one sale needs, running: Redis, the price service, the instances and the buyers.
+type sale struct {
+	cfg    config
+	store  *store
+	prices *priceService
+	cutter *breaker // in front of Redis; nil: nobody may cut it off
+	fleet  []*instance
+	mu     sync.Mutex // guards fleet where instances are added during the sale
+	buyers *buyers
+	tally  *tally
+	spans  *timeline // nil: nobody looks
+	show   *show     // nil: nobody looks; set before anything is sold
+	began  time.Time
+}
+
+// runSale plays one sale from start to clean end.
+func runSale(ctx context.Context, cfg config, con *console) (res result, err error) {
+	s, err := openSale(ctx, cfg, nil)
+	if err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	printScene(con, s)
+
+	watching, stop := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		watch(watching, con, s.tally, cfg.requests, cfg.stock)
+	}()
+	s.sell(ctx, 1, cfg.requests, s.fleet)
+	stop()
+	<-watched
+	if res, err = s.result(ctx); err != nil || res.Errors > 0 || len(res.broken()) > 0 {
+		printLogs(con, s.fleet)
+	}
+	if err == nil && res.InstancesMissing == res.Instances {
+		err = errors.New("no instance is left")
+	}
+	if err == nil && cfg.trace {
+		s.printTrace(ctx, con)
+	}
+	return res, err
+}
+
+// openSale starts all parts of a sale. The caller closes it.
+func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err error) {
+	s := &sale{cfg: cfg, tally: newTally(), spans: spans}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.store, err = openStore(ctx, cfg, strings.ToLower(rand.Text()[:8])); err != nil {
+		return nil, err
+	}
+	if s.prices, err = startPriceService(ctx, cfg.think, spans); err != nil {
+		return nil, err
+	}
+	if cfg.live && s.store.redis.single != nil {
+		if s.cutter, err = s.store.startBreaker(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if s.fleet, err = startFleet(ctx, cfg.instances, s.settings); err != nil {
+		return nil, err
+	}
+	// The limit is for an instance that hangs: no answer of the guard takes that long.
+	s.buyers = &buyers{http: newHTTPClient(cfg.wait + cfg.ttl + 30*time.Second), concurrency: cfg.concurrency}
+	s.began = time.Now()
+	return s, nil
+}
+
+// settings returns those of one instance.
+func (s *sale) settings(name string) instanceConfig {
+	c := instanceConfig{
+		Name: name, Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.addr, Store: s.store.bookAddr, Prices: s.prices.url, Prefix: s.store.prefix,
+		TTL: s.cfg.ttl, Wait: s.cfg.wait, Trace: s.cfg.trace, OTLP: s.cfg.otlp, Deaf: s.cfg.deaf, Live: s.cfg.live,
+	}
+	if s.cutter != nil {
+		c.RedisVia = s.cutter.addr
+	}
+	return c
+}
+
+// instances returns all instances so far.
+func (s *sale) instances() []*instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clip(s.fleet)
+}
+
+// addInstance starts one more.
+func (s *sale) addInstance(ctx context.Context) (*instance, error) {
+	more, err := startFleet(ctx, 1, func(string) instanceConfig {
+		return s.settings(fmt.Sprintf("app-%d", len(s.instances())+1))
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fleet = append(s.fleet, more...)
+	return more[0], nil
+}
+
+// halt pauses an instance, and resume lets it go on.
+func (s *sale) halt(in *instance) error {
+	if err := in.halt(); err != nil {
+		return err
+	}
+	in.halted.Store(true)
+	s.show.lane(in, lanePaused)
+	return nil
+}
+
+func (s *sale) resume(in *instance) error {
+	s.show.lane(in, laneUp)
+	in.halted.Store(false)
+	return in.resume()
+}
+
+// close ends everything, instances first, and leaves no key of this run in Redis.
+func (s *sale) close() error {
+	s.show.close()
+	stopFleet(s.fleet)
+	if s.cutter != nil {
+		s.cutter.close()
+	}
+	if s.buyers != nil {
+		s.buyers.http.CloseIdleConnections()
+	}
+	if s.prices != nil {
+		s.prices.close()
+	}
+	if s.store == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := s.store.close(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errLeft, err)
+	}
+	return nil
+}
+
+// errLeft says that something of a run may be left in Redis or in the database.
+var errLeft = errors.New("not all of this run could be removed")
+
+// sell lets buyers send the requests numbered from to from+n-1 to the given instances, and counts the answers.
+func (s *sale) sell(ctx context.Context, from, n int, at []*instance) {
+	s.buyers.buy(ctx, from, n, at, s.note)
+}
+
+// note counts an answer.
+func (s *sale) note(a answer) {
+	s.tally.add(a)
+	s.show.heard(a)
+	if a.Code == shop.CodeSoldOut {
+		s.spans.add(a.instance.name, a.at, a.at, markSoldOut)
+	}
+	if a.Code == shop.CodeSold && s.cfg.mode == shop.ModeAtomic { // else the price service has noted the whole step
+		s.spans.add(a.instance.name, a.at, a.at, markSold)
+	}
+}
+
+// result asks Redis and the instances what came of it.
+func (s *sale) result(ctx context.Context) (result, error) {
+	seconds := s.tally.latest.Sub(s.began).Seconds()
+	left, orders, err := s.count(ctx)
+	if err != nil {
+		return result{}, fmt.Errorf("count the orders: %w", err)
+	}
+	found := s.tally.settle(orders)
+	done, sold := s.tally.progress()
+	reached, failed := s.tally.reached()
+	res := result{
+		Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.name, Store: s.store.bookName, Instances: s.cfg.instances, Requests: s.cfg.requests, Stock: s.cfg.stock,
+		Sold: sold, Orders: len(orders), Reached: reached, Failed: failed, Settled: found,
+		LateWrites:      s.tally.refused[shop.CodeLateWrite],
+		RefusedByReason: s.tally.refused,
+		Errors:          len(s.tally.unclear),
+		Complaint:       s.tally.complaint(),
+		Seconds:         round(seconds, 3),
+		RPS:             round(float64(done)/seconds, 1),
+		EmbeddedRedis:   s.store.mini != nil,
+		Left:            left,
+	}
+	res.Oversold, res.LostUpdates = harm(s.cfg.stock, left, len(orders))
+	for _, n := range res.RefusedByReason {
+		res.Refused += n
+	}
+	s.measure(ctx, &res)
+	return res, nil
+}
+
+// countLimit is for how long the book is asked: a failover may be on its way.
+const countLimit = 15 * time.Second
+
+// count returns what is left, and all orders.
+func (s *sale) count(ctx context.Context) (left int, orders []string, err error) {
+	for end := time.Now().Add(countLimit); ; shop.Pause(ctx, 100*time.Millisecond) {
+		if left, _, err = s.store.book.Glance(ctx); err == nil {
+			orders, err = s.store.book.Orders(ctx)
+		}
+		if err == nil || ctx.Err() != nil || !s.store.redis.replicated() || time.Now().After(end) {
+			return left, orders, err
+		}
+	}
+}
+
+// measure merges what the metrics of the instances say: those that still live.
+func (s *sale) measure(ctx context.Context, res *result) {
+	var all stats
+	for _, in := range s.instances() {
+		var one stats
+		if err := in.get(ctx, s.buyers.http, "/stats", &one); err != nil {
+			res.InstancesMissing++
+			continue
+		}
+		all.add(one)
+	}
+	res.WaitP50, res.WaitP99 = round(ms(all.Waits.quantile(0.50)), 3), round(ms(all.Waits.quantile(0.99)), 3)
+	res.HoldP50, res.HoldP99 = round(ms(all.Holds.quantile(0.50)), 3), round(ms(all.Holds.quantile(0.99)), 3)
+	res.LeasesLost = int(all.LeasesLost)
+}
+
+// round rounds x to so many decimals.
+func round(x float64, decimals int) float64 {
+	unit := math.Pow10(decimals)
+	return math.Round(x*unit) / unit
+}
+
+// get asks an instance for something that it has measured.
+func (in *instance) get(ctx context.Context, client *http.Client, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, stopLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, in.url+path, http.NoBody) //nolint:gosec // our own child's
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req) //nolint:gosec // see above
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return json.NewDecoder(resp.Body).Decode(into)
+}

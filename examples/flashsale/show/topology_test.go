@@ -1,0 +1,188 @@
+package show
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/examples/flashsale/shop"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/internal/redistest/redisproc"
+)
+
+// topology is several servers of which one is lost.
+type topology struct {
+	url     string
+	primary func(key string) (*redisproc.Server, error) // who has key
+	await   func(key string, old *redisproc.Server) error
+}
+
+func startSentinel(t *testing.T) topology {
+	t.Helper()
+	set := redistest.StartSentinel(t)
+	return topology{
+		url:     "redis+sentinel://" + strings.Join(set.Addrs(), ",") + "/" + redisproc.SentinelName,
+		primary: func(string) (*redisproc.Server, error) { return set.Primary() },
+		await:   func(_ string, old *redisproc.Server) error { return set.AwaitOther(old) },
+	}
+}
+
+func startCluster(t *testing.T) topology {
+	t.Helper()
+	c := redistest.StartReplicatedCluster(t)
+	return topology{
+		url: "redis+cluster://" + strings.Join(c.Addrs(), ","),
+		primary: func(key string) (*redisproc.Server, error) {
+			slot, err := c.Slot(key)
+			if err != nil {
+				return nil, err
+			}
+			return c.Primary(slot)
+		},
+		await: func(key string, old *redisproc.Server) error {
+			slot, err := c.Slot(key)
+			if err != nil {
+				return err
+			}
+			return c.AwaitOther(slot, old)
+		},
+	}
+}
+
+func TestTheSaleSurvivesTheLossOfThePrimary(t *testing.T) {
+	t.Parallel() // when all others are done
+	for name, c := range map[string]struct {
+		start func(t *testing.T) topology
+		store string
+		key   string // whose primary is lost
+	}{
+		"Sentinel":                     {startSentinel, "", "{lamp}"},
+		"Sentinel, book in PostgreSQL": {startSentinel, servers.postgres, "{stock:lamp}"},
+		"Cluster, the book's primary":  {startCluster, "", "{lamp}"},
+		"Cluster, the lock's primary":  {startCluster, "", "{stock:lamp}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
+			top := c.start(t)
+			cfg := defaultConfig()
+			cfg.redis, cfg.store = top.url, c.store
+			cfg.requests, cfg.stock, cfg.concurrency, cfg.wait = 1000, 200, 40, 20*time.Second
+			s, err := openSale(t.Context(), cfg, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := s.close(); err != nil {
+					t.Error(err)
+				}
+				wantNoKeys(t, top.url)
+			}()
+
+			sold := make(chan struct{})
+			go func() {
+				defer close(sold)
+				s.sell(t.Context(), 1, cfg.requests/2, s.fleet)
+			}()
+			for _, n := s.tally.progress(); n < cfg.stock/4; _, n = s.tally.progress() {
+				shop.Pause(t.Context(), time.Millisecond)
+			}
+			old, err := top.primary(c.key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old.Kill()
+			killed := time.Now()
+			_, before := s.tally.progress()
+			<-sold
+			if err := top.await(c.key, old); err != nil {
+				t.Fatal(err)
+			}
+			s.sell(t.Context(), 1+cfg.requests/2, cfg.requests/2, s.fleet) // some may have been refused meanwhile
+
+			res, err := s.result(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d sold before the loss, the end %v after it; %d refused %v, %d errors (%s)", before, time.Since(killed),
+				res.Refused, res.RefusedByReason, res.Errors, res.Complaint)
+			if faults := res.broken(); len(faults) > 0 || res.Sold != cfg.stock || before == cfg.stock {
+				t.Errorf("%d of %d sold, %d of them before the loss, broken: %v", res.Sold, cfg.stock, before, faults)
+			}
+		})
+	}
+}
+
+// wantNoKeys fails t if the run has left a key at any node that takes writes.
+func wantNoKeys(t *testing.T, addr string) {
+	t.Helper()
+	e, err := parseRedis(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := e.open()
+	defer rdb.Close()
+	ctx := context.WithoutCancel(t.Context())
+	look := func(ctx context.Context, node *redis.Client) error {
+		keys, err := node.Keys(ctx, "*").Result()
+		if len(keys) > 0 {
+			t.Errorf("left in Redis: %v", keys)
+		}
+		return err
+	}
+	switch rdb := rdb.(type) {
+	case *redis.ClusterClient:
+		err = rdb.ForEachMaster(ctx, look)
+	case *redis.Client:
+		err = look(ctx, rdb)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnAddressOfSeveralServersIsReadAndShownWithoutPasswords(t *testing.T) {
+	for addr, want := range map[string]struct {
+		name  string
+		check func(e endpoint) bool
+	}{
+		"redis+sentinel://a:1,b:2,c:3/mymaster": {"mymaster of the Sentinels at a:1, b:2, c:3", func(e endpoint) bool {
+			return e.sentinel.MaxRetries == -1 && e.sentinel.TLSConfig == nil
+		}},
+		"rediss+sentinel://u:p%40@a:1,b:2/m?db=3&username=x&password=" + secret: {"m of the Sentinels at a:1, b:2", func(e endpoint) bool {
+			o := e.sentinel
+			return o.DB == 3 && o.SentinelUsername == "u" && o.SentinelPassword == "p@" && o.Username == "x" && o.Password == secret && o.TLSConfig != nil
+		}},
+		"redis+cluster://u:" + secret + "@a:1,[::1]:2?max_retries=2": {"Cluster at a:1, [::1]:2", func(e endpoint) bool {
+			return e.cluster.Username == "u" && e.cluster.Password == secret && e.cluster.MaxRetries == 2
+		}},
+		"rediss+cluster://a:1":           {"Cluster at a:1", func(e endpoint) bool { return e.cluster.TLSConfig != nil }},
+		"redis://u:" + secret + "@a:1/2": {"a:1", func(e endpoint) bool { return e.single.DB == 2 && e.single.Password == secret }},
+		"a:1":                            {"a:1", func(e endpoint) bool { return e.single.MaxRetries == -1 }},
+	} {
+		e, err := parseRedis(addr)
+		if err != nil || e.name() != want.name || !want.check(e) {
+			t.Errorf("%s: %q, %v, %+v", addr, e.name(), err, e)
+		}
+	}
+	for _, addr := range []string{
+		"redis://u:" + secret + "@a:x", "redis+cluster://u:" + secret + "@a:1,b", "redis+sentinel://u:" + secret + "@a:1", "redis+cluster://u:" + secret + "%zz@a:1",
+		"redis://u:%zz" + secret + "@a:1", "redis+sentinel://u:" + secret + "@a:1/m?%zz", "redis+sentinel://a:1/m?password=" + secret + "&x=1",
+		"u:" + secret + "@a:1", secret + "@a:1", "redis://u:p/" + secret + "@a:1/0", "redis://u:1/" + secret + "@a:1/0", "redis://u:1#" + secret + "@a:1",
+		"redis+sentinel://" + secret + "/p@a:1/m", "redis+cluster://u:1?" + secret + "@a:1", "unix://u:1/" + secret + "@/tmp/s",
+	} {
+		if _, err := parseRedis(addr); err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+	for _, store := range []string{
+		"postgres://u:" + secret + "@a:x/db", "mysql://u:%zz" + secret + "@a/db", "postgres://u:" + secret + "@a/db?sslmode=maybe",
+		"postgres://u:1/" + secret + "@a/db", "mysql://u:1#" + secret + "@a/db", "mysql://u:1/" + secret + "@a:1/db", "u:" + secret + "@tcp(a:1)/db",
+	} {
+		if _, err := parseStore(store); err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", store, err)
+		}
+	}
+}

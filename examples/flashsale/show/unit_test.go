@@ -1,0 +1,220 @@
+package show
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/examples/flashsale/shop"
+	"github.com/go-lockguard/guard/fence"
+)
+
+// books returns a book of every kind, with 10 items.
+func books(t *testing.T) map[string]shop.OrderBook {
+	t.Helper()
+	all := map[string]shop.OrderBook{}
+	for name, addr := range map[string]string{"Redis": "", "SQLite": "sqlite", "PostgreSQL": servers.postgres, "MariaDB": servers.maria} {
+		cfg := defaultConfig()
+		cfg.store, cfg.stock = addr, 10
+		st, err := openStore(t.Context(), cfg, strings.ToLower(rand.Text()[:8]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := st.close(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+		all[name] = st.book
+	}
+	return all
+}
+
+func TestWriteIsRefusedIfItsTokenIsLowerThanOneSeen(t *testing.T) {
+	for name, b := range books(t) {
+		t.Run(name, func(t *testing.T) {
+			for i, c := range []struct {
+				token   uint64
+				refused bool
+			}{
+				{1795165495785562, false},
+				{1795165495785562, false}, // the same lease may write twice
+				{1795165495785561, true},
+				{9, true},
+				{1795165495785563, false},
+				{1795165495785562, true},
+			} {
+				before, orders, err := b.Glance(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = b.Place(t.Context(), shop.SKU, strconv.Itoa(i), before-1, c.token)
+				if errors.Is(err, fence.ErrLateWrite) != c.refused || (err != nil) != c.refused {
+					t.Errorf("token %d: %v", c.token, err)
+				}
+				wrote := 1
+				if c.refused {
+					wrote = 0
+				}
+				after, ordersAfter, err := b.Glance(t.Context())
+				if err != nil || after != before-wrote || ordersAfter != orders+wrote {
+					t.Errorf("token %d: stock %d -> %d, %d -> %d orders, %v", c.token, before, after, orders, ordersAfter, err)
+				}
+			}
+		})
+	}
+}
+
+// Else somebody who was overtaken writes between the read and the write of the next one, who overwrites that.
+func TestNobodyWritesLateOverWhatWasRead(t *testing.T) {
+	for name, b := range books(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, token := range []uint64{1, 2} {
+				if left, err := b.Read(t.Context(), shop.SKU, token); left != 10 || err != nil {
+					t.Fatalf("stock %d, %v", left, err)
+				}
+			}
+			if err := b.Place(t.Context(), shop.SKU, "1", 9, 1); !errors.Is(err, fence.ErrLateWrite) {
+				t.Errorf("the late write: %v", err)
+			}
+			if _, err := b.Read(t.Context(), shop.SKU, 1); !errors.Is(err, fence.ErrLateWrite) {
+				t.Errorf("a late read: %v", err)
+			}
+			if err := b.Place(t.Context(), shop.SKU, "2", 9, 2); err != nil {
+				t.Error(err)
+			}
+			left, orders, err := b.Glance(t.Context())
+			if ids, err := b.Orders(t.Context()); left != 9 || orders != 1 || !slices.Equal(ids, []string{"2"}) || err != nil {
+				t.Errorf("stock %d, %d orders, %v, %v", left, orders, ids, err)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestABookSellsWhatThereIsAndNoMore(t *testing.T) {
+	for name, b := range books(t) {
+		t.Run(name, func(t *testing.T) {
+			var wg sync.WaitGroup
+			var sold atomic.Int32
+			for i := range 25 {
+				wg.Go(func() {
+					switch _, err := b.Take(t.Context(), shop.SKU, strconv.Itoa(i)); {
+					case err == nil:
+						sold.Add(1)
+					case !errors.Is(err, shop.ErrSoldOut):
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			left, orders, err := b.Glance(t.Context())
+			if sold.Load() != 10 || left != 0 || orders != 10 || err != nil {
+				t.Errorf("%d sold, stock %d, %d orders, %v", sold.Load(), left, orders, err)
+			}
+		})
+	}
+}
+
+func TestFencedShopWritesNothingWithoutALease(t *testing.T) {
+	for name, b := range books(t) {
+		t.Run(name, func(t *testing.T) {
+			s := &shop.Shop{Book: b, Fenced: true}
+			if _, err := s.Deduct(t.Context(), shop.SKU, "order"); !errors.Is(err, guard.ErrNoLease) {
+				t.Errorf("sold without a fencing token: %v", err)
+			}
+			if left, orders, err := b.Glance(t.Context()); left != 10 || orders != 0 || err != nil {
+				t.Errorf("stock %d, %d orders, %v", left, orders, err)
+			}
+		})
+	}
+}
+
+func TestEveryBrokenInvariantIsNamed(t *testing.T) {
+	good := result{Mode: shop.ModeFence, Stock: 5, Reached: 9, Sold: 5, Orders: 5}
+	if faults := good.broken(); len(faults) > 0 {
+		t.Errorf("nothing is broken, got %v", faults)
+	}
+	failedOver := result{Mode: shop.ModeFence, Stock: 5, Reached: 4, Failed: 1, Sold: 3, Orders: 3}
+	if faults := failedOver.broken(); len(faults) > 0 {
+		t.Errorf("a buyer who was told of an error has bought nothing, got %v", faults)
+	}
+	for want, spoil := range map[string]func(*result){
+		"all requests failed":  func(r *result) { r.Failed, r.Sold, r.Orders = r.Reached, 0, 0 },
+		"4 sold, want 5":       func(r *result) { r.Sold = 4 },
+		"5 sold, want 4":       func(r *result) { r.Reached = 4 },
+		"no request reached":   func(r *result) { r.Reached, r.Sold, r.Orders = 0, 0, 0 },
+		"6 orders for 5 sold":  func(r *result) { r.Orders = 6 },
+		"1 oversold":           func(r *result) { r.Oversold = 1 },
+		"2 lost updates":       func(r *result) { r.LostUpdates = 2 },
+		"-1 lost updates":      func(r *result) { r.LostUpdates = -1 },
+		"4 orders for 5 sold":  func(r *result) { r.Orders = 4 },
+		"0 sold, want 5":       func(r *result) { r.Sold = 0 },
+		"100 orders for 5 sol": func(r *result) { r.Orders = 100 },
+	} {
+		bad := good
+		spoil(&bad)
+		if faults := strings.Join(bad.broken(), ", "); !strings.Contains(faults, want) {
+			t.Errorf("got %q, want %q", faults, want)
+		}
+	}
+}
+
+func TestUnclearRequestIsSettledByTheOrderBook(t *testing.T) {
+	in := &instance{name: "app-1"}
+	tl := newTally()
+	tl.add(answer{order: "1", instance: in, status: http.StatusOK, AnswerBody: shop.AnswerBody{Code: shop.CodeSold}})
+	tl.add(answer{order: "2", instance: in}) // the instance died
+	tl.add(answer{order: "3", instance: in}) // this one before it wrote
+	tl.add(answer{order: "4", instance: in, status: http.StatusConflict, AnswerBody: shop.AnswerBody{Code: shop.CodeSoldOut}})
+	tl.add(answer{order: "5", instance: in, status: http.StatusTooManyRequests, AnswerBody: shop.AnswerBody{Code: "lock_queue_full"}})
+	if found := tl.settle([]string{"1", "2"}); found != 1 {
+		t.Errorf("%d found in the order book, want 1", found)
+	}
+	tl.add(answer{order: "6", instance: in, status: http.StatusInternalServerError, AnswerBody: shop.AnswerBody{Code: shop.CodeFailed}})
+	_, sold := tl.progress()
+	if reached, failed := tl.reached(); sold != 2 || len(tl.unclear) != 2 || reached != 4 || failed != 1 {
+		t.Errorf("%d sold, %d unclear, %d reached the handler and %d failed there; want 2, 2, 4, 1", sold, len(tl.unclear), reached, failed)
+	}
+}
+
+func TestStepsThatDoNotOverlapShareNoColumn(t *testing.T) {
+	began := time.Unix(1_700_000_000, 0)
+	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+	tl := &timeline{}
+	for i := range 45 { // turn and turn about, without a gap
+		tl.add([]string{"app-1", "app-2"}[i%2], at(7*i), at(7*i+7), markInStep)
+	}
+	one, two := tl.lane("app-1", began, 5*time.Millisecond, timelineWidth), tl.lane("app-2", began, 5*time.Millisecond, timelineWidth)
+	both := 0
+	for i := range one {
+		if one[i] == markInStep && two[i] == markInStep {
+			t.Errorf("column %d is in both lanes", i)
+		}
+		if one[i] == markInStep || two[i] == markInStep {
+			both++
+		}
+	}
+	if both != 45*7/5 {
+		t.Errorf("%d columns drawn of %d", both, timelineWidth)
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
+		if got := thousands(n); got != want {
+			t.Errorf("thousands(%d) = %q, want %q", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package show
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Widths of the waterfall: a row has a name, a lane, the time it took, and a note. The rest of a row is waterfallFrame.
+const (
+	mostWaterfall  = 48
+	leastWaterfall = 24
+	waterfallFrame = len("  app-123") + len(" |") + len("| ") + len("12345.67 ms  ")
+)
+
+// A row of the waterfall is one span, or several of one kind that are told together.
+type row struct {
+	instance string
+	depth    int
+	name     string
+	mark     byte
+	spans    []traced
+	note     string
+}
+
+// printTrace tells one buyer's wait from the spans of the instances: what the request did, and who was in its way.
+func (s *sale) printTrace(ctx context.Context, con *console) {
+	var all []traced
+	for _, in := range s.fleet {
+		var spans []traced
+		if err := in.get(ctx, s.buyers.http, "/spans", &spans); err == nil { // else it is dead, and so are its spans
+			all = append(all, spans...)
+		}
+	}
+	t := newBook(all)
+	wait, behind, found := t.waiter()
+	if !found {
+		con.printf("\nNobody waited for another instance: there is nothing to trace. Try more buyers, -concurrency.\n")
+		return
+	}
+	request := t.byID[wait.Parent]
+	rows := t.rows(request, wait, behind)
+	con.printf("\n%s  trace %s: waited %.1f of %.1f ms, at last behind %s\n", con.paint(bold, "one buyer's wait"),
+		request.Trace, ms(wait.took()), ms(request.took()), behind.Instance)
+	con.printf("  . request   ~ waits   # holds the key   + Redis; from %d spans\n\n", len(all))
+	con.narrow()
+	printRows(con, rows, request)
+}
+
+// printRows draws the rows over the time of the request: a line for each, or two where a line has no room for a lane.
+func printRows(con *console, rows []row, request traced) {
+	names, notes := 0, 0
+	for _, r := range rows {
+		names, notes = max(names, len(r.title())), max(notes, len(r.note))
+	}
+	width := con.width - waterfallFrame - names
+	if width < leastWaterfall {
+		width = max(1, min(mostWaterfall, con.width-len("  ||")))
+		for _, r := range rows {
+			con.printf("  %-7s%s  \t%.2f ms  %s\n", r.instance, r.title(), ms(r.took()), con.paint(dim, r.note))
+			con.printf("  |%s|\n", con.paintLane(r.lane(request.From, request.To, width)))
+		}
+		return
+	}
+	width = min(mostWaterfall, max(leastWaterfall, width-notes))
+	for _, r := range rows {
+		con.printf("  %-7s%-*s |%s| %8.2f ms  \t%s\n", r.instance, names, r.title(),
+			con.paintLane(r.lane(request.From, request.To, width)), ms(r.took()), con.paint(dim, r.note))
+	}
+}
+
+// title is the row's name, set in as far as it is below the request.
+func (r row) title() string { return strings.Repeat("  ", r.depth) + r.name }
+
+// rows tells the request from top to bottom, and below the wait, who was in its way.
+func (t *book) rows(request, wait, behind traced) []row {
+	rows := []row{{instance: request.Instance, name: request.Name, mark: '.', spans: []traced{request}}}
+	var below func(parent traced, depth int)
+	below = func(parent traced, depth int) {
+		for _, r := range together(t.children(parent), depth) {
+			s := r.spans[0]
+			if first := t.children(s); s.ID == wait.ID && len(first) > 0 {
+				r.note += fmt.Sprintf(", after %.1f ms in line here", ms(first[0].From.Sub(s.From)))
+			}
+			rows = append(rows, r)
+			if !s.redis() {
+				below(s, depth+1)
+			}
+			if s.ID == wait.ID {
+				rows = append(rows, t.blockers(wait, behind, depth+1)...)
+			}
+		}
+	}
+	below(request, 1)
+	return rows
+}
+
+// together makes rows of siblings; the requests to Redis of one kind share one.
+func together(siblings []traced, depth int) (rows []row) {
+	shared := map[string]int{}
+	for _, s := range siblings {
+		if i, ok := shared[s.Name]; ok {
+			rows[i].spans = append(rows[i].spans, s)
+			rows[i].note = fmt.Sprintf("%d requests", len(rows[i].spans))
+			continue
+		}
+		r := row{instance: s.Instance, depth: depth, name: s.Name, mark: '+', spans: []traced{s}}
+		switch {
+		case s.redis():
+			shared[s.Name] = len(rows)
+		case s.Name == acquireSpan:
+			r.mark, r.note = '~', fmt.Sprintf("%s, %s tries", s.Attrs["guard.outcome"], s.Attrs["guard.attempts"])
+		case s.Name == holdSpan:
+			r.mark, r.note = '#', s.Attrs["guard.outcome"]
+		default:
+			r.mark = '.'
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// blockers are the turns of the instance that the wait links to, up to the end of the wait.
+func (t *book) blockers(wait, behind traced, depth int) []row {
+	hold, _ := t.hold(behind)
+	rows := []row{
+		{
+			instance: behind.Instance, depth: depth, name: "link: " + holdSpan, mark: '#', spans: []traced{hold},
+			note: "trace " + behind.Trace,
+		},
+	}
+	if more := t.turns(behind.Instance, hold.To, wait.To); len(more) > 0 {
+		rows = append(rows, row{
+			instance: behind.Instance, depth: depth, name: "and its other turns", mark: '#', spans: more,
+			note: fmt.Sprintf("%d of them", len(more)),
+		})
+	}
+	return rows
+}
+
+func (r row) took() (sum time.Duration) {
+	for _, s := range r.spans {
+		sum += s.took()
+	}
+	return sum
+}
+
+// lane draws the row's spans between two moments; what began before is cut off.
+func (r row) lane(from, to time.Time, width int) []byte {
+	lane := bytes.Repeat([]byte{' '}, width)
+	column := func(at time.Time) int {
+		c := int(int64(width) * int64(at.Sub(from)) / max(int64(to.Sub(from)), 1))
+		return min(max(c, 0), width-1)
+	}
+	for _, s := range r.spans {
+		if s.To.Before(from) || s.From.After(to) {
+			continue
+		}
+		for c := column(s.From); c <= column(s.To); c++ {
+			lane[c] = r.mark
+		}
+	}
+	return lane
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
