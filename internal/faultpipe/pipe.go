@@ -37,9 +37,10 @@ type Pipe struct {
 	links map[Link]struct{}
 }
 
-// New listens. Clients wait until the caller calls Serve. The caller calls Close.
-func New() (*Pipe, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+// New listens. Clients wait until the caller calls Serve. The caller calls Close;
+// the end of ctx does not end the pipe.
+func New(ctx context.Context) (*Pipe, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

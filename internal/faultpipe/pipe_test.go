@@ -61,7 +61,7 @@ func answering(t *testing.T) (addr string) {
 func piped(t *testing.T, cutAt string) *faultpipe.Pipe {
 	t.Helper()
 	addr := answering(t)
-	p, err := faultpipe.New()
+	p, err := faultpipe.New(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

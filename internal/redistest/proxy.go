@@ -34,7 +34,7 @@ type Proxy struct {
 // NewProxy starts a proxy for the server at upstream; it ends with t.
 func NewProxy(t testing.TB, upstream string) *Proxy {
 	t.Helper()
-	pipe, err := faultpipe.New()
+	pipe, err := faultpipe.New(t.Context())
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}

@@ -46,7 +46,7 @@ func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Wri
 		}
 	}
 	for range cfg.procs {
-		wire, err := newWire()
+		wire, err := newWire(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -59,8 +59,8 @@ func dialBy(wire string) func(ctx context.Context, network, addr string) (net.Co
 	}
 }
 
-func newWire() (*wire, error) {
-	pipe, err := faultpipe.New()
+func newWire(ctx context.Context) (*wire, error) {
+	pipe, err := faultpipe.New(ctx)
 	if err != nil {
 		return nil, err
 	}
