@@ -40,6 +40,7 @@ func facts() map[string]string {
 		"left":  map[string]string{"4": "a quarter", "3": "a third", "5": "a fifth"}[share(turns.MinRemaining(long), long)],
 		"剩":     map[string]string{"4": "四分之一", "3": "三分之一", "5": "五分之一"}[share(turns.MinRemaining(long), long)],
 		"turns": strconv.Itoa(turns.TenureTurns), "tenure": written(turns.TenureTime), "offer": written(offer),
+		"half hold": written(c.MaxHold / 2), "third": fmt.Sprintf("%.1f s", (c.TTL / 3).Seconds()),
 		"key": strconv.Itoa(maxKey>>10) + " KiB", "block": strconv.Itoa(locker.FenceBlock),
 	}
 }
@@ -81,7 +82,7 @@ var statements = map[string][]string{
 		"TTL - max({drift}, {least drift}) - max({margin}, {least margin}) after the request",
 		"only with {left} of the TTL left",
 		"try min(TTL/{try}, {most try})", "release min({most release}, TTL/{release})",
-		"409 for up to {ttl}.", "at most {offer}, all together;", "a lost message {most},", "one beyond {key}",
+		"409 for up to {ttl}.", "at most {offer}, together;", "a lost message {most},", "one beyond {key}",
 	},
 	"README.zh-CN.md": {
 		"| `WithTTL` | {ttl}，过三分之一时续期；可设 {min ttl} 到 {max ttl} 天。",
@@ -113,6 +114,15 @@ var statements = map[string][]string{
 		"without a limit: {wait} unless", "`WithTTL`, {ttl} |", "ends at MaxHold, {hold} |", "cost {offer} at most",
 		"`wait=`, {wait} |", "`ttl=`, {ttl} |", "loses its lease after {hold},", "the first is the TTL, {ttl}, and",
 	},
+	"docs/operations.md": {
+		"well below MaxHold ({hold}) |", "goes back up to {ttl} every", "half of MaxHold ({half hold});", "its context after {hold} by itself",
+		"about a third of the TTL ({third})", "a third of the TTL ({third}): use", "load where {wait} only keep", "up to the TTL, {ttl}: 409",
+	},
+	"docs/migrating.md":         {"`guard.WithMaxHold` ({hold}) |", "`guard.WithMaxWait` ({wait});"},
+	"docs/choosing.md":          {"within the TTL ({ttl}), after"},
+	"llms.txt":                  {"at most {wait} later.", "the TTL ({ttl}) or by"},
+	"guardtest/doc.go":          {"waits {wait} for a key", "the TTL of {ttl}. Set", "after about {third} of virtual"},
+	"guardtest/guardtest.go":    {"takes more than {wait}. release"},
 	"locker/redislocker/doc.go": {"by itself every {least look} to {most} ", "at most {most try} after which"},
 }
 
@@ -159,9 +169,13 @@ func TestDocumentsStateTheDefaultsOfTheCode(t *testing.T) {
 	}
 }
 
+// It has nothing to add where the documents are wrong already.
 func TestAChangedDefaultIsFoundWhereverItIsStated(t *testing.T) {
 	t.Parallel()
 	right := facts()
+	if len(unfounded(t, right)) > 0 {
+		return
+	}
 	for name := range right {
 		stated := 0
 		for _, list := range statements {
