@@ -30,8 +30,10 @@ const (
 // beyond LookEvery.
 func Life(rest time.Duration) time.Duration { return QueueLife + max(0, rest-LookEvery) }
 
-// Claim is one process's wish for a key. The guard makes it; nobody changes it but for Holder.Instance and State, which
-// are the locker's to set.
+// Claim is one process's wish for a key. The guard makes it, and reads it at any
+// time. A locker changes State and Holder.Instance only. It sets Holder.Instance
+// in the first Acquire, or in the Release that gets the claim as next, and never
+// again.
 type Claim struct {
 	// Key is 1 to MaxKey bytes. The guard has escaped control bytes, braces and '%' in what its caller gave, and hashed
 	// what was longer: there are two hexadecimal digits, or "sha256:", behind each '%', so names with anything else
@@ -67,7 +69,9 @@ type Offer struct {
 	Waiting int    // other claims that wait behind it, the releaser's next among them
 }
 
-// Holder describes who holds a key, as far as the store knows it. It is for logs and operators, not for clients.
+// Holder describes who holds a key, as far as the store knows it. It is for logs
+// and operators, not for clients. A store may alter what it cannot keep, such as
+// a zero byte or invalid UTF-8.
 type Holder struct {
 	Instance string    `json:"instance,omitempty"` // id of the holder's locker; a process may have several
 	Host     string    `json:"host,omitempty"`     // host name
@@ -94,7 +98,8 @@ type Try struct {
 	Queued bool
 
 	// Place is the place in the queue that this contender had before, under this owner id or an earlier one; 0 for none.
-	// It is queued there, in front of those who came later.
+	// It is queued there, in front of those who came later, and behind those that
+	// have the same place.
 	Place Place
 
 	// Rest is for how long the guard would like not to look at the claim again,
@@ -113,7 +118,7 @@ type Answer struct {
 	Token    uint64 // if it does and wants fencing: the first of its block of tokens
 
 	Holder    Holder        // if it does not: who does, zero if the store cannot know
-	Remaining time.Duration // until that ends unless it is renewed; 0 if unknown
+	Remaining time.Duration // until that ends unless it is renewed, or more, up to the TTL; 0 if unknown
 	Queued    bool          // the claim is in the queue; with ErrUnavailable: it may be, by this Acquire or an earlier one
 	Place     Place         // its place there, else 0; the guard keeps the last for the tries that follow
 
@@ -126,8 +131,12 @@ type Answer struct {
 
 // Released is what a Release found.
 type Released struct {
-	Waiting int   // other claims in the queue when it came: who got the key counts, next does not; 1 if that is not known
-	Handed  bool  // the key went to one of them, whatever its process says to that
-	Queued  bool  // next is in the queue
-	Place   Place // its place there
+	// Waiting counts the other claims in the queue that could be granted the key
+	// when the Release came. The one that got it counts, next does not. It is 1 if
+	// that is not known.
+	Waiting int
+
+	Handed bool  // the key went to one of them, whatever its process says to that
+	Queued bool  // next is in the queue
+	Place  Place // its place there
 }

@@ -35,6 +35,34 @@
 // are told apart by their owner ids alone, never by process and key. The store may keep the pointer to a Claim until it is
 // over.
 //
+// An entry that does not vanish by itself is treated as if it were not there
+// once its time is over, in every method, and for its own owner too. A store
+// that ends leases late remembers by itself when a claim last had an answer:
+// after its TTL the claim owns nothing, whatever the store still says. How late
+// a key comes to others is told by [Limiter].
+//
+// A store without a clock lets each process that looks measure a lease. It
+// counts the TTL from when it first saw the owner's revision, and takes the key
+// by a comparison of that revision.
+//
+// What was answered about ownership survives a crash of a store on a disk:
+// Acquire, Renew, Fence and a hand-over. A place in a queue may be lost, and so
+// may a release that handed the key to nobody. A store that forgets leases in a
+// crash says so in its documentation.
+//
+// # How exact a store must be
+//
+//   - A look that costs a write need not be recorded if the last one was
+//     recorded less than 400 ms ago. A claim then leaves the queue that much
+//     earlier.
+//   - A locker may take its own claims out of the queue when they go unseen, by a
+//     timer. For those of a process that died, law 5 is enough.
+//   - A store without messages finds out by itself, within 100 ms, that a claim
+//     waits for a key which this process owns, or was granted one.
+//   - Calls for many claims come at once, and may travel in one request.
+//   - Acquire may begin before messages can be heard. Once they can,
+//     [Waker.WakeAll] is called.
+//
 // # The laws
 //
 // Whoever's owner id is in the key holds it. That is all of exclusion; the queue only decides whose id is put there next,
@@ -55,7 +83,7 @@
 //     its next Acquire. That comes within [LookEvery], or within the rest that it
 //     was granted, and in any case when the lease ends that its last Answer told
 //     of.
-//  5. A process that died while it waited costs the others at most the offer. That is long only where the store knows that
+//  5. A process that died while it waited costs the others at most the offer and a look. That is long only where the store knows that
 //     the process has heard of it; a store that cannot know that makes short offers, see [Claim.LongOffer] and
 //     [Claim.ShortOffer]. Nor does it grant a rest, because it would take a dead
 //     claim for a live one for as long.
@@ -79,8 +107,16 @@
 //  12. Unclear is not refused. Whoever cannot tell whether a request was carried out answers [ErrUnavailable]. The guard
 //     then abandons the claim with late, or repeats an Acquire of a claim that is not in the queue.
 //
-// A store that wakes by watching (a znode, a revision) need not hand over: its Release frees the key, and its watch calls
-// [Waker.Wake] in the process that is next. Laws 3, 6 and 8 are then its own to keep.
+// A store that can change two entries in one step hands over, also if it has
+// watches: a watch is then only the message. etcd, ZooKeeper, Consul and SQL can.
+//
+// A store that cannot wakes instead: its Release frees the key, and its watch
+// calls [Waker.Wake] in the process that is next. Laws 3, 6 and 8 are then its
+// own to keep. It frees the key for the first in the queue, for as long as an
+// offer, say by a value that only the first may replace. Others find such a key
+// held by a zero Holder. If anybody waits, Release queues next, and answers
+// Handed false and Queued true. Nobody gives back what a Wake was for: it must
+// end by itself.
 //
 // Package lockertest checks this, but for what its documentation lists; run it from your tests before you run anything else.
 package locker

@@ -45,7 +45,7 @@ type Inspector interface {
 	// ForceRelease ends the hold of owner on key, as a Release by owner would, and hands the key to the first in the
 	// queue. The owner learns of it by its next Renew, or at once if the store tells its process by [Revoker.Revoked].
 	// It returns ErrLeaseLost, and changes nothing for whoever owns the key, if that is not owner; and ErrInvalidOption
-	// for an owner that is no owner id.
+	// for an owner that is no owner id: OwnerLen base64url characters.
 	ForceRelease(ctx context.Context, key, owner string) error
 }
 

@@ -11,8 +11,14 @@ import (
 // Fence may run beside Renew, Release or Abandon, and Renew beside Abandon. Every call ends when its ctx does, give or
 // take the time that its own I/O needs to notice; one whose ctx is over already may still do its work and say so. Calls that
 // get no clear answer from the store return ErrUnavailable, never ctx's error alone; an error that is none of those named
-// here ends the caller's wait, because trying again cannot help. What comes beside an error is not looked at, but for
+// here ends the caller's wait, because trying again cannot help: a missing right, an unknown table. What comes beside an error is not looked at, but for
 // Answer.Queued.
+//
+// The guard's requests have deadlines: an Acquire has a quarter of the TTL, 500 ms
+// at most, a Release half of it, 1 s at most, and a Renew a sixth. Others may have
+// none. A call that waits for its turn within the locker may be dropped unsent when
+// its ctx ends: that is ErrUnavailable too. Before Open every method but Close
+// does nothing, and returns an error if it can.
 type Locker interface {
 	// Open readies the locker for one guard and keeps w to tell it things. guard.New calls it once, before any other
 	// method. It checks settings and sends nothing; what is wrong, or a second Open, also after Close, is an
@@ -22,7 +28,8 @@ type Locker interface {
 	// Acquire makes c the owner of its key for its TTL if nobody owns the key, or if c does already. Otherwise it tells
 	// who does and, if t.Wait, puts c into the queue, or leaves it there with all that is kept for those who wait.
 	// A claim that becomes the owner leaves the queue in the same step or before. Of one that is new in the queue the
-	// owner's process is told by [Waker.Wanted].
+	// owner's process is told by [Waker.Wanted]. If the owner changed meanwhile,
+	// nobody need be told.
 	//
 	// With c.Fencing an Acquire that succeeds also reserves a block of fencing tokens, a new one each time. It returns
 	// ErrUnavailable if c may or may not be the owner now; with Answer.Queued if it may or may not be in the queue.
@@ -50,7 +57,9 @@ type Locker interface {
 
 	// Abandon sees to it that nothing of c stays behind: not in the queue, and not in the key, which goes to the first in
 	// the queue, as it does if nobody owns it. If that needs I/O it goes on in the background: Abandon does not block. What
-	// has no answer is tried again.
+	// has no answer is tried again: until the claim must have ended by itself, or
+	// for half a minute. A grant that nobody knows is given back in the same way,
+	// without late.
 	//
 	// With late, all of it is done a second time about a second later, also by a store that is never late itself: a request
 	// of c that the guard has given up may yet come, and make c the owner again.
@@ -63,8 +72,10 @@ type Locker interface {
 
 	// Close ends the locker's own goroutines and connections, never the caller's client, and leaves keys that are owned
 	// to their TTL. It refuses new calls first, does at once what Abandon has left to do, second times included, and
-	// returns nil when all is done, also if it was called before; or ctx's error if that ends first. After it every other
-	// method but Open returns ErrClosed, and Abandon does nothing.
+	// returns nil when all is done, also if it was called before; or ctx's error if that ends first. Claims that wait
+	// have left their queues then, or are passed over. A session that keys depend on is not ended: that would free them.
+	// The Waker may be told things meanwhile. After Close every other method but Open returns ErrClosed, and Abandon does
+	// nothing.
 	Close(ctx context.Context) error
 }
 
