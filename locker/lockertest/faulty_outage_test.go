@@ -116,11 +116,17 @@ func (m memory) down() bool {
 	return errors.Is(err, locker.ErrUnavailable)
 }
 
+// sitOut waits for the store, but not for ever.
+func (m memory) sitOut() {
+	for n := 0; m.down() && n < 20; n++ {
+		time.Sleep(time.Second)
+	}
+}
+
 type waitsForStore struct{ memory }
 
 func (l waitsForStore) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
-	for start := time.Now(); l.down() && time.Since(start) < 20*time.Second; time.Sleep(time.Second) {
-	}
+	l.sitOut()
 	return l.memory.Fence(ctx, c)
 }
 
@@ -177,8 +183,7 @@ func (l abandonsLater) Abandon(c *locker.Claim, late bool) {
 type closesSlowly struct{ memory }
 
 func (l closesSlowly) Close(ctx context.Context) error {
-	for start := time.Now(); l.down() && time.Since(start) < 20*time.Second; time.Sleep(time.Second) {
-	}
+	l.sitOut()
 	return l.memory.Close(ctx)
 }
 

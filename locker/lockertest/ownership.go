@@ -65,7 +65,7 @@ func expires(p *pair) {
 // harm.
 func endsInTime(p *pair) {
 	ttl := max(short, p.limits.MinTTL)
-	ttl = (ttl + p.limits.Step - 1) / p.limits.Step * p.limits.Step
+	ttl = (ttl + p.limits.Step - 1).Truncate(p.limits.Step)
 	p.acquire(p.a, claim("waited", ttl))
 	p.acquire(p.a, claim("passed", ttl))
 	first := time.Now()
