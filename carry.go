@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/go-lockguard/guard/internal/leasekey"
 )
@@ -78,7 +79,7 @@ func LeaseOf(ctx context.Context, key string) (*Lease, bool) {
 func FencingToken(ctx context.Context) (uint64, error) {
 	l, ok := LeaseFrom(ctx)
 	if !ok {
-		return 0, ErrNoLease
+		return 0, fmt.Errorf("%w: pass on the ctx that the function got", ErrNoLease)
 	}
 	return l.FencingToken(ctx)
 }

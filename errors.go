@@ -71,10 +71,27 @@ type HeldError struct {
 	Holder    Holder        // zero if unknown, as for a plain redislock user
 
 	expected time.Duration
-	here     bool // a call of this process has held it all the time, see hintHere
+	here     bool          // a call of this process has held it all the time, see hintHere
+	waited   time.Duration // 0: one attempt
 }
 
-func (e *HeldError) Error() string { return "guard: not acquired: the key is held by another holder" }
+// Error says how long the call waited, if it did.
+func (e *HeldError) Error() string {
+	const text = "guard: not acquired: the key is held by another holder"
+	if e.waited == 0 {
+		return text
+	}
+	return fmt.Sprintf("%s, after waiting %v", text, e.waited)
+}
+
+// waitedSince returns how long a call with that patience has waited, for people to
+// read.
+func waitedSince(start time.Time, p turns.Patience) time.Duration {
+	if p.Once {
+		return 0
+	}
+	return time.Since(start).Round(time.Millisecond)
+}
 
 // Is makes a HeldError an [ErrNotAcquired].
 func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
@@ -105,13 +122,13 @@ func (e *refusedError) RetryAfter() time.Duration { return e.expected }
 
 // refused returns the error of a verb whose wait for key ended with err, in the
 // words of this package.
-func refused(ctx context.Context, key string, r turns.Refusal, err error) error {
+func refused(ctx context.Context, key string, waited time.Duration, r turns.Refusal, err error) error {
 	switch {
 	case errors.Is(err, turns.ErrEnded):
 		return waitEnded(ctx)
 	case errors.Is(err, turns.ErrHeld):
 		return &HeldError{
-			Key: key, Remaining: r.Remaining, Holder: r.Holder, expected: r.Expected, here: r.Here, Kept: r.Kept,
+			Key: key, Remaining: r.Remaining, Holder: r.Holder, expected: r.Expected, here: r.Here, Kept: r.Kept, waited: waited,
 		}
 	case errors.Is(err, turns.ErrFull):
 		e := &refusedError{reason: "the expected wait is longer than MaxWait", expected: r.Expected}

@@ -43,7 +43,8 @@ func (l *Lease) hintHere(ctx context.Context, err error) {
 // hintOnce logs a hint unless the guard has given it before.
 func (l *Lease) hintOnce(ctx context.Context, about, text, look string) {
 	if g := l.guard; g.family.hints.first(about, g.set.Name) {
-		g.log().LogAttrs(ctx, slog.LevelWarn, text, g.about(l.key, slog.String("look", look))...)
+		g.log().LogAttrs(ctx, slog.LevelWarn, text, //nolint:sloglint // the callers give constants
+			g.about(l.key, slog.String("look", look))...)
 	}
 }
 

@@ -79,7 +79,7 @@ func checkKey(key string) error {
 func checkName(key string) error {
 	switch {
 	case key == "":
-		return fmt.Errorf("%w: it is empty", ErrInvalidKey)
+		return fmt.Errorf("%w: it is empty, as guard.Key makes it of a part that is empty or has no spelling", ErrInvalidKey)
 	case len(key) > maxKey:
 		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrInvalidKey, len(key), maxKey)
 	}

@@ -101,7 +101,7 @@ func (l *Lease) wait(ctx context.Context, p turns.Patience) (r WaitResult) {
 		t = l.within.turn
 	} else {
 		refusal, err := t.Take(ctx, l.guard.family.engine, l.key, &l.guard.set, events{l.guard}, p)
-		r.Err = refused(ctx, l.key, refusal, err)
+		r.Err = refused(ctx, l.key, waitedSince(start, p), refusal, err)
 		r.Attempts, r.Handoff, r.Blocker = t.Tried()
 	}
 	r.Waited = time.Since(start)

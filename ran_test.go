@@ -60,7 +60,7 @@ func TestARefusalInsideAFunctionIsNotTakenForOneOfTheVerb(t *testing.T) {
 				var held *guard.HeldError
 				wantErr(t, err, guard.ErrNotAcquired)
 				if !errors.As(err, &held) || held.Key != "ledger" ||
-					err.Error() != "book: guard: not acquired: the key is held by another holder" {
+					err.Error() != "book: guard: not acquired: the key is held by another holder, after waiting 1s" {
 					t.Errorf("got %q, %+v", err, held)
 				}
 				if paid != 1 || !guard.Ran(err) || !guard.Ran(fmt.Errorf("pay: %w", errors.Join(io.EOF, err))) {

@@ -137,11 +137,12 @@ func (s *turnstile) holdsBare() bool {
 // admit waits until a call may run inside l. It fails with ErrLeaseLost, with errReleased if l is released first, or as any
 // wait does.
 func (l *Lease) admit(ctx context.Context, p turns.Patience) error {
+	start := time.Now()
 	err := l.stile.enter(ctx, p)
 	switch {
 	case errors.Is(err, errOccupied):
 		holder, remaining := l.turn.Held()
-		return &HeldError{Key: l.key, Remaining: remaining, Holder: holder}
+		return &HeldError{Key: l.key, Remaining: remaining, Holder: holder, waited: waitedSince(start, p)}
 	case err != nil && !errors.Is(err, errShut):
 		return err
 	}

@@ -66,8 +66,12 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 			outcome, reason string
 			n               int64
 		}{
-			{"max_hold", "max_hold", 1}, {"closed", "closed", 0},
-			{"lost", "deadline", 0}, {"lost", "taken", 0}, {"lost", "forced", 0}, {"lost", "outlived", 0},
+			{"max_hold", "max_hold", 1},
+			{"closed", "closed", 0},
+			{"lost", "deadline", 0},
+			{"lost", "taken", 0},
+			{"lost", "forced", 0},
+			{"lost", "outlived", 0},
 		} {
 			set := attribute.NewSet(name, attribute.String("guard.outcome", l.outcome), attribute.String("guard.reason", l.reason))
 			losses.DataPoints = append(losses.DataPoints, metricdata.DataPoint[int64]{Attributes: set, Value: l.n})
