@@ -62,7 +62,7 @@ func thousands(n int) string {
 // statements are what each file says of them.
 var statements = map[string][]string{
 	"options.go": {
-		"{min ttl} to {max ttl} days, in whole milliseconds. Default {ttl}:",
+		"{min ttl} to {max ttl} days, in whole milliseconds, unless", "Default {ttl}: after",
 		"0 makes one attempt. Default {wait}.",
 		"0 means no limit. Default {waiters}.",
 		"0 means no limit. Default {hold}.",
