@@ -31,6 +31,7 @@ func ExampleKey() {
 		if err != nil {
 			panic(err)
 		}
+		defer res.Body.Close()
 		body, _ := io.ReadAll(res.Body)
 		fmt.Println(res.StatusCode, string(body))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/go-lockguard/guard"
@@ -17,6 +18,7 @@ import (
 // ServeMux.
 func Example() {
 	testTheTable := func(t *testing.T) {
+		t.Helper()
 		lockmwtest.Run(t, lockmwtest.Adapter{Mount: mount})
 	}
 	_ = testTheTable
@@ -44,8 +46,8 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 			w.WriteHeader(http.StatusTeapot)
 		}
 	})
-	for i := len(locks) - 1; i >= 0; i-- {
-		app = middleware(g, locks[i])(app)
+	for _, l := range slices.Backward(locks) {
+		app = middleware(g, l)(app)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/stock/{sku}", app)
