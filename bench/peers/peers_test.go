@@ -49,6 +49,7 @@ var rows = map[int]func(t *testing.T, lib *libs.Library) result{
 var short = []int{20, 21, 37}
 
 func TestRowsAsCompetitorsDoThem(t *testing.T) {
+	t.Parallel()
 	chosen := short
 	if *tryAll {
 		chosen = slices.Sorted(maps.Keys(rows))
