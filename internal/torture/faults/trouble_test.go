@@ -106,6 +106,7 @@ func refuses(t *testing.T, s *redistest.Server, code string) {
 	rig.Eventually(t, "the server says "+code, func() bool { return redis.HasErrorPrefix(s.Do(t.Context(), "get", "x").Err(), code) })
 }
 
+//nolint:tparallel // one trouble after the other: the end is about all
 func TestFault06AServerInTroubleIsUnavailableAndWaitedFor(t *testing.T) {
 	begin(t)
 	for _, trouble := range troubles { // one after the other: the end is about all

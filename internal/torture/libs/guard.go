@@ -98,7 +98,8 @@ var _ Reentrant = (*guardLease)(nil)
 func (l *guardLease) Again(ctx context.Context) (token uint64, err error) {
 	inner, cancel := context.WithCancel(l.Context())
 	defer cancel()
-	defer context.AfterFunc(ctx, cancel)()
+	unlink := context.AfterFunc(ctx, cancel)
+	defer unlink()
 	again, err := l.guard.Acquire(inner, l.key)
 	if err != nil {
 		return 0, err

@@ -49,6 +49,7 @@ var Topologies = []Topology{Single, Sentinel, Cluster, Redlock}
 // competitors only.
 type Tries int
 
+// The ways.
 const (
 	Often      Tries = iota // every 5 to 25 ms, or a quarter of the TTL where a message wakes it
 	Documented              // as the library's own docs have it
