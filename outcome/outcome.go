@@ -113,7 +113,7 @@ func refused(ctx context.Context, r refusal, err error) Outcome {
 	o := r.Outcome
 	_, inside := guard.LeaseFrom(ctx)
 	begun := inside || guard.Ran(err)
-	if status := heldstatus.Of(err); status != 0 && o.Code == Held && !(begun && heldstatus.Repeated(status)) {
+	if status := heldstatus.Of(err); status != 0 && o.Code == Held && (!begun || !heldstatus.Repeated(status)) {
 		o.Status = status
 	}
 	if begun {
