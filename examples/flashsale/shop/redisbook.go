@@ -24,21 +24,21 @@ var (
 	atomicScript = redis.NewScript(atomicSource)
 )
 
-// ShopKeys names the shop's keys in Redis: a prefix of this run, and one hash tag, so that a script may use them together.
-type ShopKeys string
+// Keys names the shop's keys in Redis: a prefix of this run, and one hash tag, so that a script may use them together.
+type Keys string
 
-func (k ShopKeys) stock(sku string) string  { return k.key(sku, "stock") }
-func (k ShopKeys) orders(sku string) string { return k.key(sku, "orders") }
+func (k Keys) stock(sku string) string  { return k.key(sku, "stock") }
+func (k Keys) orders(sku string) string { return k.key(sku, "orders") }
 
 // fence returns where the newest fencing token is. It lasts as long as the stock: until the end of the run.
-func (k ShopKeys) fence(sku string) redisfence.Fence { return redisfence.For(k.stock(sku)) }
+func (k Keys) fence(sku string) redisfence.Fence { return redisfence.For(k.stock(sku)) }
 
-func (k ShopKeys) key(sku, what string) string { return string(k) + ":{" + sku + "}:" + what }
+func (k Keys) key(sku, what string) string { return string(k) + ":{" + sku + "}:" + what }
 
 // RedisBook is a book in Redis.
 type RedisBook struct {
 	RDB  redis.UniversalClient
-	Keys ShopKeys
+	Keys Keys
 
 	// Replicated says that there are replicas. Then an order counts when one of them has it too: else a failover would take
 	// back what a buyer was told.
@@ -69,6 +69,7 @@ func (b *RedisBook) readOnce(ctx context.Context, sku string, token uint64) (lef
 	return strconv.Atoi(text)
 }
 
+// Place implements [OrderBook].
 func (b *RedisBook) Place(ctx context.Context, sku, order string, left int, token uint64) error {
 	keys := []string{b.Keys.stock(sku), b.Keys.orders(sku)}
 	return b.write(ctx, keys[0], func(rdb redis.Scripter) error {
@@ -79,6 +80,7 @@ func (b *RedisBook) Place(ctx context.Context, sku, order string, left int, toke
 	})
 }
 
+// Take implements [OrderBook].
 func (b *RedisBook) Take(ctx context.Context, sku, order string) (left int, err error) {
 	keys := []string{b.Keys.stock(sku), b.Keys.orders(sku)}
 	err = b.write(ctx, keys[0], func(rdb redis.Scripter) (err error) {
@@ -147,10 +149,12 @@ func (b *RedisBook) look(ctx context.Context, err error) {
 	}
 }
 
+// Create implements [OrderBook].
 func (b *RedisBook) Create(ctx context.Context, stock int) error {
 	return b.RDB.Set(ctx, b.Keys.stock(SKU), stock, 0).Err()
 }
 
+// Glance implements [OrderBook].
 func (b *RedisBook) Glance(ctx context.Context) (left, orders int, err error) {
 	var stock *redis.StringCmd
 	var book *redis.IntCmd
@@ -166,6 +170,7 @@ func (b *RedisBook) Glance(ctx context.Context) (left, orders int, err error) {
 	return left, int(book.Val()), err
 }
 
+// Orders implements [OrderBook].
 func (b *RedisBook) Orders(ctx context.Context) ([]string, error) {
 	return b.RDB.LRange(ctx, b.Keys.orders(SKU), 0, -1).Result()
 }

@@ -15,6 +15,7 @@ import (
 // Mode is how the instances keep out of each other's way.
 type Mode string
 
+// The modes.
 const (
 	ModeNone   Mode = "none"   // they do not
 	ModeLock   Mode = "lock"   // a guard on the route
@@ -22,6 +23,7 @@ const (
 	ModeAtomic Mode = "atomic" // no guard and no price call: the whole step is one script
 )
 
+// Modes are all of them.
 var Modes = []Mode{ModeNone, ModeLock, ModeFence, ModeAtomic}
 
 // Locked says whether the route has a guard.

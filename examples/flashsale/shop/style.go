@@ -9,12 +9,14 @@ import (
 // Style is where the guard stands, in the modes that have one. All three hold the same key.
 type Style string
 
+// The styles.
 const (
 	StyleRoute     Style = "route"     // in front of the handler: one line on the route
 	StyleWrap      Style = "wrap"      // around the business step: guard.Wrap
 	StyleGenerated Style = "generated" // around it too: a directive, and what guardgen makes of it
 )
 
+// Styles are all of them.
 var Styles = []Style{StyleRoute, StyleWrap, StyleGenerated}
 
 //go:generate go tool guardgen

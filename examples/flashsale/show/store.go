@@ -95,7 +95,7 @@ func (s *store) openRedis(ctx context.Context) (err error) {
 // openBook opens the book at addr, "" in the given Redis. The parent has created it, or will.
 func openBook(rdb redis.UniversalClient, e endpoint, addr, run string) (shop.OrderBook, error) {
 	if addr == "" {
-		return &shop.RedisBook{RDB: rdb, Keys: shop.ShopKeys(run), Replicated: e.replicated()}, nil
+		return &shop.RedisBook{RDB: rdb, Keys: shop.Keys(run), Replicated: e.replicated()}, nil
 	}
 	d, err := parseStore(addr)
 	if err != nil {

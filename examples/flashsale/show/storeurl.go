@@ -12,7 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite"
+	_ "modernc.org/sqlite" // the driver of an SQLite book
 
 	"github.com/go-lockguard/guard/fence/sqlfence"
 )
