@@ -11,13 +11,18 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// DoAll is [Guard.Do] for several keys at once: it acquires them in sorted order, each once, so that two calls cannot
-// deadlock. MaxWait bounds all the waiting for keys that are held; each key has an attempt of its own, so the round trips
-// of many keys that are free may take longer. fn's context carries all the leases and ends with the first that is lost;
-// [LeaseFrom] finds the one of the last key, and [LeaseOf] that of each. All keys are released together, within one limit of at most 1 s.
+// DoAll is [Guard.Do] for several keys at once: it acquires them in sorted
+// order, each once, so that two calls cannot deadlock. MaxWait bounds all the
+// waiting for keys that are held; each key has an attempt of its own, so the
+// round trips of many keys that are free may take longer. fn's context carries
+// all the leases and ends with the first that is lost; [LeaseFrom] finds the
+// one of the last key, and [LeaseOf] that of each. All keys are released
+// together, within one limit of at most 1 s.
 //
-// Calls of Do inside each other are not sorted: if one call takes A and then B, and another B and then A, both wait until
-// MaxWait ends and neither runs. Take such keys by one DoAll, or in the same order everywhere, that of DoAll included.
+// Calls of Do inside each other are not sorted: if one call takes A and then B,
+// and another B and then A, both wait until MaxWait ends and neither runs. Take
+// such keys by one DoAll, or in the same order everywhere, that of DoAll
+// included.
 func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return errNilFunc
@@ -43,8 +48,8 @@ func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Co
 	return set.run(ctx, fn)
 }
 
-// leases are those of one DoAll. They share one cancel function, because a context
-// for each key would make the work quadratic.
+// leases are those of one DoAll. They share one cancel function, because a
+// context for each key would make the work quadratic.
 type leases struct {
 	guard  *Guard
 	cancel context.CancelCauseFunc
@@ -111,8 +116,9 @@ type ending struct {
 	err   error
 }
 
-// release ends all turns first, without any I/O. Then it releases the keys that no
-// other call here has taken over, all within one limit. It returns the first loss.
+// release ends all turns first, without any I/O. Then it releases the keys that
+// no other call here has taken over, all within one limit. It returns the first
+// loss.
 func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 	endings := s.stop(false)
 	releaseAll(s.guard.family.engine.Within(ctx, turns.ReleaseLimit(s.guard.set.TTL)), endings)
@@ -125,8 +131,8 @@ func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 	return nil
 }
 
-// stop ends the turns that the function has not ended itself, the last one first.
-// unused says that there was no function.
+// stop ends the turns that the function has not ended itself, the last one
+// first. unused says that there was no function.
 func (s *leases) stop(unused bool) []ending {
 	endings := make([]ending, 0, len(s.all))
 	for _, l := range slices.Backward(s.all) {
@@ -165,8 +171,8 @@ func releaseAll(ctx context.Context, endings []ending) {
 	wg.Wait()
 }
 
-// drop gives up the leases of a DoAll that did not get all its keys, in the background: nobody has used them, and nobody
-// waits for the store.
+// drop gives up the leases of a DoAll that did not get all its keys, in the
+// background: nobody has used them, and nobody waits for the store.
 func (s *leases) drop() {
 	endings := s.stop(true)
 	for _, e := range endings {
@@ -177,7 +183,8 @@ func (s *leases) drop() {
 	settle(endings, false)
 }
 
-// settle settles each lease, also those behind one whose log or observer panics.
+// settle settles each lease, also those behind one whose log or observer
+// panics.
 func settle(endings []ending, panicked bool) {
 	done := 0
 	defer func() {

@@ -61,9 +61,9 @@ func LeaseFrom(ctx context.Context) (*Lease, bool) {
 }
 
 // LeaseOf returns the innermost lease on key in ctx that has not been released.
-// Under [Guard.DoAll] that is the lease of each key, with a fencing token of its
-// own. It goes through the leases in ctx one by one and asks nobody else. It does
-// not block and is safe for concurrent use.
+// Under [Guard.DoAll] that is the lease of each key, with a fencing token of
+// its own. It goes through the leases in ctx one by one and asks nobody else.
+// It does not block and is safe for concurrent use.
 func LeaseOf(ctx context.Context, key string) (*Lease, bool) {
 	for l := leaseIn(ctx); l != nil; l = l.outer {
 		if l.key == key && !l.isReleased() {
@@ -74,8 +74,8 @@ func LeaseOf(ctx context.Context, key string) (*Lease, bool) {
 }
 
 // FencingToken returns the fencing token of the innermost lease in ctx that has
-// not been released, as [Lease.FencingToken] does. It returns ErrNoLease if there
-// is no such lease. It is safe for concurrent use.
+// not been released, as [Lease.FencingToken] does. It returns ErrNoLease if
+// there is no such lease. It is safe for concurrent use.
 func FencingToken(ctx context.Context) (uint64, error) {
 	l, ok := LeaseFrom(ctx)
 	if !ok {

@@ -32,12 +32,18 @@ func TestCheckReturnsWhatRefusesAndFindingsAll(t *testing.T) {
 		check string // "" passes
 		found []string
 	}{
-		"well":          {},
-		"a warning":     {err: warn, found: []string{"messages warn"}},
-		"both":          {err: errors.Join(warn, refuse), check: "drops keys", found: []string{"messages warn", "eviction refuse"}},
+		"well":      {},
+		"a warning": {err: warn, found: []string{"messages warn"}},
+		"both": {
+			err: errors.Join(warn, refuse), check: "drops keys",
+			found: []string{"messages warn", "eviction refuse"},
+		},
 		"down":          {err: down, check: down.Error()},
 		"another error": {err: odd, check: odd.Error()},
-		"all":           {err: errors.Join(warn, refuse, down), check: "drops keys\n" + down.Error(), found: []string{"messages warn", "eviction refuse"}},
+		"all": {
+			err: errors.Join(warn, refuse, down), check: "drops keys\n" + down.Error(),
+			found: []string{"messages warn", "eviction refuse"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGuard(t, examined{memlocker.New(), c.err})
@@ -46,7 +52,8 @@ func TestCheckReturnsWhatRefusesAndFindingsAll(t *testing.T) {
 				t.Errorf("Check: %q, want %q", got, c.check)
 			}
 			var f *guard.Finding
-			if errors.As(err, &f) != errors.Is(c.err, refuse) || errors.Is(err, guard.ErrUnavailable) != errors.Is(c.err, down) {
+			if errors.As(err, &f) != errors.Is(c.err, refuse) ||
+				errors.Is(err, guard.ErrUnavailable) != errors.Is(c.err, down) {
 				t.Errorf("Check: %v", err)
 			}
 			found, rest := g.Findings(t.Context())

@@ -16,8 +16,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// What the documents say of defaults and limits is compared with the code, so that whoever changes one is told every place
-// that states it.
+// What the documents say of defaults and limits is compared with the code, so
+// that whoever changes one is told every place that states it.
 
 // facts are the values as documents write them, taken from the code.
 func facts() map[string]string {
@@ -30,14 +30,21 @@ func facts() map[string]string {
 	offer := (&locker.Claim{TTL: long}).ShortOffer()
 	c := defaults().set
 	return map[string]string{
-		"ttl": written(c.TTL), "wait": written(c.MaxWait), "waiters": thousands(c.MaxWaiters), "hold": written(c.MaxHold),
-		"first": written(c.Backoff.First), "most": written(c.Backoff.Max), "least look": strconv.Itoa(int(c.Backoff.Max / 2 / time.Millisecond)),
-		"most look": written(locker.LookEvery), "min ttl": written(minTTL), "max ttl": strconv.Itoa(int(maxTTL / 24 / time.Hour)),
-		"try": share(turns.TryLimit(time.Second), time.Second), "most try": written(turns.TryLimit(long)),
-		"release": share(turns.ReleaseLimit(time.Second), time.Second), "most release": written(turns.ReleaseLimit(long)),
-		"drift": percent(drift(long)), "least drift": written(drift(time.Millisecond)),
+		"ttl": written(c.TTL), "wait": written(c.MaxWait), "waiters": thousands(c.MaxWaiters),
+		"hold":  written(c.MaxHold),
+		"first": written(c.Backoff.First), "most": written(c.Backoff.Max),
+		"least look": strconv.Itoa(int(c.Backoff.Max / 2 / time.Millisecond)),
+		"most look":  written(locker.LookEvery), "min ttl": written(minTTL),
+		"max ttl": strconv.Itoa(int(maxTTL / 24 / time.Hour)),
+		"try":     share(turns.TryLimit(time.Second), time.Second), "most try": written(turns.TryLimit(long)),
+		"release":      share(turns.ReleaseLimit(time.Second), time.Second),
+		"most release": written(turns.ReleaseLimit(long)),
+		"drift":        percent(drift(long)), "least drift": written(drift(time.Millisecond)),
 		"margin": percent(turns.StopMargin(long)), "least margin": written(turns.StopMargin(time.Millisecond)),
-		"left":  map[string]string{"4": "a quarter", "3": "a third", "5": "a fifth"}[share(turns.MinRemaining(long), long)],
+		"left": map[string]string{
+			"4": "a quarter", "3": "a third",
+			"5": "a fifth",
+		}[share(turns.MinRemaining(long), long)],
 		"剩":     map[string]string{"4": "四分之一", "3": "三分之一", "5": "五分之一"}[share(turns.MinRemaining(long), long)],
 		"turns": strconv.Itoa(turns.TenureTurns), "tenure": written(turns.TenureTime), "offer": written(offer),
 		"half hold": written(c.MaxHold / 2), "third": fmt.Sprintf("%.1f s", (c.TTL / 3).Seconds()),
@@ -70,7 +77,8 @@ var statements = map[string][]string{
 	},
 	"doc.go": {
 		"({left} of the TTL, at most {most try})", "after {turns} turns or {tenure}",
-		"TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})", "starts only with {left} of the TTL left",
+		"TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
+		"starts only with {left} of the TTL left",
 	},
 	"errors.go": {"longer than {key}"},
 	"README.md": {
@@ -106,8 +114,10 @@ var statements = map[string][]string{
 	"examples/flashsale/README.md":       {"a guard's default is {ttl}."},
 	"examples/flashsale/README.zh-CN.md": {"guard 自己的默认值是 {ttl}。"},
 	"docs/how-it-works.md": {
-		"after {least look} to {most}, or", "{least look} to {most} by default, at most {most look}", "its offer, at most {offer}.",
-		"ends after {turns} turns or {tenure};", "TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
+		"after {least look} to {most}, or", "{least look} to {most} by default, at most {most look}",
+		"its offer, at most {offer}.",
+		"ends after {turns} turns or {tenure};",
+		"TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
 		"begins only with {left} of the TTL left", "a block of {block} numbers",
 	},
 	"docs/from-java.md": {
@@ -115,10 +125,14 @@ var statements = map[string][]string{
 		"`wait=`, {wait} |", "`ttl=`, {ttl} |", "loses its lease after {hold},", "the first is the TTL, {ttl}, and",
 	},
 	"docs/operations.md": {
-		"well below MaxHold ({hold}) |", "goes back up to {ttl} every", "half of MaxHold ({half hold});", "its context after {hold} by itself",
-		"about a third of the TTL ({third})", "a third of the TTL ({third}): use", "load where {wait} only keep", "up to the TTL, {ttl}: 409",
+		"well below MaxHold ({hold}) |", "goes back up to {ttl} every", "half of MaxHold ({half hold});",
+		"its context after {hold} by itself",
+		"about a third of the TTL ({third})", "a third of the TTL ({third}): use", "load where {wait} only keep",
+		"up to the TTL, {ttl}: 409",
 	},
 	"docs/migrating.md":         {"`guard.WithMaxHold` ({hold}) |", "`guard.WithMaxWait` ({wait});"},
+	"docs/jobs.md":              {"the TTL, {ttl} by default", "MaxHold is {hold} by default"},
+	"docs/jobs.zh-CN.md":        {"释放，默认 {ttl}。", "MaxHold 默认 {hold}。"},
 	"docs/choosing.md":          {"within the TTL ({ttl}), after"},
 	"llms.txt":                  {"at most {wait} later.", "the TTL ({ttl}) or by"},
 	"guardtest/doc.go":          {"waits {wait} for a key", "the TTL of {ttl}. Set", "after about {third} of virtual"},
@@ -126,7 +140,8 @@ var statements = map[string][]string{
 	"locker/redislocker/doc.go": {"by itself every {least look} to {most} ", "at most {most try} after which"},
 }
 
-// unfounded returns the statements that do not stand in the files, given the facts.
+// unfounded returns the statements that do not stand in the files, given the
+// facts.
 func unfounded(t *testing.T, facts map[string]string) []string {
 	t.Helper()
 	var missing []string
@@ -196,10 +211,14 @@ func TestAChangedDefaultIsFoundWhereverItIsStated(t *testing.T) {
 // aDefault is a value that a text calls the default.
 var aDefault = regexp.MustCompile(`(?i)(default|默认)[^.;|。；]{0,30}?\b\d[\d,]*( ms| s|\.|,| KiB)`)
 
-// A default that is stated in a place that is not listed above would not be found.
+// A default that is stated in a place that is not listed above would not be
+// found.
 func TestEveryStatementOfADefaultIsListed(t *testing.T) {
 	files := []string{"CONTRIBUTING.md"}
-	for _, pattern := range []string{"*.go", "*.md", "docs/*.md", "guardgen/*.md", "tracing/*.md", "locker/*.go", "locker/redislocker/doc.go"} {
+	for _, pattern := range []string{
+		"*.go", "*.md", "docs/*.md", "guardgen/*.md", "tracing/*.md", "locker/*.go",
+		"locker/redislocker/doc.go",
+	} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

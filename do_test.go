@@ -180,7 +180,8 @@ func TestLineIsFirstInFirstOut(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 200 {
 			wg.Go(func() {
-				if err := b.Do(t.Context(), key, func(context.Context) error { order = append(order, i); return nil }); err != nil {
+				if err := b.Do(t.Context(), key,
+					func(context.Context) error { order = append(order, i); return nil }); err != nil {
 					t.Error(err)
 				}
 			})

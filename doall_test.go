@@ -14,7 +14,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A hanging bench answers nothing while it hangs: each request runs into its own limit.
+// A hanging bench answers nothing while it hangs: each request runs into its
+// own limit.
 type hanging struct {
 	*bench
 	hangs atomic.Bool
@@ -29,7 +30,9 @@ func newHanging(t *testing.T, opts ...guard.Option) *hanging {
 		}
 		return ctx.Err() != nil
 	}
-	h.spy.acquire = func(ctx context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+	h.spy.acquire = func(ctx context.Context, _ *locker.Claim,
+		next func() (locker.Answer, error),
+	) (locker.Answer, error) {
 		if silent(ctx) {
 			return locker.Answer{}, guard.ErrUnavailable
 		}
@@ -184,7 +187,8 @@ func TestDoAllThatLosesALeaseSaysSo(t *testing.T) {
 	})
 }
 
-// wraps puts a context of its own around that of every hold, and counts the lookups that come through one.
+// wraps puts a context of its own around that of every hold, and counts the
+// lookups that come through one.
 type wraps struct {
 	guard.NopObserver
 	passed atomic.Int64
@@ -253,7 +257,8 @@ func TestOppositeOrdersDeadlockInsideDoAndNotInDoAll(t *testing.T) {
 		if first := <-errs; !errors.Is(first, guard.ErrNotAcquired) || time.Since(began) != 3*time.Second {
 			t.Errorf("after %v: %v, want the end of MaxWait", time.Since(began), first)
 		}
-		if second := <-errs; second != nil && !errors.Is(second, guard.ErrNotAcquired) { // it may have had its turn then
+		// it may have had its turn then
+		if second := <-errs; second != nil && !errors.Is(second, guard.ErrNotAcquired) {
 			t.Errorf("the other one: %v", second)
 		}
 		go func() { errs <- b.DoAll(t.Context(), []string{"a", "b"}, nop) }()

@@ -11,40 +11,49 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The decisions a caller may have to make, as sentinels for errors.Is. What the package returns wraps them with detail.
+// The decisions a caller may have to make, as sentinels for errors.Is. What the
+// package returns wraps them with detail.
 //
-// Test ErrLeaseLost first: whatever else went wrong, the work may have been done. Then ErrUnavailable and ErrClosed, and
-// ErrQueueFull before ErrNotAcquired, which it is too. Each of them may also be an error that the function has returned,
-// of a verb inside it: [Ran] tells whether the function ran. For answers to requests, package outcome does all that: outcome.Of
-// gives the status, a code and when to try again.
+// Test ErrLeaseLost first: whatever else went wrong, the work may have been
+// done. Then ErrUnavailable and ErrClosed, and ErrQueueFull before
+// ErrNotAcquired, which it is too. Each of them may also be an error that the
+// function has returned, of a verb inside it: [Ran] tells whether the function
+// ran. For answers to requests, package outcome does all that: outcome.Of gives
+// the status, a code and when to try again.
 var (
-	// ErrNotAcquired says that the wait for a key ended without it, because somebody else held it or because the
-	// caller's ctx ended (then the error also Is ctx.Err()). The function that key protects did not run; see [Ran] for the
-	// functions around it. [HeldError] has detail.
+	// ErrNotAcquired says that the wait for a key ended without it, because
+	// somebody else held it or because the caller's ctx ended (then the error
+	// also Is ctx.Err()). The function that key protects did not run; see [Ran]
+	// for the functions around it. [HeldError] has detail.
 	ErrNotAcquired = errors.New("guard: not acquired")
 
-	// ErrQueueFull says that the caller was refused at once: too many local waiters, or an expected wait longer than
-	// MaxWait. It Is ErrNotAcquired too.
+	// ErrQueueFull says that the caller was refused at once: too many local
+	// waiters, or an expected wait longer than MaxWait. It Is ErrNotAcquired
+	// too.
 	ErrQueueFull error = queueFullError("guard: queue full")
 
-	// ErrLeaseLost says that a lease ended, or could no longer be trusted, before its function returned: another holder
-	// may have been running at the same time, so what the function did is uncertain.
+	// ErrLeaseLost says that a lease ended, or could no longer be trusted,
+	// before its function returned: another holder may have been running at the
+	// same time, so what the function did is uncertain.
 	ErrLeaseLost = locker.ErrLeaseLost
 
 	// ErrMaxHold is the ErrLeaseLost of a turn that lasted longer than MaxHold.
 	ErrMaxHold = turns.ErrMaxHold
 
-	// ErrUnavailable says that the locker gave no usable answer: the store is down, slow, or refuses us.
+	// ErrUnavailable says that the locker gave no usable answer: the store is
+	// down, slow, or refuses us.
 	ErrUnavailable = locker.ErrUnavailable
 
 	// ErrNoLease says that ctx carries no lease that is still held.
 	ErrNoLease = errors.New("guard: no lease in this context")
 
-	// ErrInvalidKey says that a key is empty, longer than 64 KiB, or that fmt has botched it: it contains "%!" or "<nil>".
-	// [Key] returns the empty key for parts that cannot be told apart.
+	// ErrInvalidKey says that a key is empty, longer than 64 KiB, or that fmt
+	// has botched it: it contains "%!" or "<nil>". [Key] returns the empty key
+	// for parts that cannot be told apart.
 	ErrInvalidKey = errors.New("guard: invalid key")
 
-	// ErrInvalidOption says that an option, a locker setting or an argument is not usable.
+	// ErrInvalidOption says that an option, a locker setting or an argument is
+	// not usable.
 	ErrInvalidOption = locker.ErrInvalidOption
 
 	// ErrNoDefault says that a nil *Guard was used before [SetDefault].
@@ -59,11 +68,13 @@ type queueFullError string
 func (e queueFullError) Error() string        { return string(e) }
 func (e queueFullError) Is(target error) bool { return target == ErrNotAcquired }
 
-// Holder describes who holds a key, as far as the store knows it. It is for logs and operators, not for clients.
+// Holder describes who holds a key, as far as the store knows it. It is for
+// logs and operators, not for clients.
 type Holder = locker.Holder
 
-// HeldError is the ErrNotAcquired of a key that somebody else held when the wait ended. Its text names neither key nor
-// holder, so that it can be shown to anybody.
+// HeldError is the ErrNotAcquired of a key that somebody else held when the
+// wait ended. Its text names neither key nor holder, so that it can be shown to
+// anybody.
 type HeldError struct {
 	Key       string
 	Remaining time.Duration // until the holder's lease ends unless it is renewed; 0 if unknown
@@ -84,8 +95,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s, after waiting %v", text, e.waited)
 }
 
-// waitedSince returns how long a call with that patience has waited, for people to
-// read.
+// waitedSince returns how long a call with that patience has waited, for people
+// to read.
 func waitedSince(start time.Time, p turns.Patience) time.Duration {
 	if p.Once {
 		return 0
@@ -96,10 +107,10 @@ func waitedSince(start time.Time, p turns.Patience) time.Duration {
 // Is makes a HeldError an [ErrNotAcquired].
 func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
 
-// RetryAfter is when trying again is likely to succeed. It comes from the length
-// of the local queue and the recent pace of turns, and is not later than the
-// holder's lease can end. Without a pace, as for a holder that was killed, it is
-// when that lease ends: Remaining. It is 0 if nothing is known.
+// RetryAfter is when trying again is likely to succeed. It comes from the
+// length of the local queue and the recent pace of turns, and is not later than
+// the holder's lease can end. Without a pace, as for a holder that was killed,
+// it is when that lease ends: Remaining. It is 0 if nothing is known.
 //
 // It is never before the key is free that [WithMinHold] keeps. If no other call
 // waits for that in this process it is exactly then: Kept.
@@ -128,7 +139,8 @@ func refused(ctx context.Context, key string, waited time.Duration, r turns.Refu
 		return waitEnded(ctx)
 	case errors.Is(err, turns.ErrHeld):
 		return &HeldError{
-			Key: key, Remaining: r.Remaining, Holder: r.Holder, expected: r.Expected, here: r.Here, Kept: r.Kept, waited: waited,
+			Key: key, Remaining: r.Remaining, Holder: r.Holder, expected: r.Expected, here: r.Here,
+			Kept: r.Kept, waited: waited,
 		}
 	case errors.Is(err, turns.ErrFull):
 		e := &refusedError{reason: "the expected wait is longer than MaxWait", expected: r.Expected}
@@ -141,8 +153,8 @@ func refused(ctx context.Context, key string, waited time.Duration, r turns.Refu
 }
 
 // waitEnded is the error of a wait that ended with its ctx: ErrNotAcquired,
-// ctx.Err() and its cause. The cause may be the error of a function that ran, as
-// under an errgroup.
+// ctx.Err() and its cause. The cause may be the error of a function that ran,
+// as under an errgroup.
 func waitEnded(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {

@@ -9,7 +9,8 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// A holder that was killed, or whose pace nobody here has seen, goes at the latest when its lease ends.
+// A holder that was killed, or whose pace nobody here has seen, goes at the
+// latest when its lease ends.
 func TestWithoutAPaceTheHoldersLeaseSaysWhenToTryAgain(t *testing.T) {
 	for _, left := range []time.Duration{0, 9100 * time.Millisecond} {
 		if got := (&guard.HeldError{Remaining: left}).RetryAfter(); got != left {
@@ -34,8 +35,9 @@ func TestRefusalsSayWhatToKnowAndDo(t *testing.T) {
 		for err, says := range map[error]string{
 			b.Do(t.Context(), key, nop): "the key is held by another holder, after waiting 1.5s",
 			once:                        "the key is held by another holder",
-			b.Do(t.Context(), "", nop):  "guard: invalid key: it is empty, as guard.Key makes it of a part that is empty",
-			bare:                        "guard: no lease in this context: pass on the ctx that the function got",
+			b.Do(t.Context(), "", nop): "guard: invalid key: it is empty, as guard.Key makes it of a " +
+				"part that is empty",
+			bare: "guard: no lease in this context: pass on the ctx that the function got",
 		} {
 			if err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("got %v, want it to say %q", err, says)

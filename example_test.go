@@ -81,7 +81,8 @@ func sell(_ context.Context, sku string) error {
 	return nil
 }
 
-// newest is the resource's own record of the highest token, kept in the same transaction as what it guards.
+// newest is the resource's own record of the highest token, kept in the same
+// transaction as what it guards.
 var newest uint64
 
 func write(_ context.Context, _ string, token uint64) error {

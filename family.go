@@ -46,8 +46,8 @@ func (h *hints) first(about, name string) bool {
 const outagePause = 10 * time.Second
 
 // An outage is the time from the first missing answer of the store to the next
-// clear one. An outage that begins within outagePause of the last log of another is
-// not logged until that pause is over.
+// clear one. An outage that begins within outagePause of the last log of
+// another is not logged until that pause is over.
 type outage struct {
 	on atomic.Bool // there is one; set under mu, read without it by every clear answer
 

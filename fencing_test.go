@@ -86,7 +86,8 @@ func TestATurnThatIsOverGetsNoToken(t *testing.T) {
 	})
 }
 
-// A fetch that a turn began and the next turn overtook must not give the late answer to anybody.
+// A fetch that a turn began and the next turn overtook must not give the late
+// answer to anybody.
 func TestALateFetchIsThrownAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Minute))

@@ -11,8 +11,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Guard acquires keys for functions. Make one per process with [New] and derive one per route with [Guard.With]; both
-// share what they hold and who waits. Its methods are safe for concurrent use. A nil *Guard stands for the default one,
+// Guard acquires keys for functions. Make one per process with [New] and derive
+// one per route with [Guard.With]; both share what they hold and who waits. Its
+// methods are safe for concurrent use. A nil *Guard stands for the default one,
 // looked up at each call, see [SetDefault].
 type Guard struct {
 	config
@@ -20,11 +21,13 @@ type Guard struct {
 	late   []Option // what to apply to the default guard, if family is nil
 }
 
-// Locker is a store that leases live in: redislocker, memlocker, or one of your own, see package locker.
+// Locker is a store that leases live in: redislocker, memlocker, or one of your
+// own, see package locker.
 type Locker = locker.Locker
 
-// New makes a Guard that keeps its leases in l, and takes ownership of l: a locker serves one New, and [Guard.Close]
-// closes it. New sends nothing. It returns ErrInvalidOption for a bad option or a bad setting of the locker.
+// New makes a Guard that keeps its leases in l, and takes ownership of l: a
+// locker serves one New, and [Guard.Close] closes it. New sends nothing. It
+// returns ErrInvalidOption for a bad option or a bad setting of the locker.
 func New(l Locker, opts ...Option) (*Guard, error) {
 	c, err := defaults().with(opts)
 	if err != nil {
@@ -51,8 +54,9 @@ func (g *Guard) introduce() {
 	g.observers.named(g.set.Name)
 }
 
-// With returns a copy of g with other settings, for one route or one kind of work. It shares keys, waiters and the
-// locker with g. Call it at start-up: it panics if an option is invalid.
+// With returns a copy of g with other settings, for one route or one kind of
+// work. It shares keys, waiters and the locker with g. Call it at start-up: it
+// panics if an option is invalid.
 func (g *Guard) With(opts ...Option) *Guard {
 	base, late := defaults(), opts
 	if g != nil {
@@ -73,7 +77,8 @@ func (g *Guard) With(opts ...Option) *Guard {
 	return derived
 }
 
-// resolve returns g, or what it stands for: the default guard, with g's own options if it has any.
+// resolve returns g, or what it stands for: the default guard, with g's own
+// options if it has any.
 func (g *Guard) resolve() (*Guard, error) {
 	if g != nil && g.family != nil {
 		return g, nil
@@ -95,15 +100,19 @@ func (g *Guard) resolve() (*Guard, error) {
 	return &Guard{config: c, family: d.family}, nil
 }
 
-// Do runs fn while it holds key, and is what nearly every caller wants. It waits for key for at most MaxWait, or until ctx
-// ends, and then returns an error without running fn: ErrNotAcquired (*[HeldError] says more), ErrQueueFull,
-// ErrUnavailable, ErrClosed, ErrInvalidKey, ErrNoDefault.
+// Do runs fn while it holds key, and is what nearly every caller wants. It
+// waits for key for at most MaxWait, or until ctx ends, and then returns an
+// error without running fn: ErrNotAcquired (*[HeldError] says more),
+// ErrQueueFull, ErrUnavailable, ErrClosed, ErrInvalidKey, ErrNoDefault.
 //
-// fn's context ends with cause ErrLeaseLost before the key can expire in the store, or with ErrMaxHold. Do returns fn's
-// error unchanged; if the lease was lost while fn ran, an error that Is both. A panic of fn passes through after release.
+// fn's context ends with cause ErrLeaseLost before the key can expire in the
+// store, or with ErrMaxHold. Do returns fn's error unchanged; if the lease was
+// lost while fn ran, an error that Is both. A panic of fn passes through after
+// release.
 //
-// fn's error may be one of these refusals too, of a key inside it. Then it is marked, without a change to its text or to
-// what errors.Is and errors.As find, and [Ran] tells it from a refusal of Do itself.
+// fn's error may be one of these refusals too, of a key inside it. Then it is
+// marked, without a change to its text or to what errors.Is and errors.As find,
+// and [Ran] tells it from a refusal of Do itself.
 func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return errNilFunc
@@ -117,9 +126,10 @@ func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context)
 
 var errNilFunc = fmt.Errorf("%w: the function is nil", ErrInvalidOption)
 
-// Acquire waits for key as [Guard.Do] does, with the same errors, and returns a lease for a critical section that does not
-// fit a function. The caller must release it, or its key is renewed until MaxHold; and if the lease runs inside another
-// on the same key, that one's release waits for it.
+// Acquire waits for key as [Guard.Do] does, with the same errors, and returns a
+// lease for a critical section that does not fit a function. The caller must
+// release it, or its key is renewed until MaxHold; and if the lease runs inside
+// another on the same key, that one's release waits for it.
 func (g *Guard) Acquire(ctx context.Context, key string) (*Lease, error) {
 	g, err := g.resolve()
 	if err != nil {
@@ -128,8 +138,9 @@ func (g *Guard) Acquire(ctx context.Context, key string) (*Lease, error) {
 	return g.acquire(ctx, key, g.patience(), nil, nil)
 }
 
-// TryAcquire makes one attempt, for callers that skip instead of wait. It blocks for that attempt, bounded by the try
-// limit, and never overtakes calls of this process that wait already. Errors are those of [Guard.Acquire].
+// TryAcquire makes one attempt, for callers that skip instead of wait. It
+// blocks for that attempt, bounded by the try limit, and never overtakes calls
+// of this process that wait already. Errors are those of [Guard.Acquire].
 func (g *Guard) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 	g, err := g.resolve()
 	if err != nil {
@@ -145,10 +156,13 @@ func (c *config) patience() turns.Patience {
 	return turns.Patience{Start: now, Until: now.Add(c.set.MaxWait), Once: c.set.MaxWait == 0}
 }
 
-// Close ends the Guard and all that were derived from it. New calls and those that wait get ErrClosed at once; Close waits
-// for the functions that run, whose re-entrant calls still work, and for renewals and observers, and then closes the locker.
-// If ctx ends first, the contexts of those functions end with a cause that Is ErrClosed and ErrLeaseLost, and their keys are
-// left to the TTL, never released under a running function; Close then returns ctx's error. Calling it again waits again.
+// Close ends the Guard and all that were derived from it. New calls and those
+// that wait get ErrClosed at once; Close waits for the functions that run,
+// whose re-entrant calls still work, and for renewals and observers, and then
+// closes the locker. If ctx ends first, the contexts of those functions end
+// with a cause that Is ErrClosed and ErrLeaseLost, and their keys are left to
+// the TTL, never released under a running function; Close then returns ctx's
+// error. Calling it again waits again.
 func (g *Guard) Close(ctx context.Context) error {
 	g, err := g.resolve()
 	if err != nil {
@@ -160,18 +174,22 @@ func (g *Guard) Close(ctx context.Context) error {
 // defaultGuard is what a nil *Guard stands for.
 var defaultGuard atomic.Pointer[Guard]
 
-// SetDefault makes g the guard that a nil *Guard and the package's own [Do] use. Call it once, at start-up. nil takes the
-// default away, as a test does at its end. It panics if g was derived from a nil Guard, which stands for the default itself.
+// SetDefault makes g the guard that a nil *Guard and the package's own [Do]
+// use. Call it once, at start-up. nil takes the default away, as a test does at
+// its end. It panics if g was derived from a nil Guard, which stands for the
+// default itself.
 //
-// If it replaces another open guard it warns in g's log: the other one stays open, and calls that took it before and
-// after do not wait for each other unless both use one store.
+// If it replaces another open guard it warns in g's log: the other one stays
+// open, and calls that took it before and after do not wait for each other
+// unless both use one store.
 func SetDefault(g *Guard) {
 	if g != nil && g.family == nil {
 		panic("guard: SetDefault needs a Guard that New made")
 	}
 	before := defaultGuard.Swap(g)
 	if g != nil && before != nil && before.family != g.family && !before.family.isClosing() {
-		g.log().Warn("guard: SetDefault replaced another default guard, which is still open: call it once, or with nil in between",
+		g.log().Warn("guard: SetDefault replaced another default guard, which is still open: call it once, or with "+
+			"nil in between",
 			"guard", g.set.Name, "before", before.set.Name)
 	}
 }
@@ -179,12 +197,14 @@ func SetDefault(g *Guard) {
 // Default returns the default guard, or nil before [SetDefault].
 func Default() *Guard { return defaultGuard.Load() }
 
-// Do is [Guard.Do] on the default guard. Before [SetDefault] it returns ErrNoDefault: fn never runs unguarded.
+// Do is [Guard.Do] on the default guard. Before [SetDefault] it returns
+// ErrNoDefault: fn never runs unguarded.
 func Do(ctx context.Context, key string, fn func(ctx context.Context) error) error {
 	return Default().Do(ctx, key, fn)
 }
 
-// Call is [Guard.Do] for a function with a result, which it returns beside the error. A nil g is the default guard.
+// Call is [Guard.Do] for a function with a result, which it returns beside the
+// error. A nil g is the default guard.
 func Call[T any](ctx context.Context, g *Guard, key string, fn func(context.Context) (T, error)) (T, error) {
 	var result T
 	if fn == nil {
@@ -197,9 +217,12 @@ func Call[T any](ctx context.Context, g *Guard, key string, fn func(context.Cont
 	return result, err
 }
 
-// Wrap returns fn guarded by the key of its argument: calls with the same key run one at a time. A nil g is the default
-// guard. The function returns fn's result beside the error, which is one of [Guard.Do].
-func Wrap[A, R any](g *Guard, key func(A) string, fn func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
+// Wrap returns fn guarded by the key of its argument: calls with the same key
+// run one at a time. A nil g is the default guard. The function returns fn's
+// result beside the error, which is one of [Guard.Do].
+func Wrap[A, R any](g *Guard, key func(A) string,
+	fn func(context.Context, A) (R, error),
+) func(context.Context, A) (R, error) {
 	return func(ctx context.Context, arg A) (R, error) {
 		if key == nil || fn == nil {
 			var none R

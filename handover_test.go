@@ -12,8 +12,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The traps of the hand-over that the model finds (model/README.md), one test each, on the real engine: a locker whose
-// messages the test delivers when it likes.
+// The traps of the hand-over that the model finds (model/README.md), one test
+// each, on the real engine: a locker whose messages the test delivers when it
+// likes.
 
 // courier keeps what a locker tells its guard until the test delivers it.
 type courier struct {
@@ -79,7 +80,9 @@ func TestAnOfferIsTrustedFromTheLookAndNotFromItsMessage(t *testing.T) {
 		done := make(chan struct{})
 		b.spy.set(func(s *spy) { // the looks after the first go unanswered: only the message can tell
 			var looks int
-			s.acquire = func(ctx context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+			s.acquire = func(ctx context.Context, _ *locker.Claim,
+				next func() (locker.Answer, error),
+			) (locker.Answer, error) {
 				if looks++; looks == 1 {
 					return next()
 				}
@@ -210,7 +213,10 @@ func TestATakeOverTakesOneRequest(t *testing.T) {
 }
 
 func TestAHandedOverLeaseIsRenewedToItsFullTTL(t *testing.T) {
-	for name, opt := range map[string]guard.Option{"renewed": guard.WithMaxHold(0), "without renewal": guard.WithoutRenewal()} {
+	for name, opt := range map[string]guard.Option{
+		"renewed":         guard.WithMaxHold(0),
+		"without renewal": guard.WithoutRenewal(),
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, opt)
@@ -241,7 +247,9 @@ func TestAnOfferThatAgedIsAcquiredAgainUnderTheSameOwner(t *testing.T) {
 		synctest.Wait()
 		c.keepBack(true)
 		b.spy.set(func(s *spy) { // looks hang until their limit, and are not carried out
-			s.acquire = func(ctx context.Context, _ *locker.Claim, _ func() (locker.Answer, error)) (locker.Answer, error) {
+			s.acquire = func(ctx context.Context, _ *locker.Claim,
+				_ func() (locker.Answer, error),
+			) (locker.Answer, error) {
 				<-ctx.Done()
 				return locker.Answer{}, guard.ErrUnavailable
 			}
@@ -267,7 +275,9 @@ func TestAClaimThatCameTooLateNeverComesBack(t *testing.T) {
 		synctest.Wait()
 		c.keepBack(true)
 		b.spy.set(func(s *spy) {
-			s.acquire = func(ctx context.Context, _ *locker.Claim, _ func() (locker.Answer, error)) (locker.Answer, error) {
+			s.acquire = func(ctx context.Context, _ *locker.Claim,
+				_ func() (locker.Answer, error),
+			) (locker.Answer, error) {
 				<-ctx.Done()
 				return locker.Answer{}, guard.ErrUnavailable
 			}

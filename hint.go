@@ -35,7 +35,8 @@ func (l *Lease) hintHere(ctx context.Context, err error) {
 		l.hintOnce(ctx, "here", "guard: key held by this process: was fn's ctx passed on?",
 			"for a call inside fn with another ctx, or by another guard")
 	case outer != nil:
-		l.hintOnce(ctx, "order", "guard: key held by this process while the caller held another: are keys taken in different orders?",
+		l.hintOnce(ctx, "order", "guard: key held by this process while the caller held another: are keys taken in "+
+			"different orders?",
 			"take such keys by one DoAll; if the other function is just slow, nothing is wrong")
 	}
 }
@@ -66,7 +67,8 @@ func inFunction() bool {
 	for {
 		f, more := frames.Next()
 		switch {
-		case f.Function == "github.com/go-lockguard/guard.(*Lease).run", f.Function == "github.com/go-lockguard/guard.(*leases).run":
+		case f.Function == "github.com/go-lockguard/guard.(*Lease).run",
+			f.Function == "github.com/go-lockguard/guard.(*leases).run":
 			return true
 		case !more:
 			return false
@@ -89,6 +91,7 @@ func (l *Lease) hintNeighbor(ctx context.Context, name string) {
 	if _, ours := h.names.Load(name); ours || !h.first("neighbor", g.set.Name) {
 		return
 	}
-	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: a guard of another name holds the same key: do services share a store without prefixes?",
+	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: a guard of another name holds the same key: do services share a "+
+		"store without prefixes?",
 		g.about(l.key, slog.String("holder_name", name))...)
 }

@@ -100,14 +100,16 @@ func TestAnElectionThatIsOverIsLogged(t *testing.T) {
 func TestAMinHoldThatIsIgnoredIsInTheDebugLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		b := newBench(t, guard.WithLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		b := newBench(t, guard.WithLogger(slog.New(slog.NewTextHandler(&out,
+			&slog.HandlerOptions{Level: slog.LevelDebug}))))
 		job := b.With(guard.WithMinHold(time.Minute))
 		wantErr(t, b.Do(t.Context(), key, func(ctx context.Context) error {
 			wantErr(t, b.Do(ctx, key, nop), nil)
 			return job.Do(ctx, key, nop)
 		}), nil)
 		const want = `level=DEBUG msg="guard: MinHold ignored inside another call on the same key" guard=guard key_hash=`
-		if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "min_hold=1m0s") {
+		if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), want) ||
+			!strings.Contains(out.String(), "min_hold=1m0s") {
 			t.Errorf("logged %q", out.String())
 		}
 	})
@@ -125,7 +127,8 @@ func TestADefaultThatReplacesAnOpenOneIsLogged(t *testing.T) {
 	}
 	guard.SetDefault(b.other)
 	guard.SetDefault(b.Guard)
-	if lines := book.lines(); len(lines) != 2 || !strings.Contains(lines[0], "SetDefault replaced another default guard") {
+	if lines := book.lines(); len(lines) != 2 ||
+		!strings.Contains(lines[0], "SetDefault replaced another default guard") {
 		t.Errorf("logged %q", lines)
 	}
 	closed := newGuard(t, memlocker.New())

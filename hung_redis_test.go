@@ -26,7 +26,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestMemoryIsBoundedWhileAServerHangs makes as many failing calls as there would be in a minute at 2,000 a second.
+// TestMemoryIsBoundedWhileAServerHangs makes as many failing calls as there
+// would be in a minute at 2,000 a second.
 func TestMemoryIsBoundedWhileAServerHangs(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
@@ -36,7 +37,8 @@ func TestMemoryIsBoundedWhileAServerHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for start := time.Now(); g.Do(t.Context(), key, nop) != nil; { // a first connection takes its time, and a try has 25 ms
+	// a first connection takes its time, and a try has 25 ms
+	for start := time.Now(); g.Do(t.Context(), key, nop) != nil; {
 		if time.Since(start) > 10*time.Second {
 			t.Fatal("no key of a server that is well")
 		}
@@ -66,7 +68,8 @@ func TestMemoryIsBoundedWhileAServerHangs(t *testing.T) {
 	}
 	closes(t, g)
 	left := goleak.Find(before)
-	for start := time.Now(); left != nil && time.Since(start) < 10*time.Second; { // a handshake ends in its own time limit
+	// a handshake ends in its own time limit
+	for start := time.Now(); left != nil && time.Since(start) < 10*time.Second; {
 		left = goleak.Find(before)
 	}
 	if left != nil {

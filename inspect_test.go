@@ -47,7 +47,8 @@ func TestInspectTellsWhoHoldsAndWhoWaits(t *testing.T) {
 		synctest.Wait()
 
 		s := must(b.other.Inspect(t.Context(), "k"))
-		if !s.Held || s.Holder.Name != "stock" || s.Holder.PID == 0 || !s.Holder.Since.Equal(began) || s.Remaining != 9*time.Second {
+		if !s.Held || s.Holder.Name != "stock" || s.Holder.PID == 0 || !s.Holder.Since.Equal(began) ||
+			s.Remaining != 9*time.Second {
 			t.Errorf("held by %+v for %v", s.Holder, s.Remaining)
 		}
 		if s.Waiting != 1 || len(s.Waiters) != 1 || s.Waiters[0].Holder.Name != "waits" {

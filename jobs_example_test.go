@@ -9,7 +9,8 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// A job that every instance starts at the same minute, on clocks that differ a little: it runs on one of them.
+// A job that every instance starts at the same minute, on clocks that differ a
+// little: it runs on one of them.
 func ExampleGuard_TryDo() {
 	store := memlocker.New() // redislocker.New(rdb) in production
 	once := guard.WithMinHold(10 * time.Second)
@@ -31,7 +32,8 @@ func ExampleGuard_TryDo() {
 	// false <nil>
 }
 
-// A leader works until its function returns, it is no longer the leader, or the service ends.
+// A leader works until its function returns, it is no longer the leader, or the
+// service ends.
 func ExampleGuard_Lead() {
 	g, err := guard.New(memlocker.New())
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// wantFree waits for key on each guard in turn, and checks how long after start the first of them got it.
+// wantFree waits for key on each guard in turn, and checks how long after start
+// the first of them got it.
 func wantFree(t *testing.T, start time.Time, after time.Duration, gs ...*guard.Guard) {
 	t.Helper()
 	for _, g := range gs {
@@ -29,7 +30,10 @@ func wantFree(t *testing.T, start time.Time, after time.Duration, gs ...*guard.G
 }
 
 func TestMinHoldKeepsTheKeyAndNotTheCaller(t *testing.T) {
-	for name, d := range map[string]time.Duration{"within the tenure": 50 * time.Millisecond, "within the TTL": 5 * time.Second, "beyond it": time.Minute} {
+	for name, d := range map[string]time.Duration{
+		"within the tenure": 50 * time.Millisecond,
+		"within the TTL":    5 * time.Second, "beyond it": time.Minute,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, guard.WithMinHold(d))
@@ -135,7 +139,11 @@ func TestMinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
 			_, err := b.TryDo(ctx, key, func(context.Context) error { return own })
 			return err
 		}, false},
-		"several keys": {func(ctx context.Context, b *bench) error { return b.DoAll(ctx, []string{key, "z"}, nop) }, true},
+		"several keys": {func(ctx context.Context,
+			b *bench,
+		) error {
+			return b.DoAll(ctx, []string{key, "z"}, nop)
+		}, true},
 		"several keys, failed": {func(ctx context.Context, b *bench) error {
 			return b.DoAll(ctx, []string{key, "z"}, func(context.Context) error { return own })
 		}, false},
@@ -145,8 +153,16 @@ func TestMinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
 				return nil
 			})
 		}, true},
-		"a lease":     {func(ctx context.Context, b *bench) error { return must(b.Acquire(ctx, key)).Release(ctx) }, true},
-		"and without": {func(ctx context.Context, b *bench) error { return b.With(guard.WithMinHold(0)).Do(ctx, key, nop) }, false},
+		"a lease": {func(ctx context.Context,
+			b *bench,
+		) error {
+			return must(b.Acquire(ctx, key)).Release(ctx)
+		}, true},
+		"and without": {func(ctx context.Context,
+			b *bench,
+		) error {
+			return b.With(guard.WithMinHold(0)).Do(ctx, key, nop)
+		}, false},
 		"and whatever the result": {func(ctx context.Context, b *bench) error {
 			return b.With(guard.WithMinHold(5*time.Second)).Do(ctx, key, func(context.Context) error { return own })
 		}, true},
@@ -170,7 +186,8 @@ func TestMinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
 	wantErr(t, err, guard.ErrInvalidOption)
 }
 
-// Whoever is refused because of MinHold is told when that ends, here and by another process of the same name.
+// Whoever is refused because of MinHold is told when that ends, here and by
+// another process of the same name.
 func TestARefusalKnowsWhatIsLeftOfMinHold(t *testing.T) {
 	const d = 30 * time.Second
 	for name, far := range map[string]bool{"here": false, "elsewhere": true} {
@@ -253,7 +270,8 @@ func TestCloseLeavesAKeyOfMinHoldToItsTTL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				mem := memlocker.New()
-				g, other := must(guard.New(mem, guard.WithMinHold(time.Hour), guard.WithMaxHold(0))), newGuard(t, mem.Peer())
+				g, other := must(guard.New(mem, guard.WithMinHold(time.Hour), guard.WithMaxHold(0))),
+					newGuard(t, mem.Peer())
 				if err := g.Do(t.Context(), key, nop); err != nil {
 					t.Fatal(err)
 				}
@@ -270,7 +288,8 @@ func TestCloseLeavesAKeyOfMinHoldToItsTTL(t *testing.T) {
 					close(done)
 				}
 				start := time.Now()
-				if err := g.Close(ctx); busy != errors.Is(err, context.DeadlineExceeded) || (!busy && time.Since(start) != 0) {
+				if err := g.Close(ctx); busy != errors.Is(err, context.DeadlineExceeded) ||
+					(!busy && time.Since(start) != 0) {
 					t.Errorf("Close: %v after %v", err, time.Since(start))
 				}
 				closed := time.Now()

@@ -15,18 +15,23 @@ import (
 	"github.com/go-lockguard/guard/internal/keyenc"
 )
 
-// Key makes a key of its parts: Key("stock", sku) is the key that the middleware makes of the template "stock:{sku}".
-// It is the only way to build a key from values: '%' and ':' inside a part are escaped, so different parts never give
-// the same key.
+// Key makes a key of its parts: Key("stock", sku) is the key that the
+// middleware makes of the template "stock:{sku}". It is the only way to build a
+// key from values: '%' and ':' inside a part are escaped, so different parts
+// never give the same key.
 //
-// A part is a [time.Time], an [encoding.TextMarshaler], a [fmt.Stringer], a string, an integer or a bool, and is spelled
-// in the first of these ways that it has. A time is written in UTC to the nanosecond, so that a moment is one part
-// whatever its zone, and whether or not it was stored since; the zero time is none. (A type that embeds time.Time has its
-// MarshalText, with the zone: pass its UTC().)
+// A part is a [time.Time], an [encoding.TextMarshaler], a [fmt.Stringer], a
+// string, an integer or a bool, and is spelled in the first of these ways that
+// it has. A time is written in UTC to the nanosecond, so that a moment is one
+// part whatever its zone, and whether or not it was stored since; the zero time
+// is none. (A type that embeds time.Time has its MarshalText, with the zone:
+// pass its UTC().)
 //
-// Anything else gives "", which every verb refuses with [ErrInvalidKey]: a missing value must not become one lock for
-// everybody. So do an empty part, no part at all, what is nil, and types with a String that is not their identity: a
-// [big.Float], a [context.Context], a [reflect.Value] or [reflect.Type] and a protobuf message, of which pass a field.
+// Anything else gives "", which every verb refuses with [ErrInvalidKey]: a
+// missing value must not become one lock for everybody. So do an empty part, no
+// part at all, what is nil, and types with a String that is not their identity:
+// a [big.Float], a [context.Context], a [reflect.Value] or [reflect.Type] and a
+// protobuf message, of which pass a field.
 //
 // Each part is one value: Key("stock:"+sku) has a single part, spelled
 // stock%3A42, and excludes neither Key("stock", sku) nor the middleware's
@@ -57,8 +62,8 @@ func Key(parts ...any) string {
 	return string(key)
 }
 
-// maxKey is the length in bytes of the longest key: the store sees a hash of what is longer than 200, but here it is kept
-// for each that waits.
+// maxKey is the length in bytes of the longest key: the store sees a hash of
+// what is longer than 200, but here it is kept for each that waits.
 const maxKey = 64 << 10
 
 // checkKey refuses a key that no verb may lock.
@@ -79,16 +84,19 @@ func checkKey(key string) error {
 func checkName(key string) error {
 	switch {
 	case key == "":
-		return fmt.Errorf("%w: it is empty, as guard.Key makes it of a part that is empty or has no spelling", ErrInvalidKey)
+		return fmt.Errorf("%w: it is empty, as guard.Key makes it of a part that is empty or "+
+			"has no spelling", ErrInvalidKey)
 	case len(key) > maxKey:
 		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrInvalidKey, len(key), maxKey)
 	}
 	return nil
 }
 
-// KeyHash returns the short name of a key in telemetry, where the key itself would be a leak: the first 12 hexadecimal
-// digits of its SHA-256. So `printf %s stock:42 | sha256sum` finds a key that you know in logs and traces. It hides a key
-// from a reader, not from somebody who can guess it. KeyHash is safe for concurrent use.
+// KeyHash returns the short name of a key in telemetry, where the key itself
+// would be a leak: the first 12 hexadecimal digits of its SHA-256. So `printf
+// %s stock:42 | sha256sum` finds a key that you know in logs and traces. It
+// hides a key from a reader, not from somebody who can guess it. KeyHash is
+// safe for concurrent use.
 func KeyHash(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:6])
@@ -126,7 +134,8 @@ func text(part any) string {
 	return plain(v)
 }
 
-// isNone reports whether v is nil: many types have a String for that, which would be one lock for everybody.
+// isNone reports whether v is nil: many types have a String for that, which
+// would be one lock for everybody.
 func isNone(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Invalid:
@@ -137,7 +146,8 @@ func isNone(v reflect.Value) bool {
 	return false
 }
 
-// moment is the one spelling of a time, in any zone and with or without a monotonic reading.
+// moment is the one spelling of a time, in any zone and with or without a
+// monotonic reading.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""

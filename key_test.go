@@ -53,7 +53,10 @@ func TestAMomentIsOnePartInAnyZone(t *testing.T) {
 	stored := read.Round(0)
 	east := stored.In(time.FixedZone("east", 3*60*60))
 	want := guard.Key("slot", read)
-	for name, same := range map[string]any{"without the monotonic reading": stored, "in another zone": east, "by pointer": &east} {
+	for name, same := range map[string]any{
+		"without the monotonic reading": stored, "in another zone": east,
+		"by pointer": &east,
+	} {
 		if got := guard.Key("slot", same); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
@@ -76,7 +79,8 @@ type both struct{}
 func (both) String() string               { return "for people" }
 func (both) MarshalText() ([]byte, error) { return []byte("exact"), nil }
 
-// message is what a generated protobuf message looks like: its String is unstable on purpose.
+// message is what a generated protobuf message looks like: its String is
+// unstable on purpose.
 type message struct{}
 
 func (*message) ProtoMessage()  {}
@@ -117,7 +121,8 @@ func TestAPartIsSpelledByItsIdentityOrRefused(t *testing.T) {
 	}
 }
 
-// FuzzKeyIsInjective: parts can be read back from the key, so different parts give different keys.
+// FuzzKeyIsInjective: parts can be read back from the key, so different parts
+// give different keys.
 func FuzzKeyIsInjective(f *testing.F) {
 	for _, s := range []string{"a", "a:b", "%", "%3A", "%25", "::", "{", "\x00", "é", "a%3Ab"} {
 		f.Add(s, "b")

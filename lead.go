@@ -8,23 +8,30 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// Lead runs fn whenever this process is elected, which is while it holds key: for work that one instance at a time does as
-// long as the service runs. The other instances wait in their own calls of Lead, and the next of them is elected when the
-// leader ends: at once if its fn returns, within the TTL if it was killed or cut off.
+// Lead runs fn whenever this process is elected, which is while it holds key:
+// for work that one instance at a time does as long as the service runs. The
+// other instances wait in their own calls of Lead, and the next of them is
+// elected when the leader ends: at once if its fn returns, within the TTL if it
+// was killed or cut off.
 //
-// Lead returns when fn returns while it leads, with fn's error or nil, and this process is not elected again: so fn loops
-// until its context ends. For one pass of work at a time use [Guard.TryDo]. The log says that the election is over, unless
-// ctx has ended or the guard is closing.
+// Lead returns when fn returns while it leads, with fn's error or nil, and this
+// process is not elected again: so fn loops until its context ends. For one
+// pass of work at a time use [Guard.TryDo]. The log says that the election is
+// over, unless ctx has ended or the guard is closing.
 //
-// Lead waits as long as ctx lives, whatever MaxWait and MaxWaiters say, also through an outage of the store: where Do would
-// return ErrUnavailable at once it tries again after a pause, 1 s at most. fn has no MaxHold. Its context ends with ctx; with
-// cause ErrClosed when the guard is closed; and with ErrLeaseLost before another can lead, as Do's does. Then fn must stop.
-// When it has returned, with whatever result, Lead waits for the next election.
+// Lead waits as long as ctx lives, whatever MaxWait and MaxWaiters say, also
+// through an outage of the store: where Do would return ErrUnavailable at once
+// it tries again after a pause, 1 s at most. fn has no MaxHold. Its context
+// ends with ctx; with cause ErrClosed when the guard is closed; and with
+// ErrLeaseLost before another can lead, as Do's does. Then fn must stop. When
+// it has returned, with whatever result, Lead waits for the next election.
 //
-// It returns ErrNotAcquired, which Is ctx.Err() too, if
-// ctx ends while nobody is elected here, then also ErrClosed; and at once ErrInvalidKey, ErrInvalidOption or ErrNoDefault, or
-// ErrLeaseLost inside a lease that is lost. If it turns out only after fn has returned that the lease was lost, the error
-// Is ErrLeaseLost, and fn is not run again. A panic of fn passes through after release.
+// It returns ErrNotAcquired, which Is ctx.Err() too, if ctx ends while nobody
+// is elected here, then also ErrClosed; and at once ErrInvalidKey,
+// ErrInvalidOption or ErrNoDefault, or ErrLeaseLost inside a lease that is
+// lost. If it turns out only after fn has returned that the lease was lost, the
+// error Is ErrLeaseLost, and fn is not run again. A panic of fn passes through
+// after release.
 func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return errNilFunc

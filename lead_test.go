@@ -12,7 +12,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// An election is two processes that want to lead, until the test ends. At most one may at a time.
+// An election is two processes that want to lead, until the test ends. At most
+// one may at a time.
 type election struct {
 	*bench
 	t *testing.T
@@ -29,7 +30,8 @@ func newElection(t *testing.T) *election {
 	return &election{bench: newBench(t), t: t}
 }
 
-// stand has g stand for election under the given name. It returns what makes it leave, and waits until it has.
+// stand has g stand for election under the given name. It returns what makes it
+// leave, and waits until it has.
 func (e *election) stand(g *guard.Guard, name string) (leave func() error) {
 	ctx, cancel := context.WithCancel(e.t.Context())
 	done := make(chan error, 1)

@@ -13,14 +13,14 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// Lease is one turn of one caller on its key. Work that needs the key runs under
-// [Lease.Context], and the caller releases the lease when it is done. Its methods
-// are safe for concurrent use.
+// Lease is one turn of one caller on its key. Work that needs the key runs
+// under [Lease.Context], and the caller releases the lease when it is done. Its
+// methods are safe for concurrent use.
 //
-// Invariant: turn is &own, or within's turn if within is set. cause does not change
-// once it is set, and is not set after released. released and settled imply
-// releasing, and follow each other in this order. A lease outlives those inside it:
-// released waits for the slot of stile, unless the lease is lost.
+// Invariant: turn is &own, or within's turn if within is set. cause does not
+// change once it is set, and is not set after released. released and settled
+// imply releasing, and follow each other in this order. A lease outlives those
+// inside it: released waits for the slot of stile, unless the lease is lost.
 type Lease struct {
 	guard  *Guard
 	key    string
@@ -48,8 +48,8 @@ type Lease struct {
 }
 
 // acquire is the way of every verb to its lease. g is resolved. DoAll gives the
-// lease that it acquired before, if there is one, and the cancel function that its
-// leases share. Other verbs give nil for both.
+// lease that it acquired before, if there is one, and the cancel function that
+// its leases share. Other verbs give nil for both.
 func (g *Guard) acquire(
 	ctx context.Context, key string, p turns.Patience, before *Lease, cancel context.CancelCauseFunc,
 ) (*Lease, error) {
@@ -61,7 +61,10 @@ func (g *Guard) acquire(
 		ctx = leasekey.Ending(ctx, outer.Context()) // a gin.Context never ends by itself
 	}
 	for {
-		l := &Lease{guard: g, key: key, outer: cmp.Or(before, outer), within: findLease(outer, g.family, key), cancel: cancel}
+		l := &Lease{
+			guard: g, key: key, outer: cmp.Or(before, outer),
+			within: findLease(outer, g.family, key), cancel: cancel,
+		}
 		err := l.acquire(ctx, p)
 		switch {
 		case err == nil:
@@ -72,7 +75,8 @@ func (g *Guard) acquire(
 	}
 }
 
-// acquire gets l its turn and opens it. A panic of an observer on the way gives up what l has by then.
+// acquire gets l its turn and opens it. A panic of an observer on the way gives
+// up what l has by then.
 func (l *Lease) acquire(ctx context.Context, p turns.Patience) error {
 	settled := false
 	defer func() {
@@ -144,17 +148,20 @@ func (l *Lease) drop() {
 // Key returns the key.
 func (l *Lease) Key() string { return l.key }
 
-// Context returns the context that work under the lease must use. It ends with the context that the verb was given, when
-// the lease is released, and with cause ErrLeaseLost, ErrMaxHold or ErrClosed when it is lost.
+// Context returns the context that work under the lease must use. It ends with
+// the context that the verb was given, when the lease is released, and with
+// cause ErrLeaseLost, ErrMaxHold or ErrClosed when it is lost.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Deadline returns until when the lease may be trusted unless it is renewed: shortly before the key can expire in the
-// store. Renewals move it. In a lease that another process handed over it is near at first, at most a second away, until
-// the first renewal.
+// Deadline returns until when the lease may be trusted unless it is renewed:
+// shortly before the key can expire in the store. Renewals move it. In a lease
+// that another process handed over it is near at first, at most a second away,
+// until the first renewal.
 func (l *Lease) Deadline() time.Time { return l.turn.Deadline() }
 
-// Err returns nil while the lease is held, the cause (ErrLeaseLost, ErrMaxHold, ErrClosed) once it is lost, and ErrNoLease
-// once it is released. It looks at the clocks itself, so it is right before the context has noticed.
+// Err returns nil while the lease is held, the cause (ErrLeaseLost, ErrMaxHold,
+// ErrClosed) once it is lost, and ErrNoLease once it is released. It looks at
+// the clocks itself, so it is right before the context has noticed.
 func (l *Lease) Err() error {
 	l.mu.Lock()
 	released, cause := l.released, l.cause
@@ -168,10 +175,12 @@ func (l *Lease) Err() error {
 	return l.turn.Err()
 }
 
-// FencingToken returns the number to pass to the guarded resource, which must refuse a number lower than one that it has
-// seen: it is higher than that of any turn before on this key. All calls in one turn get the same number. Without
-// [WithFencing] the first call makes a round trip. It returns ErrLeaseLost once the lease is lost or released, and
-// ErrUnavailable, or ctx's error, if the number could not be fetched.
+// FencingToken returns the number to pass to the guarded resource, which must
+// refuse a number lower than one that it has seen: it is higher than that of
+// any turn before on this key. All calls in one turn get the same number.
+// Without [WithFencing] the first call makes a round trip. It returns
+// ErrLeaseLost once the lease is lost or released, and ErrUnavailable, or ctx's
+// error, if the number could not be fetched.
 func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
 	if err := l.Err(); err != nil {
 		if errors.Is(err, ErrNoLease) {
@@ -182,7 +191,8 @@ func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
 	return l.turn.Token(ctx)
 }
 
-// occupant is a lease as the engine sees it: who is told what becomes of the turn.
+// occupant is a lease as the engine sees it: who is told what becomes of the
+// turn.
 type occupant struct{ lease *Lease }
 
 // Lost implements [turns.Occupant].
@@ -209,7 +219,8 @@ func (l *Lease) lost(cause error) {
 	l.tellLoss(cause)
 }
 
-// tellLoss tells observers and log of the loss of l, once. Of a lease inside another, the log hears by the outer one.
+// tellLoss tells observers and log of the loss of l, once. Of a lease inside
+// another, the log hears by the outer one.
 func (l *Lease) tellLoss(cause error) {
 	if l.hold.lost(cause) && l.within == nil {
 		l.guard.logLost(l.hold.ctx, l.key, cause)

@@ -12,7 +12,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// trustOf10s is what is left of a TTL of 10 s after drift (1 %) and margin (5 %).
+// trustOf10s is what is left of a TTL of 10 s after drift (1 %) and margin (5
+// %).
 const trustOf10s = 9400 * time.Millisecond
 
 func TestRenewalKeepsALongFunctionsLease(t *testing.T) {
@@ -193,7 +194,9 @@ func TestAHungStoreBoundsEveryCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.spy.set(func(s *spy) {
-			s.acquire = func(ctx context.Context, _ *locker.Claim, _ func() (locker.Answer, error)) (locker.Answer, error) {
+			s.acquire = func(ctx context.Context, _ *locker.Claim,
+				_ func() (locker.Answer, error),
+			) (locker.Answer, error) {
 				<-ctx.Done()
 				return locker.Answer{}, guard.ErrUnavailable
 			}
@@ -230,7 +233,9 @@ func TestAnUnclearTryIsRepeatedUnderTheSameOwnerAndCleanedUpLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.spy.set(func(s *spy) {
-			s.acquire = func(_ context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+			s.acquire = func(_ context.Context, _ *locker.Claim,
+				next func() (locker.Answer, error),
+			) (locker.Answer, error) {
 				if s.acquires.Load() < 3 {
 					_, _ = next() // arrives; the answer is lost
 					return locker.Answer{}, guard.ErrUnavailable
@@ -255,7 +260,9 @@ func TestAnAnswerThatComesTooLateIsNotAGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithTTL(time.Second))
 		b.spy.set(func(s *spy) {
-			s.acquire = func(_ context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+			s.acquire = func(_ context.Context, _ *locker.Claim,
+				next func() (locker.Answer, error),
+			) (locker.Answer, error) {
 				token, err := next()
 				if s.acquires.Load() == 1 {
 					time.Sleep(800 * time.Millisecond) // of a store that ignores our limits
@@ -327,7 +334,9 @@ func TestATryThatSucceedsAfterItsCallerLeftIsReleased(t *testing.T) {
 		b := newBench(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		b.spy.set(func(s *spy) {
-			s.acquire = func(_ context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+			s.acquire = func(_ context.Context, _ *locker.Claim,
+				next func() (locker.Answer, error),
+			) (locker.Answer, error) {
 				defer cancel() // while the try is in flight
 				return next()
 			}

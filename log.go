@@ -9,8 +9,9 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// What a Guard logs. Each line names the guard and the hash of the key, never the key, and goes out under the context of
-// the call it is about, so that a handler can add its trace.
+// What a Guard logs. Each line names the guard and the hash of the key, never
+// the key, and goes out under the context of the call it is about, so that a
+// handler can add its trace.
 
 // about is what every line has, and one thing more.
 func (c *config) about(key string, detail slog.Attr) []slog.Attr {
@@ -25,7 +26,8 @@ func (g *Guard) logLost(ctx context.Context, key string, cause error) {
 		g.about(key, slog.Any("error", cause))...)
 }
 
-// logOverrun warns of a function that did not stop when its lease was lost. The margin of the deadline is there to stop in.
+// logOverrun warns of a function that did not stop when its lease was lost. The
+// margin of the deadline is there to stop in.
 func (g *Guard) logOverrun(ctx context.Context, key string, d time.Duration) {
 	if d <= turns.StopMargin(g.set.TTL) {
 		return
@@ -34,17 +36,21 @@ func (g *Guard) logOverrun(ctx context.Context, key string, d time.Duration) {
 		g.about(key, slog.Duration("for", d))...)
 }
 
-// tellHalf warns, while there is still time to look, that half of MaxHold is over.
+// tellHalf warns, while there is still time to look, that half of MaxHold is
+// over.
 func (l *Lease) tellHalf() {
 	g := l.guard
 	g.log().LogAttrs(l.hold.ctx, slog.LevelWarn, "guard: function has had its key for half of MaxHold",
-		append(g.about(l.key, slog.Duration("for", time.Since(l.hold.began))), slog.Duration("max_hold", g.set.MaxHold), lookHere)...)
+		append(g.about(l.key, slog.Duration("for", time.Since(l.hold.began))),
+			slog.Duration("max_hold", g.set.MaxHold), lookHere)...)
 }
 
 // lookHere says how to find the function that is slow.
-var lookHere = slog.String("look", "at its stack: Guard.Snapshot, the page of package debug, or the goroutine below guard.(*Lease).run")
+var lookHere = slog.String("look", "at its stack: Guard.Snapshot, the page of package debug, or the goroutine below "+
+	"guard.(*Lease).run")
 
-// logOver says that nobody here waits for the next election, for which a function that just returns may have hoped.
+// logOver says that nobody here waits for the next election, for which a
+// function that just returns may have hoped.
 func (g *Guard) logOver(ctx context.Context, key string, err error) {
 	if ctx.Err() != nil || g.family.isClosing() {
 		return
@@ -59,9 +65,9 @@ func (g *Guard) logRelease(ctx context.Context, key string, err error) {
 	g.noteStore(ctx, key, err)
 }
 
-// noteStore logs the start of an outage at the first ErrUnavailable, even before any
-// call fails, and its end at the next clear answer. All guards that share a locker
-// log it once.
+// noteStore logs the start of an outage at the first ErrUnavailable, even
+// before any call fails, and its end at the next clear answer. All guards that
+// share a locker log it once.
 func (g *Guard) noteStore(ctx context.Context, key string, err error) {
 	o := &g.family.outage
 	switch {
@@ -71,13 +77,14 @@ func (g *Guard) noteStore(ctx context.Context, key string, err error) {
 		}
 	case err == nil, errors.Is(err, ErrLeaseLost):
 		if lasted, tell := o.end(time.Now()); tell {
-			g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker available again", g.about(key, slog.Duration("after", lasted))...)
+			g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker available again",
+				g.about(key, slog.Duration("after", lasted))...)
 		}
 	}
 }
 
-// events is a guard as the engine sees it. It hears what happens to its turns, for
-// the observers and the log.
+// events is a guard as the engine sees it. It hears what happens to its turns,
+// for the observers and the log.
 type events struct{ guard *Guard }
 
 // Traceparent implements [turns.Events].

@@ -45,7 +45,8 @@ func (b *logbook) option() guard.Option {
 	return guard.WithLogger(slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{ReplaceAttr: untimed})))
 }
 
-// want checks the lines since the last call; each must name the guard and the key's hash, and not the key.
+// want checks the lines since the last call; each must name the guard and the
+// key's hash, and not the key.
 func (b *logbook) want(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait() // the guard's own goroutines log too
@@ -208,14 +209,17 @@ func TestAStandbyLogsAnOutage(t *testing.T) {
 	})
 }
 
-// The last try of a wait has little time, and says nothing of the store when that runs out.
+// The last try of a wait has little time, and says nothing of the store when
+// that runs out.
 func TestATryThatItsWaitCutsShortIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithMaxWait(2*time.Second))
 		holder := must(b.other.Acquire(t.Context(), key))
 		start := time.Now()
 		b.spy.set(func(s *spy) {
-			s.acquire = func(ctx context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+			s.acquire = func(ctx context.Context, _ *locker.Claim,
+				next func() (locker.Answer, error),
+			) (locker.Answer, error) {
 				if time.Since(start) < 1700*time.Millisecond { // there is a look every 250 ms at least
 					return next()
 				}
@@ -283,7 +287,8 @@ func TestAnOutageEndsWithAnyClearAnswer(t *testing.T) {
 	}
 }
 
-// A store that answers every other time, as a cluster without one of its shards, must not fill the log.
+// A store that answers every other time, as a cluster without one of its
+// shards, must not fill the log.
 func TestALockerThatComesAndGoesIsLoggedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithMaxWait(0))
@@ -304,7 +309,9 @@ func TestACallerThatLeavesIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
 		b.spy.set(func(s *spy) {
-			s.acquire = func(ctx context.Context, _ *locker.Claim, _ func() (locker.Answer, error)) (locker.Answer, error) {
+			s.acquire = func(ctx context.Context, _ *locker.Claim,
+				_ func() (locker.Answer, error),
+			) (locker.Answer, error) {
 				<-ctx.Done()
 				return locker.Answer{}, fmt.Errorf("%w: %w", guard.ErrUnavailable, ctx.Err())
 			}

@@ -18,7 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A spy is a locker that counts what the gate asks of the one inside, and can get in the way.
+// A spy is a locker that counts what the gate asks of the one inside, and can
+// get in the way.
 type spy struct {
 	guard.Locker
 	acquires, renewals, fences, releases, abandons atomic.Int64
@@ -101,7 +102,8 @@ func (s *spy) set(change func(s *spy)) {
 	change(s)
 }
 
-// bench is a guard, what is under it, and a second guard on the same store, as another process would have it.
+// bench is a guard, what is under it, and a second guard on the same store, as
+// another process would have it.
 type bench struct {
 	*guard.Guard
 	mem   *memlocker.Locker

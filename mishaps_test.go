@@ -36,7 +36,9 @@ func TestAnAnswerThatCameTooLateLeavesTheGateAwake(t *testing.T) {
 		b := newBench(t, guard.WithTTL(time.Second), guard.WithBackoff(time.Second, 10*time.Second))
 		elsewhere := make(chan *guard.Lease, 1)
 		b.spy.set(func(s *spy) {
-			s.acquire = func(_ context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+			s.acquire = func(_ context.Context, _ *locker.Claim,
+				next func() (locker.Answer, error),
+			) (locker.Answer, error) {
 				token, err := next()
 				if s.acquires.Load() == 1 {
 					time.Sleep(800 * time.Millisecond)
@@ -66,7 +68,9 @@ func TestDoAllGivesEachKeyAnAttemptOfItsOwn(t *testing.T) {
 		for _, wait := range []time.Duration{0, 50 * time.Millisecond} {
 			b := newBench(t, guard.WithMaxWait(wait))
 			b.spy.set(func(s *spy) {
-				s.acquire = func(_ context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+				s.acquire = func(_ context.Context, _ *locker.Claim,
+					next func() (locker.Answer, error),
+				) (locker.Answer, error) {
 					time.Sleep(30 * time.Millisecond) // a long way
 					return next()
 				}
@@ -91,7 +95,9 @@ func TestTheWaitIsBoundedAcrossTheEndOfAnOuterLease(t *testing.T) {
 		go func() { released <- outer.Release(t.Context()) }()
 		synctest.Wait()
 		b.spy.set(func(s *spy) {
-			s.acquire = func(ctx context.Context, _ *locker.Claim, _ func() (locker.Answer, error)) (locker.Answer, error) {
+			s.acquire = func(ctx context.Context, _ *locker.Claim,
+				_ func() (locker.Answer, error),
+			) (locker.Answer, error) {
 				<-ctx.Done()
 				return locker.Answer{}, guard.ErrUnavailable
 			}
@@ -149,7 +155,9 @@ func TestAPanicOnTheWayToTheFunctionCostsNoKey(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &spy{Locker: memlocker.New()}
 				p := &panicky{where: where, done: nested}
-				s.acquire = func(_ context.Context, _ *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error) {
+				s.acquire = func(_ context.Context, _ *locker.Claim,
+					next func() (locker.Answer, error),
+				) (locker.Answer, error) {
 					p.in("the locker")
 					return next()
 				}

@@ -98,7 +98,8 @@ func TestObserversLearnOfALossAtOnceAndOnlyOnce(t *testing.T) {
 					t.Fatalf("told of %v and %+v", d.losses, d.holds)
 				}
 				wantErr(t, d.losses[0], guard.ErrLeaseLost)
-				if r := d.holds[0].Overrun; name == "noticed when it ends" && r > 3*time.Second || name != "noticed when it ends" && r != 3*time.Second {
+				if r := d.holds[0].Overrun; name == "noticed when it ends" && r > 3*time.Second ||
+					name != "noticed when it ends" && r != 3*time.Second {
 					t.Errorf("ran on for %v", r)
 				}
 			})
@@ -106,7 +107,8 @@ func TestObserversLearnOfALossAtOnceAndOnlyOnce(t *testing.T) {
 	}
 }
 
-// A pause of the process between the grant and the function's start must not hide the loss from the function.
+// A pause of the process between the grant and the function's start must not
+// hide the loss from the function.
 func TestALeaseLostBeforeItsFunctionStartsEndsItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{slow: 11 * time.Second}
@@ -137,7 +139,8 @@ func TestARenewalIsLateInTheSecondHalfOfTheLease(t *testing.T) {
 		})
 		wantErr(t, err, nil)
 		first, last := d.renewals[0], d.renewals[len(d.renewals)-1]
-		if first.Err != nil || first.Late || first.Left < 5*time.Second || last.Err != nil || !last.Late || len(d.renewals) < 3 {
+		if first.Err != nil || first.Late || first.Left < 5*time.Second || last.Err != nil ||
+			!last.Late || len(d.renewals) < 3 {
 			t.Errorf("told of %+v", d.renewals)
 		}
 		for i, r := range d.renewals {

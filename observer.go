@@ -6,35 +6,46 @@ import (
 	"time"
 )
 
-// Observer is told about waits, holds and renewals; package tracing turns that into OpenTelemetry spans and metrics.
-// Its methods run in the caller's goroutine (LeaseLost and Renewed: in one of the guard's), so they must be fast; they are
-// never called under a lock and must be safe for concurrent use. A panic of one passes through to the caller; in a
-// goroutine of the guard's it ends the process, as that of a logger does. Embed [NopObserver] to implement only some of them.
+// Observer is told about waits, holds and renewals; package tracing turns that
+// into OpenTelemetry spans and metrics. Its methods run in the caller's
+// goroutine (LeaseLost and Renewed: in one of the guard's), so they must be
+// fast; they are never called under a lock and must be safe for concurrent use.
+// A panic of one passes through to the caller; in a goroutine of the guard's it
+// ends the process, as that of a logger does. Embed [NopObserver] to implement
+// only some of them.
 //
 // One that is a [NameObserver] too hears of guards before their first call.
 type Observer interface {
-	// WaitStart is called before a verb looks for its key; the context it returns is used for the wait.
+	// WaitStart is called before a verb looks for its key; the context it
+	// returns is used for the wait.
 	WaitStart(ctx context.Context, w WaitInfo) context.Context
-	// WaitEnd is called with that context when the wait has ended, with a lease (Err is nil) or without.
+	// WaitEnd is called with that context when the wait has ended, with a lease
+	// (Err is nil) or without.
 	WaitEnd(ctx context.Context, w WaitInfo, r WaitResult)
-	// HoldStart is called with the caller's context once it has a lease; fn runs under the context it returns.
+	// HoldStart is called with the caller's context once it has a lease; fn
+	// runs under the context it returns.
 	HoldStart(ctx context.Context, w WaitInfo) context.Context
-	// LeaseLost is called with HoldStart's context at the moment in which the lease is lost, once, and about each lease
-	// whose HoldResult.Err Is ErrLeaseLost. The function may run on; HoldEnd, when it has returned, may overtake the call.
+	// LeaseLost is called with HoldStart's context at the moment in which the
+	// lease is lost, once, and about each lease whose HoldResult.Err Is
+	// ErrLeaseLost. The function may run on; HoldEnd, when it has returned, may
+	// overtake the call.
 	LeaseLost(ctx context.Context, w WaitInfo, err error)
 	// HoldEnd is called with that context when the lease has ended.
 	HoldEnd(ctx context.Context, w WaitInfo, r HoldResult)
-	// Renewed is called after each try to renew a lease, with HoldStart's context, or another one between two turns.
+	// Renewed is called after each try to renew a lease, with HoldStart's
+	// context, or another one between two turns.
 	Renewed(ctx context.Context, w WaitInfo, r RenewResult)
-	// Traceparent returns the W3C traceparent to store with a key, so that waiters can link to their holder, or "".
+	// Traceparent returns the W3C traceparent to store with a key, so that
+	// waiters can link to their holder, or "".
 	Traceparent(ctx context.Context) string
 }
 
-// NameObserver is an optional part of an [Observer]: it learns the names of guards when they are made, so that what it
-// counts can begin with 0.
+// NameObserver is an optional part of an [Observer]: it learns the names of
+// guards when they are made, so that what it counts can begin with 0.
 type NameObserver interface {
-	// GuardNamed is called by New, and by each With, with the name of the guard that they return: more than once for a
-	// name that several have. A guard that was derived from a nil one is not told of before its first call.
+	// GuardNamed is called by New, and by each With, with the name of the guard
+	// that they return: more than once for a name that several have. A guard
+	// that was derived from a nil one is not told of before its first call.
 	GuardNamed(name string)
 }
 
@@ -56,8 +67,10 @@ type WaitResult struct {
 
 // HoldResult says how a hold ended.
 type HoldResult struct {
-	Held     time.Duration
-	Err      error         // nil: released; else ErrLeaseLost, ErrMaxHold, ErrClosed or, for a release without an answer, ErrUnavailable
+	Held time.Duration
+	// nil: released; else ErrLeaseLost, ErrMaxHold, ErrClosed or, for a release
+	// without an answer, ErrUnavailable
+	Err      error
 	Panicked bool          // fn panicked, or called runtime.Goexit
 	Overrun  time.Duration // how long after the loss of the lease it ended; 0 if it was not lost before
 }
@@ -66,7 +79,9 @@ type HoldResult struct {
 type RenewResult struct {
 	Err  error         // nil, ErrLeaseLost or ErrUnavailable
 	Left time.Duration // how long the lease could still be trusted when the answer came
-	Late bool          // that was less than half of the time that a fresh lease has: a try failed, or the answer was slow
+	// that was less than half of the time that a fresh lease has: a try failed,
+	// or the answer was slow
+	Late bool
 }
 
 // NopObserver is an [Observer] that does nothing, to be embedded.
@@ -133,8 +148,8 @@ func (all observers) traceparent(ctx context.Context) string {
 	return ""
 }
 
-// A hold is a lease as observers see it. start writes all but told, before another
-// goroutine can see the lease.
+// A hold is a lease as observers see it. start writes all but told, before
+// another goroutine can see the lease.
 type hold struct {
 	observers *observers // of its guard
 	info      WaitInfo

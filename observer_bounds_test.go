@@ -22,7 +22,8 @@ func (p panicking) WithAttrs([]slog.Attr) slog.Handler            { return p }
 func (p panicking) WithGroup(string) slog.Handler                 { return p }
 func (panicking) Handle(context.Context, slog.Record) (err error) { panic("logger") }
 
-// loud panics in everything that runs in the caller's goroutine when a hold ends.
+// loud panics in everything that runs in the caller's goroutine when a hold
+// ends.
 type loud struct{ guard.NopObserver }
 
 func (loud) HoldEnd(context.Context, guard.WaitInfo, guard.HoldResult)  { panic("observer") }
@@ -34,8 +35,10 @@ func recovered(f func()) {
 	f()
 }
 
-// TestALoggerOrObserverThatPanicsCostsNoKey covers the lines that are logged in the caller's goroutine: a release that is
-// not confirmed, one that finds the lease lost, an outage. What panics in a goroutine of the guard's ends the process.
+// TestALoggerOrObserverThatPanicsCostsNoKey covers the lines that are logged in
+// the caller's goroutine: a release that is not confirmed, one that finds the
+// lease lost, an outage. What panics in a goroutine of the guard's ends the
+// process.
 func TestALoggerOrObserverThatPanicsCostsNoKey(t *testing.T) {
 	verbs := map[string]func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error{
 		"Do": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
@@ -52,7 +55,9 @@ func TestALoggerOrObserverThatPanicsCostsNoKey(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %s, %T", verb, name, opt), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						s := &spy{Locker: memlocker.New()}
-						s.release = func(_ context.Context, next func() (locker.Released, error)) (locker.Released, error) {
+						s.release = func(_ context.Context,
+							next func() (locker.Released, error),
+						) (locker.Released, error) {
 							if answer != nil {
 								return locker.Released{}, answer
 							}
@@ -62,7 +67,8 @@ func TestALoggerOrObserverThatPanicsCostsNoKey(t *testing.T) {
 						recovered(func() { _ = call(t.Context(), g, nop) })
 						s.set(func(s *spy) { s.release = nil })
 						time.Sleep(11 * time.Second) // "lost": nobody is to free what is not ours
-						if l, err := newGuard(t, s.Locker.(*memlocker.Locker).Peer()).TryAcquire(t.Context(), key); err != nil {
+						if l, err := newGuard(t,
+							s.Locker.(*memlocker.Locker).Peer()).TryAcquire(t.Context(), key); err != nil {
 							t.Errorf("the key is stuck: %v", err)
 						} else {
 							_ = l.Release(t.Context())

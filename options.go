@@ -12,7 +12,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Option changes one setting, in [New] for a whole family or in [Guard.With] for a route.
+// Option changes one setting, in [New] for a whole family or in [Guard.With]
+// for a route.
 type Option interface {
 	apply(*config) error
 }
@@ -21,7 +22,8 @@ type optionFunc func(*config) error
 
 func (f optionFunc) apply(c *config) error { return f(c) }
 
-// config is what options set. A Guard's copy is never changed once it is in use.
+// config is what options set. A Guard's copy is never changed once it is in
+// use.
 type config struct {
 	set        turns.Settings
 	keepIfDone bool // MinHold holds only after success
@@ -41,7 +43,8 @@ func defaults() config {
 	}}
 }
 
-// with returns a copy of c with opts applied, or every mistake in them joined into one error.
+// with returns a copy of c with opts applied, or every mistake in them joined
+// into one error.
 func (c config) with(opts []Option) (config, error) {
 	c.observers = slices.Clip(c.observers) // so that WithObserver copies
 	var errs []error
@@ -53,13 +56,14 @@ func (c config) with(opts []Option) (config, error) {
 		errs = append(errs, o.apply(&c))
 	}
 	if c.set.NoRenewal && c.set.MinHold > c.set.TTL {
-		errs = append(errs, fmt.Errorf("%w: MinHold is %v, longer than a key lasts WithoutRenewal: %v", ErrInvalidOption, c.set.MinHold, c.set.TTL))
+		errs = append(errs, fmt.Errorf("%w: MinHold is %v, longer than a key lasts WithoutRenewal: %v",
+			ErrInvalidOption, c.set.MinHold, c.set.TTL))
 	}
 	return c, errors.Join(errs...)
 }
 
-// suits refuses what l cannot serve: a TTL that its store cannot keep, and names
-// of findings that it does not have.
+// suits refuses what l cannot serve: a TTL that its store cannot keep, and
+// names of findings that it does not have.
 func (c *config) suits(l locker.Locker) error {
 	return errors.Join(locker.LimitsOf(l).Check(c.set.TTL), c.checkAccepted(l))
 }
@@ -74,7 +78,8 @@ func (c *config) checkAccepted(l locker.Locker) error {
 	known := namer.FindingNames()
 	for _, name := range c.accepted {
 		if !slices.Contains(known, name) {
-			errs = append(errs, fmt.Errorf("%w: WithAccepted: the locker has no finding %q, only %q", ErrInvalidOption, name, known))
+			errs = append(errs, fmt.Errorf("%w: WithAccepted: the locker has no finding %q, only %q",
+				ErrInvalidOption, name, known))
 		}
 	}
 	return errors.Join(errs...)
@@ -85,9 +90,10 @@ const (
 	maxTTL = 24 * 24 * time.Hour    // above it, milliseconds overflow the 31 bits of some stores
 )
 
-// WithTTL sets how long a key outlives a holder that crashed; a live one renews it at a third of it. 100 ms to 24 days,
-// in whole milliseconds, unless the store keeps less, see locker.Limiter.
-// Default 10 s: after kill -9 a hot key answers "held" for up to that long.
+// WithTTL sets how long a key outlives a holder that crashed; a live one renews
+// it at a third of it. 100 ms to 24 days, in whole milliseconds, unless the
+// store keeps less, see locker.Limiter. Default 10 s: after kill -9 a hot key
+// answers "held" for up to that long.
 func WithTTL(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if d < minTTL || d > maxTTL || d%time.Millisecond != 0 {
@@ -107,7 +113,8 @@ func checkDuration(setting string, d time.Duration) error {
 	return nil
 }
 
-// WithMaxWait bounds how long a verb waits for its key, 1 ms at least. 0 makes one attempt. Default 3 s.
+// WithMaxWait bounds how long a verb waits for its key, 1 ms at least. 0 makes
+// one attempt. Default 3 s.
 func WithMaxWait(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if err := checkDuration("MaxWait", d); err != nil {
@@ -118,9 +125,10 @@ func WithMaxWait(d time.Duration) Option {
 	})
 }
 
-// WithMaxWaiters bounds how many calls of this process stand in line for one key. The call that asks the store for the key
-// stands in front of the line and is not counted. A call that finds the line full is refused with [ErrQueueFull].
-// 0 means no limit. Default 1,000.
+// WithMaxWaiters bounds how many calls of this process stand in line for one
+// key. The call that asks the store for the key stands in front of the line and
+// is not counted. A call that finds the line full is refused with
+// [ErrQueueFull]. 0 means no limit. Default 1,000.
 func WithMaxWaiters(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 0 {
@@ -131,14 +139,17 @@ func WithMaxWaiters(n int) Option {
 	})
 }
 
-// WithMaxHold bounds one turn: past it the function's context ends with [ErrMaxHold] and the lease is renewed no more.
-// It is the cap on a handler that hangs, not on a slow one. It is 1 ms at least. 0 means no limit. Default 60 s. At half
-// of it a warning is logged.
+// WithMaxHold bounds one turn: past it the function's context ends with
+// [ErrMaxHold] and the lease is renewed no more. It is the cap on a handler
+// that hangs, not on a slow one. It is 1 ms at least. 0 means no limit. Default
+// 60 s. At half of it a warning is logged.
 //
-// Give a batch of minutes the time that it may take at most. A route that streams is one turn as long as it is open: at
-// MaxHold the context of an SSE or WebSocket handler ends, what has been sent stays sent, no error can be answered any
-// more, and the client sees the stream end when the handler returns. Better lock around each message, by [Guard.Do], or
-// set the limit for the longest connection that may keep others from the key.
+// Give a batch of minutes the time that it may take at most. A route that
+// streams is one turn as long as it is open: at MaxHold the context of an SSE
+// or WebSocket handler ends, what has been sent stays sent, no error can be
+// answered any more, and the client sees the stream end when the handler
+// returns. Better lock around each message, by [Guard.Do], or set the limit for
+// the longest connection that may keep others from the key.
 func WithMaxHold(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if err := checkDuration("MaxHold", d); err != nil {
@@ -152,10 +163,11 @@ func WithMaxHold(d time.Duration) Option {
 // KeepOn says after which results of the function [WithMinHold] keeps the key.
 type KeepOn uint8
 
-// OnSuccess keeps the key only after a function that returned nil, or on a route
-// a response with a status below 400. After an error, a panic or the loss of the
-// lease the key is free at once, so that the same work can be tried again. A
-// lease from Acquire or TryAcquire has no result: its release counts as success.
+// OnSuccess keeps the key only after a function that returned nil, or on a
+// route a response with a status below 400. After an error, a panic or the loss
+// of the lease the key is free at once, so that the same work can be tried
+// again. A lease from Acquire or TryAcquire has no result: its release counts
+// as success.
 const OnSuccess KeepOn = 1
 
 // WithMinHold keeps the key taken until d after it was acquired, even if the
@@ -187,12 +199,14 @@ func WithMinHold(d time.Duration, on ...KeepOn) Option {
 	})
 }
 
-// WithBackoff sets the pauses between tries while the locker is unavailable, or cannot queue: the n-th is random between 0
-// and first*2^n, at most most (full jitter). A call that is queued in the store is handed the key there, and looks by
-// itself only in case a message gets lost, after the half of most to the whole of it, but at least twice a second. While
-// a guard waits for n keys, and n is 300 or more, most is n/1000 s there if that is longer, but 10 s at most; unless messages
-// are known not to come.
-// first is at least 1 ms. Default 5 ms and 250 ms.
+// WithBackoff sets the pauses between tries while the locker is unavailable, or
+// cannot queue: the n-th is random between 0 and first*2^n, at most most (full
+// jitter). A call that is queued in the store is handed the key there, and
+// looks by itself only in case a message gets lost, after the half of most to
+// the whole of it, but at least twice a second. While a guard waits for n keys,
+// and n is 300 or more, most is n/1000 s there if that is longer, but 10 s at
+// most; unless messages are known not to come. first is at least 1 ms. Default
+// 5 ms and 250 ms.
 func WithBackoff(first, most time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if first < time.Millisecond || most < first {
@@ -203,8 +217,9 @@ func WithBackoff(first, most time.Duration) Option {
 	})
 }
 
-// WithName sets the name of this guard, or of one route of it, in spans, metrics, logs and the holder's description:
-// a few fixed words, never a key. It is no namespace: that is redislocker.WithPrefix. Default "guard".
+// WithName sets the name of this guard, or of one route of it, in spans,
+// metrics, logs and the holder's description: a few fixed words, never a key.
+// It is no namespace: that is redislocker.WithPrefix. Default "guard".
 func WithName(name string) Option {
 	return optionFunc(func(c *config) error {
 		if name == "" {
@@ -215,19 +230,22 @@ func WithName(name string) Option {
 	})
 }
 
-// WithoutRenewal lets a lease end at its TTL: the function's context ends with [ErrLeaseLost] shortly before it.
+// WithoutRenewal lets a lease end at its TTL: the function's context ends with
+// [ErrLeaseLost] shortly before it.
 func WithoutRenewal() Option {
 	return optionFunc(func(c *config) error { c.set.NoRenewal = true; return nil })
 }
 
-// WithFencing fetches fencing tokens with the key, in the same round trip, instead of on the first call of
-// [Lease.FencingToken]. Only so do tokens keep rising across a failover that lost the lock.
+// WithFencing fetches fencing tokens with the key, in the same round trip,
+// instead of on the first call of [Lease.FencingToken]. Only so do tokens keep
+// rising across a failover that lost the lock.
 func WithFencing() Option {
 	return optionFunc(func(c *config) error { c.set.Fencing = true; return nil })
 }
 
-// WithObserver adds an observer to those already there. One that is there already stays there once, so a route of a guard
-// with an observer, made by [Guard.With], may name it again.
+// WithObserver adds an observer to those already there. One that is there
+// already stays there once, so a route of a guard with an observer, made by
+// [Guard.With], may name it again.
 func WithObserver(o Observer) Option {
 	return optionFunc(func(c *config) error {
 		if isNil(o) {
@@ -240,7 +258,8 @@ func WithObserver(o Observer) Option {
 	})
 }
 
-// WithLogger sets where lost leases, outages, failed releases and functions that run on are logged, without keys. Default [slog.Default].
+// WithLogger sets where lost leases, outages, failed releases and functions
+// that run on are logged, without keys. Default [slog.Default].
 func WithLogger(l *slog.Logger) Option {
 	return optionFunc(func(c *config) error {
 		if l == nil {
@@ -251,7 +270,8 @@ func WithLogger(l *slog.Logger) Option {
 	})
 }
 
-// same reports whether a and b are the same observer. Some have types that == cannot compare.
+// same reports whether a and b are the same observer. Some have types that ==
+// cannot compare.
 func same(a, b Observer) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }

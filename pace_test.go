@@ -13,7 +13,8 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// slowPhases are what can make turns slow for a while: what eight calls do that wait for each other.
+// slowPhases are what can make turns slow for a while: what eight calls do that
+// wait for each other.
 var slowPhases = map[string]func(ctx context.Context, b *bench) error{
 	"functions that run into MaxHold": func(ctx context.Context, _ *bench) error { <-ctx.Done(); return nil },
 	"slow functions":                  func(context.Context, *bench) error { time.Sleep(4 * time.Second); return nil },
@@ -25,8 +26,8 @@ var slowPhases = map[string]func(ctx context.Context, b *bench) error{
 	},
 }
 
-// afterSlowPhases runs load after each slow phase, which a lease that leaks begins. It tells of each refusal, and returns
-// after a minute or so.
+// afterSlowPhases runs load after each slow phase, which a lease that leaks
+// begins. It tells of each refusal, and returns after a minute or so.
 func afterSlowPhases(t *testing.T, load func(t *testing.T, b *bench, refused func(error))) {
 	t.Helper()
 	for name, slow := range slowPhases {

@@ -18,9 +18,11 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest"
 )
 
-var schedule = flag.Duration("schedule", 4*time.Second, "how long the schedulers of TestEachTickRunsOnceAcrossProcesses run")
+var schedule = flag.Duration("schedule", 4*time.Second,
+	"how long the schedulers of TestEachTickRunsOnceAcrossProcesses run")
 
-// A process is this test binary once more, in one of the roles below. What it says comes line by line.
+// A process is this test binary once more, in one of the roles below. What it
+// says comes line by line.
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -79,7 +81,8 @@ func spawn(t *testing.T, role, addr string, env ...string) *process {
 	return p
 }
 
-// next waits until the process says what, if need be after that it works, and returns when it said so.
+// next waits until the process says what, if need be after that it works, and
+// returns when it said so.
 func (p *process) next(what string) time.Time {
 	p.t.Helper()
 	limit := time.After(20 * time.Second)
@@ -180,7 +183,8 @@ func TestAStoppedLeaderHasEndedWhenItGoesOn(t *testing.T) {
 	a.next("leads") // again
 }
 
-// What the schedulers do: many jobs at each tick, on clocks that are 100 ms apart.
+// What the schedulers do: many jobs at each tick, on clocks that are 100 ms
+// apart.
 const (
 	jobs, every, apart = 20, time.Second, 100 * time.Millisecond
 	minHold            = 600 * time.Millisecond

@@ -202,8 +202,9 @@ func TestInstancesShareAHotKeyFairly(t *testing.T) {
 	}
 }
 
-// A lease that ran past MaxHold is freed in the background when its function returns: that must not cost the successor,
-// which waits behind its own process's key, its place in the queue.
+// A lease that ran past MaxHold is freed in the background when its function
+// returns: that must not cost the successor, which waits behind its own
+// process's key, its place in the queue.
 func TestASuccessorIsWokenWhenALostLeasesFunctionReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, rdb := redistest.Miniredis(t)

@@ -84,7 +84,8 @@ func TestAVerbThatIsRefusedHasNotRunItsFunction(t *testing.T) {
 			cancel()
 		}
 		for _, err := range []error{
-			b.Do(t.Context(), "", nop), b.Do(t.Context(), key, nil), b.DoAll(t.Context(), nil, nop), guard.Do(t.Context(), key, nop),
+			b.Do(t.Context(), "", nop), b.Do(t.Context(), key, nil), b.DoAll(t.Context(), nil, nop),
+			guard.Do(t.Context(), key, nop),
 		} {
 			if err == nil || guard.Ran(err) {
 				t.Errorf("got %v, ran: %v", err, guard.Ran(err))
@@ -96,7 +97,10 @@ func TestAVerbThatIsRefusedHasNotRunItsFunction(t *testing.T) {
 func TestAFunctionsOwnErrorComesBackAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		for _, own := range []error{nil, io.EOF, context.Canceled, context.DeadlineExceeded, guard.ErrNoLease, fmt.Errorf("x: %w", io.EOF)} {
+		for _, own := range []error{
+			nil, io.EOF, context.Canceled, context.DeadlineExceeded, guard.ErrNoLease,
+			fmt.Errorf("x: %w", io.EOF),
+		} {
 			for name, do := range verbs(b.Guard) {
 				err := do(t.Context(), func(context.Context) error { return own })
 				if err != own || !guard.Ran(err) { //nolint:errorlint // the same one
@@ -124,7 +128,8 @@ func TestALeaseLostWhileItsFunctionRanSaysThatItRan(t *testing.T) {
 	})
 }
 
-// A group whose first function fails ends the waits of the others, with that error as the cause.
+// A group whose first function fails ends the waits of the others, with that
+// error as the cause.
 func TestAWaitThatTheFailureOfAnotherFunctionEndsHasNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Second))

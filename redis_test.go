@@ -21,7 +21,8 @@ func onRedis(t *testing.T, addr string, opts ...guard.Option) *guard.Guard {
 	return newGuard(t, redislocker.New(redistest.Client(t, addr)), opts...)
 }
 
-// lockCommands are those of the proxy's counters that are not part of a connection's handshake.
+// lockCommands are those of the proxy's counters that are not part of a
+// connection's handshake.
 func lockCommands(p *redistest.Proxy) (n int) {
 	for name, count := range p.Commands() {
 		switch name {
@@ -169,7 +170,8 @@ func TestAHungServerBoundsEveryCallAndKeepsNoKey(t *testing.T) {
 	}
 }
 
-// Two processes that cannot reach the store any longer must stop before others may start.
+// Two processes that cannot reach the store any longer must stop before others
+// may start.
 func TestAPartitionedHolderStopsBeforeTheNextStarts(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -242,7 +244,8 @@ func TestCheckSaysWhatToChange(t *testing.T) {
 func TestCheckPassesWithAFindingThatIsAccepted(t *testing.T) {
 	g := onRedis(t, redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "volatile-lru").Addr)
 	var f *guard.Finding
-	if err := g.Check(t.Context()); !errors.As(err, &f) || f.Name != redislocker.FoundEviction || f.Severity != guard.Refuse {
+	if err := g.Check(t.Context()); !errors.As(err, &f) || f.Name != redislocker.FoundEviction ||
+		f.Severity != guard.Refuse {
 		t.Errorf("got %v", err)
 	}
 	knowing := g.With(guard.WithAccepted(redislocker.FoundEviction))

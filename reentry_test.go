@@ -18,16 +18,17 @@ func TestNestedCallsRunInsideTheOuterLease(t *testing.T) {
 		depth := 0
 		err := b.Do(t.Context(), "a", func(ctx context.Context) error {
 			return b.Do(ctx, "b", func(ctx context.Context) error {
-				return b.With(guard.WithMaxWait(0), guard.WithTTL(time.Second)).Do(ctx, "a", func(ctx context.Context) error {
-					return b.Do(ctx, "a", func(ctx context.Context) error {
-						depth++
-						l, ok := guard.LeaseFrom(ctx)
-						if !ok || l.Key() != "a" || time.Until(l.Deadline()) < 9*time.Second {
-							t.Error("the inner lease is not the outer one's")
-						}
-						return nil
+				return b.With(guard.WithMaxWait(0), guard.WithTTL(time.Second)).Do(ctx, "a",
+					func(ctx context.Context) error {
+						return b.Do(ctx, "a", func(ctx context.Context) error {
+							depth++
+							l, ok := guard.LeaseFrom(ctx)
+							if !ok || l.Key() != "a" || time.Until(l.Deadline()) < 9*time.Second {
+								t.Error("the inner lease is not the outer one's")
+							}
+							return nil
+						})
 					})
-				})
 			})
 		})
 		if err != nil || depth != 1 {

@@ -14,8 +14,9 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// oneServer is a store that serves renewals in the order in which they were sent, each in its time, and tells each answer
-// at once. It serves them also when nobody waits for the answers any more.
+// oneServer is a store that serves renewals in the order in which they were
+// sent, each in its time, and tells each answer at once. It serves them also
+// when nobody waits for the answers any more.
 type oneServer struct {
 	guard.Locker
 	each  time.Duration
@@ -26,7 +27,8 @@ type oneServer struct {
 	batches int
 }
 
-// accept returns when the first of n renewals that are sent now begins to be served, and how long their answers take.
+// accept returns when the first of n renewals that are sent now begins to be
+// served, and how long their answers take.
 func (s *oneServer) accept(n int) (begin time.Time, stall time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +55,9 @@ func (s *oneServer) Renew(ctx context.Context, cs []*locker.Claim, answered func
 	}
 }
 
-// lostOf returns how many of n leases of 1 s are lost in 6 s. The store takes 100 µs for each renewal, so it can do
-// 10,000 a second. Leases that are renewed at a third of their TTL want 3 n.
+// lostOf returns how many of n leases of 1 s are lost in 6 s. The store takes
+// 100 µs for each renewal, so it can do 10,000 a second. Leases that are
+// renewed at a third of their TTL want 3 n.
 func lostOf(t *testing.T, n int, stall func(batch int) time.Duration) (lost int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,8 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// A resthouse is a locker of a process that waits for many keys, all of them held by another.
+// A resthouse is a locker of a process that waits for many keys, all of them
+// held by another.
 type resthouse struct {
 	guard.Locker
 	t      *testing.T
@@ -34,7 +35,8 @@ type resthouse struct {
 	ran    map[string]time.Time
 }
 
-// rest has a guard wait for so many keys of the holder's, for long enough to be at rest.
+// rest has a guard wait for so many keys of the holder's, for long enough to be
+// at rest.
 func rest(t *testing.T, keys int, ttl time.Duration) *resthouse {
 	t.Helper()
 	mem := memlocker.New()
@@ -95,7 +97,8 @@ func (h *resthouse) Acquire(ctx context.Context, c *locker.Claim, try locker.Try
 	return h.Locker.Acquire(ctx, c, try)
 }
 
-// longest returns the longest pause between two looks at any key from now on, after so long.
+// longest returns the longest pause between two looks at any key from now on,
+// after so long.
 func (h *resthouse) longest(after time.Duration) (d time.Duration) {
 	h.mu.Lock()
 	clear(h.most)
@@ -172,7 +175,8 @@ func TestAClaimThatRestsBeginsAtOnceWhenItIsHandedItsKey(t *testing.T) {
 			t.Errorf("begun %v after the release", d)
 		}
 		if n := h.looks.Load() - before; n == 0 || n > 200 {
-			t.Errorf("%d looks at 200 offers, want one at each whose claim was seen too long ago to trust it (law 1)", n)
+			t.Errorf("%d looks at 200 offers, want one at each whose claim was seen too long ago to "+
+				"trust it (law 1)", n)
 		}
 	})
 }

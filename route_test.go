@@ -34,7 +34,8 @@ func TestARouteKnowsItsNameAndLogger(t *testing.T) {
 }
 
 func TestARouteKnowsItsTimes(t *testing.T) {
-	g, err := guard.New(memlocker.New(), guard.WithMaxWait(time.Second), guard.WithMaxHold(time.Hour), guard.WithMinHold(time.Minute))
+	g, err := guard.New(memlocker.New(), guard.WithMaxWait(time.Second), guard.WithMaxHold(time.Hour),
+		guard.WithMinHold(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,12 +16,13 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// outlivesSilence holds leases while a crowd of calls fills the pool, lets all connections die without a word, and waits
-// for three TTLs.
+// outlivesSilence holds leases while a crowd of calls fills the pool, lets all
+// connections die without a word, and waits for three TTLs.
 func outlivesSilence(t *testing.T, rdb redis.UniversalClient, slow func(time.Duration), silence func()) {
 	t.Helper()
 	const ttl = 3 * time.Second
-	g := must(guard.New(redislocker.New(rdb), guard.WithTTL(ttl), guard.WithMaxHold(0), guard.WithLogger(slog.New(slog.DiscardHandler))))
+	g := must(guard.New(redislocker.New(rdb), guard.WithTTL(ttl), guard.WithMaxHold(0),
+		guard.WithLogger(slog.New(slog.DiscardHandler))))
 	t.Cleanup(func() { // go-redis 9.19 may wait for a read on a silent connection until that ends, with the proxy
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Second)
 		defer cancel()

@@ -9,7 +9,8 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// GateState is what this process knows of one key that its calls want: who of them holds it, and who waits.
+// GateState is what this process knows of one key that its calls want: who of
+// them holds it, and who waits.
 type GateState struct {
 	Key string
 
@@ -17,8 +18,9 @@ type GateState struct {
 	Waiting int         // how many calls of this process wait
 	Waiters []WaitState // the first 100 of them; the first is the one that asks the store
 
-	// Blocker is who else held the key when this process last asked, and BlockedFor how long that can last unless it is
-	// renewed, as of now. Zero if a call here holds the key, or nobody has asked.
+	// Blocker is who else held the key when this process last asked, and
+	// BlockedFor how long that can last unless it is renewed, as of now. Zero
+	// if a call here holds the key, or nobody has asked.
 	Blocker    Holder
 	BlockedFor time.Duration
 }
@@ -44,13 +46,16 @@ type WaitState struct {
 
 const snapshotWaiters = 100
 
-// Snapshot returns what the calls of this process hold and wait for, in every guard of g's family, in no order. It asks
-// nobody but this process: see [Guard.List] for the store. It is for a debugging page, takes one gate's lock at a time for
-// a moment, and is safe for concurrent use. It returns nil if g stands for a default guard that is not there.
+// Snapshot returns what the calls of this process hold and wait for, in every
+// guard of g's family, in no order. It asks nobody but this process: see
+// [Guard.List] for the store. It is for a debugging page, takes one gate's lock
+// at a time for a moment, and is safe for concurrent use. It returns nil if g
+// stands for a default guard that is not there.
 //
-// With stacks it finds the stack of each hold that has lasted longer than half of its MaxHold, and of each that runs on
-// after its loss; that stops the whole process for some milliseconds. It finds functions that run under a verb such as Do, but
-// not a lease of Acquire, which belongs to no goroutine.
+// With stacks it finds the stack of each hold that has lasted longer than half
+// of its MaxHold, and of each that runs on after its loss; that stops the whole
+// process for some milliseconds. It finds functions that run under a verb such
+// as Do, but not a lease of Acquire, which belongs to no goroutine.
 func (g *Guard) Snapshot(stacks bool) []GateState {
 	g, err := g.resolve()
 	if err != nil {
@@ -95,8 +100,9 @@ type longHold struct {
 	lease *Lease
 }
 
-// findStacks takes the stacks of all goroutines and finds those of the holds: each has a frame of the method that runs its
-// function, on the lease's address.
+// findStacks takes the stacks of all goroutines and finds those of the holds:
+// each has a frame of the method that runs its function, on the lease's
+// address.
 func findStacks(holds []longHold) {
 	buf := make([]byte, 1<<20)
 	for {

@@ -38,7 +38,8 @@ func TestASnapshotShowsWhoHoldsAndWhoWaitsHere(t *testing.T) {
 			t.Errorf("%+v", w)
 		}
 		s = b.other.Snapshot(false)
-		if len(s) != 1 || len(s[0].Holds) != 0 || s[0].Waiting != 1 || s[0].Blocker.Name != "stock" || s[0].BlockedFor <= 0 {
+		if len(s) != 1 || len(s[0].Holds) != 0 || s[0].Waiting != 1 || s[0].Blocker.Name != "stock" ||
+			s[0].BlockedFor <= 0 {
 			t.Errorf("from the other process: %+v", s)
 		}
 		wantErr(t, l.Release(t.Context()))

@@ -10,7 +10,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// shortLived drops keys after a quarter of their TTL, before the first renewal, as a store whose clock runs fast would.
+// shortLived drops keys after a quarter of their TTL, before the first renewal,
+// as a store whose clock runs fast would.
 type shortLived struct{ guard.Locker }
 
 func (s shortLived) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
@@ -108,18 +109,22 @@ func (drops) Granted(string, string, locker.Offer) bool { return true }
 
 var owners sync.Map
 
-// faults are what the torture must notice, and whether it does so on a store that is sound otherwise.
+// faults are what the torture must notice, and whether it does so on a store
+// that is sound otherwise.
 var faults = map[string]struct {
 	calm bool
 	in   func(guard.Locker) guard.Locker
 }{
-	"nobody is excluded":              {in: func(l guard.Locker) guard.Locker { return promiscuous{l} }},
-	"keys expire early":               {in: func(l guard.Locker) guard.Locker { return shortLived{l} }},
-	"renewals are lost":               {in: func(l guard.Locker) guard.Locker { return deaf{l} }},
-	"tokens repeat":                   {in: func(l guard.Locker) guard.Locker { return repeats{l} }},
-	"the owner id is not compared":    {in: func(l guard.Locker) guard.Locker { return careless{l, &owners} }},
-	"a grant for nobody is swallowed": {calm: true, in: tamper(func(w locker.Waker) locker.Waker { return swallows{w} })},
-	"a grant is dropped":              {calm: true, in: tamper(func(w locker.Waker) locker.Waker { return drops{w} })},
+	"nobody is excluded":           {in: func(l guard.Locker) guard.Locker { return promiscuous{l} }},
+	"keys expire early":            {in: func(l guard.Locker) guard.Locker { return shortLived{l} }},
+	"renewals are lost":            {in: func(l guard.Locker) guard.Locker { return deaf{l} }},
+	"tokens repeat":                {in: func(l guard.Locker) guard.Locker { return repeats{l} }},
+	"the owner id is not compared": {in: func(l guard.Locker) guard.Locker { return careless{l, &owners} }},
+	"a grant for nobody is swallowed": {
+		calm: true,
+		in:   tamper(func(w locker.Waker) locker.Waker { return swallows{w} }),
+	},
+	"a grant is dropped": {calm: true, in: tamper(func(w locker.Waker) locker.Waker { return drops{w} })},
 }
 
 func tamper(with func(locker.Waker) locker.Waker) func(guard.Locker) guard.Locker {

@@ -112,8 +112,8 @@ type losesHalf struct {
 
 func (l losesHalf) Open(w locker.Waker) error { return l.Locker.Open(forgetful{w, l.d}) }
 
-// leisurely is a sound store that takes its time to clean up behind those who have left, so that keys are granted to them.
-// What was ours it frees sooner.
+// leisurely is a sound store that takes its time to clean up behind those who
+// have left, so that keys are granted to them. What was ours it frees sooner.
 type leisurely struct {
 	guard.Locker
 	d    *dice

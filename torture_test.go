@@ -17,11 +17,14 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-var tortureFor = flag.Duration("torture.for", 0, "how long to torture, by the clock on the wall, instead of a few seeds")
+var tortureFor = flag.Duration("torture.for", 0,
+	"how long to torture, by the clock on the wall, instead of a few seeds")
 
-// A torture is a minute of virtual time in which callers on two processes come, wait, leave, hang and panic, one process
-// closes and is replaced, and the store fails, hangs, refuses, and loses answers and messages. It keeps the book of who may
-// believe to hold what. A calm one has a sound store, and also keeps the book of keys that are free while somebody waits.
+// A torture is a minute of virtual time in which callers on two processes come,
+// wait, leave, hang and panic, one process closes and is replaced, and the
+// store fails, hangs, refuses, and loses answers and messages. It keeps the
+// book of who may believe to hold what. A calm one has a sound store, and also
+// keeps the book of keys that are free while somebody waits.
 type torture struct {
 	calm    bool
 	forgets bool // the store also loses keys, as in a failover: then only the fencing tokens keep order
@@ -39,7 +42,8 @@ func newTorture() *torture {
 	return &torture{inside: map[string]int{}, left: map[string]time.Time{}, newest: map[string]uint64{}}
 }
 
-// enter notes that a function begins which has wanted key since then; zero: it is not known since when.
+// enter notes that a function begins which has wanted key since then; zero: it
+// is not known since when.
 func (tt *torture) enter(key string, since time.Time) {
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
@@ -58,8 +62,9 @@ func (tt *torture) enter(key string, since time.Time) {
 	}
 }
 
-// token notes the token of a turn that has just begun. Where the store forgets keys, a turn may begin late, with a token
-// that the resource would refuse; but no two have the same.
+// token notes the token of a turn that has just begun. Where the store forgets
+// keys, a turn may begin late, with a token that the resource would refuse; but
+// no two have the same.
 func (tt *torture) token(key string, token uint64) {
 	tt.mu.Lock()
 	defer tt.mu.Unlock()

@@ -91,7 +91,8 @@ func (v *visit) call(ctx context.Context, r *rand.Rand) error {
 	})
 }
 
-// use works under a lease without a function, and releases it, perhaps twice and from two goroutines.
+// use works under a lease without a function, and releases it, perhaps twice
+// and from two goroutines.
 func (v *visit) use(l *guard.Lease, err error) error {
 	if err != nil {
 		return err
@@ -106,7 +107,8 @@ func (v *visit) use(l *guard.Lease, err error) error {
 	return nil
 }
 
-// checkWait checks that the wait has kept its bound, as far as that is known: of a caller that stayed, for one key.
+// checkWait checks that the wait has kept its bound, as far as that is known:
+// of a caller that stayed, for one key.
 func (v *visit) checkWait(ctx context.Context) {
 	d := time.Since(v.start)
 	if ctx.Err() == nil && len(v.keys) == 1 && d > max(v.wait, 500*time.Millisecond)+50*time.Millisecond {

@@ -10,9 +10,11 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// Re-entry: a verb that finds a live lease on its key in its ctx runs inside that lease.
+// Re-entry: a verb that finds a live lease on its key in its ctx runs inside
+// that lease.
 
-// A turnstile lets the calls that run inside a lease in, one at a time, until the lease ends. The zero turnstile is open.
+// A turnstile lets the calls that run inside a lease in, one at a time, until
+// the lease ends. The zero turnstile is open.
 type turnstile struct {
 	mu     sync.Mutex    // guards what follows; nothing is locked inside
 	slot   chan struct{} // taken by the call inside; made by the first one
@@ -27,7 +29,8 @@ var errShut = errors.New("guard: the outer lease ended")
 // errOccupied says that another call was inside until the wait was over.
 var errOccupied = errors.New("guard: another call is inside the lease")
 
-// errReleased says that the lease one wanted to run inside was released in the meantime.
+// errReleased says that the lease one wanted to run inside was released in the
+// meantime.
 var errReleased = fmt.Errorf("%w: the outer one was released", ErrNoLease)
 
 // doors returns the slot that a call must take, and what ends the wait for it.
@@ -43,7 +46,8 @@ func (s *turnstile) doors() (slot chan struct{}, shut <-chan struct{}) {
 	return s.slot, s.shut
 }
 
-// enter waits until a call may go in. It fails with errShut or errOccupied, or as any wait does.
+// enter waits until a call may go in. It fails with errShut or errOccupied, or
+// as any wait does.
 func (s *turnstile) enter(ctx context.Context, p turns.Patience) error {
 	if ctx.Err() != nil {
 		return waitEnded(ctx)
@@ -97,9 +101,10 @@ func (s *turnstile) close() (inside *Lease) {
 	return s.inside
 }
 
-// drain waits until no call is inside, lets no more in, and reports whether none is. Calls that already wait go first. At a
-// lost lease it does not wait: there is nothing left to protect. For a lease without a function, which nothing ends but its
-// Release, it waits for limit, or little more.
+// drain waits until no call is inside, lets no more in, and reports whether
+// none is. Calls that already wait go first. At a lost lease it does not wait:
+// there is nothing left to protect. For a lease without a function, which
+// nothing ends but its Release, it waits for limit, or little more.
 func (s *turnstile) drain(limit time.Duration) (empty bool) {
 	s.mu.Lock()
 	slot, shut := s.slot, s.shut
@@ -134,8 +139,8 @@ func (s *turnstile) holdsBare() bool {
 	return s.inside != nil && !s.inside.called.Load()
 }
 
-// admit waits until a call may run inside l. It fails with ErrLeaseLost, with errReleased if l is released first, or as any
-// wait does.
+// admit waits until a call may run inside l. It fails with ErrLeaseLost, with
+// errReleased if l is released first, or as any wait does.
 func (l *Lease) admit(ctx context.Context, p turns.Patience) error {
 	start := time.Now()
 	err := l.stile.enter(ctx, p)
@@ -159,7 +164,8 @@ func (l *Lease) admit(ctx context.Context, p turns.Patience) error {
 	return ended
 }
 
-// contain notes the lease of the call that runs inside l, and returns why l is lost, if it is.
+// contain notes the lease of the call that runs inside l, and returns why l is
+// lost, if it is.
 func (l *Lease) contain(inner *Lease) error {
 	l.stile.mu.Lock()
 	l.stile.inside = inner

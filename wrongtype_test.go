@@ -12,14 +12,16 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest"
 )
 
-// Something else has put a set where a key of ours is, or is to be. The names are those of the key "k" in Redis.
+// Something else has put a set where a key of ours is, or is to be. The names
+// are those of the key "k" in Redis.
 const (
 	theLock    = "guard:{k}"
 	theQueue   = theLock + ":wait"
 	theCounter = theLock + ":fence"
 )
 
-// wrongType starts a server and returns a guard on it, how to put a set at a name, and whether the lock is free.
+// wrongType starts a server and returns a guard on it, how to put a set at a
+// name, and whether the lock is free.
 func wrongType(t *testing.T, opts ...guard.Option) (g *guard.Guard, spoil func(name string), free func() bool) {
 	t.Helper()
 	s := redistest.Start(t)
@@ -38,11 +40,12 @@ func wrongType(t *testing.T, opts ...guard.Option) (g *guard.Guard, spoil func(n
 	return onRedis(t, s.Addr, opts...), spoil, func() bool { return rdb.Exists(t.Context(), theLock).Val() == 0 }
 }
 
-// wantWrongType fails t unless err says that a key is of another type, and what to do. It must be a lost lease or not,
-// as lost says.
+// wantWrongType fails t unless err says that a key is of another type, and what
+// to do. It must be a lost lease or not, as lost says.
 func wantWrongType(t *testing.T, what string, err error, lost bool) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || !strings.Contains(err.Error(), "choose another prefix") {
+	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") ||
+		!strings.Contains(err.Error(), "choose another prefix") {
 		t.Errorf("%s: got %v, want WRONGTYPE and what to do about it", what, err)
 	}
 	if errors.Is(err, guard.ErrLeaseLost) != lost {
@@ -85,7 +88,8 @@ func TestALockThatBecomesOfAnotherTypeIsLostWithTheReason(t *testing.T) {
 
 func TestAQueueOfAnotherTypeEndsNoLease(t *testing.T) {
 	g, spoil, free := wrongType(t)
-	for _, when := range []string{"under a lease", "before"} { // the set of the first round is still there in the second
+	// the set of the first round is still there in the second
+	for _, when := range []string{"under a lease", "before"} {
 		err := g.Do(t.Context(), "k", func(ctx context.Context) error {
 			spoil(theQueue)
 			_, err := guard.FencingToken(ctx)

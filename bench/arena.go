@@ -2,12 +2,15 @@ package main
 
 import "sync/atomic"
 
-// arena is memory that all processes of one measurement share, in a file. What happens under a lock leaves its mark here, so
-// that two holders at once are seen whichever processes they are in, without a request that would change the measurement.
+// arena is memory that all processes of one measurement share, in a file. What
+// happens under a lock leaves its mark here, so that two holders at once are
+// seen whichever processes they are in, without a request that would change the
+// measurement.
 type arena struct {
 	overlaps atomic.Int64 // sections that began while another ran on the same key
 
-	// Of the take-over workloads, one key: who held it last, since when it was free, and who is about to wait for it.
+	// Of the take-over workloads, one key: who held it last, since when it was
+	// free, and who is about to wait for it.
 	holder     atomic.Int64 // process number + 1
 	releasedAt atomic.Int64 // Unix ns
 	waiting    [maxProcs]atomic.Int64
@@ -15,7 +18,8 @@ type arena struct {
 	slots [maxSlots]slot
 }
 
-// slot belongs to one key. It fills a cache line, so that keys do not slow each other down.
+// slot belongs to one key. It fills a cache line, so that keys do not slow each
+// other down.
 type slot struct {
 	inside atomic.Int64
 	count  atomic.Int64 // of sections; loaded and stored, never added to: an overlap loses one

@@ -2,7 +2,8 @@ package main
 
 import "fmt"
 
-// bar is one thing that is to be shown: a number of each round, whose median must reach a limit.
+// bar is one thing that is to be shown: a number of each round, whose median
+// must reach a limit.
 type bar struct {
 	workload string
 	what     string
@@ -124,7 +125,8 @@ func spreadBars(least barFunc) {
 	}
 }
 
-// earlierBars compare with an earlier build and with the best peer at a take-over.
+// earlierBars compare with an earlier build and with the best peer at a
+// take-over.
 func earlierBars(least, most barFunc) {
 	least("hot-8x1", "x an earlier build", 1.25, over("hot-8x1", "rate", earlier))
 	least("hot-4x25", "x an earlier build", 1.1, over("hot-4x25", "rate", earlier))

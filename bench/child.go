@@ -17,9 +17,10 @@ import (
 	"github.com/go-lockguard/guard/bench/internal/host"
 )
 
-// Every measurement runs in processes of its own, which this program starts by starting itself. Over a child's stdin go its
-// job and, when all children are ready, the time to begin; over its stdout come an empty note that it is ready, and its
-// result. A child ends when its stdin does.
+// Every measurement runs in processes of its own, which this program starts by
+// starting itself. Over a child's stdin go its job and, when all children are
+// ready, the time to begin; over its stdout come an empty note that it is
+// ready, and its result. A child ends when its stdin does.
 
 // childEnv marks a process as a child.
 const childEnv = "GUARD_BENCH_CHILD"
@@ -134,11 +135,12 @@ func (c *child) end() error {
 	return c.cmd.Wait()
 }
 
-// patience is what a measurement may take beyond its duration: for libraries that wait on, and for a busy machine.
+// patience is what a measurement may take beyond its duration: for libraries
+// that wait on, and for a busy machine.
 const patience = 90 * time.Second
 
-// together runs jobs, each in a process, from the same instant on. Beside them it runs beside, if there is one, until they
-// are done.
+// together runs jobs, each in a process, from the same instant on. Beside them
+// it runs beside, if there is one, until they are done.
 func together(ctx context.Context, jobs []job, beside func(ctx context.Context)) (results []result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, jobs[0].Duration+patience)
 	defer cancel()

@@ -32,8 +32,9 @@ func (w *worker) closedLoop(ctx context.Context, start time.Time) (result, error
 	return all, w.sectionError()
 }
 
-// caller is one of the callers of a closed loop. A wait that the end of the measurement cuts short counts as it is: left
-// out, the longest waits of all would not be seen.
+// caller is one of the callers of a closed loop. A wait that the end of the
+// measurement cuts short counts as it is: left out, the longest waits of all
+// would not be seen.
 func (w *worker) caller(ctx context.Context, i int, end time.Time, r *result) {
 	keys, slots := w.keysOf(i)
 	for n := 0; time.Now().Before(end); n++ {
@@ -64,7 +65,8 @@ func (w *worker) caller(ctx context.Context, i int, end time.Time, r *result) {
 	}
 }
 
-// keysOf returns the keys that caller i works on in turn, and their slots in the arena.
+// keysOf returns the keys that caller i works on in turn, and their slots in
+// the arena.
 func (w *worker) keysOf(i int) (keys []string, slots []int) {
 	if w.Keys == 0 {
 		return []string{hotKey}, []int{0}

@@ -28,8 +28,10 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs.IntVar(&c.rounds, "rounds", 5, "how often everything is measured")
 	fs.BoolVar(&c.json, "json", false, "print everything that was measured as JSON")
 	fs.StringVar(&c.plots, "plots", "bench/plots", "where the plots go, as a `directory`; \"\": no plots")
-	fs.BoolVar(&c.quick, "quick", false, "small and short, to see that everything works; draws only if -plots is given, and 2 rounds unless -rounds is")
-	fs.StringVar(&c.before, "before", "", "an earlier build of this program, as a `file`: its guard is measured beside this one as "+before)
+	fs.BoolVar(&c.quick, "quick", false, "small and short, to see that everything works; draws only if -plots is "+
+		"given, and 2 rounds unless -rounds is")
+	fs.StringVar(&c.before, "before", "", "an earlier build of this program, as a `file`: its guard is measured "+
+		"beside this one as "+before)
 	if err := fs.Parse(args); err != nil {
 		return c, err
 	}

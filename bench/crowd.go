@@ -27,8 +27,9 @@ func (w *worker) holdOne() measurement {
 	}
 }
 
-// waitInCrowd has all callers of this process wait for a key that will not be free, and measures what that costs, until
-// all are cancelled at once, shortly before the holder releases it.
+// waitInCrowd has all callers of this process wait for a key that will not be
+// free, and measures what that costs, until all are cancelled at once, shortly
+// before the holder releases it.
 func (w *worker) waitInCrowd(ctx context.Context, start time.Time) (result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -65,7 +66,8 @@ func (w *worker) waitInCrowd(ctx context.Context, start time.Time) (result, erro
 	return all, nil
 }
 
-// heap returns the bytes of live objects on the heap, which stacks are not part of.
+// heap returns the bytes of live objects on the heap, which stacks are not part
+// of.
 func heap() float64 {
 	var m runtime.MemStats
 	runtime.GC()

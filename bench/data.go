@@ -34,7 +34,8 @@ func (d *data) all(workload, library, measure string) (vs []float64) {
 	return vs
 }
 
-// toOurs returns a measure over another one of ours, in every round that has both.
+// toOurs returns a measure over another one of ours, in every round that has
+// both.
 func (d *data) toOurs(workload, library, measure, ofOurs string) (ratios []float64) {
 	for round := range d.rounds {
 		v, ok := d.get(workload, library, measure, round+1)
@@ -46,7 +47,8 @@ func (d *data) toOurs(workload, library, measure, ofOurs string) (ratios []float
 	return ratios
 }
 
-// best returns which of libs has the highest median of a measure: one for all rounds, or it would be the luckiest of each.
+// best returns which of libs has the highest median of a measure: one for all
+// rounds, or it would be the luckiest of each.
 func (d *data) best(workload, measure string, libs []string) (library string) {
 	most := math.Inf(-1)
 	for _, l := range libs {
@@ -87,7 +89,8 @@ func (d *data) of(workload, library string) (runs []run) {
 	return runs
 }
 
-// libraries returns those that were measured in a workload, in the order of the report.
+// libraries returns those that were measured in a workload, in the order of the
+// report.
 func (d *data) libraries(workload string) (names []string) {
 	for _, name := range allNames() {
 		if len(d.of(workload, name)) > 0 {

@@ -22,7 +22,8 @@ type library struct {
 	open    func(setup) (locker, error)
 }
 
-// setup is what the workload asks of a library; everything else is the library's own setting.
+// setup is what the workload asks of a library; everything else is the
+// library's own setting.
 type setup struct {
 	addr    string
 	wire    *wire         // counts what the lock's connections send
@@ -34,10 +35,11 @@ type setup struct {
 
 // locker is a library at work.
 type locker interface {
-	// Do runs fn while it holds key, or returns why it did not. It waits for at most maxWait, or until ctx ends, which
-	// must not end fn's hold of the key.
+	// Do runs fn while it holds key, or returns why it did not. It waits for at
+	// most maxWait, or until ctx ends, which must not end fn's hold of the key.
 	Do(ctx context.Context, key string, fn func()) error
-	// Hold acquires key and keeps it, renewed as the library does it, or as its docs tell users to.
+	// Hold acquires key and keeps it, renewed as the library does it, or as its
+	// docs tell users to.
 	Hold(ctx context.Context, key string) (lease, error)
 	Close()
 }
@@ -56,7 +58,8 @@ const (
 var libraries = []library{
 	{
 		name: ours, open: openGuard,
-		setting: "defaults: TTL 10 s, redislocker.New(rdb); only MaxWait, and where the workload needs it MaxWaiters and MaxHold, are set",
+		setting: "defaults: TTL 10 s, redislocker.New(rdb); only MaxWait, and where the workload needs it MaxWaiters " +
+			"and MaxHold, are set",
 	},
 	{name: before, setting: "the same, of the earlier build that -before names"},
 	{
@@ -65,7 +68,8 @@ var libraries = []library{
 	},
 	{
 		name: "redislock-tuned", peer: "redislock", open: peerWith(libs.Redislock, 10*time.Second, libs.Fastest),
-		setting: "best found: a RetryStrategy of random waits, 1-20 ms (LinearBackoff of 2-20 ms and ExponentialBackoff did less); TTL 10 s",
+		setting: "best found: a RetryStrategy of random waits, 1-20 ms (LinearBackoff of 2-20 ms and " +
+			"ExponentialBackoff did less); TTL 10 s",
 	},
 	{
 		name: "redsync", peer: "redsync", open: peerWith(libs.Redsync, 8*time.Second, libs.Documented),
@@ -81,7 +85,8 @@ var libraries = []library{
 	},
 	{
 		name: "rueidislock-tuned", peer: "rueidislock", open: peerWith(libs.Rueidislock, 5*time.Second, libs.Fastest),
-		setting: "the README's with TryNextAfter 1 s, so that a slow answer is no failed try; nothing found does clearly better than the README's",
+		setting: "the README's with TryNextAfter 1 s, so that a slow answer is no failed try; nothing found does " +
+			"clearly better than the README's",
 	},
 }
 
@@ -96,7 +101,8 @@ func findLibrary(name string) (library, error) {
 	return library{}, fmt.Errorf("no library %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// peersOf returns the names of all settings of the given peers, or of all peers.
+// peersOf returns the names of all settings of the given peers, or of all
+// peers.
 func peersOf(peers ...string) (names []string) {
 	for _, l := range libraries {
 		if l.peer != "" && (len(peers) == 0 || slices.Contains(peers, l.peer)) {
@@ -106,7 +112,8 @@ func peersOf(peers ...string) (names []string) {
 	return names
 }
 
-// newClient returns a go-redis client with its defaults, whose commands count. Larger pools did no better.
+// newClient returns a go-redis client with its defaults, whose commands count.
+// Larger pools did no better.
 func (s *setup) newClient() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.addr, Dialer: s.wire.dial})
 }

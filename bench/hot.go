@@ -5,16 +5,18 @@ import "fmt"
 // hot is the workload in which everybody wants one key, all the time.
 func hot(name string, procs, callers int) workload {
 	return workload{
-		name:  name,
-		title: fmt.Sprintf("hot key, %s x %s, closed loop, GET and SET under the lock", some(procs, "process", "es"), some(callers, "caller", "s")),
-		libs:  withSerial(peersOf()),
+		name: name,
+		title: fmt.Sprintf("hot key, %s x %s, closed loop, GET and SET under the lock", some(procs, "process", "es"),
+			some(callers, "caller", "s")),
+		libs: withSerial(peersOf()),
 		measure: func(b *bench, c call) ([]run, error) {
 			return b.hotLoop(c, procs, callers)
 		},
 	}
 }
 
-// hotLoop measures a closed loop on the hot key. Serial is what the section costs without any lock: one caller.
+// hotLoop measures a closed loop on the hot key. Serial is what the section
+// costs without any lock: one caller.
 func (b *bench) hotLoop(c call, procs, callers int) ([]run, error) {
 	if c.library == serial {
 		procs, callers = 1, 1

@@ -13,7 +13,8 @@ import (
 	"github.com/go-lockguard/guard/bench/internal/host"
 )
 
-// job is what one process of a measurement does. All processes of it begin at the same instant.
+// job is what one process of a measurement does. All processes of it begin at
+// the same instant.
 type job struct {
 	Kind    string // one of kinds
 	Library string
@@ -38,7 +39,9 @@ type result struct {
 	Requests int64
 	Commands int64 // that the lock's connections sent during the measurement
 
-	Waits    []time.Duration // for the key, of those who got it; in a closed loop also of those who waited when it ended
+	// for the key, of those who got it; in a closed loop also of those who
+	// waited when it ended
+	Waits    []time.Duration
 	Refusals []time.Duration // how long it took to say no
 	Lags     []time.Duration // how late the open loop was with its requests
 	Trips    []time.Duration // round trips of a PING in the same run
@@ -60,8 +63,8 @@ func (r *result) merge(o result) {
 	}
 }
 
-// kinds are the things that a process can do: ready runs before the start and may return more to do, run is the
-// measurement.
+// kinds are the things that a process can do: ready runs before the start and
+// may return more to do, run is the measurement.
 var kinds = map[string]func(*worker) measurement{
 	"closed":   func(w *worker) measurement { return w.closedLoop },
 	"open":     func(w *worker) measurement { return w.openLoop },
@@ -95,7 +98,8 @@ const (
 	started = 100 * time.Millisecond // from telling the processes to their start
 )
 
-// newWorker opens everything that the job needs and warms it up: connections are made, scripts are loaded.
+// newWorker opens everything that the job needs and warms it up: connections
+// are made, scripts are loaded.
 func newWorker(ctx context.Context, j job) (w *worker, closeAll func(), err error) {
 	w = &worker{job: j, wire: new(wire)}
 	a, unmap, err := host.Share[arena](j.Arena)
@@ -109,7 +113,10 @@ func newWorker(ctx context.Context, j job) (w *worker, closeAll func(), err erro
 		lib, err = library{open: func(setup) (locker, error) { return unlocked{}, nil }}, nil
 	}
 	if err == nil {
-		w.lock, err = lib.open(setup{addr: j.Addr, wire: w.wire, maxWait: j.MaxWait, crowd: j.Crowd, maxHold: j.MaxHold, renews: renewing[j.Kind]})
+		w.lock, err = lib.open(setup{
+			addr: j.Addr, wire: w.wire, maxWait: j.MaxWait, crowd: j.Crowd, maxHold: j.MaxHold,
+			renews: renewing[j.Kind],
+		})
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, w.rdb.Close(), unmap())
@@ -126,7 +133,8 @@ func newWorker(ctx context.Context, j job) (w *worker, closeAll func(), err erro
 	return w, closeAll, nil
 }
 
-// warmUp uses keys of its own, several times from each of as many callers as have connections.
+// warmUp uses keys of its own, several times from each of as many callers as
+// have connections.
 func (w *worker) warmUp(ctx context.Context) error {
 	var wg sync.WaitGroup
 	errs := make([]error, min(max(w.Callers, 4), 64))
@@ -144,8 +152,9 @@ func (w *worker) warmUp(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// free calls f, which wants a key that nobody has. A few tries are allowed: with rueidislock, a try whose answer took longer
-// than TryNextAfter waits to be told of a change that never comes, even if the key is free.
+// free calls f, which wants a key that nobody has. A few tries are allowed:
+// with rueidislock, a try whose answer took longer than TryNextAfter waits to
+// be told of a change that never comes, even if the key is free.
 func (w *worker) free(ctx context.Context, f func(ctx context.Context) error) (err error) {
 	for range 5 {
 		tryCtx, cancel := context.WithCancel(ctx)
@@ -169,8 +178,8 @@ func (w *worker) hold(key string) (held lease, err error) {
 	return held, err
 }
 
-// sell is the section of the hot-key workloads, that of a flash sale: a GET and a SET that lose an update if another
-// section runs in between.
+// sell is the section of the hot-key workloads, that of a flash sale: a GET and
+// a SET that lose an update if another section runs in between.
 func (w *worker) sell(ctx context.Context) {
 	w.arena.enter(0)
 	defer w.arena.leave(0)
@@ -188,7 +197,8 @@ func (w *worker) update(ctx context.Context) {
 	}
 }
 
-// touch is the section of the spread workloads: no I/O, so that the lock is all there is to measure.
+// touch is the section of the spread workloads: no I/O, so that the lock is all
+// there is to measure.
 func (w *worker) touch(key int) {
 	w.arena.enter(key)
 	count := &w.arena.slots[key].count
@@ -196,7 +206,8 @@ func (w *worker) touch(key int) {
 	w.arena.leave(key)
 }
 
-// sectionError is the error of the first section that failed: it makes the measurement worthless.
+// sectionError is the error of the first section that failed: it makes the
+// measurement worthless.
 func (w *worker) sectionError() error {
 	if err := w.broken.Load(); err != nil {
 		return fmt.Errorf("in a section: %w", *err)

@@ -12,7 +12,8 @@ import (
 
 var errHolderLost = errors.New("the holder lost its lease")
 
-// holdMany acquires a lease for each caller, and then does nothing but hold them: what the measurement sees is renewal.
+// holdMany acquires a lease for each caller, and then does nothing but hold
+// them: what the measurement sees is renewal.
 func (w *worker) holdMany() measurement {
 	leases := make([]lease, w.Callers)
 	errs := make([]error, w.Callers)

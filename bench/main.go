@@ -1,6 +1,8 @@
-// Bench measures guard beside other Go libraries for locks in Redis: bsm/redislock, go-redsync/redsync and rueidislock.
-// It starts a redis-server of its own, runs every workload with every library in turns, several rounds of it, looks in
-// each run whether the library excluded, and prints medians, ratios and all rounds. See README.md beside this file.
+// Bench measures guard beside other Go libraries for locks in Redis:
+// bsm/redislock, go-redsync/redsync and rueidislock. It starts a redis-server
+// of its own, runs every workload with every library in turns, several rounds
+// of it, looks in each run whether the library excluded, and prints medians,
+// ratios and all rounds. See README.md beside this file.
 //
 //	go run ./bench
 //	go run ./bench -only hot,takeover -libs guard,rueidislock -rounds 3

@@ -24,8 +24,9 @@ type run struct {
 	Round    int       `json:"round"`          // from 1
 	Rate     float64   `json:"rate,omitempty"` // of arrivals: one rung of the ladder
 	Values   values    `json:"values"`
-	CDF      []float64 `json:"cdf_ms,omitempty"`  // quantiles of the wait at cdfShares
-	Failure  string    `json:"failure,omitempty"` // of the first call that failed for another reason than the key being held
+	CDF      []float64 `json:"cdf_ms,omitempty"` // quantiles of the wait at cdfShares
+	// of the first call that failed for another reason than the key being held
+	Failure string `json:"failure,omitempty"`
 }
 
 // bench is what all measurements share.
@@ -38,8 +39,11 @@ type bench struct {
 	before string // an earlier build of this program
 }
 
-// measure empties Redis, runs n processes at j and looks whether they excluded each other. beside runs in the parent.
-func (b *bench) measure(ctx context.Context, n int, j job, beside func(context.Context)) (all result, each []result, err error) {
+// measure empties Redis, runs n processes at j and looks whether they excluded
+// each other. beside runs in the parent.
+func (b *bench) measure(ctx context.Context, n int, j job, beside func(context.Context)) (all result,
+	each []result, err error,
+) {
 	jobs := make([]job, n)
 	for i := range jobs {
 		jobs[i] = j
@@ -56,7 +60,9 @@ func (b *bench) build(j job) job {
 	return j
 }
 
-func (b *bench) measureJobs(ctx context.Context, jobs []job, beside func(context.Context)) (all result, each []result, err error) {
+func (b *bench) measureJobs(ctx context.Context, jobs []job, beside func(context.Context)) (all result,
+	each []result, err error,
+) {
 	for i := range jobs {
 		jobs[i] = b.build(jobs[i])
 	}
@@ -88,8 +94,9 @@ func (b *bench) measureJobs(ctx context.Context, jobs []job, beside func(context
 	return all, each, b.excluded(ctx, arena, all.Sections)
 }
 
-// excluded compares what the unguarded counters say with how many sections ran: each lost update is a section that did not
-// run alone. Overlaps without a lost update are in the arena.
+// excluded compares what the unguarded counters say with how many sections ran:
+// each lost update is a section that did not run alone. Overlaps without a lost
+// update are in the arena.
 func (b *bench) excluded(ctx context.Context, a *arena, sections int64) error {
 	sold, err := b.srv.Client.Get(ctx, stock).Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -97,7 +104,8 @@ func (b *bench) excluded(ctx context.Context, a *arena, sections int64) error {
 	}
 	counted := sold + a.counted()
 	if overlaps := a.overlaps.Load(); overlaps > 0 || counted != sections {
-		return fmt.Errorf("%w: %d sections overlapped, and %d ran but %d were counted", errViolation, overlaps, sections, counted)
+		return fmt.Errorf("%w: %d sections overlapped, and %d ran but %d were counted", errViolation,
+			overlaps, sections, counted)
 	}
 	return nil
 }

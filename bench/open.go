@@ -15,7 +15,8 @@ type request struct {
 	err    error
 }
 
-// openLoop sends requests at their time, however many wait already, each from a goroutine of its own.
+// openLoop sends requests at their time, however many wait already, each from a
+// goroutine of its own.
 func (w *worker) openLoop(ctx context.Context, start time.Time) (result, error) {
 	interval := time.Duration(float64(time.Second) / w.Rate)
 	start = start.Add(interval * time.Duration(w.Proc) / openProcs) // the processes take turns
@@ -52,8 +53,9 @@ func (w *worker) send(ctx context.Context, q *request, due, end time.Time) {
 	}
 }
 
-// add counts the request. Its wait is counted from when it was due, so that a sender that falls behind does not flatter
-// anybody; a refusal from the call, which is what the library answers for.
+// add counts the request. Its wait is counted from when it was due, so that a
+// sender that falls behind does not flatter anybody; a refusal from the call,
+// which is what the library answers for.
 func (r *result) add(q *request) {
 	r.Lags = append(r.Lags, q.lag)
 	if !q.served {

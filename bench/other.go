@@ -10,7 +10,8 @@ const cutInterval = 100 * time.Millisecond
 // takeOver measures how long a key stays free between two processes.
 func takeOver(b *bench, c call) ([]run, error) { return b.passOn(c, nil) }
 
-// cut is takeOver while subscriptions do not last: a message that was lost must not cost more than a poll.
+// cut is takeOver while subscriptions do not last: a message that was lost must
+// not cost more than a poll.
 func cut(b *bench, c call) ([]run, error) {
 	return b.passOn(c, func(ctx context.Context) {
 		t := time.NewTicker(cutInterval)

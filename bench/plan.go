@@ -22,7 +22,8 @@ var (
 		Leases: 40 * time.Second, CrowdSize: 10_000, LeaseCount: 10_000, TopRung: 16, Overload: 5,
 	}
 	quickPlan = plan{ // to see that everything works: its numbers say little
-		Closed: 300 * time.Millisecond, Open: 500 * time.Millisecond, TakeOver: 500 * time.Millisecond, Crowd: 2 * time.Second,
+		Closed: 300 * time.Millisecond, Open: 500 * time.Millisecond, TakeOver: 500 * time.Millisecond,
+		Crowd:  2 * time.Second,
 		Leases: 4 * time.Second, CrowdSize: 1000, LeaseCount: 1000, TopRung: 3, Overload: 5,
 	}
 )

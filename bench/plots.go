@@ -29,7 +29,8 @@ const (
 	legendWidth  = 4.5 * vg.Centimeter
 )
 
-// drawAll writes those plots to dir for which there is data, as SVG, and returns the names of the files.
+// drawAll writes those plots to dir for which there is data, as SVG, and
+// returns the names of the files.
 func drawAll(d *data, dir string) (files []string, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
@@ -91,7 +92,8 @@ var colors = map[string]color.Color{
 	"rueidislock": color.RGBA{R: 0xc0, G: 0x2b, B: 0x4e, A: 0xff},
 }
 
-// line adds the points of a library, always in the same color; the tuned setting of a peer is dashed.
+// line adds the points of a library, always in the same color; the tuned
+// setting of a peer is dashed.
 func (f *figure) line(library string, pts plotter.XYs, marks bool) {
 	if len(pts) == 0 {
 		return
@@ -158,7 +160,8 @@ func arrivalPlot(d *data, title, unit, measure string) *figure {
 
 // waitPlot is the distribution of the wait.
 func waitPlot(d *data) *figure {
-	f := newFigure("Hot key, 4 processes x 25 callers: wait for the key", "ms", "share of the calls that waited no longer")
+	f := newFigure("Hot key, 4 processes x 25 callers: wait for the key", "ms",
+		"share of the calls that waited no longer")
 	for _, lib := range d.libraries("hot-4x25") {
 		if lib != serial {
 			f.line(lib, medianCDF(d.of("hot-4x25", lib)), false)

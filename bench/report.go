@@ -9,7 +9,8 @@ import (
 	"text/tabwriter"
 )
 
-// columns are the measures of a workload that the report shows; the first is the one whose rounds are shown too.
+// columns are the measures of a workload that the report shows; the first is
+// the one whose rounds are shown too.
 func columns(workload string) []string {
 	switch {
 	case strings.HasPrefix(workload, "spread-"):
@@ -35,7 +36,8 @@ func report(w io.Writer, r *results) {
 	d := &data{r.Runs, r.Rounds}
 	fmt.Fprintf(w, "%s · %s · %s/%s, %d CPUs · redis-server %s\n%s\n",
 		r.Date.Format("2006-01-02 15:04 MST"), r.Go, r.OS, r.Arch, r.CPUs, r.Redis, strings.Join(r.Versions, " · "))
-	fmt.Fprintf(w, "%d rounds, libraries interleaved; numbers are medians of the rounds, ratios are taken within a round.\n", r.Rounds)
+	fmt.Fprintf(w, "%d rounds, libraries interleaved; numbers are medians of the rounds, ratios are taken "+
+		"within a round.\n", r.Rounds)
 	if r.Quick {
 		fmt.Fprintln(w, "QUICK: too short and too small to compare anything.")
 	}
@@ -78,7 +80,8 @@ func reportWorkload(w io.Writer, d *data, wl workload, libs []string) {
 		for _, c := range cols {
 			fmt.Fprintf(t, "%s\t", number(median(d.all(wl.name, l, c))))
 		}
-		fmt.Fprintf(t, "%s\t%s\t", number(median(d.toOurs(wl.name, l, shown, first))), numbers(d.all(wl.name, l, shown)))
+		fmt.Fprintf(t, "%s\t%s\t", number(median(d.toOurs(wl.name, l, shown, first))),
+			numbers(d.all(wl.name, l, shown)))
 		if tails != "" {
 			fmt.Fprint(t, numbers(d.all(wl.name, l, "p99 ms")))
 		}
@@ -122,7 +125,8 @@ func reportBars(w io.Writer, vs []verdict) {
 	t.Flush()
 }
 
-// reportFailures tells of calls that failed for another reason than the key being held.
+// reportFailures tells of calls that failed for another reason than the key
+// being held.
 func reportFailures(w io.Writer, d *data) {
 	var told []string
 	for _, r := range d.runs {

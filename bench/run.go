@@ -34,7 +34,8 @@ type results struct {
 	Failed     []string          `json:"failed"` // measurements that gave no result
 }
 
-// runAll measures everything that cfg asks for, round by round, and tells of its progress.
+// runAll measures everything that cfg asks for, round by round, and tells of
+// its progress.
 func runAll(ctx context.Context, cfg config, progress io.Writer) (*results, error) {
 	dir, err := os.MkdirTemp("", "guard-bench")
 	if err != nil {
@@ -65,8 +66,8 @@ func runAll(ctx context.Context, cfg config, progress io.Writer) (*results, erro
 	return res, nil
 }
 
-// take keeps what was measured and says what it was. If something went wrong it keeps that instead: the other measurements
-// are still worth having.
+// take keeps what was measured and says what it was. If something went wrong it
+// keeps that instead: the other measurements are still worth having.
 func (r *results) take(runs []run, err error, where string) string {
 	switch {
 	case errors.Is(err, errViolation):
@@ -91,7 +92,8 @@ func librariesOf(w workload, chosen []string, round int) (libs []string) {
 	return libs
 }
 
-// turn turns libs by one place a round, so that none always comes first or after the same.
+// turn turns libs by one place a round, so that none always comes first or
+// after the same.
 func turn(libs []string, round int) []string {
 	if len(libs) == 0 {
 		return nil

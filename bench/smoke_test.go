@@ -67,7 +67,8 @@ func TestEveryWorkloadRunsAndExcludes(t *testing.T) {
 		libs := []string{ours}
 		switch w.name {
 		case "hot-4x25":
-			libs = librariesOf(w, slices.DeleteFunc(allNames(), func(l string) bool { return l == before }), 1) // all of them
+			// all of them
+			libs = librariesOf(w, slices.DeleteFunc(allNames(), func(l string) bool { return l == before }), 1)
 		case "open-4x":
 			libs = []string{ours, serial}
 		case "leases":
@@ -142,7 +143,8 @@ func checkPlots(t *testing.T, d *data) {
 	}
 }
 
-// Spread keys and leases are not here: nobody competes there, so there is nothing that an unlocked section could hit.
+// Spread keys and leases are not here: nobody competes there, so there is
+// nothing that an unlocked section could hit.
 func TestLibraryThatDoesNotExcludeIsCaught(t *testing.T) {
 	t.Setenv(plantEnv, "1")
 	b := newBench(t)
@@ -156,7 +158,8 @@ func TestLibraryThatDoesNotExcludeIsCaught(t *testing.T) {
 		}
 	}
 	b.plan.Open = time.Second
-	if _, err := b.rung(call{ctx: t.Context(), workload: "open-4x", library: ours}, 5000); !errors.Is(err, errViolation) {
+	if _, err := b.rung(call{ctx: t.Context(), workload: "open-4x", library: ours},
+		5000); !errors.Is(err, errViolation) {
 		t.Errorf("open-4x: %v, want a violation", err)
 	}
 }
@@ -193,7 +196,8 @@ func TestViolationIsTheExitStatusAndNothingElseIs(t *testing.T) {
 func TestChildThatFailsIsReportedWithItsReason(t *testing.T) {
 	b := newBench(t)
 	j := job{Kind: "closed", Library: "no such", Callers: 1, Duration: time.Second}
-	if _, _, err := b.measure(t.Context(), 2, j, nil); err == nil || !strings.Contains(err.Error(), `no library "no such"`) {
+	if _, _, err := b.measure(t.Context(), 2, j, nil); err == nil ||
+		!strings.Contains(err.Error(), `no library "no such"`) {
 		t.Error(err)
 	}
 	t.Setenv(dieEnv, "1")

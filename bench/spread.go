@@ -17,7 +17,8 @@ type call struct {
 
 const patient = time.Minute // MaxWait where nobody is to be turned away
 
-// spread is the workload in which nobody competes: each caller has keys of its own.
+// spread is the workload in which nobody competes: each caller has keys of its
+// own.
 func spread(callers int) workload {
 	return workload{
 		name:  fmt.Sprintf("spread-%d", callers),
@@ -25,7 +26,8 @@ func spread(callers int) workload {
 		libs:  append([]string{"redislock"}, peersOf("rueidislock")...), // redislock-tuned differs when it waits
 		measure: func(b *bench, c call) ([]run, error) {
 			all, _, err := b.measure(c.ctx, 1, job{
-				Kind: "closed", Library: c.library, Callers: callers, Keys: keysEach, Duration: b.plan.Closed, MaxWait: patient,
+				Kind: "closed", Library: c.library, Callers: callers, Keys: keysEach,
+				Duration: b.plan.Closed, MaxWait: patient,
 			}, nil)
 			v := waits(all.Waits)
 			v["rate"] = perSecond(all.InTime, b.plan.Closed)
@@ -35,7 +37,8 @@ func spread(callers int) workload {
 	}
 }
 
-// one is the only run of a measurement. What is no number, as a share of nothing, it leaves out.
+// one is the only run of a measurement. What is no number, as a share of
+// nothing, it leaves out.
 func (b *bench) one(c call, all result, v values) []run {
 	maps.DeleteFunc(v, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 	return []run{{

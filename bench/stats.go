@@ -16,7 +16,8 @@ func quantile[T any](sorted []T, q float64) (v T) {
 	return sorted[min(max(i, 0), len(sorted)-1)]
 }
 
-// median returns the middle of vs, the mean of the middle two of an even number, or NaN of nothing.
+// median returns the middle of vs, the mean of the middle two of an even
+// number, or NaN of nothing.
 func median(vs []float64) float64 {
 	if len(vs) == 0 {
 		return math.NaN()
@@ -26,7 +27,8 @@ func median(vs []float64) float64 {
 	return (vs[(n-1)/2] + vs[n/2]) / 2
 }
 
-// jain is Jain's index of fairness: 1 if all shares are equal, 1/n if one has it all.
+// jain is Jain's index of fairness: 1 if all shares are equal, 1/n if one has
+// it all.
 func jain(shares []float64) float64 {
 	var sum, squares float64
 	for _, s := range shares {
@@ -39,8 +41,9 @@ func jain(shares []float64) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// idealWait is how long each of n callers in a closed loop would wait in one line for all, at rate sections a second: for
-// the n-1 others to have their turn.
+// idealWait is how long each of n callers in a closed loop would wait in one
+// line for all, at rate sections a second: for the n-1 others to have their
+// turn.
 func idealWait(n int, rate float64) time.Duration {
 	if rate <= 0 {
 		return 0
@@ -57,7 +60,8 @@ func sorted[T cmp.Ordered](lists ...[]T) []T {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// cdfShares are the shares at which a distribution is kept: even steps, and finer ones in the tail.
+// cdfShares are the shares at which a distribution is kept: even steps, and
+// finer ones in the tail.
 var cdfShares = func() []float64 {
 	var s []float64
 	for i := 1; i < 100; i++ {

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// wire counts the commands that a client sends: what is written to its connections, so every library is counted alike,
-// whatever it calls a command. Commands that scripts run on the server do not count.
+// wire counts the commands that a client sends: what is written to its
+// connections, so every library is counted alike, whatever it calls a command.
+// Commands that scripts run on the server do not count.
 type wire struct{ commands atomic.Int64 }
 
 // dial is a dialer for go-redis.
@@ -44,14 +45,16 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// requests finds the commands in a stream of RESP arrays of bulk strings, which is all that clients send.
+// requests finds the commands in a stream of RESP arrays of bulk strings, which
+// is all that clients send.
 type requests struct {
 	kind   byte // of the line that is being read; 0: none
 	number int
 	skip   int // bytes of a bulk string that are still to come, with its line end
 }
 
-// feed reads the next part of the stream and returns how many commands begin in it.
+// feed reads the next part of the stream and returns how many commands begin in
+// it.
 func (r *requests) feed(b []byte) (n int) {
 	for len(b) > 0 {
 		if r.skip > 0 {

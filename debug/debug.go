@@ -1,12 +1,15 @@
-// Package debug serves a page that shows who holds and who waits, for people and for tools.
+// Package debug serves a page that shows who holds and who waits, for people
+// and for tools.
 //
 //	mux.Handle("/debug/guard", debug.Handler(g))
 //
-// It is like net/http/pprof, but never mounts itself: put it where only operators can reach it, beside pprof, for it tells
-// host names, process ids and, on request, stacks. Keys are shown as their hashes (see [guard.KeyHash]), as in logs and
-// traces, unless [WithKeys] says otherwise.
+// It is like net/http/pprof, but never mounts itself: put it where only
+// operators can reach it, beside pprof, for it tells host names, process ids
+// and, on request, stacks. Keys are shown as their hashes (see
+// [guard.KeyHash]), as in logs and traces, unless [WithKeys] says otherwise.
 //
-// The page shows this process: each key that a call holds or waits for. What costs more is on request, by the query:
+// The page shows this process: each key that a call holds or waits for. What
+// costs more is on request, by the query:
 //
 //	?stacks=1     the stack of each function past half of its MaxHold, or past the end of its lease; stops the process for
 //	              some milliseconds
@@ -35,7 +38,8 @@ type optionFunc func(*handler)
 
 func (f optionFunc) apply(h *handler) { f(h) }
 
-// WithKeys shows keys as they are, beside their hashes. They may hold what belongs to users.
+// WithKeys shows keys as they are, beside their hashes. They may hold what
+// belongs to users.
 func WithKeys() Option { return optionFunc(func(h *handler) { h.keys = true }) }
 
 const (
@@ -48,9 +52,10 @@ type handler struct {
 	keys  bool
 }
 
-// Handler returns a handler that shows g and all guards of its family; a nil g is the default guard of the time of the
-// request. It answers GET and HEAD, and blocks on the store only where it is asked about it, for at most 5 s.
-// It is safe for concurrent use.
+// Handler returns a handler that shows g and all guards of its family; a nil g
+// is the default guard of the time of the request. It answers GET and HEAD, and
+// blocks on the store only where it is asked about it, for at most 5 s. It is
+// safe for concurrent use.
 func Handler(g *guard.Guard, opts ...Option) http.Handler {
 	h := &handler{guard: g}
 	for _, o := range opts {
@@ -108,7 +113,8 @@ func (h *handler) page(ctx context.Context, stacks, store bool, limit int) *page
 	return p
 }
 
-// since is when the oldest call came that holds the key, or else that waits for it.
+// since is when the oldest call came that holds the key, or else that waits for
+// it.
 func since(s guard.GateState) time.Time {
 	if len(s.Holds) > 0 {
 		return s.Holds[0].Since

@@ -51,7 +51,8 @@ func has(t *testing.T, body string, want ...string) {
 	}
 }
 
-// busy holds key for 31 s, with one call of the process waiting, while look runs.
+// busy holds key for 31 s, with one call of the process waiting, while look
+// runs.
 func busy(t *testing.T, look func(t *testing.T, g *guard.Guard)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +160,10 @@ func TestThePageStaysWhenTheStoreIsAway(t *testing.T) {
 
 func TestThePageRefusesWhatItDoesNotKnow(t *testing.T) {
 	h := debug.Handler(nil)
-	for url, want := range map[string]int{"/?limit=x": http.StatusBadRequest, "/?limit=-1": http.StatusBadRequest, "/": http.StatusOK} {
+	for url, want := range map[string]int{
+		"/?limit=x":  http.StatusBadRequest,
+		"/?limit=-1": http.StatusBadRequest, "/": http.StatusOK,
+	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))
 		if w.Code != want {

@@ -14,7 +14,8 @@ var source string
 
 var html = template.Must(template.New("page").Parse(source))
 
-// page is the JSON of [Handler], and what its HTML is made of. Times are in seconds.
+// page is the JSON of [Handler], and what its HTML is made of. Times are in
+// seconds.
 type page struct {
 	At     time.Time  `json:"at"`
 	Keys   int        `json:"keys"` // in this process, shown or not
@@ -106,7 +107,8 @@ func (h *handler) gate(s guard.GateState, at time.Time) gate {
 	for _, held := range s.Holds {
 		line := hold{
 			Name: held.Name, Owner: held.Owner, Since: held.Since, Held: seconds(at.Sub(held.Since)),
-			MaxHold: seconds(held.MaxHold), Left: seconds(max(0, held.Until.Sub(at))), Kept: held.Kept, Stack: held.Stack,
+			MaxHold: seconds(held.MaxHold), Left: seconds(max(0, held.Until.Sub(at))),
+			Kept: held.Kept, Stack: held.Stack,
 		}
 		if held.Err != nil {
 			line.Error, line.Left = held.Err.Error(), 0

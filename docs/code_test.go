@@ -1,4 +1,5 @@
-// Package docs_test has the code of the pages in this directory, so that it compiles and, where no database is needed, runs.
+// Package docs_test has the code of the pages in this directory, so that it
+// compiles and, where no database is needed, runs.
 package docs_test
 
 import (

@@ -23,7 +23,8 @@ import (
 
 func init() { gin.SetMode(gin.ReleaseMode) }
 
-// The same order of the same session within 5 s is refused, unless the first one failed.
+// The same order of the same session within 5 s is refused, unless the first
+// one failed.
 func Example_doubleSubmit() {
 	g, end := open()
 	defer end()

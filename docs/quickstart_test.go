@@ -44,7 +44,8 @@ func quickStart(t *testing.T, readme string, replace ...string) (binary string) 
 		t.Fatal(err)
 	}
 	// As if it were in this module, whose requirements it has.
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(here, "quickstart", "main.go"): file}})
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(here,
+		"quickstart", "main.go"): file}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,8 @@ func quickStart(t *testing.T, readme string, replace ...string) (binary string) 
 		t.Fatal(err)
 	}
 	binary = filepath.Join(dir, "quickstart")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./quickstart")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o",
+		binary, "./quickstart")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -117,7 +119,8 @@ func TestTheQuickStartLeavesNoKeyOnSIGTERM(t *testing.T) {
 
 func TestTheQuickStartRefusesARedisThatLosesLocks(t *testing.T) {
 	store := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-	binary := quickStart(t, "../README.zh-CN.md", `"localhost:6379"`, `"`+store.Addr+`"`, `":8080"`, `"`+freeAddr(t)+`"`)
+	binary := quickStart(t, "../README.zh-CN.md", `"localhost:6379"`, `"`+store.Addr+`"`,
+		`":8080"`, `"`+freeAddr(t)+`"`)
 	out, err := exec.CommandContext(t.Context(), binary).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "maxmemory-policy") {
 		t.Errorf("it ended with %v\n%s", err, out)

@@ -24,7 +24,10 @@ func (c *console) check() *cli.Command {
 lease of its own through its life, under a name that nobody uses. Exit status 1 if something must be changed, and 0 with
 warnings.`,
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "ttl", Value: 10 * time.Second, Usage: "the TTL of the services, see guard.WithTTL"},
+			&cli.DurationFlag{
+				Name: "ttl", Value: 10 * time.Second,
+				Usage: "the TTL of the services, see guard.WithTTL",
+			},
 			&cli.StringSliceFlag{Name: "accept", Usage: "only warn of findings of this `name`, see guard.WithAccepted"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {

@@ -24,16 +24,28 @@ const closeLimit = time.Second
 func globalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{
-			Name: "url", Aliases: []string{"u"}, Value: "redis://localhost:6379", Sources: cli.EnvVars("GUARD_REDIS_URL", "REDIS_URL"),
-			Usage: "the server: redis://user:password@host:port/database, rediss:// with TLS; more nodes as ?addr=host:port",
+			Name: "url", Aliases: []string{"u"}, Value: "redis://localhost:6379",
+			Sources: cli.EnvVars("GUARD_REDIS_URL", "REDIS_URL"),
+			Usage: "the server: redis://user:password@host:port/database, rediss:// with TLS; more nodes as " +
+				"?addr=host:port",
 		},
-		&cli.BoolFlag{Name: "cluster", Usage: "the URL is that of a node of a cluster", Sources: cli.EnvVars("GUARD_REDIS_CLUSTER")},
-		&cli.StringFlag{Name: "sentinel", Usage: "the URL is that of a Sentinel, for the primary of this `name`", Sources: cli.EnvVars("GUARD_REDIS_SENTINEL")},
-		&cli.StringFlag{Name: "prefix", Aliases: []string{"p"}, Value: "guard", Usage: "what the services give to redislocker.WithPrefix", Sources: cli.EnvVars("GUARD_PREFIX")},
+		&cli.BoolFlag{
+			Name: "cluster", Usage: "the URL is that of a node of a cluster",
+			Sources: cli.EnvVars("GUARD_REDIS_CLUSTER"),
+		},
+		&cli.StringFlag{
+			Name: "sentinel", Usage: "the URL is that of a Sentinel, for the primary of this `name`",
+			Sources: cli.EnvVars("GUARD_REDIS_SENTINEL"),
+		},
+		&cli.StringFlag{
+			Name: "prefix", Aliases: []string{"p"}, Value: "guard",
+			Usage: "what the services give to redislocker.WithPrefix", Sources: cli.EnvVars("GUARD_PREFIX"),
+		},
 		&cli.StringFlag{Name: "tls-ca", Usage: "`file` with certificates to trust instead of the system's (PEM)"},
 		&cli.StringFlag{Name: "tls-cert", Usage: "`file` with the client's certificate (PEM)"},
 		&cli.StringFlag{Name: "tls-key", Usage: "`file` with its key (PEM)"},
-		&cli.StringFlag{Name: "tls-name", Usage: "host `name` that the server's certificate must have, if not that of the URL"},
+		&cli.StringFlag{Name: "tls-name", Usage: "host `name` that the server's certificate must have, if not " +
+			"that of the URL"},
 		&cli.DurationFlag{Name: "timeout", Value: 10 * time.Second, Usage: "for one look at the server"},
 		&cli.BoolFlag{Name: "json", Usage: "write JSON, a value to a line"},
 	}
@@ -113,7 +125,8 @@ func connectSentinel(cmd *cli.Command, text, master string) (redis.UniversalClie
 }
 
 // errURL does not repeat the URL: there may be a password in it.
-var errURL = errors.New("--url is not understood: it looks like redis://user:password@host:6379/0, or rediss:// with TLS")
+var errURL = errors.New("--url is not understood: it looks like redis://user:password@host:6379/0, or " +
+	"rediss:// with TLS")
 
 // secured adds what the TLS flags say to the settings of a rediss:// URL.
 func secured(cmd *cli.Command, c *tls.Config) (*tls.Config, error) {

@@ -59,7 +59,8 @@ func instance(t *testing.T, rdb redis.UniversalClient, opts ...guard.Option) *gu
 	return g
 }
 
-// hang holds key until its context ends, and returns what ends it and what tells why it did.
+// hang holds key until its context ends, and returns what ends it and what
+// tells why it did.
 func hang(t *testing.T, g *guard.Guard, key string) (lost <-chan error) {
 	t.Helper()
 	holds, ended := make(chan struct{}), make(chan error, 1)
@@ -141,7 +142,8 @@ func TestOnABusyServerAnOperatorSeesAndFreesAHungKey(t *testing.T) {
 		t.Fatal("the holder ended before it was released:", err)
 	default:
 	}
-	if out, err := run(t, s, "yes\n", "release", "--owner", state.Owner, "stock:hot"); err != nil || !strings.Contains(out, "50 waited") {
+	if out, err := run(t, s, "yes\n", "release", "--owner", state.Owner, "stock:hot"); err != nil ||
+		!strings.Contains(out, "50 waited") {
 		t.Fatal(out, err)
 	}
 	start = time.Now()
@@ -275,7 +277,8 @@ func TestEveryFindingOfRedislockerCanBeAccepted(t *testing.T) {
 }
 
 func TestCheckSaysWhatToChange(t *testing.T) {
-	if out := mustRun(t, redistest.Start(t), "check"); !strings.Contains(out, "round trip") || !strings.Contains(out, "ok") {
+	if out := mustRun(t, redistest.Start(t), "check"); !strings.Contains(out, "round trip") ||
+		!strings.Contains(out, "ok") {
 		t.Error(out)
 	}
 	s := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
@@ -288,7 +291,8 @@ func TestCheckSaysWhatToChange(t *testing.T) {
 	if out, err = run(t, s, "", "check"); err == nil || !strings.Contains(out, "refuse      eviction: ") {
 		t.Error(out, err)
 	}
-	if out := mustRun(t, s, "check", "--accept", "eviction"); !strings.Contains(out, "warn        eviction: ") || !strings.Contains(out, "with warnings") {
+	if out := mustRun(t, s, "check", "--accept", "eviction"); !strings.Contains(out, "warn        eviction: ") ||
+		!strings.Contains(out, "with warnings") {
 		t.Error(out)
 	}
 	if _, err := run(t, s, "", "check", "--ttl", "1ns"); !errors.Is(err, guard.ErrInvalidOption) {
@@ -325,7 +329,8 @@ func TestWatchGoesOnUntilItIsEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
-		done <- command(strings.NewReader(""), out).Run(ctx, []string{"guardctl", "--url", "redis://" + s.Addr, "watch", "-n", "100ms"})
+		done <- command(strings.NewReader(""), out).Run(ctx,
+			[]string{"guardctl", "--url", "redis://" + s.Addr, "watch", "-n", "100ms"})
 	}()
 	eventually(t, "nothing is seen", func() bool { return out.has("0 held") })
 	fill(t, rdb, 2)
@@ -363,7 +368,10 @@ func TestFlagsThatAreWrongAreNamed(t *testing.T) {
 		`no command "free"`:        {"free", "stock:42"},
 		`no command "releas"`:      {"releas"},
 		"No help topic for 'free'": {"help", "free"},
-		`knows no finding "evicton", only eviction, round-trip, rights`: {"check", "--accept", "eviction", "--accept", "evicton"},
+		`knows no finding "evicton", only eviction, round-trip, rights`: {
+			"check", "--accept", "eviction",
+			"--accept", "evicton",
+		},
 	} {
 		out, err := run(t, s, "", args...)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") || out != "" {
@@ -387,7 +395,8 @@ func TestACommandLineHasItsExitStatus(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		status := guardctl(t.Context(), append([]string{"guardctl"}, is.args...), strings.NewReader(""), &out, &errs)
-		if status != is.status || !strings.HasPrefix(out.String(), is.out) || !strings.HasPrefix(errs.String(), is.errs) ||
+		if status != is.status || !strings.HasPrefix(out.String(), is.out) ||
+			!strings.HasPrefix(errs.String(), is.errs) ||
 			is.out == "" && out.Len() > 0 || is.errs == "" && errs.Len() > 0 {
 			t.Errorf("%q: status %d, %.80q, %.80q", is.args, status, &out, &errs)
 		}

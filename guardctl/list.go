@@ -23,7 +23,10 @@ func (c *console) list() *cli.Command {
 Cost: a SCAN through the whole database, 500 keys at a time, and a small read for each lock and each queue.
 
 An error about one key stands beside the list of the others.`,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "waited", Aliases: []string{"w"}, Usage: "only keys that somebody waits for"}},
+		Flags: []cli.Flag{&cli.BoolFlag{
+			Name: "waited", Aliases: []string{"w"},
+			Usage: "only keys that somebody waits for",
+		}},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := args(cmd, 0); err != nil {
 				return err
@@ -46,7 +49,8 @@ An error about one key stands beside the list of the others.`,
 	}
 }
 
-// list returns the keys in order; what could not be read is in the error, beside the keys that could.
+// list returns the keys in order; what could not be read is in the error,
+// beside the keys that could.
 func list(ctx context.Context, g *guard.Guard, waited bool) ([]guard.KeyState, error) {
 	byKey := make(map[string]guard.KeyState) // one may come twice
 	var errs []error

@@ -1,4 +1,5 @@
-// Command guardctl shows who holds and who waits for the keys of package guard in Redis, and releases one by force.
+// Command guardctl shows who holds and who waits for the keys of package guard
+// in Redis, and releases one by force.
 //
 //	go run github.com/go-lockguard/guard/guardctl@latest --url redis://localhost:6379 ls
 //

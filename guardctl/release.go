@@ -28,7 +28,8 @@ end it: then the key frees itself with its TTL.
 It frees the key only if the owner that it has shown you still has it. Exit status 1 if nothing was freed.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask; needed where nobody can answer"},
-			&cli.StringFlag{Name: "owner", Usage: "the owner `id`, as show tells it; without it, whoever holds the key now"},
+			&cli.StringFlag{Name: "owner", Usage: "the owner `id`, as show tells it; without it, whoever " +
+				"holds the key now"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := args(cmd, 1); err != nil {
@@ -51,7 +52,8 @@ func (c *console) force(ctx context.Context, cmd *cli.Command, g *guard.Guard) e
 	}
 	owner := cmp.Or(cmd.String("owner"), s.Owner)
 	if owner != s.Owner {
-		return fmt.Errorf("the key is held by owner %s, not by %s: nothing was released", printable(s.Owner), printable(owner))
+		return fmt.Errorf("the key is held by owner %s, not by %s: nothing was released",
+			printable(s.Owner), printable(owner))
 	}
 	if !cmd.Bool("json") {
 		writeState(c.out, s, time.Now())

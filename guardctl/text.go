@@ -45,7 +45,8 @@ func process(h guard.Holder) string {
 	return printable(h.Host) + ":" + strconv.Itoa(h.PID)
 }
 
-// age is how long something has lasted, by the clock of another machine, in a way that fits a column.
+// age is how long something has lasted, by the clock of another machine, in a
+// way that fits a column.
 func age(since, now time.Time) string {
 	if since.IsZero() {
 		return "-"

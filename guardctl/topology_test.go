@@ -31,7 +31,8 @@ func runAt(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// wantsHeld fails t unless guardctl, with these flags, sees that somebody holds stock:42.
+// wantsHeld fails t unless guardctl, with these flags, sees that somebody holds
+// stock:42.
 func wantsHeld(t *testing.T, flags ...string) {
 	t.Helper()
 	out, err := runAt(t, append(flags, "show", "--json", "stock:42")...)
@@ -49,7 +50,10 @@ func wantsHeld(t *testing.T, flags ...string) {
 func TestBySentinelGuardctlFindsThePrimaryAlsoAfterAFailover(t *testing.T) {
 	set := redistest.StartSentinel(t)
 	addrs := set.Addrs()
-	flags := []string{"--url", "redis://" + addrs[0] + "?addr=" + addrs[1] + "&addr=" + addrs[2], "--sentinel", redisproc.SentinelName}
+	flags := []string{
+		"--url", "redis://" + addrs[0] + "?addr=" + addrs[1] + "&addr=" + addrs[2], "--sentinel",
+		redisproc.SentinelName,
+	}
 	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redisproc.SentinelName, SentinelAddrs: addrs})
 	t.Cleanup(func() { _ = rdb.Close() })
 	g := instance(t, rdb, guard.WithTTL(time.Minute))
@@ -61,7 +65,8 @@ func TestBySentinelGuardctlFindsThePrimaryAlsoAfterAFailover(t *testing.T) {
 	if out, err := runAt(t, append(flags, "check")...); err != nil || !strings.Contains(out, "ok") {
 		t.Errorf("check: %v\n%s", err, out)
 	}
-	if _, err := runAt(t, "--timeout", "2s", "--url", "redis://"+addrs[0], "--sentinel", "nobody", "check"); err == nil {
+	if _, err := runAt(t, "--timeout", "2s", "--url", "redis://"+addrs[0], "--sentinel", "nobody",
+		"check"); err == nil {
 		t.Error("check passes for a primary that no sentinel knows")
 	}
 	if err := set.Failover(); err != nil {
@@ -80,7 +85,8 @@ func TestThroughTLSGuardctlTrustsWhomItIsTold(t *testing.T) {
 	certFile, keyFile := authority.issue(t, "server")
 	clientCert, clientKey := authority.issue(t, "client")
 	port := freePort(t)
-	s := redistest.Start(t, "--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile, "--tls-ca-cert-file", authority.file)
+	s := redistest.Start(t, "--tls-port", port, "--tls-cert-file", certFile, "--tls-key-file", keyFile,
+		"--tls-ca-cert-file", authority.file)
 	l, err := instance(t, redistest.Client(t, s.Addr)).Acquire(t.Context(), "stock:42")
 	if err != nil {
 		t.Fatal(err)
@@ -98,15 +104,28 @@ func TestThroughTLSGuardctlTrustsWhomItIsTold(t *testing.T) {
 		says  string // "": the server hangs up, which shows in many ways
 		flags []string
 	}{
-		"a server that nobody vouches for":  {"certificate", []string{"--url", url, "--tls-cert", clientCert, "--tls-key", clientKey}},
-		"a client without a certificate":    {"", []string{"--url", url, "--tls-ca", authority.file}},
-		"a server of another name":          {"elsewhere.test", append(whole, "--tls-name", "elsewhere.test")},
-		"flags without TLS":                 {"rediss://", []string{"--url", "redis://" + s.Addr, "--tls-ca", authority.file}},
-		"a file that is not there":          {"nothing.pem", []string{"--url", url, "--tls-ca", filepath.Join(dir, "nothing.pem")}},
-		"a file that has no certificate":    {"no certificate", []string{"--url", url, "--tls-ca", clientKey}},
-		"a key that is not the certificate": {"private key", []string{"--url", url, "--tls-cert", clientCert, "--tls-key", keyFile}},
+		"a server that nobody vouches for": {
+			"certificate",
+			[]string{"--url", url, "--tls-cert", clientCert, "--tls-key", clientKey},
+		},
+		"a client without a certificate": {"", []string{"--url", url, "--tls-ca", authority.file}},
+		"a server of another name":       {"elsewhere.test", append(whole, "--tls-name", "elsewhere.test")},
+		"flags without TLS": {
+			"rediss://",
+			[]string{"--url", "redis://" + s.Addr, "--tls-ca", authority.file},
+		},
+		"a file that is not there": {
+			"nothing.pem",
+			[]string{"--url", url, "--tls-ca", filepath.Join(dir, "nothing.pem")},
+		},
+		"a file that has no certificate": {"no certificate", []string{"--url", url, "--tls-ca", clientKey}},
+		"a key that is not the certificate": {
+			"private key",
+			[]string{"--url", url, "--tls-cert", clientCert, "--tls-key", keyFile},
+		},
 	} {
-		if out, err := runAt(t, append(c.flags, "--timeout", "3s", "show", "stock:42")...); err == nil || !strings.Contains(err.Error(), c.says) {
+		if out, err := runAt(t, append(c.flags, "--timeout", "3s", "show", "stock:42")...); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want it to say %q\n%s", what, err, c.says, out)
 		}
 	}
@@ -135,7 +154,8 @@ func (a *authority) issue(t *testing.T, name string) (certFile, keyFile string) 
 	t.Helper()
 	key := newKey(t)
 	der := a.sign(t, &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotAfter:    time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"redis.test"},
 	}, key)
 	private, err := x509.MarshalPKCS8PrivateKey(key)

@@ -25,7 +25,10 @@ func (c *console) watch() *cli.Command {
 		Description: `On a terminal it shows as many keys as fit, the longest queue first. An error is shown, and the next look comes all
 the same. Cost: that of ls, each time.`,
 		Flags: []cli.Flag{
-			&cli.DurationFlag{Name: "interval", Aliases: []string{"n"}, Value: 2 * time.Second, Usage: "pause between two looks"},
+			&cli.DurationFlag{
+				Name: "interval", Aliases: []string{"n"}, Value: 2 * time.Second,
+				Usage: "pause between two looks",
+			},
 			&cli.BoolFlag{Name: "waited", Aliases: []string{"w"}, Usage: "only keys that somebody waits for"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {

@@ -24,13 +24,15 @@ type directive struct {
 	at       int      // offset of function
 }
 
-// option is one call of guard.With...: its value is a time.Duration, an int, or nil for none.
+// option is one call of guard.With...: its value is a time.Duration, an int, or
+// nil for none.
 type option struct {
 	setter string
 	value  any
 }
 
-// options says how each option is read, by its name. A nil reader takes no value.
+// options says how each option is read, by its name. A nil reader takes no
+// value.
 var options = map[string]struct {
 	setter string
 	read   func(value string) (any, string) // returns what is wrong, if anything
@@ -50,15 +52,16 @@ var options = map[string]struct {
 // optionNames lists them for people.
 const optionNames = "wait=, ttl=, hold=, minhold=, waiters=, name=, fencing, norenew, one and, above a function, func="
 
-// isDirective reports whether a comment is for us, well-formed or not: a capital letter must not take the lock away.
+// isDirective reports whether a comment is for us, well-formed or not: a
+// capital letter must not take the lock away.
 func isDirective(comment string) bool {
 	const start = "//guard:"
 	return len(comment) >= len(start) && strings.EqualFold(comment[:len(start)], start)
 }
 
-// nearMiss returns what is wrong with a comment that was meant to be a directive,
-// or "". If prose is true, it may be prose as well, unless it stands above a
-// method or function that has not the name of its first word.
+// nearMiss returns what is wrong with a comment that was meant to be a
+// directive, or "". If prose is true, it may be prose as well, unless it stands
+// above a method or function that has not the name of its first word.
 func nearMiss(comment string) (wrong string, prose bool) {
 	words := strings.Fields(comment[2:])
 	if isDirective(comment) || len(words) == 0 {
@@ -79,7 +82,8 @@ func nearMiss(comment string) (wrong string, prose bool) {
 	return fmt.Sprintf("unknown directive %q, want %q", "//"+name, prefix), false
 }
 
-// resembles reports whether name is that of a directive, give or take two letters.
+// resembles reports whether name is that of a directive, give or take two
+// letters.
 func resembles(name string) bool {
 	name = strings.ToLower(name)
 	return name == "go:lock" || distance(name, strings.TrimPrefix(prefix, "//")) <= 2
@@ -98,8 +102,8 @@ func isForeign(name string) bool {
 	return name == "lock" || name == "locked" || name == "lock4j" || name == "guard" || name == "guarded"
 }
 
-// distance returns how many letters must be added, removed or replaced to make b of
-// a (Levenshtein).
+// distance returns how many letters must be added, removed or replaced to make
+// b of a (Levenshtein).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1) // row[j] is the distance of the part of a so far to b[:j]
 	for j := range row {
@@ -120,7 +124,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// parseDirective reads a comment that isDirective. A directive with problems is not to be used.
+// parseDirective reads a comment that isDirective. A directive with problems is
+// not to be used.
 func parseDirective(comment string) (directive, []*problem) {
 	words := fields(comment)
 	if words[0].text != prefix {
@@ -140,8 +145,8 @@ func parseDirective(comment string) (directive, []*problem) {
 	return d, problems
 }
 
-// checkShared checks that a key without a placeholder, which is one lock for all
-// calls, is meant.
+// checkShared checks that a key without a placeholder, which is one lock for
+// all calls, is meant.
 func (d *directive) checkShared(given map[string]word) (problems []*problem) {
 	one, meant := given["one"]
 	shared := false
@@ -151,7 +156,8 @@ func (d *directive) checkShared(given map[string]word) (problems []*problem) {
 		}
 		if shared = true; !meant {
 			problems = append(problems, problemAt(k.at,
-				"%q has no {placeholder}, so all calls would share one lock: name a parameter, or add the option one", k.text))
+				"%q has no {placeholder}, so all calls would share one lock: name a parameter, or add "+
+					"the option one", k.text))
 		}
 	}
 	if meant && !shared {
@@ -173,13 +179,15 @@ func (d *directive) checkMinHold(given map[string]word) []*problem {
 	}
 	for _, o := range d.settings {
 		if o.setter == "WithMinHold" && o.value.(time.Duration) > ttl {
-			return []*problem{problemAt(given["minhold"].at, "minhold is longer than a key lasts with norenew: %s", name)}
+			return []*problem{problemAt(given["minhold"].at,
+				"minhold is longer than a key lasts with norenew: %s", name)}
 		}
 	}
 	return nil
 }
 
-// readKeys reads the templates that words starts with, and returns the words behind them. end is where words end.
+// readKeys reads the templates that words starts with, and returns the words
+// behind them. end is where words end.
 func (d *directive) readKeys(words []word, end int) (rest []word, problems []*problem) {
 	for {
 		if len(words) == 0 {
@@ -201,7 +209,8 @@ func (d *directive) readKeys(words []word, end int) (rest []word, problems []*pr
 	}
 }
 
-// looksLikeOption reports whether word stands for an option rather than for a key, be the option known or not.
+// looksLikeOption reports whether word stands for an option rather than for a
+// key, be the option known or not.
 func looksLikeOption(word string) bool {
 	name, _, assigned := strings.Cut(word, "=")
 	if _, known := options[name]; known {

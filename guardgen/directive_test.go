@@ -16,7 +16,8 @@ import (
 
 func TestADirectiveSaysKeysAndOptions(t *testing.T) {
 	d, problems := parseDirective(
-		"//guard:lock  stock:{from} + stock:x-{o.To.Sku()}-y\twait=0s ttl=30s hold=1m30s minhold=5s waiters=0 name=transfer func=Go fencing norenew")
+		"//guard:lock  stock:{from} + stock:x-{o.To.Sku()}-y\twait=0s ttl=30s hold=1m30s minhold=5s waiters=0 " +
+			"name=transfer func=Go fencing norenew")
 	if len(problems) > 0 {
 		t.Fatal(*problems[0])
 	}
@@ -43,7 +44,8 @@ func TestADirectiveSaysKeysAndOptions(t *testing.T) {
 	}
 }
 
-// setters are the options of package guard by name, as generated code calls them.
+// setters are the options of package guard by name, as generated code calls
+// them.
 var setters = map[string]func(value any) guard.Option{
 	"WithTTL":        func(v any) guard.Option { return guard.WithTTL(v.(time.Duration)) },
 	"WithMaxWait":    func(v any) guard.Option { return guard.WithMaxWait(v.(time.Duration)) },
@@ -54,8 +56,10 @@ var setters = map[string]func(value any) guard.Option{
 	"WithoutRenewal": func(any) guard.Option { return guard.WithoutRenewal() },
 }
 
-// FuzzDirective checks that whatever the parser accepts makes sense to package guard, that a template is the same key to
-// a middleware, and that whatever it refuses is refused at a place in the directive. Its seeds are in testdata/fuzz.
+// FuzzDirective checks that whatever the parser accepts makes sense to package
+// guard, that a template is the same key to a middleware, and that whatever it
+// refuses is refused at a place in the directive. Its seeds are in
+// testdata/fuzz.
 func FuzzDirective(f *testing.F) {
 	for _, text := range []string{
 		" stock:{sku} wait=200ms",
@@ -119,7 +123,8 @@ func FuzzDirective(f *testing.F) {
 	})
 }
 
-// sameKey checks that keyfunc reads a template as we do, if it has no fields or methods.
+// sameKey checks that keyfunc reads a template as we do, if it has no fields or
+// methods.
 func sameKey(t *testing.T, k keyTemplate, value string) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
@@ -151,7 +156,10 @@ func sameKey(t *testing.T, k keyTemplate, value string) {
 }
 
 func TestOptionsThatGuardRefusesAreRefused(t *testing.T) {
-	for _, text := range []string{"wait=-1ns", "wait=1ns", "hold=1ns", "minhold=999us", "ttl=1s minhold=2s norenew", "ttl=0s", "ttl=99ms", "ttl=100.5ms", "ttl=-1s", "ttl=577h", "hold=-1s", "minhold=-1s", "waiters=-1", "name="} {
+	for _, text := range []string{
+		"wait=-1ns", "wait=1ns", "hold=1ns", "minhold=999us", "ttl=1s minhold=2s norenew",
+		"ttl=0s", "ttl=99ms", "ttl=100.5ms", "ttl=-1s", "ttl=577h", "hold=-1s", "minhold=-1s", "waiters=-1", "name=",
+	} {
 		if _, problems := parseDirective("//guard:lock k one " + text); len(problems) != 1 {
 			t.Errorf("%s: %d problems, want 1", text, len(problems))
 		}

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// guardgen runs the program in dir, wants the exit status, and returns what it says.
+// guardgen runs the program in dir, wants the exit status, and returns what it
+// says.
 func guardgen(t *testing.T, want int, dir string, args ...string) string {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -32,7 +33,8 @@ func TestTheFileFollowsTheDirectives(t *testing.T) {
 	dir := module(t, map[string]string{"m.go": head + good})
 	source, out := filepath.Join(dir, "m.go"), filepath.Join(dir, fileName)
 
-	if text := guardgen(t, exitFailed, dir, "-check"); !strings.Contains(text, "stale, run go generate") || !strings.Contains(text, fileName) {
+	if text := guardgen(t, exitFailed, dir, "-check"); !strings.Contains(text, "stale, run go generate") ||
+		!strings.Contains(text, fileName) {
 		t.Errorf("-check says %q of a file that is missing", text)
 	}
 	if _, err := os.Stat(out); err == nil {
@@ -74,10 +76,12 @@ func TestTheFileFollowsTheDirectives(t *testing.T) {
 }
 
 func TestWhatIsGeneratedDoesNotDependOnWhatWasThere(t *testing.T) {
-	// The package does not compile without its decorator, and b not without that of a, which comes later in the alphabet.
+	// The package does not compile without its decorator, and b not without
+	// that of a, which comes later in the alphabet.
 	dir := module(t, map[string]string{
-		"m.go":       head + good + "\nvar _ = GuardStock(nil, nil)\n",
-		"b/b.go":     "package b\n\nimport z \"example.com/m/z\"\n\nvar X = z.GuardStock(nil, nil)\n\ntype Y interface {\n\tz.Stock\n}\n",
+		"m.go": head + good + "\nvar _ = GuardStock(nil, nil)\n",
+		"b/b.go": "package b\n\nimport z \"example.com/m/z\"\n\nvar X = z.GuardStock(nil, nil)\n\ntype Y " +
+			"interface {\n\tz.Stock\n}\n",
 		"z/z.go":     strings.Replace(head, "package m", "package z", 1) + good,
 		"plain/p.go": "package plain\n",
 	})
@@ -113,7 +117,8 @@ func TestAForeignFileIsLeftAlone(t *testing.T) {
 	dir := module(t, map[string]string{"m.go": head + good, fileName: foreign})
 	for _, args := range [][]string{nil, {"-check"}} {
 		text := guardgen(t, exitFailed, dir, args...)
-		if !strings.Contains(text, fileName+":1:1: guardgen has not written this file") || get(t, filepath.Join(dir, fileName)) != foreign {
+		if !strings.Contains(text, fileName+":1:1: guardgen has not written this file") ||
+			get(t, filepath.Join(dir, fileName)) != foreign {
 			t.Errorf("%q says %q", args, text)
 		}
 	}
@@ -123,7 +128,8 @@ func TestSourcesThatCannotBeReadAreAnError(t *testing.T) {
 	for name, c := range map[string]struct{ source, want string }{
 		"syntax":  {head + good + "\nfunc {\n", "m.go:12:6: "},
 		"package": {head + good + "\nimport \"fmt\"\n", "m.go:12:1: "},
-		"import":  {strings.Replace(head, "import", "import \"example.com/gone\"\nimport", 1) + strings.Replace(good, "sku string", "sku gone.T", 1), "m.go:3:8: could not import example.com/gone"},
+		"import": {strings.Replace(head, "import", "import \"example.com/gone\"\nimport", 1) +
+			strings.Replace(good, "sku string", "sku gone.T", 1), "m.go:3:8: could not import example.com/gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := module(t, map[string]string{"m.go": c.source})

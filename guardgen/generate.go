@@ -56,7 +56,8 @@ var source string
 
 var fileTemplate = template.Must(template.New("").Parse(source))
 
-// generate returns the file of package p. It is of no use if there are mistakes.
+// generate returns the file of package p. It is of no use if there are
+// mistakes.
 func (l *loader) generate(p *packages.Package) (file, error) {
 	if p.Types == nil {
 		return file{}, fmt.Errorf("%s has no types", p.PkgPath)
@@ -97,13 +98,15 @@ type builder struct {
 	im *imports
 }
 
-// reserve gives every name of the file outside of functions its meaning, before the first function is written: what their
-// parameters are called depends on it. It returns the targets that can have their names.
+// reserve gives every name of the file outside of functions its meaning, before
+// the first function is written: what their parameters are called depends on
+// it. It returns the targets that can have their names.
 func (b *builder) reserve(ts []*target) []*target {
 	var ok []*target
 	for _, t := range ts {
 		if b.im.names[t.generated] {
-			b.report.add(t.obj.Pos(), "%s is already declared, so %s cannot be guarded under this name", t.generated, t.obj.Name())
+			b.report.add(t.obj.Pos(), "%s is already declared, so %s cannot be guarded under this name",
+				t.generated, t.obj.Name())
 			continue
 		}
 		b.im.names[t.generated] = true
@@ -178,7 +181,8 @@ func (b *builder) function(t *target) *call {
 	return c
 }
 
-// call makes what methods and functions have in common. names are those that the body needs besides.
+// call makes what methods and functions have in common. names are those that
+// the body needs besides.
 func (b *builder) call(t *target, m guarded, names scope) *call {
 	for _, name := range []string{"error", "string", b.im.context(), b.im.guard(), b.im.helper} {
 		names[name] = true
@@ -215,7 +219,8 @@ func (b *builder) call(t *target, m guarded, names scope) *call {
 	return c
 }
 
-// typeParams writes the type parameters of t, as they are declared and as they are used.
+// typeParams writes the type parameters of t, as they are declared and as they
+// are used.
 func (b *builder) typeParams(t *target) (declared, used string) {
 	if len(t.typeArgs) == 0 {
 		return "", ""

@@ -6,10 +6,14 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// golden are packages whose generated files are kept beside them. To bring them up to date:
+// golden are packages whose generated files are kept beside them. To bring them
+// up to date:
 //
 //	go generate ./... && go run . ./testdata/golden/...
-var golden = []string{"./internal/shop", "./internal/readme/shop", "./testdata/golden/clash", "./testdata/golden/imports", "./testdata/golden/imports/other"}
+var golden = []string{
+	"./internal/shop", "./internal/readme/shop", "./testdata/golden/clash",
+	"./testdata/golden/imports", "./testdata/golden/imports/other",
+}
 
 func TestGeneratedCodeIsWhatItWas(t *testing.T) {
 	guardgen(t, exitOK, ".", append([]string{"-check"}, golden...)...)

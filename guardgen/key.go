@@ -36,7 +36,8 @@ func (w *keyWriter) expression(t keyTemplate) (string, *problem) {
 	return w.im.guard() + ".Key(" + strings.Join(args, ", ") + ")", nil
 }
 
-// value returns the expression of a placeholder, once the types say that it can be part of a key.
+// value returns the expression of a placeholder, once the types say that it can
+// be part of a key.
 func (w *keyWriter) value(p selector) (string, *problem) {
 	root, wrong := w.param(p[0])
 	if wrong != nil {
@@ -71,7 +72,8 @@ func (w *keyWriter) param(s step) (param, *problem) {
 	return param{}, problemAt(s.at, "%s has no parameter %s, only %s", w.name, s.name, strings.Join(known, ", "))
 }
 
-// member returns the type of the field or method s of a t, and whether Go can take its address.
+// member returns the type of the field or method s of a t, and whether Go can
+// take its address.
 func (w *keyWriter) member(t types.Type, addressable bool, s step) (types.Type, bool, *problem) {
 	obj, _, indirect := types.LookupFieldOrMethod(t, addressable, w.im.self, s.name)
 	switch obj := obj.(type) {

@@ -21,8 +21,9 @@ type loader struct {
 	sources map[*packages.Package]*sources // filled as needed
 }
 
-// load reads and type-checks the packages of the patterns, and what they import, all from source: the packages need not
-// compile, because what is to be generated may be missing or stale, here and in what they import.
+// load reads and type-checks the packages of the patterns, and what they
+// import, all from source: the packages need not compile, because what is to be
+// generated may be missing or stale, here and in what they import.
 func load(dir string, patterns []string) (*loader, error) {
 	if len(patterns) == 0 {
 		patterns = []string{"."}
@@ -58,8 +59,9 @@ func load(dir string, patterns []string) (*loader, error) {
 	return l, errors.Join(errs...)
 }
 
-// parseFile reads a file, but no more than the package clause of one that guardgen has written: the sources must make
-// sense without it, and it may be broken.
+// parseFile reads a file, but no more than the package clause of one that
+// guardgen has written: the sources must make sense without it, and it may be
+// broken.
 func parseFile(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	mode := parser.AllErrors | parser.ParseComments | parser.SkipObjectResolution
 	if filepath.Base(name) == fileName && bytes.HasPrefix(src, []byte(header)) {
@@ -68,7 +70,8 @@ func parseFile(fset *token.FileSet, name string, src []byte) (*ast.File, error) 
 	return parser.ParseFile(fset, name, src, mode)
 }
 
-// broken returns why the sources of p cannot be read. That they do not compile is no reason.
+// broken returns why the sources of p cannot be read. That they do not compile
+// is no reason.
 func broken(p *packages.Package) error {
 	var errs []error
 	for _, e := range p.Errors {

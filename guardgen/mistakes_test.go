@@ -53,43 +53,95 @@ func (o *Order) Both() (string, error)  { return "", nil }
 `
 )
 
-// methodMistakes are methods with a directive, a mark where the mistake is, and what is said about it.
+// methodMistakes are methods with a directive, a mark where the mistake is, and
+// what is said about it.
 var methodMistakes = []struct{ method, want string }{
 	// Keys.
-	{"//guard:lock stock:{¦skuu}\n\tM(ctx context.Context, sku string, n int) error", "M has no parameter skuu, only ctx, sku, n"},
-	{"//guard:lock stock:{¦sku}\n\tM(context.Context, string) error", "M has no parameter sku: its parameters have no names"},
+	{
+		"//guard:lock stock:{¦skuu}\n\tM(ctx context.Context, sku string, n int) error",
+		"M has no parameter skuu, only ctx, sku, n",
+	},
+	{
+		"//guard:lock stock:{¦sku}\n\tM(context.Context, string) error",
+		"M has no parameter sku: its parameters have no names",
+	},
 	{"//guard:lock o:{o.¦Id}\n\tM(ctx context.Context, o *Order) error", "*Order has no field or method Id"},
 	{"//guard:lock o:{o.Next.Next.¦Nix}\n\tM(ctx context.Context, o Order) error", "*Order has no field or method Nix"},
 	{"//guard:lock o:{sku.¦ID}\n\tM(ctx context.Context, sku string) error", "string has no field or method ID"},
 	{"//guard:lock o:{o.¦Sku}\n\tM(ctx context.Context, o *Order) error", "Sku of *Order is a method, write Sku()"},
-	{"//guard:lock o:{o.¦ID()}\n\tM(ctx context.Context, o *Order) error", "ID of *Order is a field, write it without ()"},
-	{"//guard:lock o:{o.¦At()}\n\tM(ctx context.Context, o *Order) error", "At of *Order must be a method without arguments and with one result"},
-	{"//guard:lock o:{o.¦Both()}\n\tM(ctx context.Context, o *Order) error", "Both of *Order must be a method without arguments and with one result"},
-	{"//guard:lock o:{¦o.Price}\n\tM(ctx context.Context, o *Order) error", "o.Price is a float (float64), which cannot be part of a key"},
+	{
+		"//guard:lock o:{o.¦ID()}\n\tM(ctx context.Context, o *Order) error",
+		"ID of *Order is a field, write it without ()",
+	},
+	{
+		"//guard:lock o:{o.¦At()}\n\tM(ctx context.Context, o *Order) error",
+		"At of *Order must be a method without arguments and with one result",
+	},
+	{
+		"//guard:lock o:{o.¦Both()}\n\tM(ctx context.Context, o *Order) error",
+		"Both of *Order must be a method without arguments and with one result",
+	},
+	{
+		"//guard:lock o:{¦o.Price}\n\tM(ctx context.Context, o *Order) error",
+		"o.Price is a float (float64), which cannot be part of a key",
+	},
 	{"//guard:lock o:{¦o.Tags}\n\tM(ctx context.Context, o *Order) error", "o.Tags is a slice ([]string)"},
 	{"//guard:lock o:{¦o.By}\n\tM(ctx context.Context, o *Order) error", "o.By is a map (map[string]int)"},
 	{"//guard:lock o:{¦o.Call}\n\tM(ctx context.Context, o *Order) error", "o.Call is a func (func() string)"},
-	{"//guard:lock o:{¦o.Part}\n\tM(ctx context.Context, o *Order) error", "o.Part is a struct without String or MarshalText"},
+	{
+		"//guard:lock o:{¦o.Part}\n\tM(ctx context.Context, o *Order) error",
+		"o.Part is a struct without String or MarshalText",
+	},
 	{"//guard:lock o:{¦o.Done}\n\tM(ctx context.Context, o *Order) error", "o.Done is a channel"},
 	{"//guard:lock o:{¦o.Sum}\n\tM(ctx context.Context, o *Order) error", "o.Sum is an array"},
-	{"//guard:lock o:{¦o}\n\tM(ctx context.Context, o *Order) error", "o is a pointer without String or MarshalText (*Order)"},
+	{
+		"//guard:lock o:{¦o}\n\tM(ctx context.Context, o *Order) error",
+		"o is a pointer without String or MarshalText (*Order)",
+	},
 	{"//guard:lock o:{¦v}\n\tM(ctx context.Context, v any) error", "v is an interface without String or MarshalText"},
 	{"//guard:lock o:{¦v}\n\tM(ctx context.Context, v complex128) error", "v is a complex128"},
 	{"//guard:lock o:{¦skus}\n\tM(ctx context.Context, skus ...string) error", "skus is a slice ([]string)"},
 	// Templates.
-	{"//guard:lock ¦nightly\n\tM(ctx context.Context) error", `"nightly" has no {placeholder}, so all calls would share one lock: name a parameter, or add the option one`},
+	{
+		"//guard:lock ¦nightly\n\tM(ctx context.Context) error",
+		`"nightly" has no {placeholder}, so all calls would share one lock: name a parameter, or add the option one`,
+	},
 	{"//guard:lock stock:{sku} + ¦ledger\n\tM(ctx context.Context, sku string) error", `"ledger" has no {placeholder}`},
 	{"//guard:lock ¦stock:sku\n\tM(ctx context.Context, sku string) error", `"stock:sku" has no {placeholder}`},
-	{"//guard:lock stock:¦$sku one\n\tM(ctx context.Context, sku string) error", "'$' makes no placeholder: write {sku}"},
+	{
+		"//guard:lock stock:¦$sku one\n\tM(ctx context.Context, sku string) error",
+		"'$' makes no placeholder: write {sku}",
+	},
 	{"//guard:lock stock:¦${sku}\n\tM(ctx context.Context, sku string) error", "'$' makes no placeholder: write {sku}"},
 	{"//guard:lock stock:¦<sku>\n\tM(ctx context.Context, sku string) error", "'<' makes no placeholder: write {sku}"},
-	{"//guard:lock {sku}:¦<n>\n\tM(ctx context.Context, sku string, n int) error", "'<' makes no placeholder: write {n}"},
-	{"//guard:lock stock:¦%s:{sku}\n\tM(ctx context.Context, sku string) error", `"%s" makes no placeholder: write {parameter}`},
-	{"//guard:lock stock:{sku}-¦%d\n\tM(ctx context.Context, sku string) error", `"%d" makes no placeholder: write {parameter}`},
-	{"//guard:lock stock/¦:sku:{sku}\n\tM(ctx context.Context, sku string) error", `":sku" makes no placeholder: write {sku}`},
-	{"//guard:lock {sku}:¦$\n\tM(ctx context.Context, sku string) error", "'$' makes no placeholder: write {parameter}"},
-	{"//guard:lock sku¦+order:{sku}\n\tM(ctx context.Context, sku string) error", "several keys are joined with ' + ', with spaces around it"},
-	{"//guard:lock {sku}:a¦+b:{sku}\n\tM(ctx context.Context, sku string) error", "several keys are joined with ' + ', with spaces around it"},
+	{
+		"//guard:lock {sku}:¦<n>\n\tM(ctx context.Context, sku string, n int) error",
+		"'<' makes no placeholder: write {n}",
+	},
+	{
+		"//guard:lock stock:¦%s:{sku}\n\tM(ctx context.Context, sku string) error",
+		`"%s" makes no placeholder: write {parameter}`,
+	},
+	{
+		"//guard:lock stock:{sku}-¦%d\n\tM(ctx context.Context, sku string) error",
+		`"%d" makes no placeholder: write {parameter}`,
+	},
+	{
+		"//guard:lock stock/¦:sku:{sku}\n\tM(ctx context.Context, sku string) error",
+		`":sku" makes no placeholder: write {sku}`,
+	},
+	{
+		"//guard:lock {sku}:¦$\n\tM(ctx context.Context, sku string) error",
+		"'$' makes no placeholder: write {parameter}",
+	},
+	{
+		"//guard:lock sku¦+order:{sku}\n\tM(ctx context.Context, sku string) error",
+		"several keys are joined with ' + ', with spaces around it",
+	},
+	{
+		"//guard:lock {sku}:a¦+b:{sku}\n\tM(ctx context.Context, sku string) error",
+		"several keys are joined with ' + ', with spaces around it",
+	},
 	{"//guard:lock¦\n\tM(ctx context.Context) error", "no key template"},
 	{"//guard:lock ¦wait=1s\n\tM(ctx context.Context) error", `no key template before "wait=1s"`},
 	{"//guard:lock ¦fencing\n\tM(ctx context.Context) error", `no key template before "fencing"`},
@@ -101,49 +153,100 @@ var methodMistakes = []struct{ method, want string }{
 	{"//guard:lock stock:{¦}\n\tM(ctx context.Context) error", `"" is not a parameter, field or method()`},
 	{"//guard:lock stock:¦{sku\n\tM(ctx context.Context, sku string) error", "'{' without '}'"},
 	{"//guard:lock stock:sku¦}\n\tM(ctx context.Context, sku string) error", "'}' without '{'"},
-	{"//guard:lock {a}-¦{b}\n\tM(ctx context.Context, a, b string) error", "second placeholder in one part of the key, separate them with ':'"},
+	{
+		"//guard:lock {a}-¦{b}\n\tM(ctx context.Context, a, b string) error",
+		"second placeholder in one part of the key, separate them with ':'",
+	},
 	{"//guard:lock {a}¦+{b}\n\tM(ctx context.Context, a, b string) error", "several keys are joined with ' + '"},
 	{"//guard:lock {¦_}\n\tM(ctx context.Context, _ string) error", `"_" is not a parameter`},
-	{"//guard:lock {¦a()}\n\tM(ctx context.Context, a func() string) error", `"a()" is a call, a placeholder starts with a parameter`},
-	{"//guard:lock {o.¦At(1)}\n\tM(ctx context.Context, o *Order) error", `"At(1)" is not a parameter, field or method()`},
-	{"//guard:lock stock:{sku¦|int}\n\tM(ctx context.Context, sku string) error", "modifiers such as |int are for routes: a parameter has the spelling of its type"},
+	{
+		"//guard:lock {¦a()}\n\tM(ctx context.Context, a func() string) error",
+		`"a()" is a call, a placeholder starts with a parameter`,
+	},
+	{
+		"//guard:lock {o.¦At(1)}\n\tM(ctx context.Context, o *Order) error",
+		`"At(1)" is not a parameter, field or method()`,
+	},
+	{
+		"//guard:lock stock:{sku¦|int}\n\tM(ctx context.Context, sku string) error",
+		"modifiers such as |int are for routes: a parameter has the spelling of its type",
+	},
 	// Options.
 	{"//guard:lock a one wait=¦200\n\tM(ctx context.Context) error", `wait is "200", want a duration such as 200ms`},
 	{"//guard:lock a one wait=¦-1s\n\tM(ctx context.Context) error", `wait is "-1s", want a duration such as 200ms`},
 	{"//guard:lock a one minhold=¦-5s\n\tM(ctx context.Context) error", `minhold is "-5s", want a duration`},
 	{"//guard:lock a one hold=¦long\n\tM(ctx context.Context) error", `hold is "long", want a duration`},
-	{"//guard:lock a one ttl=¦99ms\n\tM(ctx context.Context) error", "want a duration of 100ms to 576h in whole milliseconds"},
-	{"//guard:lock a one waiters=¦1.5\n\tM(ctx context.Context) error", `waiters is "1.5", want a whole number, 0 or more`},
+	{
+		"//guard:lock a one ttl=¦99ms\n\tM(ctx context.Context) error",
+		"want a duration of 100ms to 576h in whole milliseconds",
+	},
+	{
+		"//guard:lock a one waiters=¦1.5\n\tM(ctx context.Context) error",
+		`waiters is "1.5", want a whole number, 0 or more`,
+	},
 	{"//guard:lock a one name=¦\n\tM(ctx context.Context) error", `name is "", want a word`},
 	{"//guard:lock a one ¦wait\n\tM(ctx context.Context) error", "option wait has no value, want wait="},
 	{"//guard:lock a one ¦fencing=true\n\tM(ctx context.Context) error", "option fencing takes no value"},
 	{"//guard:lock a one wait=1s ¦wait=1s\n\tM(ctx context.Context) error", "option wait is given twice"},
 	{"//guard:lock a one norenew ¦norenew\n\tM(ctx context.Context) error", "option norenew is given twice"},
 	{"//guard:lock a one ¦expire=1s\n\tM(ctx context.Context) error", `unknown option "expire", want wait=, ttl=`},
-	{"//guard:lock a one ¦b:{c}\n\tM(ctx context.Context, c string) error", "is not an option; several keys are joined with ' + '"},
-	{"//guard:lock a one ¦func=X\n\tM(ctx context.Context) error", "func= names the guarded form of a function, M is a method"},
-	{"//guard:lock stock:{sku} ¦one\n\tM(ctx context.Context, sku string) error", "option one is for a key without a {placeholder}"},
+	{
+		"//guard:lock a one ¦b:{c}\n\tM(ctx context.Context, c string) error",
+		"is not an option; several keys are joined with ' + '",
+	},
+	{
+		"//guard:lock a one ¦func=X\n\tM(ctx context.Context) error",
+		"func= names the guarded form of a function, M is a method",
+	},
+	{
+		"//guard:lock stock:{sku} ¦one\n\tM(ctx context.Context, sku string) error",
+		"option one is for a key without a {placeholder}",
+	},
 	{"//guard:lock a one wait=¦10ns\n\tM(ctx context.Context) error", `wait is "10ns", want 0s or at least 1ms`},
 	{"//guard:lock a one hold=¦999us\n\tM(ctx context.Context) error", `hold is "999us", want 0s or at least 1ms`},
 	{"//guard:lock a one minhold=¦1ns\n\tM(ctx context.Context) error", `minhold is "1ns", want 0s or at least 1ms`},
-	{"//guard:lock a one ttl=5s ¦minhold=1h norenew\n\tM(ctx context.Context) error", "minhold is longer than a key lasts with norenew: 5s"},
-	{"//guard:lock a one norenew ¦minhold=577h\n\tM(ctx context.Context) error", "minhold is longer than a key lasts with norenew: 576h"},
+	{
+		"//guard:lock a one ttl=5s ¦minhold=1h norenew\n\tM(ctx context.Context) error",
+		"minhold is longer than a key lasts with norenew: 5s",
+	},
+	{
+		"//guard:lock a one norenew ¦minhold=577h\n\tM(ctx context.Context) error",
+		"minhold is longer than a key lasts with norenew: 576h",
+	},
 	// Methods.
 	{"//guard:lock a one\n\t¦M() error", "M cannot be guarded: the first parameter must be a context.Context"},
-	{"//guard:lock a one\n\t¦M(a string, ctx context.Context) error", "M cannot be guarded: the first parameter must be a context.Context"},
-	{"//guard:lock a one\n\t¦M(ctx ...context.Context) error", "M cannot be guarded: the first parameter must be a context.Context"},
+	{
+		"//guard:lock a one\n\t¦M(a string, ctx context.Context) error",
+		"M cannot be guarded: the first parameter must be a context.Context",
+	},
+	{
+		"//guard:lock a one\n\t¦M(ctx ...context.Context) error",
+		"M cannot be guarded: the first parameter must be a context.Context",
+	},
 	{"//guard:lock a one\n\t¦M(ctx context.Context)", "M cannot be guarded: the last result must be an error"},
-	{"//guard:lock a one\n\t¦M(ctx context.Context) (error, int)", "M cannot be guarded: the last result must be an error"},
+	{
+		"//guard:lock a one\n\t¦M(ctx context.Context) (error, int)",
+		"M cannot be guarded: the last result must be an error",
+	},
 	{"//guard:lock a one\n\tM(ctx context.Context, o ¦Ordr) error", "undefined: Ordr"},
 	// Directives in the wrong place, or in the wrong words.
-	{"¦// guard:lock a one\n\tM(ctx context.Context) error", "not a directive: write //guard:lock without spaces before it"},
+	{
+		"¦// guard:lock a one\n\tM(ctx context.Context) error",
+		"not a directive: write //guard:lock without spaces before it",
+	},
 	{"¦//Guard:lock a one\n\tM(ctx context.Context) error", `unknown directive "//Guard:lock", want "//guard:lock"`},
 	{"¦//gaurd:lock a\n\tM(ctx context.Context) error", `unknown directive "//gaurd:lock", want "//guard:lock"`},
 	{"¦//go:lock a\n\tM(ctx context.Context) error", `unknown directive "//go:lock", want "//guard:lock"`},
 	{"¦//guard-lock a\n\tM(ctx context.Context) error", `unknown directive "//guard-lock", want "//guard:lock"`},
 	{"¦// gard:lock a\n\tM(ctx context.Context) error", "not a directive: write //guard:lock without spaces before it"},
-	{"¦//lock stock:{sku}\n\tM(ctx context.Context, sku string) error", `"//lock" is likely a misspelling of "//guard:lock"`},
-	{"¦//lockguard:lock a\n\tM(ctx context.Context) error", `"//lockguard:lock" is likely a misspelling of "//guard:lock"`},
+	{
+		"¦//lock stock:{sku}\n\tM(ctx context.Context, sku string) error",
+		`"//lock" is likely a misspelling of "//guard:lock"`,
+	},
+	{
+		"¦//lockguard:lock a\n\tM(ctx context.Context) error",
+		`"//lockguard:lock" is likely a misspelling of "//guard:lock"`,
+	},
 	{"¦//lock:guard a\n\tM(ctx context.Context) error", `"//lock:guard" is likely a misspelling of "//guard:lock"`},
 	{"¦//Lock4j a\n\tM(ctx context.Context) error", `"//Lock4j" is likely a misspelling of "//guard:lock"`},
 	{"¦//@Lock4j a\n\tM(ctx context.Context) error", `"//@Lock4j" is likely a misspelling of "//guard:lock"`},
@@ -152,8 +255,14 @@ var methodMistakes = []struct{ method, want string }{
 	{"¦//guard:lok a\n\tM(ctx context.Context) error", `unknown directive "//guard:lok", want "//guard:lock"`},
 	{"¦//gaurd:lock a\n\n\tM(ctx context.Context) error", `unknown directive "//gaurd:lock", want "//guard:lock"`},
 	{"M(ctx context.Context) error ¦/*guard:lock a*/", "not a directive: write //guard:lock, not a block comment"},
-	{"¦// Guard:Lock a one\n\tM(ctx context.Context) error", "not a directive: write //guard:lock without spaces before it"},
-	{"//guard:lock a one\n\t¦//guard:lock b\n\tM(ctx context.Context) error", "second directive above M: several keys are joined with ' + '"},
+	{
+		"¦// Guard:Lock a one\n\tM(ctx context.Context) error",
+		"not a directive: write //guard:lock without spaces before it",
+	},
+	{
+		"//guard:lock a one\n\t¦//guard:lock b\n\tM(ctx context.Context) error",
+		"second directive above M: several keys are joined with ' + '",
+	},
 	{"¦//guard:locks a\n\tM(ctx context.Context) error", `unknown directive "//guard:locks", want "//guard:lock"`},
 	{"¦//guard:lock a one\n\n\tM(ctx context.Context) error", "nothing is guarded here"},
 	{"M(ctx context.Context) error ¦//guard:lock a one", "nothing is guarded here"},
@@ -164,22 +273,50 @@ var methodMistakes = []struct{ method, want string }{
 // declMistakes are the same for whole declarations.
 var declMistakes = []struct{ decl, want string }{
 	{"¦//gaurd:lock a\nfunc F(ctx context.Context) error { return nil }", `unknown directive "//gaurd:lock"`},
-	{"type T struct{}\n\n¦//go:lock a\nfunc (T) M(ctx context.Context) error { return nil }", `unknown directive "//go:lock"`},
+	{
+		"type T struct{}\n\n¦//go:lock a\nfunc (T) M(ctx context.Context) error { return nil }",
+		`unknown directive "//go:lock"`,
+	},
 	{"¦//guard:lock a one\ntype T interface{ M(ctx context.Context) error }", "nothing is guarded here"},
 	{"type T struct {\n\t¦//guard:lock a one\n\tM func(ctx context.Context) error\n}", "nothing is guarded here"},
 	{"type T = interface {\n\t¦//guard:lock a one\n\tM(ctx context.Context) error\n}", "nothing is guarded here"},
 	{"type _ interface {\n\t¦//guard:lock a one\n\tM(ctx context.Context) error\n}", "nothing is guarded here"},
-	{"type T struct{}\n\n¦//GUARD:LOCK a one\nfunc (T) M(ctx context.Context) error { return nil }", "nothing is guarded here"},
-	{"type T struct{}\n\n¦//guard:lock a one\nfunc (T) M(ctx context.Context) error { return nil }", "nothing is guarded here"},
-	{"func f() {\n\ttype T interface {\n\t\t¦//guard:lock a one\n\t\tM(ctx context.Context) error\n\t}\n}", "nothing is guarded here"},
-	{"type T interface {\n\t~int\n\t¦//guard:lock a one\n\tM(ctx context.Context) error\n}", "T is a constraint, it has no values to guard"},
+	{
+		"type T struct{}\n\n¦//GUARD:LOCK a one\nfunc (T) M(ctx context.Context) error { return nil }",
+		"nothing is guarded here",
+	},
+	{
+		"type T struct{}\n\n¦//guard:lock a one\nfunc (T) M(ctx context.Context) error { return nil }",
+		"nothing is guarded here",
+	},
+	{
+		"func f() {\n\ttype T interface {\n\t\t¦//guard:lock a one\n\t\tM(ctx context.Context) error\n\t}\n}",
+		"nothing is guarded here",
+	},
+	{
+		"type T interface {\n\t~int\n\t¦//guard:lock a one\n\tM(ctx context.Context) error\n}",
+		"T is a constraint, it has no values to guard",
+	},
 	{"type T[K float32 | string] interface {\n\t//guard:lock {¦k}\n\tM(ctx context.Context, k K) error\n}", "k is a float (K)"},
-	{"type ¦T interface {\n\t//guard:lock a one\n\tM(ctx context.Context) error\n}\n\nvar GuardT int", "GuardT is already declared, so T cannot be guarded under this name"},
-	{"//guard:lock a one\nfunc ¦F(ctx context.Context) error { return nil }\n\nfunc FLocked() {}", "FLocked is already declared"},
-	{"//guard:lock a one func=G\nfunc F(ctx context.Context) error { return nil }\n\n//guard:lock a one func=G\nfunc ¦H(ctx context.Context) error { return nil }", "G is already declared"},
-	{"//guard:lock a one func=¦3\nfunc F(ctx context.Context) error { return nil }", `func is "3", want the name of a function`},
+	{
+		"type ¦T interface {\n\t//guard:lock a one\n\tM(ctx context.Context) error\n}\n\nvar GuardT int",
+		"GuardT is already declared, so T cannot be guarded under this name",
+	},
+	{
+		"//guard:lock a one\nfunc ¦F(ctx context.Context) error { return nil }\n\nfunc FLocked() {}",
+		"FLocked is already declared",
+	},
+	{"//guard:lock a one func=G\nfunc F(ctx context.Context) error { return nil }\n\n//guard:lock a one func=G\nfunc " +
+		"¦H(ctx context.Context) error { return nil }", "G is already declared"},
+	{
+		"//guard:lock a one func=¦3\nfunc F(ctx context.Context) error { return nil }",
+		`func is "3", want the name of a function`,
+	},
 	{"//guard:lock {¦x}\nfunc F(ctx context.Context, n int) error { return nil }", "F has no parameter x, only ctx, n"},
-	{"//guard:lock a one\nfunc ¦F(n int) error { return nil }", "F cannot be guarded: the first parameter must be a context.Context"},
+	{
+		"//guard:lock a one\nfunc ¦F(n int) error { return nil }",
+		"F cannot be guarded: the first parameter must be a context.Context",
+	},
 	{"//guard:lock a one\nfunc ¦F(ctx context.Context) {}", "F cannot be guarded: the last result must be an error"},
 	{"//guard:lock a one\nfunc ¦init() {}", "init cannot be guarded: nobody can call it"},
 }
@@ -194,7 +331,8 @@ func TestMistakesAreReportedWhereTheyAre(t *testing.T) {
 		sources = append(sources, head+m.decl+"\n")
 		wants = append(wants, m.want)
 	}
-	// All in one module, a package each: one run must show every mistake, and write nothing.
+	// All in one module, a package each: one run must show every mistake, and
+	// write nothing.
 	files := map[string]string{"good/good.go": head + good, "unusual/unusual.go": head + unusual}
 	var lines []string
 	for i, src := range sources {

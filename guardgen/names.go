@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// scope is the set of names that mean something at one place of the generated code.
+// scope is the set of names that mean something at one place of the generated
+// code.
 type scope map[string]bool
 
 // unique returns want, or want with a number if it is taken, and takes it.
@@ -22,8 +23,9 @@ func (s scope) unique(want string) string {
 	return name
 }
 
-// imports names what a generated file uses from elsewhere. How the sources call a package is of no use: types know
-// packages, and one package may have several names there.
+// imports names what a generated file uses from elsewhere. How the sources call
+// a package is of no use: types know packages, and one package may have several
+// names there.
 type imports struct {
 	self   *types.Package
 	names  scope             // of the package and the file
@@ -52,7 +54,8 @@ func (im *imports) guard() string   { return im.pkg("github.com/go-lockguard/gua
 func (im *imports) time() string    { return im.pkg("time", "time") }
 func (im *imports) strings() string { return im.pkg("strings", "strings") }
 
-// keyPart returns the name of the helper for parts of a key that are text and value.
+// keyPart returns the name of the helper for parts of a key that are text and
+// value.
 func (im *imports) keyPart() string {
 	if im.helper == "" {
 		im.helper = im.names.unique("keyPart")
@@ -70,7 +73,8 @@ func (im *imports) typeString(t types.Type) string {
 	})
 }
 
-// specs are the lines of the import declaration: the standard library, an empty one, the others.
+// specs are the lines of the import declaration: the standard library, an empty
+// one, the others.
 func (im *imports) specs() []string {
 	type spec struct {
 		path, line string

@@ -22,13 +22,15 @@ type param struct {
 	typ    types.Type
 }
 
-// unguardable returns what keeps a method or function from being guarded, "" if nothing does.
+// unguardable returns what keeps a method or function from being guarded, "" if
+// nothing does.
 func unguardable(sig *types.Signature) string {
 	params, results := sig.Params(), sig.Results()
 	if params.Len() == 0 || sig.Variadic() && params.Len() == 1 || !isContext(params.At(0).Type()) {
 		return "the first parameter must be a context.Context"
 	}
-	if results.Len() == 0 || !types.Identical(results.At(results.Len()-1).Type(), types.Universe.Lookup("error").Type()) {
+	if results.Len() == 0 || !types.Identical(results.At(results.Len()-1).Type(),
+		types.Universe.Lookup("error").Type()) {
 		return "the last result must be an error"
 	}
 	return ""
@@ -39,8 +41,9 @@ func isContext(t types.Type) bool {
 	return ok && named.Obj().Name() == "Context" && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == "context"
 }
 
-// newSignature names the parameters and results of sig as the sources do, unless they have no name there or one in names,
-// which the body needs for something else.
+// newSignature names the parameters and results of sig as the sources do,
+// unless they have no name there or one in names, which the body needs for
+// something else.
 func newSignature(sig *types.Signature, im *imports, names scope) *signature {
 	s := &signature{variadic: sig.Variadic(), names: names}
 	list := func(vars *types.Tuple, unnamed func(i int) string) []param {

@@ -78,7 +78,8 @@ func (l *loader) attach(s *sources, name *ast.Ident, doc *ast.CommentGroup, node
 	}
 }
 
-// claim returns the directive above the method or function whose name stands at pos in p, or nil.
+// claim returns the directive above the method or function whose name stands at
+// pos in p, or nil.
 func (l *loader) claim(p *packages.Package, pos token.Pos) *annotation {
 	s := l.sourcesOf(p)
 	a := s.directives[pos]
@@ -88,7 +89,8 @@ func (l *loader) claim(p *packages.Package, pos token.Pos) *annotation {
 	return a
 }
 
-// reportLoose reports the directives of p that do nothing: a lock that is silently not there is the worst of all.
+// reportLoose reports the directives of p that do nothing: a lock that is
+// silently not there is the worst of all.
 func (l *loader) reportLoose(p *packages.Package) {
 	for c := range l.sourcesOf(p).loose {
 		l.report.add(c.Pos(), "nothing is guarded here: a directive stands right above a method of a package-level "+

@@ -48,7 +48,8 @@ func (t *target) typeParams() *types.TypeParamList {
 	return t.obj.Type().(*types.Named).TypeParams()
 }
 
-// targets returns what the directives of p guard, in the order of the sources, and reports those that guard nothing.
+// targets returns what the directives of p guard, in the order of the sources,
+// and reports those that guard nothing.
 func (l *loader) targets(p *packages.Package) []*target {
 	var ts []*target
 	for _, decl := range l.sourcesOf(p).decls {
@@ -71,8 +72,9 @@ func (l *loader) targets(p *packages.Package) []*target {
 	return ts
 }
 
-// interfaceTarget returns the target that the type of the given name is, or nil. The methods of embedded interfaces keep
-// their directives, wherever those are declared.
+// interfaceTarget returns the target that the type of the given name is, or
+// nil. The methods of embedded interfaces keep their directives, wherever those
+// are declared.
 func (l *loader) interfaceTarget(p *packages.Package, name *ast.Ident) *target {
 	obj := p.Types.Scope().Lookup(name.Name)
 	if obj == nil {
@@ -137,7 +139,8 @@ func (l *loader) functionTarget(p *packages.Package, decl *ast.FuncDecl) *target
 	return t
 }
 
-// guarded reads the directive of fn, which is declared in p, and checks that fn can have one.
+// guarded reads the directive of fn, which is declared in p, and checks that fn
+// can have one.
 func (l *loader) guarded(p *packages.Package, fn *types.Func, a *annotation) (guarded, bool) {
 	d, ok := l.read(a)
 	g := guarded{fn, a, d}
@@ -153,7 +156,8 @@ func (l *loader) guarded(p *packages.Package, fn *types.Func, a *annotation) (gu
 	return g, ok
 }
 
-// reportTypes reports why the signature of fn does not type-check. Other type errors are none of our business.
+// reportTypes reports why the signature of fn does not type-check. Other type
+// errors are none of our business.
 func (l *loader) reportTypes(p *packages.Package, fn *types.Func, a *annotation) {
 	found := false
 	for _, e := range p.TypeErrors {

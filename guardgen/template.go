@@ -9,8 +9,10 @@ import (
 	"unicode"
 )
 
-// keyTemplate is a key as a directive writes it, with the rules of keyfunc.Parse: ':' separates the parts, and a part is
-// text, or one placeholder with or without text around it. Only the placeholders differ: they name a parameter.
+// keyTemplate is a key as a directive writes it, with the rules of
+// keyfunc.Parse: ':' separates the parts, and a part is text, or one
+// placeholder with or without text around it. Only the placeholders differ:
+// they name a parameter.
 type keyTemplate struct {
 	text  string
 	at    int // offset in the directive
@@ -23,7 +25,8 @@ type part struct {
 	value         selector
 }
 
-// selector is what a placeholder says: a parameter, and fields and methods from there on.
+// selector is what a placeholder says: a parameter, and fields and methods from
+// there on.
 type selector []step
 
 // step is one name of a selector.
@@ -79,7 +82,8 @@ func parseTemplate(text string, at int) (keyTemplate, *problem) {
 	}
 }
 
-// parsePart reads the part that t starts with, and returns its size: up to a ':' or the end of t.
+// parsePart reads the part that t starts with, and returns its size: up to a
+// ':' or the end of t.
 func parsePart(t string, at int) (p part, size int, wrong *problem) {
 	after := 0 // where the text behind the placeholder starts
 	i := 0
@@ -126,8 +130,8 @@ func parsePart(t string, at int) (p part, size int, wrong *problem) {
 	return p, i, nil
 }
 
-// placeholderIn returns the name that t begins with, as somebody meant a placeholder
-// who has written ${sku}, $sku or <sku>.
+// placeholderIn returns the name that t begins with, as somebody meant a
+// placeholder who has written ${sku}, $sku or <sku>.
 func placeholderIn(t string) string {
 	return cmp.Or(nameIn(strings.TrimPrefix(t, "{")), "parameter")
 }
@@ -147,7 +151,8 @@ func isVerb(t string) bool {
 // parseSelector reads what stands between two braces, at offset at.
 func parseSelector(text string, at int) (selector, *problem) {
 	if path, _, modified := strings.Cut(text, "|"); modified {
-		return nil, problemAt(at+len(path), "modifiers such as %s are for routes: a parameter has the spelling of its type",
+		return nil, problemAt(at+len(path), "modifiers such as %s are for routes: a parameter has the "+
+			"spelling of its type",
 			text[len(path):])
 	}
 	var p selector

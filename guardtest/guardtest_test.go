@@ -248,8 +248,8 @@ func TestWhatTheTestStagedDoesNotFailIt(t *testing.T) {
 	wantErrors(t, r)
 }
 
-// Such a test would pass for nothing: its key is misspelled, or the code under test
-// does not lock.
+// Such a test would pass for nothing: its key is misspelled, or the code under
+// test does not lock.
 func TestAHeldKeyThatNobodyAskedForFailsTheTest(t *testing.T) {
 	r := newRecorder()
 	g := guardtest.New(r, guard.WithMaxWait(0))
@@ -307,10 +307,12 @@ func TestAnyKeyCanBeLost(t *testing.T) {
 
 func TestAHeldKeyIsNoOtherService(t *testing.T) {
 	var out strings.Builder
-	g := guardtest.New(t, guard.WithMaxWait(0), guard.WithName("shop"), guard.WithLogger(slog.New(slog.NewTextHandler(&out, nil))))
+	g := guardtest.New(t, guard.WithMaxWait(0), guard.WithName("shop"),
+		guard.WithLogger(slog.New(slog.NewTextHandler(&out, nil))))
 	g.Hold("k")
 	for _, asks := range []*guard.Guard{g.Guard, g.With(guard.WithName("refund"))} {
-		if err := asks.Do(t.Context(), "k", func(context.Context) error { return nil }); !errors.Is(err, guard.ErrNotAcquired) {
+		if err := asks.Do(t.Context(), "k", func(context.Context) error { return nil }); !errors.Is(err,
+			guard.ErrNotAcquired) {
 			t.Fatal(err)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// recorder is a testing.TB that notes what a test would be told, and is ended by hand.
+// recorder is a testing.TB that notes what a test would be told, and is ended
+// by hand.
 type recorder struct {
 	testing.TB // for what is not needed here
 

@@ -16,10 +16,12 @@ import (
 	"github.com/go-lockguard/guard/internal/readahead"
 )
 
-// Form returns the Func of a field of a form body, urlencoded or multipart, as r.PostFormValue reads it: of POST, PUT and
-// PATCH. If the query has the name as well it is [ErrAmbiguous], because r.FormValue may prefer either. The body is left
-// to be read again; one of another Content-Type is [ErrMediaType], one of more than 64 KiB [ErrTooLarge], unless the
-// middleware has an option for more. A form that has been parsed already is used as it is.
+// Form returns the Func of a field of a form body, urlencoded or multipart, as
+// r.PostFormValue reads it: of POST, PUT and PATCH. If the query has the name
+// as well it is [ErrAmbiguous], because r.FormValue may prefer either. The body
+// is left to be read again; one of another Content-Type is [ErrMediaType], one
+// of more than 64 KiB [ErrTooLarge], unless the middleware has an option for
+// more. A form that has been parsed already is used as it is.
 //
 // For large uploads, bind in the handler and lock there, with guard.Do.
 func Form(name string) Func {
@@ -57,7 +59,8 @@ func parseForm(r *http.Request) (*http.Request, error) {
 	return form, nil
 }
 
-// isForm reports whether r can have a form: it may say nothing of its body, or have none that PostForm looks at.
+// isForm reports whether r can have a form: it may say nothing of its body, or
+// have none that PostForm looks at.
 func isForm(r *http.Request) bool {
 	given := r.Header.Get("Content-Type")
 	if given == "" || r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodPatch {
@@ -67,15 +70,19 @@ func isForm(r *http.Request) bool {
 	return err == nil && (media == "application/x-www-form-urlencoded" || media == "multipart/form-data")
 }
 
-// JSON returns the Func of a member of a body that is one JSON object: a string that is not empty, or an integer. Other
-// kinds of values are [ErrInvalid], and so are fractions and exponents, which spell one number in many ways; null is
-// [ErrMissing]. There is no way into nested objects. The body is left to be read again; one of more than 64 KiB is
-// [ErrTooLarge], unless the middleware has an option for more.
+// JSON returns the Func of a member of a body that is one JSON object: a string
+// that is not empty, or an integer. Other kinds of values are [ErrInvalid], and
+// so are fractions and exponents, which spell one number in many ways; null is
+// [ErrMissing]. There is no way into nested objects. The body is left to be
+// read again; one of more than 64 KiB is [ErrTooLarge], unless the middleware
+// has an option for more.
 //
-// Decoders differ in which member they take if two have the same name, or names that differ in case only. So that is
-// [ErrAmbiguous], for any two members of the object; one that differs from name only in case counts as missing. A
-// Content-Type that is not JSON is [ErrMediaType], because a handler that goes by it would read something else; without
-// one, make sure that the handler reads JSON all the same.
+// Decoders differ in which member they take if two have the same name, or names
+// that differ in case only. So that is [ErrAmbiguous], for any two members of
+// the object; one that differs from name only in case counts as missing. A
+// Content-Type that is not JSON is [ErrMediaType], because a handler that goes
+// by it would read something else; without one, make sure that the handler
+// reads JSON all the same.
 func JSON(name string) Func {
 	return func(r *http.Request) (string, error) {
 		if !isJSON(r) {
@@ -173,7 +180,8 @@ func member(text []byte, name string) (string, error) {
 	return scalar(value)
 }
 
-// fold returns the same for names that are equal under [strings.EqualFold], which is how encoding/json finds fields.
+// fold returns the same for names that are equal under [strings.EqualFold],
+// which is how encoding/json finds fields.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		least := r

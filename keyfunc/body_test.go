@@ -28,7 +28,8 @@ func post(target, contentType, body string) *http.Request {
 	return r
 }
 
-// multi is a multipart form of the fields given as name, value, name, value, and one file called file.
+// multi is a multipart form of the fields given as name, value, name, value,
+// and one file called file.
 func multi(target string, fields ...string) *http.Request {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -82,7 +83,8 @@ func TestFormReadsOneFieldOfTheBody(t *testing.T) {
 	derive(t, sku, multi("/", "sku", "1", "sku", "2"), "", keyfunc.ErrAmbiguous)
 	derive(t, sku, multi("/?sku=1", "sku", "1"), "", keyfunc.ErrAmbiguous)
 	derive(t, keyfunc.Form("file"), multi("/"), "", keyfunc.ErrMissing)
-	derive(t, sku, post("/", "multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"sku\"\r\n\r\n7"), "", keyfunc.ErrInvalid)
+	derive(t, sku, post("/", "multipart/form-data; boundary=x",
+		"--x\r\nContent-Disposition: form-data; name=\"sku\"\r\n\r\n7"), "", keyfunc.ErrInvalid)
 	derive(t, sku, post("/", "multipart/form-data", "--x\r\n"), "", keyfunc.ErrInvalid)
 
 	del := post("/", urlencoded, "sku=1")
@@ -145,7 +147,10 @@ func TestJSONReadsOneMember(t *testing.T) {
 	} {
 		derive(t, sku, post("/", jsonType, body), want, nil)
 	}
-	for _, media := range []string{"", jsonType, "application/json; charset=utf-8", "application/vnd.api+json", "Application/JSON"} {
+	for _, media := range []string{
+		"", jsonType, "application/json; charset=utf-8",
+		"application/vnd.api+json", "Application/JSON",
+	} {
 		derive(t, sku, post("/", media, `{"sku":"7"}`), "7", nil)
 	}
 }
@@ -234,7 +239,8 @@ func TestManyValuesAndLongOnesGiveTheRightKeyOrNone(t *testing.T) {
 
 func FuzzJSON(f *testing.F) {
 	for _, body := range []string{
-		`{"sku":"7"}`, `{"sku":7,"a":[1,{}]}`, `{"SKU":1}`, `{"sku":1,"SKU":2}`, `{"sku":null}`, `{"sku":1e3}`, `{`, `[]`, ``, `{"\u0073ku":"\ud800"}`,
+		`{"sku":"7"}`, `{"sku":7,"a":[1,{}]}`, `{"SKU":1}`, `{"sku":1,"SKU":2}`, `{"sku":null}`, `{"sku":1e3}`, `{`,
+		`[]`, ``, `{"\u0073ku":"\ud800"}`,
 		"{\"s\u212au\":\"a\"}", `{"sku":"a"}x`, "\xff", `{"a":{"sku":1}}`,
 		" 0 ", "10A", "1e\x8e", "-", `[[]]`, "[[0 ", "\v", // a body that is no object
 		`{"":{0`, "{\"\xb8K0\":0}", `"\u0000\`, // ends in a name, in an escape
@@ -279,8 +285,10 @@ func FuzzJSON(f *testing.F) {
 func FuzzForm(f *testing.F) {
 	f.Add("", urlencoded, []byte("sku=7"))
 	f.Add("sku=1", urlencoded, []byte("sku=7&a=%zz"))
-	f.Add("a=1", "multipart/form-data; boundary=x", []byte("--x\r\nContent-Disposition: form-data; name=\"sku\"\r\n\r\n7\r\n--x--\r\n"))
-	f.Add("", "multipart/form-data; boundary=x", []byte("--x\r\nContent-Disposition: form-data; name=\"sku\"; filename=\"a\"\r\n\r\n7\r\n--x--\r\n"))
+	f.Add("a=1", "multipart/form-data; boundary=x",
+		[]byte("--x\r\nContent-Disposition: form-data; name=\"sku\"\r\n\r\n7\r\n--x--\r\n"))
+	f.Add("", "multipart/form-data; boundary=x",
+		[]byte("--x\r\nContent-Disposition: form-data; name=\"sku\"; filename=\"a\"\r\n\r\n7\r\n--x--\r\n"))
 	f.Add(";", urlencoded, []byte("sku=7"))                                 // a separator that net/url refuses
 	f.Add("%0X0", urlencoded, []byte("0"))                                  // a bad escape in the query
 	f.Add("0", "AppliCAtion/X-www-form-urlenCoded", []byte("sku=0"))        // a media type has no case

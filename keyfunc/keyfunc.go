@@ -9,13 +9,15 @@ import (
 	"github.com/go-lockguard/guard/internal/keyenc"
 )
 
-// Func derives a value, or with [Join] a key, from a request. It returns an error or a value that is not empty, and must
-// be safe for concurrent use. A Func that reads the body must leave it to be read again. Its methods put the value into
-// one form.
+// Func derives a value, or with [Join] a key, from a request. It returns an
+// error or a value that is not empty, and must be safe for concurrent use. A
+// Func that reads the body must leave it to be read again. Its methods put the
+// value into one form.
 type Func func(*http.Request) (string, error)
 
-// Query returns the Func of the query parameter name. A query string that does not parse is [ErrInvalid] as a whole,
-// because part of it would be lost to some readers.
+// Query returns the Func of the query parameter name. A query string that does
+// not parse is [ErrInvalid] as a whole, because part of it would be lost to
+// some readers.
 func Query(name string) Func {
 	return func(r *http.Request) (string, error) {
 		values, err := url.ParseQuery(r.URL.RawQuery)
@@ -26,16 +28,18 @@ func Query(name string) Func {
 	}
 }
 
-// Header returns the Func of the header name, in any case. A client can send what it likes: prefer headers that a
-// gateway sets and strips. Host is not a header in net/http.
+// Header returns the Func of the header name, in any case. A client can send
+// what it likes: prefer headers that a gateway sets and strips. Host is not a
+// header in net/http.
 func Header(name string) Func {
 	return func(r *http.Request) (string, error) {
 		return one("header", name, r.Header.Values(name))
 	}
 }
 
-// Cookie returns the Func of the cookie name, as r.Cookie reads it: quotes are taken off and escapes are left. A handler
-// that unescapes cookies, as gin's c.Cookie does, needs a KeyFrom that does the same.
+// Cookie returns the Func of the cookie name, as r.Cookie reads it: quotes are
+// taken off and escapes are left. A handler that unescapes cookies, as gin's
+// c.Cookie does, needs a KeyFrom that does the same.
 func Cookie(name string) Func {
 	return func(r *http.Request) (string, error) {
 		var values []string
@@ -46,9 +50,11 @@ func Cookie(name string) Func {
 	}
 }
 
-// FromContext returns the Func of a value that fn finds in the request's context: the user or tenant that an
-// authentication outside the lock has put there, which no client can choose. If fn reports false or finds an empty value
-// the authentication is not in place, which is [ErrNoSource]. It panics if fn is nil.
+// FromContext returns the Func of a value that fn finds in the request's
+// context: the user or tenant that an authentication outside the lock has put
+// there, which no client can choose. If fn reports false or finds an empty
+// value the authentication is not in place, which is [ErrNoSource]. It panics
+// if fn is nil.
 func FromContext(fn func(context.Context) (string, bool)) Func {
 	if fn == nil {
 		panic("keyfunc: FromContext of a nil function")
@@ -80,10 +86,12 @@ func Static(s string) Func {
 	return func(*http.Request) (string, error) { return s, nil }
 }
 
-// Join returns the Func of guard.Key(values of the parts...). The first part without a value ends it with its error, an
-// empty one with [ErrMissing]. It panics if there are no parts or one is nil.
+// Join returns the Func of guard.Key(values of the parts...). The first part
+// without a value ends it with its error, an empty one with [ErrMissing]. It
+// panics if there are no parts or one is nil.
 //
-// The parts are values, to be escaped: a Join in a Join is one part, escaped twice.
+// The parts are values, to be escaped: a Join in a Join is one part, escaped
+// twice.
 func Join(parts ...Func) Func {
 	if len(parts) == 0 {
 		panic("keyfunc: Join of no parts")

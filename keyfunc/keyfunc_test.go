@@ -54,13 +54,19 @@ func TestAValueMustBeThereExactlyOnce(t *testing.T) {
 		{"header", keyfunc.Header("x-tenant"), request("", "X-Tenant", "acme"), "acme", nil},
 		{"header absent", keyfunc.Header("X-Tenant"), request(""), "", keyfunc.ErrMissing},
 		{"header empty", keyfunc.Header("X-Tenant"), request("", "X-Tenant", ""), "", keyfunc.ErrMissing},
-		{"header repeated", keyfunc.Header("X-Tenant"), request("", "X-Tenant", "a", "X-Tenant", "b"), "", keyfunc.ErrAmbiguous},
+		{
+			"header repeated", keyfunc.Header("X-Tenant"), request("", "X-Tenant", "a", "X-Tenant", "b"), "",
+			keyfunc.ErrAmbiguous,
+		},
 		{"cookie", keyfunc.Cookie("cart"), request("", "Cookie", `a=1; cart="c 1"`), "c 1", nil},
 		{"cookie, as sent", keyfunc.Cookie("cart"), request("", "Cookie", "cart=%61"), "%61", nil},
 		{"cookie absent", keyfunc.Cookie("cart"), request("", "Cookie", "Cart=1"), "", keyfunc.ErrMissing},
 		{"cookie empty", keyfunc.Cookie("cart"), request("", "Cookie", "cart="), "", keyfunc.ErrMissing},
 		{"cookie repeated", keyfunc.Cookie("cart"), request("", "Cookie", "cart=1; cart=1"), "", keyfunc.ErrAmbiguous},
-		{"cookie repeated in another header", keyfunc.Cookie("cart"), request("", "Cookie", "cart=1", "Cookie", "cart=2"), "", keyfunc.ErrAmbiguous},
+		{
+			"cookie repeated in another header", keyfunc.Cookie("cart"),
+			request("", "Cookie", "cart=1", "Cookie", "cart=2"), "", keyfunc.ErrAmbiguous,
+		},
 		{"context", keyfunc.FromContext(user), as("u:1"), "u:1", nil},
 		{"context without", keyfunc.FromContext(user), request(""), "", keyfunc.ErrNoSource},
 		{"context empty", keyfunc.FromContext(user), as(""), "", keyfunc.ErrNoSource},
@@ -134,7 +140,8 @@ func TestPathReadsTheWildcardsOfChi(t *testing.T) {
 			t.Errorf("%s: %v, want ErrMissing", name, err)
 		}
 	}
-	for pattern, name := range map[string]string{"/files/*": "*", "/stock/:sku": "sku", "/stock/:sku/buy": "sku"} { // and echo v5
+	// and echo v5
+	for pattern, name := range map[string]string{"/files/*": "*", "/stock/:sku": "sku", "/stock/:sku/buy": "sku"} {
 		r.Pattern = pattern
 		if _, err := keyfunc.Path(name)(r); !errors.Is(err, keyfunc.ErrMissing) {
 			t.Errorf("%s: %v, want ErrMissing", pattern, err)
@@ -147,7 +154,8 @@ func TestPathReadsTheWildcardsOfChi(t *testing.T) {
 
 func TestJoinIsGuardKey(t *testing.T) {
 	r := request("a=x:y%25&b=z", "X-Tenant", "acme:eu")
-	key, err := keyfunc.Join(keyfunc.Static("a:b"), keyfunc.Query("a"), keyfunc.Query("b"), keyfunc.Header("X-Tenant"))(r)
+	key, err := keyfunc.Join(keyfunc.Static("a:b"), keyfunc.Query("a"), keyfunc.Query("b"),
+		keyfunc.Header("X-Tenant"))(r)
 	if want := guard.Key("a:b", "x:y%", "z", "acme:eu"); err != nil || key != want {
 		t.Fatalf("got %q, %v; want %q", key, err, want)
 	}
@@ -162,10 +170,14 @@ func TestJoinNeverMakesAKeyWithoutAValue(t *testing.T) {
 	}{
 		{"missing", keyfunc.Query("sku"), keyfunc.ErrMissing},
 		{"an own Func's error unchanged", func(*http.Request) (string, error) { return "", own }, own},
-		{"an own Func without value or error", func(*http.Request) (string, error) { return "", nil }, keyfunc.ErrMissing},
+		{
+			"an own Func without value or error",
+			func(*http.Request) (string, error) { return "", nil }, keyfunc.ErrMissing,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if key, err := keyfunc.Join(keyfunc.Static("stock"), c.part)(request("")); key != "" || !errors.Is(err, c.err) {
+			if key, err := keyfunc.Join(keyfunc.Static("stock"), c.part)(request("")); key != "" ||
+				!errors.Is(err, c.err) {
 				t.Fatalf("got %q, %v; want no key and %v", key, err, c.err)
 			}
 		})
@@ -178,15 +190,24 @@ func TestErrorsNameTheSourceAndNeverTheValue(t *testing.T) {
 		`keyfunc: malformed: query "sku"`:                  keyfunc.Query("sku"),
 		`keyfunc: given more than once: header "X-Tenant"`: keyfunc.Header("X-Tenant"),
 		`keyfunc: no such source: path "sku"`:              keyfunc.Path("sku"),
-		`keyfunc: missing: part "2"`:                       keyfunc.Join(keyfunc.Static("a"), func(*http.Request) (string, error) { return "", nil }),
-		`keyfunc: given more than once: cookie "cart"`:     keyfunc.Cookie("cart"),
-		`keyfunc: missing: form "other"`:                   keyfunc.Form("other").OneOf("x"),
-		`keyfunc: no such source: context`:                 keyfunc.FromContext(func(context.Context) (string, bool) { return secret, false }),
-		`keyfunc: malformed: json "sku"`:                   keyfunc.JSON("sku"),
-		`keyfunc: malformed: header "X-One"`:               keyfunc.Header("X-One").Trim().Int(),
-		`keyfunc: malformed: path "one"`:                   keyfunc.MustParse("a:b-{one|uuid}"),
-		`keyfunc: malformed: value`:                        keyfunc.Func(func(r *http.Request) (string, error) { return r.Cookies()[0].Value, nil }).MaxLen(1),
-		`keyfunc: missing: header "X-Absent"`:              keyfunc.MustParse("a:b-{header.X-Absent}"),
+		`keyfunc: missing: part "2"`: keyfunc.Join(keyfunc.Static("a"),
+			func(*http.Request) (string, error) { return "", nil }),
+		`keyfunc: given more than once: cookie "cart"`: keyfunc.Cookie("cart"),
+		`keyfunc: missing: form "other"`:               keyfunc.Form("other").OneOf("x"),
+		`keyfunc: no such source: context`: keyfunc.FromContext(func(context.Context) (string,
+			bool,
+		) {
+			return secret, false
+		}),
+		`keyfunc: malformed: json "sku"`:     keyfunc.JSON("sku"),
+		`keyfunc: malformed: header "X-One"`: keyfunc.Header("X-One").Trim().Int(),
+		`keyfunc: malformed: path "one"`:     keyfunc.MustParse("a:b-{one|uuid}"),
+		`keyfunc: malformed: value`: keyfunc.Func(func(r *http.Request) (string,
+			error,
+		) {
+			return r.Cookies()[0].Value, nil
+		}).MaxLen(1),
+		`keyfunc: missing: header "X-Absent"`: keyfunc.MustParse("a:b-{header.X-Absent}"),
 	} {
 		r := request("sku="+secret+"&"+secret+"=%zz", "X-Tenant", secret, "X-Tenant", secret, "X-One", secret,
 			"Cookie", "cart="+secret+"; cart="+secret)

@@ -11,8 +11,9 @@ import (
 // A step puts a value into one form. What comes out empty is missing.
 type step func(v string) (string, error)
 
-// Int returns f with its value read as a decimal integer of 64 bits and written in the one usual way: "7", "+7" and "007"
-// are all "7". Anything else is [ErrInvalid].
+// Int returns f with its value read as a decimal integer of 64 bits and written
+// in the one usual way: "7", "+7" and "007" are all "7". Anything else is
+// [ErrInvalid].
 func (f Func) Int() Func { return f.normalized(toInt) }
 
 func toInt(v string) (string, error) {
@@ -26,8 +27,9 @@ func toInt(v string) (string, error) {
 	return strconv.FormatUint(n, 10), nil
 }
 
-// UUID returns f with its value read as a UUID and written in the usual way, 36 characters in lower case. It may be given
-// in any case, bare, in braces, as a URN, or without hyphens; anything else is [ErrInvalid].
+// UUID returns f with its value read as a UUID and written in the usual way, 36
+// characters in lower case. It may be given in any case, bare, in braces, as a
+// URN, or without hyphens; anything else is [ErrInvalid].
 func (f Func) UUID() Func { return f.normalized(toUUID) }
 
 func toUUID(v string) (string, error) {
@@ -49,9 +51,9 @@ func toUUID(v string) (string, error) {
 }
 
 // NonZero returns f with a value that is zero refused as [ErrMissing]: the
-// integer 0, in any spelling that [Func.Int] reads, and the UUID of zeros. An id
-// that nobody has set is such a value, and a key of it is one lock for all who
-// forgot to.
+// integer 0, in any spelling that [Func.Int] reads, and the UUID of zeros. An
+// id that nobody has set is such a value, and a key of it is one lock for all
+// who forgot to.
 func (f Func) NonZero() Func { return f.normalized(toNonZero) }
 
 func toNonZero(v string) (string, error) {
@@ -68,12 +70,14 @@ func (f Func) Lower() Func { return f.normalized(toLower) }
 
 func toLower(v string) (string, error) { return strings.ToLower(v), nil }
 
-// Trim returns f with its value without white space at either end. A value of nothing else is [ErrMissing].
+// Trim returns f with its value without white space at either end. A value of
+// nothing else is [ErrMissing].
 func (f Func) Trim() Func { return f.normalized(toTrimmed) }
 
 func toTrimmed(v string) (string, error) { return strings.TrimSpace(v), nil }
 
-// MaxLen returns f with values of more than n bytes refused as [ErrInvalid]. It panics if n is less than 1.
+// MaxLen returns f with values of more than n bytes refused as [ErrInvalid]. It
+// panics if n is less than 1.
 func (f Func) MaxLen(n int) Func {
 	if n < 1 {
 		panic("keyfunc: MaxLen of less than 1")
@@ -90,7 +94,8 @@ func atMost(n int) step {
 	}
 }
 
-// OneOf returns f with any other value than the given ones refused as [ErrInvalid]. It panics if there are none.
+// OneOf returns f with any other value than the given ones refused as
+// [ErrInvalid]. It panics if there are none.
 func (f Func) OneOf(values ...string) Func {
 	if len(values) == 0 {
 		panic("keyfunc: OneOf of nothing")
@@ -134,7 +139,8 @@ func (to step) take(v, source, name string) (string, error) {
 	return v, nil
 }
 
-// source returns where f looks for its value: a Func says so in its error for a request that has nothing.
+// source returns where f looks for its value: a Func says so in its error for a
+// request that has nothing.
 func (f Func) source() (source, name string) {
 	source = "value"
 	defer func() { _ = recover() }()                                  // an own Func may count on more than that

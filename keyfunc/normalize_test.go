@@ -25,9 +25,13 @@ func TestOneThingHasOneSpelling(t *testing.T) {
 		{"int negative", path.Int(), "-7", []string{"-7", "-07"}},
 		{"int zero", path.Int(), "0", []string{"0", "-0", "+0", "000"}},
 		{"int64 at its end", path.Int(), "-9223372036854775808", []string{"-9223372036854775808"}},
-		{"uint64 at its end", path.Int(), "18446744073709551615", []string{"18446744073709551615", "+18446744073709551615"}},
+		{
+			"uint64 at its end", path.Int(), "18446744073709551615",
+			[]string{"18446744073709551615", "+18446744073709551615"},
+		},
 		{"uuid", path.UUID(), id, []string{
-			id, strings.ToUpper(id), "urn:uuid:" + id, "URN:UUID:" + id, "{" + id + "}", strings.ReplaceAll(id, "-", ""),
+			id, strings.ToUpper(id), "urn:uuid:" + id, "URN:UUID:" + id, "{" + id + "}",
+			strings.ReplaceAll(id, "-", ""),
 		}},
 		{"lower", path.Lower(), "käse", []string{"käse", "KÄSE", "Käse"}},
 		{"trim", path.Trim(), "a b", []string{"a b", " a b", "a b\t\n", "\u00a0a b\u2003"}},
@@ -63,13 +67,16 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 			"18446744073709551616", "-9223372036854775809", strings.Repeat("9", 1<<20),
 		}},
 		{"uuid", path.UUID(), keyfunc.ErrInvalid, []string{
-			"x", id[1:], id + "0", "(" + id + ")", "{" + id, "urn:uuid:{" + id + "}", "uuid:urn:" + id, strings.Replace(id, "a", "g", 1),
-			strings.Replace(id, "-", "0", 1), id[:8] + "--" + id[9:35], strings.Replace(id, "6", "\x00", 1), strings.Repeat("-", 36),
+			"x", id[1:], id + "0", "(" + id + ")", "{" + id, "urn:uuid:{" + id + "}", "uuid:urn:" + id,
+			strings.Replace(id, "a", "g", 1),
+			strings.Replace(id, "-", "0", 1), id[:8] + "--" + id[9:35], strings.Replace(id, "6", "\x00", 1),
+			strings.Repeat("-", 36),
 		}},
 		{"lower of nothing", path.Lower(), keyfunc.ErrMissing, []string{""}},
 		{"trim", path.Trim(), keyfunc.ErrMissing, []string{" ", "\t\r\n", "\u3000"}},
 		{"nonzero", path.NonZero(), keyfunc.ErrMissing, []string{
-			"0", "00", "+0", "-0", "00000000-0000-0000-0000-000000000000", "{00000000-0000-0000-0000-000000000000}", strings.Repeat("0", 32),
+			"0", "00", "+0", "-0", "00000000-0000-0000-0000-000000000000", "{00000000-0000-0000-0000-000000000000}",
+			strings.Repeat("0", 32),
 		}},
 		{"nonzero after int", path.Int().NonZero(), keyfunc.ErrMissing, []string{"0", "-00"}},
 		{"maxlen counts bytes", path.MaxLen(3), keyfunc.ErrInvalid, []string{"abcd", "ää", strings.Repeat("x", 1<<20)}},
@@ -89,7 +96,11 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 
 func TestANormalizerPassesAnErrorOn(t *testing.T) {
 	own := errors.New("own")
-	if _, err := keyfunc.Func(func(*http.Request) (string, error) { return "", own }).Int()(request("")); !errors.Is(err, own) {
+	if _, err := keyfunc.Func(func(*http.Request) (string,
+		error,
+	) {
+		return "", own
+	}).Int()(request("")); !errors.Is(err, own) {
 		t.Errorf("got %v", err)
 	}
 }

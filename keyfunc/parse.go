@@ -25,7 +25,8 @@ func ParseTemplate(template string) (*Template, error) {
 	}
 }
 
-// parsePart reads the part of t that starts at start, and returns where it ends: at a ':' or at the end of t.
+// parsePart reads the part of t that starts at start, and returns where it
+// ends: at a ':' or at the end of t.
 func parsePart(t string, start int) (p part, end int, err error) {
 	after := start // where the text behind the placeholder starts
 	i := start
@@ -64,7 +65,8 @@ func parsePart(t string, start int) (p part, end int, err error) {
 	return p, i, nil
 }
 
-// placeholder reads the text between two braces, and returns what is wrong with it, and at which byte.
+// placeholder reads the text between two braces, and returns what is wrong with
+// it, and at which byte.
 func (p *part) placeholder(text string) (at int, problem string) {
 	from, rest, more := strings.Cut(text, "|")
 	if problem = p.origin(from); problem != "" {
@@ -101,7 +103,8 @@ func (p *part) origin(text string) (problem string) {
 	case name == "" || strings.ContainsFunc(name, notInName):
 		return fmt.Sprintf("%q is not a name", name)
 	case dotted && !known:
-		return fmt.Sprintf("unknown source %q, want a path parameter, body, or a name after query, header, cookie, form or json and a dot", prefix)
+		return fmt.Sprintf("unknown source %q, want a path parameter, body, or a name after query, header, cookie, "+
+			"form or json and a dot", prefix)
 	}
 	p.source, p.name = "path", name
 	if dotted {
@@ -137,7 +140,8 @@ func normalizer(text string) (to step, problem string) {
 		}
 		return amongst(values), ""
 	default:
-		return nil, fmt.Sprintf("unknown normalizer %q, want int, uuid, nonzero, lower, trim, maxlen=n or oneof=a,b", name)
+		return nil, fmt.Sprintf("unknown normalizer %q, want int, uuid, nonzero, lower, trim, "+
+			"maxlen=n or oneof=a,b", name)
 	}
 	if given {
 		return nil, name + " takes no argument"
@@ -145,7 +149,8 @@ func normalizer(text string) (to step, problem string) {
 	return to, ""
 }
 
-// notInName reports whether r is kept out of names in templates, among them what later syntax may need.
+// notInName reports whether r is kept out of names in templates, among them
+// what later syntax may need.
 func notInName(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-.[]", r)
 }

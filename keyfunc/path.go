@@ -5,16 +5,19 @@ import (
 	"strings"
 )
 
-// Path returns the Func of the path parameter name, as the router matched and decoded it: the request's PathValue, which
-// net/http's ServeMux and chi set themselves and [SetPath] sets for every other router.
+// Path returns the Func of the path parameter name, as the router matched and
+// decoded it: the request's PathValue, which net/http's ServeMux and chi set
+// themselves and [SetPath] sets for every other router.
 //
-// An empty parameter is [ErrMissing]. A parameter that the route does not have is [ErrNoSource]; so is one in a
-// middleware that runs before the router has matched, as around a ServeMux or in chi's Use: guard the route instead.
+// An empty parameter is [ErrMissing]. A parameter that the route does not have
+// is [ErrNoSource]; so is one in a middleware that runs before the router has
+// matched, as around a ServeMux or in chi's Use: guard the route instead.
 func Path(name string) Func {
 	return func(r *http.Request) (string, error) { return pathValue(r, nil, name) }
 }
 
-// pathValue returns the path parameter name of p, or of r itself if that is nil.
+// pathValue returns the path parameter name of p, or of r itself if that is
+// nil.
 func pathValue(r *http.Request, p Params, name string) (string, error) {
 	var v string
 	var present bool
@@ -32,8 +35,10 @@ func pathValue(r *http.Request, p Params, name string) (string, error) {
 	return "", &Error{"path", name, ErrNoSource}
 }
 
-// SetPath records a path parameter of the matched route for [Path]. It is for adapters of routers that keep their
-// parameters to themselves; like [http.Request.SetPathValue] it changes r, but an empty value counts as present.
+// SetPath records a path parameter of the matched route for [Path]. It is for
+// adapters of routers that keep their parameters to themselves; like
+// [http.Request.SetPathValue] it changes r, but an empty value counts as
+// present.
 func SetPath(r *http.Request, name, value string) {
 	r.SetPathValue(name, value)
 	if value == "" {
@@ -41,12 +46,13 @@ func SetPath(r *http.Request, name, value string) {
 	}
 }
 
-// emptyMark goes before the name of a parameter that is present and empty: PathValue cannot tell it from an absent one.
-// No router has such a name.
+// emptyMark goes before the name of a parameter that is present and empty:
+// PathValue cannot tell it from an absent one. No router has such a name.
 const emptyMark = "\x00"
 
-// inPattern reports whether a pattern has the wildcard name: {name}, {name...} or {name:regexp} of ServeMux and chi,
-// :name of echo, or a '*' at the end of either.
+// inPattern reports whether a pattern has the wildcard name: {name}, {name...}
+// or {name:regexp} of ServeMux and chi, :name of echo, or a '*' at the end of
+// either.
 func inPattern(pattern, name string) bool {
 	if name == "*" {
 		return strings.HasSuffix(pattern, "/*")

@@ -6,8 +6,9 @@ import (
 	"unicode"
 )
 
-// slip returns what is wrong where t begins with a placeholder as something else
-// writes it, or "". It would be text in every key, and a lock for everybody.
+// slip returns what is wrong where t begins with a placeholder as something
+// else writes it, or "". It would be text in every key, and a lock for
+// everybody.
 func slip(t string) (problem string) {
 	mark, name := "", ""
 	switch {

@@ -6,8 +6,9 @@ import (
 	"github.com/go-lockguard/guard/internal/keyenc"
 )
 
-// Parse returns the Func that a template describes. A ':' separates the parts of the key; a part is text, or one
-// placeholder with or without text around it:
+// Parse returns the Func that a template describes. A ':' separates the parts
+// of the key; a part is text, or one placeholder with or without text around
+// it:
 //
 //	{sku}               the path parameter sku; {*} is the wildcard of chi and echo, the rest of the path
 //	{query.sku}         the query parameter sku
@@ -24,11 +25,12 @@ import (
 // which are the methods of [Func] with these names. A path parameter that is
 // itself called body needs [Path].
 //
-// "stock:{sku}" is guard.Key("stock", sku), and "stock:sku-{sku}" is guard.Key("stock", "sku-"+sku). Two placeholders
-// in one part are refused: "{a}-{b}" would be one key for different a and b. So are empty parts and braces that do not
-// make a placeholder, and placeholders of another language: $sku, ${sku}, <sku>,
-// %s, and /:sku or /*sku of a router. The error names the column, in characters
-// from 1.
+// "stock:{sku}" is guard.Key("stock", sku), and "stock:sku-{sku}" is
+// guard.Key("stock", "sku-"+sku). Two placeholders in one part are refused:
+// "{a}-{b}" would be one key for different a and b. So are empty parts and
+// braces that do not make a placeholder, and placeholders of another language:
+// $sku, ${sku}, <sku>, %s, and /:sku or /*sku of a router. The error names the
+// column, in characters from 1.
 func Parse(template string) (Func, error) {
 	t, err := ParseTemplate(template)
 	if err != nil {
@@ -37,7 +39,8 @@ func Parse(template string) (Func, error) {
 	return func(r *http.Request) (string, error) { return t.Key(r, nil) }, nil
 }
 
-// MustParse is [Parse] for templates in the source code: it panics where Parse returns an error.
+// MustParse is [Parse] for templates in the source code: it panics where Parse
+// returns an error.
 func MustParse(template string) Func {
 	f, err := Parse(template)
 	if err != nil {
@@ -46,8 +49,9 @@ func MustParse(template string) Func {
 	return f
 }
 
-// Template is what a template says, for adapters of routers that keep their path parameters to themselves: they need not
-// copy them into each request with [SetPath]. Make it with [ParseTemplate]. It is safe for concurrent use.
+// Template is what a template says, for adapters of routers that keep their
+// path parameters to themselves: they need not copy them into each request with
+// [SetPath]. Make it with [ParseTemplate]. It is safe for concurrent use.
 type Template struct{ parts []part }
 
 // Constant reports whether t has no placeholder, so that every request has the
@@ -72,13 +76,14 @@ func (t *Template) PathOnly() bool {
 	return true
 }
 
-// Params are the path parameters of one request. present is false for one that its route does not have.
+// Params are the path parameters of one request. present is false for one that
+// its route does not have.
 type Params interface {
 	Param(name string) (value string, present bool)
 }
 
-// Key returns the key of r, as the Func that [Parse] makes of the template does, with the same errors. A nil p stands for
-// the parameters in r itself.
+// Key returns the key of r, as the Func that [Parse] makes of the template
+// does, with the same errors. A nil p stands for the parameters in r itself.
 func (t *Template) Key(r *http.Request, p Params) (string, error) {
 	var short [64]byte // enough for most keys
 	key := short[:0]

@@ -106,7 +106,8 @@ func TestATemplateWithoutItsValueGivesNoKey(t *testing.T) {
 		"{query.one|uuid}":       keyfunc.ErrInvalid,
 		"{query.one|oneof=2,3}":  keyfunc.ErrInvalid,
 	} {
-		if key, err := keyfunc.MustParse(template)(request("twice=1&twice=2&one=1&zero=0", "X-Empty", "")); key != "" || !errors.Is(err, want) {
+		if key, err := keyfunc.MustParse(template)(request("twice=1&twice=2&one=1&zero=0", "X-Empty", "")); key != "" ||
+			!errors.Is(err, want) {
 			t.Errorf("%s: got %q, %v; want no key and %v", template, key, err, want)
 		}
 	}
@@ -166,8 +167,10 @@ func TestABadTemplateIsRefusedWithItsColumn(t *testing.T) {
 
 func TestTextThatOnlyLooksLikeAPlaceholderIsText(t *testing.T) {
 	for _, template := range []string{
-		"stock/{sku}", "/stock/{sku}/buy", "100%:{sku}", "a%:b%{sku}", "%discount:{sku}", "$:{sku}", "$5:{sku}", "a$:{sku}", "<:{sku}",
-		"<b c>:{sku}", "a</>b:{sku}", "*:{sku}", "a/:{sku}", "a/*:{sku}", "a%2F%2d:{sku}", "%%:{sku}", "-%+v-:{sku}", "käse:{sku}",
+		"stock/{sku}", "/stock/{sku}/buy", "100%:{sku}", "a%:b%{sku}", "%discount:{sku}", "$:{sku}", "$5:{sku}",
+		"a$:{sku}", "<:{sku}",
+		"<b c>:{sku}", "a</>b:{sku}", "*:{sku}", "a/:{sku}", "a/*:{sku}", "a%2F%2d:{sku}", "%%:{sku}",
+		"-%+v-:{sku}", "käse:{sku}",
 	} {
 		if _, err := keyfunc.Parse(template); err != nil {
 			t.Errorf("%s: %v", template, err)
@@ -175,7 +178,8 @@ func TestTextThatOnlyLooksLikeAPlaceholderIsText(t *testing.T) {
 	}
 }
 
-// everywhere is a request with v as the only value of all the names, in every source.
+// everywhere is a request with v as the only value of all the names, in every
+// source.
 func everywhere(v string, names ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	query := url.Values{}
@@ -219,7 +223,8 @@ func FuzzKeyAgrees(f *testing.F) {
 		agree(keyfunc.Join(keyfunc.Static(text), keyfunc.Header("sku"), keyfunc.Path("sku")), guard.Key(text, sku, sku))
 		if n, err := strconv.ParseInt(sku, 10, 64); err == nil {
 			agree(keyfunc.MustParse("{sku|int}"), guard.Key(n))
-			agree(keyfunc.Join(keyfunc.Path("sku").Int(), keyfunc.Header("X-Tenant").MaxLen(1<<20)), guard.Key(n, tenant))
+			agree(keyfunc.Join(keyfunc.Path("sku").Int(),
+				keyfunc.Header("X-Tenant").MaxLen(1<<20)), guard.Key(n, tenant))
 		}
 		if sku != "" {
 			agree(keyfunc.MustParse("a%:pre%{sku}-post"), guard.Key("a%", "pre%"+sku+"-post"))
@@ -262,8 +267,10 @@ func FuzzJoinIsInjective(f *testing.F) {
 
 func FuzzParse(f *testing.F) {
 	for _, template := range []string{
-		"stock:{sku}", "{sku}", "a:b:c", "a{query.b}c:{header.X-D}", "100%", "{a}{b}", "{", "}", ":", "", "{a.b}", "{query.}",
-		"{id|int}", "{json.a|trim|lower}:{form.b}", "{a|maxlen=3}", "{a|oneof=b,c}", "{id:[0-9]+}", "ä:{ö}", "\xff{a}", "{query.a\u00a0b}", "a::b", "{query.a.b[c]}",
+		"stock:{sku}", "{sku}", "a:b:c", "a{query.b}c:{header.X-D}", "100%", "{a}{b}", "{", "}", ":",
+		"", "{a.b}", "{query.}",
+		"{id|int}", "{json.a|trim|lower}:{form.b}", "{a|maxlen=3}", "{a|oneof=b,c}", "{id:[0-9]+}", "ä:{ö}", "\xff{a}",
+		"{query.a\u00a0b}", "a::b", "{query.a.b[c]}",
 		"{json.0|trim|000}", "0{000}", "{query.000[0]}", // digits for names
 		"{\t", "{\v}", "{\xff\xff}", "{\ua640\xa4}", ":\xf6\a\x1a\xe9", // control characters, no UTF-8
 	} {

@@ -1,10 +1,12 @@
-// Package locker is for authors of a store: it says what a [Locker] must do for package guard to keep its promises.
-// Users pick a store (redislocker, memlocker) and hand it to guard.New; they need nothing of this package.
+// Package locker is for authors of a store: it says what a [Locker] must do for
+// package guard to keep its promises. Users pick a store (redislocker,
+// memlocker) and hand it to guard.New; they need nothing of this package.
 //
 // # The life of a claim
 //
-// A [Claim] is one process's wish for one key, under an owner id that nobody has ever used. There is at most one live
-// claim per process and key, however many callers wait there: the guard lets them take turns on it.
+// A [Claim] is one process's wish for one key, under an owner id that nobody
+// has ever used. There is at most one live claim per process and key, however
+// many callers wait there: the guard lets them take turns on it.
 //
 //	event                              from              to        who is told
 //	Acquire, nobody owns the key       new, or in queue  owner
@@ -17,8 +19,9 @@
 //	the TTL, or the offer, ends        owner             over
 //	nobody saw it for its Life         in queue          over
 //
-// A claim is over, too, when the store answers that another owns its key though it was in the queue before (law 2). After
-// that its owner id never comes back; a store need not guard against that.
+// A claim is over, too, when the store answers that another owns its key though
+// it was in the queue before (law 2). After that its owner id never comes back;
+// a store need not guard against that.
 //
 // # What a store keeps
 //
@@ -31,9 +34,10 @@
 //   - The last fencing token, of each key or of all: it outlives owner and queue. Tokens begin above 0, and a block that was
 //     reserved counts as given, all of it, whether anybody used it or not.
 //
-// What has ended must not stay for good, also if nobody ever comes back; to drop it when somebody calls next is enough. Claims
-// are told apart by their owner ids alone, never by process and key. The store may keep the pointer to a Claim until it is
-// over.
+// What has ended must not stay for good, also if nobody ever comes back; to
+// drop it when somebody calls next is enough. Claims are told apart by their
+// owner ids alone, never by process and key. The store may keep the pointer to
+// a Claim until it is over.
 //
 // An entry that does not vanish by itself is treated as if it were not there
 // once its time is over, in every method, and for its own owner too. A store
@@ -65,9 +69,11 @@
 //
 // # The laws
 //
-// Whoever's owner id is in the key holds it. That is all of exclusion; the queue only decides whose id is put there next,
-// and who learns of it. A lost message, a wrong entry or a crash may cost time, never exclusion. Laws 1, 10 and 12 are the
-// guard's to keep as well as the store's; the others are the store's.
+// Whoever's owner id is in the key holds it. That is all of exclusion; the
+// queue only decides whose id is put there next, and who learns of it. A lost
+// message, a wrong entry or a crash may cost time, never exclusion. Laws 1, 10
+// and 12 are the guard's to keep as well as the store's; the others are the
+// store's.
 //
 //  1. Trust begins before the request. So a TTL starts when the store gets the Acquire or Renew, or later; an offer starts
 //     at the hand-over, and lasts for the [Offer].Length that the message tells; and no claim is granted that is not in
@@ -108,7 +114,8 @@
 //     then abandons the claim with late, or repeats an Acquire of a claim that is not in the queue.
 //
 // A store that can change two entries in one step hands over, also if it has
-// watches: a watch is then only the message. etcd, ZooKeeper, Consul and SQL can.
+// watches: a watch is then only the message. etcd, ZooKeeper, Consul and SQL
+// can.
 //
 // A store that cannot wakes instead: its Release frees the key, and its watch
 // calls [Waker.Wake] in the process that is next. Laws 3, 6 and 8 are then its
@@ -118,5 +125,6 @@
 // Handed false and Queued true. Nobody gives back what a Wake was for: it must
 // end by itself.
 //
-// Package lockertest checks this, but for what its documentation lists; run it from your tests before you run anything else.
+// Package lockertest checks this, but for what its documentation lists; run it
+// from your tests before you run anything else.
 package locker

@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// Finding is something that [Locker.Check] has found, as an error: an answer of the store or a setting of the client that
-// somebody should know of. A check that finds several joins them.
+// Finding is something that [Locker.Check] has found, as an error: an answer of
+// the store or a setting of the client that somebody should know of. A check
+// that finds several joins them.
 type Finding struct { //nolint:errname // a word of its own, and for Findings no error
 	Name     string   `json:"name"`     // what it is about, as a fixed word: "eviction"
 	Severity Severity `json:"severity"` // whether the store can be used as it is
@@ -23,7 +24,8 @@ type FindingNamer interface {
 // Error returns the text.
 func (f *Finding) Error() string { return f.Text }
 
-// Severity says what a [Finding] means for whoever asks whether the store can be used.
+// Severity says what a [Finding] means for whoever asks whether the store can
+// be used.
 type Severity int
 
 // The severities.
@@ -57,8 +59,8 @@ func (s *Severity) UnmarshalText(text []byte) error {
 	return fmt.Errorf("locker: %q is no severity: refuse or warn", text)
 }
 
-// Findings takes the error of a [Locker.Check] apart: the findings in it, with what was wrapped around each, and the rest,
-// nil if that is nothing.
+// Findings takes the error of a [Locker.Check] apart: the findings in it, with
+// what was wrapped around each, and the rest, nil if that is nothing.
 func Findings(err error) (found []Finding, rest error) {
 	switch e := err.(type) { //nolint:errorlint // takes it apart itself
 	case nil:

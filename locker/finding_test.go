@@ -18,17 +18,21 @@ func TestFindingsAreToldFromTheRest(t *testing.T) {
 		found []locker.Finding
 		rest  error
 	}{
-		"nothing":          {},
-		"one":              {err: a, found: []locker.Finding{*a}},
-		"another error":    {err: down, rest: down},
-		"both":             {err: errors.Join(a, down), found: []locker.Finding{*a}, rest: errors.Join(down)},
-		"several":          {err: errors.Join(a, nil, errors.Join(b)), found: []locker.Finding{*a, *b}},
-		"one of a node":    {err: fmt.Errorf("node 2: %w", b), found: []locker.Finding{{Name: "b", Text: "node 2: b is wrong"}}},
+		"nothing":       {},
+		"one":           {err: a, found: []locker.Finding{*a}},
+		"another error": {err: down, rest: down},
+		"both":          {err: errors.Join(a, down), found: []locker.Finding{*a}, rest: errors.Join(down)},
+		"several":       {err: errors.Join(a, nil, errors.Join(b)), found: []locker.Finding{*a, *b}},
+		"one of a node": {
+			err:   fmt.Errorf("node 2: %w", b),
+			found: []locker.Finding{{Name: "b", Text: "node 2: b is wrong"}},
+		},
 		"several of nodes": {err: fmt.Errorf("node 2: %w", errors.Join(a, b)), found: []locker.Finding{*a, *b}},
 		"a wrapped error":  {err: fmt.Errorf("node 2: %w", down), rest: fmt.Errorf("node 2: %w", down)},
 	} {
 		found, rest := locker.Findings(c.err)
-		if !slices.Equal(found, c.found) || fmt.Sprint(rest) != fmt.Sprint(c.rest) || errors.Is(rest, locker.ErrUnavailable) != (c.rest != nil) {
+		if !slices.Equal(found, c.found) || fmt.Sprint(rest) != fmt.Sprint(c.rest) ||
+			errors.Is(rest, locker.ErrUnavailable) != (c.rest != nil) {
 			t.Errorf("%s: got %v and %v, want %v and %v", what, found, rest, c.found, c.rest)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 // allows, or ends leases late. guard.New and Guard.With refuse a TTL that the
 // store cannot keep.
 type Limiter interface {
-	// Limits returns what the store can keep. It sends nothing, returns the same
-	// at all times, also before Open, and is safe for concurrent use.
+	// Limits returns what the store can keep. It sends nothing, returns the
+	// same at all times, also before Open, and is safe for concurrent use.
 	Limits() Limits
 }
 
@@ -21,9 +21,10 @@ type Limits struct {
 	MaxTTL time.Duration // the longest TTL; 0 is 24 days
 	Step   time.Duration // every TTL is a multiple of it; 0 is 1 ms
 
-	// Late is how long after the TTL, or after an offer, others may find the key
-	// still taken if their process waits for it. LateForOthers is the same for a
-	// process that has never looked at the key. No store ends a lease early.
+	// Late is how long after the TTL, or after an offer, others may find the
+	// key still taken if their process waits for it. LateForOthers is the same
+	// for a process that has never looked at the key. No store ends a lease
+	// early.
 	Late, LateForOthers time.Duration
 }
 

@@ -1,5 +1,6 @@
-// Package outcome is the one table from errors of guard and keyfunc to HTTP answers. Every adapter answers from it, and
-// so can a handler that no adapter fits.
+// Package outcome is the one table from errors of guard and keyfunc to HTTP
+// answers. Every adapter answers from it, and so can a handler that no adapter
+// fits.
 //
 //	status  code                         when
 //	409     lock_held                    the key was held until MaxWait ended (or lockmw.WithHeldStatus)
@@ -13,10 +14,13 @@
 //	500     lock_misconfigured           our own mistake: no such parameter, no default guard, an empty key
 //	499                                  the client has gone: nothing is written
 //
-// The first three carry Retry-After. They do not where the refused key was one inside: if [guard.Ran] is true of the
-// error, or the request's context carries a lease, part of the work may be done, and nobody is asked to repeat it. The
-// status and the code stay, and the text says so. The bodies are RFC 9457 problem details with fixed texts, which for 400, 413 and 415
-// name the parameter, header or field: never a key, a value, a holder or anything else from the inside.
+// The first three carry Retry-After. They do not where the refused key was one
+// inside: if [guard.Ran] is true of the error, or the request's context carries
+// a lease, part of the work may be done, and nobody is asked to repeat it. The
+// status and the code stay, and the text says so. The bodies are RFC 9457
+// problem details with fixed texts, which for 400, 413 and 415 name the
+// parameter, header or field: never a key, a value, a holder or anything else
+// from the inside.
 package outcome
 
 import (
@@ -37,8 +41,8 @@ type Outcome struct {
 	RetryAfter int    // in seconds, with jitter; 0 for none: repeating the request may do its work twice
 }
 
-// ClientGone is the status of a request whose client left while it waited: for the access log only, as there is nobody
-// to write to.
+// ClientGone is the status of a request whose client left while it waited: for
+// the access log only, as there is nobody to write to.
 const ClientGone = 499
 
 // Codes of the outcomes that have an answer.
@@ -54,15 +58,20 @@ const (
 	Misconfigured = "lock_misconfigured"
 )
 
-// Of returns the outcome of err for a request whose context is ctx; false if err is not an error of guard or keyfunc, or
-// nil. Errors that merely wrap context.Canceled or context.DeadlineExceeded are not ours: they are the handler's own.
+// Of returns the outcome of err for a request whose context is ctx; false if
+// err is not an error of guard or keyfunc, or nil. Errors that merely wrap
+// context.Canceled or context.DeadlineExceeded are not ours: they are the
+// handler's own.
 //
-// ctx tells a client that has gone from a wait that something else ended. An empty key is our own mistake, unless err also
-// Is one of keyfunc's, as &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing}: so a handler that makes
-// the key of what it has bound says that the client has left it out. Of is safe for concurrent use; calling it
-// twice for one error may give different Retry-After.
+// ctx tells a client that has gone from a wait that something else ended. An
+// empty key is our own mistake, unless err also Is one of keyfunc's, as
+// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing}: so a
+// handler that makes the key of what it has bound says that the client has left
+// it out. Of is safe for concurrent use; calling it twice for one error may
+// give different Retry-After.
 //
-// There is none if part of the work may be done: if [guard.Ran] is true of err, or ctx carries a lease.
+// There is none if part of the work may be done: if [guard.Ran] is true of err,
+// or ctx carries a lease.
 func Of(ctx context.Context, err error) (Outcome, bool) {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
@@ -88,7 +97,8 @@ func Of(ctx context.Context, err error) (Outcome, bool) {
 	return refused(ctx, held, err), true
 }
 
-// cancelled is the outcome of a wait that a cancelled context ended; ctx is the request's, perhaps under a lease.
+// cancelled is the outcome of a wait that a cancelled context ended; ctx is the
+// request's, perhaps under a lease.
 func cancelled(ctx context.Context, err error) Outcome {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, guard.ErrLeaseLost), errors.Is(cause, guard.ErrClosed): // the lease around the wait
@@ -96,7 +106,9 @@ func cancelled(ctx context.Context, err error) Outcome {
 	case errors.Is(cause, context.Canceled): // a server cancels a request without a cause of its own
 		return Outcome{Status: ClientGone}
 	}
-	return refused(ctx, waitAborted, err) // a cancelled context inside the handler, or a middleware that names its cause
+	// a cancelled context inside the handler, or a middleware that names its
+	// cause
+	return refused(ctx, waitAborted, err)
 }
 
 // A refusal is the outcome of a wait without its advice, which depends on what
@@ -148,7 +160,8 @@ var (
 	}, " It was not carried out.", false}
 	lost = Outcome{
 		Status: http.StatusInternalServerError, Code: Lost,
-		Detail: "The lock was lost while the request was worked on. It may or may not have been carried out; check before trying again.",
+		Detail: "The lock was lost while the request was worked on. It may or may not have been carried out; check " +
+			"before trying again.",
 	}
 	misconfigured = Outcome{
 		Status: http.StatusInternalServerError, Code: Misconfigured,

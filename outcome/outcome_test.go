@@ -43,27 +43,61 @@ func TestEveryErrorHasItsOneOutcome(t *testing.T) {
 		{"queue full", alive, guard.ErrQueueFull, 429, "lock_queue_full", true},
 		{"queue full, wrapped", alive, fmt.Errorf("buy: %w", guard.ErrQueueFull), 429, "lock_queue_full", true},
 		{"unavailable", alive, fmt.Errorf("%w: dial tcp", guard.ErrUnavailable), 503, "lock_unavailable", true},
-		{"unavailable, by the limit of a try", alive, join(guard.ErrUnavailable, context.DeadlineExceeded), 503, "lock_unavailable", true},
-		{"unavailable until the wait ended", alive, join(guard.ErrNotAcquired, guard.ErrUnavailable), 503, "lock_unavailable", true},
+		{
+			"unavailable, by the limit of a try", alive, join(guard.ErrUnavailable, context.DeadlineExceeded), 503,
+			"lock_unavailable", true,
+		},
+		{
+			"unavailable until the wait ended", alive, join(guard.ErrNotAcquired, guard.ErrUnavailable), 503,
+			"lock_unavailable", true,
+		},
 		{"closed", alive, guard.ErrClosed, 503, "lock_unavailable", true},
-		{"outer deadline", alive, join(guard.ErrNotAcquired, context.DeadlineExceeded), 503, "lock_wait_aborted", false},
+		{
+			"outer deadline", alive, join(guard.ErrNotAcquired, context.DeadlineExceeded), 503,
+			"lock_wait_aborted", false,
+		},
 		{"client gone", gone, join(guard.ErrNotAcquired, context.Canceled), 499, "", false},
 		{"client gone while the locker was silent", gone, join(guard.ErrUnavailable, context.Canceled), 499, "", false},
-		{"a wait cancelled by the service itself", alive, join(guard.ErrNotAcquired, context.Canceled), 503, "lock_wait_aborted", false},
-		{"a wait cancelled by a middleware", cancelledBy(errors.New("drain")), join(guard.ErrNotAcquired, context.Canceled), 503, "lock_wait_aborted", false},
-		{"a wait inside a lease that was lost", cancelledBy(guard.ErrMaxHold), join(guard.ErrNotAcquired, context.Canceled), 500, "lock_lost", false},
-		{"a wait inside a lease that was given up", cancelledBy(guard.ErrClosed), join(guard.ErrNotAcquired, context.Canceled), 500, "lock_lost", false},
+		{
+			"a wait cancelled by the service itself", alive, join(guard.ErrNotAcquired, context.Canceled), 503,
+			"lock_wait_aborted", false,
+		},
+		{
+			"a wait cancelled by a middleware", cancelledBy(errors.New("drain")),
+			join(guard.ErrNotAcquired, context.Canceled), 503, "lock_wait_aborted", false,
+		},
+		{
+			"a wait inside a lease that was lost", cancelledBy(guard.ErrMaxHold),
+			join(guard.ErrNotAcquired, context.Canceled), 500, "lock_lost", false,
+		},
+		{
+			"a wait inside a lease that was given up", cancelledBy(guard.ErrClosed),
+			join(guard.ErrNotAcquired, context.Canceled), 500, "lock_lost", false,
+		},
 		{"lost", alive, join(guard.ErrLeaseLost, errors.New("own")), 500, "lock_lost", false},
 		{"lost, then held", alive, join(&guard.HeldError{}, guard.ErrLeaseLost), 500, "lock_lost", false},
 		{"lost, the client gone too", gone, join(guard.ErrLeaseLost, context.Canceled), 500, "lock_lost", false},
 		{"max hold", alive, guard.ErrMaxHold, 500, "lock_lost", false},
-		{"missing", alive, &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrMissing}, 400, "lock_key_invalid", false},
+		{
+			"missing", alive, &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrMissing}, 400,
+			"lock_key_invalid", false,
+		},
 		{"ambiguous", alive, keyfunc.ErrAmbiguous, 400, "lock_key_invalid", false},
 		{"invalid", alive, keyfunc.ErrInvalid, 400, "lock_key_invalid", false},
-		{"an empty key, which the handler calls the client's", alive, join(guard.ErrInvalidKey, &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing}), 400, "lock_key_invalid", false},
-		{"wrong content type", alive, &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMediaType}, 415, "lock_unsupported_media_type", false},
-		{"body too large", alive, fmt.Errorf("%w: %w", keyfunc.ErrTooLarge, &http.MaxBytesError{Limit: 1}), 413, "lock_body_too_large", false},
-		{"no source", alive, &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrNoSource}, 500, "lock_misconfigured", false},
+		{"an empty key, which the handler calls the client's", alive, join(guard.ErrInvalidKey,
+			&keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing}), 400, "lock_key_invalid", false},
+		{
+			"wrong content type", alive, &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMediaType}, 415,
+			"lock_unsupported_media_type", false,
+		},
+		{
+			"body too large", alive, fmt.Errorf("%w: %w", keyfunc.ErrTooLarge, &http.MaxBytesError{Limit: 1}), 413,
+			"lock_body_too_large", false,
+		},
+		{
+			"no source", alive, &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrNoSource}, 500,
+			"lock_misconfigured", false,
+		},
 		{"no default", alive, guard.ErrNoDefault, 500, "lock_misconfigured", false},
 		{"invalid key", alive, guard.ErrInvalidKey, 500, "lock_misconfigured", false},
 	} {
@@ -76,7 +110,8 @@ func TestEveryErrorHasItsOneOutcome(t *testing.T) {
 	}
 }
 
-// What is refused after some work was done keeps its status and code, and nobody is asked to do it again.
+// What is refused after some work was done keeps its status and code, and
+// nobody is asked to do it again.
 func TestARefusalAfterSomeWorkAsksNobodyToRepeatIt(t *testing.T) {
 	g := newGuard(t)
 	for want, refusal := range map[string]error{
@@ -93,7 +128,8 @@ func TestARefusalAfterSomeWorkAsksNobodyToRepeatIt(t *testing.T) {
 		after, _ := outcome.Of(t.Context(), err)
 		for _, o := range []outcome.Outcome{inside, after} {
 			if got := fmt.Sprint(o.Status, " ", o.Code); got != want || o.RetryAfter != 0 ||
-				!strings.HasSuffix(o.Detail, " Part of the request may have been carried out; check before trying again.") {
+				!strings.HasSuffix(o.Detail, " Part of the request may have been carried out; check "+
+					"before trying again.") {
 				t.Errorf("got %+v, want %s without Retry-After", o, want)
 			}
 		}
@@ -123,7 +159,8 @@ func TestOnlyErrorsOfGuardAndKeyfuncAreOurs(t *testing.T) {
 	}
 }
 
-// estimated is an error with an estimate, as HeldError and the queue's error are.
+// estimated is an error with an estimate, as HeldError and the queue's error
+// are.
 type estimated time.Duration
 
 func (estimated) Error() string               { return "estimated" }
@@ -150,15 +187,37 @@ func TestABadRequestSaysWhichValueAndWhatIsWrongWithIt(t *testing.T) {
 		`The header "X-Tenant", which names the resource to lock, is missing or empty.`: &keyfunc.Error{Source: "header", Name: "X-Tenant", Err: keyfunc.ErrMissing},
 		`The query parameter "sku", which names the resource to lock, is given more than once.`: fmt.Errorf("s3cret: %w",
 			&keyfunc.Error{Source: "query", Name: "sku", Err: keyfunc.ErrAmbiguous}),
-		`The JSON member "sku", which names the resource to lock, is malformed.`:   &keyfunc.Error{Source: "json", Name: "sku", Err: fmt.Errorf("%w: s3cret", keyfunc.ErrInvalid)},
-		`The path parameter "id", which names the resource to lock, is malformed.`: &keyfunc.Error{Source: "path", Name: "id", Err: keyfunc.ErrInvalid},
-		`The value that names the resource to lock is missing or empty.`:           &keyfunc.Error{Source: "part", Name: "2", Err: keyfunc.ErrMissing},
-		"The body, which names the resource to lock, is missing or empty.":         &keyfunc.Error{Source: "body", Err: keyfunc.ErrMissing},
-		"The body is incomplete.":                                                        &keyfunc.Error{Source: "body", Err: keyfunc.ErrInvalid},
-		"The body is too large.":                                                         fmt.Errorf("%w: %w", keyfunc.ErrTooLarge, &keyfunc.Error{Source: "body", Err: keyfunc.ErrInvalid}),
-		`The value that names the resource to lock is malformed.`:                        keyfunc.ErrInvalid,
-		`The Content-Type is not one to read the form field "sku" in.`:                   &keyfunc.Error{Source: "form", Name: "sku", Err: keyfunc.ErrMediaType},
-		`The body is too large to read the JSON member "sku" in it.`:                     &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrTooLarge},
+		`The JSON member "sku", which names the resource to lock, is malformed.`: &keyfunc.Error{
+			Source: "json",
+			Name:   "sku", Err: fmt.Errorf("%w: s3cret", keyfunc.ErrInvalid),
+		},
+		`The path parameter "id", which names the resource to lock, is malformed.`: &keyfunc.Error{
+			Source: "path",
+			Name:   "id", Err: keyfunc.ErrInvalid,
+		},
+		`The value that names the resource to lock is missing or empty.`: &keyfunc.Error{
+			Source: "part",
+			Name:   "2", Err: keyfunc.ErrMissing,
+		},
+		"The body, which names the resource to lock, is missing or empty.": &keyfunc.Error{
+			Source: "body",
+			Err:    keyfunc.ErrMissing,
+		},
+		"The body is incomplete.": &keyfunc.Error{
+			Source: "body",
+			Err:    keyfunc.ErrInvalid,
+		},
+		"The body is too large.": fmt.Errorf("%w: %w",
+			keyfunc.ErrTooLarge, &keyfunc.Error{Source: "body", Err: keyfunc.ErrInvalid}),
+		`The value that names the resource to lock is malformed.`: keyfunc.ErrInvalid,
+		`The Content-Type is not one to read the form field "sku" in.`: &keyfunc.Error{
+			Source: "form",
+			Name:   "sku", Err: keyfunc.ErrMediaType,
+		},
+		`The body is too large to read the JSON member "sku" in it.`: &keyfunc.Error{
+			Source: "json",
+			Name:   "sku", Err: keyfunc.ErrTooLarge,
+		},
 		`The body is too large to read the value that names the resource to lock in it.`: keyfunc.ErrTooLarge,
 	} {
 		o, _ := outcome.Of(t.Context(), err)
@@ -186,7 +245,8 @@ func TestTheAnswerIsAProblemWithoutInternals(t *testing.T) {
 	outcome.Write(w, o)
 
 	if w.Code != http.StatusConflict || w.Header().Get("Content-Type") != "application/problem+json" ||
-		w.Header().Get("Retry-After") != strconv.Itoa(o.RetryAfter) || w.Header().Get("Content-Length")+w.Header().Get("Etag") != "" {
+		w.Header().Get("Retry-After") != strconv.Itoa(o.RetryAfter) ||
+		w.Header().Get("Content-Length")+w.Header().Get("Etag") != "" {
 		t.Errorf("got %d %v", w.Code, w.Header())
 	}
 	if strings.Contains(w.Body.String(), "s3cret") {
@@ -196,7 +256,8 @@ func TestTheAnswerIsAProblemWithoutInternals(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 		t.Fatal(err)
 	}
-	if body["type"] != "about:blank" || body["title"] != "Conflict" || body["status"] != 409.0 || body["code"] != "lock_held" || body["detail"] == "" {
+	if body["type"] != "about:blank" || body["title"] != "Conflict" || body["status"] != 409.0 ||
+		body["code"] != "lock_held" || body["detail"] == "" {
 		t.Errorf("got %v", body)
 	}
 }
@@ -234,7 +295,8 @@ func TestOutcomeImportsNoFramework(t *testing.T) {
 	const module = "github.com/go-lockguard/guard"
 	for dep := range strings.FieldsSeq(string(out)) {
 		host, _, _ := strings.Cut(dep, "/")
-		if strings.Contains(host, ".") && dep != module && dep != module+"/locker" && !strings.HasPrefix(dep, module+"/internal/") && dep != module+"/keyfunc" {
+		if strings.Contains(host, ".") && dep != module && dep != module+"/locker" &&
+			!strings.HasPrefix(dep, module+"/internal/") && dep != module+"/keyfunc" {
 			t.Errorf("outcome depends on %s", dep)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
-// badRequest is the outcome of a request that has no key by its own fault. It says what to put right, and never the value.
+// badRequest is the outcome of a request that has no key by its own fault. It
+// says what to put right, and never the value.
 func badRequest(err error) Outcome {
 	at := &keyfunc.Error{}
 	_ = errors.As(err, &at)
@@ -22,11 +23,20 @@ func badRequest(err error) Outcome {
 	}
 	switch {
 	case errors.Is(err, keyfunc.ErrTooLarge):
-		return Outcome{Status: http.StatusRequestEntityTooLarge, Code: BodyTooLarge, Detail: "The body is too large to read the " + where + " in it."}
+		return Outcome{
+			Status: http.StatusRequestEntityTooLarge, Code: BodyTooLarge,
+			Detail: "The body is too large to read the " + where + " in it.",
+		}
 	case errors.Is(err, keyfunc.ErrMediaType):
-		return Outcome{Status: http.StatusUnsupportedMediaType, Code: MediaType, Detail: "The Content-Type is not one to read the " + where + " in."}
+		return Outcome{
+			Status: http.StatusUnsupportedMediaType, Code: MediaType,
+			Detail: "The Content-Type is not one to read the " + where + " in.",
+		}
 	}
-	return Outcome{Status: http.StatusBadRequest, Code: KeyInvalid, Detail: "The " + subject + " is " + problem(err) + "."}
+	return Outcome{
+		Status: http.StatusBadRequest, Code: KeyInvalid,
+		Detail: "The " + subject + " is " + problem(err) + ".",
+	}
 }
 
 // brokenBody is the outcome of a body that could not be read to its end.
@@ -37,10 +47,12 @@ func brokenBody(err error) Outcome {
 	return Outcome{Status: http.StatusBadRequest, Code: KeyInvalid, Detail: "The body is incomplete."}
 }
 
-// source is where the value should be, "" if that would tell the client nothing.
+// source is where the value should be, "" if that would tell the client
+// nothing.
 func source(at *keyfunc.Error) string {
 	kinds := map[string]string{
-		"path": "path parameter", "query": "query parameter", "header": "header", "cookie": "cookie", "form": "form field", "json": "JSON member",
+		"path": "path parameter", "query": "query parameter", "header": "header", "cookie": "cookie",
+		"form": "form field", "json": "JSON member",
 	}
 	if at.Source == "body" {
 		return at.Source

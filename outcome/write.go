@@ -9,8 +9,10 @@ import (
 // ContentType is the media type of [Outcome.Body].
 const ContentType = "application/problem+json"
 
-// Write answers with o: headers, status and body. It must be called before anything else is written; what a handler has
-// set for a body of its own (Content-Length and the like) is dropped. For an outcome without a code it does nothing.
+// Write answers with o: headers, status and body. It must be called before
+// anything else is written; what a handler has set for a body of its own
+// (Content-Length and the like) is dropped. For an outcome without a code it
+// does nothing.
 func Write(w http.ResponseWriter, o Outcome) {
 	if o.Code == "" {
 		return
@@ -20,8 +22,10 @@ func Write(w http.ResponseWriter, o Outcome) {
 	_, _ = w.Write(o.Body()) // an error here means that the client has gone
 }
 
-// Prepare makes h the headers of an answer with o: Content-Type, Retry-After or none, and nothing that a handler has set
-// for a body of its own. It is for answers that are not written with [Write]; set another Content-Type afterwards.
+// Prepare makes h the headers of an answer with o: Content-Type, Retry-After or
+// none, and nothing that a handler has set for a body of its own. It is for
+// answers that are not written with [Write]; set another Content-Type
+// afterwards.
 func (o Outcome) Prepare(h http.Header) {
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Cache-Control"} {
 		h.Del(name)
@@ -34,7 +38,8 @@ func (o Outcome) Prepare(h http.Header) {
 	}
 }
 
-// Body returns the problem details of o as JSON, nil for an outcome without a code.
+// Body returns the problem details of o as JSON, nil for an outcome without a
+// code.
 func (o Outcome) Body() []byte {
 	if o.Code == "" {
 		return nil

@@ -1,15 +1,18 @@
-// Package tracing shows what a guard does as OpenTelemetry spans and metrics: who waited for which lock, for how long,
-// behind whom, and how it ended.
+// Package tracing shows what a guard does as OpenTelemetry spans and metrics:
+// who waited for which lock, for how long, behind whom, and how it ended.
 //
 //	obs, err := tracing.New()
 //	...
 //	g, err := guard.New(redislocker.New(rdb), guard.WithName("stock"), guard.WithObserver(obs))
 //
-// Each wait is a span "acquire stock", linked to the holder that was in its way, in whatever process that was. Each hold is a
-// span "hold stock", and the parent of what the function does. The metrics guard.wait.duration, guard.hold.duration,
-// guard.hold.oldest, guard.waits, guard.waiters, guard.leases, guard.renewals and guard.leases.lost carry the name and the
-// outcome, the last one the reason too, so that their number does not grow with the keys. README.md beside this file has every span, attribute and
-// metric, and a dashboard.
+// Each wait is a span "acquire stock", linked to the holder that was in its
+// way, in whatever process that was. Each hold is a span "hold stock", and the
+// parent of what the function does. The metrics guard.wait.duration,
+// guard.hold.duration, guard.hold.oldest, guard.waits, guard.waiters,
+// guard.leases, guard.renewals and guard.leases.lost carry the name and the
+// outcome, the last one the reason too, so that their number does not grow with
+// the keys. README.md beside this file has every span, attribute and metric,
+// and a dashboard.
 //
 // # Outcomes
 //
@@ -35,12 +38,14 @@
 //	panicked     the function panicked or called runtime.Goexit (an error)
 //	unavailable  the release was not confirmed, and the key ended with its TTL (an error)
 //
-// and that of a renewal renewed, lost or unavailable. Contention is no error: a wait that ends with timeout has no error
-// status. Those marked have, and the attribute error.type, which is the outcome too unless the error has a method
+// and that of a renewal renewed, lost or unavailable. Contention is no error: a
+// wait that ends with timeout has no error status. Those marked have, and the
+// attribute error.type, which is the outcome too unless the error has a method
 // ErrorType() string.
 //
 // # What does not leave the process
 //
-// Spans carry [guard.KeyHash] of the key instead of the key, unless [WithRawKeys] is given; metrics carry neither. The
-// holder stays in errors, and owner ids in the store.
+// Spans carry [guard.KeyHash] of the key instead of the key, unless
+// [WithRawKeys] is given; metrics carry neither. The holder stays in errors,
+// and owner ids in the store.
 package tracing

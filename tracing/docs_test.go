@@ -18,7 +18,8 @@ import (
 	"github.com/go-lockguard/guard/tracing"
 )
 
-// emitted is all that the stories, and a renewal that fails, make the package say.
+// emitted is all that the stories, and a renewal that fails, make the package
+// say.
 type emitted struct {
 	metrics  map[string]metricdata.Metrics
 	outcomes map[string]bool
@@ -66,7 +67,8 @@ func collectAll(t *testing.T) emitted {
 	return e
 }
 
-// prometheus returns the names that the OpenTelemetry collector and the Prometheus exporter give to the series of m.
+// prometheus returns the names that the OpenTelemetry collector and the
+// Prometheus exporter give to the series of m.
 func prometheus(m metricdata.Metrics) []string {
 	name := strings.ReplaceAll(m.Name, ".", "_")
 	switch data := m.Data.(type) {

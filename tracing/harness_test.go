@@ -32,8 +32,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "stock:secret-42"
 
-// shop is a guard under an SDK that keeps all it is given, and a second guard on the same store, as another process
-// would have it.
+// shop is a guard under an SDK that keeps all it is given, and a second guard
+// on the same store, as another process would have it.
 type shop struct {
 	*guard.Guard
 	other  *guard.Guard
@@ -70,7 +70,8 @@ func open(t *testing.T, s setup) *shop {
 	h.obs = obs
 	opts := append([]guard.Option{
 		guard.WithName("shop"), guard.WithObserver(obs),
-		guard.WithLogger(slog.New(slog.NewJSONHandler(cmp.Or(s.logs, io.Discard), &slog.HandlerOptions{Level: slog.LevelDebug}))),
+		guard.WithLogger(slog.New(slog.NewJSONHandler(cmp.Or(s.logs, io.Discard),
+			&slog.HandlerOptions{Level: slog.LevelDebug}))),
 		guard.WithBackoff(time.Hour, time.Hour), // only a wake-up ends a pause
 	}, s.guard...)
 	if s.locker == nil {
@@ -126,7 +127,8 @@ func (h *shop) spanLines(t *testing.T) []string {
 	return lines
 }
 
-// describe names attributes without the prefix, in order, and leaves out those that must be there as they are in same.
+// describe names attributes without the prefix, in order, and leaves out those
+// that must be there as they are in same.
 func describe(attrs []attribute.KeyValue, same ...attribute.KeyValue) string {
 	var parts []string
 	for _, a := range same {
@@ -160,7 +162,8 @@ func (h *shop) collect(t *testing.T) metricdata.ResourceMetrics {
 	return rm
 }
 
-// metricLines describes every point of every metric, in order, without guard.waits: that must say what the histogram says.
+// metricLines describes every point of every metric, in order, without
+// guard.waits: that must say what the histogram says.
 func (h *shop) metricLines(t *testing.T) []string {
 	t.Helper()
 	var lines []string

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// holds are the holds of one series that run now, oldest first: each is added when it begins.
+// holds are the holds of one series that run now, oldest first: each is added
+// when it begins.
 type holds struct {
 	mu          sync.Mutex // guards the list; held for a few instructions
 	first, last *stage

@@ -17,11 +17,13 @@ import (
 	"github.com/go-lockguard/guard/tracing"
 )
 
-// oldest returns guard.hold.oldest of the guard named shop, -1 if there is none.
+// oldest returns guard.hold.oldest of the guard named shop, -1 if there is
+// none.
 func (h *shop) oldest(t *testing.T) float64 {
 	t.Helper()
 	for _, m := range h.collect(t).ScopeMetrics[0].Metrics {
-		if data, ok := m.Data.(metricdata.Gauge[float64]); ok && m.Name == "guard.hold.oldest" && len(data.DataPoints) == 1 {
+		if data, ok := m.Data.(metricdata.Gauge[float64]); ok && m.Name == "guard.hold.oldest" &&
+			len(data.DataPoints) == 1 {
 			return data.DataPoints[0].Value
 		}
 	}
@@ -114,15 +116,18 @@ func (h *shop) zeros(t *testing.T, name string) (got []string) {
 			if p.Value != 0 {
 				t.Errorf("%s is %d", m.Name, p.Value)
 			}
-			got = append(got, strings.TrimSpace(m.Name+" "+describe(p.Attributes.ToSlice(), attribute.String("guard.name", name))))
+			got = append(got, strings.TrimSpace(m.Name+" "+describe(p.Attributes.ToSlice(),
+				attribute.String("guard.name", name))))
 		}
 	}
 	return got
 }
 
 var zeros = []string{
-	"guard.waits outcome=acquired", "guard.waits outcome=reentered", "guard.waits outcome=timeout", "guard.waits outcome=queue_full",
-	"guard.waits outcome=canceled", "guard.waits outcome=unavailable", "guard.waits outcome=closed", "guard.waits outcome=lost",
+	"guard.waits outcome=acquired", "guard.waits outcome=reentered", "guard.waits outcome=timeout",
+	"guard.waits outcome=queue_full",
+	"guard.waits outcome=canceled", "guard.waits outcome=unavailable", "guard.waits outcome=closed",
+	"guard.waits outcome=lost",
 	"guard.waits outcome=outer_released", "guard.waits outcome=error", "guard.waiters", "guard.leases",
 	"guard.leases.lost outcome=closed reason=closed", "guard.leases.lost outcome=lost reason=deadline",
 	"guard.leases.lost outcome=lost reason=forced", "guard.leases.lost outcome=lost reason=outlived",

@@ -19,8 +19,9 @@ const (
 	holdOldest   = "guard.hold.oldest"
 )
 
-// Buckets are in seconds: those of the conventions for HTTP, and 1 ms below, where an uncontended lock is. A hold may take
-// as long as MaxHold, 60 s by default.
+// Buckets are in seconds: those of the conventions for HTTP, and 1 ms below,
+// where an uncontended lock is. A hold may take as long as MaxHold, 60 s by
+// default.
 var (
 	waitBuckets = []float64{.001, .005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
 	holdBuckets = slices.Concat(waitBuckets, []float64{15, 30, 60, 120})
@@ -41,7 +42,8 @@ func newInstruments(m metric.Meter) (instruments, error) {
 	var in instruments
 	var errs [8]error
 	in.waitDuration, errs[0] = m.Float64Histogram(waitDuration, metric.WithUnit("s"),
-		metric.WithDescription("How long calls waited for their key."), metric.WithExplicitBucketBoundaries(waitBuckets...))
+		metric.WithDescription("How long calls waited for their key."),
+		metric.WithExplicitBucketBoundaries(waitBuckets...))
 	in.holdDuration, errs[1] = m.Float64Histogram(holdDuration, metric.WithUnit("s"),
 		metric.WithDescription("How long calls held their key."), metric.WithExplicitBucketBoundaries(holdBuckets...))
 	in.waiters, errs[2] = m.Int64UpDownCounter(waiters, metric.WithUnit("{waiter}"),

@@ -18,8 +18,8 @@ import (
 // ScopeName is the instrumentation scope of all that this package emits.
 const ScopeName = "github.com/go-lockguard/guard/tracing"
 
-// Observer is a [guard.Observer] that makes spans and metrics. It is safe for concurrent use, and one may serve many
-// guards, told apart by their names.
+// Observer is a [guard.Observer] that makes spans and metrics. It is safe for
+// concurrent use, and one may serve many guards, told apart by their names.
 type Observer struct {
 	tracer  trace.Tracer // nil: there will be no spans
 	in      instruments
@@ -32,7 +32,8 @@ var (
 	_ guard.NameObserver = (*Observer)(nil)
 )
 
-// New returns an Observer for [guard.WithObserver]. The error is that of an instrument which the meter provider refuses.
+// New returns an Observer for [guard.WithObserver]. The error is that of an
+// instrument which the meter provider refuses.
 func New(opts ...Option) (*Observer, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -44,7 +45,8 @@ func New(opts ...Option) (*Observer, error) {
 	if o.in, err = newInstruments(meter); err != nil {
 		return nil, err
 	}
-	// Not as options of the instruments: before there is a global provider, those of a second observer would be forgotten.
+	// Not as options of the instruments: before there is a global provider,
+	// those of a second observer would be forgotten.
 	if _, err := meter.RegisterCallback(o.collect, o.in.waits, o.in.holdOldest); err != nil {
 		return nil, err
 	}
@@ -70,7 +72,8 @@ func version() string {
 	return "(devel)"
 }
 
-// A stage is the context of one wait or hold, and what its end must know of its start.
+// A stage is the context of one wait or hold, and what its end must know of its
+// start.
 type stage struct {
 	context.Context
 	of      *Observer
@@ -83,7 +86,8 @@ type stage struct {
 	prev, next *stage
 }
 
-// Value finds the stage by its Observer, so that several on one guard do not meet.
+// Value finds the stage by its Observer, so that several on one guard do not
+// meet.
 func (s *stage) Value(key any) any {
 	if key == any(s.of) {
 		return s
@@ -91,7 +95,8 @@ func (s *stage) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// stage returns what start has left in ctx, or nil if there was nothing to leave.
+// stage returns what start has left in ctx, or nil if there was nothing to
+// leave.
 func (o *Observer) stage(ctx context.Context) *stage {
 	s, _ := ctx.Value(o).(*stage)
 	if s == nil || s.series == nil {
@@ -100,8 +105,8 @@ func (o *Observer) stage(ctx context.Context) *stage {
 	return s
 }
 
-// start begins a span, and counts the call with gauge unless that is nil or disabled. st is nil if nothing is left in the
-// context.
+// start begins a span, and counts the call with gauge unless that is nil or
+// disabled. st is nil if nothing is left in the context.
 func (o *Observer) start(
 	ctx context.Context, w guard.WaitInfo, name string, s *series, gauge metric.Int64UpDownCounter,
 ) (started context.Context, st *stage) {
@@ -119,8 +124,11 @@ func (o *Observer) start(
 	return st, st
 }
 
-// startSpan returns a nil span if it is not recorded; the context carries the decision on to the spans below.
-func (o *Observer) startSpan(ctx context.Context, w guard.WaitInfo, name string, s *series) (context.Context, trace.Span) {
+// startSpan returns a nil span if it is not recorded; the context carries the
+// decision on to the spans below.
+func (o *Observer) startSpan(ctx context.Context, w guard.WaitInfo, name string,
+	s *series,
+) (context.Context, trace.Span) {
 	if o.tracer == nil {
 		return ctx, nil
 	}
@@ -146,7 +154,8 @@ func (o *Observer) WaitStart(ctx context.Context, w guard.WaitInfo) context.Cont
 	return ctx
 }
 
-// WaitEnd ends that span, with a link to the holder that was in the way, and records the wait.
+// WaitEnd ends that span, with a link to the holder that was in the way, and
+// records the wait.
 func (o *Observer) WaitEnd(ctx context.Context, w guard.WaitInfo, r guard.WaitResult) {
 	st := o.stage(ctx)
 	if st != nil && st.counted {
@@ -177,8 +186,9 @@ func (s *stage) end(out outcome, failed bool, err error, attrs ...attribute.KeyV
 	s.span.End()
 }
 
-// HoldStart begins the span "hold {name}", the parent of what the function does. A call that runs inside another lease
-// has a span too, but holds nothing of its own that could be counted.
+// HoldStart begins the span "hold {name}", the parent of what the function
+// does. A call that runs inside another lease has a span too, but holds nothing
+// of its own that could be counted.
 func (o *Observer) HoldStart(ctx context.Context, w guard.WaitInfo) context.Context {
 	s := o.catalog.find(w.Name)
 	gauge := o.in.leases
@@ -220,7 +230,8 @@ func (o *Observer) HoldEnd(ctx context.Context, w guard.WaitInfo, r guard.HoldRe
 	}
 }
 
-// Renewed counts the try. One that failed or came late is a span event; the rest would only say that all is well.
+// Renewed counts the try. One that failed or came late is a span event; the
+// rest would only say that all is well.
 func (o *Observer) Renewed(ctx context.Context, w guard.WaitInfo, r guard.RenewResult) {
 	out := renewOutcome(r.Err)
 	if o.in.renewals.Enabled(ctx) {

@@ -11,7 +11,8 @@ import (
 	"github.com/go-lockguard/guard/internal/loss"
 )
 
-// An outcome is a value of guard.outcome, see the package comment. It is an index too, into the attribute sets of a series.
+// An outcome is a value of guard.outcome, see the package comment. It is an
+// index too, into the attribute sets of a series.
 type outcome int
 
 const (
@@ -131,7 +132,8 @@ func renewOutcome(err error) outcome {
 	return unavailable
 }
 
-// errorType is the error.type of an operation that failed with err: what err itself says, or a name from a short list.
+// errorType is the error.type of an operation that failed with err: what err
+// itself says, or a name from a short list.
 func errorType(o outcome, err error) attribute.KeyValue {
 	var typed interface{ ErrorType() string }
 	if errors.As(err, &typed) {

@@ -11,7 +11,8 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// A story is one thing that can happen to a call, and all that is to be seen of it.
+// A story is one thing that can happen to a call, and all that is to be seen of
+// it.
 type story struct {
 	name    string
 	guard   []guard.Option
@@ -202,7 +203,8 @@ var stories = []story{
 		spans: []string{
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
 			"acquire shop < hold shop, 0s, Error, attempts=0 error.type=lost handoff=true outcome=lost",
-			"hold shop < request, 20s, Error, error.type=lost outcome=lost, guard.lost at 9.4s outcome=lost reason=deadline",
+			"hold shop < request, 20s, Error, error.type=lost outcome=lost, guard.lost at 9.4s outcome=lost " +
+				"reason=deadline",
 		},
 		metrics: []string{
 			"guard.hold.duration{outcome=lost} 1 in 20s",
@@ -224,8 +226,10 @@ var stories = []story{
 		spans: []string{
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
 			"acquire shop < hold shop, 0s, Unset, attempts=0 handoff=true outcome=reentered",
-			"hold shop < hold shop, 3s, Error, error.type=max_hold outcome=max_hold, guard.lost at 2s outcome=max_hold reason=max_hold",
-			"hold shop < request, 3s, Error, error.type=max_hold outcome=max_hold, guard.lost at 2s outcome=max_hold reason=max_hold",
+			"hold shop < hold shop, 3s, Error, error.type=max_hold outcome=max_hold, guard.lost at 2s " +
+				"outcome=max_hold reason=max_hold",
+			"hold shop < request, 3s, Error, error.type=max_hold outcome=max_hold, guard.lost at 2s outcome=max_hold " +
+				"reason=max_hold",
 		},
 		metrics: []string{
 			"guard.hold.duration{outcome=max_hold} 1 in 3s",
@@ -298,7 +302,8 @@ var stories = []story{
 		spans: []string{
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
 			"acquire shop < request, 0s, Unset, attempts=0 handoff=false outcome=closed",
-			"hold shop < request, 1s, Error, error.type=closed outcome=closed, guard.lost at 1s outcome=closed reason=closed",
+			"hold shop < request, 1s, Error, error.type=closed outcome=closed, guard.lost at 1s " +
+				"outcome=closed reason=closed",
 		},
 		metrics: []string{
 			"guard.hold.duration{outcome=closed} 1 in 1s",

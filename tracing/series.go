@@ -24,7 +24,8 @@ const (
 	reasonKey   = attribute.Key("guard.reason")
 )
 
-// A series is what all calls with one guard name share, made once so that recording allocates nothing.
+// A series is what all calls with one guard name share, made once so that
+// recording allocates nothing.
 type series struct {
 	acquire, hold string // names of spans
 	start         []trace.SpanStartOption
@@ -51,7 +52,8 @@ func newSeries(name string, fixed []attribute.KeyValue) *series {
 		losses:  make(map[loss.Reason][]metric.AddOption),
 	}
 	for _, r := range loss.Reasons() {
-		set := attribute.NewSet(append(slices.Clone(attrs), outcomeKey.String(lossOutcome(r).String()), reasonKey.String(string(r)))...)
+		set := attribute.NewSet(append(slices.Clone(attrs), outcomeKey.String(lossOutcome(r).String()),
+			reasonKey.String(string(r)))...)
 		s.losses[r] = []metric.AddOption{metric.WithAttributeSet(set)}
 	}
 	for o := range outcomes {
@@ -65,8 +67,8 @@ func newSeries(name string, fixed []attribute.KeyValue) *series {
 	return s
 }
 
-// catalog finds the series of a name. A guard has few names, so the map is copied for each new one, and read without a
-// lock.
+// catalog finds the series of a name. A guard has few names, so the map is
+// copied for each new one, and read without a lock.
 type catalog struct {
 	fixed  []attribute.KeyValue
 	byName atomic.Pointer[map[string]*series]

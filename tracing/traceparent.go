@@ -7,7 +7,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// header carries a W3C traceparent to and from the library that knows its format. Its tracestate stays behind.
+// header carries a W3C traceparent to and from the library that knows its
+// format. Its tracestate stays behind.
 type header string
 
 const traceparent = "traceparent"
@@ -33,7 +34,8 @@ func parse(h header) trace.SpanContext {
 	return trace.SpanContextFromContext(ctx)
 }
 
-// Traceparent returns the span of ctx if it is sampled, so that those who wait for its key can link to it, else "".
+// Traceparent returns the span of ctx if it is sampled, so that those who wait
+// for its key can link to it, else "".
 func (o *Observer) Traceparent(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ""

@@ -40,7 +40,8 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 		if scope.Name != tracing.ScopeName || scope.Version != "(devel)" || scope.SchemaURL != semconv.SchemaURL {
 			t.Errorf("scope is %+v", scope)
 		}
-		if s := h.spans.Ended()[0].InstrumentationScope(); s.Name != scope.Name || s.Version != scope.Version || s.SchemaURL != scope.SchemaURL {
+		if s := h.spans.Ended()[0].InstrumentationScope(); s.Name != scope.Name || s.Version != scope.Version ||
+			s.SchemaURL != scope.SchemaURL {
 			t.Errorf("scope of spans is %+v", s)
 		}
 		waits := []float64{.001, .005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
@@ -73,14 +74,16 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 			{"lost", "forced", 0},
 			{"lost", "outlived", 0},
 		} {
-			set := attribute.NewSet(name, attribute.String("guard.outcome", l.outcome), attribute.String("guard.reason", l.reason))
+			set := attribute.NewSet(name, attribute.String("guard.outcome", l.outcome),
+				attribute.String("guard.reason", l.reason))
 			losses.DataPoints = append(losses.DataPoints, metricdata.DataPoint[int64]{Attributes: set, Value: l.n})
 		}
 		counter := func(counted string, others ...string) metricdata.Sum[int64] {
 			sum := metricdata.Sum[int64]{Temporality: metricdata.CumulativeTemporality, IsMonotonic: true}
 			for i, outcome := range append([]string{counted}, others...) {
 				set := attribute.NewSet(name, attribute.String("guard.outcome", outcome))
-				sum.DataPoints = append(sum.DataPoints, metricdata.DataPoint[int64]{Attributes: set, Value: int64(1 - min(i, 1))})
+				sum.DataPoints = append(sum.DataPoints,
+					metricdata.DataPoint[int64]{Attributes: set, Value: int64(1 - min(i, 1))})
 			}
 			return sum
 		}
@@ -93,8 +96,11 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 			{Name: "guard.renewals", Unit: "{renewal}", Data: counter("renewed", "lost", "unavailable")},
 			{Name: "guard.leases.lost", Unit: "{lease}", Data: losses},
 			{Name: "guard.hold.oldest", Unit: "s", Data: oldest},
-			{Name: "guard.waits", Unit: "{wait}", Data: counter("acquired", "reentered", "timeout", "queue_full", "canceled",
-				"unavailable", "closed", "lost", "outer_released", "error")},
+			{
+				Name: "guard.waits", Unit: "{wait}",
+				Data: counter("acquired", "reentered", "timeout", "queue_full", "canceled",
+					"unavailable", "closed", "lost", "outer_released", "error"),
+			},
 		}
 		got := rm.ScopeMetrics[0].Metrics
 		for i := range got {
@@ -141,14 +147,16 @@ func TestAMeasurementCarriesTheTraceOfItsCall(t *testing.T) {
 			want = spans["hold shop"]
 		}
 		e := data.DataPoints[0].Exemplars
-		if len(e) != 1 || trace.SpanID(e[0].SpanID) != want || trace.TraceID(e[0].TraceID) != request.SpanContext().TraceID() {
+		if len(e) != 1 || trace.SpanID(e[0].SpanID) != want ||
+			trace.TraceID(e[0].TraceID) != request.SpanContext().TraceID() {
 			t.Errorf("%s has exemplars %+v", m.Name, e)
 		}
 	}
 	request.End()
 }
 
-// noisyLocker marks all that a locker knows of holders, and keeps the owner ids.
+// noisyLocker marks all that a locker knows of holders, and keeps the owner
+// ids.
 type noisyLocker struct {
 	guard.Locker
 	mu     *sync.Mutex // guards owners
@@ -206,7 +214,8 @@ func grep(t *testing.T, s story, raw bool) {
 			t.Errorf("%q is in metrics or logs", secret)
 		}
 	}
-	if !strings.Contains(spans, guard.KeyHash(key)) || !strings.Contains(spans, "sales") || !strings.Contains(metrics, "sales") {
+	if !strings.Contains(spans, guard.KeyHash(key)) || !strings.Contains(spans, "sales") ||
+		!strings.Contains(metrics, "sales") {
 		t.Error("this test looks in the wrong place")
 	}
 }
@@ -298,11 +307,15 @@ func (refusingMeter) Int64Counter(string, ...apimetric.Int64CounterOption) (apim
 
 // A trace that began elsewhere goes on through a process that has no SDK.
 func TestTheTraceparentIsThatOfASampledSpan(t *testing.T) {
-	obs, err := tracing.New(tracing.WithTracerProvider(noop.NewTracerProvider()), tracing.WithMeterProvider(noopmetric.NewMeterProvider()))
+	obs, err := tracing.New(tracing.WithTracerProvider(noop.NewTracerProvider()),
+		tracing.WithMeterProvider(noopmetric.NewMeterProvider()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, Remote: true})
+	sc := trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2},
+		TraceFlags: trace.FlagsSampled, Remote: true,
+	})
 	for want, sc := range map[string]trace.SpanContext{
 		"": {},
 		"00-01000000000000000000000000000000-0200000000000000-01": sc,
@@ -318,7 +331,10 @@ func TestTheTraceparentIsThatOfASampledSpan(t *testing.T) {
 }
 
 func TestConcurrentSafe(t *testing.T) {
-	h := open(t, setup{guard: []guard.Option{guard.WithBackoff(time.Millisecond, time.Millisecond), guard.WithMaxWait(time.Minute)}})
+	h := open(t, setup{guard: []guard.Option{
+		guard.WithBackoff(time.Millisecond, time.Millisecond),
+		guard.WithMaxWait(time.Minute),
+	}})
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {

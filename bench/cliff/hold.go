@@ -26,7 +26,8 @@ type result struct {
 	CPU   float64       // of one core, in percent
 }
 
-// holdMain is the process that holds the leases. It writes a line when it has them, and one with the result.
+// holdMain is the process that holds the leases. It writes a line when it has
+// them, and one with the result.
 func holdMain(out io.Writer) error {
 	var j job
 	if err := json.Unmarshal([]byte(os.Getenv(jobEnv)), &j); err != nil {
@@ -34,7 +35,8 @@ func holdMain(out io.Writer) error {
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: j.Addr})
 	defer func() { _ = rdb.Close() }()
-	g, err := guard.New(redislocker.New(rdb), guard.WithTTL(j.TTL), guard.WithMaxHold(0), guard.WithMaxWait(30*time.Second),
+	g, err := guard.New(redislocker.New(rdb), guard.WithTTL(j.TTL), guard.WithMaxHold(0),
+		guard.WithMaxWait(30*time.Second),
 		guard.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
@@ -50,7 +52,10 @@ func holdMain(out io.Writer) error {
 	h.start.Store(time.Now().UnixNano())
 	before := cpuTime()
 	time.Sleep(j.For)
-	r := result{Lost: int(h.lost.Load()), First: time.Duration(h.first.Load()), CPU: 100 * (cpuTime() - before).Seconds() / j.For.Seconds()}
+	r := result{
+		Lost: int(h.lost.Load()), First: time.Duration(h.first.Load()),
+		CPU: 100 * (cpuTime() - before).Seconds() / j.For.Seconds(),
+	}
 	return json.NewEncoder(out).Encode(r) // the leases end with the process
 }
 
@@ -62,7 +67,8 @@ type holder struct {
 	first atomic.Int64 // when the first was lost, in ns after start
 }
 
-// acquire acquires n leases, some at a time. One that is lost is counted, and given up as a function would do.
+// acquire acquires n leases, some at a time. One that is lost is counted, and
+// given up as a function would do.
 func (h *holder) acquire(n int) error {
 	const some = 64
 	errs := make([]error, some)

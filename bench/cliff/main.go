@@ -1,5 +1,6 @@
-// Cliff holds many leases in one process and counts those that are lost, beside busy processes or goroutines where it is
-// told to: what load does to leases, and where it begins to.
+// Cliff holds many leases in one process and counts those that are lost, beside
+// busy processes or goroutines where it is told to: what load does to leases,
+// and where it begins to.
 //
 //	go run ./bench/cliff -leases 26000
 //	go run ./bench/cliff -leases 5000 -busy 6 -runs 7
@@ -118,7 +119,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return nil
 }
 
-// run has a process hold the leases. The busy ones start when it has all of them.
+// run has a process hold the leases. The busy ones start when it has all of
+// them.
 func (j *job) run(ctx context.Context) (r result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -26,7 +26,8 @@ func peerLostReply(t *testing.T, lib *libs.Library) result {
 		return result{yes, fmt.Sprintf("acquired after %v", round(time.Since(start)))}
 	}
 	if locked(t, n.direct, lib, key) {
-		return result{no, fmt.Sprintf("%s after %v, while its own key stands for the whole TTL (30 s)", brief(err), round(time.Since(start)))}
+		return result{no, fmt.Sprintf("%s after %v, while its own key stands for the whole TTL (30 s)", brief(err),
+			round(time.Since(start)))}
 	}
 	return result{parts, fmt.Sprintf("%s after %v; no key is left", brief(err), round(time.Since(start)))}
 }
@@ -83,7 +84,8 @@ func peerAbandoned(t *testing.T, lib *libs.Library) result {
 			left++
 		}
 	}
-	return result{kept(left == 0), fmt.Sprintf("%d of %d keys left for their whole TTL; a call of 20 ms returned after %v", left, tries,
+	return result{kept(left == 0), fmt.Sprintf("%d of %d keys left for their whole TTL; a call of 20 ms "+
+		"returned after %v", left, tries,
 		round(time.Duration(slowest.Load())))}
 }
 
@@ -103,7 +105,8 @@ func peerOneWay(t *testing.T, lib *libs.Library) result {
 	go func() { defer close(released); _ = held.Release(t.Context()) }() // ends with the library's time limits
 	<-released
 	if left <= 0 {
-		return result{no, fmt.Sprintf("told %v after the replies stopped, when its key had ended (TTL 1 s)", round(after))}
+		return result{no, fmt.Sprintf("told %v after the replies stopped, when its key had "+
+			"ended (TTL 1 s)", round(after))}
 	}
 	return result{yes, fmt.Sprintf("told %v before its key could end", left)}
 }
@@ -147,7 +150,8 @@ func peerRace(t *testing.T, lib *libs.Library) result {
 			time.Sleep(at + time.Duration(i-10)*20*time.Millisecond)
 			_ = held.Release(t.Context())
 			for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-				if lib != libs.Rueidislock && locked(t, n.direct, lib, k) || time.Until(end) < 250*time.Millisecond && locked(t, n.direct, lib, k) {
+				if lib != libs.Rueidislock && locked(t, n.direct, lib, k) || time.Until(end) < 250*time.Millisecond &&
+					locked(t, n.direct, lib, k) {
 					back.Add(1)
 					return
 				}
@@ -157,7 +161,8 @@ func peerRace(t *testing.T, lib *libs.Library) result {
 	n.DelayReplies(100 * time.Millisecond)
 	wg.Wait()
 	n.DelayReplies(0)
-	return result{kept(back.Load() == 0), fmt.Sprintf("%d of 20 keys were there after their release around a renewal", back.Load())}
+	return result{kept(back.Load() == 0), fmt.Sprintf("%d of 20 keys were there after their release "+
+		"around a renewal", back.Load())}
 }
 
 func peerLostRelease(t *testing.T, lib *libs.Library) result {

@@ -18,7 +18,8 @@ import (
 // lifeTTL is the TTL of a process that is stopped or killed.
 const lifeTTL = 2 * time.Second
 
-// playPeer holds a key of another library in a process of its own: it works as rig.Long as the lock is held, and then writes.
+// playPeer holds a key of another library in a process of its own: it works as
+// rig.Long as the lock is held, and then writes.
 func playPeer(name, addr string) int {
 	chosen, err := libs.Named(name)
 	if err != nil {
@@ -68,11 +69,13 @@ func peerStopped(t *testing.T, lib *libs.Library) result {
 			if worked <= 1 { // it may have been past its look
 				how = parts
 			}
-			return result{how, fmt.Sprintf("told %v after it goes on, and worked %d times until then; there is no token to refuse a write by",
+			return result{how, fmt.Sprintf("told %v after it goes on, and worked %d times until then; there is no "+
+				"token to refuse a write by",
 				round(time.Since(start)), worked)}
 		case <-end:
 			_ = next.Release(t.Context())
-			return result{no, fmt.Sprintf("not told within 5 s after it goes on; it worked %d times, and there is no token", worked)}
+			return result{no, fmt.Sprintf("not told within 5 s after it goes on; it worked %d times, and "+
+				"there is no token", worked)}
 		}
 	}
 }
@@ -125,7 +128,8 @@ func peerLeaves(t *testing.T, lib *libs.Library) result {
 		leave.Stop()
 		cancel()
 	}
-	return result{kept(stuck == 0), fmt.Sprintf("%d of 40 waiters left around their turn; %d keys stayed taken for more than a second", gone, stuck)}
+	return result{kept(stuck == 0), fmt.Sprintf("%d of 40 waiters left around their turn; %d keys stayed taken for "+
+		"more than a second", gone, stuck)}
 }
 
 func peerHerd(t *testing.T, lib *libs.Library) result {
@@ -160,7 +164,8 @@ func peerHerd(t *testing.T, lib *libs.Library) result {
 	all := commands(t, s)
 	return result{
 		kept(all < 20*processes*waiters && waiting < 100*processes),
-		fmt.Sprintf("%d processes with %d waiters each: %d requests in a second of waiting, %d for %d turns in %v", processes, waiters,
+		fmt.Sprintf("%d processes with %d waiters each: %d requests in a second of waiting, %d for "+
+			"%d turns in %v", processes, waiters,
 			waiting, all-waiting, turns.Load(), round(time.Since(start))),
 	}
 }
@@ -194,8 +199,11 @@ func peerKeys(t *testing.T, lib *libs.Library) result {
 	for _, held := range leases {
 		_ = held.Release(t.Context())
 	}
-	return result{kept(keys == 0 && idle < before+20), fmt.Sprintf("after 2000 keys: %d goroutines more, %d keys on the server; %d goroutines for 200 held keys",
-		max(idle-before, 0), keys, max(most-idle, 0))}
+	return result{
+		kept(keys == 0 && idle < before+20),
+		fmt.Sprintf("after 2000 keys: %d goroutines more, %d keys on the server; %d goroutines for 200 held keys",
+			max(idle-before, 0), keys, max(most-idle, 0)),
+	}
 }
 
 func peerGone(t *testing.T, lib *libs.Library) result {
@@ -240,5 +248,8 @@ func peerClose(t *testing.T, lib *libs.Library) result {
 		t.Logf("left:\n%s", strings.Join(rig.Goroutines(t.Name()), "\n\n"))
 	}
 	conns := strings.Count(n.direct.ClientList(t.Context()).Val(), "\n") - 1
-	return result{kept(left == 0 && conns <= 0), fmt.Sprintf("5 opened and closed: %d goroutines and %d connections are left", left, max(conns, 0))}
+	return result{
+		kept(left == 0 && conns <= 0),
+		fmt.Sprintf("5 opened and closed: %d goroutines and %d connections are left", left, max(conns, 0)),
+	}
 }

@@ -13,7 +13,8 @@ import (
 )
 
 var (
-	tryAll = flag.Bool("all", false, "try all rows, which takes minutes, and not only the few that show that this package works")
+	tryAll = flag.Bool("all", false, "try all rows, which takes minutes, and not only the few that show that "+
+		"this package works")
 	update = flag.Bool("update", false, "write what was seen into "+seenFile)
 )
 

@@ -103,7 +103,10 @@ func peerPaused(t *testing.T, lib *libs.Library) result {
 	if at < 0 {
 		when = "not told"
 	}
-	return result{kept(took < time.Second && inTime), fmt.Sprintf("a wait of 300 ms took %v; the holder: %s", round(took), when)}
+	return result{
+		kept(took < time.Second && inTime),
+		fmt.Sprintf("a wait of 300 ms took %v; the holder: %s", round(took), when),
+	}
 }
 
 func peerMessage(t *testing.T, lib *libs.Library) result {
@@ -134,5 +137,6 @@ func peerMessage(t *testing.T, lib *libs.Library) result {
 		return result{no, "connections died without a word: not woken within 30 s, " + brief(g.err)}
 	}
 	_ = g.lease.Release(t.Context())
-	return result{kept(d < poll), fmt.Sprintf("connections died without a word: the waiter had the key %v after the release", round(d))}
+	return result{kept(d < poll), fmt.Sprintf("connections died without a word: the waiter had the key %v "+
+		"after the release", round(d))}
 }

@@ -39,7 +39,8 @@ const (
 // rows are those of docs/faults.md that they are tried in.
 var rows = map[int]func(t *testing.T, lib *libs.Library) result{
 	1: peerLostReply, 2: peerLateReply, 3: peerAbandoned, 4: peerForgets, 5: peerMove, 6: peerTrouble, 7: peerRefused,
-	8: peerLostFailover, 9: peerSentinel, 10: peerCluster, 11: peerStopped, 13: peerClocks, 14: peerAhead, 15: peerBehind,
+	8: peerLostFailover, 9: peerSentinel, 10: peerCluster, 11: peerStopped, 13: peerClocks,
+	14: peerAhead, 15: peerBehind,
 	16: peerOneWay, 17: peerCutOff, 18: peerSlow, 19: peerPaused, 20: peerForeign, 21: peerRace, 22: peerLostRelease,
 	23: peerMessage, 25: peerLeaves, 26: peerHerd, 27: peerEvicted, 28: peerMemory, 29: peerDeleted, 30: peerRestart,
 	32: peerKeys, 33: peerGone, 36: peerKilled, 37: peerTwice, 38: peerTTL, 40: peerClose,
@@ -58,7 +59,8 @@ func TestRowsAsCompetitorsDoThem(t *testing.T) {
 		for _, lib := range libs.All()[1:] {
 			t.Run(fmt.Sprintf("Fault%02d/%s", n, lib.Name), func(t *testing.T) {
 				t.Parallel()
-				pprof.SetGoroutineLabels(pprof.WithLabels(context.WithoutCancel(t.Context()), pprof.Labels(rig.Label, t.Name())))
+				pprof.SetGoroutineLabels(pprof.WithLabels(context.WithoutCancel(t.Context()),
+					pprof.Labels(rig.Label, t.Name())))
 				note(t, n, lib, tried(t, lib, rows[n]))
 			})
 		}
@@ -85,7 +87,8 @@ func note(t *testing.T, n int, lib *libs.Library, r result) {
 	seen.by[n][lib.Name] = rig.Result{Kept: r.kept, Does: r.does}
 }
 
-// peer opens a library on a server, with renewal unless the set-up says otherwise.
+// peer opens a library on a server, with renewal unless the set-up says
+// otherwise.
 func peer(t *testing.T, lib *libs.Library, s libs.Setup) libs.Locker {
 	t.Helper()
 	l, err := lib.Open(s)
@@ -105,8 +108,8 @@ func peerOn(t *testing.T, lib *libs.Library, addr string, ttl time.Duration) lib
 	return peer(t, lib, libs.Setup{Addrs: []string{addr}, TTL: ttl})
 }
 
-// network is a server, a client that sees it as it is, and a network that can be
-// made to fail on the way to it.
+// network is a server, a client that sees it as it is, and a network that can
+// be made to fail on the way to it.
 type network struct {
 	*redistest.Proxy
 	server *redistest.Server
@@ -143,10 +146,12 @@ func command(t *testing.T, rdb *redis.Client, args ...any) {
 	}
 }
 
-// stuck is what a library panics with in a test when it does not get a key that is free.
+// stuck is what a library panics with in a test when it does not get a key that
+// is free.
 type stuck struct{ err error }
 
-// take acquires a key that is free, or will be soon, for a test that goes on from there: whoever gives up may try again.
+// take acquires a key that is free, or will be soon, for a test that goes on
+// from there: whoever gives up may try again.
 func take(t *testing.T, l libs.Locker, key string) libs.Lease {
 	t.Helper()
 	for end := time.Now().Add(rig.Long); ; {

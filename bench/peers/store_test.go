@@ -40,7 +40,8 @@ func peerTrouble(t *testing.T, lib *libs.Library) result {
 	l := peerOn(t, lib, n.server.Addr, 8*time.Second)
 	warmUp(t, l)
 	command(t, n.direct, "config", "set", "min-replicas-to-write", 1)
-	mend := time.AfterFunc(500*time.Millisecond, func() { _ = n.server.Do(t.Context(), "config", "set", "min-replicas-to-write", 0).Err() })
+	mend := time.AfterFunc(500*time.Millisecond,
+		func() { _ = n.server.Do(t.Context(), "config", "set", "min-replicas-to-write", 0).Err() })
 	defer mend.Stop()
 	start := time.Now()
 	held, err := l.Acquire(t.Context(), key, 5*time.Second)
@@ -69,7 +70,8 @@ func peerRefused(t *testing.T, lib *libs.Library) result {
 		_ = held.Release(t.Context())
 		return result{no, "acquired a key of another type"}
 	}
-	return result{kept(took < time.Second), fmt.Sprintf("a key of another type: after %v of 3 s, %s", round(took), brief(err))}
+	return result{kept(took < time.Second), fmt.Sprintf("a key of another type: after %v of 3 s, %s",
+		round(took), brief(err))}
 }
 
 func peerEvicted(t *testing.T, lib *libs.Library) result {
@@ -213,5 +215,6 @@ func peerBehind(t *testing.T, lib *libs.Library) result {
 		return result{no, fmt.Sprintf("a key of 10 s had %v left; a waiter did not get it within 20 s", round(left))}
 	}
 	_ = next.Release(t.Context())
-	return result{kept(d < poll), fmt.Sprintf("a key of 10 s had %v left; a waiter had it %v after it was free", left.Round(time.Second), round(d))}
+	return result{kept(d < poll), fmt.Sprintf("a key of 10 s had %v left; a waiter had it %v after it was free",
+		left.Round(time.Second), round(d))}
 }

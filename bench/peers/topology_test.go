@@ -45,7 +45,8 @@ func peerMove(t *testing.T, lib *libs.Library) result {
 	})
 	moves := 0
 	for _, to := range []int{1, 2, 0, 1} {
-		if from, err := c.Primary(slot); err != nil || from == c.Nodes[to] || c.Migrate(slot, c.Nodes[to], 300*time.Millisecond) != nil {
+		if from, err := c.Primary(slot); err != nil || from == c.Nodes[to] ||
+			c.Migrate(slot, c.Nodes[to], 300*time.Millisecond) != nil {
 			continue
 		}
 		moves++
@@ -56,7 +57,8 @@ func peerMove(t *testing.T, lib *libs.Library) result {
 	if last != nil {
 		why = ", the last with " + brief(last)
 	}
-	return result{kept(failed == 0), fmt.Sprintf("%d of %d calls failed while the slot moved %d times%s", failed, calls, moves, why)}
+	return result{kept(failed == 0), fmt.Sprintf("%d of %d calls failed while the slot moved %d times%s",
+		failed, calls, moves, why)}
 }
 
 func peerLostFailover(t *testing.T, lib *libs.Library) result {
@@ -139,8 +141,11 @@ func firstGrant(t *testing.T, l libs.Locker, killed time.Time) result {
 		if err == nil {
 			d := time.Since(killed)
 			_ = held.Release(t.Context())
-			return result{kept(d < elected+5*time.Second+rig.Slow), fmt.Sprintf("the first grant %v after the primary was killed, after %d failed calls; %v to agree",
-				round(d), failed, round(elected))}
+			return result{
+				kept(d < elected+5*time.Second+rig.Slow),
+				fmt.Sprintf("the first grant %v after the primary was killed, after %d failed calls; %v to agree",
+					round(d), failed, round(elected)),
+			}
 		}
 		failed++
 	}

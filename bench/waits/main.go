@@ -1,5 +1,6 @@
-// Waits has one process hold many keys while another waits for each, and counts what that costs at rest, how soon a key
-// that is released is taken, and how soon all of them are when the holder is killed.
+// Waits has one process hold many keys while another waits for each, and counts
+// what that costs at rest, how soon a key that is released is taken, and how
+// soon all of them are when the holder is killed.
 //
 //	go run ./bench/waits -keys 10000
 //
@@ -127,7 +128,8 @@ func (j *job) rest(ctx context.Context, holder, waiter *child, out io.Writer) er
 		return err
 	}
 	cpu := func(i int) float64 { return 100 * (usedUp[i] - used[i]) / j.count.Seconds() }
-	fmt.Fprintf(out, "%d keys, held and waited for: %.0f commands/s; CPU holder %.0f %%, waiter %.0f %%, Redis %.0f %%\n",
+	fmt.Fprintf(out, "%d keys, held and waited for: %.0f commands/s; CPU holder %.0f %%, waiter %.0f %%, "+
+		"Redis %.0f %%\n",
 		j.Keys, (after-before)/j.count.Seconds(), cpu(1), cpu(2), cpu(0))
 	return nil
 }
@@ -202,7 +204,8 @@ func (j *job) child(ctx context.Context, role string) (*child, error) {
 	return c, c.Start()
 }
 
-// read reads n lines of a child, each a key and a time, into times if there is one.
+// read reads n lines of a child, each a key and a time, into times if there is
+// one.
 func (c *child) read(n int, times map[int]int64) error {
 	for range n {
 		if !c.lines.Scan() {

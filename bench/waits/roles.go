@@ -27,11 +27,13 @@ func open() (j job, g *guard.Guard, err error) {
 		return j, nil, err
 	}
 	g, err = guard.New(redislocker.New(redis.NewClient(&redis.Options{Addr: j.Addr})), // both end with the process
-		guard.WithTTL(j.TTL), guard.WithMaxHold(0), guard.WithMaxWait(time.Hour), guard.WithLogger(slog.New(slog.DiscardHandler)))
+		guard.WithTTL(j.TTL), guard.WithMaxHold(0), guard.WithMaxWait(time.Hour),
+		guard.WithLogger(slog.New(slog.DiscardHandler)))
 	return j, g, err
 }
 
-// holdMain holds all keys and says so. Then it reads how many to release, one after another, and says when it did.
+// holdMain holds all keys and says so. Then it reads how many to release, one
+// after another, and says when it did.
 func holdMain(in io.Reader, out io.Writer) error {
 	j, g, err := open()
 	if err != nil {
@@ -91,9 +93,11 @@ func waitMain(out io.Writer) error {
 	select {} // until it is killed
 }
 
-// usage returns how many requests the server has had, and how many seconds of processor time the server and the children
-// have used.
-func usage(ctx context.Context, rdb *redis.Client, children ...*child) (requests float64, seconds []float64, err error) {
+// usage returns how many requests the server has had, and how many seconds of
+// processor time the server and the children have used.
+func usage(ctx context.Context, rdb *redis.Client, children ...*child) (requests float64,
+	seconds []float64, err error,
+) {
 	info, err := rdb.Info(ctx, "server", "commandstats").Result()
 	if err != nil {
 		return 0, nil, err

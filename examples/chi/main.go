@@ -1,5 +1,6 @@
-// A service on chi as it is run in production: the middleware in their order, time limits, readiness, house envelopes for
-// errors, and a shutdown that lets requests finish before their leases are given up.
+// A service on chi as it is run in production: the middleware in their order,
+// time limits, readiness, house envelopes for errors, and a shutdown that lets
+// requests finish before their leases are given up.
 //
 //	REDIS=localhost:6379 go run ./examples/chi
 package main
@@ -60,8 +61,9 @@ func run(ctx context.Context, listen, redisAddr string) error {
 	return errors.Join(err, shutdown(context.WithoutCancel(ctx), srv, g))
 }
 
-// shutdown lets requests finish for a while, those that wait for a key included. Only then is the guard closed: whoever
-// still works loses its context, and its key is left to the TTL.
+// shutdown lets requests finish for a while, those that wait for a key
+// included. Only then is the guard closed: whoever still works loses its
+// context, and its key is left to the TTL.
 func shutdown(ctx context.Context, srv *http.Server, g *guard.Guard) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout+time.Second)
 	defer cancel()

@@ -35,7 +35,8 @@ func TestAnOrderIsPaidByOneRequestAtATime(t *testing.T) {
 
 	for _, id := range []string{"7", "007", "+7"} {
 		w := post(app, "/orders/"+id+"/pay")
-		if w.Code != http.StatusConflict || !strings.HasPrefix(w.Body.String(), `{"code":"lock_held","msg":`) || w.Header().Get("Retry-After") == "" {
+		if w.Code != http.StatusConflict || !strings.HasPrefix(w.Body.String(), `{"code":"lock_held","msg":`) ||
+			w.Header().Get("Retry-After") == "" {
 			t.Errorf("%s while it is held: got %d %s", id, w.Code, w.Body)
 		}
 	}
@@ -46,7 +47,8 @@ func TestAnOrderIsPaidByOneRequestAtATime(t *testing.T) {
 	if w := post(app, "/orders/007/pay"); w.Code != http.StatusOK || w.Body.String() != "order 7 is paid\n" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
-	if w := post(app, "/orders/x/pay"); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "lock_key_invalid") {
+	if w := post(app, "/orders/x/pay"); w.Code != http.StatusBadRequest ||
+		!strings.Contains(w.Body.String(), "lock_key_invalid") {
 		t.Errorf("a bad id: got %d %s", w.Code, w.Body)
 	}
 }
@@ -68,7 +70,8 @@ func TestWithoutRedisNothingRuns(t *testing.T) {
 	g := guardtest.New(t, guard.WithMaxWait(0))
 	mend := g.Break()
 	defer mend()
-	if w := post(routes(g.Guard), "/orders/7/pay"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "lock_unavailable") {
+	if w := post(routes(g.Guard), "/orders/7/pay"); w.Code != http.StatusServiceUnavailable ||
+		!strings.Contains(w.Body.String(), "lock_unavailable") {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }

@@ -20,10 +20,12 @@ import (
 // timeout bounds a request, its wait for a key included.
 const timeout = 10 * time.Second
 
-// routes is the whole service: from outside in recovery, authentication, body limit, timeout, and the lock last.
+// routes is the whole service: from outside in recovery, authentication, body
+// limit, timeout, and the lock last.
 func routes(g *guard.Guard) http.Handler {
 	pay := lockmw.Key(g, "order:{id|int}")
-	// One checkout at a time for a user: the key has what the client cannot choose.
+	// One checkout at a time for a user: the key has what the client cannot
+	// choose.
 	checkout := lockmw.KeyFunc(g, keyfunc.Join(keyfunc.Static("checkout"), keyfunc.FromContext(user)))
 
 	r := chi.NewRouter()
@@ -53,7 +55,8 @@ func routes(g *guard.Guard) http.Handler {
 	return r
 }
 
-// settle guards itself, because it has other callers. Under the route's lease on the same key it simply runs.
+// settle guards itself, because it has other callers. Under the route's lease
+// on the same key it simply runs.
 func settle(ctx context.Context, g *guard.Guard, id int) error {
 	return g.Do(ctx, guard.Key("order", id), func(ctx context.Context) error {
 		return ctx.Err()

@@ -15,19 +15,25 @@ import (
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
-// The adapters' own table, on routers that the library itself does not depend on.
+// The adapters' own table, on routers that the library itself does not depend
+// on.
 
 func TestTheTableOnChi(t *testing.T) {
-	lockmwtest.Run(t, lockmwtest.Adapter{Raw: true, Mount: func(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
-		chi.RegisterMethod("QUERY")
-		r := chi.NewRouter()
-		r.With(middlewares(g, locks)...).Handle("/stock/{sku}", handler(h))
-		return r
-	}})
+	lockmwtest.Run(t, lockmwtest.Adapter{
+		Raw: true,
+		Mount: func(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
+			chi.RegisterMethod("QUERY")
+			r := chi.NewRouter()
+			r.With(middlewares(g, locks)...).Handle("/stock/{sku}", handler(h))
+			return r
+		},
+	})
 }
 
 func TestTheTableOnGorilla(t *testing.T) {
-	lockmwtest.Run(t, lockmwtest.Adapter{Mount: func(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
+	lockmwtest.Run(t, lockmwtest.Adapter{Mount: func(g *guard.Guard, h lockmwtest.Handler,
+		locks ...lockmwtest.Lock,
+	) http.Handler {
 		r := mux.NewRouter()
 		r.Handle("/stock/{sku}", handler(h))
 		r.Use(vars)
@@ -38,7 +44,8 @@ func TestTheTableOnGorilla(t *testing.T) {
 	}})
 }
 
-// vars hands gorilla's path variables to the locks inside, and the pattern, which their logs name.
+// vars hands gorilla's path variables to the locks inside, and the pattern,
+// which their logs name.
 func vars(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range mux.Vars(r) {

@@ -16,7 +16,8 @@ const (
 	group  = "workers"
 )
 
-// A consumer works on the messages of a Redis stream that its group has not yet seen to, one at a time for each order.
+// A consumer works on the messages of a Redis stream that its group has not yet
+// seen to, one at a time for each order.
 type consumer struct {
 	rdb   redis.UniversalClient
 	guard *guard.Guard
@@ -25,7 +26,8 @@ type consumer struct {
 	work  func(ctx context.Context, m redis.XMessage) error
 }
 
-// run consumes until ctx ends. One message after the other: start it several times for more.
+// run consumes until ctx ends. One message after the other: start it several
+// times for more.
 func (c consumer) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		messages, err := c.next(ctx)
@@ -40,7 +42,8 @@ func (c consumer) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// next returns a message that was left over, or a new one, or none after a while.
+// next returns a message that was left over, or a new one, or none after a
+// while.
 func (c consumer) next(ctx context.Context) ([]redis.XMessage, error) {
 	left, _, err := c.rdb.XAutoClaim(ctx, &redis.XAutoClaimArgs{
 		Stream: stream, Group: group, Consumer: c.name, MinIdle: c.again, Start: "0", Count: 1,
@@ -57,10 +60,13 @@ func (c consumer) next(ctx context.Context) ([]redis.XMessage, error) {
 	return fresh[0].Messages, err
 }
 
-// handle works on one message alone with its order, and confirms it if that is done. Whatever is not confirmed comes again,
-// so a message may be worked on twice: after a crash before XACK, or after a lost lease. work must know what it has done.
+// handle works on one message alone with its order, and confirms it if that is
+// done. Whatever is not confirmed comes again, so a message may be worked on
+// twice: after a crash before XACK, or after a lost lease. work must know what
+// it has done.
 func (c consumer) handle(ctx context.Context, m redis.XMessage) {
-	err := c.guard.Do(ctx, guard.Key("order", m.Values["order"]), func(ctx context.Context) error { return c.work(ctx, m) })
+	err := c.guard.Do(ctx, guard.Key("order", m.Values["order"]),
+		func(ctx context.Context) error { return c.work(ctx, m) })
 	switch {
 	case err == nil:
 		err = c.rdb.XAck(context.WithoutCancel(ctx), stream, group, m.ID).Err()

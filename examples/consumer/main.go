@@ -1,5 +1,6 @@
-// Messages from a queue, here a Redis stream: any number of consumers, each order worked on by one of them at a time, and in
-// pieces that may be delivered twice.
+// Messages from a queue, here a Redis stream: any number of consumers, each
+// order worked on by one of them at a time, and in pieces that may be delivered
+// twice.
 //
 //	REDIS=localhost:6379 go run ./examples/consumer
 //	redis-cli XADD orders:events '*' order 7 event paid
@@ -25,7 +26,8 @@ func main() {
 		addr = "localhost:6379"
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
-	// A busy order must not keep the consumer from all the others for long: its message comes again.
+	// A busy order must not keep the consumer from all the others for long: its
+	// message comes again.
 	g, err := guard.New(redislocker.New(rdb), guard.WithName("orders"), guard.WithMaxWait(500*time.Millisecond))
 	if err != nil {
 		log.Fatal(err)
@@ -38,7 +40,8 @@ func main() {
 	}
 	host, _ := os.Hostname()
 	c := consumer{rdb: rdb, guard: g, name: host, again: 5 * time.Second, work: book{rdb}.enter}
-	log.Println("consuming until", c.run(ctx)) // a message that was begun is worked on to its end, or until work sees ctx
+	// a message that was begun is worked on to its end, or until work sees ctx
+	log.Println("consuming until", c.run(ctx))
 
 	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -48,7 +51,8 @@ func main() {
 // A book has the events of each order, each once.
 type book struct{ rdb redis.UniversalClient }
 
-// enter adds m's event to the order, unless it is there already. It reads and writes: that is what the lock is for.
+// enter adds m's event to the order, unless it is there already. It reads and
+// writes: that is what the lock is for.
 func (b book) enter(ctx context.Context, m redis.XMessage) error {
 	order, _ := m.Values["order"].(string)
 	event, _ := m.Values["event"].(string)

@@ -1,6 +1,7 @@
-// Flashsale sells out a stock over real HTTP, through several app instances in processes of their own: with a guard on
-// the route, with a guard and fencing tokens, with none, and as one atomic script. Package shop is the app, and package
-// show is all that is around it. See README.md beside this file.
+// Flashsale sells out a stock over real HTTP, through several app instances in
+// processes of their own: with a guard on the route, with a guard and fencing
+// tokens, with none, and as one atomic script. Package shop is the app, and
+// package show is all that is around it. See README.md beside this file.
 //
 //	go run ./examples/flashsale
 //	go run ./examples/flashsale -mode none

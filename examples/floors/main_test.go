@@ -59,7 +59,8 @@ func TestACommentWithoutTextTakesNoFloor(t *testing.T) {
 		w := httptest.NewRecorder()
 		app(comments{rdb}).ServeHTTP(w, r)
 		if w.Code != http.StatusBadRequest || store.Exists("post:7") {
-			t.Errorf("a comment with %v: status %d, stored %t; want 400 and nothing stored", form, w.Code, store.Exists("post:7"))
+			t.Errorf("a comment with %v: status %d, stored %t; want 400 and nothing stored", form, w.Code,
+				store.Exists("post:7"))
 		}
 	}
 }

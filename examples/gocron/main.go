@@ -1,11 +1,13 @@
-// Jobs on a schedule, with gocron v2 on every instance: a nightly report by whichever instance comes first (Locker), or all of
-// them on one elected instance (-elect, Elector). Start it twice, and kill one.
+// Jobs on a schedule, with gocron v2 on every instance: a nightly report by
+// whichever instance comes first (Locker), or all of them on one elected
+// instance (-elect, Elector). Start it twice, and kill one.
 //
 //	REDIS=localhost:6379 go run ./examples/gocron
 //	REDIS=localhost:6379 go run ./examples/gocron -elect
 //
-// gocron does not hand the lease's context to the job. A job that must stop when the lease is lost calls g.TryDo itself, with
-// the guard of newLocker and without a Locker, and works under the context that it gets there: see report.
+// gocron does not hand the lease's context to the job. A job that must stop
+// when the lease is lost calls g.TryDo itself, with the guard of newLocker and
+// without a Locker, and works under the context that it gets there: see report.
 package main
 
 import (
@@ -43,14 +45,16 @@ func main() {
 		distributed = gocron.WithDistributedElector(e)
 		go func() { log.Println("the election is over:", e.lead(ctx, g)) }()
 	}
-	start := time.Now().Truncate(time.Second).Add(time.Second) // whole seconds, so that all instances mean the same ticks
+	// whole seconds, so that all instances mean the same ticks
+	start := time.Now().Truncate(time.Second).Add(time.Second)
 	s, err := schedule(distributed, start, time.Second, func() { log.Println("tick") })
 	if err != nil {
 		log.Fatal(err)
 	}
 	nightly := g.With(guard.WithMinHold(time.Minute), guard.WithMaxHold(time.Hour))
 	_, err = s.NewJob(gocron.DailyJob(1, gocron.NewAtTimes(gocron.NewAtTime(3, 0, 0))),
-		gocron.NewTask(func(ctx context.Context) { report(ctx, nightly) }), gocron.WithDisabledDistributedJobLocker(true))
+		gocron.NewTask(func(ctx context.Context) { report(ctx, nightly) }),
+		gocron.WithDisabledDistributedJobLocker(true))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -63,7 +67,9 @@ func main() {
 }
 
 // schedule is one instance with one job.
-func schedule(distributed gocron.SchedulerOption, start time.Time, every time.Duration, job func()) (gocron.Scheduler, error) {
+func schedule(distributed gocron.SchedulerOption, start time.Time, every time.Duration,
+	job func(),
+) (gocron.Scheduler, error) {
 	s, err := gocron.NewScheduler(distributed)
 	if err != nil {
 		return nil, err

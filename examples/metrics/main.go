@@ -1,4 +1,5 @@
-// The metrics of a guard as Prometheus scrapes them. It needs a Redis on localhost:6379.
+// The metrics of a guard as Prometheus scrapes them. It needs a Redis on
+// localhost:6379.
 //
 //	go run ./examples/metrics
 //	curl -X POST localhost:8080/skus/42/deduct

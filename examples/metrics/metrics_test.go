@@ -30,7 +30,8 @@ func scrape(t *testing.T, h http.Handler) string {
 	return w.Body.String()
 }
 
-// value returns what text says of the guard's series with this name and these labels, "" if there is none.
+// value returns what text says of the guard's series with this name and these
+// labels, "" if there is none.
 func value(text, name string, labels ...string) string {
 	labels = append(labels, `guard_name="stock"`)
 lines:

@@ -18,7 +18,8 @@ import (
 
 const token = 1_795_165_495_785_562 // of today
 
-// checks are what every fence must pass; each returns what is wrong. The wrong variants must fail some of them.
+// checks are what every fence must pass; each returns what is wrong. The wrong
+// variants must fail some of them.
 var checks = map[string]func(ctx context.Context, s subject) error{
 	"the first write passes, the same token passes again, a lower one is refused": risingTokens,
 	"a transaction may check more than once":                                      twiceInOne,
@@ -47,7 +48,8 @@ func TestEveryDatabaseRefusesLateWrites(t *testing.T) {
 
 func wantLate(err error, token, newest uint64) error {
 	var late *fence.LateWriteError
-	if !errors.Is(err, fence.ErrLateWrite) || !errors.As(err, &late) || *late != (fence.LateWriteError{Token: token, Newest: newest}) {
+	if !errors.Is(err, fence.ErrLateWrite) || !errors.As(err, &late) ||
+		*late != (fence.LateWriteError{Token: token, Newest: newest}) {
 		return fmt.Errorf("want ErrLateWrite for token %d after %d: %w", token, newest, err)
 	}
 	return nil
@@ -55,7 +57,10 @@ func wantLate(err error, token, newest uint64) error {
 
 func risingTokens(ctx context.Context, s subject) error {
 	var newest uint64
-	for _, tok := range []uint64{1, 9, 10, 9, token, token, token - 1, token + 1, token, 1<<62 - 1, 1 << 62, 1 << 62, 1<<62 - 1, math.MaxInt64, 1 << 62} {
+	for _, tok := range []uint64{
+		1, 9, 10, 9, token, token, token - 1, token + 1, token, 1<<62 - 1, 1 << 62, 1 << 62,
+		1<<62 - 1, math.MaxInt64, 1 << 62,
+	} {
 		err := s.pass(ctx, "stock:lamp", tok)
 		if tok < newest {
 			err = wantLate(err, tok, newest)
@@ -70,7 +75,8 @@ func risingTokens(ctx context.Context, s subject) error {
 
 func twiceInOne(ctx context.Context, s subject) error {
 	return s.in(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
-		return errors.Join(s.check(ctx, tx, "a", token), s.check(ctx, tx, "b", 5), s.check(ctx, tx, "a", token), s.check(ctx, tx, "a", token+1))
+		return errors.Join(s.check(ctx, tx, "a", token), s.check(ctx, tx, "b", 5), s.check(ctx, tx, "a", token),
+			s.check(ctx, tx, "a", token+1))
 	})
 }
 
@@ -163,8 +169,8 @@ func overlap(ctx context.Context, s subject, level sql.IsolationLevel, key strin
 
 var errUndo = errors.New("undo")
 
-// endsWithContext has a transaction check while a holder is stopped in the middle of his. In SQLite the wait may last for
-// busy_timeout, 5 s here.
+// endsWithContext has a transaction check while a holder is stopped in the
+// middle of his. In SQLite the wait may last for busy_timeout, 5 s here.
 func endsWithContext(ctx context.Context, s subject) error {
 	err := s.in(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
 		if err := s.check(ctx, tx, "a", token); err != nil {
@@ -182,7 +188,8 @@ func endsWithContext(ctx context.Context, s subject) error {
 	return errors.Join(err, s.pass(ctx, "a", token))
 }
 
-// readFirst breaks the rule that Check comes first: what a late writer then reads is old, but it must not write.
+// readFirst breaks the rule that Check comes first: what a late writer then
+// reads is old, but it must not write.
 func readFirst(ctx context.Context, s subject) error {
 	for _, level := range s.levels {
 		key := level.String()
@@ -209,8 +216,9 @@ func readFirst(ctx context.Context, s subject) error {
 	return nil
 }
 
-// concurrentWriters has many holders at once read, reckon and write, as if the lock did nothing. What was accepted must be
-// as if they had come one after the other, in the order of their tokens.
+// concurrentWriters has many holders at once read, reckon and write, as if the
+// lock did nothing. What was accepted must be as if they had come one after the
+// other, in the order of their tokens.
 func concurrentWriters(ctx context.Context, s subject) error {
 	const writers = 24
 	var wg sync.WaitGroup
@@ -241,7 +249,8 @@ func concurrentWriters(ctx context.Context, s subject) error {
 	return nil
 }
 
-// write adds 1 to n, by reading and writing, and begins again as often as the database wants.
+// write adds 1 to n, by reading and writing, and begins again as often as the
+// database wants.
 func (s subject) write(ctx context.Context, level sql.IsolationLevel, token uint64) error {
 	for {
 		err := s.in(ctx, level, func(tx *sql.Tx) error {
@@ -281,7 +290,8 @@ func (s subject) log(ctx context.Context) (tokens []int64, err error) {
 	return tokens, rows.Err()
 }
 
-// concurrentFirst has several rows made by many at once. The highest token passes in the end.
+// concurrentFirst has several rows made by many at once. The highest token
+// passes in the end.
 func concurrentFirst(ctx context.Context, s subject) error {
 	var wg sync.WaitGroup
 	errs := make([]error, 32)

@@ -16,7 +16,8 @@ func TestATokenInAColumnOfTheRowRefusesLateWrites(t *testing.T) {
 			table := createColumn(t, d)
 			update := fmt.Sprintf("UPDATE %s SET n = n - 1, fence = ? WHERE sku = ? AND fence <= ? AND n >= 1", table)
 			if d.dialect == sqlfence.PostgreSQL {
-				update = fmt.Sprintf("UPDATE %s SET n = n - 1, fence = $1 WHERE sku = $2 AND fence <= $1 AND n >= 1", table)
+				update = fmt.Sprintf("UPDATE %s SET n = n - 1, fence = $1 WHERE sku = $2 AND fence "+
+					"<= $1 AND n >= 1", table)
 			}
 			for i, c := range []struct {
 				token int64
@@ -38,8 +39,8 @@ func TestATokenInAColumnOfTheRowRefusesLateWrites(t *testing.T) {
 	}
 }
 
-// The trap that the documentation of sqlfence warns of: as it is, MySQL's count takes the second write of a turn for a late
-// one if it changes nothing.
+// The trap that the documentation of sqlfence warns of: as it is, MySQL's count
+// takes the second write of a turn for a late one if it changes nothing.
 func TestMySQLCountsRowsChangedUnlessItIsTold(t *testing.T) {
 	for _, d := range databases {
 		if d.dialect != sqlfence.MySQL {

@@ -51,7 +51,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startDatabases starts the servers, and returns how to end those that were started.
+// startDatabases starts the servers, and returns how to end those that were
+// started.
 func startDatabases() (end func(), err error) {
 	var ends []func()
 	end = func() {
@@ -75,7 +76,10 @@ func startDatabases() (end func(), err error) {
 	}
 	ends = append(ends, maria.Close)
 	mariaDSN = strings.NewReplacer("mysql://", "", "@", "@tcp(", "/guard", ")/guard").Replace(maria.URL)
-	locks := []sql.IsolationLevel{sql.LevelDefault, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable}
+	locks := []sql.IsolationLevel{
+		sql.LevelDefault, sql.LevelReadCommitted, sql.LevelRepeatableRead,
+		sql.LevelSerializable,
+	}
 	for _, d := range []struct {
 		database
 
@@ -119,12 +123,14 @@ func ours(d database, table string) subject {
 	return subject{d, table, f.Schema(), f.Check}
 }
 
-// create makes the variant's tables on d, dropped when t ends: those of the fences, and rows (n, log) to be protected.
+// create makes the variant's tables on d, dropped when t ends: those of the
+// fences, and rows (n, log) to be protected.
 func create(t *testing.T, v variant, d database) subject {
 	t.Helper()
 	s := v(d, fmt.Sprintf("fences_%d", tables.Add(1)))
 	serial := map[sqlfence.Dialect]string{
-		sqlfence.PostgreSQL: "SERIAL PRIMARY KEY", sqlfence.MySQL: "INTEGER AUTO_INCREMENT PRIMARY KEY", sqlfence.SQLite: "INTEGER PRIMARY KEY",
+		sqlfence.PostgreSQL: "SERIAL PRIMARY KEY", sqlfence.MySQL: "INTEGER AUTO_INCREMENT PRIMARY KEY",
+		sqlfence.SQLite: "INTEGER PRIMARY KEY",
 	}[d.dialect]
 	for _, statement := range []string{
 		s.schema,
@@ -144,7 +150,8 @@ func create(t *testing.T, v variant, d database) subject {
 	return s
 }
 
-// in runs do in a transaction, commits it if do returns nil, and rolls it back otherwise.
+// in runs do in a transaction, commits it if do returns nil, and rolls it back
+// otherwise.
 func (s subject) in(ctx context.Context, level sql.IsolationLevel, do func(tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: level})
 	if err != nil {
@@ -162,7 +169,8 @@ func (s subject) pass(ctx context.Context, key string, token uint64) error {
 	return s.in(ctx, sql.LevelDefault, func(tx *sql.Tx) error { return s.check(ctx, tx, key, token) })
 }
 
-// again says whether err is one of those after which a transaction is begun again.
+// again says whether err is one of those after which a transaction is begun
+// again.
 func again(err error) bool {
 	for _, text := range []string{"40001", "40P01", "Error 1213", "database is locked"} {
 		if err != nil && strings.Contains(err.Error(), text) {

@@ -12,7 +12,8 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// stock is a shop's: it asks for the price between two transactions, which no single one should wait for.
+// stock is a shop's: it asks for the price between two transactions, which no
+// single one should wait for.
 type stock struct {
 	db     *sql.DB
 	fences *sqlfence.Table
@@ -62,7 +63,10 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		for _, statement := range []string{fences.Schema(), "CREATE TABLE stock (n INTEGER NOT NULL)", "INSERT INTO stock VALUES (500)"} {
+		for _, statement := range []string{
+			fences.Schema(), "CREATE TABLE stock (n INTEGER NOT NULL)",
+			"INSERT INTO stock VALUES (500)",
+		} {
 			if _, err := d.db.ExecContext(ctx, statement); err != nil {
 				fmt.Println(err)
 			}

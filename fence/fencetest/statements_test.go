@@ -224,11 +224,31 @@ func TestAWrongStatementPlantedInADocumentIsFound(t *testing.T) {
 		given             []any
 		on                []string // where it must be found
 	}{
-		{"a reserved word", "", "UPDATE stock SET left = left - 1 WHERE sku = $1 AND left > 0", []any{"lamp"}, []string{"PostgreSQL", "MariaDB", "SQLite"}},
-		{"of one database, not labelled", "", "INSERT INTO requests (id) VALUES ($1) ON CONFLICT DO NOTHING", []any{"r1"}, []string{"MariaDB"}},
-		{"clauses in another order", "", "SELECT id FROM jobs ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 1", nil, []string{"MariaDB", "SQLite"}},
-		{"a label that forgets one", "// PostgreSQL, SQLite\n", "UPDATE stock SET n = $1", []any{5}, []string{"MariaDB"}},
-		{"a label that names one too many", "// PostgreSQL, MySQL, MariaDB\n", "INSERT IGNORE INTO requests (id) VALUES (?)", []any{"r1"}, []string{"PostgreSQL"}},
+		{
+			"a reserved word", "", "UPDATE stock SET left = left - 1 WHERE sku = $1 AND left > 0",
+			[]any{"lamp"},
+			[]string{"PostgreSQL", "MariaDB", "SQLite"},
+		},
+		{
+			"of one database, not labelled", "", "INSERT INTO requests (id) VALUES ($1) ON CONFLICT DO NOTHING",
+			[]any{"r1"},
+			[]string{"MariaDB"},
+		},
+		{
+			"clauses in another order", "", "SELECT id FROM jobs ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 1", nil,
+			[]string{"MariaDB", "SQLite"},
+		},
+		{
+			"a label that forgets one", "// PostgreSQL, SQLite\n", "UPDATE stock SET n = $1",
+			[]any{5},
+			[]string{"MariaDB"},
+		},
+		{
+			"a label that names one too many", "// PostgreSQL, MySQL, MariaDB\n",
+			"INSERT IGNORE INTO requests (id) VALUES (?)",
+			[]any{"r1"},
+			[]string{"PostgreSQL"},
+		},
 		{"one without arguments", "", "DELETE FROM stock", nil, []string{"PostgreSQL", "MariaDB", "SQLite"}},
 	} {
 		if c.given != nil || strings.HasPrefix(c.text, "SELECT") {

@@ -13,7 +13,8 @@ import (
 	"github.com/go-lockguard/guard/fence/sqlfence"
 )
 
-// wrong are checks as they are easily written by hand, with the databases that each is wrong for and what catches it.
+// wrong are checks as they are easily written by hand, with the databases that
+// each is wrong for and what catches it.
 var wrong = map[string]struct {
 	variant  variant
 	on       string
@@ -65,7 +66,9 @@ func param(d database, n int) string {
 }
 
 // changed is ours with another check.
-func changed(d database, table string, check func(s subject, ctx context.Context, tx *sql.Tx, key string, token uint64) error) subject {
+func changed(d database, table string, check func(s subject, ctx context.Context, tx *sql.Tx, key string,
+	token uint64) error,
+) subject {
 	s := ours(d, table)
 	s.check = func(ctx context.Context, tx *sql.Tx, key string, token uint64) error {
 		return check(s, ctx, tx, key, token)

@@ -1,4 +1,5 @@
-// Package redisfence refuses late writes to Redis. See package fence for what fencing is, and what to get right.
+// Package redisfence refuses late writes to Redis. See package fence for what
+// fencing is, and what to get right.
 //
 //	var sell = redisfence.NewScript(`
 //		redis.call('RPUSH', KEYS[2], ARGV[1])
@@ -10,11 +11,14 @@
 //		...
 //	}
 //
-// A client that repeats a request without an answer, as go-redis does up to three times by default, runs the script again:
-// the fence lets the same token pass. Write scripts that may run twice, or set MaxRetries of the client to -1.
+// A client that repeats a request without an answer, as go-redis does up to
+// three times by default, runs the script again: the fence lets the same token
+// pass. Write scripts that may run twice, or set MaxRetries of the client to
+// -1.
 //
-// In a cluster all keys of a script are in one slot, and so is the fence: see [For]. Redis replicates without waiting, so a
-// failover can lose the last writes, and the fence with them.
+// In a cluster all keys of a script are in one slot, and so is the fence: see
+// [For]. Redis replicates without waiting, so a failover can lose the last
+// writes, and the fence with them.
 package redisfence
 
 import (
@@ -34,7 +38,8 @@ import (
 //go:embed fence.lua
 var source string
 
-// prologue is source on one line: then an error in a caller's script names that script's own line.
+// prologue is source on one line: then an error in a caller's script names that
+// script's own line.
 var prologue = func() string {
 	var code []string
 	for line := range strings.Lines(source) {
@@ -49,13 +54,16 @@ var prologue = func() string {
 type Fence struct {
 	Key string // a key of its own, in the slot of the data
 
-	// Life is how long the token is kept after it was last used; 0 is for good. It must not be shorter than the data
-	// lives, nor than a late writer may take to come.
+	// Life is how long the token is kept after it was last used; 0 is for good.
+	// It must not be shorter than the data lives, nor than a late writer may
+	// take to come.
 	Life time.Duration
 }
 
-// For returns a fence in the slot of key, kept for good: {key}:fence, or key:fence if key has a hash tag. No such name
-// exists for a key with braces that are no hash tag, as in "a}b": the fence is then without a key, which every use refuses.
+// For returns a fence in the slot of key, kept for good: {key}:fence, or
+// key:fence if key has a hash tag. No such name exists for a key with braces
+// that are no hash tag, as in "a}b": the fence is then without a key, which
+// every use refuses.
 func For(key string) Fence {
 	open := strings.IndexByte(key, '{')
 	end := strings.IndexByte(key[open+1:], '}') // behind the first opening brace, or anywhere
@@ -75,25 +83,30 @@ func (f Fence) check(token uint64) error {
 	case f.Key == "":
 		return fmt.Errorf("%w: the fence has no key: give it one in the slot of the data", guard.ErrInvalidOption)
 	case f.Life < 0 || f.Life%time.Millisecond != 0:
-		return fmt.Errorf("%w: the life of a fence is %v, want whole milliseconds, or 0", guard.ErrInvalidOption, f.Life)
+		return fmt.Errorf("%w: the life of a fence is %v, want whole milliseconds, or 0",
+			guard.ErrInvalidOption, f.Life)
 	}
 	return fence.CheckToken(token)
 }
 
-// Script is a Lua script that runs only if no higher token was seen. It is safe for concurrent use.
+// Script is a Lua script that runs only if no higher token was seen. It is safe
+// for concurrent use.
 type Script struct{ script *redis.Script }
 
-// NewScript returns the script with the given source, to be made once. The source is what redis.NewScript takes, but without
-// a shebang line.
+// NewScript returns the script with the given source, to be made once. The
+// source is what redis.NewScript takes, but without a shebang line.
 func NewScript(source string) *Script {
 	return &Script{script: redis.NewScript(prologue + source)}
 }
 
-// Run runs the script if no token above the given one was seen at f, and notes the token there. It is one request, or two
-// where the server does not know the script yet. Its error Is [fence.ErrLateWrite] if it refused, guard.ErrInvalidOption
-// for a fence or token that cannot be, and otherwise the client's or the script's. rdb is not a pipeline: the answer is needed
-// here.
-func (s *Script) Run(ctx context.Context, rdb redis.Scripter, f Fence, token uint64, keys []string, args ...any) *redis.Cmd {
+// Run runs the script if no token above the given one was seen at f, and notes
+// the token there. It is one request, or two where the server does not know the
+// script yet. Its error Is [fence.ErrLateWrite] if it refused,
+// guard.ErrInvalidOption for a fence or token that cannot be, and otherwise the
+// client's or the script's. rdb is not a pipeline: the answer is needed here.
+func (s *Script) Run(ctx context.Context, rdb redis.Scripter, f Fence, token uint64, keys []string,
+	args ...any,
+) *redis.Cmd {
 	if err := f.check(token); err != nil {
 		cmd := redis.NewCmd(ctx)
 		cmd.SetErr(err)
@@ -127,15 +140,18 @@ var (
 		return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])`)
 )
 
-// Get reads key, and from then on nobody with a lower token writes it: read this way what a later Set depends on. The error
-// Is redis.Nil if there is no such key; the others are those of [Script.Run].
+// Get reads key, and from then on nobody with a lower token writes it: read
+// this way what a later Set depends on. The error Is redis.Nil if there is no
+// such key; the others are those of [Script.Run].
 func Get(ctx context.Context, rdb redis.Scripter, f Fence, token uint64, key string) (string, error) {
 	return get.Run(ctx, rdb, f, token, []string{key}).Text()
 }
 
-// Set writes value at key, to live for ttl; 0 is for good. A fence that does not live that long is refused. Its errors are
-// those of [Script.Run].
-func Set(ctx context.Context, rdb redis.Scripter, f Fence, token uint64, key string, value any, ttl time.Duration) error {
+// Set writes value at key, to live for ttl; 0 is for good. A fence that does
+// not live that long is refused. Its errors are those of [Script.Run].
+func Set(ctx context.Context, rdb redis.Scripter, f Fence, token uint64, key string, value any,
+	ttl time.Duration,
+) error {
 	if ttl < 0 || ttl%time.Millisecond != 0 || (f.Life != 0 && (ttl == 0 || f.Life < ttl)) {
 		return fmt.Errorf("%w: a TTL of %v, want whole milliseconds and at most the %v that the fence lives",
 			guard.ErrInvalidOption, ttl, f.Life)

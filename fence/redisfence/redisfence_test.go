@@ -34,7 +34,8 @@ func rising(t *testing.T, rdb *redis.Client, add *redisfence.Script) error {
 	var newest uint64
 	want := 0
 	for _, tok := range []uint64{
-		1, 9, 10, 9, token, token, token - 1, token + 1, token, 1<<53 + 1, 1 << 53, 1<<62 - 1, 1 << 62, 1 << 62, 1<<62 - 1, math.MaxInt64, 1 << 62,
+		1, 9, 10, 9, token, token, token - 1, token + 1, token, 1<<53 + 1, 1 << 53, 1<<62 - 1, 1 << 62, 1 << 62,
+		1<<62 - 1, math.MaxInt64, 1 << 62,
 	} {
 		n, err := add.Run(t.Context(), rdb, at, tok, []string{"n"}, 1).Int()
 		if tok >= newest {
@@ -45,7 +46,8 @@ func rising(t *testing.T, rdb *redis.Client, add *redisfence.Script) error {
 			continue
 		}
 		var late *fence.LateWriteError
-		if !errors.Is(err, fence.ErrLateWrite) || !errors.As(err, &late) || *late != (fence.LateWriteError{Token: tok, Newest: newest}) {
+		if !errors.Is(err, fence.ErrLateWrite) || !errors.As(err, &late) ||
+			*late != (fence.LateWriteError{Token: tok, Newest: newest}) {
 			return fmt.Errorf("token %d after %d: %w", tok, newest, err)
 		}
 		if n, _ := rdb.Get(t.Context(), "n").Int(); n != want {
@@ -66,7 +68,10 @@ func TestALowerTokenIsRefusedAndWritesNothing(t *testing.T) {
 		"tokens are compared as floats": {"token < newest", "tonumber(token) < tonumber(newest)"},
 		"nothing is noted":              {"redis.call('SET', fence, token)", "redis.call('GET', fence)"},
 		"nothing is compared":           {"if #token", "if false and #token"},
-		"late, and written":             {"return redis.error_reply('LATEWRITE ' .. newest)", "redis.call('INCR', KEYS[1]) return redis.error_reply('LATEWRITE ' .. newest)"},
+		"late, and written": {
+			"return redis.error_reply('LATEWRITE ' .. newest)",
+			"redis.call('INCR', KEYS[1]) return redis.error_reply('LATEWRITE ' .. newest)",
+		},
 	} {
 		wrong := redisfence.Wrong(w[0], w[1], increment)
 		if wrong == nil {
@@ -77,8 +82,9 @@ func TestALowerTokenIsRefusedAndWritesNothing(t *testing.T) {
 	}
 }
 
-// A holder that has read is overtaken by one that reads and is about to write. If reading leaves no trace, the late write
-// goes in between, and is overwritten.
+// A holder that has read is overtaken by one that reads and is about to write.
+// If reading leaves no trace, the late write goes in between, and is
+// overwritten.
 func TestAReadBeforeAWriteMustBeFencedToo(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	for name, c := range map[string]struct {
@@ -172,18 +178,21 @@ func TestTheScriptFindsItsOwnKeysAndArguments(t *testing.T) {
 		{[]string{"{k}1", "{k}2"}, []any{"a", "b", "c"}, []any{int64(2), int64(3), "{k}1", "b"}},
 	} {
 		got, err := echo.Run(t.Context(), rdb, redisfence.For("{k}"), token, c.keys, c.args...).Slice()
-		if err != nil || len(got) != 4 || got[0] != c.want[0] || got[1] != c.want[1] || got[2] != c.want[2] || got[3] != c.want[3] {
+		if err != nil || len(got) != 4 || got[0] != c.want[0] || got[1] != c.want[1] ||
+			got[2] != c.want[2] || got[3] != c.want[3] {
 			t.Errorf("got %v, want %v: %v", got, c.want, err)
 		}
 	}
 }
 
-// A script that fails has still shown its token; its own errors come through, with its own lines.
+// A script that fails has still shown its token; its own errors come through,
+// with its own lines.
 func TestErrorsOfTheScriptAreItsOwn(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	at := redisfence.For("n")
 	err := redisfence.NewScript("local a = 1\nerror('oops')").Run(t.Context(), rdb, at, token, []string{"n"}).Err()
-	if err == nil || errors.Is(err, fence.ErrLateWrite) || !strings.Contains(err.Error(), "oops") || !strings.Contains(err.Error(), ":2:") {
+	if err == nil || errors.Is(err, fence.ErrLateWrite) || !strings.Contains(err.Error(), "oops") ||
+		!strings.Contains(err.Error(), ":2:") {
 		t.Errorf("got %v, want oops in line 2", err)
 	}
 	if err := add.Run(t.Context(), rdb, at, token-1, []string{"n"}, 1).Err(); !errors.Is(err, fence.ErrLateWrite) {
@@ -240,11 +249,13 @@ func TestTheFenceLivesAsLongAsItIsTold(t *testing.T) {
 func TestWhatIsNoTokenIsRefused(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	for _, tok := range []uint64{0, 1 << 63, math.MaxUint64} {
-		if err := add.Run(t.Context(), rdb, redisfence.For("n"), tok, []string{"n"}, 1).Err(); !errors.Is(err, guard.ErrInvalidOption) {
+		if err := add.Run(t.Context(), rdb, redisfence.For("n"), tok, []string{"n"}, 1).Err(); !errors.Is(err,
+			guard.ErrInvalidOption) {
 			t.Errorf("token %d: %v", tok, err)
 		}
 	}
-	if err := add.Run(t.Context(), rdb, redisfence.Fence{}, token, []string{"n"}, 1).Err(); !errors.Is(err, guard.ErrInvalidOption) {
+	if err := add.Run(t.Context(), rdb, redisfence.Fence{}, token, []string{"n"}, 1).Err(); !errors.Is(err,
+		guard.ErrInvalidOption) {
 		t.Errorf("a fence without a key: %v", err)
 	}
 }
@@ -257,7 +268,8 @@ func TestTheFenceOfAKeyIsInItsSlot(t *testing.T) {
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
 	defer rdb.Close()
 	for key, exists := range map[string]bool{
-		"stock": true, "stock:lamp": true, "{lamp}:stock": true, "stock:{lamp}": true, "a{b": true, "{a}{b}": true, "{a}}": true, "ä": true, "{{a}": true,
+		"stock": true, "stock:lamp": true, "{lamp}:stock": true, "stock:{lamp}": true, "a{b": true, "{a}{b}": true,
+		"{a}}": true, "ä": true, "{{a}": true,
 		"": false, "a}b": false, "{}a": false, "}{": false, "}a{": false, "}{a}": true, "a{}b{c}": false,
 	} {
 		at := redisfence.For(key)

@@ -13,7 +13,8 @@ import (
 func TestOnlyNamesOfTablesGetIntoStatements(t *testing.T) {
 	for name, fine := range map[string]bool{
 		"fences": true, "_f1": true, "Shop.Fences": true, strings.Repeat("x", 63): true,
-		"": false, "1f": false, "a b": false, "a;b": false, `a"b`: false, "a`b": false, "a'b": false, "a--": false, "a.": false, ".a": false,
+		"": false, "1f": false, "a b": false, "a;b": false, `a"b`: false, "a`b": false, "a'b": false, "a--": false,
+		"a.": false, ".a": false,
 		"a.b.c": false, "a\n": false, "fänces": false, "f%s": false, strings.Repeat("x", 64): false,
 	} {
 		for _, d := range []sqlfence.Dialect{sqlfence.PostgreSQL, sqlfence.MySQL, sqlfence.SQLite} {

@@ -4,8 +4,8 @@
 //	go get -tool github.com/go-lockguard/guard/guardgen/guardvet
 //	go tool guardvet ./...
 //
-// It is a tool for go vet as well, which keeps the results of packages that have
-// not changed:
+// It is a tool for go vet as well, which keeps the results of packages that
+// have not changed:
 //
 //	go install github.com/go-lockguard/guard/guardgen/guardvet@latest
 //	go vet -vettool=$(which guardvet) ./...

@@ -178,7 +178,8 @@ var planted = []struct{ name, old, new string }{
 
 func TestAPlantedDifferenceIsFound(t *testing.T) {
 	original := Parse("README.md", sample)
-	same := strings.NewReplacer("ten", "十", "It costs", "要花", "// one", "// 一", "# comment", "# 注释", "See", "见").Replace(sample)
+	same := strings.NewReplacer("ten", "十", "It costs", "要花", "// one", "// 一", "# comment", "# 注释",
+		"See", "见").Replace(sample)
 	if found := Differences(original, Parse("README.zh-CN.md", same)); len(found) > 0 {
 		t.Errorf("the same: %q", found)
 	}
@@ -193,7 +194,8 @@ func TestAPlantedDifferenceIsFound(t *testing.T) {
 	}
 }
 
-// The real pages, with the first figure changed in each table cell, and in the text of each section, that has one.
+// The real pages, with the first figure changed in each table cell, and in the
+// text of each section, that has one.
 func TestAWrongFigurePlantedInATranslationIsFound(t *testing.T) {
 	pages := load(t)
 	for _, path := range translated {
@@ -292,7 +294,10 @@ func TestABlockThatNothingProvesIsFound(t *testing.T) {
 		{"a comment about something else", "<!-- figures -->\n```\nls\n```\n", "no comment says why"},
 		{"a comment further up", "<!-- not run: it takes an hour -->\nText\n```\nls\n```\n", "no comment says why"},
 		{"run by a test", "<!-- run by TestTheReadmeIsShort in internal/doccheck -->\n```\nls\n```\n", ""},
-		{"run by no test", "<!-- run by TestNothing in internal/doccheck -->\n```\nls\n```\n", "there is no TestNothing"},
+		{
+			"run by no test", "<!-- run by TestNothing in internal/doccheck -->\n```\nls\n```\n",
+			"there is no TestNothing",
+		},
 		{"in a list", "- Text\n  ```\n  ls\n  ```\n", "not understood"},
 	} {
 		found := strings.Join(Unproven(root, []*Page{Parse("README.md", c.text)}), "\n")
@@ -303,7 +308,10 @@ func TestABlockThatNothingProvesIsFound(t *testing.T) {
 }
 
 func TestACommandThatFailsIsFound(t *testing.T) {
-	for text, ok := range map[string]bool{"true | cat": true, "false | cat": false, "false\ntrue": false, "nosuchcommand": false} {
+	for text, ok := range map[string]bool{
+		"true | cat": true, "false | cat": false, "false\ntrue": false,
+		"nosuchcommand": false,
+	} {
 		pages := []*Page{Parse("README.md", "<!-- run -->\n```sh\n"+text+"\n```\n")}
 		if n := len(Shell(pages)); n != 1 {
 			t.Fatalf("%q: %d blocks to run", text, n)

@@ -19,7 +19,8 @@ type Page struct {
 	Sections []Section
 }
 
-// A Section is a heading and what follows up to the next one. What stands before the first has level 0.
+// A Section is a heading and what follows up to the next one. What stands
+// before the first has level 0.
 type Section struct {
 	Line   int
 	Level  int
@@ -97,7 +98,10 @@ func Parse(path, text string) *Page {
 		line := lines[i]
 		switch h := heading.FindStringSubmatch(line); {
 		case h != nil:
-			p.Sections = append(p.Sections, Section{Line: i + 1, Level: len(h[1]), Title: h[2], Anchor: anchor(h[2], anchors)})
+			p.Sections = append(p.Sections, Section{
+				Line: i + 1, Level: len(h[1]), Title: h[2],
+				Anchor: anchor(h[2], anchors),
+			})
 			i++
 		case fence.MatchString(line):
 			i += s.fenced(lines, i)
@@ -120,7 +124,10 @@ func (s *Section) fenced(lines []string, i int) int {
 		n++
 	}
 	lang := fence.FindStringSubmatch(lines[i])[1]
-	s.Blocks = append(s.Blocks, Block{Line: i + 1, Lang: lang, Note: note(lines, i), Text: strings.Join(lines[i+1:i+n], "\n")})
+	s.Blocks = append(s.Blocks, Block{
+		Line: i + 1, Lang: lang, Note: note(lines, i),
+		Text: strings.Join(lines[i+1:i+n], "\n"),
+	})
 	return n + 1
 }
 

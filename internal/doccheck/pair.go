@@ -8,16 +8,19 @@ import (
 	"strings"
 )
 
-// Translation is the ending of the name of a page in Chinese: README.zh-CN.md is that of README.md.
+// Translation is the ending of the name of a page in Chinese: README.zh-CN.md
+// is that of README.md.
 const Translation = ".zh-CN.md"
 
-// Differences returns in what a translation is not its original: headings by number and level, code but for comments,
-// tables by rows, figures and code spans, and of the prose of each section the figures, the code spans, and where its links
-// lead.
+// Differences returns in what a translation is not its original: headings by
+// number and level, code but for comments, tables by rows, figures and code
+// spans, and of the prose of each section the figures, the code spans, and
+// where its links lead.
 func Differences(original, translation *Page) []string {
 	var found []string
 	differs := func(s Section, what string, a, b any) {
-		found = append(found, fmt.Sprintf("%s:%d %q: %s: %v there, %v here", translation.Path, s.Line, s.Title, what, a, b))
+		found = append(found, fmt.Sprintf("%s:%d %q: %s: %v there, %v here", translation.Path,
+			s.Line, s.Title, what, a, b))
 	}
 	if a, b := outline(original), outline(translation); a != b {
 		found = append(found, fmt.Sprintf("%s: headings are %s there, %s here", translation.Path, a, b))
@@ -45,9 +48,11 @@ func Unmarked(translation *Page, pages map[string]*Page) []string {
 			switch chinese := strings.TrimSuffix(to, ".md") + Translation; {
 			case to == own, strings.HasSuffix(to, Translation):
 			case pages[chinese] != nil:
-				found = append(found, fmt.Sprintf("%s:%d: %s is in English, there is %s", translation.Path, s.Line, to, chinese))
+				found = append(found, fmt.Sprintf("%s:%d: %s is in English, there is %s",
+					translation.Path, s.Line, to, chinese))
 			case m[2] == "":
-				found = append(found, fmt.Sprintf("%s:%d: %s is in English: write （英文） behind the link", translation.Path, s.Line, to))
+				found = append(found, fmt.Sprintf("%s:%d: %s is in English: write （英文） behind the link",
+					translation.Path, s.Line, to))
 			}
 		}
 	}
@@ -111,19 +116,22 @@ func compareTables(a, b Table, differs func(what string, a, b any)) {
 
 var figure = regexp.MustCompile(`\d+(?:[.,:]\d+)*`)
 
-// figures returns the numbers in a text, sorted, without those in code and links.
+// figures returns the numbers in a text, sorted, without those in code and
+// links.
 func figures(text string) []string {
 	text = codeSpan.ReplaceAllString(link.ReplaceAllString(text, "$1"), "")
 	return slices.Sorted(slices.Values(figure.FindAllString(htmlLink.ReplaceAllString(text, ""), -1)))
 }
 
-// spans returns the code in a text, sorted, each once: a translation may repeat or save a name.
+// spans returns the code in a text, sorted, each once: a translation may repeat
+// or save a name.
 func spans(text string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(codeSpan.FindAllString(text, -1))))
 }
 
-// targets returns where a section's links lead, sorted, without language and heading: the latter is translated. The
-// link to the other language is left out.
+// targets returns where a section's links lead, sorted, without language and
+// heading: the latter is translated. The link to the other language is left
+// out.
 func targets(s Section) []string {
 	var to []string
 	for _, t := range s.links() {
@@ -141,7 +149,8 @@ var (
 	hash    = regexp.MustCompile(`(^|\s)# .*$`)
 )
 
-// code is a block without its comments. Drawings, and what programs print, have none.
+// code is a block without its comments. Drawings, and what programs print, have
+// none.
 func code(b Block) string {
 	var lines []string
 	for line := range strings.Lines(b.Text) {

@@ -57,7 +57,8 @@ func Unproven(root string, pages []*Page) []string {
 		for _, s := range p.Sections {
 			for line := range strings.Lines(s.Prose) {
 				if strings.Contains(line, "```") || strings.HasPrefix(line, "~~~") {
-					found = append(found, fmt.Sprintf("%s, in %q: a fence that is not understood: %s", p.Path, s.Title, line))
+					found = append(found, fmt.Sprintf("%s, in %q: a fence that is not understood: %s",
+						p.Path, s.Title, line))
 				}
 			}
 			for _, b := range s.Blocks {

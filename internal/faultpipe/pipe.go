@@ -1,5 +1,6 @@
 // Package faultpipe carries connections between clients and servers for tests
-// that break networks. What a fault does to the bytes is its owner's: see [Link].
+// that break networks. What a fault does to the bytes is its owner's: see
+// [Link].
 package faultpipe
 
 import (
@@ -9,15 +10,15 @@ import (
 )
 
 // Link is one connection through a [Pipe], as the pipe's owner makes it. Up and
-// Down are called by one goroutine each. They may block, for as long as the pipe
-// is not closed.
+// Down are called by one goroutine each. They may block, for as long as the
+// pipe is not closed.
 type Link interface {
 	// Ends returns the connections to the client and to the server, always the
 	// same two.
 	Ends() (client, server net.Conn)
 
-	// Up is given what the client has sent. It writes that to the server, unless
-	// a fault says otherwise. False cuts the connection.
+	// Up is given what the client has sent. It writes that to the server,
+	// unless a fault says otherwise. False cuts the connection.
 	Up(b []byte) bool
 
 	// Down is given what the server has sent.
@@ -37,8 +38,8 @@ type Pipe struct {
 	links map[Link]struct{}
 }
 
-// New listens. Clients wait until the caller calls Serve. The caller calls Close;
-// the end of ctx does not end the pipe.
+// New listens. Clients wait until the caller calls Serve. The caller calls
+// Close; the end of ctx does not end the pipe.
 func New(ctx context.Context) (*Pipe, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,7 +49,8 @@ func New(ctx context.Context) (*Pipe, error) {
 }
 
 // Serve accepts clients from now on, and returns at once. It calls open in a
-// goroutine of its own for each, and closes the client if open returns an error.
+// goroutine of its own for each, and closes the client if open returns an
+// error.
 func (p *Pipe) Serve(open func(client net.Conn) (Link, error)) {
 	p.work.Go(func() { p.accept(open) })
 }
@@ -65,8 +67,8 @@ func (p *Pipe) Close() {
 	p.work.Wait()
 }
 
-// Cut ends the connections that which chooses, or all if it is nil. New ones can
-// be made.
+// Cut ends the connections that which chooses, or all if it is nil. New ones
+// can be made.
 func (p *Pipe) Cut(which func(Link) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,8 +147,8 @@ func pump(c net.Conn, pass func(b []byte) bool) bool {
 	}
 }
 
-// endRequests tells the server that no more will come. It still does what it was
-// sent, if c can say so.
+// endRequests tells the server that no more will come. It still does what it
+// was sent, if c can say so.
 func endRequests(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()

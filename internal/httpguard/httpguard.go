@@ -1,5 +1,6 @@
-// Package httpguard is how a request passes a guarded route, whatever the framework. An adapter says how to read and
-// serve its requests, and writes the answer to the error that is left over.
+// Package httpguard is how a request passes a guarded route, whatever the
+// framework. An adapter says how to read and serve its requests, and writes the
+// answer to the error that is left over.
 package httpguard
 
 import (
@@ -16,7 +17,8 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
-// Exchange is one request on its way through a guarded route. Only [Lock.Serve] calls its methods, one at a time.
+// Exchange is one request on its way through a guarded route. Only [Lock.Serve]
+// calls its methods, one at a time.
 type Exchange interface {
 	Request() *http.Request // as the middleware got it
 	Key() (string, error)   // derives the key
@@ -26,7 +28,8 @@ type Exchange interface {
 	Pattern() string        // of the route, "" if the router does not tell
 }
 
-// Lock is one middleware: what all its requests share. It is safe for concurrent use.
+// Lock is one middleware: what all its requests share. It is safe for
+// concurrent use.
 type Lock struct {
 	guard     *guard.Guard // nil: the default one
 	bodyLimit int
@@ -34,17 +37,21 @@ type Lock struct {
 	timed     atomic.Bool // the limits of the server have been looked at
 }
 
-// New returns the Lock of a middleware. bodyLimit is how many bytes of a body are read before the wait.
+// New returns the Lock of a middleware. bodyLimit is how many bytes of a body
+// are read before the wait.
 func New(g *guard.Guard, bodyLimit int) *Lock { return &Lock{guard: g, bodyLimit: bodyLimit} }
 
 // DefaultBodyLimit is the limit of a middleware without an option for it.
 const DefaultBodyLimit = readahead.Limit
 
-// Serve runs x.Next while it holds x's key, and returns the error that is to be answered: why x.Next did not run, or
-// that the lease was lost while it ran and nothing has been written yet. nil means that there is nothing to do; what
-// x.Next itself answered, or failed with, is none of Serve's business. Panic and Goexit pass through after the release.
+// Serve runs x.Next while it holds x's key, and returns the error that is to be
+// answered: why x.Next did not run, or that the lease was lost while it ran and
+// nothing has been written yet. nil means that there is nothing to do; what
+// x.Next itself answered, or failed with, is none of Serve's business. Panic
+// and Goexit pass through after the release.
 //
-// It blocks for the arrival of a small body, for the wait, at most MaxWait, and for x.Next.
+// It blocks for the arrival of a small body, for the wait, at most MaxWait, and
+// for x.Next.
 func (l *Lock) Serve(x Exchange) error {
 	if l.bodyLimit != readahead.Limit {
 		readahead.SetLimit(x.Request(), l.bodyLimit)
@@ -74,7 +81,8 @@ func (l *Lock) Serve(x Exchange) error {
 // with key: it is too long. "%!" comes from a key function that misuses fmt.
 func fromRequest(key string) bool { return key != "" && !strings.Contains(key, "%!") }
 
-// passage is one x.Next under the lease. They are used again: a closure for each request is garbage.
+// passage is one x.Next under the lease. They are used again: a closure for
+// each request is garbage.
 type passage struct {
 	exchange Exchange
 	ran      bool
@@ -87,11 +95,12 @@ var passages = sync.Pool{New: func() any {
 	return p
 }}
 
-// errFailed tells the guard that the handler has failed, for WithMinHold. Nobody
-// else sees it.
+// errFailed tells the guard that the handler has failed, for WithMinHold.
+// Nobody else sees it.
 var errFailed = errors.New("httpguard: the handler has failed")
 
-// pass runs x.Next under the lease. What it returns with ran is only ever the loss of the lease.
+// pass runs x.Next under the lease. What it returns with ran is only ever the
+// loss of the lease.
 func (l *Lock) pass(x Exchange, key string) (ran bool, err error) {
 	p := passages.Get().(*passage)
 	p.exchange, p.ran = x, false
@@ -115,9 +124,10 @@ func (p *passage) serve(ctx context.Context) error {
 	return nil
 }
 
-// readAhead reads a small body before the wait: only then does net/http notice, on HTTP/1, that the client has gone. It
-// also keeps a client that sends slowly from holding the key meanwhile. HTTP/2 notices anyway, and there a handler may
-// want to answer before it has read all.
+// readAhead reads a small body before the wait: only then does net/http notice,
+// on HTTP/1, that the client has gone. It also keeps a client that sends slowly
+// from holding the key meanwhile. HTTP/2 notices anyway, and there a handler
+// may want to answer before it has read all.
 func (l *Lock) readAhead(r *http.Request) error {
 	if r.ProtoMajor >= 2 || l.bodyLimit == 0 || r.ContentLength > int64(l.bodyLimit) {
 		return nil
@@ -128,7 +138,8 @@ func (l *Lock) readAhead(r *http.Request) error {
 	return nil
 }
 
-// overLimit makes err a [keyfunc.ErrTooLarge] if it comes from a limit that the application has set.
+// overLimit makes err a [keyfunc.ErrTooLarge] if it comes from a limit that the
+// application has set.
 func overLimit(err error) error {
 	var limit *http.MaxBytesError
 	if errors.As(err, &limit) && !errors.Is(err, keyfunc.ErrTooLarge) {
@@ -146,8 +157,9 @@ func IsSafe(method string) bool {
 	return false
 }
 
-// GiveBack hands on, from the request that was served to the one that the server and the middleware outside know, what
-// they look for when it has been served.
+// GiveBack hands on, from the request that was served to the one that the
+// server and the middleware outside know, what they look for when it has been
+// served.
 func GiveBack(outer, served *http.Request) {
 	if outer.MultipartForm == nil {
 		outer.MultipartForm = served.MultipartForm // its temporary files, to be removed

@@ -25,7 +25,8 @@ func (l *Lock) lookAtServer(x Exchange) {
 	wait := l.guard.MaxWait()
 	if limit := server.WriteTimeout; limit > 0 && wait > 0 && limit < wait+handlerTime {
 		l.logger(route(r, x.Pattern())).WarnContext(r.Context(),
-			"guard: the server's WriteTimeout leaves no time after a wait: such a client gets no answer; raise it, or lower MaxWait",
+			"guard: the server's WriteTimeout leaves no time after a wait: such a client gets no answer; raise it, "+
+				"or lower MaxWait",
 			"write_timeout", limit, "max_wait", wait)
 	}
 }
@@ -40,7 +41,8 @@ func (l *Lock) NoteTimeout(r *http.Request) {
 	}
 	if _, told := l.told.LoadOrStore(note{"timeout", r.Pattern}, nil); !told {
 		l.logger(route(r, r.Pattern)).ErrorContext(r.Context(),
-			"guard: an http.TimeoutHandler inside the lock answers while its handler may run on without the key: put it outside")
+			"guard: an http.TimeoutHandler inside the lock answers while its handler may run on without the key: "+
+				"put it outside")
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
-// Template returns what text says, for an adapter's Key. It panics if text is no
-// template, or has no placeholder: nearly always that is a misspelled one, which
-// would make one lock of all requests without a word.
+// Template returns what text says, for an adapter's Key. It panics if text is
+// no template, or has no placeholder: nearly always that is a misspelled one,
+// which would make one lock of all requests without a word.
 func Template(text string) *keyfunc.Template {
 	t := parse(text)
 	if t.Constant() {

@@ -1,5 +1,5 @@
-// Package jobguard is what the packages under jobs share: how a job asks for its
-// key, and what becomes of a job that does not get it.
+// Package jobguard is what the packages under jobs share: how a job asks for
+// its key, and what becomes of a job that does not get it.
 package jobguard
 
 import (
@@ -26,11 +26,12 @@ func Apply[O ~func(*Settings)](opts []O) Settings {
 	return s
 }
 
-// Guard returns a guard for jobs that wait as s says. It panics if the wait is not
-// usable.
+// Guard returns a guard for jobs that wait as s says. It panics if the wait is
+// not usable.
 func (s Settings) Guard(g *guard.Guard) *guard.Guard { return g.With(guard.WithMaxWait(s.Wait)) }
 
-// RefusedError is the error of a job that did not get its key, and has not begun.
+// RefusedError is the error of a job that did not get its key, and has not
+// begun.
 type RefusedError struct {
 	After time.Duration // when it is likely to get the key, with jitter
 
@@ -47,9 +48,9 @@ func (r *RefusedError) Held() bool {
 	return errors.Is(r.err, guard.ErrNotAcquired) && !errors.Is(r.err, guard.ErrUnavailable)
 }
 
-// Do runs fn as g.Do does. If the key may be free at another time, and fn has not
-// run, its error is a *RefusedError. A wait that ctx has ended is none, because the
-// queue has its own rules for a job whose time is over.
+// Do runs fn as g.Do does. If the key may be free at another time, and fn has
+// not run, its error is a *RefusedError. A wait that ctx has ended is none,
+// because the queue has its own rules for a job whose time is over.
 func Do(ctx context.Context, g *guard.Guard, key string, fn func(ctx context.Context) error) error {
 	err := g.Do(ctx, key, fn)
 	if err == nil || guard.Ran(err) || ctx.Err() != nil {
@@ -68,7 +69,8 @@ const (
 	latest  = time.Minute // no later, because the holder may end long before its lease does
 )
 
-// after returns when to try again. The jitter keeps apart what waits for one key.
+// after returns when to try again. The jitter keeps apart what waits for one
+// key.
 func after(err error) time.Duration {
 	var estimate interface{ RetryAfter() time.Duration }
 	d := soonest

@@ -45,7 +45,8 @@ func TestOnlyAJobThatHasNotBegunIsRefused(t *testing.T) {
 			if c.ctx != nil {
 				ctx = c.ctx(ctx)
 			}
-			err := jobguard.Do(ctx, jobguard.Settings{}.Guard(g.Guard), c.key, func(context.Context) error { return c.err })
+			err := jobguard.Do(ctx, jobguard.Settings{}.Guard(g.Guard), c.key,
+				func(context.Context) error { return c.err })
 			r := (*jobguard.RefusedError)(nil)
 			if errors.As(err, &r) != c.refused {
 				t.Fatalf("got %v (%T), refused: want %t", err, err, c.refused)
@@ -74,7 +75,8 @@ func TestARefusedJobComesBackWhenTheKeyMayBeFree(t *testing.T) {
 	g.Hold("k")
 	seen := map[time.Duration]bool{}
 	for range 20 {
-		err := jobguard.Do(t.Context(), jobguard.Settings{}.Guard(g.Guard), "k", func(context.Context) error { return nil })
+		err := jobguard.Do(t.Context(), jobguard.Settings{}.Guard(g.Guard), "k",
+			func(context.Context) error { return nil })
 		r := (*jobguard.RefusedError)(nil)
 		if !errors.As(err, &r) || !errors.Is(err, guard.ErrNotAcquired) || r.Error() != errors.Unwrap(err).Error() {
 			t.Fatalf("got %v", err)

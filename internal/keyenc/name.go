@@ -4,13 +4,14 @@ import "strings"
 
 const hashMark = "%sha256:"
 
-// IsHash reports whether name is what Plain returns for a key that is too long to be kept. No key that guard.Key makes
-// looks like one.
+// IsHash reports whether name is what Plain returns for a key that is too long
+// to be kept. No key that guard.Key makes looks like one.
 func IsHash(name string) bool {
 	return len(name) == len(hashMark)+43 && strings.HasPrefix(name, hashMark)
 }
 
-// Key returns the key that Plain gives name for; ok is false for a hash, and for what is no such name.
+// Key returns the key that Plain gives name for; ok is false for a hash, and
+// for what is no such name.
 func Key(name string) (key string, ok bool) {
 	if strings.IndexByte(name, '%') < 0 {
 		return name, true

@@ -2,12 +2,13 @@ package leasekey
 
 import "context"
 
-// Ending returns what a verb that was given ctx must watch. That is ctx; but if ctx is a *gin.Context which carries a
-// lease, or was derived from one, it is a context with ctx's values that also ends with work, the context of that lease:
-// with the request, and with the loss of the lease.
+// Ending returns what a verb that was given ctx must watch. That is ctx; but if
+// ctx is a *gin.Context which carries a lease, or was derived from one, it is a
+// context with ctx's values that also ends with work, the context of that
+// lease: with the request, and with the loss of the lease.
 //
-// A copy of the gin.Context, which outlives the request, stays as it is. So does a context that was cut off from a
-// request's with context.WithoutCancel.
+// A copy of the gin.Context, which outlives the request, stays as it is. So
+// does a context that was cut off from a request's with context.WithoutCancel.
 func Ending(ctx, work context.Context) context.Context {
 	c := ctx.Value(Endless)
 	if c == nil || c != ctx.Value(self) {

@@ -78,10 +78,10 @@ func (g *Gate) Go(f func()) { g.calls.Go(f) }
 // Wait blocks until no call is under way. It is for the shutDown of Close.
 func (g *Gate) Wait() { g.calls.Wait() }
 
-// Close lets nobody enter any more. The first Close runs shutDown in a goroutine
-// of its own, and every Close blocks until shutDown has returned, or until ctx
-// ends: then it returns ctx's error, and shutDown goes on. Of a Gate that is not
-// open it does nothing.
+// Close lets nobody enter any more. The first Close runs shutDown in a
+// goroutine of its own, and every Close blocks until shutDown has returned, or
+// until ctx ends: then it returns ctx's error, and shutDown goes on. Of a Gate
+// that is not open it does nothing.
 func (g *Gate) Close(ctx context.Context, shutDown func()) error {
 	down := g.shut(shutDown)
 	if down == nil {

@@ -23,7 +23,8 @@ func ready() error { return nil }
 
 func TestNobodyEntersBeforeOpenOrAfterClose(t *testing.T) {
 	g := lockerkit.Gate{Store: "mystore"}
-	if err := g.Enter(); !errors.Is(err, locker.ErrInvalidOption) || !strings.Contains(err.Error(), "mystore: the locker is not open") {
+	if err := g.Enter(); !errors.Is(err, locker.ErrInvalidOption) ||
+		!strings.Contains(err.Error(), "mystore: the locker is not open") {
 		t.Errorf("Enter before Open: %v", err)
 	}
 	if err := g.Close(t.Context(), func() { t.Error("shut down, though it is not open") }); err != nil {

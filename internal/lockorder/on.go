@@ -80,7 +80,8 @@ func (h *ranks) leave(rank int) {
 	}
 }
 
-// goroutine is the number of the calling goroutine, as a stack trace begins with it.
+// goroutine is the number of the calling goroutine, as a stack trace begins
+// with it.
 func goroutine() int {
 	var buf [64]byte
 	text := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))

@@ -1,5 +1,5 @@
-// Package loss says why a lease was lost, for metrics and spans. The error itself
-// says it to people.
+// Package loss says why a lease was lost, for metrics and spans. The error
+// itself says it to people.
 package loss
 
 import "errors"
@@ -28,7 +28,8 @@ type reasonError struct {
 func (e *reasonError) Error() string { return e.err.Error() }
 func (e *reasonError) Unwrap() error { return e.err }
 
-// Because adds the reason to err, which must not be nil. Its text stays the same.
+// Because adds the reason to err, which must not be nil. Its text stays the
+// same.
 func Because(r Reason, err error) error { return &reasonError{r, err} }
 
 // Of returns the reason that err carries. Without one it returns Taken, because

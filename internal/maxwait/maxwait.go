@@ -39,7 +39,8 @@ func (c *Cap) Cuts(ctx context.Context) bool {
 		return false
 	}
 	if c.told.CompareAndSwap(false, true) {
-		c.guard.Logger().InfoContext(ctx, "guard: waits are shorter on routes of this framework: lockmw.WithMaxWait changes that",
+		c.guard.Logger().InfoContext(ctx, "guard: waits are shorter on routes of this framework: "+
+			"lockmw.WithMaxWait changes that",
 			"guard", c.guard.Name(), "max_wait", c.limit, "guard_max_wait", whole)
 	}
 	return true

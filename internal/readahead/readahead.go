@@ -1,4 +1,5 @@
-// Package readahead reads the beginning of a request's body without taking it away from those who read it later.
+// Package readahead reads the beginning of a request's body without taking it
+// away from those who read it later.
 package readahead
 
 import (
@@ -7,22 +8,26 @@ import (
 	"net/http"
 )
 
-// Limit is the size in bytes of the largest body that is read ahead as a whole, unless [SetLimit] says otherwise.
+// Limit is the size in bytes of the largest body that is read ahead as a whole,
+// unless [SetLimit] says otherwise.
 const Limit = 64 << 10
 
-// SetLimit makes n bytes the limit of r's body. Nothing is read yet. It changes r.Body.
+// SetLimit makes n bytes the limit of r's body. Nothing is read yet. It changes
+// r.Body.
 func SetLimit(r *http.Request, n int) {
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &body{rest: r.Body, limit: n}
 	}
 }
 
-// Body reads r's body ahead, but not far beyond the limit, and leaves r.Body to be read from the start: the same bytes
-// with the same error at their end. It returns what it read, which must not be changed, and whether that is the whole
-// body, at most as long as the limit. err is the body's own, if one came up so early. It blocks until the client has sent
-// as much.
+// Body reads r's body ahead, but not far beyond the limit, and leaves r.Body to
+// be read from the start: the same bytes with the same error at their end. It
+// returns what it read, which must not be changed, and whether that is the
+// whole body, at most as long as the limit. err is the body's own, if one came
+// up so early. It blocks until the client has sent as much.
 //
-// It changes r.Body, so nobody else may read r meanwhile. Calling it again reads nothing more.
+// It changes r.Body, so nobody else may read r meanwhile. Calling it again
+// reads nothing more.
 func Body(r *http.Request) (text []byte, whole bool, err error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, true, nil
@@ -54,7 +59,8 @@ type body struct {
 	rest  io.ReadCloser
 }
 
-// fill reads limit bytes from rest and one more, to know whether there is more. size is the announced length, if any.
+// fill reads limit bytes from rest and one more, to know whether there is more.
+// size is the announced length, if any.
 func (b *body) fill(size int64) {
 	b.ahead = true
 	first := min(512, b.limit+1)

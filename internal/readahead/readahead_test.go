@@ -51,9 +51,13 @@ func TestABodyIsReadAheadAndStaysWhatItWas(t *testing.T) {
 		{"broken beyond what is read ahead", text(2 * readahead.Limit), broken, false},
 	} {
 		for how, wrap := range map[string]func(io.Reader) io.Reader{
-			"": func(r io.Reader) io.Reader { return r }, ", end with the last bytes": iotest.DataErrReader, ", in halves": iotest.HalfReader,
+			"": func(r io.Reader) io.Reader { return r }, ", end with the last bytes": iotest.DataErrReader,
+			", in halves": iotest.HalfReader,
 		} {
-			for size, length := range map[string]int64{"": int64(len(c.body)), ", of unknown size": -1, ", of false size": 3} {
+			for size, length := range map[string]int64{
+				"": int64(len(c.body)), ", of unknown size": -1,
+				", of false size": 3,
+			} {
 				t.Run(c.name+how+size, func(t *testing.T) {
 					end, wantErr := io.EOF, c.end
 					if c.end != nil {
@@ -68,8 +72,10 @@ func TestABodyIsReadAheadAndStaysWhatItWas(t *testing.T) {
 					r.Body = source
 					for range 2 {
 						ahead, whole, err := readahead.Body(r)
-						if whole != c.whole || !errors.Is(err, wantErr) || !strings.HasPrefix(c.body, string(ahead)) || whole && len(ahead) != len(c.body) {
-							t.Fatalf("got %d bytes, whole %v, %v; want %d bytes, %v, %v", len(ahead), whole, err, len(c.body), c.whole, wantErr)
+						if whole != c.whole || !errors.Is(err, wantErr) || !strings.HasPrefix(c.body, string(ahead)) ||
+							whole && len(ahead) != len(c.body) {
+							t.Fatalf("got %d bytes, whole %v, %v; want %d bytes, %v, %v", len(ahead), whole, err,
+								len(c.body), c.whole, wantErr)
 						}
 					}
 					if source.read > readahead.Limit+1 {
@@ -145,7 +151,10 @@ func FuzzBodyIsRestored(f *testing.F) {
 
 func TestALimitIsThatOfTheRequest(t *testing.T) {
 	text := strings.Repeat("x", 100<<10)
-	for limit, want := range map[int]bool{0: false, 1: false, 64 << 10: false, 100<<10 - 1: false, 100 << 10: true, 1 << 20: true} {
+	for limit, want := range map[int]bool{
+		0: false, 1: false, 64 << 10: false, 100<<10 - 1: false,
+		100 << 10: true, 1 << 20: true,
+	} {
 		from := &counted{Reader: strings.NewReader(text)}
 		r := httptest.NewRequest(http.MethodPost, "/", from)
 		readahead.SetLimit(r, limit)

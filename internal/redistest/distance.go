@@ -15,15 +15,16 @@ type Distance struct {
 	Opening   int           // round trips before the first request arrives: 1 for TCP, 2 more for TLS
 }
 
-// Far moves the server away for connections that are made from now on. Bursts stay in order and do not slow down those behind
-// them, as on a long line.
+// Far moves the server away for connections that are made from now on. Bursts
+// stay in order and do not slow down those behind them, as on a long line.
 func (p *Proxy) Far(d Distance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.distance = d
 }
 
-// Dial connects to a server at this distance, without a proxy. It can be the Dialer of go-redis's options.
+// Dial connects to a server at this distance, without a proxy. It can be the
+// Dialer of go-redis's options.
 func (d Distance) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	select {
 	case <-time.After(time.Duration(d.Opening) * d.RoundTrip):
@@ -57,7 +58,8 @@ type burst struct {
 	bytes []byte
 }
 
-// newLagging delays what is written to c by lag, and the first burst by opening on top.
+// newLagging delays what is written to c by lag, and the first burst by opening
+// on top.
 func newLagging(c net.Conn, lag, jitter, opening time.Duration) *lagging {
 	l := &lagging{
 		Conn: c, lag: lag, jitter: jitter, done: make(chan struct{}), wake: make(chan struct{}, 1),

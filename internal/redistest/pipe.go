@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// buffered is a connection over a pipe whose writes do not wait for the reader, as on a socket. Without it a long
-// pipeline would never end: the server answers its start while the client still writes, and neither reads.
+// buffered is a connection over a pipe whose writes do not wait for the reader,
+// as on a socket. Without it a long pipeline would never end: the server
+// answers its start while the client still writes, and neither reads.
 type buffered struct {
 	net.Conn
 

@@ -11,8 +11,9 @@ import (
 	"github.com/go-lockguard/guard/internal/faultpipe"
 )
 
-// Proxy is a network between clients and a server that can be made to fail, and that counts what clients send. All its
-// methods are safe for concurrent use and change what happens to bytes that arrive from then on.
+// Proxy is a network between clients and a server that can be made to fail, and
+// that counts what clients send. All its methods are safe for concurrent use
+// and change what happens to bytes that arrive from then on.
 type Proxy struct {
 	Addr string
 
@@ -47,7 +48,8 @@ func NewProxy(t testing.TB, upstream string) *Proxy {
 // DropUp says whether requests are swallowed; their connections stay.
 func (p *Proxy) DropUp(drop bool) { p.dropUp.Store(drop) }
 
-// DropDown says whether replies are swallowed: the server does what it is asked, and nobody hears of it.
+// DropDown says whether replies are swallowed: the server does what it is
+// asked, and nobody hears of it.
 func (p *Proxy) DropDown(drop bool) { p.dropDown.Store(drop) }
 
 // DelayReplies holds each burst of replies back for d.
@@ -59,8 +61,9 @@ func (p *Proxy) KillNextReply() { p.kills.Add(1) }
 // CutAll cuts every connection; new ones can be made.
 func (p *Proxy) CutAll() { p.pipe.Cut(nil) }
 
-// SilenceAll lets every connection of now die without a word, as a NAT that forgets it does: what is sent over one gets
-// nowhere, and nobody is told. New ones work.
+// SilenceAll lets every connection of now die without a word, as a NAT that
+// forgets it does: what is sent over one gets nowhere, and nobody is told. New
+// ones work.
 func (p *Proxy) SilenceAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,14 +77,16 @@ func (p *Proxy) silences(n int) bool {
 	return n <= p.silenced
 }
 
-// Commands returns how many commands of each name, in upper case, clients have sent.
+// Commands returns how many commands of each name, in upper case, clients have
+// sent.
 func (p *Proxy) Commands() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.commands)
 }
 
-// RoundTrips returns how often clients have sent something after a reply, or on a new connection.
+// RoundTrips returns how often clients have sent something after a reply, or on
+// a new connection.
 func (p *Proxy) RoundTrips() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,6 @@
-// Package redistest gives tests real Redis servers, a faulty network in front of them, and an in-memory one that keeps
-// the virtual time of a testing/synctest bubble. What is started for a test ends with it.
+// Package redistest gives tests real Redis servers, a faulty network in front
+// of them, and an in-memory one that keeps the virtual time of a
+// testing/synctest bubble. What is started for a test ends with it.
 package redistest
 
 import (
@@ -12,8 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Miniredis returns an in-memory server whose TTLs run on the clock of the test's bubble, and a client of it. Both use
-// pipes instead of sockets, so that a bubble knows when they are idle; both are closed when t ends.
+// Miniredis returns an in-memory server whose TTLs run on the clock of the
+// test's bubble, and a client of it. Both use pipes instead of sockets, so that
+// a bubble knows when they are idle; both are closed when t ends.
 func Miniredis(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	t.Helper()
 	m := miniredis.NewMiniRedis()
@@ -29,7 +31,8 @@ func Miniredis(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	return m, rdb
 }
 
-// dialer keeps its connections, to close those that a client forgets which is closed while it connects.
+// dialer keeps its connections, to close those that a client forgets which is
+// closed while it connects.
 type dialer struct {
 	server *miniredis.Miniredis
 
@@ -63,7 +66,8 @@ func (d *dialer) close() {
 	}
 }
 
-// Client returns a client with go-redis's own defaults for the server at addr, closed when t ends.
+// Client returns a client with go-redis's own defaults for the server at addr,
+// closed when t ends.
 func Client(t testing.TB, addr string) *redis.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: addr})

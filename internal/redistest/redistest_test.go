@@ -33,7 +33,8 @@ func TestProxyCountsCommandsAndRoundTrips(t *testing.T) {
 	rdb := Client(t, p.Addr)
 	ctx := t.Context()
 	rdb.Ping(ctx)
-	_, _ = rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { pipe.Ping(ctx); return nil }) // has a pool of its own in newer versions
+	// has a pool of its own in newer versions
+	_, _ = rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error { pipe.Ping(ctx); return nil })
 	p.Reset()
 	for range 3 {
 		if err := rdb.Get(ctx, "k").Err(); !errors.Is(err, redis.Nil) {

@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// parser finds the commands in what a client sends: RESP arrays of bulk strings, in pieces of any size.
+// parser finds the commands in what a client sends: RESP arrays of bulk
+// strings, in pieces of any size.
 type parser struct{ rest []byte }
 
-// feed takes the next bytes and returns the names, in upper case, of the commands that are complete now.
+// feed takes the next bytes and returns the names, in upper case, of the
+// commands that are complete now.
 func (p *parser) feed(b []byte) (names []string) {
 	p.rest = append(p.rest, b...)
 	for {
@@ -22,7 +24,8 @@ func (p *parser) feed(b []byte) (names []string) {
 	}
 }
 
-// command returns the name and the length of the command at the start of b, or 0 if it is incomplete.
+// command returns the name and the length of the command at the start of b, or
+// 0 if it is incomplete.
 func command(b []byte) (name string, length int) {
 	parts, at := number(b, 0, '*')
 	for i := range parts {
@@ -38,7 +41,8 @@ func command(b []byte) (name string, length int) {
 	return name, at
 }
 
-// number reads a line like "*3\r\n" at b[at:] and returns the number and where the next line starts, or 0.
+// number reads a line like "*3\r\n" at b[at:] and returns the number and where
+// the next line starts, or 0.
 func number(b []byte, at int, kind byte) (n, next int) {
 	end := bytes.Index(b[min(at, len(b)):], []byte("\r\n"))
 	if end < 1 || b[at] != kind {

@@ -20,7 +20,8 @@ const (
 // Code returns the code for an outcome. If part of the work may be done it is
 // none that clients repeat by themselves.
 func Code(o outcome.Outcome) uint32 {
-	if refused := o.Code == outcome.Held || o.Code == outcome.QueueFull || o.Code == outcome.Unavailable; refused && o.RetryAfter == 0 {
+	if refused := o.Code == outcome.Held || o.Code == outcome.QueueFull ||
+		o.Code == outcome.Unavailable; refused && o.RetryAfter == 0 {
 		return Internal
 	}
 	switch o.Code {

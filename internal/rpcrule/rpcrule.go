@@ -1,5 +1,5 @@
-// Package rpcrule is how a call passes a guarded method, whatever the framework:
-// rules that say which methods are locked and by which key.
+// Package rpcrule is how a call passes a guarded method, whatever the
+// framework: rules that say which methods are locked and by which key.
 package rpcrule
 
 import (
@@ -17,8 +17,8 @@ import (
 // Domain is that of the ErrorInfo in an answer.
 const Domain = "guard"
 
-// Rule says by which key the calls of one method are locked. Make it with [New].
-// It is safe for concurrent use.
+// Rule says by which key the calls of one method are locked. Make it with
+// [New]. It is safe for concurrent use.
 type Rule struct {
 	Guard  *guard.Guard // nil: the default one
 	Method string
@@ -48,8 +48,8 @@ func New[M any](g *guard.Guard, method string, key func(ctx context.Context, mes
 	}}
 }
 
-// OfMessage makes a key function for [New] of one that sees the message only. It
-// panics if key is nil.
+// OfMessage makes a key function for [New] of one that sees the message only.
+// It panics if key is nil.
 func OfMessage[M any](key func(message M) string) func(context.Context, M) (string, error) {
 	if key == nil {
 		panic("lockmw: the key function is nil")
@@ -73,9 +73,11 @@ func Index(rules []*Rule) map[string]*Rule {
 	return byMethod
 }
 
-// Run runs handler under the lease of the message's key, as a verb of g does. It
-// blocks for the wait, at most MaxWait, and for handler.
-func Run[T any](ctx context.Context, g *guard.Guard, r *Rule, message any, handler func(context.Context) (T, error)) (T, error) {
+// Run runs handler under the lease of the message's key, as a verb of g does.
+// It blocks for the wait, at most MaxWait, and for handler.
+func Run[T any](ctx context.Context, g *guard.Guard, r *Rule, message any,
+	handler func(context.Context) (T, error),
+) (T, error) {
 	key, err := r.Key(ctx, message)
 	if err != nil {
 		var none T
@@ -102,8 +104,8 @@ func (r *Rule) Acquire(ctx context.Context, message any) (*guard.Lease, error) {
 	return l, tooLong(key, err)
 }
 
-// tooLong says of a key that guard refuses that its value comes from the client. "%!" comes from a key function that
-// misuses fmt.
+// tooLong says of a key that guard refuses that its value comes from the
+// client. "%!" comes from a key function that misuses fmt.
 func tooLong(key string, err error) error {
 	if errors.Is(err, guard.ErrInvalidKey) && !strings.Contains(key, "%!") {
 		return fmt.Errorf("%w: %w", keyfunc.ErrInvalid, err)

@@ -14,7 +14,8 @@ type Method struct {
 }
 
 // Problem says why r never locks a call of the services, "" if it does. A nil r
-// was not made by New. split says that streams have an interceptor of their own.
+// was not made by New. split says that streams have an interceptor of their
+// own.
 func (r *Rule) Problem(services map[string][]Method, split bool) string {
 	if r == nil {
 		return "it was not made by Key or KeyFunc"

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// StartPostgreSQL starts a PostgreSQL server and returns when it takes connections. The caller closes it.
+// StartPostgreSQL starts a PostgreSQL server and returns when it takes
+// connections. The caller closes it.
 func StartPostgreSQL() (_ *Server, err error) {
 	const pkg, place = "postgresql", "/usr/lib/postgresql/*/bin"
 	initdb, err1 := binary("initdb", pkg, place)
@@ -27,7 +28,8 @@ func StartPostgreSQL() (_ *Server, err error) {
 	}()
 	s.quit = syscall.SIGQUIT // at once: the data is thrown away
 	data := filepath.Join(s.dir, "data")
-	if err := s.setUp(initdb, "-D", data, "-U", "guard", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"); err != nil {
+	if err := s.setUp(initdb, "-D", data, "-U", "guard", "-A", "trust", "-E", "UTF8", "--no-locale",
+		"--no-sync"); err != nil {
 		return nil, err
 	}
 	err = s.serve(postgres, func(port string) []string {
@@ -42,7 +44,8 @@ func StartPostgreSQL() (_ *Server, err error) {
 	return s, err
 }
 
-// StartMariaDB starts a MariaDB server and returns when it takes connections. The caller closes it.
+// StartMariaDB starts a MariaDB server and returns when it takes connections.
+// The caller closes it.
 func StartMariaDB() (_ *Server, err error) {
 	const pkg = "mariadb-server"
 	install, err1 := binary("mariadb-install-db", pkg)
@@ -64,13 +67,16 @@ func StartMariaDB() (_ *Server, err error) {
 	if err := os.WriteFile(script, []byte("CREATE DATABASE IF NOT EXISTS guard;\n"), 0o644); err != nil {
 		return nil, err
 	}
-	if err := s.setUp(install, "--no-defaults", "--datadir="+data, "--skip-test-db", "--auth-root-authentication-method=normal"); err != nil {
+	if err := s.setUp(install, "--no-defaults", "--datadir="+data, "--skip-test-db",
+		"--auth-root-authentication-method=normal"); err != nil {
 		return nil, err
 	}
 	err = s.serve(mariadbd, func(port string) []string {
 		return []string{
-			"--no-defaults", "--datadir=" + data, "--socket=" + filepath.Join(s.dir, "sock"), "--pid-file=" + filepath.Join(s.dir, "pid"),
-			"--bind-address=127.0.0.1", "--port=" + port, "--skip-grant-tables", "--skip-name-resolve", "--init-file=" + script,
+			"--no-defaults", "--datadir=" + data, "--socket=" + filepath.Join(s.dir, "sock"),
+			"--pid-file=" + filepath.Join(s.dir, "pid"),
+			"--bind-address=127.0.0.1", "--port=" + port, "--skip-grant-tables", "--skip-name-resolve",
+			"--init-file=" + script,
 			"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M",
 		}
 	}, listens)

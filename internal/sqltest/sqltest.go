@@ -1,5 +1,7 @@
-// Package sqltest gives tests real database servers of their own: PostgreSQL and MariaDB, from the system's packages, on
-// free loopback ports and with their data in a temporary directory. Nothing of the system's own servers is touched.
+// Package sqltest gives tests real database servers of their own: PostgreSQL
+// and MariaDB, from the system's packages, on free loopback ports and with
+// their data in a temporary directory. Nothing of the system's own servers is
+// touched.
 package sqltest
 
 import (
@@ -15,7 +17,8 @@ import (
 	"time"
 )
 
-// patience is for a process to do what it was told, on a machine with other work.
+// patience is for a process to do what it was told, on a machine with other
+// work.
 const patience = 60 * time.Second
 
 // Server is a database server that runs until Close.
@@ -30,7 +33,8 @@ type Server struct {
 	gone chan struct{} // closed by the goroutine that waits for the process
 }
 
-// prepare makes a directory for the server, which both refuse to run as root: then as the package's own user.
+// prepare makes a directory for the server, which both refuse to run as root:
+// then as the package's own user.
 func prepare(name string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "sqltest")
 	if err != nil {
@@ -79,7 +83,8 @@ func (s *Server) setUp(path string, args ...string) error {
 	return nil
 }
 
-// serve starts the server with the arguments for a port, and returns when ready says that it serves.
+// serve starts the server with the arguments for a port, and returns when ready
+// says that it serves.
 func (s *Server) serve(path string, args func(port string) []string, ready func(host, port string) bool) (err error) {
 	for range 5 { // another process may take the port between choosing and binding it
 		if err = s.serveOnce(path, args, ready); err == nil {

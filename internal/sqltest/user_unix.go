@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// become has the server's processes run as another user, whose directory it is from now on.
+// become has the server's processes run as another user, whose directory it is
+// from now on.
 func (s *Server) become(name string) error {
 	u, err := user.Lookup(name)
 	if err != nil {

@@ -3,8 +3,9 @@ package testsize
 
 import "testing"
 
-// Pick returns long, or short under go test -short. A short form checks the same invariant with fewer rounds, seeds or
-// rows. It must not be called before flags are parsed, so not in variables of a package.
+// Pick returns long, or short under go test -short. A short form checks the
+// same invariant with fewer rounds, seeds or rows. It must not be called before
+// flags are parsed, so not in variables of a package.
 func Pick[T any](long, short T) T {
 	if testing.Short() {
 		return short

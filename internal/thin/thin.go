@@ -12,11 +12,12 @@ import (
 	"testing"
 )
 
-// adapterLines is how many lines of code, without comments, an adapter may have: about its framework, and no more.
+// adapterLines is how many lines of code, without comments, an adapter may
+// have: about its framework, and no more.
 const adapterLines = 320
 
-// Check fails if the package in the working directory has more code than an adapter needs. besides names files about
-// what only its framework has.
+// Check fails if the package in the working directory has more code than an
+// adapter needs. besides names files about what only its framework has.
 func Check(t *testing.T, besides ...string) {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
@@ -35,7 +36,8 @@ func Check(t *testing.T, besides ...string) {
 		total += linesOfCode(text)
 	}
 	if total == 0 || total > adapterLines {
-		t.Errorf("the package has %d lines of code, want %d at most: what all adapters need belongs into internal/httpguard", total, adapterLines)
+		t.Errorf("the package has %d lines of code, want %d at most: what all adapters need belongs into "+
+			"internal/httpguard", total, adapterLines)
 	}
 	t.Logf("%d lines of code", total)
 }

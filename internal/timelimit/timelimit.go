@@ -15,9 +15,10 @@ type limited struct {
 	deadline time.Time
 }
 
-// Within returns a context for a request that must be answered within d. It has the values of ctx, and outlives it: a
-// request that is under way is answered, or runs into its limit, whatever becomes of its caller. The limit may be up to 5 ms
-// shorter than d. It is safe for concurrent use, and does not block.
+// Within returns a context for a request that must be answered within d. It has
+// the values of ctx, and outlives it: a request that is under way is answered,
+// or runs into its limit, whatever becomes of its caller. The limit may be up
+// to 5 ms shorter than d. It is safe for concurrent use, and does not block.
 func (w *Wheel) Within(ctx context.Context, d time.Duration) context.Context {
 	end := time.Since(w.start) + d
 	return &limited{ctx, w, w.start.Add(end - end%spoke)}
@@ -37,9 +38,10 @@ func (c *limited) Err() error {
 	return context.DeadlineExceeded
 }
 
-// A Wheel ends the requests whose limits are near each other with one timer and one channel: "Hashed and Hierarchical
-// Timing Wheels", Varghese and Lauck, SOSP 1987. It has no goroutine, and no timer while nobody
-// asks. Make one with [New].
+// A Wheel ends the requests whose limits are near each other with one timer and
+// one channel: "Hashed and Hierarchical Timing Wheels", Varghese and Lauck,
+// SOSP 1987. It has no goroutine, and no timer while nobody asks. Make one with
+// [New].
 type Wheel struct {
 	start time.Time
 

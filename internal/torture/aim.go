@@ -9,8 +9,8 @@ import (
 )
 
 // The workers that a fault may be aimed at. A key that was handed over has just
-// the time of the offer until its first renewal, so only the death of a veteran,
-// which has renewed its lease, surely costs a whole TTL.
+// the time of the offer until its first renewal, so only the death of a
+// veteran, which has renewed its lease, surely costs a whole TTL.
 const (
 	anybody = "anybody" // the worker that the seed has drawn
 	veteran = "veteran" // one that has held the same lease for more than 2/5 of its TTL
@@ -21,9 +21,9 @@ var aims = []string{anybody, string(holder), string(waiter), veteran}
 // aimed are the faults that hit one worker itself, not its network.
 var aimed = []string{"kill", "quit", "stop"}
 
-// target returns the worker that a strike is for: the one that was drawn, unless
-// the strike is aimed at another that is found in time. It blocks for at most
-// veteranSearch.
+// target returns the worker that a strike is for: the one that was drawn,
+// unless the strike is aimed at another that is found in time. It blocks for at
+// most veteranSearch.
 func (n *nemesis) target(ctx context.Context, s strike) int {
 	if n.eyes == nil || !slices.Contains(aimed, s.Kind) {
 		return s.Proc

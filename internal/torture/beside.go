@@ -34,7 +34,8 @@ func build(ctx context.Context, commit, dir string) (program string, err error) 
 		return "", err
 	}
 	program = filepath.Join(dir, "torture")
-	_, err = output(ctx, filepath.Join(source, "internal", "torture"), "go", "build", "-buildvcs=false", "-trimpath", "-o", program, ".")
+	_, err = output(ctx, filepath.Join(source, "internal", "torture"), "go", "build", "-buildvcs=false",
+		"-trimpath", "-o", program, ".")
 	return program, err
 }
 

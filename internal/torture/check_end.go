@@ -5,20 +5,24 @@ import (
 	"time"
 )
 
-// What a key may be free while somebody in another process waits, in calm times, and how many of these hand-overs may take
-// longer: a wake-up that is lost costs a poll.
+// What a key may be free while somebody in another process waits, in calm
+// times, and how many of these hand-overs may take longer: a wake-up that is
+// lost costs a poll.
 const (
 	quickly   = 100 * time.Millisecond
 	mostSlow  = 10 // percent
 	leastSeen = 30
 )
 
-// stuck is how long no machine is too busy to grant a key that is wanted all the time.
+// stuck is how long no machine is too busy to grant a key that is wanted all
+// the time.
 const stuck = 10 * time.Second
 
-// liveness is C7: when all has healed each key is granted again within the TTL and a second, and from then on handed over
-// quickly. How busy the machine is has its part in that, but not in a key that is never granted again: that fails the run.
-// The stalls that a worker has felt since the last fault do not count.
+// liveness is C7: when all has healed each key is granted again within the TTL
+// and a second, and from then on handed over quickly. How busy the machine is
+// has its part in that, but not in a key that is never granted again: that
+// fails the run. The stalls that a worker has felt since the last fault do not
+// count.
 func (v *verdict) liveness(h *history, r *run) {
 	limit := mostTTL + time.Second
 	var stalls time.Duration
@@ -32,7 +36,8 @@ func (v *verdict) liveness(h *history, r *run) {
 		})
 		again := slices.ContainsFunc(visits, func(x *visit) bool { return x.got > r.calm })
 		if !again && r.to-r.calm > int64(stuck) {
-			v.violate(soundRun, "key %d was not granted any more in the %v after the last fault", key, time.Duration(r.to-r.calm))
+			v.violate(soundRun, "key %d was not granted any more in the %v after the last fault", key,
+				time.Duration(r.to-r.calm))
 		}
 		if long := r.to-r.calm > int64(limit); long && !healed {
 			v.violate(liveness, "key %d was not granted within %v after the last fault", key, limit)
@@ -44,7 +49,8 @@ func (v *verdict) liveness(h *history, r *run) {
 	}
 }
 
-// handOvers counts the hand-overs between processes in calm times, and those of them that were slow.
+// handOvers counts the hand-overs between processes in calm times, and those of
+// them that were slow.
 func (v *verdict) handOvers(h *history, r *run) (overs, slow int) {
 	for _, visits := range h.keys {
 		var last *visit
@@ -75,7 +81,8 @@ func (r *run) isCalm(h *history, at int64) bool {
 	})
 }
 
-// residue is C8: a closed locker leaves nothing in its process, and no key without a TTL anywhere, nor one of a lease.
+// residue is C8: a closed locker leaves nothing in its process, and no key
+// without a TTL anywhere, nor one of a lease.
 func (v *verdict) residue(h *history, r *run) {
 	for _, l := range h.lives {
 		switch {

@@ -18,8 +18,8 @@ func offer(ttl time.Duration) time.Duration {
 	return c.LongOffer()
 }
 
-// reach is for how long after a fault a gap may be its doing: a dead waiter stays
-// in the queue, and then it is offered the key.
+// reach is for how long after a fault a gap may be its doing: a dead waiter
+// stays in the queue, and then it is offered the key.
 const reach = locker.QueueLife + 1500*time.Millisecond
 
 // gapTally is what is known of the gaps after one kind of fault.
@@ -34,11 +34,11 @@ const (
 	manyFaults = "several faults"
 )
 
-// gaps is C11: while somebody waits, a key is free for no longer than the TTL of
-// a holder that was killed, the offer of a waiter that was killed, or, without a
-// fault, an offer. A gap is as long as somebody waited without a break, in a
-// process that ran. After other faults there is no promise, and gaps are only
-// measured.
+// gaps is C11: while somebody waits, a key is free for no longer than the TTL
+// of a holder that was killed, the offer of a waiter that was killed, or,
+// without a fault, an offer. A gap is as long as somebody waited without a
+// break, in a process that ran. After other faults there is no promise, and
+// gaps are only measured.
 func (v *verdict) gaps(h *history, r *run) {
 	for key, visits := range h.keys {
 		waits := h.waits(key)
@@ -123,8 +123,8 @@ func awake(frozen []span, s span) (parts []span) {
 	return parts
 }
 
-// blame names the fault that a gap comes after, and how long it may last then; 0
-// is no promise. A fault that came when the gap should have been over is not
+// blame names the fault that a gap comes after, and how long it may last then;
+// 0 is no promise. A fault that came when the gap should have been over is not
 // blamed. Each holder that was killed may cost its TTL. Of the waiters only one
 // counts: a release hands the key to one of them, and when that offer ends the
 // key is for everybody.

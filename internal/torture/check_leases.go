@@ -6,7 +6,8 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// exclusion is C3: while a lease is promised nobody else gets its key, and nobody takes it.
+// exclusion is C3: while a lease is promised nobody else gets its key, and
+// nobody takes it.
 func (v *verdict) exclusion(h *history) {
 	for _, visits := range h.keys {
 		var last *visit // whose promise ends last
@@ -34,8 +35,8 @@ func (v *visit) early(h *history) bool {
 	return lost && !v.closing && !h.forgets(v, v.got, v.over())
 }
 
-// afterDeadline is how long after guard's deadline the key ends: the margin and the drift, of the shortest lease that it may
-// have been.
+// afterDeadline is how long after guard's deadline the key ends: the margin and
+// the drift, of the shortest lease that it may have been.
 func afterDeadline(ttl time.Duration) time.Duration {
 	offer := min(ttl, time.Second)
 	return max(offer/20, 5*time.Millisecond) + max(offer/100, 2*time.Millisecond)
@@ -51,8 +52,10 @@ func (v *verdict) times(h *history, cfg config) {
 			}
 			if p := x.probe; p != nil && p.TTL == endless {
 				v.violate(residue, "the key has no TTL: %v", x)
-			} else if p != nil && p.Until != 0 && !h.forgets(x, x.got, p.At) && p.Until > p.At+max(p.TTL, 0)*int64(time.Millisecond) {
-				v.violate(toldInTime, "the key ends first, at %.6f the server says in %d ms: %v%v", float64(p.At)/1e9, p.TTL, x, h.around(x.got, p.At))
+			} else if p != nil && p.Until != 0 && !h.forgets(x, x.got, p.At) &&
+				p.Until > p.At+max(p.TTL, 0)*int64(time.Millisecond) {
+				v.violate(toldInTime, "the key ends first, at %.6f the server says in %d ms: %v%v", float64(p.At)/1e9,
+					p.TTL, x, h.around(x.got, p.At))
 			}
 		}
 	}
@@ -72,11 +75,13 @@ func (v *verdict) wait(h *history, x *visit, cfg config) {
 		v.beyond++
 	}
 	if excess > cfg.slack {
-		v.violate(boundedWait, "%v beyond its bound of %v: %v%v", excess, time.Duration(x.bound), x, h.around(x.asked, x.got))
+		v.violate(boundedWait, "%v beyond its bound of %v: %v%v", excess, time.Duration(x.bound), x,
+			h.around(x.asked, x.got))
 	}
 }
 
-// toldInTime is C5: whoever uses a key beyond its deadline was told before the key could end, if its process ran.
+// toldInTime is C5: whoever uses a key beyond its deadline was told before the
+// key could end, if its process ran.
 func (v *verdict) toldInTime(x *visit) {
 	end := x.exit
 	if x.lost != 0 {

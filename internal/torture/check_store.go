@@ -2,8 +2,8 @@ package main
 
 import "slices"
 
-// fencedCounter is C1: in the order of the store, tokens never fall, each write follows the one before, and each write that
-// was answered is there once.
+// fencedCounter is C1: in the order of the store, tokens never fall, each write
+// follows the one before, and each write that was answered is there once.
 func (v *verdict) fencedCounter(h *history) {
 	for key, log := range h.log {
 		var token uint64
@@ -15,23 +15,27 @@ func (v *verdict) fencedCounter(h *history) {
 			}
 			seen[e.id]++
 			if e.token < token {
-				v.violate(fencedExclusion, "key %d: token %d was let in after %d: %v", key, e.token, token, h.byID[e.id])
+				v.violate(fencedExclusion, "key %d: token %d was let in after %d: %v", key,
+					e.token, token, h.byID[e.id])
 			}
 			if e.base != value {
-				v.violate(fencedExclusion, "key %d: a write of token %d is based on %d, but %d was written: %v", key, e.token, e.base, value, h.byID[e.id])
+				v.violate(fencedExclusion, "key %d: a write of token %d is based on %d, but %d was written: %v", key,
+					e.token, e.base, value, h.byID[e.id])
 			}
 			token, value = e.token, e.base+1
 		}
 		for _, x := range h.keys[key] {
 			if answered := x.wrote != 0 && !x.refused && x.token != 0; h.complete && answered && seen[x.id()] != 1 {
-				v.violate(fencedExclusion, "key %d: a write that was answered is there %d times: %v", key, seen[x.id()], x)
+				v.violate(fencedExclusion, "key %d: a write that was answered is "+
+					"there %d times: %v", key, seen[x.id()], x)
 			}
 		}
 	}
 }
 
-// unfencedCounter is C4: a write that is not based on the one before has lost that. It is explained if the servers had lost
-// leases, or if a process did not run between its last look at its lease and its write.
+// unfencedCounter is C4: a write that is not based on the one before has lost
+// that. It is explained if the servers had lost leases, or if a process did not
+// run between its last look at its lease and its write.
 func (v *verdict) unfencedCounter(h *history) {
 	for key, log := range h.log {
 		var value int64
@@ -44,7 +48,8 @@ func (v *verdict) unfencedCounter(h *history) {
 			if e.base != value {
 				v.lost++
 				if !h.explained(x) && !h.explained(before) {
-					v.violate(unfencedCounter, "key %d: it was %d, and %d was written:\n    %v\n    after %v", key, value, e.base+1, x, before)
+					v.violate(unfencedCounter, "key %d: it was %d, and %d was written:\n    %v\n    after %v", key,
+						value, e.base+1, x, before)
 				}
 			}
 			value, before = e.base+1, x
@@ -52,7 +57,8 @@ func (v *verdict) unfencedCounter(h *history) {
 	}
 }
 
-// explained reports whether v's write may have come when it did not hold the key any more.
+// explained reports whether v's write may have come when it did not hold the
+// key any more.
 func (h *history) explained(v *visit) bool {
 	if v == nil {
 		return false

@@ -12,17 +12,19 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// op is what the model knows: somebody gets a key with a token, or writes with it.
+// op is what the model knows: somebody gets a key with a token, or writes with
+// it.
 type op struct {
 	write bool
 	token uint64
 }
 
-// registers is its state: the last token that was given, and the highest that has written.
+// registers is its state: the last token that was given, and the highest that
+// has written.
 type registers struct{ given, written uint64 }
 
-// model is how tokens are in one key: each that is given is higher than all before, and no write comes after one with a
-// higher token.
+// model is how tokens are in one key: each that is given is higher than all
+// before, and no write comes after one with a higher token.
 func model(init registers) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return init },
@@ -37,7 +39,8 @@ func model(init registers) porcupine.Model {
 	}
 }
 
-// tokens is C2. What is known to have happened but not when it ended is open to the end of time.
+// tokens is C2. What is known to have happened but not when it ended is open to
+// the end of time.
 func (v *verdict) tokens(h *history) {
 	if !v.lib.Tokens {
 		return
@@ -52,7 +55,10 @@ func (v *verdict) tokens(h *history) {
 		var given, written []porcupine.Operation
 		for _, x := range visits {
 			if x.token != 0 && !h.forgets(x, x.asked, x.got) {
-				given = append(given, porcupine.Operation{ClientId: x.proc, Input: op{token: x.token}, Call: x.asked, Return: x.got})
+				given = append(given, porcupine.Operation{
+					ClientId: x.proc, Input: op{token: x.token},
+					Call: x.asked, Return: x.got,
+				})
 			}
 		}
 		slices.SortFunc(given, func(a, b porcupine.Operation) int { return cmp.Compare(a.Input.(op).token, b.Input.(op).token) })
@@ -61,7 +67,10 @@ func (v *verdict) tokens(h *history) {
 			if e.kind != 'f' || x == nil {
 				continue
 			}
-			o := porcupine.Operation{ClientId: x.proc, Input: op{write: true, token: e.token}, Call: x.got, Return: x.wrote}
+			o := porcupine.Operation{
+				ClientId: x.proc, Input: op{write: true, token: e.token},
+				Call: x.got, Return: x.wrote,
+			}
 			if x.wrote == 0 {
 				o.Return = math.MaxInt64
 			}
@@ -75,10 +84,11 @@ func (v *verdict) tokens(h *history) {
 	}
 }
 
-// narrow takes operations in the only order that they can have happened in, by their tokens or by the log of the store, and
-// cuts off of each what is before the begin of one before it, or after the end of one after it. What is left has the same
-// histories, and takes porcupine no search: with thirty waiters at a time it would never end. It reports false if nothing is
-// left of one.
+// narrow takes operations in the only order that they can have happened in, by
+// their tokens or by the log of the store, and cuts off of each what is before
+// the begin of one before it, or after the end of one after it. What is left
+// has the same histories, and takes porcupine no search: with thirty waiters at
+// a time it would never end. It reports false if nothing is left of one.
 func narrow(ops []porcupine.Operation) bool {
 	call, end := int64(math.MinInt64), int64(math.MaxInt64)
 	for i := range ops {
@@ -106,8 +116,9 @@ func (v *verdict) distinct(visits []*visit) {
 	}
 }
 
-// linearizable holds what happened to a key against the model, in parts: the time and memory that it takes grow with the
-// square of the length. Each part begins with what is known to have happened before.
+// linearizable holds what happened to a key against the model, in parts: the
+// time and memory that it takes grow with the square of the length. Each part
+// begins with what is known to have happened before.
 func (v *verdict) linearizable(key int, ops []porcupine.Operation) {
 	const part, overlap = 3000, 300
 	slices.SortFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
@@ -149,16 +160,18 @@ func falls(ops []porcupine.Operation) string {
 			x, y := a.Input.(op), b.Input.(op)
 			if x.write == y.write && (a.Call > b.Return || y.token < x.token) {
 				return fmt.Sprintf(": %+v of process %d, at %.6f to %.6f, and %+v of process %d, at %.6f to %.6f",
-					x, a.ClientId, float64(a.Call)/1e9, float64(a.Return)/1e9, y, b.ClientId, float64(b.Call)/1e9, float64(b.Return)/1e9)
+					x, a.ClientId, float64(a.Call)/1e9, float64(a.Return)/1e9, y, b.ClientId, float64(b.Call)/1e9,
+					float64(b.Return)/1e9)
 			}
 		}
 	}
 	return ""
 }
 
-// handOffs is C9. Turns of one grant have tokens of one block of locker.FenceBlock, one after the other; tokens of two grants
-// in one process are further apart, for more than that many microseconds lie between them. A call for the same key inside a
-// section is a part of its turn.
+// handOffs is C9. Turns of one grant have tokens of one block of
+// locker.FenceBlock, one after the other; tokens of two grants in one process
+// are further apart, for more than that many microseconds lie between them. A
+// call for the same key inside a section is a part of its turn.
 func (v *verdict) handOffs(h *history) {
 	if !v.lib.Tokens {
 		return
@@ -168,7 +181,8 @@ func (v *verdict) handOffs(h *history) {
 		turns := map[*lifetime]int{}
 		for _, x := range visits {
 			if x.denied || x.inner != 0 && x.inner != x.token {
-				v.violate(handOff, "a call inside the section was not its turn, token %d, refused %t: %v", x.inner, x.denied, x)
+				v.violate(handOff, "a call inside the section was not its turn, token %d, "+
+					"refused %t: %v", x.inner, x.denied, x)
 			}
 			o := last[x.lifetime]
 			last[x.lifetime] = x

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Times in the history are ns on the monotonic clock of the machine, which all processes share and nobody can set.
+// Times in the history are ns on the monotonic clock of the machine, which all
+// processes share and nobody can set.
 
 // origin is one moment on both clocks.
 var origin = func() (o struct {
@@ -29,7 +30,8 @@ var origin = func() (o struct {
 
 func now() int64 { return stamp(time.Now()) }
 
-// stamp is t, which has a monotonic reading, in the history; 0 for the zero time.
+// stamp is t, which has a monotonic reading, in the history; 0 for the zero
+// time.
 func stamp(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

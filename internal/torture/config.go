@@ -37,17 +37,22 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs.SetOutput(out)
 	fs.DurationVar(&c.length, "for", time.Minute, "how long each library is tortured")
 	topology := fs.String("topology", string(libs.Single), "the servers: single, sentinel, cluster or redlock")
-	fs.Uint64Var(&c.seed, "seed", 1, "of all that is random; the faults come at the same times again, the processes' own timing does not")
+	fs.Uint64Var(&c.seed, "seed", 1, "of all that is random; the faults come at the same times again, the processes' "+
+		"own timing does not")
 	names := fs.String("libs", "guard", "libraries, as a `list`: guard,redislock,redsync,rueidislock")
 	fs.StringVar(&c.mutant, "mutant", "", "a guard with a planted fault, to see it found: "+strings.Join(mutantNames(), ", "))
-	faults := fs.String("faults", "", "kinds of faults, as a `list`, \"none\" for none; default all that the topology has")
+	faults := fs.String("faults", "", "kinds of faults, as a `list`, \"none\" for none; default all that "+
+		"the topology has")
 	fs.IntVar(&c.procs, "procs", 4, "worker processes")
 	fs.IntVar(&c.callers, "callers", 8, "callers in each, in closed loops")
 	fs.IntVar(&c.keys, "keys", 4, "keys that all of them want")
 	fs.IntVar(&c.long, "long", 1, "of a thousand sections, how many are about as long as the TTL or longer")
-	fs.DurationVar(&c.slack, "slack", 100*time.Millisecond, "what a wait may take beyond its bound, stalls of its process not counted; promised are 50ms")
-	fs.DurationVar(&c.gapSlack, "gapslack", time.Second, "what a key may be free beyond the TTL, or the offer, after a kill while somebody waits")
-	fs.StringVar(&c.dir, "dir", "", "where histories go and stay, as a `directory`; default one that is removed if nothing was found")
+	fs.DurationVar(&c.slack, "slack", 100*time.Millisecond,
+		"what a wait may take beyond its bound, stalls of its process not counted; promised are 50ms")
+	fs.DurationVar(&c.gapSlack, "gapslack", time.Second,
+		"what a key may be free beyond the TTL, or the offer, after a kill while somebody waits")
+	fs.StringVar(&c.dir, "dir", "", "where histories go and stay, as a `directory`; default one that is removed if "+
+		"nothing was found")
 	fs.StringVar(&c.beside, "beside", "", "a `commit` whose workers take every second place, on the same keys")
 	fs.BoolVar(&c.schedule, "schedule", false, "print the faults of this seed and do nothing")
 	if err := fs.Parse(args); err != nil {
@@ -66,7 +71,8 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	}
 	for _, f := range c.faults {
 		if !slices.Contains(kindsFor(c.topology), f) {
-			return c, fmt.Errorf("-faults: there is no %q with %s; there are %s", f, c.topology, strings.Join(kindsFor(c.topology), ", "))
+			return c, fmt.Errorf("-faults: there is no %q with %s; there are %s", f, c.topology,
+				strings.Join(kindsFor(c.topology), ", "))
 		}
 	}
 	return c, nil
@@ -96,7 +102,8 @@ func (c config) check(rest int) error {
 
 // replay is the command that runs a library with the same faults again.
 func (c config) replay(lib *libs.Library) string {
-	s := fmt.Sprintf("go run ./internal/torture -for %v -topology %s -seed %d -libs %s", c.length, c.topology, c.seed, lib.Name)
+	s := fmt.Sprintf("go run ./internal/torture -for %v -topology %s -seed %d -libs %s", c.length,
+		c.topology, c.seed, lib.Name)
 	if c.mutant != "" {
 		s += " -mutant " + c.mutant
 	}

@@ -63,8 +63,9 @@ const (
 
 // roles returns what the process that was killed was to each key. It was the
 // holder if it owns the key at once, or for longer than an offer lasts; else a
-// waiter, if the queue names it or the key is handed to it. It blocks for as long
-// as an offer lasts, because what the dead has sent may still be on its way.
+// waiter, if the queue names it or the key is handed to it. It blocks for as
+// long as an offer lasts, because what the dead has sent may still be on its
+// way.
 func (e *eyes) roles(ctx context.Context, pid, keys int) map[int]role {
 	roles := map[int]role{}
 	first := true

@@ -64,9 +64,13 @@ func TestAGapIsAsLongAsSomebodyWaited(t *testing.T) {
 func TestADeadHolderCostsItsTTLAndADeadWaiterAnOffer(t *testing.T) {
 	t.Parallel()
 	fell := func(kind string, at, until int64, proc int, roles map[int]role) fault {
-		return fault{strike: strike{Kind: kind, Proc: proc}, span: span{(freed + at) * ms, (freed + until) * ms}, roles: roles}
+		return fault{
+			strike: strike{Kind: kind, Proc: proc},
+			span:   span{(freed + at) * ms, (freed + until) * ms}, roles: roles,
+		}
 	}
-	kill := func(at int64, was role) fault { return fell("kill", at, at+5, 3, map[int]role{0: was}) } // its TTL is 1.5 s
+	// its TTL is 1.5 s
+	kill := func(at int64, was role) fault { return fell("kill", at, at+5, 3, map[int]role{0: was}) }
 	unseen := fell("kill", 5, 10, 3, nil)
 	pause := fell("pause", 5, 2005, 0, nil)
 	lasting := pause
@@ -77,24 +81,28 @@ func TestADeadHolderCostsItsTTLAndADeadWaiterAnOffer(t *testing.T) {
 		kind   string
 		broken bool
 	}{
-		"a holder":                 {[]fault{kill(0, holder)}, 2400, "kill of a holder", false},
-		"a holder, for too long":   {[]fault{kill(0, holder)}, 2600, "kill of a holder", true},
-		"it died later":            {[]fault{kill(500, holder)}, 2900, "kill of a holder", false},
-		"it died later, too long":  {[]fault{kill(500, holder)}, 3100, "kill of a holder", true},
-		"a waiter":                 {[]fault{kill(-200, waiter)}, 1900, "kill of a waiter", false},
-		"a waiter, for too long":   {[]fault{kill(-200, waiter)}, 2100, "kill of a waiter", true},
-		"two waiters":              {[]fault{kill(-200, waiter), kill(100, waiter)}, 1900, manyFaults, false},
-		"two waiters, too long":    {[]fault{kill(-200, waiter), kill(100, waiter)}, 2100, manyFaults, true},
-		"a holder and a waiter":    {[]fault{kill(0, holder), kill(100, waiter)}, 3400, manyFaults, false},
-		"both, for too long":       {[]fault{kill(0, holder), kill(100, waiter)}, 3600, manyFaults, true},
-		"two holders":              {[]fault{kill(0, holder), kill(1000, holder)}, 3900, manyFaults, false},
-		"two holders, too long":    {[]fault{kill(0, holder), kill(1000, holder)}, 4100, manyFaults, true},
-		"a bystander":              {[]fault{kill(0, bystander)}, 1900, noFault, false},
-		"a bystander, too long":    {[]fault{kill(0, bystander)}, 2100, noFault, true},
-		"nobody":                   {nil, 1900, noFault, false},
-		"nobody, for too long":     {nil, 2100, noFault, true},
-		"long before":              {[]fault{kill(-3600, holder)}, 2100, noFault, true},
-		"when it was due":          {[]fault{kill(0, holder), fell("stop", 2600, 4000, 1, nil)}, 4000, "kill of a holder", true},
+		"a holder":                {[]fault{kill(0, holder)}, 2400, "kill of a holder", false},
+		"a holder, for too long":  {[]fault{kill(0, holder)}, 2600, "kill of a holder", true},
+		"it died later":           {[]fault{kill(500, holder)}, 2900, "kill of a holder", false},
+		"it died later, too long": {[]fault{kill(500, holder)}, 3100, "kill of a holder", true},
+		"a waiter":                {[]fault{kill(-200, waiter)}, 1900, "kill of a waiter", false},
+		"a waiter, for too long":  {[]fault{kill(-200, waiter)}, 2100, "kill of a waiter", true},
+		"two waiters":             {[]fault{kill(-200, waiter), kill(100, waiter)}, 1900, manyFaults, false},
+		"two waiters, too long":   {[]fault{kill(-200, waiter), kill(100, waiter)}, 2100, manyFaults, true},
+		"a holder and a waiter":   {[]fault{kill(0, holder), kill(100, waiter)}, 3400, manyFaults, false},
+		"both, for too long":      {[]fault{kill(0, holder), kill(100, waiter)}, 3600, manyFaults, true},
+		"two holders":             {[]fault{kill(0, holder), kill(1000, holder)}, 3900, manyFaults, false},
+		"two holders, too long":   {[]fault{kill(0, holder), kill(1000, holder)}, 4100, manyFaults, true},
+		"a bystander":             {[]fault{kill(0, bystander)}, 1900, noFault, false},
+		"a bystander, too long":   {[]fault{kill(0, bystander)}, 2100, noFault, true},
+		"nobody":                  {nil, 1900, noFault, false},
+		"nobody, for too long":    {nil, 2100, noFault, true},
+		"long before":             {[]fault{kill(-3600, holder)}, 2100, noFault, true},
+		"when it was due": {
+			[]fault{kill(0, holder), fell("stop", 2600, 4000, 1, nil)},
+			4000,
+			"kill of a holder", true,
+		},
 		"when it was due anyway":   {[]fault{fell("stop", 2100, 4000, 1, nil)}, 4000, noFault, true},
 		"nobody knows what it was": {[]fault{unseen}, 9000, "kill", false},
 		"a fault with no promise":  {[]fault{pause}, 9000, "pause", false},

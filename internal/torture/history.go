@@ -63,7 +63,10 @@ type history struct {
 }
 
 func (r *run) history(ctx context.Context, complete bool) (*history, error) {
-	h := &history{complete: complete, keys: make([][]*visit, r.cfg.keys), byID: map[string]*visit{}, faults: r.nemesis.happened()}
+	h := &history{
+		complete: complete, keys: make([][]*visit, r.cfg.keys), byID: map[string]*visit{},
+		faults: r.nemesis.happened(),
+	}
 	for _, f := range h.faults {
 		if slices.Contains(kinds[f.Kind].forgets, r.cfg.topology) {
 			h.forgetful = append(h.forgetful, newForgetful(f))
@@ -72,7 +75,9 @@ func (r *run) history(ctx context.Context, complete bool) (*history, error) {
 	for _, s := range r.nemesis.elected() {
 		h.forgetful = append(h.forgetful, newForgetful(fault{span: s}))
 	}
-	store := openStore(r.world.store.Addr) // before the diaries: a write is in them if it is here, or its worker has died
+	// before the diaries: a write is in them if it is here, or its worker has
+	// died
+	store := openStore(r.world.store.Addr)
 	defer store.close()
 	for key := range r.cfg.keys {
 		log, err := store.log(ctx, key)
@@ -106,7 +111,8 @@ func (c *crew) all() (all []life) {
 	defer c.mu.Unlock()
 	for _, l := range c.lives {
 		all = append(all, life{
-			proc: l.proc, number: l.number, diary: l.diary, from: l.from, to: l.to, killed: l.killed, failure: l.failure,
+			proc: l.proc, number: l.number, diary: l.diary, from: l.from, to: l.to,
+			killed: l.killed, failure: l.failure,
 			stops: slices.Clone(l.stops),
 		})
 	}
@@ -125,7 +131,8 @@ func readLife(l life) (*lifetime, error) {
 		switch r.Kind {
 		case kindGot, kindNot:
 			v := &visit{
-				lifetime: t, nth: r.N, key: r.Key, asked: r.Asked, bound: r.Bound, got: r.At, token: r.Token, err: r.Err,
+				lifetime: t, nth: r.N, key: r.Key, asked: r.Asked, bound: r.Bound, got: r.At,
+				token: r.Token, err: r.Err,
 				has: r.Kind == kindGot, until: r.Until, held: r.At, closing: r.Closing,
 			}
 			t.visits = append(t.visits, v)
@@ -154,13 +161,15 @@ func readLife(l life) (*lifetime, error) {
 }
 
 func (v *visit) end(r record) {
-	v.until, v.lost, v.exit, v.closing, v.wrote, v.refused, v.err = r.Until, r.Lost, r.At, r.Closing, r.Wrote, r.Refused, r.Err
+	v.until, v.lost, v.exit, v.closing, v.wrote, v.refused, v.err = r.Until, r.Lost, r.At, r.Closing,
+		r.Wrote, r.Refused, r.Err
 	v.held, v.probe = max(v.got, r.Held), r.Probe
 	v.inner, v.denied = r.Inner, r.Denied
 }
 
-// promised is until when v alone may have held its key: it was seen to be held, and not beyond what the library said. One
-// that has no clock is not held to more than the first moment in which its process did not run.
+// promised is until when v alone may have held its key: it was seen to be held,
+// and not beyond what the library said. One that has no clock is not held to
+// more than the first moment in which its process did not run.
 func (v *visit) promised() int64 {
 	if v.until != 0 {
 		return max(v.got, min(v.held, v.until))
@@ -193,12 +202,15 @@ func (v *visit) String() string {
 		}
 		return fmt.Sprintf("%.6f", float64(stamp)/1e9)
 	}
-	return fmt.Sprintf("%s key %d token %d: asked %s, got %s, trusted to %s, seen held %s, told of loss %s, over %s, wrote %s %s",
-		v.id(), v.key, v.token, at(v.asked), at(v.got), at(v.until), at(v.held), at(v.lost), at(v.exit), at(v.wrote), v.err)
+	return fmt.Sprintf("%s key %d token %d: asked %s, got %s, trusted to %s, seen held %s, told of loss %s, over "+
+		"%s, wrote %s %s",
+		v.id(), v.key, v.token, at(v.asked), at(v.got), at(v.until), at(v.held), at(v.lost),
+		at(v.exit), at(v.wrote), v.err)
 }
 
-// forgetful is a time in which two may hold a key, because the servers have lost what they had answered: from such a fault
-// until all leases of before have ended.
+// forgetful is a time in which two may hold a key, because the servers have
+// lost what they had answered: from such a fault until all leases of before
+// have ended.
 type forgetful struct {
 	span
 	token uint64 // a grant with a higher one was made when all was forgotten; 0: not known
@@ -215,7 +227,8 @@ func newForgetful(f fault) forgetful {
 	return w
 }
 
-// forgets reports whether the servers may have lost x's lease, or one that its holder had before, between two times.
+// forgets reports whether the servers may have lost x's lease, or one that its
+// holder had before, between two times.
 func (h *history) forgets(x *visit, from, to int64) bool {
 	return slices.ContainsFunc(h.forgetful, func(w forgetful) bool {
 		return w.touches(from, to) && (w.token == 0 || x.token <= w.token)

@@ -25,11 +25,13 @@ const (
 )
 
 var checks = []string{
-	fencedExclusion, tokenOrder, exclusion, unfencedCounter, toldInTime, boundedWait, liveness, residue, handOff, starved,
+	fencedExclusion, tokenOrder, exclusion, unfencedCounter, toldInTime, boundedWait, liveness,
+	residue, handOff, starved,
 	gapBound, soundRun,
 }
 
-// promises are those that make guard fail. The others depend on how busy the machine is, or on what was not promised.
+// promises are those that make guard fail. The others depend on how busy the
+// machine is, or on what was not promised.
 var promises = []string{
 	fencedExclusion, tokenOrder, exclusion, toldInTime, boundedWait, residue, handOff, gapBound, soundRun,
 }
@@ -87,13 +89,17 @@ func (v *verdict) fails() bool {
 	return v.beside && v.violations[starved] > 0
 }
 
-// judge looks at the history so far; one that is complete is held to what must be at the end, too.
+// judge looks at the history so far; one that is complete is held to what must
+// be at the end, too.
 func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
 	h, err := r.history(ctx, complete)
 	if err != nil {
 		return nil, err
 	}
-	v := &verdict{lib: r.lib, replay: r.cfg.replay(r.lib), beside: r.cfg.beside != "", faults: map[string]int{}, violations: map[string]int{}, free: map[string]gapTally{}, closeness: -1}
+	v := &verdict{
+		lib: r.lib, replay: r.cfg.replay(r.lib), beside: r.cfg.beside != "", faults: map[string]int{},
+		violations: map[string]int{}, free: map[string]gapTally{}, closeness: -1,
+	}
 	for _, f := range h.faults {
 		v.faults[f.Kind]++
 	}

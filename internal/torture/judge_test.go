@@ -9,14 +9,17 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A run of a mutant ends with the first violation that is found. What comes later, or hides behind another, is planted here.
+// A run of a mutant ends with the first violation that is found. What comes
+// later, or hides behind another, is planted here.
 
 const block = locker.FenceBlock
 
-// turn is a visit of a process that got key 0, used it for 10 and wrote in the middle.
+// turn is a visit of a process that got key 0, used it for 10 and wrote in the
+// middle.
 func turn(l *lifetime, nth, got int64, token uint64) *visit {
 	return &visit{
-		lifetime: l, nth: nth, asked: got - 5, got: got, token: token, has: true, until: got + 1000, held: got + 8, wrote: got + 5, exit: got + 10,
+		lifetime: l, nth: nth, asked: got - 5, got: got, token: token, has: true, until: got + 1000, held: got + 8,
+		wrote: got + 5, exit: got + 10,
 	}
 }
 
@@ -35,7 +38,10 @@ func TestTheJudgeFindsWhatIsPlanted(t *testing.T) {
 	one, two, three := turn(a, 1, 100, block), turn(a, 2, 200, block+1), turn(b, 1, 300, 9*block)
 	fenced := func(x *visit, base int64) entry { return entry{'f', x.id(), x.token, base} }
 	trusted := func(x *visit, base int64) entry { return entry{'u', x.id(), x.token, base} }
-	sound := []entry{trusted(one, 0), fenced(one, 0), trusted(two, 1), fenced(two, 1), trusted(three, 2), fenced(three, 2)}
+	sound := []entry{
+		trusted(one, 0), fenced(one, 0), trusted(two, 1), fenced(two, 1),
+		trusted(three, 2), fenced(three, 2),
+	}
 	spoil := func(x *visit, how func(*visit)) *visit {
 		c := *x
 		how(&c)
@@ -53,26 +59,44 @@ func TestTheJudgeFindsWhatIsPlanted(t *testing.T) {
 		"a lower token is let in": {told([]entry{fenced(two, 0), fenced(one, 1)}, one, two), fencedExclusion},
 		"a fenced update is lost": {told([]entry{fenced(one, 0), fenced(two, 0)}, one, two), fencedExclusion},
 		"a write has vanished":    {told([]entry{fenced(one, 0)}, one, two), fencedExclusion},
-		"a write is there twice":  {told([]entry{fenced(one, 0), fenced(one, 1), fenced(two, 2)}, one, two), fencedExclusion},
-		"an update is lost":       {told([]entry{trusted(one, 0), fenced(one, 0), trusted(two, 0), fenced(two, 1)}, one, two), unfencedCounter},
-		"one that slept loses an update": {told([]entry{trusted(one, 0), fenced(one, 0), trusted(two, 0), fenced(two, 1)}, one,
+		"a write is there twice": {told([]entry{fenced(one, 0), fenced(one, 1), fenced(two, 2)}, one,
+			two), fencedExclusion},
+		"an update is lost": {told([]entry{trusted(one, 0), fenced(one, 0), trusted(two, 0), fenced(two, 1)}, one,
+			two), unfencedCounter},
+		"one that slept loses an update": {told([]entry{
+			trusted(one, 0), fenced(one, 0),
+			trusted(two, 0), fenced(two, 1),
+		}, one,
 			spoil(two, func(x *visit) { x.until = 204 })), ""},
-		"a turn has no token":           {told(nil, spoil(one, func(x *visit) { x.token, x.wrote = 0, 0 })), tokenOrder},
-		"a turn that was lost has none": {told(nil, spoil(one, func(x *visit) { x.token, x.wrote, x.lost, x.until = 0, 0, 105, 105 })), ""},
-		"two have one token":            {told(nil, spoil(one, unwritten), spoil(three, func(x *visit) { x.token, x.wrote = block, 0 })), tokenOrder},
-		"a later grant has a lower one": {told(nil, spoil(three, unwritten), spoil(one, func(x *visit) { x.asked, x.got, x.wrote = 400, 410, 0 })), tokenOrder},
-		"another gets it meanwhile":     {told(nil, spoil(one, unwritten), spoil(three, func(x *visit) { x.got, x.wrote = 104, 0 })), exclusion},
-		"a call inside is its turn":     {told(nil, spoil(one, func(x *visit) { x.wrote, x.inner = 0, block })), ""},
-		"a call inside is another turn": {told(nil, spoil(one, func(x *visit) { x.wrote, x.inner = 0, block+1 })), handOff},
-		"a call inside is refused":      {told(nil, spoil(one, func(x *visit) { x.wrote, x.denied = 0, true })), handOff},
-		"a turn on a lost grant":        {told(nil, spoil(one, func(x *visit) { x.lost, x.until, x.wrote = 105, 105, 0 }), spoil(two, unwritten)), handOff},
-		"too many turns on a grant":     {told(nil, many...), handOff},
-		"it was used beyond its end":    {told(nil, spoil(one, func(x *visit) { x.exit += int64(time.Second); x.wrote = 0 })), toldInTime},
-		"its key has no TTL":            {told(nil, spoil(one, func(x *visit) { x.wrote, x.probe = 0, &probe{Until: 1000, At: 104, TTL: endless} })), residue},
-		"its key ends before it":        {told(nil, spoil(one, func(x *visit) { x.wrote, x.probe = 0, &probe{Until: 1000, At: 104} })), toldInTime},
-		"it has waited too long":        {told(nil, spoil(one, func(x *visit) { x.asked -= int64(time.Second); x.wrote = 0 })), boundedWait},
+		"a turn has no token": {told(nil,
+			spoil(one, func(x *visit) { x.token, x.wrote = 0, 0 })), tokenOrder},
+		"a turn that was lost has none": {told(nil,
+			spoil(one, func(x *visit) { x.token, x.wrote, x.lost, x.until = 0, 0, 105, 105 })), ""},
+		"two have one token": {told(nil, spoil(one, unwritten),
+			spoil(three, func(x *visit) { x.token, x.wrote = block, 0 })), tokenOrder},
+		"a later grant has a lower one": {told(nil, spoil(three, unwritten),
+			spoil(one, func(x *visit) { x.asked, x.got, x.wrote = 400, 410, 0 })), tokenOrder},
+		"another gets it meanwhile": {told(nil, spoil(one, unwritten),
+			spoil(three, func(x *visit) { x.got, x.wrote = 104, 0 })), exclusion},
+		"a call inside is its turn": {told(nil, spoil(one, func(x *visit) { x.wrote, x.inner = 0, block })), ""},
+		"a call inside is another turn": {told(nil,
+			spoil(one, func(x *visit) { x.wrote, x.inner = 0, block+1 })), handOff},
+		"a call inside is refused": {told(nil,
+			spoil(one, func(x *visit) { x.wrote, x.denied = 0, true })), handOff},
+		"a turn on a lost grant": {told(nil,
+			spoil(one, func(x *visit) { x.lost, x.until, x.wrote = 105, 105, 0 }), spoil(two, unwritten)), handOff},
+		"too many turns on a grant": {told(nil, many...), handOff},
+		"it was used beyond its end": {told(nil,
+			spoil(one, func(x *visit) { x.exit += int64(time.Second); x.wrote = 0 })), toldInTime},
+		"its key has no TTL": {told(nil,
+			spoil(one, func(x *visit) { x.wrote, x.probe = 0, &probe{Until: 1000, At: 104, TTL: endless} })), residue},
+		"its key ends before it": {told(nil,
+			spoil(one, func(x *visit) { x.wrote, x.probe = 0, &probe{Until: 1000, At: 104} })), toldInTime},
+		"it has waited too long": {told(nil,
+			spoil(one, func(x *visit) { x.asked -= int64(time.Second); x.wrote = 0 })), boundedWait},
 		"it was frozen as it waited": {told(nil, spoil(one, func(x *visit) {
-			x.asked, x.wrote, x.lifetime = x.asked-int64(time.Second), 0, &lifetime{frozen: []span{{-int64(time.Second), 90}}}
+			x.asked, x.wrote, x.lifetime = x.asked-int64(time.Second), 0,
+				&lifetime{frozen: []span{{-int64(time.Second), 90}}}
 		})), ""},
 	} {
 		for key := range c.h.keys { // times look at the lives
@@ -118,10 +142,13 @@ func TestAStarvedCallerIsFound(t *testing.T) {
 		"it waits while others have turns": {waits(second, 7*second/2, same), turns, true},
 		"it waits for a moment":            {waits(second, 2*second, same), turns, false},
 		"it waits for one long section":    {waits(second, 7*second/2, same), []*visit{long}, false},
-		"its process did not run":          {waits(second, 7*second/2, func(x *visit) { x.lifetime = &lifetime{frozen: []span{{second, 3 * second}}} }), turns, false},
-		"its locker is closed":             {waits(second, 7*second/2, func(x *visit) { x.closing = true }), turns, false},
-		"it was willing to wait for less":  {waits(second, 7*second/2, func(x *visit) { x.bound = second }), turns, false},
-		"a fault has come just before":     {waits(second/2, 3*second, same), turns, false},
+		"its process did not run": {waits(second, 7*second/2,
+			func(x *visit) { x.lifetime = &lifetime{frozen: []span{{second, 3 * second}}} }), turns, false},
+		"its locker is closed": {waits(second, 7*second/2,
+			func(x *visit) { x.closing = true }), turns, false},
+		"it was willing to wait for less": {waits(second, 7*second/2,
+			func(x *visit) { x.bound = second }), turns, false},
+		"a fault has come just before": {waits(second/2, 3*second, same), turns, false},
 	} {
 		h := told(nil, c.others...)
 		h.lives = []*lifetime{{visits: []*visit{c.x}}}
@@ -200,8 +227,8 @@ func TestStallsAreNoTimeInWhichAKeyCouldBeGranted(t *testing.T) {
 	}
 }
 
-// A worker that was stopped while its write was on the way may miss the answer. It must not write again: that would look like a
-// lost update.
+// A worker that was stopped while its write was on the way may miss the answer.
+// It must not write again: that would look like a lost update.
 func TestAWriteWithoutAnAnswerIsDoneOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

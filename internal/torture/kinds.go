@@ -25,8 +25,9 @@ type kind struct {
 	length func(rnd *rand.Rand, ttl time.Duration) time.Duration
 	do     func(ctx context.Context, n *nemesis, s strike) error
 
-	// forgets says where the servers may lose what they have answered. Then two may hold a key until those leases have ended
-	// that are lost, and only fencing helps. A Redlock sees a restart, and bears it.
+	// forgets says where the servers may lose what they have answered. Then two
+	// may hold a key until those leases have ended that are lost, and only
+	// fencing helps. A Redlock sees a restart, and bears it.
 	forgets []libs.Topology
 	atOnce  bool            // they have forgotten all of it when the fault is over: what they answer from then on holds
 	only    []libs.Topology // where there is such a fault; nil: everywhere
@@ -46,15 +47,24 @@ var kinds = map[string]kind{
 	"reply":  {lane: workerLane, weight: 2, length: instant, do: doReply},
 	"cutall": {lane: workerLane, weight: 1, length: upToSecond, do: doCutAll},
 
-	"pause":   {lane: serverLane, weight: 3, length: upToHalf, do: doPause},
-	"restart": {lane: serverLane, weight: 2, length: upToSecond, do: doRestart, only: []libs.Topology{libs.Single, libs.Redlock}},
-	"wipe":    {lane: serverLane, weight: 1, length: upToSecond, do: doWipe, forgets: []libs.Topology{libs.Single}, atOnce: true, only: []libs.Topology{libs.Single, libs.Redlock}},
+	"pause": {lane: serverLane, weight: 3, length: upToHalf, do: doPause},
+	"restart": {
+		lane: serverLane, weight: 2, length: upToSecond, do: doRestart,
+		only: []libs.Topology{libs.Single, libs.Redlock},
+	},
+	"wipe": {
+		lane: serverLane, weight: 1, length: upToSecond, do: doWipe, forgets: []libs.Topology{libs.Single},
+		atOnce: true, only: []libs.Topology{libs.Single, libs.Redlock},
+	},
 	"clients": {lane: serverLane, weight: 2, length: instant, do: doCommand("client", "kill", "type", "normal")},
 	"pubsub":  {lane: serverLane, weight: 2, length: instant, do: doCommand("client", "kill", "type", "pubsub")},
 	"slow":    {lane: serverLane, weight: 2, length: upToHalf, do: doClientPause},
 	"scripts": {lane: serverLane, weight: 2, length: instant, do: doCommand("script", "flush")},
 	"full":    {lane: serverLane, weight: 1, length: upToSecond, do: doFull},
-	"flush":   {lane: serverLane, weight: 1, length: instant, do: doCommand("flushall"), forgets: libs.Topologies, atOnce: true},
+	"flush": {
+		lane: serverLane, weight: 1, length: instant, do: doCommand("flushall"),
+		forgets: libs.Topologies, atOnce: true,
+	},
 
 	"failover": {lane: serverLane, weight: 2, length: instant, do: doFailover, forgets: replicated, only: replicated},
 	"death":    {lane: serverLane, weight: 2, length: instant, do: doDeath, forgets: replicated, only: replicated},
@@ -79,7 +89,8 @@ func doStop(_ context.Context, n *nemesis, s strike) error {
 	return nil
 }
 
-// doHold holds up what goes to or comes from a worker's wire; it arrives afterwards.
+// doHold holds up what goes to or comes from a worker's wire; it arrives
+// afterwards.
 func doHold(up, down bool) func(context.Context, *nemesis, strike) error {
 	return func(_ context.Context, n *nemesis, s strike) error {
 		w := n.crew.wires[s.Proc]
@@ -117,7 +128,8 @@ func doCut(_ context.Context, n *nemesis, s strike) error {
 	return nil
 }
 
-// doCutAll cuts one worker after the other off, and lets them back in the same order.
+// doCutAll cuts one worker after the other off, and lets them back in the same
+// order.
 func doCutAll(_ context.Context, n *nemesis, s strike) error {
 	for _, w := range n.crew.wires {
 		defer w.refuses.Store(false)
@@ -154,7 +166,8 @@ func doPause(_ context.Context, n *nemesis, s strike) error {
 	return srv.Cont()
 }
 
-// doRestart kills the server with kill -9. It has written all that it answered into its file.
+// doRestart kills the server with kill -9. It has written all that it answered
+// into its file.
 func doRestart(_ context.Context, n *nemesis, s strike) error {
 	srv, err := n.world.server(s.Server)
 	if err != nil {

@@ -1,10 +1,11 @@
-// Torture runs lock libraries in many processes, over a network and servers that fail all the time, and looks whether they keep
-// their promises.
+// Torture runs lock libraries in many processes, over a network and servers
+// that fail all the time, and looks whether they keep their promises.
 //
 //	go run ./internal/torture -for 60s -topology single -seed 1 -libs guard,redislock,redsync,rueidislock
 //	go run ./internal/torture -mutant noowner
 //
-// The exit status is 1 if guard broke a promise. See internal/torture/README.md.
+// The exit status is 1 if guard broke a promise. See
+// internal/torture/README.md.
 package main
 
 import (

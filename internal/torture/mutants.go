@@ -11,7 +11,8 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// mutant is a guard with a planted fault, in its store or around its leases. The torture proves itself by finding it.
+// mutant is a guard with a planted fault, in its store or around its leases.
+// The torture proves itself by finding it.
 type mutant struct {
 	about string
 	store func(guard.Locker, *redis.Client) guard.Locker // the client reaches the servers as the guard does
@@ -46,7 +47,10 @@ func (m mutant) open(s libs.Setup) (libs.Locker, error) {
 		}
 		return m.lock(l, s.TTL), nil
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addrs[0], Dialer: s.Dial, MaxRetries: -1, ContextTimeoutEnabled: true})
+	rdb := redis.NewClient(&redis.Options{
+		Addr: s.Addrs[0], Dialer: s.Dial, MaxRetries: -1,
+		ContextTimeoutEnabled: true,
+	})
 	s.Wrap = func(l guard.Locker) guard.Locker { return m.store(l, rdb) }
 	l, err := libs.Guard.Open(s)
 	if err != nil {

@@ -40,7 +40,8 @@ func (l noLease) Deadline() time.Time                 { return l.deadline }
 func (noLease) Token(context.Context) (uint64, error) { return 0, libs.ErrNoToken }
 func (noLease) Release(context.Context) error         { return nil }
 
-// receipt trusts a lease for its TTL from when it sees that it was acquired or renewed.
+// receipt trusts a lease for its TTL from when it sees that it was acquired or
+// renewed.
 type receipt struct {
 	libs.Lease
 	ttl time.Duration

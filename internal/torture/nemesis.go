@@ -68,7 +68,8 @@ func (n *nemesis) run(ctx context.Context, schedule []strike) {
 	n.looks.Wait()
 }
 
-// watch notes elections until ctx ends: a server that is slow for another reason may be taken for dead.
+// watch notes elections until ctx ends: a server that is slow for another
+// reason may be taken for dead.
 func (n *nemesis) watch(ctx context.Context) {
 	from, before := now(), n.world.primaries()
 	for ctx.Err() == nil {
@@ -116,7 +117,8 @@ func (n *nemesis) look(ctx context.Context, f *fault, pid int) {
 	fmt.Fprintln(n.diary, "seen:", *f)
 }
 
-// tell sends a command to a server, for which it does not wait long: another fault may have stopped it.
+// tell sends a command to a server, for which it does not wait long: another
+// fault may have stopped it.
 func (n *nemesis) tell(ctx context.Context, s strike, args ...any) error {
 	srv, err := n.world.server(s.Server)
 	if err != nil {

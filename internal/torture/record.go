@@ -10,8 +10,9 @@ import (
 	"sync"
 )
 
-// record is one line of a worker's history. A visit that gets its key writes one before it uses it and one before it gives it
-// back, so that a worker that is killed has left what is known.
+// record is one line of a worker's history. A visit that gets its key writes
+// one before it uses it and one before it gives it back, so that a worker that
+// is killed has left what is known.
 type record struct {
 	Kind string `json:"e"`
 	N    int64  `json:"n,omitempty"` // of the visit, in this life
@@ -22,7 +23,9 @@ type record struct {
 	Bound int64  `json:"bound,omitempty"` // how long it may last, ns
 	At    int64  `json:"at,omitempty"`    // when it ended
 	Token uint64 `json:"token,omitempty"`
-	Until int64  `json:"until,omitempty"` // till when the library trusts the lease, at the time of the record; 0: it does not say
+	// till when the library trusts the lease, at the time of the record; 0: it
+	// does not say
+	Until int64 `json:"until,omitempty"`
 
 	// end: how the section went.
 	Held    int64  `json:"held,omitempty"`    // when it was last seen to be held; 0: never
@@ -32,20 +35,24 @@ type record struct {
 	Refused bool   `json:"refused,omitempty"` // by the fence
 	Broken  bool   `json:"broken,omitempty"`  // what it read and wrote is not known to have worked
 	Probe   *probe `json:"probe,omitempty"`
-	Inner   uint64 `json:"inner,omitempty"`  // token of a call for the same key inside the section; 0: none, or not known
-	Denied  bool   `json:"denied,omitempty"` // that call was refused
+	// token of a call for the same key inside the section; 0: none, or not
+	// known
+	Inner  uint64 `json:"inner,omitempty"`
+	Denied bool   `json:"denied,omitempty"` // that call was refused
 
 	// freed: its release failed, at At.
 	Taken bool `json:"taken,omitempty"` // it found the key with somebody else, or gone
 
 	Err string `json:"err,omitempty"`
 
-	// stall: the process did not run from Asked to At. closed: what was left when its locker was closed.
+	// stall: the process did not run from Asked to At. closed: what was left
+	// when its locker was closed.
 	Goroutines int `json:"goroutines,omitempty"` // more than before it was opened
 	Files      int `json:"files,omitempty"`
 }
 
-// probe is a look at the server, past the network that fails, how long the key of a section would last.
+// probe is a look at the server, past the network that fails, how long the key
+// of a section would last.
 type probe struct {
 	Until int64 `json:"until"` // till when the library trusted the lease before
 	At    int64 `json:"at"`    // when the answer was there
@@ -84,7 +91,8 @@ func (d *diary) write(r record) error {
 	return err
 }
 
-// readDiary returns the records in a file; the last may be torn, if its writer was killed.
+// readDiary returns the records in a file; the last may be torn, if its writer
+// was killed.
 func readDiary(file string) (records []record, err error) {
 	f, err := os.Open(file) //nolint:gosec // a file of the parent's own
 	if errors.Is(err, os.ErrNotExist) {

@@ -32,7 +32,8 @@ func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Wri
 	}
 	defer w.lab.Close()
 	c := &crew{cfg: cfg, dir: dir, job: job{
-		Library: lib.Name, Mutant: cfg.mutant, Topology: cfg.topology, Addrs: w.addrs, Master: w.master, Store: w.store.Addr,
+		Library: lib.Name, Mutant: cfg.mutant, Topology: cfg.topology, Addrs: w.addrs,
+		Master: w.master, Store: w.store.Addr,
 		Callers: cfg.callers, Keys: cfg.keys, Long: cfg.long, Seed: cfg.seed,
 	}}
 	if cfg.beside != "" {
@@ -103,7 +104,8 @@ type run struct {
 	left    map[string]int64 // keys in the servers at the end, with their TTLs in ms
 }
 
-// last lets workers and nemesis go on until the time is over, and judges. A mutant's run ends as soon as it is caught.
+// last lets workers and nemesis go on until the time is over, and judges. A
+// mutant's run ends as soon as it is caught.
 func (r *run) last(ctx context.Context, progress io.Writer) (*verdict, error) {
 	limited, cancel := context.WithTimeout(ctx, r.cfg.length)
 	defer cancel()
@@ -148,8 +150,9 @@ func (r *run) last(ctx context.Context, progress io.Writer) (*verdict, error) {
 // settleMost is how long no machine is too busy for a run to see enough.
 const settleMost = time.Minute
 
-// settle goes on without faults until the run has seen enough, because a busy machine may have left it little time. It
-// gives up after settleMost, and the judge fails a run in which a key is never granted again.
+// settle goes on without faults until the run has seen enough, because a busy
+// machine may have left it little time. It gives up after settleMost, and the
+// judge fails a run in which a key is never granted again.
 func (r *run) settle(ctx context.Context) error {
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
@@ -168,8 +171,9 @@ func (r *run) settle(ctx context.Context) error {
 	return nil
 }
 
-// enough reports whether the run has seen grants enough to judge it, of each key one after the last fault. One without
-// faults must have seen hand-overs too, because it is there for them.
+// enough reports whether the run has seen grants enough to judge it, of each
+// key one after the last fault. One without faults must have seen hand-overs
+// too, because it is there for them.
 func (r *run) enough(h *history) bool {
 	grants := 0
 	for _, visits := range h.keys {

@@ -28,13 +28,15 @@ func (s strike) String() string {
 			whom += ", or a " + s.Aim
 		}
 	}
-	return fmt.Sprintf("%8v %8v  %-11s %s", s.At.Round(time.Millisecond), s.Length.Round(time.Millisecond), s.Kind, whom)
+	return fmt.Sprintf("%8v %8v  %-11s %s", s.At.Round(time.Millisecond),
+		s.Length.Round(time.Millisecond), s.Kind, whom)
 }
 
 // calmBegin is how long the begin of a run is without faults.
 const calmBegin = time.Second
 
-// newSchedule draws the faults of a run. There are two lanes, of the workers and of the servers, so at most two at once.
+// newSchedule draws the faults of a run. There are two lanes, of the workers
+// and of the servers, so at most two at once.
 func newSchedule(cfg config) (all []strike) {
 	for lane := range lanes {
 		rnd := rand.New(rand.NewPCG(cfg.seed, uint64(lane)))

@@ -10,11 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// store is the guarded resource: a server that nothing is ever done to, with two counters for each key. The fenced one takes
-// the token of whoever reads or writes it, and refuses those below the highest that it has seen; the other trusts the lock.
+// store is the guarded resource: a server that nothing is ever done to, with
+// two counters for each key. The fenced one takes the token of whoever reads or
+// writes it, and refuses those below the highest that it has seen; the other
+// trusts the lock.
 type store struct{ rdb *redis.Client }
 
-// openStore sends nothing twice and is patient: who is stopped while its write is on the way has written once.
+// openStore sends nothing twice and is patient: who is stopped while its write
+// is on the way has written once.
 func openStore(addr string) *store {
 	return &store{redis.NewClient(&redis.Options{Addr: addr, PoolSize: 32, MaxRetries: -1, ReadTimeout: time.Minute})}
 }
@@ -54,7 +57,8 @@ func storeKeys(key int) []string {
 // reading is what a section has read.
 type reading struct{ fenced, unfenced int64 }
 
-// read begins a section at the store; ok is false if the fence refuses its token.
+// read begins a section at the store; ok is false if the fence refuses its
+// token.
 func (s *store) read(ctx context.Context, key int, token uint64) (r reading, ok bool, err error) {
 	v, err := readScript.Run(ctx, s.rdb, storeKeys(key)[:2], strconv.FormatUint(token, 10)).Int64Slice()
 	if err != nil || len(v) != 3 {
@@ -63,8 +67,11 @@ func (s *store) read(ctx context.Context, key int, token uint64) (r reading, ok 
 	return reading{v[1], v[2]}, v[0] == 1, nil
 }
 
-// write adds one to what was read: to the fenced counter if there is a token, to the other if it is trusted.
-func (s *store) write(ctx context.Context, key int, token uint64, id string, r reading, trusted bool) (ok bool, err error) {
+// write adds one to what was read: to the fenced counter if there is a token,
+// to the other if it is trusted.
+func (s *store) write(ctx context.Context, key int, token uint64, id string, r reading,
+	trusted bool,
+) (ok bool, err error) {
 	n, err := writeScript.Run(ctx, s.rdb, storeKeys(key), strconv.FormatUint(token, 10), id,
 		r.fenced, r.unfenced, flag01(token > 0), flag01(trusted)).Int()
 	return n == 1, err
@@ -77,7 +84,8 @@ func flag01(b bool) string {
 	return "0"
 }
 
-// entry is one line of the store's log: a write in the order in which the store has done it.
+// entry is one line of the store's log: a write in the order in which the store
+// has done it.
 type entry struct {
 	kind  byte // f: to the fenced counter, r: refused there, u: to the other
 	id    string

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(exitOK)
 }
 
-// tortured runs the program on a machine that may be very busy, and returns its exit status and what it printed.
+// tortured runs the program on a machine that may be very busy, and returns its
+// exit status and what it printed.
 func tortured(t *testing.T, args string) (status int, report string) {
 	t.Helper()
 	var out, progress bytes.Buffer
@@ -92,7 +93,8 @@ func TestPeersAreOnlyCounted(t *testing.T) {
 	}
 }
 
-// TestEveryMutantIsCaught gives each the faults that it needs, so that it does not take long.
+// TestEveryMutantIsCaught gives each the faults that it needs, so that it does
+// not take long.
 func TestEveryMutantIsCaught(t *testing.T) {
 	t.Parallel()
 	caught := map[string]struct{ checks, args string }{
@@ -149,7 +151,8 @@ func TestASeedDrawsTheSameFaultsAgain(t *testing.T) {
 func TestEveryFaultCanHappenSomewhere(t *testing.T) {
 	t.Parallel()
 	for name, k := range kinds {
-		found := slices.ContainsFunc(libs.Topologies, func(top libs.Topology) bool { return slices.Contains(kindsFor(top), name) })
+		found := slices.ContainsFunc(libs.Topologies,
+			func(top libs.Topology) bool { return slices.Contains(kindsFor(top), name) })
 		if !found || k.weight < 1 || k.do == nil || k.length == nil {
 			t.Errorf("%s: %+v", name, k)
 		}

@@ -23,10 +23,14 @@ type plan struct {
 	nested   bool          // it takes the key again in its section
 }
 
-// newPlan draws one: most sections are short, a few in a thousand outlast the TTL.
+// newPlan draws one: most sections are short, a few in a thousand outlast the
+// TTL.
 func newPlan(rnd *rand.Rand, keys, long int, ttl time.Duration) (p plan) {
 	p.key = rnd.IntN(keys)
-	waits := []time.Duration{0, 50 * time.Millisecond, 200 * time.Millisecond, time.Second, 3 * time.Second, 3 * time.Second}
+	waits := []time.Duration{
+		0, 50 * time.Millisecond, 200 * time.Millisecond, time.Second,
+		3 * time.Second, 3 * time.Second,
+	}
 	p.wait = waits[rnd.IntN(len(waits))]
 	switch n := rnd.IntN(1000); {
 	case n < long:
@@ -47,11 +51,13 @@ func upTo(rnd *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(rnd.Int64N(int64(most)))
 }
 
-// tryLimit is what one try may take, and a wait if that is shorter; releaseLimit what a release may.
+// tryLimit is what one try may take, and a wait if that is shorter;
+// releaseLimit what a release may.
 func tryLimit(ttl time.Duration) time.Duration     { return min(ttl/4, 500*time.Millisecond) }
 func releaseLimit(ttl time.Duration) time.Duration { return min(ttl/2, time.Second) }
 
-// bound is how long the wait of p may last. Who leaves as the key comes gives it back first.
+// bound is how long the wait of p may last. Who leaves as the key comes gives
+// it back first.
 func (p plan) bound(ttl time.Duration) time.Duration {
 	bound := max(p.wait, tryLimit(ttl))
 	if p.cancel > 0 {
@@ -162,7 +168,8 @@ func (s *section) nest(ctx context.Context) {
 	s.end.Denied = errors.Is(err, guard.ErrNotAcquired) && s.holds()
 }
 
-// probe asks the server for how long the key will last, if it is plain which key and server that is.
+// probe asks the server for how long the key will last, if it is plain which
+// key and server that is.
 func (s *section) probe() {
 	if s.direct == nil {
 		return

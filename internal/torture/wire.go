@@ -14,8 +14,9 @@ import (
 	"github.com/go-lockguard/guard/internal/faultpipe"
 )
 
-// wire is the network between one worker and all servers. A connection begins with a line that says where it goes. What is
-// held up arrives late, as over TCP: also when the worker has given it up, or has died.
+// wire is the network between one worker and all servers. A connection begins
+// with a line that says where it goes. What is held up arrives late, as over
+// TCP: also when the worker has given it up, or has died.
 type wire struct {
 	addr   string
 	pipe   *faultpipe.Pipe
@@ -104,7 +105,8 @@ func (l *link) Up(b []byte) bool {
 	return l.wire.up.pass(l.wire.pipe.Closed()) && l.send(l.server, b)
 }
 
-// Down passes replies on when they may pass, unless their connection is to be cut.
+// Down passes replies on when they may pass, unless their connection is to be
+// cut.
 func (l *link) Down(b []byte) bool {
 	w := l.wire
 	if w.kills.Load() > 0 && w.kills.Add(-1) >= 0 {
@@ -116,7 +118,8 @@ func (l *link) Down(b []byte) bool {
 	return w.down.pass(w.pipe.Closed()) && l.send(l.client, b)
 }
 
-// send passes bytes on, unless they are to be lost; false if the connection has ended.
+// send passes bytes on, unless they are to be lost; false if the connection has
+// ended.
 func (l *link) send(to net.Conn, b []byte) bool {
 	if l.wire.holes.Load() {
 		l.hole.Store(true)

@@ -40,7 +40,8 @@ type job struct {
 	Seed     uint64
 }
 
-// worker is a process whose callers want the same few keys over and over, until its stdin ends.
+// worker is a process whose callers want the same few keys over and over, until
+// its stdin ends.
 type worker struct {
 	job
 	diary   *diary
@@ -101,7 +102,8 @@ func workerMain(text string, in io.Reader) (err error) {
 	return w.end(&callers, before)
 }
 
-// open sets the library up, as often as it takes: some need a server for it. It reports false if the worker is to end before.
+// open sets the library up, as often as it takes: some need a server for it. It
+// reports false if the worker is to end before.
 func (w *worker) open(left <-chan struct{}) bool {
 	for {
 		l, err := w.newLocker()
@@ -132,7 +134,8 @@ func (w *worker) loop(n int) error {
 	}
 }
 
-// end closes the locker, in every second place and life under callers who are at work with it, and notes what it has left.
+// end closes the locker, in every second place and life under callers who are
+// at work with it, and notes what it has left.
 func (w *worker) end(callers *sync.WaitGroup, before counts) error {
 	close(w.over)
 	abrupt := (w.Proc+w.Life)%2 == 0
@@ -156,7 +159,8 @@ func (w *worker) end(callers *sync.WaitGroup, before counts) error {
 		return err
 	}
 	left := census().minus(before)
-	for end := time.Now().Add(3 * time.Second); left != (counts{}) && time.Now().Before(end); left = census().minus(before) {
+	for end := time.Now().Add(3 * time.Second); left != (counts{}) &&
+		time.Now().Before(end); left = census().minus(before) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	r.Goroutines, r.Files = left.goroutines, left.files
@@ -180,8 +184,8 @@ func (c counts) minus(o counts) counts {
 	return counts{max(0, c.goroutines-o.goroutines), max(0, c.files-o.files)}
 }
 
-// A machine may be too busy to let a process run. Nobody can keep a time limit who does not run, so each worker notes when
-// its clock did not tick.
+// A machine may be too busy to let a process run. Nobody can keep a time limit
+// who does not run, so each worker notes when its clock did not tick.
 const (
 	tick  = 5 * time.Millisecond
 	stall = 15 * time.Millisecond

@@ -27,7 +27,8 @@ type world struct {
 	master string
 }
 
-// keepAll has a server write what it did before it answers, into a file that outlives its kill -9.
+// keepAll has a server write what it did before it answers, into a file that
+// outlives its kill -9.
 var keepAll = []string{"--appendonly", "yes", "--appendfsync", "no"}
 
 // redlockNodes is how many independent servers there are.
@@ -92,7 +93,8 @@ func (w *world) failover(n int) error {
 	return errors.Join(w.cluster.Failover(n%16384, how), w.cluster.AwaitSettled())
 }
 
-// death kills a primary with kill -9, waits until another has its place, and lets it come back.
+// death kills a primary with kill -9, waits until another has its place, and
+// lets it come back.
 func (w *world) death(n int) error {
 	old, err := w.server(n)
 	if err != nil {
@@ -125,7 +127,8 @@ func (w *world) migrate(n int, slow time.Duration) error {
 	return fmt.Errorf("no other primary than %s", from.Addr)
 }
 
-// primaries names the nodes that call themselves primaries, and how many do not answer.
+// primaries names the nodes that call themselves primaries, and how many do not
+// answer.
 func (w *world) primaries() string {
 	var names []string
 	for _, s := range w.nodes {

@@ -6,8 +6,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// An alarm says when the contender of a gate acts next. It is a state machine of
-// five states and no I/O:
+// An alarm says when the contender of a gate acts next. It is a state machine
+// of five states and no I/O:
 //
 //	        begin             rest                 time
 //	┌─ due ───────► trying ─────────► asleep ───────────────► (due)
@@ -42,8 +42,8 @@ func (a *alarm) begin() {
 	}
 }
 
-// rest notes that the try is over, and that the next is due at the given time. A
-// wake-up or grant that arrived while the try was in flight takes precedence.
+// rest notes that the try is over, and that the next is due at the given time.
+// A wake-up or grant that arrived while the try was in flight takes precedence.
 func (a *alarm) rest(until time.Time) {
 	switch a.state {
 	case recalled:
@@ -78,8 +78,8 @@ func (a *alarm) take() (locker.Offer, bool) {
 	return o, true
 }
 
-// left returns how long the contender must pause from now. It returns 0 or less if
-// the contender must act.
+// left returns how long the contender must pause from now. It returns 0 or less
+// if the contender must act.
 func (a *alarm) left(now time.Time) time.Duration {
 	if a.state == asleep {
 		return a.at.Sub(now)

@@ -29,7 +29,10 @@ func TestAnAlarmKnowsWhatIsNext(t *testing.T) {
 		{from: asleep, begin: trying, rest: asleep, wake: due, grant: offered, take: asleep},
 		{from: offered, begin: offered, rest: offered, wake: offered, grant: offered, take: due},
 	} {
-		want := map[string]alarmState{"begin": c.begin, "rest": c.rest, "wake": c.wake, "grant": c.grant, "take": c.take}
+		want := map[string]alarmState{
+			"begin": c.begin, "rest": c.rest, "wake": c.wake,
+			"grant": c.grant, "take": c.take,
+		}
 		for name, event := range events {
 			a := alarm{state: c.from}
 			event(&a)

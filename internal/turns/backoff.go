@@ -20,10 +20,10 @@ func (b Backoff) Pause(n int) time.Duration {
 	return rand.N(d) + 1
 }
 
-// look returns the pause before the next look of a claim that is queued and would
-// be offered the key for the given time. A message ends the pause early. If the
-// message is lost, the look must come while the offer lasts. A look at least every
-// locker.LookEvery keeps the claim alive in the store's queue.
+// look returns the pause before the next look of a claim that is queued and
+// would be offered the key for the given time. A message ends the pause early.
+// If the message is lost, the look must come while the offer lasts. A look at
+// least every locker.LookEvery keeps the claim alive in the store's queue.
 //
 // A claim that rests is sure to be told. It looks in time for the store, which
 // counts the rest from its own clock.
@@ -33,8 +33,8 @@ func (b Backoff) look(offer, rest time.Duration) time.Duration {
 }
 
 const (
-	// manyWaits is the number of keys that a process waits for from which on its
-	// claims rest. Fewer notice nothing, whatever the backoff.
+	// manyWaits is the number of keys that a process waits for from which on
+	// its claims rest. Fewer notice nothing, whatever the backoff.
 	manyWaits = 300
 
 	// looksPerSecond is how many looks of claims that rest come in a second, if
@@ -42,8 +42,8 @@ const (
 	looksPerSecond = 1000
 )
 
-// restFor returns for how long a claim would rest in a process that waits for so
-// many keys.
+// restFor returns for how long a claim would rest in a process that waits for
+// so many keys.
 func restFor(waits int64) time.Duration {
 	if waits < manyWaits {
 		return 0

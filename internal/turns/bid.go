@@ -6,10 +6,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A bid is what a gate contends with for the key: a claim, and where it stands in
-// the store. It belongs to the gate and not to one caller. When a caller leaves,
-// the next in line goes on with the bid in the place that it has. Once the bid has
-// won, it belongs to the grant.
+// A bid is what a gate contends with for the key: a claim, and where it stands
+// in the store. It belongs to the gate and not to one caller. When a caller
+// leaves, the next in line goes on with the bid in the place that it has. Once
+// the bid has won, it belongs to the grant.
 //
 // claim and terms never change. The gate's mutex guards the rest until the bid
 // has won.
@@ -22,8 +22,8 @@ type bid struct {
 	unclear bool      // a request of it may still be under way
 }
 
-// terms are what a grant was acquired with. A turn on it is open to calls that ask
-// for no more.
+// terms are what a grant was acquired with. A turn on it is open to calls that
+// ask for no more.
 type terms struct {
 	ttl       time.Duration
 	noRenewal bool
@@ -52,8 +52,8 @@ func (t *Turn) newBid() *bid {
 	}}
 }
 
-// abandon asks the locker to remove all that b has left in the store. A nil b is
-// none.
+// abandon asks the locker to remove all that b has left in the store. A nil b
+// is none.
 func (b *bid) abandon(l locker.Locker) {
 	if b != nil && (b.queued || b.unclear) {
 		l.Abandon(&b.claim, b.unclear)

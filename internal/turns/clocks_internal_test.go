@@ -8,14 +8,18 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Rows 12 and 13 of docs/faults.md. Neither can be done to one process alone on a
-// machine, so the two clocks of a lease are set apart here. A wall clock that has
-// moved on by d beside the monotonic one is a wall deadline that is nearer by d.
+// Rows 12 and 13 of docs/faults.md. Neither can be done to one process alone on
+// a machine, so the two clocks of a lease are set apart here. A wall clock that
+// has moved on by d beside the monotonic one is a wall deadline that is nearer
+// by d.
 
 func heldFor(left, wallAhead time.Duration) (*grant, *Turn) {
 	end := time.Now().Add(left)
 	t := &Turn{}
-	return &grant{bid: &bid{}, tenure: tenure{turn: t}, trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left}}, t
+	return &grant{
+		bid: &bid{}, tenure: tenure{turn: t},
+		trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left},
+	}, t
 }
 
 func TestFault12AMachineThatSleptFindsItsLeasesLost(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 
 // A contender is how a gate contends for its key: the bid, the alarm that says
 // when to act next, and what is known of other processes. The turn that has the
-// floor drives it, between its requests to the store. granted and wake come from
-// the locker at any time.
+// floor drives it, between its requests to the store. granted and wake come
+// from the locker at any time.
 //
 // It is a value without I/O. The gate's mutex guards it, and its methods are
 // called with that mutex held.
@@ -38,9 +38,9 @@ type sighting struct {
 // left returns how long the holder's lease lasts from now unless it is renewed.
 func (s sighting) left(now time.Time) time.Duration { return max(0, s.remaining-now.Sub(s.at)) }
 
-// bidFor returns the bid to go on with for a call on the given terms. It returns
-// nil if there must be a new one. A bid on other terms is returned to be
-// abandoned.
+// bidFor returns the bid to go on with for a call on the given terms. It
+// returns nil if there must be a new one. A bid on other terms is returned to
+// be abandoned.
 func (c *contender) bidFor(terms terms) (b, other *bid) {
 	if c.bid != nil && c.bid.terms != terms {
 		return nil, c.dropBid()
@@ -73,8 +73,8 @@ func (c *contender) won(owner string) {
 	c.place, c.tries, c.seen, c.fault = 0, 0, sighting{}, nil
 }
 
-// untilDue returns how long to pause before the next action, whether that action
-// is to take an offer, and the channel that ends the pause early.
+// untilDue returns how long to pause before the next action, whether that
+// action is to take an offer, and the channel that ends the pause early.
 func (c *contender) untilDue(now time.Time) (left time.Duration, offer bool, poke <-chan struct{}) {
 	left = c.alarm.left(now)
 	if left > 0 && c.poke == nil {
@@ -92,7 +92,8 @@ func (c *contender) signal() {
 }
 
 // takeOffer returns the offer that has come for the bid. It may be trusted from
-// since on: from the last answered request that saw the bid in the queue (law 1).
+// since on: from the last answered request that saw the bid in the queue (law
+// 1).
 func (c *contender) takeOffer() (b *bid, o locker.Offer, since time.Time, ok bool) {
 	o, ok = c.alarm.take()
 	if ok {
@@ -136,9 +137,9 @@ func (c *contender) foundHeld(a locker.Answer, sent, now time.Time, b Backoff) (
 	return nil
 }
 
-// foundNoAnswer records that a try got no answer. If the bid may have been queued
-// by it, the bid is returned to be abandoned: nobody can say since when it has
-// been in the queue (law 12). A bid granted meanwhile is kept.
+// foundNoAnswer records that a try got no answer. If the bid may have been
+// queued by it, the bid is returned to be abandoned: nobody can say since when
+// it has been in the queue (law 12). A bid granted meanwhile is kept.
 func (c *contender) foundNoAnswer(queued bool, fault error, now time.Time, b Backoff) (over *bid) {
 	c.fault, c.seen = fault, sighting{}
 	c.bid.unclear = true
@@ -152,16 +153,16 @@ func (c *contender) foundNoAnswer(queued bool, fault error, now time.Time, b Bac
 	return over
 }
 
-// beginQueuing makes b the bid that a release puts into the queue. From now on it
-// may be granted.
+// beginQueuing makes b the bid that a release puts into the queue. From now on
+// it may be granted.
 func (c *contender) beginQueuing(b *bid) {
 	c.open(b)
 	b.queued = true
 	c.alarm.begin()
 }
 
-// cancelQueuing takes back the bid of a release without an answer, and returns it
-// to be abandoned. It returns nil if that is not the bid any more.
+// cancelQueuing takes back the bid of a release without an answer, and returns
+// it to be abandoned. It returns nil if that is not the bid any more.
 func (c *contender) cancelQueuing(next *bid) *bid {
 	if next == nil || c.bid != next {
 		return nil
@@ -170,8 +171,8 @@ func (c *contender) cancelQueuing(next *bid) *bid {
 	return c.dropBid()
 }
 
-// released records the answer to a release that was sent at the given time. next
-// is the bid that it was to queue, or nil.
+// released records the answer to a release that was sent at the given time.
+// next is the bid that it was to queue, or nil.
 func (c *contender) released(r locker.Released, next *bid, sent, now time.Time, b Backoff) {
 	if r.Handed {
 		c.busy = now.Add(lingers)
@@ -189,8 +190,8 @@ func (c *contender) released(r locker.Released, next *bid, sent, now time.Time, 
 }
 
 // granted records a hand-over to owner. It reports whether owner is known here
-// (laws 3 and 4): as the bid, or as a grant that a look found before the message
-// came.
+// (laws 3 and 4): as the bid, or as a grant that a look found before the
+// message came.
 func (c *contender) granted(owner string, o locker.Offer) bool {
 	if c.bid != nil && c.bid.claim.Owner == owner {
 		c.alarm.grant(o)

@@ -37,7 +37,8 @@ func strange(c *contender, _ time.Time) { c.granted("strange", locker.Offer{Leng
 func woken(c *contender, _ time.Time)   { c.wake() }
 func won(c *contender, _ time.Time)     { c.won("mine") }
 
-// What a contender has after a row of answers and messages, and what it does next.
+// What a contender has after a row of answers and messages, and what it does
+// next.
 func TestAContenderKnowsItsBidAndItsNextAct(t *testing.T) {
 	for name, c := range map[string]struct {
 		acts           []act
@@ -47,20 +48,50 @@ func TestAContenderKnowsItsBidAndItsNextAct(t *testing.T) {
 		place          locker.Place
 		knows          bool // a message for the owner id is no stranger's
 	}{
-		"a fresh bid is tried at once":               {acts: []act{opened}, bid: true, knows: true},
-		"a queued bid waits for its message":         {acts: []act{opened, sent, queued}, bid: true, queued: true, pauses: true, place: 7, knows: true},
-		"a store that cannot queue is asked again":   {acts: []act{opened, sent, notQueued}, bid: true, pauses: true, knows: true},
-		"a bid that has left the queue is over":      {acts: []act{opened, sent, queued, sent, notQueued}, place: 7},
-		"a bid that may be in the queue is over":     {acts: []act{opened, sent, perhapsQueued}, pauses: true},
-		"a lost answer keeps the bid":                {acts: []act{opened, sent, noAnswer}, bid: true, pauses: true, knows: true},
-		"a hand-over ends the pause":                 {acts: []act{opened, sent, queued, offer}, bid: true, queued: true, offered: true, place: 7, knows: true},
-		"a hand-over during a try counts":            {acts: []act{opened, sent, offer, queued}, bid: true, queued: true, offered: true, place: 7, knows: true},
-		"a hand-over keeps a bid without an answer":  {acts: []act{opened, sent, offer, perhapsQueued}, bid: true, queued: true, offered: true, knows: true},
-		"a hand-over to a stranger is none":          {acts: []act{opened, sent, queued, strange}, bid: true, queued: true, pauses: true, place: 7, knows: true},
-		"a wake-up ends the pause":                   {acts: []act{opened, sent, queued, woken}, bid: true, queued: true, place: 7, knows: true},
-		"a wake-up during a try brings another":      {acts: []act{opened, sent, woken, queued}, bid: true, queued: true, place: 7, knows: true},
-		"a grant ends the bid, but is known":         {acts: []act{opened, sent, queued, offer, won}, knows: true},
-		"a new bid inherits the place of one before": {acts: []act{opened, sent, queued, sent, notQueued, opened}, bid: true, place: 7, knows: true},
+		"a fresh bid is tried at once": {acts: []act{opened}, bid: true, knows: true},
+		"a queued bid waits for its message": {
+			acts: []act{opened, sent, queued}, bid: true, queued: true,
+			pauses: true, place: 7, knows: true,
+		},
+		"a store that cannot queue is asked again": {
+			acts: []act{opened, sent, notQueued}, bid: true,
+			pauses: true, knows: true,
+		},
+		"a bid that has left the queue is over":  {acts: []act{opened, sent, queued, sent, notQueued}, place: 7},
+		"a bid that may be in the queue is over": {acts: []act{opened, sent, perhapsQueued}, pauses: true},
+		"a lost answer keeps the bid": {
+			acts: []act{opened, sent, noAnswer}, bid: true,
+			pauses: true, knows: true,
+		},
+		"a hand-over ends the pause": {
+			acts: []act{opened, sent, queued, offer}, bid: true,
+			queued: true, offered: true, place: 7, knows: true,
+		},
+		"a hand-over during a try counts": {
+			acts: []act{opened, sent, offer, queued}, bid: true,
+			queued: true, offered: true, place: 7, knows: true,
+		},
+		"a hand-over keeps a bid without an answer": {
+			acts: []act{opened, sent, offer, perhapsQueued}, bid: true,
+			queued: true, offered: true, knows: true,
+		},
+		"a hand-over to a stranger is none": {
+			acts: []act{opened, sent, queued, strange}, bid: true,
+			queued: true, pauses: true, place: 7, knows: true,
+		},
+		"a wake-up ends the pause": {
+			acts: []act{opened, sent, queued, woken}, bid: true,
+			queued: true, place: 7, knows: true,
+		},
+		"a wake-up during a try brings another": {
+			acts: []act{opened, sent, woken, queued}, bid: true,
+			queued: true, place: 7, knows: true,
+		},
+		"a grant ends the bid, but is known": {acts: []act{opened, sent, queued, offer, won}, knows: true},
+		"a new bid inherits the place of one before": {
+			acts: []act{opened, sent, queued, sent, notQueued, opened},
+			bid:  true, place: 7, knows: true,
+		},
 	} {
 		now := time.Now()
 		var co contender
@@ -72,7 +103,8 @@ func TestAContenderKnowsItsBidAndItsNextAct(t *testing.T) {
 			t.Errorf("%s: the bid is %+v, want one: %t, queued: %t", name, co.bid, c.bid, c.queued)
 		}
 		if left > 0 != c.pauses || offered != c.offered {
-			t.Errorf("%s: it pauses for %v, offered: %t, want a pause: %t, offered: %t", name, left, offered, c.pauses, c.offered)
+			t.Errorf("%s: it pauses for %v, offered: %t, want a pause: %t, offered: %t", name, left,
+				offered, c.pauses, c.offered)
 		}
 		if co.place != c.place {
 			t.Errorf("%s: its place is %d, want %d", name, co.place, c.place)
@@ -118,10 +150,16 @@ func TestAReleaseQueuesTheNextBid(t *testing.T) {
 		queued, pauses  bool
 		offered, isBusy bool
 	}{
-		"handed, and queued":            {answer: locker.Released{Handed: true, Queued: true, Place: 3}, queued: true, pauses: true, isBusy: true},
-		"the key is free":               {},
-		"granted before the answer":     {granted: true, queued: true, offered: true},
-		"handed, granted already again": {answer: locker.Released{Handed: true, Queued: true}, granted: true, queued: true, offered: true, isBusy: true},
+		"handed, and queued": {
+			answer: locker.Released{Handed: true, Queued: true, Place: 3}, queued: true,
+			pauses: true, isBusy: true,
+		},
+		"the key is free":           {},
+		"granted before the answer": {granted: true, queued: true, offered: true},
+		"handed, granted already again": {
+			answer: locker.Released{Handed: true, Queued: true}, granted: true,
+			queued: true, offered: true, isBusy: true,
+		},
 	} {
 		var co contender
 		next := &bid{claim: locker.Claim{Owner: "mine", TTL: time.Second}}
@@ -132,7 +170,8 @@ func TestAReleaseQueuesTheNextBid(t *testing.T) {
 		co.released(c.answer, next, now, now, contenderBackoff)
 		left, offered, _ := co.untilDue(now)
 		if next.queued != c.queued || left > 0 != c.pauses || offered != c.offered || now.Before(co.busy) != c.isBusy {
-			t.Errorf("%s: queued: %t, pauses for %v, offered: %t, busy until %v", name, next.queued, left, offered, co.busy)
+			t.Errorf("%s: queued: %t, pauses for %v, offered: %t, busy until %v", name, next.queued,
+				left, offered, co.busy)
 		}
 	}
 	var co contender

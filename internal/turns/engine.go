@@ -31,11 +31,12 @@ type Engine struct {
 	idleOnce  sync.Once
 }
 
-// shut is larger than any possible number of calls, so calls >= shut means closed.
+// shut is larger than any possible number of calls, so calls >= shut means
+// closed.
 const shut = 1 << 62
 
-// Open opens l and returns its engine. It sends nothing. Its errors are those of
-// the locker.
+// Open opens l and returns its engine. It sends nothing. Its errors are those
+// of the locker.
 func Open(l locker.Locker) (*Engine, error) {
 	e := &Engine{
 		locker:  l,
@@ -51,8 +52,8 @@ func Open(l locker.Locker) (*Engine, error) {
 	return e, nil
 }
 
-// Enter counts a call that may hold a key, or use the locker, until its Leave. It
-// returns false once the engine is closing; then there must be no Leave.
+// Enter counts a call that may hold a key, or use the locker, until its Leave.
+// It returns false once the engine is closing; then there must be no Leave.
 func (e *Engine) Enter() bool {
 	if e.calls.Add(1) < shut {
 		return true
@@ -68,8 +69,8 @@ func (e *Engine) Leave() {
 	}
 }
 
-// closedIdle tells Close that no call is left. A call that Enter turned away may
-// come here after the last real one.
+// closedIdle tells Close that no call is left. A call that Enter turned away
+// may come here after the last real one.
 func (e *Engine) closedIdle() {
 	e.idleOnce.Do(func() { close(e.idle) })
 }
@@ -77,15 +78,16 @@ func (e *Engine) closedIdle() {
 // Closing returns a channel that is closed when Close begins.
 func (e *Engine) Closing() <-chan struct{} { return e.closing }
 
-// Within returns a context with ctx's values that ends after d, for one request.
+// Within returns a context with ctx's values that ends after d, for one
+// request.
 func (e *Engine) Within(ctx context.Context, d time.Duration) context.Context {
 	return e.limits.Within(ctx, d)
 }
 
-// Close turns new calls away, waits for the others until ctx ends, and then closes
-// the locker. If ctx ends first, the grants of the calls are lost, with a cause
-// that Is locker.ErrClosed and locker.ErrLeaseLost, and their keys are left to the
-// TTL. Calling it again waits again.
+// Close turns new calls away, waits for the others until ctx ends, and then
+// closes the locker. If ctx ends first, the grants of the calls are lost, with
+// a cause that Is locker.ErrClosed and locker.ErrLeaseLost, and their keys are
+// left to the TTL. Calling it again waits again.
 func (e *Engine) Close(ctx context.Context) error {
 	e.closeOnce.Do(func() {
 		close(e.closing)

@@ -14,7 +14,8 @@ var (
 	errFinished    = errors.New("guard: the grant was released")
 	errNoWait      = errors.New("guard: would have to wait") // becomes a Refusal
 	errClosedUnder = loss.Because(loss.Closed, fmt.Errorf("%w: %w", locker.ErrLeaseLost, locker.ErrClosed))
-	errOutlived    = loss.Because(loss.Outlived, fmt.Errorf("%w: a lease inside it was not released before it", locker.ErrLeaseLost))
+	errOutlived    = loss.Because(loss.Outlived,
+		fmt.Errorf("%w: a lease inside it was not released before it", locker.ErrLeaseLost))
 )
 
 // overLong is the cause of a grant whose turn has lasted longer than MaxHold.
@@ -22,8 +23,8 @@ func overLong(maxHold time.Duration) error {
 	return loss.Because(loss.MaxHold, fmt.Errorf("%w: %v", ErrMaxHold, maxHold))
 }
 
-// overdue is the cause of a grant that was not renewed before its deadline. gr.mu
-// is held.
+// overdue is the cause of a grant that was not renewed before its deadline.
+// gr.mu is held.
 func (gr *grant) overdue(now time.Time) error {
 	silent := now.Sub(gr.trust.sent()).Round(time.Millisecond)
 	why := fmt.Sprintf("the store gave no answer for %v", silent)
@@ -36,8 +37,8 @@ func (gr *grant) overdue(now time.Time) error {
 	return loss.Because(loss.Deadline, fmt.Errorf("%w: not renewed before its deadline: %s", locker.ErrLeaseLost, why))
 }
 
-// taken is the cause of a grant whose claim does not own its key any more, as the
-// store has said by err.
+// taken is the cause of a grant whose claim does not own its key any more, as
+// the store has said by err.
 func (gr *grant) taken(err error) error {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 )
 
 // What the turn that has the floor does with the gate's contender, before and
-// after its requests to the store. Each method takes the gate's mutex for one step
-// of the contender.
+// after its requests to the store. Each method takes the gate's mutex for one
+// step of the contender.
 
 // bidFor is [contender.bidFor].
 func (gt *gate) bidFor(terms terms) (b, other *bid) {
@@ -75,8 +75,8 @@ func (gt *gate) tryUnanswered(queued bool, fault error, b Backoff) (over *bid) {
 	return gt.contender.foundNoAnswer(queued, fault, time.Now(), b)
 }
 
-// beginRelease records that the floor releases gr. It returns the first in line,
-// which wants the key again.
+// beginRelease records that the floor releases gr. It returns the first in
+// line, which wants the key again.
 func (gt *gate) beginRelease(gr *grant) (next *Turn) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -100,8 +100,8 @@ func (gt *gate) cancelQueuing(next *bid) *bid {
 	return gt.contender.cancelQueuing(next)
 }
 
-// released is [contender.released]. It reports whether the gate should linger: the
-// next call of this process must know that another process has the key.
+// released is [contender.released]. It reports whether the gate should linger:
+// the next call of this process must know that another process has the key.
 func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff) (linger bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()

@@ -17,10 +17,10 @@ import (
 // callback. Package lockorder says what may be locked inside.
 //
 // Invariant: if floor is nil, the line is empty, and there is no grant and no
-// bid. grant is nil while the floor contends or releases. While there is a grant,
-// there is no bid. A turn is never both on the floor and in line. A turn that has
-// ended has the floor only while it releases the key, or while WithMinHold keeps
-// the key.
+// bid. grant is nil while the floor contends or releases. While there is a
+// grant, there is no bid. A turn is never both on the floor and in line. A turn
+// that has ended has the floor only while it releases the key, or while
+// WithMinHold keeps the key.
 type gate struct {
 	engine *Engine
 	key    string // as the callers gave it
@@ -56,8 +56,9 @@ func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected t
 	return true, ahead, expected
 }
 
-// rejoin is for a turn whose grant did not last until its begin. It puts the turn
-// back on the floor, or in front of the line if another turn has the floor.
+// rejoin is for a turn whose grant did not last until its begin. It puts the
+// turn back on the floor, or in front of the line if another turn has the
+// floor.
 func (gt *gate) rejoin(t *Turn) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -72,8 +73,8 @@ func (gt *gate) rejoin(t *Turn) {
 	}
 }
 
-// stand returns whether t has the floor, and with what grant. If not, given tells
-// when t gets it.
+// stand returns whether t has the floor, and with what grant. If not, given
+// tells when t gets it.
 func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -82,8 +83,8 @@ func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}) {
 
 // quit takes t out of the line or off the floor. The floor goes on as after a
 // turn, with the grant if t was given one that the next may use. Otherwise quit
-// returns the grant or bid that is left without an owner; the caller must abandon
-// it.
+// returns the grant or bid that is left without an owner; the caller must
+// abandon it.
 func (gt *gate) quit(t *Turn) (*grant, *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -102,9 +103,9 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 	return gr, gt.vacate()
 }
 
-// handOff gives the floor to the next in line together with t's grant. It does so
-// if the grant allows another turn and that call asks for no more than it offers.
-// If it returns false, only the pace has changed.
+// handOff gives the floor to the next in line together with t's grant. It does
+// so if the grant allows another turn and that call asks for no more than it
+// offers. If it returns false, only the pace has changed.
 func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -122,16 +123,16 @@ func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	return true
 }
 
-// nextMayUse reports whether gr has room for a turn of the next in line. gt.mu is
-// held.
+// nextMayUse reports whether gr has room for a turn of the next in line. gt.mu
+// is held.
 func (gt *gate) nextMayUse(gr *grant) bool {
 	next := gt.line.first
 	return next != nil && gr.bid.terms.serve(next.set.terms()) && gr.mayGoOn()
 }
 
-// passFloor ends t's floor, if t still has it, and gives it to the next in line to
-// contend. It returns a bid that nobody is left to go on with; the caller must
-// abandon it (law 6).
+// passFloor ends t's floor, if t still has it, and gives it to the next in line
+// to contend. It returns a bid that nobody is left to go on with; the caller
+// must abandon it (law 6).
 func (gt *gate) passFloor(t *Turn) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -141,8 +142,8 @@ func (gt *gate) passFloor(t *Turn) *bid {
 	return gt.vacate()
 }
 
-// vacate passes the floor on without a grant. It returns a bid that nobody is left
-// to go on with. gt.mu is held.
+// vacate passes the floor on without a grant. It returns a bid that nobody is
+// left to go on with. gt.mu is held.
 func (gt *gate) vacate() *bid {
 	gt.giveFloor(nil)
 	if gt.floor != nil {
@@ -161,8 +162,8 @@ func (gt *gate) giveFloor(gr *grant) {
 	}
 }
 
-// revoke takes the floor from the turn that holds gr, which is lost, and gives it
-// to the next in line to contend.
+// revoke takes the floor from the turn that holds gr, which is lost, and gives
+// it to the next in line to contend.
 func (gt *gate) revoke(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -188,9 +189,9 @@ func (gt *gate) began(t *Turn, now time.Time) {
 	gt.pace.began(now, t.joined)
 }
 
-// known describes the holder of the key, as far as this process knows it, and how
-// long the next call must expect to wait. fault is set instead if the last try got
-// no answer.
+// known describes the holder of the key, as far as this process knows it, and
+// how long the next call must expect to wait. fault is set instead if the last
+// try got no answer.
 func (gt *gate) known(now time.Time) (r Refusal, fault error) {
 	gt.mu.Lock()
 	gr, seen, fault := gt.grant, gt.contender.seen, gt.contender.fault
@@ -250,8 +251,8 @@ func (gt *gate) wake() {
 	}
 }
 
-// granted records a hand-over to owner. It reports whether owner belongs to this
-// process.
+// granted records a hand-over to owner. It reports whether owner belongs to
+// this process.
 func (gt *gate) granted(owner string, o locker.Offer) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()

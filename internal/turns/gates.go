@@ -8,8 +8,8 @@ import (
 	"github.com/go-lockguard/guard/internal/keyenc"
 )
 
-// gates finds the gate of a key. It has an entry for each key that a call of this
-// process wants or holds, and no more. Two keys never share a gate.
+// gates finds the gate of a key. It has an entry for each key that a call of
+// this process wants or holds, and no more. Two keys never share a gate.
 type gates struct {
 	engine *Engine
 	seed   maphash.Seed
@@ -61,15 +61,15 @@ func (s *gates) leave(gt *gate) {
 	}
 }
 
-// linger keeps an unused gate alive briefly, so that a call that returns at once
-// still finds what the gate knows of other processes.
+// linger keeps an unused gate alive briefly, so that a call that returns at
+// once still finds what the gate knows of other processes.
 func (s *gates) linger(gt *gate) {
 	s.retain(gt)
 	time.AfterFunc(lingers, func() { s.leave(gt) })
 }
 
-// find returns the gate of the key with the given name in the store, or nil if no
-// call of this process wants it.
+// find returns the gate of the key with the given name in the store, or nil if
+// no call of this process wants it.
 func (s *gates) find(name string) *gate {
 	sh := s.shard(name)
 	sh.mu.Lock()

@@ -10,15 +10,15 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A grant is what this process holds of a key: an owner id in the store, and until
-// when it may be trusted. Calls take turns on it. It ends by finish, when its
-// tenure is over, or by lose, when it cannot be trusted any longer. After either
-// nobody gets another turn on it.
+// A grant is what this process holds of a key: an owner id in the store, and
+// until when it may be trusted. Calls take turns on it. It ends by finish, when
+// its tenure is over, or by lose, when it cannot be trusted any longer. After
+// either nobody gets another turn on it.
 //
 // Invariant: once cause is set, it does not change, the timer is stopped and no
 // renewal begins. timer is nil before the first turn. renewing is set exactly
-// while a renewal is due or in flight, and renewal waits in the renewer for a part
-// of that time.
+// while a renewal is due or in flight, and renewal waits in the renewer for a
+// part of that time.
 type grant struct {
 	gate   *gate
 	events Events // of the turn that acquired it, for what happens between turns
@@ -42,8 +42,8 @@ type schedule struct {
 	revoked  bool          // the key may have been released by force since the last renewal
 }
 
-// newGrant returns what b has won for t: a lease of the given length, counted from
-// when its request was sent, and a block of fencing tokens or 0.
+// newGrant returns what b has won for t: a lease of the given length, counted
+// from when its request was sent, and a block of fencing tokens or 0.
 func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint64) *grant {
 	gr := &grant{
 		gate: t.gate, events: t.events, bid: b,
@@ -77,8 +77,8 @@ func (gr *grant) begin(t *Turn) bool {
 	return true
 }
 
-// attach makes o the occupant of t, which has been so since began. It returns why
-// the grant has been lost, or nil.
+// attach makes o the occupant of t, which has been so since began. It returns
+// why the grant has been lost, or nil.
 func (gr *grant) attach(t *Turn, o Occupant, began time.Time) error {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -131,8 +131,8 @@ func (gr *grant) arm(now time.Time) {
 	}
 }
 
-// tick does what is due. It runs in the timer's goroutine. due sets the timer again
-// before act, which may take long, so that nothing delays the deadline.
+// tick does what is due. It runs in the timer's goroutine. due sets the timer
+// again before act, which may take long, so that nothing delays the deadline.
 func (gr *grant) tick() {
 	if act := gr.due(time.Now()); act != nil {
 		defer gr.gate.engine.errands.end()
@@ -140,8 +140,8 @@ func (gr *grant) tick() {
 	}
 }
 
-// due hands a renewal that is due to the renewer, or returns what else there is to
-// do, without gr.mu. That is an errand.
+// due hands a renewal that is due to the renewer, or returns what else there is
+// to do, without gr.mu. That is an errand.
 func (gr *grant) due(now time.Time) (act func()) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -175,8 +175,8 @@ func (gr *grant) due(now time.Time) (act func()) {
 	return act
 }
 
-// doubt makes a renewal due now, because the key may have been released by force.
-// The renewal tells whether the grant is still held.
+// doubt makes a renewal due now, because the key may have been released by
+// force. The renewal tells whether the grant is still held.
 func (gr *grant) doubt() {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -187,8 +187,8 @@ func (gr *grant) doubt() {
 	}
 }
 
-// renewed takes the answer to a renewal that was sent at the given time. It does
-// not block, because other answers wait behind it.
+// renewed takes the answer to a renewal that was sent at the given time. It
+// does not block, because other answers wait behind it.
 func (gr *grant) renewed(sent time.Time, err error) Renewal {
 	r, lost := gr.noteRenewal(sent, err)
 	if !lost {
@@ -234,17 +234,17 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	return r, false
 }
 
-// lose ends a grant that cannot be trusted any longer, and tells its occupant. The
-// floor goes on, because the function may not notice for long. What is left in the
-// store is freed when the function has returned.
+// lose ends a grant that cannot be trusted any longer, and tells its occupant.
+// The floor goes on, because the function may not notice for long. What is left
+// in the store is freed when the function has returned.
 func (gr *grant) lose(cause error) {
 	if o := gr.end(cause); o != nil {
 		o.Lost(cause)
 	}
 }
 
-// end is lose, but for the occupant. It returns the occupant to tell, if there is
-// one.
+// end is lose, but for the occupant. It returns the occupant to tell, if there
+// is one.
 func (gr *grant) end(cause error) (o Occupant) {
 	gr.mu.Lock()
 	if gr.cause != nil {
@@ -276,7 +276,8 @@ func (gr *grant) discard() {
 // abandon asks the locker to remove all that the grant has left in the store.
 func (gr *grant) abandon(late bool) { gr.gate.engine.locker.Abandon(&gr.bid.claim, late) }
 
-// finish ends a grant whose tenure is over. It reports whether it was still good.
+// finish ends a grant whose tenure is over. It reports whether it was still
+// good.
 func (gr *grant) finish() bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -288,9 +289,9 @@ func (gr *grant) finish() bool {
 	return good
 }
 
-// join waits for a renewal in flight, so that then only our release is on its way
-// to the store. It returns false if ctx ends first. The grant has ended, so no
-// other renewal begins.
+// join waits for a renewal in flight, so that then only our release is on its
+// way to the store. It returns false if ctx ends first. The grant has ended, so
+// no other renewal begins.
 func (gr *grant) join(ctx context.Context) bool {
 	gr.mu.Lock()
 	renewing := gr.renewing
@@ -349,8 +350,8 @@ func (gr *grant) deadline() time.Time {
 	return gr.trust.mono
 }
 
-// heldBy returns what the store shows of the grant: who holds the key, and for how
-// long unless it is renewed.
+// heldBy returns what the store shows of the grant: who holds the key, and for
+// how long unless it is renewed.
 func (gr *grant) heldBy(now time.Time) (locker.Holder, time.Duration) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()

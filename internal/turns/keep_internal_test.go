@@ -9,12 +9,18 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// However a key that is kept ends, its gate is forgotten and no timer of the grant is left.
+// However a key that is kept ends, its gate is forgotten and no timer of the
+// grant is left.
 func TestAKeptKeyLeavesNothingBehind(t *testing.T) {
 	const key = "k"
 	for name, until := range map[string]func(ctx context.Context, e *Engine, mem *memlocker.Locker){
-		"in time":   func(context.Context, *Engine, *memlocker.Locker) { time.Sleep(time.Minute) },
-		"by a loss": func(_ context.Context, _ *Engine, mem *memlocker.Locker) { mem.Lose(key); time.Sleep(5 * time.Second) },
+		"in time": func(context.Context, *Engine, *memlocker.Locker) { time.Sleep(time.Minute) },
+		"by a loss": func(_ context.Context, _ *Engine,
+			mem *memlocker.Locker,
+		) {
+			mem.Lose(key)
+			time.Sleep(5 * time.Second)
+		},
 		"by an outage": func(_ context.Context, _ *Engine, mem *memlocker.Locker) {
 			mend := mem.Break()
 			time.Sleep(2 * time.Minute)

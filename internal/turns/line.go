@@ -2,8 +2,8 @@ package turns
 
 import "time"
 
-// line is the queue at a gate. It is a list, so that a waiter can leave from the
-// middle.
+// line is the queue at a gate. It is a list, so that a waiter can leave from
+// the middle.
 type line struct {
 	first, last *Turn
 	length      int
@@ -75,8 +75,8 @@ const (
 )
 
 // began records the begin of a turn whose call joined at the given time. If the
-// call was already waiting when the previous turn began, the time between the two
-// beginnings is one turn, with all that other processes do in between.
+// call was already waiting when the previous turn began, the time between the
+// two beginnings is one turn, with all that other processes do in between.
 func (p *pace) began(now, joined time.Time) {
 	if !p.last.IsZero() && !joined.After(p.last) {
 		p.add(now, now.Sub(p.last))

@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A party is a caller that hears what becomes of its turns, and notes the last of
-// each.
+// A party is a caller that hears what becomes of its turns, and notes the last
+// of each.
 type party struct {
 	lost        error
 	renewal     Renewal
@@ -29,7 +29,10 @@ func (p *party) Unconfirmed(_ Occupant, err error)       { p.unconfirmed = err }
 
 // settings are those of the tests, which change some.
 func settings() Settings {
-	return Settings{TTL: 10 * time.Second, MaxWait: 3 * time.Second, Backoff: Backoff{5 * time.Millisecond, 250 * time.Millisecond}}
+	return Settings{
+		TTL: 10 * time.Second, MaxWait: 3 * time.Second,
+		Backoff: Backoff{5 * time.Millisecond, 250 * time.Millisecond},
+	}
 }
 
 // open opens an engine, which the test closes.
@@ -45,7 +48,10 @@ func open(t *testing.T, l locker.Locker) *Engine {
 // take takes a turn on key and attaches its occupant, as a lease does.
 func (p *party) take(ctx context.Context, e *Engine, key string, s Settings) (*Turn, error) {
 	t, now := &Turn{}, time.Now()
-	if _, err := t.Take(ctx, e, key, &s, p, Patience{Start: now, Until: now.Add(s.MaxWait), Once: s.MaxWait == 0}); err != nil {
+	if _, err := t.Take(ctx, e, key, &s, p, Patience{
+		Start: now, Until: now.Add(s.MaxWait),
+		Once: s.MaxWait == 0,
+	}); err != nil {
 		return nil, err
 	}
 	if err := t.Attach(p, time.Now()); err != nil {

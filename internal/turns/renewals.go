@@ -19,11 +19,12 @@ func (c *renewals) pop() *grant {
 	return next.grant
 }
 
-// renewal is a grant's place among those that are due, and what bounds its try. It
-// is a part of the grant, so that a renewal allocates nothing. The renewer's mutex
-// guards it.
+// renewal is a grant's place among those that are due, and what bounds its try.
+// It is a part of the grant, so that a renewal allocates nothing. The renewer's
+// mutex guards it.
 //
-// Invariant: class is set exactly while the renewal waits in class.due, at place.
+// Invariant: class is set exactly while the renewal waits in class.due, at
+// place.
 type renewal struct {
 	grant   *grant
 	class   *renewals     // where it waits to be sent; nil: it does not

@@ -16,18 +16,20 @@ const (
 	renewBatch   = 128                    // leases in a batch, max: its answers come soon even from a slow server
 	renewBatches = 4                      // of one class in flight at once, max, not counting those that hang
 	renewHangs   = 250 * time.Millisecond // after which a batch does not delay others any more
-	renewGather  = 5 * time.Millisecond   // from the first renewal that is due until its batch is sent, so that it is one
+	// from the first renewal that is due until its batch is sent, so that it is
+	// one
+	renewGather = 5 * time.Millisecond
 )
 
-// A renewer sends the renewals that are due in batches, the most urgent first. A
-// batch has a limit of its own, so one that is late costs only its own leases a
-// try. If more is due than can be sent, renewals come later, which makes them
-// fewer. Leases are lost only if they would all be lost otherwise, and no more of
-// them than that.
+// A renewer sends the renewals that are due in batches, the most urgent first.
+// A batch has a limit of its own, so one that is late costs only its own leases
+// a try. If more is due than can be sent, renewals come later, which makes them
+// fewer. Leases are lost only if they would all be lost otherwise, and no more
+// of them than that.
 //
 // Leases of similar length travel together: a class is those within a factor of
-// two. The renewer has no goroutine of its own. The first renewal of a class that
-// is due sets a timer, whose goroutine sends a batch and ends.
+// two. The renewer has no goroutine of its own. The first renewal of a class
+// that is due sets a timer, whose goroutine sends a batch and ends.
 type renewer struct {
 	engine *Engine
 
@@ -59,8 +61,8 @@ func (r *renewer) class(n int) *renewals {
 	return class
 }
 
-// gather lets what is due in class be sent soon, and at once if it fills a batch.
-// r.mu is held.
+// gather lets what is due in class be sent soon, and at once if it fills a
+// batch. r.mu is held.
 func (r *renewer) gather(class *renewals) {
 	if len(class.due) == 0 || class.gathering || class.inFlight >= renewBatches {
 		return
@@ -101,8 +103,8 @@ func (r *renewer) send(class *renewals) {
 }
 
 // take takes the next batch of class, with the limit of its most urgent lease.
-// Leases that have no time left for a try are late, if more wait than fit into the
-// batch. There is no batch if all renewals were forgotten meanwhile.
+// Leases that have no time left for a try are late, if more wait than fit into
+// the batch. There is no batch if all renewals were forgotten meanwhile.
 func (r *renewer) take(class *renewals) (late, batch []*grant, limit time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,8 +146,8 @@ func (r *renewer) forget(gr *grant) bool {
 	return gr.renewal.dequeue()
 }
 
-// renew sends one batch, hands out each answer when it comes, and returns how each
-// renewal went.
+// renew sends one batch, hands out each answer when it comes, and returns how
+// each renewal went.
 func (r *renewer) renew(batch []*grant, limit time.Duration) []Renewal {
 	claims := make([]*locker.Claim, len(batch))
 	for i, gr := range batch {

@@ -4,9 +4,9 @@
 // turn to turn.
 //
 // The engine knows keys, turns and package locker. It knows nothing of contexts
-// that carry leases, of options, observers, logs and requests: package guard, the
-// face, does. All that passes between the two stands in this file and in the
-// methods of [Engine] and [Turn].
+// that carry leases, of options, observers, logs and requests: package guard,
+// the face, does. All that passes between the two stands in this file and in
+// the methods of [Engine] and [Turn].
 package turns
 
 import (
@@ -40,8 +40,8 @@ type Patience struct {
 // An Occupant is the caller whose turn it is. Its methods are called without a
 // lock held, in a goroutine of the engine's for which [Engine.Close] waits.
 type Occupant interface {
-	// Lost tells that the turn's grant was lost, and why. It may come before Attach
-	// has returned.
+	// Lost tells that the turn's grant was lost, and why. It may come before
+	// Attach has returned.
 	Lost(cause error)
 	// HalfTime tells that half of MaxHold is over.
 	HalfTime()
@@ -55,9 +55,11 @@ type Events interface {
 	Traceparent(ctx context.Context) string
 	// Renewed tells how a try to renew the lease on key went.
 	Renewed(o Occupant, key string, r Renewal)
-	// Store tells how a try to acquire key went: nil if the store gave an answer.
+	// Store tells how a try to acquire key went: nil if the store gave an
+	// answer.
 	Store(ctx context.Context, key string, err error)
-	// Unconfirmed tells that a key which was kept for MinHold could not be released.
+	// Unconfirmed tells that a key which was kept for MinHold could not be
+	// released.
 	Unconfirmed(o Occupant, err error)
 }
 
@@ -85,7 +87,8 @@ type Refusal struct {
 	Here      bool          // one call of this process held the key during the whole wait
 }
 
-// ErrMaxHold is the locker.ErrLeaseLost of a turn that lasted longer than MaxHold.
+// ErrMaxHold is the locker.ErrLeaseLost of a turn that lasted longer than
+// MaxHold.
 var ErrMaxHold error = maxHoldError("guard: held longer than the limit that WithMaxHold sets")
 
 type maxHoldError string

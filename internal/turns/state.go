@@ -37,8 +37,8 @@ type WaitState struct {
 }
 
 // States returns what the calls of this process hold and wait for, in no order,
-// with at most maxWaiters waiters of each key. It takes the lock of one gate at a
-// time for a moment.
+// with at most maxWaiters waiters of each key. It takes the lock of one gate at
+// a time for a moment.
 func (e *Engine) States(now time.Time, maxWaiters int) []State {
 	var all []State
 	for _, gt := range e.gates.all() {

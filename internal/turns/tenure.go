@@ -6,19 +6,19 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// TenureTurns and TenureTime bound a tenure. After so many turns, or so long, the
-// key is really released, so that other processes get it.
+// TenureTurns and TenureTime bound a tenure. After so many turns, or so long,
+// the key is really released, so that other processes get it.
 const (
 	TenureTurns = locker.FenceBlock
 	TenureTime  = 100 * time.Millisecond
 )
 
-// A tenure is the sequence of turns on one grant. It knows whose turn it is, how
-// many there were, and what is due in the turn. It does no I/O and is guarded by
-// the mutex of its grant.
+// A tenure is the sequence of turns on one grant. It knows whose turn it is,
+// how many there were, and what is due in the turn. It does no I/O and is
+// guarded by the mutex of its grant.
 //
-// Invariant: turn and kept are never both set. halfAt and holdEnd are zero unless
-// turn is set, keptUntil is zero unless kept is set.
+// Invariant: turn and kept are never both set. halfAt and holdEnd are zero
+// unless turn is set, keptUntil is zero unless kept is set.
 type tenure struct {
 	since     time.Time // when the grant was acquired
 	begun     int       // turns so far, with the current one

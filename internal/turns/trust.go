@@ -2,16 +2,16 @@ package turns
 
 import "time"
 
-// trust is until when a lease may be relied on. It has two clocks: the monotonic
-// one, which nobody can set, and the wall clock, which goes on while the machine
-// sleeps. The one that passes first ends it.
+// trust is until when a lease may be relied on. It has two clocks: the
+// monotonic one, which nobody can set, and the wall clock, which goes on while
+// the machine sleeps. The one that passes first ends it.
 type trust struct {
 	mono, wall time.Time
 	length     time.Duration // of the lease: its TTL, or before the first renewal of an offer, the offer's length
 }
 
-// trustFrom returns the trust in a lease of the given length. The lease began in
-// the store at some time after its request was sent (law 1).
+// trustFrom returns the trust in a lease of the given length. The lease began
+// in the store at some time after its request was sent (law 1).
 func trustFrom(sent time.Time, length time.Duration) trust {
 	end := sent.Add(Trusted(length))
 	return trust{mono: end, wall: end.Round(0), length: length}
@@ -28,7 +28,8 @@ func (t trust) enough(now time.Time) bool { return t.left(now) >= MinRemaining(t
 // sent returns when the request was sent that the trust comes from.
 func (t trust) sent() time.Time { return t.mono.Add(-Trusted(t.length)) }
 
-// expiry returns about when the store drops the key unless the lease is renewed.
+// expiry returns about when the store drops the key unless the lease is
+// renewed.
 func (t trust) expiry() time.Time { return t.mono.Add(t.length - Trusted(t.length)) }
 
 // renewed returns the trust after a renewal. A renewal never shortens trust.

@@ -18,7 +18,8 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	t.attempts++
 	sent, limit := time.Now(), t.tryLimit()
 	answer, err := e.locker.Acquire(e.Within(ctx, limit), &b.claim, how)
-	refused := err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrClosed) // trying again cannot help
+	// trying again cannot help
+	refused := err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrClosed)
 	if refused {
 		err = fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
 	}
@@ -41,16 +42,17 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	return nil, nil
 }
 
-// tellTry tells how a try went, unless it was cut short: by its caller, who left,
-// or by the end of the wait.
+// tellTry tells how a try went, unless it was cut short: by its caller, who
+// left, or by the end of the wait.
 func (t *Turn) tellTry(ctx context.Context, limit time.Duration, err error) {
 	if err == nil || (ctx.Err() == nil && limit == TryLimit(t.set.TTL)) {
 		t.events.Store(ctx, t.gate.key, err)
 	}
 }
 
-// moreTelling returns the later of two faults, unless that is only a timeout. The
-// last try of a wait is cut short, and what the store said before tells more.
+// moreTelling returns the later of two faults, unless that is only a timeout.
+// The last try of a wait is cut short, and what the store said before tells
+// more.
 func moreTelling(fault, later error) error {
 	if fault != nil && !timedOut(fault) && timedOut(later) {
 		return fault
@@ -63,8 +65,8 @@ func timedOut(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// currentBid returns the bid to go on with. That is the bid of the call that had
-// the floor before, if its terms are the same, or a new one.
+// currentBid returns the bid to go on with. That is the bid of the call that
+// had the floor before, if its terms are the same, or a new one.
 func (t *Turn) currentBid() *bid {
 	b, other := t.gate.bidFor(t.set.terms())
 	t.abandonBid(other)
@@ -84,8 +86,8 @@ func (t *Turn) tryLimit() time.Duration {
 	return min(limit, left+tryGrace)
 }
 
-// won makes a grant of a try that succeeded. It returns nil if the answer was too
-// slow.
+// won makes a grant of a try that succeeded. It returns nil if the answer was
+// too slow.
 func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
 	gr := newGrant(t, b, sent, b.terms.ttl, token)
 	now := time.Now()
@@ -99,9 +101,9 @@ func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
 	return nil
 }
 
-// accept makes a grant of an offer that may be trusted from since on. If too little
-// of it is left, it returns nil, and the next try acquires the key again under the
-// same owner id (law 1).
+// accept makes a grant of an offer that may be trusted from since on. If too
+// little of it is left, it returns nil, and the next try acquires the key again
+// under the same owner id (law 1).
 func (t *Turn) accept(b *bid, o locker.Offer, since time.Time) *grant {
 	now, length := time.Now(), min(o.Length, b.claim.LongOffer())
 	if !trustFrom(since, length).enough(now) {
@@ -113,11 +115,11 @@ func (t *Turn) accept(b *bid, o locker.Offer, since time.Time) *grant {
 	return gr
 }
 
-// ReleaseKey releases the key of t's grant, or hands it to the next process, and
-// passes the floor on, after an End that asked for it. If a call of this process
-// still waits, the release queues it behind the others (law 9). It blocks until
-// the answer, or until ctx ends. It returns nil, ErrLeaseLost if the key was not
-// ours any more, or ErrUnavailable, of package locker.
+// ReleaseKey releases the key of t's grant, or hands it to the next process,
+// and passes the floor on, after an End that asked for it. If a call of this
+// process still waits, the release queues it behind the others (law 9). It
+// blocks until the answer, or until ctx ends. It returns nil, ErrLeaseLost if
+// the key was not ours any more, or ErrUnavailable, of package locker.
 func (t *Turn) ReleaseKey(ctx context.Context) error {
 	gr, gt, l := t.grant, t.gate, t.gate.engine.locker
 	defer t.passFloor()
@@ -149,8 +151,8 @@ func (t *Turn) ReleaseKey(ctx context.Context) error {
 	return err
 }
 
-// nextBid makes the bid of the first in line, if there is one, for the release to
-// queue.
+// nextBid makes the bid of the first in line, if there is one, for the release
+// to queue.
 func (t *Turn) nextBid(gr *grant) (*bid, *locker.Claim) {
 	next := t.gate.beginRelease(gr)
 	if next == nil {

@@ -11,15 +11,15 @@ import (
 
 // A Turn is one caller's time on a key: first its place at the gate, then its
 // number on a grant. The zero Turn is for one [Turn.Take]. After a Take that
-// succeeded the caller attaches its occupant and then ends the turn once, by Drop
-// or by End.
+// succeeded the caller attaches its occupant and then ends the turn once, by
+// Drop or by End.
 //
 // Methods but Take, Drop, End, ReleaseKey, Discard and Leave are safe for
 // concurrent use from the end of Take on.
 //
-// Invariant: grant is nil until the turn begins, and does not change afterwards.
-// occupant is nil until Attach. attempts, blocker and fault do not change after
-// Take.
+// Invariant: grant is nil until the turn begins, and does not change
+// afterwards. occupant is nil until Attach. attempts, blocker and fault do not
+// change after Take.
 type Turn struct {
 	gate     *gate
 	set      *Settings
@@ -44,12 +44,12 @@ type tried struct {
 	fault    error         // the most telling of the tries without an answer
 }
 
-// Take waits for a turn on key, and begins it. It ends by max(p.Until, try limit)
-// plus 50 ms, or when ctx does, but does not interrupt a try in flight. It is for
-// one use of t. s must not change while the turn lasts.
+// Take waits for a turn on key, and begins it. It ends by max(p.Until, try
+// limit) plus 50 ms, or when ctx does, but does not interrupt a try in flight.
+// It is for one use of t. s must not change while the turn lasts.
 //
-// The Refusal comes with ErrHeld and ErrFull. Other errors are ErrEnded, and those
-// of the locker.
+// The Refusal comes with ErrHeld and ErrFull. Other errors are ErrEnded, and
+// those of the locker.
 func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev Events, p Patience) (Refusal, error) {
 	if !e.Enter() {
 		return Refusal{}, locker.ErrClosed
@@ -146,8 +146,8 @@ func (t *Turn) mayWait(ahead int, expected time.Duration, now time.Time) bool {
 // full reports whether ahead is all that may stand in line.
 func (t *Turn) full(ahead int) bool { return t.set.MaxWaiters > 0 && ahead >= t.set.MaxWaiters }
 
-// lastMoment is when the last try must have ended. A short wait may take the full
-// limit of one try.
+// lastMoment is when the last try must have ended. A short wait may take the
+// full limit of one try.
 func (t *Turn) lastMoment() time.Time {
 	if first := t.patience.Start.Add(TryLimit(t.set.TTL)); first.After(t.patience.Until) {
 		return first
@@ -171,8 +171,8 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 	}
 }
 
-// contend tries for the key, or takes it when it is handed over, until there is a
-// grant or the wait is over. t has the floor.
+// contend tries for the key, or takes it when it is handed over, until there is
+// a grant or the wait is over. t has the floor.
 func (t *Turn) contend(ctx context.Context) (gr *grant, err error) {
 	defer t.noteWaits(false)
 	for gr == nil && err == nil {
@@ -194,7 +194,8 @@ func (t *Turn) contend(ctx context.Context) (gr *grant, err error) {
 	return gr, err
 }
 
-// awaitAlarm waits until the contender must act, or returns why the wait is over.
+// awaitAlarm waits until the contender must act, or returns why the wait is
+// over.
 func (t *Turn) awaitAlarm(ctx context.Context) error {
 	for {
 		if err := t.stopped(ctx); err != nil {
@@ -255,8 +256,8 @@ func (t *Turn) stopped(ctx context.Context) error {
 	}
 }
 
-// quit gives up a turn that has not begun, wherever it is, and what it was handed
-// on its way.
+// quit gives up a turn that has not begun, wherever it is, and what it was
+// handed on its way.
 func (t *Turn) quit() {
 	gr, b := t.gate.quit(t)
 	if gr != nil {
@@ -266,9 +267,9 @@ func (t *Turn) quit() {
 	t.Leave()
 }
 
-// Tried tells how the wait of t went: the tries that it sent, whether another turn
-// handed its grant to it, and who was last in the way. Of a call that never came
-// to try, that is the holder that this process knows of.
+// Tried tells how the wait of t went: the tries that it sent, whether another
+// turn handed its grant to it, and who was last in the way. Of a call that
+// never came to try, that is the holder that this process knows of.
 func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder) {
 	blocker = t.blocker
 	if t.attempts == 0 && t.gate != nil {
@@ -278,14 +279,15 @@ func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder) {
 	return t.attempts, t.number > 1, blocker
 }
 
-// Attach makes o the occupant, whose turn began at the given time. It returns why
-// the grant has been lost already, or nil.
+// Attach makes o the occupant, whose turn began at the given time. It returns
+// why the grant has been lost already, or nil.
 func (t *Turn) Attach(o Occupant, began time.Time) error { return t.grant.attach(t, o, began) }
 
 // Err returns why the turn cannot be trusted, or nil. It looks at the clocks.
 func (t *Turn) Err() error { return t.grant.err(t) }
 
-// Deadline returns until when the turn may be trusted unless the lease is renewed.
+// Deadline returns until when the turn may be trusted unless the lease is
+// renewed.
 func (t *Turn) Deadline() time.Time { return t.grant.deadline() }
 
 // EndedBy returns when a turn that is found lost now ended at the latest.
@@ -299,16 +301,17 @@ func (t *Turn) Held() (locker.Holder, time.Duration) { return t.grant.heldBy(tim
 // trusted, ErrUnavailable of package locker, or ctx's error.
 func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token(ctx, t) }
 
-// Outlived ends the grant, unless it was lost already, because a lease inside the
-// turn was not released before it.
+// Outlived ends the grant, unless it was lost already, because a lease inside
+// the turn was not released before it.
 func (t *Turn) Outlived() { t.grant.lose(errOutlived) }
 
-// End ends a turn without any I/O. The grant passes to the next in line. If there
-// is none, back reports that the caller must release the key, unless MinHold keeps
-// it; keep says whether it may. cause is why the grant was lost, if it was.
+// End ends a turn without any I/O. The grant passes to the next in line. If
+// there is none, back reports that the caller must release the key, unless
+// MinHold keeps it; keep says whether it may. cause is why the grant was lost,
+// if it was.
 //
-// alone says that nothing runs on inside the turn. Then what is left of a lost key
-// goes in the background, now that the function has returned.
+// alone says that nothing runs on inside the turn. Then what is left of a lost
+// key goes in the background, now that the function has returned.
 func (t *Turn) End(alone, keep bool) (back bool, cause error) {
 	kept, cause := t.grant.endTurn(t, keep)
 	if cause != nil {
@@ -333,22 +336,22 @@ func (t *Turn) Drop() {
 	}
 }
 
-// Discard leaves the release of the key to the locker, after an End that asked for
-// it.
+// Discard leaves the release of the key to the locker, after an End that asked
+// for it.
 func (t *Turn) Discard() {
 	t.grant.discard()
 	t.passFloor()
 }
 
-// passFloor gives the floor to the next in line. A bid that nobody is left to go on
-// with is abandoned.
+// passFloor gives the floor to the next in line. A bid that nobody is left to
+// go on with is abandoned.
 func (t *Turn) passFloor() { t.abandonBid(t.gate.passFloor(t)) }
 
 // abandonBid asks the locker to remove what b has left. A nil b is none.
 func (t *Turn) abandonBid(b *bid) { b.abandon(t.gate.engine.locker) }
 
-// Leave ends the use of the gate and the engine. It is the last call, after Drop
-// has called it or End has asked for no release, or after the release.
+// Leave ends the use of the gate and the engine. It is the last call, after
+// Drop has called it or End has asked for no release, or after the release.
 func (t *Turn) Leave() {
 	e := t.gate.engine
 	e.gates.leave(t.gate)

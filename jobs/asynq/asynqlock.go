@@ -21,17 +21,18 @@ type Option func(*jobguard.Settings)
 // below 1 ms, but not 0.
 func WithWait(d time.Duration) Option { return func(s *jobguard.Settings) { s.Wait = d } }
 
-// Key returns a middleware that runs a task while it holds the key that the given
-// function makes of it: of guard.Key alone, never of a concatenation. The task's
-// context is that of the lease. The middleware makes one attempt, and does not wait unless
-// [WithWait] says so. It panics if key is nil. For other settings pass g.With(...); a nil
-// g is the default guard, looked up at each task.
+// Key returns a middleware that runs a task while it holds the key that the
+// given function makes of it: of guard.Key alone, never of a concatenation. The
+// task's context is that of the lease. The middleware makes one attempt, and
+// does not wait unless [WithWait] says so. It panics if key is nil. For other
+// settings pass g.With(...); a nil g is the default guard, looked up at each
+// task.
 //
 // A task that does not get its key ends with an error that [IsFailure] does not
 // count, and that Is [guard.ErrNotAcquired], [guard.ErrUnavailable] or
 // [guard.ErrClosed]. The handler has not run then. An empty key is
-// [guard.ErrInvalidKey], and a failure. A lost lease is [guard.ErrLeaseLost], and a
-// failure. The middleware is safe for concurrent use.
+// [guard.ErrInvalidKey], and a failure. A lost lease is [guard.ErrLeaseLost],
+// and a failure. The middleware is safe for concurrent use.
 func Key(g *guard.Guard, key func(*asynq.Task) string, opts ...Option) asynq.MiddlewareFunc {
 	if key == nil {
 		panic("asynqlock: the key function is nil")
@@ -86,18 +87,18 @@ func (k *keyed) warn(ctx context.Context, t *asynq.Task) {
 	}
 }
 
-// IsFailure is an asynq.Config.IsFailure that does not count a task whose key was
-// held, or whose store gave no answer: its handler has not run. With one of your
-// own, a failure is what both count. It is safe for concurrent use.
+// IsFailure is an asynq.Config.IsFailure that does not count a task whose key
+// was held, or whose store gave no answer: its handler has not run. With one of
+// your own, a failure is what both count. It is safe for concurrent use.
 func IsFailure(err error) bool {
 	refused := (*jobguard.RefusedError)(nil)
 	return err != nil && !errors.As(err, &refused)
 }
 
 // RetryDelay is an asynq.Config.RetryDelayFunc. A task whose key was held comes
-// back when it is likely to get it, after 1 s to 90 s with jitter; for all others it is
-// asynq.DefaultRetryDelayFunc. With one of your own, ask this one where [IsFailure]
-// is false. It is safe for concurrent use.
+// back when it is likely to get it, after 1 s to 90 s with jitter; for all
+// others it is asynq.DefaultRetryDelayFunc. With one of your own, ask this one
+// where [IsFailure] is false. It is safe for concurrent use.
 func RetryDelay(n int, err error, t *asynq.Task) time.Duration {
 	if refused := (*jobguard.RefusedError)(nil); errors.As(err, &refused) {
 		return refused.After

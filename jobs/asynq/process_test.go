@@ -67,7 +67,8 @@ func enqueue(t *testing.T, c *asynq.Client, from, to int, opts ...asynq.Option) 
 	t.Helper()
 	for i := from; i < to; i++ {
 		task := asynq.NewTask("order:pay", fmt.Append(nil, i%keys))
-		if _, err := c.Enqueue(task, append(opts, asynq.TaskID(fmt.Sprint("task", i)), asynq.Timeout(time.Minute))...); err != nil {
+		if _, err := c.Enqueue(task, append(opts, asynq.TaskID(fmt.Sprint("task", i)),
+			asynq.Timeout(time.Minute))...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,7 +94,8 @@ func TestTasksOfProcessesRunOneAtATimeAndNoneIsDropped(t *testing.T) {
 	first := testsize.Pick(60, 15)
 	all := first + testsize.Pick(30, 10)
 
-	// The victim takes a task and hangs in it, with the key. The others find the key held.
+	// The victim takes a task and hangs in it, with the key. The others find
+	// the key held.
 	enqueue(t, client, 0, 1)
 	victim := ledger.StartHanging(t, t.Name(), "victim", env)
 	stuck := ledger.AwaitBegun(t, "victim")

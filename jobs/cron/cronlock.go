@@ -15,12 +15,12 @@ import (
 // minHold is shorter than the time between two ticks, which is 1 s at least.
 const minHold = 500 * time.Millisecond
 
-// Func is a [cron.Job] with a context, and with an error that is logged. Wrapped by
-// [Key] it runs under the context of its lease.
+// Func is a [cron.Job] with a context, and with an error that is logged.
+// Wrapped by [Key] it runs under the context of its lease.
 type Func func(ctx context.Context) error
 
-// Run implements [cron.Job], for a Func without a key: its context never ends. It
-// blocks for the job.
+// Run implements [cron.Job], for a Func without a key: its context never ends.
+// It blocks for the job.
 func (f Func) Run() {
 	if err := f(unbounded()); err != nil {
 		slog.Default().Error("cronlock: the job has failed", "error", err)
@@ -35,20 +35,22 @@ func unbounded() context.Context {
 // Option changes one setting of [Key].
 type Option func(*jobguard.Settings)
 
-// WithWait has a job wait for its key for at most d, instead of skipping the tick.
-// Then all instances run the tick, one after the other: it is for different jobs
-// that share a key. The default is 0. [Key] panics if d is below 1 ms, but not 0.
+// WithWait has a job wait for its key for at most d, instead of skipping the
+// tick. Then all instances run the tick, one after the other: it is for
+// different jobs that share a key. The default is 0. [Key] panics if d is below
+// 1 ms, but not 0.
 func WithWait(d time.Duration) Option { return func(s *jobguard.Settings) { s.Wait = d } }
 
-// Key returns a wrapper that runs the job while it holds key, and skips the tick if
-// somebody else holds it. It makes one attempt, and does not wait unless
-// [WithWait] says so. For a job's own times pass g.With(...); a nil g is the default guard,
-// looked up at each tick. The guard gets a MinHold of 500 ms if it has none.
+// Key returns a wrapper that runs the job while it holds key, and skips the
+// tick if somebody else holds it. It makes one attempt, and does not wait
+// unless [WithWait] says so. For a job's own times pass g.With(...); a nil g is
+// the default guard, looked up at each tick. The guard gets a MinHold of 500 ms
+// if it has none.
 //
 // What a tick is skipped for goes to the guard's log: [guard.ErrNotAcquired],
 // [guard.ErrUnavailable], [guard.ErrClosed] or a mistake such as
-// [guard.ErrInvalidKey]. A panic of the job passes through after the release. The
-// wrapper is safe for concurrent use.
+// [guard.ErrInvalidKey]. A panic of the job passes through after the release.
+// The wrapper is safe for concurrent use.
 func Key(g *guard.Guard, key string, opts ...Option) cron.JobWrapper {
 	timed := jobguard.Apply(opts).Guard(g)
 	if timed.MinHold() == 0 {
@@ -86,9 +88,11 @@ func (t tick) Run() {
 	switch {
 	case err == nil:
 	case errors.As(err, &refused) && refused.Held():
-		log.LogAttrs(ctx, slog.LevelInfo, "guard: tick skipped: the job runs elsewhere, or has just run", t.about(err)...)
+		log.LogAttrs(ctx, slog.LevelInfo, "guard: tick skipped: the job runs elsewhere, "+
+			"or has just run", t.about(err)...)
 	case !guard.Ran(err):
-		log.LogAttrs(ctx, slog.LevelWarn, "guard: tick skipped: nobody knows whether it runs elsewhere", t.about(err)...)
+		log.LogAttrs(ctx, slog.LevelWarn, "guard: tick skipped: nobody knows whether it "+
+			"runs elsewhere", t.about(err)...)
 	default:
 		log.LogAttrs(ctx, slog.LevelError, "guard: the job has failed", t.about(err)...)
 	}
@@ -96,7 +100,10 @@ func (t tick) Run() {
 
 // about is what every line has, and the holder where he is known.
 func (t tick) about(err error) []slog.Attr {
-	attrs := []slog.Attr{slog.String("guard", t.guard.Name()), slog.String("key_hash", guard.KeyHash(t.key)), slog.Any("error", err)}
+	attrs := []slog.Attr{
+		slog.String("guard", t.guard.Name()), slog.String("key_hash", guard.KeyHash(t.key)),
+		slog.Any("error", err),
+	}
 	if held := (*guard.HeldError)(nil); errors.As(err, &held) && held.Holder.Host != "" {
 		attrs = append(attrs, slog.String("holder_host", held.Holder.Host), slog.Int("holder_pid", held.Holder.PID))
 	}

@@ -88,13 +88,15 @@ func TestASkippedTickIsTold(t *testing.T) {
 	}))
 	release := g.Hold("k")
 	skipped.Run()
-	expect(t, &log, "level=INFO", "tick skipped: the job runs elsewhere", "guard=reports", "key_hash="+guard.KeyHash("k"))
+	expect(t, &log, "level=INFO", "tick skipped: the job runs elsewhere", "guard=reports",
+		"key_hash="+guard.KeyHash("k"))
 	release()
 	mend := g.Break()
 	defer mend()
 	skipped.Run()
 	expect(t, &log, "level=WARN", "tick skipped: nobody knows", "unavailable")
-	if len(waits.errs) != 2 || !errors.Is(waits.errs[0], guard.ErrNotAcquired) || !errors.Is(waits.errs[1], guard.ErrUnavailable) {
+	if len(waits.errs) != 2 || !errors.Is(waits.errs[0], guard.ErrNotAcquired) ||
+		!errors.Is(waits.errs[1], guard.ErrUnavailable) {
 		t.Errorf("the observer was told %v", waits.errs)
 	}
 }
@@ -144,7 +146,8 @@ func TestOnlyAJobWithAContextHasAMaxHold(t *testing.T) {
 		}
 		wrap(cron.FuncJob(func() {
 			time.Sleep(time.Hour)
-			if err := g.With(guard.WithMaxWait(0)).Do(t.Context(), "k", func(context.Context) error { return nil }); err == nil {
+			if err := g.With(guard.WithMaxWait(0)).Do(t.Context(), "k",
+				func(context.Context) error { return nil }); err == nil {
 				t.Error("a plain job has lost its key")
 			}
 		})).Run()

@@ -116,7 +116,8 @@ func TestJobsOfProcessesRunOneAtATimeAndNoneIsDropped(t *testing.T) {
 	ledger := jobtest.Open(redistest.Client(t, server.Addr))
 	env := []string{redisEnv + "=" + server.Addr, postgresEnv + "=" + postgres.URL}
 
-	// The victim takes a job and hangs in it, with the key. The others find the key held.
+	// The victim takes a job and hangs in it, with the key. The others find the
+	// key held.
 	enqueue(t, pool, 1)
 	victim := ledger.StartHanging(t, t.Name(), "victim", env...)
 	stuck := ledger.AwaitBegun(t, "victim")

@@ -18,38 +18,44 @@ import (
 // Option changes one setting of [Key].
 type Option func(*jobguard.Settings)
 
-// WithWait has a job wait for its key for at most d, and hold its worker meanwhile,
-// before it is snoozed. The job's timeout runs while it waits. The default is 0. [Key] panics if d is
-// below 1 ms, but not 0.
+// WithWait has a job wait for its key for at most d, and hold its worker
+// meanwhile, before it is snoozed. The job's timeout runs while it waits. The
+// default is 0. [Key] panics if d is below 1 ms, but not 0.
 func WithWait(d time.Duration) Option { return func(s *jobguard.Settings) { s.Wait = d } }
 
 // Key returns worker with each job run while it holds the key that the given
 // function makes of it: of guard.Key alone, never of a concatenation. The job's
 // context is that of the lease. The worker makes one attempt, and does not wait
-// unless [WithWait] says so. For other settings pass g.With(...); a nil g is the default
-// guard, looked up at each job.
+// unless [WithWait] says so. For other settings pass g.With(...); a nil g is
+// the default guard, looked up at each job.
 //
-// A job that does not get its key ends with river.JobSnooze, until it is likely to
-// get it: after 1 s to 90 s with jitter. An empty key is [guard.ErrInvalidKey] and a lost lease
-// [guard.ErrLeaseLost]; both count as failures.
+// A job that does not get its key ends with river.JobSnooze, until it is likely
+// to get it: after 1 s to 90 s with jitter. An empty key is
+// [guard.ErrInvalidKey] and a lost lease [guard.ErrLeaseLost]; both count as
+// failures.
 //
 // It panics if key or worker is nil, or if the worker's Timeout is longer than
-// MaxHold. It asks for the Timeout of a job that is empty, and does not look where that
-// panics. The worker is as safe for concurrent use as the one that is given.
-func Key[T river.JobArgs](g *guard.Guard, key func(*river.Job[T]) string, worker river.Worker[T], opts ...Option) river.Worker[T] {
+// MaxHold. It asks for the Timeout of a job that is empty, and does not look
+// where that panics. The worker is as safe for concurrent use as the one that
+// is given.
+func Key[T river.JobArgs](g *guard.Guard, key func(*river.Job[T]) string, worker river.Worker[T],
+	opts ...Option,
+) river.Worker[T] {
 	if key == nil || worker == nil {
 		panic("riverlock: the key function or the worker is nil")
 	}
 	k := &keyed[T]{Worker: worker, guard: jobguard.Apply(opts).Guard(g), key: key}
 	limit := k.guard.MaxHold()
 	if d := timeout(worker); limit > 0 && (d < 0 || d > limit) {
-		panic(fmt.Errorf("%w: riverlock: the worker of %q has a Timeout of %v (below 0 is none), longer than MaxHold, %v: "+
+		panic(fmt.Errorf("%w: riverlock: the worker of %q has a Timeout of %v (below 0 is none), longer "+
+			"than MaxHold, %v: "+
 			"change one of them, the latter by guard.WithMaxHold", guard.ErrInvalidOption, (*new(T)).Kind(), d, limit))
 	}
 	return k
 }
 
-// timeout returns the worker's Timeout of an empty job, or 0 if that tells nothing.
+// timeout returns the worker's Timeout of an empty job, or 0 if that tells
+// nothing.
 func timeout[T river.JobArgs](worker river.Worker[T]) (d time.Duration) {
 	defer func() {
 		if recover() != nil {

@@ -66,7 +66,8 @@ func TestAJobThatRanIsNotSnoozed(t *testing.T) {
 			t.Errorf("got %v, want %v", err, own)
 		}
 	}
-	if err := riverlock.Key(g.Guard, key, worker(done)).Work(t.Context(), jobOf(0)); !errors.Is(err, guard.ErrInvalidKey) {
+	if err := riverlock.Key(g.Guard, key, worker(done)).Work(t.Context(), jobOf(0)); !errors.Is(err,
+		guard.ErrInvalidKey) {
 		t.Errorf("no key: got %v", err)
 	}
 }
@@ -122,7 +123,8 @@ func TestATimeoutBeyondMaxHoldIsRefusedAtStartUp(t *testing.T) {
 		func() {
 			defer func() {
 				err, _ := recover().(error)
-				if errors.Is(err, guard.ErrInvalidOption) != c.refused || c.refused && !strings.Contains(fmt.Sprint(err), `"pay"`) {
+				if errors.Is(err, guard.ErrInvalidOption) != c.refused || c.refused &&
+					!strings.Contains(fmt.Sprint(err), `"pay"`) {
 					t.Errorf("MaxHold %v: got %v, refused: want %t", c.maxHold, err, c.refused)
 				}
 			}()

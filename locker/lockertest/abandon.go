@@ -14,7 +14,8 @@ var abandoning = []Check{
 	{"an abandoned claim leaves the next of its process alone", "Locker.Abandon", abandonSparesNext},
 }
 
-// abandon gives c up on s, which must not wait for anything, and to which late requests may come.
+// abandon gives c up on s, which must not wait for anything, and to which late
+// requests may come.
 func (p *pair) abandon(s *side, c *locker.Claim) {
 	start := time.Now()
 	s.Abandon(c, true)
@@ -57,7 +58,8 @@ func closeFreesLate(p *pair) {
 	p.comesLate()
 	p.closed(p.a)
 	if !p.try(p.b, claim("k", long), locker.Try{}).Acquired {
-		fail("Close returned nil and left a claim that acquired its key again after Abandon(c, late=true), want it freed before")
+		fail("Close returned nil and left a claim that acquired its key again after Abandon(c, late=true), want " +
+			"it freed before")
 	}
 }
 
@@ -77,7 +79,8 @@ func (p *pair) comesLate() {
 		}
 		_, _ = p.b.Release(p.ctx, c, nil) // may be free by now
 	}
-	fail("Abandon freed its key, and another acquired and released it, only after %v, in each of 10 tries: want less than %v",
+	fail("Abandon freed its key, and another acquired and released it, only after %v, in each of 10 tries: "+
+		"want less than %v",
 		took, time.Second/2)
 }
 
@@ -93,8 +96,8 @@ func abandonComparesOwner(p *pair) {
 	}
 }
 
-// abandonSparesNext lets the second attempt of Abandon find a newer claim of the same process, in the queue and then in
-// the key.
+// abandonSparesNext lets the second attempt of Abandon find a newer claim of
+// the same process, in the queue and then in the key.
 func abandonSparesNext(p *pair) {
 	p.rounds(func(key string) error {
 		holder, old, next := claim(key, long), claim(key, long), claim(key, long)

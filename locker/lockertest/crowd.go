@@ -26,11 +26,13 @@ const each, turns = 4, 8 // contenders on each side, and how often they pass
 
 func oneAtATime(p *pair) { p.crowd(contender.barge) }
 
-// servesCrowd lets every other contender wait for messages only, as long as they come, and the others look slowly.
+// servesCrowd lets every other contender wait for messages only, as long as
+// they come, and the others look slowly.
 func servesCrowd(p *pair) { p.crowd(contender.queueUp) }
 
-// crowd lets contenders on both sides add to a counter in two steps, which loses counts unless they take turns. The steps
-// are atomic by themselves only to keep the race detector out: it cannot see a lock on a server.
+// crowd lets contenders on both sides add to a counter in two steps, which
+// loses counts unless they take turns. The steps are atomic by themselves only
+// to keep the race detector out: it cannot see a lock on a server.
 func (p *pair) crowd(pass func(contender, int) error) {
 	var counter atomic.Int64
 	var wg sync.WaitGroup
@@ -115,7 +117,8 @@ func (c contender) queueUp(i int) error {
 	return nil
 }
 
-// comesUp returns when mine, or a claim in its place, owns the key for its full TTL.
+// comesUp returns when mine, or a claim in its place, owns the key for its full
+// TTL.
 func (c contender) comesUp(mine *locker.Claim, t locker.Try, looks time.Duration) (*locker.Claim, error) {
 	told, woken := t.Queued, c.side.ear.timesWoken(mine.Key)
 	for {
@@ -139,7 +142,8 @@ func (c contender) comesUp(mine *locker.Claim, t locker.Try, looks time.Duration
 	}
 }
 
-// hears reports whether mine is granted its key before it is time to look, or it is woken once more than so often.
+// hears reports whether mine is granted its key before it is time to look, or
+// it is woken once more than so often.
 func (c contender) hears(mine *locker.Claim, looks time.Duration, woken int) bool {
 	for start := time.Now(); time.Since(start) < looks; pause() {
 		if _, ok := c.side.ear.granted(mine); ok {

@@ -6,7 +6,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// ear is the Waker of one locker: it notes what it is told. It knows every owner but those that were forgotten.
+// ear is the Waker of one locker: it notes what it is told. It knows every
+// owner but those that were forgotten.
 type ear struct {
 	mu sync.Mutex // guards all below
 
@@ -56,7 +57,8 @@ func (e *ear) granted(c *locker.Claim) (g grant, ok bool) {
 	return g, ok
 }
 
-// wakened reports whether whoever waits for key was told to try, since it was last asked.
+// wakened reports whether whoever waits for key was told to try, since it was
+// last asked.
 func (e *ear) wakened(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,7 +68,8 @@ func (e *ear) wakened(key string) bool {
 	return n > 0
 }
 
-// timesWoken returns how often whoever waits for key was told to try: for many who wait, each of whom must.
+// timesWoken returns how often whoever waits for key was told to try: for many
+// who wait, each of whom must.
 func (e *ear) timesWoken(key string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -57,7 +57,10 @@ var faults = slices.Concat(ownershipFaults, wakingFaults, queueFaults, inspectio
 var ownershipFaults = []fault{
 	{
 		"excludes nobody",
-		[]string{"a key has one owner", "one contender at a time passes", "everybody who waits is served, one at a time"},
+		[]string{
+			"a key has one owner", "one contender at a time passes",
+			"everybody who waits is served, one at a time",
+		},
 		func(m memory) locker.Locker { return excludesNobody{m} },
 	},
 	{
@@ -142,7 +145,10 @@ var ownershipFaults = []fault{
 	},
 	{
 		"forgets the owner check in Release",
-		[]string{"a release compares the owner", "a release after expiry leaves the new owner alone", "a key is released once"},
+		[]string{
+			"a release compares the owner", "a release after expiry leaves the new owner alone",
+			"a key is released once",
+		},
 		func(m memory) locker.Locker { return releasesForAnybody{m} },
 	},
 	{
@@ -170,7 +176,10 @@ var ownershipFaults = []fault{
 	},
 	{
 		"frees the key of others in Abandon",
-		[]string{"an abandoned claim leaves others alone", "a release that comes twice takes nothing from the next owner"},
+		[]string{
+			"an abandoned claim leaves others alone",
+			"a release that comes twice takes nothing from the next owner",
+		},
 		func(m memory) locker.Locker { return abandonsOthers{m} },
 	},
 	{

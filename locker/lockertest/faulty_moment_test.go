@@ -75,7 +75,8 @@ func (l losesAtRelease) count(n int) {
 	l.all.releasing += n
 }
 
-// revives gives a key that nobody took to the claim whose lease on it has ended.
+// revives gives a key that nobody took to the claim whose lease on it has
+// ended.
 type revives struct {
 	memory
 	owned sync.Map // owner ids that acquired and did not release

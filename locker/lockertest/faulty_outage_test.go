@@ -37,7 +37,10 @@ var outageFaults = []fault{
 	},
 	{
 		"does not try again to abandon",
-		[]string{"what was abandoned in an outage is freed after it", "Close frees at once what was abandoned in an outage"},
+		[]string{
+			"what was abandoned in an outage is freed after it",
+			"Close frees at once what was abandoned in an outage",
+		},
 		func(m memory) locker.Locker { return abandonsIfItCan{m} },
 	},
 	{

@@ -162,7 +162,8 @@ func (l restsLong) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (
 	return a, err
 }
 
-// keepsForFirst lets nobody pass who does not wait while a claim that was queued may be in the queue.
+// keepsForFirst lets nobody pass who does not wait while a claim that was
+// queued may be in the queue.
 type keepsForFirst struct{ memory }
 
 func (l keepsForFirst) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {

@@ -35,7 +35,10 @@ var wakingFaults = []fault{
 	},
 	{
 		"queues nobody, or says so",
-		[]string{"a release gives the key to who waits", "a lost message costs the next look only", "an owner id is queued once"},
+		[]string{
+			"a release gives the key to who waits", "a lost message costs the next look only",
+			"an owner id is queued once",
+		},
 		func(m memory) locker.Locker { return deniesQueue{m} },
 	},
 	{

@@ -10,11 +10,15 @@ var fencing = []Check{
 	{"fencing tokens rise from grant to grant", "Locker.Acquire, Locker.Fence", tokensRise},
 	{"blocks of fencing tokens do not overlap", "Locker.Fence", blocksApart},
 	{"fencing tokens rise from hand-over to hand-over", "Locker.Release, Locker.Fence", tokensRiseHandedOver},
-	{"fencing tokens rise while the clock of the store stands", "Locker.Acquire, Locker.Release, Locker.Fence", tokensRiseByCount},
+	{
+		"fencing tokens rise while the clock of the store stands",
+		"Locker.Acquire, Locker.Release, Locker.Fence", tokensRiseByCount,
+	},
 	{"only the owner gets fencing tokens", "Locker.Fence", fenceComparesOwner},
 }
 
-// tokensRise follows one key through releases, an expiry, and an owner that acquires twice.
+// tokensRise follows one key through releases, an expiry, and an owner that
+// acquires twice.
 func tokensRise(p *pair) {
 	var last uint64
 	rises := func(how string, token uint64) {
@@ -22,7 +26,8 @@ func tokensRise(p *pair) {
 		case token == 0:
 			fail("the token of a grant after %s is 0, want 1 or more: a token is never 0", how)
 		case token <= last:
-			fail("the token of a grant after %s is %d, want more than %d, the last of the block before", how, token, last)
+			fail("the token of a grant after %s is %d, want more than %d, the last of "+
+				"the block before", how, token, last)
 		}
 		last = token + locker.FenceBlock - 1
 		if last > math.MaxInt64 {
@@ -44,13 +49,15 @@ func tokensRise(p *pair) {
 	if again := p.acquire(p.b, c); again > last {
 		last = again + locker.FenceBlock - 1
 	} else if again <= last-locker.FenceBlock {
-		fail("an owner that acquires again gets token %d, want its block, from %d, or a new one", again, last+1-locker.FenceBlock)
+		fail("an owner that acquires again gets token %d, want its block, from %d, or a new one", again,
+			last+1-locker.FenceBlock)
 	}
 	p.release(p.b, c, nil)
 	rises("an owner that acquired twice", p.acquire(p.a, fencedClaim("k", long)))
 }
 
-// tokensRiseHandedOver hands a key to and fro, and also to some who never use it.
+// tokensRiseHandedOver hands a key to and fro, and also to some who never use
+// it.
 func tokensRiseHandedOver(p *pair) {
 	p.rounds(func(key string) error {
 		owner, next := fencedClaim(key, long), fencedClaim(key, long)
@@ -133,7 +140,8 @@ func tokensRiseByCount(p *pair) {
 // above returns the last token of the block that begins at token.
 func above(last uint64, how string, token uint64) uint64 {
 	if token <= last {
-		fail("the block of tokens of %s begins at %d, want more than %d, the last of the block before", how, token, last)
+		fail("the block of tokens of %s begins at %d, want more than %d, the last of "+
+			"the block before", how, token, last)
 	}
 	return token + locker.FenceBlock - 1
 }

@@ -75,7 +75,8 @@ func offerEnds(p *pair) {
 		}
 		p.eventually(p.a, key, long)
 		if took := time.Since(sent); took < g.Length-rounding {
-			fail("a key that was handed over was free for others %v after the release, want %v as Granted told", took, g.Length)
+			fail("a key that was handed over was free for others %v after the release, want %v "+
+				"as Granted told", took, g.Length)
 		}
 		return nil
 	})
@@ -116,7 +117,8 @@ func handsOnce(p *pair) {
 	})
 }
 
-// handsFreeKey lets the lease of a holder end while another waits, and the holder come back then.
+// handsFreeKey lets the lease of a holder end while another waits, and the
+// holder come back then.
 func handsFreeKey(p *pair) {
 	comeBack := map[string]func(c *locker.Claim){
 		"Release": func(c *locker.Claim) { p.wantReleaseLost("Release after expiry", p.a, c) },

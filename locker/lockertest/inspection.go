@@ -17,7 +17,8 @@ var inspection = []Check{
 	{"a forced release hands the key over", "locker.Inspector", forcesHandOver},
 }
 
-// errTooSlow starts a round over in which something ended before it could be asked for.
+// errTooSlow starts a round over in which something ended before it could be
+// asked for.
 var errTooSlow = errors.New("a claim in the queue, or its offer, ended before it could be asked for")
 
 // inspectors returns both lockers, or ends the check as skipped.
@@ -95,7 +96,8 @@ func seesWaiters(p *pair) {
 				return errTooSlow
 			}
 		}
-		if s.Waiting != 2 || len(s.Waiters) != 2 || s.Waiters[0].Owner != first.Owner || s.Waiters[1].Owner != second.Owner {
+		if s.Waiting != 2 || len(s.Waiters) != 2 || s.Waiters[0].Owner != first.Owner ||
+			s.Waiters[1].Owner != second.Owner {
 			fail("Inspect with %s and then %s in the queue: %+v", first.Owner, second.Owner, s)
 		}
 		p.isSelf(s.Waiters[0].Holder, p.b)
@@ -165,7 +167,8 @@ func forcesHandOver(p *pair) {
 		if err := b.ForceRelease(p.ctx, key, c.Owner); err != nil {
 			fail("ForceRelease by the owner: %v", err)
 		}
-		// Whether it handed over or woke is the store's choice, as after a release.
+		// Whether it handed over or woke is the store's choice, as after a
+		// release.
 		if p.renew(p.b, next) == nil {
 			return nil
 		}

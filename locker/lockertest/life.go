@@ -16,7 +16,8 @@ var life = []Check{
 	{"a closed locker answers ErrClosed", "Locker.Close", closes},
 }
 
-// endedContext allows each call to have done its work, or not to know: not to answer for a store that it did not ask.
+// endedContext allows each call to have done its work, or not to know: not to
+// answer for a store that it did not ask.
 func endedContext(p *pair) {
 	cancelled, cancel := context.WithCancel(p.ctx)
 	cancel()
@@ -58,7 +59,8 @@ func promptly(what string, call func() error) {
 func healthy(p *pair) {
 	for _, s := range []*side{p.a, p.b} {
 		found, err := locker.Findings(s.Check(p.ctx, long))
-		if err != nil || slices.ContainsFunc(found, func(f locker.Finding) bool { return f.Severity == locker.Refuse }) {
+		if err != nil || slices.ContainsFunc(found,
+			func(f locker.Finding) bool { return f.Severity == locker.Refuse }) {
 			fail("Check: %v, %v, want success, if with warnings", found, err)
 		}
 	}
@@ -86,14 +88,16 @@ func closes(p *pair) {
 	_, fence := p.a.Fence(p.ctx, c)
 	_, release := p.a.Release(p.ctx, c, nil)
 	for what, err := range map[string]error{
-		"Acquire": acquire, "Renew": p.renew(p.a, c), "Fence": fence, "Release": release, "Check": p.a.Check(p.ctx, long),
+		"Acquire": acquire, "Renew": p.renew(p.a, c), "Fence": fence, "Release": release,
+		"Check": p.a.Check(p.ctx, long),
 	} {
 		if !errors.Is(err, locker.ErrClosed) {
 			fail("%s after Close: %v, want ErrClosed", what, err)
 		}
 	}
-	p.a.Abandon(claim("k3", long), true)                     // does not panic
-	if p.try(p.b, claim("k", long), locker.Try{}).Acquired { // a lease outlives its locker: its holder may still be at work
+	p.a.Abandon(claim("k3", long), true) // does not panic
+	// a lease outlives its locker: its holder may still be at work
+	if p.try(p.b, claim("k", long), locker.Try{}).Acquired {
 		fail("Close freed a key that is owned, want it left to its TTL")
 	}
 	p.a.Abandon(c, false)

@@ -1,5 +1,6 @@
-// Package lockertest checks that a [locker.Locker] keeps the promises of package locker. A store's own tests run it, on a
-// real server or in virtual time:
+// Package lockertest checks that a [locker.Locker] keeps the promises of
+// package locker. A store's own tests run it, on a real server or in virtual
+// time:
 //
 //	func TestLocker(t *testing.T) {
 //		lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
@@ -9,14 +10,14 @@
 //	}
 //
 // The two lockers stand for two processes: two instances on one store, which
-// must be empty at first and is not shared with other tests. The suite opens and
-// closes them. Where it needs more than two contenders, several claims of one
-// locker want the same key, which a guard never does. It takes 25 to 35 seconds
-// on the real clock, does not depend on the speed of the machine, and needs no
-// network of its own. Run it with -race: one check finds its fault by the race
-// detector only. While you write a store that can run in memory, begin with
-// [RunVirtual], which takes less than a second. A locker may need a while until
-// it can be told things; a check of what is told then begins again.
+// must be empty at first and is not shared with other tests. The suite opens
+// and closes them. Where it needs more than two contenders, several claims of
+// one locker want the same key, which a guard never does. It takes 25 to 35
+// seconds on the real clock, does not depend on the speed of the machine, and
+// needs no network of its own. Run it with -race: one check finds its fault by
+// the race detector only. While you write a store that can run in memory, begin
+// with [RunVirtual], which takes less than a second. A locker may need a while
+// until it can be told things; a check of what is told then begins again.
 //
 // It checks who owns a key and until when, and that nothing is mixed up. It
 // checks what becomes of a key that is released, given up or left to its TTL,
@@ -46,18 +47,21 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Run runs every check as a subtest of t, each on the two unopened lockers of a new store that newPair makes. What
-// newPair leaves in t.Cleanup runs after both are closed.
+// Run runs every check as a subtest of t, each on the two unopened lockers of a
+// new store that newPair makes. What newPair leaves in t.Cleanup runs after
+// both are closed.
 func Run(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
 	for _, c := range Checks() {
 		t.Run(c.Name, func(t *testing.T) { c.test(t, newPair) })
 	}
 }
 
-// RunVirtual is [Run] with each check, its newPair included, in a testing/synctest bubble: waiting costs no time. The
-// lockers must not leave the bubble, so a server is one in memory. A goroutine that outlives its locker panics with
-// "deadlock: main bubble goroutine has exited but blocked goroutines remain": of the stacks that follow, those in the same
-// bubble are what Close has left running.
+// RunVirtual is [Run] with each check, its newPair included, in a
+// testing/synctest bubble: waiting costs no time. The lockers must not leave
+// the bubble, so a server is one in memory. A goroutine that outlives its
+// locker panics with "deadlock: main bubble goroutine has exited but blocked
+// goroutines remain": of the stacks that follow, those in the same bubble are
+// what Close has left running.
 func RunVirtual(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
 	for _, c := range Checks() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -78,7 +82,8 @@ type Check struct {
 func Checks() []Check {
 	var all []Check
 	for _, of := range [][]Check{
-		ownership, renewal, ended, release, abandoning, handover, queueing, moment, resting, outsiders, granting, fencing, crowd, inspection,
+		ownership, renewal, ended, release, abandoning, handover, queueing, moment, resting, outsiders, granting,
+		fencing, crowd, inspection,
 		life,
 	} {
 		all = append(all, of...)
@@ -135,7 +140,8 @@ func (c Check) check(p *pair) (err error) {
 	return caught(func() error { c.run(p); return nil })
 }
 
-// failure is what a check panics with to end at its first mistake. Whoever starts a goroutine catches it there.
+// failure is what a check panics with to end at its first mistake. Whoever
+// starts a goroutine catches it there.
 type failure struct{ error }
 
 // caught returns the error of f, or the failure that ended it.

@@ -66,8 +66,8 @@ func TestEveryCheckCatchesAFault(t *testing.T) {
 	}
 }
 
-// failing returns the names of the checks that a locker with the fault does not pass. The short form tries only those
-// that must see it.
+// failing returns the names of the checks that a locker with the fault does not
+// pass. The short form tries only those that must see it.
 func failing(t *testing.T, f fault) (names []string) {
 	for _, c := range lockertest.Checks() {
 		if short := testsize.Pick(false, true); short && !slices.Contains(f.caughtBy, c.Name) {

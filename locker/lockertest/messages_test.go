@@ -12,20 +12,47 @@ import (
 // Who writes a store has only the message to find out what is wrong.
 func TestMessageTellsWhatWasSeen(t *testing.T) {
 	for _, m := range []struct{ fault, check, says string }{
-		{"tells nobody of a hand-over", "a release gives the key to who waits", "Granted was told for nobody; the key's owner is now claim 2 (of locker b)"},
+		{
+			"tells nobody of a hand-over", "a release gives the key to who waits",
+			"Granted was told for nobody; the key's owner is now claim 2 (of locker b)",
+		},
 		{"hands over nothing, and wakes nobody", "a release gives the key to who waits", "Handed:false"},
-		{"hands over nothing, and wakes nobody", "a release gives the key to who waits", "the key's owner is now nobody"},
-		{"hands on only what it owned", "a late release of a free key serves who waits", "Release by a claim whose TTL has ended"},
+		{
+			"hands over nothing, and wakes nobody", "a release gives the key to who waits",
+			"the key's owner is now nobody",
+		},
+		{
+			"hands on only what it owned", "a late release of a free key serves who waits",
+			"Release by a claim whose TTL has ended",
+		},
 		{"hands on nothing in Abandon", "what was granted to who is given up goes on", "Abandon by the owner of a key"},
-		{"leaves an abandoned claim in the queue", "who is given up is not granted", "Granted was told for claim 2 (of locker b)"},
-		{"does not count who waits", "a release gives the key to who waits", "Released.Waiting is 0, want 1: the claim that gets the key counts"},
-		{"tells a wrong count with a grant", "a release gives the key to who waits", "Granted tells that 77 wait, want 0"},
-		{"frees an abandoned claim only once", "an abandoned claim that arrives late is freed too", "the second pass, about 1 s later, did not free it"},
+		{
+			"leaves an abandoned claim in the queue", "who is given up is not granted",
+			"Granted was told for claim 2 (of locker b)",
+		},
+		{
+			"does not count who waits", "a release gives the key to who waits",
+			"Released.Waiting is 0, want 1: the claim that gets the key counts",
+		},
+		{
+			"tells a wrong count with a grant", "a release gives the key to who waits",
+			"Granted tells that 77 wait, want 0",
+		},
+		{
+			"frees an abandoned claim only once", "an abandoned claim that arrives late is freed too",
+			"the second pass, about 1 s later, did not free it",
+		},
 		{"answers twice", "everybody who waits is served, one at a time", "called answered 2 times"},
 		{"gives token 0", "fencing tokens rise from grant to grant", "a token is never 0"},
 		{"forgets places", "a waiter that comes again keeps its place", "came again with Try.Place"},
-		{"cannot be closed twice", "a closed locker answers ErrClosed", "a second Close: guard: closed, want nil (it is idempotent)"},
-		{"takes who asks for the holder", "a refusal tells who holds the key and how long", `Answer.Holder.Name is "lockertest: who asks", want "lockertest: {1}"`},
+		{
+			"cannot be closed twice", "a closed locker answers ErrClosed",
+			"a second Close: guard: closed, want nil (it is idempotent)",
+		},
+		{
+			"takes who asks for the holder", "a refusal tells who holds the key and how long",
+			`Answer.Holder.Name is "lockertest: who asks", want "lockertest: {1}"`,
+		},
 		{"queues an owner id again", "an owner id is queued once", "(law 2)"},
 	} {
 		t.Run(m.fault, func(t *testing.T) {

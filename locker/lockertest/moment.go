@@ -11,7 +11,10 @@ import (
 
 // What happens at the same time as something else.
 var moment = []Check{
-	{"a claim that is queued in the moment of a release stays queued", "Locker.Acquire, Locker.Release", queuedAtRelease},
+	{
+		"a claim that is queued in the moment of a release stays queued",
+		"Locker.Acquire, Locker.Release", queuedAtRelease,
+	},
 	{"a claim is not written to while the guard reads it", "Claim.Holder", leavesClaim},
 }
 
@@ -68,7 +71,8 @@ func (p *pair) staysQueued(c *locker.Claim, start time.Time) error {
 	if err != nil || again.Queued || again.Acquired || time.Since(start) > time.Second/2 {
 		return err
 	}
-	return fmt.Errorf("a claim was queued at place %d in the moment of a release, and is not in the queue any more", a.Place)
+	return fmt.Errorf("a claim was queued at place %d in the moment of a release, and is not in the "+
+		"queue any more", a.Place)
 }
 
 // leavesClaim reads a claim beside each call that comes after the first. A

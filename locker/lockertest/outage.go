@@ -74,8 +74,8 @@ func (p *pair) broken(during func()) {
 	}
 }
 
-// answered waits until s has an answer again: a store may need a moment after an
-// outage, and so may connections.
+// answered waits until s has an answer again: a store may need a moment after
+// an outage, and so may connections.
 func (p *pair) answered(s *side) {
 	for start := time.Now(); ; pause() {
 		c := claim("answered", long)

@@ -14,7 +14,8 @@ var outsiders = []Check{
 	{"a free key is anybody's, whoever is in the queue", "Locker.Acquire, law 8", freeForAll},
 }
 
-// queuesWaitersOnly tries without Wait: a claim that is in the queue, and one that is not.
+// queuesWaitersOnly tries without Wait: a claim that is in the queue, and one
+// that is not.
 func queuesWaitersOnly(p *pair) {
 	p.rounds(func(key string) error {
 		c, next, err := p.waited(key)
@@ -37,14 +38,16 @@ func queuesWaitersOnly(p *pair) {
 	})
 }
 
-// lostQueuesNothing releases what another owns, with a claim that wants the key next.
+// lostQueuesNothing releases what another owns, with a claim that wants the key
+// next.
 func lostQueuesNothing(p *pair) {
 	c, lost, next := claim("k", long), claim("k", long), claim("k", long)
 	p.acquire(p.b, c)
 	_, err := p.a.Release(p.ctx, lost, next)
 	wantLost("Release of a key that another owns", err)
 	if a := p.try(p.a, next, locker.Try{Wait: true, Queued: true}); a.Acquired || a.Queued {
-		fail("the next claim of a Release that answered ErrLeaseLost: Acquired %v, Queued %v, want neither", a.Acquired, a.Queued)
+		fail("the next claim of a Release that answered ErrLeaseLost: Acquired %v, Queued "+
+			"%v, want neither", a.Acquired, a.Queued)
 	}
 	if r := p.release(p.b, c, nil); r.Handed {
 		fail("the key was handed to the next claim of a Release that had answered ErrLeaseLost")
@@ -52,7 +55,8 @@ func lostQueuesNothing(p *pair) {
 	p.free("k")
 }
 
-// freeForAll lets a lease end while a claim is in the queue that does not come back.
+// freeForAll lets a lease end while a claim is in the queue that does not come
+// back.
 func freeForAll(p *pair) {
 	p.rounds(func(key string) error {
 		c, waits := claim(key, short), claim(key, long)
@@ -65,11 +69,13 @@ func freeForAll(p *pair) {
 			return errNotQueued
 		}
 		time.Sleep(2 * short)
-		for stranger := claim(key, long); !p.try(p.a, stranger, locker.Try{}).Acquired && time.Since(queued) < patience; {
+		for stranger := claim(key, long); !p.try(p.a, stranger, locker.Try{}).Acquired &&
+			time.Since(queued) < patience; {
 			time.Sleep(short)
 		}
 		if took := time.Since(queued); took >= locker.QueueLife {
-			return fmt.Errorf("a key that is free by its TTL of %v was refused for %v, while a claim was in its queue", short, took)
+			return fmt.Errorf("a key that is free by its TTL of %v was refused for %v, while a claim "+
+				"was in its queue", short, took)
 		}
 		return nil
 	})

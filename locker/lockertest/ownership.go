@@ -36,7 +36,8 @@ func oneOwner(p *pair) {
 	p.refused(p.a, c)
 }
 
-// resembling returns a claim whose owner differs from that of c in the last byte only.
+// resembling returns a claim whose owner differs from that of c in the last
+// byte only.
 func resembling(c *locker.Claim) *locker.Claim {
 	d := claim(c.Key, c.TTL)
 	last := "A"
@@ -75,18 +76,21 @@ func endsInTime(p *pair) {
 			break
 		}
 		if late := sent.Sub(first) - ttl; late > p.limits.Late+rounding {
-			fail("a lease with a TTL of %v keeps a key from others %v after it has ended, want %v at most", ttl, late, p.limits.Late)
+			fail("a lease with a TTL of %v keeps a key from others %v after it has ended, want %v at most",
+				ttl, late, p.limits.Late)
 		}
 		time.Sleep(short / 8)
 	}
 	time.Sleep(time.Until(first.Add(ttl + p.limits.LateForOthers + rounding)))
 	if !p.try(p.b, claim("passed", long), locker.Try{}).Acquired {
-		fail("a lease with a TTL of %v keeps a key from who has not tried before, %v after it has ended, want %v at most",
+		fail("a lease with a TTL of %v keeps a key from who has not tried before, %v after it has ended, "+
+			"want %v at most",
 			ttl, time.Since(first)-ttl, p.limits.LateForOthers)
 	}
 }
 
-// tellsHolder lets a store not know who holds a key or how long, but not tell anything else.
+// tellsHolder lets a store not know who holds a key or how long, but not tell
+// anything else.
 func tellsHolder(p *pair) {
 	p.acquire(p.a, claim("k", long))
 	p.acquire(p.b, claim("k2", long))
@@ -133,7 +137,8 @@ func acquiresAgain(p *pair) {
 	p.free("k")
 }
 
-// awkward keys are such as a guard makes that differ in what a store may fold, trim, cut, unescape or use itself.
+// awkward keys are such as a guard makes that differ in what a store may fold,
+// trim, cut, unescape or use itself.
 func awkward() []string {
 	longest := strings.Repeat("x", locker.MaxKey-1)
 	return []string{

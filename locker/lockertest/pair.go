@@ -14,17 +14,21 @@ const (
 	// short is the TTL of a lease that a check waits out.
 	short = 200 * time.Millisecond
 
-	// long is the TTL of a lease that must not expire during a check, on whatever machine.
+	// long is the TTL of a lease that must not expire during a check, on
+	// whatever machine.
 	long = 40 * time.Second
 
-	// patience bounds the wait for what must happen, and is less than long: waiting for the TTL is no way to pass.
+	// patience bounds the wait for what must happen, and is less than long:
+	// waiting for the TTL is no way to pass.
 	patience = 20 * time.Second
 
-	// rounding is how much of a TTL a store may lose by keeping whole milliseconds.
+	// rounding is how much of a TTL a store may lose by keeping whole
+	// milliseconds.
 	rounding = 2 * time.Millisecond
 )
 
-// pair is what a check works on: two open lockers on one store. Its methods end the check if what they say does not hold.
+// pair is what a check works on: two open lockers on one store. Its methods end
+// the check if what they say does not hold.
 type pair struct {
 	ctx    context.Context
 	a, b   *side
@@ -91,12 +95,14 @@ func (p *pair) try(s *side, c *locker.Claim, t locker.Try) locker.Answer {
 	case err != nil:
 		fail("Acquire of %q: %v, want an answer", c.Key, err)
 	case a.Acquired && (a.Queued || a.Place != 0):
-		fail("Answer of an Acquire that succeeds: Queued %v, Place %d, want false and 0: who owns the key has left the queue", a.Queued, a.Place)
+		fail("Answer of an Acquire that succeeds: Queued %v, Place %d, want false and 0: who owns the key has "+
+			"left the queue", a.Queued, a.Place)
 	}
 	return a
 }
 
-// acquire acquires c, which must succeed, and returns the fencing token, 0 without Fencing.
+// acquire acquires c, which must succeed, and returns the fencing token, 0
+// without Fencing.
 func (p *pair) acquire(s *side, c *locker.Claim) uint64 {
 	a := p.try(s, c, locker.Try{})
 	if !a.Acquired {
@@ -136,7 +142,8 @@ func (p *pair) renew(s *side, c *locker.Claim) error {
 	return p.renewAll(s, []*locker.Claim{c})[0]
 }
 
-// renewAll returns the answers, of which each claim must have one when Renew returns.
+// renewAll returns the answers, of which each claim must have one when Renew
+// returns.
 func (p *pair) renewAll(s *side, cs []*locker.Claim) []error {
 	type answer struct {
 		i   int
@@ -156,14 +163,16 @@ func (p *pair) renewAll(s *side, cs []*locker.Claim) []error {
 	for range cs {
 		a := <-answers
 		if a.i < 0 || a.i >= len(cs) || seen[a.i] {
-			fail("Renew of %d claims called answered for claim %d, which is none of them or had its answer", len(cs), a.i)
+			fail("Renew of %d claims called answered for claim %d, which is none of them or "+
+				"had its answer", len(cs), a.i)
 		}
 		errs[a.i], seen[a.i] = a.err, true
 	}
 	return errs
 }
 
-// owns checks that c owns its key, from both sides: others are refused, and the owner can renew.
+// owns checks that c owns its key, from both sides: others are refused, and the
+// owner can renew.
 func (p *pair) owns(s *side, c *locker.Claim) {
 	p.refused(p.a, claim(c.Key, long))
 	p.refused(p.b, claim(c.Key, long))
@@ -179,7 +188,8 @@ func (p *pair) free(key string) {
 	p.release(p.b, c, nil)
 }
 
-// hasFullTTL checks that key, acquired or renewed by a request sent no earlier than sent, has all of ttl from there.
+// hasFullTTL checks that key, acquired or renewed by a request sent no earlier
+// than sent, has all of ttl from there.
 func (p *pair) hasFullTTL(key string, ttl time.Duration, sent time.Time) {
 	remaining := p.refused(p.b, claim(key, ttl)).Remaining
 	if least := ttl - time.Since(sent) - rounding; remaining != 0 && (remaining < least || remaining > ttl) {
@@ -187,14 +197,16 @@ func (p *pair) hasFullTTL(key string, ttl time.Duration, sent time.Time) {
 	}
 }
 
-// eventually acquires a claim on key as soon as it is free, which must not take as long as a lease.
+// eventually acquires a claim on key as soon as it is free, which must not take
+// as long as a lease.
 func (p *pair) eventually(s *side, key string, ttl time.Duration) *locker.Claim {
 	c := claim(key, ttl)
 	p.comes(s, c, locker.Try{})
 	return c
 }
 
-// comes tries to acquire c until that succeeds, and returns when the last request was sent.
+// comes tries to acquire c until that succeeds, and returns when the last
+// request was sent.
 func (p *pair) comes(s *side, c *locker.Claim, t locker.Try) (sent time.Time) {
 	sent, ok := p.tries(s, c, t)
 	if !ok {
@@ -215,8 +227,9 @@ func (p *pair) tries(s *side, c *locker.Claim, t locker.Try) (sent time.Time, ok
 	return sent, false
 }
 
-// rounds repeats a check on keys of their own until a round returns nil. An error says what a round missed that a store
-// may miss while it cannot be told things yet, or because the machine was slow.
+// rounds repeats a check on keys of their own until a round returns nil. An
+// error says what a round missed that a store may miss while it cannot be told
+// things yet, or because the machine was slow.
 func (p *pair) rounds(round func(key string) error) {
 	start := time.Now()
 	for n := 0; ; n++ {

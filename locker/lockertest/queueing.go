@@ -19,7 +19,8 @@ var queueing = []Check{
 	{"a holder learns that others wait", "Waker.Wanted", tellsHolderOfWaiters},
 }
 
-// hear sees to it that both sides can be told of key, so that nobody is passed over for that.
+// hear sees to it that both sides can be told of key, so that nobody is passed
+// over for that.
 func (p *pair) hear(key string) error {
 	c, onB, onA := claim(key, long), claim(key, long), claim(key, long)
 	p.acquire(p.a, c)
@@ -73,14 +74,16 @@ func servesInOrder(p *pair) {
 	})
 }
 
-// notBefore fails if c, who waits on p.a, was granted its key before the queue could have lost those in front of it.
+// notBefore fails if c, who waits on p.a, was granted its key before the queue
+// could have lost those in front of it.
 func (p *pair) notBefore(c *locker.Claim, since time.Time, wrong string) {
 	if _, ok := p.a.ear.granted(c); ok && time.Since(since) < locker.QueueLife {
 		fail("%s; %s", wrong, p.saw(c.Key))
 	}
 }
 
-// releaserComesLast releases c with a next claim while second waits, and another behind it, and sees second served.
+// releaserComesLast releases c with a next claim while second waits, and
+// another behind it, and sees second served.
 func (p *pair) releaserComesLast(c, second, next *locker.Claim, order func()) error {
 	p.b.ear.wakened(c.Key)
 	sent := time.Now()
@@ -124,12 +127,14 @@ func keepsPlace(p *pair) {
 		}
 		_, err = p.handOver(p.a, c, p.b, again)
 		p.notBefore(later, start, fmt.Sprintf(
-			"a claim that came again with Try.Place %d was queued at %d, and one that came later was served first", place, got))
+			"a claim that came again with Try.Place %d was queued at %d, and one that came later "+
+				"was served first", place, got))
 		return err
 	})
 }
 
-// queuesOnce lets an offer end before its claim looks again. A store that wakes by watching grants nothing to be late for.
+// queuesOnce lets an offer end before its claim looks again. A store that wakes
+// by watching grants nothing to be late for.
 func queuesOnce(p *pair) {
 	p.rounds(func(key string) error {
 		c, late := claim(key, long), claim(key, short)
@@ -148,7 +153,8 @@ func queuesOnce(p *pair) {
 		}
 		owner := p.eventually(p.a, key, long)
 		if a := p.try(p.b, late, locker.Try{Wait: true, Queued: true}); a.Acquired || a.Queued {
-			fail("Acquire by a claim that came too late for its grant: Acquired %v, Queued %v, want neither", a.Acquired, a.Queued)
+			fail("Acquire by a claim that came too late for its grant: Acquired %v, Queued "+
+				"%v, want neither", a.Acquired, a.Queued)
 		}
 		if r := p.release(p.a, owner, nil); r.Handed {
 			fail("a claim that came too late for its grant was granted the key again")
@@ -158,7 +164,8 @@ func queuesOnce(p *pair) {
 	})
 }
 
-// acquirerLeaves lets a lease end, and who waits for it find that out by itself.
+// acquirerLeaves lets a lease end, and who waits for it find that out by
+// itself.
 func acquirerLeaves(p *pair) {
 	p.rounds(func(key string) error {
 		c, next := claim(key, short), claim(key, long)
@@ -192,7 +199,8 @@ func queueLives(p *pair) {
 			sent := time.Now()
 			_, err := p.look(p.b, next, locker.Try{Queued: true})
 			if took := time.Since(seen); took > locker.QueueLife/2 {
-				return fmt.Errorf("%v passed from look to look, one every %v and an Acquire, too long to tell", took, locker.QueueLife/4)
+				return fmt.Errorf("%v passed from look to look, one every %v and an Acquire, too long to tell",
+					took, locker.QueueLife/4)
 			}
 			if err != nil {
 				fail("a claim left the queue though it is seen every %v", locker.QueueLife/4)
@@ -219,7 +227,8 @@ func queueEnds(p *pair) {
 	})
 }
 
-// unseenEnds lets one claim look at the queue for as long as the one in front of it does not.
+// unseenEnds lets one claim look at the queue for as long as the one in front
+// of it does not.
 func unseenEnds(p *pair) {
 	p.rounds(func(key string) error {
 		c, unseen, seen, err := p.queue(key)
@@ -233,13 +242,15 @@ func unseenEnds(p *pair) {
 		}
 		_, err = p.handOver(p.a, c, p.a, seen)
 		if _, ok := p.b.ear.granted(unseen); ok {
-			fail("a claim was granted the key that was not seen for more than %v, because another looked at the queue", locker.QueueLife)
+			fail("a claim was granted the key that was not seen for more than %v, because another "+
+				"looked at the queue", locker.QueueLife)
 		}
 		return err
 	})
 }
 
-// tellsHolderOfWaiters wants messages of a store that hands over, since it has them.
+// tellsHolderOfWaiters wants messages of a store that hands over, since it has
+// them.
 func tellsHolderOfWaiters(p *pair) {
 	p.rounds(func(key string) error {
 		if err := p.hear(key + " too"); err != nil { // a holder that never waited may hear nothing

@@ -59,7 +59,8 @@ func renewComparesOwner(p *pair) {
 func renewsEach(p *pair) {
 	p.renewAll(p.a, nil)
 
-	// Every third key is free and every third belongs to another, so that live claims stand before and behind.
+	// Every third key is free and every third belongs to another, so that live
+	// claims stand before and behind.
 	var cs []*locker.Claim
 	for i := range 12 {
 		c := claim("k"+strconv.Itoa(i), long)

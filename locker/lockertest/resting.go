@@ -65,7 +65,8 @@ func restIsServed(p *pair) {
 	})
 }
 
-// restEnds leaves two claims alone: one since it rests, the other since a look that asked for no rest.
+// restEnds leaves two claims alone: one since it rests, the other since a look
+// that asked for no rest.
 func restEnds(p *pair) {
 	p.rounds(func(key string) error {
 		if err := p.hear(key); err != nil {
@@ -90,7 +91,8 @@ func restEnds(p *pair) {
 			fail("a claim was granted the key that nobody saw for more than its life of %v", locker.Life(rest))
 		}
 		if r := p.release(p.a, other, nil); r.Handed {
-			fail("a claim was granted the key that nobody saw for more than %v since a look that granted it no rest", locker.QueueLife)
+			fail("a claim was granted the key that nobody saw for more than %v since a look that "+
+				"granted it no rest", locker.QueueLife)
 		}
 		return nil
 	})

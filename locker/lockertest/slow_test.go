@@ -14,7 +14,8 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// A suite that fails a sound locker for its slowness, or for messages that come late or get lost at first, is no help.
+// A suite that fails a sound locker for its slowness, or for messages that come
+// late or get lost at first, is no help.
 func TestSoundLockerPassesHoweverSlow(t *testing.T) {
 	for name, plant := range map[string]func(memory) locker.Locker{
 		"slow requests": func(m memory) locker.Locker { return &slow{memory: m, request: 40 * time.Millisecond} },
@@ -38,8 +39,8 @@ func TestSoundLockerPassesHoweverSlow(t *testing.T) {
 	}
 }
 
-// slow takes up to so long for a request there and back and for a message, stalls now and then, and hears nothing at
-// first.
+// slow takes up to so long for a request there and back and for a message,
+// stalls now and then, and hears nothing at first.
 type slow struct {
 	memory
 	request, message, stall, deaf time.Duration
@@ -126,7 +127,8 @@ func (w late) Granted(key, owner string, o locker.Offer) bool {
 	return true
 }
 
-// wakes says of no release that it was handed over, and of no grant but that it is worth a try.
+// wakes says of no release that it was handed over, and of no grant but that it
+// is worth a try.
 type wakes struct{ memory }
 
 func (l wakes) Open(w locker.Waker) error { return l.memory.Open(wake{w}) }

@@ -8,7 +8,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// What a failure tells of the claims: they have numbers, from 1 for each key, in the order in which they first came.
+// What a failure tells of the claims: they have numbers, from 1 for each key,
+// in the order in which they first came.
 
 // arrival is a claim and the side that it came to.
 type arrival struct {
@@ -38,8 +39,8 @@ func (p *pair) name(c *locker.Claim) string {
 	return "a claim that never came"
 }
 
-// saw says who was told of a grant of key, and who owns it now. The round is over then: what it does to the key is of no
-// matter.
+// saw says who was told of a grant of key, and who owns it now. The round is
+// over then: what it does to the key is of no matter.
 func (p *pair) saw(key string) string {
 	var told []string
 	owner := ""

@@ -18,17 +18,20 @@ var (
 	errNotFreed    = errors.New("a grant that nobody knows keeps the key from others until its offer ends")
 )
 
-// freeEarly says that a claim could not wait for a key because it was free already.
+// freeEarly says that a claim could not wait for a key because it was free
+// already.
 func freeEarly(c *locker.Claim, since time.Time) error {
 	return fmt.Errorf("the key was free %v after Acquire, its TTL being %v", time.Since(since), c.TTL)
 }
 
-// counted wants Released.Waiting to be so many. A store that wakes by watching may not know, and then says 1.
+// counted wants Released.Waiting to be so many. A store that wakes by watching
+// may not know, and then says 1.
 func counted(r locker.Released, waiting int) error {
 	if r.Waiting == waiting || r.Waiting == 1 && !r.Handed {
 		return nil
 	}
-	return fmt.Errorf("Released.Waiting is %d, want %d: the claim that gets the key counts, next does not", r.Waiting, waiting)
+	return fmt.Errorf("Released.Waiting is %d, want %d: the claim that gets the key "+
+		"counts, next does not", r.Waiting, waiting)
 }
 
 // left wants Granted to have told that so many wait, if g was told by it.
@@ -36,7 +39,8 @@ func (g grant) left(waiting int) error {
 	if g.times == 0 || g.Waiting == waiting {
 		return nil
 	}
-	return fmt.Errorf("Granted tells that %d wait, want %d: those behind the claim that got the key, the releaser's next among them",
+	return fmt.Errorf("Granted tells that %d wait, want %d: those behind the claim that got the key, the releaser's "+
+		"next among them",
 		g.Waiting, waiting)
 }
 
@@ -54,7 +58,8 @@ func (p *pair) look(s *side, c *locker.Claim, t locker.Try) (locker.Place, error
 	return 0, errNotQueued
 }
 
-// wait queues new claims, one after another also by a clock that counts milliseconds.
+// wait queues new claims, one after another also by a clock that counts
+// milliseconds.
 func (p *pair) wait(s *side, cs ...*locker.Claim) error {
 	for _, c := range cs {
 		if _, err := p.look(s, c, locker.Try{}); err != nil {
@@ -65,7 +70,8 @@ func (p *pair) wait(s *side, cs ...*locker.Claim) error {
 	return nil
 }
 
-// handOver releases c, for which next waits as the first in the queue, and sees next served.
+// handOver releases c, for which next waits as the first in the queue, and sees
+// next served.
 func (p *pair) handOver(from *side, c *locker.Claim, to *side, next *locker.Claim) (grant, error) {
 	to.ear.wakened(c.Key)
 	sent := time.Now()
@@ -73,7 +79,8 @@ func (p *pair) handOver(from *side, c *locker.Claim, to *side, next *locker.Clai
 	return p.served(to, next, r, sent)
 }
 
-// served waits until c is told to have its key, or to try, by a release that was sent at that time, and has it then.
+// served waits until c is told to have its key, or to try, by a release that
+// was sent at that time, and has it then.
 func (p *pair) served(s *side, c *locker.Claim, r locker.Released, sent time.Time) (g grant, err error) {
 	g, woken, err := p.told(s, c, r)
 	switch {
@@ -88,7 +95,8 @@ func (p *pair) served(s *side, c *locker.Claim, r locker.Released, sent time.Tim
 		p.name(c), time.Since(sent), g.Length, p.saw(c.Key))
 }
 
-// unanswered stands for what a call answers that frees a key and is no Release by its owner.
+// unanswered stands for what a call answers that frees a key and is no Release
+// by its owner.
 var unanswered = locker.Released{Waiting: -1}
 
 // told waits until c is granted its key or, if it is woken, has acquired it.
@@ -112,7 +120,8 @@ func (p *pair) told(s *side, c *locker.Claim, r locker.Released) (g grant, woken
 	if r != unanswered {
 		answered = fmt.Sprintf("Release answered %+v; ", r)
 	}
-	return grant{}, false, fmt.Errorf("a key that is free is not told to who waits, %s; %s%s", p.name(c), answered, p.saw(c.Key))
+	return grant{}, false, fmt.Errorf("a key that is free is not told to who waits, %s; %s%s", p.name(c),
+		answered, p.saw(c.Key))
 }
 
 func wantGrant(g grant, c *locker.Claim) {
@@ -120,7 +129,8 @@ func wantGrant(g grant, c *locker.Claim) {
 	case g.key != c.Key:
 		fail("Granted tells of key %q to the owner of a claim on %q", g.key, c.Key)
 	case g.Length != c.LongOffer() && g.Length != c.ShortOffer() && g.Length != 0:
-		fail("Granted tells of an offer of %v, want %v, %v, or 0 if that is not known", g.Length, c.LongOffer(), c.ShortOffer())
+		fail("Granted tells of an offer of %v, want %v, %v, or 0 if that is not known", g.Length,
+			c.LongOffer(), c.ShortOffer())
 	case c.Fencing != (g.Token != 0):
 		fail("Granted tells token %d to a claim with Fencing %v", g.Token, c.Fencing)
 	}

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Lose is for tests: it deletes key, a Claim.Key, as FLUSHALL or a lost failover would, and reports whether somebody held it. Fencing
-// tokens keep rising. It acts on the store, so on every peer.
+// Lose is for tests: it deletes key, a Claim.Key, as FLUSHALL or a lost
+// failover would, and reports whether somebody held it. Fencing tokens keep
+// rising. It acts on the store, so on every peer.
 func (l *Locker) Lose(key string) (held bool) {
 	l.store.mu.Lock()
 	defer l.store.mu.Unlock()
@@ -15,9 +16,10 @@ func (l *Locker) Lose(key string) (held bool) {
 	return e != nil && e.held(time.Now())
 }
 
-// Break is for tests: until mend is called, every call of every peer answers ErrUnavailable and changes nothing, as if
-// the store could not be reached. Leases taken before stay, and go on expiring. mend is idempotent; of several Breaks,
-// each has to be mended.
+// Break is for tests: until mend is called, every call of every peer answers
+// ErrUnavailable and changes nothing, as if the store could not be reached.
+// Leases taken before stay, and go on expiring. mend is idempotent; of several
+// Breaks, each has to be mended.
 func (l *Locker) Break() (mend func()) {
 	s := l.store
 	s.mu.Lock()

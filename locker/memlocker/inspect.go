@@ -22,7 +22,8 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 	return l.store.inspect(key, now), nil
 }
 
-// List tells of every key that is owned or waited for, in the order of their names.
+// List tells of every key that is owned or waited for, in the order of their
+// names.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
 		names, err := l.names(ctx)
@@ -57,7 +58,8 @@ func (l *Locker) names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// ForceRelease ends the hold of owner on key, hands the key on, and tells the owner's guard.
+// ForceRelease ends the hold of owner on key, hands the key on, and tells the
+// owner's guard.
 func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if len(owner) != locker.OwnerLen {
 		return fmt.Errorf("memlocker: %w: an owner id has %d characters", locker.ErrInvalidOption, locker.OwnerLen)

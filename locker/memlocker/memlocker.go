@@ -1,14 +1,17 @@
-// Package memlocker keeps leases in the memory of one process: for tests, for development, and for a service that will
-// only ever run as one process.
+// Package memlocker keeps leases in the memory of one process: for tests, for
+// development, and for a service that will only ever run as one process.
 //
-// It excludes nobody in another process. Two instances of a service that each use it both run at once, and a restart
-// forgets every lease: for those, use package redislocker. Apart from that it keeps the same promises as a locker on
-// Redis, from expiry to fencing tokens, and passes the same suite, package lockertest.
+// It excludes nobody in another process. Two instances of a service that each
+// use it both run at once, and a restart forgets every lease: for those, use
+// package redislocker. Apart from that it keeps the same promises as a locker
+// on Redis, from expiry to fencing tokens, and passes the same suite, package
+// lockertest.
 //
 //	g, err := guard.New(memlocker.New())
 //
-// Time is [time.Now], so that leases follow the virtual clock of a testing/synctest bubble. There are no goroutines and
-// no timers: what has expired is forgotten by the next call.
+// Time is [time.Now], so that leases follow the virtual clock of a
+// testing/synctest bubble. There are no goroutines and no timers: what has
+// expired is forgotten by the next call.
 package memlocker
 
 import (
@@ -20,8 +23,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Locker is a [locker.Locker] in memory. It is safe for concurrent use and serves one guard; [Locker.Peer] makes another
-// on the same leases. None of its methods blocks.
+// Locker is a [locker.Locker] in memory. It is safe for concurrent use and
+// serves one guard; [Locker.Peer] makes another on the same leases. None of its
+// methods blocks.
 type Locker struct {
 	store *store
 	id    string
@@ -44,8 +48,9 @@ const (
 // New returns a Locker on a store of its own.
 func New() *Locker { return on(&store{keys: make(map[string]*entry)}) }
 
-// Peer returns another Locker on the store of l, as a second process would have on the same Redis: with an instance id
-// of its own, to be opened and closed by itself.
+// Peer returns another Locker on the store of l, as a second process would have
+// on the same Redis: with an instance id of its own, to be opened and closed by
+// itself.
 func (l *Locker) Peer() *Locker { return on(l.store) }
 
 func on(s *store) *Locker { return &Locker{store: s, id: lockerkit.NewID()} }
@@ -61,7 +66,8 @@ func (l *Locker) Open(w locker.Waker) error {
 	return nil
 }
 
-// Acquire makes c the owner of its key if nobody else is. Otherwise it tells who is and, if t.Wait, queues c.
+// Acquire makes c the owner of its key if nobody else is. Otherwise it tells
+// who is and, if t.Wait, queues c.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	now, err := l.enter(ctx)
 	defer l.store.leave()
@@ -103,7 +109,8 @@ func (l *Locker) renew(ctx context.Context, cs []*locker.Claim) []error {
 	return errs
 }
 
-// Fence reserves a block of fencing tokens for c, if it owns its key, and returns the first.
+// Fence reserves a block of fencing tokens for c, if it owns its key, and
+// returns the first.
 func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (token uint64, err error) {
 	now, err := l.enter(ctx)
 	defer l.store.leave()
@@ -116,7 +123,8 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (token uint64, err 
 	return l.store.fence(now), nil
 }
 
-// Release gives the key of c to the claim that has waited longest, if c owns it, and queues next behind the others.
+// Release gives the key of c to the claim that has waited longest, if c owns
+// it, and queues next behind the others.
 func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
 	now, err := l.enter(ctx)
 	defer l.store.leave()
@@ -130,7 +138,8 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	return locker.Released{}, locker.ErrLeaseLost
 }
 
-// Abandon leaves nothing of c behind, now and, if late, once more after a second.
+// Abandon leaves nothing of c behind, now and, if late, once more after a
+// second.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	now, err := l.enter(context.Background()) //nolint:forbidigo // in memory: cannot block, whatever has become of its caller's ctx
 	defer l.store.leave()
@@ -145,7 +154,8 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 }
 
-// FoundProcess names what [Locker.Check] always finds, see [guard.WithAccepted].
+// FoundProcess names what [Locker.Check] always finds, see
+// [guard.WithAccepted].
 const FoundProcess = "process" // other processes are not excluded
 
 // FindingNames implements [locker.FindingNamer]. The names of redislocker and
@@ -153,7 +163,8 @@ const FoundProcess = "process" // other processes are not excluded
 // the same options.
 func (*Locker) FindingNames() []string {
 	return []string{
-		FoundProcess, "client", "eviction", "hold-out", "list", "messages", "node", "replicas", "rights", "round-trip", "twin",
+		FoundProcess, "client", "eviction", "hold-out", "list", "messages", "node", "replicas",
+		"rights", "round-trip", "twin",
 	}
 }
 
@@ -191,7 +202,8 @@ func (l *Locker) sign(c *locker.Claim) {
 	}
 }
 
-// enter locks the store, also if it returns an error, and says what time it is there.
+// enter locks the store, also if it returns an error, and says what time it is
+// there.
 func (l *Locker) enter(ctx context.Context) (now time.Time, err error) {
 	l.store.mu.Lock()
 	now = time.Now()

@@ -18,7 +18,8 @@ type waiting struct {
 
 // The methods below need store.mu.
 
-// find returns the place of owner in the queue, -1 if there is none, and drops those whom nobody has seen for too long.
+// find returns the place of owner in the queue, -1 if there is none, and drops
+// those whom nobody has seen for too long.
 func (e *entry) find(owner string, now time.Time) int {
 	e.queue = slices.DeleteFunc(e.queue, func(w waiting) bool { return now.Sub(w.seen) >= locker.Life(w.rest) })
 	return slices.IndexFunc(e.queue, func(w waiting) bool { return w.claim.Owner == owner })
@@ -45,8 +46,9 @@ func (e *entry) insert(w waiting) {
 	e.queue = slices.Insert(e.queue, i, w)
 }
 
-// queue sees to c, whose key somebody else holds: it stays in the queue, or gets there if it waits and never was. The
-// holder's process is told of those who are new. It fills in what a says of the queue.
+// queue sees to c, whose key somebody else holds: it stays in the queue, or
+// gets there if it waits and never was. The holder's process is told of those
+// who are new. It fills in what a says of the queue.
 func (l *Locker) queue(e *entry, c *locker.Claim, t locker.Try, now time.Time, a *locker.Answer) {
 	w := waiting{c, l, t.Place, now, min(t.Rest, locker.MaxRest)}
 	i := e.find(c.Owner, now)

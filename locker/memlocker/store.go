@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// tidyEvery is how often somebody who comes by drops the entries that have expired.
+	// tidyEvery is how often somebody who comes by drops the entries that have
+	// expired.
 	tidyEvery = time.Second
 
 	// lateAfter is when an abandoned claim is dropped for the second time.
@@ -31,7 +32,8 @@ type store struct {
 	broken int          // how many Breaks are not mended
 }
 
-// entry is one key: who owns it, and which claims wait for it. One that is neither held nor waited for is dropped.
+// entry is one key: who owns it, and which claims wait for it. One that is
+// neither held nor waited for is dropped.
 type entry struct {
 	owner   string // "" if released
 	by      *Locker
@@ -79,7 +81,8 @@ func (s *store) owned(c *locker.Claim, now time.Time) *entry {
 	return nil
 }
 
-// grant makes c, which is not in the queue, the owner until then, and returns the first of its tokens.
+// grant makes c, which is not in the queue, the owner until then, and returns
+// the first of its tokens.
 func (s *store) grant(e *entry, by *Locker, c *locker.Claim, until, now time.Time) (token uint64) {
 	e.owner, e.by, e.expires, e.holder = c.Owner, by, until, c.Holder
 	if c.Fencing {
@@ -88,7 +91,8 @@ func (s *store) grant(e *entry, by *Locker, c *locker.Claim, until, now time.Tim
 	return token
 }
 
-// fence reserves a block of tokens and returns the first. The time makes it greater than what an earlier process gave.
+// fence reserves a block of tokens and returns the first. The time makes it
+// greater than what an earlier process gave.
 func (s *store) fence(now time.Time) uint64 {
 	first := max(s.token+1, uint64(now.UnixMicro()))
 	s.token = first + locker.FenceBlock - 1

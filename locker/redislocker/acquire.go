@@ -13,13 +13,17 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// fenceLife is how far the server's clock may step back without a fencing token falling behind: the counter lasts so long
-// beyond its last token, see model/README.md. NTP clients step by less than 17 minutes of their own accord.
+// fenceLife is how far the server's clock may step back without a fencing token
+// falling behind: the counter lasts so long beyond its last token, see
+// model/README.md. NTP clients step by less than 17 minutes of their own
+// accord.
 const fenceLife = 20 * time.Minute
 
-// Acquire tries once, in one round trip, or in two if the key is held: the second finds out by whom, and queues. A claim
-// that is in the queue, or whose key is likely to be held, looks first. See [locker.Locker] for the errors; a refusal by
-// the server that a new try cannot change (rights, a key of another type) is none of those and says what to do.
+// Acquire tries once, in one round trip, or in two if the key is held: the
+// second finds out by whom, and queues. A claim that is in the queue, or whose
+// key is likely to be held, looks first. See [locker.Locker] for the errors; a
+// refusal by the server that a new try cannot change (rights, a key of another
+// type) is none of those and says what to do.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Answer{}, err
@@ -54,7 +58,8 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	return answer, err
 }
 
-// obtain lets redislock take the key. An answer that is empty says that somebody else holds it.
+// obtain lets redislock take the key. An answer that is empty says that
+// somebody else holds it.
 func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, error) {
 	if l.settings.replicas > 0 {
 		return l.obtainReplicated(ctx, c)
@@ -93,8 +98,8 @@ func (l *Locker) set(ctx context.Context, by *redislock.Client, c *locker.Claim)
 	return err
 }
 
-// look finds out who holds the key, and queues c if it waits. free says that nobody does, or c itself, as when a message
-// got lost.
+// look finds out who holds the key, and queues c if it waits. free says that
+// nobody does, or c itself, as when a message got lost.
 func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a locker.Answer, free bool, err error) {
 	t.Rest = l.rest(t)
 	call, queues := l.lookCall(c, t)
@@ -116,7 +121,8 @@ func (l *Locker) rest(t locker.Try) time.Duration {
 	return min(t.Rest, locker.MaxRest)
 }
 
-// lookCall is the request of a look, which queues c if it waits. t.Rest is what is granted.
+// lookCall is the request of a look, which queues c if it waits. t.Rest is what
+// is granted.
 func (l *Locker) lookCall(c *locker.Claim, t locker.Try) (call call, queues bool) {
 	st := l.state(c)
 	var entry any = ""
@@ -125,7 +131,8 @@ func (l *Locker) lookCall(c *locker.Claim, t locker.Try) (call call, queues bool
 		entry = l.queued(c)
 	}
 	return newCall(lookScript, 3, st.keys.lock, st.keys.wait, st.keys.due,
-		st.owner, entry, flag(t.Queued), int64(t.Place), max(t.Rest, locker.LookEvery).Milliseconds(), l.inboxes, wantedWord+c.Key), entry != ""
+		st.owner, entry, flag(t.Queued), int64(t.Place), max(t.Rest, locker.LookEvery).Milliseconds(), l.inboxes,
+		wantedWord+c.Key), entry != ""
 }
 
 // seen reads the answer to a look that granted a rest. There is none where a
@@ -163,8 +170,9 @@ func place(part any) (locker.Place, bool) {
 	return locker.Place(n), err == nil
 }
 
-// fenced returns the fencing token that came with a try that succeeded. Without one the try as a whole did not, and the
-// key is given back if no other try will follow.
+// fenced returns the fencing token that came with a try that succeeded. Without
+// one the try as a whole did not, and the key is given back if no other try
+// will follow.
 func (l *Locker) fenced(c *locker.Claim, answer command) (uint64, error) {
 	token, err := token(answer)
 	switch {
@@ -183,8 +191,9 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	return l.FenceFrom(ctx, c, 0)
 }
 
-// FenceFrom is [Locker.Fence] with no token below floor: it raises what the server has given last, where one key's tokens
-// come from several servers (package redlock).
+// FenceFrom is [Locker.Fence] with no token below floor: it raises what the
+// server has given last, where one key's tokens come from several servers
+// (package redlock).
 func (l *Locker) FenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (uint64, error) {
 	if err := l.gate.Enter(); err != nil {
 		return 0, err

@@ -15,8 +15,9 @@ const (
 	batchLimit     = 500 * time.Millisecond // for one batch: no try has longer
 )
 
-// batcher sends the requests of many callers as one pipeline. Its goroutines start with the first request and end when
-// none is left; there are at most batchWorkers of them.
+// batcher sends the requests of many callers as one pipeline. Its goroutines
+// start with the first request and end when none is left; there are at most
+// batchWorkers of them.
 type batcher struct {
 	exec func(context.Context, []command) // sends a pipeline; each command holds its answer or error when it returns
 
@@ -31,7 +32,8 @@ type batcher struct {
 	idle    chan struct{} // closed when the last worker ends; nil if there is none
 }
 
-// request is one caller's part of a batch. The batch owns its commands until it has answered.
+// request is one caller's part of a batch. The batch owns its commands until it
+// has answered.
 type request struct {
 	cmds     []command
 	answered chan struct{} // told once, by the batch; buffered
@@ -43,8 +45,8 @@ func newBatcher(exec func(context.Context, []command)) *batcher {
 	return &batcher{exec: exec, ctx: ctx, cancel: cancel}
 }
 
-// send queues cmds and waits for their answers. If ctx ends first it returns ctx's error: the commands may still be sent,
-// and must not be looked at.
+// send queues cmds and waits for their answers. If ctx ends first it returns
+// ctx's error: the commands may still be sent, and must not be looked at.
 func (b *batcher) send(ctx context.Context, cmds []command) error {
 	r, ok := b.spare.Get().(*request)
 	if !ok {
@@ -100,7 +102,8 @@ func (b *batcher) run() {
 	}
 }
 
-// take appends the requests of the next batch to batch; none says that the worker ends.
+// take appends the requests of the next batch to batch; none says that the
+// worker ends.
 func (b *batcher) take(batch []*request) []*request {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -37,7 +37,8 @@ func TestRequestsWhoseCallersHaveLeftAreNotSent(t *testing.T) {
 	})
 }
 
-// What one bubble has made another must not use, so a program's tests could not have several of them.
+// What one bubble has made another must not use, so a program's tests could not
+// have several of them.
 func TestRequestsOfOneBubbleAreNotUsedInAnother(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// resource is what a key protects, off the faulted path. It rejects fencing tokens that are lower than the last, which only
-// overlaps can bring.
+// resource is what a key protects, off the faulted path. It rejects fencing
+// tokens that are lower than the last, which only overlaps can bring.
 type resource struct {
 	mu       sync.Mutex // guards what follows
 	inside   int
@@ -69,7 +69,8 @@ func (r *resource) count() int {
 	return len(r.sections)
 }
 
-// gap says how long the longest time without a section was since from, and when it ended.
+// gap says how long the longest time without a section was since from, and when
+// it ended.
 func (r *resource) gap(from time.Time) (longest time.Duration, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +83,8 @@ func (r *resource) gap(from time.Time) (longest time.Duration, text string) {
 			at = s
 		}
 	}
-	text = fmt.Sprintf("%v until %v after the fault", longest.Round(time.Millisecond), end.Sub(from).Round(time.Millisecond))
+	text = fmt.Sprintf("%v until %v after the fault", longest.Round(time.Millisecond),
+		end.Sub(from).Round(time.Millisecond))
 	if !back {
 		text = fmt.Sprintf("not back %v after the fault", end.Sub(from).Round(time.Millisecond))
 	}
@@ -92,7 +94,8 @@ func (r *resource) gap(from time.Time) (longest time.Duration, text string) {
 // plain counts writes of go-redis alone, with its defaults, to compare with.
 type plain struct{ resource }
 
-// crowd is some processes, as the store sees them, that want one key all the time, and a plain client beside them.
+// crowd is some processes, as the store sees them, that want one key all the
+// time, and a plain client beside them.
 type crowd struct {
 	resource
 
@@ -107,7 +110,8 @@ const (
 	crowdTTL = 5 * time.Second // longer than any failover here and a second
 )
 
-// startCrowd starts a crowd of n; each locker is made by locker, and ends with the test.
+// startCrowd starts a crowd of n; each locker is made by locker, and ends with
+// the test.
 func startCrowd(t *testing.T, n int, rdb redis.UniversalClient, locker func() *redislocker.Locker) *crowd {
 	t.Helper()
 	c := &crowd{}
@@ -155,8 +159,9 @@ func startCrowd(t *testing.T, n int, rdb redis.UniversalClient, locker func() *r
 	return c
 }
 
-// survives has the crowd live through a fault and checks the gap that it made: fault returns when there is a new primary,
-// and from then on a second may pass. A fault that loses no write brings no overlap either.
+// survives has the crowd live through a fault and checks the gap that it made:
+// fault returns when there is a new primary, and from then on a second may
+// pass. A fault that loses no write brings no overlap either.
 func (c *crowd) survives(t *testing.T, lossless bool, fault func() error) {
 	t.Helper()
 	began := time.Now()
@@ -178,7 +183,8 @@ func (c *crowd) survives(t *testing.T, lossless bool, fault func() error) {
 	}
 }
 
-// leftNothing checks that no server of these keeps a key without a TTL, or a connection of the lockers.
+// leftNothing checks that no server of these keeps a key without a TTL, or a
+// connection of the lockers.
 func leftNothing(t *testing.T, nodes []*redisproc.Server) {
 	t.Helper()
 	for _, n := range nodes {
@@ -198,8 +204,9 @@ func leftNothing(t *testing.T, nodes []*redisproc.Server) {
 	}
 }
 
-// dialsEnd waits, when t ends, for the goroutines with which go-redis tries once a second to reach a dead server: each ends
-// within that second after its client was closed.
+// dialsEnd waits, when t ends, for the goroutines with which go-redis tries
+// once a second to reach a dead server: each ends within that second after its
+// client was closed.
 func dialsEnd(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {

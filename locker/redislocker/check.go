@@ -39,11 +39,14 @@ const (
 	tryMost   = 500 * time.Millisecond
 )
 
-// Check reports whether the server can serve leases of ttl now. It tries each right that the user needs, takes a lease
-// through its life under a key that is nobody's, measures a round trip and a new connection, and asks whether the server may evict keys. All that
-// is wrong is in the error, each a [locker.Finding] with one of the names above. Check leaves nothing behind. In a cluster it
-// takes the lease on one node only. It does not look at other keys: that one of them is of another type, because something
-// else uses its name, is told by the call that meets it.
+// Check reports whether the server can serve leases of ttl now. It tries each
+// right that the user needs, takes a lease through its life under a key that is
+// nobody's, measures a round trip and a new connection, and asks whether the
+// server may evict keys. All that is wrong is in the error, each a
+// [locker.Finding] with one of the names above. Check leaves nothing behind. In
+// a cluster it takes the lease on one node only. It does not look at other
+// keys: that one of them is of another type, because something else uses its
+// name, is told by the call that meets it.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if err := l.gate.Enter(); err != nil {
 		return err
@@ -89,7 +92,8 @@ func probeClaim() *locker.Claim {
 	return &locker.Claim{Key: probeKey(), Owner: lockerkit.NewID(), TTL: probeTTL, Fencing: true}
 }
 
-// live takes c through the life of a lease that another waits for, and the other through a hand-over.
+// live takes c through the life of a lease that another waits for, and the
+// other through a hand-over.
 func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 	if a, err := l.obtain(ctx, c); err != nil {
 		return err
@@ -121,8 +125,11 @@ func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 	return nil
 }
 
-// readInfo has every server that keys may live on tell a section of its INFO, and joins what read finds.
-func (l *Locker) readInfo(ctx context.Context, section string, read func(info map[string]string, err error) error) error {
+// readInfo has every server that keys may live on tell a section of its INFO,
+// and joins what read finds.
+func (l *Locker) readInfo(ctx context.Context, section string,
+	read func(info map[string]string, err error) error,
+) error {
 	one := func(text string, err error) error {
 		info := map[string]string{}
 		for line := range strings.Lines(text) {
@@ -151,7 +158,8 @@ func (l *Locker) readInfo(ctx context.Context, section string, read func(info ma
 	return errors.Join(append(errs, err)...)
 }
 
-// checkReplicas finds what no acquire could succeed with, beside the one of the probe that shows it.
+// checkReplicas finds what no acquire could succeed with, beside the one of the
+// probe that shows it.
 func (l *Locker) checkReplicas(ctx context.Context) error {
 	want := l.settings.replicas
 	if want == 0 {
@@ -159,7 +167,9 @@ func (l *Locker) checkReplicas(ctx context.Context) error {
 	}
 	return l.readInfo(ctx, "replication", func(info map[string]string, _ error) error {
 		if n, err := strconv.Atoi(info["connected_slaves"]); err == nil && n < want {
-			return finding(FoundReplicas, locker.Refuse, "%d replicas are connected and WithReplicas waits for %d: no key can be had until they are there", n, want)
+			return finding(FoundReplicas, locker.Refuse,
+				"%d replicas are connected and WithReplicas waits for %d: no key can be had until "+
+					"they are there", n, want)
 		}
 		return nil // a server that does not say is tried by the probe
 	})
@@ -174,9 +184,12 @@ func (l *Locker) evicts(info map[string]string, err error) error {
 	case err != nil && !l.refused(err):
 		return unclear(err)
 	case l.missed(err, "+info") != "":
-		return finding(FoundEviction, locker.Warn, "whether the server drops keys when it is full is not known: give the user +info, or accept it")
+		return finding(FoundEviction, locker.Warn,
+			"whether the server drops keys when it is full is not known: give the user +info, or accept it")
 	case policy == "":
-		return finding(FoundEviction, locker.Warn, "whether the server drops keys when it is full is not known, its INFO does not say: find out, and accept it")
+		return finding(FoundEviction, locker.Warn,
+			"whether the server drops keys when it is full is not known, its INFO does not say: find "+
+				"out, and accept it")
 	case limit == "0" || policy == "noeviction":
 		return nil
 	}

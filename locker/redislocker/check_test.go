@@ -51,7 +51,8 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 // All of these are in Redis 5.
 func TestDocumentedCommandsAreThoseOfTheScripts(t *testing.T) {
 	used := map[string]bool{}
-	for outside := range strings.FieldsSeq("evalsha eval msetnx mset publish subscribe ping select client scan wait info") {
+	for outside := range strings.FieldsSeq("evalsha eval msetnx mset publish subscribe ping select client " +
+		"scan wait info") {
 		used["+"+outside] = true // sent by itself, or by redislock's script
 	}
 	files, err := filepath.Glob("*.lua")
@@ -78,7 +79,8 @@ func TestDocumentedCommandsAreThoseOfTheScripts(t *testing.T) {
 	}
 }
 
-// wantFinding fails t unless err has a finding with this name and severity; it returns its text.
+// wantFinding fails t unless err has a finding with this name and severity; it
+// returns its text.
 func wantFinding(t *testing.T, err error, name string, severity locker.Severity) string {
 	t.Helper()
 	found, _ := locker.Findings(err)
@@ -115,7 +117,8 @@ func TestCheckNamesEachMissingRight(t *testing.T) {
 		if found, rest := locker.Findings(err); len(found) != 1 || rest != nil {
 			t.Errorf("without %s: %v", missing, err)
 		}
-		if text := wantFinding(t, err, name, severity); !strings.Contains(text+" ", missing+" ") && !strings.Contains(text, missing+",") {
+		if text := wantFinding(t, err, name, severity); !strings.Contains(text+" ", missing+" ") &&
+			!strings.Contains(text, missing+",") {
 			t.Errorf("%q does not name %s", text, missing)
 		}
 	}
@@ -137,7 +140,8 @@ func TestCheckNamesAllMissingRightsAtOnce(t *testing.T) {
 func TestCheckNamesTheKeysOfItsPrefix(t *testing.T) {
 	s := redistest.Start(t)
 	l := open(t, as(t, s, without(documented(t), "~guard:*")), redislocker.WithPrefix("shop"))
-	if text := wantFinding(t, l.Check(t.Context(), ttl), redislocker.FoundRights, locker.Refuse); !strings.Contains(text, "~shop:*") {
+	if text := wantFinding(t, l.Check(t.Context(), ttl), redislocker.FoundRights,
+		locker.Refuse); !strings.Contains(text, "~shop:*") {
 		t.Errorf("%q", text)
 	}
 }
@@ -185,7 +189,8 @@ func TestCheckRefusesAServerThatDropsKeys(t *testing.T) {
 			}
 			continue
 		}
-		if text := wantFinding(t, err, redislocker.FoundEviction, locker.Refuse); !strings.Contains(text, "maxmemory-policy") || !strings.Contains(text, c.policy) {
+		if text := wantFinding(t, err, redislocker.FoundEviction, locker.Refuse); !strings.Contains(text,
+			"maxmemory-policy") || !strings.Contains(text, c.policy) {
 			t.Errorf("%q, want it to name the setting", text)
 		}
 	}
@@ -198,7 +203,8 @@ func TestCheckNamesReplicasThatAreMissing(t *testing.T) {
 		t.Errorf("with as many as are waited for: %v", err)
 	}
 	err := open(t, rdb, redislocker.WithReplicas(2, 100*time.Millisecond)).Check(t.Context(), ttl)
-	if text := wantFinding(t, err, redislocker.FoundReplicas, locker.Refuse); !strings.Contains(text, "1 replicas are connected and WithReplicas waits for 2") {
+	if text := wantFinding(t, err, redislocker.FoundReplicas, locker.Refuse); !strings.Contains(text,
+		"1 replicas are connected and WithReplicas waits for 2") {
 		t.Errorf("%q", text)
 	}
 	if !errors.Is(err, locker.ErrUnavailable) {
@@ -236,7 +242,8 @@ func TestCheckComparesRoundTripWithTTL(t *testing.T) {
 	l := open(t, rdb)
 	warm(t, l)
 	p.DelayReplies(20 * time.Millisecond)
-	if text := wantFinding(t, l.Check(t.Context(), 100*time.Millisecond), redislocker.FoundRoundTrip, locker.Refuse); !strings.Contains(text, "WithTTL") {
+	if text := wantFinding(t, l.Check(t.Context(), 100*time.Millisecond), redislocker.FoundRoundTrip,
+		locker.Refuse); !strings.Contains(text, "WithTTL") {
 		t.Errorf("%q, want it to name the setting", text)
 	}
 	if err := l.Check(t.Context(), time.Hour); err != nil {
@@ -245,7 +252,8 @@ func TestCheckComparesRoundTripWithTTL(t *testing.T) {
 	p.DelayReplies(190 * time.Millisecond) // less than a tenth, but a new connection has no time for it
 	wantFinding(t, l.Check(t.Context(), 2*time.Second), redislocker.FoundRoundTrip, locker.Warn)
 	p.DelayReplies(460 * time.Millisecond) // however long the TTL, a try has 500 ms
-	if text := wantFinding(t, l.Check(t.Context(), time.Hour), redislocker.FoundRoundTrip, locker.Refuse); !strings.Contains(text, "closer") {
+	if text := wantFinding(t, l.Check(t.Context(), time.Hour), redislocker.FoundRoundTrip,
+		locker.Refuse); !strings.Contains(text, "closer") {
 		t.Errorf("%q, want it to say what helps", text)
 	}
 	direct.FlushAll(t.Context()) // what warm left
@@ -283,16 +291,23 @@ func TestCheckLooksAtTheClientOfWithClient(t *testing.T) {
 	}{
 		"well": {rdb: redis.NewClient(&redis.Options{Addr: single.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})},
 		"impatient": {
-			redis.NewClient(&redis.Options{Addr: single.Addr, MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: 50 * time.Millisecond}),
+			redis.NewClient(&redis.Options{
+				Addr: single.Addr, MaxRetries: -1, ContextTimeoutEnabled: true,
+				ReadTimeout: 50 * time.Millisecond,
+			}),
 			locker.Refuse, "ReadTimeout",
 		},
 		"slow to learn": {
 			redis.NewClusterClient(&redis.ClusterOptions{
-				Addrs: []string{nodes[0].Addr}, MaxRetries: -1, ContextTimeoutEnabled: true, ClusterStateReloadInterval: time.Minute,
+				Addrs: []string{nodes[0].Addr}, MaxRetries: -1, ContextTimeoutEnabled: true,
+				ClusterStateReloadInterval: time.Minute,
 			}), locker.Warn, "ClusterStateReloadInterval",
 		},
 		"unknown": {
-			struct{ redis.UniversalClient }{redis.NewClient(&redis.Options{Addr: single.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})},
+			struct{ redis.UniversalClient }{redis.NewClient(&redis.Options{
+				Addr: single.Addr, MaxRetries: -1,
+				ContextTimeoutEnabled: true,
+			})},
 			locker.Warn, "MaxRetries",
 		},
 	} {

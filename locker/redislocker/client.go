@@ -8,9 +8,11 @@ import (
 )
 
 const (
-	poolSize     = 16               // connections of the own client, per node
-	dialLimit    = 2 * time.Second  // a longer dial would only keep others from dialing
-	ioLimit      = dialLimit        // for the client's own errands, as a handshake; a request ends with its context, which is shorter
+	poolSize  = 16              // connections of the own client, per node
+	dialLimit = 2 * time.Second // a longer dial would only keep others from dialing
+	// for the client's own errands, as a handshake; a request ends with its
+	// context, which is shorter
+	ioLimit      = dialLimit
 	sentinelLife = 3 * time.Second  // of a connection that nobody would tell of a failover
 	reload       = 10 * time.Second // how old a cluster client's map of slots may grow
 )
@@ -88,9 +90,11 @@ func (l *Locker) newCluster(o *redis.ClusterOptions) *redis.ClusterClient {
 	return redis.NewClusterClient(o)
 }
 
-var errRing = invalid("a redis.Ring moves keys to other servers when one is down, so two could hold a key: use one server, Sentinel or Cluster")
+var errRing = invalid("a redis.Ring moves keys to other servers when one is down, so two could hold a key: use one " +
+	"server, Sentinel or Cluster")
 
-// checkAsIs finds settings in a client of WithClient that would break the promises of the locker, as far as it can look.
+// checkAsIs finds settings in a client of WithClient that would break the
+// promises of the locker, as far as it can look.
 func checkAsIs(rdb redis.UniversalClient) error {
 	var retries int
 	var byContext bool
@@ -116,8 +120,9 @@ func checkAsIs(rdb redis.UniversalClient) error {
 // sentinelAddr is what go-redis has for the address of a Sentinel client.
 const sentinelAddr = "FailoverClient"
 
-// ownOptions takes from o how to reach the server and authenticate; how to use it is for the locker to say. MaxRetries
-// and the like must be set, not left out: o holds what NewClient made of them, and 0 would mean the default again.
+// ownOptions takes from o how to reach the server and authenticate; how to use
+// it is for the locker to say. MaxRetries and the like must be set, not left
+// out: o holds what NewClient made of them, and 0 would mean the default again.
 func ownOptions(o *redis.Options) *redis.Options {
 	life := o.ConnMaxLifetime
 	if o.Addr == sentinelAddr && (life <= 0 || life > sentinelLife) {
@@ -162,8 +167,9 @@ func ownClusterOptions(o *redis.ClusterOptions) *redis.ClusterOptions {
 	}
 }
 
-// noMaintenance switches off pauses in which go-redis would stretch its time limits. The endpoint type is given so that
-// go-redis does not resolve the server's name to find out.
+// noMaintenance switches off pauses in which go-redis would stretch its time
+// limits. The endpoint type is given so that go-redis does not resolve the
+// server's name to find out.
 func noMaintenance() *maintnotifications.Config {
 	return &maintnotifications.Config{
 		Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone,

@@ -11,7 +11,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// The suite gives each check a new store: a server of its own in memory, or a database of its own on a real one.
+// The suite gives each check a new store: a server of its own in memory, or a
+// database of its own on a real one.
 
 func TestConformanceInVirtualTime(t *testing.T) {
 	t.Parallel()

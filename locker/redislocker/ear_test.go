@@ -49,7 +49,8 @@ func (e *ear) next(t *testing.T, want string) news {
 	}
 }
 
-// granted waits for the news that c owns its key, and returns the token that came with it.
+// granted waits for the news that c owns its key, and returns the token that
+// came with it.
 func (e *ear) granted(t *testing.T, c *locker.Claim, waiting int) (token uint64) {
 	t.Helper()
 	got := e.next(t, "a grant")
@@ -87,7 +88,8 @@ func (e *ear) nothing(t *testing.T) {
 	}
 }
 
-// listening opens n lockers whose subscriptions are confirmed, on an empty server.
+// listening opens n lockers whose subscriptions are confirmed, on an empty
+// server.
 func listening(t *testing.T, rdb redis.UniversalClient, n int) ([]*redislocker.Locker, []*ear) {
 	t.Helper()
 	ls, es := make([]*redislocker.Locker, n), make([]*ear, n)

@@ -13,12 +13,14 @@ const (
 	// entryVersion is the version of what this package stores: see entry.
 	entryVersion = 2
 
-	// late is for how many ms a claim may be overdue before a release takes it for dead.
+	// late is for how many ms a claim may be overdue before a release takes it
+	// for dead.
 	late = 100
 )
 
-// An entry is what a claim is in the queue: six characters, and then the very value that its process would store in the
-// key, so that a release can put it there. A value is the owner id, the instance id, and a line of JSON.
+// An entry is what a claim is in the queue: six characters, and then the very
+// value that its process would store in the key, so that a release can put it
+// there. A value is the owner id, the instance id, and a line of JSON.
 //
 //	m or l      told by a message, so that a claim whose message reaches nobody is gone; or looks only
 //	f or -      wants fencing tokens with the key, or not
@@ -29,7 +31,8 @@ const (
 //
 // It stays the same for the life of the claim.
 //
-// Version 1 has neither "v" nor "offer" in its line, and keeps no dues. The two versions work on the same keys:
+// Version 1 has neither "v" nor "offer" in its line, and keeps no dues. The two
+// versions work on the same keys:
 //
 //   - A release of version 1 reads the head alone. It hands the key to a claim of version 2 for the short offer, and says
 //     "granted" without a length: the claim acquires the key again before it relies on it. It passes over a dead claim
@@ -56,7 +59,8 @@ func entry(c *locker.Claim, value string, told bool) string {
 type newerError struct{ version string }
 
 func (e newerError) Error() string {
-	return fmt.Sprintf("redislocker: a claim of version %s waits for the key, and this process knows versions up to %d: "+
+	return fmt.Sprintf("redislocker: a claim of version %s waits for the key, and this process knows "+
+		"versions up to %d: "+
 		"update it, or go back to one version everywhere", e.version, entryVersion)
 }
 
@@ -78,8 +82,8 @@ func (l *Locker) state(c *locker.Claim) *state {
 	return st
 }
 
-// queued returns the claim's entry. A message must be sure to find it only if the subscription was confirmed before it was
-// queued (law 7).
+// queued returns the claim's entry. A message must be sure to find it only if
+// the subscription was confirmed before it was queued (law 7).
 func (l *Locker) queued(c *locker.Claim) string {
 	st := l.state(c)
 	if st.entry == "" {

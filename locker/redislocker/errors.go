@@ -13,7 +13,8 @@ import (
 
 var errNotOwner = fmt.Errorf("%w: the key is not ours any more", locker.ErrLeaseLost)
 
-// tryError is what Acquire returns for err: ErrUnavailable, or the server's refusal if trying again cannot help.
+// tryError is what Acquire returns for err: ErrUnavailable, or the server's
+// refusal if trying again cannot help.
 func (l *Locker) tryError(err error) error {
 	if err == nil {
 		return nil
@@ -24,8 +25,9 @@ func (l *Locker) tryError(err error) error {
 	return unclear(err)
 }
 
-// leaseError is what the calls of a holder return for err. A refusal leaves as much in doubt as silence does, except
-// that a lock of another type is not ours.
+// leaseError is what the calls of a holder return for err. A refusal leaves as
+// much in doubt as silence does, except that a lock of another type is not
+// ours.
 func leaseError(err error) error {
 	switch {
 	case err == nil:
@@ -44,7 +46,8 @@ func unclear(err error) error {
 	return fmt.Errorf("%w: redislocker: %w", locker.ErrUnavailable, err)
 }
 
-// passing are the error codes of states that a server leaves by itself, or by a failover.
+// passing are the error codes of states that a server leaves by itself, or by a
+// failover.
 var passing = []string{
 	"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF", "OOM", "BUSY",
 	maxClients,
@@ -52,7 +55,8 @@ var passing = []string{
 
 const maxClients = "ERR max number of clients reached"
 
-// refused reports whether the server answered with an error that stays until somebody changes something.
+// refused reports whether the server answered with an error that stays until
+// somebody changes something.
 func (l *Locker) refused(err error) bool {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
@@ -65,8 +69,9 @@ func (l *Locker) refused(err error) bool {
 	return !slices.Contains(passing, c)
 }
 
-// code returns the word that an error of the server begins with. Errors inside a script have it in their middle before
-// Redis 7, and elsewhere than the original.
+// code returns the word that an error of the server begins with. Errors inside
+// a script have it in their middle before Redis 7, and elsewhere than the
+// original.
 func code(err error) string {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
@@ -101,18 +106,19 @@ const (
 
 // advice says what to do about what a server will not do.
 var advice = map[string]string{
-	"NOPERM":       "give the user the rights that the documentation of package redislocker lists",
-	"NOAUTH":       "give the client a user name and password",
-	"WRONGPASS":    "give the client the right user name and password",
-	wrongType:      "something else uses this key, choose another prefix with WithPrefix",
-	counterType:    "something else uses the key of the fencing tokens, choose another prefix with WithPrefix",
-	"CROSSSLOT":    "keys with braces must reach Redis as they are, check for a proxy that renames them",
-	"MOVED":        "the server is a node of a cluster, use a redis.ClusterClient",
-	"ASK":          "the server is a node of a cluster, use a redis.ClusterClient",
-	"NOSCRIPT":     "the server forgets scripts at once, check for a proxy that does not keep them",
-	"NOREPLICAS":   "fewer replicas are well than the server's min-replicas-to-write",
-	"DENIED":       "the server is in protected mode, give it a password or bind it to an address",
-	unknownCommand: "the server must be Redis 5 or newer, with scripts and all commands that redislocker's documentation lists",
+	"NOPERM":     "give the user the rights that the documentation of package redislocker lists",
+	"NOAUTH":     "give the client a user name and password",
+	"WRONGPASS":  "give the client the right user name and password",
+	wrongType:    "something else uses this key, choose another prefix with WithPrefix",
+	counterType:  "something else uses the key of the fencing tokens, choose another prefix with WithPrefix",
+	"CROSSSLOT":  "keys with braces must reach Redis as they are, check for a proxy that renames them",
+	"MOVED":      "the server is a node of a cluster, use a redis.ClusterClient",
+	"ASK":        "the server is a node of a cluster, use a redis.ClusterClient",
+	"NOSCRIPT":   "the server forgets scripts at once, check for a proxy that does not keep them",
+	"NOREPLICAS": "fewer replicas are well than the server's min-replicas-to-write",
+	"DENIED":     "the server is in protected mode, give it a password or bind it to an address",
+	unknownCommand: "the server must be Redis 5 or newer, with scripts and all commands that redislocker's " +
+		"documentation lists",
 }
 
 // serverError tells what the server said and what to do about it, without the arguments that the server repeats, for

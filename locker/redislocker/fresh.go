@@ -7,9 +7,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fresh is the way of renewals to a node that has left several in a row without an answer: over connections that were made
-// since, and are shared. Those in the pool may have died without a word, all of them, in a NAT or with a load balancer,
-// and a renewal that takes the next dead one each time loses its lease though the node is well.
+// fresh is the way of renewals to a node that has left several in a row without
+// an answer: over connections that were made since, and are shared. Those in
+// the pool may have died without a word, all of them, in a NAT or with a load
+// balancer, and a renewal that takes the next dead one each time loses its
+// lease though the node is well.
 type fresh struct {
 	client func() redis.UniversalClient // made when it is first needed; nil if it cannot be
 
@@ -18,7 +20,8 @@ type fresh struct {
 	used   bool
 }
 
-// silence is how a node has left renewals without an answer, since its last answer.
+// silence is how a node has left renewals without an answer, since its last
+// answer.
 type silence struct {
 	row   int       // how many, each sent after the one before was given up
 	last  time.Time // when that was
@@ -26,11 +29,14 @@ type silence struct {
 }
 
 const (
-	// doubtful is how many renewals in a row bring a node's pool into doubt: one is no more than a pause.
+	// doubtful is how many renewals in a row bring a node's pool into doubt:
+	// one is no more than a pause.
 	doubtful = 2
-	// doubted is how long that lasts. Other requests find the pool's dead connections meanwhile.
+	// doubted is how long that lasts. Other requests find the pool's dead
+	// connections meanwhile.
 	doubted = 30 * time.Second
-	// freshIdle is how long a connection may go unused before it is as doubtful as the others.
+	// freshIdle is how long a connection may go unused before it is as doubtful
+	// as the others.
 	freshIdle = doubted / 3
 )
 
@@ -58,7 +64,8 @@ func (l *Locker) newFresh() *fresh {
 	})}
 }
 
-// way returns the client that a renewal for node takes now: pool, or the fresh one.
+// way returns the client that a renewal for node takes now: pool, or the fresh
+// one.
 func (f *fresh) way(node string, pool redis.UniversalClient) redis.UniversalClient {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,7 +78,8 @@ func (f *fresh) way(node string, pool redis.UniversalClient) redis.UniversalClie
 	return pool
 }
 
-// note keeps in mind whether node has answered a renewal that was sent at the given time.
+// note keeps in mind whether node has answered a renewal that was sent at the
+// given time.
 func (f *fresh) note(node string, sent time.Time, unanswered bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

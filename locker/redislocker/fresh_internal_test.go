@@ -9,7 +9,8 @@ import (
 )
 
 func TestANodesPoolIsDoubtedAfterSeveralTimeoutsInARow(t *testing.T) {
-	pool, made := redis.NewClient(&redis.Options{}), redis.NewClient(&redis.Options{}) // outside: it may start goroutines
+	// outside: it may start goroutines
+	pool, made := redis.NewClient(&redis.Options{}), redis.NewClient(&redis.Options{})
 	defer func() { _, _ = pool.Close(), made.Close() }()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fresh{silent: make(map[string]silence), client: func() redis.UniversalClient { return made }}

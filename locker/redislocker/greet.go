@@ -63,7 +63,8 @@ func (g *greeters) instead(o *redis.Options) *greeter {
 	login := loginOf(o)
 	login.ClientName = cmp.Or(login.ClientName, g.name)
 	o.Username, o.Password, o.ClientName, o.DB, o.OnConnect = "", "", "", 0, nil
-	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil // what is left, a streaming one, logs in anew later on
+	// what is left, a streaming one, logs in anew later on
+	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
 	return &greeter{g, login}
 }
 

@@ -44,7 +44,10 @@ func TestAReleaseStoresTheVeryValueThatTheNextClaimWould(t *testing.T) {
 }
 
 func TestAKeyIsHandedOverForTheOfferOnly(t *testing.T) {
-	for _, life := range []time.Duration{100 * time.Millisecond, 999 * time.Millisecond, time.Second, 10 * time.Second, 24 * 24 * time.Hour} {
+	for _, life := range []time.Duration{
+		100 * time.Millisecond, 999 * time.Millisecond, time.Second, 10 * time.Second,
+		24 * 24 * time.Hour,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			m, rdb := redistest.Miniredis(t)
 			ls, es := listening(t, rdb, 2)
@@ -156,7 +159,8 @@ func TestAClaimWhoseProcessIsGoneIsPassedOver(t *testing.T) {
 	}
 }
 
-// A release is bounded, so it may meet more dead processes than it passes over. That must not leave the key free (law 8).
+// A release is bounded, so it may meet more dead processes than it passes over.
+// That must not leave the key free (law 8).
 func TestHoweverManyAreGoneTheKeyIsNotLeftFreeWhileOneWaits(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
@@ -183,7 +187,8 @@ func TestHoweverManyAreGoneTheKeyIsNotLeftFreeWhileOneWaits(t *testing.T) {
 	}
 }
 
-// The scripts cannot know whether a claim that was queued before its process could be told is still there.
+// The scripts cannot know whether a claim that was queued before its process
+// could be told is still there.
 func TestAClaimWithoutALiveSubscriptionIsHandedTheKeyAllTheSame(t *testing.T) {
 	s := redistest.Start(t)
 	for name, rights := range map[string][]string{

@@ -85,7 +85,8 @@ func mustRelease(t *testing.T, l locker.Locker, c *locker.Claim) {
 	}
 }
 
-// release releases c, which must find what is wanted; the place of next is not compared.
+// release releases c, which must find what is wanted; the place of next is not
+// compared.
 func release(t *testing.T, l locker.Locker, c, next *locker.Claim, want locker.Released) {
 	t.Helper()
 	r, err := l.Release(t.Context(), c, next)
@@ -95,7 +96,8 @@ func release(t *testing.T, l locker.Locker, c, next *locker.Claim, want locker.R
 	}
 }
 
-// renew returns the answer for each claim, of which there must be one when Renew returns.
+// renew returns the answer for each claim, of which there must be one when
+// Renew returns.
 func renew(ctx context.Context, t *testing.T, l locker.Locker, cs ...*locker.Claim) []error {
 	t.Helper()
 	type answer struct {

@@ -19,11 +19,14 @@ type about struct {
 	Since       time.Time `json:"since,omitzero"`
 }
 
-// describe returns what is stored behind the owner id: the instance id and a line about c's holder and offers. The part
-// that stays the same from call to call is kept, for one kind of holder at a time.
+// describe returns what is stored behind the owner id: the instance id and a
+// line about c's holder and offers. The part that stays the same from call to
+// call is kept, for one kind of holder at a time.
 func (l *Locker) describe(c *locker.Claim) string {
 	h, since, offer := c.Holder, c.Holder.Since, c.LongOffer().Milliseconds()
-	if l.settings.node.Instance != "" { // a node's offer is a vote, and no grant: nobody trusts in it, and others wait for it
+	// a node's offer is a vote, and no grant: nobody trusts in it, and others
+	// wait for it
+	if l.settings.node.Instance != "" {
 		offer = c.ShortOffer().Milliseconds()
 	}
 	h.Since = time.Time{}
@@ -44,7 +47,8 @@ func (l *Locker) describe(c *locker.Claim) string {
 	return value.String()
 }
 
-// description is what describe returned last for holder and offer, up to the time.
+// description is what describe returned last for holder and offer, up to the
+// time.
 type description struct {
 	holder locker.Holder
 	offer  int64 // the long one, in ms

@@ -16,8 +16,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// inbox is where other instances tell this one that a key is free or wanted: one subscription, on a connection of its
-// own, from the first wait until Close. What it hears are hints; the locker never relies on them.
+// inbox is where other instances tell this one that a key is free or wanted:
+// one subscription, on a connection of its own, from the first wait until
+// Close. What it hears are hints; the locker never relies on them.
 type inbox struct {
 	client  redis.UniversalClient
 	channel string
@@ -45,9 +46,11 @@ const (
 	refusedPause   = 10 * time.Second       // after the server has refused to subscribe
 )
 
-// A message is "wanted KEY" for the holder, or "offered MS OWNER TOKEN N KEY" for the one who has the key now, for so long,
-// where N wait behind it and TOKEN is 0 if it wants none, or "revoked OWNER KEY" for one who was made to lose it. A process
-// of version 1 says "granted OWNER TOKEN N KEY" with a short offer.
+// A message is "wanted KEY" for the holder, or "offered MS OWNER TOKEN N KEY"
+// for the one who has the key now, for so long, where N wait behind it and
+// TOKEN is 0 if it wants none, or "revoked OWNER KEY" for one who was made to
+// lose it. A process of version 1 says "granted OWNER TOKEN N KEY" with a short
+// offer.
 const (
 	wantedWord  = "wanted "
 	offeredWord = "offered "
@@ -74,8 +77,9 @@ func (b *inbox) open() {
 	go b.run() // ends when close closes the subscription
 }
 
-// run receives until close. A subscription that is silent for twice quiet, and does not answer a ping in between, is
-// replaced: the network may have forgotten it.
+// run receives until close. A subscription that is silent for twice quiet, and
+// does not answer a ping in between, is replaced: the network may have
+// forgotten it.
 func (b *inbox) run() {
 	defer close(b.done)
 	for b.renew() {
@@ -83,7 +87,8 @@ func (b *inbox) run() {
 	}
 }
 
-// renew subscribes, on a new connection. It reports false once the inbox is closed.
+// renew subscribes, on a new connection. It reports false once the inbox is
+// closed.
 func (b *inbox) renew() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,7 +129,8 @@ func (b *inbox) receive() {
 	}
 }
 
-// strayed reports whether the primary is another by now than the subscription is with: messages do not get there any more.
+// strayed reports whether the primary is another by now than the subscription
+// is with: messages do not get there any more.
 func (b *inbox) strayed() bool { return b.at != "" && b.where() != b.at }
 
 // lost notes that messages do not get here, and reports whether they did until
@@ -137,8 +143,9 @@ func (b *inbox) lost() bool {
 	return was
 }
 
-// failed pauses after an error, before the next read connects again. It does not after the first error of a subscription
-// that was confirmed: go-redis has connected again by then.
+// failed pauses after an error, before the next read connects again. It does
+// not after the first error of a subscription that was confirmed: go-redis has
+// connected again by then.
 func (b *inbox) failed(err error) {
 	pause := reconnectPause
 	if b.lost() {
@@ -159,8 +166,9 @@ func (b *inbox) failed(err error) {
 	}
 }
 
-// read hands a message on. Each confirmation of the subscription, the first and those after a lost connection, wakes
-// everybody: what was sent before it is lost.
+// read hands a message on. Each confirmation of the subscription, the first and
+// those after a lost connection, wakes everybody: what was sent before it is
+// lost.
 func (b *inbox) read(event any) {
 	switch e := event.(type) {
 	case *redis.Subscription:
@@ -191,7 +199,8 @@ func (b *inbox) message(text string) {
 	}
 }
 
-// readOffer reads a message of either word that tells of an offer. It is not ok if it does not come from a locker.
+// readOffer reads a message of either word that tells of an offer. It is not ok
+// if it does not come from a locker.
 func readOffer(text string) (key, owner string, o locker.Offer, ok bool) {
 	ms := "0"
 	rest, ok := strings.CutPrefix(text, offeredWord)

@@ -19,8 +19,10 @@ func (l *listener) WakeAll()                                  { l.heard++ }
 
 func TestMessagesThatAreNotFromALockerAreIgnored(t *testing.T) {
 	for _, text := range []string{
-		"", "probe", "granted", "granted ", "granted o 0 1", "granted o x 1 k", "granted o 0 x k", "granted o -1 1 k", "Wanted k",
-		"offered", "offered 1000", "offered o 0 1 k", "offered x o 0 1 k", "offered -1 o 0 1 k", "offered 1 o x 1 k", "offered 1 o 0 x k",
+		"", "probe", "granted", "granted ", "granted o 0 1", "granted o x 1 k", "granted o 0 x k",
+		"granted o -1 1 k", "Wanted k",
+		"offered", "offered 1000", "offered o 0 1 k", "offered x o 0 1 k", "offered -1 o 0 1 k",
+		"offered 1 o x 1 k", "offered 1 o 0 x k",
 		"wake k 1", strings.Repeat("granted ", 1000),
 	} {
 		w := &listener{}

@@ -10,9 +10,10 @@ import (
 
 var _ locker.Inspector = (*Locker)(nil)
 
-// Inspect tells who holds key and who waits for it, in one round trip. Of a value that is not this package's, as a plain
-// redislock user's, the owner id is what it begins with. The queue may still name a process that has died; it keeps its
-// place for as long as others look there.
+// Inspect tells who holds key and who waits for it, in one round trip. Of a
+// value that is not this package's, as a plain redislock user's, the owner id
+// is what it begins with. The queue may still name a process that has died; it
+// keeps its place for as long as others look there.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	s := locker.KeyState{Key: key}
 	if err := l.gate.Enter(); err != nil {
@@ -60,8 +61,9 @@ func (l *Locker) inspected(key string, answer command) (locker.KeyState, error) 
 	return s, nil
 }
 
-// ForceRelease ends the hold of owner on key and hands it on, as [Locker.Release] does, and tells its process if that
-// listens. It takes three round trips.
+// ForceRelease ends the hold of owner on key and hands it on, as
+// [Locker.Release] does, and tells its process if that listens. It takes three
+// round trips.
 func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if len(owner) != locker.OwnerLen {
 		return invalid("an owner id has %d characters", locker.OwnerLen)

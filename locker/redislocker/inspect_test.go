@@ -143,7 +143,8 @@ func TestConnectionsHaveAName(t *testing.T) {
 		k := claim("name:" + c.want)
 		mustAcquire(t, l, k)
 		held(t, l, claim(k.Key), locker.Try{Wait: true})
-		eventually(t, "two connections are called "+c.want, func() bool { return count(c.want) == 2 }) // and the inbox's
+		// and the inbox's
+		eventually(t, "two connections are called "+c.want, func() bool { return count(c.want) == 2 })
 	}
 	before := count("")
 	mustAcquire(t, open(t, mine, redislocker.WithClientName("")), claim("nameless"))

@@ -67,7 +67,8 @@ func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
 		if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v repeats arguments", err)
 		}
-		if err := leaseError(saying(text)); !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrLeaseLost) {
+		if err := leaseError(saying(text)); !errors.Is(err, locker.ErrUnavailable) &&
+			!errors.Is(err, locker.ErrLeaseLost) {
 			t.Errorf("%q while holding: %v, want ErrUnavailable or ErrLeaseLost", text, err)
 		}
 	}
@@ -77,7 +78,8 @@ func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
 	}
 }
 
-// The caller's options have been through NewClient, where -1 became 0: a copy of them would retry.
+// The caller's options have been through NewClient, where -1 became 0: a copy
+// of them would retry.
 func TestOwnClientNeitherRetriesNorIgnoresDeadlines(t *testing.T) {
 	for name, o := range map[string]*redis.Options{
 		"defaults": {}, "no retries": {MaxRetries: -1}, "many": {MaxRetries: 9, ReadTimeout: -1, MinIdleConns: 5},

@@ -17,9 +17,11 @@ const (
 	cleanMost  = 4096                 // chores of a node that are kept; what comes on top is left to its TTL
 )
 
-// Abandon frees c's key in the background by owner id, or hands it on, and takes c out of the queue: at once, and with
-// late again a second later. If there is no answer it goes on for half a minute: a server that hangs does what it was
-// asked when it goes on. Beyond some thousand keys that wait for that, the rest is left to the TTL.
+// Abandon frees c's key in the background by owner id, or hands it on, and
+// takes c out of the queue: at once, and with late again a second later. If
+// there is no answer it goes on for half a minute: a server that hangs does
+// what it was asked when it goes on. Beyond some thousand keys that wait for
+// that, the rest is left to the TTL.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	if l.client == nil {
 		return
@@ -34,7 +36,8 @@ func (l *Locker) giveBack(key, owner string) {
 	l.janitor.add(l.node(key), chore{call: l.releaseCall(key, l.keys(key), owner, "", "")})
 }
 
-// clean sends the chores as one request and reports for each whether it was answered.
+// clean sends the chores as one request and reports for each whether it was
+// answered.
 func (l *Locker) clean(ctx context.Context, due []chore) []bool {
 	calls := make([]call, len(due))
 	for i, c := range due {
@@ -57,7 +60,8 @@ type chore struct {
 	due   time.Time
 }
 
-// janitor does chores in the background, those of each node by themselves, so that one that hangs delays no other.
+// janitor does chores in the background, those of each node by themselves, so
+// that one that hangs delays no other.
 type janitor struct {
 	clean func(context.Context, []chore) []bool
 
@@ -78,7 +82,8 @@ func newJanitor(clean func(context.Context, []chore) []bool) *janitor {
 	}
 }
 
-// add starts the node's goroutine if it is not there. It is a no-op once the janitor closes.
+// add starts the node's goroutine if it is not there. It is a no-op once the
+// janitor closes.
 func (j *janitor) add(node string, c chore) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -124,8 +129,8 @@ func (j *janitor) work(node string, ln *lane) {
 	}
 }
 
-// next takes a batch of chores that are due, all of them when closing, or says when the next will be. With none left it
-// ends the lane: ok is false.
+// next takes a batch of chores that are due, all of them when closing, or says
+// when the next will be. With none left it ends the lane: ok is false.
 func (j *janitor) next(node string, ln *lane) (due []chore, pause time.Duration, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -137,7 +142,8 @@ func (j *janitor) next(node string, ln *lane) (due []chore, pause time.Duration,
 	return ln.take(now, j.closed), ln.pause(now), true
 }
 
-// settle decides which chores come again: those that must a second time, and those without an answer.
+// settle decides which chores come again: those that must a second time, and
+// those without an answer.
 func (j *janitor) settle(ln *lane, done []chore, answered []bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -160,7 +166,8 @@ func (j *janitor) settle(ln *lane, done []chore, answered []bool) {
 	}
 }
 
-// finish lets the janitor do what is left at once, takes no more, and waits until it has ended.
+// finish lets the janitor do what is left at once, takes no more, and waits
+// until it has ended.
 func (j *janitor) finish() {
 	j.mu.Lock()
 	j.closed = true

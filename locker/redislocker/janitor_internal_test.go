@@ -38,7 +38,8 @@ func (s *sent) at(n int) []time.Duration {
 // hangs answers nothing until the request's time is over.
 func hangs(ctx context.Context, _ []chore) bool { <-ctx.Done(); return false }
 
-// cleaning runs test in virtual time with a janitor, which ends with it and leaves no goroutine.
+// cleaning runs test in virtual time with a janitor, which ends with it and
+// leaves no goroutine.
 func cleaning(t *testing.T, answer func(context.Context, []chore) bool, test func(*testing.T, *janitor, *sent)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +60,8 @@ func seconds(of ...int) []time.Duration {
 	return all
 }
 
-// soonThen are those seconds, the second try soon after the first, and the others as much later.
+// soonThen are those seconds, the second try soon after the first, and the
+// others as much later.
 func soonThen(of ...int) []time.Duration {
 	all := []time.Duration{0}
 	for _, at := range seconds(of...) {

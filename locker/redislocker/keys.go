@@ -6,13 +6,14 @@ import (
 	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
-// keys are the names in Redis of what belongs to one key, as arguments of commands. They share a hash tag, so they live on
-// one node.
+// keys are the names in Redis of what belongs to one key, as arguments of
+// commands. They share a hash tag, so they live on one node.
 type keys struct{ lock, wait, due, fence any }
 
 const waitSuffix, dueSuffix, fenceSuffix = ":wait", ":due", ":fence"
 
-// keys returns the names of what belongs to a key, which the guard has made fit for a hash tag.
+// keys returns the names of what belongs to a key, which the guard has made fit
+// for a hash tag.
 func (l *Locker) keys(key string) keys {
 	if raw := l.rawName(key); raw != "" {
 		beside := l.settings.prefix + ":{" + hashTag(raw) + "}:raw:" + key

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A lane is the chores of one node: those that were never tried, in the order in which they came, for they may wake
-// somebody, and in front of those that are tried again, by the time when they are due. Each part is bounded.
+// A lane is the chores of one node: those that were never tried, in the order
+// in which they came, for they may wake somebody, and in front of those that
+// are tried again, by the time when they are due. Each part is bounded.
 type lane struct {
 	wake  chan struct{} // holds one: there are new chores
 	fresh []chore
@@ -25,7 +26,8 @@ func (ln *lane) add(c chore) {
 
 func (ln *lane) empty() bool { return len(ln.fresh) == 0 && len(ln.again) == 0 }
 
-// take takes a batch of chores that are due by now, or with all, whether they are due or not.
+// take takes a batch of chores that are due by now, or with all, whether they
+// are due or not.
 func (ln *lane) take(now time.Time, all bool) []chore {
 	n := min(len(ln.fresh), cleanBatch)
 	due := make([]chore, n, min(n+len(ln.again), cleanBatch))

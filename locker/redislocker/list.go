@@ -15,8 +15,9 @@ import (
 
 const scanPage = 500 // how many of the server's keys one SCAN looks at
 
-// List goes through the keys of every primary with SCAN, a page at a time, and inspects what is a lock or a queue under the
-// prefix; a page is two round trips. Keys under names of their own, see [WithRawKeys], are not among them.
+// List goes through the keys of every primary with SCAN, a page at a time, and
+// inspects what is a lock or a queue under the prefix; a page is two round
+// trips. Keys under names of their own, see [WithRawKeys], are not among them.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
 		if err := l.gate.Enter(); err != nil {
@@ -54,7 +55,8 @@ func (l *Locker) listNode(ctx context.Context, node redis.Cmdable, yield func(lo
 	}
 }
 
-// listPage inspects the keys of names. A lock tells of its queue too, so a queue tells only of a key that is free.
+// listPage inspects the keys of names. A lock tells of its queue too, so a
+// queue tells only of a key that is free.
 func (l *Locker) listPage(ctx context.Context, names []string, yield func(locker.KeyState, error) bool) bool {
 	var keys []string
 	var queues []bool
@@ -80,7 +82,8 @@ func (l *Locker) listPage(ctx context.Context, names []string, yield func(locker
 	return true
 }
 
-// parseName returns the key that a name in Redis belongs to, if that is a lock or a queue.
+// parseName returns the key that a name in Redis belongs to, if that is a lock
+// or a queue.
 func (l *Locker) parseName(name string) (key string, queue, ok bool) {
 	name, ok = strings.CutPrefix(name, l.settings.prefix+":{")
 	if !ok {
@@ -98,7 +101,8 @@ func (l *Locker) pattern() string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`).Replace(l.settings.prefix) + ":{*"
 }
 
-// primaries returns a client for each server that has keys, in the order of their addresses.
+// primaries returns a client for each server that has keys, in the order of
+// their addresses.
 func (l *Locker) primaries(ctx context.Context) ([]redis.Cmdable, error) {
 	if l.cluster == nil {
 		return []redis.Cmdable{l.client}, nil

@@ -12,9 +12,11 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Locker is a [locker.Locker] in Redis, made by [New] and opened by [guard.New]. Each locker is an instance of its own to
-// others, also within one process. Its methods block for as long as the requests they send, at most until their context
-// ends; after Close they return [locker.ErrClosed]. It is safe for concurrent use.
+// Locker is a [locker.Locker] in Redis, made by [New] and opened by
+// [guard.New]. Each locker is an instance of its own to others, also within one
+// process. Its methods block for as long as the requests they send, at most
+// until their context ends; after Close they return [locker.ErrClosed]. It is
+// safe for concurrent use.
 type Locker struct {
 	settings settings
 	instance string // how others know this locker
@@ -45,9 +47,10 @@ type Locker struct {
 
 var _ locker.Locker = (*Locker)(nil)
 
-// New returns a locker for the server that rdb talks to. It only keeps its settings: [guard.New] opens it, and returns
-// what is wrong with them. rdb is a *redis.Client (Sentinel included) or a *redis.ClusterClient, and stays the caller's;
-// see [WithClient] for any other.
+// New returns a locker for the server that rdb talks to. It only keeps its
+// settings: [guard.New] opens it, and returns what is wrong with them. rdb is a
+// *redis.Client (Sentinel included) or a *redis.ClusterClient, and stays the
+// caller's; see [WithClient] for any other.
 func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{rdb: rdb, prefix: "guard", name: "guard"},
@@ -64,8 +67,8 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	return l
 }
 
-// Open checks the settings and makes the locker's own client; it sends nothing. What is wrong is a
-// [locker.ErrInvalidOption], also a second Open.
+// Open checks the settings and makes the locker's own client; it sends nothing.
+// What is wrong is a [locker.ErrInvalidOption], also a second Open.
 func (l *Locker) Open(w locker.Waker) error {
 	return l.gate.Open(func() error { return l.ready(w) })
 }
@@ -103,9 +106,10 @@ func (l *Locker) ready(w locker.Waker) error {
 	return nil
 }
 
-// Close ends the locker: what is left to clean up is done at once, calls under way end as their contexts say, and the
-// locker's own connections are closed. It returns ctx's error if that was too short; the rest then goes on behind it, but
-// what could not be cleaned up ends at its TTL. Idempotent.
+// Close ends the locker: what is left to clean up is done at once, calls under
+// way end as their contexts say, and the locker's own connections are closed.
+// It returns ctx's error if that was too short; the rest then goes on behind
+// it, but what could not be cleaned up ends at its TTL. Idempotent.
 func (l *Locker) Close(ctx context.Context) error {
 	err := l.gate.Close(ctx, l.shutDown)
 	if err != nil {
@@ -114,8 +118,9 @@ func (l *Locker) Close(ctx context.Context) error {
 	return err
 }
 
-// shutDown closes the client only when nobody uses it: go-redis 9.19 takes the time limit from a read under way when it
-// closes its connection, and then waits for it.
+// shutDown closes the client only when nobody uses it: go-redis 9.19 takes the
+// time limit from a read under way when it closes its connection, and then
+// waits for it.
 func (l *Locker) shutDown() {
 	l.recent.close()
 	l.inbox.close()

@@ -34,7 +34,8 @@ func newGuard(t *testing.T, rdb redis.UniversalClient, opts ...guard.Option) *gu
 	return g
 }
 
-// A cluster client answers a pipeline when its slowest node has: one that is silent must not stop the others' keys.
+// A cluster client answers a pipeline when its slowest node has: one that is
+// silent must not stop the others' keys.
 func TestOneSilentNodeDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	a, b, rdb := twoNodes(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// node returns the address of the node of a cluster that has key, as far as the client knows it now: it asks nobody. It is
-// the same for all keys elsewhere.
+// node returns the address of the node of a cluster that has key, as far as the
+// client knows it now: it asks nobody. It is the same for all keys elsewhere.
 func (l *Locker) node(key string) string {
 	if l.cluster == nil {
 		return ""
@@ -22,7 +22,8 @@ func (l *Locker) node(key string) string {
 	return client.Options().Addr
 }
 
-// primary returns where key lives now, as far as the client knows, on servers that may change; "" if it does not.
+// primary returns where key lives now, as far as the client knows, on servers
+// that may change; "" if it does not.
 func (l *Locker) primary(key string) string {
 	if l.cluster == nil {
 		return l.at.now()
@@ -30,7 +31,8 @@ func (l *Locker) primary(key string) string {
 	return l.node(key)
 }
 
-// ask asks the primary of each key something, for the client to learn whether it still is.
+// ask asks the primary of each key something, for the client to learn whether
+// it still is.
 func (l *Locker) ask(ctx context.Context, keys []string) {
 	if l.at != nil {
 		l.at.look(ctx)
@@ -49,7 +51,8 @@ var over = func() context.Context {
 	return ctx
 }()
 
-// perNode calls send with the places of the claims of each node, for all nodes at the same time.
+// perNode calls send with the places of the claims of each node, for all nodes
+// at the same time.
 func (l *Locker) perNode(cs []*locker.Claim, send func(node string, at []int)) {
 	byNode := make(map[string][]int, 1)
 	for i, c := range cs {

@@ -14,7 +14,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// twoNodes starts two servers that a cluster client takes for a cluster: which answers for whom is all that matters.
+// twoNodes starts two servers that a cluster client takes for a cluster: which
+// answers for whom is all that matters.
 func twoNodes(t *testing.T) (a, b *redistest.Server, rdb *redis.ClusterClient) {
 	t.Helper()
 	a, b = redistest.Start(t), redistest.Start(t)
@@ -98,7 +99,8 @@ func TestAbandonOnANodeThatIsWellDoesNotWaitForOneThatHangs(t *testing.T) {
 	emptied(t, redistest.Client(t, b.Addr))
 }
 
-// In a cluster a message that nobody hears on this node may be heard on another.
+// In a cluster a message that nobody hears on this node may be heard on
+// another.
 func TestInAClusterNobodyIsPassedOver(t *testing.T) {
 	_, _, rdb := twoNodes(t)
 	w := newEar()

@@ -39,25 +39,30 @@ type settings struct {
 	node redisnode.Node // of WithNode; zero: the locker stands alone
 }
 
-// WithNode is for package redlock, whose lockers keep a lease on several servers: nobody else can make a node.
+// WithNode is for package redlock, whose lockers keep a lease on several
+// servers: nobody else can make a node.
 func WithNode(n redisnode.Node) Option {
 	return optionFunc(func(s *settings) { s.node = n })
 }
 
-// WithPrefix sets what the name of every key in Redis starts with, before a colon: lockers exclude each other only under
-// the same prefix. Not empty, without braces and control bytes. Default "guard".
+// WithPrefix sets what the name of every key in Redis starts with, before a
+// colon: lockers exclude each other only under the same prefix. Not empty,
+// without braces and control bytes. Default "guard".
 func WithPrefix(prefix string) Option {
 	return optionFunc(func(s *settings) { s.prefix = prefix })
 }
 
-// WithClient makes the locker use rdb as it is, instead of a small client of its own: for client types that it does not
-// know, and for connections that need more than the usual. Retries must be off (MaxRetries -1) and ContextTimeoutEnabled
-// on, and rdb should serve nothing else. The locker does not close it.
+// WithClient makes the locker use rdb as it is, instead of a small client of
+// its own: for client types that it does not know, and for connections that
+// need more than the usual. Retries must be off (MaxRetries -1) and
+// ContextTimeoutEnabled on, and rdb should serve nothing else. The locker does
+// not close it.
 func WithClient(rdb redis.UniversalClient) Option {
 	return optionFunc(func(s *settings) { s.asIs, s.given = rdb, true })
 }
 
-// WithHook adds a hook to the locker's own client, for tracing or metrics of its requests.
+// WithHook adds a hook to the locker's own client, for tracing or metrics of
+// its requests.
 func WithHook(h redis.Hook) Option {
 	return optionFunc(func(s *settings) { s.hooks = append(s.hooks, h) })
 }

@@ -54,10 +54,21 @@ func TestOpenReportsWhatIsWrong(t *testing.T) {
 		"replicas, for ever": {rdb, opts{redislocker.WithReplicas(1, 0)}, false},
 		"replicas of what":   {nil, opts{with(other{strict}), redislocker.WithReplicas(1, time.Second)}, false},
 
-		"Sentinel without options":       {rdb, opts{redislocker.WithSentinel(nil)}, false},
-		"Sentinel without a name":        {rdb, opts{redislocker.WithSentinel(&redis.FailoverOptions{SentinelAddrs: watched.SentinelAddrs})}, false},
-		"Sentinel without sentinels":     {rdb, opts{redislocker.WithSentinel(&redis.FailoverOptions{MasterName: "m"})}, false},
-		"Sentinel's replicas":            {rdb, opts{redislocker.WithSentinel(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: watched.SentinelAddrs, ReplicaOnly: true})}, false},
+		"Sentinel without options": {rdb, opts{redislocker.WithSentinel(nil)}, false},
+		"Sentinel without a name": {
+			rdb,
+			opts{redislocker.WithSentinel(&redis.FailoverOptions{SentinelAddrs: watched.SentinelAddrs})},
+			false,
+		},
+		"Sentinel without sentinels": {
+			rdb,
+			opts{redislocker.WithSentinel(&redis.FailoverOptions{MasterName: "m"})},
+			false,
+		},
+		"Sentinel's replicas": {rdb, opts{redislocker.WithSentinel(&redis.FailoverOptions{
+			MasterName:    "m",
+			SentinelAddrs: watched.SentinelAddrs, ReplicaOnly: true,
+		})}, false},
 		"Sentinel and a client as it is": {rdb, opts{redislocker.WithSentinel(watched), with(strict)}, false},
 
 		"no client":                     {nil, nil, false},

@@ -97,7 +97,8 @@ func TestAbandonTakesTheClaimOutOfTheQueueAndTheKey(t *testing.T) {
 	es[1].nothing(t)
 }
 
-// A release may come so late that the TTL has ended. Whoever waits is served all the same (law 3).
+// A release may come so late that the TTL has ended. Whoever waits is served
+// all the same (law 3).
 func TestALateReleaseOfAFreeKeyHandsItOn(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, es := listening(t, rdb, 2)

@@ -29,7 +29,8 @@ func TestARawKeyAndPlainRedislockExcludeEachOther(t *testing.T) {
 
 	c := claim("legacy:42")
 	mustAcquire(t, l, c)
-	if _, err := redislock.Obtain(t.Context(), rdb, "lock:sku:42", time.Minute, nil); !errors.Is(err, redislock.ErrNotObtained) {
+	if _, err := redislock.Obtain(t.Context(), rdb, "lock:sku:42", time.Minute, nil); !errors.Is(err,
+		redislock.ErrNotObtained) {
 		t.Errorf("redislock beside the locker: %v", err)
 	}
 	mustRelease(t, l, c)

@@ -13,17 +13,21 @@ const (
 	recentChunk = 256                    // releases looked at under one hold of the mutex
 )
 
-// recent keeps the releases of the last TTL, and the claims that were given up. What a primary is told that has just been replaced is lost: then the new one
-// keeps the keys of owners who have long released them, and nobody gets those until they end. So when a key lives elsewhere
-// than it did, it is released once more by these owner ids. They never come back, so that harms nobody.
+// recent keeps the releases of the last TTL, and the claims that were given up.
+// What a primary is told that has just been replaced is lost: then the new one
+// keeps the keys of owners who have long released them, and nobody gets those
+// until they end. So when a key lives elsewhere than it did, it is released
+// once more by these owner ids. They never come back, so that harms nobody.
 type recent struct {
-	primary func(key string) string                  // where key lives, as far as the client knows: asks nobody
-	ask     func(ctx context.Context, keys []string) // asks the primary of each key anything, for the client to learn where it is
-	free    func(key, owner string)                  // releases key in the background
-	ctx     context.Context                          // of asking
-	cancel  context.CancelFunc                       // ends it
-	watcher sync.WaitGroup                           // the goroutine that watches; at most one
-	trip    *trip                                    // to the primary; nil: it is near
+	primary func(key string) string // where key lives, as far as the client knows: asks nobody
+	// asks the primary of each key anything, for the client to learn where it
+	// is
+	ask     func(ctx context.Context, keys []string)
+	free    func(key, owner string) // releases key in the background
+	ctx     context.Context         // of asking
+	cancel  context.CancelFunc      // ends it
+	watcher sync.WaitGroup          // the goroutine that watches; at most one
+	trip    *trip                   // to the primary; nil: it is near
 
 	mu       sync.Mutex // guards what follows; never held across I/O
 	ring     []ended    // grows to recentMost, and is then overwritten from next on
@@ -45,7 +49,8 @@ func newRecent(primary func(string) string, ask func(context.Context, []string),
 	return &recent{primary: primary, ask: ask, free: free, ctx: ctx, cancel: cancel}
 }
 
-// note keeps a release that is about to be sent of a key with this TTL. A nil recent keeps none.
+// note keeps a release that is about to be sent of a key with this TTL. A nil
+// recent keeps none.
 func (r *recent) note(key, owner string, ttl time.Duration) {
 	if r == nil {
 		return
@@ -89,7 +94,8 @@ func (r *recent) watch() {
 	}
 }
 
-// sample returns a key for each place that keys live at; none are left if it is not ok, and the watcher ends.
+// sample returns a key for each place that keys live at; none are left if it is
+// not ok, and the watcher ends.
 func (r *recent) sample() (keys []string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,8 +114,8 @@ func (r *recent) sample() (keys []string, ok bool) {
 	return keys, true
 }
 
-// look releases the keys again that live elsewhere now, after a few looks that found so: others may still be with the old
-// primary, and hold the keys there.
+// look releases the keys again that live elsewhere now, after a few looks that
+// found so: others may still be with the old primary, and hold the keys there.
 func (r *recent) look() {
 	var again []ended
 	for from := 0; ; from += recentChunk {

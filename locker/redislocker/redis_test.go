@@ -122,7 +122,8 @@ func TestNoKeyIsWithoutATTL(t *testing.T) {
 	haveTTLs(t, rdb, "k", "k:wait", "k:fence") // the claim that a release has queued is due by its place
 }
 
-// haveTTLs checks that these keys are there, and no other, and that each has a TTL.
+// haveTTLs checks that these keys are there, and no other, and that each has a
+// TTL.
 func haveTTLs(t *testing.T, rdb *redis.Client, want ...string) {
 	t.Helper()
 	all := rdb.Keys(t.Context(), "*").Val()
@@ -151,7 +152,8 @@ func TestKeysReachRedisInOneTag(t *testing.T) {
 			}
 			name := names[0]
 			if !strings.HasPrefix(name, "shop:{") || !strings.HasSuffix(name, "}") ||
-				strings.Count(name, "{")+strings.Count(name, "}") != 2 || len(name) > 256 || strings.ContainsAny(name, "\x00\n") {
+				strings.Count(name, "{")+strings.Count(name, "}") != 2 || len(name) > 256 ||
+				strings.ContainsAny(name, "\x00\n") {
 				t.Errorf("%.20q is %q in Redis", key, name)
 			}
 			return nil
@@ -168,7 +170,8 @@ func TestGuardRunsOnRedis(t *testing.T) {
 	done := make(chan error)
 	const instances, calls = 4, 50
 	for i := range instances {
-		g, err := guard.New(redislocker.New(redistest.Client(t, s.Addr)), guard.WithName(strconv.Itoa(i)), guard.WithMaxWait(ttl))
+		g, err := guard.New(redislocker.New(redistest.Client(t, s.Addr)), guard.WithName(strconv.Itoa(i)),
+			guard.WithMaxWait(ttl))
 		if err != nil {
 			t.Fatal(err)
 		}

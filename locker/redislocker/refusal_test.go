@@ -12,7 +12,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// expectRefusal wants an error that ends the wait, contains hint, and does not repeat key or owner.
+// expectRefusal wants an error that ends the wait, contains hint, and does not
+// repeat key or owner.
 func expectRefusal(t *testing.T, err error, c *locker.Claim, hint string) {
 	t.Helper()
 	var answer redis.Error
@@ -103,13 +104,15 @@ func TestUserWithoutRightsIsRefused(t *testing.T) {
 		c := claim("secret")
 		_, err := l.Acquire(t.Context(), c, locker.Try{})
 		expectRefusal(t, err, c, "rights")
-		if found := wantFinding(t, l.Check(t.Context(), ttl), redislocker.FoundRights, locker.Refuse); strings.Contains(found, c.Key) {
+		if found := wantFinding(t, l.Check(t.Context(), ttl), redislocker.FoundRights,
+			locker.Refuse); strings.Contains(found, c.Key) {
 			t.Errorf("%q names a key", found)
 		}
 	}
 }
 
-// A pipeline of go-redis leaves its commands without an error if the login of a new connection is refused.
+// A pipeline of go-redis leaves its commands without an error if the login of a
+// new connection is refused.
 func TestRefusedLoginIsNoSuccess(t *testing.T) {
 	s := redistest.Start(t, "--requirepass", "right")
 	for name, rdb := range map[string]*redis.Client{

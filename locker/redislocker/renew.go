@@ -9,8 +9,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Renew renews all leases in one round trip, or in one per node of a cluster at the same time, and tells each answer as
-// it is read: none waits for those behind it, nor for what another node answers.
+// Renew renews all leases in one round trip, or in one per node of a cluster at
+// the same time, and tells each answer as it is read: none waits for those
+// behind it, nor for what another node answers.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.gate.Enter(); err != nil {
 		for i := range cs {
@@ -37,9 +38,12 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	})
 }
 
-// renew sends calls as one request, past the batches of acquires: it is a batch itself. It returns the places of those
-// that were not answered because the server does not know the script.
-func (l *Locker) renew(ctx context.Context, node string, calls []call, answered func(n int, err error)) (unknown []int) {
+// renew sends calls as one request, past the batches of acquires: it is a batch
+// itself. It returns the places of those that were not answered because the
+// server does not know the script.
+func (l *Locker) renew(ctx context.Context, node string, calls []call,
+	answered func(n int, err error),
+) (unknown []int) {
 	all, cmds := make([]renewal, len(calls)), make([]*renewal, len(calls))
 	for n := range calls {
 		all[n] = renewal{Cmd: redis.NewCmd(ctx, calls[n].line...), n: n, answered: answered}
@@ -78,8 +82,9 @@ type renewal struct {
 // NoRetry is asked by go-redis.
 func (r *renewal) NoRetry() bool { return true }
 
-// SetErr is called by go-redis with what became of the command. A pipeline calls it for each answer before it reads the
-// next one. An error may not be the last word, as where a slot has moved, so it is told at the end.
+// SetErr is called by go-redis with what became of the command. A pipeline
+// calls it for each answer before it reads the next one. An error may not be
+// the last word, as where a slot has moved, so it is told at the end.
 func (r *renewal) SetErr(err error) {
 	r.Cmd.SetErr(err)
 	if err == nil && r.Val() != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// halting is a connection whose reader gets only so many bytes until the rest is let through.
+// halting is a connection whose reader gets only so many bytes until the rest
+// is let through.
 type halting struct {
 	*net.TCPConn               // a client looks at its socket before it uses it again
 	pass         *atomic.Int64 // bytes; below 0: all
@@ -40,13 +41,16 @@ func TestARenewalTellsEachAnswerAsItIsRead(t *testing.T) {
 	var pass atomic.Int64
 	pass.Store(-1)
 	rest := make(chan struct{})
-	rdb := redis.NewClient(&redis.Options{Addr: addr, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := new(net.Dialer).DialContext(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return halting{c.(*net.TCPConn), &pass, rest}, nil
-	}})
+	rdb := redis.NewClient(&redis.Options{
+		Addr: addr,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return halting{c.(*net.TCPConn), &pass, rest}, nil
+		},
+	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	l := open(t, rdb)
 	cs := make([]*locker.Claim, 10)

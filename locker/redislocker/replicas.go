@@ -15,25 +15,32 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// WithReplicas makes every acquire wait, with WAIT on the same connection, until at least n replicas have the key; default 0,
-// for none. If fewer have it within timeout, or within the try's own limit if that is shorter, the key is freed and the try
-// fails as unavailable, with a [ReplicasError]. What the wait takes is taken from the lease's time. It costs every acquire a
-// round trip; of a key that is handed over, the next process is told only once the replicas have it. At most 12 wait at a time
-// for each primary, others for them: so those who hold a lease can renew it while a replica hangs.
+// WithReplicas makes every acquire wait, with WAIT on the same connection,
+// until at least n replicas have the key; default 0, for none. If fewer have it
+// within timeout, or within the try's own limit if that is shorter, the key is
+// freed and the try fails as unavailable, with a [ReplicasError]. What the wait
+// takes is taken from the lease's time. It costs every acquire a round trip; of
+// a key that is handed over, the next process is told only once the replicas
+// have it. At most 12 wait at a time for each primary, others for them: so
+// those who hold a lease can renew it while a replica hangs.
 //
-// It narrows the window in which a failover loses a key, and does not close it: WAIT does not make Redis a strongly consistent
-// store, a replica that has not got the key may still be the one that is promoted, and a renewal or a release waits for nobody.
-// Data that two holders would damage needs fencing tokens all the same.
+// It narrows the window in which a failover loses a key, and does not close it:
+// WAIT does not make Redis a strongly consistent store, a replica that has not
+// got the key may still be the one that is promoted, and a renewal or a release
+// waits for nobody. Data that two holders would damage needs fencing tokens all
+// the same.
 //
-// A renewal that is lost costs what it added: the next one, a third of the TTL later, finds the key still there.
+// A renewal that is lost costs what it added: the next one, a third of the TTL
+// later, finds the key still there.
 //
-// It needs a *redis.Client or a *redis.ClusterClient. In a cluster, a key in a slot that is being moved may be unavailable
-// until it has.
+// It needs a *redis.Client or a *redis.ClusterClient. In a cluster, a key in a
+// slot that is being moved may be unavailable until it has.
 func WithReplicas(n int, timeout time.Duration) Option {
 	return optionFunc(func(s *settings) { s.replicas, s.replicasWait = n, timeout })
 }
 
-// checkReplicas says what is wrong with the numbers of WithReplicas, or with a client that has no connections of its own.
+// checkReplicas says what is wrong with the numbers of WithReplicas, or with a
+// client that has no connections of its own.
 func (s *settings) checkReplicas() error {
 	switch {
 	case s.replicas == 0:
@@ -50,7 +57,8 @@ func (s *settings) checkReplicas() error {
 	return invalid("WithReplicas needs a *redis.Client or a *redis.ClusterClient, not a %T", s.asIs)
 }
 
-// ReplicasError says that too few replicas had a key in time. It comes with [locker.ErrUnavailable]; the key was freed.
+// ReplicasError says that too few replicas had a key in time. It comes with
+// [locker.ErrUnavailable]; the key was freed.
 type ReplicasError struct {
 	Got, Want int
 	Within    time.Duration // what they had: Timeout, or what the try had left if that was less
@@ -94,8 +102,9 @@ func (l *Locker) obtainReplicated(ctx context.Context, c *locker.Claim) (answer 
 		return answer, nil
 	}
 	if err := l.awaitReplicas(ctx, send); err != nil {
-		// Now, not in the background: the next try may have the same owner id. If this has no answer it may come after that
-		// try, so there must be none: Queued has the claim given up.
+		// Now, not in the background: the next try may have the same owner id.
+		// If this has no answer it may come after that try, so there must be
+		// none: Queued has the claim given up.
 		st := l.state(c)
 		answers := run(ctx, send, l.releaseCall(c.Key, st.keys, st.owner, "", ""), infoReplication)
 		if short := new(ReplicasError); errors.As(err, &short) {
@@ -107,8 +116,9 @@ func (l *Locker) obtainReplicated(ctx context.Context, c *locker.Claim) (answer 
 	return answer, nil
 }
 
-// oneConn returns the way over one connection to the primary of key, until done: WAIT is about what its own has written. It
-// waits while too many are in use, so that the pool has others left for those who must renew.
+// oneConn returns the way over one connection to the primary of key, until
+// done: WAIT is about what its own has written. It waits while too many are in
+// use, so that the pool has others left for those who must renew.
 func (l *Locker) oneConn(ctx context.Context, key string) (send way, done func(), err error) {
 	client, _ := l.client.(*redis.Client)
 	if l.cluster != nil {
@@ -132,7 +142,8 @@ func (l *Locker) oneConn(ctx context.Context, key string) (send way, done func()
 // waitsMost is how many connections to a server WAIT may have at a time.
 const waitsMost = poolSize * 3 / 4
 
-var errReplicasBusy = errors.New("too many others wait for replicas: see that those are up and keep pace, or change WithReplicas")
+var errReplicasBusy = errors.New("too many others wait for replicas: see that those are up and keep pace, or " +
+	"change WithReplicas")
 
 // waits are the places of those who wait for replicas, of each server.
 type waits struct {
@@ -155,8 +166,9 @@ func (w *waits) of(server string) chan struct{} {
 	return place
 }
 
-// awaitReplicas waits until enough replicas have what was written. It leaves a part of the try's time to free the key again.
-// A [ReplicasError] is for the caller to complete.
+// awaitReplicas waits until enough replicas have what was written. It leaves a
+// part of the try's time to free the key again. A [ReplicasError] is for the
+// caller to complete.
 func (l *Locker) awaitReplicas(ctx context.Context, send way) error {
 	want, within := l.settings.replicas, l.settings.replicasWait
 	if end, ok := ctx.Deadline(); ok {
@@ -188,22 +200,24 @@ func connected(info command) int {
 	return n
 }
 
-// astray has a cluster client learn where keys live, if err says that it was wrong.
+// astray has a cluster client learn where keys live, if err says that it was
+// wrong.
 func (l *Locker) astray(ctx context.Context, err error) {
 	if c := code(err); l.cluster != nil && (c == "MOVED" || c == "ASK" || unreachable(err)) {
 		l.cluster.ReloadState(ctx)
 	}
 }
 
-// confirming is a waker that is told of a hand-over only when the replicas have it.
+// confirming is a waker that is told of a hand-over only when the replicas have
+// it.
 type confirming struct {
 	locker.Waker
 
 	locker *Locker
 }
 
-// Granted waits for the replicas in the background; it gives the key back if they do not get it, or if nobody here knows
-// the owner (law 3).
+// Granted waits for the replicas in the background; it gives the key back if
+// they do not get it, or if nobody here knows the owner (law 3).
 func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	l := w.locker
 	if l.gate.Enter() != nil {
@@ -218,7 +232,8 @@ func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	return true
 }
 
-// confirm reports whether the replicas have a key that was handed over to owner.
+// confirm reports whether the replicas have a key that was handed over to
+// owner.
 func (l *Locker) confirm(key, owner string) bool {
 	ctx, cancel := context.WithTimeout(l.janitor.ctx, cleanLimit) // Close gives up what it has not begun
 	defer cancel()

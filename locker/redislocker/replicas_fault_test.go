@@ -34,8 +34,9 @@ func (h afterWait) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	return next
 }
 
-// The release of a key that too few replicas have may arrive late, and would free what the next try has acquired under the
-// same owner id: so there must be none (law 12).
+// The release of a key that too few replicas have may arrive late, and would
+// free what the next try has acquired under the same owner id: so there must be
+// none (law 12).
 func TestAClaimWhoseKeyWasPerhapsFreedIsGivenUp(t *testing.T) {
 	t.Parallel()
 	primary, replica := replicated(t)
@@ -51,7 +52,8 @@ func TestAClaimWhoseKeyWasPerhapsFreedIsGivenUp(t *testing.T) {
 	p.DropUp(false)
 }
 
-// Those who wait for a replica that hangs leave connections for those who have a lease to keep.
+// Those who wait for a replica that hangs leave connections for those who have
+// a lease to keep.
 func TestRenewalsDoNotWaitBehindThoseWhoWaitForReplicas(t *testing.T) {
 	t.Parallel()
 	primary, replica := replicated(t)

@@ -63,10 +63,12 @@ func TestAKeyThatTooFewReplicasHaveIsFreedAndUnavailable(t *testing.T) {
 		start := time.Now()
 		a, err := l.Acquire(t.Context(), c, locker.Try{})
 		var short *redislocker.ReplicasError
-		if a.Acquired || !errors.Is(err, locker.ErrUnavailable) || !errors.As(err, &short) || short.Got != 0 || short.Want != 1 {
+		if a.Acquired || !errors.Is(err, locker.ErrUnavailable) || !errors.As(err, &short) ||
+			short.Got != 0 || short.Want != 1 {
 			t.Fatalf("%+v, %v, want it unavailable for want of a replica", a, err)
 		}
-		if text := err.Error(); !strings.Contains(text, "0 of 1 replicas confirmed the key within 100ms; 1 is connected") {
+		if text := err.Error(); !strings.Contains(text,
+			"0 of 1 replicas confirmed the key within 100ms; 1 is connected") {
 			t.Errorf("%q, want no limit but that of WithReplicas", text)
 		}
 		if d := time.Since(start); d < 100*time.Millisecond {
@@ -111,7 +113,8 @@ func TestAHandedOverKeyWaitsForReplicasToo(t *testing.T) {
 	rdb := redistest.Client(t, primary.Addr)
 	var guards []*guard.Guard
 	for range 2 {
-		g, err := guard.New(redislocker.New(rdb, redislocker.WithReplicas(1, 400*time.Millisecond)), guard.WithFencing())
+		g, err := guard.New(redislocker.New(rdb,
+			redislocker.WithReplicas(1, 400*time.Millisecond)), guard.WithFencing())
 		if err != nil {
 			t.Fatal(err)
 		}

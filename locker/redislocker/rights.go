@@ -12,14 +12,15 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A right is tried by a command that changes nothing, on keys that are nobody's.
+// A right is tried by a command that changes nothing, on keys that are
+// nobody's.
 type right struct {
 	name string
 	line []any
 }
 
-// rights are those that can be tried so, see the package comment. What a script may do is tried outside of it: the server
-// asks the same.
+// rights are those that can be tried so, see the package comment. What a script
+// may do is tried outside of it: the server asks the same.
 func (l *Locker) rights(k keys) []right {
 	rights := []right{
 		{"+eval", []any{"eval", "return 1", 0}},
@@ -47,10 +48,12 @@ func (l *Locker) rights(k keys) []right {
 	return rights
 }
 
-// storing are the rights to commands that store a key without a TTL, tried by a script that deletes it again.
+// storing are the rights to commands that store a key without a TTL, tried by a
+// script that deletes it again.
 const storing = `local answer = redis.pcall(ARGV[1], KEYS[1], "") redis.call("del", KEYS[1]) return answer`
 
-// checkRights finds all that the user lacks, so that an operator is not told one at a time.
+// checkRights finds all that the user lacks, so that an operator is not told
+// one at a time.
 func (l *Locker) checkRights(ctx context.Context) error {
 	k := l.keys(probeKey())
 	missing, err := l.lacking(ctx, l.rights(k))
@@ -86,7 +89,8 @@ func forList(right string) bool { return right == "+scan" }
 
 func needed(right string) bool { return !forMessages(right) && !forList(right) }
 
-// lacks is a finding about those of the missing rights that are of one kind, nil if there are none.
+// lacks is a finding about those of the missing rights that are of one kind,
+// nil if there are none.
 func lacks(missing []string, kind func(string) bool, name string, severity locker.Severity, why string) error {
 	var of []string
 	for _, m := range missing {
@@ -97,11 +101,13 @@ func lacks(missing []string, kind func(string) bool, name string, severity locke
 	if of == nil {
 		return nil
 	}
-	return finding(name, severity, "the server refuses this user %s (%s): give it the rights that the documentation of package redislocker lists",
+	return finding(name, severity, "the server refuses this user %s (%s): give it the rights that the documentation "+
+		"of package redislocker lists",
 		strings.Join(of, " "), why)
 }
 
-// lacking tries the rights and returns those that the server refuses, or why that could not be found out.
+// lacking tries the rights and returns those that the server refuses, or why
+// that could not be found out.
 func (l *Locker) lacking(ctx context.Context, rights []right) (missing []string, err error) {
 	tries := make([]command, len(rights))
 	for i, r := range rights {
@@ -119,7 +125,8 @@ func (l *Locker) lacking(ctx context.Context, rights []right) (missing []string,
 	return missing, nil
 }
 
-// missed returns which right err says is missing, where one to a command was tried, or "" if err is another matter.
+// missed returns which right err says is missing, where one to a command was
+// tried, or "" if err is another matter.
 func (l *Locker) missed(err error, tried string) string {
 	switch code(err) { // "" for none
 	case "NOPERM":
@@ -138,7 +145,8 @@ func (l *Locker) missed(err error, tried string) string {
 	}
 }
 
-// trySubscribe subscribes to a channel that is nobody's, on a connection of its own.
+// trySubscribe subscribes to a channel that is nobody's, on a connection of its
+// own.
 func (l *Locker) trySubscribe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ioLimit)
 	defer cancel()

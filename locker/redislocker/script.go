@@ -103,15 +103,16 @@ func (c *call) whole(ctx context.Context) command {
 // byName reports whether the server has to know the script.
 func (c *call) byName() bool { return c.line[0] == evalSHA }
 
-// spelled is the call with the script's text in place of its name: no server answers that it does not know it.
+// spelled is the call with the script's text in place of its name: no server
+// answers that it does not know it.
 func (c *call) spelled() call {
 	line := slices.Clone(c.line)
 	line[0], line[1] = eval, c.script.source
 	return call{c.script, line}
 }
 
-// command is a request that go-redis must not repeat by itself, as a cluster client does: a release that is done twice
-// answers "not held".
+// command is a request that go-redis must not repeat by itself, as a cluster
+// client does: a release that is done twice answers "not held".
 type command struct{ *redis.Cmd }
 
 // NoRetry is asked by go-redis.
@@ -126,14 +127,17 @@ func newCommand(ctx context.Context, verb any, script string, keys []string, arg
 	return command{redis.NewCmd(ctx, append(all, args...)...)}
 }
 
-// unknown reports whether the server does not have the script: it was restarted, failed over or flushed.
+// unknown reports whether the server does not have the script: it was
+// restarted, failed over or flushed.
 func (c command) unknown() bool { return c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") }
 
 var errNoAnswer = errors.New("no usable answer")
 
-// send sends cmds as one request and returns them when each holds its answer or error; cmds itself must not be used any
-// more. Up to directRequests go their own way at once; what comes on top of those shares pipelines. In a cluster all go
-// their own way: a pipeline is answered when its slowest node has, and one that hangs must not stop the keys of the others.
+// send sends cmds as one request and returns them when each holds its answer or
+// error; cmds itself must not be used any more. Up to directRequests go their
+// own way at once; what comes on top of those shares pipelines. In a cluster
+// all go their own way: a pipeline is answered when its slowest node has, and
+// one that hangs must not stop the keys of the others.
 func (l *Locker) send(ctx context.Context, cmds ...command) []command {
 	defer l.inFlight.Add(-1)
 	if l.inFlight.Add(1) <= directRequests || l.cluster != nil {
@@ -157,7 +161,8 @@ func (l *Locker) exchange(ctx context.Context, client redis.UniversalClient, cmd
 	l.heed(ctx, exchange(ctx, client, cmds))
 }
 
-// heed has a cluster client look at the cluster if an exchange ended as if it had changed.
+// heed has a cluster client look at the cluster if an exchange ended as if it
+// had changed.
 func (l *Locker) heed(ctx context.Context, err error) {
 	if l.cluster != nil && (unreachable(err) || errors.Is(err, context.DeadlineExceeded)) {
 		l.cluster.ReloadState(ctx) // in the background, and not too often: or it would learn of a failover much later
@@ -176,8 +181,9 @@ type answerable interface {
 	Val() any
 }
 
-// exchange sends cmds in a pipeline and returns its error. A cluster client splits it by node, and gets even one command so,
-// because it looks up single ones in the server's list of commands first.
+// exchange sends cmds in a pipeline and returns its error. A cluster client
+// splits it by node, and gets even one command so, because it looks up single
+// ones in the server's list of commands first.
 func exchange[C answerable](ctx context.Context, client carrier, cmds []C) error {
 	if _, cluster := client.(*redis.ClusterClient); len(cmds) == 1 && !cluster {
 		return client.Process(ctx, cmds[0])
@@ -200,7 +206,8 @@ func unreachable(err error) bool {
 	return errors.As(err, &op)
 }
 
-// unanswered reports whether a request was sent, or may have been, and then ran into its time limit.
+// unanswered reports whether a request was sent, or may have been, and then ran
+// into its time limit.
 func unanswered(err error) bool {
 	var timeout net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
@@ -209,8 +216,10 @@ func unanswered(err error) bool {
 // way is how commands travel: see send.
 type way func(ctx context.Context, cmds ...command) []command
 
-// run sends calls as one request and returns their answers. What the server did not know goes again: each script once
-// with its text, for those behind it to find it; then, for the sake of the other nodes of a cluster, all with their text.
+// run sends calls as one request and returns their answers. What the server did
+// not know goes again: each script once with its text, for those behind it to
+// find it; then, for the sake of the other nodes of a cluster, all with their
+// text.
 func (l *Locker) run(ctx context.Context, calls ...call) []command { return run(ctx, l.send, calls...) }
 
 func run(ctx context.Context, send way, calls ...call) []command {
@@ -228,7 +237,8 @@ func run(ctx context.Context, send way, calls ...call) []command {
 	return answers
 }
 
-// runUnknown sends those calls again whose answer is NOSCRIPT, with the text of the script where whole says so.
+// runUnknown sends those calls again whose answer is NOSCRIPT, with the text of
+// the script where whole says so.
 func runUnknown(ctx context.Context, send way, calls []call, answers []command, whole func(*script) bool) {
 	var at []int
 	var again []command
@@ -252,8 +262,9 @@ func runUnknown(ctx context.Context, send way, calls []call, answers []command, 
 	}
 }
 
-// travel is how redislock's scripts reach the server: each in one request, with scripts of ours behind it. One with
-// something behind it belongs to one try; the others are shared.
+// travel is how redislock's scripts reach the server: each in one request, with
+// scripts of ours behind it. One with something behind it belongs to one try;
+// the others are shared.
 type travel struct {
 	redis.Scripter // the rest of the interface, which redislock never calls
 

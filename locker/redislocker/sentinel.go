@@ -11,16 +11,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// WithSentinel gives the locker a client of its own for Sentinel. It hears of every failover (+switch-master), and goes to the
-// server that most sentinels call the primary, of those that answer: one of them may be seconds behind the others, and the
-// server that it names may still take writes. While a lease was released within its TTL, it asks them several times a second,
-// and sends nothing more over connections to another server. So name all sentinels in o, three or more.
+// WithSentinel gives the locker a client of its own for Sentinel. It hears of
+// every failover (+switch-master), and goes to the server that most sentinels
+// call the primary, of those that answer: one of them may be seconds behind the
+// others, and the server that it names may still take writes. While a lease was
+// released within its TTL, it asks them several times a second, and sends
+// nothing more over connections to another server. So name all sentinels in o,
+// three or more.
 //
-// o is what the caller's client was made of: from there the locker takes how to reach and authenticate with sentinels and
-// servers. The client given to [New] is not used then, and may be nil.
+// o is what the caller's client was made of: from there the locker takes how to
+// reach and authenticate with sentinels and servers. The client given to [New]
+// is not used then, and may be nil.
 //
-// Without this option a client made by redis.NewFailoverClient works too, but does not tell others of a failover: the
-// locker then leaves its connections every 3 s.
+// Without this option a client made by redis.NewFailoverClient works too, but
+// does not tell others of a failover: the locker then leaves its connections
+// every 3 s.
 func WithSentinel(o *redis.FailoverOptions) Option {
 	return optionFunc(func(s *settings) { s.sentinel, s.sentinelGiven = o, true })
 }
@@ -40,7 +45,8 @@ func (s *settings) checkSentinel() error {
 	return nil
 }
 
-// ownFailoverOptions takes from o how to reach sentinels and servers, as ownOptions does.
+// ownFailoverOptions takes from o how to reach sentinels and servers, as
+// ownOptions does.
 func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
 	dial := dialLimit
 	if o.DialTimeout > 0 {
@@ -63,11 +69,13 @@ func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
 	}
 }
 
-// patientPool is the pool of a Sentinel client. After as many failed dials in a row, go-redis tries only once a second: the
-// outage of a failover must not get there. What the locker sends at once bounds the connections.
+// patientPool is the pool of a Sentinel client. After as many failed dials in a
+// row, go-redis tries only once a second: the outage of a failover must not get
+// there. What the locker sends at once bounds the connections.
 const patientPool = 8192
 
-// whereabouts is a hook that notes where the primary is that a Sentinel client leads to.
+// whereabouts is a hook that notes where the primary is that a Sentinel client
+// leads to.
 type whereabouts struct {
 	sentinels *sentinels // of WithSentinel, who elect it; nil: it is where the newest connection leads
 	addr      atomic.Pointer[string]
@@ -87,7 +95,8 @@ func (w *whereabouts) note(addr string) {
 	}
 }
 
-// look has the sentinels elect the primary again. What leads to another one is not used from then on.
+// look has the sentinels elect the primary again. What leads to another one is
+// not used from then on.
 func (w *whereabouts) look(ctx context.Context) {
 	if w.sentinels != nil {
 		addr, _ := w.sentinels.elect(ctx, w.sentinels.trip.patience(voteLimit))
@@ -122,8 +131,9 @@ func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
 	}
 }
 
-// bound is a connection that sends nothing once another server has been elected than it leads to: go-redis may keep it, for it
-// has heard nothing yet, or had not noted it when it heard.
+// bound is a connection that sends nothing once another server has been elected
+// than it leads to: go-redis may keep it, for it has heard nothing yet, or had
+// not noted it when it heard.
 type bound struct {
 	net.Conn
 
@@ -166,8 +176,9 @@ func (w *whereabouts) bind(conn net.Conn, to string) net.Conn {
 	return &b
 }
 
-// noPrimaryError is what the sentinels answer to a name that they do not know. go-redis has redis.Nil for it, which would look
-// like the server's answer to the request: that somebody else holds the key.
+// noPrimaryError is what the sentinels answer to a name that they do not know.
+// go-redis has redis.Nil for it, which would look like the server's answer to
+// the request: that somebody else holds the key.
 type noPrimaryError struct{}
 
 func (noPrimaryError) Error() string {

@@ -25,7 +25,8 @@ func sentinelOptions(s *redisproc.Sentinel) *redis.FailoverOptions {
 	return &redis.FailoverOptions{MasterName: redisproc.SentinelName, SentinelAddrs: s.Addrs()}
 }
 
-// A release that the old primary took after its replica was promoted is lost; the key must not wait for its TTL.
+// A release that the old primary took after its replica was promoted is lost;
+// the key must not wait for its TTL.
 func TestHotKeyIsBackASecondAfterSentinelFailsOver(t *testing.T) {
 	t.Parallel()
 	type row struct {
@@ -54,7 +55,8 @@ func TestHotKeyIsBackASecondAfterSentinelFailsOver(t *testing.T) {
 	}
 }
 
-// go-redis asks the first sentinel that it meets for the others, and subscribes there. A first turn does not wait for that.
+// go-redis asks the first sentinel that it meets for the others, and subscribes
+// there. A first turn does not wait for that.
 func TestAFirstTurnDoesNotWaitForAllThatSentinelsCanTell(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)
@@ -90,7 +92,8 @@ func acquiresSoon(t *testing.T, l locker.Locker, c *locker.Claim) {
 	t.Fatal("not acquired")
 }
 
-// unheard is a connection to a sentinel that never hears who asks for the others.
+// unheard is a connection to a sentinel that never hears who asks for the
+// others.
 type unheard struct {
 	net.Conn
 
@@ -115,7 +118,8 @@ func (u *unheard) Close() error {
 	return u.Conn.Close()
 }
 
-// A sentinel that is behind the others names a server that may still take writes: what dies as a primary comes back as one.
+// A sentinel that is behind the others names a server that may still take
+// writes: what dies as a primary comes back as one.
 func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 	t.Parallel()
 	lab := redistest.Lab(t)
@@ -154,7 +158,8 @@ func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 	}
 	must(one.Stop())
 	must(two.Stop())
-	eventually(t, "who answers decides", func() bool { return acquiredOn(old) }) // so go-redis listens to the one that is behind
+	// so go-redis listens to the one that is behind
+	eventually(t, "who answers decides", func() bool { return acquiredOn(old) })
 
 	must(one.Cont())
 	must(two.Cont())
@@ -174,7 +179,9 @@ func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 		must(s.Do(t.Context(), "sentinel", "remove", redisproc.SentinelName).Err())
 		must(s.Do(t.Context(), "sentinel", "monitor", redisproc.SentinelName, host, port, 2).Err())
 	}
-	watchOther(one, old) // and go-redis, whose sentinel has said so all the time, does not leave the connections that there are
+	// and go-redis, whose sentinel has said so all the time, does not leave the
+	// connections that there are
+	watchOther(one, old)
 	eventually(t, "leases are where most sentinels say by now", func() bool { return acquiredOn(old) })
 	watchOther(one, primary)
 	eventually(t, "and back again", func() bool { return acquiredOn(primary) })
@@ -191,7 +198,8 @@ func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 	})
 }
 
-// go-redis has redis.Nil for a name that the sentinels do not know, and so has a script for a key that is held.
+// go-redis has redis.Nil for a name that the sentinels do not know, and so has
+// a script for a key that is held.
 func TestAPrimaryThatSentinelsDoNotKnowIsARefusal(t *testing.T) {
 	t.Parallel()
 	dialsEnd(t)

@@ -10,8 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sentinels asks all of them where the primary is. go-redis listens to one only, and that may be seconds behind the others:
-// too long for some lockers to be with the old primary and some with the new. Safe for concurrent use.
+// sentinels asks all of them where the primary is. go-redis listens to one
+// only, and that may be seconds behind the others: too long for some lockers to
+// be with the old primary and some with the new. Safe for concurrent use.
 type sentinels struct {
 	name    string
 	clients []*redis.SentinelClient
@@ -24,7 +25,8 @@ func newSentinels(o *redis.FailoverOptions, g *greeters, trip *trip) *sentinels 
 	s := &sentinels{name: o.MasterName, dial: serverDialer(o), trip: trip, meeting: newMeeting()}
 	for _, addr := range o.SentinelAddrs {
 		own := &redis.Options{
-			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig, Username: o.SentinelUsername, Password: o.SentinelPassword,
+			Addr: addr, Dialer: o.Dialer, TLSConfig: o.TLSConfig, Username: o.SentinelUsername,
+			Password:   o.SentinelPassword,
 			MaxRetries: -1, ContextTimeoutEnabled: true, DialTimeout: o.DialTimeout, DialerRetries: 1,
 			PoolSize: patientPool, MaxIdleConns: 1, Protocol: 2, DisableIdentity: true,
 		}
@@ -48,8 +50,8 @@ func serverDialer(o *redis.FailoverOptions) func(ctx context.Context, network, a
 	return plain.DialContext
 }
 
-// voteLimit is how long a connection waits for the votes of sentinels, if those that have voted do not decide. Far away it is
-// three round trips.
+// voteLimit is how long a connection waits for the votes of sentinels, if those
+// that have voted do not decide. Far away it is three round trips.
 const voteLimit = 100 * time.Millisecond
 
 var (
@@ -57,9 +59,12 @@ var (
 	errLeft       = errors.New("most sentinels call another server the primary by now")
 )
 
-// lead returns a connection to the server that most sentinels call the primary, which is elected: conn, if it leads there. If
-// none of them answers, conn and err are right, and elected is "".
-func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err error) (c net.Conn, elected string, _ error) {
+// lead returns a connection to the server that most sentinels call the primary,
+// which is elected: conn, if it leads there. If none of them answers, conn and
+// err are right, and elected is "".
+func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err error) (c net.Conn,
+	elected string, _ error,
+) {
 	addr, answered := s.elect(ctx, s.trip.patience(voteLimit))
 	if !answered || err == nil && conn.RemoteAddr().String() == addr {
 		return conn, addr, err
@@ -74,8 +79,8 @@ func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err
 	return conn, addr, err
 }
 
-// elect returns what most sentinels call the primary: more than half of all, or after the limit of those that have
-// answered. addr is "" if they do not agree.
+// elect returns what most sentinels call the primary: more than half of all, or
+// after the limit of those that have answered. addr is "" if they do not agree.
 func (s *sentinels) elect(ctx context.Context, limit time.Duration) (addr string, answered bool) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

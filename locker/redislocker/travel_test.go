@@ -211,7 +211,8 @@ func TestReleaseWithoutAReplyIsUnclear(t *testing.T) {
 	c := claim("k")
 	mustAcquire(t, l, c)
 	p.KillNextReply()
-	if _, err := l.Release(within(t, time.Second), c, nil); !errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrLeaseLost) {
+	if _, err := l.Release(within(t, time.Second), c, nil); !errors.Is(err, locker.ErrUnavailable) ||
+		errors.Is(err, locker.ErrLeaseLost) {
 		t.Errorf("Release without a reply: %v, want ErrUnavailable alone", err)
 	}
 }

@@ -209,7 +209,8 @@ func TestManyAbandonedKeysShareRequests(t *testing.T) {
 				t.Fatalf("key %s is left", c.Key)
 			}
 		}
-		// Twice four batches, and a few that were sent while keys still came in.
+		// Twice four batches, and a few that were sent while keys still came
+		// in.
 		if n := w.requests() - before; n < 2 || n > 50 {
 			t.Errorf("%d requests to free 1,000 keys twice", n)
 		}

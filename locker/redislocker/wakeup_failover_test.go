@@ -12,7 +12,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// woken reports whether a message told the waiter that it has the key, after a release by the other.
+// woken reports whether a message told the waiter that it has the key, after a
+// release by the other.
 func woken(t *testing.T, holder, waiter *redislocker.Locker, ear *ear) bool {
 	t.Helper()
 	first, second := claim("k"), claim("k")
@@ -53,7 +54,8 @@ func wokenSoon(t *testing.T, holder, waiter *redislocker.Locker, ear *ear) {
 	}
 }
 
-// Before the old primary follows, it takes subscriptions whose messages lead nowhere; that lasts for some 10 s.
+// Before the old primary follows, it takes subscriptions whose messages lead
+// nowhere; that lasts for some 10 s.
 func TestWakeUpsComeFromTheNewPrimaryAfterSentinelFailsOver(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)
@@ -67,7 +69,8 @@ func TestWakeUpsComeFromTheNewPrimaryAfterSentinelFailsOver(t *testing.T) {
 	wokenSoon(t, holder, waiter, ear)
 }
 
-// The subscription may be with any node; messages travel between them, also from a slot's new node.
+// The subscription may be with any node; messages travel between them, also
+// from a slot's new node.
 func TestWakeUpsCrossTheNodesOfACluster(t *testing.T) {
 	t.Parallel()
 	dialsEnd(t)
@@ -102,7 +105,8 @@ func TestWakeUpsCrossTheNodesOfACluster(t *testing.T) {
 	wokenSoon(t, holder, waiter, ear)
 }
 
-// One locker hears of failovers, the other has only what a Sentinel client gives it.
+// One locker hears of failovers, the other has only what a Sentinel client
+// gives it.
 func TestConformanceUnderSentinel(t *testing.T) {
 	t.Parallel() // it mostly waits
 	s := redistest.StartSentinel(t)

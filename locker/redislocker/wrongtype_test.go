@@ -14,7 +14,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Something else has put a key of another type where one of ours is, or is to be.
+// Something else has put a key of another type where one of ours is, or is to
+// be.
 
 const wrongAdvice = "choose another prefix with WithPrefix"
 
@@ -23,7 +24,8 @@ func onServerAndCluster(t *testing.T, test func(t *testing.T, l *redislocker.Loc
 	t.Helper()
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{redistest.StartCluster(t)[0].Addr}})
 	t.Cleanup(func() { _ = cluster.Close() })
-	for name, rdb := range map[string]redis.UniversalClient{"single": redistest.Client(t, redistest.Start(t).Addr), "cluster": cluster} {
+	for name, rdb := range map[string]redis.UniversalClient{"single": redistest.Client(t,
+		redistest.Start(t).Addr), "cluster": cluster} {
 		t.Run(name, func(t *testing.T) { test(t, open(t, rdb), rdb) })
 	}
 }
@@ -36,15 +38,18 @@ func spoil(t *testing.T, rdb redis.UniversalClient, name string) {
 	}
 }
 
-// wantTold fails t unless err Is want and says what to do about a key of another type.
+// wantTold fails t unless err Is want and says what to do about a key of
+// another type.
 func wantTold(t *testing.T, err, want error) {
 	t.Helper()
-	if !errors.Is(err, want) || !strings.Contains(err.Error(), "WRONGTYPE") || !strings.Contains(err.Error(), wrongAdvice) {
+	if !errors.Is(err, want) || !strings.Contains(err.Error(), "WRONGTYPE") ||
+		!strings.Contains(err.Error(), wrongAdvice) {
 		t.Errorf("got %q, want one that Is %q, and says WRONGTYPE and what to do", err, want)
 	}
 }
 
-// wantFree fails t unless name is gone, and what others have put beside it is not.
+// wantFree fails t unless name is gone, and what others have put beside it is
+// not.
 func wantFree(t *testing.T, rdb redis.UniversalClient, name, theirs string) {
 	t.Helper()
 	if n := rdb.Exists(t.Context(), name).Val(); n != 0 {
@@ -131,8 +136,8 @@ func TestALockOfAnotherTypeIsLostWithTheReason(t *testing.T) {
 	})
 }
 
-// spoiler is a hook that makes a key of each lease of Check a set, with a client of its own, before the first request goes
-// out that names it.
+// spoiler is a hook that makes a key of each lease of Check a set, with a
+// client of its own, before the first request goes out that names it.
 type spoiler struct {
 	rdb    *redis.Client
 	suffix string // of the key

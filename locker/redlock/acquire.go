@@ -13,10 +13,13 @@ import (
 
 const rounds = 4 // of votes in one Acquire, if they are split and this claim is in front
 
-// Acquire asks all nodes at once and succeeds if a quorum makes c the owner, early enough before the first of their TTLs can
-// end. It costs the time of one request to the slowest node of the fastest quorum, with c.Fencing of two. Votes that are not
-// enough are given back before it returns. Where votes are split, who is in front keeps his, and asks again after a random
-// pause; everybody else gives theirs back. It returns [locker.ErrInvalidOption] for a TTL longer than the hold-out.
+// Acquire asks all nodes at once and succeeds if a quorum makes c the owner,
+// early enough before the first of their TTLs can end. It costs the time of one
+// request to the slowest node of the fastest quorum, with c.Fencing of two.
+// Votes that are not enough are given back before it returns. Where votes are
+// split, who is in front keeps his, and asks again after a random pause;
+// everybody else gives theirs back. It returns [locker.ErrInvalidOption] for a
+// TTL longer than the hold-out.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Answer{}, err
@@ -27,7 +30,9 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	}
 	b := l.ballot(c, true)
 	if t.Queued {
-		t.Wait = b.waits() // and is put back where a node has granted it in vain, but not if it has gone everywhere (law 2)
+		// and is put back where a node has granted it in vain, but not if it
+		// has gone everywhere (law 2)
+		t.Wait = b.waits()
 	}
 	if ctx.Err() != nil {
 		return locker.Answer{Queued: t.Wait}, unclear(context.Cause(ctx))
@@ -49,7 +54,8 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	}
 }
 
-// pause waits for up to two round trips, at random so that those who wait do not meet again. It reports false if ctx ended.
+// pause waits for up to two round trips, at random so that those who wait do
+// not meet again. It reports false if ctx ended.
 func pause(ctx context.Context, trip time.Duration) bool {
 	timer := time.NewTimer(rand.N(2*min(trip, 20*time.Millisecond) + 1))
 	defer timer.Stop()
@@ -61,7 +67,8 @@ func pause(ctx context.Context, trip time.Duration) bool {
 	}
 }
 
-// poll asks all nodes and returns when the answers decide, or all are in. Requests that are left end by themselves.
+// poll asks all nodes and returns when the answers decide, or all are in.
+// Requests that are left end by themselves.
 func (l *Locker) poll(ctx context.Context, b *ballot, t locker.Try) *tally {
 	votes := newTally(l)
 	answers := make(chan vote, len(l.nodes))
@@ -102,7 +109,8 @@ func (l *Locker) ask(ctx context.Context, b *ballot, i int, t locker.Try) (locke
 	return l.visit(limited, b, i, locker.Try{Wait: t.Wait, Held: (t.Held || t.Queued) && !granted, Place: t.Place})
 }
 
-// visit sends an Acquire for a seat that was taken, and does what its answer asks for.
+// visit sends an Acquire for a seat that was taken, and does what its answer
+// asks for.
 func (l *Locker) visit(limited context.Context, b *ballot, i int, t locker.Try) (locker.Answer, error) {
 	n, s := l.nodes[i], &b.seats[i]
 	a, err := n.store.Acquire(limited, &s.claim, t)
@@ -120,8 +128,8 @@ func (l *Locker) visit(limited context.Context, b *ballot, i int, t locker.Try) 
 	return a, err
 }
 
-// giveBack releases the vote of a seat that was taken. If that has no answer nothing that the node says of this owner id can
-// be trusted any more.
+// giveBack releases the vote of a seat that was taken. If that has no answer
+// nothing that the node says of this owner id can be trusted any more.
 func (l *Locker) giveBack(ctx context.Context, b *ballot, i int) {
 	n, s := l.nodes[i], &b.seats[i]
 	limited, cancel := l.within(ctx, b.claim.TTL)
@@ -132,8 +140,11 @@ func (l *Locker) giveBack(ctx context.Context, b *ballot, i int) {
 	}
 }
 
-// win makes c the owner, if there is time enough left: the nodes whose votes were counted are more than can be lost.
-func (l *Locker) win(ctx context.Context, b *ballot, t locker.Try, votes *tally, sent time.Time) (locker.Answer, error) {
+// win makes c the owner, if there is time enough left: the nodes whose votes
+// were counted are more than can be lost.
+func (l *Locker) win(ctx context.Context, b *ballot, t locker.Try, votes *tally,
+	sent time.Time,
+) (locker.Answer, error) {
 	a := locker.Answer{Acquired: true}
 	b.won(sent.Add(l.settings.limit))
 	ttl := b.claim.TTL
@@ -171,7 +182,8 @@ func (l *Locker) lose(ctx context.Context, b *ballot, t locker.Try, votes *tally
 	case len(votes.refused) > len(l.nodes)-l.quorum:
 		return locker.Answer{}, fmt.Errorf("redlock: %w", reasons(votes.refused))
 	}
-	return locker.Answer{Queued: t.Wait}, l.noQuorum(len(votes.ours)+votes.held, slices.Concat(votes.unknown, votes.refused))
+	return locker.Answer{Queued: t.Wait}, l.noQuorum(len(votes.ours)+votes.held,
+		slices.Concat(votes.unknown, votes.refused))
 }
 
 // retire gives back what votes there are, and waits for that until ctx ends.

@@ -15,11 +15,12 @@ const (
 	mostPicks = 16                   // requests of that kind in flight
 )
 
-// soon is when a claim tries that not all nodes agree on: by then their messages have come, and not at the same time as
-// another's.
+// soon is when a claim tries that not all nodes agree on: by then their
+// messages have come, and not at the same time as another's.
 func soon() time.Duration { return 5*time.Millisecond + rand.N(10*time.Millisecond) }
 
-// pickUp sees to it that the nodes are asked again that b does not hold, if b holds its key.
+// pickUp sees to it that the nodes are asked again that b does not hold, if b
+// holds its key.
 func (l *Locker) pickUp(b *ballot) {
 	b.mu.Lock()
 	wanted, missed := false, b.missed
@@ -34,7 +35,8 @@ func (l *Locker) pickUp(b *ballot) {
 	}
 }
 
-// attend does what is due for b: a holder takes the nodes that are missing, a waiter tries.
+// attend does what is due for b: a holder takes the nodes that are missing, a
+// waiter tries.
 func (l *Locker) attend(b *ballot) {
 	switch {
 	case b.is(over):
@@ -55,7 +57,8 @@ func (l *Locker) attend(b *ballot) {
 	}
 }
 
-// reach begins to take a node for a holder, from the front of its queue; false if that cannot be done now.
+// reach begins to take a node for a holder, from the front of its queue; false
+// if that cannot be done now.
 func (l *Locker) reach(b *ballot, i int) bool {
 	if l.gate.Enter() != nil {
 		return false
@@ -94,7 +97,8 @@ func newAgenda(act func(*ballot)) *agenda {
 	return &agenda{act: act, wake: make(chan struct{}, 1)}
 }
 
-// add sees to it that b is attended to in so long, or earlier if that was due already.
+// add sees to it that b is attended to in so long, or earlier if that was due
+// already.
 func (a *agenda) add(b *ballot, in time.Duration) {
 	due := time.Now().Add(in)
 	a.mu.Lock()
@@ -141,7 +145,8 @@ func (a *agenda) run(done chan struct{}) {
 	}
 }
 
-// next returns what is due now, or for how long nothing is; not ok says that the goroutine ends.
+// next returns what is due now, or for how long nothing is; not ok says that
+// the goroutine ends.
 func (a *agenda) next() (b *ballot, pause time.Duration, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -28,7 +28,8 @@ func TestWhatIsDueEarlierIsAttendedToEarlier(t *testing.T) {
 	})
 }
 
-// A vote that a request brings after its claim was released is given back, also by a node that had answered the release.
+// A vote that a request brings after its claim was released is given back, also
+// by a node that had answered the release.
 func TestAVoteThatComesAfterTheReleaseIsGivenBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()

@@ -16,10 +16,12 @@ type ballot struct {
 	claim  locker.Claim
 	self   voter // the claim as others see it
 
-	mu     sync.Mutex // guards what follows; never held across I/O
-	phase  phase
-	seats  []seat
-	missed int       // how often the nodes that are missing were asked in vain since the grant, or a renewal found one missing
+	mu    sync.Mutex // guards what follows; never held across I/O
+	phase phase
+	seats []seat
+	// how often the nodes that are missing were asked in vain since the grant,
+	// or a renewal found one missing
+	missed int
 	settle time.Time // until when a vote that comes late is one of the grant's
 
 	due   time.Time // when the agenda attends to it, zero if it does not; guarded by the agenda's mutex
@@ -53,7 +55,8 @@ type seat struct {
 	freed chan struct{} // closed when the seat is free; nil if nobody waits for that
 }
 
-// voter is who holds a key, as far as the nodes tell: two nodes that name the same one agree.
+// voter is who holds a key, as far as the nodes tell: two nodes that name the
+// same one agree.
 type voter struct {
 	since    int64
 	instance string
@@ -61,7 +64,8 @@ type voter struct {
 
 func voterOf(h locker.Holder) voter { return voter{h.Since.UnixNano(), h.Instance} }
 
-// before says who goes first where votes are split evenly: who began to contend first.
+// before says who goes first where votes are split evenly: who began to contend
+// first.
 func (v voter) before(w voter) bool {
 	return v.since < w.since || v.since == w.since && v.instance < w.instance
 }
@@ -97,7 +101,8 @@ func (b *ballot) turn(p phase) {
 	}
 }
 
-// won makes the claim the owner, by the votes that are there and those that come until settle.
+// won makes the claim the owner, by the votes that are there and those that
+// come until settle.
 func (b *ballot) won(settle time.Time) {
 	b.turn(holding)
 	b.mu.Lock()
@@ -114,9 +119,10 @@ var (
 	errOver = fmt.Errorf("%w: the claim is over", locker.ErrUnavailable)
 )
 
-// take takes a seat for a request, which ends with cast, returned or leave, as soon as no other request has it. It says
-// whether a message has told that the key is ours there. Once the ballot is over only its last request may have a seat:
-// one that comes late would vote for nobody, beside whoever cleans up.
+// take takes a seat for a request, which ends with cast, returned or leave, as
+// soon as no other request has it. It says whether a message has told that the
+// key is ours there. Once the ballot is over only its last request may have a
+// seat: one that comes late would vote for nobody, beside whoever cleans up.
 func (b *ballot) take(ctx context.Context, i int, last bool) (granted bool, err error) {
 	for {
 		granted, freed, err := b.tryTake(i, last)
@@ -163,8 +169,9 @@ func (s *seat) free() {
 	}
 }
 
-// leave gives a seat back without an answer to an Acquire, and says whether it must be cleaned up: the claim is over, and
-// a request of it may yet come, or nobody else cleans up.
+// leave gives a seat back without an answer to an Acquire, and says whether it
+// must be cleaned up: the claim is over, and a request of it may yet come, or
+// nobody else cleans up.
 func (b *ballot) leave(i int) (clean bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -173,8 +180,9 @@ func (b *ballot) leave(i int) (clean bool) {
 	return b.phase == over && (s.unclear || !s.heir)
 }
 
-// finish ends the Release of a seat, and says whether there is more to clean up: a request of the claim may yet come, it
-// may be in the queue, or a message says that the node has handed it the key meanwhile.
+// finish ends the Release of a seat, and says whether there is more to clean
+// up: a request of the claim may yet come, it may be in the queue, or a message
+// says that the node has handed it the key meanwhile.
 func (b *ballot) finish(i int) (clean bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -184,8 +192,9 @@ func (b *ballot) finish(i int) (clean bool) {
 	return s.unclear || s.queued || s.granted
 }
 
-// disclaim says that the Release could not have the seat; clean says that it must be cleaned up all the same, for whoever
-// had it has left that to the Release.
+// disclaim says that the Release could not have the seat; clean says that it
+// must be cleaned up all the same, for whoever had it has left that to the
+// Release.
 func (b *ballot) disclaim(i int) (clean bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -194,8 +203,9 @@ func (b *ballot) disclaim(i int) (clean bool) {
 	return !s.busy
 }
 
-// cast notes the node's answer to an Acquire and says what is to be done with it: in phase idle the vote is to be given
-// back, and the seat stays taken; in phase over all is to be.
+// cast notes the node's answer to an Acquire and says what is to be done with
+// it: in phase idle the vote is to be given back, and the seat stays taken; in
+// phase over all is to be.
 func (b *ballot) cast(i int, waits bool, a locker.Answer, err error) phase {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -218,7 +228,8 @@ func (b *ballot) cast(i int, waits bool, a locker.Answer, err error) phase {
 	return holding
 }
 
-// returned notes whether a vote that was given back is known to be so, and says whether the seat must be cleaned up.
+// returned notes whether a vote that was given back is known to be so, and says
+// whether the seat must be cleaned up.
 func (b *ballot) returned(i int, known bool) (clean bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,7 +239,8 @@ func (b *ballot) returned(i int, known bool) (clean bool) {
 	return !known || b.phase == over && !s.heir
 }
 
-// retire makes the ballot idle and takes the seats whose votes are to be given back.
+// retire makes the ballot idle and takes the seats whose votes are to be given
+// back.
 func (b *ballot) retire() (back []int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -244,7 +256,8 @@ func (b *ballot) retire() (back []int) {
 	return back
 }
 
-// missing takes the free seats that are not ours while a quorum is; none otherwise.
+// missing takes the free seats that are not ours while a quorum is; none
+// otherwise.
 func (b *ballot) missing(quorum int) (at []int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -271,7 +284,8 @@ func (b *ballot) held() (n int) {
 	return n
 }
 
-// waits reports whether the claim may be in the queue of a node, or was handed its key from there.
+// waits reports whether the claim may be in the queue of a node, or was handed
+// its key from there.
 func (b *ballot) waits() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -283,9 +297,10 @@ func (b *ballot) waits() bool {
 	return false
 }
 
-// grant notes a message from node i and returns how many nodes have sent one since the last look. It is not known to a
-// ballot that is over, unless a Release is yet to end the hold there: were the key given back beside it, the Release would
-// find it lost.
+// grant notes a message from node i and returns how many nodes have sent one
+// since the last look. It is not known to a ballot that is over, unless a
+// Release is yet to end the hold there: were the key given back beside it, the
+// Release would find it lost.
 func (b *ballot) grant(i int) (n int, p phase, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

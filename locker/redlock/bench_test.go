@@ -13,7 +13,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
-// BenchmarkPrice is what a quorum costs beside one server, all on one machine: compare the rows of a run, not the figures.
+// BenchmarkPrice is what a quorum costs beside one server, all on one machine:
+// compare the rows of a run, not the figures.
 //
 //	go test -run xxx -bench Price -benchtime 2s ./locker/redlock
 func BenchmarkPrice(b *testing.B) {

@@ -9,7 +9,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Many keys, a node that is down now and then, claims that win, wait, give up and are lost: nothing of them is kept.
+// Many keys, a node that is down now and then, claims that win, wait, give up
+// and are lost: nothing of them is kept.
 func TestNothingIsKeptOfClaimsThatAreOver(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, nodes []*fake) {
@@ -49,8 +50,10 @@ func TestNothingIsKeptOfClaimsThatAreOver(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		for name, l := range map[string]*Locker{"a": a, "b": b} {
-			if o, k, due := len(l.known.byOwner), len(l.known.byKey), len(l.agenda.ballots); o+k+due > 0 || l.agenda.done != nil || len(l.picks) > 0 {
-				t.Errorf("%s: %d claims by owner and %d by key, %d in the agenda, %d picks", name, o, k, due, len(l.picks))
+			if o, k, due := len(l.known.byOwner), len(l.known.byKey), len(l.agenda.ballots); o+k+due > 0 ||
+				l.agenda.done != nil || len(l.picks) > 0 {
+				t.Errorf("%s: %d claims by owner and %d by key, %d in the agenda, %d picks", name,
+					o, k, due, len(l.picks))
 			}
 		}
 		for i, n := range nodes {

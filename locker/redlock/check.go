@@ -11,7 +11,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Names of what [Locker.Check] finds beside what each node's redislocker does, see [guard.WithAccepted].
+// Names of what [Locker.Check] finds beside what each node's redislocker does,
+// see [guard.WithAccepted].
 const (
 	FoundHoldOut = "hold-out" // the TTL is longer than the hold-out
 	FoundTwin    = "twin"     // two nodes are the same server
@@ -23,8 +24,9 @@ func (*Locker) FindingNames() []string {
 	return append((*redislocker.Locker)(nil).FindingNames(), FoundHoldOut, FoundTwin, FoundNode)
 }
 
-// Check reports whether a quorum of the nodes can serve leases of ttl now, and what is to be said of each node. All that is
-// wrong is in the error, each a [locker.Finding]; it is an ErrUnavailable if no quorum answers.
+// Check reports whether a quorum of the nodes can serve leases of ttl now, and
+// what is to be said of each node. All that is wrong is in the error, each a
+// [locker.Finding]; it is an ErrUnavailable if no quorum answers.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if err := l.gate.Enter(); err != nil {
 		return err
@@ -59,12 +61,14 @@ func finding(name string, severity locker.Severity, err error) *locker.Finding {
 	return &locker.Finding{Name: name, Severity: severity, Text: "redlock: " + classes.Replace(err.Error())}
 }
 
-var classes = strings.NewReplacer(locker.ErrInvalidOption.Error()+": ", "", locker.ErrUnavailable.Error()+": ", "", "redlock: ", "")
+var classes = strings.NewReplacer(locker.ErrInvalidOption.Error()+": ", "",
+	locker.ErrUnavailable.Error()+": ", "", "redlock: ", "")
 
 // fits returns why a lease cannot have the given TTL, or nil.
 func (l *Locker) fits(ttl time.Duration) error {
 	if out := l.settings.holdOut; out > 0 && ttl > out {
-		return invalid("a TTL of %v outlives the hold-out of %v after a node's restart: raise WithHoldOut in every process, or shorten the TTL", ttl, out)
+		return invalid("a TTL of %v outlives the hold-out of %v after a node's restart: raise WithHoldOut in every "+
+			"process, or shorten the TTL", ttl, out)
 	}
 	return nil
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
-// forSuite makes a locker whose nodes count at once, and may be slow: the suite does not depend on the machine.
+// forSuite makes a locker whose nodes count at once, and may be slow: the suite
+// does not depend on the machine.
 func forSuite(nodes []redis.UniversalClient) locker.Locker {
 	return warm{redlock.New(nodes, redlock.WithHoldOut(0), redlock.WithNodeLimit(5*time.Second))}
 }

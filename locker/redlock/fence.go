@@ -7,8 +7,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Fence reserves a block of tokens on a quorum, and raises what a quorum has given last to the end of it: two requests to all
-// nodes.
+// Fence reserves a block of tokens on a quorum, and raises what a quorum has
+// given last to the end of it: two requests to all nodes.
 func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	if err := l.gate.Enter(); err != nil {
 		return 0, err
@@ -23,9 +23,11 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	return token, err
 }
 
-// reserve reserves a block from floor on with every node where the key is b's and returns, when a quorum has done so, the
-// highest first token. The highest of one round is only somebody's number: who asks another quorum next may find less. A
-// second round from there on makes a quorum store it, and every quorum has one of those nodes.
+// reserve reserves a block from floor on with every node where the key is b's
+// and returns, when a quorum has done so, the highest first token. The highest
+// of one round is only somebody's number: who asks another quorum next may find
+// less. A second round from there on makes a quorum store it, and every quorum
+// has one of those nodes.
 func (l *Locker) reserve(ctx context.Context, b *ballot, floor uint64) (highest uint64, err error) {
 	type answer struct {
 		token uint64

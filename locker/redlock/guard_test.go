@@ -14,7 +14,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
-// newGuard returns a guard of its own process, as it were, whose nodes count at once.
+// newGuard returns a guard of its own process, as it were, whose nodes count at
+// once.
 func newGuard(t testing.TB, nodes []redis.UniversalClient, opts ...guard.Option) *guard.Guard {
 	t.Helper()
 	g, err := guard.New(redlock.New(nodes, redlock.WithHoldOut(0)), opts...)
@@ -70,11 +71,13 @@ func TestManyProcessesOnOneHotKeyTakeTurns(t *testing.T) {
 	var s section
 	var wg sync.WaitGroup
 	for range 4 {
-		g := newGuard(t, clientsOf(t, servers), guard.WithFencing(), guard.WithMaxWait(time.Minute), guard.WithMaxWaiters(0))
+		g := newGuard(t, clientsOf(t, servers), guard.WithFencing(), guard.WithMaxWait(time.Minute),
+			guard.WithMaxWaiters(0))
 		for range 10 {
 			wg.Go(func() {
 				for range 20 {
-					if err := g.Do(t.Context(), "hot", func(ctx context.Context) error { return s.enter(ctx, t) }); err != nil {
+					if err := g.Do(t.Context(), "hot",
+						func(ctx context.Context) error { return s.enter(ctx, t) }); err != nil {
 						t.Error(err)
 					}
 				}

@@ -23,7 +23,8 @@ func (waker) Wanted(string)                             {}
 func (waker) Wake(string)                               {}
 func (waker) WakeAll()                                  {}
 
-// open opens a locker that is closed when t ends. Its nodes count at once unless opts say otherwise.
+// open opens a locker that is closed when t ends. Its nodes count at once
+// unless opts say otherwise.
 func open(t testing.TB, nodes []redis.UniversalClient, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
 	l := redlock.New(nodes, append([]redlock.Option{redlock.WithHoldOut(0)}, opts...)...)
@@ -73,7 +74,8 @@ func fenced(key string) *locker.Claim {
 	return c
 }
 
-// mustAcquire acquires c, trying again as a guard does: a node that has come back is believed from its next answer on.
+// mustAcquire acquires c, trying again as a guard does: a node that has come
+// back is believed from its next answer on.
 func mustAcquire(t testing.TB, l locker.Locker, c *locker.Claim) (token uint64) {
 	t.Helper()
 	var a locker.Answer

@@ -7,7 +7,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// ear is what one node's redislocker tells. All of it is a hint, and becomes a Wake: the look decides.
+// ear is what one node's redislocker tells. All of it is a hint, and becomes a
+// Wake: the look decides.
 type ear struct {
 	locker *Locker
 	seat   int
@@ -15,8 +16,9 @@ type ear struct {
 
 var _ locker.Revoker = (*ear)(nil)
 
-// Granted notes that a node has handed its part of a key to owner. When a quorum has, the claim tries at once: sooner it
-// would find the others still with the holder before. If it comes to no quorum it tries a little later.
+// Granted notes that a node has handed its part of a key to owner. When a
+// quorum has, the claim tries at once: sooner it would find the others still
+// with the holder before. If it comes to no quorum it tries a little later.
 func (e *ear) Granted(key, owner string, _ locker.Offer) (known bool) {
 	l := e.locker
 	b := l.known.find(owner)
@@ -57,8 +59,9 @@ func (e *ear) Revoked(key, owner string) {
 	}
 }
 
-// registry has the claims that messages may be about: those that wait, and those that own their key. One that nobody ends
-// is dropped when its time is over.
+// registry has the claims that messages may be about: those that wait, and
+// those that own their key. One that nobody ends is dropped when its time is
+// over.
 type registry struct {
 	mu      sync.Mutex // guards what follows, and until and told of the ballots in it; never held across a callback
 	byOwner map[string]*ballot
@@ -94,7 +97,8 @@ func (r *registry) hold(b *ballot, until time.Time) {
 	r.byKey[b.claim.Key] = b
 }
 
-// leave notes that a claim owns its key no more. Messages may be about it until it is dropped.
+// leave notes that a claim owns its key no more. Messages may be about it until
+// it is dropped.
 func (r *registry) leave(b *ballot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +123,8 @@ func (r *registry) forget(b *ballot) {
 	}
 }
 
-// sweep forgets what is out of date, at a cost that is spread over what was added since; r.mu is held.
+// sweep forgets what is out of date, at a cost that is spread over what was
+// added since; r.mu is held.
 func (r *registry) sweep() {
 	now := time.Now()
 	for _, b := range r.byOwner {
@@ -153,7 +158,8 @@ func (r *registry) owner(key string) *ballot {
 	return r.byKey[key]
 }
 
-// tell reports whether the owner of key is here and has not been told yet that others wait.
+// tell reports whether the owner of key is here and has not been told yet that
+// others wait.
 func (r *registry) tell(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,9 +12,10 @@ import (
 
 var _ locker.Inspector = (*Locker)(nil)
 
-// Held reports on how many of how many nodes this locker holds key, as far as they have said: from a quorum up to all of
-// them, or none if it does not own the key. The more, the more nodes may lose what they know, see the package. It asks
-// nobody.
+// Held reports on how many of how many nodes this locker holds key, as far as
+// they have said: from a quorum up to all of them, or none if it does not own
+// the key. The more, the more nodes may lose what they know, see the package.
+// It asks nobody.
 func (l *Locker) Held(key string) (held, nodes int) {
 	if l.nodes == nil {
 		return 0, len(l.settings.nodes)
@@ -27,8 +28,9 @@ func (l *Locker) Held(key string) (held, nodes int) {
 	return held, len(l.nodes)
 }
 
-// Inspect tells who holds key on a quorum of nodes, and who waits in the longest of their queues, in the order that most of
-// these have; of who holds less than a quorum it says nothing.
+// Inspect tells who holds key on a quorum of nodes, and who waits in the
+// longest of their queues, in the order that most of these have; of who holds
+// less than a quorum it says nothing.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	s, _, err := l.inspect(ctx, key)
 	return s, err
@@ -66,8 +68,9 @@ func (l *Locker) inspect(ctx context.Context, key string) (s locker.KeyState, sa
 	return s, said, nil
 }
 
-// queue returns the longest of the queues. Of several it takes the one that most nodes have, because claims may reach a
-// node that is late in another order.
+// queue returns the longest of the queues. Of several it takes the one that
+// most nodes have, because claims may reach a node that is late in another
+// order.
 func queue(said []*locker.KeyState) (waiting int, waiters []locker.Waiter) {
 	most := 0
 	for _, n := range said {
@@ -89,7 +92,8 @@ func queue(said []*locker.KeyState) (waiting int, waiters []locker.Waiter) {
 
 func sameOwner(a, b locker.Waiter) bool { return a.Owner == b.Owner }
 
-// everywhere calls ask for every node at once and returns what each said; and an error if no quorum did.
+// everywhere calls ask for every node at once and returns what each said; and
+// an error if no quorum did.
 func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, i int) error) ([]error, error) {
 	if err := l.gate.Enter(); err != nil {
 		return nil, err
@@ -123,8 +127,9 @@ func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, i
 	return errs, nil
 }
 
-// List goes through the keys of every node, and tells of each what a quorum says. A node that cannot be listed is passed
-// over as long as the others are a quorum: every lease is on one of those.
+// List goes through the keys of every node, and tells of each what a quorum
+// says. A node that cannot be listed is passed over as long as the others are a
+// quorum: every lease is on one of those.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
 		var listed []int // nodes
@@ -137,7 +142,8 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 					continue nodes
 				}
 				s, said, err := l.inspect(ctx, n.Key)
-				if err == nil && (!s.Held && s.Waiting == 0 || slices.ContainsFunc(listed, func(i int) bool { return tells(said[i]) })) {
+				if err == nil && (!s.Held && s.Waiting == 0 ||
+					slices.ContainsFunc(listed, func(i int) bool { return tells(said[i]) })) {
 					continue // gone meanwhile, or told of with an earlier node
 				}
 				if !yield(s, err) {
@@ -155,9 +161,14 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 // tells reports whether a node has a key in its list.
 func tells(n *locker.KeyState) bool { return n != nil && (n.Held || n.Waiting > 0) }
 
-// ForceRelease ends the hold of owner on every node. It succeeds if a quorum had it.
+// ForceRelease ends the hold of owner on every node. It succeeds if a quorum
+// had it.
 func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
-	errs, err := l.everywhere(ctx, func(ctx context.Context, i int) error { return l.nodes[i].store.ForceRelease(ctx, key, owner) })
+	errs, err := l.everywhere(ctx, func(ctx context.Context,
+		i int,
+	) error {
+		return l.nodes[i].store.ForceRelease(ctx, key, owner)
+	})
 	if err != nil {
 		return err
 	}

@@ -30,8 +30,8 @@ type node struct {
 
 var errDown = fmt.Errorf("%w: it did not answer last time, and is being asked again", locker.ErrUnavailable)
 
-// begin says whether a request may be sent, which ends with end: to a node that is down one at a time, a probe that finds
-// out whether it still is.
+// begin says whether a request may be sent, which ends with end: to a node that
+// is down one at a time, a probe that finds out whether it still is.
 func (n *node) begin() (probe bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -59,7 +59,8 @@ func (n *node) end(err error) {
 	n.down, n.probing = errors.Is(err, locker.ErrUnavailable), false
 }
 
-// out returns why the node does not count, if it has started a short while ago; n.mu is held.
+// out returns why the node does not count, if it has started a short while ago;
+// n.mu is held.
 func (n *node) out() error {
 	if left := time.Until(n.outTill); left > 0 {
 		return fmt.Errorf("%w: it started %v ago and counts in %v, when no lease of before can be left (WithHoldOut)",
@@ -68,8 +69,9 @@ func (n *node) out() error {
 	return nil
 }
 
-// admit looks at a new connection. A server that has started anew has only new ones, so none is used before its hold-out is
-// over, provided that nothing between here and there hides the restart.
+// admit looks at a new connection. A server that has started anew has only new
+// ones, so none is used before its hold-out is over, provided that nothing
+// between here and there hides the restart.
 func (n *node) admit(info string, err error) error {
 	if n.holdOut == 0 && err != nil {
 		return nil // without the right to INFO a node that was given twice is not found
@@ -97,7 +99,8 @@ func (n *node) admit(info string, err error) error {
 	return n.out()
 }
 
-// facts reads what INFO says: for how long the server has been up at least, negative if unknown, and its run id.
+// facts reads what INFO says: for how long the server has been up at least,
+// negative if unknown, and its run id.
 func facts(info string) (uptime time.Duration, id string) {
 	uptime = -1
 	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {
@@ -120,7 +123,8 @@ type identities struct {
 	ids map[string]int
 }
 
-// claim notes that the node has this run id, and returns an error if another has. An empty id is nobody's.
+// claim notes that the node has this run id, and returns an error if another
+// has. An empty id is nobody's.
 func (s *identities) claim(number int, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -154,7 +154,8 @@ func TestALateTryIsCleanedUp(t *testing.T) {
 	mustAcquire(t, l, given)
 	l.Abandon(given, false)
 	servers[0].Cont() // and does what it was asked meanwhile
-	eventually(t, "the late tries are cleaned up", func() bool { return !has(t, servers[0], "k") && !has(t, servers[0], "given up") })
+	eventually(t, "the late tries are cleaned up",
+		func() bool { return !has(t, servers[0], "k") && !has(t, servers[0], "given up") })
 	time.Sleep(50 * time.Millisecond)
 	if has(t, servers[0], "k") || has(t, servers[0], "given up") {
 		t.Error("a late try has left its key")
@@ -254,8 +255,9 @@ func TestAServerThatIsTwoNodesCountsOnce(t *testing.T) {
 	}
 }
 
-// The same with real servers as in virtual time: one that has just started does not vote, and one that restarts does not
-// until its hold-out is over; then it is taken as well.
+// The same with real servers as in virtual time: one that has just started does
+// not vote, and one that restarts does not until its hold-out is over; then it
+// is taken as well.
 func TestARestartedServerIsHeldOut(t *testing.T) {
 	t.Parallel() // it mostly waits
 	const out = 3 * time.Second
@@ -264,7 +266,8 @@ func TestARestartedServerIsHeldOut(t *testing.T) {
 	l := open(t, clientsOf(t, servers), redlock.WithHoldOut(out))
 	c := claim("k")
 	c.TTL = out
-	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) || !strings.Contains(err.Error(), "WithHoldOut") {
+	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "WithHoldOut") {
 		t.Errorf("Acquire from servers that have just started: %v, want ErrUnavailable that names WithHoldOut", err)
 	}
 	mustAcquire(t, l, c)

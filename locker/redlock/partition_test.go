@@ -12,7 +12,8 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest"
 )
 
-// A holder that can reach a minority only is told before another can have the key, and without a word from anybody.
+// A holder that can reach a minority only is told before another can have the
+// key, and without a word from anybody.
 func TestAHolderThatIsCutOffIsToldBeforeAnotherGetsTheKey(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second

@@ -14,9 +14,10 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Locker is a [locker.Locker] on a quorum of Redis servers, made by [New] and opened by [guard.New]. Its methods block for
-// as long as a quorum takes to answer, at most until their context ends; after Close they return [locker.ErrClosed]. It is
-// safe for concurrent use.
+// Locker is a [locker.Locker] on a quorum of Redis servers, made by [New] and
+// opened by [guard.New]. Its methods block for as long as a quorum takes to
+// answer, at most until their context ends; after Close they return
+// [locker.ErrClosed]. It is safe for concurrent use.
 type Locker struct {
 	settings settings
 	instance string         // how others know this locker, on all nodes
@@ -33,9 +34,11 @@ type Locker struct {
 
 var _ locker.Locker = (*Locker)(nil)
 
-// New returns a locker that keeps each lease on a majority of nodes: an odd number of independent servers, three or more,
-// each given by a client of its own. It only keeps its settings: [guard.New] opens it, and returns what is wrong with them.
-// The clients stay the caller's, and must stay open for as long as the locker is.
+// New returns a locker that keeps each lease on a majority of nodes: an odd
+// number of independent servers, three or more, each given by a client of its
+// own. It only keeps its settings: [guard.New] opens it, and returns what is
+// wrong with them. The clients stay the caller's, and must stay open for as
+// long as the locker is.
 func New(nodes []redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{nodes: nodes, prefix: "guard", limit: defaultLimit, holdOut: defaultHoldOut},
@@ -51,8 +54,8 @@ func New(nodes []redis.UniversalClient, opts ...Option) *Locker {
 	return l
 }
 
-// Open checks the settings and opens a redislocker for each node; it sends nothing. What is wrong is a
-// [locker.ErrInvalidOption], also a second Open.
+// Open checks the settings and opens a redislocker for each node; it sends
+// nothing. What is wrong is a [locker.ErrInvalidOption], also a second Open.
 func (l *Locker) Open(w locker.Waker) error {
 	return l.gate.Open(func() error { return l.ready(w) })
 }
@@ -78,15 +81,17 @@ func (l *Locker) ready(w locker.Waker) error {
 	return nil
 }
 
-// within returns the context of one request to a node: it has its own limit, so that it may outlive the call that the
-// others have answered already.
+// within returns the context of one request to a node: it has its own limit, so
+// that it may outlive the call that the others have answered already.
 func (l *Locker) within(ctx context.Context, ttl time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), min(l.settings.limit, ttl/2))
 }
 
-// Close ends the locker: calls under way end as their contexts say, what is left to clean up is done at once on every node,
-// and the locker's own connections are closed. It returns ctx's error if that was too short; the rest then goes on behind
-// it, but what could not be cleaned up ends at its TTL. Idempotent.
+// Close ends the locker: calls under way end as their contexts say, what is
+// left to clean up is done at once on every node, and the locker's own
+// connections are closed. It returns ctx's error if that was too short; the
+// rest then goes on behind it, but what could not be cleaned up ends at its
+// TTL. Idempotent.
 func (l *Locker) Close(ctx context.Context) error {
 	if l.nodes == nil {
 		return nil

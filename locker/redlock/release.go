@@ -8,8 +8,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Release frees the key on all nodes at once, or lets each hand it to the first in its queue, and returns when a quorum has
-// answered. A node that does not is asked again in the background, twice. Whom a quorum has handed the key to is told to try.
+// Release frees the key on all nodes at once, or lets each hand it to the first
+// in its queue, and returns when a quorum has answered. A node that does not is
+// asked again in the background, twice. Whom a quorum has handed the key to is
+// told to try.
 func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Released{}, err
@@ -53,7 +55,8 @@ type returned struct {
 	err      error
 }
 
-// free releases seat i, and queues the next claim there if that seat can be had.
+// free releases seat i, and queues the next claim there if that seat can be
+// had.
 func (l *Locker) free(ctx context.Context, b, next *ballot, i int) (locker.Released, error) {
 	n := l.nodes[i]
 	limited, cancel := l.within(ctx, b.claim.TTL)
@@ -81,7 +84,8 @@ func (l *Locker) free(ctx context.Context, b, next *ballot, i int) (locker.Relea
 	return r, err
 }
 
-// asked is what the error of a Release says about the claim that it was to queue.
+// asked is what the error of a Release says about the claim that it was to
+// queue.
 func asked(err error) error {
 	if errors.Is(err, locker.ErrLeaseLost) {
 		return nil
@@ -125,8 +129,10 @@ func (l *Locker) released(ctx context.Context, answers <-chan returned) (r locke
 	return locker.Released{}, l.noQuorum(owned+lost, unknown)
 }
 
-// Abandon releases c on every node by owner id, and takes it out of every queue, in the background: each node has a list of
-// its own, which is bounded and does not wait for the others. A node that may yet get a request of c is asked twice.
+// Abandon releases c on every node by owner id, and takes it out of every
+// queue, in the background: each node has a list of its own, which is bounded
+// and does not wait for the others. A node that may yet get a request of c is
+// asked twice.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	if l.gate.Enter() != nil {
 		return
@@ -142,8 +148,10 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 }
 
-// close ends the ballot. With heir the seats that may own the key are for a Release to clean up, as soon as it has them; else
-// those that are busy are for who has them. It returns which seats are for the caller to clean up in the background.
+// close ends the ballot. With heir the seats that may own the key are for a
+// Release to clean up, as soon as it has them; else those that are busy are for
+// who has them. It returns which seats are for the caller to clean up in the
+// background.
 func (b *ballot) close(heir bool) (clean []bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

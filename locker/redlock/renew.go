@@ -9,9 +9,11 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Renew renews all leases on all nodes, in one round trip to each. A lease is renewed when a quorum of those nodes says so
-// that had it without a gap; a node where it is missing is asked to take it in the background, and counts from the next
-// renewal on, beside a quorum that has not lost it. So a lease that has lost its quorum is never put together again.
+// Renew renews all leases on all nodes, in one round trip to each. A lease is
+// renewed when a quorum of those nodes says so that had it without a gap; a
+// node where it is missing is asked to take it in the background, and counts
+// from the next renewal on, beside a quorum that has not lost it. So a lease
+// that has lost its quorum is never put together again.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.gate.Enter(); err != nil {
 		for i := range cs {
@@ -79,7 +81,8 @@ type renewal struct {
 
 func newRenewals(l *Locker, cs []*locker.Claim, answered func(int, error)) *renewals {
 	r := &renewals{
-		locker: l, answered: answered, sent: time.Now(), done: make(chan struct{}), all: make([]renewal, len(cs)), left: len(cs),
+		locker: l, answered: answered, sent: time.Now(), done: make(chan struct{}),
+		all: make([]renewal, len(cs)), left: len(cs),
 	}
 	for i, c := range cs {
 		b := l.ballot(c, false)
@@ -111,8 +114,10 @@ func (r *renewals) of(i int) (claims []*locker.Claim, at []int) {
 	return claims, at
 }
 
-// count notes what a node says about claim k, and answers for it once that decides: a quorum has it, and of the nodes that
-// had it when a quorum did the last time a quorum has not lost it. Those that were taken since do not make up for these.
+// count notes what a node says about claim k, and answers for it once that
+// decides: a quorum has it, and of the nodes that had it when a quorum did the
+// last time a quorum has not lost it. Those that were taken since do not make
+// up for these.
 func (r *renewals) count(k, node int, err error) {
 	r.mu.Lock()
 	d := &r.all[k]
@@ -194,7 +199,8 @@ func (r *renewals) giveUp(cause error) {
 	}
 }
 
-// seatsHeld tells on which nodes the key is ours, and on which, and how many, it was when a quorum had it.
+// seatsHeld tells on which nodes the key is ours, and on which, and how many,
+// it was when a quorum had it.
 func (b *ballot) seatsHeld() (held, firm []bool, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

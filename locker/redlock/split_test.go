@@ -13,17 +13,22 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest"
 )
 
-// contend lets many processes with one caller each want the same key, and wants each of them served.
+// contend lets many processes with one caller each want the same key, and wants
+// each of them served.
 func contend(t *testing.T, nodes func() []redis.UniversalClient, turns int, opts ...guard.Option) {
 	t.Helper()
 	const processes = 8
 	var s section
 	var wg sync.WaitGroup
 	for range processes {
-		g := newGuard(t, nodes(), append([]guard.Option{guard.WithFencing(), guard.WithMaxWait(time.Minute)}, opts...)...)
+		g := newGuard(t, nodes(), append([]guard.Option{
+			guard.WithFencing(),
+			guard.WithMaxWait(time.Minute),
+		}, opts...)...)
 		wg.Go(func() {
 			for range turns {
-				if err := g.Do(t.Context(), "hot", func(ctx context.Context) error { return s.enter(ctx, t) }); err != nil {
+				if err := g.Do(t.Context(), "hot",
+					func(ctx context.Context) error { return s.enter(ctx, t) }); err != nil {
 					t.Error(err)
 					return
 				}
@@ -93,7 +98,8 @@ func TestThoseWhoDoNotWaitGetTheirTurns(t *testing.T) {
 	s.check(t)
 }
 
-// Nodes come and go while many processes share a key; each gets its turns, one at a time, with tokens that rise.
+// Nodes come and go while many processes share a key; each gets its turns, one
+// at a time, with tokens that rise.
 func TestNodesComeAndGoUnderAHotKey(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartN(t, 5)

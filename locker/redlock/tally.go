@@ -75,8 +75,8 @@ func (v *tally) wait(probe bool, n int) {
 	}
 }
 
-// decided reports whether it is no use to wait for more answers: a node that did not answer before is waited for only if
-// there is no quorum without it.
+// decided reports whether it is no use to wait for more answers: a node that
+// did not answer before is waited for only if there is no quorum without it.
 func (v *tally) decided() bool {
 	ours, left, quorum := len(v.ours), v.pending+v.probes, v.locker.quorum
 	switch {

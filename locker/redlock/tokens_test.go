@@ -25,7 +25,8 @@ func regular(t *testing.T, l *Locker) uint64 {
 	}
 }
 
-// unraised hands out the highest token of a quorum, and does not have it stored: the fault that the raise is there for.
+// unraised hands out the highest token of a quorum, and does not have it
+// stored: the fault that the raise is there for.
 func unraised(t *testing.T, l *Locker) uint64 {
 	t.Helper()
 	for {
@@ -48,8 +49,9 @@ func release(t *testing.T, l *Locker, c *locker.Claim) {
 	synctest.Wait()
 }
 
-// falls takes a token from a quorum with a node whose clock is ahead, and then from one without it, and reports whether the
-// second is not above the block of the first.
+// falls takes a token from a quorum with a node whose clock is ahead, and then
+// from one without it, and reports whether the second is not above the block of
+// the first.
 func falls(t *testing.T, nodes []*fake, grant fencedGrant) bool {
 	t.Helper()
 	now := time.Now()

@@ -19,7 +19,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// fake is a node in virtual time that can be down, restart empty, and say for how long it has been up.
+// fake is a node in virtual time that can be down, restart empty, and say for
+// how long it has been up.
 type fake struct {
 	*miniredis.Miniredis
 	rdb *redis.Client
@@ -68,7 +69,8 @@ func (f *fake) answer(c *server.Peer, cmd string, args ...string) bool {
 	case f.down:
 		c.WriteError("LOADING the test says so")
 	case strings.EqualFold(cmd, "info"):
-		c.WriteBulk(fmt.Sprintf("# Server\r\nrun_id:%p%d\r\nuptime_in_seconds:%d\r\n", f, f.boot.UnixNano(), int(time.Since(f.boot).Seconds())))
+		c.WriteBulk(fmt.Sprintf("# Server\r\nrun_id:%p%d\r\nuptime_in_seconds:%d\r\n", f, f.boot.UnixNano(),
+			int(time.Since(f.boot).Seconds())))
 	default:
 		return false
 	}
@@ -93,7 +95,8 @@ func (f *fake) restart() {
 	f.conns = nil
 }
 
-// inBubble runs test in virtual time with three nodes that have been up for an hour.
+// inBubble runs test in virtual time with three nodes that have been up for an
+// hour.
 func inBubble(t *testing.T, test func(t *testing.T, nodes []*fake)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +133,10 @@ func (deaf) Wake(string)                               {}
 func (deaf) WakeAll()                                  {}
 
 func newClaim(ttl time.Duration) *locker.Claim {
-	return &locker.Claim{Key: "k", Owner: rand.Text()[:locker.OwnerLen], TTL: ttl, Holder: locker.Holder{Since: time.Now()}}
+	return &locker.Claim{
+		Key: "k", Owner: rand.Text()[:locker.OwnerLen], TTL: ttl,
+		Holder: locker.Holder{Since: time.Now()},
+	}
 }
 
 // acquires tries as often as a guard would within a second.
@@ -145,8 +151,9 @@ func acquires(t *testing.T, l *Locker, c *locker.Claim) bool {
 	return false
 }
 
-// secondOwner lets one node be down at first and then another restart empty, of which the owner hears nothing, and reports
-// whether somebody else gets the key beside it.
+// secondOwner lets one node be down at first and then another restart empty, of
+// which the owner hears nothing, and reports whether somebody else gets the key
+// beside it.
 func secondOwner(t *testing.T, nodes []*fake, opts ...Option) bool {
 	t.Helper()
 	const ttl = 30 * time.Second

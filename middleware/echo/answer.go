@@ -13,15 +13,16 @@ import (
 	"github.com/go-lockguard/guard/outcome"
 )
 
-// problem is the message of an *echo.HTTPError: an outcome that echo's error handler writes as JSON.
+// problem is the message of an *echo.HTTPError: an outcome that echo's error
+// handler writes as JSON.
 type problem struct {
 	outcome.Outcome
 
 	header http.Header // of the response, once the middleware has prepared it
 }
 
-// MarshalJSON gives the body, and its media type to the response. Not earlier: an application's own error handler may
-// write something else.
+// MarshalJSON gives the body, and its media type to the response. Not earlier:
+// an application's own error handler may write something else.
 func (p *problem) MarshalJSON() ([]byte, error) {
 	if p.header != nil {
 		p.header.Set(echo.HeaderContentType, outcome.ContentType)
@@ -88,7 +89,8 @@ func answer(c echo.Context, lock *httpguard.Lock, err error) error {
 	return &echo.HTTPError{Code: o.Status, Message: &problem{o, res.Header()}, Internal: err}
 }
 
-// join returns the loss of a lease together with what the handler returned because of it.
+// join returns the loss of a lease together with what the handler returned
+// because of it.
 func join(lost, own error) error {
 	if own == nil {
 		return lost

@@ -7,8 +7,8 @@ import (
 	"github.com/go-lockguard/guard/internal/httpguard"
 )
 
-// Option changes which requests the middleware locks and how it answers. How it locks is the guard's business: pass
-// g.With(...).
+// Option changes which requests the middleware locks and how it answers. How it
+// locks is the guard's business: pass g.With(...).
 type Option interface{ apply(*config) }
 
 // AnswerOption is an Option that changes how errors are answered. Given to
@@ -49,10 +49,12 @@ func (f answerFunc) set(a *answers)  { f(a) }
 // answersKey is where c carries the answers of the innermost middleware.
 const answersKey = "github.com/go-lockguard/guard/middleware/echo.answers"
 
-// WithErrorHandler replaces the answers of this middleware, to errors of its own and to those that a handler or another
-// middleware of this package inside it returns, see [Error]. f gets every error that is to be answered, also the one of a
-// client that has gone; what f returns is returned. If that is nil and f has written nothing, the status that outcome.Of
-// says is sent. It panics if f is nil.
+// WithErrorHandler replaces the answers of this middleware, to errors of its
+// own and to those that a handler or another middleware of this package inside
+// it returns, see [Error]. f gets every error that is to be answered, also the
+// one of a client that has gone; what f returns is returned. If that is nil and
+// f has written nothing, the status that outcome.Of says is sent. It panics if
+// f is nil.
 func WithErrorHandler(f func(c echo.Context, err error) error) AnswerOption {
 	if f == nil {
 		panic("lockmw: the error handler is nil")
@@ -61,19 +63,19 @@ func WithErrorHandler(f func(c echo.Context, err error) error) AnswerOption {
 }
 
 // WithHeldStatus answers a key that was held until MaxWait ended with status
-// instead of 409: 423, 429 or 503, or 409 again on one route. Code and body stay,
-// and outcome.Of gives the same status to an error handler. It panics for any
-// other status.
+// instead of 409: 423, 429 or 503, or 409 again on one route. Code and body
+// stay, and outcome.Of gives the same status to an error handler. It panics for
+// any other status.
 //
-// For a key that a handler wanted itself, 429 and 503 become 409: clients repeat
-// those by themselves, and part of the work may be done.
+// For a key that a handler wanted itself, 429 and 503 become 409: clients
+// repeat those by themselves, and part of the work may be done.
 func WithHeldStatus(status int) AnswerOption {
 	heldstatus.Check(status)
 	return answerFunc(func(a *answers) { a.Held = status })
 }
 
-// WithSkipper lets requests for which f reports true through without a lock; f may be a middleware.Skipper. It panics if
-// f is nil.
+// WithSkipper lets requests for which f reports true through without a lock; f
+// may be a middleware.Skipper. It panics if f is nil.
 func WithSkipper(f func(c echo.Context) bool) Option {
 	if f == nil {
 		panic("lockmw: the skipper is nil")
@@ -81,9 +83,11 @@ func WithSkipper(f func(c echo.Context) bool) Option {
 	return optionFunc(func(c *config) { c.skip = f })
 }
 
-// WithBodyLimit sets how many bytes of a body the middleware reads before the wait, and finds a key's value in. A longer
-// body is not read ahead: if the key needs it the answer is 413, if not the waiter stays in the queue although its client
-// has gone. The memory is there as long as the request. Default 64 KiB; 0 reads nothing. It panics if n is negative.
+// WithBodyLimit sets how many bytes of a body the middleware reads before the
+// wait, and finds a key's value in. A longer body is not read ahead: if the key
+// needs it the answer is 413, if not the waiter stays in the queue although its
+// client has gone. The memory is there as long as the request. Default 64 KiB;
+// 0 reads nothing. It panics if n is negative.
 func WithBodyLimit(n int) Option {
 	if n < 0 {
 		panic("lockmw: the body limit is negative")

@@ -74,7 +74,8 @@ func begun(c *echo.Context) bool {
 	return r != nil && r.Committed
 }
 
-// join returns the loss of a lease together with what the handler returned because of it.
+// join returns the loss of a lease together with what the handler returned
+// because of it.
 func join(lost, own error) error {
 	if own == nil {
 		return lost

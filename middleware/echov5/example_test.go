@@ -42,7 +42,8 @@ func ExampleKey() {
 	// 409 {"type":"about:blank","title":"Conflict","status":409,"detail":"Another request is working on the same resource. Try again later.","code":"lock_held"}
 }
 
-// A house envelope instead of problem details, in the application's own error handler.
+// A house envelope instead of problem details, in the application's own error
+// handler.
 func ExampleKey_errorHandler() {
 	g, err := guard.New(memlocker.New())
 	if err != nil {

@@ -22,7 +22,8 @@ type exchange struct {
 	err  error // next's
 }
 
-// exchanges are used again, as echo does with its contexts: nobody has one after the request.
+// exchanges are used again, as echo does with its contexts: nobody has one
+// after the request.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
 func (x *exchange) Request() *http.Request { return x.c.Request() }
@@ -80,9 +81,9 @@ func setPath(c *echo.Context) {
 }
 
 // asSent reports whether the router has left the path parameters as they were
-// sent. It matches a path of unusual spelling like that, and what it makes of the
-// parameters then is a setting that it does not tell. But only values that were
-// sent fill the pattern up to the length of the path.
+// sent. It matches a path of unusual spelling like that, and what it makes of
+// the parameters then is a setting that it does not tell. But only values that
+// were sent fill the pattern up to the length of the path.
 func asSent(c *echo.Context) bool {
 	sent := c.Request().URL.RawPath
 	if sent == "" {

@@ -122,7 +122,8 @@ func quiet(t *testing.T) {
 	t.Cleanup(func() { slog.SetDefault(before) })
 }
 
-// serve sends req to an app whose route POST /stock/:sku/buy has h and the chain, the first outermost.
+// serve sends req to an app whose route POST /stock/:sku/buy has h and the
+// chain, the first outermost.
 func serve(req *http.Request, h echo.HandlerFunc, chain ...echo.MiddlewareFunc) *httptest.ResponseRecorder {
 	e := echo.New()
 	e.POST("/stock/:sku/buy", h, chain...)
@@ -199,7 +200,8 @@ func TestTheHandlersErrorIsReturnedUntouched(t *testing.T) {
 		fmt.Errorf("query: %w", context.DeadlineExceeded), fmt.Errorf("own: %w", echo.ErrNotFound),
 	} {
 		seen := errors.New("nothing")
-		serve(buy("42"), func(*echo.Context) error { return own }, returns(func(err error) { seen = err }), lockmw.Key(g, "stock:{sku}"))
+		serve(buy("42"), func(*echo.Context) error { return own }, returns(func(err error) { seen = err }),
+			lockmw.Key(g, "stock:{sku}"))
 		if seen != own { //nolint:errorlint // itself
 			t.Errorf("%v became %v", own, seen)
 		}
@@ -227,7 +229,10 @@ func TestAnApplicationsErrorHandlerMayWriteItsOwnEnvelope(t *testing.T) {
 }
 
 func TestTheKeyIsThatOfTheDecodedParameter(t *testing.T) {
-	for given, value := range map[string]string{"42": "42", "a:b": "a:b", "100%25": "100%", "a%2Fb": "a/b", "%61%2F": "a/"} {
+	for given, value := range map[string]string{
+		"42": "42", "a:b": "a:b", "100%25": "100%",
+		"a%2Fb": "a/b", "%61%2F": "a/",
+	} {
 		w := serve(buy(given), func(c *echo.Context) error {
 			l, _ := guard.LeaseFrom(c.Request().Context())
 			if want := guard.Key("stock", value); l.Key() != want {
@@ -249,7 +254,8 @@ func TestAnEmptyPathParameterIsTheClientsMistake(t *testing.T) {
 }
 
 func TestTheRequestIsRestored(t *testing.T) {
-	body := strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a\"\r\n\r\ncontent\r\n--x--\r\n")
+	body := strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"a\"; " +
+		"filename=\"a\"\r\n\r\ncontent\r\n--x--\r\n")
 	req := httptest.NewRequest(http.MethodPost, "/stock/42/buy", body)
 	req.Header.Set("Content-Type", "multipart/form-data; boundary=x")
 	var form *multipart.Form
@@ -275,9 +281,10 @@ func TestTheRequestIsRestored(t *testing.T) {
 func TestWhatTheErrorHandlerReturnsGoesEchosWay(t *testing.T) {
 	g := newGuard(t, guard.WithMaxWait(0))
 	hold(t, g, guard.Key("stock", "42"))
-	w := serve(buy("42"), never(t), lockmw.Key(g, "stock:{sku}", lockmw.WithErrorHandler(func(*echo.Context, error) error {
-		return echo.NewHTTPError(http.StatusTeapot, "own")
-	})))
+	w := serve(buy("42"), never(t), lockmw.Key(g, "stock:{sku}",
+		lockmw.WithErrorHandler(func(*echo.Context, error) error {
+			return echo.NewHTTPError(http.StatusTeapot, "own")
+		})))
 	if w.Code != http.StatusTeapot || !strings.Contains(w.Body.String(), "own") {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
@@ -306,34 +313,41 @@ func TestTheErrorHandlerServesErrorAndMiddlewareInside(t *testing.T) {
 	if calls != 3 {
 		t.Errorf("%d calls of the error handler for 3 requests", calls)
 	}
-	// A middleware outside the one with the error handler keeps its own answers.
+	// A middleware outside the one with the error handler keeps its own
+	// answers.
 	lost := returns(func(error) {})
-	w := serve(buy("42"), func(*echo.Context) error { return nil }, lockmw.Static(g, "a"), func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c *echo.Context) error {
-			if err := next(c); err != nil {
-				t.Error(err)
+	w := serve(buy("42"), func(*echo.Context) error { return nil }, lockmw.Static(g, "a"),
+		func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c *echo.Context) error {
+				if err := next(c); err != nil {
+					t.Error(err)
+				}
+				return lockmw.Error(guard.ErrLeaseLost)
 			}
-			return lockmw.Error(guard.ErrLeaseLost)
-		}
-	}, lost, outer)
+		}, lost, outer)
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "lock_lost") {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 }
 
 func TestErrorLeavesOtherErrorsAlone(t *testing.T) {
-	for _, err := range []error{nil, errors.New("own"), context.Canceled, fmt.Errorf("query: %w", context.DeadlineExceeded)} {
+	for _, err := range []error{
+		nil, errors.New("own"), context.Canceled,
+		fmt.Errorf("query: %w", context.DeadlineExceeded),
+	} {
 		if got := lockmw.Error(err); got != err { //nolint:errorlint // itself
 			t.Errorf("%v became %v", err, got)
 		}
 	}
 }
 
-// Without a middleware of ours on the way there are no headers, but status and body are right.
+// Without a middleware of ours on the way there are no headers, but status and
+// body are right.
 func TestErrorOnAnUnguardedRoute(t *testing.T) {
 	w := serve(buy("42"), func(*echo.Context) error { return lockmw.Error(&guard.HeldError{}) })
 	var body map[string]any
-	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != http.StatusConflict || body["code"] != "lock_held" {
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != http.StatusConflict ||
+		body["code"] != "lock_held" {
 		t.Errorf("got %d %s, %v", w.Code, w.Body, err)
 	}
 }
@@ -434,7 +448,10 @@ func TestAParameterIsDecodedOnceWhateverTheRouterDoes(t *testing.T) {
 		for given, value := range map[string]string{
 			"42": "42", "%61b": "ab", "%2561b": "%61b", "%61%2561b": "a%61b", "%61:b": "a:b", "%7Bx%7D%61": "{x}a",
 		} {
-			for _, path := range []string{"/s%41/stock/" + given, "/func/s%41/stock/" + given, "/verb/s%41/stock/" + given + ":buy"} {
+			for _, path := range []string{
+				"/s%41/stock/" + given, "/func/s%41/stock/" + given,
+				"/verb/s%41/stock/" + given + ":buy",
+			} {
 				key = ""
 				w := httptest.NewRecorder()
 				e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))

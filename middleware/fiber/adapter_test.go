@@ -14,8 +14,8 @@ import (
 	"github.com/go-lockguard/guard/middleware/lockmwtest"
 )
 
-// The table speaks net/http. Here its requests become those of fasthttp, and its
-// handlers those of fiber.
+// The table speaks net/http. Here its requests become those of fasthttp, and
+// its handlers those of fiber.
 
 func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
 	var chain []any

@@ -62,13 +62,12 @@ func answersIn(c fiber.Ctx) answers {
 //	}
 //
 // The answer never has a Retry-After, because the handler may have done part of
-// its work. Some clients repeat 429 and 503 even so: a handler that must not run
-// twice takes its keys before it does anything, see docs/http.md.
+// its work. Some clients repeat 429 and 503 even so: a handler that must not
+// run twice takes its keys before it does anything, see docs/http.md.
 //
-// An empty key is our own mistake, 500. Where it is the client's, say so, before
-// or after: with
-// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer
-// is 400.
+// An empty key is our own mistake, 500. Where it is the client's, say so,
+// before or after: with &keyfunc.Error{Source: "json", Name: "sku", Err:
+// keyfunc.ErrMissing} the answer is 400.
 func Error(c fiber.Ctx, err error) error {
 	if _, ours := outcome.Of(c.Context(), err); !ours {
 		return err
@@ -102,8 +101,8 @@ func answer(c fiber.Ctx, lock *httpguard.Lock, err error) error {
 	return c.Send(o.Body())
 }
 
-// prepare gives the response the headers of o. What a handler has set for a body
-// of its own goes.
+// prepare gives the response the headers of o. What a handler has set for a
+// body of its own goes.
 func prepare(c fiber.Ctx, o outcome.Outcome) {
 	had, want := http.Header{}, http.Header{}
 	h := &c.Response().Header

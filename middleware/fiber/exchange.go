@@ -25,13 +25,15 @@ type exchange struct {
 	err  error   // the handler's
 }
 
-// exchanges are used again, as fiber does with its contexts: nobody has one after the request.
+// exchanges are used again, as fiber does with its contexts: nobody has one
+// after the request.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
 func (x *exchange) Request() *http.Request { return x.req }
 func (x *exchange) Pattern() string        { return x.c.Route().Path }
 
-// Begun is never true: fiber sends the response when all handlers have returned.
+// Begun is never true: fiber sends the response when all handlers have
+// returned.
 func (x *exchange) Begun() bool { return false }
 
 func (x *exchange) Key() (string, error) {

@@ -25,8 +25,9 @@ type IdempotencyLock struct {
 
 var _ idempotency.Locker = (*IdempotencyLock)(nil)
 
-// NewIdempotencyLock returns a lock that keeps requests with one Idempotency-Key
-// apart, across all instances. Give the middleware a Storage that they share, too:
+// NewIdempotencyLock returns a lock that keeps requests with one
+// Idempotency-Key apart, across all instances. Give the middleware a Storage
+// that they share, too:
 //
 //	app.Use(idempotency.New(idempotency.Config{
 //		Lock:    lockmw.NewIdempotencyLock(g),
@@ -34,8 +35,8 @@ var _ idempotency.Locker = (*IdempotencyLock)(nil)
 //	}))
 //
 // A nil g is the default guard. The middleware has no context to end, so a
-// handler does not learn that the lease was lost: its MaxHold must be longer than
-// any request takes.
+// handler does not learn that the lease was lost: its MaxHold must be longer
+// than any request takes.
 func NewIdempotencyLock(g *guard.Guard) *IdempotencyLock {
 	return &IdempotencyLock{guard: g, held: map[string]*guard.Lease{}}
 }

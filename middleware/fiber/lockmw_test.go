@@ -27,7 +27,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1")) // never ends
+	// never ends
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
 var adapter = lockmwtest.Adapter{Mount: mount, Buffered: true}
@@ -116,9 +117,10 @@ func TestTheContextItselfCarriesTheLease(t *testing.T) {
 		}
 		return err
 	}
-	status, body := do(t, fiber.Config{}, "/stock/42", nil, after, lockmw.Key(g, "stock:{sku}"), func(c fiber.Ctx) error {
-		return g.Do(c, guard.Key("stock", c.Params("sku")), func(context.Context) error { return ok(c) })
-	})
+	status, body := do(t, fiber.Config{}, "/stock/42", nil, after, lockmw.Key(g, "stock:{sku}"),
+		func(c fiber.Ctx) error {
+			return g.Do(c, guard.Key("stock", c.Params("sku")), func(context.Context) error { return ok(c) })
+		})
 	if status != http.StatusOK || body != "done" {
 		t.Errorf("got %d %s", status, body)
 	}
@@ -131,16 +133,21 @@ func TestWaitsAreShorterThanThoseOfTheGuard(t *testing.T) {
 		wait  time.Duration
 		told  int
 	}{
-		"a longer wait":                {3 * time.Second, nil, time.Second, 1},
-		"a shorter wait":               {time.Millisecond, nil, time.Millisecond, 0},
-		"no wait":                      {0, nil, 0, 0},
-		"a longer one, meant":          {3 * time.Second, []lockmw.Option{lockmw.WithMaxWait(time.Minute)}, 3 * time.Second, 0},
+		"a longer wait":  {3 * time.Second, nil, time.Second, 1},
+		"a shorter wait": {time.Millisecond, nil, time.Millisecond, 0},
+		"no wait":        {0, nil, 0, 0},
+		"a longer one, meant": {
+			3 * time.Second,
+			[]lockmw.Option{lockmw.WithMaxWait(time.Minute)},
+			3 * time.Second, 0,
+		},
 		"a shorter one than the usual": {3 * time.Second, []lockmw.Option{lockmw.WithMaxWait(0)}, 0, 1},
 	} {
 		for _, byDefault := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				var logs bytes.Buffer
-				g := newGuard(t, guard.WithMaxWait(c.guard), guard.WithLogger(slog.New(slog.NewTextHandler(&logs, nil))))
+				g := newGuard(t, guard.WithMaxWait(c.guard),
+					guard.WithLogger(slog.New(slog.NewTextHandler(&logs, nil))))
 				hold(t, g, guard.Key("stock", "42"))
 				var route *guard.Guard
 				if !byDefault {
@@ -206,7 +213,8 @@ func TestAParameterIsDecodedOnce(t *testing.T) {
 					return nil
 				})
 				if want := guard.Key("stock", value); key != want {
-					t.Errorf("%s, %s, unescaped by fiber %v: got %q, want %q", name, given, config.UnescapePath, key, want)
+					t.Errorf("%s, %s, unescaped by fiber %v: got %q, want %q", name, given,
+						config.UnescapePath, key, want)
 				}
 			}
 		}
@@ -230,7 +238,8 @@ func TestAnErrorOfAKeyFunctionDoesNotReachTheClient(t *testing.T) {
 }
 
 func TestErrorOnAnUnguardedRouteHasTheWholeAnswer(t *testing.T) {
-	status, body := do(t, fiber.Config{}, "/stock/42", nil, func(c fiber.Ctx) error { return lockmw.Error(c, &guard.HeldError{}) })
+	status, body := do(t, fiber.Config{}, "/stock/42", nil,
+		func(c fiber.Ctx) error { return lockmw.Error(c, &guard.HeldError{}) })
 	if status != http.StatusConflict || !strings.Contains(body, "lock_held") {
 		t.Errorf("got %d %s", status, body)
 	}

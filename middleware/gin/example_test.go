@@ -74,7 +74,8 @@ func ExampleAbort() {
 	// 503 application/problem+json
 }
 
-// An empty key is our own mistake, 500, unless the handler says that it is the client's.
+// An empty key is our own mistake, 500, unless the handler says that it is the
+// client's.
 func ExampleAbort_emptyValue() {
 	g, err := guard.New(memlocker.New())
 	if err != nil {
@@ -88,7 +89,8 @@ func ExampleAbort_emptyValue() {
 			lockmw.Abort(c, &keyfunc.Error{Source: "query", Name: "order", Err: keyfunc.ErrMissing})
 			return
 		}
-		_ = lockmw.Abort(c, g.Do(c.Request.Context(), guard.Key("order", order), func(context.Context) error { return nil }))
+		_ = lockmw.Abort(c, g.Do(c.Request.Context(), guard.Key("order", order),
+			func(context.Context) error { return nil }))
 	})
 
 	w := httptest.NewRecorder()

@@ -18,7 +18,8 @@ type exchange struct {
 	key  func(*exchange) (string, error)
 }
 
-// exchanges are used again, as gin does with its contexts: nobody has one after the request.
+// exchanges are used again, as gin does with its contexts: nobody has one after
+// the request.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
 func (x *exchange) Request() *http.Request { return x.c.Request }
@@ -26,8 +27,8 @@ func (x *exchange) Key() (string, error)   { return x.key(x) }
 func (x *exchange) Begun() bool            { return x.c.Writer.Written() }
 func (x *exchange) Pattern() string        { return x.c.FullPath() }
 
-// Failed counts an error that the handler has left in c.Errors, for a middleware
-// outside to answer.
+// Failed counts an error that the handler has left in c.Errors, for a
+// middleware outside to answer.
 func (x *exchange) Failed() bool {
 	return x.c.Writer.Status() >= 400 || !x.c.Writer.Written() && len(x.c.Errors) > 0
 }

@@ -14,27 +14,31 @@ import (
 	"github.com/go-lockguard/guard/outcome"
 )
 
-// Key returns a middleware that serves one request at a time for each key that template makes, see [keyfunc.Parse]:
-// "stock:{sku}" is guard.Key("stock", c.Param("sku")). It panics if the template is bad, or has no placeholder. A nil g is
-// the default guard, looked up at each request; for a route's own settings pass g.With(...).
+// Key returns a middleware that serves one request at a time for each key that
+// template makes, see [keyfunc.Parse]: "stock:{sku}" is guard.Key("stock",
+// c.Param("sku")). It panics if the template is bad, or has no placeholder. A
+// nil g is the default guard, looked up at each request; for a route's own
+// settings pass g.With(...).
 //
-// A request waits for its key for at most MaxWait. The chain goes on only under the lease, with c.Request.Context()
-// ending when the lease is lost; every other outcome aborts it with an answer of package outcome.
+// A request waits for its key for at most MaxWait. The chain goes on only under
+// the lease, with c.Request.Context() ending when the lease is lost; every
+// other outcome aborts it with an answer of package outcome.
 func Key(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
 	t := httpguard.Template(template)
 	return newMiddleware(g, func(x *exchange) (string, error) { return t.Key(x.c.Request, x) }, opts)
 }
 
 // Static is [Key] for one constant key, which all requests wait for: jobs that
-// may run once at a time, whatever they are about. It is written like a template,
-// "jobs:nightly" for guard.Key("jobs", "nightly"), and panics if it has a
-// placeholder.
+// may run once at a time, whatever they are about. It is written like a
+// template, "jobs:nightly" for guard.Key("jobs", "nightly"), and panics if it
+// has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) gin.HandlerFunc {
 	key = httpguard.Constant(key)
 	return newMiddleware(g, func(*exchange) (string, error) { return key, nil }, opts)
 }
 
-// KeyFunc is [Key] with a function that makes the key of the request. Path parameters are in its PathValue.
+// KeyFunc is [Key] with a function that makes the key of the request. Path
+// parameters are in its PathValue.
 func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
 	if key == nil {
 		panic("lockmw: the key function is nil")
@@ -47,9 +51,10 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
 	}, opts)
 }
 
-// KeyFrom is [Key] with a function that makes the key of the gin.Context, for values that an earlier middleware put
-// there. Build the key with guard.Key. An error that is not one of keyfunc or guard is logged,
-// and added to c.Errors, with status 500 unless something has been written.
+// KeyFrom is [Key] with a function that makes the key of the gin.Context, for
+// values that an earlier middleware put there. Build the key with guard.Key. An
+// error that is not one of keyfunc or guard is logged, and added to c.Errors,
+// with status 500 unless something has been written.
 func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Option) gin.HandlerFunc {
 	if key == nil {
 		panic("lockmw: the key function is nil")
@@ -80,25 +85,24 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 	}
 }
 
-// Abort gives err, returned by guard or keyfunc inside a handler, the answer that
-// the middleware would have given, and aborts the chain. It reports false, and
-// does nothing, if err is nil or not one of theirs. If the response has begun it
-// writes nothing.
+// Abort gives err, returned by guard or keyfunc inside a handler, the answer
+// that the middleware would have given, and aborts the chain. It reports false,
+// and does nothing, if err is nil or not one of theirs. If the response has
+// begun it writes nothing.
 //
 //	if err := stock.Buy(c.Request.Context(), sku); lockmw.Abort(c, err) {
 //		return
 //	}
 //
 // The answer never has a Retry-After, because the handler may have done part of
-// its work. Some clients repeat 429 and 503 even so: a handler that must not run
-// twice takes its keys before it does anything, see docs/http.md. One that has
-// done nothing yet says so by outcome.Write(c.Writer, o), with the o of
+// its work. Some clients repeat 429 and 503 even so: a handler that must not
+// run twice takes its keys before it does anything, see docs/http.md. One that
+// has done nothing yet says so by outcome.Write(c.Writer, o), with the o of
 // [outcome.Of].
 //
-// An empty key is our own mistake, 500. Where it is the client's, say so, before
-// or after: with
-// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing} the answer
-// is 400.
+// An empty key is our own mistake, 500. Where it is the client's, say so,
+// before or after: with &keyfunc.Error{Source: "json", Name: "sku", Err:
+// keyfunc.ErrMissing} the answer is 400.
 func Abort(c *gin.Context, err error) bool {
 	if _, ours := outcome.Of(c.Request.Context(), err); !ours {
 		return false
@@ -109,7 +113,8 @@ func Abort(c *gin.Context, err error) bool {
 	return true
 }
 
-// answer aborts the chain and answers err, unless somebody has answered already.
+// answer aborts the chain and answers err, unless somebody has answered
+// already.
 func answer(c *gin.Context, lock *httpguard.Lock, err error) {
 	c.Abort()
 	if c.FullPath() == "" && c.Writer.Status() >= 400 && errors.Is(err, keyfunc.ErrNoSource) {

@@ -54,7 +54,11 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 
 func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
 	if l.OnError != nil {
-		opts = append(opts, lockmw.WithErrorHandler(func(c *gin.Context, err error) { l.OnError(c.Writer, c.Request, err) }))
+		opts = append(opts, lockmw.WithErrorHandler(func(c *gin.Context,
+			err error,
+		) {
+			l.OnError(c.Writer, c.Request, err)
+		}))
 	}
 	if l.Held != 0 {
 		opts = append(opts, lockmw.WithHeldStatus(l.Held))
@@ -121,12 +125,13 @@ func never(t *testing.T) gin.HandlerFunc {
 
 func TestTheKeyIsThatOfTheDecodedParameter(t *testing.T) {
 	for _, sku := range []string{"42", "a:b", "100%", "ä"} {
-		w := serve(buy(strings.ReplaceAll(sku, "%", "%25")), lockmw.Key(newGuard(t), "stock:{sku}"), func(c *gin.Context) {
-			l, _ := guard.LeaseFrom(c.Request.Context())
-			if want := guard.Key("stock", c.Param("sku")); c.Param("sku") != sku || l.Key() != want {
-				t.Errorf("got %s, want %s", l.Key(), want)
-			}
-		})
+		w := serve(buy(strings.ReplaceAll(sku, "%", "%25")), lockmw.Key(newGuard(t), "stock:{sku}"),
+			func(c *gin.Context) {
+				l, _ := guard.LeaseFrom(c.Request.Context())
+				if want := guard.Key("stock", c.Param("sku")); c.Param("sku") != sku || l.Key() != want {
+					t.Errorf("got %s, want %s", l.Key(), want)
+				}
+			})
 		if w.Code != http.StatusOK {
 			t.Errorf("%s: got %d", sku, w.Code)
 		}
@@ -144,7 +149,8 @@ func TestTheContextItselfCarriesTheLease(t *testing.T) {
 	}
 	ran := false
 	serve(buy("42"), after, middleware, func(c *gin.Context) {
-		if err := g.Do(c, guard.Key("stock", c.Param("sku")), func(context.Context) error { ran = true; return nil }); err != nil {
+		if err := g.Do(c, guard.Key("stock", c.Param("sku")),
+			func(context.Context) error { ran = true; return nil }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -181,7 +187,8 @@ func TestWorkOnACopyOutlivesTheRequest(t *testing.T) {
 }
 
 func TestTheRequestIsRestored(t *testing.T) {
-	body := strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a\"\r\n\r\ncontent\r\n--x--\r\n")
+	body := strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"a\"; " +
+		"filename=\"a\"\r\n\r\ncontent\r\n--x--\r\n")
 	req := httptest.NewRequest(http.MethodPost, "/stock/42/buy", body)
 	req.Header.Set("Content-Type", "multipart/form-data; boundary=x")
 	var form *multipart.Form
@@ -212,7 +219,10 @@ func TestTheErrorHandlerCannotLetTheHandlerRun(t *testing.T) {
 }
 
 func TestAbortLeavesOtherErrorsAlone(t *testing.T) {
-	for _, err := range []error{nil, errors.New("own"), context.Canceled, fmt.Errorf("query: %w", context.DeadlineExceeded)} {
+	for _, err := range []error{
+		nil, errors.New("own"), context.Canceled,
+		fmt.Errorf("query: %w", context.DeadlineExceeded),
+	} {
 		ran := false
 		w := serve(buy("42"), func(c *gin.Context) {
 			if lockmw.Abort(c, err) || c.IsAborted() || c.Writer.Written() || c.Writer.Status() != http.StatusOK {
@@ -247,8 +257,14 @@ func TestOnlyErrorsThatAreNotOursBecomeGinErrors(t *testing.T) {
 		status int
 		errors int
 	}{
-		{"held", func(c *gin.Context) (string, error) { return guard.Key(c.Param("sku")), nil }, http.StatusConflict, 0},
-		{"the key function's own", func(*gin.Context) (string, error) { return "", own }, http.StatusInternalServerError, 1},
+		{
+			"held", func(c *gin.Context) (string, error) { return guard.Key(c.Param("sku")), nil },
+			http.StatusConflict, 0,
+		},
+		{
+			"the key function's own", func(*gin.Context) (string, error) { return "", own },
+			http.StatusInternalServerError, 1,
+		},
 		{"the key function's own, answered", func(c *gin.Context) (string, error) {
 			c.AbortWithStatus(http.StatusUnprocessableEntity)
 			return "", own

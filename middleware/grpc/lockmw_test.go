@@ -48,14 +48,17 @@ type shop struct {
 
 func unaryMethod(name string) grpc.MethodDesc {
 	_, short := cut(name)
-	return grpc.MethodDesc{MethodName: short, Handler: func(srv any, ctx context.Context, dec func(any) error, in grpc.UnaryServerInterceptor) (any, error) {
+	return grpc.MethodDesc{MethodName: short, Handler: func(srv any, ctx context.Context, dec func(any) error,
+		in grpc.UnaryServerInterceptor,
+	) (any, error) {
 		m := new(message)
 		if err := dec(m); err != nil {
 			return nil, err
 		}
-		return in(ctx, m, &grpc.UnaryServerInfo{Server: srv, FullMethod: name}, func(ctx context.Context, req any) (any, error) {
-			return req, srv.(*shop).buy(ctx)
-		})
+		return in(ctx, m, &grpc.UnaryServerInfo{Server: srv, FullMethod: name},
+			func(ctx context.Context, req any) (any, error) {
+				return req, srv.(*shop).buy(ctx)
+			})
 	}}
 }
 
@@ -155,7 +158,8 @@ func want(t *testing.T, err error, code codes.Code, reason string, retry bool) {
 		}
 	}
 	if s.Code() != code || gotReason != reason || (after >= time.Second) != retry {
-		t.Errorf("got %v %q %q, again after %v; want %v %q, retry %t", s.Code(), gotReason, s.Message(), after, code, reason, retry)
+		t.Errorf("got %v %q %q, again after %v; want %v %q, retry %t", s.Code(), gotReason, s.Message(),
+			after, code, reason, retry)
 	}
 	if strings.Contains(s.Message(), "s3cret") {
 		t.Errorf("the status names the key: %s", s.Message())
@@ -204,7 +208,8 @@ func TestEveryErrorHasItsStatus(t *testing.T) {
 	}
 	fails = nil
 	want(t, call(t.Context(), c, buy, ""), codes.InvalidArgument, "LOCK_KEY_INVALID", false)
-	want(t, call(t.Context(), c, buy, strings.Repeat("s3cret", 20_000)), codes.InvalidArgument, "LOCK_KEY_INVALID", false)
+	want(t, call(t.Context(), c, buy, strings.Repeat("s3cret", 20_000)), codes.InvalidArgument,
+		"LOCK_KEY_INVALID", false)
 	want(t, call(t.Context(), c, botch, "s3cret"), codes.Internal, "LOCK_MISCONFIGURED", false)
 	want(t, call(t.Context(), c, confuse, "s3cret"), codes.Internal, "LOCK_MISCONFIGURED", false)
 
@@ -306,7 +311,8 @@ func TestAStreamHoldsTheKeyOfItsFirstMessageUntilItsHandlerReturns(t *testing.T)
 			if err := s.RecvMsg(new(message)); !errors.Is(err, io.EOF) {
 				t.Errorf("ended with %v", err)
 			}
-			if ran, err := g.TryDo(t.Context(), guard.Key("stock", "s3cret"), func(context.Context) error { return nil }); !ran {
+			if ran, err := g.TryDo(t.Context(), guard.Key("stock", "s3cret"),
+				func(context.Context) error { return nil }); !ran {
 				t.Errorf("the key is still held: %v", err)
 			}
 		})
@@ -345,7 +351,8 @@ func TestAHandlerCannotHideThatItHasNoKey(t *testing.T) {
 	want(t, err, codes.InvalidArgument, "LOCK_KEY_INVALID", false)
 }
 
-// A handler that leaves a goroutine behind in RecvMsg must not leave the key with it.
+// A handler that leaves a goroutine behind in RecvMsg must not leave the key
+// with it.
 func TestAMessageAfterTheHandlerKeepsNoKey(t *testing.T) {
 	mem := memlocker.New()
 	waits := make(chan struct{}, 1)

@@ -41,7 +41,8 @@ func TestAClientThatRepeatsCallsPaysOnce(t *testing.T) {
 			return lockmw.Error(ctx, g.Do(ctx, "ledger", never(t)))
 		},
 		"after the release": func(ctx context.Context) error {
-			return lockmw.Error(t.Context(), g.Do(ctx, "account", func(ctx context.Context) error { return g.Do(ctx, "ledger", never(t)) }))
+			return lockmw.Error(t.Context(), g.Do(ctx, "account",
+				func(ctx context.Context) error { return g.Do(ctx, "ledger", never(t)) }))
 		},
 	}
 	for name, fails := range inner {

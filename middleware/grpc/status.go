@@ -19,15 +19,17 @@ import (
 const Domain = rpcrule.Domain
 
 // Error returns the status for an error of guard or keyfunc that a handler got,
-// as the interceptors would answer it, and every other error, or nil, unchanged.
-// ctx is the call's. The interceptors do that for the methods that they lock.
+// as the interceptors would answer it, and every other error, or nil,
+// unchanged. ctx is the call's. The interceptors do that for the methods that
+// they lock.
 //
-// The status never has a RetryInfo, because the handler may have done part of its
-// work. If it surely has, because ctx carries a lease or [guard.Ran] is true of
-// err, the status is none that clients repeat by themselves either: INTERNAL with
-// the same reason. For other handlers the status stays, and a client whose policy
-// repeats it runs the handler again: one that must not run twice takes its keys
-// before it does anything, or returns a status of its own after that.
+// The status never has a RetryInfo, because the handler may have done part of
+// its work. If it surely has, because ctx carries a lease or [guard.Ran] is
+// true of err, the status is none that clients repeat by themselves either:
+// INTERNAL with the same reason. For other handlers the status stays, and a
+// client whose policy repeats it runs the handler again: one that must not run
+// twice takes its keys before it does anything, or returns a status of its own
+// after that.
 func Error(ctx context.Context, err error) error {
 	o, ours := outcome.Of(ctx, err)
 	if !ours {

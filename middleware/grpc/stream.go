@@ -12,7 +12,8 @@ import (
 	"github.com/go-lockguard/guard/internal/rpcrule"
 )
 
-// stream is a call that is locked by its first message. Its methods may be called as those of any [grpc.ServerStream].
+// stream is a call that is locked by its first message. Its methods may be
+// called as those of any [grpc.ServerStream].
 type stream struct {
 	grpc.ServerStream
 
@@ -58,8 +59,9 @@ func (s *stream) lock(m any) error {
 	return s.refused
 }
 
-// serve runs handler and releases the lease, if there is one, whatever handler does. A handler without its key has not done
-// its work, whatever it makes of that.
+// serve runs handler and releases the lease, if there is one, whatever handler
+// does. A handler without its key has not done its work, whatever it makes of
+// that.
 func (s *stream) serve(handler func() error) (err error) {
 	defer func() {
 		if lost := s.end(); lost != nil {

@@ -32,7 +32,8 @@ func Verify(server interface {
 	for name, s := range server.GetServiceInfo() {
 		services[name] = nil
 		for _, m := range s.Methods {
-			services[name] = append(services[name], rpcrule.Method{Name: m.Name, Streams: m.IsClientStream || m.IsServerStream})
+			services[name] = append(services[name],
+				rpcrule.Method{Name: m.Name, Streams: m.IsClientStream || m.IsServerStream})
 		}
 	}
 	var errs []error

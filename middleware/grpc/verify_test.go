@@ -19,7 +19,10 @@ func TestARuleByWhichNothingIsLockedIsFoundBeforeServe(t *testing.T) {
 	inUnary := func(r lockmw.Rule) lockmw.Rule { lockmw.Unary(r); return r }
 	inStream := func(r lockmw.Rule) lockmw.Rule { lockmw.Stream(r); return r }
 
-	right := []lockmw.Rule{inUnary(rule(buy)), inStream(rule(watch)), inStream(rule(haggle)), inStream(inUnary(rule(look)))}
+	right := []lockmw.Rule{
+		inUnary(rule(buy)), inStream(rule(watch)), inStream(rule(haggle)),
+		inStream(inUnary(rule(look))),
+	}
 	if err := lockmw.Verify(s, right...); err != nil {
 		t.Errorf("refused what is right: %v", err)
 	}

@@ -18,8 +18,8 @@ import (
 // defaultMaxWait is the limit of waits without an option for it.
 const defaultMaxWait = 500 * time.Millisecond
 
-// Rule says by which key the calls of one operation are locked. [Key] and [KeyFunc] make one. It is safe for concurrent
-// use.
+// Rule says by which key the calls of one operation are locked. [Key] and
+// [KeyFunc] make one. It is safe for concurrent use.
 type Rule struct {
 	r     *rpcrule.Rule
 	waits *maxwait.Cap
@@ -39,16 +39,19 @@ func WithMaxWait(d time.Duration) Option {
 	return func(c *config) { c.maxWait = d }
 }
 
-// Key locks the calls of operation, a full name like "/shop.Stock/Buy", by the key that the given function makes of the
-// request message: of guard.Key alone, never of a concatenation. An empty key says that the client has left a value out. A
-// nil g is the default guard, looked up at each call; for an operation's own settings pass g.With(...). It panics if
-// operation is no full name, or key or an option is nil. [Verify] finds names that the server does not have.
+// Key locks the calls of operation, a full name like "/shop.Stock/Buy", by the
+// key that the given function makes of the request message: of guard.Key alone,
+// never of a concatenation. An empty key says that the client has left a value
+// out. A nil g is the default guard, looked up at each call; for an operation's
+// own settings pass g.With(...). It panics if operation is no full name, or key
+// or an option is nil. [Verify] finds names that the server does not have.
 func Key[M any](g *guard.Guard, operation string, key func(message M) string, opts ...Option) Rule {
 	return KeyFunc(g, operation, rpcrule.OfMessage(key), opts...)
 }
 
-// KeyFunc is [Key] with a function that also sees the call's context, for who calls or its headers. An error of it ends
-// the call, as it is unless it is one of keyfunc or guard.
+// KeyFunc is [Key] with a function that also sees the call's context, for who
+// calls or its headers. An error of it ends the call, as it is unless it is one
+// of keyfunc or guard.
 func KeyFunc[M any](
 	g *guard.Guard, operation string, key func(ctx context.Context, message M) (string, error), opts ...Option,
 ) Rule {
@@ -62,9 +65,10 @@ func KeyFunc[M any](
 	return Rule{rpcrule.New(g, operation, key), maxwait.New(g, c.maxWait)}
 }
 
-// Server returns a middleware for the operations of rules, in servers of HTTP and gRPC. It waits for the key for at most
-// MaxWait, and for what [WithMaxWait] says, and runs the handler under the lease, whose loss ends the handler's context.
-// It panics if an operation has two rules.
+// Server returns a middleware for the operations of rules, in servers of HTTP
+// and gRPC. It waits for the key for at most MaxWait, and for what
+// [WithMaxWait] says, and runs the handler under the lease, whose loss ends the
+// handler's context. It panics if an operation has two rules.
 func Server(rules ...Rule) middleware.Middleware {
 	inner, waits := make([]*rpcrule.Rule, len(rules)), map[string]*maxwait.Cap{}
 	for i, r := range rules {
@@ -98,17 +102,17 @@ func Server(rules ...Rule) middleware.Middleware {
 }
 
 // Verify reports rules by which no call is ever locked: of an operation that
-// server does not have, and of a rule that is in no middleware. Without it such an
-// operation runs unlocked. Call it between the registration of the services and
-// the start, and do not start on an error:
+// server does not have, and of a rule that is in no middleware. Without it such
+// an operation runs unlocked. Call it between the registration of the services
+// and the start, and do not start on an error:
 //
 //	if err := lockmw.Verify(gs, rules...); err != nil {
 //		return err
 //	}
 //
-// The error joins all that is wrong and Is [guard.ErrInvalidOption]. server is a
-// gRPC server of Kratos: one of HTTP does not tell which operations it has. Verify
-// does not block and is safe for concurrent use.
+// The error joins all that is wrong and Is [guard.ErrInvalidOption]. server is
+// a gRPC server of Kratos: one of HTTP does not tell which operations it has.
+// Verify does not block and is safe for concurrent use.
 func Verify(server interface {
 	GetServiceInfo() map[string]grpc.ServiceInfo
 }, rules ...Rule,
@@ -117,13 +121,15 @@ func Verify(server interface {
 	for name, s := range server.GetServiceInfo() {
 		services[name] = nil
 		for _, m := range s.Methods {
-			services[name] = append(services[name], rpcrule.Method{Name: m.Name, Streams: m.IsClientStream || m.IsServerStream})
+			services[name] = append(services[name],
+				rpcrule.Method{Name: m.Name, Streams: m.IsClientStream || m.IsServerStream})
 		}
 	}
 	var errs []error
 	for _, r := range rules {
 		if problem := r.r.Problem(services, true); problem != "" {
-			errs = append(errs, fmt.Errorf("%w: lockmw: rule for %q: %s", guard.ErrInvalidOption, r.operation(), problem))
+			errs = append(errs, fmt.Errorf("%w: lockmw: rule for %q: %s", guard.ErrInvalidOption,
+				r.operation(), problem))
 		}
 	}
 	return errors.Join(errs...)

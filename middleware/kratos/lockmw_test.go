@@ -58,7 +58,8 @@ func key(m *message) string {
 
 func rules(g *guard.Guard, opts ...lockmw.Option) []lockmw.Rule {
 	return []lockmw.Rule{
-		lockmw.Key(g, buy, key, opts...), lockmw.Key(g, price, key, opts...), lockmw.Key(g, confuse, func(int) string { return "k" }),
+		lockmw.Key(g, buy, key, opts...), lockmw.Key(g, price, key, opts...),
+		lockmw.Key(g, confuse, func(int) string { return "k" }),
 	}
 }
 
@@ -78,7 +79,8 @@ func serve(t *testing.T, h handler, rules ...lockmw.Rule) map[string]call {
 
 func serveHTTP(t *testing.T, h handler, lock middleware.Middleware) call {
 	t.Helper()
-	s := http.NewServer(http.Address("127.0.0.1:0"), http.Timeout(time.Hour), http.Middleware(recovery.Recovery(), lock))
+	s := http.NewServer(http.Address("127.0.0.1:0"), http.Timeout(time.Hour),
+		http.Middleware(recovery.Recovery(), lock))
 	r := s.Route("/")
 	for _, operation := range operations {
 		r.POST(operation, func(ctx http.Context) error { // as the generated code does
@@ -97,7 +99,8 @@ func serveHTTP(t *testing.T, h handler, lock middleware.Middleware) call {
 	base := start(t, s)
 	return func(ctx context.Context, operation, sku string) (*kerrors.Error, string) {
 		body, _ := json.Marshal(map[string]string{"value": sku})
-		req, err := nethttp.NewRequestWithContext(ctx, nethttp.MethodPost, "http://"+base.Host+operation, bytes.NewReader(body))
+		req, err := nethttp.NewRequestWithContext(ctx, nethttp.MethodPost, "http://"+base.Host+operation,
+			bytes.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +124,8 @@ func serveHTTP(t *testing.T, h handler, lock middleware.Middleware) call {
 
 func serveGRPC(t *testing.T, h handler, lock middleware.Middleware, rules []lockmw.Rule) call {
 	t.Helper()
-	s := grpc.NewServer(grpc.Address("127.0.0.1:0"), grpc.Timeout(time.Hour), grpc.Middleware(recovery.Recovery(), lock))
+	s := grpc.NewServer(grpc.Address("127.0.0.1:0"), grpc.Timeout(time.Hour),
+		grpc.Middleware(recovery.Recovery(), lock))
 	s.RegisterService(desc(h), nil)
 	if err := lockmw.Verify(s, rules...); err != nil {
 		t.Error(err)
@@ -146,14 +150,17 @@ func desc(h handler) *ggrpc.ServiceDesc {
 	for _, operation := range operations {
 		d.Methods = append(d.Methods, ggrpc.MethodDesc{
 			MethodName: strings.TrimPrefix(operation, "/shop.Stock/"),
-			Handler: func(_ any, ctx context.Context, dec func(any) error, in ggrpc.UnaryServerInterceptor) (any, error) {
+			Handler: func(_ any, ctx context.Context, dec func(any) error,
+				in ggrpc.UnaryServerInterceptor,
+			) (any, error) {
 				m := new(message)
 				if err := dec(m); err != nil {
 					return nil, err
 				}
-				return in(ctx, m, &ggrpc.UnaryServerInfo{FullMethod: operation}, func(ctx context.Context, req any) (any, error) {
-					return req, h(ctx)
-				})
+				return in(ctx, m, &ggrpc.UnaryServerInfo{FullMethod: operation},
+					func(ctx context.Context, req any) (any, error) {
+						return req, h(ctx)
+					})
 			},
 		})
 	}
@@ -184,7 +191,8 @@ func start(t *testing.T, s interface {
 
 func done(context.Context) error { return nil }
 
-// want checks code and reason of an error, and whether it says when to come back.
+// want checks code and reason of an error, and whether it says when to come
+// back.
 func want(t *testing.T, what string, e *kerrors.Error, after string, code int, reason string, retry bool) {
 	t.Helper()
 	if e == nil || int(e.Code) != code || e.Reason != reason || reason != "" && e.Metadata["domain"] != lockmw.Domain {
@@ -340,7 +348,8 @@ func TestARuleByWhichNothingIsLockedIsFoundBeforeTheStart(t *testing.T) {
 		`"/shop.Stock/Buy": no interceptor was made`:        lockmw.Key(nil, buy, key),
 		`"": it was not made by Key`:                        {},
 	} {
-		if err := lockmw.Verify(s, placed(look), r); !errors.Is(err, guard.ErrInvalidOption) || !strings.Contains(err.Error(), text) {
+		if err := lockmw.Verify(s, placed(look), r); !errors.Is(err, guard.ErrInvalidOption) ||
+			!strings.Contains(err.Error(), text) {
 			t.Errorf("got %v, want %s", err, text)
 		}
 	}

@@ -16,12 +16,12 @@ import (
 // Domain is that of the errors from here, in their metadata.
 const Domain = rpcrule.Domain
 
-// Error returns the Kratos error for an error of guard or keyfunc that a handler
-// got, and every other error, or nil, unchanged. ctx is the call's. [Server] does
-// that for the operations that it locks.
+// Error returns the Kratos error for an error of guard or keyfunc that a
+// handler got, and every other error, or nil, unchanged. ctx is the call's.
+// [Server] does that for the operations that it locks.
 //
-// It never asks to come back, because the handler may have done part of its work:
-// 409, 429 and 503 are 500, with the same reason.
+// It never asks to come back, because the handler may have done part of its
+// work: 409, 429 and 503 are 500, with the same reason.
 func Error(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

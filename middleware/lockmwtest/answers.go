@@ -25,10 +25,11 @@ func answers(r *rig) {
 		"a lock":                   {r.Mount(g, r.never, house, lock), http.StatusTeapot},
 		"a handler without a lock": {r.Mount(g, wants, house), http.StatusTeapot},
 		"a handler under a lock":   {r.Mount(g, wants, house, Lock{Static: "a"}), http.StatusTeapot},
-		"a lock with its own":      {r.Mount(g, r.never, house, Lock{Template: template, OnError: own}), http.StatusAccepted},
-		"answers inside answers":   {r.Mount(g, r.never, house, inside, lock), http.StatusAccepted},
-		"a status added to them":   {r.Mount(g, r.never, house, locked, lock), http.StatusTeapot},
-		"answers inside the lock":  {r.Mount(g, r.never, lock, house), http.StatusConflict},
+		"a lock with its own": {r.Mount(g, r.never, house,
+			Lock{Template: template, OnError: own}), http.StatusAccepted},
+		"answers inside answers":  {r.Mount(g, r.never, house, inside, lock), http.StatusAccepted},
+		"a status added to them":  {r.Mount(g, r.never, house, locked, lock), http.StatusTeapot},
+		"answers inside the lock": {r.Mount(g, r.never, lock, house), http.StatusConflict},
 	} {
 		if w := post(r.Context(), c.app, path); w.Code != c.status {
 			r.Errorf("%s: got %d %s, want %d", name, w.Code, w.Body, c.status)
@@ -54,7 +55,8 @@ func heldStatus(r *rig) {
 		told = o.Status
 		w.WriteHeader(http.StatusOK)
 	}
-	telling := r.Mount(g, r.never, Lock{Answers: true, Held: http.StatusLocked}, Lock{Template: template, OnError: tell})
+	telling := r.Mount(g, r.never, Lock{Answers: true, Held: http.StatusLocked},
+		Lock{Template: template, OnError: tell})
 	_ = post(r.Context(), telling, path)
 	if told != http.StatusLocked {
 		r.Errorf("the error handler is told %d", told)

@@ -1,13 +1,14 @@
-// Package lockmwtest checks that a middleware guards its routes as those of this
-// module do: which answer each outcome has, which key a request has, and that
-// nothing of a request is lost. An adapter for another router runs it from its
-// own tests:
+// Package lockmwtest checks that a middleware guards its routes as those of
+// this module do: which answer each outcome has, which key a request has, and
+// that nothing of a request is lost. An adapter for another router runs it from
+// its own tests:
 //
 //	func TestTheTable(t *testing.T) { lockmwtest.Run(t, lockmwtest.Adapter{Mount: mount}) }
 //
 // An adapter says with [Mount] how a route is made with its middleware. The
 // example has the whole of one. Run works in virtual time and on memlocker, so
-// the table takes about a second. [RunSockets] uses connections on the loopback.
+// the table takes about a second. [RunSockets] uses connections on the
+// loopback.
 //
 // The names that [Lock] speaks of are those of the adapters here, package
 // middleware/nethttp for one. An adapter without one of them, like Answers,
@@ -48,9 +49,11 @@ type Lock struct {
 	BodyLimit int                                                     // WithBodyLimit, unless 0
 }
 
-// Mount returns an app of the adapter's framework, without recovery. Its one route is /stock/{sku}, of any method. A
-// request passes the locks, the first outermost, and then h serves it. An error of h goes to the adapter's Abort or Error;
-// one that is not theirs is answered with status 418. Mount panics where the adapter's constructors do.
+// Mount returns an app of the adapter's framework, without recovery. Its one
+// route is /stock/{sku}, of any method. A request passes the locks, the first
+// outermost, and then h serves it. An error of h goes to the adapter's Abort or
+// Error; one that is not theirs is answered with status 418. Mount panics where
+// the adapter's constructors do.
 type Mount func(g *guard.Guard, h Handler, locks ...Lock) http.Handler
 
 // The limits of the guard in every case.
@@ -108,7 +111,8 @@ func (r *rig) app(g *guard.Guard, h Handler, templates ...string) http.Handler {
 
 func (r *rig) newGuard(l guard.Locker) *guard.Guard {
 	r.Helper()
-	g, err := guard.New(l, guard.WithTTL(ttl), guard.WithMaxWait(maxWait), guard.WithMaxHold(maxHold), guard.WithMaxWaiters(waiters),
+	g, err := guard.New(l, guard.WithTTL(ttl), guard.WithMaxWait(maxWait), guard.WithMaxHold(maxHold),
+		guard.WithMaxWaiters(waiters),
 		guard.WithName("shop"), guard.WithLogger(slog.New(slog.NewTextHandler(r.logs, nil))))
 	if err != nil {
 		r.Fatal(err)
@@ -165,7 +169,8 @@ func (r *rig) expectDone(w *httptest.ResponseRecorder) {
 	}
 }
 
-// expectProblem fails unless w is the problem with that status and code, and asks to come back or not.
+// expectProblem fails unless w is the problem with that status and code, and
+// asks to come back or not.
 func (r *rig) expectProblem(w *httptest.ResponseRecorder, status int, code string, retry bool) {
 	r.Helper()
 	var body struct {
@@ -175,7 +180,8 @@ func (r *rig) expectProblem(w *httptest.ResponseRecorder, status int, code strin
 	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 		r.Fatalf("got %d %q, want a problem: %v", w.Code, w.Body, err)
 	}
-	if w.Code != status || body.Status != status || body.Code != code || body.Type == "" || body.Title == "" || body.Detail == "" {
+	if w.Code != status || body.Status != status || body.Code != code || body.Type == "" ||
+		body.Title == "" || body.Detail == "" {
 		r.Errorf("got %d %s, want %d %s", w.Code, w.Body, status, code)
 	}
 	if got := w.Header().Get("Content-Type"); got != "application/problem+json" {
@@ -193,7 +199,8 @@ func (r *rig) expectProblem(w *httptest.ResponseRecorder, status int, code strin
 // expectNothing fails if anything was written but a status for the access log.
 func (r *rig) expectNothing(w *httptest.ResponseRecorder) {
 	r.Helper()
-	if w.Code != 499 || w.Body.Len() > 0 || w.Header().Get("Content-Type") != "" || w.Header().Get("Retry-After") != "" {
+	if w.Code != 499 || w.Body.Len() > 0 || w.Header().Get("Content-Type") != "" ||
+		w.Header().Get("Retry-After") != "" {
 		r.Errorf("got %d %v %q, want nothing", w.Code, w.Header(), w.Body)
 	}
 }

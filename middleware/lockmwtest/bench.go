@@ -10,8 +10,8 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// Bench measures what a lock on leases in memory costs a request: the difference of guarded and bare. do is the guard's
-// own share of it.
+// Bench measures what a lock on leases in memory costs a request: the
+// difference of guarded and bare. do is the guard's own share of it.
 func Bench(b *testing.B, a Adapter) {
 	b.Helper()
 	g, err := guard.New(memlocker.New())

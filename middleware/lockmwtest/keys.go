@@ -16,7 +16,8 @@ import (
 // id is a UUID in the usual spelling.
 const id = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 
-// keyOf serves req on a route with template, and returns the handler's key, or the answer if the handler did not run.
+// keyOf serves req on a route with template, and returns the handler's key, or
+// the answer if the handler did not run.
 func (r *rig) keyOf(template string, req *http.Request) (key string, w *httptest.ResponseRecorder) {
 	r.Helper()
 	app := r.app(r.guard, func(w http.ResponseWriter, req *http.Request) error {
@@ -63,12 +64,19 @@ func noPlaceholder(r *rig) {
 			r.Errorf("%s: got %s, want a panic that names lockmw.Static", template, text)
 		}
 	}
-	for _, template := range []string{"stock/:sku", "stock:$sku", "stock:<sku>", "stock:%s", "stock:${sku}", "stock:$sku:{id}"} {
-		if text := fmt.Sprint(r.refusalOf(Lock{Template: template})); !strings.Contains(text, "write {") || strings.Contains(text, "Static") {
+	for _, template := range []string{
+		"stock/:sku", "stock:$sku", "stock:<sku>", "stock:%s",
+		"stock:${sku}", "stock:$sku:{id}",
+	} {
+		if text := fmt.Sprint(r.refusalOf(Lock{Template: template})); !strings.Contains(text, "write {") ||
+			strings.Contains(text, "Static") {
 			r.Errorf("%s: got %s, want a panic that names the placeholder", template, text)
 		}
 	}
-	for _, key := range []string{"stock:{sku}", "stock:", "a}", "stock/:sku", "stock/*sku", "stock/{sku}", "stock:$sku"} {
+	for _, key := range []string{
+		"stock:{sku}", "stock:", "a}", "stock/:sku", "stock/*sku",
+		"stock/{sku}", "stock:$sku",
+	} {
 		if r.refusalOf(Lock{Static: key}) == nil {
 			r.Errorf("Static(%q) was not refused", key)
 		}
@@ -87,9 +95,13 @@ func spellings(r *rig) {
 		r.expectKey("order:{sku|int}", request("/stock/"+v), guard.Key("order", 7))
 	}
 	for _, v := range []string{"-0", "0", "+00"} {
-		r.expectKey("order:{query.id|int}", request("/stock/x?id="+strings.ReplaceAll(v, "+", "%2B")), guard.Key("order", 0))
+		r.expectKey("order:{query.id|int}", request("/stock/x?id="+strings.ReplaceAll(v, "+", "%2B")),
+			guard.Key("order", 0))
 	}
-	for _, v := range []string{id, strings.ToUpper(id), "urn:uuid:" + id, "%7B" + id + "%7D", strings.ReplaceAll(id, "-", "")} {
+	for _, v := range []string{
+		id, strings.ToUpper(id), "urn:uuid:" + id, "%7B" + id + "%7D",
+		strings.ReplaceAll(id, "-", ""),
+	} {
 		r.expectKey("user:{sku|uuid}", request("/stock/"+v), guard.Key("user", id))
 	}
 	for _, v := range []string{"7x", "0x7", "%207", "7.0"} {
@@ -104,8 +116,10 @@ func spellings(r *rig) {
 	r.expectRefusal("{query.id|nonzero}", request("/stock/x?id=-0"), http.StatusBadRequest, "lock_key_invalid")
 	r.expectRefusal("{header.Id|nonzero}", withHeader("Id", "0"), http.StatusBadRequest, "lock_key_invalid")
 	r.expectRefusal("{cookie.id|nonzero}", withHeader("Cookie", "id=0"), http.StatusBadRequest, "lock_key_invalid")
-	r.expectRefusal("{form.id|nonzero}", withBody("application/x-www-form-urlencoded", "id=0"), http.StatusBadRequest, "lock_key_invalid")
-	r.expectRefusal("{json.id|nonzero}", withBody("application/json", `{"id":0}`), http.StatusBadRequest, "lock_key_invalid")
+	r.expectRefusal("{form.id|nonzero}", withBody("application/x-www-form-urlencoded", "id=0"),
+		http.StatusBadRequest, "lock_key_invalid")
+	r.expectRefusal("{json.id|nonzero}", withBody("application/json", `{"id":0}`),
+		http.StatusBadRequest, "lock_key_invalid")
 	r.expectRefusal("{sku|maxlen=5}", request(path), http.StatusBadRequest, "lock_key_invalid")
 	r.expectRefusal("{sku|oneof=a,b}", request(path), http.StatusBadRequest, "lock_key_invalid")
 }
@@ -121,12 +135,14 @@ func unusualPaths(r *rig) {
 		}
 		r.expectKey(template, req, guard.Key("stock", value))
 	}
-	// Whether an escaped slash is part of a parameter is for the router to say. If so, it is one.
+	// Whether an escaped slash is part of a parameter is for the router to say.
+	// If so, it is one.
 	value := "a/b"
 	if r.Raw {
 		value = "a%2Fb"
 	}
-	if key, w := r.keyOf(template, request("/stock/a%2Fb")); w.Code != http.StatusNotFound && key != guard.Key("stock", value) {
+	if key, w := r.keyOf(template, request("/stock/a%2Fb")); w.Code != http.StatusNotFound &&
+		key != guard.Key("stock", value) {
 		r.Errorf("got %q, %d %s", key, w.Code, w.Body)
 	}
 }
@@ -137,7 +153,8 @@ func extremes(r *rig) {
 	r.expectKey("{query.v}", request("/stock/x?v="+long), guard.Key(long))
 	r.expectRefusal("{query.v|maxlen=64}", request("/stock/x?v="+long), http.StatusBadRequest, "lock_key_invalid")
 	longer := strings.Repeat("x", 1<<20) // a guard may refuse that, and then it is the client's doing
-	if key, w := r.keyOf(template, request("/stock/"+longer)); w.Code != http.StatusBadRequest && key != guard.Key("stock", longer) {
+	if key, w := r.keyOf(template, request("/stock/"+longer)); w.Code != http.StatusBadRequest &&
+		key != guard.Key("stock", longer) {
 		r.Errorf("a value of 1 MiB: got %d %.200s", w.Code, w.Body)
 	}
 	many := strings.Repeat("a=1&", 9_999)
@@ -169,7 +186,10 @@ func bodies(r *rig) {
 		{"{form.sku}", "multipart/form-data; boundary=x", multi, "7"},
 		{"{cookie.sku}", "text/plain", "hello", "7"},
 		{"{cookie.sku|nonzero}", "text/plain", "hello", "7"},
-		{"pay:{body}", "text/plain", "hello", guard.Key("pay", "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824")},
+		{
+			"pay:{body}", "text/plain", "hello",
+			guard.Key("pay", "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"),
+		},
 		{template, "text/plain", strings.Repeat("hello", 1<<20), key}, // more than is read ahead
 	} {
 		req := withBody(c.contentType, c.body)
@@ -187,7 +207,10 @@ func bodies(r *rig) {
 		app.ServeHTTP(w, req)
 		r.expectDone(w)
 	}
-	for _, body := range []string{``, `{}`, `{"sku":""}`, `{"sku":"7","SKU":"8"}`, `{"sku":"7","sku":"7"}`, `{"sku":7.0}`, `{"sku":"7"`} {
+	for _, body := range []string{
+		``, `{}`, `{"sku":""}`, `{"sku":"7","SKU":"8"}`, `{"sku":"7","sku":"7"}`,
+		`{"sku":7.0}`, `{"sku":"7"`,
+	} {
 		r.expectRefusal("{json.sku}", withBody("application/json", body), http.StatusBadRequest, "lock_key_invalid")
 	}
 	r.expectRefusal("{body}", withBody("text/plain", ""), http.StatusBadRequest, "lock_key_invalid")
@@ -199,7 +222,8 @@ func bodies(r *rig) {
 
 func bodyTooLarge(r *rig) {
 	long := `{"sku":"7","x":"` + strings.Repeat("x", 64<<10) + `"}`
-	r.expectRefusal("{json.sku}", withBody("application/json", long), http.StatusRequestEntityTooLarge, "lock_body_too_large")
+	r.expectRefusal("{json.sku}", withBody("application/json", long), http.StatusRequestEntityTooLarge,
+		"lock_body_too_large")
 	r.expectRefusal("{body}", withBody("text/plain", long), http.StatusRequestEntityTooLarge, "lock_body_too_large")
 	unknown := withBody("application/json", long)
 	unknown.ContentLength = -1

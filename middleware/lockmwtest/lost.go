@@ -75,7 +75,8 @@ func (r *rig) expectLostAnswer(w *httptest.ResponseRecorder) {
 	r.expectToldLost()
 }
 
-// expectToldLost fails unless the log says that the response stands, and of which guard and key, but not the key.
+// expectToldLost fails unless the log says that the response stands, and of
+// which guard and key, but not the key.
 func (r *rig) expectToldLost() {
 	r.Helper()
 	logs := r.logs.String()

@@ -22,9 +22,11 @@ func skipped(r *rig) {
 		return nil
 	}, Lock{Template: template, SkipSafe: true})
 	for method, status := range map[string]int{
-		"GET": http.StatusNoContent, "HEAD": http.StatusNoContent, "OPTIONS": http.StatusNoContent, "TRACE": http.StatusNoContent,
+		"GET": http.StatusNoContent, "HEAD": http.StatusNoContent, "OPTIONS": http.StatusNoContent,
+		"TRACE": http.StatusNoContent,
 		"QUERY": http.StatusNoContent,
-		"POST":  http.StatusConflict, "PUT": http.StatusConflict, "PATCH": http.StatusConflict, "DELETE": http.StatusConflict,
+		"POST":  http.StatusConflict, "PUT": http.StatusConflict, "PATCH": http.StatusConflict,
+		"DELETE": http.StatusConflict,
 	} {
 		w := httptest.NewRecorder()
 		app.ServeHTTP(w, httptest.NewRequestWithContext(r.Context(), method, path, nil))
@@ -45,11 +47,23 @@ func errorHandler(r *rig) {
 		status int // if the error handler writes nothing
 		err    error
 	}{
-		"held":                   {r.Context(), Lock{Template: template}, http.StatusConflict, guard.ErrNotAcquired},
-		"missing":                {r.Context(), Lock{Template: "{query.sku}"}, http.StatusBadRequest, keyfunc.ErrMissing},
-		"no such parameter":      {r.Context(), Lock{Template: "{id}"}, http.StatusInternalServerError, keyfunc.ErrNoSource},
-		"the key function's own": {r.Context(), Lock{Key: func(*http.Request) (string, error) { return "", own }}, http.StatusInternalServerError, own},
-		"client gone":            {gone, Lock{Static: "free"}, 499, context.Canceled},
+		"held": {r.Context(), Lock{Template: template}, http.StatusConflict, guard.ErrNotAcquired},
+		"missing": {
+			r.Context(),
+			Lock{Template: "{query.sku}"},
+			http.StatusBadRequest, keyfunc.ErrMissing,
+		},
+		"no such parameter": {
+			r.Context(),
+			Lock{Template: "{id}"},
+			http.StatusInternalServerError, keyfunc.ErrNoSource,
+		},
+		"the key function's own": {
+			r.Context(),
+			Lock{Key: func(*http.Request) (string, error) { return "", own }},
+			http.StatusInternalServerError, own,
+		},
+		"client gone": {gone, Lock{Static: "free"}, 499, context.Canceled},
 	} {
 		for _, write := range []bool{true, false} {
 			var got error
@@ -63,7 +77,8 @@ func errorHandler(r *rig) {
 			if !errors.Is(got, c.err) {
 				r.Errorf("%s: got %v, want %v", name, got, c.err)
 			}
-			if write && (w.Code != http.StatusTeapot || w.Body.String() != "own") || !write && (w.Code != c.status || w.Body.Len() > 0) {
+			if write && (w.Code != http.StatusTeapot || w.Body.String() != "own") || !write &&
+				(w.Code != c.status || w.Body.Len() > 0) {
 				r.Errorf("%s, written %v: got %d %s, want %d", name, write, w.Code, w.Body, c.status)
 			}
 		}

@@ -23,7 +23,8 @@ func noSource(r *rig) {
 		r.expectProblem(post(r.Context(), app, path), http.StatusInternalServerError, "lock_misconfigured", false)
 	}
 	logs := r.logs.String()
-	if strings.Count(logs, "level=ERROR") != 1 || !strings.Contains(logs, `guard=shop route="POST /stock/`) || !strings.Contains(logs, `path \"id\"`) {
+	if strings.Count(logs, "level=ERROR") != 1 || !strings.Contains(logs, `guard=shop route="POST /stock/`) ||
+		!strings.Contains(logs, `path \"id\"`) {
 		r.Errorf("want one error that names route and source, got:\n%s", logs)
 	}
 	if strings.Contains(logs, sku) {
@@ -39,10 +40,22 @@ func badRequests(r *rig) {
 		code     string
 		detail   string
 	}{
-		{"{query.sku}", request("/stock/x"), http.StatusBadRequest, "lock_key_invalid", `query parameter "sku", which names the resource to lock, is missing`},
-		{"{sku|int}", request(path), http.StatusBadRequest, "lock_key_invalid", `path parameter "sku", which names the resource to lock, is malformed`},
-		{"{json.sku}", withBody("text/plain", sku), http.StatusUnsupportedMediaType, "lock_unsupported_media_type", `JSON member "sku"`},
-		{"{form.sku}", withBody("application/json", sku), http.StatusUnsupportedMediaType, "lock_unsupported_media_type", `form field "sku"`},
+		{
+			"{query.sku}", request("/stock/x"), http.StatusBadRequest, "lock_key_invalid",
+			`query parameter "sku", which names the resource to lock, is missing`,
+		},
+		{
+			"{sku|int}", request(path), http.StatusBadRequest, "lock_key_invalid",
+			`path parameter "sku", which names the resource to lock, is malformed`,
+		},
+		{
+			"{json.sku}", withBody("text/plain", sku), http.StatusUnsupportedMediaType,
+			"lock_unsupported_media_type", `JSON member "sku"`,
+		},
+		{
+			"{form.sku}", withBody("application/json", sku), http.StatusUnsupportedMediaType,
+			"lock_unsupported_media_type", `form field "sku"`,
+		},
 	} {
 		_, w := r.keyOf(c.template, c.req)
 		r.expectProblem(w, c.status, c.code, false)

@@ -17,15 +17,17 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// soon is how fast a waiter leaves once its client has gone, between tries; stay is how long it would wait. The best of
-// leaves counts: the machine may be busy, but what is noticed only at the end of the wait is never that fast.
+// soon is how fast a waiter leaves once its client has gone, between tries;
+// stay is how long it would wait. The best of leaves counts: the machine may be
+// busy, but what is noticed only at the end of the wait is never that fast.
 const (
 	soon   = 100 * time.Millisecond
 	stay   = 2 * time.Second
 	leaves = 5
 )
 
-// RunSockets checks on real connections that waiters whose client has gone leave the queue. It takes a few seconds.
+// RunSockets checks on real connections that waiters whose client has gone
+// leave the queue. It takes a few seconds.
 func RunSockets(t *testing.T, a Adapter) {
 	t.Helper()
 	head := "POST " + path + " HTTP/1.1\r\nHost: x\r\n"
@@ -172,7 +174,8 @@ func (q *queue) end(t *testing.T) error {
 	}
 }
 
-// leave lets a client send request and go while it waits, and returns after which time the waiter has left.
+// leave lets a client send request and go while it waits, and returns after
+// which time the waiter has left.
 func (q *queue) leave(t *testing.T, request string) time.Duration {
 	t.Helper()
 	conn := q.send(t, request)

@@ -21,21 +21,25 @@ import (
 type Adapter struct {
 	Mount Mount
 
-	// Timeout says that a wait that the request's own deadline ends is answered by the framework, with a plain 503.
+	// Timeout says that a wait that the request's own deadline ends is answered
+	// by the framework, with a plain 503.
 	Timeout bool
 
 	// Buffered says that the framework has read a request as a whole before the
-	// middleware sees it, and sends the answer when all handlers have returned. The
-	// rows about bodies that do not arrive are left out then. What a handler has
-	// written gives way to the answer of a lost lease, and to that of its own error.
+	// middleware sees it, and sends the answer when all handlers have returned.
+	// The rows about bodies that do not arrive are left out then. What a
+	// handler has written gives way to the answer of a lost lease, and to that
+	// of its own error.
 	Buffered bool
 
-	// Raw says that the router matches paths of unusual spelling as they were sent, and leaves parameters like that.
+	// Raw says that the router matches paths of unusual spelling as they were
+	// sent, and leaves parameters like that.
 	Raw bool
 }
 
-// Run runs the table, each row as a subtest in a testing/synctest bubble. It changes slog's default logger and the default
-// guard, so it must not run beside other tests.
+// Run runs the table, each row as a subtest in a testing/synctest bubble. It
+// changes slog's default logger and the default guard, so it must not run
+// beside other tests.
 func Run(t *testing.T, a Adapter) {
 	t.Helper()
 	for _, c := range []struct {
@@ -129,15 +133,16 @@ func free(r *rig) {
 
 func exclusive(r *rig) {
 	var inside, most, ran atomic.Int32
-	app := r.app(r.guard.With(guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute)), func(w http.ResponseWriter, req *http.Request) error {
-		if n := inside.Add(1); n > most.Load() {
-			most.Store(n)
-		}
-		time.Sleep(time.Second)
-		inside.Add(-1)
-		ran.Add(1)
-		return ok(w, req)
-	}, template)
+	app := r.app(r.guard.With(guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute)),
+		func(w http.ResponseWriter, req *http.Request) error {
+			if n := inside.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			time.Sleep(time.Second)
+			inside.Add(-1)
+			ran.Add(1)
+			return ok(w, req)
+		}, template)
 	start := time.Now()
 	var wg sync.WaitGroup
 	for range 5 {
@@ -214,8 +219,8 @@ func serviceError(r *rig) {
 	r.mustBeFree(key)
 }
 
-// A handler that pays and then wants a key: a client that heeds Retry-After pays
-// once, whatever is around the handler.
+// A handler that pays and then wants a key: a client that heeds Retry-After
+// pays once, whatever is around the handler.
 func begun(r *rig) {
 	refusals := map[error]int{
 		&guard.HeldError{Remaining: time.Minute}:                       http.StatusConflict,
@@ -234,12 +239,14 @@ func begun(r *rig) {
 			app := r.Mount(r.guard, func(http.ResponseWriter, *http.Request) error { return refusal }, locks...)
 			w := post(r.Context(), app, path)
 			if w.Code != status || w.Header().Get("Retry-After") != "" {
-				r.Errorf("%s, %v: got %d, Retry-After %q; want %d without", name, refusal, w.Code, w.Header().Get("Retry-After"), status)
+				r.Errorf("%s, %v: got %d, Retry-After %q; want %d without", name, refusal, w.Code,
+					w.Header().Get("Retry-After"), status)
 			}
 			if r.plainTimeout(w, refusal) {
 				continue
 			}
-			if text := w.Body.String(); !strings.Contains(text, "may have been carried out") || strings.Contains(text, "gain later") {
+			if text := w.Body.String(); !strings.Contains(text, "may have been carried out") ||
+				strings.Contains(text, "gain later") {
 				r.Errorf("%s, %v: the answer says that nothing was done: %s", name, refusal, text)
 			}
 		}
@@ -253,14 +260,17 @@ func begun(r *rig) {
 	}
 }
 
-// plainTimeout reports whether the framework has answered err itself, as it may a
-// deadline that has passed.
+// plainTimeout reports whether the framework has answered err itself, as it may
+// a deadline that has passed.
 func (r *rig) plainTimeout(w *httptest.ResponseRecorder, err error) bool {
 	return r.Timeout && errors.Is(err, context.DeadlineExceeded) && !strings.Contains(w.Body.String(), "lock_")
 }
 
 func ownError(r *rig) {
-	for _, own := range []error{errors.New("own"), context.DeadlineExceeded, fmt.Errorf("query: %w", context.Canceled)} {
+	for _, own := range []error{
+		errors.New("own"), context.DeadlineExceeded,
+		fmt.Errorf("query: %w", context.Canceled),
+	} {
 		app := r.app(r.guard, func(http.ResponseWriter, *http.Request) error { return own }, template)
 		if w := post(r.Context(), app, path); w.Code != http.StatusTeapot {
 			r.Errorf("%v: got %d %s, want the app's own answer", own, w.Code, w.Body)

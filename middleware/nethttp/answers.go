@@ -19,7 +19,8 @@ func newAnswers(opts []AnswerOption) (a answers) {
 	return a
 }
 
-// answersKey is where a context carries the answers of the innermost middleware.
+// answersKey is where a context carries the answers of the innermost
+// middleware.
 type answersKey struct{}
 
 func answersIn(ctx context.Context) answers {

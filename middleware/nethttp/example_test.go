@@ -23,7 +23,8 @@ func ExampleKey() {
 	defer g.Close(context.Background())
 
 	mux := http.NewServeMux()
-	mux.Handle("POST /stock/{sku}/buy", lockmw.Key(g, "stock:{sku}")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("POST /stock/{sku}/buy", lockmw.Key(g,
+		"stock:{sku}")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "bought %s", r.PathValue("sku"))
 	})))
 
@@ -67,7 +68,8 @@ func ExampleKeyFunc() {
 
 	s := httptest.NewServer(authenticated)
 	defer s.Close()
-	res, err := s.Client().Post(s.URL, "application/json", strings.NewReader(`{"cart": "{6BA7B810-9DAD-11D1-80B4-00C04FD430C8}"}`))
+	res, err := s.Client().Post(s.URL, "application/json",
+		strings.NewReader(`{"cart": "{6BA7B810-9DAD-11D1-80B4-00C04FD430C8}"}`))
 	if err != nil {
 		panic(err)
 	}

@@ -117,7 +117,8 @@ func never(t *testing.T) http.Handler {
 func TestErrorAfterTheFirstByteWritesNothing(t *testing.T) {
 	called := false
 	own := lockmw.WithErrorHandler(func(http.ResponseWriter, *http.Request, error) { called = true })
-	w := serve(buy("42"), lockmw.Key(newGuard(t), "stock:{sku}", own)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	w := serve(buy("42"), lockmw.Key(newGuard(t), "stock:{sku}",
+		own)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "done")
 		if !lockmw.Error(w, r, guard.ErrLeaseLost) {
 			t.Error("Error does not know the error")
@@ -137,12 +138,17 @@ func TestAKeyFunctionsOwnErrorIsAPlain500(t *testing.T) {
 	}
 }
 
-// Around a whole mux there is no route yet: its parameters are unknown, everything else works.
+// Around a whole mux there is no route yet: its parameters are unknown,
+// everything else works.
 func TestALockAroundAMux(t *testing.T) {
 	quiet(t)
 	g := newGuard(t)
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /stock/{sku}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	mux.HandleFunc("POST /stock/{sku}", func(w http.ResponseWriter,
+		_ *http.Request,
+	) {
+		w.WriteHeader(http.StatusNoContent)
+	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	ask := func(h http.Handler, method, target, tenant string) (int, *http.Request) {
 		r := httptest.NewRequest(method, target, nil)
@@ -154,7 +160,8 @@ func TestALockAroundAMux(t *testing.T) {
 		return w.Code, r
 	}
 	path := lockmw.Key(g, "stock:{sku}")(mux)
-	header := lockmw.Key(g, "{header.X-Tenant}", lockmw.WithSkipper(func(r *http.Request) bool { return r.URL.Path == "/healthz" }))(mux)
+	header := lockmw.Key(g, "{header.X-Tenant}",
+		lockmw.WithSkipper(func(r *http.Request) bool { return r.URL.Path == "/healthz" }))(mux)
 	for _, c := range []struct {
 		h                      http.Handler
 		method, target, tenant string
@@ -177,7 +184,8 @@ func TestALockAroundAMux(t *testing.T) {
 	}
 }
 
-// Where the router tells no pattern, the path is all that tells the routes apart; one line must do for all of them.
+// Where the router tells no pattern, the path is all that tells the routes
+// apart; one line must do for all of them.
 func TestARouteWithoutAPatternIsNamedByItsPath(t *testing.T) {
 	var log strings.Builder
 	g := newGuard(t, guard.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
@@ -185,13 +193,15 @@ func TestARouteWithoutAPatternIsNamedByItsPath(t *testing.T) {
 	for _, target := range []string{"/stock/42", "/stock/43"} {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, target, nil))
 	}
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `guard=guard route="POST /stock/42"`) {
+	if text := log.String(); strings.Count(text, "\n") != 1 ||
+		!strings.Contains(text, `guard=guard route="POST /stock/42"`) {
 		t.Errorf("got:\n%s", text)
 	}
 }
 
 func TestTheFormIsHandedBack(t *testing.T) {
-	body := strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a\"\r\n\r\ncontent\r\n--x--\r\n")
+	body := strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"a\"; " +
+		"filename=\"a\"\r\n\r\ncontent\r\n--x--\r\n")
 	req := httptest.NewRequest(http.MethodPost, "/stock/42/buy", body)
 	req.Header.Set("Content-Type", "multipart/form-data; boundary=x")
 	served := req
@@ -201,7 +211,8 @@ func TestTheFormIsHandedBack(t *testing.T) {
 		}
 		served = r
 	}))
-	if h.ServeHTTP(httptest.NewRecorder(), withPath(req)); served == req || req.MultipartForm == nil || req.MultipartForm != served.MultipartForm {
+	if h.ServeHTTP(httptest.NewRecorder(), withPath(req)); served == req || req.MultipartForm == nil ||
+		req.MultipartForm != served.MultipartForm {
 		t.Error("the server will not find the temporary files of the form")
 	}
 }

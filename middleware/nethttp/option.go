@@ -7,8 +7,8 @@ import (
 	"github.com/go-lockguard/guard/internal/httpguard"
 )
 
-// Option changes which requests the middleware locks and how it answers. How it locks is the guard's business: pass
-// g.With(...).
+// Option changes which requests the middleware locks and how it answers. How it
+// locks is the guard's business: pass g.With(...).
 type Option interface{ apply(*config) }
 
 // AnswerOption is an Option that changes how errors are answered. Given to
@@ -46,9 +46,10 @@ type answerFunc func(*answers)
 func (f answerFunc) apply(c *config) { f(&c.answers) }
 func (f answerFunc) set(a *answers)  { f(a) }
 
-// WithErrorHandler replaces the answers of this middleware, and of [Error] and middleware of this package behind it. f
-// gets every error that is to be answered, also the one of a client that has gone. If it writes nothing, the status that
-// outcome.Of says is sent. It panics if f is nil.
+// WithErrorHandler replaces the answers of this middleware, and of [Error] and
+// middleware of this package behind it. f gets every error that is to be
+// answered, also the one of a client that has gone. If it writes nothing, the
+// status that outcome.Of says is sent. It panics if f is nil.
 func WithErrorHandler(f func(w http.ResponseWriter, r *http.Request, err error)) AnswerOption {
 	if f == nil {
 		panic("lockmw: the error handler is nil")
@@ -57,18 +58,19 @@ func WithErrorHandler(f func(w http.ResponseWriter, r *http.Request, err error))
 }
 
 // WithHeldStatus answers a key that was held until MaxWait ended with status
-// instead of 409: 423, 429 or 503, or 409 again on one route. Code and body stay,
-// and outcome.Of gives the same status to an error handler. It panics for any
-// other status.
+// instead of 409: 423, 429 or 503, or 409 again on one route. Code and body
+// stay, and outcome.Of gives the same status to an error handler. It panics for
+// any other status.
 //
-// For a key that a handler wanted itself, 429 and 503 become 409: clients repeat
-// those by themselves, and part of the work may be done.
+// For a key that a handler wanted itself, 429 and 503 become 409: clients
+// repeat those by themselves, and part of the work may be done.
 func WithHeldStatus(status int) AnswerOption {
 	heldstatus.Check(status)
 	return answerFunc(func(a *answers) { a.Held = status })
 }
 
-// WithSkipper lets requests for which f reports true through without a lock. It panics if f is nil.
+// WithSkipper lets requests for which f reports true through without a lock. It
+// panics if f is nil.
 func WithSkipper(f func(r *http.Request) bool) Option {
 	if f == nil {
 		panic("lockmw: the skipper is nil")
@@ -76,9 +78,11 @@ func WithSkipper(f func(r *http.Request) bool) Option {
 	return optionFunc(func(c *config) { c.skip = f })
 }
 
-// WithBodyLimit sets how many bytes of a body the middleware reads before the wait, and finds a key's value in. A longer
-// body is not read ahead: if the key needs it the answer is 413, if not the waiter stays in the queue although its client
-// has gone. The memory is there as long as the request. Default 64 KiB; 0 reads nothing. It panics if n is negative.
+// WithBodyLimit sets how many bytes of a body the middleware reads before the
+// wait, and finds a key's value in. A longer body is not read ahead: if the key
+// needs it the answer is 413, if not the waiter stays in the queue although its
+// client has gone. The memory is there as long as the request. Default 64 KiB;
+// 0 reads nothing. It panics if n is negative.
 func WithBodyLimit(n int) Option {
 	if n < 0 {
 		panic("lockmw: the body limit is negative")

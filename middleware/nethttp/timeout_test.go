@@ -16,8 +16,9 @@ import (
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
-// slow serves one request through wrap(h, lock) in a bubble: h runs for a minute whatever its context says, and the
-// timeout is a second. It reports whether the key was held when the client had its answer and h still ran.
+// slow serves one request through wrap(h, lock) in a bubble: h runs for a
+// minute whatever its context says, and the timeout is a second. It reports
+// whether the key was held when the client had its answer and h still ran.
 func slow(
 	t *testing.T, wrap func(h http.Handler, lock func(http.Handler) http.Handler) http.Handler,
 ) (held bool, log string) {
@@ -63,8 +64,9 @@ func TestATimeoutHandlerOutsideTheLockIsSafe(t *testing.T) {
 	}
 }
 
-// This is what the documentation warns of: TimeoutHandler returns while the handler runs, so nothing outside it can know
-// when that ends. It is logged. If this test ever fails, the warning can go.
+// This is what the documentation warns of: TimeoutHandler returns while the
+// handler runs, so nothing outside it can know when that ends. It is logged. If
+// this test ever fails, the warning can go.
 func TestATimeoutHandlerInsideTheLockIsNot(t *testing.T) {
 	held, log := slow(t, func(h http.Handler, lock func(http.Handler) http.Handler) http.Handler {
 		return lock(http.TimeoutHandler(h, time.Second, ""))

@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard/internal/httpguard"
 )
 
-// writer is a ResponseWriter that knows whether the response has begun, and with
-// what status. Only the request's own goroutine uses begun and status.
+// writer is a ResponseWriter that knows whether the response has begun, and
+// with what status. Only the request's own goroutine uses begun and status.
 type writer struct {
 	http.ResponseWriter
 
@@ -20,8 +20,9 @@ type writer struct {
 	status  int // that was written; 0: none, which is 200 if the response has begun
 }
 
-// shaped returns w with the optional methods that the writer underneath has, for handlers that ask for them by type. What
-// they ask of an http.ResponseController finds its way through Unwrap.
+// shaped returns w with the optional methods that the writer underneath has,
+// for handlers that ask for them by type. What they ask of an
+// http.ResponseController finds its way through Unwrap.
 func (w *writer) shaped() http.ResponseWriter {
 	_, flusher := w.ResponseWriter.(http.Flusher)
 	_, hijacker := w.ResponseWriter.(http.Hijacker)
@@ -73,7 +74,8 @@ func (w *writer) WriteString(s string) (int, error) {
 	return io.WriteString(w.ResponseWriter, s)
 }
 
-// ReadFrom is for io.Copy, so that the server can still send files without copying them.
+// ReadFrom is for io.Copy, so that the server can still send files without
+// copying them.
 func (w *writer) ReadFrom(src io.Reader) (int64, error) {
 	n, err := io.Copy(w.ResponseWriter, src)
 	w.begun = w.begun || n > 0

@@ -39,7 +39,8 @@ func get(t *testing.T, s *httptest.Server) (status int, body string) {
 	return res.StatusCode, string(b)
 }
 
-// After these the response has begun, and no answer of ours may follow; without them it must.
+// After these the response has begun, and no answer of ours may follow; without
+// them it must.
 func TestItIsKnownWhetherTheResponseHasBegun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("done"), 0o600); err != nil {
@@ -50,13 +51,21 @@ func TestItIsKnownWhetherTheResponseHasBegun(t *testing.T) {
 		status int
 		body   string // "": a problem
 	}{
-		"nothing":     {func(http.ResponseWriter, *http.Request) {}, 500, ""},
-		"headers":     {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "1") }, 500, ""},
+		"nothing": {func(http.ResponseWriter, *http.Request) {}, 500, ""},
+		"headers": {func(w http.ResponseWriter,
+			_ *http.Request,
+		) {
+			w.Header().Set("Content-Length", "1")
+		}, 500, ""},
 		"early hints": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) }, 500, ""},
 		"no deadline": {func(w http.ResponseWriter, _ *http.Request) {
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		}, 500, ""},
-		"empty copy":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, iotest.ErrReader(io.EOF)) }, 500, ""},
+		"empty copy": {func(w http.ResponseWriter,
+			_ *http.Request,
+		) {
+			_, _ = io.Copy(w, iotest.ErrReader(io.EOF))
+		}, 500, ""},
 		"WriteHeader": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }, 202, "-"},
 		"Write":       {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("done")) }, 200, "done"},
 		"empty Write": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }, 200, "-"},
@@ -64,12 +73,28 @@ func TestItIsKnownWhetherTheResponseHasBegun(t *testing.T) {
 		"Copy": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.Copy(w, io.LimitReader(strings.NewReader("done"), 9))
 		}, 200, "done"},
-		"ServeFile":   {func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) }, 200, "done"},
-		"Flush":       {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 200, "-"},
-		"flush by rc": {func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }, 200, "-"},
-		"wrapped":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(unwrapper{w}, "done") }, 200, "done"},
-		"rc, wrapped": {func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(unwrapper{w}).Flush() }, 200, "-"},
-		"Hijack":      {hijack(func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) { return w.(http.Hijacker).Hijack() }), 200, "done"},
+		"ServeFile": {func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) }, 200, "done"},
+		"Flush":     {func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }, 200, "-"},
+		"flush by rc": {func(w http.ResponseWriter,
+			_ *http.Request,
+		) {
+			_ = http.NewResponseController(w).Flush()
+		}, 200, "-"},
+		"wrapped": {func(w http.ResponseWriter,
+			_ *http.Request,
+		) {
+			_, _ = io.WriteString(unwrapper{w}, "done")
+		}, 200, "done"},
+		"rc, wrapped": {func(w http.ResponseWriter,
+			_ *http.Request,
+		) {
+			_ = http.NewResponseController(unwrapper{w}).Flush()
+		}, 200, "-"},
+		"Hijack": {hijack(func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter,
+			error,
+		) {
+			return w.(http.Hijacker).Hijack()
+		}), 200, "done"},
 		"hijack by rc": {hijack(func(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
 			return http.NewResponseController(w).Hijack()
 		}), 200, "done"},
@@ -95,7 +120,9 @@ type unwrapper struct{ http.ResponseWriter }
 
 func (u unwrapper) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-func hijack(take func(http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error)) func(http.ResponseWriter, *http.Request) {
+func hijack(take func(http.ResponseWriter) (net.Conn, *bufio.ReadWriter,
+	error),
+) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := take(w)
 		if err != nil {
@@ -127,7 +154,8 @@ func TestAWriterCanDoWhatTheOneUnderneathCan(t *testing.T) {
 	rec := httptest.NewRecorder()
 	conn := hijacker{}
 	for name, w := range map[string]http.ResponseWriter{
-		"neither": plain{rec}, "flusher": flushing{rec, rec}, "hijacker": hijacking{rec, conn}, "both": both{rec, rec, conn},
+		"neither": plain{rec}, "flusher": flushing{rec, rec}, "hijacker": hijacking{rec, conn},
+		"both": both{rec, rec, conn},
 	} {
 		_, wantFlush := w.(http.Flusher)
 		_, wantHijack := w.(http.Hijacker)

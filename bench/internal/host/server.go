@@ -1,5 +1,5 @@
-// Package host is what programs of this module share: a redis-server of their own, memory for several processes, and children
-// that do not outlive them.
+// Package host is what programs of this module share: a redis-server of their
+// own, memory for several processes, and children that do not outlive them.
 package host
 
 import (
@@ -14,7 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is the redis-server of this run: in memory only, on a free loopback port.
+// Server is the redis-server of this run: in memory only, on a free loopback
+// port.
 type Server struct {
 	Addr   string
 	Client *redis.Client // for the parent's own errands
@@ -24,9 +25,11 @@ type Server struct {
 	gone chan struct{} // closed when the process has ended
 }
 
-var errNoServer = errors.New("redis-server is not in PATH: install Redis 7.0.5 or newer (Debian, Ubuntu: redis-server; macOS: brew install redis)")
+var errNoServer = errors.New("redis-server is not in PATH: install Redis 7.0.5 or newer (Debian, Ubuntu: " +
+	"redis-server; macOS: brew install redis)")
 
-// StartServer starts a redis-server with dir as its working directory and returns when it answers.
+// StartServer starts a redis-server with dir as its working directory and
+// returns when it answers.
 func StartServer(ctx context.Context, dir string) (*Server, error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -70,7 +73,8 @@ func tryServer(ctx context.Context, binary, dir string) (*Server, error) {
 	return s, nil
 }
 
-// answers waits until the server answers; false if it ends before, or takes very long.
+// answers waits until the server answers; false if it ends before, or takes
+// very long.
 func (s *Server) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

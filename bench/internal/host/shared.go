@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// Share maps a T in file, which it makes if it is not there: memory that all processes share that do so. T has no pointers.
-// unmap ends that.
+// Share maps a T in file, which it makes if it is not there: memory that all
+// processes share that do so. T has no pointers. unmap ends that.
 func Share[T any](file string) (shared *T, unmap func() error, err error) {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // a file of the parent's own
 	if err != nil {

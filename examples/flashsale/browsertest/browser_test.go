@@ -18,7 +18,8 @@ import (
 
 const patience = 40 * time.Second
 
-// tab is one page in the browser. It fails its test on an error in the console and on a request to elsewhere.
+// tab is one page in the browser. It fails its test on an error in the console
+// and on a request to elsewhere.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
@@ -117,7 +118,8 @@ func (tb *tab) await(condition string) {
 			return
 		}
 	}
-	verdict := eval[string](tb, "document.getElementById('verdict').textContent + ' / ' + document.getElementById('trouble').textContent")
+	verdict := eval[string](tb, "document.getElementById('verdict').textContent + ' / ' + "+
+		"document.getElementById('trouble').textContent")
 	tb.shoot("failed")
 	tb.t.Fatalf("waited in vain for %s; the page says %q", condition, verdict)
 }
@@ -167,7 +169,8 @@ func (tb *tab) keep(name string, picture []byte) {
 	}
 }
 
-// shootAll takes pictures at both widths in both schemes, and checks that nothing needs to be scrolled sideways.
+// shootAll takes pictures at both widths in both schemes, and checks that
+// nothing needs to be scrolled sideways.
 func (tb *tab) shootAll(name string) {
 	tb.t.Helper()
 	for _, width := range []int64{390, 1600} {

@@ -11,7 +11,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 )
 
-// faults are what must not happen in any tab: an error in the console, or a request to elsewhere.
+// faults are what must not happen in any tab: an error in the console, or a
+// request to elsewhere.
 type faults struct {
 	mu    sync.Mutex // guards found
 	found []string

@@ -49,8 +49,10 @@ func TestPauseContinueKillAndCutWork(t *testing.T) {
 		t.Errorf("%s is paused on the page, and in state %q", paused, state)
 	}
 	tb.shoot("paused-1600-light")
-	tb.await("sale.lanes.some((l) => l.state === 'paused') && document.getElementById('holder-text').textContent.includes('would say')")
-	tb.await("/^app-. holds the key/.test(document.getElementById('holder-text').textContent)") // another, after one lease
+	tb.await("sale.lanes.some((l) => l.state === 'paused') && " +
+		"document.getElementById('holder-text').textContent.includes('would say')")
+	// another, after one lease
+	tb.await("/^app-. holds the key/.test(document.getElementById('holder-text').textContent)")
 	tb.click(fmt.Sprintf(".lane-head[data-lane=%s] button", paused))
 	tb.await("!document.querySelector('.lane-head[data-state=paused]')")
 	if state := stateOf(tb.pid(paused)); state == "T" {
@@ -88,7 +90,8 @@ func (tb *tab) walk() {
 	for _, key := range []string{kb.ArrowRight, kb.ArrowRight, kb.ArrowDown, "+", "+"} {
 		tb.do(chromedp.KeyEvent(key))
 	}
-	if text := eval[string](tb, "document.getElementById('details').innerText"); !strings.Contains(text, "Waited") || !strings.Contains(text, "token") {
+	if text := eval[string](tb, "document.getElementById('details').innerText"); !strings.Contains(text, "Waited") ||
+		!strings.Contains(text, "token") {
 		tb.t.Errorf("no details of a section: %q", text)
 	}
 	tb.do(chromedp.Click(chromedp.CSS("#requests summary")), chromedp.Click(chromedp.CSS("#plots summary")))
@@ -126,7 +129,8 @@ func TestARecordShowsTheRunAndNothingToPress(t *testing.T) {
 	frozen := tb.another()
 	frozen.do(chromedp.Navigate("file://" + file))
 	frozen.wantNumbersOf(r)
-	if eval[bool](frozen, "[...document.querySelectorAll('[data-act], [data-fate], #start')].some((b) => b.checkVisibility())") {
+	if eval[bool](frozen, "[...document.querySelectorAll('[data-act], [data-fate], #start')].some((b) => "+
+		"b.checkVisibility())") {
 		t.Error("there are buttons for processes that have gone")
 	}
 	if rows := eval[float64](frozen, "sale.visits.size"); rows < 90 {
@@ -140,7 +144,8 @@ func TestThePageExplainsItselfBeforeAnythingRuns(t *testing.T) {
 	p := startProgram(t)
 	tb := openBrowser(t, strings.Split(p.url, "?")[0])
 	tb.await("!document.getElementById('frozen-note').hidden") // without the token one can look, not touch
-	if eval[bool](tb, "[...document.querySelectorAll('button[data-act], button[data-fate], #start')].some((b) => !b.disabled)") {
+	if eval[bool](tb, "[...document.querySelectorAll('button[data-act], button[data-fate], #start')].some((b) "+
+		"=> !b.disabled)") {
 		t.Error("buttons can be pressed without the token")
 	}
 	tb.do(chromedp.Navigate(p.url))

@@ -9,7 +9,10 @@ import (
 func (tb *tab) wantNumbersOf(r report) {
 	tb.t.Helper()
 	tb.await("document.getElementById('status').dataset.phase === 'ended'")
-	for _, what := range []string{"stock", "orders", "oversold", "lost_updates", "late_writes_refused", "leases_lost", "refused", "errors", "rps"} {
+	for _, what := range []string{
+		"stock", "orders", "oversold", "lost_updates", "late_writes_refused", "leases_lost",
+		"refused", "errors", "rps",
+	} {
 		got := eval[float64](tb, fmt.Sprintf("Number(document.querySelector('[data-n=%s]').dataset.value)", what))
 		if got != r[what] {
 			tb.t.Errorf("%s is %v on the page, %v in the report", what, got, r[what])

@@ -22,7 +22,8 @@ type PriceClient struct {
 	Instance string // who asks, for the timeline
 }
 
-// ask returns the price of one item for this order. It blocks for one HTTP request, at most until ctx ends.
+// ask returns the price of one item for this order. It blocks for one HTTP
+// request, at most until ctx ends.
 func (p *PriceClient) ask(ctx context.Context, sku, order string) (cents int, err error) {
 	query := url.Values{"sku": {sku}, "order": {order}, "instance": {p.Instance}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Base+"/price?"+query.Encode(), http.NoBody)

@@ -24,13 +24,15 @@ var (
 	atomicScript = redis.NewScript(atomicSource)
 )
 
-// Keys names the shop's keys in Redis: a prefix of this run, and one hash tag, so that a script may use them together.
+// Keys names the shop's keys in Redis: a prefix of this run, and one hash tag,
+// so that a script may use them together.
 type Keys string
 
 func (k Keys) stock(sku string) string  { return k.key(sku, "stock") }
 func (k Keys) orders(sku string) string { return k.key(sku, "orders") }
 
-// fence returns where the newest fencing token is. It lasts as long as the stock: until the end of the run.
+// fence returns where the newest fencing token is. It lasts as long as the
+// stock: until the end of the run.
 func (k Keys) fence(sku string) redisfence.Fence { return redisfence.For(k.stock(sku)) }
 
 func (k Keys) key(sku, what string) string { return string(k) + ":{" + sku + "}:" + what }
@@ -40,18 +42,20 @@ type RedisBook struct {
 	RDB  redis.UniversalClient
 	Keys Keys
 
-	// Replicated says that there are replicas. Then an order counts when one of them has it too: else a failover would take
-	// back what a buyer was told.
+	// Replicated says that there are replicas. Then an order counts when one of
+	// them has it too: else a failover would take back what a buyer was told.
 	Replicated bool
 }
 
-// readLimit is how long a reader waits for a failover. A read can be repeated, a write cannot.
+// readLimit is how long a reader waits for a failover. A read can be repeated,
+// a write cannot.
 const readLimit = 10 * time.Second
 
 func (b *RedisBook) Read(ctx context.Context, sku string, token uint64) (left int, err error) {
 	for end := time.Now().Add(readLimit); ; Pause(ctx, 50*time.Millisecond) {
 		left, err = b.readOnce(ctx, sku, token)
-		if err == nil || errors.Is(err, fence.ErrLateWrite) || !b.Replicated || ctx.Err() != nil || time.Now().After(end) {
+		if err == nil || errors.Is(err, fence.ErrLateWrite) || !b.Replicated || ctx.Err() != nil ||
+			time.Now().After(end) {
 			return left, err
 		}
 		b.look(ctx, err)
@@ -96,8 +100,8 @@ func (b *RedisBook) Take(ctx context.Context, sku, order string) (left int, err 
 // replicaLimit is how long an order waits for a replica.
 const replicaLimit = time.Second
 
-// write runs a script that writes at key, and waits for a replica if there are any. WAIT is for what its own connection has
-// written, so both go over one.
+// write runs a script that writes at key, and waits for a replica if there are
+// any. WAIT is for what its own connection has written, so both go over one.
 func (b *RedisBook) write(ctx context.Context, key string, script func(redis.Scripter) error) error {
 	if !b.Replicated {
 		return script(b.RDB)
@@ -121,7 +125,8 @@ func (b *RedisBook) write(ctx context.Context, key string, script func(redis.Scr
 	return nil
 }
 
-// isAlone reports whether a primary has no replica that could take its place: then there is none to wait for.
+// isAlone reports whether a primary has no replica that could take its place:
+// then there is none to wait for.
 func isAlone(ctx context.Context, conn *redis.Conn) (bool, error) {
 	role, err := conn.Do(ctx, "role").Slice()
 	if err != nil || len(role) < 3 {
@@ -142,7 +147,8 @@ func (b *RedisBook) primary(ctx context.Context, key string) (*redis.Client, err
 	return nil, errors.ErrUnsupported
 }
 
-// look has a cluster client look where its nodes are, if err may mean that they have changed: by itself it takes a minute.
+// look has a cluster client look where its nodes are, if err may mean that they
+// have changed: by itself it takes a minute.
 func (b *RedisBook) look(ctx context.Context, err error) {
 	if cluster, ok := b.RDB.(*redis.ClusterClient); ok && err != nil && !errors.Is(err, redis.Nil) {
 		cluster.ReloadState(ctx)
@@ -175,7 +181,8 @@ func (b *RedisBook) Orders(ctx context.Context) ([]string, error) {
 	return b.RDB.LRange(ctx, b.Keys.orders(SKU), 0, -1).Result()
 }
 
-// Remove does nothing: the keys go with all others of the run, those of the guard too.
+// Remove does nothing: the keys go with all others of the run, those of the
+// guard too.
 func (b *RedisBook) Remove(context.Context) error { return nil }
 
 // Close does nothing: the client is its owner's.

@@ -1,7 +1,8 @@
 // Package shop is the app that the flash sale runs several instances of. Read
 // routes.go first, where the guard stands on the route; then shop.go, the
-// business step; book.go and redisbook.go, where stock and orders are; price.go,
-// the service that the step asks; style.go, the guard around the step instead.
+// business step; book.go and redisbook.go, where stock and orders are;
+// price.go, the service that the step asks; style.go, the guard around the step
+// instead.
 package shop
 
 import (
@@ -18,21 +19,25 @@ type Receipt struct {
 	Left  int    `json:"left"`
 }
 
-// Shop is the business of an instance. It keeps nothing in memory: the stock is in the book, the price elsewhere.
+// Shop is the business of an instance. It keeps nothing in memory: the stock is
+// in the book, the price elsewhere.
 type Shop struct {
 	Book   OrderBook
 	Prices *PriceClient
 	Fenced bool // reads and writes carry the fencing token of the lease
 
-	// Deaf plays the worst case in the story: a process that is stopped after its last look at its context, and writes
-	// when it wakes. Which instruction a process is stopped at is luck, so this shop does not look at all.
+	// Deaf plays the worst case in the story: a process that is stopped after
+	// its last look at its context, and writes when it wakes. Which instruction
+	// a process is stopped at is luck, so this shop does not look at all.
 	Deaf bool
 }
 
-// Deduct sells one item. It reads, asks another service and writes, which no single script can do: two of them at the
-// same time sell the same item, so the route that calls it is guarded.
+// Deduct sells one item. It reads, asks another service and writes, which no
+// single script can do: two of them at the same time sell the same item, so the
+// route that calls it is guarded.
 func (s *Shop) Deduct(ctx context.Context, sku, order string) (Receipt, error) {
-	// First of all: the token stands for the lease under which the stock is read.
+	// First of all: the token stands for the lease under which the stock is
+	// read.
 	token, err := s.token(ctx)
 	if err != nil {
 		return Receipt{}, err
@@ -57,7 +62,8 @@ func (s *Shop) Deduct(ctx context.Context, sku, order string) (Receipt, error) {
 	return Receipt{Order: order, Cents: cents, Left: stock - 1}, nil
 }
 
-// token returns the fencing token of the lease in ctx, 0 for a shop that has none.
+// token returns the fencing token of the lease in ctx, 0 for a shop that has
+// none.
 func (s *Shop) token(ctx context.Context) (uint64, error) {
 	if !s.Fenced {
 		return 0, nil
@@ -65,7 +71,8 @@ func (s *Shop) token(ctx context.Context) (uint64, error) {
 	return guard.FencingToken(ctx)
 }
 
-// DeductAtomically sells one item without asking for its price. It needs no lock.
+// DeductAtomically sells one item without asking for its price. It needs no
+// lock.
 func (s *Shop) DeductAtomically(ctx context.Context, sku, order string) (Receipt, error) {
 	left, err := s.Book.Take(ctx, sku, order)
 	if err != nil {
@@ -74,7 +81,8 @@ func (s *Shop) DeductAtomically(ctx context.Context, sku, order string) (Receipt
 	return Receipt{Order: order, Left: left}, nil
 }
 
-// because adds to err why ctx ended, if it did: "context canceled" alone does not tell a lost lease from a buyer who left.
+// because adds to err why ctx ended, if it did: "context canceled" alone does
+// not tell a lost lease from a buyer who left.
 func because(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("%w: %w", cause, err)

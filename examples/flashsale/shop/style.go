@@ -6,7 +6,8 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// Style is where the guard stands, in the modes that have one. All three hold the same key.
+// Style is where the guard stands, in the modes that have one. All three hold
+// the same key.
 type Style string
 
 // The styles.

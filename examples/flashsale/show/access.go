@@ -8,9 +8,11 @@ import (
 	"strings"
 )
 
-// pageHeaders keep the page to itself: nothing from elsewhere, in nobody's frame, its URL told to nobody.
+// pageHeaders keep the page to itself: nothing from elsewhere, in nobody's
+// frame, its URL told to nobody.
 var pageHeaders = map[string]string{
-	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; worker-src 'self'; connect-src 'self'; " +
+	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; worker-src 'self'; " +
+		"connect-src 'self'; " +
 		"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 	"Cross-Origin-Resource-Policy": "same-origin",
 	"Cross-Origin-Opener-Policy":   "same-origin",
@@ -20,14 +22,15 @@ var pageHeaders = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
-// access decides who may look and who may touch. Anybody on this machine may look; the URL that is printed has a token for
-// those who may touch.
+// access decides who may look and who may touch. Anybody on this machine may
+// look; the URL that is printed has a token for those who may touch.
 type access struct {
 	port  string
 	token string
 }
 
-// loopbackAddr checks that an address for -web is on this machine only. "" is a free port.
+// loopbackAddr checks that an address for -web is on this machine only. "" is a
+// free port.
 func loopbackAddr(addr string) (string, error) {
 	if addr == "" {
 		return "127.0.0.1:0", nil
@@ -40,7 +43,8 @@ func loopbackAddr(addr string) (string, error) {
 		host = "127.0.0.1"
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return "", fmt.Errorf("-web is %q, want an address of this machine only, such as 127.0.0.1:%s: the page can stop and kill processes", addr, port)
+		return "", fmt.Errorf("-web is %q, want an address of this machine only, such as 127.0.0.1:%s: the page can "+
+			"stop and kill processes", addr, port)
 	}
 	return net.JoinHostPort(host, port), nil
 }
@@ -54,7 +58,8 @@ func (a access) protect(next http.Handler) http.Handler {
 		}
 		switch {
 		case !a.hostIsOurs(r.Host):
-			// A name that somebody else points here must not make us theirs (DNS rebinding).
+			// A name that somebody else points here must not make us theirs
+			// (DNS rebinding).
 			refuse(w, http.StatusMisdirectedRequest, "this page is at 127.0.0.1:"+a.port+" only")
 		case r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.URL.Path != "/": // a link to the page is fine
 			refuse(w, http.StatusForbidden, "requests of other sites are refused")

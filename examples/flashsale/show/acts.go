@@ -24,11 +24,15 @@ var scenes = []scene{
 	}},
 	{`A lock: lockmw.Key(g, "stock:{sku}") on the route`, shop.ModeLock, sellAll, allRight},
 	{"The lock, and a holder that is stopped past its TTL", shop.ModeLock, stopHolder, func(r result) []string {
-		return append(unless(r.LostUpdates > 0, "no update was lost"), unless(r.LeasesLost > 0, "the holder's lease was not lost")...)
+		return append(unless(r.LostUpdates > 0, "no update was lost"),
+			unless(r.LeasesLost > 0, "the holder's lease was not lost")...)
 	}},
-	{"The same, and the write carries the fencing token (guard.FencingToken)", shop.ModeFence, stopHolder, func(r result) []string {
-		return append(allRight(r), unless(r.LateWrites > 0, "the late write was not refused")...)
-	}},
+	{
+		"The same, and the write carries the fencing token (guard.FencingToken)", shop.ModeFence, stopHolder,
+		func(r result) []string {
+			return append(allRight(r), unless(r.LateWrites > 0, "the late write was not refused")...)
+		},
+	},
 	{"No lock and no price call: the whole step is one script", shop.ModeAtomic, sellAll, allRight},
 }
 
@@ -42,7 +46,8 @@ func unless(ok bool, otherwise string) []string {
 // allRight expects every item sold once.
 func allRight(r result) []string {
 	return append(
-		unless(r.Oversold == 0 && r.LostUpdates == 0, fmt.Sprintf("%d oversold, %d lost updates", r.Oversold, r.LostUpdates)),
+		unless(r.Oversold == 0 && r.LostUpdates == 0,
+			fmt.Sprintf("%d oversold, %d lost updates", r.Oversold, r.LostUpdates)),
 		unless(r.Sold == r.Stock && r.Orders == r.Stock, fmt.Sprintf("%d sold, %d orders", r.Sold, r.Orders))...)
 }
 
@@ -61,8 +66,9 @@ func sellAll(ctx context.Context, a *act) error {
 	return ctx.Err()
 }
 
-// stopHolder is an act in which the first instance takes the lease, reads the stock and asks for the price; there it is
-// stopped. Its lease expires, the others sell; then it goes on, gets its price and writes.
+// stopHolder is an act in which the first instance takes the lease, reads the
+// stock and asks for the price; there it is stopped. Its lease expires, the
+// others sell; then it goes on, gets its price and writes.
 func stopHolder(ctx context.Context, a *act) error {
 	holder, others := a.fleet[0], a.fleet[1:]
 	asked, answerPrice := a.prices.hold("1")
@@ -83,7 +89,8 @@ func stopHolder(ctx context.Context, a *act) error {
 		return fmt.Errorf("stop %s: %w", holder.name, err)
 	}
 	stopped := time.Now()
-	a.says("%s holds the lease and has read stock %d. It asks for the price, and is stopped (SIGSTOP).", holder.name, a.cfg.stock)
+	a.says("%s holds the lease and has read stock %d. It asks for the price, and is stopped (SIGSTOP).",
+		holder.name, a.cfg.stock)
 
 	batch := a.cfg.stock * 2 / 3
 	a.sell(ctx, 2, batch, others)

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// breaker stands between the instances and Redis, and can cut them off: connections are closed, and new ones as soon as
-// they are made. What it passes on it does not look at. Safe for concurrent use.
+// breaker stands between the instances and Redis, and can cut them off:
+// connections are closed, and new ones as soon as they are made. What it passes
+// on it does not look at. Safe for concurrent use.
 type breaker struct {
 	addr     string
 	listener net.Listener
@@ -66,7 +67,8 @@ func (b *breaker) accept() {
 	}
 }
 
-// pass joins one client to Redis until one of them has had enough, or is cut off.
+// pass joins one client to Redis until one of them has had enough, or is cut
+// off.
 func (b *breaker) pass(client net.Conn) {
 	defer client.Close()
 	if !b.keep(client) {
@@ -89,7 +91,8 @@ func (b *breaker) pass(client net.Conn) {
 	_, _ = io.Copy(client, server)
 }
 
-// keep remembers a connection to be cut, and reports false while everybody is cut off.
+// keep remembers a connection to be cut, and reports false while everybody is
+// cut off.
 func (b *breaker) keep(c net.Conn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

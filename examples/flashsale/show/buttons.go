@@ -66,12 +66,20 @@ func (st *stage) buttons() map[string]func(ctx context.Context, b button) error 
 			}
 			return st.start(st.cfg, b.Act)
 		},
-		"stop":     func(context.Context, button) error { return st.stop() },
-		"reset":    func(context.Context, button) error { return st.reset() },
-		"pause":    on(func(r *performance, ctx context.Context, b button) error { return r.pauseOne(ctx, b.Instance) }),
-		"continue": on(func(r *performance, ctx context.Context, b button) error { return r.continueOne(ctx, b.Instance) }),
-		"kill":     on(func(r *performance, ctx context.Context, b button) error { return r.killOne(ctx, b.Instance) }),
-		"spawn":    on(func(r *performance, ctx context.Context, _ button) error { return r.spawn(ctx) }),
+		"stop":  func(context.Context, button) error { return st.stop() },
+		"reset": func(context.Context, button) error { return st.reset() },
+		"pause": on(func(r *performance, ctx context.Context,
+			b button,
+		) error {
+			return r.pauseOne(ctx, b.Instance)
+		}),
+		"continue": on(func(r *performance, ctx context.Context,
+			b button,
+		) error {
+			return r.continueOne(ctx, b.Instance)
+		}),
+		"kill":  on(func(r *performance, ctx context.Context, b button) error { return r.killOne(ctx, b.Instance) }),
+		"spawn": on(func(r *performance, ctx context.Context, _ button) error { return r.spawn(ctx) }),
 		"cut": on(func(r *performance, ctx context.Context, b button) error {
 			return r.cutRedis(ctx, time.Duration(b.Seconds*float64(time.Second)))
 		}),
@@ -118,7 +126,8 @@ func (c config) checkWeb() error {
 		}
 	}
 	want(c.stock <= maxStock, "-stock is %d, want at most %d for the page", c.stock, maxStock)
-	want(c.concurrency <= maxBuyers, "-concurrency is %d, want at most %d buyers for the page", c.concurrency, maxBuyers)
+	want(c.concurrency <= maxBuyers, "-concurrency is %d, want at most %d buyers for the page",
+		c.concurrency, maxBuyers)
 	want(c.requests <= maxRequests, "-requests is %d, want at most %d for the page", c.requests, maxRequests)
 	want(c.think <= maxThink, "-think is %v, want at most %v for the page", c.think, maxThink)
 	want(c.instances <= maxAlive, "-instances is %d, want at most %d for the page", c.instances, maxAlive)

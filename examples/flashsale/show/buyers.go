@@ -41,7 +41,8 @@ type buyers struct {
 	concurrency int
 }
 
-// newHTTPClient returns a client that keeps its connections. 0 means no time limit of its own.
+// newHTTPClient returns a client that keeps its connections. 0 means no time
+// limit of its own.
 func newHTTPClient(limit time.Duration) *http.Client {
 	return &http.Client{
 		Timeout:   limit,
@@ -49,13 +50,15 @@ func newHTTPClient(limit time.Duration) *http.Client {
 	}
 }
 
-// buy sends the requests numbered from to from+n-1, round robin over the instances, and calls got with each answer, from
-// many goroutines. It returns when all have been answered, or ctx has ended.
+// buy sends the requests numbered from to from+n-1, round robin over the
+// instances, and calls got with each answer, from many goroutines. It returns
+// when all have been answered, or ctx has ended.
 func (b *buyers) buy(ctx context.Context, from, n int, at []*instance, got func(answer)) {
 	b.crowd(ctx, from, n, func(i int) *instance { return at[i%len(at)] }, got)
 }
 
-// crowd is buy with a choice of the instance for each request; nil sends the buyer home.
+// crowd is buy with a choice of the instance for each request; nil sends the
+// buyer home.
 func (b *buyers) crowd(ctx context.Context, from, n int, pick func(i int) *instance, got func(answer)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -77,11 +80,13 @@ func (b *buyers) crowd(ctx context.Context, from, n int, pick func(i int) *insta
 	wg.Wait()
 }
 
-// one sends one request. It is never sent twice: a request without an answer may have been served.
+// one sends one request. It is never sent twice: a request without an answer
+// may have been served.
 func (b *buyers) one(ctx context.Context, order string, at *instance) (a answer) {
 	a = answer{order: order, instance: at}
 	defer func() { a.at = time.Now() }()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.url+"/skus/"+url.PathEscape(shop.SKU)+"/deduct", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		at.url+"/skus/"+url.PathEscape(shop.SKU)+"/deduct", http.NoBody)
 	if err != nil {
 		return a
 	}
@@ -131,7 +136,8 @@ func (t *tally) add(a answer) {
 	}
 }
 
-// progress returns how many requests have been answered, and how many of them sold.
+// progress returns how many requests have been answered, and how many of them
+// sold.
 func (t *tally) progress() (done, sold int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,15 +148,17 @@ func (t *tally) progress() (done, sold int) {
 	return done, len(t.sold)
 }
 
-// reasons returns how many were refused, by code, and how many requests have no clear answer so far.
+// reasons returns how many were refused, by code, and how many requests have no
+// clear answer so far.
 func (t *tally) reasons() (refused map[string]int, unclear int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return maps.Clone(t.refused), len(t.unclear)
 }
 
-// settle looks up in the order book what became of the unclear requests, as a shop would before it charges anybody: the
-// instance may have died between its write and its answer. It returns how many of them had been sold.
+// settle looks up in the order book what became of the unclear requests, as a
+// shop would before it charges anybody: the instance may have died between its
+// write and its answer. It returns how many of them had been sold.
 func (t *tally) settle(orders []string) (found int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,8 +176,8 @@ func (t *tally) settle(orders []string) (found int) {
 	return found
 }
 
-// reached returns how many requests are known to have reached the handler: sold, or answered by it, and how many of them
-// it answered with an error.
+// reached returns how many requests are known to have reached the handler:
+// sold, or answered by it, and how many of them it answered with an error.
 func (t *tally) reached() (n, failed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

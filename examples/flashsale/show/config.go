@@ -38,8 +38,8 @@ type config struct {
 	live bool // no flag: follow every request, for a page
 }
 
-// defaultConfig is the sale without flags. The TTL is below the wait, so that the crash of an instance delays buyers but
-// turns nobody away.
+// defaultConfig is the sale without flags. The TTL is below the wait, so that
+// the crash of an instance delays buyers but turns nobody away.
 func defaultConfig() config {
 	return config{
 		mode:        shop.ModeFence,
@@ -60,12 +60,17 @@ func newFlagSet(c *config) *flag.FlagSet {
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
 	fs.StringVar((*string)(&c.mode), "mode", string(c.mode),
-		"none: no lock · lock: a guard on the route · fence: guard and fencing token · atomic: the step as one script, without the price call")
+		"none: no lock · lock: a guard on the route · fence: guard and fencing token · atomic: the step as one "+
+			"script, without the price call")
 	fs.StringVar((*string)(&c.style), "style", string(c.style),
-		"where the guard stands. route: in front of the handler · wrap: guard.Wrap around the step · generated: a decorator by guardgen")
-	fs.StringVar(&c.redis, "redis", c.redis, "Redis to use, as `URL or host:port`, also redis+sentinel://host:port,host:port/master and redis+cluster://host:port,host:port; without it one runs embedded, in this process")
+		"where the guard stands. route: in front of the handler · wrap: guard.Wrap around the step · generated: a "+
+			"decorator by guardgen")
+	fs.StringVar(&c.redis, "redis", c.redis, "Redis to use, as `URL or host:port`, also "+
+		"redis+sentinel://host:port,host:port/master and redis+cluster://host:port,host:port; without it one runs "+
+		"embedded, in this process")
 	fs.StringVar(&c.store, "store", c.store,
-		"`database` for stock and orders instead of Redis: sqlite, postgres://user:password@host:port/database or mysql://...")
+		"`database` for stock and orders instead of Redis: sqlite, postgres://user:password@host:port/database "+
+			"or mysql://...")
 	fs.IntVar(&c.instances, "instances", c.instances, "app instances, each a process")
 	fs.IntVar(&c.requests, "requests", c.requests, "requests in all, round robin over the instances")
 	fs.IntVar(&c.concurrency, "concurrency", c.concurrency, "buyers that send them, each one at a time")
@@ -73,16 +78,22 @@ func newFlagSet(c *config) *flag.FlagSet {
 	fs.DurationVar(&c.think, "think", c.think, "latency of the price service")
 	fs.DurationVar(&c.ttl, "ttl", c.ttl, "TTL of a lease: how long a crashed holder blocks the others")
 	fs.DurationVar(&c.wait, "wait", c.wait, "how long a request waits for the key before it is refused")
-	fs.BoolVar(&c.json, "json", c.json, "print the result as JSON in the last line of stdout, everything else to stderr")
-	fs.BoolVar(&c.story, "story", c.story, "play five short acts with a timeline instead of one sale; goes with -redis only")
-	fs.BoolVar(&c.trace, "trace", c.trace, "follow the buyer who waited longest behind another instance, as a waterfall of spans")
+	fs.BoolVar(&c.json, "json", c.json, "print the result as JSON in the last line of stdout, everything "+
+		"else to stderr")
+	fs.BoolVar(&c.story, "story", c.story, "play five short acts with a timeline instead of one sale; goes "+
+		"with -redis only")
+	fs.BoolVar(&c.trace, "trace", c.trace, "follow the buyer who waited longest behind another instance, as a "+
+		"waterfall of spans")
 	fs.Var(webFlag{c}, "web", "show it live in a browser, at a free port or at this `host:port` of this machine")
-	fs.StringVar(&c.record, "record", c.record, "write the page with the sale frozen in it to this `file`.html, to be looked at later")
-	fs.StringVar(&c.otlp, "otlp", c.otlp, "send spans and metrics to the OpenTelemetry collector at this `URL`, such as http://localhost:4318")
+	fs.StringVar(&c.record, "record", c.record,
+		"write the page with the sale frozen in it to this `file`.html, to be looked at later")
+	fs.StringVar(&c.otlp, "otlp", c.otlp, "send spans and metrics to the OpenTelemetry collector at this `URL`, such "+
+		"as http://localhost:4318")
 	return fs
 }
 
-// parseFlags reads and checks the command line. Its errors name the flag and what is wanted.
+// parseFlags reads and checks the command line. Its errors name the flag and
+// what is wanted.
 func parseFlags(args []string) (config, error) {
 	var c config
 	fs := newFlagSet(&c)
@@ -140,7 +151,8 @@ func (c config) check() error {
 	want(!c.trace || c.mode.Locked(), "-trace follows a buyer who waits for the lock: use -mode lock or fence")
 	if c.otlp != "" {
 		u, err := url.Parse(c.otlp)
-		want(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "-otlp is %q, want an http or https URL", c.otlp)
+		want(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "",
+			"-otlp is %q, want an http or https URL", c.otlp)
 	}
 	return errors.Join(errs...)
 }

@@ -17,7 +17,8 @@ const (
 	fewColumns   = 60  // below, lanes are too coarse to tell one step from the next
 )
 
-// console is where people read: colors and a moving bar only on a terminal, and no line wider than it.
+// console is where people read: colors and a moving bar only on a terminal, and
+// no line wider than it.
 type console struct {
 	w     io.Writer
 	tty   bool
@@ -28,7 +29,8 @@ type console struct {
 func newConsole(w io.Writer) *console {
 	f, ok := w.(*os.File)
 	tty := ok && term.IsTerminal(int(f.Fd()))
-	c := &console{w: w, tty: tty, color: tty && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", width: usualColumns}
+	c := &console{w: w, tty: tty, color: tty && os.Getenv("NO_COLOR") == "" &&
+		os.Getenv("TERM") != "dumb", width: usualColumns}
 	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns > 0 {
 		c.width = columns
 	} else if tty {
@@ -39,7 +41,8 @@ func newConsole(w io.Writer) *console {
 	return c
 }
 
-// printf prints lines that fit the console. A tab in a line takes no room: it marks where the line goes on if it wraps.
+// printf prints lines that fit the console. A tab in a line takes no room: it
+// marks where the line goes on if it wraps.
 func (c *console) printf(format string, args ...any) {
 	for line := range strings.Lines(fmt.Sprintf(format, args...)) {
 		_, _ = io.WriteString(c.w, fit(line, c.width)) // nobody reads any longer
@@ -52,7 +55,8 @@ func (c *console) raw(format string, args ...any) { fmt.Fprintf(c.w, format, arg
 // narrow says that lanes are too coarse here, once and before any is drawn.
 func (c *console) narrow() {
 	if c.width < fewColumns {
-		c.printf("%s\n", c.paint(yellow, fmt.Sprintf("%d columns are few: one mark stands for much here. From %d on the lanes show more.",
+		c.printf("%s\n", c.paint(yellow, fmt.Sprintf("%d columns are few: one mark stands for much here. From %d on "+
+			"the lanes show more.",
 			c.width, fewColumns)))
 	}
 }
@@ -62,7 +66,8 @@ var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 // columns returns how wide a text is on the terminal.
 func columns(s string) int { return utf8.RuneCountInString(escapes.ReplaceAllString(s, "")) }
 
-// fit wraps a line at its spaces. A word that is too wide by itself stays whole.
+// fit wraps a line at its spaces. A word that is too wide by itself stays
+// whole.
 func fit(line string, width int) string {
 	before, after, marked := strings.Cut(line, "\t")
 	line = before + after

@@ -12,7 +12,8 @@ import (
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
 
-// wantFit fails t if a line of text is wider than a terminal of so many columns. A bar writes its line again and again.
+// wantFit fails t if a line of text is wider than a terminal of so many
+// columns. A bar writes its line again and again.
 func wantFit(t *testing.T, text string, width int) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -31,16 +32,24 @@ func testSale() (*sale, result) {
 	began := time.Unix(1_700_000_000, 0)
 	for i := range 4 {
 		name := fmt.Sprintf("app-%d", i+1)
-		s.fleet = append(s.fleet, &instance{name: name, url: "http://127.0.0.1:43210", cmd: &exec.Cmd{Process: &os.Process{Pid: 1234567}}})
+		s.fleet = append(s.fleet, &instance{
+			name: name, url: "http://127.0.0.1:43210",
+			cmd: &exec.Cmd{Process: &os.Process{Pid: 1234567}},
+		})
 		for j := range 50 {
 			from := began.Add(time.Duration(4*j+i) * 9 * time.Millisecond)
 			s.spans.add(name, from, from.Add(9*time.Millisecond), markInStep)
 		}
 	}
 	return s, result{
-		Mode: shop.ModeFence, Requests: 2000, Stock: 500, Sold: 499, Orders: 501, Settled: 3, Reached: 700, Oversold: 1, LostUpdates: 1,
-		Refused: 1400, RefusedByReason: map[string]int{shop.CodeSoldOut: 1200, "lock_held": 100, "lock_queue_full": 100},
-		Errors: 1, Complaint: "app-1: 500 failed the price service did not answer in time", Seconds: 4.2, RPS: 470, EmbeddedRedis: true,
+		Mode: shop.ModeFence, Requests: 2000, Stock: 500, Sold: 499, Orders: 501, Settled: 3, Reached: 700,
+		Oversold: 1, LostUpdates: 1,
+		Refused: 1400, RefusedByReason: map[string]int{
+			shop.CodeSoldOut: 1200, "lock_held": 100,
+			"lock_queue_full": 100,
+		},
+		Errors: 1, Complaint: "app-1: 500 failed the price service did not answer in time", Seconds: 4.2,
+		RPS: 470, EmbeddedRedis: true,
 		WaitP50: 12, WaitP99: 12345.6, HoldP50: 1, HoldP99: 2, InstancesMissing: 1,
 	}
 }
@@ -56,7 +65,8 @@ func TestNoLineIsWiderThanTheTerminal(t *testing.T) {
 			con.printOpening(s.cfg)
 			for i, sc := range scenes {
 				con.printTitle(i+1, sc.title)
-				con.tell(1247*time.Millisecond, "app-1 goes on (SIGCONT) and writes: "+con.paint(green, "late write refused")+", stock 10. Its token 1795309661357397 is lower than 1795309662528225.")
+				con.tell(1247*time.Millisecond, "app-1 goes on (SIGCONT) and writes: "+con.paint(green,
+					"late write refused")+", stock 10. Its token 1795309661357397 is lower than 1795309662528225.")
 				s.spans.print(con, s.fleet)
 				con.printHarm(res)
 				con.printf("%s", afterwards[i+1])
@@ -116,7 +126,8 @@ func TestTheBarSaysWhatItCounts(t *testing.T) {
 func TestHoldsAreShortOnlyInASaleThatSoldOut(t *testing.T) {
 	for _, soldOut := range []int{0, 7} {
 		var out bytes.Buffer
-		printReport(&console{w: &out, width: usualColumns}, result{Mode: shop.ModeLock, RefusedByReason: map[string]int{shop.CodeSoldOut: soldOut}})
+		printReport(&console{w: &out, width: usualColumns},
+			result{Mode: shop.ModeLock, RefusedByReason: map[string]int{shop.CodeSoldOut: soldOut}})
 		if said := strings.Contains(out.String(), "sold out"); said != (soldOut > 0) {
 			t.Errorf("%d found it sold out; said so: %v", soldOut, said)
 		}

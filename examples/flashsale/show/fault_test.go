@@ -43,7 +43,8 @@ func openTestSale(t *testing.T, change func(*config)) *sale {
 	return s
 }
 
-// startStep has one instance take the lease, read the stock and ask for the price, and keeps the price back.
+// startStep has one instance take the lease, read the stock and ask for the
+// price, and keeps the price back.
 func startStep(t *testing.T, s *sale, order string, at *instance) (answered <-chan answer, givePrice func()) {
 	t.Helper()
 	asked, givePrice := s.prices.hold(order)
@@ -93,7 +94,8 @@ func TestKilledHolderDelaysTheSaleByAtMostOneTTL(t *testing.T) {
 			if res.Errors < 2 { // the holder's request, and those sent to the dead instance
 				t.Errorf("%d errors, want those of the killed instance", res.Errors)
 			}
-			// The rest of the bound is for a slow machine: what is ruled out is waiting for more than the lease.
+			// The rest of the bound is for a slow machine: what is ruled out is
+			// waiting for more than the lease.
 			if pause := <-first; pause > s.cfg.ttl+2*time.Second {
 				t.Errorf("nothing sold for %v after the kill, the TTL is %v", pause, s.cfg.ttl)
 			}
@@ -152,8 +154,8 @@ func TestLateWriteWithoutTokenLosesUpdates(t *testing.T) {
 	}
 }
 
-// stopPastTTL stops holder until the others have served 40 requests, which they can only once its lease has expired. It
-// returns how many items they sold.
+// stopPastTTL stops holder until the others have served 40 requests, which they
+// can only once its lease has expired. It returns how many items they sold.
 func stopPastTTL(t *testing.T, s *sale, holder *instance, others []*instance) (sold int) {
 	t.Helper()
 	if err := holder.halt(); err != nil {
@@ -169,7 +171,8 @@ func stopPastTTL(t *testing.T, s *sale, holder *instance, others []*instance) (s
 	return sold
 }
 
-// wantRightStock sells the rest, from the request of that number on, and checks that every item was sold once.
+// wantRightStock sells the rest, from the request of that number on, and checks
+// that every item was sold once.
 func wantRightStock(t *testing.T, s *sale, from int) result {
 	t.Helper()
 	s.sell(t.Context(), from, s.cfg.requests-from+1, s.fleet)
@@ -197,7 +200,8 @@ var sceneLine = regexp.MustCompile(`http://(\S+)  pid (\d+)`)
 func startProgram(t *testing.T, redisAddr string, requests int, more ...string) *program {
 	t.Helper()
 	n := strconv.Itoa(requests)
-	p := &program{cmd: exec.Command(os.Args[0], append([]string{"-redis", redisAddr, "-requests", n, "-stock", n}, more...)...)}
+	p := &program{cmd: exec.Command(os.Args[0],
+		append([]string{"-redis", redisAddr, "-requests", n, "-stock", n}, more...)...)}
 	p.cmd.Stderr = &p.stderr
 	p.cmd.Env = append(os.Environ(), mainEnv+"=1")
 	stdout, err := p.cmd.StdoutPipe()
@@ -223,7 +227,8 @@ func startProgram(t *testing.T, redisAddr string, requests int, more ...string) 
 	return p
 }
 
-// awaitChildrenGone waits until nobody listens at the instances' addresses. A zombie, which only init can bury, has gone.
+// awaitChildrenGone waits until nobody listens at the instances' addresses. A
+// zombie, which only init can bury, has gone.
 func (p *program) awaitChildrenGone(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -247,7 +252,10 @@ func (p *program) awaitChildrenGone(t *testing.T) {
 }
 
 func TestCtrlCLeavesNothingBehind(t *testing.T) {
-	for name, store := range map[string]string{"in Redis": "", "in SQLite": "sqlite", "in PostgreSQL": servers.postgres, "in MariaDB": servers.maria} {
+	for name, store := range map[string]string{
+		"in Redis": "", "in SQLite": "sqlite", "in PostgreSQL": servers.postgres,
+		"in MariaDB": servers.maria,
+	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
 			dir := t.TempDir()
@@ -257,7 +265,8 @@ func TestCtrlCLeavesNothingBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = p.cmd.Wait()
-			if code := p.cmd.ProcessState.ExitCode(); code != exitInterrupted || strings.Contains(p.stderr.String(), errLeft.Error()) {
+			if code := p.cmd.ProcessState.ExitCode(); code != exitInterrupted ||
+				strings.Contains(p.stderr.String(), errLeft.Error()) {
 				t.Errorf("exit status %d, want %d: %s", code, exitInterrupted, p.stderr.String())
 			}
 			p.awaitChildrenGone(t)
@@ -280,7 +289,8 @@ func TestCtrlCSaysWhatIsLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = p.cmd.Wait()
-	if code := p.cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(p.stderr.String(), "left in Redis") {
+	if code := p.cmd.ProcessState.ExitCode(); code != exitInterrupted ||
+		!strings.Contains(p.stderr.String(), "left in Redis") {
 		t.Errorf("exit status %d, %s", code, p.stderr.String())
 	}
 	p.awaitChildrenGone(t)

@@ -37,7 +37,8 @@ type instance struct {
 	died error
 }
 
-// startFleet starts n instances at once and returns when all of them serve. It gets the settings of each from settings.
+// startFleet starts n instances at once and returns when all of them serve. It
+// gets the settings of each from settings.
 func startFleet(ctx context.Context, n int, settings func(name string) instanceConfig) (fleet []*instance, err error) {
 	defer func() {
 		if err != nil {
@@ -98,7 +99,8 @@ func startInstance(cfg instanceConfig) (*instance, error) {
 	return in, nil
 }
 
-// awaitReady reads the child's address, and from then on waits for its end in the background.
+// awaitReady reads the child's address, and from then on waits for its end in
+// the background.
 func (in *instance) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()

@@ -15,8 +15,9 @@ import (
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
 
-// visit is one request at an instance, as the instance tells it to the parent: again and again while it changes. Times are
-// in µs since 1970, 0 for what has not happened.
+// visit is one request at an instance, as the instance tells it to the parent:
+// again and again while it changes. Times are in µs since 1970, 0 for what has
+// not happened.
 type visit struct {
 	Order   string
 	Came    int64
@@ -31,8 +32,9 @@ type visit struct {
 	Tries   int    `json:",omitempty"` // sent to Redis while waiting
 }
 
-// follower tells the parent what the requests of an instance do, as an observer of its guard and as a middleware. A nil
-// one follows nothing. Safe for concurrent use.
+// follower tells the parent what the requests of an instance do, as an observer
+// of its guard and as a middleware. A nil one follows nothing. Safe for
+// concurrent use.
 type follower struct {
 	guard.NopObserver
 	guarded bool
@@ -45,7 +47,10 @@ type follower struct {
 }
 
 func newFollower(guarded bool) *follower {
-	return &follower{guarded: guarded, done: make(chan struct{}), soon: make(chan struct{}, 1), pending: map[*visit]bool{}}
+	return &follower{
+		guarded: guarded, done: make(chan struct{}), soon: make(chan struct{}, 1),
+		pending: map[*visit]bool{},
+	}
 }
 
 // close ends the stream once it has told everything.
@@ -74,7 +79,8 @@ type followed struct {
 	v *visit
 }
 
-// noteVisit changes what is known about the request in ctx, if somebody follows it.
+// noteVisit changes what is known about the request in ctx, if somebody follows
+// it.
 func noteVisit(ctx context.Context, change func(v *visit)) {
 	if on, ok := ctx.Value(visitKey{}).(followed); ok {
 		on.f.change(on.v, change)
@@ -121,7 +127,8 @@ func (f *follower) LeaseLost(ctx context.Context, _ guard.WaitInfo, _ error) {
 	noteVisit(ctx, func(v *visit) { v.Lost = now() })
 }
 
-// Traceparent stores the order with the key, in the form of a trace, so that a waiter knows whom it waited for.
+// Traceparent stores the order with the key, in the form of a trace, so that a
+// waiter knows whom it waited for.
 func (f *follower) Traceparent(ctx context.Context) string {
 	on, _ := ctx.Value(visitKey{}).(followed)
 	if on.v == nil {
@@ -149,7 +156,8 @@ func orderOf(traceparent string) string {
 
 const tellEvery = 20 * time.Millisecond
 
-// stream answers with visits as they change, one JSON object a line, until the instance ends.
+// stream answers with visits as they change, one JSON object a line, until the
+// instance ends.
 func (f *follower) stream(c *gin.Context) {
 	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()

@@ -21,7 +21,8 @@ const (
 	theHolder  = "holder"               // stands for the instance that is in the step
 )
 
-// sellFreely lets buyers buy until all requests are answered, and people do what they like meanwhile.
+// sellFreely lets buyers buy until all requests are answered, and people do
+// what they like meanwhile.
 func (r *performance) sellFreely() error {
 	s := r.sale
 	sold := make(chan struct{})
@@ -47,7 +48,8 @@ func (r *performance) sellFreely() error {
 	}
 }
 
-// note counts an answer. A buyer whose request failed takes a breath: a shop that is down is not bought empty by errors.
+// note counts an answer. A buyer whose request failed takes a breath: a shop
+// that is down is not bought empty by errors.
 func (r *performance) note(a answer) {
 	r.sale.note(a)
 	if a.status == 0 || a.status >= http.StatusInternalServerError {
@@ -55,8 +57,8 @@ func (r *performance) note(a answer) {
 	}
 }
 
-// pick chooses the instance for request i as a load balancer does: in turn, and none that is paused or has gone. It waits
-// for one if there is none.
+// pick chooses the instance for request i as a load balancer does: in turn, and
+// none that is paused or has gone. It waits for one if there is none.
 func (r *performance) pick(i int) *instance {
 	for r.selling.Err() == nil {
 		all := r.sale.instances()
@@ -80,7 +82,8 @@ func (r *performance) wakeAll() (err error) {
 	return err
 }
 
-// by runs do between others' doings, if the run is one that people may meddle with.
+// by runs do between others' doings, if the run is one that people may meddle
+// with.
 func (r *performance) by(ctx context.Context, do func() error) error {
 	if r.act > 0 {
 		return errors.New("an act is on: it does such things itself; start a sale of your own")

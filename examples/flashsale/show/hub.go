@@ -15,9 +15,10 @@ const (
 	heartbeat = 15 * time.Second // so that a tab that has gone is noticed
 )
 
-// hub keeps every message of the run on stage, for pages that come late: the first one resets a page, and the rest bring
-// it up to date. Nothing waits for a page: each stream has a goroutine of its own that reads on at its own pace, and a
-// page that does not read is dropped. Safe for concurrent use.
+// hub keeps every message of the run on stage, for pages that come late: the
+// first one resets a page, and the rest bring it up to date. Nothing waits for
+// a page: each stream has a goroutine of its own that reads on at its own pace,
+// and a page that does not read is dropped. Safe for concurrent use.
 type hub struct {
 	patience time.Duration // with a tab that does not read
 
@@ -69,7 +70,8 @@ func (h *hub) wake() {
 // place is how far a page has read.
 type place struct{ run, at int }
 
-// read returns what a page at p has not seen, where it is then, and how it learns of more.
+// read returns what a page at p has not seen, where it is then, and how it
+// learns of more.
 func (h *hub) read(p place) (unseen []json.RawMessage, next place, more <-chan struct{}, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

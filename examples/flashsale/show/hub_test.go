@@ -34,7 +34,8 @@ func TestFiftyTabsHearTheSame(t *testing.T) {
 	}
 	want := strings.Join(late, "\n")
 	for i, h := range heard {
-		if got := strings.Join(h, "\n"); !strings.HasSuffix(got, want) { // those from the beginning have heard of the empty stage too
+		// those from the beginning have heard of the empty stage too
+		if got := strings.Join(h, "\n"); !strings.HasSuffix(got, want) {
 			t.Errorf("tab %d heard %d bytes, the one that came late %d", i, len(got), len(want))
 		}
 	}

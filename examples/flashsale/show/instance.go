@@ -37,8 +37,11 @@ func newRouter(g *guard.Guard, s *shop.Shop, t *telemetry, f *follower, mode sho
 	return r
 }
 
-// newGuard needs one option in a service of its own: the name. The rest is what this example has flags for.
-func newGuard(rdb redis.UniversalClient, server endpoint, cfg instanceConfig, t *telemetry, f *follower) (*guard.Guard, error) {
+// newGuard needs one option in a service of its own: the name. The rest is what
+// this example has flags for.
+func newGuard(rdb redis.UniversalClient, server endpoint, cfg instanceConfig, t *telemetry,
+	f *follower,
+) (*guard.Guard, error) {
 	observer, err := t.observer()
 	if err != nil {
 		return nil, err
@@ -80,7 +83,8 @@ type instanceConfig struct {
 	Live     bool // follow every request for the parent
 }
 
-// instanceMain is the child process: it serves until its stdin ends, which it does even if the parent is killed.
+// instanceMain is the child process: it serves until its stdin ends, which it
+// does even if the parent is killed.
 func instanceMain(settings string) int {
 	signal.Ignore(os.Interrupt) // Ctrl-C reaches every process of the terminal; the parent decides
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -101,7 +105,8 @@ func instanceMain(settings string) int {
 	return exitOK
 }
 
-// serveInstance serves one app instance until ctx ends, and writes its address to ready.
+// serveInstance serves one app instance until ctx ends, and writes its address
+// to ready.
 func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (err error) {
 	server, err := parseRedis(cfg.Redis)
 	if err != nil {
@@ -154,7 +159,8 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 		return err
 	case <-ctx.Done():
 	}
-	// First the server, then the guard, then telemetry and client: each is used by the one before.
+	// First the server, then the guard, then telemetry and client: each is used
+	// by the one before.
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	return errors.Join(srv.Shutdown(grace), g.Close(grace), t.close(grace))

@@ -3,9 +3,9 @@
 // what an instance sells by.
 //
 // Where to look: main.go and config.go are the command, sale.go one sale,
-// fleet.go and instance.go the processes, store.go and sqlbook.go what stock and
-// orders are kept in, story.go and acts.go the five acts, web.go and stage.go
-// the page, record.go a page in a file, waterfall.go what spans tell.
+// fleet.go and instance.go the processes, store.go and sqlbook.go what stock
+// and orders are kept in, story.go and acts.go the five acts, web.go and
+// stage.go the page, record.go a page in a file, waterfall.go what spans tell.
 package show
 
 import (
@@ -74,8 +74,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// play runs what the flags ask for, and reports whether everything held that must hold. With -json people read stderr,
-// and the last line of stdout is for programs.
+// play runs what the flags ask for, and reports whether everything held that
+// must hold. With -json people read stderr, and the last line of stdout is for
+// programs.
 func play(ctx context.Context, cfg config, stdout, stderr io.Writer) (ok bool, err error) {
 	if cfg.record != "" {
 		if err := openRecord(cfg.record); err != nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/go-lockguard/guard/internal/sqltest"
 )
 
-// mainEnv makes the test binary the program itself, for tests that need it as a process.
+// mainEnv makes the test binary the program itself, for tests that need it as a
+// process.
 const mainEnv = "FLASHSALE_MAIN"
 
 func TestMain(m *testing.M) {
@@ -70,7 +71,8 @@ func (d *databases) start() error {
 	return nil
 }
 
-// sell runs the program with -json and returns its exit status and its last line.
+// sell runs the program with -json and returns its exit status and its last
+// line.
 func sell(t *testing.T, args ...string) (code int, res result) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -107,10 +109,12 @@ func TestALockSellsEveryItemOnceAndLosesNoUpdate(t *testing.T) {
 					res.Sold, res.Orders, res.Oversold, res.LostUpdates)
 			}
 			if sum := res.Sold + res.Refused + res.Errors; sum != res.Requests || res.Errors != 0 {
-				t.Errorf("%d sold + %d refused + %d errors of %d requests", res.Sold, res.Refused, res.Errors, res.Requests)
+				t.Errorf("%d sold + %d refused + %d errors of %d requests", res.Sold, res.Refused,
+					res.Errors, res.Requests)
 			}
 			if res.HoldP50 <= 0 || res.HoldP99 < res.HoldP50 || res.WaitP99 < res.WaitP50 || res.RPS <= 0 {
-				t.Errorf("hold %v and %v ms, wait %v and %v ms, %v/s", res.HoldP50, res.HoldP99, res.WaitP50, res.WaitP99, res.RPS)
+				t.Errorf("hold %v and %v ms, wait %v and %v ms, %v/s", res.HoldP50, res.HoldP99,
+					res.WaitP50, res.WaitP99, res.RPS)
 			}
 			wantEmpty(t, server.Addr)
 		})
@@ -118,17 +122,24 @@ func TestALockSellsEveryItemOnceAndLosesNoUpdate(t *testing.T) {
 }
 
 func TestTheBookMayBeInADatabase(t *testing.T) {
-	for name, store := range map[string]string{"SQLite in a file": "sqlite", "PostgreSQL at ": servers.postgres, "MySQL at ": servers.maria} {
+	for name, store := range map[string]string{
+		"SQLite in a file": "sqlite", "PostgreSQL at ": servers.postgres,
+		"MySQL at ": servers.maria,
+	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
 			var stdout, stderr bytes.Buffer
-			code := run([]string{"-store", store, "-requests", "400", "-stock", "100", "-redis", server.Addr, "-json"}, &stdout, &stderr)
+			code := run([]string{
+				"-store", store, "-requests", "400", "-stock", "100", "-redis", server.Addr,
+				"-json",
+			}, &stdout, &stderr)
 			lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
 			var res result
 			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &res); err != nil || code != exitOK {
 				t.Fatalf("exit status %d, %v: %s", code, err, stderr.String())
 			}
-			if res.Sold != 100 || res.Orders != 100 || res.Oversold != 0 || res.LostUpdates != 0 || res.Errors != 0 || !strings.HasPrefix(res.Store, name) {
+			if res.Sold != 100 || res.Orders != 100 || res.Oversold != 0 || res.LostUpdates != 0 || res.Errors != 0 ||
+				!strings.HasPrefix(res.Store, name) {
 				t.Errorf("%+v\n%s", res, stderr.String())
 			}
 			if strings.Contains(stdout.String()+stderr.String(), secret) {
@@ -152,7 +163,8 @@ func TestABookThatCannotBeFinishedIsRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		if _, err := db.ExecContext(t.Context(), "CREATE TABLE flashsale_half_orders (id INTEGER)"); err != nil { // in the way of the last one
+		// in the way of the last one
+		if _, err := db.ExecContext(t.Context(), "CREATE TABLE flashsale_half_orders (id INTEGER)"); err != nil {
 			t.Fatal(err)
 		}
 		cfg := defaultConfig()
@@ -181,7 +193,8 @@ func wantNoTables(t *testing.T, store string) {
 	}
 	defer db.Close()
 	var n int
-	err = db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.tables WHERE table_name LIKE 'flashsale%'").Scan(&n)
+	err = db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.tables WHERE table_name "+
+		"LIKE 'flashsale%'").Scan(&n)
 	if n != 0 || err != nil {
 		t.Errorf("%d tables left, %v", n, err)
 	}
@@ -197,10 +210,14 @@ func TestNoLockOversellsInADatabaseToo(t *testing.T) {
 }
 
 func TestAStoreThatDoesNotAnswerFailsTheRunWithoutItsPassword(t *testing.T) {
-	for _, store := range []string{"postgres://u:" + secret + "@127.0.0.1:1/db", "mysql://u:" + secret + "@127.0.0.1:1/db"} {
+	for _, store := range []string{
+		"postgres://u:" + secret + "@127.0.0.1:1/db",
+		"mysql://u:" + secret + "@127.0.0.1:1/db",
+	} {
 		var stdout, stderr bytes.Buffer
 		code := run([]string{"-store", store}, &stdout, &stderr)
-		if out := stdout.String() + stderr.String(); code != exitFailed || !strings.Contains(out, "127.0.0.1:1") || strings.Contains(out, secret) {
+		if out := stdout.String() + stderr.String(); code != exitFailed || !strings.Contains(out, "127.0.0.1:1") ||
+			strings.Contains(out, secret) {
 			t.Errorf("exit status %d, %s", code, out)
 		}
 	}
@@ -227,7 +244,8 @@ func TestNoLockOversellsOrLosesUpdates(t *testing.T) {
 			t.Errorf("exit status %d: without a lock nothing is promised", code)
 		}
 		if res.Oversold+res.LostUpdates == 0 {
-			t.Errorf("%d oversold, %d lost updates: the harm that the lock prevents does not show", res.Oversold, res.LostUpdates)
+			t.Errorf("%d oversold, %d lost updates: the harm that the lock prevents does not show",
+				res.Oversold, res.LostUpdates)
 		}
 	}
 }

@@ -66,7 +66,8 @@ func (p *testPage) post(t *testing.T, path, body string, change ...func(*http.Re
 
 var testClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// listen reads the stream of one tab until stop says so, and returns what it heard.
+// listen reads the stream of one tab until stop says so, and returns what it
+// heard.
 func (p *testPage) listen(ctx context.Context, stop func(update) bool) (heard []string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.addr+"/events", http.NoBody)
 	if err != nil {
@@ -110,14 +111,17 @@ func TestOtherSitesAndThoseWithoutTheTokenTouchNothing(t *testing.T) {
 		change func(*http.Request)
 		want   int
 	}{
-		"the page itself":      {header("Sec-Fetch-Site", "same-origin"), http.StatusNoContent},
-		"its origin":           {header("Origin", "http://"+p.addr), http.StatusNoContent},
-		"a program":            {func(*http.Request) {}, http.StatusNoContent},
-		"cross-site":           {header("Sec-Fetch-Site", "cross-site"), http.StatusForbidden},
-		"another local port":   {header("Sec-Fetch-Site", "same-site"), http.StatusForbidden},
-		"another origin":       {header("Origin", "http://evil.example"), http.StatusForbidden},
-		"origin null":          {header("Origin", "null"), http.StatusForbidden},
-		"rebound name":         {func(r *http.Request) { r.Host = "evil.example:" + port(p.addr) }, http.StatusMisdirectedRequest},
+		"the page itself":    {header("Sec-Fetch-Site", "same-origin"), http.StatusNoContent},
+		"its origin":         {header("Origin", "http://"+p.addr), http.StatusNoContent},
+		"a program":          {func(*http.Request) {}, http.StatusNoContent},
+		"cross-site":         {header("Sec-Fetch-Site", "cross-site"), http.StatusForbidden},
+		"another local port": {header("Sec-Fetch-Site", "same-site"), http.StatusForbidden},
+		"another origin":     {header("Origin", "http://evil.example"), http.StatusForbidden},
+		"origin null":        {header("Origin", "null"), http.StatusForbidden},
+		"rebound name": {
+			func(r *http.Request) { r.Host = "evil.example:" + port(p.addr) },
+			http.StatusMisdirectedRequest,
+		},
 		"another port as host": {func(r *http.Request) { r.Host = "127.0.0.1:1" }, http.StatusMisdirectedRequest},
 		"no token":             {query(""), http.StatusForbidden},
 		"a wrong token":        {query("token=guess"), http.StatusForbidden},

@@ -12,7 +12,8 @@ import (
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
 
-// priceService is the other side, in the parent process: it takes its time, and knows when an instance is in mid-step.
+// priceService is the other side, in the parent process: it takes its time, and
+// knows when an instance is in mid-step.
 type priceService struct {
 	url   string
 	think time.Duration
@@ -44,7 +45,8 @@ func startPriceService(ctx context.Context, think time.Duration, spans *timeline
 // close ends the service and every call to it.
 func (p *priceService) close() { p.srv.Close() }
 
-// hold keeps back the answer to one order: asked is closed when the question has come, answer lets the answer go.
+// hold keeps back the answer to one order: asked is closed when the question
+// has come, answer lets the answer go.
 func (p *priceService) hold(order string) (asked <-chan struct{}, answer func()) {
 	h := &heldCall{asked: make(chan struct{}), answer: make(chan struct{})}
 	p.mu.Lock()
@@ -62,7 +64,8 @@ func (p *priceService) takeHeld(order string) *heldCall {
 	return h
 }
 
-// asker returns a channel that gets the name of the instance that asks next: it is in mid-step at that moment.
+// asker returns a channel that gets the name of the instance that asks next: it
+// is in mid-step at that moment.
 func (p *priceService) asker() <-chan string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

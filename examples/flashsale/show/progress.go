@@ -8,7 +8,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// watch shows how a sale gets on, until ctx ends: a bar on a terminal, else a line each second. The end is shown too.
+// watch shows how a sale gets on, until ctx ends: a bar on a terminal, else a
+// line each second. The end is shown too.
 func watch(ctx context.Context, con *console, t *tally, requests, stock int) {
 	began := time.Now()
 	every, show := time.Second, func() {
@@ -34,7 +35,8 @@ func watch(ctx context.Context, con *console, t *tally, requests, stock int) {
 	}
 }
 
-// bar is filled by the requests that have been answered. What was sold stands beside it, under a name of its own.
+// bar is filled by the requests that have been answered. What was sold stands
+// beside it, under a name of its own.
 type bar struct {
 	*progressbar.ProgressBar
 	stock string // "": no room for more than how many were sold

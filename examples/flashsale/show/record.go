@@ -11,8 +11,8 @@ import (
 	"regexp"
 )
 
-// A record is the page in one file, with everything in it that it would have been told: its scripts play that instead of
-// listening.
+// A record is the page in one file, with everything in it that it would have
+// been told: its scripts play that instead of listening.
 
 // frozenPolicy allows what is in the file, and nothing from elsewhere.
 const frozenPolicy = `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:">`
@@ -69,12 +69,14 @@ func recordFile(name string, messages []json.RawMessage) error {
 	return os.WriteFile(name, page.Bytes(), 0o600)
 }
 
-// recordSale plays one sale as the page would show it, writes the page, and returns the result.
+// recordSale plays one sale as the page would show it, writes the page, and
+// returns the result.
 func recordSale(ctx context.Context, cfg config, con *console) (result, error) {
 	var res *result
 	h := newHub()
 	st := newStage(ctx, cfg, h, func(r result) { res = &r })
-	con.printf("recording a sale: mode %s, %s requests for %s items\n", cfg.mode, thousands(cfg.requests), thousands(cfg.stock))
+	con.printf("recording a sale: mode %s, %s requests for %s items\n", cfg.mode,
+		thousands(cfg.requests), thousands(cfg.stock))
 	if err := st.start(cfg, 0); err != nil {
 		return result{}, err
 	}

@@ -12,8 +12,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// redisHook makes a span of each request to Redis: names of commands, never their arguments, which are keys and owner ids.
-// One is in the shop's client, one in the guard's own.
+// redisHook makes a span of each request to Redis: names of commands, never
+// their arguments, which are keys and owner ids. One is in the shop's client,
+// one in the guard's own.
 type redisHook struct{ tracer trace.Tracer }
 
 func (h redisHook) DialHook(next redis.DialHook) redis.DialHook {

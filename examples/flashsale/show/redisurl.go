@@ -10,7 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// endpoint is how a Redis is reached: one of the three is set. Its errors and its name never have a password in them.
+// endpoint is how a Redis is reached: one of the three is set. Its errors and
+// its name never have a password in them.
 type endpoint struct {
 	single   *redis.Options
 	sentinel *redis.FailoverOptions
@@ -18,11 +19,12 @@ type endpoint struct {
 }
 
 // redisForms is what -redis takes.
-const redisForms = "want host:port, redis://[user:password@]host:port/db, redis+sentinel://host:port,host:port/master " +
+const redisForms = "want host:port, redis://[user:password@]host:port/db, " +
+	"redis+sentinel://host:port,host:port/master " +
 	"or redis+cluster://host:port,host:port, with rediss for TLS"
 
-// parseRedis reads a Redis address in any of its forms. Nothing is sent twice, unless the address says so: a write without an
-// answer may have been done.
+// parseRedis reads a Redis address in any of its forms. Nothing is sent twice,
+// unless the address says so: a write without an answer may have been done.
 func parseRedis(addr string) (e endpoint, err error) {
 	scheme, rest, ok := strings.Cut(addr, "://")
 	plain, kind, _ := strings.Cut(scheme, "+")
@@ -53,11 +55,14 @@ func parseRedis(addr string) (e endpoint, err error) {
 	return e.once(), err
 }
 
-// errMisplacedAt does not quote the address: what stands in front of the @ is a part of a password, most likely.
-var errMisplacedAt = errors.New("an @ behind the host: in users, passwords and parameters / ? # @ are written %2F %3F %23 %40")
+// errMisplacedAt does not quote the address: what stands in front of the @ is a
+// part of a password, most likely.
+var errMisplacedAt = errors.New("an @ behind the host: in users, passwords and parameters / ? # @ are written " +
+	"%2F %3F %23 %40")
 
-// misplacedAt reports whether there is an @ behind the host of a URL, given from its host on. It is so if a password has one of
-// the characters that end the host: everything would be read as something else then, and be shown.
+// misplacedAt reports whether there is an @ behind the host of a URL, given
+// from its host on. It is so if a password has one of the characters that end
+// the host: everything would be read as something else then, and be shown.
 func misplacedAt(rest string) bool {
 	end := strings.IndexAny(rest, "/?#")
 	return end >= 0 && strings.Contains(rest[end:], "@")
@@ -76,8 +81,9 @@ func (e endpoint) once() endpoint {
 	return e
 }
 
-// parseSentinel reads what comes after redis+sentinel://. User and password in front of the hosts are the Sentinels'; those of
-// the servers are parameters, as go-redis has it: username and password.
+// parseSentinel reads what comes after redis+sentinel://. User and password in
+// front of the hosts are the Sentinels'; those of the servers are parameters,
+// as go-redis has it: username and password.
 func parseSentinel(plain, rest string) (*redis.FailoverOptions, error) {
 	u, err := severalHosts(plain, rest)
 	if err != nil {
@@ -88,7 +94,8 @@ func parseSentinel(plain, rest string) (*redis.FailoverOptions, error) {
 		q.Set("master_name", master)
 	}
 	if q.Get("master_name") == "" {
-		return nil, errors.New("no name of the primary: want redis+sentinel://host:port,host:port/master, ?db= for a database")
+		return nil, errors.New("no name of the primary: want redis+sentinel://host:port,host:port/master, ?db= " +
+			"for a database")
 	}
 	u.Path, u.RawPath, u.RawQuery = "", "", q.Encode()
 	return redis.ParseFailoverURL(u.String())
@@ -106,8 +113,8 @@ func parseCluster(plain, rest string) (*redis.ClusterOptions, error) {
 	return redis.ParseClusterURL(u.String())
 }
 
-// severalHosts reads a URL with a list of hosts, and returns the one that go-redis takes: of the first, with the others as
-// parameters.
+// severalHosts reads a URL with a list of hosts, and returns the one that
+// go-redis takes: of the first, with the others as parameters.
 func severalHosts(plain, rest string) (*url.URL, error) {
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {

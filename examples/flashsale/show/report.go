@@ -43,7 +43,8 @@ type result struct {
 	Complaint        string `json:"-"` // one of the errors
 }
 
-// broken names what must hold under a lock and did not. Without one nothing is promised.
+// broken names what must hold under a lock and did not. Without one nothing is
+// promised.
 func (r result) broken() (faults []string) {
 	if !r.Mode.Locked() {
 		return nil
@@ -69,19 +70,23 @@ func (r result) broken() (faults []string) {
 	return faults
 }
 
-// due is how many must have been sold: who was told of an error, as when Redis failed over, has bought nothing.
+// due is how many must have been sold: who was told of an error, as when Redis
+// failed over, has bought nothing.
 func (r result) due() int { return min(r.Stock, r.Reached-r.Failed) }
 
 // printScene says who is there, so that one of them can be killed.
 func printScene(con *console, s *sale) {
-	con.printf("%s  \tmode %s, style %s, Redis %s, book in %s, %d buyers, %s requests for %s items\n", con.paint(bold, "flash sale"),
-		s.cfg.mode, s.cfg.style, s.store.name, s.store.bookName, s.cfg.concurrency, thousands(s.cfg.requests), thousands(s.cfg.stock))
+	con.printf("%s  \tmode %s, style %s, Redis %s, book in %s, %d buyers, %s requests for %s items\n",
+		con.paint(bold, "flash sale"),
+		s.cfg.mode, s.cfg.style, s.store.name, s.store.bookName, s.cfg.concurrency, thousands(s.cfg.requests),
+		thousands(s.cfg.stock))
 	for _, in := range s.fleet {
 		con.printf("  %-7s%s  pid %d\n", in.name, in.url, in.pid())
 	}
 }
 
-// printLogs shows who died and what the instances logged last, for a sale that went wrong.
+// printLogs shows who died and what the instances logged last, for a sale that
+// went wrong.
 func printLogs(con *console, fleet []*instance) {
 	for _, in := range fleet {
 		select {
@@ -107,7 +112,8 @@ func printReport(con *console, r result) {
 		if bad {
 			color = red
 		}
-		con.printf("  %-14s %s   \t%s\n", what, con.paint(color, fmt.Sprintf("%8s", thousands(n))), con.paint(dim, note))
+		con.printf("  %-14s %s   \t%s\n", what,
+			con.paint(color, fmt.Sprintf("%8s", thousands(n))), con.paint(dim, note))
 	}
 
 	con.printf("\n")
@@ -123,7 +129,8 @@ func printReport(con *console, r result) {
 	con.printf("\n")
 	if r.Mode.Locked() {
 		con.printf("  %-14s \tp50 %8.1f ms   p99 %8.1f ms%s\n", "wait for key", r.WaitP50, r.WaitP99, r.missing())
-		con.printf("  %-14s \tp50 %8.1f ms   p99 %8.1f ms   %s\n\n", "hold", r.HoldP50, r.HoldP99, con.paint(dim, r.holdNote()))
+		con.printf("  %-14s \tp50 %8.1f ms   p99 %8.1f ms   %s\n\n", "hold", r.HoldP50, r.HoldP99,
+			con.paint(dim, r.holdNote()))
 	}
 	con.printf("%s\n", r.verdict(con))
 }
@@ -144,7 +151,8 @@ func (r result) soldNote() string {
 	return note
 }
 
-// holdNote says why holds are short in a sale whose later buyers found nothing to buy.
+// holdNote says why holds are short in a sale whose later buyers found nothing
+// to buy.
 func (r result) holdNote() string {
 	if r.RefusedByReason[shop.CodeSoldOut] == 0 {
 		return ""

@@ -16,7 +16,8 @@ import (
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
 
-// sale is everything that one sale needs, running: Redis, the price service, the instances and the buyers.
+// sale is everything that one sale needs, running: Redis, the price service,
+// the instances and the buyers.
 type sale struct {
 	cfg    config
 	store  *store
@@ -83,7 +84,8 @@ func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err er
 	if s.fleet, err = startFleet(ctx, cfg.instances, s.settings); err != nil {
 		return nil, err
 	}
-	// The limit is for an instance that hangs: no answer of the guard takes that long.
+	// The limit is for an instance that hangs: no answer of the guard takes
+	// that long.
 	s.buyers = &buyers{http: newHTTPClient(cfg.wait + cfg.ttl + 30*time.Second), concurrency: cfg.concurrency}
 	s.began = time.Now()
 	return s, nil
@@ -92,7 +94,8 @@ func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err er
 // settings returns those of one instance.
 func (s *sale) settings(name string) instanceConfig {
 	c := instanceConfig{
-		Name: name, Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.addr, Store: s.store.bookAddr, Prices: s.prices.url, Prefix: s.store.prefix,
+		Name: name, Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.addr, Store: s.store.bookAddr,
+		Prices: s.prices.url, Prefix: s.store.prefix,
 		TTL: s.cfg.ttl, Wait: s.cfg.wait, Trace: s.cfg.trace, OTLP: s.cfg.otlp, Deaf: s.cfg.deaf, Live: s.cfg.live,
 	}
 	if s.cutter != nil {
@@ -138,7 +141,8 @@ func (s *sale) resume(in *instance) error {
 	return in.resume()
 }
 
-// close ends everything, instances first, and leaves no key of this run in Redis.
+// close ends everything, instances first, and leaves no key of this run in
+// Redis.
 func (s *sale) close() error {
 	s.show.close()
 	stopFleet(s.fleet)
@@ -165,7 +169,8 @@ func (s *sale) close() error {
 // errLeft says that something of a run may be left in Redis or in the database.
 var errLeft = errors.New("not all of this run could be removed")
 
-// sell lets buyers send the requests numbered from to from+n-1 to the given instances, and counts the answers.
+// sell lets buyers send the requests numbered from to from+n-1 to the given
+// instances, and counts the answers.
 func (s *sale) sell(ctx context.Context, from, n int, at []*instance) {
 	s.buyers.buy(ctx, from, n, at, s.note)
 }
@@ -193,7 +198,8 @@ func (s *sale) result(ctx context.Context) (result, error) {
 	done, sold := s.tally.progress()
 	reached, failed := s.tally.reached()
 	res := result{
-		Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.name, Store: s.store.bookName, Instances: s.cfg.instances, Requests: s.cfg.requests, Stock: s.cfg.stock,
+		Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.name, Store: s.store.bookName, Instances: s.cfg.instances,
+		Requests: s.cfg.requests, Stock: s.cfg.stock,
 		Sold: sold, Orders: len(orders), Reached: reached, Failed: failed, Settled: found,
 		LateWrites:      s.tally.refused[shop.CodeLateWrite],
 		RefusedByReason: s.tally.refused,

@@ -15,8 +15,8 @@ const (
 	pollEvery   = 3 // points
 )
 
-// show gathers what instances, buyers and Redis say about one run, and publishes it. A nil one shows nothing. Safe for
-// concurrent use.
+// show gathers what instances, buyers and Redis say about one run, and
+// publishes it. A nil one shows nothing. Safe for concurrent use.
 type show struct {
 	hub    *hub
 	sale   *sale
@@ -38,7 +38,8 @@ type show struct {
 
 func newShow(h *hub, s *sale) *show {
 	return &show{
-		hub: h, sale: s, began: time.Now(), client: &http.Client{}, // a stream has no time limit: it ends with the instance
+		// a stream has no time limit: it ends with the instance
+		hub: h, sale: s, began: time.Now(), client: &http.Client{},
 		visits: map[string]*pageVisit{}, changed: map[string]bool{}, seller: map[int]string{},
 	}
 }
@@ -136,7 +137,8 @@ func (s *show) heard(a answer) {
 	}
 }
 
-// visit returns what is known about an order, to be changed. The caller holds the mutex.
+// visit returns what is known about an order, to be changed. The caller holds
+// the mutex.
 func (s *show) visit(order string, in *instance) *pageVisit {
 	p := s.visits[order]
 	if p == nil {

@@ -54,7 +54,10 @@ func TestTheSecondToSellAnItemIsMarked(t *testing.T) {
 	in := &instance{name: "app-1"}
 	s := newShow(newHub(), &sale{cfg: config{mode: shop.ModeNone}})
 	for i, order := range []string{"1", "2", "3"} {
-		s.heard(answer{order: order, instance: in, at: time.Now(), AnswerBody: shop.AnswerBody{Code: shop.CodeSold, Receipt: &shop.Receipt{Left: 9 - i/2}}})
+		s.heard(answer{
+			order: order, instance: in, at: time.Now(),
+			AnswerBody: shop.AnswerBody{Code: shop.CodeSold, Receipt: &shop.Receipt{Left: 9 - i/2}},
+		})
 	}
 	var doubles []string
 	for _, v := range s.take().Visits {

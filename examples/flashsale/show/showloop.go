@@ -10,7 +10,8 @@ import (
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
 
-// watchRun publishes how a run gets on, until ctx ends, and then how things are at the end.
+// watchRun publishes how a run gets on, until ctx ends, and then how things are
+// at the end.
 func (s *show) watchRun(ctx context.Context) {
 	tick := time.NewTicker(updateEvery)
 	defer tick.Stop()
@@ -36,7 +37,8 @@ type watching struct {
 	answered  int // at the last point
 }
 
-// publish tells pages what is new, with a point of the plots and the newest of the guards' measurements if asked to.
+// publish tells pages what is new, with a point of the plots and the newest of
+// the guards' measurements if asked to.
 func (w *watching) publish(ctx context.Context, point, poll bool) {
 	n := w.numbers(ctx, w.known)
 	if poll {
@@ -97,13 +99,16 @@ func sameNumbers(a, b numbers) bool {
 // final returns the numbers of the report.
 func (r result) final(left int) *numbers {
 	return &numbers{
-		Left: left, Orders: r.Orders, Sold: r.Sold, Oversold: r.Oversold, LostUpdates: r.LostUpdates, LateWrites: r.LateWrites,
-		LeasesLost: r.LeasesLost, Answered: r.Sold + r.Refused + r.Errors, Refused: r.Refused, Reasons: r.RefusedByReason,
-		Errors: r.Errors,
+		Left: left, Orders: r.Orders, Sold: r.Sold, Oversold: r.Oversold, LostUpdates: r.LostUpdates,
+		LateWrites: r.LateWrites,
+		LeasesLost: r.LeasesLost, Answered: r.Sold + r.Refused + r.Errors, Refused: r.Refused,
+		Reasons: r.RefusedByReason,
+		Errors:  r.Errors,
 	}
 }
 
-// poll asks the instances for what their guards have measured. One that is paused does not answer in time.
+// poll asks the instances for what their guards have measured. One that is
+// paused does not answer in time.
 func (s *show) poll(ctx context.Context, known map[string]stats) {
 	ctx, cancel := context.WithTimeout(ctx, 2*updateEvery)
 	defer cancel()
@@ -129,7 +134,8 @@ func (s *show) point(n numbers, answered int, took time.Duration) *point {
 	s.waits, s.holds = nil, nil
 	s.mu.Unlock()
 	return &point{
-		MS: time.Since(s.began).Milliseconds(), Orders: n.Orders, Left: n.Left, RPS: round(float64(answered)/took.Seconds(), 1),
+		MS: time.Since(s.began).Milliseconds(), Orders: n.Orders, Left: n.Left,
+		RPS:     round(float64(answered)/took.Seconds(), 1),
 		WaitP50: quantileOf(waits, 0.50), WaitP99: quantileOf(waits, 0.99),
 		HoldP50: quantileOf(holds, 0.50), HoldP99: quantileOf(holds, 0.99),
 	}

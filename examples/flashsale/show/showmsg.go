@@ -2,7 +2,8 @@ package show
 
 import "github.com/go-lockguard/guard/examples/flashsale/shop"
 
-// What pages are told. Times are µs since the run began, unless their name says ms; 0 is what has not happened.
+// What pages are told. Times are µs since the run began, unless their name says
+// ms; 0 is what has not happened.
 
 // opening is the first message of a run: it resets a page.
 type opening struct {
@@ -27,7 +28,8 @@ type runInfo struct {
 	Started   string    `json:"started"`
 }
 
-// update is every other message. Each part says how things are now; what is missing has not changed.
+// update is every other message. Each part says how things are now; what is
+// missing has not changed.
 type update struct {
 	Now     int64       `json:"now"`
 	Phase   phase       `json:"phase,omitempty"`
@@ -126,7 +128,8 @@ type numbers struct {
 	Errors      int            `json:"errors"`
 }
 
-// point is one of the plots over time: the quantiles are of what ended since the point before, in ms; nil is none.
+// point is one of the plots over time: the quantiles are of what ended since
+// the point before, in ms; nil is none.
 type point struct {
 	MS      int64    `json:"ms"`
 	Orders  int      `json:"orders"`

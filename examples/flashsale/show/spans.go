@@ -9,7 +9,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// traced is a span as an instance tells the parent about it. Ids are hexadecimal.
+// traced is a span as an instance tells the parent about it. Ids are
+// hexadecimal.
 type traced struct {
 	Instance string
 	Trace    string
@@ -27,8 +28,9 @@ func spansOf(stubs tracetest.SpanStubs) []traced {
 		instance, _ := s.Resource.Set().Value("service.instance.id")
 		spans[i] = traced{
 			Instance: instance.AsString(),
-			Trace:    s.SpanContext.TraceID().String(), ID: s.SpanContext.SpanID().String(), Parent: s.Parent.SpanID().String(),
-			Name: s.Name, From: s.StartTime, To: s.EndTime, Attrs: texts(s.Attributes),
+			Trace:    s.SpanContext.TraceID().String(), ID: s.SpanContext.SpanID().String(),
+			Parent: s.Parent.SpanID().String(),
+			Name:   s.Name, From: s.StartTime, To: s.EndTime, Attrs: texts(s.Attributes),
 		}
 		for _, l := range s.Links {
 			spans[i].Links = append(spans[i].Links, l.SpanContext.SpanID().String())
@@ -70,8 +72,9 @@ func newBook(spans []traced) *book {
 	return t
 }
 
-// waiter returns the buyer who waited longest, at last behind another instance, and then did more than find it sold out:
-// its acquire span, and the one that this links to.
+// waiter returns the buyer who waited longest, at last behind another instance,
+// and then did more than find it sold out: its acquire span, and the one that
+// this links to.
 func (t *book) waiter() (wait, behind traced, found bool) {
 	for _, s := range t.spans {
 		if s.Name != acquireSpan || s.Attrs["guard.outcome"] != "acquired" || len(s.Links) == 0 {
@@ -80,7 +83,8 @@ func (t *book) waiter() (wait, behind traced, found bool) {
 		holder, ok := t.byID[s.Links[0]]
 		_, held := t.hold(holder)
 		hold, _ := t.hold(s)
-		if ok && held && len(t.children(hold)) > 1 && holder.Instance != s.Instance && (!found || s.took() > wait.took()) {
+		if ok && held && len(t.children(hold)) > 1 && holder.Instance != s.Instance &&
+			(!found || s.took() > wait.took()) {
 			wait, behind, found = s, holder, true
 		}
 	}

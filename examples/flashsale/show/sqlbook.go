@@ -20,7 +20,8 @@ type sqlBook struct {
 	fences *sqlfence.Table
 }
 
-// newSQLBook returns the book of a run, whose name starts the names of its tables.
+// newSQLBook returns the book of a run, whose name starts the names of its
+// tables.
 func newSQLBook(db *sql.DB, d sqlfence.Dialect, run string) (*sqlBook, error) {
 	prefix := strings.ReplaceAll(run, ":", "_")
 	fences, err := sqlfence.New(d, prefix+"_fences")
@@ -48,7 +49,8 @@ func (b *sqlBook) exec(ctx context.Context, tx *sql.Tx, statement string, args .
 	return res.RowsAffected()
 }
 
-// in runs do in a transaction. One with a token begins with the fence, and reads and writes nothing if that refuses.
+// in runs do in a transaction. One with a token begins with the fence, and
+// reads and writes nothing if that refuses.
 func (b *sqlBook) in(ctx context.Context, sku string, token uint64, do func(tx *sql.Tx) error) error {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -113,7 +115,8 @@ func (b *sqlBook) Create(ctx context.Context, stock int) error {
 }
 
 func (b *sqlBook) Glance(ctx context.Context) (left, orders int, err error) {
-	row := b.db.QueryRowContext(ctx, b.say("SELECT n, (SELECT COUNT(*) FROM ORDERS) FROM STOCK WHERE sku = ?"), shop.SKU)
+	row := b.db.QueryRowContext(ctx, b.say("SELECT n, (SELECT COUNT(*) FROM ORDERS) FROM "+
+		"STOCK WHERE sku = ?"), shop.SKU)
 	err = row.Scan(&left, &orders)
 	return left, orders, err
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
 
-// stage is where one run at a time is played for pages to look at: a free sale, or an act.
+// stage is where one run at a time is played for pages to look at: a free sale,
+// or an act.
 type stage struct {
 	cfg   config // what the flags say: the start values of the page's controls
 	hub   *hub
@@ -43,7 +44,8 @@ func (st *stage) clear() {
 
 func describe(cfg config, id, act int) runInfo {
 	info := runInfo{
-		ID: id, Act: act, Title: "A sale of your own", Mode: cfg.mode, Instances: cfg.instances, Stock: cfg.stock, Buyers: cfg.concurrency,
+		ID: id, Act: act, Title: "A sale of your own", Mode: cfg.mode, Instances: cfg.instances, Stock: cfg.stock,
+		Buyers:   cfg.concurrency,
 		Requests: cfg.requests, ThinkMS: ms(cfg.think), TTLMS: ms(cfg.ttl), WaitMS: ms(cfg.wait), Deaf: cfg.deaf,
 		CanStop: canStop, Started: time.Now().Format(time.DateTime),
 	}
@@ -104,7 +106,8 @@ func (st *stage) current() (*performance, error) {
 	return st.run, nil
 }
 
-// stop ends the run after the requests that are on their way, and shows what came of it.
+// stop ends the run after the requests that are on their way, and shows what
+// came of it.
 func (st *stage) stop() error {
 	r, err := st.current()
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
 
-// lastOf waits for the end of the run that is on, and returns all that pages have heard of it.
+// lastOf waits for the end of the run that is on, and returns all that pages
+// have heard of it.
 func (p *testPage) lastOf(t *testing.T) (last update, all string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -83,7 +84,10 @@ func TestTheHandOfFateSpoilsNoCountUnderAFence(t *testing.T) {
 	if r.LateWrites == 0 || r.Errors == 0 {
 		t.Errorf("%d late writes refused, %d errors", r.LateWrites, r.Errors)
 	}
-	for _, want := range []string{`"k":"paused"`, `"k":"killed"`, `"k":"cut"`, `"name":"app-5"`, `"state":"gone"`, `"k":"late_write_refused"`} {
+	for _, want := range []string{
+		`"k":"paused"`, `"k":"killed"`, `"k":"cut"`, `"name":"app-5"`, `"state":"gone"`,
+		`"k":"late_write_refused"`,
+	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("pages have not heard of %s", want)
 		}
@@ -101,7 +105,8 @@ func TestStopLetsThoseInTheShopFinishAndResetClears(t *testing.T) {
 	}
 	p.must(t, "stop", "")
 	last, _ := p.lastOf(t)
-	if r := last.Result; r == nil || r.Errors != 0 || r.Requests != r.Sold || r.LostUpdates != 0 || len(last.Missed) != 0 {
+	if r := last.Result; r == nil || r.Errors != 0 || r.Requests != r.Sold || r.LostUpdates != 0 ||
+		len(last.Missed) != 0 {
 		t.Errorf("stopped: %+v, missed %v %s", r, last.Missed, last.Error)
 	}
 	p.must(t, "start", `{"mode": "none", "stock": 5000, "requests": 20000, "buyers": 20, "think_ms": 5}`)
@@ -118,9 +123,11 @@ func TestButtonsRefuseWhatMakesNoSense(t *testing.T) {
 	p := servePage(t)
 	for body, path := range map[string]string{
 		`{"act": 6}`: "act", `{"stock": -1}`: "start", `{"requests": 20001}`: "start", `{"mode": "maybe"}`: "start",
-		`{"buyers": 1000}`: "start", `{"think_ms": 1e9}`: "start", `{"colour": 1}`: "start", `[`: "start", `{"instance": "app-1"}`: "kill",
+		`{"buyers": 1000}`: "start", `{"think_ms": 1e9}`: "start", `{"colour": 1}`: "start", `[`: "start",
+		`{"instance": "app-1"}`: "kill",
 	} {
-		if status, text := p.post(t, path, body); status != http.StatusConflict && status != http.StatusBadRequest || !strings.Contains(text, "error") {
+		if status, text := p.post(t, path, body); status != http.StatusConflict && status != http.StatusBadRequest ||
+			!strings.Contains(text, "error") {
 			t.Errorf("%s %s: status %d %s", path, body, status, text)
 		}
 	}
@@ -146,7 +153,8 @@ func TestThePageEndsWithTheProgram(t *testing.T) {
 	p.must(t, "start", `{"mode": "fence", "stock": 5000, "requests": 20000, "think_ms": 20}`)
 	heard := make(chan error, 1)
 	go func() {
-		_, err := p.listen(context.WithoutCancel(ctx), func(u update) bool { return u.Numbers != nil && u.Numbers.Sold > 3 })
+		_, err := p.listen(context.WithoutCancel(ctx),
+			func(u update) bool { return u.Numbers != nil && u.Numbers.Sold > 3 })
 		cancel()
 		if err == nil {
 			_, err = p.listen(context.WithoutCancel(ctx), func(update) bool { return false })
@@ -164,7 +172,10 @@ func TestThePageEndsWithTheProgram(t *testing.T) {
 func TestARecordIsOneFileThatAsksForNothing(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "sale.html")
 	var stdout, stderr bytes.Buffer
-	code := run([]string{"-record", name, "-json", "-stock", "30", "-requests", "90", "-think", "2ms"}, &stdout, &stderr)
+	code := run([]string{
+		"-record", name, "-json", "-stock", "30", "-requests", "90", "-think",
+		"2ms",
+	}, &stdout, &stderr)
 	if code != exitOK {
 		t.Fatalf("exit status %d: %s", code, stderr.String())
 	}
@@ -172,7 +183,8 @@ func TestARecordIsOneFileThatAsksForNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := regexp.MustCompile(`(src|href)="[^#"d][^"]*"`).FindAllString(string(text), -1); len(found) != 1 || found[0] != `href="record"` {
+	if found := regexp.MustCompile(`(src|href)="[^#"d][^"]*"`).FindAllString(string(text), -1); len(found) != 1 ||
+		found[0] != `href="record"` {
 		t.Errorf("it asks for %q", found) // the link is hidden
 	}
 	m := regexp.MustCompile(`(?s)id="frozen">(.*?)</script>`).FindSubmatch(text)
@@ -188,7 +200,8 @@ func TestARecordIsOneFileThatAsksForNothing(t *testing.T) {
 	if err := json.Unmarshal(stdout.Bytes(), &printed); err != nil {
 		t.Fatal(err)
 	}
-	if last.Phase != phaseEnded || last.Result == nil || last.Result.Sold != 30 || last.Result.Seconds != printed.Seconds {
+	if last.Phase != phaseEnded || last.Result == nil || last.Result.Sold != 30 ||
+		last.Result.Seconds != printed.Seconds {
 		t.Errorf("the page has %+v, the report is %+v", last.Result, printed)
 	}
 	if strings.Contains(string(m[1]), "flashsale:") {
@@ -198,7 +211,8 @@ func TestARecordIsOneFileThatAsksForNothing(t *testing.T) {
 
 func TestARecordThatCannotBeWrittenIsSaidAtOnce(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"-record", filepath.Join(t.TempDir(), "no", "dir.html")}, &stdout, &stderr); code != exitFailed || !strings.Contains(stderr.String(), "-record") {
+	if code := run([]string{"-record", filepath.Join(t.TempDir(), "no", "dir.html")}, &stdout,
+		&stderr); code != exitFailed || !strings.Contains(stderr.String(), "-record") {
 		t.Errorf("exit status %d, stderr %q", code, stderr.String())
 	}
 	if stdout.Len() > 0 {

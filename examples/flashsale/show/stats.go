@@ -40,8 +40,8 @@ func (s *stats) add(other stats) {
 	s.LeasesLost += other.LeasesLost
 }
 
-// histogram is an exponential one: bucket i counts the values above base^i seconds, up to base^(i+1), with
-// base = 2^(2^-Scale).
+// histogram is an exponential one: bucket i counts the values above base^i
+// seconds, up to base^(i+1), with base = 2^(2^-Scale).
 type histogram struct {
 	Scale   int32
 	Zero    uint64 // values of 0
@@ -61,7 +61,8 @@ func (h *histogram) addAll(data metricdata.Aggregation) {
 	}
 }
 
-// add merges other into h, at the coarser of their scales: one step coarser joins two buckets.
+// add merges other into h, at the coarser of their scales: one step coarser
+// joins two buckets.
 func (h *histogram) add(other histogram) {
 	scale := min(h.Scale, other.Scale)
 	if h.Buckets == nil {
@@ -76,7 +77,8 @@ func (h *histogram) add(other histogram) {
 	*h = histogram{Scale: scale, Zero: h.Zero + other.Zero, Buckets: merged}
 }
 
-// quantile returns the q-quantile, 0 of nothing: the middle of the bucket that it is in.
+// quantile returns the q-quantile, 0 of nothing: the middle of the bucket that
+// it is in.
 func (h histogram) quantile(q float64) time.Duration {
 	total := h.Zero
 	for _, n := range h.Buckets {

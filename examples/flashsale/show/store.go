@@ -13,7 +13,8 @@ import (
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
 
-// store is the parent's own view of Redis and of the book: it fills the shelf before the sale and counts after it.
+// store is the parent's own view of Redis and of the book: it fills the shelf
+// before the sale and counts after it.
 type store struct {
 	addr   string // of Redis, as the instances need it
 	name   string // as people may see it
@@ -31,7 +32,8 @@ type store struct {
 // bookInRedis is the bookName of one that is in the Redis of the locks.
 const bookInRedis = "Redis"
 
-// openStore starts the embedded Redis, or looks whether the one of the flags answers, and so for the database.
+// openStore starts the embedded Redis, or looks whether the one of the flags
+// answers, and so for the database.
 func openStore(ctx context.Context, cfg config, run string) (_ *store, err error) {
 	s := &store{addr: cfg.redis, prefix: "flashsale:" + run, bookAddr: cfg.store, bookName: bookInRedis}
 	undo := s.shut
@@ -92,7 +94,8 @@ func (s *store) openRedis(ctx context.Context) (err error) {
 	return nil
 }
 
-// openBook opens the book at addr, "" in the given Redis. The parent has created it, or will.
+// openBook opens the book at addr, "" in the given Redis. The parent has
+// created it, or will.
 func openBook(rdb redis.UniversalClient, e endpoint, addr, run string) (shop.OrderBook, error) {
 	if addr == "" {
 		return &shop.RedisBook{RDB: rdb, Keys: shop.Keys(run), Replicated: e.replicated()}, nil
@@ -108,13 +111,15 @@ func openBook(rdb redis.UniversalClient, e endpoint, addr, run string) (shop.Ord
 	return newSQLBook(db, d.dialect, run)
 }
 
-// startBreaker puts something between the instances and this Redis that can cut it off. It is for a single server.
+// startBreaker puts something between the instances and this Redis that can cut
+// it off. It is for a single server.
 func (s *store) startBreaker(ctx context.Context) (*breaker, error) {
 	opts := s.rdb.(*redis.Client).Options()
 	return startBreaker(ctx, opts.Network, opts.Addr)
 }
 
-// close removes the book and every key of this run, the guard's too, and ends the embedded Redis.
+// close removes the book and every key of this run, the guard's too, and ends
+// the embedded Redis.
 func (s *store) close(ctx context.Context) error {
 	err := s.book.Remove(ctx)
 	if s.mini == nil {
@@ -153,7 +158,8 @@ func (s *store) removeKeys(ctx context.Context) (err error) {
 	return nil
 }
 
-// removeKeysAt removes the keys that one node has, one by one: in a cluster they are in many slots.
+// removeKeysAt removes the keys that one node has, one by one: in a cluster
+// they are in many slots.
 func (s *store) removeKeysAt(ctx context.Context, node *redis.Client) error {
 	found := node.Scan(ctx, 0, s.prefix+":*", 1000).Iterator()
 	_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {

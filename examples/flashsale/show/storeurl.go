@@ -17,7 +17,8 @@ import (
 	"github.com/go-lockguard/guard/fence/sqlfence"
 )
 
-// database is what -store names: an SQL database. Its errors and its name never have a password in them.
+// database is what -store names: an SQL database. Its errors and its name never
+// have a password in them.
 type database struct {
 	dialect sqlfence.Dialect
 	name    string // as people may see it
@@ -35,7 +36,8 @@ func parseStore(store string) (database, error) {
 	u, err := url.Parse(store)
 	if err != nil || u.Host == "" {
 		// Not err, which has all of it: a password too.
-		return database{}, errors.New("want sqlite, postgres://user:password@host:port/database or mysql://user:password@host:port/database")
+		return database{}, errors.New("want sqlite, postgres://user:password@host:port/database or " +
+			"mysql://user:password@host:port/database")
 	}
 	switch u.Scheme {
 	case "postgres", "postgresql":
@@ -50,7 +52,8 @@ func parseStore(store string) (database, error) {
 func sqliteStore(path string) database {
 	name := "SQLite in a file"
 	return database{sqlfence.SQLite, name, func() (*sql.DB, error) {
-		dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)"
+		dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
+			"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)"
 		db, err := sql.Open("sqlite", dsn)
 		if err == nil {
 			db.SetMaxOpenConns(1) // one writer at a time: the others of this process wait here, not in busy_timeout
@@ -92,7 +95,8 @@ func mysqlStore(u *url.URL) (database, error) {
 	}}, nil
 }
 
-// pooled bounds the connections of one process: all instances together must stay below the hundred or so that servers allow.
+// pooled bounds the connections of one process: all instances together must
+// stay below the hundred or so that servers allow.
 func pooled(db *sql.DB) *sql.DB {
 	db.SetMaxOpenConns(8)
 	db.SetMaxIdleConns(8)

@@ -31,7 +31,8 @@ const legend = "One lane per instance:\n" +
 // afterwards is said after an act, by its number.
 var afterwards = map[int]string{
 	2: "    Several instances, one # at a time.\n",
-	3: "\n    No lock service can prevent this: a lease ends by the clock, and a process that does not run cannot look " +
+	3: "\n    No lock service can prevent this: a lease ends by the clock, and a process that does not " +
+		"run cannot look " +
 		"at a clock. The guard cancels the holder's context as soon as it runs again, which helps all code that " +
 		"still looks. Here the last step ignores its context on purpose, to hit every time what is rare otherwise: " +
 		"being stopped after the last look and before the write.\n",
@@ -69,7 +70,8 @@ func tellStory(ctx context.Context, cfg config, con *console) (bool, error) {
 
 func (c *console) printOpening(cfg config) {
 	c.printf("%s\n", c.paint(bold, "The flash sale in five acts"))
-	c.printf("%d instances, each a process; %d items, %d requests from %d buyers; the price service takes %v; TTL %v.\n",
+	c.printf("%d instances, each a process; %d items, %d requests from %d buyers; the price service "+
+		"takes %v; TTL %v.\n",
 		cfg.instances, cfg.stock, cfg.requests, cfg.concurrency, cfg.think, cfg.ttl)
 	c.printf("%s", legend)
 	c.narrow()

@@ -16,11 +16,13 @@ func TestAGuardAroundTheStepKeepsWhatOneOnTheRouteKeeps(t *testing.T) {
 		for _, mode := range []string{"lock", "fence"} {
 			t.Run(how+" "+mode, func(t *testing.T) {
 				server := redistest.Start(t)
-				code, res := sell(t, "-style", how, "-mode", mode, "-redis", server.Addr, "-requests", "800", "-stock", "200")
+				code, res := sell(t, "-style", how, "-mode", mode, "-redis", server.Addr, "-requests",
+					"800", "-stock", "200")
 				if code != exitOK {
 					t.Errorf("exit status %d", code)
 				}
-				if res.Sold != 200 || res.Orders != 200 || res.Oversold != 0 || res.LostUpdates != 0 || res.Errors != 0 {
+				if res.Sold != 200 || res.Orders != 200 || res.Oversold != 0 ||
+					res.LostUpdates != 0 || res.Errors != 0 {
 					t.Errorf("%d sold, %d orders, %d oversold, %d lost updates, %d errors; want 200, 200, 0, 0, 0",
 						res.Sold, res.Orders, res.Oversold, res.LostUpdates, res.Errors)
 				}

@@ -22,8 +22,8 @@ import (
 	"github.com/go-lockguard/guard/tracing"
 )
 
-// telemetry is the OpenTelemetry SDK of an instance: metrics always, for the parent's report, and spans if somebody wants
-// to see them.
+// telemetry is the OpenTelemetry SDK of an instance: metrics always, for the
+// parent's report, and spans if somebody wants to see them.
 type telemetry struct {
 	metrics *metric.MeterProvider
 	reader  *metric.ManualReader
@@ -32,9 +32,13 @@ type telemetry struct {
 	stop    []func(context.Context) error
 }
 
-// newTelemetry sets the SDK up. Nothing waits for a collector: what it does not take is dropped.
+// newTelemetry sets the SDK up. Nothing waits for a collector: what it does not
+// take is dropped.
 func newTelemetry(ctx context.Context, cfg instanceConfig) (*telemetry, error) {
-	t := &telemetry{reader: metric.NewManualReader(metric.WithAggregationSelector(precise)), traces: noop.NewTracerProvider()}
+	t := &telemetry{
+		reader: metric.NewManualReader(metric.WithAggregationSelector(precise)),
+		traces: noop.NewTracerProvider(),
+	}
 	res := resource.NewSchemaless(
 		attribute.String("service.name", "flashsale"), attribute.String("service.instance.id", cfg.Name))
 	meters := []metric.Option{metric.WithResource(res), metric.WithReader(t.reader)}
@@ -68,7 +72,8 @@ func newTelemetry(ctx context.Context, cfg instanceConfig) (*telemetry, error) {
 	return t, nil
 }
 
-// precise makes histograms exact to a few percent for the report; a collector gets the buckets that the guard asks for.
+// precise makes histograms exact to a few percent for the report; a collector
+// gets the buckets that the guard asks for.
 func precise(kind metric.InstrumentKind) metric.Aggregation {
 	if kind == metric.InstrumentKindHistogram {
 		return metric.AggregationBase2ExponentialHistogram{MaxSize: 160, MaxScale: 20}

@@ -87,7 +87,10 @@ func TestTraceFollowsAWaiterAcrossTwoProcesses(t *testing.T) {
 	}
 	at := -1
 	instances := map[string]bool{}
-	for _, want := range []string{"one buyer's wait", "POST /skus/:sku/deduct", "  acquire stock", "redis evalsha", "link: hold stock", "    hold stock", "redis evalsha"} {
+	for _, want := range []string{
+		"one buyer's wait", "POST /skus/:sku/deduct", "  acquire stock", "redis evalsha",
+		"link: hold stock", "    hold stock", "redis evalsha",
+	} {
 		i := strings.Index(text[at+1:], want)
 		if i < 0 {
 			t.Fatalf("no %q after the first %d bytes", want, at)
@@ -112,7 +115,8 @@ func testTrace(t *testing.T) (b *book, wait, behind traced) {
 	add := func(spans []traced, instance, trace, id, parent, name string, from, to int, links ...string) []traced {
 		at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 		return append(spans, traced{
-			Instance: instance, Trace: trace, ID: id, Parent: parent, Name: name, From: at(from), To: at(to), Links: links,
+			Instance: instance, Trace: trace, ID: id, Parent: parent, Name: name, From: at(from),
+			To: at(to), Links: links,
 			Attrs: map[string]string{"guard.outcome": "acquired", "guard.attempts": "2"},
 		})
 	}
@@ -149,11 +153,13 @@ func TestWaterfall(t *testing.T) {
 	request := b.byID[wait.Parent]
 	for _, r := range b.rows(request, wait, behind) {
 		lane := r.lane(request.From, request.To, mostWaterfall)
-		got = append(got, strings.TrimRight(r.instance+strings.Repeat(" ", 1+r.depth)+r.name+" |"+string(lane)+"| "+r.took().String()+" "+r.note, " "))
+		got = append(got, strings.TrimRight(r.instance+strings.Repeat(" ",
+			1+r.depth)+r.name+" |"+string(lane)+"| "+r.took().String()+" "+r.note, " "))
 	}
 	want := []string{
 		"app-2 POST |................................................| 96ms",
-		"app-2  acquire stock |~~~~~~~~~~~~~~~~~~~~~~~~~                       | 48ms acquired, 2 tries, after 1.0 ms in line here",
+		"app-2  acquire stock |~~~~~~~~~~~~~~~~~~~~~~~~~                       | 48ms acquired, 2 tries, after 1.0 " +
+			"ms in line here",
 		"app-2   redis set |++                     ++                       | 4ms 2 requests",
 		"app-1   link: hold stock |#############                                   | 32ms trace one",
 		"app-1   and its other turns |            #######                             | 12ms 1 of them",
@@ -244,7 +250,8 @@ func TestACollectorGetsSpansAndMetricsOfEveryInstance(t *testing.T) {
 func TestACollectorThatIsNotThereDelaysNobody(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
-	if code, res := sell(t, "-otlp", server.URL, "-requests", "100", "-stock", "50", "-instances", "2"); code != exitOK || res.Sold != 50 {
+	if code, res := sell(t, "-otlp", server.URL, "-requests", "100", "-stock", "50", "-instances",
+		"2"); code != exitOK || res.Sold != 50 {
 		t.Errorf("exit status %d, %d sold", code, res.Sold)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Marks of the timeline, the more telling ones last: they win where several fall into one column.
+// Marks of the timeline, the more telling ones last: they win where several
+// fall into one column.
 const (
 	markSoldOut = '.'
 	markSold    = '|'
@@ -24,7 +25,8 @@ const timelineWidth = 64
 
 const timelineMargin = 4 + 7 // left of a lane
 
-// timeline keeps what the instances did and when. A nil one keeps nothing. Safe for concurrent use.
+// timeline keeps what the instances did and when. A nil one keeps nothing. Safe
+// for concurrent use.
 type timeline struct {
 	mu    sync.Mutex // guards spans
 	spans []span
@@ -70,8 +72,9 @@ func (t *timeline) print(con *console, fleet []*instance) {
 	con.printf("    %-7s0%*s\n", "", width-1, end)
 }
 
-// lane draws one lane. A span fills the columns whose middle it covers, so that spans that do not overlap in time never
-// share a column; a moment is shown wherever it falls. The caller holds the mutex.
+// lane draws one lane. A span fills the columns whose middle it covers, so that
+// spans that do not overlap in time never share a column; a moment is shown
+// wherever it falls. The caller holds the mutex.
 func (t *timeline) lane(name string, began time.Time, step time.Duration, width int) []byte {
 	lane := bytes.Repeat([]byte{' '}, width)
 	for _, s := range t.spans {

@@ -106,7 +106,8 @@ func TestTheSaleSurvivesTheLossOfThePrimary(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%d sold before the loss, the end %v after it; %d refused %v, %d errors (%s)", before, time.Since(killed),
+			t.Logf("%d sold before the loss, the end %v after it; %d refused %v, %d errors (%s)",
+				before, time.Since(killed),
 				res.Refused, res.RefusedByReason, res.Errors, res.Complaint)
 			if faults := res.broken(); len(faults) > 0 || res.Sold != cfg.stock || before == cfg.stock {
 				t.Errorf("%d of %d sold, %d of them before the loss, broken: %v", res.Sold, cfg.stock, before, faults)
@@ -151,16 +152,29 @@ func TestAnAddressOfSeveralServersIsReadAndShownWithoutPasswords(t *testing.T) {
 		"redis+sentinel://a:1,b:2,c:3/mymaster": {"mymaster of the Sentinels at a:1, b:2, c:3", func(e endpoint) bool {
 			return e.sentinel.MaxRetries == -1 && e.sentinel.TLSConfig == nil
 		}},
-		"rediss+sentinel://u:p%40@a:1,b:2/m?db=3&username=x&password=" + secret: {"m of the Sentinels at a:1, b:2", func(e endpoint) bool {
-			o := e.sentinel
-			return o.DB == 3 && o.SentinelUsername == "u" && o.SentinelPassword == "p@" && o.Username == "x" && o.Password == secret && o.TLSConfig != nil
-		}},
-		"redis+cluster://u:" + secret + "@a:1,[::1]:2?max_retries=2": {"Cluster at a:1, [::1]:2", func(e endpoint) bool {
-			return e.cluster.Username == "u" && e.cluster.Password == secret && e.cluster.MaxRetries == 2
-		}},
-		"rediss+cluster://a:1":           {"Cluster at a:1", func(e endpoint) bool { return e.cluster.TLSConfig != nil }},
-		"redis://u:" + secret + "@a:1/2": {"a:1", func(e endpoint) bool { return e.single.DB == 2 && e.single.Password == secret }},
-		"a:1":                            {"a:1", func(e endpoint) bool { return e.single.MaxRetries == -1 }},
+		"rediss+sentinel://u:p%40@a:1,b:2/m?db=3&username=x&password=" + secret: {
+			"m of the Sentinels at a:1, b:2",
+			func(e endpoint) bool {
+				o := e.sentinel
+				return o.DB == 3 && o.SentinelUsername == "u" && o.SentinelPassword == "p@" && o.Username == "x" &&
+					o.Password == secret && o.TLSConfig != nil
+			},
+		},
+		"redis+cluster://u:" + secret + "@a:1,[::1]:2?max_retries=2": {
+			"Cluster at a:1, [::1]:2",
+			func(e endpoint) bool {
+				return e.cluster.Username == "u" && e.cluster.Password == secret && e.cluster.MaxRetries == 2
+			},
+		},
+		"rediss+cluster://a:1": {
+			"Cluster at a:1",
+			func(e endpoint) bool { return e.cluster.TLSConfig != nil },
+		},
+		"redis://u:" + secret + "@a:1/2": {
+			"a:1",
+			func(e endpoint) bool { return e.single.DB == 2 && e.single.Password == secret },
+		},
+		"a:1": {"a:1", func(e endpoint) bool { return e.single.MaxRetries == -1 }},
 	} {
 		e, err := parseRedis(addr)
 		if err != nil || e.name() != want.name || !want.check(e) {
@@ -168,18 +182,24 @@ func TestAnAddressOfSeveralServersIsReadAndShownWithoutPasswords(t *testing.T) {
 		}
 	}
 	for _, addr := range []string{
-		"redis://u:" + secret + "@a:x", "redis+cluster://u:" + secret + "@a:1,b", "redis+sentinel://u:" + secret + "@a:1", "redis+cluster://u:" + secret + "%zz@a:1",
-		"redis://u:%zz" + secret + "@a:1", "redis+sentinel://u:" + secret + "@a:1/m?%zz", "redis+sentinel://a:1/m?password=" + secret + "&x=1",
-		"u:" + secret + "@a:1", secret + "@a:1", "redis://u:p/" + secret + "@a:1/0", "redis://u:1/" + secret + "@a:1/0", "redis://u:1#" + secret + "@a:1",
-		"redis+sentinel://" + secret + "/p@a:1/m", "redis+cluster://u:1?" + secret + "@a:1", "unix://u:1/" + secret + "@/tmp/s",
+		"redis://u:" + secret + "@a:x", "redis+cluster://u:" + secret + "@a:1,b", "redis+sentinel://u:" + secret +
+			"@a:1", "redis+cluster://u:" + secret + "%zz@a:1",
+		"redis://u:%zz" + secret + "@a:1", "redis+sentinel://u:" + secret + "@a:1/m?%zz",
+		"redis+sentinel://a:1/m?password=" + secret + "&x=1",
+		"u:" + secret + "@a:1", secret + "@a:1", "redis://u:p/" + secret + "@a:1/0", "redis://u:1/" + secret + "@a:1/0",
+		"redis://u:1#" + secret + "@a:1",
+		"redis+sentinel://" + secret + "/p@a:1/m", "redis+cluster://u:1?" + secret + "@a:1",
+		"unix://u:1/" + secret + "@/tmp/s",
 	} {
 		if _, err := parseRedis(addr); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}
 	for _, store := range []string{
-		"postgres://u:" + secret + "@a:x/db", "mysql://u:%zz" + secret + "@a/db", "postgres://u:" + secret + "@a/db?sslmode=maybe",
-		"postgres://u:1/" + secret + "@a/db", "mysql://u:1#" + secret + "@a/db", "mysql://u:1/" + secret + "@a:1/db", "u:" + secret + "@tcp(a:1)/db",
+		"postgres://u:" + secret + "@a:x/db", "mysql://u:%zz" + secret + "@a/db",
+		"postgres://u:" + secret + "@a/db?sslmode=maybe",
+		"postgres://u:1/" + secret + "@a/db", "mysql://u:1#" + secret + "@a/db", "mysql://u:1/" + secret + "@a:1/db",
+		"u:" + secret + "@tcp(a:1)/db",
 	} {
 		if _, err := parseStore(store); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", store, err)

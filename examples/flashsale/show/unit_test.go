@@ -22,7 +22,10 @@ import (
 func books(t *testing.T) map[string]shop.OrderBook {
 	t.Helper()
 	all := map[string]shop.OrderBook{}
-	for name, addr := range map[string]string{"Redis": "", "SQLite": "sqlite", "PostgreSQL": servers.postgres, "MariaDB": servers.maria} {
+	for name, addr := range map[string]string{
+		"Redis": "", "SQLite": "sqlite", "PostgreSQL": servers.postgres,
+		"MariaDB": servers.maria,
+	} {
 		cfg := defaultConfig()
 		cfg.store, cfg.stock = addr, 10
 		st, err := openStore(t.Context(), cfg, strings.ToLower(rand.Text()[:8]))
@@ -67,14 +70,16 @@ func TestWriteIsRefusedIfItsTokenIsLowerThanOneSeen(t *testing.T) {
 				}
 				after, ordersAfter, err := b.Glance(t.Context())
 				if err != nil || after != before-wrote || ordersAfter != orders+wrote {
-					t.Errorf("token %d: stock %d -> %d, %d -> %d orders, %v", c.token, before, after, orders, ordersAfter, err)
+					t.Errorf("token %d: stock %d -> %d, %d -> %d orders, %v", c.token, before, after,
+						orders, ordersAfter, err)
 				}
 			}
 		})
 	}
 }
 
-// Else somebody who was overtaken writes between the read and the write of the next one, who overwrites that.
+// Else somebody who was overtaken writes between the read and the write of the
+// next one, who overwrites that.
 func TestNobodyWritesLateOverWhatWasRead(t *testing.T) {
 	for name, b := range books(t) {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +98,8 @@ func TestNobodyWritesLateOverWhatWasRead(t *testing.T) {
 				t.Error(err)
 			}
 			left, orders, err := b.Glance(t.Context())
-			if ids, err := b.Orders(t.Context()); left != 9 || orders != 1 || !slices.Equal(ids, []string{"2"}) || err != nil {
+			if ids, err := b.Orders(t.Context()); left != 9 || orders != 1 ||
+				!slices.Equal(ids, []string{"2"}) || err != nil {
 				t.Errorf("stock %d, %d orders, %v, %v", left, orders, ids, err)
 			}
 			if err != nil {
@@ -177,15 +183,25 @@ func TestUnclearRequestIsSettledByTheOrderBook(t *testing.T) {
 	tl.add(answer{order: "1", instance: in, status: http.StatusOK, AnswerBody: shop.AnswerBody{Code: shop.CodeSold}})
 	tl.add(answer{order: "2", instance: in}) // the instance died
 	tl.add(answer{order: "3", instance: in}) // this one before it wrote
-	tl.add(answer{order: "4", instance: in, status: http.StatusConflict, AnswerBody: shop.AnswerBody{Code: shop.CodeSoldOut}})
-	tl.add(answer{order: "5", instance: in, status: http.StatusTooManyRequests, AnswerBody: shop.AnswerBody{Code: "lock_queue_full"}})
+	tl.add(answer{
+		order: "4", instance: in, status: http.StatusConflict,
+		AnswerBody: shop.AnswerBody{Code: shop.CodeSoldOut},
+	})
+	tl.add(answer{
+		order: "5", instance: in, status: http.StatusTooManyRequests,
+		AnswerBody: shop.AnswerBody{Code: "lock_queue_full"},
+	})
 	if found := tl.settle([]string{"1", "2"}); found != 1 {
 		t.Errorf("%d found in the order book, want 1", found)
 	}
-	tl.add(answer{order: "6", instance: in, status: http.StatusInternalServerError, AnswerBody: shop.AnswerBody{Code: shop.CodeFailed}})
+	tl.add(answer{
+		order: "6", instance: in, status: http.StatusInternalServerError,
+		AnswerBody: shop.AnswerBody{Code: shop.CodeFailed},
+	})
 	_, sold := tl.progress()
 	if reached, failed := tl.reached(); sold != 2 || len(tl.unclear) != 2 || reached != 4 || failed != 1 {
-		t.Errorf("%d sold, %d unclear, %d reached the handler and %d failed there; want 2, 2, 4, 1", sold, len(tl.unclear), reached, failed)
+		t.Errorf("%d sold, %d unclear, %d reached the handler and %d failed there; want 2, 2, 4, 1", sold,
+			len(tl.unclear), reached, failed)
 	}
 }
 
@@ -196,7 +212,8 @@ func TestStepsThatDoNotOverlapShareNoColumn(t *testing.T) {
 	for i := range 45 { // turn and turn about, without a gap
 		tl.add([]string{"app-1", "app-2"}[i%2], at(7*i), at(7*i+7), markInStep)
 	}
-	one, two := tl.lane("app-1", began, 5*time.Millisecond, timelineWidth), tl.lane("app-2", began, 5*time.Millisecond, timelineWidth)
+	one, two := tl.lane("app-1", began, 5*time.Millisecond, timelineWidth),
+		tl.lane("app-2", began, 5*time.Millisecond, timelineWidth)
 	both := 0
 	for i := range one {
 		if one[i] == markInStep && two[i] == markInStep {
@@ -212,7 +229,10 @@ func TestStepsThatDoNotOverlapShareNoColumn(t *testing.T) {
 }
 
 func TestThousands(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
+	for n, want := range map[int]string{
+		0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567",
+		-1000: "-1,000", -100: "-100",
+	} {
 		if got := thousands(n); got != want {
 			t.Errorf("thousands(%d) = %q, want %q", n, got, want)
 		}

@@ -8,14 +8,16 @@ import (
 	"time"
 )
 
-// Widths of the waterfall: a row has a name, a lane, the time it took, and a note. The rest of a row is waterfallFrame.
+// Widths of the waterfall: a row has a name, a lane, the time it took, and a
+// note. The rest of a row is waterfallFrame.
 const (
 	mostWaterfall  = 48
 	leastWaterfall = 24
 	waterfallFrame = len("  app-123") + len(" |") + len("| ") + len("12345.67 ms  ")
 )
 
-// A row of the waterfall is one span, or several of one kind that are told together.
+// A row of the waterfall is one span, or several of one kind that are told
+// together.
 type row struct {
 	instance string
 	depth    int
@@ -25,7 +27,8 @@ type row struct {
 	note     string
 }
 
-// printTrace tells one buyer's wait from the spans of the instances: what the request did, and who was in its way.
+// printTrace tells one buyer's wait from the spans of the instances: what the
+// request did, and who was in its way.
 func (s *sale) printTrace(ctx context.Context, con *console) {
 	var all []traced
 	for _, in := range s.fleet {
@@ -49,7 +52,8 @@ func (s *sale) printTrace(ctx context.Context, con *console) {
 	printRows(con, rows, request)
 }
 
-// printRows draws the rows over the time of the request: a line for each, or two where a line has no room for a lane.
+// printRows draws the rows over the time of the request: a line for each, or
+// two where a line has no room for a lane.
 func printRows(con *console, rows []row, request traced) {
 	names, notes := 0, 0
 	for _, r := range rows {
@@ -74,7 +78,8 @@ func printRows(con *console, rows []row, request traced) {
 // title is the row's name, set in as far as it is below the request.
 func (r row) title() string { return strings.Repeat("  ", r.depth) + r.name }
 
-// rows tells the request from top to bottom, and below the wait, who was in its way.
+// rows tells the request from top to bottom, and below the wait, who was in its
+// way.
 func (t *book) rows(request, wait, behind traced) []row {
 	rows := []row{{instance: request.Instance, name: request.Name, mark: '.', spans: []traced{request}}}
 	var below func(parent traced, depth int)
@@ -122,7 +127,8 @@ func together(siblings []traced, depth int) (rows []row) {
 	return rows
 }
 
-// blockers are the turns of the instance that the wait links to, up to the end of the wait.
+// blockers are the turns of the instance that the wait links to, up to the end
+// of the wait.
 func (t *book) blockers(wait, behind traced, depth int) []row {
 	hold, _ := t.hold(behind)
 	rows := []row{

@@ -16,7 +16,8 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// serveWeb serves the live page until ctx ends. People read on con, and with -json each run's result goes to stdout.
+// serveWeb serves the live page until ctx ends. People read on con, and with
+// -json each run's result goes to stdout.
 func serveWeb(ctx context.Context, cfg config, con *console, stdout io.Writer) error {
 	addr, err := loopbackAddr(cfg.addr)
 	if err != nil {
@@ -41,7 +42,8 @@ func serveWeb(ctx context.Context, cfg config, con *console, stdout io.Writer) e
 		MaxHeaderBytes:    16 << 10,
 	}
 	con.raw("flash sale, live:  http://%s/?token=%s\n", l.Addr(), guarded.token)
-	con.printf("Open it in a browser on this machine; whoever has the whole URL can start, stop and kill. Ctrl-C ends it.\n")
+	con.printf("Open it in a browser on this machine; whoever has the whole URL can start, stop and kill. " +
+		"Ctrl-C ends it.\n")
 
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }() // ends with Shutdown or Close below
@@ -90,10 +92,13 @@ func newPage(h *hub, st *stage) http.Handler {
 	return mux
 }
 
-// report tells of a run that came to its end: on the console, to programs, and in a file.
+// report tells of a run that came to its end: on the console, to programs, and
+// in a file.
 func report(cfg config, res result, h *hub, con *console, stdout io.Writer) {
-	con.printf("%s  \tmode %s: %d items, %d orders, oversold %d, lost updates %d, late writes refused %d, leases lost %d\n",
-		time.Now().Format(time.TimeOnly), res.Mode, res.Stock, res.Orders, res.Oversold, res.LostUpdates, res.LateWrites, res.LeasesLost)
+	con.printf("%s  \tmode %s: %d items, %d orders, oversold %d, lost updates %d, late writes refused %d, "+
+		"leases lost %d\n",
+		time.Now().Format(time.TimeOnly), res.Mode, res.Stock, res.Orders, res.Oversold, res.LostUpdates,
+		res.LateWrites, res.LeasesLost)
 	if cfg.json {
 		_ = json.NewEncoder(stdout).Encode(res) // nobody reads any longer
 	}

@@ -23,11 +23,13 @@ func (f webFlag) Set(s string) error {
 	return nil
 }
 
-// joinWeb makes "-web addr" one argument: a flag that can stand alone takes no second one.
+// joinWeb makes "-web addr" one argument: a flag that can stand alone takes no
+// second one.
 func joinWeb(args []string) []string {
 	args = slices.Clone(args)
 	for i := 0; i+1 < len(args); i++ {
-		if name := strings.TrimLeft(args[i], "-"); name == "web" && args[i] != name && !strings.HasPrefix(args[i+1], "-") {
+		if name := strings.TrimLeft(args[i], "-"); name == "web" && args[i] != name &&
+			!strings.HasPrefix(args[i+1], "-") {
 			args[i] += "=" + args[i+1]
 			args = slices.Delete(args, i+1, i+2)
 		}
@@ -35,7 +37,8 @@ func joinWeb(args []string) []string {
 	return args
 }
 
-// calm makes what the command line leaves open slow and small enough to be looked at.
+// calm makes what the command line leaves open slow and small enough to be
+// looked at.
 func (c *config) calm(fs *flag.FlagSet) {
 	given := map[string]bool{}
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })

@@ -109,7 +109,8 @@ func TestALostLeaseIsAlwaysAnswered(t *testing.T) {
 		}
 		return nil
 	})
-	if status, body := post(t, addr, "/skus/42/deduct"); status != http.StatusInternalServerError || !strings.Contains(body, "lock_lost") {
+	if status, body := post(t, addr, "/skus/42/deduct"); status != http.StatusInternalServerError ||
+		!strings.Contains(body, "lock_lost") {
 		t.Errorf("got %d %s", status, body)
 	}
 }

@@ -1,5 +1,5 @@
-// Package checks holds the analyzers of guardvet: mistakes in the use of package
-// guard that the compiler accepts and that no test notices by itself.
+// Package checks holds the analyzers of guardvet: mistakes in the use of
+// package guard that the compiler accepts and that no test notices by itself.
 //
 //	rawkeys     a key that is concatenated, or has an empty part
 //	keyparts    a part for which guard.Key always gives ""
@@ -22,10 +22,10 @@
 // orders. The log tells of the last, and package guardtest finds a lock that is
 // not there.
 //
-// An analyzer sees one package at a time. It reports what is surely a mistake, and
-// says nothing of what it cannot follow. Tests may do as they like, with two
-// exceptions by which they would pass for nothing: a dropped error of a verb, and a
-// raw key that package guardtest is given.
+// An analyzer sees one package at a time. It reports what is surely a mistake,
+// and says nothing of what it cannot follow. Tests may do as they like, with
+// two exceptions by which they would pass for nothing: a dropped error of a
+// verb, and a raw key that package guardtest is given.
 package checks
 
 import (
@@ -73,12 +73,13 @@ const url = "https://" + module + "/blob/main/guardgen/README.md#guardvet"
 // never is for analyzers that have nothing to say of tests.
 func never(call) bool { return false }
 
-// callExprs iterates over all calls of a package, and tells whether they are the
-// code of tests.
+// callExprs iterates over all calls of a package, and tells whether they are
+// the code of tests.
 func callExprs(pass *analysis.Pass) iter.Seq2[inspector.Cursor, bool] {
 	return func(yield func(inspector.Cursor, bool) bool) {
 		root := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector).Root()
-		helper := slices.ContainsFunc(pass.Files, func(f *ast.File) bool { return !isTest(pass, f) && importsTesting(f) })
+		helper := slices.ContainsFunc(pass.Files,
+			func(f *ast.File) bool { return !isTest(pass, f) && importsTesting(f) })
 		for file := range root.Preorder((*ast.File)(nil)) {
 			test := helper || isTest(pass, file.Node().(*ast.File))
 			for cur := range file.Preorder((*ast.CallExpr)(nil)) {
@@ -94,8 +95,8 @@ func isTest(pass *analysis.Pass, file *ast.File) bool {
 	return strings.HasSuffix(pass.Fset.File(file.FileStart).Name(), "_test.go")
 }
 
-// importsTesting reports whether file imports testing. A package with such a file
-// that is no test is a package of helpers for tests.
+// importsTesting reports whether file imports testing. A package with such a
+// file that is no test is a package of helpers for tests.
 func importsTesting(file *ast.File) bool {
 	return slices.ContainsFunc(file.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"testing"` })
 }
@@ -121,8 +122,8 @@ func newCall(info *types.Info, cur inspector.Cursor) (call, bool) {
 	return call{expr, cur, fn, fn.Signature()}, true
 }
 
-// isGuard reports whether c calls the function or method of package guard that has
-// one of the names.
+// isGuard reports whether c calls the function or method of package guard that
+// has one of the names.
 func (c call) isGuard(names ...string) bool {
 	return c.fn.Pkg().Path() == module && slices.Contains(names, c.fn.Name())
 }
@@ -130,7 +131,8 @@ func (c call) isGuard(names ...string) bool {
 // isKey reports whether c calls guard.Key.
 func (c call) isKey() bool { return c.isGuard("Key") && c.sig.Recv() == nil }
 
-// isGuardtest reports whether c calls a function or method of package guardtest.
+// isGuardtest reports whether c calls a function or method of package
+// guardtest.
 func (c call) isGuardtest() bool { return c.fn.Pkg().Path() == module+"/guardtest" }
 
 // isMiddleware reports whether c calls a function of a package lockmw.
@@ -138,15 +140,15 @@ func (c call) isMiddleware() bool { return isMiddleware(c.fn.Pkg().Path()) }
 
 func isMiddleware(path string) bool { return strings.HasPrefix(path, module+"/middleware/") }
 
-// takesKeys reports whether the keys that c takes are those of guard.Key. Stores
-// have their own.
+// takesKeys reports whether the keys that c takes are those of guard.Key.
+// Stores have their own.
 func (c call) takesKeys() bool {
 	path := c.fn.Pkg().Path()
 	return path == module || c.isMiddleware() || c.isGuardtest() || strings.HasPrefix(path, module+"/jobs/")
 }
 
-// arguments iterates over the arguments of c with the parameters that they are for.
-// Each argument of a variadic parameter comes with that parameter.
+// arguments iterates over the arguments of c with the parameters that they are
+// for. Each argument of a variadic parameter comes with that parameter.
 func (c call) arguments() iter.Seq2[*types.Var, ast.Expr] {
 	return func(yield func(*types.Var, ast.Expr) bool) {
 		params := c.sig.Params()

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/tools/go/analysis/passes/inspect"
 )
 
-// all is every analyzer in one, so that what one reports is right for the others.
+// all is every analyzer in one, so that what one reports is right for the
+// others.
 var all = &analysis.Analyzer{
 	Name:     "all",
 	Doc:      "runs all analyzers",
@@ -62,8 +63,9 @@ func workspace(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"go.mod":  "module example.com/shop\n\ngo 1.25.0\n",
-		"go.work": fmt.Sprintf("go 1.25.0\n\nuse (\n\t.\n\t%q\n\t%q\n)\n", root, filepath.Join(root, "middleware", "grpc")),
+		"go.mod": "module example.com/shop\n\ngo 1.25.0\n",
+		"go.work": fmt.Sprintf("go 1.25.0\n\nuse (\n\t.\n\t%q\n\t%q\n)\n", root,
+			filepath.Join(root, "middleware", "grpc")),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -49,7 +49,8 @@ func reportGinCtx(pass *analysis.Pass, c call) {
 	for param, arg := range c.arguments() {
 		if isContext(param.Type()) && isGinContext(pass.TypesInfo.TypeOf(arg)) {
 			text := types.ExprString(arg)
-			pass.ReportRangef(arg, "%s does not end when the request or its lease does: pass %s.Request.Context()", text, text)
+			pass.ReportRangef(arg, "%s does not end when the request or its lease does: pass "+
+				"%s.Request.Context()", text, text)
 		}
 	}
 }

@@ -26,7 +26,8 @@ func checkGoroutines(pass *analysis.Pass, c call) {
 	own := ownContext(pass, fn)
 	ast.Inspect(fn.Body, func(n ast.Node) bool {
 		if g, ok := n.(*ast.GoStmt); ok && uses(pass, g, own) {
-			pass.ReportRangef(g, "nobody waits for this goroutine: its context ends, and the key is free, when the function returns")
+			pass.ReportRangef(g, "nobody waits for this goroutine: its context ends, and the key is free, when the "+
+				"function returns")
 			return false
 		}
 		return true
@@ -47,7 +48,8 @@ func mayWait(pass *analysis.Pass, fn *ast.FuncLit) bool {
 			found = found || channel
 		case *ast.SelectorExpr: // of a group, a pool or the like
 			name := strings.ToLower(n.Sel.Name)
-			found = found || strings.Contains(name, "wait") || strings.Contains(name, "join") || strings.Contains(name, "lock")
+			found = found || strings.Contains(name, "wait") || strings.Contains(name, "join") ||
+				strings.Contains(name, "lock")
 		}
 		return !found
 	})

@@ -18,7 +18,8 @@ comes last guards nothing: r.POST(path, lockmw.Key(g, "stock:{sku}"), buy).`, ne
 var routeMethods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "Any", "Handle", "Match"}
 
 func checkHandlers(pass *analysis.Pass, c call) {
-	if c.fn.Pkg().Path() != module+"/middleware/gin" || !slices.Contains([]string{"Key", "KeyFunc", "KeyFrom", "Static"}, c.fn.Name()) {
+	if c.fn.Pkg().Path() != module+"/middleware/gin" ||
+		!slices.Contains([]string{"Key", "KeyFunc", "KeyFrom", "Static"}, c.fn.Name()) {
 		return
 	}
 	route, ok := c.cur.Parent().Node().(*ast.CallExpr)
@@ -26,7 +27,8 @@ func checkHandlers(pass *analysis.Pass, c call) {
 		return
 	}
 	fn, ok := typeutil.Callee(pass.TypesInfo, route).(*types.Func)
-	if ok && fn.Pkg() != nil && fn.Pkg().Path() == "github.com/gin-gonic/gin" && slices.Contains(routeMethods, fn.Name()) {
+	if ok && fn.Pkg() != nil && fn.Pkg().Path() == "github.com/gin-gonic/gin" &&
+		slices.Contains(routeMethods, fn.Name()) {
 		pass.ReportRangef(c, "no handler comes after this lock, so it guards nothing: list it before the handler")
 	}
 }

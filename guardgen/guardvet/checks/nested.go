@@ -27,7 +27,8 @@ func checkNested(pass *analysis.Pass, c call) {
 			continue
 		}
 		if key := keyOf(pass, inner); key != nil && sameKind(pass, outer, key) {
-			pass.ReportRangef(inner, "%s and %s may be taken in the other order elsewhere, and then both wait in vain: "+
+			pass.ReportRangef(inner, "%s and %s may be taken in the other order elsewhere, and then both "+
+				"wait in vain: "+
 				"take them by one DoAll", types.ExprString(outer), types.ExprString(key))
 		}
 	}
@@ -52,8 +53,8 @@ func keyOf(pass *analysis.Pass, c call) *ast.CallExpr {
 	return expr
 }
 
-// sameKind reports whether a and b begin with the same constant and differ in one
-// value of the same type after it, as guard.Key("account", from) and
+// sameKind reports whether a and b begin with the same constant and differ in
+// one value of the same type after it, as guard.Key("account", from) and
 // guard.Key("account", to) do.
 func sameKind(pass *analysis.Pass, a, b *ast.CallExpr) bool {
 	if len(a.Args) != 2 || len(b.Args) != 2 || a.Ellipsis.IsValid() || b.Ellipsis.IsValid() {
@@ -66,8 +67,8 @@ func sameKind(pass *analysis.Pass, a, b *ast.CallExpr) bool {
 		types.ExprString(a.Args[1]) != types.ExprString(b.Args[1])
 }
 
-// putsInOrder reports whether anything in the function around c compares by size,
-// or may sort.
+// putsInOrder reports whether anything in the function around c compares by
+// size, or may sort.
 func putsInOrder(pass *analysis.Pass, c call) bool {
 	found := false
 	for outermost := range c.cur.Enclosing((*ast.FuncDecl)(nil)) {

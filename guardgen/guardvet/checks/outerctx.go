@@ -32,12 +32,14 @@ func checkOuterCtx(pass *analysis.Pass, c call) {
 			return false
 		}
 		if isRoot(pass, inner) {
-			pass.ReportRangef(inner, "the function has a context of its own, which ends when the lease is lost: use that, not %s",
+			pass.ReportRangef(inner, "the function has a context of its own, which ends when the lease is lost: "+
+				"use that, not %s",
 				types.ExprString(inner))
 		}
 		for _, arg := range inner.Args {
 			if isOuterContext(pass, fn, arg) {
-				pass.ReportRangef(arg, "the function has a context of its own, which ends when the lease is lost: use that, not %s",
+				pass.ReportRangef(arg, "the function has a context of its own, which ends when the lease is lost: "+
+					"use that, not %s",
 					types.ExprString(arg))
 			}
 		}
@@ -45,8 +47,8 @@ func checkOuterCtx(pass *analysis.Pass, c call) {
 	})
 }
 
-// isOuterContext reports whether expr is a context from outside of fn: a variable,
-// or what the Context method of an HTTP request returns.
+// isOuterContext reports whether expr is a context from outside of fn: a
+// variable, or what the Context method of an HTTP request returns.
 func isOuterContext(pass *analysis.Pass, fn *ast.FuncLit, expr ast.Expr) bool {
 	t := pass.TypesInfo.TypeOf(expr)
 	switch expr := ast.Unparen(expr).(type) {

@@ -72,8 +72,8 @@ func isUsedInLoop(pass *analysis.Pass, c call) bool {
 	return false
 }
 
-// isCalledOn reports whether a verb is called in loop on the result of c, by the
-// function that loops.
+// isCalledOn reports whether a verb is called in loop on the result of c, by
+// the function that loops.
 func isCalledOn(pass *analysis.Pass, loop inspector.Cursor, c call) bool {
 	var guard types.Object
 	if assign, ok := c.cur.Parent().Node().(*ast.AssignStmt); ok && len(assign.Lhs) == 1 {

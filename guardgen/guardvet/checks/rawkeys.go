@@ -48,7 +48,8 @@ func checkRawKeys(pass *analysis.Pass, c call) {
 	}
 }
 
-// checkRawKey reports key if it is concatenated, or a constant with an empty part.
+// checkRawKey reports key if it is concatenated, or a constant with an empty
+// part.
 func checkRawKey(pass *analysis.Pass, c call, key ast.Expr) {
 	if text, ok := constantText(pass, key); ok {
 		if text != "" && slices.Contains(strings.Split(text, ":"), "") {

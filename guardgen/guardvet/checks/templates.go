@@ -22,7 +22,8 @@ func checkTemplates(pass *analysis.Pass, c call) {
 		text, ok := constantText(pass, arg)
 		if ok && text != "" && !strings.ContainsAny(text, "{}") {
 			pass.ReportRangef(arg,
-				"template %q has no {placeholder}: write one, or lockmw.Static for one lock that all requests share", text)
+				"template %q has no {placeholder}: write one, or lockmw.Static for one lock that all "+
+					"requests share", text)
 		}
 	}
 }

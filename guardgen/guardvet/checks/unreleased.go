@@ -37,8 +37,8 @@ func checkUnreleased(pass *analysis.Pass, c call) {
 // getters are the methods of a lease that do not end it.
 var getters = []string{"Context", "Key", "Deadline", "Err", "FencingToken"}
 
-// leaves reports whether lease is released in the function around cur, or handed
-// to somebody who may do it.
+// leaves reports whether lease is released in the function around cur, or
+// handed to somebody who may do it.
 func leaves(pass *analysis.Pass, cur inspector.Cursor, lease types.Object) bool {
 	var outermost inspector.Cursor
 	for fn := range cur.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Ledger is a list of events in one order. Its methods are safe for concurrent use
-// by all processes; each blocks for one request.
+// Ledger is a list of events in one order. Its methods are safe for concurrent
+// use by all processes; each blocks for one request.
 type Ledger struct{ rdb redis.UniversalClient }
 
 // Open returns the ledger of a Redis server.
@@ -77,7 +77,8 @@ func judge(events []event) error {
 		case enter:
 			for _, h := range holds[e.key] {
 				if !losesLater(events[i:], h) && !losesLater(events[i:], e) {
-					errs = append(errs, fmt.Errorf("%s began %s on key %s while %s was at %s", e.worker, e.job, e.key, h.worker, h.job))
+					errs = append(errs, fmt.Errorf("%s began %s on key %s while %s was at %s", e.worker, e.job,
+						e.key, h.worker, h.job))
 				}
 			}
 			holds[e.key] = append(holds[e.key], e)
@@ -86,13 +87,15 @@ func judge(events []event) error {
 				holds[key] = slices.DeleteFunc(holds[key], func(h event) bool { return h.worker == e.worker })
 			}
 		default:
-			holds[e.key] = slices.DeleteFunc(holds[e.key], func(h event) bool { return h.worker == e.worker && h.job == e.job })
+			holds[e.key] = slices.DeleteFunc(holds[e.key],
+				func(h event) bool { return h.worker == e.worker && h.job == e.job })
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// losesLater reports whether the job that e began ends with the loss of its lease.
+// losesLater reports whether the job that e began ends with the loss of its
+// lease.
 func losesLater(events []event, e event) bool {
 	for _, later := range events {
 		if later.worker == e.worker && later.job == e.job && later.kind != enter {
@@ -105,8 +108,8 @@ func losesLater(events []event, e event) bool {
 // patience is for a queue to do what it must, on a machine with other work.
 const patience = 2 * time.Minute
 
-// Await waits until cond is true of what is done so far: the number of times that
-// each job was done.
+// Await waits until cond is true of what is done so far: the number of times
+// that each job was done.
 func (l Ledger) Await(t testing.TB, what string, cond func(done map[string]int) bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

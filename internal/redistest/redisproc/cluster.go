@@ -16,8 +16,9 @@ type Cluster struct {
 	Nodes []*Server // at the start, the primaries are the first three; Nodes[i+3] follows Nodes[i]
 }
 
-// StartCluster starts a cluster of three primaries, with a replica for each if replicas says so, and with args added to
-// the command lines. It needs Redis 7 or newer. It returns when all nodes agree on who has which slots.
+// StartCluster starts a cluster of three primaries, with a replica for each if
+// replicas says so, and with args added to the command lines. It needs Redis 7
+// or newer. It returns when all nodes agree on who has which slots.
 func (l *Lab) StartCluster(replicas bool, args ...string) (*Cluster, error) {
 	size := 3
 	if replicas {
@@ -31,7 +32,10 @@ func (l *Lab) StartCluster(replicas bool, args ...string) (*Cluster, error) {
 	for range size {
 		node, err := l.start(func(_ string, port int) ([]string, error) {
 			bus, err := freePort()
-			return append([]string{"--port", strconv.Itoa(port), "--cluster-port", strconv.Itoa(bus), "--save", ""}, args...), err
+			return append([]string{
+				"--port", strconv.Itoa(port), "--cluster-port", strconv.Itoa(bus),
+				"--save", "",
+			}, args...), err
 		})
 		if err != nil {
 			return nil, err
@@ -75,13 +79,15 @@ func (c *Cluster) meet() error {
 	})
 }
 
-// follow makes s a replica of primary, with its link up: without that there is no failover.
+// follow makes s a replica of primary, with its link up: without that there is
+// no failover.
 func (s *Server) follow(primary *Server) error {
 	id, err := primary.do("cluster", "myid").Text()
 	if err != nil {
 		return fmt.Errorf("redisproc: %w", err)
 	}
-	if err := await("a node follows another", func() bool { return s.do("cluster", "replicate", id).Err() == nil }); err != nil {
+	if err := await("a node follows another",
+		func() bool { return s.do("cluster", "replicate", id).Err() == nil }); err != nil {
 		return err
 	}
 	return s.awaitLink()
@@ -118,7 +124,8 @@ func (c *Cluster) Slot(key string) (int, error) {
 	return 0, errors.New("redisproc: no node of the cluster answers")
 }
 
-// Primary returns the node that has the slot: of those that say so of themselves, the one that was elected last.
+// Primary returns the node that has the slot: of those that say so of
+// themselves, the one that was elected last.
 func (c *Cluster) Primary(slot int) (*Server, error) {
 	var primary *Server
 	last := -1
@@ -133,7 +140,8 @@ func (c *Cluster) Primary(slot int) (*Server, error) {
 	return primary, nil
 }
 
-// owns reports whether the node says that it is a primary with that slot, and since which epoch.
+// owns reports whether the node says that it is a primary with that slot, and
+// since which epoch.
 func (s *Server) owns(slot int) (epoch int, ok bool) {
 	text, _ := s.do("cluster", "nodes").Text()
 	for line := range strings.Lines(text) {
@@ -159,15 +167,17 @@ func (s *Server) owns(slot int) (epoch int, ok bool) {
 func (c *Cluster) Replica(primary *Server) (*Server, error) {
 	for _, n := range c.Nodes {
 		info, _ := n.do("info", "replication").Text()
-		if strings.Contains(info, "master_port:"+portOf(primary)+"\r\n") && strings.Contains(info, "master_link_status:up") {
+		if strings.Contains(info, "master_port:"+portOf(primary)+"\r\n") &&
+			strings.Contains(info, "master_link_status:up") {
 			return n, nil
 		}
 	}
 	return nil, fmt.Errorf("redisproc: no node follows %s", primary.Addr)
 }
 
-// Failover makes the replica of whoever has the slot its primary, with CLUSTER FAILOVER and how behind it ("", "FORCE" or
-// "TAKEOVER"), and returns once it is.
+// Failover makes the replica of whoever has the slot its primary, with CLUSTER
+// FAILOVER and how behind it ("", "FORCE" or "TAKEOVER"), and returns once it
+// is.
 func (c *Cluster) Failover(slot int, how string) error {
 	old, err := c.Primary(slot)
 	if err != nil {
@@ -198,8 +208,9 @@ func (c *Cluster) AwaitOther(slot int, old *Server) error {
 	})
 }
 
-// Migrate moves a slot with its keys to another primary, key by key under load, as redis-cli --cluster reshard does; the
-// slot stays on its way for at least as long as slow says.
+// Migrate moves a slot with its keys to another primary, key by key under load,
+// as redis-cli --cluster reshard does; the slot stays on its way for at least
+// as long as slow says.
 func (c *Cluster) Migrate(slot int, to *Server, slow time.Duration) error {
 	from, err := c.Primary(slot)
 	if err != nil {

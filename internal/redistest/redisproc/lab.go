@@ -1,6 +1,8 @@
-// Package redisproc runs real Redis servers as processes of their own on free loopback ports: single ones, a primary with
-// replicas under Sentinel, a Cluster. They can be frozen, killed, restarted, failed over, and lied to about the time. It
-// knows nothing of tests; package redistest wraps it for them.
+// Package redisproc runs real Redis servers as processes of their own on free
+// loopback ports: single ones, a primary with replicas under Sentinel, a
+// Cluster. They can be frozen, killed, restarted, failed over, and lied to
+// about the time. It knows nothing of tests; package redistest wraps it for
+// them.
 package redisproc
 
 import (
@@ -23,8 +25,9 @@ const (
 	pause    = 5 * time.Millisecond
 )
 
-// Lab is where servers are started: it owns their processes, and Close ends them. Its fields are set before its first
-// method is called; its methods are safe for concurrent use.
+// Lab is where servers are started: it owns their processes, and Close ends
+// them. Its fields are set before its first method is called; its methods are
+// safe for concurrent use.
 type Lab struct {
 	Dir    string // of the servers' directories; must exist
 	Binary string // "redis-server" if it is empty; see [Binaries]
@@ -35,7 +38,8 @@ type Lab struct {
 	shim    func() (string, error) // set with the first server
 }
 
-// Binaries returns which servers are in PATH: "redis-server", "valkey-server" or both.
+// Binaries returns which servers are in PATH: "redis-server", "valkey-server"
+// or both.
 func Binaries() []string {
 	return slices.DeleteFunc([]string{"redis-server", "valkey-server"}, func(name string) bool {
 		_, err := exec.LookPath(name)
@@ -43,8 +47,8 @@ func Binaries() []string {
 	})
 }
 
-// Start starts a server with args added to its command line, and waits until it answers. Without args it keeps everything
-// in memory.
+// Start starts a server with args added to its command line, and waits until it
+// answers. Without args it keeps everything in memory.
 func (l *Lab) Start(args ...string) (*Server, error) {
 	return l.start(func(_ string, port int) ([]string, error) {
 		return append([]string{"--port", strconv.Itoa(port), "--save", ""}, args...), nil
@@ -63,7 +67,8 @@ func (l *Lab) StartN(n int, args ...string) ([]*Server, error) {
 	return servers, nil
 }
 
-// Close kills all servers, frozen ones too, and returns when their processes have ended. It may be called again.
+// Close kills all servers, frozen ones too, and returns when their processes
+// have ended. It may be called again.
 func (l *Lab) Close() {
 	l.mu.Lock()
 	servers := l.servers
@@ -74,12 +79,14 @@ func (l *Lab) Close() {
 	}
 }
 
-// start starts a server whose command line is what args makes of its directory and port.
+// start starts a server whose command line is what args makes of its directory
+// and port.
 func (l *Lab) start(args func(dir string, port int) ([]string, error)) (*Server, error) {
 	name := cmp.Or(l.Binary, "redis-server")
 	binary, err := exec.LookPath(name)
 	if err != nil {
-		return nil, fmt.Errorf("redisproc: %s is not in PATH: install Redis 5 or newer (Debian, Ubuntu: redis-server; macOS: brew install redis)", name)
+		return nil, fmt.Errorf("redisproc: %s is not in PATH: install Redis 5 or newer (Debian, Ubuntu: "+
+			"redis-server; macOS: brew install redis)", name)
 	}
 	var s *Server
 	for range 5 { // another process may take the port between choosing and binding it
@@ -116,7 +123,8 @@ func (l *Lab) prepare(binary string, args func(dir string, port int) ([]string, 
 	return s, nil
 }
 
-// freePort looks below the ports that the kernel gives to connections: a server that is restarted needs its own again.
+// freePort looks below the ports that the kernel gives to connections: a server
+// that is restarted needs its own again.
 func freePort() (int, error) {
 	for range 100 {
 		port := 10_000 + rand.IntN(20_000)

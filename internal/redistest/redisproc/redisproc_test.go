@@ -27,7 +27,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// started checks that a start was quick enough for tests to have one each, and reports how quick.
+// started checks that a start was quick enough for tests to have one each, and
+// reports how quick.
 func started(t *testing.T, what string, from time.Time) {
 	t.Helper()
 	d := time.Since(from)

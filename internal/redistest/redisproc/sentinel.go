@@ -13,11 +13,15 @@ import (
 // SentinelName is what sentinels call the primary that they watch.
 const SentinelName = "mymaster"
 
-// downAfter is after how long without an answer a node is down, for sentinels and in a cluster.
+// downAfter is after how long without an answer a node is down, for sentinels
+// and in a cluster.
 const downAfter = time.Second
 
 // prompt makes a replica follow at once, and hear of its primary often.
-var prompt = []string{"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
+var prompt = []string{
+	"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0",
+	"--repl-ping-replica-period", "1",
+}
 
 // Sentinel is a primary with two replicas, watched by three sentinels.
 type Sentinel struct {
@@ -25,7 +29,8 @@ type Sentinel struct {
 	Sentinels []*Server
 }
 
-// StartSentinel starts one, with args added to the command lines of its nodes, and returns when all know each other.
+// StartSentinel starts one, with args added to the command lines of its nodes,
+// and returns when all know each other.
 func (l *Lab) StartSentinel(args ...string) (*Sentinel, error) {
 	args = slices.Concat(prompt, args)
 	primary, err := l.Start(args...)
@@ -58,16 +63,19 @@ func (l *Lab) StartSentinel(args ...string) (*Sentinel, error) {
 	return s, nil
 }
 
-// Watch starts a sentinel for a primary. It hears of others that watch the same one.
+// Watch starts a sentinel for a primary. It hears of others that watch the same
+// one.
 func (l *Lab) Watch(primary *Server) (*Server, error) {
 	host, port, _ := net.SplitHostPort(primary.Addr)
 	return l.start(func(dir string, own int) ([]string, error) { return sentinelConfig(dir, own, host, port) })
 }
 
-// sentinelConfig writes the file without which there is no sentinel, and returns the command line.
+// sentinelConfig writes the file without which there is no sentinel, and
+// returns the command line.
 func sentinelConfig(dir string, own int, host, port string) ([]string, error) {
 	file := filepath.Join(dir, "sentinel.conf")
-	config := fmt.Sprintf("port %[2]d\nsentinel monitor %[1]s %[3]s %[4]s 2\nsentinel down-after-milliseconds %[1]s %[5]d\n"+
+	config := fmt.Sprintf("port %[2]d\nsentinel monitor %[1]s %[3]s %[4]s 2\nsentinel "+
+		"down-after-milliseconds %[1]s %[5]d\n"+
 		"sentinel failover-timeout %[1]s 5000\nsentinel parallel-syncs %[1]s 2\n",
 		SentinelName, own, host, port, downAfter.Milliseconds())
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -84,8 +92,8 @@ func (s *Server) awaitLink() error {
 	})
 }
 
-// awaitPeers waits until a sentinel knows two replicas and two sentinels. It has them all tell of themselves more often
-// than every 2 s, where it can.
+// awaitPeers waits until a sentinel knows two replicas and two sentinels. It
+// has them all tell of themselves more often than every 2 s, where it can.
 func (s *Server) awaitPeers() error {
 	_ = s.do("sentinel", "debug", "publish-period", "100").Err()
 	defer s.do("sentinel", "debug", "publish-period", "2000")
@@ -119,7 +127,8 @@ func (s *Sentinel) Primary() (*Server, error) {
 	return nil, fmt.Errorf("redisproc: the sentinels know no common primary: %v", votes)
 }
 
-// Failover has a sentinel replace the primary, with SENTINEL FAILOVER, and returns once the others know the new one.
+// Failover has a sentinel replace the primary, with SENTINEL FAILOVER, and
+// returns once the others know the new one.
 func (s *Sentinel) Failover() error {
 	old, err := s.Primary()
 	if err != nil {

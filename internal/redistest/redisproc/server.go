@@ -16,7 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is a process on a loopback port. Its methods are safe for concurrent use.
+// Server is a process on a loopback port. Its methods are safe for concurrent
+// use.
 type Server struct {
 	Addr string
 	Dir  string // its working directory, with its log
@@ -36,7 +37,8 @@ type process struct {
 	gone chan struct{} // closed by the goroutine that waits for the process
 }
 
-// Kill ends the server at once, as kill -9 does, and waits for that. It may be called again.
+// Kill ends the server at once, as kill -9 does, and waits for that. It may be
+// called again.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	p := s.proc
@@ -48,8 +50,8 @@ func (s *Server) Kill() {
 	<-p.gone
 }
 
-// Restart starts the server again where it was, killed first if it still runs, and waits until it answers. What it did not
-// write to its disk is gone.
+// Restart starts the server again where it was, killed first if it still runs,
+// and waits until it answers. What it did not write to its disk is gone.
 func (s *Server) Restart() error {
 	s.Kill()
 	p, err := s.launch()
@@ -99,7 +101,8 @@ func (s *Server) do(args ...any) *redis.Cmd {
 	return s.Do(ctx, args...)
 }
 
-// answers reports whether the server answers a PING, if only to ask for a password.
+// answers reports whether the server answers a PING, if only to ask for a
+// password.
 func (s *Server) answers() bool {
 	err := s.do("ping").Err()
 	return err == nil || redis.HasErrorPrefix(err, "NOAUTH")
@@ -109,7 +112,8 @@ func (s *Server) answers() bool {
 func (s *Server) Do(ctx context.Context, args ...any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", s.Addr) // by itself: a client that cannot leaves goroutines that go on trying
+	// by itself: a client that cannot leaves goroutines that go on trying
+	conn, err := d.DialContext(ctx, "tcp", s.Addr)
 	if err != nil {
 		cmd.SetErr(err)
 		return cmd
@@ -123,13 +127,15 @@ func (s *Server) Do(ctx context.Context, args ...any) *redis.Cmd {
 	return cmd
 }
 
-// Stop freezes the server, as a hung machine would; it returns when the process has stopped.
+// Stop freezes the server, as a hung machine would; it returns when the process
+// has stopped.
 func (s *Server) Stop() error { return s.signal(sigStop, true) }
 
 // Cont lets a frozen server go on with what its sockets hold.
 func (s *Server) Cont() error { return s.signal(sigCont, false) }
 
-// signal sends sig and waits until the kernel says that the process is stopped, or is not.
+// signal sends sig and waits until the kernel says that the process is stopped,
+// or is not.
 func (s *Server) signal(sig os.Signal, stopped bool) error {
 	s.mu.Lock()
 	process := s.proc.cmd.Process

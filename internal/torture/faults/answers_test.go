@@ -142,7 +142,8 @@ func TestFault21ARenewalUnderWayDoesNotBringAReleasedKeyBack(t *testing.T) {
 	for i := range leases {
 		l := acquire(t, g, fmt.Sprint(key, i))
 		wg.Go(func() {
-			time.Sleep(850*time.Millisecond + time.Duration(i)*20*time.Millisecond) // renewals are due at 900 to 1,100 ms
+			// renewals are due at 900 to 1,100 ms
+			time.Sleep(850*time.Millisecond + time.Duration(i)*20*time.Millisecond)
 			if err := l.Release(t.Context()); err != nil {
 				if !errors.Is(err, guard.ErrUnavailable) { // the answer was too slow
 					t.Errorf("Release: %v", err)

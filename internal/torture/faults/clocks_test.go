@@ -16,8 +16,9 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Clocks that are wrong. Those of the servers are lied to; a client's own cannot be set here without setting everybody's, so
-// row 12 and half of row 13 are unit tests of the deadline: go test -race -run Fault ./internal/turns
+// Clocks that are wrong. Those of the servers are lied to; a client's own
+// cannot be set here without setting everybody's, so row 12 and half of row 13
+// are unit tests of the deadline: go test -race -run Fault ./internal/turns
 
 // clocked starts a server whose clock can be shifted, by hours at once.
 func clocked(t *testing.T) (*redistest.Server, *redis.Client) {
@@ -43,7 +44,8 @@ func TestFault13AClockThatIsHoursOffChangesNothing(t *testing.T) {
 		opts := redislocker.WithHook(said)
 		const ttl = 2 * time.Second
 		a := newGuardOn(t, redislocker.New(rdb, opts), guard.WithTTL(ttl), guard.WithFencing(), guard.WithMaxWait(long))
-		b := newGuardOn(t, redislocker.New(rdb, opts), guard.WithTTL(ttl), guard.WithFencing(), guard.WithMaxWait(100*time.Millisecond))
+		b := newGuardOn(t, redislocker.New(rdb, opts), guard.WithTTL(ttl), guard.WithFencing(),
+			guard.WithMaxWait(100*time.Millisecond))
 		l := acquire(t, a, key)
 		first := token(t, l)
 		for end := time.Now().Add(ttl * 3 / 2); time.Now().Before(end); {
@@ -70,7 +72,8 @@ func TestFault13AClockThatIsHoursOffChangesNothing(t *testing.T) {
 			}
 		}
 	}
-	keeps(t, "nothing changes with clocks 6 s or an hour apart: no time of a client's clock is sent; a step is met by the unit test of row 12")
+	keeps(t, "nothing changes with clocks 6 s or an hour apart: no time of a client's clock is sent; a step is met "+
+		"by the unit test of row 12")
 }
 
 // absolute finds the words that take a time of day. They are whole words,
@@ -80,7 +83,8 @@ var absolute = regexp.MustCompile(`(?i)\b(PXAT|EXAT|P?EXPIREAT)\b`)
 func TestFault13AWordThatTakesATimeIsFound(t *testing.T) {
 	begin(t)
 	said := &spoken{}
-	said.note(redis.NewCmd(t.Context(), "set", "k", "v", "PXAT", 1), redis.NewCmd(t.Context(), "eval", `redis.call("pexpireat")`),
+	said.note(redis.NewCmd(t.Context(), "set", "k", "v", "PXAT", 1),
+		redis.NewCmd(t.Context(), "eval", `redis.call("pexpireat")`),
 		redis.NewCmd(t.Context(), "get", "ct9xPbEXATznr"))
 	found := slices.DeleteFunc(said.all(), func(line string) bool { return !absolute.MatchString(line) })
 	if len(found) != 2 {
@@ -128,7 +132,8 @@ func TestFault14AServersClockAheadEndsALeaseThatIsToldSo(t *testing.T) {
 	begin(t)
 	s, rdb := clocked(t)
 	const ttl = 3 * time.Second
-	a, b := newGuard(t, rdb, guard.WithTTL(ttl), guard.WithFencing()), newGuard(t, rdb, guard.WithTTL(ttl), guard.WithFencing())
+	a, b := newGuard(t, rdb, guard.WithTTL(ttl), guard.WithFencing()),
+		newGuard(t, rdb, guard.WithTTL(ttl), guard.WithFencing())
 	l := acquire(t, a, key)
 	first := token(t, l)
 	shift(t, s, 30*time.Second)
@@ -143,7 +148,8 @@ func TestFault14AServersClockAheadEndsALeaseThatIsToldSo(t *testing.T) {
 		t.Error("the first has released the key of the second")
 	}
 	mustRelease(t, next)
-	keeps(t, "the first holder was told %v later, at its next renewal (TTL %v); the second has the higher token", d, ttl)
+	keeps(t, "the first holder was told %v later, at its next renewal (TTL %v); the second has "+
+		"the higher token", d, ttl)
 }
 
 func TestFault15AServersClockBehindStretchesLeasesButNoWaits(t *testing.T) {
@@ -174,5 +180,6 @@ func TestFault15AServersClockBehindStretchesLeasesButNoWaits(t *testing.T) {
 	queued(t, rdb)
 	mustRelease(t, l)
 	mustRelease(t, <-got)
-	keeps(t, "a key of 10 s had %v left; a waiter found it free %v after it was, and tokens rise", left.Round(time.Second), d)
+	keeps(t, "a key of 10 s had %v left; a waiter found it free %v after it was, and tokens rise",
+		left.Round(time.Second), d)
 }

@@ -59,10 +59,12 @@ func TestFault26AHerdIsOneContenderPerProcess(t *testing.T) {
 	calls := evals(t, n.direct)
 	most := 3*grants.Load() + processes*int64(8*time.Since(start).Seconds()+10) // and everybody's looks
 	if turns.Load() != processes*waiters || calls > most {
-		t.Errorf("%d turns in %d grants cost %d requests, want %d turns and at most %d", turns.Load(), grants.Load(), calls,
+		t.Errorf("%d turns in %d grants cost %d requests, want %d turns and at most %d",
+			turns.Load(), grants.Load(), calls,
 			processes*waiters, most)
 	}
-	keeps(t, "%d processes with %d waiters each: %d turns in %d grants and %d requests", processes, waiters, turns.Load(),
+	keeps(t, "%d processes with %d waiters each: %d turns in %d grants and %d requests", processes,
+		waiters, turns.Load(),
 		grants.Load(), calls)
 }
 
@@ -126,5 +128,6 @@ func TestFault31AnExhaustedPoolCostsNoLease(t *testing.T) {
 	mustRelease(t, acquire(t, other, key))
 	stop()
 	wg.Wait()
-	keeps(t, "leases have connections of their own: renewed and released beside a client of one busy connection and 1,000 waiters")
+	keeps(t, "leases have connections of their own: renewed and released beside a client of one busy connection "+
+		"and 1,000 waiters")
 }

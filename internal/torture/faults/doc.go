@@ -1,5 +1,5 @@
-// Package faults tries each fault of docs/faults.md on real servers: one test for each row of that page, which carries its
-// number and what must hold.
+// Package faults tries each fault of docs/faults.md on real servers: one test
+// for each row of that page, which carries its number and what must hold.
 //
 //	go -C internal/torture test -race -run 'Fault17' ./faults
 //

@@ -19,7 +19,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Servers that are far away. A connection opens with three round trips, as with TLS, before the first request arrives.
+// Servers that are far away. A connection opens with three round trips, as with
+// TLS, before the first request arrives.
 
 const (
 	opening   = 3
@@ -31,7 +32,10 @@ func TestFault41AFarServerGivesItsKeys(t *testing.T) {
 	begin(t)
 	var mu sync.Mutex // guards did
 	did := map[time.Duration]string{}
-	distances := []time.Duration{100 * time.Millisecond, 175 * time.Millisecond, 250 * time.Millisecond, 400 * time.Millisecond}
+	distances := []time.Duration{
+		100 * time.Millisecond, 175 * time.Millisecond, 250 * time.Millisecond,
+		400 * time.Millisecond,
+	}
 	t.Run("at", func(t *testing.T) {
 		for _, trip := range distances {
 			t.Run(trip.String(), func(t *testing.T) {
@@ -49,11 +53,13 @@ func TestFault41AFarServerGivesItsKeys(t *testing.T) {
 	for _, trip := range distances {
 		all = append(all, did[trip])
 	}
-	keeps(t, "the last of 4 new processes had its first turn, with a free key and with a hot one, after: %s", strings.Join(all, "; "))
+	keeps(t, "the last of 4 new processes had its first turn, with a free key and with a hot one, after: %s",
+		strings.Join(all, "; "))
 }
 
-// newcomers lets four processes come to a far server, each to a key of its own, and returns when the last had its first turn.
-// A hot key is handed around by four callers of another process, which is near.
+// newcomers lets four processes come to a far server, each to a key of its own,
+// and returns when the last had its first turn. A hot key is handed around by
+// four callers of another process, which is near.
 func newcomers(t *testing.T, n *network, kind string) time.Duration {
 	t.Helper()
 	const count = 4
@@ -83,7 +89,8 @@ func newcomers(t *testing.T, n *network, kind string) time.Duration {
 	return slices.Max(turns).Round(10 * time.Millisecond)
 }
 
-// turnWithin returns how long a turn took to begin, and fails t if that was too long.
+// turnWithin returns how long a turn took to begin, and fails t if that was too
+// long.
 func turnWithin(t *testing.T, g *guard.Guard, key string, limit time.Duration) (began time.Duration) {
 	t.Helper()
 	start := time.Now()
@@ -112,7 +119,8 @@ func TestFault41ATryOverAColdConnectionIsBounded(t *testing.T) {
 	})
 	time.Sleep(250 * time.Millisecond) // until the client has heard of it too
 	mustRelease(t, acquire(t, g, key))
-	keeps(t, "`TryAcquire` and a `MaxWait` of 0 at first: `ErrUnavailable` after %v, and the key once the connection is there", cold)
+	keeps(t, "`TryAcquire` and a `MaxWait` of 0 at first: `ErrUnavailable` after %v, and the key once the "+
+		"connection is there", cold)
 }
 
 func TestFault41FarSentinelsAndClustersGiveTheirKeys(t *testing.T) {

@@ -65,7 +65,8 @@ func allQueued(t *testing.T, rdb *redis.Client, told int) {
 	t.Helper()
 	rig.Eventually(t, "the waiter can be told", func() bool { return inboxes(t, rdb) == told })
 	for i := range handed {
-		rig.Eventually(t, "a waiter is queued", func() bool { return rdb.ZCard(t.Context(), lock(keyOf(i))+":wait").Val() > 0 })
+		rig.Eventually(t, "a waiter is queued",
+			func() bool { return rdb.ZCard(t.Context(), lock(keyOf(i))+":wait").Val() > 0 })
 	}
 }
 
@@ -99,7 +100,8 @@ func TestFault42APauseRightAfterAHandOverCostsNoLease(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			for i, l := range theirs {
 				if l.Context().Err() != nil {
-					t.Errorf("lease %d was lost when the server stopped for %v, %v after the hand-over", i, lasts, after)
+					t.Errorf("lease %d was lost when the server stopped for %v, %v "+
+						"after the hand-over", i, lasts, after)
 				}
 			}
 			releaseAll(t, theirs)
@@ -128,16 +130,19 @@ func TestFault42APauseRightAfterAHandOverCostsNoLease(t *testing.T) {
 		}
 		_ = p.Cmd.Process.Signal(syscall.SIGTERM)
 		if kept := p.Says("kept"); kept != fmt.Sprint("kept ", handed) || shared > 0 {
-			t.Errorf("a client that stopped for %v right after the hand-over: %s of %d, and %d times another had its key",
+			t.Errorf("a client that stopped for %v right after the hand-over: %s of %d, and %d times "+
+				"another had its key",
 				lasts, kept, handed, shared)
 		}
 		stops++
 	}
-	keeps(t, "no lease of %d was lost or shared in %d stops of the server (0.6 and 1 s) and of the client (1.2 and 2.5 s), TTL %v",
+	keeps(t, "no lease of %d was lost or shared in %d stops of the server (0.6 and 1 s) and of the client (1.2 and "+
+		"2.5 s), TTL %v",
 		handed, stops, handedTTL)
 }
 
-// playTaker takes keys as soon as it can, and says when it is told to end how many leases it has kept.
+// playTaker takes keys as soon as it can, and says when it is told to end how
+// many leases it has kept.
 func playTaker(ctx context.Context, g *guard.Guard) {
 	terminated, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()

@@ -56,7 +56,8 @@ func TestFault32KeysThatAreNotHeldCostNothing(t *testing.T) {
 		mustRelease(t, l)
 	}
 	counters := rdb.DBSize(t.Context()).Val() // each with a TTL, or the look at what is left finds it
-	keeps(t, "after %d keys nothing in the process, and %d fencing counters with a TTL on the server; no goroutine for a held key", used, counters)
+	keeps(t, "after %d keys nothing in the process, and %d fencing counters with a TTL on the server; no goroutine "+
+		"for a held key", used, counters)
 }
 
 func TestFault38ATTLThatRedisCannotKeepIsRefused(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// The part of docs/faults.md between two comments is made of rows and of what was seen, which is kept in a file.
+// The part of docs/faults.md between two comments is made of rows and of what
+// was seen, which is kept in a file.
 
 const (
 	pageFile = "../../../docs/faults.md"
@@ -19,7 +20,8 @@ const (
 	to       = "<!-- The end of the rows. -->\n"
 )
 
-// writePage adds what this run has seen to what was seen before, and writes the page anew.
+// writePage adds what this run has seen to what was seen before, and writes the
+// page anew.
 func writePage() error {
 	by, err := results.by.Update(seenFile)
 	if err != nil {
@@ -46,8 +48,8 @@ func split(page string) (head, made, rest string, err error) {
 	return head + from, made, to + rest, nil
 }
 
-// notAsked says why the competitors were not asked in a row; bench/peers has the
-// other rows.
+// notAsked says why the competitors were not asked in a row; bench/peers has
+// the other rows.
 var notAsked = map[int]string{
 	12: "not tried: a machine cannot be put to sleep here",
 	24: "not tried: nothing can be done between two steps of its wait",
@@ -76,7 +78,8 @@ func render(by rig.Results) string {
 		p("\n")
 	}
 	for n := 1; n < len(rows); n++ {
-		p("\n### %d. %s\n\n%s\n\n<!-- not run: the test itself -->\n```sh\n%s\n```\n\n", n, rows[n].fault, rows[n].wanted, repeats(n))
+		p("\n### %d. %s\n\n%s\n\n<!-- not run: the test itself -->\n```sh\n%s\n```\n\n", n, rows[n].fault,
+			rows[n].wanted, repeats(n))
 		p("| | | |\n|---|---|---|\n")
 		for _, lib := range libs.All() {
 			r := of(by, n, lib.Name)
@@ -101,7 +104,8 @@ func of(by rig.Results, n int, lib string) rig.Result {
 		return r
 	}
 	if n == 12 && lib == libs.Guard.Name {
-		return rig.Result{Kept: rig.Yes, Does: "its deadline is kept by both clocks, and the lease is lost when either has passed it. A machine cannot be put to " +
+		return rig.Result{Kept: rig.Yes, Does: "its deadline is kept by both clocks, and the lease is lost when " +
+			"either has passed it. A machine cannot be put to " +
 			"sleep here without all that runs on it: a unit test of the deadline sets the clocks apart"}
 	}
 	return rig.Result{Kept: rig.None, Does: notAsked[n]}

@@ -48,7 +48,10 @@ func TestFault17APartitionedHolderIsToldBeforeItsKeyExpires(t *testing.T) {
 	begin(t)
 	const ttl, holders = 4 * time.Second, 100 // a margin of 200 ms, because the machine may be busy
 	n := newNetwork(t)
-	rdb := redis.NewClient(&redis.Options{Addr: n.server.Addr, PoolSize: 4, MaxRetries: -1, ContextTimeoutEnabled: true})
+	rdb := redis.NewClient(&redis.Options{
+		Addr: n.server.Addr, PoolSize: 4, MaxRetries: -1,
+		ContextTimeoutEnabled: true,
+	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	_, _ = rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error { p.Ping(t.Context()); return nil })
 
@@ -93,9 +96,11 @@ func TestFault17APartitionedHolderIsToldBeforeItsKeyExpires(t *testing.T) {
 		}
 	}
 	if inTime != injected {
-		t.Errorf("%d of %d holders were told before their key expired; the latest %v after it", inTime, injected, -least)
+		t.Errorf("%d of %d holders were told before their key expired; the latest %v after it",
+			inTime, injected, -least)
 	}
-	keeps(t, "%d of %d holders that were cut off were told before their keys could end, the last of them %v before (TTL %v)",
+	keeps(t, "%d of %d holders that were cut off were told before their keys could end, the last of them %v "+
+		"before (TTL %v)",
 		inTime, injected, least, ttl)
 }
 
@@ -186,7 +191,8 @@ func TestFault19APausedServerBoundsTheWait(t *testing.T) {
 			t.Errorf("the holder was told %v after the pause began, and the key could expire after %v", at, left)
 		}
 		if mode == "WRITE" { // reads are answered: the key expires logically
-			rig.Eventually(t, "the key is seen to expire", func() bool { return n.direct.PTTL(t.Context(), lock(mode)).Val() == -2 })
+			rig.Eventually(t, "the key is seen to expire",
+				func() bool { return n.direct.PTTL(t.Context(), lock(mode)).Val() == -2 })
 		}
 		_ = held.Release(t.Context())
 		if err := n.direct.Do(t.Context(), "client", "unpause").Err(); err != nil {

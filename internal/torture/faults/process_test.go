@@ -19,7 +19,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Processes that are stopped or killed. Each is this test binary once more, in a role; what it says comes line by line.
+// Processes that are stopped or killed. Each is this test binary once more, in
+// a role; what it says comes line by line.
 
 const processTTL = 2 * time.Second
 
@@ -80,7 +81,8 @@ func play(role string) int {
 	return 0
 }
 
-// guarded is a resource that looks at tokens: it takes a write only with one that is as high as any before.
+// guarded is a resource that looks at tokens: it takes a write only with one
+// that is as high as any before.
 var guarded = redis.NewScript(`
 if tonumber(ARGV[1]) < tonumber(redis.call("get", KEYS[1]) or 0) then return 0 end
 redis.call("set", KEYS[1], ARGV[1], "ex", 60)
@@ -153,5 +155,6 @@ func TestFault36AKilledProcessFreesItsKeysWithinTheTTL(t *testing.T) {
 	if left := redistest.Client(t, s.Addr).Keys(t.Context(), "guard:{k?}").Val(); len(left) > 0 {
 		t.Errorf("left after SIGTERM and Close: %v", left)
 	}
-	keeps(t, "kill -9: free after %v (TTL %v); SIGTERM and `Close`: all keys released when the functions had ended", d, processTTL)
+	keeps(t, "kill -9: free after %v (TTL %v); SIGTERM and `Close`: all keys released when the "+
+		"functions had ended", d, processTTL)
 }

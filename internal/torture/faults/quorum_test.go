@@ -11,8 +11,9 @@ import (
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
-// A lease on a bare quorum of three nodes. One of the two forgets it in a restart, and the third comes back: together they
-// would be a quorum for another, if they voted at once.
+// A lease on a bare quorum of three nodes. One of the two forgets it in a
+// restart, and the third comes back: together they would be a quorum for
+// another, if they voted at once.
 func TestFault30ANodeThatForgotDoesNotVoteForAnother(t *testing.T) {
 	begin(t)
 	const ttl, holdOut = 3 * time.Second, 4 * time.Second
@@ -22,7 +23,8 @@ func TestFault30ANodeThatForgotDoesNotVoteForAnother(t *testing.T) {
 		for _, s := range servers {
 			nodes = append(nodes, redistest.Client(t, s.Addr))
 		}
-		return newGuardOn(t, redlock.New(nodes, redlock.WithHoldOut(holdOut)), guard.WithTTL(ttl), guard.WithMaxWait(long), guard.WithFencing())
+		return newGuardOn(t, redlock.New(nodes, redlock.WithHoldOut(holdOut)), guard.WithTTL(ttl),
+			guard.WithMaxWait(long), guard.WithFencing())
 	}
 	a, b := quorum(), quorum()
 	warm(t, a) // when the nodes have been up for long enough

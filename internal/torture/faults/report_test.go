@@ -30,7 +30,8 @@ func row(t *testing.T) int {
 	return n
 }
 
-// keeps ends a test: it notes that guard does what the row wants, unless t has failed.
+// keeps ends a test: it notes that guard does what the row wants, unless t has
+// failed.
 func keeps(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if t.Failed() {

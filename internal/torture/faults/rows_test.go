@@ -1,48 +1,98 @@
 package faults
 
-// rows are the faults of the matrix, in order: what happens, and what must hold then.
+// rows are the faults of the matrix, in order: what happens, and what must hold
+// then.
 var rows = []struct{ fault, wanted string }{
-	1:  {"The reply to an acquire is lost", "The wish is known by its owner id, so trying again succeeds: nobody waits for himself."},
-	2:  {"The reply to an acquire comes after the lease has ended", "Nothing is granted, and what may be left of the key is given up by owner id."},
-	3:  {"An acquire is abandoned without an answer", "Its key is released all the same, also if the request arrives after the release."},
-	4:  {"The server forgets its scripts", "Nobody notices."},
-	5:  {"A slot of a cluster moves", "No call fails. All keys of a lock share a slot, whatever is in their names."},
-	6:  {"The server is in trouble: out of memory, without replicas, read-only, without its primary, unable to save, busy, loading", "An error of its own kind, or the key when the trouble is over. A holder keeps its lease, to its deadline at most."},
-	7:  {"The server refuses for good: rights, password, a key of another type", "An error at once, not at the end of the wait."},
-	8:  {"A failover loses the lock", "A second grant cannot be helped. Its token must be higher, and the first holder must be told."},
+	1: {"The reply to an acquire is lost", "The wish is known by its owner id, so trying again succeeds: nobody " +
+		"waits for himself."},
+	2: {
+		"The reply to an acquire comes after the lease has ended",
+		"Nothing is granted, and what may be left of the key is given up by owner id.",
+	},
+	3: {
+		"An acquire is abandoned without an answer",
+		"Its key is released all the same, also if the request arrives after the release.",
+	},
+	4: {"The server forgets its scripts", "Nobody notices."},
+	5: {"A slot of a cluster moves", "No call fails. All keys of a lock share a slot, whatever is in their names."},
+	6: {"The server is in trouble: out of memory, without replicas, read-only, without its primary, unable to " +
+		"save, busy, loading", "An error of its own kind, or the key when the trouble is over. A holder keeps its " +
+		"lease, to its deadline at most."},
+	7: {
+		"The server refuses for good: rights, password, a key of another type",
+		"An error at once, not at the end of the wait.",
+	},
+	8: {"A failover loses the lock", "A second grant cannot be helped. Its token must be higher, and the first " +
+		"holder must be told."},
 	9:  {"The primary dies under Sentinel", "Keys are granted again soon after the sentinels have agreed."},
 	10: {"A primary of a cluster dies", "Keys are granted again soon after the cluster has agreed."},
-	11: {"A process is stopped for longer than its TTL", "It is told before it works on, and the resource refuses its late write by its token."},
+	11: {
+		"A process is stopped for longer than its TTL",
+		"It is told before it works on, and the resource refuses its late write by its token.",
+	},
 	12: {"The machine sleeps", "The lease is lost by whichever clock passes the deadline first."},
-	13: {"Clocks differ, or a client's clock is set", "Nothing changes: no time of a client's clock is sent or compared. A clock set forward may end a lease early, never late."},
-	14: {"The server's clock is set forward", "The key ends early. Its holder is told at the next renewal, and the next token is higher."},
+	13: {
+		"Clocks differ, or a client's clock is set",
+		"Nothing changes: no time of a client's clock is sent or compared. A clock set forward may end a lease " +
+			"early, never late.",
+	},
+	14: {
+		"The server's clock is set forward",
+		"The key ends early. Its holder is told at the next renewal, and the next token is higher.",
+	},
 	15: {"The server's clock is set back", "The key lasts longer. Waiters do not sleep through that, and tokens rise."},
-	16: {"Requests arrive, replies do not", "The holder is told before its key can end, and the key is released once the network is back."},
+	16: {"Requests arrive, replies do not", "The holder is told before its key can end, and the key is released once " +
+		"the network is back."},
 	17: {"The holder alone is cut off", "It is told before its key can end, so before anybody else starts."},
-	18: {"The server is slow", "No lease is lost as long as a third of the TTL is more than a slow round trip; who starts with less is warned."},
+	18: {"The server is slow", "No lease is lost as long as a third of the TTL is more than a slow round trip; who " +
+		"starts with less is warned."},
 	19: {"The server pauses its clients", "A wait ends in time, and a holder is told before its key can end."},
 	20: {"A holder releases after its lease has ended", "It is told so, and the key of the next holder is left alone."},
 	21: {"A renewal is under way at the release", "The key does not come back."},
 	22: {"The reply to a release is lost", "The work was done, so that is no error of the work."},
-	23: {"A message is lost, or the subscription is dropped or dies", "A waiter looks by itself: it has the key some hundred milliseconds later."},
+	23: {
+		"A message is lost, or the subscription is dropped or dies",
+		"A waiter looks by itself: it has the key some hundred milliseconds later.",
+	},
 	24: {"The key is released between a waiter's look and its sleep", "The waiter is woken."},
 	25: {"A waiter leaves as its turn comes", "The turn goes to the next, or the key is free."},
-	26: {"A thousand waiters at one key", "One contender for each process: requests grow with grants, not with waiters."},
+	26: {"A thousand waiters at one key", "One contender for each process: requests grow with grants, " +
+		"not with waiters."},
 	27: {"The server evicts the key", "Warned at the start; the holder is told at its next renewal."},
 	28: {"The server is out of memory", "Acquiring fails; renewing and releasing work."},
-	29: {"Somebody deletes the key, or all of them", "The holder is told at its next renewal, and the key is not made again."},
-	30: {"The server restarts, with its data or without", "With its data no lease is lost. Without, holders are told, and the next token is higher."},
+	29: {
+		"Somebody deletes the key, or all of them",
+		"The holder is told at its next renewal, and the key is not made again.",
+	},
+	30: {
+		"The server restarts, with its data or without",
+		"With its data no lease is lost. Without, holders are told, and the next token is higher.",
+	},
 	31: {"The caller's connections are all busy", "Leases are renewed and released all the same."},
-	32: {"Very many keys", "Nothing stays in the process for a key that is not held, no goroutine for one that is, and no key without a TTL on the server."},
+	32: {"Very many keys", "Nothing stays in the process for a key that is not held, no goroutine for one that is, " +
+		"and no key without a TTL on the server."},
 	33: {"The caller leaves between the grant and its work", "The work does not start, the key is released."},
 	34: {"The handler panics, aborts or ends its goroutine", "The key is released, and the panic passes on unchanged."},
-	35: {"`http.TimeoutHandler` answers while the handler runs", "With the lock inside of it, the key is held until the handler ends."},
-	36: {"The process is killed, or told to end", "Killed: the key is free within the TTL. Told: `Close` waits, and releases all."},
+	35: {
+		"`http.TimeoutHandler` answers while the handler runs",
+		"With the lock inside of it, the key is held until the handler ends.",
+	},
+	36: {
+		"The process is killed, or told to end",
+		"Killed: the key is free within the TTL. Told: `Close` waits, and releases all.",
+	},
 	37: {"A lease is released twice, or used after that", "The first release counts; the rest costs no request."},
 	38: {"A TTL that Redis cannot keep", "Refused at the start."},
 	39: {"Another server, another Lua", "The same behaviour on every server that is promised."},
 	40: {"Close", "No goroutine, no connection, no key without a TTL is left."},
-	41: {"The server is far away", "A new process has its first turn within 3 s, with a free key and with a hot one, up to a round trip of 400 ms and TLS."},
-	42: {"The server or a process stops right after a key was handed over", "A pause of a second or two costs no lease and lets nobody else in."},
-	43: {"Processes are killed while they wait for the first time", "They cost those who wait behind them a second, all together."},
+	41: {"The server is far away", "A new process has its first turn within 3 s, with a free key and with a hot one, " +
+		"up to a round trip of 400 ms and TLS."},
+	42: {
+		"The server or a process stops right after a key was handed over",
+		"A pause of a second or two costs no lease and lets nobody else in.",
+	},
+	43: {
+		"Processes are killed while they wait for the first time",
+		"They cost those who wait behind them a second, all together.",
+	},
 }

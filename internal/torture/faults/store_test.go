@@ -123,7 +123,8 @@ func TestFault28AHolderRenewsAndReleasesWithoutMemory(t *testing.T) {
 	begin(t)
 	n := newNetwork(t)
 	var renewals renewed
-	g := on(t, n.server.Addr, guard.WithTTL(600*time.Millisecond), guard.WithMaxWait(100*time.Millisecond), guard.WithObserver(&renewals))
+	g := on(t, n.server.Addr, guard.WithTTL(600*time.Millisecond), guard.WithMaxWait(100*time.Millisecond),
+		guard.WithObserver(&renewals))
 	l := acquire(t, g, key)
 	command(t, n.direct, "config", "set", "maxmemory", "1")
 	wantErr(t, g.Do(t.Context(), "another", nop), guard.ErrUnavailable)

@@ -158,7 +158,8 @@ func TestFault09ASentinelFailoverIsGotOver(t *testing.T) {
 	elected := time.Since(killed)
 	mustRelease(t, acquire(t, g, key))
 	d := took(t, "the first grant", killed, elected+5*time.Second+slow)
-	keeps(t, "the first grant %v after the primary was killed; the sentinels took %v to agree", d, elected.Round(time.Millisecond))
+	keeps(t, "the first grant %v after the primary was killed; the sentinels took %v to agree", d,
+		elected.Round(time.Millisecond))
 }
 
 func TestFault10AClusterWithoutAPrimaryIsGotOver(t *testing.T) {
@@ -185,5 +186,6 @@ func TestFault10AClusterWithoutAPrimaryIsGotOver(t *testing.T) {
 	elected := time.Since(killed)
 	mustRelease(t, acquire(t, g, key))
 	d := took(t, "the first grant", killed, elected+5*time.Second+slow)
-	keeps(t, "the first grant %v after the primary was killed; the cluster took %v to agree", d, elected.Round(time.Millisecond))
+	keeps(t, "the first grant %v after the primary was killed; the cluster took %v to agree", d,
+		elected.Round(time.Millisecond))
 }

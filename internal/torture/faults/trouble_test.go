@@ -27,10 +27,16 @@ var troubles = []trouble{
 	{code: "NOREPLICAS", begin: config("min-replicas-to-write", "1"), end: config("min-replicas-to-write", "0")},
 	{code: "READONLY", begin: demote, end: promote},
 	{code: "MASTERDOWN", args: []string{"--replica-serve-stale-data", "no"}, begin: demote, end: promote},
-	{code: "MISCONF", args: []string{"--save", "3600 1"}, begin: loseDirectory, end: config("stop-writes-on-bgsave-error", "no")},
+	{
+		code: "MISCONF", args: []string{"--save", "3600 1"}, begin: loseDirectory,
+		end: config("stop-writes-on-bgsave-error", "no"),
+	},
 	{code: "BUSY", args: []string{"--busy-reply-threshold", "50"}, begin: loop, end: endLoop},
 	{
-		code: "LOADING", args: []string{"--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024"},
+		code: "LOADING", args: []string{
+			"--enable-debug-command", "yes",
+			"--loading-process-events-interval-bytes", "1024",
+		},
 		begin: load, end: loaded,
 	},
 }
@@ -75,7 +81,8 @@ func endLoop(t *testing.T, _ *redistest.Server, rdb *redis.Client) {
 	command(t, rdb, "script", "kill")
 }
 
-// load has the server read its data again, for 750 ms, which nothing can cut short.
+// load has the server read its data again, for 750 ms, which nothing can cut
+// short.
 func load(t *testing.T, s *redistest.Server, rdb *redis.Client) {
 	t.Helper()
 	command(t, rdb, "debug", "populate", 5000, "x", 100)
@@ -86,7 +93,8 @@ func load(t *testing.T, s *redistest.Server, rdb *redis.Client) {
 
 func loaded(t *testing.T, _ *redistest.Server, rdb *redis.Client) {
 	t.Helper()
-	rig.Eventually(t, "the server has loaded", func() bool { return errors.Is(rdb.Do(t.Context(), "get", "x").Err(), redis.Nil) })
+	rig.Eventually(t, "the server has loaded",
+		func() bool { return errors.Is(rdb.Do(t.Context(), "get", "x").Err(), redis.Nil) })
 	command(t, rdb, "eval", "for i = 0, 4999 do redis.call('del', 'x:' .. i) end return 1", 0)
 }
 
@@ -103,7 +111,8 @@ func inBackground(t *testing.T, s *redistest.Server, args ...any) {
 // refuses waits until the server refuses requests with an error of that code.
 func refuses(t *testing.T, s *redistest.Server, code string) {
 	t.Helper()
-	rig.Eventually(t, "the server says "+code, func() bool { return redis.HasErrorPrefix(s.Do(t.Context(), "get", "x").Err(), code) })
+	rig.Eventually(t, "the server says "+code,
+		func() bool { return redis.HasErrorPrefix(s.Do(t.Context(), "get", "x").Err(), code) })
 }
 
 //nolint:tparallel // one trouble after the other: the end is about all
@@ -131,5 +140,6 @@ func TestFault06AServerInTroubleIsUnavailableAndWaitedFor(t *testing.T) {
 			mustRelease(t, l)
 		})
 	}
-	keeps(t, "`ErrUnavailable` that names the reason; who waits gets the key when it is over; a holder keeps its lease to its deadline")
+	keeps(t, "`ErrUnavailable` that names the reason; who waits gets the key when it is over; a holder keeps its "+
+		"lease to its deadline")
 }

@@ -21,7 +21,8 @@ import (
 // poll is how long a waiter may sleep on a lost message, and more than that.
 const poll = 500*time.Millisecond + slow
 
-// waits lets g wait for the key in a goroutine of its own. The lease comes when it has one.
+// waits lets g wait for the key in a goroutine of its own. The lease comes when
+// it has one.
 func waits(t *testing.T, g *guard.Guard) <-chan *guard.Lease {
 	t.Helper()
 	got := make(chan *guard.Lease, 1)
@@ -110,10 +111,12 @@ func TestFault23SubscriptionsThatAreKilledAgainAndAgainAreNoPolling(t *testing.T
 	if killed < quiet/10 { // a machine that is busy takes its part
 		t.Errorf("%.0f turns/s while subscriptions are killed every 100 ms, %.0f before", killed, quiet)
 	}
-	keeps(t, "with subscriptions killed every 100 ms, %d instances took %.0f turns/s at one key, %.0f before", instances, killed, quiet)
+	keeps(t, "with subscriptions killed every 100 ms, %d instances took %.0f turns/s at one key, %.0f before",
+		instances, killed, quiet)
 }
 
-// between calls what it is told to before or after the n-th request of a client.
+// between calls what it is told to before or after the n-th request of a
+// client.
 type between struct {
 	left atomic.Int64 // to the request
 	then func()
@@ -161,7 +164,8 @@ func TestFault24AReleaseBetweenAnyTwoStepsOfAWaiterWakesIt(t *testing.T) {
 				_ = l.Release(t.Context())
 			}}
 			h.left.Store(at)
-			b := newGuardOn(t, redislocker.New(n.direct, redislocker.WithHook(h)), guard.WithTTL(long), guard.WithMaxWait(long))
+			b := newGuardOn(t, redislocker.New(n.direct, redislocker.WithHook(h)), guard.WithTTL(long),
+				guard.WithMaxWait(long))
 			theirs := <-waits(t, b)
 			if released.IsZero() {
 				t.Fatalf("step %d: it had the key before the release", at)

@@ -72,7 +72,8 @@ func TestFault34AHandlerThatPanicsReleasesItsKey(t *testing.T) {
 			t.Errorf("%s: the client got %d", name, status)
 		}
 		p := <-passed
-		if err, isErr := p.(error); p != any("a bug") && (!isErr || !errors.Is(err, http.ErrAbortHandler)) && name != "Goexit" {
+		if err, isErr := p.(error); p != any("a bug") &&
+			(!isErr || !errors.Is(err, http.ErrAbortHandler)) && name != "Goexit" {
 			t.Errorf("%s: %v came through", name, p)
 		}
 		if has(t, rdb, "all") {
@@ -112,6 +113,7 @@ func TestFault35ATimeoutOutsideTheLockKeepsTheKeyToTheHandlersEnd(t *testing.T) 
 	if heldAfter(func(h http.Handler) http.Handler { return lock(http.TimeoutHandler(h, timeout, "")) }) {
 		t.Error("inside: the key was held to the end, so the warning in the documentation is out of date")
 	}
-	keeps(t, "outside the lock, as documented: the key is held until the handler ends. Inside, nothing can be known of the "+
+	keeps(t, "outside the lock, as documented: the key is held until the handler ends. Inside, nothing can "+
+		"be known of the "+
 		"handler: the documentation of `lockmw` warns of it")
 }

@@ -52,7 +52,8 @@ func on(t *testing.T, addr string, opts ...guard.Option) *guard.Guard {
 	return newGuard(t, redistest.Client(t, addr), opts...)
 }
 
-// network is a server, a client that sees it as it is, and a network that can be made to fail on the way to it.
+// network is a server, a client that sees it as it is, and a network that can
+// be made to fail on the way to it.
 type network struct {
 	*redistest.Proxy
 	server *redistest.Server
@@ -65,7 +66,8 @@ func newNetwork(t *testing.T, args ...string) *network {
 	return &network{Proxy: redistest.NewProxy(t, s.Addr), server: s, direct: redistest.Client(t, s.Addr)}
 }
 
-// partition cuts everything that goes through the proxy off from the server, without a word to either, or mends that.
+// partition cuts everything that goes through the proxy off from the server,
+// without a word to either, or mends that.
 func (n *network) partition(cut bool) {
 	n.DropUp(cut)
 	n.DropDown(cut)
@@ -147,8 +149,10 @@ func lost(t *testing.T, l *guard.Lease, limit time.Duration) time.Time {
 	return at
 }
 
-// lostByRenewal waits until the lease's context has ended because a renewal did not find the key, and not because of its
-// deadline, which is later. It returns how long that was after start. TTLs are such that a busy machine has 2 s for it.
+// lostByRenewal waits until the lease's context has ended because a renewal did
+// not find the key, and not because of its deadline, which is later. It returns
+// how long that was after start. TTLs are such that a busy machine has 2 s for
+// it.
 func lostByRenewal(t *testing.T, l *guard.Lease, start time.Time) time.Duration {
 	t.Helper()
 	at := lost(t, l, long)
@@ -158,7 +162,8 @@ func lostByRenewal(t *testing.T, l *guard.Lease, start time.Time) time.Duration 
 	return at.Sub(start).Round(time.Millisecond)
 }
 
-// took fails t if what began at start took longer than limit, and returns how long it took.
+// took fails t if what began at start took longer than limit, and returns how
+// long it took.
 func took(t *testing.T, what string, start time.Time, limit time.Duration) time.Duration {
 	t.Helper()
 	d := time.Since(start)

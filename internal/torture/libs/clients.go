@@ -7,7 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// client returns a go-redis client of the servers with go-redis's own defaults. It sends nothing.
+// client returns a go-redis client of the servers with go-redis's own defaults.
+// It sends nothing.
 func (s *Setup) client() redis.UniversalClient {
 	switch s.Topology {
 	case Sentinel:

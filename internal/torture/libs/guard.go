@@ -13,7 +13,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
-// Guard is this module's own: its defaults, with fencing tokens; package redlock on [Redlock].
+// Guard is this module's own: its defaults, with fencing tokens; package
+// redlock on [Redlock].
 var Guard = &Library{
 	Name: "guard", Renews: true, Tells: true, Tokens: true,
 	Topologies: Topologies,
@@ -56,7 +57,8 @@ func newStore(s Setup, rdbs []redis.UniversalClient) guard.Locker {
 	return redislocker.New(rdbs[0])
 }
 
-// Acquire looks after the wait itself: the lease lives in the context that guard is given.
+// Acquire looks after the wait itself: the lease lives in the context that
+// guard is given.
 func (l *guardLocker) Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(ctx, cancel)

@@ -1,5 +1,6 @@
-// Package libs puts this module's guard and the Go libraries that compete with it behind one small interface, each set up
-// as a careful user would, so that one test can put the same questions to all of them.
+// Package libs puts this module's guard and the Go libraries that compete with
+// it behind one small interface, each set up as a careful user would, so that
+// one test can put the same questions to all of them.
 package libs
 
 import (
@@ -18,7 +19,9 @@ import (
 type Library struct {
 	Name string
 
-	Renews bool // a lease is renewed by the library; else a goroutine of the adapter does that, as its docs tell users to
+	// a lease is renewed by the library; else a goroutine of the adapter does
+	// that, as its docs tell users to
+	Renews bool
 	Tells  bool // the holder is told of a loss by the library; else by what that goroutine finds
 	Tokens bool // leases have fencing tokens
 
@@ -70,16 +73,20 @@ type Setup struct {
 	// which the libraries' examples do not have either.
 	Unwatched bool
 
-	// NoRenewal leaves a lease to its TTL, where the library lets the user choose: rueidislock renews whatever one does.
+	// NoRenewal leaves a lease to its TTL, where the library lets the user
+	// choose: rueidislock renews whatever one does.
 	NoRenewal bool
 
-	// Dial makes the connections of the library and of what is around it; nil: net.Dialer.
+	// Dial makes the connections of the library and of what is around it; nil:
+	// net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// HoldOut is how long a server of [Redlock] that has restarted does not count, for guard only; 0: its default.
+	// HoldOut is how long a server of [Redlock] that has restarted does not
+	// count, for guard only; 0: its default.
 	HoldOut time.Duration
 
-	// Wrap puts something between a guard and its store, for guard only; nil: nothing.
+	// Wrap puts something between a guard and its store, for guard only; nil:
+	// nothing.
 	Wrap func(guard.Locker) guard.Locker
 
 	// Options are further options of the guard, for guard only.
@@ -88,38 +95,43 @@ type Setup struct {
 
 // Locker is a library at work. Its methods are safe for concurrent use.
 type Locker interface {
-	// Acquire waits for key for at most wait, by the library's own means, and tries once if wait is 0. The end of ctx ends
-	// the wait, never the lease.
+	// Acquire waits for key for at most wait, by the library's own means, and
+	// tries once if wait is 0. The end of ctx ends the wait, never the lease.
 	Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error)
 
-	// Close ends the library's own connections and goroutines, and waits for them as long as the library can, at most until
-	// ctx ends.
+	// Close ends the library's own connections and goroutines, and waits for
+	// them as long as the library can, at most until ctx ends.
 	Close(ctx context.Context) error
 }
 
-// Lease is a lock that somebody holds. Its methods are safe for concurrent use, but for a second Release.
+// Lease is a lock that somebody holds. Its methods are safe for concurrent use,
+// but for a second Release.
 type Lease interface {
-	// Lost is closed when the holder is told that the lock was lost; it may be closed by Release too.
+	// Lost is closed when the holder is told that the lock was lost; it may be
+	// closed by Release too.
 	Lost() <-chan struct{}
 
-	// Held reports whether the library takes the lock for held now. One that has a clock of its own for that looks at it,
-	// so it may know before Lost is closed.
+	// Held reports whether the library takes the lock for held now. One that
+	// has a clock of its own for that looks at it, so it may know before Lost
+	// is closed.
 	Held() bool
 
-	// Deadline returns until when the library trusts the lock unless it is renewed, or zero if it does not say.
+	// Deadline returns until when the library trusts the lock unless it is
+	// renewed, or zero if it does not say.
 	Deadline() time.Time
 
 	// Token returns the fencing token, or ErrNoToken.
 	Token(ctx context.Context) (uint64, error)
 
-	// Release gives the lock back. It returns nil if the library says that it was held to the end.
+	// Release gives the lock back. It returns nil if the library says that it
+	// was held to the end.
 	Release(ctx context.Context) error
 }
 
 // Reentrant is a Lease of a library in which a holder may take its key again.
 type Reentrant interface {
-	// Again takes the key of the lease in a call inside it, returns the token of
-	// that call, and ends it. The lease is still held.
+	// Again takes the key of the lease in a call inside it, returns the token
+	// of that call, and ends it. The lease is still held.
 	Again(ctx context.Context) (token uint64, err error)
 }
 
@@ -151,7 +163,8 @@ func (l *Library) Offers(t Topology) bool {
 	return slices.Contains(l.Topologies, t)
 }
 
-// Open sets the library up. It may need the servers for that, as rueidislock does.
+// Open sets the library up. It may need the servers for that, as rueidislock
+// does.
 func (l *Library) Open(s Setup) (Locker, error) {
 	if s.Topology == "" {
 		s.Topology = Single

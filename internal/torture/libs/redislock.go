@@ -9,7 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redislock is github.com/bsm/redislock over go-redis with its defaults. It says nothing of when a lock ends.
+// Redislock is github.com/bsm/redislock over go-redis with its defaults. It
+// says nothing of when a lock ends.
 var Redislock = &Library{
 	Name:       "redislock",
 	Topologies: []Topology{Single, Sentinel, Cluster},

@@ -10,9 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redsync is github.com/go-redsync/redsync over go-redis with its defaults, but for the TTL; unless it is [Documented] it tries
-// for as long as the caller waits. Whoever uses it must look at Until, as the lease here does. With [Redlock] it has one pool for each
-// server, which is what it was made for.
+// Redsync is github.com/go-redsync/redsync over go-redis with its defaults, but
+// for the TTL; unless it is [Documented] it tries for as long as the caller
+// waits. Whoever uses it must look at Until, as the lease here does. With
+// [Redlock] it has one pool for each server, which is what it was made for.
 var Redsync = &Library{
 	Name:       "redsync",
 	Topologies: Topologies,

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// renewed is a lease of a library that neither renews it nor tells of its loss, with what its docs tell users to have around
-// it: a goroutine that renews it at a third of its TTL. The first renewal that fails is a loss, and so is the end of the time
-// that the library trusts the lock, if it says that.
+// renewed is a lease of a library that neither renews it nor tells of its loss,
+// with what its docs tell users to have around it: a goroutine that renews it
+// at a third of its TTL. The first renewal that fails is a loss, and so is the
+// end of the time that the library trusts the lock, if it says that.
 type renewed struct {
 	lock lock
 	lost chan struct{} // closed by the goroutine, when the lease is lost
@@ -42,8 +43,8 @@ func newRenewed(l lock) *renewed {
 	return r
 }
 
-// keep renews until ctx ends, or a renewal fails. It closes failed for a failure
-// that is not Release's doing.
+// keep renews until ctx ends, or a renewal fails. It closes failed for a
+// failure that is not Release's doing.
 func (r *renewed) keep(ctx context.Context, failed chan<- struct{}) {
 	if r.lock.every == 0 {
 		return

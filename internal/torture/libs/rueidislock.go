@@ -10,8 +10,10 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// Rueidislock is github.com/redis/rueidis/rueidislock as its README sets it up, with one key for each lock and the TTL as its
-// validity, but for how long a try may take: an answer after its 20 ms is a try that failed. It waits for Redis to say that the key has changed, and renews at half of the TTL.
+// Rueidislock is github.com/redis/rueidis/rueidislock as its README sets it up,
+// with one key for each lock and the TTL as its validity, but for how long a
+// try may take: an answer after its 20 ms is a try that failed. It waits for
+// Redis to say that the key has changed, and renews at half of the TTL.
 var Rueidislock = &Library{
 	Name: "rueidislock", Renews: true, Tells: true,
 	Topologies: []Topology{Single, Sentinel, Cluster},
@@ -51,7 +53,8 @@ func (s *Setup) tryNextAfter() time.Duration {
 	return s.TTL / 4
 }
 
-// Acquire ends the wait without a deadline in the context that rueidislock sees: the lock lives in it, and would end with it.
+// Acquire ends the wait without a deadline in the context that rueidislock
+// sees: the lock lives in it, and would end with it.
 func (l *rueidislockLocker) Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(ctx, cancel)

@@ -139,7 +139,8 @@ func (r *Route) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
 // To changes the server of the connections that are made from now on.
 func (r *Route) To(addr string) { r.addr.Store(&addr) }
 
-// Follow waits until replica follows a primary. It was started with --replicaof.
+// Follow waits until replica follows a primary. It was started with
+// --replicaof.
 func Follow(t *testing.T, replica *redistest.Server) {
 	t.Helper()
 	rdb := redistest.Client(t, replica.Addr)
