@@ -124,6 +124,10 @@ var statements = map[string][]string{
 		"without a limit: {wait} unless", "`WithTTL`, {ttl} |", "ends at MaxHold, {hold} |", "cost {offer} at most",
 		"`wait=`, {wait} |", "`ttl=`, {ttl} |", "loses its lease after {hold},", "the first is the TTL, {ttl}, and",
 	},
+	"docs/from-java.zh-CN.md": {
+		"不设置就是 {wait} |", "`WithTTL`，{ttl} |", "最长到 MaxHold，{hold} |", "最多耽误 {offer}，",
+		"`wait=`，{wait} |", "`ttl=`，{ttl} |", "过了 {hold} 就失去租约", "前者是 TTL，{ttl}，后者",
+	},
 	"docs/operations.md": {
 		"well below MaxHold ({hold}) |", "goes back up to {ttl} every", "half of MaxHold ({half hold});",
 		"its context after {hold} by itself",
