@@ -5,33 +5,34 @@ import (
 	"fmt"
 )
 
-// Finding is something that [Locker.Check] has found, as an error: an answer of
-// the store or a setting of the client that somebody should know of. A check
-// that finds several joins them.
+// Finding is an error that [Locker.Check] has found. It is an answer of the
+// store, or a setting of the client, that somebody should know of. A check that
+// finds several joins them.
 type Finding struct { //nolint:errname // a word of its own, and for Findings no error
 	Name     string   `json:"name"`     // what it is about, as a fixed word: "eviction"
 	Severity Severity `json:"severity"` // whether the store can be used as it is
 	Text     string   `json:"text"`     // what was found, and what to change
 }
 
-// FindingNamer is a [Locker] that says which names its findings can have, so
-// that guard.WithAccepted refuses others.
+// FindingNamer is a [Locker] that lists the names of its findings, so that
+// guard.WithAccepted refuses others.
 type FindingNamer interface {
-	// FindingNames returns them. It is called at any time, also before Open.
+	// FindingNames returns the names that findings can have. It is called at
+	// any time, even before Open.
 	FindingNames() []string
 }
 
 // Error returns the text.
 func (f *Finding) Error() string { return f.Text }
 
-// Severity says what a [Finding] means for whoever asks whether the store can
+// Severity says what a [Finding] means for the question whether the store can
 // be used.
 type Severity int
 
 // The severities.
 const (
-	Refuse Severity = iota // leases would not be what the guard promises, or could not be had
-	Warn                   // they are, but something costs time, or could not be looked at
+	Refuse Severity = iota // leases would break the guard's promises, or none could be acquired
+	Warn                   // leases are sound, but something costs time or could not be checked
 )
 
 // String returns "refuse" or "warn".
@@ -48,7 +49,7 @@ func (s Severity) String() string {
 // MarshalText returns what String does.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads it back.
+// UnmarshalText reads the result of MarshalText.
 func (s *Severity) UnmarshalText(text []byte) error {
 	for _, known := range []Severity{Refuse, Warn} {
 		if known.String() == string(text) {
@@ -59,8 +60,9 @@ func (s *Severity) UnmarshalText(text []byte) error {
 	return fmt.Errorf("locker: %q is no severity: refuse or warn", text)
 }
 
-// Findings takes the error of a [Locker.Check] apart: the findings in it, with
-// what was wrapped around each, and the rest, nil if that is nothing.
+// Findings splits the error of a [Locker.Check]. It returns the findings in it,
+// each with the text that was wrapped around it, and the rest. rest is nil if
+// nothing else is left.
 func Findings(err error) (found []Finding, rest error) {
 	switch e := err.(type) { //nolint:errorlint // takes it apart itself
 	case nil:

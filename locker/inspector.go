@@ -6,25 +6,29 @@ import (
 	"time"
 )
 
-// MostWaiters is how many of those who wait a [KeyState] names; the others are
-// only counted.
+// MostWaiters is the number of waiting claims that a [KeyState] names. Further
+// claims are only counted.
 const MostWaiters = 1000
 
-// KeyState is what a store knows of one key at one moment. Its parts may be a
-// few milliseconds apart.
+// KeyState is the state of one key in the store at one moment. Its parts may be
+// a few milliseconds apart.
 type KeyState struct {
 	Key  string `json:"key"`  // see [Inspector]
 	Held bool   `json:"held"` // somebody owns the key
 
-	// owner id of who does, or what of one can be read of a stranger's value
+	// Owner is the owner id, or as much of one as can be read of a stranger's
+	// value.
 	Owner string `json:"owner,omitempty"`
-	// who that is; zero if unknown, as for a plain redislock user
+	// Holder describes the owner. It is zero if unknown, as for a plain
+	// redislock user.
 	Holder Holder `json:"holder,omitzero"`
-	// until that ends unless it is renewed; 0 if unknown, or never
+	// Remaining is the time until the lease ends unless it is renewed. It is 0
+	// if that is unknown, or if the lease never ends.
 	Remaining time.Duration `json:"remaining_ns,omitempty"`
 
-	Waiting int `json:"waiting"` // how many claims are in the queue: one for each process that waits
-	// the first MostWaiters of them, in the order in which they will be served
+	Waiting int `json:"waiting"` // claims in the queue, one for each process that waits
+	// Waiters are the first MostWaiters claims of the queue, in the order in
+	// which they will be served.
 	Waiters []Waiter `json:"waiters,omitempty"`
 }
 
@@ -34,37 +38,45 @@ type Waiter struct {
 	Holder Holder `json:"waiter,omitzero"`
 }
 
-// Inspector is a store that can be looked into, for operators. A [Locker] may
-// implement it; its methods are safe for concurrent use, end when ctx does, and
-// return ErrClosed after Close and ErrUnavailable without an answer. They
-// change nothing, queue nobody and wake nobody, ForceRelease apart.
+// Inspector is a store whose keys operators can look at. A [Locker] may
+// implement it.
+//
+// Its methods are safe for concurrent use and end when ctx does. They return
+// ErrClosed after Close, and ErrUnavailable if the store gives no answer. They
+// change nothing, queue no claim and wake nobody. Only ForceRelease does.
 //
 // Keys are named as in [Claim.Key]. A store that keeps less than those names
-// says what it has.
+// returns the names that it has.
 type Inspector interface {
-	// Inspect tells who owns key and who waits for it. Of a key that nobody has
-	// asked for it says so, and no error.
+	// Inspect returns the owner of key and the claims that wait for it. If
+	// nobody has asked for the key, it returns that state and no error.
 	Inspect(ctx context.Context, key string) (KeyState, error)
 
-	// List tells the same of every key that is owned or waited for, in no
-	// order, in bounded memory and without keeping others from the store for
-	// long. Keys that come or go meanwhile may be there or not, and one may
-	// come twice. An error with a Key is about that key, and the list goes on;
-	// one without ends it.
+	// List returns the same for every key that is owned or waited for, in no
+	// order. It takes bounded memory, and does not keep others from the store
+	// for long.
+	//
+	// Keys that come or go meanwhile may be there or not, and one may come
+	// twice.
+	//
+	// An error with a Key is about that key, and the list goes on. An error
+	// without a Key ends the list.
 	List(ctx context.Context) iter.Seq2[KeyState, error]
 
 	// ForceRelease ends the hold of owner on key, as a Release by owner would,
 	// and hands the key to the first in the queue. The owner learns of it by
-	// its next Renew, or at once if the store tells its process by
-	// [Revoker.Revoked]. It returns ErrLeaseLost, and changes nothing for
-	// whoever owns the key, if that is not owner; and ErrInvalidOption for an
-	// owner that is no owner id: OwnerLen base64url characters.
+	// its next Renew. It learns of it at once if the store tells its process by
+	// [Revoker.Revoked].
+	//
+	// If owner does not own the key, ForceRelease returns ErrLeaseLost and
+	// changes nothing for the real owner. It returns ErrInvalidOption if owner
+	// is no owner id, which is OwnerLen base64url characters.
 	ForceRelease(ctx context.Context, key, owner string) error
 }
 
 // Revoker is a [Waker] that can be told of a ForceRelease.
 type Revoker interface {
-	// Revoked tells that owner may have been made to lose key. Like all that a
-	// Waker is told it is a hint: it renews to find out.
+	// Revoked tells that owner may have been made to lose key. It is a hint, as
+	// all that a Waker is told. The Waker renews to find out.
 	Revoked(key, owner string)
 }

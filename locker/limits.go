@@ -9,22 +9,21 @@ import (
 // allows, or ends leases late. guard.New and Guard.With refuse a TTL that the
 // store cannot keep.
 type Limiter interface {
-	// Limits returns what the store can keep. It sends nothing, returns the
-	// same at all times, also before Open, and is safe for concurrent use.
+	// Limits returns what the store can keep. It sends nothing and returns the
+	// same at all times, even before Open. It is safe for concurrent use.
 	Limits() Limits
 }
 
-// Limits says how far a store falls short of what package locker asks for. The
-// zero value is a store that keeps all of it.
+// Limits says how far a store falls short of the demands of package locker. The
+// zero value is a store that meets all of them.
 type Limits struct {
 	MinTTL time.Duration // the shortest TTL; 0 is 100 ms
 	MaxTTL time.Duration // the longest TTL; 0 is 24 days
 	Step   time.Duration // every TTL is a multiple of it; 0 is 1 ms
 
-	// Late is how long after the TTL, or after an offer, others may find the
-	// key still taken if their process waits for it. LateForOthers is the same
-	// for a process that has never looked at the key. No store ends a lease
-	// early.
+	// Late is how long after the TTL, or after an offer, another process that
+	// waits for the key may find it still taken. LateForOthers is the same for
+	// a process that has never looked at the key. No store ends a lease early.
 	Late, LateForOthers time.Duration
 }
 

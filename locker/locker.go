@@ -5,126 +5,154 @@ import (
 	"time"
 )
 
-// Locker is a store of leases, as the guard talks to it.
+// Locker is a store of leases, as the guard uses it.
 //
 // All methods but Open are safe for concurrent use. The guard never has two
-// calls for one [Claim] in flight, except that Fence may run beside Renew,
-// Release or Abandon, and Renew beside Abandon. Every call ends when its ctx
-// does, give or take the time that its own I/O needs to notice; one whose ctx
-// is over already may still do its work and say so. Calls that get no clear
-// answer from the store return ErrUnavailable, never ctx's error alone; an
-// error that is none of those named here ends the caller's wait, because trying
-// again cannot help: a missing right, an unknown table. What comes beside an
-// error is not looked at, but for Answer.Queued.
+// calls for one [Claim] in flight, with two exceptions. Fence may run beside
+// Renew, Release or Abandon. Renew may run beside Abandon.
 //
-// The guard's requests have deadlines: an Acquire has a quarter of the TTL, 500
-// ms at most, a Release half of it, 1 s at most, and a Renew a sixth. Others
-// may have none. A call that waits for its turn within the locker may be
-// dropped unsent when its ctx ends: that is ErrUnavailable too. Before Open
-// every method but Close does nothing, and returns an error if it can.
+// Every call ends when its ctx does, give or take the time that its own I/O
+// needs to notice. A call whose ctx has already ended may still do its work and
+// report success.
+//
+// A call that gets no clear answer from the store returns ErrUnavailable, never
+// ctx's error alone. An error that this package does not name ends the caller's
+// wait, because trying again cannot help. Examples are a missing right and an
+// unknown table. Other results are ignored if the error is not nil, except
+// Answer.Queued.
+//
+// The guard's requests have deadlines that follow from the TTL. An Acquire has
+// a quarter of it, but at most 500 ms. A Release has half of it, but at most 1
+// s. A Renew has a sixth. Other calls may have no deadline.
+//
+// A call that waits for its turn within the locker may be dropped unsent when
+// its ctx ends. That is ErrUnavailable too.
+//
+// Before Open every method but Close does nothing, and returns an error if it
+// can.
 type Locker interface {
 	// Open readies the locker for one guard and keeps w to tell it things.
-	// guard.New calls it once, before any other method. It checks settings and
-	// sends nothing; what is wrong, or a second Open, also after Close, is an
-	// ErrInvalidOption.
+	// guard.New calls it once, before any other method.
+	//
+	// Open checks settings and sends nothing. A wrong setting is an
+	// ErrInvalidOption. So is a second Open, even after Close.
 	Open(w Waker) error
 
 	// Acquire makes c the owner of its key for its TTL if nobody owns the key,
-	// or if c does already. Otherwise it tells who does and, if t.Wait, puts c
-	// into the queue, or leaves it there with all that is kept for those who
-	// wait. A claim that becomes the owner leaves the queue in the same step or
-	// before. Of one that is new in the queue the owner's process is told by
+	// or if c does already. A claim that becomes the owner leaves the queue in
+	// the same step or before.
+	//
+	// Otherwise Acquire returns the owner. If t.Wait, it puts c into the queue.
+	// A claim that is there already stays there, with all that is kept for
+	// waiting claims. If c is new in the queue, the owner's process is told by
 	// [Waker.Wanted]. If the owner changed meanwhile, nobody need be told.
 	//
 	// With c.Fencing an Acquire that succeeds also reserves a block of fencing
-	// tokens, a new one each time. It returns ErrUnavailable if c may or may
-	// not be the owner now; with Answer.Queued if it may or may not be in the
-	// queue.
+	// tokens, a new one each time.
+	//
+	// Acquire returns ErrUnavailable if c may or may not be the owner now. It
+	// adds Answer.Queued if c may or may not be in the queue.
 	Acquire(ctx context.Context, c *Claim, t Try) (Answer, error)
 
 	// Renew gives each claim its full TTL again, in as few round trips as the
-	// store allows, and calls answered once for each, from any goroutine and in
-	// any order, as soon as its answer is there and before Renew returns: with
-	// nil, with ErrLeaseLost if the claim does not own its key, or with
-	// ErrUnavailable if that is not known. It never creates a key. What becomes
-	// of one claim does not keep another's renewal from being sent, or its
-	// answer from being told. answered does not block and calls nothing of the
-	// locker. After Close it is told ErrClosed.
+	// store allows. It never creates a key.
+	//
+	// Renew calls answered once for each claim, as soon as that claim's answer
+	// is there and before Renew returns. It may do so from any goroutine and in
+	// any order. The error is nil, ErrLeaseLost if the claim does not own its
+	// key, or ErrUnavailable if that is not known. After Close it is ErrClosed.
+	//
+	// The fate of one claim does not keep another's renewal from being sent, or
+	// its answer from being told. answered does not block and calls nothing of
+	// the locker.
 	Renew(ctx context.Context, cs []*Claim, answered func(i int, err error))
 
 	// Fence reserves a block of FenceBlock fencing tokens for c and returns the
-	// first: greater than every token that was ever given for the key. It
-	// returns ErrLeaseLost if c does not own the key, else ErrUnavailable.
+	// first. It is greater than every token that was ever given for the key.
+	// Fence returns ErrLeaseLost if c does not own the key, and otherwise
+	// ErrUnavailable if it fails.
 	Fence(ctx context.Context, c *Claim) (token uint64, err error)
 
-	// Release ends c's hold and, in one step with it, gives the key to the
-	// first in the queue for the time of an [Offer], reserves its block of
-	// tokens if it wants one, and tells its process by [Waker.Granted]. A claim
-	// is passed over if its process is known to be gone (law 7), as that of a
-	// closed locker is. If the key went to another, next is queued behind all
-	// who wait; next is nil if nobody here wants the key again.
+	// Release ends c's hold. In the same step it gives the key to the first in
+	// the queue for the time of an [Offer]. It reserves that claim's block of
+	// tokens if the claim wants one, and tells its process by [Waker.Granted].
 	//
-	// It returns ErrLeaseLost if c did not own the key; one that nobody owns
-	// then goes to the first in the queue all the same, and next is not queued.
-	// It returns ErrUnavailable if that is not known, and next may be queued.
+	// A claim is passed over if its process is known to be gone (law 7), or if
+	// its locker was closed.
+	//
+	// If the key went to another claim, next is queued behind all claims that
+	// wait. next is nil if nobody here wants the key again.
+	//
+	// Release returns ErrLeaseLost if c did not own the key. A key that nobody
+	// owns then still goes to the first in the queue, and next is not queued.
+	// Release returns ErrUnavailable if the outcome is not known. next may then
+	// be queued.
 	Release(ctx context.Context, c, next *Claim) (Released, error)
 
-	// Abandon sees to it that nothing of c stays behind: not in the queue, and
-	// not in the key, which goes to the first in the queue, as it does if
-	// nobody owns it. If that needs I/O it goes on in the background: Abandon
-	// does not block. What has no answer is tried again: until the claim must
-	// have ended by itself, or for half a minute. A grant that nobody knows is
-	// given back in the same way, without late.
+	// Abandon leaves nothing of c behind, neither in the queue nor in the key.
+	// The key goes to the first in the queue, even if nobody owned it.
 	//
-	// With late, all of it is done a second time about a second later, also by
-	// a store that is never late itself: a request of c that the guard has
-	// given up may yet come, and make c the owner again.
+	// Abandon does not block. I/O goes on in the background. A request without
+	// an answer is tried again, until the claim must have ended by itself, or
+	// for half a minute. A grant that nobody knows is given back in the same
+	// way, without late.
+	//
+	// With late, all of it is done again about a second later, even by a store
+	// that is never late itself. A request of c that the guard has given up may
+	// yet arrive and make c the owner again.
 	Abandon(c *Claim, late bool)
 
-	// Check reports whether the store can serve leases of the given TTL now:
-	// reachable well within it, all rights there, no policy that may drop keys,
-	// client settings that keep the time limits. The error joins what is not
-	// so, each a [Finding] that says what to change; it is an ErrUnavailable if
-	// the store does not answer.
+	// Check reports whether the store can serve leases of the given TTL now. It
+	// must be reachable well within the TTL. All rights must be there, no
+	// policy may drop keys, and the client's settings must keep the time
+	// limits.
+	//
+	// The error joins one [Finding] for each fault, which says what to change.
+	// It is an ErrUnavailable if the store does not answer.
 	Check(ctx context.Context, ttl time.Duration) error
 
 	// Close ends the locker's own goroutines and connections, never the
-	// caller's client, and leaves keys that are owned to their TTL. It refuses
-	// new calls first, does at once what Abandon has left to do, second times
-	// included, and returns nil when all is done, also if it was called before;
-	// or ctx's error if that ends first. Claims that wait have left their
-	// queues then, or are passed over. A session that keys depend on is not
-	// ended: that would free them. The Waker may be told things meanwhile.
-	// After Close every other method but Open returns ErrClosed, and Abandon
-	// does nothing.
+	// caller's client. It leaves keys that are owned to their TTL. After Close
+	// every other method but Open returns ErrClosed, and Abandon does nothing.
+	//
+	// Close first refuses new calls. Then it does at once what Abandon has left
+	// to do, with its second times. It returns nil when all is done, even if it
+	// was called before. If ctx ends first, it returns ctx's error.
+	//
+	// Claims that wait have left their queues by then, or are passed over.
+	// Close does not end a session that keys depend on, because that would free
+	// them. The Waker may be told things meanwhile.
 	Close(ctx context.Context) error
 }
 
-// Waker is what guard.New gives to [Locker.Open]: how a locker tells it what
-// other processes do. What it is told are hints: one that is lost, late or
-// wrong costs time, never exclusion. Only Offer.Length has to be true. Its
-// methods return at once, call no method of the locker, and are safe for
-// concurrent use. The guard holds no lock that they take while it calls the
-// locker, so a locker may call them from within its own methods, and under a
+// Waker is what guard.New passes to [Locker.Open]. By it a locker tells the
+// guard what other processes do. Its calls are hints: one that is lost, late or
+// wrong costs time, never exclusion. Only Offer.Length has to be true.
+//
+// Its methods return at once, call no method of the locker, and are safe for
+// concurrent use. While the guard calls the locker, it holds no lock that they
+// take. So a locker may call them from within its own methods, and under a
 // mutex of its own.
 type Waker interface {
 	// Granted tells that a Release has made owner the owner of key, and on what
-	// terms. It reports whether owner is known here, as one that waits or one
-	// that has the key already; if not, the locker releases the key by this
-	// owner id. It may come before the Acquire or Release that queued the claim
+	// terms. It may come before the Acquire or Release that queued the claim
 	// has answered.
+	//
+	// It reports whether owner is known here, as a claim that waits or one that
+	// has the key already. If not, the locker releases the key by this owner
+	// id.
 	Granted(key, owner string, o Offer) (known bool)
 
 	// Wanted tells that another process has begun to wait for key, which this
-	// one owns. If it is this process itself, no harm is done. One that comes
-	// to own a key for which others wait already is not told; they are served
-	// after 100 ms.
+	// one owns. It does no harm if that is this process itself. A process that
+	// comes to own a key for which others wait already is not told. The others
+	// are served after 100 ms.
 	Wanted(key string)
 
-	// Wake tells that key may be free: whoever waits for it here tries now.
+	// Wake tells that key may be free. Calls that wait for it here try now.
 	Wake(key string)
 
-	// WakeAll tells that messages may have been missed: whoever waits here, for
-	// whatever key, tries now.
+	// WakeAll tells that messages may have been missed. All calls that wait
+	// here, for any key, try now.
 	WakeAll()
 }
