@@ -1,15 +1,16 @@
-// Package debug serves a page that shows who holds and who waits, for people
-// and for tools.
+// Package debug serves a page that shows the holders and waiters of keys, for
+// people and for tools.
 //
 //	mux.Handle("/debug/guard", debug.Handler(g))
 //
-// It is like net/http/pprof, but never mounts itself: put it where only
-// operators can reach it, beside pprof, for it tells host names, process ids
-// and, on request, stacks. Keys are shown as their hashes (see
-// [guard.KeyHash]), as in logs and traces, unless [WithKeys] says otherwise.
+// It is like net/http/pprof, but never mounts itself. Put it where only
+// operators can reach it, beside pprof, because it exposes host names and
+// process ids. On request it exposes stacks too. Keys are shown as their
+// hashes, as in logs and traces, unless [WithKeys] is given. See
+// [guard.KeyHash].
 //
-// The page shows this process: each key that a call holds or waits for. What
-// costs more is on request, by the query:
+// The page shows each key that a call in this process holds or waits for. The
+// query can ask for more, at a higher cost:
 //
 //	?stacks=1     the stack of each function past half of its MaxHold, or past the end of its lease; stops the process for
 //	              some milliseconds
@@ -38,13 +39,13 @@ type optionFunc func(*handler)
 
 func (f optionFunc) apply(h *handler) { f(h) }
 
-// WithKeys shows keys as they are, beside their hashes. They may hold what
-// belongs to users.
+// WithKeys shows keys as they are, beside their hashes. Keys may contain data
+// of users.
 func WithKeys() Option { return optionFunc(func(h *handler) { h.keys = true }) }
 
 const (
 	defaultLimit = 1000
-	storeLimit   = 5 * time.Second // for what the store is asked
+	storeLimit   = 5 * time.Second // for all requests to the store
 )
 
 type handler struct {
@@ -52,10 +53,10 @@ type handler struct {
 	keys  bool
 }
 
-// Handler returns a handler that shows g and all guards of its family; a nil g
-// is the default guard of the time of the request. It answers GET and HEAD, and
-// blocks on the store only where it is asked about it, for at most 5 s. It is
-// safe for concurrent use.
+// Handler returns a handler that shows g and all guards of its family. A nil g
+// is the default guard at the time of the request. The handler answers GET and
+// HEAD. It blocks on the store only if the query asks about the store, for at
+// most 5 s. It is safe for concurrent use.
 func Handler(g *guard.Guard, opts ...Option) http.Handler {
 	h := &handler{guard: g}
 	for _, o := range opts {
@@ -96,7 +97,7 @@ func on(value string) bool {
 	return yes
 }
 
-// page collects what is to be shown, the oldest holds first.
+// page collects the content of the page, the oldest holds first.
 func (h *handler) page(ctx context.Context, stacks, store bool, limit int) *page {
 	p := &page{At: time.Now(), Stacks: stacks}
 	gates := h.guard.Snapshot(stacks)
@@ -113,8 +114,8 @@ func (h *handler) page(ctx context.Context, stacks, store bool, limit int) *page
 	return p
 }
 
-// since is when the oldest call came that holds the key, or else that waits for
-// it.
+// since is when the oldest call came that holds the key. If no call holds it,
+// since is when the oldest waiting call came.
 func since(s guard.GateState) time.Time {
 	if len(s.Holds) > 0 {
 		return s.Holds[0].Since
@@ -122,7 +123,7 @@ func since(s guard.GateState) time.Time {
 	return s.Waiters[0].Since
 }
 
-// name is what a key is shown as.
+// name returns the form in which a key is shown.
 func (h *handler) name(key string) name {
 	n := name{Hash: guard.KeyHash(key)}
 	if h.keys {
@@ -131,7 +132,7 @@ func (h *handler) name(key string) name {
 	return n
 }
 
-// store asks the store for what it holds.
+// store asks the store for the keys that it holds.
 func (h *handler) store(ctx context.Context, limit int) *storeView {
 	ctx, cancel := context.WithTimeout(ctx, storeLimit)
 	defer cancel()

@@ -14,8 +14,8 @@ var source string
 
 var html = template.Must(template.New("page").Parse(source))
 
-// page is the JSON of [Handler], and what its HTML is made of. Times are in
-// seconds.
+// page is the JSON of [Handler]. Its HTML is made from the same data. Times are
+// in seconds.
 type page struct {
 	At     time.Time  `json:"at"`
 	Keys   int        `json:"keys"` // in this process, shown or not
@@ -47,7 +47,7 @@ type hold struct {
 	Held    seconds   `json:"held"`
 	MaxHold seconds   `json:"max_hold,omitempty"`
 	Left    seconds   `json:"lease_left"`
-	Kept    bool      `json:"kept,omitempty"` // its function has returned, see guard.WithMinHold
+	Kept    bool      `json:"kept,omitempty"` // its function has returned (guard.WithMinHold)
 	Error   string    `json:"error,omitempty"`
 	Stack   string    `json:"stack,omitempty"`
 }
@@ -84,7 +84,8 @@ type storeKey struct {
 	Error     string  `json:"error,omitempty"`
 }
 
-// seconds is a duration as JSON and people read it.
+// seconds is a duration. JSON has it as a number of seconds, and people see it
+// as Go writes it.
 type seconds time.Duration
 
 // MarshalJSON implements [json.Marshaler].
@@ -101,7 +102,7 @@ func newPeer(h guard.Holder) *peer {
 	return &peer{Host: h.Host, PID: h.PID, Name: h.Name, Since: h.Since, Instance: h.Instance}
 }
 
-// gate describes s at a time.
+// gate describes s at the time at.
 func (h *handler) gate(s guard.GateState, at time.Time) gate {
 	g := gate{name: h.name(s.Key), Waiting: s.Waiting, Blocker: newPeer(s.Blocker), For: seconds(s.BlockedFor)}
 	for _, held := range s.Holds {

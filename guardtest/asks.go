@@ -9,7 +9,7 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// asks is an observer that knows which keys were asked for.
+// asks is an observer that records which keys were asked for.
 type asks struct {
 	guard.NopObserver
 

@@ -1,6 +1,6 @@
-// Package guardtest is for the tests of code that uses a guard: a real
-// [guard.Guard] without a server, on leases in memory, and ways to stage what
-// is hard to stage otherwise.
+// Package guardtest is for tests of code that uses a guard. It gives a real
+// [guard.Guard] without a server, on leases in memory. It also stages events
+// that are hard to stage otherwise.
 //
 //	func TestReserveAnswersConflictWhileHeld(t *testing.T) {
 //		g := guardtest.New(t, guard.WithMaxWait(0))
@@ -12,14 +12,14 @@
 //		}
 //	}
 //
-// Have such a test for each route: it also proves that the lock stands before
-// the handler. A middleware that is listed after it, or an r.Use after the
-// route, does nothing, and the answer is 200.
+// Have such a test for each route. It also proves that the lock is in front of
+// the handler. A middleware that is listed after the handler does nothing, and
+// neither does an r.Use after the route. The answer is then 200.
 //
-// The guard has the defaults of production: a call waits 3 s for a key that is
-// held, and a lost lease is noticed at its next renewal, after a third of the
-// TTL of 10 s. Set shorter times, or run the test in a testing/synctest bubble,
-// where they are exact and take none:
+// The guard has the defaults of production. A call waits 3 s for a key that is
+// held. A lost lease is noticed at its next renewal, after a third of the TTL
+// of 10 s. Set shorter times, or run the test in a testing/synctest bubble.
+// There times are exact and take no real time:
 //
 //	func TestWorkStopsWhenTheLeaseIsLost(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {

@@ -14,29 +14,31 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// grace is how long a handler that has answered may take to return before its
-// lease counts as left behind.
+// grace is how long a handler that has answered may take to return. A lease
+// that is held longer counts as left behind.
 const grace = 5 * time.Second
 
-// Guard is a [guard.Guard] on leases in memory, and the hand of fate. Its
-// methods are safe for concurrent use, but those that may end the test belong
-// in the test's goroutine.
+// Guard is a [guard.Guard] on leases in memory, with methods that stage events.
+// Its methods are safe for concurrent use. Call the methods that may end the
+// test only in the test's goroutine.
 type Guard struct {
 	*guard.Guard
 
 	t      testing.TB
 	store  *memlocker.Locker
-	other  *guard.Guard // somebody else: another process, as far as Guard can tell
+	other  *guard.Guard // another process, as far as Guard can tell
 	held   holds
-	asked  keySet // by the code under test
-	staged keySet // by Hold
+	asked  keySet // keys that the code under test asked for
+	staged keySet // keys that Hold held
 }
 
 // New returns a Guard for one test, with the given options on top of guard's
-// defaults. When the test ends it is closed, and t fails if a lease is still
-// held then: whoever forgot to release it, or runs on, has 5 s to make good. It
-// fails as well if nobody has asked g for a key that [Guard.Hold] held: the key
-// is misspelled, or the code does not lock. A bad option ends the test.
+// defaults. A bad option ends the test.
+//
+// When the test ends, the Guard is closed. t fails if a lease is not released
+// within 5 s after that: the code forgot to release it, or is still running. t
+// also fails if nobody has asked g for a key that [Guard.Hold] held. In that
+// case the key is misspelled, or the code does not lock.
 func New(t testing.TB, opts ...guard.Option) *Guard {
 	t.Helper()
 	g := &Guard{t: t, store: memlocker.New()}
@@ -47,8 +49,8 @@ func New(t testing.TB, opts ...guard.Option) *Guard {
 	}, opts...)...); err != nil {
 		t.Fatalf("guardtest: %v", err)
 	}
-	// Of the same name, as in another instance of the service: another name
-	// would be taken for another service without a prefix.
+	// It has the same name, as another instance of the service would. Another
+	// name would look like another service that has no prefix.
 	g.other, err = guard.New(g.store.Peer(), guard.WithName(g.Name()), guard.WithMaxHold(0),
 		guard.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -73,9 +75,9 @@ func (g *Guard) end() {
 	}
 }
 
-// Hold lets somebody else, another process as far as g can tell, acquire and
-// keep key until release is called or the test ends. It waits for a call of g
-// that has the key, and ends the test if that takes more than 3 s. release is
+// Hold acquires key for another process, as far as g can tell. It keeps key
+// until release is called or the test ends. It waits for a call of g that has
+// the key, and ends the test if that takes more than 3 s. release is
 // idempotent. At its end the test fails if g was never asked for key.
 func (g *Guard) Hold(key string) (release func()) {
 	g.t.Helper()
@@ -84,9 +86,9 @@ func (g *Guard) Hold(key string) (release func()) {
 	return release
 }
 
-// Lose makes key vanish, as after FLUSHALL or a failover that lost it, so that
-// anybody can acquire it. A lease on it is noticed lost at its next renewal, a
-// third of the TTL after the last; then its context ends with cause
+// Lose makes key vanish, as after FLUSHALL or a failover that lost it. Anybody
+// can then acquire it. A lease on it is noticed lost at its next renewal, a
+// third of the TTL after the last renewal. Then its context ends with cause
 // [guard.ErrLeaseLost]. t fails if nobody holds the key.
 func (g *Guard) Lose(key string) {
 	g.t.Helper()
@@ -95,9 +97,9 @@ func (g *Guard) Lose(key string) {
 	}
 }
 
-// Break makes the locker answer [guard.ErrUnavailable], for everybody, until
+// Break makes the locker answer every call with [guard.ErrUnavailable], until
 // mend is called or the test ends. A call that waits tries again until its
-// MaxWait is over; a lease can be trusted until its deadline. mend is
+// MaxWait is over. A lease can be trusted until its deadline. mend is
 // idempotent.
 func (g *Guard) Break() (mend func()) {
 	mend = g.store.Break()
@@ -105,18 +107,18 @@ func (g *Guard) Break() (mend func()) {
 	return mend
 }
 
-// Context returns a context with a live lease of g on key, as the function
-// given to Do gets it, for code that asks for [guard.LeaseFrom] or
-// [guard.FencingToken]. The lease is released when t ends. Context waits for
-// the key as Acquire does, and ends the test if it does not get it.
+// Context returns a context with a live lease of g on key, like the context
+// that Do passes to its function. It is for code that calls [guard.LeaseFrom]
+// or [guard.FencingToken]. Context waits for the key as Acquire does, and ends
+// the test if it does not get it. The lease is released when t ends.
 func (g *Guard) Context(t testing.TB, key string) context.Context {
 	t.Helper()
 	l, _ := hold(t, g.Guard, key)
 	return l.Context()
 }
 
-// hold acquires key on g until release is called, or t ends: whatever has
-// become of the lease by then.
+// hold acquires key on g until release is called or t ends. release
+// ignores the error of a lease that was lost.
 func hold(t testing.TB, g *guard.Guard, key string) (l *guard.Lease, release func()) {
 	t.Helper()
 	l, err := g.Acquire(t.Context(), key)
@@ -128,7 +130,7 @@ func hold(t testing.TB, g *guard.Guard, key string) (l *guard.Lease, release fun
 	return l, release
 }
 
-// holds is an observer that knows what is held.
+// holds is an observer that records which keys are held.
 type holds struct {
 	guard.NopObserver
 

@@ -16,14 +16,16 @@ import (
 	"github.com/go-lockguard/guard/internal/readahead"
 )
 
-// Form returns the Func of a field of a form body, urlencoded or multipart, as
-// r.PostFormValue reads it: of POST, PUT and PATCH. If the query has the name
-// as well it is [ErrAmbiguous], because r.FormValue may prefer either. The body
-// is left to be read again; one of another Content-Type is [ErrMediaType], one
-// of more than 64 KiB [ErrTooLarge], unless the middleware has an option for
-// more. A form that has been parsed already is used as it is.
+// Form returns the Func of a field of a form body. It reads urlencoded and
+// multipart forms of POST, PUT and PATCH, as r.PostFormValue does. A form that
+// has been parsed already is used as it is.
 //
-// For large uploads, bind in the handler and lock there, with guard.Do.
+// If the query has the name as well, the error is [ErrAmbiguous], because
+// r.FormValue may prefer either. Another Content-Type is [ErrMediaType]. A body
+// of more than 64 KiB is [ErrTooLarge], unless an option of the middleware
+// allows more. Form leaves the body to be read again.
+//
+// For large uploads, bind in the handler and lock there with guard.Do.
 func Form(name string) Func {
 	return func(r *http.Request) (string, error) {
 		form, err := parseForm(r)
@@ -37,7 +39,8 @@ func Form(name string) Func {
 	}
 }
 
-// parseForm returns a copy of r whose form is parsed; parsing writes to it.
+// parseForm returns a parsed copy of r. It must not parse r itself, because
+// parsing writes to it.
 func parseForm(r *http.Request) (*http.Request, error) {
 	if r.PostForm == nil && !isForm(r) {
 		return nil, ErrMediaType
@@ -49,7 +52,7 @@ func parseForm(r *http.Request) (*http.Request, error) {
 	form := r.Clone(r.Context())
 	form.Body = io.NopCloser(bytes.NewReader(text))
 	err = form.ParseForm()
-	// Files must stay in memory: nobody would remove them.
+	// Files must stay in memory, because nobody would remove them from disk.
 	if multi := form.ParseMultipartForm(int64(len(text))); err == nil && !errors.Is(multi, http.ErrNotMultipart) {
 		err = multi
 	}
@@ -59,8 +62,9 @@ func parseForm(r *http.Request) (*http.Request, error) {
 	return form, nil
 }
 
-// isForm reports whether r can have a form: it may say nothing of its body, or
-// have none that PostForm looks at.
+// isForm reports whether r can have a form. That includes a request without a
+// Content-Type. It also includes a request whose method has no body that
+// PostForm reads.
 func isForm(r *http.Request) bool {
 	given := r.Header.Get("Content-Type")
 	if given == "" || r.Method != http.MethodPost && r.Method != http.MethodPut && r.Method != http.MethodPatch {
@@ -70,19 +74,23 @@ func isForm(r *http.Request) bool {
 	return err == nil && (media == "application/x-www-form-urlencoded" || media == "multipart/form-data")
 }
 
-// JSON returns the Func of a member of a body that is one JSON object: a string
-// that is not empty, or an integer. Other kinds of values are [ErrInvalid], and
-// so are fractions and exponents, which spell one number in many ways; null is
-// [ErrMissing]. There is no way into nested objects. The body is left to be
-// read again; one of more than 64 KiB is [ErrTooLarge], unless the middleware
-// has an option for more.
+// JSON returns the Func of a member of a body that is one JSON object. The
+// member must be a string that is not empty, or an integer. A null is
+// [ErrMissing]. Other kinds of values are [ErrInvalid]. Fractions and exponents
+// are [ErrInvalid] too, because they spell one number in many ways.
 //
-// Decoders differ in which member they take if two have the same name, or names
-// that differ in case only. So that is [ErrAmbiguous], for any two members of
-// the object; one that differs from name only in case counts as missing. A
-// Content-Type that is not JSON is [ErrMediaType], because a handler that goes
-// by it would read something else; without one, make sure that the handler
-// reads JSON all the same.
+// JSON does not look into nested objects. It leaves the body to be read again.
+// A body of more than 64 KiB is [ErrTooLarge], unless an option of the
+// middleware allows more.
+//
+// If two members have the same name, decoders differ in which they take. The
+// same is true of names that differ only in case. So any two such members of
+// the object are [ErrAmbiguous]. A single member that differs from name only in
+// case counts as missing.
+//
+// A Content-Type that is not JSON is [ErrMediaType], because a handler that
+// goes by it would read something else. Without a Content-Type, make sure that
+// the handler does read JSON.
 func JSON(name string) Func {
 	return func(r *http.Request) (string, error) {
 		if !isJSON(r) {
@@ -100,7 +108,7 @@ func JSON(name string) Func {
 	}
 }
 
-// isJSON reports whether r's body is JSON as far as r says.
+// isJSON reports whether the header of r allows for a body of JSON.
 func isJSON(r *http.Request) bool {
 	given := r.Header.Get("Content-Type")
 	if given == "" {
@@ -110,11 +118,13 @@ func isJSON(r *http.Request) bool {
 	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
-// Body returns the Func of the SHA-256 of the body's bytes, in lower-case hex:
-// two requests have the same value only if they send the same bytes, whatever
-// those mean. An empty body is [ErrMissing]. The body is left to be read again;
-// one of more than 64 KiB is [ErrTooLarge], unless the middleware has an option
-// for more. It blocks until the body has arrived.
+// Body returns the Func of the SHA-256 of the body's bytes, in lower-case hex.
+// Two requests have the same value only if they send the same bytes, even if
+// other bytes mean the same.
+//
+// An empty body is [ErrMissing]. A body of more than 64 KiB is [ErrTooLarge],
+// unless an option of the middleware allows more. Body blocks until the whole
+// body has arrived, and leaves it to be read again.
 func Body() Func {
 	return func(r *http.Request) (string, error) {
 		text, err := wholeBody(r)
@@ -129,7 +139,7 @@ func Body() Func {
 	}
 }
 
-// wholeBody returns the body, and leaves it to be read again.
+// wholeBody returns the body and leaves it to be read again.
 func wholeBody(r *http.Request) ([]byte, error) {
 	text, whole, err := readahead.Body(r)
 	var limit *http.MaxBytesError
@@ -149,7 +159,7 @@ func member(text []byte, name string) (string, error) {
 	if len(text) == 0 {
 		return "", ErrMissing
 	}
-	if !json.Valid(text) { // also if something follows the object
+	if !json.Valid(text) { // false too if something follows the object
 		return "", ErrInvalid
 	}
 	object := json.NewDecoder(bytes.NewReader(text))
@@ -157,7 +167,7 @@ func member(text []byte, name string) (string, error) {
 		return "", ErrInvalid
 	}
 	var value json.RawMessage
-	seen := make(map[string]bool) // folded names
+	seen := make(map[string]bool) // names as fold returns them
 	for object.More() {
 		key, err := object.Token()
 		if err != nil {
@@ -167,7 +177,7 @@ func member(text []byte, name string) (string, error) {
 		if err := object.Decode(&v); err != nil {
 			return "", ErrInvalid
 		}
-		text, _ := key.(string) // what else is before a ':'
+		text, _ := key.(string) // always a string before a ':'
 		folded := fold(text)
 		if seen[folded] {
 			return "", ErrAmbiguous
@@ -180,8 +190,8 @@ func member(text []byte, name string) (string, error) {
 	return scalar(value)
 }
 
-// fold returns the same for names that are equal under [strings.EqualFold],
-// which is how encoding/json finds fields.
+// fold returns the same string for all names that are equal under
+// [strings.EqualFold]. That is how encoding/json finds fields.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		least := r
@@ -192,7 +202,8 @@ func fold(name string) string {
 	}, name)
 }
 
-// scalar returns what a JSON value, valid or absent, is as a part of a key.
+// scalar returns the part of a key that a JSON value makes. The value is valid
+// or absent.
 func scalar(value json.RawMessage) (string, error) {
 	switch {
 	case len(value) == 0 || value[0] == 'n':

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Why a request gives no key, as sentinels for errors.Is. All but the last are
-// the client's doing.
+// These errors say why a request gives no key. Test for them with errors.Is.
+// The client causes all of them except ErrNoSource.
 var (
 	// ErrMissing says that the value is absent or empty.
 	ErrMissing = errors.New("keyfunc: missing")
@@ -15,32 +15,37 @@ var (
 	// ErrAmbiguous says that the value is there more than once.
 	ErrAmbiguous = errors.New("keyfunc: given more than once")
 
-	// ErrInvalid says that the value, or what it would have to be read from, is
-	// malformed.
+	// ErrInvalid says that the value is malformed, or the part of the request
+	// that holds it.
 	ErrInvalid = errors.New("keyfunc: malformed")
 
-	// ErrMediaType says that the Content-Type is not one that the value can be
-	// read from. It Is ErrInvalid too.
+	// ErrMediaType says that the value cannot be read from a body with this
+	// Content-Type. It Is ErrInvalid too.
 	ErrMediaType = fmt.Errorf("%w: wrong Content-Type", ErrInvalid)
 
-	// ErrTooLarge says that the body is larger than what a value is read from,
-	// or than a limit that the application set with [http.MaxBytesReader].
+	// ErrTooLarge says that the body is too large to find the value in it. The
+	// limit is the package's own, or the one that the application set with
+	// [http.MaxBytesReader].
 	ErrTooLarge = errors.New("keyfunc: the body is too large")
 
-	// ErrNoSource says that the value can never be there: the route has no
-	// parameter of that name, the middleware runs before the router has matched
-	// one, or nobody has put the value into the context.
+	// ErrNoSource says that the value can never be there. Either the route has
+	// no parameter of that name, or the middleware runs before the router has
+	// matched one, or nobody has put the value into the context.
 	ErrNoSource = errors.New("keyfunc: no such source")
 )
 
 // Error says where in the request a value was looked for and why there is none.
-// It never says the value.
+// It never contains the value.
 type Error struct {
-	// "path", "query", "header", "cookie", "form", "json", "body" or "context";
-	// "part" or "value" of an own Func
+	// Source is "path", "query", "header", "cookie", "form", "json", "body" or
+	// "context". It is "part" or "value" for a Func of your own.
 	Source string
-	Name   string // of the parameter, header, cookie or field, or the number of the part; "" if there is none
-	Err    error  // Is ErrMissing, ErrAmbiguous, ErrInvalid, ErrMediaType, ErrTooLarge or ErrNoSource
+	// Name is the name of the parameter, header, cookie or field, or the number
+	// of the part. It is "" if there is none.
+	Name string
+	// Err Is ErrMissing, ErrAmbiguous, ErrInvalid, ErrMediaType, ErrTooLarge or
+	// ErrNoSource.
+	Err error
 }
 
 func (e *Error) Error() string {

@@ -9,37 +9,37 @@ import (
 	"github.com/go-lockguard/guard/internal/keyenc"
 )
 
-// Func derives a value, or with [Join] a key, from a request. It returns an
-// error or a value that is not empty, and must be safe for concurrent use. A
-// Func that reads the body must leave it to be read again. Its methods put the
-// value into one form.
+// Func derives a value from a request, or a key if [Join] made it. It returns a
+// value that is not empty, or an error. It must be safe for concurrent use. A
+// Func that reads the body must leave it to be read again. The methods of Func
+// put its value into one form.
 type Func func(*http.Request) (string, error)
 
 // Query returns the Func of the query parameter name. A query string that does
-// not parse is [ErrInvalid] as a whole, because part of it would be lost to
-// some readers.
+// not parse is [ErrInvalid] as a whole, because some readers would lose part of
+// it.
 func Query(name string) Func {
 	return func(r *http.Request) (string, error) {
 		values, err := url.ParseQuery(r.URL.RawQuery)
 		if err != nil {
-			return "", &Error{"query", name, ErrInvalid} // err quotes the query: leave it out
+			return "", &Error{"query", name, ErrInvalid} // without err, which quotes the query
 		}
 		return one("query", name, values[name])
 	}
 }
 
 // Header returns the Func of the header name, in any case. A client can send
-// what it likes: prefer headers that a gateway sets and strips. Host is not a
-// header in net/http.
+// any header, so prefer headers that a gateway sets and strips. Note that
+// net/http keeps Host in Request.Host and not in Header.
 func Header(name string) Func {
 	return func(r *http.Request) (string, error) {
 		return one("header", name, r.Header.Values(name))
 	}
 }
 
-// Cookie returns the Func of the cookie name, as r.Cookie reads it: quotes are
-// taken off and escapes are left. A handler that unescapes cookies, as gin's
-// c.Cookie does, needs a KeyFrom that does the same.
+// Cookie returns the Func of the cookie name. Like r.Cookie it removes quotes
+// and keeps escapes. Some handlers unescape cookies, as gin's c.Cookie does.
+// They need a KeyFrom that does the same.
 func Cookie(name string) Func {
 	return func(r *http.Request) (string, error) {
 		var values []string
@@ -51,10 +51,11 @@ func Cookie(name string) Func {
 }
 
 // FromContext returns the Func of a value that fn finds in the request's
-// context: the user or tenant that an authentication outside the lock has put
-// there, which no client can choose. If fn reports false or finds an empty
-// value the authentication is not in place, which is [ErrNoSource]. It panics
-// if fn is nil.
+// context. The value is usually the user or tenant that an authentication
+// outside the lock has put there. No client can choose it.
+//
+// If fn reports false or finds an empty value, the authentication is not in
+// place and the error is [ErrNoSource]. FromContext panics if fn is nil.
 func FromContext(fn func(context.Context) (string, bool)) Func {
 	if fn == nil {
 		panic("keyfunc: FromContext of a nil function")
@@ -78,7 +79,7 @@ func one(source, name string, values []string) (string, error) {
 	return values[0], nil
 }
 
-// Static returns the Func that is always s. It panics if s is empty.
+// Static returns the Func whose value is always s. It panics if s is empty.
 func Static(s string) Func {
 	if s == "" {
 		panic("keyfunc: Static of an empty string")
@@ -86,12 +87,12 @@ func Static(s string) Func {
 	return func(*http.Request) (string, error) { return s, nil }
 }
 
-// Join returns the Func of guard.Key(values of the parts...). The first part
-// without a value ends it with its error, an empty one with [ErrMissing]. It
-// panics if there are no parts or one is nil.
+// Join returns the Func of guard.Key(values of the parts...). It stops at the
+// first part without a value, with the error of that part. An empty value is
+// [ErrMissing]. Join panics if there are no parts or if one is nil.
 //
-// The parts are values, to be escaped: a Join in a Join is one part, escaped
-// twice.
+// Join escapes the values of its parts. So a Join inside a Join is one part and
+// is escaped twice.
 func Join(parts ...Func) Func {
 	if len(parts) == 0 {
 		panic("keyfunc: Join of no parts")
@@ -109,7 +110,7 @@ func Join(parts ...Func) Func {
 			if err != nil {
 				return "", err
 			}
-			if v == "" { // only a Func that breaks its contract
+			if v == "" { // only from a Func that breaks its contract
 				return "", &Error{"part", strconv.Itoa(i + 1), ErrMissing}
 			}
 			if i > 0 {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// A step puts a value into one form. What comes out empty is missing.
+// A step puts a value into one form. An empty result counts as missing.
 type step func(v string) (string, error)
 
 // Int returns f with its value read as a decimal integer of 64 bits and written
-// in the one usual way: "7", "+7" and "007" are all "7". Anything else is
+// in the usual way. So "7", "+7" and "007" are all "7". Anything else is
 // [ErrInvalid].
 func (f Func) Int() Func { return f.normalized(toInt) }
 
@@ -27,9 +27,9 @@ func toInt(v string) (string, error) {
 	return strconv.FormatUint(n, 10), nil
 }
 
-// UUID returns f with its value read as a UUID and written in the usual way, 36
-// characters in lower case. It may be given in any case, bare, in braces, as a
-// URN, or without hyphens; anything else is [ErrInvalid].
+// UUID returns f with its value read as a UUID and written in the usual way,
+// which is 36 characters in lower case. It accepts a UUID in any case, bare, in
+// braces, as a URN, or without hyphens. Anything else is [ErrInvalid].
 func (f Func) UUID() Func { return f.normalized(toUUID) }
 
 func toUUID(v string) (string, error) {
@@ -50,10 +50,10 @@ func toUUID(v string) (string, error) {
 	return v[:8] + "-" + v[8:12] + "-" + v[12:16] + "-" + v[16:20] + "-" + v[20:], nil
 }
 
-// NonZero returns f with a value that is zero refused as [ErrMissing]: the
-// integer 0, in any spelling that [Func.Int] reads, and the UUID of zeros. An
-// id that nobody has set is such a value, and a key of it is one lock for all
-// who forgot to.
+// NonZero returns f with zero values refused as [ErrMissing]. The integer 0 is
+// zero in any spelling that [Func.Int] reads, and so is the UUID of zeros. An
+// id that was never set has such a value. A key made of it is one lock for all
+// callers that forgot to set it.
 func (f Func) NonZero() Func { return f.normalized(toNonZero) }
 
 func toNonZero(v string) (string, error) {
@@ -71,7 +71,7 @@ func (f Func) Lower() Func { return f.normalized(toLower) }
 func toLower(v string) (string, error) { return strings.ToLower(v), nil }
 
 // Trim returns f with its value without white space at either end. A value of
-// nothing else is [ErrMissing].
+// white space only is [ErrMissing].
 func (f Func) Trim() Func { return f.normalized(toTrimmed) }
 
 func toTrimmed(v string) (string, error) { return strings.TrimSpace(v), nil }
@@ -94,8 +94,8 @@ func atMost(n int) step {
 	}
 }
 
-// OneOf returns f with any other value than the given ones refused as
-// [ErrInvalid]. It panics if there are none.
+// OneOf returns f with all values refused as [ErrInvalid] except the given
+// ones. It panics if none are given.
 func (f Func) OneOf(values ...string) Func {
 	if len(values) == 0 {
 		panic("keyfunc: OneOf of nothing")
@@ -112,7 +112,7 @@ func amongst(values []string) step {
 	}
 }
 
-// normalized returns f with its value passed through to.
+// normalized returns f with its value passed through the step to.
 func (f Func) normalized(to step) Func {
 	if f == nil {
 		panic("keyfunc: normalizer of a nil Func")
@@ -127,7 +127,7 @@ func (f Func) normalized(to step) Func {
 	}
 }
 
-// take passes v, which was found under name in source, through the step.
+// take passes v through the step. v was found under name in source.
 func (to step) take(v, source, name string) (string, error) {
 	v, err := to(v)
 	if err == nil && v == "" {
@@ -139,11 +139,11 @@ func (to step) take(v, source, name string) (string, error) {
 	return v, nil
 }
 
-// source returns where f looks for its value: a Func says so in its error for a
-// request that has nothing.
+// source returns where f looks for its value. It calls f with an empty request
+// and reads the source from the error.
 func (f Func) source() (source, name string) {
 	source = "value"
-	defer func() { _ = recover() }()                                  // an own Func may count on more than that
+	defer func() { _ = recover() }()                                  // an own Func may need more than that
 	nothing, err := http.NewRequest(http.MethodGet, "/", http.NoBody) //nolint:noctx // it goes nowhere
 	if err != nil {
 		return source, ""

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// ParseTemplate reads a template, as [Parse] does, with the same errors.
+// ParseTemplate reads a template. It returns the same errors as [Parse].
 func ParseTemplate(template string) (*Template, error) {
 	t := &Template{}
 	for at := 0; ; {
@@ -25,10 +25,10 @@ func ParseTemplate(template string) (*Template, error) {
 	}
 }
 
-// parsePart reads the part of t that starts at start, and returns where it
-// ends: at a ':' or at the end of t.
+// parsePart reads the part of t that starts at start. The part ends before the
+// next ':' or at the end of t, and parsePart returns that index.
 func parsePart(t string, start int) (p part, end int, err error) {
-	after := start // where the text behind the placeholder starts
+	after := start // start of the text behind the placeholder
 	i := start
 	for ; i < len(t) && t[i] != ':'; i++ {
 		switch t[i] {
@@ -65,8 +65,8 @@ func parsePart(t string, start int) (p part, end int, err error) {
 	return p, i, nil
 }
 
-// placeholder reads the text between two braces, and returns what is wrong with
-// it, and at which byte.
+// placeholder reads the text between two braces. If it is wrong, placeholder
+// returns the problem and the byte where it is.
 func (p *part) placeholder(text string) (at int, problem string) {
 	from, rest, more := strings.Cut(text, "|")
 	if problem = p.origin(from); problem != "" {
@@ -88,7 +88,7 @@ func (p *part) placeholder(text string) (at int, problem string) {
 // sources are the Funcs that a template can name with a prefix.
 var sources = map[string]func(name string) Func{"query": Query, "header": Header, "cookie": Cookie, "form": Form, "json": JSON}
 
-// origin reads where the value comes from: a name, or source.name.
+// origin reads the origin of the value, which is a name or source.name.
 func (p *part) origin(text string) (problem string) {
 	prefix, name, dotted := strings.Cut(text, ".")
 	if !dotted {
@@ -113,7 +113,7 @@ func (p *part) origin(text string) (problem string) {
 	return ""
 }
 
-// normalizer returns the step that text names, with its argument after '='.
+// normalizer returns the step that text names. An argument follows the '='.
 func normalizer(text string) (to step, problem string) {
 	name, arg, given := strings.Cut(text, "=")
 	switch name {
@@ -149,8 +149,8 @@ func normalizer(text string) (to step, problem string) {
 	return to, ""
 }
 
-// notInName reports whether r is kept out of names in templates, among them
-// what later syntax may need.
+// notInName reports whether names in templates must not contain r. Some of
+// these characters are reserved for later syntax.
 func notInName(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-.[]", r)
 }

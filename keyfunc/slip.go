@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// slip returns what is wrong where t begins with a placeholder as something
-// else writes it, or "". It would be text in every key, and a lock for
-// everybody.
+// slip returns the problem if t begins with a placeholder in another language's
+// syntax, and "" otherwise. In a template such a placeholder would be plain
+// text, and so one lock for everybody.
 func slip(t string) (problem string) {
 	mark, name := "", ""
 	switch {
@@ -32,7 +32,7 @@ func slip(t string) (problem string) {
 	return fmt.Sprintf("%q is text in a template: write {%s}", mark, name)
 }
 
-// nameIn returns the name that t begins with, "" if it begins with none.
+// nameIn returns the name that t begins with, or "" if there is none.
 func nameIn(t string) string {
 	for i, r := range t {
 		if r != '_' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r)) {
@@ -42,8 +42,8 @@ func nameIn(t string) string {
 	return t
 }
 
-// isVerb reports whether t begins with a verb of fmt: a word that begins with a
-// percent sign has more than one letter.
+// isVerb reports whether t begins with a verb of fmt. A word of more than one
+// letter behind a percent sign is no verb.
 func isVerb(t string) bool {
 	return len(t) > 1 && t[0] == '%' && strings.IndexByte("sdvq", t[1]) >= 0 && nameIn(t[2:]) == ""
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Parse returns the Func that a template describes. A ':' separates the parts
-// of the key; a part is text, or one placeholder with or without text around
+// of the key. A part is text, or one placeholder with or without text around
 // it:
 //
 //	{sku}               the path parameter sku; {*} is the wildcard of chi and echo, the rest of the path
@@ -18,18 +18,20 @@ import (
 //	{json.sku}          the member sku of a JSON body
 //	{body}              the SHA-256 of the body, in hex
 //
-// The value may be put into one form first, by one or more of
+// One or more normalizers may put the value into one form:
 //
 //	{id|int}  {id|uuid}  {header.X-Tenant|trim|lower}  {query.q|maxlen=64}  {kind|oneof=cart,order}  {json.id|nonzero}
 //
-// which are the methods of [Func] with these names. A path parameter that is
+// They are the methods of [Func] with the same names. A path parameter that is
 // itself called body needs [Path].
 //
 // "stock:{sku}" is guard.Key("stock", sku), and "stock:sku-{sku}" is
-// guard.Key("stock", "sku-"+sku). Two placeholders in one part are refused:
-// "{a}-{b}" would be one key for different a and b. So are empty parts and
-// braces that do not make a placeholder, and placeholders of another language:
-// $sku, ${sku}, <sku>, %s, and /:sku or /*sku of a router. The error names the
+// guard.Key("stock", "sku-"+sku).
+//
+// Parse refuses two placeholders in one part, because "{a}-{b}" would be one
+// key for different a and b. It refuses empty parts, and braces that do not
+// make a placeholder. It also refuses placeholders of other languages: $sku,
+// ${sku}, <sku>, %s, and /:sku or /*sku of a router. The error names the
 // column, in characters from 1.
 func Parse(template string) (Func, error) {
 	t, err := ParseTemplate(template)
@@ -39,7 +41,7 @@ func Parse(template string) (Func, error) {
 	return func(r *http.Request) (string, error) { return t.Key(r, nil) }, nil
 }
 
-// MustParse is [Parse] for templates in the source code: it panics where Parse
+// MustParse is [Parse] for templates in the source code. It panics if Parse
 // returns an error.
 func MustParse(template string) Func {
 	f, err := Parse(template)
@@ -49,12 +51,13 @@ func MustParse(template string) Func {
 	return f
 }
 
-// Template is what a template says, for adapters of routers that keep their
-// path parameters to themselves: they need not copy them into each request with
-// [SetPath]. Make it with [ParseTemplate]. It is safe for concurrent use.
+// Template is a parsed template, for adapters of routers that do not pass on
+// their path parameters. With it an adapter need not copy them into each
+// request with [SetPath]. Make it with [ParseTemplate]. It is safe for
+// concurrent use.
 type Template struct{ parts []part }
 
-// Constant reports whether t has no placeholder, so that every request has the
+// Constant reports whether t has no placeholder. Then every request has the
 // same key.
 func (t *Template) Constant() bool {
 	for i := range t.parts {
@@ -65,7 +68,7 @@ func (t *Template) Constant() bool {
 	return true
 }
 
-// PathOnly reports whether t has no placeholder but path parameters, so that
+// PathOnly reports whether all placeholders of t are path parameters. Then
 // [Template.Key] with Params looks at nothing else of a request.
 func (t *Template) PathOnly() bool {
 	for i := range t.parts {
@@ -76,14 +79,15 @@ func (t *Template) PathOnly() bool {
 	return true
 }
 
-// Params are the path parameters of one request. present is false for one that
-// its route does not have.
+// Params are the path parameters of one request. Param returns present as false
+// for a parameter that the route does not have.
 type Params interface {
 	Param(name string) (value string, present bool)
 }
 
-// Key returns the key of r, as the Func that [Parse] makes of the template
-// does, with the same errors. A nil p stands for the parameters in r itself.
+// Key returns the key of r. It is the key of the Func that [Parse] makes of the
+// template, with the same errors. If p is nil, the parameters in r itself are
+// used.
 func (t *Template) Key(r *http.Request, p Params) (string, error) {
 	var short [64]byte // enough for most keys
 	key := short[:0]
@@ -102,15 +106,16 @@ func (t *Template) Key(r *http.Request, p Params) (string, error) {
 	return string(key), nil
 }
 
-// part is one part of a key: text, or a value with or without text around it.
+// part is one part of a key. It is text, or a value with or without text around
+// it.
 type part struct {
 	before, after string
 	source, name  string // of the value; source is "" if there is none
-	find          Func   // nil: a path parameter, or no value
+	find          Func   // nil for a path parameter, or if there is no value
 	steps         []step
 }
 
-// read returns the value of the part, "" if it is text alone.
+// read returns the value of the part, or "" if it is text alone.
 func (p *part) read(r *http.Request, from Params) (v string, err error) {
 	switch {
 	case p.source == "":

@@ -1,6 +1,6 @@
-// Package outcome is the one table from errors of guard and keyfunc to HTTP
-// answers. Every adapter answers from it, and so can a handler that no adapter
-// fits.
+// Package outcome maps the errors of guard and keyfunc to HTTP answers. Every
+// adapter answers from this one table. A handler that no adapter fits can use
+// it too.
 //
 //	status  code                         when
 //	409     lock_held                    the key was held until MaxWait ended (or lockmw.WithHeldStatus)
@@ -11,16 +11,18 @@
 //	400     lock_key_invalid             the request's key value is missing, malformed or repeated
 //	413     lock_body_too_large          the body is too large to find the key's value in it
 //	415     lock_unsupported_media_type  the body is of a type in which the key's value cannot be found
-//	500     lock_misconfigured           our own mistake: no such parameter, no default guard, an empty key
+//	500     lock_misconfigured           a server error: no such parameter, no default guard, an empty key
 //	499                                  the client has gone: nothing is written
 //
-// The first three carry Retry-After. They do not where the refused key was one
-// inside: if [guard.Ran] is true of the error, or the request's context carries
-// a lease, part of the work may be done, and nobody is asked to repeat it. The
-// status and the code stay, and the text says so. The bodies are RFC 9457
-// problem details with fixed texts, which for 400, 413 and 415 name the
-// parameter, header or field: never a key, a value, a holder or anything else
-// from the inside.
+// The first three carry Retry-After. They do not if part of the work may be
+// done, because then nobody is asked to repeat the request. That is so if
+// [guard.Ran] is true of the error, or if the request's context carries a
+// lease. The refused key was then one inside another. The status and the code
+// stay, and the text says that part of the request may have been carried out.
+//
+// The bodies are RFC 9457 problem details with fixed texts. For 400, 413 and
+// 415 the text names the parameter, header or field. It never contains a key, a
+// value, a holder or any other internal detail.
 package outcome
 
 import (
@@ -33,19 +35,22 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
-// Outcome is what to answer. The zero Outcome is none.
+// Outcome is an answer to a request. The zero Outcome is no answer.
 type Outcome struct {
-	Status     int    // HTTP status
-	Code       string // for programs; "" if nothing is to be written
-	Detail     string // for people
-	RetryAfter int    // in seconds, with jitter; 0 for none: repeating the request may do its work twice
+	Status int    // HTTP status
+	Code   string // for programs; "" if nothing is to be written
+	Detail string // for people
+	// RetryAfter is in seconds, with jitter. It is 0 for no Retry-After: then
+	// repeating the request may do its work twice.
+	RetryAfter int
 }
 
-// ClientGone is the status of a request whose client left while it waited: for
-// the access log only, as there is nobody to write to.
+// ClientGone is the status of a request whose client left while the request
+// waited. It is for the access log only, because nobody is left to read an
+// answer.
 const ClientGone = 499
 
-// Codes of the outcomes that have an answer.
+// Codes of the outcomes that have a body.
 const (
 	Held          = "lock_held"
 	QueueFull     = "lock_queue_full"
@@ -58,36 +63,41 @@ const (
 	Misconfigured = "lock_misconfigured"
 )
 
-// Of returns the outcome of err for a request whose context is ctx; false if
-// err is not an error of guard or keyfunc, or nil. Errors that merely wrap
-// context.Canceled or context.DeadlineExceeded are not ours: they are the
-// handler's own.
+// Of returns the outcome of err for a request whose context is ctx. It returns
+// false if err is nil or not an error of guard or keyfunc. Errors that only
+// wrap context.Canceled or context.DeadlineExceeded are the handler's own, and
+// so Of returns false for them.
 //
-// ctx tells a client that has gone from a wait that something else ended. An
-// empty key is our own mistake, unless err also Is one of keyfunc's, as
-// &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing}: so a
-// handler that makes the key of what it has bound says that the client has left
-// it out. Of is safe for concurrent use; calling it twice for one error may
-// give different Retry-After.
+// Of uses ctx to tell a client that has gone from a wait that something else
+// ended.
 //
-// There is none if part of the work may be done: if [guard.Ran] is true of err,
-// or ctx carries a lease.
+// An empty key is treated as a server error (500), unless err also Is an error
+// of keyfunc. So a handler that makes the key of values that it has bound can
+// blame the client (400). For example, it returns
+//
+//	&keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing}
+//
+// The outcome has no Retry-After if part of the work may be done. That is so if
+// [guard.Ran] is true of err, or if ctx carries a lease.
+//
+// Of is safe for concurrent use. Two calls for one error may give different
+// Retry-After.
 func Of(ctx context.Context, err error) (Outcome, bool) {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
-	case is(guard.ErrLeaseLost): // first: whatever else went wrong, the work may have been done
+	case is(guard.ErrLeaseLost): // first, because the work may have been done whatever else went wrong
 		return lost, true
 	case is(keyfunc.ErrNoSource), is(guard.ErrNoDefault):
 		return misconfigured, true
 	case is(keyfunc.ErrTooLarge), is(keyfunc.ErrMissing), is(keyfunc.ErrAmbiguous), is(keyfunc.ErrInvalid):
 		return badRequest(err), true
-	case is(guard.ErrInvalidKey): // and nobody says that it is the client's doing
+	case is(guard.ErrInvalidKey): // no error of keyfunc blames the client
 		return misconfigured, true
 	case !is(guard.ErrNotAcquired) && !is(guard.ErrUnavailable) && !is(guard.ErrClosed):
 		return Outcome{}, false
 	case is(context.Canceled):
 		return cancelled(ctx, err), true
-	case is(guard.ErrUnavailable), is(guard.ErrClosed): // before deadlines: it may be that of a single try
+	case is(guard.ErrUnavailable), is(guard.ErrClosed): // before deadlines, because a single try has one too
 		return refused(ctx, unavailable, err), true
 	case is(context.DeadlineExceeded):
 		return refused(ctx, waitAborted, err), true
@@ -97,30 +107,30 @@ func Of(ctx context.Context, err error) (Outcome, bool) {
 	return refused(ctx, held, err), true
 }
 
-// cancelled is the outcome of a wait that a cancelled context ended; ctx is the
-// request's, perhaps under a lease.
+// cancelled is the outcome of a wait that a cancelled context ended. ctx is the
+// request's context, perhaps inside a lease.
 func cancelled(ctx context.Context, err error) Outcome {
 	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, guard.ErrLeaseLost), errors.Is(cause, guard.ErrClosed): // the lease around the wait
+	case errors.Is(cause, guard.ErrLeaseLost), errors.Is(cause, guard.ErrClosed): // the lease around the wait is lost
 		return lost
 	case errors.Is(cause, context.Canceled): // a server cancels a request without a cause of its own
 		return Outcome{Status: ClientGone}
 	}
-	// a cancelled context inside the handler, or a middleware that names its
-	// cause
+	// The handler cancelled a context of its own, or a middleware named its
+	// cause.
 	return refused(ctx, waitAborted, err)
 }
 
-// A refusal is the outcome of a wait without its advice, which depends on what
-// had run before.
+// A refusal is the outcome of a wait without its advice. The advice depends on
+// whether part of the work may be done.
 type refusal struct {
 	Outcome
 
-	advice string // if nothing had
-	retry  bool   // then it gets a Retry-After
+	advice string // added to Detail if no part of the work has begun
+	retry  bool   // whether it then gets a Retry-After
 }
 
-// refused is the outcome of r, which err says.
+// refused is the outcome of the refusal r, which err reports.
 func refused(ctx context.Context, r refusal, err error) Outcome {
 	o := r.Outcome
 	_, inside := guard.LeaseFrom(ctx)

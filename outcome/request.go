@@ -8,12 +8,12 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
-// badRequest is the outcome of a request that has no key by its own fault. It
-// says what to put right, and never the value.
+// badRequest is the outcome of a request that has no key through its own fault.
+// It says what to correct, and never contains the value.
 func badRequest(err error) Outcome {
 	at := &keyfunc.Error{}
 	_ = errors.As(err, &at)
-	if at.Source == "body" && !errors.Is(err, keyfunc.ErrMissing) { // whatever the key is made of
+	if at.Source == "body" && !errors.Is(err, keyfunc.ErrMissing) { // for every Func that reads the body
 		return brokenBody(err)
 	}
 	where := "value that names the resource to lock"
@@ -47,8 +47,8 @@ func brokenBody(err error) Outcome {
 	return Outcome{Status: http.StatusBadRequest, Code: KeyInvalid, Detail: "The body is incomplete."}
 }
 
-// source is where the value should be, "" if that would tell the client
-// nothing.
+// source names the place where the value should be. It is "" if the name would
+// tell the client nothing.
 func source(at *keyfunc.Error) string {
 	kinds := map[string]string{
 		"path": "path parameter", "query": "query parameter", "header": "header", "cookie": "cookie",

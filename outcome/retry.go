@@ -9,12 +9,13 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// maxJitter is how many seconds are added to Retry-After at most, so that those
-// refused together do not come back together.
+// maxJitter is the max number of seconds added to Retry-After. It keeps
+// requests that were refused together from coming back together.
 const maxJitter = 2
 
-// retryAfter is the estimate that err carries, in whole seconds: at least one,
-// plus jitter. Of a key that WithMinHold keeps the end is known, and gets none.
+// retryAfter is the estimate that err carries, in whole seconds. It is at least
+// one, plus jitter. If WithMinHold keeps the key, its end is known and no
+// jitter is added.
 func retryAfter(err error) int {
 	var estimate time.Duration
 	var known interface{ RetryAfter() time.Duration }

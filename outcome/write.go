@@ -9,9 +9,9 @@ import (
 // ContentType is the media type of [Outcome.Body].
 const ContentType = "application/problem+json"
 
-// Write answers with o: headers, status and body. It must be called before
-// anything else is written; what a handler has set for a body of its own
-// (Content-Length and the like) is dropped. For an outcome without a code it
+// Write answers with the headers, status and body of o. It must be called
+// before anything else is written. It drops headers that a handler has set for
+// a body of its own, such as Content-Length. For an outcome without a code it
 // does nothing.
 func Write(w http.ResponseWriter, o Outcome) {
 	if o.Code == "" {
@@ -22,10 +22,10 @@ func Write(w http.ResponseWriter, o Outcome) {
 	_, _ = w.Write(o.Body()) // an error here means that the client has gone
 }
 
-// Prepare makes h the headers of an answer with o: Content-Type, Retry-After or
-// none, and nothing that a handler has set for a body of its own. It is for
-// answers that are not written with [Write]; set another Content-Type
-// afterwards.
+// Prepare makes h the headers of an answer with o. It sets Content-Type, and
+// sets or removes Retry-After. It removes headers that a handler has set for a
+// body of its own. Use it for answers that are not written with [Write]. To use
+// another Content-Type, set it afterwards.
 func (o Outcome) Prepare(h http.Header) {
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Cache-Control"} {
 		h.Del(name)
@@ -38,13 +38,13 @@ func (o Outcome) Prepare(h http.Header) {
 	}
 }
 
-// Body returns the problem details of o as JSON, nil for an outcome without a
-// code.
+// Body returns the problem details of o as JSON. It returns nil for an outcome
+// without a code.
 func (o Outcome) Body() []byte {
 	if o.Code == "" {
 		return nil
 	}
-	body, _ := json.Marshal(struct { // cannot fail: strings and an int
+	body, _ := json.Marshal(struct { // cannot fail with strings and an int
 		Type   string `json:"type"`
 		Title  string `json:"title"`
 		Status int    `json:"status"`

@@ -1,3 +1,3 @@
-// Package fencetest tries packages redisfence and sqlfence on real servers. It
-// is a module of its own for the sake of the database drivers.
+// Package fencetest tests packages redisfence and sqlfence on real servers. It
+// is a module of its own because of the database drivers.
 package fencetest

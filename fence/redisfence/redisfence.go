@@ -1,5 +1,5 @@
-// Package redisfence refuses late writes to Redis. See package fence for what
-// fencing is, and what to get right.
+// Package redisfence refuses late writes to Redis. Package fence explains
+// fencing and what to get right.
 //
 //	var sell = redisfence.NewScript(`
 //		redis.call('RPUSH', KEYS[2], ARGV[1])
@@ -11,14 +11,14 @@
 //		...
 //	}
 //
-// A client that repeats a request without an answer, as go-redis does up to
-// three times by default, runs the script again: the fence lets the same token
-// pass. Write scripts that may run twice, or set MaxRetries of the client to
-// -1.
+// A client may repeat a request without an answer. go-redis does so up to three
+// times by default. The script then runs again, because the fence lets the same
+// token pass. Write scripts that may run twice, or set MaxRetries of the client
+// to -1.
 //
-// In a cluster all keys of a script are in one slot, and so is the fence: see
-// [For]. Redis replicates without waiting, so a failover can lose the last
-// writes, and the fence with them.
+// In a cluster all keys of a script are in one slot, and the fence must be in
+// it too. See [For]. Redis replicates without waiting, so a failover can lose
+// the last writes and the fence with them.
 package redisfence
 
 import (
@@ -38,8 +38,8 @@ import (
 //go:embed fence.lua
 var source string
 
-// prologue is source on one line: then an error in a caller's script names that
-// script's own line.
+// prologue is source on one line. It takes no line of its own, so an error in a
+// caller's script names the line of that script.
 var prologue = func() string {
 	var code []string
 	for line := range strings.Lines(source) {
@@ -50,23 +50,23 @@ var prologue = func() string {
 	return strings.Join(code, " ") + " "
 }()
 
-// Fence is where the highest token is kept that has written to some data.
+// Fence is the place of the highest token that has written to some data.
 type Fence struct {
 	Key string // a key of its own, in the slot of the data
 
-	// Life is how long the token is kept after it was last used; 0 is for good.
-	// It must not be shorter than the data lives, nor than a late writer may
-	// take to come.
+	// Life is how long the token is kept after its last use. 0 means forever.
+	// It must be at least as long as the data lives. It must also be at least
+	// as long as a late writer may take to come.
 	Life time.Duration
 }
 
-// For returns a fence in the slot of key, kept for good: {key}:fence, or
-// key:fence if key has a hash tag. No such name exists for a key with braces
-// that are no hash tag, as in "a}b": the fence is then without a key, which
-// every use refuses.
+// For returns a fence in the slot of key, which is kept forever. Its key is
+// {key}:fence, or key:fence if key has a hash tag. No such name exists for a
+// key with braces that are no hash tag, as in "a}b". The fence then has no key,
+// and every use of it is refused.
 func For(key string) Fence {
 	open := strings.IndexByte(key, '{')
-	end := strings.IndexByte(key[open+1:], '}') // behind the first opening brace, or anywhere
+	end := strings.IndexByte(key[open+1:], '}') // behind the first '{', or anywhere if there is none
 	switch {
 	case key == "":
 		return Fence{}
@@ -93,17 +93,20 @@ func (f Fence) check(token uint64) error {
 // for concurrent use.
 type Script struct{ script *redis.Script }
 
-// NewScript returns the script with the given source, to be made once. The
-// source is what redis.NewScript takes, but without a shebang line.
+// NewScript returns the script with the given source. Make each script once.
+// The source is the same as for redis.NewScript, but must not have a shebang
+// line.
 func NewScript(source string) *Script {
 	return &Script{script: redis.NewScript(prologue + source)}
 }
 
-// Run runs the script if no token above the given one was seen at f, and notes
-// the token there. It is one request, or two where the server does not know the
-// script yet. Its error Is [fence.ErrLateWrite] if it refused,
-// guard.ErrInvalidOption for a fence or token that cannot be, and otherwise the
-// client's or the script's. rdb is not a pipeline: the answer is needed here.
+// Run runs the script if no higher token was seen at f, and records the token
+// there. It sends one request, or two if the server does not know the script
+// yet. rdb must not be a pipeline, because Run needs the answer at once.
+//
+// The error Is [fence.ErrLateWrite] if the fence refused the token. It Is
+// guard.ErrInvalidOption for a fence or token that is not valid. Any other
+// error comes from the client or the script.
 func (s *Script) Run(ctx context.Context, rdb redis.Scripter, f Fence, token uint64, keys []string,
 	args ...any,
 ) *redis.Cmd {
@@ -121,7 +124,7 @@ func (s *Script) Run(ctx context.Context, rdb redis.Scripter, f Fence, token uin
 	return cmd
 }
 
-// newest reads the highest token out of the answer to a late write.
+// newest reads the highest token from the answer to a late write.
 func newest(err error) (token uint64, late bool) {
 	if !redis.HasErrorPrefix(err, "LATEWRITE") {
 		return 0, false
@@ -140,15 +143,17 @@ var (
 		return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])`)
 )
 
-// Get reads key, and from then on nobody with a lower token writes it: read
-// this way what a later Set depends on. The error Is redis.Nil if there is no
-// such key; the others are those of [Script.Run].
+// Get reads key. From then on nobody with a lower token can write it through f.
+// If a later Set depends on a value, read the value with Get. The error Is
+// redis.Nil if there is no such key. The other errors are those of
+// [Script.Run].
 func Get(ctx context.Context, rdb redis.Scripter, f Fence, token uint64, key string) (string, error) {
 	return get.Run(ctx, rdb, f, token, []string{key}).Text()
 }
 
-// Set writes value at key, to live for ttl; 0 is for good. A fence that does
-// not live that long is refused. Its errors are those of [Script.Run].
+// Set writes value at key, to live for ttl. A ttl of 0 means forever. Set
+// refuses a fence that does not live as long, with guard.ErrInvalidOption. The
+// other errors are those of [Script.Run].
 func Set(ctx context.Context, rdb redis.Scripter, f Fence, token uint64, key string, value any,
 	ttl time.Duration,
 ) error {

@@ -1,6 +1,6 @@
 // Package sqlfence refuses late writes in an SQL database, through
-// database/sql: PostgreSQL, MySQL, MariaDB and SQLite. See package fence for
-// what fencing is, and what to get right.
+// database/sql. It supports PostgreSQL, MySQL, MariaDB and SQLite. Package
+// fence explains fencing and what to get right.
 //
 //	fences, err := sqlfence.New(sqlfence.PostgreSQL, "fences") // at start-up
 //
@@ -13,45 +13,55 @@
 //	...
 //	return tx.Commit() // inside the guarded function
 //
-// It is tested on PostgreSQL, MariaDB and SQLite; what it says to MySQL is what
-// it says to MariaDB.
+// It is tested on PostgreSQL, MariaDB and SQLite. It sends MySQL the same
+// statements as MariaDB.
 //
 // # Check comes first
 //
 // The highest token of each key of the guard is a row of one small table. Check
-// writes it, so it waits until other transactions that have checked the same
-// key have ended, and then reads what they left. That makes the order safe on
-// each of these databases, if it is the first statement of its transaction:
+// writes the row. So it waits until all other transactions that have checked
+// the same key have ended, and then reads what they left. That makes the order
+// safe on each of these databases if Check is the first statement of its
+// transaction:
 //
-//   - PostgreSQL: at READ COMMITTED, the default, the statements behind Check see what was committed before it passed. At
-//     REPEATABLE READ and above, one of two transactions that meet fails with SQLSTATE 40001: begin it again.
-//   - MySQL and MariaDB: a plain SELECT in front of Check takes the snapshot that all later ones read, of a time before Check
-//     has waited. Deadlocks (1213) are possible, as in every transaction: begin it again.
-//   - SQLite: a transaction that begins with a write, as Check is, gets the write lock at once; one that begins with a read may
-//     fail with SQLITE_BUSY in the middle. Set busy_timeout, or another writer is an error at once.
+//   - PostgreSQL: at READ COMMITTED, the default, the statements after Check
+//     see everything that was committed before Check passed. At REPEATABLE READ
+//     and above, one of two transactions that meet fails with SQLSTATE 40001.
+//     Begin it again.
+//   - MySQL and MariaDB: a plain SELECT before Check takes the snapshot that
+//     all later ones read. That snapshot is older than the wait of Check.
+//     Deadlocks (1213) are possible, as in every transaction. Begin again after
+//     one.
+//   - SQLite: a transaction that begins with a write gets the write lock at
+//     once. Check is such a write. A transaction that begins with a read may
+//     fail with SQLITE_BUSY in the middle. Set busy_timeout, or another writer
+//     is an error at once.
 //
 // Check several keys in sorted order, or two transactions wait for each other.
 //
 // A holder that is stopped inside its transaction keeps the next one waiting in
-// the database, whatever became of its lease. The caller's ctx bounds that wait
-// (in SQLite busy_timeout does, and ctx need not), and a limit of the server
-// ends it: idle_in_transaction_session_timeout in PostgreSQL,
-// idle_write_transaction_timeout in MariaDB. So keep these transactions short,
-// and ask nobody else inside them: a step that reads, asks and writes has two,
-// and both check.
+// the database, even after its lease has ended. The caller's ctx bounds that
+// wait. In SQLite busy_timeout bounds it, and ctx may not. A limit of the
+// server ends it: idle_in_transaction_session_timeout in PostgreSQL,
+// idle_write_transaction_timeout in MariaDB.
+//
+// So keep these transactions short, and ask no other service inside them. A
+// step that reads, asks and writes needs two transactions, and both must check.
 //
 // # A column instead
 //
-// If the data is one row, the token can be a BIGINT column of it, and the check
-// a condition of the UPDATE:
+// If the data is one row, the token can be a BIGINT column of that row. The
+// check is then a condition of the UPDATE:
 //
 //	UPDATE stock SET n = n - 1, fence = $1 WHERE sku = $2 AND fence <= $1 AND n >= 1
 //
-// That is one statement and needs no table, and no helper. But no row changed
-// may mean a late write, nothing left, or no such row, and the first write
-// needs a row that is there. And MySQL counts the rows changed, not found: an
-// UPDATE that leaves all values as they are, as the second one of a turn may,
-// counts 0. Set clientFoundRows=true in the DSN of go-sql-driver/mysql.
+// That is one statement and needs no table and no helper. But if no row
+// changed, the cause may be a late write, nothing left, or no such row. The
+// first write needs a row that exists.
+//
+// MySQL counts the rows changed, not the rows found. An UPDATE that leaves all
+// values as they are counts 0, as the second one of a turn may. Set
+// clientFoundRows=true in the DSN of go-sql-driver/mysql.
 package sqlfence
 
 import (
@@ -64,25 +74,25 @@ import (
 	"github.com/go-lockguard/guard/fence"
 )
 
-// Dialect is how a database is spoken to.
+// Dialect is the SQL dialect of a database.
 type Dialect int
 
-// The dialects. MySQL is MariaDB's too.
+// The dialects. MySQL is also the dialect of MariaDB.
 const (
 	PostgreSQL Dialect = iota + 1 // 9.5 or newer
 	MySQL
 	SQLite // 3.35 or newer
 )
 
-// maxKey is how many bytes of a key the table holds. A longer one is refused,
-// never cut: two keys would share a fence.
+// maxKey is the max length of a key in the table, in bytes. A longer key is
+// refused and never cut, because two cut keys could share a fence.
 const maxKey = 255
 
-// statements are those of a dialect; %[1]s is the table.
+// statements are the statements of a dialect. %[1]s is the table.
 type statements struct {
 	schema string
 	raise  string // inserts the token, or raises the row to it
-	stored string // reads the token after raise; "": raise returns it
+	stored string // reads the token after raise; "" if raise returns it
 }
 
 var dialects = map[Dialect]statements{
@@ -92,14 +102,14 @@ var dialects = map[Dialect]statements{
 			"ON CONFLICT (name) DO UPDATE SET token = GREATEST(f.token, EXCLUDED.token) RETURNING token",
 	},
 	MySQL: {
-		// VARBINARY: other types take "a" for "A", or for "a ". InnoDB: others
-		// have no transactions.
+		// VARBINARY, because other types treat "A" or "a " as equal to "a".
+		// InnoDB, because other engines have no transactions.
 		schema: "CREATE TABLE IF NOT EXISTS %[1]s (name VARBINARY(255) PRIMARY KEY, token BIGINT NOT NULL) " +
 			"ENGINE = InnoDB",
 		raise: "INSERT INTO %[1]s (name, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = GREATEST(token, ?)",
-		// The rows affected do not tell: 0 is a lower token as well as the
-		// same. FOR UPDATE: a plain read may be of a snapshot that is older
-		// than the row.
+		// The number of affected rows does not help, because it is 0 for a
+		// lower token as well as for the same. FOR UPDATE is needed because a
+		// plain read may use a snapshot that is older than the row.
 		stored: "SELECT token FROM %[1]s WHERE name = ? FOR UPDATE",
 	},
 	SQLite: {
@@ -112,12 +122,12 @@ var dialects = map[Dialect]statements{
 // Table is a table of fences. It is safe for concurrent use.
 type Table struct{ statements }
 
-// identifier is a table's name, with its schema if need be. It stands in SQL as
-// it is.
+// identifier matches a table's name, with its schema if needed. The name is put
+// into SQL without quotes.
 var identifier = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
-// New returns the fences in the table of that name, which is put into
-// statements without quotes. It does no I/O. Its error Is
+// New returns the fences in the given table. The table's name is put into
+// statements without quotes. New does no I/O. Its error Is
 // guard.ErrInvalidOption.
 func New(d Dialect, table string) (*Table, error) {
 	s, ok := dialects[d]
@@ -136,24 +146,27 @@ func New(d Dialect, table string) (*Table, error) {
 	return &Table{s}, nil
 }
 
-// Schema returns the statement that creates the table if it is not there, for
+// Schema returns the statement that creates the table if it does not exist, for
 // your migrations.
 //
-// A row stays for each key ever checked, about a hundred bytes. Tokens of Redis
-// are µs since 1970, or little more, so those of keys that nobody uses any more
-// can be deleted by their token, once no late writer can come.
+// The table keeps a row of about a hundred bytes for each key ever checked.
+// Tokens from Redis are µs since 1970, or little more. So you can delete the
+// rows of unused keys by their token, once no late writer can come.
 func (t *Table) Schema() string { return t.schema }
 
-// Check refuses the token if a higher one was seen at key, and notes it
-// otherwise; both end with tx, so a transaction that is rolled back leaves no
-// trace. Call it first in each transaction of a turn, in those too that read
-// what is written later. key is the guard's key, of at most 255 bytes;
-// PostgreSQL refuses one that is no UTF-8 or has a NUL.
+// Check refuses the token if a higher one was seen at key, and otherwise
+// records it. Both end with tx, so a transaction that is rolled back leaves no
+// trace. Call Check first in each transaction of a turn. That includes
+// transactions which only read data that a later one writes.
 //
-// It waits while another transaction that has checked key is open, for as long
-// as ctx and the database let it. Its error Is [fence.ErrLateWrite] if it
-// refused, guard.ErrInvalidOption for a key or token that cannot be, and
-// otherwise the driver's. Whatever the error is, roll back.
+// key is the guard's key, of at most 255 bytes. PostgreSQL refuses a key that
+// is not UTF-8 or has a NUL.
+//
+// Check waits while another transaction that has checked key is open, as long
+// as ctx and the database allow. Its error Is [fence.ErrLateWrite] if it
+// refused the token. The error Is guard.ErrInvalidOption for a key or token
+// that is not valid. Any other error is the driver's. Roll back after any
+// error.
 func (t *Table) Check(ctx context.Context, tx *sql.Tx, key string, token uint64) error {
 	if err := fence.CheckToken(token); err != nil {
 		return err
@@ -171,8 +184,8 @@ func (t *Table) Check(ctx context.Context, tx *sql.Tx, key string, token uint64)
 	return nil
 }
 
-// exchange raises the token at key to the given one, and returns what is stored
-// then.
+// exchange raises the token at key to the given one, and returns the token that
+// is stored then.
 func (t *Table) exchange(ctx context.Context, tx *sql.Tx, key string, token int64) (newest int64, err error) {
 	if t.stored == "" {
 		err = tx.QueryRowContext(ctx, t.raise, key, token).Scan(&newest)
