@@ -93,7 +93,7 @@ func render(by rig.Results) string {
 // repeats is the command that tries a row again.
 func repeats(n int) string {
 	if n == 12 {
-		return "go test -race -run Fault12 ."
+		return "go test -race -run Fault12 ./internal/turns"
 	}
 	return fmt.Sprintf("go -C internal/torture test -race -run Fault%02d ./faults", n)
 }
