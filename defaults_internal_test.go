@@ -135,6 +135,7 @@ var statements = map[string][]string{
 		"up to the TTL, {ttl}: 409",
 	},
 	"docs/migrating.md":         {"`guard.WithMaxHold` ({hold}) |", "`guard.WithMaxWait` ({wait});"},
+	"docs/migrating.zh-CN.md":   {"`guard.WithMaxHold`（{hold}） |", "`guard.WithMaxWait`（{wait}）；"},
 	"docs/jobs.md":              {"the TTL, {ttl} by default", "MaxHold is {hold} by default"},
 	"docs/jobs.zh-CN.md":        {"释放，默认 {ttl}。", "MaxHold 默认 {hold}。"},
 	"docs/choosing.md":          {"within the TTL ({ttl}), after"},
