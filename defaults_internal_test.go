@@ -139,6 +139,7 @@ var statements = map[string][]string{
 	"docs/jobs.md":              {"the TTL, {ttl} by default", "MaxHold is {hold} by default"},
 	"docs/jobs.zh-CN.md":        {"释放，默认 {ttl}。", "MaxHold 默认 {hold}。"},
 	"docs/choosing.md":          {"within the TTL ({ttl}), after"},
+	"docs/choosing.zh-CN.md":    {"最长一个 TTL（{ttl}）选出下一个"},
 	"llms.txt":                  {"at most {wait} later.", "the TTL ({ttl}) or by"},
 	"guardtest/doc.go":          {"waits {wait} for a key", "the TTL of {ttl}. Set", "after about {third} of virtual"},
 	"guardtest/guardtest.go":    {"takes more than {wait}. release"},
