@@ -26,6 +26,5 @@ func ExampleParse() {
 	// Output:
 	// order:7:acme <nil>
 	//  keyfunc: given more than once: json "id"
-	// keyfunc: template "order:{id|hex}", column 11: unknown normalizer "hex",
-	// want int, uuid, nonzero, lower, trim, maxlen=n or oneof=a,b
+	// keyfunc: template "order:{id|hex}", column 11: unknown normalizer "hex", want int, uuid, nonzero, lower, trim, maxlen=n or oneof=a,b
 }

@@ -16,8 +16,8 @@ const (
 	renewBatch   = 128                    // leases in a batch, max: its answers come soon even from a slow server
 	renewBatches = 4                      // of one class in flight at once, max, not counting those that hang
 	renewHangs   = 250 * time.Millisecond // after which a batch does not delay others any more
-	// from the first renewal that is due until its batch is sent, so that it is
-	// one
+	// Renewals gather for this time after the first one is due, so that one
+	// batch has them.
 	renewGather = 5 * time.Millisecond
 )
 

@@ -10,8 +10,8 @@ import (
 const (
 	poolSize  = 16              // connections of the own client, per node
 	dialLimit = 2 * time.Second // a longer dial would only keep others from dialing
-	// for the client's own errands, as a handshake; a request ends with its
-	// context, which is shorter
+	// ioLimit is for the client's own errands, as a handshake. A request ends
+	// with its context, which is shorter.
 	ioLimit      = dialLimit
 	sentinelLife = 3 * time.Second  // of a connection that nobody would tell of a failover
 	reload       = 10 * time.Second // how old a cluster client's map of slots may grow
