@@ -22,8 +22,8 @@ import (
 // Answer.Queued.
 //
 // The guard's requests have deadlines that follow from the TTL. An Acquire has
-// a quarter of it, but at most 500 ms. A Release has half of it, but at most 1
-// s. A Renew has a sixth. Other calls may have no deadline.
+// a quarter of it, but at most 500 ms. A Release has half of it, but at most
+// 1 s. A Renew has a sixth. Other calls may have no deadline.
 //
 // A call that waits for its turn within the locker may be dropped unsent when
 // its ctx ends. That is ErrUnavailable too.

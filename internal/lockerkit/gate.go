@@ -7,30 +7,33 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Gate is the way into a Locker: closed until Open, and again from Close on. It
-// counts the calls under way, so that Close can wait for them. Safe for
-// concurrent use. The zero Gate with a Store is ready.
+// Gate is the entrance to a Locker. It is closed until Open, and again from
+// Close on. It counts the calls in progress, so that Close can wait for them.
+//
+// The zero Gate with a Store is ready. A Gate is safe for concurrent use.
 type Gate struct {
 	Store string // name of the package, for errors
 
-	mu    sync.Mutex     // guards state and down; never held across I/O or a callback
-	state state          // only grows
-	down  chan struct{}  // made by the first Close, closed when shutDown has returned
-	calls sync.WaitGroup // between Enter and Leave, and what Go began; none begins once state is closed
+	mu    sync.Mutex    // guards state and down; never held across I/O or a callback
+	state state         // only grows
+	down  chan struct{} // made by the first Close, closed when shutDown has returned
+	// calls counts the calls between Enter and Leave, and the goroutines of Go.
+	// None begins once state is closed.
+	calls sync.WaitGroup
 }
 
 type state int
 
 const (
 	fresh  state = iota
-	begun        // Open was called; it may have failed
-	open         // it did not
+	begun        // Open was called, and may have failed
+	open         // Open succeeded
 	closed       // Close was called
 )
 
-// Open calls ready, which checks settings and makes what the Locker needs. The
-// Gate is open if ready returns nil, whose error Open returns. A second Open is
-// an ErrInvalidOption.
+// Open calls ready, which checks settings and makes what the Locker needs. If
+// ready returns an error, Open returns it and the Gate stays closed. A second
+// Open is an ErrInvalidOption.
 func (g *Gate) Open(ready func() error) error {
 	if !g.step(fresh, begun) {
 		return Invalid(g.Store, "the locker was opened before: each guard.New needs one of its own")
@@ -42,7 +45,8 @@ func (g *Gate) Open(ready func() error) error {
 	return nil
 }
 
-// step goes from one state to another, if that is the state.
+// step goes from one state to another. It reports whether the Gate was in the
+// first.
 func (g *Gate) step(from, to state) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,17 +75,18 @@ func (g *Gate) Enter() error {
 // Leave ends a call that Enter began.
 func (g *Gate) Leave() { g.calls.Done() }
 
-// Go runs f in a goroutine that may outlive the call in which it begins. It
-// counts as a call, so it is called between Enter and Leave only.
+// Go runs f in a goroutine that may outlive the call in which it begins. The
+// goroutine counts as a call, so Go may only be called between Enter and Leave.
 func (g *Gate) Go(f func()) { g.calls.Go(f) }
 
-// Wait blocks until no call is under way. It is for the shutDown of Close.
+// Wait blocks until no call is in progress. It is for the shutDown of Close.
 func (g *Gate) Wait() { g.calls.Wait() }
 
-// Close lets nobody enter any more. The first Close runs shutDown in a
-// goroutine of its own, and every Close blocks until shutDown has returned, or
-// until ctx ends: then it returns ctx's error, and shutDown goes on. Of a Gate
-// that is not open it does nothing.
+// Close turns new calls away. The first Close runs shutDown in a goroutine of
+// its own. Every Close blocks until shutDown has returned or ctx ends. If ctx
+// ends first, Close returns its error, and shutDown goes on.
+//
+// If the Gate is not open, Close does nothing.
 func (g *Gate) Close(ctx context.Context, shutDown func()) error {
 	down := g.shut(shutDown)
 	if down == nil {

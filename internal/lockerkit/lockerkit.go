@@ -1,4 +1,4 @@
-// Package lockerkit is what every store of leases needs: ids, errors about
+// Package lockerkit has what every store of leases needs: ids, errors about
 // settings, and the life of a Locker from Open to Close.
 package lockerkit
 
@@ -11,8 +11,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// NewID returns locker.OwnerLen random base64url characters, for the id of an
-// instance or for an owner of the store's own.
+// NewID returns locker.OwnerLen random base64url characters. They serve as the
+// id of an instance, or as an owner of the store's own.
 func NewID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -1,10 +1,10 @@
-// Package loss says why a lease was lost, for metrics and spans. The error
-// itself says it to people.
+// Package loss names the reason for the loss of a lease, for metrics and spans.
+// The error itself tells it to people.
 package loss
 
 import "errors"
 
-// A Reason is one of few words, fit for a metric.
+// A Reason is one of few words. It fits a metric.
 type Reason string
 
 // The reasons.
@@ -32,8 +32,8 @@ func (e *reasonError) Unwrap() error { return e.err }
 // same.
 func Because(r Reason, err error) error { return &reasonError{r, err} }
 
-// Of returns the reason that err carries. Without one it returns Taken, because
-// only a store loses a lease without a reason.
+// Of returns the reason that err carries. If err carries none, Of returns
+// Taken, because only a store loses a lease without a reason.
 func Of(err error) Reason {
 	if e := (*reasonError)(nil); errors.As(err, &e) {
 		return e.reason

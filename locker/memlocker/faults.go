@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Lose is for tests: it deletes key, a Claim.Key, as FLUSHALL or a lost
-// failover would, and reports whether somebody held it. Fencing tokens keep
-// rising. It acts on the store, so on every peer.
+// Lose is for tests. It deletes key, a Claim.Key, as FLUSHALL or a lost
+// failover would. It reports whether the key was held. Fencing tokens keep
+// rising. Lose acts on the store, so on every peer.
 func (l *Locker) Lose(key string) (held bool) {
 	l.store.mu.Lock()
 	defer l.store.mu.Unlock()
@@ -16,10 +16,11 @@ func (l *Locker) Lose(key string) (held bool) {
 	return e != nil && e.held(time.Now())
 }
 
-// Break is for tests: until mend is called, every call of every peer answers
+// Break is for tests. Until mend is called, every call of every peer answers
 // ErrUnavailable and changes nothing, as if the store could not be reached.
-// Leases taken before stay, and go on expiring. mend is idempotent; of several
-// Breaks, each has to be mended.
+// Leases taken before stay, and go on expiring.
+//
+// mend is idempotent. Each of several Breaks must be mended.
 func (l *Locker) Break() (mend func()) {
 	s := l.store
 	s.mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// message is what a peer is to be told: that owner has been given key, or was
-// made to lose it or, without an owner, that others want it.
+// message is what the store tells a peer: that owner has been given key, or was
+// made to lose it. Without an owner, it tells that others want key.
 type message struct {
 	to         *Locker
 	key, owner string
@@ -30,8 +30,8 @@ func (m message) tell() (known bool) {
 	return m.to.waker.Granted(m.key, m.owner, m.offer)
 }
 
-// leave unlocks the store and tells what the call has left to tell. A grant
-// that nobody knows is given back (law 3).
+// leave unlocks the store and sends the messages of the call. A grant that
+// nobody knows is given back (law 3).
 func (s *store) leave() {
 	out := s.out
 	s.out = nil
@@ -47,8 +47,8 @@ func (s *store) leave() {
 
 // The methods below need s.mu.
 
-// release hands on the key of c, its owner, and queues next at the back if
-// somebody gets it (law 9).
+// release hands on the key of c, its owner. If somebody gets it, release queues
+// next at the back (law 9).
 func (l *Locker) release(e *entry, c, next *locker.Claim, now time.Time) (r locker.Released) {
 	e.remove(c.Owner, now)
 	r.Waiting = len(e.queue)
@@ -63,7 +63,7 @@ func (l *Locker) release(e *entry, c, next *locker.Claim, now time.Time) (r lock
 }
 
 // free leaves nothing of owner at key, neither in the queue nor as its owner.
-// What is free then goes to those who wait.
+// If the key is free then, it goes to the first in the queue.
 func (s *store) free(key, owner string, now time.Time) {
 	e := s.keys[key]
 	if e == nil {

@@ -12,7 +12,7 @@ import (
 
 var _ locker.Inspector = (*Locker)(nil)
 
-// Inspect tells who owns key and who waits for it.
+// Inspect returns the owner of key and the claims that wait for it.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	now, err := l.enter(ctx)
 	defer l.store.leave()
@@ -22,8 +22,8 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 	return l.store.inspect(key, now), nil
 }
 
-// List tells of every key that is owned or waited for, in the order of their
-// names.
+// List returns the state of every key that is owned or waited for, in the order
+// of their names.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
 		names, err := l.names(ctx)
@@ -90,7 +90,7 @@ func (s *store) inspect(key string, now time.Time) locker.KeyState {
 	if e.held(now) {
 		state.Held, state.Owner, state.Holder, state.Remaining = true, e.owner, e.holder, e.expires.Sub(now)
 	}
-	e.find("", now) // drops those who are not seen any more
+	e.find("", now) // drops claims that are not seen any more
 	state.Waiting = len(e.queue)
 	for _, w := range e.queue[:min(len(e.queue), locker.MostWaiters)] {
 		about := w.claim.Holder

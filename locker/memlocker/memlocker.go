@@ -1,17 +1,18 @@
-// Package memlocker keeps leases in the memory of one process: for tests, for
-// development, and for a service that will only ever run as one process.
+// Package memlocker keeps leases in the memory of one process. It is for tests,
+// for development, and for a service that will only ever run as one process.
 //
-// It excludes nobody in another process. Two instances of a service that each
-// use it both run at once, and a restart forgets every lease: for those, use
-// package redislocker. Apart from that it keeps the same promises as a locker
-// on Redis, from expiry to fencing tokens, and passes the same suite, package
-// lockertest.
+// It excludes nobody in another process. If two instances of a service each use
+// it, both run at once. A restart forgets every lease. For such a service, use
+// package redislocker.
+//
+// Apart from that it keeps the same promises as a locker on Redis, from expiry
+// to fencing tokens. It passes the same suite, package lockertest.
 //
 //	g, err := guard.New(memlocker.New())
 //
-// Time is [time.Now], so that leases follow the virtual clock of a
-// testing/synctest bubble. There are no goroutines and no timers: what has
-// expired is forgotten by the next call.
+// Time is [time.Now], so leases follow the virtual clock of a testing/synctest
+// bubble. There are no goroutines and no timers. The next call forgets what has
+// expired.
 package memlocker
 
 import (
@@ -23,16 +24,16 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Locker is a [locker.Locker] in memory. It is safe for concurrent use and
-// serves one guard; [Locker.Peer] makes another on the same leases. None of its
-// methods blocks.
+// Locker is a [locker.Locker] in memory. It serves one guard, and [Locker.Peer]
+// makes another on the same leases. None of its methods blocks. It is safe for
+// concurrent use.
 type Locker struct {
 	store *store
 	id    string
 
 	// Guarded by store.mu.
 	state state
-	waker locker.Waker // set by Open, and then never changed
+	waker locker.Waker // set by Open, and never changed afterwards
 }
 
 var _ locker.Locker = (*Locker)(nil)
@@ -48,14 +49,14 @@ const (
 // New returns a Locker on a store of its own.
 func New() *Locker { return on(&store{keys: make(map[string]*entry)}) }
 
-// Peer returns another Locker on the store of l, as a second process would have
-// on the same Redis: with an instance id of its own, to be opened and closed by
-// itself.
+// Peer returns another Locker on the store of l. It stands for a second process
+// on the same Redis. It has an instance id of its own, and is opened and closed
+// by itself.
 func (l *Locker) Peer() *Locker { return on(l.store) }
 
 func on(s *store) *Locker { return &Locker{store: s, id: lockerkit.NewID()} }
 
-// Open keeps w to tell it what peers do. A second Open is an ErrInvalidOption.
+// Open keeps w, to tell it what peers do. A second Open is an ErrInvalidOption.
 func (l *Locker) Open(w locker.Waker) error {
 	l.store.mu.Lock()
 	defer l.store.mu.Unlock()
@@ -66,8 +67,8 @@ func (l *Locker) Open(w locker.Waker) error {
 	return nil
 }
 
-// Acquire makes c the owner of its key if nobody else is. Otherwise it tells
-// who is and, if t.Wait, queues c.
+// Acquire makes c the owner of its key if nobody else is. Otherwise it returns
+// the owner and, if t.Wait, queues c.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	now, err := l.enter(ctx)
 	defer l.store.leave()
@@ -124,7 +125,7 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (token uint64, err 
 }
 
 // Release gives the key of c to the claim that has waited longest, if c owns
-// it, and queues next behind the others.
+// it. It queues next behind the others.
 func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
 	now, err := l.enter(ctx)
 	defer l.store.leave()
@@ -138,15 +139,16 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	return locker.Released{}, locker.ErrLeaseLost
 }
 
-// Abandon leaves nothing of c behind, now and, if late, once more after a
+// Abandon leaves nothing of c behind. With late, it does so again after a
 // second.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
-	now, err := l.enter(context.Background()) //nolint:forbidigo // in memory: cannot block, whatever has become of its caller's ctx
+	now, err := l.enter(context.Background()) //nolint:forbidigo // in memory: cannot block, even if its caller's ctx has ended
 	defer l.store.leave()
 	if l.state != open {
 		return
 	}
-	if late || err != nil { // of a store that cannot be reached, as soon as it can
+	// A store that cannot be reached drops the claim as soon as it can.
+	if late || err != nil {
 		l.again(c, now)
 	}
 	if err == nil {
@@ -154,13 +156,13 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 }
 
-// FoundProcess names what [Locker.Check] always finds, see
+// FoundProcess names the finding that [Locker.Check] always has, see
 // [guard.WithAccepted].
 const FoundProcess = "process" // other processes are not excluded
 
-// FindingNames implements [locker.FindingNamer]. The names of redislocker and
-// redlock are among them, because a Locker stands in for those in tests, with
-// the same options.
+// FindingNames implements [locker.FindingNamer]. It has the names of
+// redislocker and redlock too, because a Locker stands in for those in tests,
+// with the same options.
 func (*Locker) FindingNames() []string {
 	return []string{
 		FoundProcess, "client", "eviction", "hold-out", "list", "messages", "node", "replicas",
@@ -168,7 +170,7 @@ func (*Locker) FindingNames() []string {
 	}
 }
 
-// Check warns, while l is open, that its leases are of one process only.
+// While l is open, Check warns that its leases are of one process only.
 func (l *Locker) Check(ctx context.Context, _ time.Duration) error {
 	_, err := l.enter(ctx)
 	defer l.store.leave()
@@ -179,9 +181,9 @@ func (l *Locker) Check(ctx context.Context, _ time.Duration) error {
 		"a second instance of the service is not excluded, use redislocker where there may be one"}
 }
 
-// Close ends the use of l, not that of its peers: what waits there leaves the
-// queues, what Abandon has left to do is done, and keys that l holds end at
-// their TTL. Idempotent.
+// Close ends the use of l, but not of its peers. Claims that wait on l leave
+// the queues, and what Abandon has left to do is done. Keys that l holds end at
+// their TTL. Close is idempotent.
 func (l *Locker) Close(context.Context) error {
 	l.store.mu.Lock()
 	defer l.store.leave()
@@ -189,21 +191,22 @@ func (l *Locker) Close(context.Context) error {
 	for _, e := range l.store.keys {
 		e.removeAll(l)
 	}
-	if l.store.broken == 0 { // else it is done by whoever comes by when it is mended
+	// A broken store is left to the first call after it is mended.
+	if l.store.broken == 0 {
 		l.store.finish(l, time.Now())
 	}
 	return nil
 }
 
-// sign puts the id of l into c, once: then others may be reading it.
+// sign puts the id of l into c, once. Afterwards others may be reading it.
 func (l *Locker) sign(c *locker.Claim) {
 	if c.Holder.Instance == "" {
 		c.Holder.Instance = l.id
 	}
 }
 
-// enter locks the store, also if it returns an error, and says what time it is
-// there.
+// enter locks the store, even if it returns an error. It returns the store's
+// time.
 func (l *Locker) enter(ctx context.Context) (now time.Time, err error) {
 	l.store.mu.Lock()
 	now = time.Now()

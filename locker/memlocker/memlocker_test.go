@@ -140,7 +140,7 @@ func TestConcurrentUse(t *testing.T) {
 		ls = append(ls, first.Peer())
 	}
 	var wg sync.WaitGroup
-	inside := 0 // guarded by the key: the race detector is the check
+	inside := 0 // guarded by the key; the race detector checks that
 	section := func(l *Locker, c *locker.Claim, told <-chan struct{}) error {
 		for try := (locker.Try{Wait: true}); ; {
 			a, err := l.Acquire(t.Context(), c, try)
@@ -166,7 +166,7 @@ func TestConcurrentUse(t *testing.T) {
 		tell := hears(func() {
 			select {
 			case told <- struct{}{}:
-			default: // that is known
+			default: // one signal is there already
 			}
 		})
 		if err := l.Open(tell); err != nil {

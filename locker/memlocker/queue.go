@@ -12,14 +12,17 @@ type waiting struct {
 	claim *locker.Claim
 	by    *Locker
 	place locker.Place
-	seen  time.Time     // by the last Acquire
-	rest  time.Duration // that it granted: every peer hears, so whatever was asked for
+	// seen is the time of the last Acquire.
+	seen time.Time
+	// rest is the rest that the last Acquire granted. It is all that was asked
+	// for, because every peer hears.
+	rest time.Duration
 }
 
 // The methods below need store.mu.
 
-// find returns the place of owner in the queue, -1 if there is none, and drops
-// those whom nobody has seen for too long.
+// find returns the place of owner in the queue, or -1 if there is none. It
+// drops the claims that were not seen for too long.
 func (e *entry) find(owner string, now time.Time) int {
 	e.queue = slices.DeleteFunc(e.queue, func(w waiting) bool { return now.Sub(w.seen) >= locker.Life(w.rest) })
 	return slices.IndexFunc(e.queue, func(w waiting) bool { return w.claim.Owner == owner })
@@ -37,7 +40,7 @@ func (e *entry) removeAll(l *Locker) {
 	e.queue = slices.DeleteFunc(e.queue, func(w waiting) bool { return w.by == l })
 }
 
-// insert puts w into the queue, behind all whose place is not higher.
+// insert puts w into the queue, behind all claims whose place is not higher.
 func (e *entry) insert(w waiting) {
 	i := len(e.queue)
 	for i > 0 && e.queue[i-1].place > w.place {
@@ -46,9 +49,9 @@ func (e *entry) insert(w waiting) {
 	e.queue = slices.Insert(e.queue, i, w)
 }
 
-// queue sees to c, whose key somebody else holds: it stays in the queue, or
-// gets there if it waits and never was. The holder's process is told of those
-// who are new. It fills in what a says of the queue.
+// queue handles c, whose key another claim holds. c stays in the queue, or
+// enters it if it waits and was never there. The holder's process is told of a
+// new claim. queue fills in what a says of the queue.
 func (l *Locker) queue(e *entry, c *locker.Claim, t locker.Try, now time.Time, a *locker.Answer) {
 	w := waiting{c, l, t.Place, now, min(t.Rest, locker.MaxRest)}
 	i := e.find(c.Owner, now)
@@ -75,7 +78,7 @@ func (l *Locker) want(e *entry, key string) {
 	}
 }
 
-// back returns a place behind all that were ever given.
+// back returns a place behind all places that were ever given.
 func (s *store) back() locker.Place {
 	s.place++
 	return s.place

@@ -9,31 +9,35 @@ import (
 )
 
 const (
-	// tidyEvery is how often somebody who comes by drops the entries that have
-	// expired.
+	// tidyEvery is how often a call drops the entries that have expired.
 	tidyEvery = time.Second
 
-	// lateAfter is when an abandoned claim is dropped for the second time.
+	// lateAfter is how long after its Abandon a claim is dropped for the second
+	// time.
 	lateAfter = time.Second
 )
 
-// store is what peers share.
+// store is the state that peers share.
 type store struct {
-	mu sync.Mutex // guards all below, and the state of each peer; held for map work only, never while a peer is told
+	// mu guards all below and the state of each peer. It is held for map work
+	// only, never while a peer is told.
+	mu sync.Mutex
 
 	keys   map[string]*entry
-	spare  *entry // that the next new key can use
+	spare  *entry // for the next new key
 	tidied time.Time
 	late   []late    // in the order of their times
 	out    []message // what leave is to tell
 
-	token  uint64       // the last fencing token given for any key: one counter for all, so that it need not expire
-	place  locker.Place // the last given at the back of any queue
+	// token is the last fencing token given for any key. One counter serves all
+	// keys, so that it need not expire.
+	token  uint64
+	place  locker.Place // the last one given at the back of any queue
 	broken int          // how many Breaks are not mended
 }
 
-// entry is one key: who owns it, and which claims wait for it. One that is
-// neither held nor waited for is dropped.
+// entry is one key: its owner, and the claims that wait for it. An entry is
+// dropped when it is neither held nor waited for.
 type entry struct {
 	owner   string // "" if released
 	by      *Locker
@@ -53,7 +57,7 @@ func (e *entry) held(now time.Time) bool { return e.owner != "" && now.Before(e.
 
 // The methods below need s.mu.
 
-// at returns the entry of key, a new one if need be.
+// at returns the entry of key. It makes a new one if there is none.
 func (s *store) at(key string) *entry {
 	e := s.keys[key]
 	if e == nil {
@@ -73,7 +77,7 @@ func (s *store) drop(key string, e *entry) {
 	s.spare = e
 }
 
-// owned returns the entry of c.Key if c owns it now, else nil.
+// owned returns the entry of c.Key if c owns it now, and nil otherwise.
 func (s *store) owned(c *locker.Claim, now time.Time) *entry {
 	if e := s.keys[c.Key]; e != nil && e.held(now) && e.owner == c.Owner {
 		return e
@@ -81,8 +85,8 @@ func (s *store) owned(c *locker.Claim, now time.Time) *entry {
 	return nil
 }
 
-// grant makes c, which is not in the queue, the owner until then, and returns
-// the first of its tokens.
+// grant makes c the owner until the given time, and returns the first of its
+// tokens. c is not in the queue.
 func (s *store) grant(e *entry, by *Locker, c *locker.Claim, until, now time.Time) (token uint64) {
 	e.owner, e.by, e.expires, e.holder = c.Owner, by, until, c.Holder
 	if c.Fencing {
@@ -92,7 +96,7 @@ func (s *store) grant(e *entry, by *Locker, c *locker.Claim, until, now time.Tim
 }
 
 // fence reserves a block of tokens and returns the first. The time makes it
-// greater than what an earlier process gave.
+// greater than the tokens of an earlier process.
 func (s *store) fence(now time.Time) uint64 {
 	first := max(s.token+1, uint64(now.UnixMicro()))
 	s.token = first + locker.FenceBlock - 1
@@ -104,7 +108,7 @@ func (l *Locker) again(c *locker.Claim, now time.Time) {
 	l.store.late = append(l.store.late, late{now.Add(lateAfter), l, c.Key, c.Owner})
 }
 
-// finish drops what l has abandoned, before its time.
+// finish drops the claims that l has abandoned, before their time.
 func (s *store) finish(l *Locker, now time.Time) {
 	for _, c := range s.late {
 		if c.by == l {
@@ -114,7 +118,7 @@ func (s *store) finish(l *Locker, now time.Time) {
 	s.late = slices.DeleteFunc(s.late, func(c late) bool { return c.by == l })
 }
 
-// tidy drops what time has ended.
+// tidy drops entries and claims whose time is over.
 func (s *store) tidy(now time.Time) {
 	for len(s.late) > 0 && !now.Before(s.late[0].at) {
 		s.free(s.late[0].key, s.late[0].owner, now)

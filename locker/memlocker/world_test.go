@@ -8,7 +8,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// waiter is a Waker that notes what it is told, and may have given up waiting.
+// waiter is a Waker that records its calls. It may have given up waiting.
 type waiter struct {
 	name string
 	gone bool
@@ -24,7 +24,7 @@ func (w *waiter) Wanted(key string) { *w.told = append(*w.told, w.name+" wanted 
 func (*waiter) Wake(string)         {}
 func (*waiter) WakeAll()            {}
 
-// world is peers on one store.
+// world is a set of peers on one store.
 type world struct {
 	*testing.T
 	ls   []*Locker
@@ -98,7 +98,7 @@ func (w *world) renew(i int, c *locker.Claim) (err error) {
 	return err
 }
 
-// wantTold checks what was told since the last time.
+// wantTold checks the calls of the Wakers since the last check.
 func (w *world) wantTold(want ...string) {
 	w.Helper()
 	if fmt.Sprint(w.told) != fmt.Sprint(want) {
