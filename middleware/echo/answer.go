@@ -13,16 +13,17 @@ import (
 	"github.com/go-lockguard/guard/outcome"
 )
 
-// problem is the message of an *echo.HTTPError: an outcome that echo's error
-// handler writes as JSON.
+// problem is the message of an *echo.HTTPError. It is an outcome that echo's
+// error handler writes as JSON.
 type problem struct {
 	outcome.Outcome
 
 	header http.Header // of the response, once the middleware has prepared it
 }
 
-// MarshalJSON gives the body, and its media type to the response. Not earlier:
-// an application's own error handler may write something else.
+// MarshalJSON returns the body and sets the media type of the response. It does
+// not set it earlier, because an application's own error handler may write
+// something else.
 func (p *problem) MarshalJSON() ([]byte, error) {
 	if p.header != nil {
 		p.header.Set(echo.HeaderContentType, outcome.ContentType)
@@ -32,8 +33,8 @@ func (p *problem) MarshalJSON() ([]byte, error) {
 
 func (p *problem) String() string { return p.Detail }
 
-// returned answers an error that a handler got from [Error] and returned; all
-// others are left alone. lock is nil for a handler without one.
+// returned answers an error that a handler got from [Error] and returned. It
+// leaves all other errors alone. lock is nil for a handler without a lock.
 func returned(c echo.Context, lock *httpguard.Lock, err error) error {
 	if ours, cause := unanswered(err); ours {
 		return answer(c, lock, ran.Mark(cause))
@@ -41,11 +42,11 @@ func returned(c echo.Context, lock *httpguard.Lock, err error) error {
 	return err
 }
 
-// unanswered reports whether [Error] has made err and no middleware inside has
+// unanswered reports whether [Error] made err and no inner middleware has
 // answered it yet. It returns the cause of err.
 func unanswered(err error) (ours bool, cause error) {
 	if err == nil {
-		return false, nil // before he, which is on the heap
+		return false, nil // before he is allocated
 	}
 	var he *echo.HTTPError
 	if !errors.As(err, &he) {
@@ -71,7 +72,7 @@ func answer(c echo.Context, lock *httpguard.Lock, err error) error {
 		if err = (*a.OnError)(c, err); err != nil || res.Committed {
 			return err
 		}
-		return c.NoContent(o.Status) // never a 200 for what did not run
+		return c.NoContent(o.Status) // never a 200 if the handler did not run
 	}
 	var limit *echo.HTTPError // of echo's BodyLimit
 	switch {
@@ -80,7 +81,7 @@ func answer(c echo.Context, lock *httpguard.Lock, err error) error {
 	case o.Code == outcome.KeyInvalid && errors.As(err, &limit):
 		return limit
 	case o.Code == "":
-		return c.NoContent(o.Status) // for the log: nobody reads it
+		return c.NoContent(o.Status) // for the log: the client has gone
 	case o.Code == outcome.WaitAborted && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return ctx.Err()
 	}
@@ -89,8 +90,8 @@ func answer(c echo.Context, lock *httpguard.Lock, err error) error {
 	return &echo.HTTPError{Code: o.Status, Message: &problem{o, res.Header()}, Internal: err}
 }
 
-// join returns the loss of a lease together with what the handler returned
-// because of it.
+// join returns the loss of a lease together with the error that the handler
+// returned because of it.
 func join(lost, own error) error {
 	if own == nil {
 		return lost

@@ -19,11 +19,11 @@ type exchange struct {
 	c    echo.Context
 	key  func(*exchange) (string, error)
 	next echo.HandlerFunc
-	err  error // next's
+	err  error // returned by next
 }
 
-// exchanges are used again, as echo does with its contexts: nobody has one
-// after the request.
+// exchanges are reused, as echo reuses its contexts. No exchange is referred to
+// after its request.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
 func (x *exchange) Request() *http.Request { return x.c.Request() }
@@ -43,17 +43,17 @@ func (x *exchange) Next(l *guard.Lease) {
 	x.err = x.next(x.c)
 }
 
-// unmatched reports whether err is there because the router found no route, in
-// e.Use: then next is one of echo's own handlers, and a path with parameters,
-// if there is a path, has none.
+// unmatched reports whether err was caused by a request for which the router
+// found no route. In e.Use next is then one of echo's own handlers. If there is
+// a path with parameters, they have no values.
 func unmatched(c echo.Context, err error) bool {
 	return errors.Is(err, keyfunc.ErrNoSource) && len(c.ParamNames()) == 0 &&
 		(c.Path() == "" || strings.ContainsAny(c.Path(), ":*"))
 }
 
-// Param makes an exchange [keyfunc.Params]: a parameter is decoded, because
-// echo matches a path of unusual spelling as it was sent, and leaves the
-// parameters like that.
+// Param implements [keyfunc.Params]. It decodes the parameter, because echo
+// matches a path of unusual spelling as it was sent and does not decode
+// parameters then.
 func (x *exchange) Param(name string) (value string, present bool) {
 	for i, known := range x.c.ParamNames() {
 		if known == name {

@@ -13,34 +13,38 @@ import (
 )
 
 // Key returns a middleware that serves one request at a time for each key that
-// template makes, see [keyfunc.Parse]: "stock:{sku}" is guard.Key("stock",
-// c.Param("sku")). It panics if the template is bad, or has no placeholder. A
-// nil g is the default guard, looked up at each request; for a route's own
+// template makes. The template "stock:{sku}" is guard.Key("stock",
+// c.Param("sku")). [keyfunc.Parse] describes templates. Key panics if the
+// template is bad or has no placeholder.
+//
+// A nil g is the default guard, looked up at each request. For a route's own
 // settings pass g.With(...).
 //
 // A request waits for its key for at most MaxWait. The handler runs only under
-// the lease, with c.Request().Context() ending when the lease is lost, and its
-// error is returned untouched. For every other outcome an *echo.HTTPError is
-// returned, with the answer of package outcome as its message and the cause as
-// its Internal error. Two are special: for a client that has gone the response
-// is ended without a body, and if a deadline outside the guard ended the wait,
-// the context's own error is returned, for the middleware that set it.
+// the lease, and its error is returned unchanged. c.Request().Context() ends
+// when the lease is lost.
+//
+// For every other outcome an *echo.HTTPError is returned. Its message is the
+// answer of package outcome, and its Internal error is the cause. There are two
+// exceptions. For a client that has gone the response is ended without a body.
+// If a deadline outside the guard ended the wait, the context's own error is
+// returned, for the middleware that set it.
 func Key(g *guard.Guard, template string, opts ...Option) echo.MiddlewareFunc {
 	t := httpguard.Template(template)
 	return newMiddleware(g, func(x *exchange) (string, error) { return t.Key(x.c.Request(), x) }, opts)
 }
 
-// Static is [Key] for one constant key, which all requests wait for: jobs that
-// may run once at a time, whatever they are about. It is written like a
-// template, "jobs:nightly" for guard.Key("jobs", "nightly"), and panics if it
-// has a placeholder.
+// Static is [Key] for one constant key that all requests wait for. It is for
+// work of which only one may run at a time, whatever its parameters. key is
+// written like a template: "jobs:nightly" is guard.Key("jobs", "nightly").
+// Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) echo.MiddlewareFunc {
 	key = httpguard.Constant(key)
 	return newMiddleware(g, func(*exchange) (string, error) { return key, nil }, opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. Path
-// parameters are in its PathValue, decoded.
+// parameters are in the request's PathValue, decoded.
 func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) echo.MiddlewareFunc {
 	if key == nil {
 		panic("lockmw: the key function is nil")
@@ -51,9 +55,10 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) echo.MiddlewareFu
 	}, opts)
 }
 
-// KeyFrom is [Key] with a function that makes the key of the echo.Context, for
-// values that an earlier middleware put there. Build the key with guard.Key. An
-// error that is not one of keyfunc or guard is logged, and returned as it is.
+// KeyFrom is [Key] with a function that makes the key of the echo.Context. It
+// is for values that an earlier middleware put there. Build the key with
+// guard.Key. An error that is not one of keyfunc or guard is logged and
+// returned unchanged.
 func KeyFrom(g *guard.Guard, key func(echo.Context) (string, error), opts ...Option) echo.MiddlewareFunc {
 	if key == nil {
 		panic("lockmw: the key function is nil")
@@ -91,26 +96,26 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 	}
 }
 
-// Error makes of err, returned by guard or keyfunc inside a handler, the
-// *echo.HTTPError that the middleware would have returned; any other error, or
-// nil, is returned as it is. Return it from the handler:
+// Error turns an error of guard or keyfunc into the *echo.HTTPError that the
+// middleware would have returned. Any other error, or nil, is returned
+// unchanged. Return the result from the handler:
 //
 //	if err := stock.Buy(c.Request().Context(), c.Param("sku")); err != nil {
 //		return lockmw.Error(err)
 //	}
 //
 // The answer never has a Retry-After, because the handler may have done part of
-// its work. Some clients repeat 429 and 503 even so: a handler that must not
-// run twice takes its keys before it does anything, see docs/http.md. One that
-// has done nothing yet says so by outcome.Write(c.Response(), o), with the o of
-// [outcome.Of], and returns nil.
+// its work. Some clients repeat 429 and 503 even so. A handler that must not
+// run twice takes its keys before it does anything, see docs/http.md. A handler
+// that has done nothing yet may call outcome.Write(c.Response(), o) with the o
+// of [outcome.Of] and return nil. Then the answer has a Retry-After.
 //
-// An empty key is our own mistake, 500. Where it is the client's, say so,
-// before or after: with &keyfunc.Error{Source: "json", Name: "sku", Err:
-// keyfunc.ErrMissing} the answer is 400.
+// An empty key is treated as a server error and answered with 500. If the
+// client left the value out, use &keyfunc.Error{Source: "json", Name: "sku",
+// Err: keyfunc.ErrMissing} as the error. Then the answer is 400.
 //
-// On the way through a middleware of this package the answer gets its media
-// type, and the middleware's error handler its say. On other routes it is
+// A middleware of this package that the error passes sets the media type of the
+// answer, and applies its own error handler. On other routes the answer is
 // status and body only.
 func Error(err error) error {
 	if err == nil {

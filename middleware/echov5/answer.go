@@ -13,8 +13,8 @@ import (
 	"github.com/go-lockguard/guard/outcome"
 )
 
-// returned answers an error that a handler got from [Error] and returned; all
-// others are left alone. lock is nil for a handler without one.
+// returned answers an error that a handler got from [Error] and returned. It
+// leaves all other errors alone. lock is nil for a handler without a lock.
 func returned(c *echo.Context, lock *httpguard.Lock, err error) error {
 	if ours, cause := unanswered(err); ours {
 		return answer(c, lock, ran.Mark(cause))
@@ -22,11 +22,11 @@ func returned(c *echo.Context, lock *httpguard.Lock, err error) error {
 	return err
 }
 
-// unanswered reports whether [Error] has made err and no middleware inside has
+// unanswered reports whether [Error] made err and no inner middleware has
 // answered it yet. It returns the cause of err.
 func unanswered(err error) (ours bool, cause error) {
 	if err == nil {
-		return false, nil // before p, which is on the heap
+		return false, nil // before p is allocated
 	}
 	var p *problem
 	if !errors.As(err, &p) || p.header != nil {
@@ -50,7 +50,7 @@ func answer(c *echo.Context, lock *httpguard.Lock, err error) error {
 		if err = (*a.OnError)(c, err); err != nil || begun(c) {
 			return err
 		}
-		return c.NoContent(o.Status) // never a 200 for what did not run
+		return c.NoContent(o.Status) // never a 200 if the handler did not run
 	}
 	switch {
 	case !ours:
@@ -58,7 +58,7 @@ func answer(c *echo.Context, lock *httpguard.Lock, err error) error {
 	case o.Code == outcome.KeyInvalid && errors.Is(err, echo.ErrStatusRequestEntityTooLarge): // of echo's BodyLimit
 		return echo.ErrStatusRequestEntityTooLarge
 	case o.Code == "":
-		return c.NoContent(o.Status) // for the log: nobody reads it
+		return c.NoContent(o.Status) // for the log: the client has gone
 	case o.Code == outcome.WaitAborted && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return ctx.Err()
 	}
@@ -67,15 +67,15 @@ func answer(c *echo.Context, lock *httpguard.Lock, err error) error {
 	return newProblem(o, err, header)
 }
 
-// begun reports whether the response is on its way, whatever middleware have
-// wrapped it in.
+// begun reports whether the response has begun. It looks through the wrappers
+// of other middleware.
 func begun(c *echo.Context) bool {
 	r, _ := echo.UnwrapResponse(c.Response())
 	return r != nil && r.Committed
 }
 
-// join returns the loss of a lease together with what the handler returned
-// because of it.
+// join returns the loss of a lease together with the error that the handler
+// returned because of it.
 func join(lost, own error) error {
 	if own == nil {
 		return lost

@@ -23,12 +23,12 @@ func answersIn(c *echo.Context) answers {
 	return a
 }
 
-// Answers returns a middleware that sets, once for all routes inside it, how
-// locks answer, and how [Error] does in a handler without a lock too:
+// Answers returns a middleware that sets how locks answer on all routes inside
+// it. It also sets how [Error] answers there, in handlers without a lock too:
 //
 //	e.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope)))
 //
-// The options of a route go before. It panics if an option is nil.
+// The options of a route take precedence. Answers panics if an option is nil.
 func Answers(opts ...AnswerOption) echo.MiddlewareFunc {
 	a := newAnswers(opts)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {

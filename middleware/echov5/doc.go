@@ -1,52 +1,63 @@
-// Package lockmw guards routes of echo v5: one request at a time works on a
+// Package lockmw guards routes of echo v5. One request at a time works on a
 // key, across every instance of the service.
 //
 //	e.POST("/stock/:sku/buy", buy, lockmw.Key(g, "stock:{sku}"))
 //
-// A request that does not get its key is answered from the table in package
-// outcome, 409 with Retry-After for one, and its handler does not run. The
-// answer is an error and goes through the application's HTTPErrorHandler. In
-// the handler, c.Request().Context() ends when the lease is lost: pass it on to
-// whatever does the work. A service called from there that locks
-// guard.Key("stock", sku) itself runs inside the same lease.
+// If a request does not get its key, its handler does not run. It gets an
+// answer from the table in package outcome, for example 409 with Retry-After.
+// The answer is an error and goes through the application's HTTPErrorHandler.
+//
+// In the handler, c.Request().Context() ends when the lease is lost. Pass it on
+// to the code that does the work. If a service called from there locks
+// guard.Key("stock", sku) itself, it runs inside the same lease.
 //
 // # Order
 //
-// From outside in: recovery, telemetry, logging, authentication, rate limit,
-// body limit, timeout, and the lock last, right before the handler.
+// Put the lock last, right before the handler. The order from outside in is
+// recovery, telemetry, logging, authentication, rate limit, body limit,
+// timeout, lock:
 //
-//		e.Use(middleware.Recover(), otelecho.Middleware("shop"), auth, middleware.BodyLimit(1<<20), middleware.ContextTimeout(5*time.Second))
-//		e.POST("/stock/:sku/buy", buy, lockmw.Key(g, "stock:{sku}"))
+//	e.Use(middleware.Recover(), otelecho.Middleware("shop"), auth, middleware.BodyLimit(1<<20), middleware.ContextTimeout(5*time.Second))
+//	e.POST("/stock/:sku/buy", buy, lockmw.Key(g, "stock:{sku}"))
 //
-//	  - What refuses a request belongs outside, so that it need not queue first.
-//	  - Recovery belongs outside: a panic passes through the lock after its release.
-//	  - A timeout belongs outside, where it ends the wait and the handler: if middleware.ContextTimeout ends the wait, it
-//	    gets its own error back and answers 503. Without it, make the HTTPErrorHandler answer context.DeadlineExceeded.
-//	  - Never put middleware.Timeout, http.TimeoutHandler, or anything else that answers while the handler still runs,
-//	    inside the lock: it would be released under the handler.
-//	  - A handler must not start work on the key that outlives it.
+// The reasons for this order, and two rules:
 //
-// Name the lock on the route or on a group whose path has the parameters, not
-// in e.Use: there a template with a path parameter answers the routes that do
-// not have it, like /healthz, with 500 and lock_misconfigured. Requests that
-// match no route get echo's own 404 or 405. A template without path parameters
-// works in e.Use, for all requests: those without the header that it names get
-// 400 even if there is no such route. [WithSkipper] is for what must not wait.
-// In e.Pre there are no parameters at all.
+//   - Middleware that refuses requests belongs outside, so that a refused
+//     request does not queue first.
+//   - Recovery belongs outside, because a panic passes through the lock after
+//     its release.
+//   - A timeout belongs outside, where it ends the wait and the handler. If
+//     middleware.ContextTimeout ends the wait, it gets its own error back and
+//     answers 503. Without it, make the HTTPErrorHandler answer
+//     context.DeadlineExceeded.
+//   - Never put middleware.Timeout or http.TimeoutHandler inside the lock, nor
+//     anything else that answers while the handler still runs. The lock would
+//     be released under the handler.
+//   - A handler must not start work on the key that outlives it.
 //
-// echo matches a path of unusual spelling as it was sent, and unless its router
-// is told to unescape them, c.Param("sku") of /stock/%61b is "%61b". The key
-// has the value decoded, "ab", as it is in other routers. A wildcard is {*} in
-// a template.
+// Name the lock on the route, or on a group whose path has the parameters, and
+// not in e.Use. In e.Use a template with a path parameter answers routes
+// without that parameter, like /healthz, with 500 and lock_misconfigured.
+// Requests that match no route get echo's own 404 or 405.
+//
+// A template without path parameters works in e.Use for all requests. A request
+// without the header that the template names gets 400, even if there is no such
+// route. [WithSkipper] is for requests that must not wait. In e.Pre there are
+// no parameters at all.
+//
+// echo matches a path of unusual spelling as it was sent. Unless its router is
+// told to unescape parameters, c.Param("sku") of /stock/%61b is "%61b". The key
+// has the decoded value "ab", as with other routers. A wildcard is {*} in a
+// template.
 //
 // # Error handlers
 //
-// echo.DefaultHTTPErrorHandler writes the body of package outcome. So does one
-// of your own that gives the error to c.JSON.
+// echo.DefaultHTTPErrorHandler writes the body of package outcome. So does your
+// own error handler if it gives the error to c.JSON.
 // echo.ProblemDetailsHTTPErrorHandler writes a problem without the code,
-// because an echo.ProblemError has no place for it. Others find the status with
-// echo.StatusCode(err), and the text in the *echo.HTTPError. [WithErrorHandler]
-// writes whatever you like.
+// because an echo.ProblemError has no place for it. Other handlers find the
+// status with echo.StatusCode(err) and the text in the *echo.HTTPError. With
+// [WithErrorHandler] you write the answer yourself.
 //
 // # echo v4
 //
@@ -55,12 +66,15 @@
 //
 // # Time
 //
-// The wait counts against http.Server.WriteTimeout: allow for MaxWait and the
-// handler. A body of at most 64 KiB is read before the wait, because on HTTP/1
-// net/http notices only then that the client has gone, and the waiter leaves
-// the queue at once; http.Server.ReadTimeout bounds the reading. With a larger
-// body it stays until its MaxWait is over: [WithBodyLimit] sets another size,
-// which is also the largest body that a key's value is found in. A handler that
-// talks with its client while that still sends needs HTTP/2, where nothing is
-// read ahead.
+// The wait counts against http.Server.WriteTimeout, so allow for MaxWait and
+// the handler.
+//
+// A body of at most 64 KiB is read before the wait. On HTTP/1 net/http notices
+// only then that the client has gone, and the waiter leaves the queue at once.
+// http.Server.ReadTimeout bounds the reading. With a larger body the waiter
+// stays until its MaxWait is over. [WithBodyLimit] sets another size, which is
+// also the largest body in which a key's value is found.
+//
+// A handler that answers while its client still sends needs HTTP/2, where
+// nothing is read ahead.
 package lockmw

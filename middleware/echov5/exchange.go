@@ -19,11 +19,11 @@ type exchange struct {
 	c    *echo.Context
 	key  func(*exchange) (string, error)
 	next echo.HandlerFunc
-	err  error // next's
+	err  error // returned by next
 }
 
-// exchanges are used again, as echo does with its contexts: nobody has one
-// after the request.
+// exchanges are reused, as echo reuses its contexts. No exchange is referred to
+// after its request.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
 func (x *exchange) Request() *http.Request { return x.c.Request() }
@@ -50,8 +50,8 @@ func (x *exchange) Next(l *guard.Lease) {
 	x.err = x.next(x.c)
 }
 
-// unmatched reports whether err is there because the router found no route, in
-// e.Use: then next is one of echo's own handlers.
+// unmatched reports whether err was caused by a request for which the router
+// found no route. In e.Use next is then one of echo's own handlers.
 func unmatched(c *echo.Context, err error) bool {
 	if !errors.Is(err, keyfunc.ErrNoSource) {
 		return false
@@ -60,7 +60,7 @@ func unmatched(c *echo.Context, err error) bool {
 	return name == echo.NotFoundRouteName || name == echo.MethodNotAllowedRouteName
 }
 
-// Param makes an exchange [keyfunc.Params].
+// Param implements [keyfunc.Params].
 func (x *exchange) Param(name string) (value string, present bool) {
 	value, present = x.c.PathValues().Get(name)
 	if asSent(x.c) {
@@ -81,9 +81,9 @@ func setPath(c *echo.Context) {
 }
 
 // asSent reports whether the router has left the path parameters as they were
-// sent. It matches a path of unusual spelling like that, and what it makes of
-// the parameters then is a setting that it does not tell. But only values that
-// were sent fill the pattern up to the length of the path.
+// sent. The router matches a path of unusual spelling as it was sent. A setting
+// that we cannot read decides whether it then decodes the parameters. But only
+// undecoded values fill the pattern to the length of the path.
 func asSent(c *echo.Context) bool {
 	sent := c.Request().URL.RawPath
 	if sent == "" {

@@ -7,12 +7,12 @@ import (
 	"github.com/go-lockguard/guard/internal/httpguard"
 )
 
-// Option changes which requests the middleware locks and how it answers. How it
-// locks is the guard's business: pass g.With(...).
+// Option changes which requests the middleware locks and how it answers. To
+// change how it locks, pass g.With(...) as the guard.
 type Option interface{ apply(*config) }
 
 // AnswerOption is an Option that changes how errors are answered. Given to
-// [Answers] it does so for all routes.
+// [Answers] it applies to all routes.
 type AnswerOption interface {
 	Option
 	set(*answers)
@@ -46,15 +46,18 @@ type answerFunc func(*answers)
 func (f answerFunc) apply(c *config) { f(&c.answers) }
 func (f answerFunc) set(a *answers)  { f(a) }
 
-// answersKey is where c carries the answers of the innermost middleware.
+// answersKey is the key under which c carries the answers of the innermost
+// middleware.
 const answersKey = "github.com/go-lockguard/guard/middleware/echov5.answers"
 
-// WithErrorHandler replaces the answers of this middleware, to errors of its
-// own and to those that a handler or another middleware of this package inside
-// it returns, see [Error]. f gets every error that is to be answered, also the
-// one of a client that has gone; what f returns is returned. If that is nil and
-// f has written nothing, the status that outcome.Of says is sent. It panics if
-// f is nil.
+// WithErrorHandler replaces the answers of this middleware. It answers its own
+// errors, and errors that a handler (see [Error]) or an inner middleware of
+// this package returns.
+//
+// f gets every error that must be answered, including the error of a client
+// that has gone. The middleware returns the error that f returns. If that is
+// nil and f has written nothing, the status of outcome.Of is sent.
+// WithErrorHandler panics if f is nil.
 func WithErrorHandler(f func(c *echo.Context, err error) error) AnswerOption {
 	if f == nil {
 		panic("lockmw: the error handler is nil")
@@ -62,20 +65,20 @@ func WithErrorHandler(f func(c *echo.Context, err error) error) AnswerOption {
 	return answerFunc(func(a *answers) { a.OnError = &f })
 }
 
-// WithHeldStatus answers a key that was held until MaxWait ended with status
-// instead of 409: 423, 429 or 503, or 409 again on one route. Code and body
-// stay, and outcome.Of gives the same status to an error handler. It panics for
-// any other status.
+// WithHeldStatus sets the status of the answer for a key that was held until
+// MaxWait ended. status is 423, 429 or 503 in place of 409, or 409 again on one
+// route. Code and body stay the same. outcome.Of gives the same status to an
+// error handler. WithHeldStatus panics for any other status.
 //
-// For a key that a handler wanted itself, 429 and 503 become 409: clients
-// repeat those by themselves, and part of the work may be done.
+// For a key that a handler wanted itself, 429 and 503 become 409. Clients
+// repeat those two by themselves, and part of the work may be done.
 func WithHeldStatus(status int) AnswerOption {
 	heldstatus.Check(status)
 	return answerFunc(func(a *answers) { a.Held = status })
 }
 
-// WithSkipper lets requests for which f reports true through without a lock; f
-// may be a middleware.Skipper. It panics if f is nil.
+// WithSkipper lets requests through without a lock if f returns true for them.
+// f may be a middleware.Skipper. WithSkipper panics if f is nil.
 func WithSkipper(f func(c *echo.Context) bool) Option {
 	if f == nil {
 		panic("lockmw: the skipper is nil")
@@ -84,10 +87,12 @@ func WithSkipper(f func(c *echo.Context) bool) Option {
 }
 
 // WithBodyLimit sets how many bytes of a body the middleware reads before the
-// wait, and finds a key's value in. A longer body is not read ahead: if the key
-// needs it the answer is 413, if not the waiter stays in the queue although its
-// client has gone. The memory is there as long as the request. Default 64 KiB;
-// 0 reads nothing. It panics if n is negative.
+// wait. A key's value is found in these bytes only. The default is 64 KiB, and
+// 0 reads nothing. The memory is held as long as the request. WithBodyLimit
+// panics if n is negative.
+//
+// A longer body is not read ahead. If the key needs it the answer is 413. If
+// not, the waiter stays in the queue although its client has gone.
 func WithBodyLimit(n int) Option {
 	if n < 0 {
 		panic("lockmw: the body limit is negative")
@@ -95,8 +100,8 @@ func WithBodyLimit(n int) Option {
 	return optionFunc(func(c *config) { c.bodyLimit = n })
 }
 
-// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY, for groups
-// whose other requests change something:
+// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY. It is for
+// groups whose other requests change something:
 //
 //	group.Use(lockmw.Key(g, "cart:{cart}", lockmw.WithSkipper(lockmw.SafeMethods)))
 func SafeMethods(c *echo.Context) bool { return httpguard.IsSafe(c.Request().Method) }

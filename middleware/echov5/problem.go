@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard/outcome"
 )
 
-// problem is the error that echo's error handlers answer: one of echo's own,
-// with the body of an outcome.
+// problem is the error that echo's error handlers answer. It is one of echo's
+// own errors with the body of an outcome.
 type problem struct {
 	*echo.HTTPError
 
@@ -29,12 +29,13 @@ func newProblem(o outcome.Outcome, cause error, header http.Header) *problem {
 	return &problem{he.Wrap(cause).(*echo.HTTPError), o, header} //nolint:errorlint // what Wrap makes
 }
 
-// Unwrap returns the *echo.HTTPError, which has the cause, for error handlers
-// that look for one.
+// Unwrap returns the *echo.HTTPError, which wraps the cause. Some error
+// handlers look for one.
 func (p *problem) Unwrap() error { return p.HTTPError }
 
-// MarshalJSON gives the body, and its media type to the response. Not earlier:
-// an application's own error handler may write something else.
+// MarshalJSON returns the body and sets the media type of the response. It does
+// not set it earlier, because an application's own error handler may write
+// something else.
 func (p *problem) MarshalJSON() ([]byte, error) {
 	if p.header != nil {
 		p.header.Set(echo.HeaderContentType, outcome.ContentType)

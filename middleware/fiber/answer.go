@@ -16,21 +16,21 @@ import (
 
 type answers = httpguard.Answers[func(fiber.Ctx, error) error]
 
-// Where c carries, for [Error], the answers and the lock of the innermost
-// middleware, and its lease. They are any because c wants that: a string would
-// have to be made one at each request.
+// The keys under which c carries the answers, the lock and the lease of the
+// innermost middleware, for [Error]. Their type is any because c takes that.
+// Strings would have to be converted at each request.
 var (
 	answersKey any = "github.com/go-lockguard/guard/middleware/fiber.answers"
 	lockKey    any = "github.com/go-lockguard/guard/middleware/fiber.lock"
 	leaseKey   any = leasekey.Key
 )
 
-// Answers returns a middleware that sets, once for all routes inside it, how
-// locks answer, and how [Error] does in a handler without a lock too:
+// Answers returns a middleware that sets how locks answer on all routes inside
+// it. It also sets how [Error] answers there, in handlers without a lock too:
 //
 //	app.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope)))
 //
-// The options of a route go before. It panics if an option is nil.
+// The options of a route take precedence. Answers panics if an option is nil.
 func Answers(opts ...AnswerOption) fiber.Handler {
 	var a answers
 	for _, o := range opts {
@@ -52,22 +52,22 @@ func answersIn(c fiber.Ctx) answers {
 	return a
 }
 
-// Error answers err, returned by guard or keyfunc inside a handler, as the
-// middleware would have done, and returns nil. Any other error, or nil, is
-// returned as it is, and nothing is done. What the handler has written is
-// dropped.
+// Error answers an error that guard or keyfunc returned inside a handler, as
+// the middleware would have done, and returns nil. It drops the body that the
+// handler has written. Any other error, or nil, is returned unchanged, and
+// nothing is done.
 //
 //	if err := stock.Buy(c.Context(), sku); err != nil {
 //		return lockmw.Error(c, err)
 //	}
 //
 // The answer never has a Retry-After, because the handler may have done part of
-// its work. Some clients repeat 429 and 503 even so: a handler that must not
+// its work. Some clients repeat 429 and 503 even so. A handler that must not
 // run twice takes its keys before it does anything, see docs/http.md.
 //
-// An empty key is our own mistake, 500. Where it is the client's, say so,
-// before or after: with &keyfunc.Error{Source: "json", Name: "sku", Err:
-// keyfunc.ErrMissing} the answer is 400.
+// An empty key is treated as a server error and answered with 500. If the
+// client left the value out, use &keyfunc.Error{Source: "json", Name: "sku",
+// Err: keyfunc.ErrMissing} as the error. Then the answer is 400.
 func Error(c fiber.Ctx, err error) error {
 	if _, ours := outcome.Of(c.Context(), err); !ours {
 		return err
@@ -76,7 +76,7 @@ func Error(c fiber.Ctx, err error) error {
 	return answer(c, lock, ran.Mark(err))
 }
 
-// answer answers err, or returns what fiber's error handler is to answer.
+// answer answers err, or returns the error for fiber's error handler.
 func answer(c fiber.Ctx, lock *httpguard.Lock, err error) error {
 	a := answersIn(c)
 	err = heldstatus.With(err, a.Held)
@@ -89,20 +89,20 @@ func answer(c fiber.Ctx, lock *httpguard.Lock, err error) error {
 		return hidden(err)
 	}
 	c.Response().ResetBody() // a lost lease may find a body there
-	c.Status(o.Status)       // stands if an error handler writes nothing: never a 200 for what did not run
+	c.Status(o.Status)       // in case an error handler writes nothing: never a 200 if the handler did not run
 	if a.OnError != nil {
 		return (*a.OnError)(c, err)
 	}
 	if o.Code == "" {
 		c.Response().Header.SetNoDefaultContentType(true)
-		return nil // the status is for the log: nobody reads it
+		return nil // the status is for the log: the client has gone
 	}
 	prepare(c, o)
 	return c.Send(o.Body())
 }
 
-// prepare gives the response the headers of o. What a handler has set for a
-// body of its own goes.
+// prepare sets the headers of o. It removes headers that a handler has set for
+// a body of its own.
 func prepare(c fiber.Ctx, o outcome.Outcome) {
 	had, want := http.Header{}, http.Header{}
 	h := &c.Response().Header
@@ -123,8 +123,9 @@ func prepare(c fiber.Ctx, o outcome.Outcome) {
 	}
 }
 
-// hidden returns an error with which fiber's own error handler tells the client
-// nothing, unless err is made for that: it sends the text of an error.
+// hidden returns an error whose text tells the client nothing, because fiber's
+// own error handler sends the text. An err that is made for clients is returned
+// unchanged.
 func hidden(err error) error {
 	var own *fiber.Error
 	if errors.As(err, &own) {

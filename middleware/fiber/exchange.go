@@ -22,18 +22,18 @@ type exchange struct {
 	req  *http.Request
 	url  url.URL // of a light req
 	bad  error   // why req is not whole
-	err  error   // the handler's
+	err  error   // returned by the handler
 }
 
-// exchanges are used again, as fiber does with its contexts: nobody has one
-// after the request.
+// exchanges are reused, as fiber reuses its contexts. No exchange is referred
+// to after its request.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
 func (x *exchange) Request() *http.Request { return x.req }
 func (x *exchange) Pattern() string        { return x.c.Route().Path }
 
-// Begun is never true: fiber sends the response when all handlers have
-// returned.
+// Begun always returns false, because fiber sends the response when all
+// handlers have returned.
 func (x *exchange) Begun() bool { return false }
 
 func (x *exchange) Key() (string, error) {
@@ -62,7 +62,7 @@ func (x *exchange) Next(l *guard.Lease) {
 	x.err = c.Next()
 }
 
-// Param makes an exchange [keyfunc.Params].
+// Param implements [keyfunc.Params].
 func (x *exchange) Param(name string) (value string, present bool) {
 	if name == "*" || name == "+" {
 		name += "1" // as fiber names the first one
@@ -73,7 +73,8 @@ func (x *exchange) Param(name string) (value string, present bool) {
 	return x.param(name), present
 }
 
-// param returns a parameter decoded, unless fiber has done so.
+// param returns a decoded parameter. It does not decode again if fiber has done
+// so.
 func (x *exchange) param(name string) string {
 	value := x.c.Params(name)
 	if !x.c.App().Config().UnescapePath && strings.Contains(value, "%") {

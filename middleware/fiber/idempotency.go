@@ -13,9 +13,9 @@ import (
 	"github.com/go-lockguard/guard/outcome"
 )
 
-// IdempotencyLock is the Lock of fiber's idempotency middleware, for several
-// instances of a service. Make it with [NewIdempotencyLock]. It is safe for
-// concurrent use.
+// IdempotencyLock is a Lock for fiber's idempotency middleware that works
+// across several instances of a service. Make it with [NewIdempotencyLock]. It
+// is safe for concurrent use.
 type IdempotencyLock struct {
 	guard *guard.Guard
 
@@ -25,9 +25,9 @@ type IdempotencyLock struct {
 
 var _ idempotency.Locker = (*IdempotencyLock)(nil)
 
-// NewIdempotencyLock returns a lock that keeps requests with one
-// Idempotency-Key apart, across all instances. Give the middleware a Storage
-// that they share, too:
+// NewIdempotencyLock returns a lock that serves requests with the same
+// Idempotency-Key one at a time, across all instances. Give the middleware a
+// Storage that the instances share, too:
 //
 //	app.Use(idempotency.New(idempotency.Config{
 //		Lock:    lockmw.NewIdempotencyLock(g),
@@ -35,17 +35,17 @@ var _ idempotency.Locker = (*IdempotencyLock)(nil)
 //	}))
 //
 // A nil g is the default guard. The middleware has no context to end, so a
-// handler does not learn that the lease was lost: its MaxHold must be longer
+// handler does not learn that the lease was lost. Set a MaxHold that is longer
 // than any request takes.
 func NewIdempotencyLock(g *guard.Guard) *IdempotencyLock {
 	return &IdempotencyLock{guard: g, held: map[string]*guard.Lease{}}
 }
 
 // Lock waits for key, for at most the guard's MaxWait. Its error is one of the
-// guard's and, for fiber's error handler, a *fiber.Error with the status of
-// package outcome.
+// guard's. It is also a *fiber.Error with the status of package outcome, for
+// fiber's error handler.
 func (l *IdempotencyLock) Lock(key string) error {
-	ctx := context.Background() //nolint:forbidigo // the interface has none; MaxWait and MaxHold end all
+	ctx := context.Background() //nolint:forbidigo // the interface has none; MaxWait and MaxHold bound all
 	lease, err := l.guard.Acquire(ctx, guard.Key("idempotency", key))
 	if err != nil {
 		o, _ := outcome.Of(ctx, err)
@@ -58,7 +58,7 @@ func (l *IdempotencyLock) Lock(key string) error {
 }
 
 // Unlock releases key. It returns [guard.ErrLeaseLost] if the lease was lost
-// before, and another instance may have run the same request. It blocks for at
+// before. Then another instance may have run the same request. It blocks for at
 // most a second.
 func (l *IdempotencyLock) Unlock(key string) error {
 	l.mu.Lock()

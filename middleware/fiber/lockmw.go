@@ -13,32 +13,35 @@ import (
 )
 
 // Key returns a middleware that serves one request at a time for each key that
-// template makes, see [keyfunc.Parse]: "stock:{sku}" is guard.Key("stock",
-// c.Params("sku")). It panics if the template is bad, or has no placeholder. A
-// nil g is the default guard, looked up at each request; for a route's own
+// template makes. The template "stock:{sku}" is guard.Key("stock",
+// c.Params("sku")). [keyfunc.Parse] describes templates. Key panics if the
+// template is bad or has no placeholder.
+//
+// A nil g is the default guard, looked up at each request. For a route's own
 // settings pass g.With(...).
 //
-// A request waits for its key for at most MaxWait, and for 1 s: see
-// [WithMaxWait]. The chain goes on only under the lease, with c.Context()
-// ending when the lease is lost, and its error is returned untouched. Every
+// A request waits for its key for at most MaxWait, and for at most 1 s unless
+// [WithMaxWait] says otherwise. The chain goes on only under the lease, and its
+// error is returned unchanged. c.Context() ends when the lease is lost. Every
 // other outcome gets an answer of package outcome.
 func Key(g *guard.Guard, template string, opts ...Option) fiber.Handler {
 	t := httpguard.Template(template)
 	return newMiddleware(g, !t.PathOnly(), func(x *exchange) (string, error) { return t.Key(x.req, x) }, opts)
 }
 
-// Static is [Key] for one constant key, which all requests wait for: jobs that
-// may run once at a time, whatever they are about. It is written like a
-// template, "jobs:nightly" for guard.Key("jobs", "nightly"), and panics if it
-// has a placeholder.
+// Static is [Key] for one constant key that all requests wait for. It is for
+// work of which only one may run at a time, whatever its parameters. key is
+// written like a template: "jobs:nightly" is guard.Key("jobs", "nightly").
+// Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) fiber.Handler {
 	key = httpguard.Constant(key)
 	return newMiddleware(g, false, func(*exchange) (string, error) { return key, nil }, opts)
 }
 
-// KeyFunc is [Key] with a function that makes the key of the request. It gets a
-// copy of the request, with the path parameters in its PathValue, decoded, and
-// c.Context() as its context. What it changes there is lost.
+// KeyFunc is [Key] with a function that makes the key of the request. The
+// function gets a copy of the request, and its changes to the copy are lost.
+// The copy has the decoded path parameters in its PathValue, and c.Context() as
+// its context.
 func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) fiber.Handler {
 	if key == nil {
 		panic("lockmw: the key function is nil")
@@ -49,10 +52,10 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) fiber.Handler {
 	}, opts)
 }
 
-// KeyFrom is [Key] with a function that makes the key of the fiber.Ctx, for
-// values that an earlier middleware put there. Build the key with guard.Key. An
-// error that is not one of keyfunc or guard is logged, and goes to the
-// application's ErrorHandler; unless it is a *fiber.Error its text there is
+// KeyFrom is [Key] with a function that makes the key of the fiber.Ctx. It is
+// for values that an earlier middleware put there. Build the key with
+// guard.Key. An error that is not one of keyfunc or guard is logged and goes to
+// the application's ErrorHandler. Unless it is a *fiber.Error its text there is
 // "Internal Server Error", because fiber sends texts to the client.
 func KeyFrom(g *guard.Guard, key func(fiber.Ctx) (string, error), opts ...Option) fiber.Handler {
 	if key == nil {
@@ -60,11 +63,11 @@ func KeyFrom(g *guard.Guard, key func(fiber.Ctx) (string, error), opts ...Option
 	}
 	return newMiddleware(g, false, func(x *exchange) (string, error) {
 		k, err := key(x.c)
-		return strings.Clone(k), err // it may be of the request's memory, which is used again
+		return strings.Clone(k), err // it may be in the request's memory, which fiber reuses
 	}, opts)
 }
 
-// newMiddleware needs to know whether key looks at the whole request.
+// newMiddleware must be told whether key looks at the whole request.
 func newMiddleware(g *guard.Guard, whole bool, key func(*exchange) (string, error), opts []Option) fiber.Handler {
 	cfg := newConfig(opts)
 	waits := maxwait.New(g, cfg.maxWait)

@@ -10,12 +10,15 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
-// Key functions look at an *http.Request, which fasthttp does not have.
+// This file converts requests. Key functions take an *http.Request, which
+// fasthttp does not have.
 
-// plain is what all requests have in common that nobody looks at.
+// plain holds the fields that all requests share, because no key function looks
+// at them.
 var plain = &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 
-// light returns the request without headers and body, for keys that need none.
+// light returns the request without headers and body. It is for keys that need
+// none.
 func (x *exchange) light() *http.Request {
 	x.url.Path = x.c.Path()
 	r := plain.WithContext(x.c.Context())
@@ -23,8 +26,8 @@ func (x *exchange) light() *http.Request {
 	return r
 }
 
-// whole returns the request for key functions. All of it is copied, because
-// fiber uses its own memory again after the request.
+// whole returns the request for key functions. It copies everything, because
+// fiber reuses its own memory after the request.
 func (x *exchange) whole() (*http.Request, error) {
 	in := x.c.Request()
 	u, err := url.ParseRequestURI(string(in.RequestURI()))

@@ -24,12 +24,12 @@ func answersIn(c *gin.Context) answers {
 	return a
 }
 
-// Answers returns a middleware that sets, once for all routes inside it, how
-// locks answer, and how [Abort] does in a handler without a lock too:
+// Answers returns a middleware that sets how locks answer on all routes inside
+// it. It also sets how [Abort] answers there, in handlers without a lock too:
 //
 //	r.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope)))
 //
-// The options of a route go before. It panics if an option is nil.
+// The options of a route take precedence. Answers panics if an option is nil.
 func Answers(opts ...AnswerOption) gin.HandlerFunc {
 	a := newAnswers(opts)
 	return func(c *gin.Context) {

@@ -18,8 +18,8 @@ type exchange struct {
 	key  func(*exchange) (string, error)
 }
 
-// exchanges are used again, as gin does with its contexts: nobody has one after
-// the request.
+// exchanges are reused, as gin reuses its contexts. No exchange is referred to
+// after its request.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
 func (x *exchange) Request() *http.Request { return x.c.Request }
@@ -27,13 +27,13 @@ func (x *exchange) Key() (string, error)   { return x.key(x) }
 func (x *exchange) Begun() bool            { return x.c.Writer.Written() }
 func (x *exchange) Pattern() string        { return x.c.FullPath() }
 
-// Failed counts an error that the handler has left in c.Errors, for a
-// middleware outside to answer.
+// Failed also returns true if the handler has left an error in c.Errors for an
+// outer middleware to answer.
 func (x *exchange) Failed() bool {
 	return x.c.Writer.Status() >= 400 || !x.c.Writer.Written() && len(x.c.Errors) > 0
 }
 
-// Param makes an exchange [keyfunc.Params].
+// Param implements [keyfunc.Params].
 func (x *exchange) Param(name string) (value string, present bool) { return x.c.Params.Get(name) }
 
 // Next runs the rest of the chain under l.

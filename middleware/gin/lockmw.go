@@ -15,30 +15,32 @@ import (
 )
 
 // Key returns a middleware that serves one request at a time for each key that
-// template makes, see [keyfunc.Parse]: "stock:{sku}" is guard.Key("stock",
-// c.Param("sku")). It panics if the template is bad, or has no placeholder. A
-// nil g is the default guard, looked up at each request; for a route's own
+// template makes. The template "stock:{sku}" is guard.Key("stock",
+// c.Param("sku")). [keyfunc.Parse] describes templates. Key panics if the
+// template is bad or has no placeholder.
+//
+// A nil g is the default guard, looked up at each request. For a route's own
 // settings pass g.With(...).
 //
 // A request waits for its key for at most MaxWait. The chain goes on only under
-// the lease, with c.Request.Context() ending when the lease is lost; every
-// other outcome aborts it with an answer of package outcome.
+// the lease. c.Request.Context() ends when the lease is lost. Every other
+// outcome aborts the chain with an answer of package outcome.
 func Key(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
 	t := httpguard.Template(template)
 	return newMiddleware(g, func(x *exchange) (string, error) { return t.Key(x.c.Request, x) }, opts)
 }
 
-// Static is [Key] for one constant key, which all requests wait for: jobs that
-// may run once at a time, whatever they are about. It is written like a
-// template, "jobs:nightly" for guard.Key("jobs", "nightly"), and panics if it
-// has a placeholder.
+// Static is [Key] for one constant key that all requests wait for. It is for
+// work of which only one may run at a time, whatever its parameters. key is
+// written like a template: "jobs:nightly" is guard.Key("jobs", "nightly").
+// Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) gin.HandlerFunc {
 	key = httpguard.Constant(key)
 	return newMiddleware(g, func(*exchange) (string, error) { return key, nil }, opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. Path
-// parameters are in its PathValue.
+// parameters are in the request's PathValue.
 func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
 	if key == nil {
 		panic("lockmw: the key function is nil")
@@ -51,10 +53,10 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
 	}, opts)
 }
 
-// KeyFrom is [Key] with a function that makes the key of the gin.Context, for
-// values that an earlier middleware put there. Build the key with guard.Key. An
-// error that is not one of keyfunc or guard is logged, and added to c.Errors,
-// with status 500 unless something has been written.
+// KeyFrom is [Key] with a function that makes the key of the gin.Context. It is
+// for values that an earlier middleware put there. Build the key with
+// guard.Key. An error that is not one of keyfunc or guard is logged and added
+// to c.Errors. The status is then 500, unless something has been written.
 func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Option) gin.HandlerFunc {
 	if key == nil {
 		panic("lockmw: the key function is nil")
@@ -85,24 +87,24 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 	}
 }
 
-// Abort gives err, returned by guard or keyfunc inside a handler, the answer
-// that the middleware would have given, and aborts the chain. It reports false,
-// and does nothing, if err is nil or not one of theirs. If the response has
-// begun it writes nothing.
+// Abort answers an error that guard or keyfunc returned inside a handler, as
+// the middleware would have done. Then it aborts the chain and returns true. If
+// err is nil or not one of theirs, it does nothing and returns false. If the
+// response has begun it writes nothing.
 //
 //	if err := stock.Buy(c.Request.Context(), sku); lockmw.Abort(c, err) {
 //		return
 //	}
 //
 // The answer never has a Retry-After, because the handler may have done part of
-// its work. Some clients repeat 429 and 503 even so: a handler that must not
-// run twice takes its keys before it does anything, see docs/http.md. One that
-// has done nothing yet says so by outcome.Write(c.Writer, o), with the o of
-// [outcome.Of].
+// its work. Some clients repeat 429 and 503 even so. A handler that must not
+// run twice takes its keys before it does anything, see docs/http.md. A handler
+// that has done nothing yet may call outcome.Write(c.Writer, o) with the o of
+// [outcome.Of] instead. Then the answer has a Retry-After.
 //
-// An empty key is our own mistake, 500. Where it is the client's, say so,
-// before or after: with &keyfunc.Error{Source: "json", Name: "sku", Err:
-// keyfunc.ErrMissing} the answer is 400.
+// An empty key is treated as a server error and answered with 500. If the
+// client left the value out, use &keyfunc.Error{Source: "json", Name: "sku",
+// Err: keyfunc.ErrMissing} as the error. Then the answer is 400.
 func Abort(c *gin.Context, err error) bool {
 	if _, ours := outcome.Of(c.Request.Context(), err); !ours {
 		return false
@@ -113,8 +115,7 @@ func Abort(c *gin.Context, err error) bool {
 	return true
 }
 
-// answer aborts the chain and answers err, unless somebody has answered
-// already.
+// answer aborts the chain and answers err, unless the response has begun.
 func answer(c *gin.Context, lock *httpguard.Lock, err error) {
 	c.Abort()
 	if c.FullPath() == "" && c.Writer.Status() >= 400 && errors.Is(err, keyfunc.ErrNoSource) {
@@ -127,14 +128,14 @@ func answer(c *gin.Context, lock *httpguard.Lock, err error) {
 		o.Status = http.StatusInternalServerError
 	}
 	if !c.Writer.Written() {
-		c.Status(o.Status) // stands if nobody writes: never a 200 for what did not run
+		c.Status(o.Status) // in case nobody writes: never a 200 if the handler did not run
 	}
 	switch {
 	case a.OnError != nil:
 		(*a.OnError)(c, err)
 	case !ours:
 		_ = c.Error(err)
-	case !c.Writer.Written(): // and no c.Error: contention is no error to count, and 5xx are logged where they arise
+	case !c.Writer.Written(): // no c.Error: contention is no error, and 5xx are logged already
 		outcome.Write(c.Writer, o)
 	}
 }

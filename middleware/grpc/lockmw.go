@@ -9,31 +9,33 @@ import (
 	"github.com/go-lockguard/guard/internal/rpcrule"
 )
 
-// Rule says by which key the calls of one method are locked. [Key] and
+// Rule defines the key by which the calls of one method are locked. [Key] and
 // [KeyFunc] make one. It is safe for concurrent use.
 type Rule struct{ r *rpcrule.Rule }
 
-// Key locks the calls of method, a full name like "/shop.Stock/Buy", by the key
-// that the given function makes of the request message: of guard.Key alone,
-// never of a concatenation. An empty key says that the client has left a value
-// out. A nil g is the default guard, looked up at each call; for a method's own
-// settings pass g.With(...). It panics if method is no full name, or key is
+// Key locks the calls of method by the key that the given function makes of the
+// request message. method is a full name like "/shop.Stock/Buy". The function
+// must make the key with guard.Key, never by concatenation. An empty key means
+// that the client has left a value out.
+//
+// A nil g is the default guard, looked up at each call. For a method's own
+// settings pass g.With(...). Key panics if method is no full name, or key is
 // nil. [Verify] finds names that the server does not have.
 func Key[M any](g *guard.Guard, method string, key func(message M) string) Rule {
 	return KeyFunc(g, method, rpcrule.OfMessage(key))
 }
 
-// KeyFunc is [Key] with a function that also sees the call's context, for who
-// calls or metadata. An error of it ends the call, as it is unless it is one of
-// keyfunc or guard.
+// KeyFunc is [Key] with a function that also gets the call's context, for the
+// identity of the caller or metadata. If the function returns an error the call
+// ends with it. Errors of keyfunc or guard become a status, all others are
+// returned unchanged.
 func KeyFunc[M any](g *guard.Guard, method string, key func(ctx context.Context, message M) (string, error)) Rule {
 	return Rule{rpcrule.New(g, method, key)}
 }
 
-// Unary returns an interceptor for the methods of rules that take one message
-// and give one. It waits for the key for at most MaxWait and runs the handler
-// under the lease, whose loss ends the handler's context. It panics if a method
-// has two rules.
+// Unary returns an interceptor for the unary methods of rules. It waits for the
+// key for at most MaxWait and runs the handler under the lease. The handler's
+// context ends when the lease is lost. Unary panics if a method has two rules.
 func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 	byMethod := index(rules)
 	for _, r := range byMethod {
@@ -52,9 +54,9 @@ func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 	}
 }
 
-// Stream returns an interceptor for the methods of rules that stream. Receiving
-// the first message waits for the key, for at most MaxWait, and the lease lasts
-// until the handler returns. It panics if a method has two rules.
+// Stream returns an interceptor for the streaming methods of rules. The receipt
+// of the first message waits for the key, for at most MaxWait. The lease lasts
+// until the handler returns. Stream panics if a method has two rules.
 func Stream(rules ...Rule) grpc.StreamServerInterceptor {
 	byMethod := index(rules)
 	for _, r := range byMethod {

@@ -15,21 +15,22 @@ import (
 	"github.com/go-lockguard/guard/outcome"
 )
 
-// Domain is that of the ErrorInfo in a status from here.
+// Domain is the domain of the ErrorInfo in the statuses of this package.
 const Domain = rpcrule.Domain
 
 // Error returns the status for an error of guard or keyfunc that a handler got,
-// as the interceptors would answer it, and every other error, or nil,
-// unchanged. ctx is the call's. The interceptors do that for the methods that
-// they lock.
+// as the interceptors would answer it. Every other error, or nil, is returned
+// unchanged. ctx is the context of the call. The interceptors call Error for
+// the methods that they lock.
 //
 // The status never has a RetryInfo, because the handler may have done part of
-// its work. If it surely has, because ctx carries a lease or [guard.Ran] is
-// true of err, the status is none that clients repeat by themselves either:
-// INTERNAL with the same reason. For other handlers the status stays, and a
-// client whose policy repeats it runs the handler again: one that must not run
-// twice takes its keys before it does anything, or returns a status of its own
-// after that.
+// its work. It surely has if ctx carries a lease or [guard.Ran] is true of err.
+// Then the status is INTERNAL with the same reason, which clients do not repeat
+// by themselves.
+//
+// For other handlers the status stays, and a client whose policy repeats it
+// runs the handler again. A handler that must not run twice takes its keys
+// before it does anything, or returns its own status after that.
 func Error(ctx context.Context, err error) error {
 	o, ours := outcome.Of(ctx, err)
 	if !ours {
@@ -39,8 +40,8 @@ func Error(ctx context.Context, err error) error {
 	return newStatus(codes.Code(rpcrule.Code(o)), told)
 }
 
-// answer is the status for err, which the wait for the rule's own key or the
-// handler has returned.
+// answer returns the status for err. The wait for the rule's own key or the
+// handler has returned err.
 func answer(ctx context.Context, r *rpcrule.Rule, err error) error {
 	r.Log(ctx, err)
 	o, ours := outcome.Of(ctx, err)
@@ -52,7 +53,7 @@ func answer(ctx context.Context, r *rpcrule.Rule, err error) error {
 
 func newStatus(c codes.Code, o outcome.Outcome) error {
 	if o.Code == "" {
-		return status.FromContextError(context.Canceled).Err() // nobody is there to read it
+		return status.FromContextError(context.Canceled).Err() // the client has gone
 	}
 	s := status.New(c, o.Detail)
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: rpcrule.Reason(o), Domain: Domain}}

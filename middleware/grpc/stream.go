@@ -12,20 +12,21 @@ import (
 	"github.com/go-lockguard/guard/internal/rpcrule"
 )
 
-// stream is a call that is locked by its first message. Its methods may be
-// called as those of any [grpc.ServerStream].
+// stream is a call that is locked by its first message. Its methods have the
+// concurrency rules of [grpc.ServerStream].
 type stream struct {
 	grpc.ServerStream
 
 	rule *rpcrule.Rule
 
-	mu      sync.Mutex   // guards what follows; held for a few instructions
+	mu      sync.Mutex   // guards the fields below; held for a few instructions
 	lease   *guard.Lease // nil before the first message
-	refused error        // why there is none
+	refused error        // why there is no lease
 	over    bool         // the handler has returned
 }
 
-// Context ends when the lease is lost, from the first message on.
+// Context returns a context that ends when the lease is lost, if it is called
+// after the first message.
 func (s *stream) Context() context.Context {
 	if l, _ := s.state(); l != nil {
 		return l.Context()
@@ -52,7 +53,7 @@ func (s *stream) lock(m any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lease, s.refused = l, answer(ctx, s.rule, err)
-	if s.over && l != nil { // the handler has not waited for its own goroutine
+	if s.over && l != nil { // the handler did not wait for its own goroutine
 		s.lease = nil
 		go func() { _ = l.Release(l.Context()) }() // within 1 s
 	}
@@ -60,8 +61,8 @@ func (s *stream) lock(m any) error {
 }
 
 // serve runs handler and releases the lease, if there is one, whatever handler
-// does. A handler without its key has not done its work, whatever it makes of
-// that.
+// does. If the key was refused the handler has not done its work, so serve
+// returns the refusal whatever handler returns.
 func (s *stream) serve(handler func() error) (err error) {
 	defer func() {
 		if lost := s.end(); lost != nil {

@@ -10,18 +10,20 @@ import (
 	"github.com/go-lockguard/guard/internal/rpcrule"
 )
 
-// Verify reports rules by which no call is ever locked: of a method that
-// server does not have, of a method that streams in [Unary] alone, of one that
-// does not in [Stream] alone, and of a rule that is in neither. Without it such
-// a method runs unlocked. Call it with the rules of all interceptors, between
-// the registration of the services and Serve, and do not serve on an error.
+// Verify reports rules by which no call is ever locked. Such a rule is for a
+// method that server does not have, or is in neither [Unary] nor [Stream]. Or
+// it is for a streaming method and in Unary alone, or for a unary method and in
+// Stream alone. Without Verify such methods run unlocked.
+//
+// Call Verify with the rules of all interceptors after the registration of the
+// services and before Serve. Do not serve if it returns an error.
 //
 //	if err := lockmw.Verify(s, rules...); err != nil {
 //		return err
 //	}
 //
 // A rule may be in both Unary and Stream, so the same rules can be given to
-// both and to Verify. The error joins all that is wrong and Is
+// both and to Verify. The error joins all findings and Is
 // [guard.ErrInvalidOption]. server is a *grpc.Server. Verify does not block and
 // is safe for concurrent use.
 func Verify(server interface {

@@ -1,4 +1,4 @@
-// Package lockmw guards operations of Kratos v2 servers, HTTP and gRPC: one
+// Package lockmw guards operations of Kratos v2 servers for HTTP and gRPC. One
 // call at a time works on a key, across every instance of the service.
 //
 //	sku := func(req *pb.BuyRequest) string { return guard.Key("stock", req.GetSku()) }
@@ -6,16 +6,18 @@
 //	hs := http.NewServer(http.Middleware(recovery.Recovery(), lock))
 //	gs := grpc.NewServer(grpc.Middleware(recovery.Recovery(), lock))
 //
-// An operation without a rule passes unlocked, and so does one whose rule has
-// another name: call [Verify] with the gRPC server before it starts. Keys are
-// those of the other adapters and of the service behind: a call in here that
-// locks guard.Key("stock", sku) itself, under the handler's context, runs
-// inside the same lease. That context ends when the lease is lost.
+// Calls of an operation without a rule pass unlocked. So do calls whose rule
+// has a wrong name, so call [Verify] with the gRPC server before it starts.
+//
+// Keys are the same as those of the other adapters and of the service behind
+// it. If the handler calls a service that locks guard.Key("stock", sku) itself
+// under the handler's context, it runs inside the same lease. That context ends
+// when the lease is lost.
 //
 // # What clients see
 //
 // A call that does not get its key ends with a Kratos error, and its handler
-// does not run. The table is that of the HTTP answers, see package outcome. The
+// does not run. The table is that of the HTTP answers in package outcome. The
 // messages name neither key nor holder.
 //
 //	code  reason                       when
@@ -28,24 +30,24 @@
 //	500   LOCK_MISCONFIGURED           our own mistake: a message of another type, no default guard
 //	499                                the client has gone
 //
-// The metadata of the error has the domain "guard". Those marked retry have
-// retry_after there, in seconds, and in the header Retry-After of the reply;
-// their call has not run.
+// The metadata of the error has the domain "guard". An error marked retry also
+// has retry_after there, in seconds, and a Retry-After header in the reply. Its
+// call has not run.
 //
-// A handler's own error stays what it is, but for one of guard's, as of a key
-// that it wanted itself. That gets the reason from this table, and 500 in place
-// of 409, 429 and 503, because clients repeat some of those by themselves and
-// half of the work may be done. See [Error].
+// A handler's own error is returned unchanged, unless it is one of guard's, for
+// example of a key that the handler wanted itself. Such an error gets the
+// reason from this table, and 500 in place of 409, 429 and 503. Clients repeat
+// some of those by themselves, and half of the work may be done. See [Error].
 //
 // # Time
 //
 // A Kratos server gives each call 1 s, unless http.Timeout and grpc.Timeout say
-// otherwise. A wait that lasts as long would end without an answer of ours. So
-// a call waits for 500 ms at most, whatever the guard's MaxWait: see
-// [WithMaxWait].
+// otherwise. A wait of that length would end without an answer from this
+// package. So a call waits for at most 500 ms, whatever the guard's MaxWait.
+// [WithMaxWait] sets another limit.
 //
 // # Streams
 //
-// Server is not for grpc.StreamMiddleware, which sees each message by itself.
-// Give the interceptor of middleware/grpc to grpc.StreamInterceptor.
+// Do not use Server in grpc.StreamMiddleware, which sees each message by
+// itself. Give the interceptor of middleware/grpc to grpc.StreamInterceptor.
 package lockmw

@@ -15,11 +15,11 @@ import (
 	"github.com/go-lockguard/guard/internal/rpcrule"
 )
 
-// defaultMaxWait is the limit of waits without an option for it.
+// defaultMaxWait is the limit of waits without a WithMaxWait option.
 const defaultMaxWait = 500 * time.Millisecond
 
-// Rule says by which key the calls of one operation are locked. [Key] and
-// [KeyFunc] make one. It is safe for concurrent use.
+// Rule defines the key by which the calls of one operation are locked. [Key]
+// and [KeyFunc] make one. It is safe for concurrent use.
 type Rule struct {
 	r     *rpcrule.Rule
 	waits *maxwait.Cap
@@ -30,28 +30,31 @@ type Option func(*config)
 
 type config struct{ maxWait time.Duration }
 
-// WithMaxWait sets for how long a call may wait where the guard's MaxWait is
-// longer. Default 500 ms, because a Kratos server ends each call after 1 s. For
-// more raise the server's Timeout first. That a guard's MaxWait is shortened is
-// logged once. It panics if d is negative.
+// WithMaxWait limits the wait of a call if the guard's MaxWait is longer. The
+// default is 500 ms, because a Kratos server ends each call after 1 s. For a
+// longer wait raise the server's Timeout first. If a guard's MaxWait is
+// shortened, that is logged once. WithMaxWait panics if d is negative.
 func WithMaxWait(d time.Duration) Option {
 	maxwait.Check(d)
 	return func(c *config) { c.maxWait = d }
 }
 
-// Key locks the calls of operation, a full name like "/shop.Stock/Buy", by the
-// key that the given function makes of the request message: of guard.Key alone,
-// never of a concatenation. An empty key says that the client has left a value
-// out. A nil g is the default guard, looked up at each call; for an operation's
-// own settings pass g.With(...). It panics if operation is no full name, or key
-// or an option is nil. [Verify] finds names that the server does not have.
+// Key locks the calls of operation by the key that the given function makes of
+// the request message. operation is a full name like "/shop.Stock/Buy". The
+// function must make the key with guard.Key, never by concatenation. An empty
+// key means that the client has left a value out.
+//
+// A nil g is the default guard, looked up at each call. For an operation's own
+// settings pass g.With(...). Key panics if operation is no full name, or key or
+// an option is nil. [Verify] finds names that the server does not have.
 func Key[M any](g *guard.Guard, operation string, key func(message M) string, opts ...Option) Rule {
 	return KeyFunc(g, operation, rpcrule.OfMessage(key), opts...)
 }
 
-// KeyFunc is [Key] with a function that also sees the call's context, for who
-// calls or its headers. An error of it ends the call, as it is unless it is one
-// of keyfunc or guard.
+// KeyFunc is [Key] with a function that also gets the call's context, for the
+// identity of the caller or headers. If the function returns an error the call
+// ends with it. Errors of keyfunc or guard become a Kratos error, all others
+// are returned unchanged.
 func KeyFunc[M any](
 	g *guard.Guard, operation string, key func(ctx context.Context, message M) (string, error), opts ...Option,
 ) Rule {
@@ -66,9 +69,10 @@ func KeyFunc[M any](
 }
 
 // Server returns a middleware for the operations of rules, in servers of HTTP
-// and gRPC. It waits for the key for at most MaxWait, and for what
-// [WithMaxWait] says, and runs the handler under the lease, whose loss ends the
-// handler's context. It panics if an operation has two rules.
+// and gRPC. It waits for the key for at most MaxWait, and at most as long as
+// [WithMaxWait] says. It runs the handler under the lease. The handler's
+// context ends when the lease is lost. Server panics if an operation has two
+// rules.
 func Server(rules ...Rule) middleware.Middleware {
 	inner, waits := make([]*rpcrule.Rule, len(rules)), map[string]*maxwait.Cap{}
 	for i, r := range rules {
@@ -101,18 +105,18 @@ func Server(rules ...Rule) middleware.Middleware {
 	}
 }
 
-// Verify reports rules by which no call is ever locked: of an operation that
-// server does not have, and of a rule that is in no middleware. Without it such
-// an operation runs unlocked. Call it between the registration of the services
-// and the start, and do not start on an error:
+// Verify reports rules by which no call is ever locked. Such a rule is for an
+// operation that server does not have, or is in no middleware. Without Verify
+// such operations run unlocked. Call it after the registration of the services
+// and before the start. Do not start if it returns an error:
 //
 //	if err := lockmw.Verify(gs, rules...); err != nil {
 //		return err
 //	}
 //
-// The error joins all that is wrong and Is [guard.ErrInvalidOption]. server is
-// a gRPC server of Kratos: one of HTTP does not tell which operations it has.
-// Verify does not block and is safe for concurrent use.
+// The error joins all findings and Is [guard.ErrInvalidOption]. server must be
+// a gRPC server of Kratos, because an HTTP server does not tell which
+// operations it has. Verify does not block and is safe for concurrent use.
 func Verify(server interface {
 	GetServiceInfo() map[string]grpc.ServiceInfo
 }, rules ...Rule,

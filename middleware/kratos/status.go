@@ -13,15 +13,15 @@ import (
 	"github.com/go-lockguard/guard/outcome"
 )
 
-// Domain is that of the errors from here, in their metadata.
+// Domain is the domain in the metadata of this package's errors.
 const Domain = rpcrule.Domain
 
 // Error returns the Kratos error for an error of guard or keyfunc that a
-// handler got, and every other error, or nil, unchanged. ctx is the call's.
-// [Server] does that for the operations that it locks.
+// handler got. Every other error, or nil, is returned unchanged. ctx is the
+// context of the call. [Server] calls Error for the operations that it locks.
 //
-// It never asks to come back, because the handler may have done part of its
-// work: 409, 429 and 503 are 500, with the same reason.
+// The error never asks the client to retry, because the handler may have done
+// part of its work. So 409, 429 and 503 become 500 with the same reason.
 func Error(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -33,8 +33,8 @@ func Error(ctx context.Context, err error) error {
 	return newError(ctx, o, err)
 }
 
-// answer is the error for err, which the wait for the rule's own key or the
-// handler has returned.
+// answer returns the Kratos error for err. The wait for the rule's own key or
+// the handler has returned err.
 func answer(ctx context.Context, r *rpcrule.Rule, err error) error {
 	r.Log(ctx, err)
 	o, ours := outcome.Of(ctx, err)
@@ -56,7 +56,7 @@ func newError(ctx context.Context, o outcome.Outcome, cause error) error {
 	return errors.New(status(o), rpcrule.Reason(o), o.Detail).WithMetadata(metadata).WithCause(cause)
 }
 
-// status is the HTTP status that Kratos makes the right code of gRPC of.
+// status returns the HTTP status from which Kratos makes the right gRPC code.
 func status(o outcome.Outcome) int {
 	switch rpcrule.Code(o) {
 	case rpcrule.Internal:

@@ -19,8 +19,8 @@ func newAnswers(opts []AnswerOption) (a answers) {
 	return a
 }
 
-// answersKey is where a context carries the answers of the innermost
-// middleware.
+// answersKey is the key under which a context carries the answers of the
+// innermost middleware.
 type answersKey struct{}
 
 func answersIn(ctx context.Context) answers {
@@ -28,17 +28,18 @@ func answersIn(ctx context.Context) answers {
 	return a
 }
 
-// inside returns ctx with a, over what ctx has.
+// inside returns ctx with a, which takes precedence over the answers that ctx
+// carries.
 func inside(ctx context.Context, a answers) context.Context {
 	return context.WithValue(ctx, answersKey{}, a.Over(answersIn(ctx)))
 }
 
-// Answers returns a middleware that sets, once for all routes inside it, how
-// locks answer, and how [Error] does in a handler without a lock too:
+// Answers returns a middleware that sets how locks answer on all routes inside
+// it. It also sets how [Error] answers there, in handlers without a lock too:
 //
 //	handler := lockmw.Answers(lockmw.WithErrorHandler(envelope))(mux)
 //
-// The options of a route go before. It panics if an option is nil.
+// The options of a route take precedence. Answers panics if an option is nil.
 func Answers(opts ...AnswerOption) func(http.Handler) http.Handler {
 	a := newAnswers(opts)
 	return func(next http.Handler) http.Handler {

@@ -12,23 +12,25 @@ import (
 )
 
 // Key returns a middleware that serves one request at a time for each key that
-// template makes, see [keyfunc.Parse]: "stock:{sku}" is guard.Key("stock",
-// r.PathValue("sku")). It panics if the template is bad, or has no placeholder.
-// A nil g is the default guard, looked up at each request; for a route's own
+// template makes. The template "stock:{sku}" is guard.Key("stock",
+// r.PathValue("sku")). [keyfunc.Parse] describes templates. Key panics if the
+// template is bad or has no placeholder.
+//
+// A nil g is the default guard, looked up at each request. For a route's own
 // settings pass g.With(...).
 //
 // A request waits for its key for at most MaxWait. The handler runs only under
-// the lease, with r.Context() ending when the lease is lost; every other
-// outcome is answered from package outcome.
+// the lease. r.Context() ends when the lease is lost. Every other outcome is
+// answered from package outcome.
 func Key(g *guard.Guard, template string, opts ...Option) func(http.Handler) http.Handler {
 	t := httpguard.Template(template)
 	return KeyFunc(g, func(r *http.Request) (string, error) { return t.Key(r, nil) }, opts...)
 }
 
-// Static is [Key] for one constant key, which all requests wait for: jobs that
-// may run once at a time, whatever they are about. It is written like a
-// template, "jobs:nightly" for guard.Key("jobs", "nightly"), and panics if it
-// has a placeholder.
+// Static is [Key] for one constant key that all requests wait for. It is for
+// work of which only one may run at a time, whatever its parameters. key is
+// written like a template: "jobs:nightly" is guard.Key("jobs", "nightly").
+// Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) func(http.Handler) http.Handler {
 	return KeyFunc(g, keyfunc.Static(httpguard.Constant(key)), opts...)
 }
@@ -58,24 +60,24 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler
 	}
 }
 
-// Error gives err, returned by guard or keyfunc inside a handler, the answer
-// that the middleware would have given. It reports false, and does nothing, if
-// err is nil or not one of theirs. If the response has begun it writes nothing;
-// it knows that on guarded routes only.
+// Error answers an error that guard or keyfunc returned inside a handler, as
+// the middleware would have done, and returns true. If err is nil or not one of
+// theirs, it does nothing and returns false. If the response has begun it
+// writes nothing, but it knows that on guarded routes only.
 //
 //	if err := stock.Buy(r.Context(), r.PathValue("sku")); lockmw.Error(w, r, err) {
 //		return
 //	}
 //
 // The answer never has a Retry-After, because the handler may have done part of
-// its work. Some clients repeat 429 and 503 even so: a handler that must not
-// run twice takes its keys before it does anything, see docs/http.md. One that
-// has done nothing yet says so by outcome.Write(w, o), with the o of
-// [outcome.Of].
+// its work. Some clients repeat 429 and 503 even so. A handler that must not
+// run twice takes its keys before it does anything, see docs/http.md. A handler
+// that has done nothing yet may call outcome.Write(w, o) with the o of
+// [outcome.Of] instead. Then the answer has a Retry-After.
 //
-// An empty key is our own mistake, 500. Where it is the client's, say so,
-// before or after: with &keyfunc.Error{Source: "json", Name: "sku", Err:
-// keyfunc.ErrMissing} the answer is 400.
+// An empty key is treated as a server error and answered with 500. If the
+// client left the value out, use &keyfunc.Error{Source: "json", Name: "sku",
+// Err: keyfunc.ErrMissing} as the error. Then the answer is 400.
 func Error(w http.ResponseWriter, r *http.Request, err error) bool {
 	if _, ours := outcome.Of(r.Context(), err); !ours {
 		return false
@@ -84,8 +86,8 @@ func Error(w http.ResponseWriter, r *http.Request, err error) bool {
 	return true
 }
 
-// answer answers err by a, and by what is set outside, unless the response has
-// begun.
+// answer answers err unless the response has begun. a takes precedence over the
+// answers that are set outside.
 func answer(w http.ResponseWriter, r *http.Request, a answers, err error) {
 	at := find(w)
 	if at == nil {
@@ -110,6 +112,6 @@ func answer(w http.ResponseWriter, r *http.Request, a answers, err error) {
 		outcome.Write(w, o)
 	}
 	if !at.begun {
-		w.WriteHeader(o.Status) // never a 200 for what did not run
+		w.WriteHeader(o.Status) // never a 200 if the handler did not run
 	}
 }

@@ -10,19 +10,19 @@ import (
 )
 
 // writer is a ResponseWriter that knows whether the response has begun, and
-// with what status. Only the request's own goroutine uses begun and status.
+// with which status. Only the request's own goroutine uses begun and status.
 type writer struct {
 	http.ResponseWriter
 
-	lock    *httpguard.Lock // of the middleware; nil: the route is not guarded
+	lock    *httpguard.Lock // of the middleware; nil if the route is not guarded
 	request *http.Request   // as the middleware got it, if the route is guarded
 	begun   bool
-	status  int // that was written; 0: none, which is 200 if the response has begun
+	status  int // as written; 0 if none was written, which means 200 if the response has begun
 }
 
-// shaped returns w with the optional methods that the writer underneath has,
-// for handlers that ask for them by type. What they ask of an
-// http.ResponseController finds its way through Unwrap.
+// shaped returns w with the optional methods that the wrapped writer has, for
+// handlers that look for them by type. An http.ResponseController finds its
+// methods through Unwrap.
 func (w *writer) shaped() http.ResponseWriter {
 	_, flusher := w.ResponseWriter.(http.Flusher)
 	_, hijacker := w.ResponseWriter.(http.Hijacker)
@@ -49,10 +49,10 @@ func (w bothWriter) Flush()  { w.flush() }
 func (w hijackWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }
 func (w bothWriter) Hijack() (net.Conn, *bufio.ReadWriter, error)   { return w.hijack() }
 
-// Unwrap returns the writer underneath, for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader begins the response, unless it only informs.
+// WriteHeader begins the response, unless status is informational.
 func (w *writer) WriteHeader(status int) {
 	if !w.begun && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.begun, w.status = true, status
@@ -68,7 +68,7 @@ func (w *writer) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// WriteString is for io.WriteString, which would copy s otherwise.
+// WriteString is for io.WriteString, which would otherwise copy s.
 func (w *writer) WriteString(s string) (int, error) {
 	w.begun = true
 	return io.WriteString(w.ResponseWriter, s)
@@ -82,14 +82,16 @@ func (w *writer) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// FlushError is for http.ResponseController, which would go past us otherwise.
+// FlushError is for http.ResponseController, which would otherwise bypass this
+// writer.
 func (w *writer) FlushError() error {
 	err := http.NewResponseController(w.ResponseWriter).Flush()
 	w.begun = w.begun || err == nil
 	return err
 }
 
-// flush and hijack are there if shaped has found them.
+// flush and hijack are called only if shaped has found them in the wrapped
+// writer.
 func (w *writer) flush() {
 	w.begun = true
 	w.ResponseWriter.(http.Flusher).Flush()
@@ -101,7 +103,8 @@ func (w *writer) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buf, err
 }
 
-// find returns the innermost writer of this package in w, nil if there is none.
+// find returns the innermost writer of this package in w, or nil if there is
+// none.
 func find(w http.ResponseWriter) *writer {
 	for {
 		switch at := w.(type) {
