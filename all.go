@@ -11,18 +11,19 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// DoAll is [Guard.Do] for several keys at once: it acquires them in sorted
+// DoAll is [Guard.Do] for several keys at once. It acquires them in sorted
 // order, each once, so that two calls cannot deadlock. MaxWait bounds all the
-// waiting for keys that are held; each key has an attempt of its own, so the
-// round trips of many keys that are free may take longer. fn's context carries
-// all the leases and ends with the first that is lost; [LeaseFrom] finds the
-// one of the last key, and [LeaseOf] that of each. All keys are released
-// together, within one limit of at most 1 s.
+// waiting for keys that are held. Each key has an attempt of its own. So the
+// round trips of many free keys may take longer.
 //
-// Calls of Do inside each other are not sorted: if one call takes A and then B,
-// and another B and then A, both wait until MaxWait ends and neither runs. Take
-// such keys by one DoAll, or in the same order everywhere, that of DoAll
-// included.
+// fn's context carries all the leases and ends with the first that is lost.
+// [LeaseFrom] finds the lease of the last key, and [LeaseOf] that of each. All
+// keys are released together, within one limit of at most 1 s.
+//
+// Calls of Do inside each other are not sorted. If one call takes A and then B,
+// and another takes B and then A, both wait until MaxWait ends. Neither runs.
+// Take such keys by one DoAll, or in the same order everywhere. If DoAll takes
+// some of them too, that order must be its sorted order.
 func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return errNilFunc
@@ -48,19 +49,19 @@ func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Co
 	return set.run(ctx, fn)
 }
 
-// leases are those of one DoAll. They share one cancel function, because a
-// context for each key would make the work quadratic.
+// leases holds the leases of one DoAll. They share one cancel function, because
+// a context for each key would make the work quadratic.
 type leases struct {
 	guard  *Guard
 	cancel context.CancelCauseFunc
 	all    []*Lease
 }
 
-// acquire acquires keys one after the other, or none.
+// acquire acquires all keys, one after the other, or none.
 func (s *leases) acquire(ctx context.Context, keys []string) error {
 	complete := false
 	defer func() {
-		if !complete { // also after a panic
+		if !complete { // even after a panic
 			s.drop()
 		}
 	}()
@@ -79,7 +80,7 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// err returns why the first of the leases that is lost was.
+// err returns the cause of the first lease that is lost, or nil.
 func (s *leases) err() error {
 	for _, l := range s.all {
 		if err := l.Err(); err != nil {
@@ -109,7 +110,7 @@ func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (e
 	return err
 }
 
-// An ending is a lease whose turn has ended, and how that went.
+// An ending is a lease whose turn has ended, with the result.
 type ending struct {
 	lease *Lease
 	back  bool // its key has to be released
@@ -151,7 +152,7 @@ func (s *leases) stop(unused bool) []ending {
 const releasers = 64
 
 // releaseAll releases the keys of the endings that need it, side by side. It
-// returns when all have an answer.
+// returns when all releases have an answer.
 func releaseAll(ctx context.Context, endings []ending) {
 	todo := make(chan *ending, len(endings))
 	for i := range endings {
@@ -171,8 +172,9 @@ func releaseAll(ctx context.Context, endings []ending) {
 	wg.Wait()
 }
 
-// drop gives up the leases of a DoAll that did not get all its keys, in the
-// background: nobody has used them, and nobody waits for the store.
+// drop gives up the leases of a DoAll that did not get all its keys. It does so
+// in the background, because nobody has used them and nobody waits for the
+// store.
 func (s *leases) drop() {
 	endings := s.stop(true)
 	for _, e := range endings {
@@ -183,7 +185,7 @@ func (s *leases) drop() {
 	settle(endings, false)
 }
 
-// settle settles each lease, also those behind one whose log or observer
+// settle settles each lease, even those behind one whose log or observer
 // panics.
 func settle(endings []ending, panicked bool) {
 	done := 0

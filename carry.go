@@ -7,11 +7,11 @@ import (
 	"github.com/go-lockguard/guard/internal/leasekey"
 )
 
-// What a context carries: its innermost lease, from which a chain leads to the
-// leases around it. A verb inside finds them here.
+// A context carries its innermost lease. A chain leads from it to the leases
+// around it. A verb inside finds them here.
 
-// leaseContext is a context that carries a lease, under a string key, which a
-// gin.Context passes on.
+// leaseContext is a context that carries a lease. The key of the value is a
+// string, because a gin.Context passes on string keys only.
 type leaseContext struct {
 	context.Context
 	lease *Lease
@@ -30,8 +30,8 @@ func leaseIn(ctx context.Context) *Lease {
 	return l
 }
 
-// findLease returns the innermost lease of the family on key that has not been
-// released, among l and the leases around it, or nil.
+// findLease searches l and the leases around it. It returns the innermost lease
+// of the family on key that has not been released, or nil.
 func findLease(l *Lease, f *family, key string) *Lease {
 	for ; l != nil; l = l.outer {
 		if l.key == key && l.guard.family == f && !l.isReleased() {
@@ -61,8 +61,8 @@ func LeaseFrom(ctx context.Context) (*Lease, bool) {
 }
 
 // LeaseOf returns the innermost lease on key in ctx that has not been released.
-// Under [Guard.DoAll] that is the lease of each key, with a fencing token of
-// its own. It goes through the leases in ctx one by one and asks nobody else.
+// Under [Guard.DoAll] each key has its own lease, with a fencing token of its
+// own. LeaseOf goes through the leases in ctx one by one and asks nobody else.
 // It does not block and is safe for concurrent use.
 func LeaseOf(ctx context.Context, key string) (*Lease, bool) {
 	for l := leaseIn(ctx); l != nil; l = l.outer {

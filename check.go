@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Finding is something that a check of the locker has found, with its Name, its
-// Severity and what to change.
+// Finding is one result of a check of the locker. It has a Name and a Severity,
+// and says what to change.
 type Finding = locker.Finding //nolint:errname // a word of its own, and in Findings no error
 
 // Severity says what a [Finding] means: [Refuse] or [Warn].
@@ -18,16 +18,18 @@ type Severity = locker.Severity
 
 // The severities.
 const (
-	Refuse = locker.Refuse // leases would not be what is promised, or could not be had: Check returns it
-	Warn   = locker.Warn   // something costs time, could not be looked at, or was accepted: only Findings tells it
+	Refuse = locker.Refuse // leases would break their promise, or could not be had: Check returns it
+	Warn   = locker.Warn   // it costs time, could not be looked at, or was accepted: only Findings returns it
 )
 
 // WithAccepted makes findings of these names warnings, so that Check passes
-// with them: for what you know and will live with, such as "eviction" on a
-// managed Redis whose policy cannot be changed. The package of the locker says
-// which names there are. A name that the locker does not have is an
-// ErrInvalidOption, unless the locker keeps its names to itself: a store
-// outside of this module need not be a [locker.FindingNamer].
+// with them. It is for findings that you know and accept, such as "eviction" on
+// a managed Redis whose policy cannot be changed. The package of the locker
+// lists the names.
+//
+// A name that the locker does not have is an ErrInvalidOption. That needs a
+// locker that tells its names. A store outside of this module need not be a
+// [locker.FindingNamer], and then no name is refused.
 func WithAccepted(names ...string) Option {
 	return optionFunc(func(c *config) error {
 		if slices.Contains(names, "") {
@@ -38,15 +40,16 @@ func WithAccepted(names ...string) Option {
 	})
 }
 
-// Check reports whether the locker can serve leases of g's TTL right now:
-// reachable well within it, with all the rights it needs, no policy that drops
-// keys, and client settings that keep the time limits. It is for start-up and
-// readiness probes, makes several round trips, and ends when ctx does.
+// Check reports whether the locker can serve leases of g's TTL right now. The
+// store must be reachable well within the TTL and grant all the rights that the
+// locker needs. It must have no policy that drops keys. The client's settings
+// must keep the time limits. Check is for start-up and readiness probes. It
+// makes several round trips, and ends when ctx does.
 //
-// The error joins what was found, each a *[Finding] of severity [Refuse] that
-// says what to change (errors.As finds the first, [Guard.Findings] returns
-// all), and is ErrUnavailable if the locker does not answer, which may pass by
-// itself, or ErrClosed.
+// The error joins the findings of severity [Refuse]. Each is a *[Finding] that
+// says what to change. errors.As finds the first, and [Guard.Findings] returns
+// all. The error is ErrUnavailable if the locker does not answer, which may
+// pass by itself. It is ErrClosed if the guard is closed.
 func (g *Guard) Check(ctx context.Context) error {
 	found, err := g.Findings(ctx)
 	var errs []error
@@ -61,9 +64,9 @@ func (g *Guard) Check(ctx context.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// Findings returns all that a check of the locker finds, warnings as well: for
-// the log at start-up, and for people. It does what [Guard.Check] does; the
-// error is that of a check that could not be made to its end.
+// Findings returns everything that a check of the locker finds, even warnings.
+// It is for the log at start-up, and for people. It makes the same check as
+// [Guard.Check]. It returns an error if the check could not be made to its end.
 func (g *Guard) Findings(ctx context.Context) ([]Finding, error) {
 	g, err := g.resolve()
 	if err != nil {

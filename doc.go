@@ -1,4 +1,4 @@
-// Package guard puts a distributed lock around a function: only one call at a
+// Package guard puts a distributed lock around a function. Only one call at a
 // time works on a key, across every instance of a service.
 //
 //	g, err := guard.New(redislocker.New(rdb))
@@ -7,41 +7,48 @@
 //		return deduct(ctx, sku) // alone, as long as ctx has not ended
 //	})
 //
-// In front of an HTTP handler it is one line, see the packages under
-// middleware:
+// In front of an HTTP handler it is one line, see the packages in the
+// middleware directory:
 //
 //	r.POST("/skus/:sku/deduct", lockmw.Key(g, "stock:{sku}"), deduct)
 //
 // # What it promises
 //
 // This is an advisory, lease-based lock. It prevents almost all concurrent
-// execution, and tells you, before the fact, when it no longer can. If two
+// execution. When it no longer can, it tells you before the fact. If two
 // executions would corrupt data, pass the fencing token to the resource and
 // reject lower tokens.
 //
 //   - A crashed holder blocks others for at most the TTL.
 //   - Only the owner of a key renews or releases it.
 //   - A lease is renewed while its function runs, up to MaxHold.
-//   - The function's context ends, with cause [ErrLeaseLost], before the key can expire, even if the store is unreachable,
-//     as far as the process gets a processor.
-//   - A wait ends within the longer of MaxWait and the try limit (a quarter of the TTL, at most 500 ms), plus 50 ms.
-//     [Guard.DoAll] gives each of its keys an attempt beyond that.
+//   - The function's context ends before the key can expire, with cause
+//     [ErrLeaseLost]. That holds even if the store is unreachable, as long as
+//     the process is scheduled.
+//   - A wait ends within the longer of MaxWait and the try limit
+//     (a quarter of the TTL, at most 500 ms), plus 50 ms. [Guard.DoAll] gives
+//     each of its keys an attempt beyond that.
 //   - Fencing tokens strictly increase per key, in the order of the turns.
 //   - Nothing stays behind: no key without a TTL, no goroutine after [Guard.Close].
 //
 // It does not promise exclusion across a pause of the process that is longer
-// than the TTL, or across a failover of the store that loses the write: no lock
-// service can, and the fencing token is for that. Before the first renewal of a
-// key that was handed over, 50 ms later, the pause is a third of the TTL, in a
-// Redis Cluster 1 s. It is no idempotency: a second click that waits runs when
-// its turn comes. WithMaxWait(0) refuses it, an idempotency key answers it.
+// than the TTL. Nor does it across a failover of the store that loses the
+// write. No lock service can promise that, and the fencing token is for such
+// cases. The TTL is not yet the bound for a key that was handed over. Before
+// its first renewal, 50 ms later, the longest safe pause is a third of the TTL,
+// and 1 s in a Redis Cluster.
+//
+// It does not make requests idempotent. A second click that waits runs when its
+// turn comes. WithMaxWait(0) refuses it, and an idempotency key answers it.
 //
 // # Which verb
 //
-//   - [Guard.Do] for nearly everything; [Call] for a function with a result, [Wrap] to guard it for good.
+//   - [Guard.Do] for nearly everything.
+//   - [Call] for a function with a result, and [Wrap] to guard it for good.
 //   - [Guard.DoAll] for several keys.
 //   - [Guard.Acquire] where the critical section does not fit a function.
-//   - [Guard.TryDo] and [Guard.TryAcquire] to skip instead of wait, [Guard.Lead] for what one instance at a time does.
+//   - [Guard.TryDo] and [Guard.TryAcquire] to skip instead of wait.
+//   - [Guard.Lead] for work that one instance at a time does.
 //   - [Guard.With] for the settings of one route.
 //
 // # The life of a call
@@ -60,57 +67,64 @@
 //	                                         ctx ends, and nobody gets another turn on the grant
 //
 // The calls of one process that want a key meet at its gate and stand in line.
-// Only the first of them, who has the floor, talks to the store, so 10,000
-// waiting calls cost it what one does, and each call that is done hands its
+// Only the first of them has the floor and talks to the store. So 10,000
+// waiting calls cost the store what one does. Each call that is done hands its
 // grant to the next without a round trip. This is lock cohorting (Dice,
-// Marathe, Shavit, PPoPP 2012) over a lease (Gray, Cheriton, SOSP 1989). To be
-// fair to other processes a tenure ends with a real release after 64 turns or
-// 100 ms, or if another process is known to wait, after one pass over those who
-// stood in line then.
+// Marathe, Shavit, PPoPP 2012) over a lease (Gray, Cheriton, SOSP 1989).
 //
-// Processes that wait stand in a queue in the store, each with what it would
-// store itself. A release makes the first of them the owner, tells it by a
-// message, and queues the releaser behind the others if it wants the key again:
-// one request, and the next process has the key without one of its own. It has
-// it for an offer of a third of the TTL, but 1 to 5 s, which an early renewal
-// makes a full TTL. A waiter looks by itself from time to time, so a lost
-// message costs a look, and the waiters that have died cost 1 s at most, all
-// together; one that dies in the moment of its hand-over costs its offer.
-// Package locker has the laws of this.
+// To be fair to other processes, a tenure ends with a real release after 64
+// turns or 100 ms. If another process is known to wait, it ends after one pass
+// over the calls that stood in line at that moment.
+//
+// Processes that wait stand in a queue in the store. Each entry holds what its
+// process would store itself. A release makes the first process the owner and
+// tells it by a message. It also queues the releaser behind the others if the
+// releaser wants the key again. All that is one request, and the next process
+// has the key without a request of its own.
+//
+// The next process has the key for an offer first. An offer is a third of the
+// TTL, but at least 1 s and at most 5 s. An early renewal makes it a full TTL.
+//
+// A waiter looks by itself from time to time, so a lost message costs a look.
+// All waiters that have died cost 1 s at most together. A waiter that dies in
+// the moment of its hand-over costs its offer. Package locker has the laws of
+// this.
 //
 // Package internal/turns has the stages of the picture from the gate to the
-// hand-over, and this package has the verbs and the lease around them.
+// hand-over. This package has the verbs and the lease around them.
 // CONTRIBUTING.md says which file is which.
 //
 // # Until when a lease is trusted
 //
 //	deadline = time before the request was sent + TTL - max(1 % of TTL, 2 ms) - max(5 % of TTL, 5 ms)
 //
-// The first subtrahend is for clocks that do not run alike, the second is time
-// to stop work in. The deadline is kept on the monotonic clock and on the wall
-// clock, which goes on while the machine sleeps, and a timer of its own
-// enforces it whatever the network does. A renewal, sent every third of the TTL
-// and repeated until the deadline, moves it. A turn starts only with a quarter
-// of the TTL left. Of a key that was handed over, the same holds with the offer
-// instead of the TTL, counted from the last look that saw this process in the
-// queue.
+// The first term allows for clock drift. The second is time to stop work in.
 //
-// The context is ended by a timer of this process. If the process gets no
-// processor for longer than the margin, its function learns of it late, perhaps
-// after the key has ended: beside goroutines that compute without pause, or on
-// an overloaded machine, no TTL makes this certain. [Lease.Err] and
-// [Lease.FencingToken] look at the clocks themselves and are right even then;
-// for the rest there is the fencing token. A wall clock that is set forward by
-// more than what is left of a lease ends it at once: that cannot be told from a
-// machine that slept.
+// The deadline is kept on the monotonic clock and on the wall clock, because
+// the wall clock goes on while the machine sleeps. A timer of its own enforces
+// the deadline whatever the network does. A renewal moves it. Renewals are sent
+// every third of the TTL and repeated until the deadline.
+//
+// A turn starts only with a quarter of the TTL left. For a key that was handed
+// over, the same rules hold with the offer instead of the TTL. The offer counts
+// from the last look that saw this process in the queue.
+//
+// A timer of this process ends the context. If the process gets no processor
+// for longer than the margin, its function learns of the end late. The key may
+// have ended by then. That can happen beside goroutines that compute without
+// pause, or on an overloaded machine. No TTL rules it out. [Lease.Err] and
+// [Lease.FencingToken] look at the clocks themselves and are right even then.
+// For everything else there is the fencing token.
+//
+// A wall clock that is set forward by more than what is left of a lease ends it
+// at once. The guard cannot tell this from a machine that slept.
 //
 // # Re-entry
 //
-// A verb that finds a live lease on its key in its ctx runs inside that lease;
-// several such calls run one at a time, and the outer call releases only after
-// they have ended. So a route and the service behind it may both guard the same
-// key. The settings of the inner call for TTL, MaxHold and fencing do not
-// count.
+// A verb that finds a live lease on its key in its ctx runs inside that lease.
+// Several such calls run one at a time. The outer call releases only after they
+// have ended. So a route and the service behind it may both guard the same key.
+// The settings of the inner call for TTL, MaxHold and fencing do not count.
 //
 // # Transactions
 //

@@ -11,44 +11,46 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The decisions a caller may have to make, as sentinels for errors.Is. What the
-// package returns wraps them with detail.
+// These sentinels stand for the decisions that a caller may have to make.
+// Errors of this package wrap them with detail, so test them with errors.Is.
 //
-// Test ErrLeaseLost first: whatever else went wrong, the work may have been
-// done. Then ErrUnavailable and ErrClosed, and ErrQueueFull before
-// ErrNotAcquired, which it is too. Each of them may also be an error that the
-// function has returned, of a verb inside it: [Ran] tells whether the function
-// ran. For answers to requests, package outcome does all that: outcome.Of gives
-// the status, a code and when to try again.
+// Test ErrLeaseLost first, because the work may have been done whatever else
+// went wrong. Then test ErrUnavailable and ErrClosed. Test ErrQueueFull before
+// ErrNotAcquired, because it Is both.
+//
+// Each of them may also be an error that the function returned, from a verb
+// inside it. [Ran] tells whether the function ran. Package outcome does all
+// that for answers to requests: outcome.Of gives the status, a code and when to
+// try again.
 var (
-	// ErrNotAcquired says that the wait for a key ended without it, because
-	// somebody else held it or because the caller's ctx ended (then the error
-	// also Is ctx.Err()). The function that key protects did not run; see [Ran]
+	// ErrNotAcquired says that the wait for a key ended without it. Another
+	// holder had it, or the caller's ctx ended. In the second case the error
+	// also Is ctx.Err(). The function that key protects did not run. See [Ran]
 	// for the functions around it. [HeldError] has detail.
 	ErrNotAcquired = errors.New("guard: not acquired")
 
-	// ErrQueueFull says that the caller was refused at once: too many local
-	// waiters, or an expected wait longer than MaxWait. It Is ErrNotAcquired
-	// too.
+	// ErrQueueFull says that the caller was refused at once. There are too many
+	// local waiters, or the expected wait is longer than MaxWait. It Is
+	// ErrNotAcquired too.
 	ErrQueueFull error = queueFullError("guard: queue full")
 
 	// ErrLeaseLost says that a lease ended, or could no longer be trusted,
-	// before its function returned: another holder may have been running at the
-	// same time, so what the function did is uncertain.
+	// before its function returned. Another holder may have been running at the
+	// same time. So the result of the function is uncertain.
 	ErrLeaseLost = locker.ErrLeaseLost
 
 	// ErrMaxHold is the ErrLeaseLost of a turn that lasted longer than MaxHold.
 	ErrMaxHold = turns.ErrMaxHold
 
-	// ErrUnavailable says that the locker gave no usable answer: the store is
-	// down, slow, or refuses us.
+	// ErrUnavailable says that the locker gave no usable answer. The store is
+	// down or slow, or it refuses us.
 	ErrUnavailable = locker.ErrUnavailable
 
 	// ErrNoLease says that ctx carries no lease that is still held.
 	ErrNoLease = errors.New("guard: no lease in this context")
 
-	// ErrInvalidKey says that a key is empty, longer than 64 KiB, or that fmt
-	// has botched it: it contains "%!" or "<nil>". [Key] returns the empty key
+	// ErrInvalidKey says that a key is empty, longer than 64 KiB or botched by
+	// fmt. A botched key contains "%!" or "<nil>". [Key] returns the empty key
 	// for parts that cannot be told apart.
 	ErrInvalidKey = errors.New("guard: invalid key")
 
@@ -72,17 +74,17 @@ func (e queueFullError) Is(target error) bool { return target == ErrNotAcquired 
 // logs and operators, not for clients.
 type Holder = locker.Holder
 
-// HeldError is the ErrNotAcquired of a key that somebody else held when the
-// wait ended. Its text names neither key nor holder, so that it can be shown to
-// anybody.
+// HeldError is the ErrNotAcquired of a key that another holder had when the
+// wait ended. Its text names neither the key nor the holder. So it can be shown
+// to anybody.
 type HeldError struct {
 	Key       string
 	Remaining time.Duration // until the holder's lease ends unless it is renewed; 0 if unknown
-	Kept      time.Duration // what is left of WithMinHold; 0 if the key is not kept, or nobody knows
+	Kept      time.Duration // remaining time of WithMinHold; 0 if the key is not kept, or if that is unknown
 	Holder    Holder        // zero if unknown, as for a plain redislock user
 
 	expected time.Duration
-	here     bool          // a call of this process has held it all the time, see hintHere
+	here     bool          // a call of this process held it during the whole wait, see hintHere
 	waited   time.Duration // 0: one attempt
 }
 
@@ -95,8 +97,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s, after waiting %v", text, e.waited)
 }
 
-// waitedSince returns how long a call with that patience has waited, for people
-// to read.
+// waitedSince returns how long a call with that patience has waited. The value
+// is for people to read.
 func waitedSince(start time.Time, p turns.Patience) time.Duration {
 	if p.Once {
 		return 0
@@ -108,12 +110,12 @@ func waitedSince(start time.Time, p turns.Patience) time.Duration {
 func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
 
 // RetryAfter is when trying again is likely to succeed. It comes from the
-// length of the local queue and the recent pace of turns, and is not later than
-// the holder's lease can end. Without a pace, as for a holder that was killed,
-// it is when that lease ends: Remaining. It is 0 if nothing is known.
+// length of the local queue and the recent pace of turns. It is never later
+// than the holder's lease can end. Without a pace, as for a holder that was
+// killed, it is when that lease ends (Remaining). It is 0 if nothing is known.
 //
-// It is never before the key is free that [WithMinHold] keeps. If no other call
-// waits for that in this process it is exactly then: Kept.
+// If [WithMinHold] keeps the key, RetryAfter is never before the key is free.
+// If no other call of this process waits for that, it is exactly then (Kept).
 func (e *HeldError) RetryAfter() time.Duration {
 	if e.expected <= 0 && e.Kept == 0 {
 		return e.Remaining
@@ -131,8 +133,8 @@ func (e *refusedError) Error() string             { return ErrQueueFull.Error() 
 func (e *refusedError) Unwrap() error             { return ErrQueueFull }
 func (e *refusedError) RetryAfter() time.Duration { return e.expected }
 
-// refused returns the error of a verb whose wait for key ended with err, in the
-// words of this package.
+// refused returns the error of a verb whose wait for key ended with err. It
+// translates errors of the engine into those of this package.
 func refused(ctx context.Context, key string, waited time.Duration, r turns.Refusal, err error) error {
 	switch {
 	case errors.Is(err, turns.ErrEnded):
@@ -152,9 +154,9 @@ func refused(ctx context.Context, key string, waited time.Duration, r turns.Refu
 	return err
 }
 
-// waitEnded is the error of a wait that ended with its ctx: ErrNotAcquired,
-// ctx.Err() and its cause. The cause may be the error of a function that ran,
-// as under an errgroup.
+// waitEnded is the error of a wait that ended with its ctx. It Is
+// ErrNotAcquired, ctx.Err() and the cause of ctx. The cause may be the error of
+// a function that ran, as under an errgroup.
 func waitEnded(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
@@ -170,23 +172,26 @@ func capAt(d, limit time.Duration) time.Duration {
 	return d
 }
 
-// Ran reports whether the function ran of the verb that returned err: Do,
-// DoAll, Call, Wrap, TryDo or Lead. After an error that Is ErrNotAcquired or
-// ErrUnavailable it tells a refusal of this verb, after which nothing has
-// happened, from an error of the function, which may have refused a key inside
-// it when half of its work was done. Only the former may be repeated blindly.
+// Ran reports whether the verb that returned err ran its function. The verb is
+// Do, DoAll, Call, Wrap, TryDo or Lead.
+//
+// An error that Is ErrNotAcquired or ErrUnavailable has one of two sources. It
+// can be a refusal of this verb, and then nothing has happened. Or the function
+// returned it, because a key inside it was refused when half of its work was
+// done. Ran tells them apart. Only after the former may the call be repeated
+// blindly.
 //
 //	if err := g.Do(ctx, key, pay); errors.Is(err, guard.ErrNotAcquired) && !guard.Ran(err) {
 //		// try again later: pay has done nothing
 //	}
 //
-// It is true for nil and for every error that is none of the guard's. An error
-// stays marked when it is wrapped with %w or joined. Ran does not block and is
-// safe for concurrent use.
+// Ran is true for nil and for every error that is not one of the guard's. An
+// error stays marked when it is wrapped with %w or joined. Ran does not block
+// and is safe for concurrent use.
 func Ran(err error) bool { return !isRefusal(err) || ran.Marked(err) }
 
 // isRefusal reports whether err could be taken for that of a verb whose
-// function did not run. The end of a context alone is no refusal: a verb that
+// function did not run. The end of a context alone is no refusal. A verb that
 // it ends returns ErrNotAcquired too.
 func isRefusal(err error) bool {
 	for _, refusal := range refusals {
@@ -197,13 +202,14 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// refusals are what verbs return without running their function. ErrLeaseLost
-// is the refusal of a call inside a lease that is lost.
+// refusals are the errors that verbs return without running their function.
+// ErrLeaseLost is the refusal of a call inside a lease that is lost.
 var refusals = []error{
 	ErrNotAcquired, ErrUnavailable, ErrClosed, ErrLeaseLost, ErrInvalidKey, ErrInvalidOption, ErrNoDefault,
 }
 
-// afterRun returns what a verb makes of the error of a function that ran.
+// afterRun marks the error of a function that ran if it looks like a refusal of
+// the verb. A verb returns the result.
 func afterRun(err error) error {
 	if err == nil || !isRefusal(err) {
 		return err

@@ -27,7 +27,7 @@ func (f *family) isClosing() bool {
 	}
 }
 
-// hints are what a family knows of the hints that its guards have given.
+// hints records the hints that the guards of a family have given.
 type hints struct {
 	names sync.Map // names that New and With have given its guards
 	given sync.Map // by hint
@@ -42,18 +42,18 @@ func (h *hints) first(about, name string) bool {
 }
 
 // outagePause keeps a locker that answers now and then from filling the log. A
-// cluster that has lost one shard does so.
+// cluster that has lost one shard answers like that.
 const outagePause = 10 * time.Second
 
 // An outage is the time from the first missing answer of the store to the next
 // clear one. An outage that begins within outagePause of the last log of
 // another is not logged until that pause is over.
 type outage struct {
-	on atomic.Bool // there is one; set under mu, read without it by every clear answer
+	on atomic.Bool // there is an outage; set under mu, read without it by every clear answer
 
-	mu     sync.Mutex // guards what follows; held for a few instructions
+	mu     sync.Mutex // guards the fields below; held for a few instructions
 	since  time.Time  // when it began
-	logged time.Time  // when it was logged, or the one before it
+	logged time.Time  // when this outage, or the last one before it, was logged
 	told   bool       // it was logged
 }
 
@@ -71,7 +71,7 @@ func (o *outage) begin(now time.Time) (tell bool) {
 	return true
 }
 
-// end notes a clear answer. It reports whether that ends an outage which was
+// end notes a clear answer. It reports whether that ends an outage that was
 // logged.
 func (o *outage) end(now time.Time) (lasted time.Duration, tell bool) {
 	if !o.on.Load() {

@@ -12,20 +12,20 @@ import (
 )
 
 // Guard acquires keys for functions. Make one per process with [New] and derive
-// one per route with [Guard.With]; both share what they hold and who waits. Its
-// methods are safe for concurrent use. A nil *Guard stands for the default one,
-// looked up at each call, see [SetDefault].
+// one per route with [Guard.With]. Both share the keys that they hold and the
+// calls that wait. A nil *Guard stands for the default one, which is looked up
+// at each call, see [SetDefault]. Its methods are safe for concurrent use.
 type Guard struct {
 	config
-	family *family  // nil in a Guard that was derived from a nil one
-	late   []Option // what to apply to the default guard, if family is nil
+	family *family  // nil in a Guard derived from a nil one
+	late   []Option // options for the default guard, if family is nil
 }
 
-// Locker is a store that leases live in: redislocker, memlocker, or one of your
-// own, see package locker.
+// Locker is a store that leases live in. It is redislocker, memlocker or one of
+// your own, see package locker.
 type Locker = locker.Locker
 
-// New makes a Guard that keeps its leases in l, and takes ownership of l: a
+// New makes a Guard that keeps its leases in l. It takes ownership of l. A
 // locker serves one New, and [Guard.Close] closes it. New sends nothing. It
 // returns ErrInvalidOption for a bad option or a bad setting of the locker.
 func New(l Locker, opts ...Option) (*Guard, error) {
@@ -48,15 +48,15 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 	return g, nil
 }
 
-// introduce tells the name of a new guard.
+// introduce tells the name of a new guard to the family and the observers.
 func (g *Guard) introduce() {
 	g.family.hints.names.Store(g.set.Name, nil)
 	g.observers.named(g.set.Name)
 }
 
 // With returns a copy of g with other settings, for one route or one kind of
-// work. It shares keys, waiters and the locker with g. Call it at start-up: it
-// panics if an option is invalid.
+// work. It shares keys, waiters and the locker with g. Call it at start-up,
+// because it panics if an option is invalid.
 func (g *Guard) With(opts ...Option) *Guard {
 	base, late := defaults(), opts
 	if g != nil {
@@ -77,8 +77,8 @@ func (g *Guard) With(opts ...Option) *Guard {
 	return derived
 }
 
-// resolve returns g, or what it stands for: the default guard, with g's own
-// options if it has any.
+// resolve returns g, or the guard that g stands for. That is the default guard,
+// with g's own options if it has any.
 func (g *Guard) resolve() (*Guard, error) {
 	if g != nil && g.family != nil {
 		return g, nil
@@ -100,19 +100,20 @@ func (g *Guard) resolve() (*Guard, error) {
 	return &Guard{config: c, family: d.family}, nil
 }
 
-// Do runs fn while it holds key, and is what nearly every caller wants. It
-// waits for key for at most MaxWait, or until ctx ends, and then returns an
-// error without running fn: ErrNotAcquired (*[HeldError] says more),
-// ErrQueueFull, ErrUnavailable, ErrClosed, ErrInvalidKey, ErrNoDefault.
+// Do runs fn while it holds key. It is the verb for nearly every caller.
+//
+// Do waits for key until MaxWait is over or ctx ends. Then it returns an error
+// without running fn. The error is ErrNotAcquired (*[HeldError] says more),
+// ErrQueueFull, ErrUnavailable, ErrClosed, ErrInvalidKey or ErrNoDefault.
 //
 // fn's context ends with cause ErrLeaseLost before the key can expire in the
-// store, or with ErrMaxHold. Do returns fn's error unchanged; if the lease was
-// lost while fn ran, an error that Is both. A panic of fn passes through after
+// store, or with ErrMaxHold. Do returns fn's error unchanged. If the lease was
+// lost while fn ran, the error Is both. A panic of fn passes through after
 // release.
 //
-// fn's error may be one of these refusals too, of a key inside it. Then it is
-// marked, without a change to its text or to what errors.Is and errors.As find,
-// and [Ran] tells it from a refusal of Do itself.
+// fn may return one of these refusals too, because of a key inside it. Do marks
+// such an error. Its text does not change, and errors.Is and errors.As find the
+// same in it. [Ran] tells it from a refusal of Do itself.
 func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return errNilFunc
@@ -126,10 +127,12 @@ func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context)
 
 var errNilFunc = fmt.Errorf("%w: the function is nil", ErrInvalidOption)
 
-// Acquire waits for key as [Guard.Do] does, with the same errors, and returns a
-// lease for a critical section that does not fit a function. The caller must
-// release it, or its key is renewed until MaxHold; and if the lease runs inside
-// another on the same key, that one's release waits for it.
+// Acquire waits for key as [Guard.Do] does, with the same errors. It returns a
+// lease for a critical section that does not fit a function.
+//
+// The caller must release the lease. Otherwise its key is renewed until
+// MaxHold. If the lease runs inside another one on the same key, the release of
+// the outer lease waits for it.
 func (g *Guard) Acquire(ctx context.Context, key string) (*Lease, error) {
 	g, err := g.resolve()
 	if err != nil {
@@ -139,7 +142,7 @@ func (g *Guard) Acquire(ctx context.Context, key string) (*Lease, error) {
 }
 
 // TryAcquire makes one attempt, for callers that skip instead of wait. It
-// blocks for that attempt, bounded by the try limit, and never overtakes calls
+// blocks for that attempt, at most for the try limit. It never overtakes calls
 // of this process that wait already. Errors are those of [Guard.Acquire].
 func (g *Guard) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 	g, err := g.resolve()
@@ -156,13 +159,15 @@ func (c *config) patience() turns.Patience {
 	return turns.Patience{Start: now, Until: now.Add(c.set.MaxWait), Once: c.set.MaxWait == 0}
 }
 
-// Close ends the Guard and all that were derived from it. New calls and those
-// that wait get ErrClosed at once; Close waits for the functions that run,
-// whose re-entrant calls still work, and for renewals and observers, and then
-// closes the locker. If ctx ends first, the contexts of those functions end
-// with a cause that Is ErrClosed and ErrLeaseLost, and their keys are left to
-// the TTL, never released under a running function; Close then returns ctx's
-// error. Calling it again waits again.
+// Close ends the Guard and all guards that were derived from it. New calls and
+// waiting calls get ErrClosed at once. Close waits for the functions that run,
+// whose re-entrant calls still work. It waits for renewals and observers too,
+// and then closes the locker.
+//
+// If ctx ends first, Close returns its error. The contexts of those functions
+// then end with a cause that Is ErrClosed and ErrLeaseLost. Their keys are left
+// to the TTL, and are never released under a running function. Calling Close
+// again waits again.
 func (g *Guard) Close(ctx context.Context) error {
 	g, err := g.resolve()
 	if err != nil {
@@ -171,17 +176,17 @@ func (g *Guard) Close(ctx context.Context) error {
 	return g.family.engine.Close(ctx)
 }
 
-// defaultGuard is what a nil *Guard stands for.
+// defaultGuard is the guard that a nil *Guard stands for.
 var defaultGuard atomic.Pointer[Guard]
 
 // SetDefault makes g the guard that a nil *Guard and the package's own [Do]
 // use. Call it once, at start-up. nil takes the default away, as a test does at
-// its end. It panics if g was derived from a nil Guard, which stands for the
-// default itself.
+// its end. SetDefault panics if g was derived from a nil Guard, because such a
+// guard stands for the default itself.
 //
-// If it replaces another open guard it warns in g's log: the other one stays
-// open, and calls that took it before and after do not wait for each other
-// unless both use one store.
+// If it replaces another open guard, it warns in g's log. The other guard stays
+// open. Calls before and after the change do not wait for each other, unless
+// both guards use one store.
 func SetDefault(g *Guard) {
 	if g != nil && g.family == nil {
 		panic("guard: SetDefault needs a Guard that New made")
@@ -198,13 +203,13 @@ func SetDefault(g *Guard) {
 func Default() *Guard { return defaultGuard.Load() }
 
 // Do is [Guard.Do] on the default guard. Before [SetDefault] it returns
-// ErrNoDefault: fn never runs unguarded.
+// ErrNoDefault, so fn never runs unguarded.
 func Do(ctx context.Context, key string, fn func(ctx context.Context) error) error {
 	return Default().Do(ctx, key, fn)
 }
 
-// Call is [Guard.Do] for a function with a result, which it returns beside the
-// error. A nil g is the default guard.
+// Call is [Guard.Do] for a function with a result. It returns the result beside
+// the error. A nil g is the default guard.
 func Call[T any](ctx context.Context, g *Guard, key string, fn func(context.Context) (T, error)) (T, error) {
 	var result T
 	if fn == nil {
@@ -217,7 +222,7 @@ func Call[T any](ctx context.Context, g *Guard, key string, fn func(context.Cont
 	return result, err
 }
 
-// Wrap returns fn guarded by the key of its argument: calls with the same key
+// Wrap returns fn guarded by the key of its argument. Calls with the same key
 // run one at a time. A nil g is the default guard. The function returns fn's
 // result beside the error, which is one of [Guard.Do].
 func Wrap[A, R any](g *Guard, key func(A) string,

@@ -8,7 +8,7 @@ import (
 )
 
 // Hints are lines in the log about mistakes that look like something else. A
-// guard gives each of them once, unless it says otherwise.
+// guard gives each hint once, unless the hint says otherwise.
 
 // hint gives the hints that a wait deserves.
 func (l *Lease) hint(ctx context.Context, r WaitResult) {
@@ -23,7 +23,7 @@ func (l *Lease) hint(ctx context.Context, r WaitResult) {
 	}
 }
 
-// hintHere tells of a call that may have waited for itself, or for one that
+// hintHere tells of a call that may have waited for itself, or for a call that
 // waited for it. A call that waits in vain for a slow function is no mistake.
 func (l *Lease) hintHere(ctx context.Context, err error) {
 	if held := (*HeldError)(nil); !errors.As(err, &held) || !held.here {
@@ -49,7 +49,7 @@ func (l *Lease) hintOnce(ctx context.Context, about, text, look string) {
 	}
 }
 
-// has reports whether l or a lease around it is on key, of whatever guard.
+// has reports whether l or a lease around it is on key, in any guard.
 func (l *Lease) has(key string) bool {
 	for ; l != nil; l = l.outer {
 		if l.key == key {
@@ -76,7 +76,7 @@ func inFunction() bool {
 	}
 }
 
-// hintMinHold tells, at each call, that the setting of the outer one counts.
+// hintMinHold tells at each call that the setting of the outer call counts.
 func (l *Lease) hintMinHold(ctx context.Context) {
 	if log := l.guard.log(); log.Enabled(ctx, slog.LevelDebug) {
 		log.LogAttrs(ctx, slog.LevelDebug, "guard: MinHold ignored inside another call on the same key",

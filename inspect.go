@@ -10,23 +10,26 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// KeyState is what the store knows of one key at one moment: who holds it and
-// until when, and who waits for it, one entry for each process. Key is the key
-// as the verbs take it, but for one that is too long for the store: of that
-// only a hash is left, which begins with "%sha256:" and which [Guard.Inspect]
-// and [Guard.ForceRelease] take as well.
+// KeyState is the state of one key in the store at one moment. It tells the
+// holder and the end of its lease, and one waiter for each process that waits.
+//
+// Key is the key as the verbs take it, unless it is too long for the store. The
+// store has only a hash of such a key. The hash begins with "%sha256:", and
+// [Guard.Inspect] and [Guard.ForceRelease] take it as well.
 type KeyState = locker.KeyState
 
 // Waiter is a process that waits for a key, see [KeyState].
 type Waiter = locker.Waiter
 
-// Inspect tells who holds key in the store, in this process or another, and who
-// waits for it. A key that nobody has is a KeyState with Held false, and no
-// error. It is for operators: a request to the store which disturbs nobody, and
-// blocks until it is answered or ctx ends. Errors: ErrInvalidKey,
-// ErrUnavailable, ErrClosed, ErrNoDefault, and [errors.ErrUnsupported] if the
-// locker is no [locker.Inspector]. It is safe for concurrent use, like List and
-// ForceRelease.
+// Inspect returns the holder of key in the store, in this process or another,
+// and the processes that wait for it. For a key that nobody has it returns a
+// KeyState with Held false, and no error.
+//
+// Inspect is for operators. It makes one request to the store, which disturbs
+// nobody. It blocks until the answer or the end of ctx. Its errors are
+// ErrInvalidKey, ErrUnavailable, ErrClosed and ErrNoDefault. It returns
+// [errors.ErrUnsupported] if the locker is no [locker.Inspector]. Inspect, List
+// and ForceRelease are safe for concurrent use.
 func (g *Guard) Inspect(ctx context.Context, key string) (KeyState, error) {
 	s := KeyState{Key: key}
 	err := g.inspect(func(in locker.Inspector) error {
@@ -41,13 +44,14 @@ func (g *Guard) Inspect(ctx context.Context, key string) (KeyState, error) {
 	return s, err
 }
 
-// List tells the same as [Guard.Inspect] of every key that the store holds
-// under the locker's prefix, or that somebody waits for, whichever guard it
-// belongs to, in no order. It takes a page at a time and holds no more than
-// that; keys that come or go meanwhile may be there or not, and one may come
-// twice. It blocks on the store between pages, until ctx ends. An error with a
-// Key is about that key alone; one without, of those that Inspect returns, is
-// the end.
+// List returns the state of every key under the locker's prefix that is held or
+// waited for. Each state is the same as from [Guard.Inspect]. The keys may
+// belong to any guard and come in no order.
+//
+// List takes a page at a time and keeps no more in memory. Keys that appear or
+// disappear meanwhile may be missing, and a key may come twice. List blocks on
+// the store between pages, until ctx ends. An error with a Key is about that
+// key alone. An error without a Key is one of Inspect's and ends the list.
 func (g *Guard) List(ctx context.Context) iter.Seq2[KeyState, error] {
 	return func(yield func(KeyState, error) bool) {
 		err := g.inspect(func(in locker.Inspector) error {
@@ -67,15 +71,19 @@ func (g *Guard) List(ctx context.Context) iter.Seq2[KeyState, error] {
 	}
 }
 
-// ForceRelease takes key from owner, the owner id that [Guard.Inspect] shows,
-// and hands it to the next who waits. It is for an operator who knows that the
-// holder hangs: its function may still be running, until its context ends with
-// its next renewal (within a third of its TTL, or at once where a message
-// reaches it) and it heeds that. Whoever is next does not wait for it.
+// ForceRelease takes key from owner and hands it to the next process that
+// waits. owner is the owner id that [Guard.Inspect] shows. It is for an
+// operator that knows that the holder hangs.
 //
-// If owner does not hold key any more it frees nothing and returns
-// ErrLeaseLost; ErrInvalidOption for what is no owner id; else the errors of
-// Inspect. After ErrUnavailable the key may be free or not: look again.
+// The holder's function may still be running. Its context ends with its next
+// renewal. That is within a third of its TTL, or at once where a message
+// reaches it. The function runs until it heeds that, and the next holder does
+// not wait for it.
+//
+// If owner does not hold key any more, ForceRelease frees nothing and returns
+// ErrLeaseLost. It returns ErrInvalidOption for a string that is no owner id.
+// Other errors are those of Inspect. After ErrUnavailable the key may be free
+// or not, so look again.
 func (g *Guard) ForceRelease(ctx context.Context, key, owner string) error {
 	return g.inspect(func(in locker.Inspector) error {
 		if err := checkName(key); err != nil {
@@ -85,7 +93,7 @@ func (g *Guard) ForceRelease(ctx context.Context, key, owner string) error {
 	})
 }
 
-// inspect calls look with the locker, which is kept open meanwhile.
+// inspect calls look with the locker. The locker is kept open meanwhile.
 func (g *Guard) inspect(look func(in locker.Inspector) error) error {
 	g, err := g.resolve()
 	if err != nil {
@@ -102,7 +110,7 @@ func (g *Guard) inspect(look func(in locker.Inspector) error) error {
 	return look(in)
 }
 
-// storeName returns the name that the store knows key by.
+// storeName returns the name of key in the store.
 func storeName(key string) string {
 	if keyenc.IsHash(key) {
 		return key

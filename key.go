@@ -15,37 +15,41 @@ import (
 	"github.com/go-lockguard/guard/internal/keyenc"
 )
 
-// Key makes a key of its parts: Key("stock", sku) is the key that the
-// middleware makes of the template "stock:{sku}". It is the only way to build a
-// key from values: '%' and ':' inside a part are escaped, so different parts
-// never give the same key.
+// Key makes a key of its parts. Key("stock", sku) is the key that the
+// middleware makes of the template "stock:{sku}". Build keys from values only
+// with Key. It escapes '%' and ':' inside a part, so different parts never give
+// the same key.
 //
 // A part is a [time.Time], an [encoding.TextMarshaler], a [fmt.Stringer], a
-// string, an integer or a bool, and is spelled in the first of these ways that
-// it has. A time is written in UTC to the nanosecond, so that a moment is one
-// part whatever its zone, and whether or not it was stored since; the zero time
-// is none. (A type that embeds time.Time has its MarshalText, with the zone:
-// pass its UTC().)
+// string, an integer or a bool. It is spelled in the first of these ways that
+// it has.
 //
-// Anything else gives "", which every verb refuses with [ErrInvalidKey]: a
-// missing value must not become one lock for everybody. So do an empty part, no
-// part at all, what is nil, and types with a String that is not their identity:
-// a [big.Float], a [context.Context], a [reflect.Value] or [reflect.Type] and a
-// protobuf message, of which pass a field.
+// A time is written in UTC to the nanosecond. So a moment is one part in every
+// zone, and also after it was stored. The zero time is no part. A type that
+// embeds time.Time has its MarshalText, which writes the zone, so pass its
+// UTC().
 //
-// Each part is one value: Key("stock:"+sku) has a single part, spelled
-// stock%3A42, and excludes neither Key("stock", sku) nor the middleware's
-// route. Key cannot know an id that was never set, such as 0: Key("order", 0)
-// is one lock for all callers that forgot theirs, so check ids first. Nor can
-// it know a String that is the same for every value of its type: pass a field
+// Any other part gives "", which every verb refuses with [ErrInvalidKey]. A
+// missing value must not become one lock for everybody. An empty part, a nil
+// part and no part at all give "" too. So do types with a String that is not
+// their identity. These are a [big.Float], a [context.Context], a
+// [reflect.Value] or [reflect.Type] and a protobuf message. Pass a field of
+// such a message.
+//
+// Each part is one value. Key("stock:"+sku) has a single part, which is spelled
+// stock%3A42. It excludes neither Key("stock", sku) nor the middleware's route.
+//
+// Key cannot detect an id that was never set, such as 0. Key("order", 0) is one
+// lock for all callers that forgot their id, so check ids first. Nor can it
+// detect a String that is the same for every value of its type. Pass a field
 // that tells the values apart.
 //
-// A key that contains "%!" or "<nil>" is refused with [ErrInvalidKey] too,
-// however it was made: that is what package fmt writes for an argument that is
-// missing, of another type, or nil, and it is one lock for everybody. Key
-// itself never writes "%!", because it escapes '%'. It passes on a part that
-// contains "<nil>": where texts from outside may, make a part of their hash.
-// Key is safe for concurrent use.
+// Every verb also refuses a key that contains "%!" or "<nil>" with
+// [ErrInvalidKey], however it was made. Package fmt writes these for an
+// argument that is missing, of another type, or nil. Such a key is one lock for
+// everybody. Key itself never writes "%!", because it escapes '%'. It passes on
+// a part that contains "<nil>". If texts from outside may contain it, make a
+// part of their hash. Key is safe for concurrent use.
 func Key(parts ...any) string {
 	var short [64]byte // enough for most keys
 	key := short[:0]
@@ -62,8 +66,9 @@ func Key(parts ...any) string {
 	return string(key)
 }
 
-// maxKey is the length in bytes of the longest key: the store sees a hash of
-// what is longer than 200, but here it is kept for each that waits.
+// maxKey is the length in bytes of the longest key. The store sees only a hash
+// of a key that is longer than 200 bytes. But this process keeps the whole key
+// for each call that waits.
 const maxKey = 64 << 10
 
 // checkKey refuses a key that no verb may lock.
@@ -80,7 +85,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// checkName refuses what cannot be the key of anybody.
+// checkName refuses a string that cannot be the key of anybody.
 func checkName(key string) error {
 	switch {
 	case key == "":
@@ -93,16 +98,16 @@ func checkName(key string) error {
 }
 
 // KeyHash returns the short name of a key in telemetry, where the key itself
-// would be a leak: the first 12 hexadecimal digits of its SHA-256. So `printf
-// %s stock:42 | sha256sum` finds a key that you know in logs and traces. It
-// hides a key from a reader, not from somebody who can guess it. KeyHash is
-// safe for concurrent use.
+// would be a leak. It is the first 12 hexadecimal digits of its SHA-256. So
+// `printf %s stock:42 | sha256sum` finds a key that you know in logs and
+// traces. The hash hides a key from a reader, but not from a reader that can
+// guess it. KeyHash is safe for concurrent use.
 func KeyHash(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:6])
 }
 
-// text is the one spelling of a part, "" if it has none.
+// text returns the one spelling of a part, or "" if it has none.
 func text(part any) string {
 	switch p := part.(type) {
 	case string:
@@ -134,7 +139,7 @@ func text(part any) string {
 	return plain(v)
 }
 
-// isNone reports whether v is nil: many types have a String for that, which
+// isNone reports whether v is nil. Many types have a String for nil, which
 // would be one lock for everybody.
 func isNone(v reflect.Value) bool {
 	switch v.Kind() {
@@ -146,8 +151,8 @@ func isNone(v reflect.Value) bool {
 	return false
 }
 
-// moment is the one spelling of a time, in any zone and with or without a
-// monotonic reading.
+// moment returns the one spelling of a time. It is the same in any zone, and
+// with or without a monotonic reading.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -155,7 +160,7 @@ func moment(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// plain is the spelling of a value by its kind alone.
+// plain returns the spelling of a value by its kind alone.
 func plain(v reflect.Value) string {
 	switch {
 	case v.Kind() == reflect.String:

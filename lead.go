@@ -8,30 +8,32 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// Lead runs fn whenever this process is elected, which is while it holds key:
-// for work that one instance at a time does as long as the service runs. The
-// other instances wait in their own calls of Lead, and the next of them is
-// elected when the leader ends: at once if its fn returns, within the TTL if it
-// was killed or cut off.
+// Lead runs fn whenever this process is elected, which is while it holds key.
+// It is for work that one instance at a time does as long as the service runs.
+// The other instances wait in their own calls of Lead. The next of them is
+// elected when the leader ends. That is at once if the leader's fn returns. It
+// is within the TTL if the leader was killed or cut off.
 //
-// Lead returns when fn returns while it leads, with fn's error or nil, and this
-// process is not elected again: so fn loops until its context ends. For one
-// pass of work at a time use [Guard.TryDo]. The log says that the election is
-// over, unless ctx has ended or the guard is closing.
+// If fn returns while it leads, Lead returns fn's error or nil. This process is
+// not elected again, so fn should loop until its context ends. For one pass of
+// work at a time use [Guard.TryDo]. The log says that the election is over,
+// unless ctx has ended or the guard is closing.
 //
-// Lead waits as long as ctx lives, whatever MaxWait and MaxWaiters say, also
-// through an outage of the store: where Do would return ErrUnavailable at once
-// it tries again after a pause, 1 s at most. fn has no MaxHold. Its context
-// ends with ctx; with cause ErrClosed when the guard is closed; and with
-// ErrLeaseLost before another can lead, as Do's does. Then fn must stop. When
-// it has returned, with whatever result, Lead waits for the next election.
+// Lead waits as long as ctx lives, whatever MaxWait and MaxWaiters say. It
+// waits even through an outage of the store. Where Do would return
+// ErrUnavailable at once, Lead tries again after a pause of at most 1 s.
 //
-// It returns ErrNotAcquired, which Is ctx.Err() too, if ctx ends while nobody
-// is elected here, then also ErrClosed; and at once ErrInvalidKey,
-// ErrInvalidOption or ErrNoDefault, or ErrLeaseLost inside a lease that is
-// lost. If it turns out only after fn has returned that the lease was lost, the
-// error Is ErrLeaseLost, and fn is not run again. A panic of fn passes through
-// after release.
+// fn has no MaxHold. Its context ends with ctx. It ends with cause ErrClosed
+// when the guard is closed. It ends with ErrLeaseLost before another process
+// can lead, as Do's context does. Then fn must stop. When fn has returned, with
+// any result, Lead waits for the next election.
+//
+// If ctx ends while nobody is elected here, Lead returns ErrNotAcquired, which
+// Is ctx.Err() too. If the guard is closed in that state, it returns ErrClosed.
+// It returns ErrInvalidKey, ErrInvalidOption or ErrNoDefault at once, and
+// ErrLeaseLost inside a lease that is lost. The loss of the lease may turn out
+// only after fn has returned. Then the error Is ErrLeaseLost, and fn is not run
+// again. A panic of fn passes through after release.
 func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return errNilFunc
@@ -65,17 +67,18 @@ func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Contex
 // forever is a wait that ends with its ctx. Twice as much would overflow.
 const forever = 100 * 365 * 24 * time.Hour
 
-// betweenElections is for a store that refuses us: it may be set right.
+// betweenElections is the pause between tries at a store that refuses us. An
+// operator may set the store right meanwhile.
 var betweenElections = turns.Backoff{First: 10 * time.Millisecond, Max: time.Second}
 
-// lead runs fn under l until it returns, and reports whether it led to its end.
+// lead runs fn under l until fn returns. It reports whether fn led to its end.
 func (l *Lease) lead(fn func(ctx context.Context) error) (over bool, err error) {
 	err = l.run(l.ctx, func(ctx context.Context) error {
 		ctx, stepDown := context.WithCancelCause(ctx)
 		defer stepDown(nil)
 		go func() { // ends with fn
 			select {
-			case <-l.guard.family.engine.Closing(): // which would wait for us for ever
+			case <-l.guard.family.engine.Closing(): // Close would wait for us for ever
 				stepDown(ErrClosed)
 			case <-ctx.Done():
 			}

@@ -14,42 +14,42 @@ import (
 )
 
 // Lease is one turn of one caller on its key. Work that needs the key runs
-// under [Lease.Context], and the caller releases the lease when it is done. Its
+// under [Lease.Context]. The caller releases the lease when it is done. Its
 // methods are safe for concurrent use.
 //
 // Invariant: turn is &own, or within's turn if within is set. cause does not
-// change once it is set, and is not set after released. released and settled
-// imply releasing, and follow each other in this order. A lease outlives those
-// inside it: released waits for the slot of stile, unless the lease is lost.
+// change once it is set, and is not set after released. releasing, released and
+// settled become true in this order. A lease outlives the leases inside it.
+// released waits for the slot of stile, unless the lease is lost.
 type Lease struct {
 	guard  *Guard
 	key    string
-	outer  *Lease      // the innermost lease of the verb's ctx, or of DoAll's keys before
-	within *Lease      // the lease that the verb runs inside, on the same key; nil: the turn is its own
-	turn   *turns.Turn // shared with all that run inside; nil before it is acquired
-	own    turns.Turn  // the memory of the turn that is its own
+	outer  *Lease      // the innermost lease of the verb's ctx, or DoAll's lease before this one
+	within *Lease      // the lease on the same key that the verb runs inside; nil if the turn is its own
+	turn   *turns.Turn // shared with all leases inside; nil before it is acquired
+	own    turns.Turn  // memory for a turn of its own
 
-	hold   hold // what observers and log are told
+	hold   hold // the hold as observers and log see it
 	ctx    context.Context
 	cancel context.CancelCauseFunc // DoAll's leases share one
-	stile  turnstile               // of the calls that run inside
+	stile  turnstile               // for the calls that run inside
 
 	called atomic.Bool // a function runs under it, so it will end
 	failed atomic.Bool // the function has returned an error or panicked
 
-	mu         sync.Mutex    // guards what follows; nothing is locked inside
+	mu         sync.Mutex    // guards the fields below; nothing is locked inside
 	cause      error         // why the lease was lost
-	lostAt     time.Time     // when it was lost, or when it could not be trusted any longer if that was before
+	lostAt     time.Time     // when it was lost, or could no longer be trusted if that was earlier
 	releasing  bool          // there has been a first Release
-	released   bool          // that Release is past the re-entrant calls
-	settled    bool          // that Release has its result
-	releaseErr error         // the result
-	over       chan struct{} // closed when the result is there; made by the second Release
+	released   bool          // the first Release is past the re-entrant calls
+	settled    bool          // the first Release has its result
+	releaseErr error         // that result
+	over       chan struct{} // closed when the result is there; the second Release makes it
 }
 
-// acquire is the way of every verb to its lease. g is resolved. DoAll gives the
-// lease that it acquired before, if there is one, and the cancel function that
-// its leases share. Other verbs give nil for both.
+// acquire acquires a lease for every verb. g is resolved. DoAll passes the
+// lease that it acquired before, if there is one. It also passes the cancel
+// function that its leases share. Other verbs pass nil for both.
 func (g *Guard) acquire(
 	ctx context.Context, key string, p turns.Patience, before *Lease, cancel context.CancelCauseFunc,
 ) (*Lease, error) {
@@ -69,14 +69,15 @@ func (g *Guard) acquire(
 		switch {
 		case err == nil:
 			return l, nil
-		case !errors.Is(err, errReleased): // the outer lease ended while we waited to run inside it: again
+		// If the outer lease ended while we waited to run inside it, try again.
+		case !errors.Is(err, errReleased):
 			return nil, err
 		}
 	}
 }
 
-// acquire gets l its turn and opens it. A panic of an observer on the way gives
-// up what l has by then.
+// acquire gets a turn for l and opens l. If an observer panics on the way, it
+// gives the turn up.
 func (l *Lease) acquire(ctx context.Context, p turns.Patience) error {
 	settled := false
 	defer func() {
@@ -96,7 +97,8 @@ func (l *Lease) acquire(ctx context.Context, p turns.Patience) error {
 	return r.Err
 }
 
-// wait gets l its turn: that of the lease it runs inside, or one of its own.
+// wait gets a turn for l. That is the turn of the lease that l runs inside, or
+// one of its own.
 func (l *Lease) wait(ctx context.Context, p turns.Patience) (r WaitResult) {
 	start := time.Now()
 	t := &l.own
@@ -115,7 +117,7 @@ func (l *Lease) wait(ctx context.Context, p turns.Patience) (r WaitResult) {
 	return r
 }
 
-// open gives a lease that has its turn its context.
+// open makes the context of l, which has its turn.
 func (l *Lease) open(ctx context.Context, info WaitInfo) {
 	l.hold.start(ctx, &l.guard.observers, info)
 	ctx = l.hold.ctx
@@ -123,7 +125,7 @@ func (l *Lease) open(ctx context.Context, info WaitInfo) {
 		ctx, l.cancel = context.WithCancelCause(ctx)
 	}
 	l.ctx = &leaseContext{Context: ctx, lease: l}
-	var cause error // lost before we came here
+	var cause error // set if the lease was lost before we came here
 	if l.within != nil {
 		cause = l.within.contain(l)
 	} else {
@@ -134,7 +136,7 @@ func (l *Lease) open(ctx context.Context, info WaitInfo) {
 	}
 }
 
-// drop gives up what l has on its way to its function.
+// drop gives up the turn, or the place inside another lease, that l has so far.
 func (l *Lease) drop() {
 	switch {
 	case l.turn == nil:
@@ -148,20 +150,21 @@ func (l *Lease) drop() {
 // Key returns the key.
 func (l *Lease) Key() string { return l.key }
 
-// Context returns the context that work under the lease must use. It ends with
-// the context that the verb was given, when the lease is released, and with
-// cause ErrLeaseLost, ErrMaxHold or ErrClosed when it is lost.
+// Context returns the context that work under the lease must use. It ends when
+// the context of the verb ends or the lease is released. It ends with cause
+// ErrLeaseLost, ErrMaxHold or ErrClosed when the lease is lost.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Deadline returns until when the lease may be trusted unless it is renewed:
-// shortly before the key can expire in the store. Renewals move it. In a lease
-// that another process handed over it is near at first, at most a second away,
-// until the first renewal.
+// Deadline returns the time until which the lease may be trusted unless it is
+// renewed. That is shortly before the key can expire in the store. Renewals
+// move it. After a hand-over from another process it is near at first. It is at
+// most a second away until the first renewal.
 func (l *Lease) Deadline() time.Time { return l.turn.Deadline() }
 
-// Err returns nil while the lease is held, the cause (ErrLeaseLost, ErrMaxHold,
-// ErrClosed) once it is lost, and ErrNoLease once it is released. It looks at
-// the clocks itself, so it is right before the context has noticed.
+// Err returns nil while the lease is held. Once the lease is lost, Err returns
+// the cause, which is ErrLeaseLost, ErrMaxHold or ErrClosed. Once it is
+// released, Err returns ErrNoLease. Err looks at the clocks itself, so it is
+// right even before the context has ended.
 func (l *Lease) Err() error {
 	l.mu.Lock()
 	released, cause := l.released, l.cause
@@ -175,12 +178,14 @@ func (l *Lease) Err() error {
 	return l.turn.Err()
 }
 
-// FencingToken returns the number to pass to the guarded resource, which must
-// refuse a number lower than one that it has seen: it is higher than that of
-// any turn before on this key. All calls in one turn get the same number.
-// Without [WithFencing] the first call makes a round trip. It returns
-// ErrLeaseLost once the lease is lost or released, and ErrUnavailable, or ctx's
-// error, if the number could not be fetched.
+// FencingToken returns the number to pass to the guarded resource. The resource
+// must refuse a number lower than one that it has seen. The number is higher
+// than that of any turn before on this key. All calls in one turn get the same
+// number.
+//
+// Without [WithFencing] the first call makes a round trip. FencingToken returns
+// ErrLeaseLost once the lease is lost or released. It returns ErrUnavailable or
+// ctx's error if the number could not be fetched.
 func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
 	if err := l.Err(); err != nil {
 		if errors.Is(err, ErrNoLease) {
@@ -191,8 +196,8 @@ func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
 	return l.turn.Token(ctx)
 }
 
-// occupant is a lease as the engine sees it: who is told what becomes of the
-// turn.
+// occupant is a lease as the engine sees it. The engine tells it what becomes
+// of the turn.
 type occupant struct{ lease *Lease }
 
 // Lost implements [turns.Occupant].
@@ -201,7 +206,8 @@ func (o occupant) Lost(cause error) { o.lease.lost(cause) }
 // HalfTime implements [turns.Occupant].
 func (o occupant) HalfTime() { o.lease.tellHalf() }
 
-// lost ends the context of l and of the calls inside it, and says so.
+// lost ends the contexts of l and of the calls inside it. It tells observers
+// and log.
 func (l *Lease) lost(cause error) {
 	at := l.turn.EndedBy(time.Now())
 	l.mu.Lock()
@@ -219,8 +225,8 @@ func (l *Lease) lost(cause error) {
 	l.tellLoss(cause)
 }
 
-// tellLoss tells observers and log of the loss of l, once. Of a lease inside
-// another, the log hears by the outer one.
+// tellLoss tells observers and log of the loss of l, once. The loss of a lease
+// inside another is not logged, because the outer one is.
 func (l *Lease) tellLoss(cause error) {
 	if l.hold.lost(cause) && l.within == nil {
 		l.guard.logLost(l.hold.ctx, l.key, cause)

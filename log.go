@@ -9,18 +9,18 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// What a Guard logs. Each line names the guard and the hash of the key, never
-// the key, and goes out under the context of the call it is about, so that a
-// handler can add its trace.
+// This file is the log of a Guard. Each line names the guard and the hash of
+// the key, never the key. It is logged under the context of its call, so that a
+// handler can add the trace of the call.
 
-// about is what every line has, and one thing more.
+// about returns the attributes that every line has, and detail.
 func (c *config) about(key string, detail slog.Attr) []slog.Attr {
 	return []slog.Attr{slog.String("guard", c.set.Name), slog.String("key_hash", KeyHash(key)), detail}
 }
 
 func (g *Guard) logLost(ctx context.Context, key string, cause error) {
 	if errors.Is(cause, ErrClosed) {
-		return // said by whoever closed the guard
+		return // the caller of Close reports that
 	}
 	g.log().LogAttrs(ctx, slog.LevelError, "guard: lease lost while its function runs",
 		g.about(key, slog.Any("error", cause))...)
@@ -36,8 +36,8 @@ func (g *Guard) logOverrun(ctx context.Context, key string, d time.Duration) {
 		g.about(key, slog.Duration("for", d))...)
 }
 
-// tellHalf warns, while there is still time to look, that half of MaxHold is
-// over.
+// tellHalf warns that half of MaxHold is over. There is still time to look
+// then.
 func (l *Lease) tellHalf() {
 	g := l.guard
 	g.log().LogAttrs(l.hold.ctx, slog.LevelWarn, "guard: function has had its key for half of MaxHold",
@@ -45,12 +45,12 @@ func (l *Lease) tellHalf() {
 			slog.Duration("max_hold", g.set.MaxHold), lookHere)...)
 }
 
-// lookHere says how to find the function that is slow.
+// lookHere says how to find a slow function.
 var lookHere = slog.String("look", "at its stack: Guard.Snapshot, the page of package debug, or the goroutine below "+
 	"guard.(*Lease).run")
 
-// logOver says that nobody here waits for the next election, for which a
-// function that just returns may have hoped.
+// logOver says that nobody here waits for the next election. The author of a
+// function that just returns may have expected one.
 func (g *Guard) logOver(ctx context.Context, key string, err error) {
 	if ctx.Err() != nil || g.family.isClosing() {
 		return

@@ -6,45 +6,47 @@ import (
 	"time"
 )
 
-// Observer is told about waits, holds and renewals; package tracing turns that
-// into OpenTelemetry spans and metrics. Its methods run in the caller's
-// goroutine (LeaseLost and Renewed: in one of the guard's), so they must be
-// fast; they are never called under a lock and must be safe for concurrent use.
-// A panic of one passes through to the caller; in a goroutine of the guard's it
-// ends the process, as that of a logger does. Embed [NopObserver] to implement
-// only some of them.
+// Observer is told about waits, holds and renewals. Package tracing turns that
+// into OpenTelemetry spans and metrics.
 //
-// One that is a [NameObserver] too hears of guards before their first call.
+// Its methods run in the caller's goroutine. Only LeaseLost and Renewed run in
+// one of the guard's. So they must be fast. They are never called under a lock
+// and must be safe for concurrent use. A panic of a method passes through to
+// the caller. In a goroutine of the guard's it ends the process, as a panic of
+// a logger does. Embed [NopObserver] to implement only some of the methods.
+//
+// An observer that is a [NameObserver] too hears of guards before their first
+// call.
 type Observer interface {
-	// WaitStart is called before a verb looks for its key; the context it
+	// WaitStart is called before a verb looks for its key. The context that it
 	// returns is used for the wait.
 	WaitStart(ctx context.Context, w WaitInfo) context.Context
 	// WaitEnd is called with that context when the wait has ended, with a lease
 	// (Err is nil) or without.
 	WaitEnd(ctx context.Context, w WaitInfo, r WaitResult)
-	// HoldStart is called with the caller's context once it has a lease; fn
-	// runs under the context it returns.
+	// HoldStart is called with the caller's context once the caller has a
+	// lease. fn runs under the context that HoldStart returns.
 	HoldStart(ctx context.Context, w WaitInfo) context.Context
-	// LeaseLost is called with HoldStart's context at the moment in which the
-	// lease is lost, once, and about each lease whose HoldResult.Err Is
-	// ErrLeaseLost. The function may run on; HoldEnd, when it has returned, may
-	// overtake the call.
+	// LeaseLost is called once, with HoldStart's context, at the moment in
+	// which the lease is lost. It is called about each lease whose
+	// HoldResult.Err Is ErrLeaseLost. The function may run on. When it has
+	// returned, HoldEnd may overtake the call of LeaseLost.
 	LeaseLost(ctx context.Context, w WaitInfo, err error)
 	// HoldEnd is called with that context when the lease has ended.
 	HoldEnd(ctx context.Context, w WaitInfo, r HoldResult)
-	// Renewed is called after each try to renew a lease, with HoldStart's
+	// Renewed is called after each try to renew a lease. It gets HoldStart's
 	// context, or another one between two turns.
 	Renewed(ctx context.Context, w WaitInfo, r RenewResult)
-	// Traceparent returns the W3C traceparent to store with a key, so that
-	// waiters can link to their holder, or "".
+	// Traceparent returns the W3C traceparent to store with a key, or "".
+	// Waiters use it to link to their holder.
 	Traceparent(ctx context.Context) string
 }
 
-// NameObserver is an optional part of an [Observer]: it learns the names of
-// guards when they are made, so that what it counts can begin with 0.
+// NameObserver is an optional part of an [Observer]. It learns the names of
+// guards when they are made. So its counters can begin with 0.
 type NameObserver interface {
-	// GuardNamed is called by New, and by each With, with the name of the guard
-	// that they return: more than once for a name that several have. A guard
+	// New and each With call GuardNamed with the name of the guard that they
+	// return. A name that several guards have is told more than once. A guard
 	// that was derived from a nil one is not told of before its first call.
 	GuardNamed(name string)
 }
@@ -52,7 +54,7 @@ type NameObserver interface {
 // WaitInfo says which call this is about.
 type WaitInfo struct {
 	Name    string // of the guard, see WithName: low cardinality, fit for metrics
-	Key     string // not fit for metrics, and not for traces without a decision
+	Key     string // not fit for metrics; fit for traces only by decision
 	Reentry bool   // the call runs inside a lease that its ctx already carries
 }
 
@@ -68,23 +70,23 @@ type WaitResult struct {
 // HoldResult says how a hold ended.
 type HoldResult struct {
 	Held time.Duration
-	// nil: released; else ErrLeaseLost, ErrMaxHold, ErrClosed or, for a release
-	// without an answer, ErrUnavailable
+	// Err is nil after a release. Otherwise it is ErrLeaseLost, ErrMaxHold or
+	// ErrClosed, or ErrUnavailable for a release without an answer.
 	Err      error
 	Panicked bool          // fn panicked, or called runtime.Goexit
-	Overrun  time.Duration // how long after the loss of the lease it ended; 0 if it was not lost before
+	Overrun  time.Duration // time from the loss of the lease to the end; 0 if it was not lost before
 }
 
 // RenewResult says how a try to renew a lease went.
 type RenewResult struct {
 	Err  error         // nil, ErrLeaseLost or ErrUnavailable
 	Left time.Duration // how long the lease could still be trusted when the answer came
-	// that was less than half of the time that a fresh lease has: a try failed,
-	// or the answer was slow
+	// Late says that Left was less than half of what a fresh lease has. A try
+	// failed, or the answer was slow.
 	Late bool
 }
 
-// NopObserver is an [Observer] that does nothing, to be embedded.
+// NopObserver is an [Observer] that does nothing. Embed it.
 type NopObserver struct{}
 
 // WaitStart returns ctx.
@@ -138,7 +140,8 @@ func (all observers) renewed(ctx context.Context, w WaitInfo, r RenewResult) {
 	}
 }
 
-// traceparent returns the first that an observer has for ctx, or "".
+// traceparent returns the first traceparent that an observer has for ctx, or
+// "".
 func (all observers) traceparent(ctx context.Context) string {
 	for _, o := range all {
 		if t := o.Traceparent(ctx); t != "" {
@@ -148,8 +151,8 @@ func (all observers) traceparent(ctx context.Context) string {
 	return ""
 }
 
-// A hold is a lease as observers see it. start writes all but told, before
-// another goroutine can see the lease.
+// A hold is a lease as observers see it. start writes every field but told. It
+// does so before another goroutine can see the lease.
 type hold struct {
 	observers *observers // of its guard
 	info      WaitInfo
@@ -158,7 +161,7 @@ type hold struct {
 	told      atomic.Bool     // of its loss
 }
 
-// start tells that the hold begins.
+// start tells the observers that the hold begins.
 func (h *hold) start(ctx context.Context, all *observers, info WaitInfo) {
 	h.observers, h.info, h.began = all, info, time.Now()
 	for _, o := range *all {
@@ -167,7 +170,8 @@ func (h *hold) start(ctx context.Context, all *observers, info WaitInfo) {
 	h.ctx = ctx
 }
 
-// lost tells of the loss, and reports whether that was the first time.
+// lost tells the observers of the loss once. It reports whether this was the
+// first call.
 func (h *hold) lost(cause error) (first bool) {
 	if h.told.Swap(true) {
 		return false
@@ -178,7 +182,7 @@ func (h *hold) lost(cause error) (first bool) {
 	return true
 }
 
-// end tells that the hold has ended.
+// end tells the observers that the hold has ended.
 func (h *hold) end(r HoldResult) {
 	for _, o := range *h.observers {
 		o.HoldEnd(h.ctx, h.info, r)

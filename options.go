@@ -12,8 +12,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Option changes one setting, in [New] for a whole family or in [Guard.With]
-// for a route.
+// Option changes one setting. [New] takes it for a whole family, and
+// [Guard.With] for a route.
 type Option interface {
 	apply(*config) error
 }
@@ -22,8 +22,8 @@ type optionFunc func(*config) error
 
 func (f optionFunc) apply(c *config) error { return f(c) }
 
-// config is what options set. A Guard's copy is never changed once it is in
-// use.
+// config is the settings that options change. A Guard's copy is never changed
+// once it is in use.
 type config struct {
 	set        turns.Settings
 	keepIfDone bool // MinHold holds only after success
@@ -62,8 +62,8 @@ func (c config) with(opts []Option) (config, error) {
 	return c, errors.Join(errs...)
 }
 
-// suits refuses what l cannot serve: a TTL that its store cannot keep, and
-// names of findings that it does not have.
+// suits refuses settings that l cannot serve. These are a TTL that its store
+// cannot keep, and names of findings that it does not have.
 func (c *config) suits(l locker.Locker) error {
 	return errors.Join(locker.LimitsOf(l).Check(c.set.TTL), c.checkAccepted(l))
 }
@@ -90,10 +90,10 @@ const (
 	maxTTL = 24 * 24 * time.Hour    // above it, milliseconds overflow the 31 bits of some stores
 )
 
-// WithTTL sets how long a key outlives a holder that crashed; a live one renews
-// it at a third of it. 100 ms to 24 days, in whole milliseconds, unless the
-// store keeps less, see locker.Limiter. Default 10 s: after kill -9 a hot key
-// answers "held" for up to that long.
+// WithTTL sets how long a key outlives a holder that crashed. A live holder
+// renews it every third of the TTL. The range is 100 ms to 24 days, in whole
+// milliseconds, unless the store keeps less, see locker.Limiter. Default 10 s:
+// after kill -9 a hot key answers "held" for up to that long.
 func WithTTL(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if d < minTTL || d > maxTTL || d%time.Millisecond != 0 {
@@ -104,8 +104,8 @@ func WithTTL(d time.Duration) Option {
 	})
 }
 
-// checkDuration refuses a duration that is negative, or so short that a unit
-// was forgotten: WithMaxWait(3) waits for 3 ns.
+// checkDuration refuses a duration that is negative or that seems to lack its
+// unit. For example, WithMaxWait(3) would wait for 3 ns.
 func checkDuration(setting string, d time.Duration) error {
 	if d < 0 || d > 0 && d < time.Millisecond {
 		return fmt.Errorf("%w: %s is %v, want 0 or at least 1ms: 3*time.Second, not 3", ErrInvalidOption, setting, d)
@@ -113,8 +113,8 @@ func checkDuration(setting string, d time.Duration) error {
 	return nil
 }
 
-// WithMaxWait bounds how long a verb waits for its key, 1 ms at least. 0 makes
-// one attempt. Default 3 s.
+// WithMaxWait bounds how long a verb waits for its key. It is at least 1 ms. 0
+// makes one attempt. Default 3 s.
 func WithMaxWait(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if err := checkDuration("MaxWait", d); err != nil {
@@ -139,17 +139,19 @@ func WithMaxWaiters(n int) Option {
 	})
 }
 
-// WithMaxHold bounds one turn: past it the function's context ends with
+// WithMaxHold bounds one turn. Past it the function's context ends with
 // [ErrMaxHold] and the lease is renewed no more. It is the cap on a handler
-// that hangs, not on a slow one. It is 1 ms at least. 0 means no limit. Default
+// that hangs, not on a slow one. It is at least 1 ms. 0 means no limit. Default
 // 60 s. At half of it a warning is logged.
 //
-// Give a batch of minutes the time that it may take at most. A route that
-// streams is one turn as long as it is open: at MaxHold the context of an SSE
-// or WebSocket handler ends, what has been sent stays sent, no error can be
-// answered any more, and the client sees the stream end when the handler
-// returns. Better lock around each message, by [Guard.Do], or set the limit for
-// the longest connection that may keep others from the key.
+// Give a batch that runs for minutes the longest time that it may take.
+//
+// A route that streams is one turn as long as it is open. At MaxHold the
+// context of an SSE or WebSocket handler ends. Data that was sent stays sent,
+// and no error can be answered any more. The client sees the stream end when
+// the handler returns. It is better to lock around each message, by [Guard.Do].
+// Otherwise set the limit to the longest connection that may keep other calls
+// from the key.
 func WithMaxHold(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if err := checkDuration("MaxHold", d); err != nil {
@@ -163,27 +165,28 @@ func WithMaxHold(d time.Duration) Option {
 // KeepOn says after which results of the function [WithMinHold] keeps the key.
 type KeepOn uint8
 
-// OnSuccess keeps the key only after a function that returned nil, or on a
-// route a response with a status below 400. After an error, a panic or the loss
-// of the lease the key is free at once, so that the same work can be tried
-// again. A lease from Acquire or TryAcquire has no result: its release counts
-// as success.
+// OnSuccess keeps the key only after a function that returned nil. On a route
+// it keeps the key after a response with a status below 400. After an error, a
+// panic or the loss of the lease the key is free at once. So the same work can
+// be tried again. A lease from Acquire or TryAcquire has no result. Its release
+// counts as success.
 const OnSuccess KeepOn = 1
 
 // WithMinHold keeps the key taken until d after it was acquired, even if the
-// function returns sooner, with whatever result, or with [OnSuccess] only after
-// success. It is for jobs that instances start by clocks that differ, and for
-// double clicks.
+// function returns sooner. It does so after any result, or with [OnSuccess]
+// only after success. It is for jobs that instances start by clocks that
+// differ, and for double clicks.
 //
 // Verbs return without waiting for that, and the function's context ends as
-// always. Meanwhile every other call has to wait, in this process too, and the
+// always. Meanwhile every other call has to wait, even in this process. The
 // lease is renewed as needed, so d may be longer than the TTL. A call that runs
 // inside a lease on the same key goes by the setting of the outer one. d is at
-// least 1 ms; 0 is none, the default.
+// least 1 ms. 0 is none, the default.
 //
-// [Guard.Close] does not wait for it either. Then, after a crash, and while the
-// store cannot be reached, the key is left to its TTL, which may be sooner or
-// later: choose a TTL of at least d for a process that ends with its job.
+// [Guard.Close] does not wait for it either. The key is then left to its TTL,
+// as after a crash or while the store cannot be reached. The TTL may end sooner
+// or later than d. So choose a TTL of at least d for a process that ends with
+// its job.
 func WithMinHold(d time.Duration, on ...KeepOn) Option {
 	return optionFunc(func(c *config) error {
 		if err := checkDuration("MinHold", d); err != nil {
@@ -199,14 +202,16 @@ func WithMinHold(d time.Duration, on ...KeepOn) Option {
 	})
 }
 
-// WithBackoff sets the pauses between tries while the locker is unavailable, or
-// cannot queue: the n-th is random between 0 and first*2^n, at most most (full
-// jitter). A call that is queued in the store is handed the key there, and
-// looks by itself only in case a message gets lost, after the half of most to
-// the whole of it, but at least twice a second. While a guard waits for n keys,
-// and n is 300 or more, most is n/1000 s there if that is longer, but 10 s at
-// most; unless messages are known not to come. first is at least 1 ms. Default
-// 5 ms and 250 ms.
+// WithBackoff sets the pauses between tries while the locker is unavailable or
+// cannot queue. The n-th pause is random between 0 and first*2^n (full jitter),
+// where first*2^n is capped at the parameter most. first is at least 1 ms.
+// Default 5 ms and 250 ms.
+//
+// A call that is queued in the store is handed the key there. It looks by
+// itself only because a message can get lost. It does so after most/2 to most,
+// but at least twice a second. A guard that waits for n keys looks less often
+// if n is 300 or more. There most is n/1000 s if that is longer, up to 10 s.
+// That does not apply if messages are known not to come.
 func WithBackoff(first, most time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if first < time.Millisecond || most < first {
@@ -217,9 +222,10 @@ func WithBackoff(first, most time.Duration) Option {
 	})
 }
 
-// WithName sets the name of this guard, or of one route of it, in spans,
-// metrics, logs and the holder's description: a few fixed words, never a key.
-// It is no namespace: that is redislocker.WithPrefix. Default "guard".
+// WithName sets the name of this guard, or of one route of it. Spans, metrics,
+// logs and the holder's description show it. Use a few fixed words, never a
+// key. The name is no namespace. redislocker.WithPrefix sets that. Default
+// "guard".
 func WithName(name string) Option {
 	return optionFunc(func(c *config) error {
 		if name == "" {
@@ -230,22 +236,22 @@ func WithName(name string) Option {
 	})
 }
 
-// WithoutRenewal lets a lease end at its TTL: the function's context ends with
+// WithoutRenewal lets a lease end at its TTL. The function's context ends with
 // [ErrLeaseLost] shortly before it.
 func WithoutRenewal() Option {
 	return optionFunc(func(c *config) error { c.set.NoRenewal = true; return nil })
 }
 
-// WithFencing fetches fencing tokens with the key, in the same round trip,
-// instead of on the first call of [Lease.FencingToken]. Only so do tokens keep
-// rising across a failover that lost the lock.
+// WithFencing fetches fencing tokens with the key, in the same round trip.
+// Without it the first call of [Lease.FencingToken] fetches them. Only with
+// this option do tokens keep rising across a failover that lost the lock.
 func WithFencing() Option {
 	return optionFunc(func(c *config) error { c.set.Fencing = true; return nil })
 }
 
-// WithObserver adds an observer to those already there. One that is there
-// already stays there once, so a route of a guard with an observer, made by
-// [Guard.With], may name it again.
+// WithObserver adds an observer to the guard's observers. An observer that is
+// already among them is not added twice. So a route that [Guard.With] makes may
+// name an observer of its guard again.
 func WithObserver(o Observer) Option {
 	return optionFunc(func(c *config) error {
 		if isNil(o) {
@@ -258,8 +264,8 @@ func WithObserver(o Observer) Option {
 	})
 }
 
-// WithLogger sets where lost leases, outages, failed releases and functions
-// that run on are logged, without keys. Default [slog.Default].
+// WithLogger sets the logger for lost leases, outages, failed releases and
+// functions that run on. Keys are not logged. Default [slog.Default].
 func WithLogger(l *slog.Logger) Option {
 	return optionFunc(func(c *config) error {
 		if l == nil {
@@ -276,7 +282,7 @@ func same(a, b Observer) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
-// isNil sees a nil pointer in an interface too.
+// isNil reports whether v is nil or a nil pointer in an interface.
 func isNil(v any) bool {
 	if v == nil {
 		return true

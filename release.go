@@ -10,23 +10,26 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// How a lease ends: its turn first, without any I/O, and then its key, if no
-// other call here takes the grant over.
+// This file ends leases. A lease ends its turn first, without any I/O. Then it
+// releases its key, if no other call here takes the grant over.
 
-// Release ends the lease: it waits for re-entrant calls that run inside it, and
-// then frees the key or hands it to the next caller in line. The request has
-// its own time limit, at most 1 s: ctx lends its values, and need not be alive.
+// Release ends the lease. It waits for re-entrant calls that run inside it.
+// Then it frees the key or hands it to the next caller in line. The request has
+// its own time limit of at most 1 s. It uses only the values of ctx, so ctx
+// need not be alive.
 //
-// For a lease from Acquire or TryAcquire that runs inside this one, as where
-// the outer is released before the inner, it waits for MaxWait or little more,
-// at least for its own limit: then both are lost, and the key ends with its
-// TTL.
+// A lease from Acquire or TryAcquire may still run inside this one, because the
+// two are released in the wrong order. Release waits for it until MaxWait or
+// little more, but at least for its own limit. Then both leases are lost, and
+// the key ends with its TTL.
 //
-// It returns nil if the lease was held to the end; ErrLeaseLost, ErrMaxHold or
-// ErrClosed if it was lost; ErrUnavailable if the store did not confirm, and
-// then the key ends with its TTL. Calling it again returns the same. From
-// inside one of those re-entrant calls, by its ctx, it would wait for itself:
-// then it does nothing and returns ErrInvalidOption.
+// Release returns nil if the lease was held to the end. It returns
+// ErrLeaseLost, ErrMaxHold or ErrClosed if the lease was lost. It returns
+// ErrUnavailable if the store did not confirm, and then the key ends with its
+// TTL. Calling it again returns the same.
+//
+// With the ctx of one of those re-entrant calls Release would wait for itself.
+// Then it does nothing and returns ErrInvalidOption.
 func (l *Lease) Release(ctx context.Context) error {
 	for in := leaseIn(ctx); in != nil; in = in.outer {
 		if in.runsInside(l) && !in.isReleased() {
@@ -53,8 +56,9 @@ func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (er
 	return err
 }
 
-// withLoss is what Do returns: fn's error, and the loss of the lease if there
-// was one. A release without an answer is no loss: fn had the key to its end.
+// withLoss returns the error of Do. That is fn's error, and the loss of the
+// lease if there was one. A release without an answer is no loss, because fn
+// had the key to its end.
 func withLoss(err, lost error) error {
 	switch {
 	case lost == nil, errors.Is(lost, ErrUnavailable), errors.Is(err, lost):
@@ -78,8 +82,8 @@ func (l *Lease) release(ctx context.Context, panicked bool) error {
 	return err
 }
 
-// beginRelease returns nil to the first who releases l, and to others what
-// tells them that l.releaseErr is there.
+// beginRelease returns nil to the first caller that releases l. It returns a
+// channel to later callers, which is closed when l.releaseErr is there.
 func (l *Lease) beginRelease() (over <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,8 +124,9 @@ func (l *Lease) stop(unused bool) (back bool, cause error) {
 	return false, cause
 }
 
-// settle notes how the release went and tells everybody: what a panicking log
-// or observer leaves undone is nothing of the store's.
+// settle notes how the release went and tells log and observers. Everything
+// that the store needs is done by then. So a panic in a log or an observer
+// costs nothing there.
 func (l *Lease) settle(ctx context.Context, err error, panicked bool) {
 	if l.within == nil {
 		defer l.turn.Leave()

@@ -9,18 +9,18 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// GateState is what this process knows of one key that its calls want: who of
-// them holds it, and who waits.
+// GateState is the state of one key that calls of this process want. It tells
+// the calls that hold the key and the calls that wait for it.
 type GateState struct {
 	Key string
 
-	Holds   []HoldState // one call that holds the key, or none; and those before it that run on after they lost it
+	Holds   []HoldState // the call that holds the key, if any, and earlier calls that run on after they lost it
 	Waiting int         // how many calls of this process wait
-	Waiters []WaitState // the first 100 of them; the first is the one that asks the store
+	Waiters []WaitState // the first 100 of them; the first one asks the store
 
-	// Blocker is who else held the key when this process last asked, and
-	// BlockedFor how long that can last unless it is renewed, as of now. Zero
-	// if a call here holds the key, or nobody has asked.
+	// Blocker is the other holder that this process saw when it last asked.
+	// BlockedFor is how long that lease can last from now unless it is renewed.
+	// Both are zero if a call here holds the key, or no call has asked.
 	Blocker    Holder
 	BlockedFor time.Duration
 }
@@ -31,7 +31,7 @@ type HoldState struct {
 	Owner   string        // owner id in the store
 	Since   time.Time     // when its turn began
 	MaxHold time.Duration // 0: no limit
-	Until   time.Time     // until when the lease can be trusted unless it is renewed
+	Until   time.Time     // when the lease can no longer be trusted unless it is renewed
 	Err     error         // why the lease was lost; nil while it is held
 	Kept    bool          // its function has returned, and WithMinHold keeps the key taken
 	Stack   string        // of its goroutine; see Snapshot
@@ -46,16 +46,19 @@ type WaitState struct {
 
 const snapshotWaiters = 100
 
-// Snapshot returns what the calls of this process hold and wait for, in every
-// guard of g's family, in no order. It asks nobody but this process: see
-// [Guard.List] for the store. It is for a debugging page, takes one gate's lock
-// at a time for a moment, and is safe for concurrent use. It returns nil if g
-// stands for a default guard that is not there.
+// Snapshot returns the keys that calls of this process hold and wait for, in no
+// order. It covers every guard of g's family. It asks nobody but this process.
+// See [Guard.List] for the store. It returns nil if g stands for a default
+// guard that is not there.
+//
+// Snapshot is for a debugging page. It takes one gate's lock at a time for a
+// moment, and is safe for concurrent use.
 //
 // With stacks it finds the stack of each hold that has lasted longer than half
-// of its MaxHold, and of each that runs on after its loss; that stops the whole
-// process for some milliseconds. It finds functions that run under a verb such
-// as Do, but not a lease of Acquire, which belongs to no goroutine.
+// of its MaxHold. It also finds that of each hold that runs on after its loss.
+// This stops the whole process for some milliseconds. It finds functions that
+// run under a verb such as Do. It does not find a lease of Acquire, which
+// belongs to no goroutine.
 func (g *Guard) Snapshot(stacks bool) []GateState {
 	g, err := g.resolve()
 	if err != nil {
@@ -80,7 +83,7 @@ func (g *Guard) Snapshot(stacks bool) []GateState {
 	return all
 }
 
-// gateState is s in the words of this package.
+// gateState converts s to the types of this package.
 func gateState(s turns.State) GateState {
 	gs := GateState{Key: s.Key, Waiting: s.Waiting, Blocker: s.Blocker, BlockedFor: s.BlockedFor}
 	for _, h := range s.Holds {
@@ -100,8 +103,8 @@ type longHold struct {
 	lease *Lease
 }
 
-// findStacks takes the stacks of all goroutines and finds those of the holds:
-// each has a frame of the method that runs its function, on the lease's
+// findStacks takes the stacks of all goroutines and finds those of the holds.
+// Each has a frame of the method that runs its function, on the lease's
 // address.
 func findStacks(holds []longHold) {
 	buf := make([]byte, 1<<20)

@@ -6,14 +6,15 @@ import (
 )
 
 // TryDo is [Guard.Do] for work that is skipped while somebody else does it, as
-// a job that every instance starts: if key is held, also by a call of this
+// a job that every instance starts. If key is held, even by a call of this
 // process, it returns false and no error without waiting. It blocks for one
-// attempt, as [Guard.TryAcquire] does, and for fn. ran says whether fn ran; err
-// is one of Do's otherwise: nobody knows who holds the key if it Is
-// ErrUnavailable, for one.
+// attempt, as [Guard.TryAcquire] does, and for fn.
+//
+// ran says whether fn ran. Any other err is one of Do's errors. For example, if
+// it Is ErrUnavailable, nobody knows who holds the key.
 //
 // A job that is shorter than the difference of the instances' clocks runs on
-// each in turn: add [WithMinHold].
+// each instance in turn. Add [WithMinHold] for such a job.
 func (g *Guard) TryDo(ctx context.Context, key string, fn func(ctx context.Context) error) (ran bool, err error) {
 	if fn == nil {
 		return false, errNilFunc

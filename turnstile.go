@@ -10,14 +10,14 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// Re-entry: a verb that finds a live lease on its key in its ctx runs inside
-// that lease.
+// This file is re-entry. A verb that finds a live lease on its key in its ctx
+// runs inside that lease.
 
-// A turnstile lets the calls that run inside a lease in, one at a time, until
-// the lease ends. The zero turnstile is open.
+// A turnstile admits calls into a lease, one at a time, until the lease ends.
+// The zero turnstile is open.
 type turnstile struct {
-	mu     sync.Mutex    // guards what follows; nothing is locked inside
-	slot   chan struct{} // taken by the call inside; made by the first one
+	mu     sync.Mutex    // guards the fields below; nothing is locked inside
+	slot   chan struct{} // taken by the call inside; the first call makes it
 	shut   chan struct{} // closed when the lease ends; made with slot
 	closed bool
 	inside *Lease // of the call inside
@@ -29,11 +29,11 @@ var errShut = errors.New("guard: the outer lease ended")
 // errOccupied says that another call was inside until the wait was over.
 var errOccupied = errors.New("guard: another call is inside the lease")
 
-// errReleased says that the lease one wanted to run inside was released in the
-// meantime.
+// errReleased says that the lease to run inside was released in the meantime.
 var errReleased = fmt.Errorf("%w: the outer one was released", ErrNoLease)
 
-// doors returns the slot that a call must take, and what ends the wait for it.
+// doors returns the slot that a call must take, and the channel whose close
+// ends the wait for it.
 func (s *turnstile) doors() (slot chan struct{}, shut <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,8 +46,8 @@ func (s *turnstile) doors() (slot chan struct{}, shut <-chan struct{}) {
 	return s.slot, s.shut
 }
 
-// enter waits until a call may go in. It fails with errShut or errOccupied, or
-// as any wait does.
+// enter waits until a call may go in. It fails with errShut or errOccupied. It
+// returns ErrNotAcquired if ctx ends.
 func (s *turnstile) enter(ctx context.Context, p turns.Patience) error {
 	if ctx.Err() != nil {
 		return waitEnded(ctx)
@@ -88,7 +88,7 @@ func (s *turnstile) leave() {
 	<-s.slot
 }
 
-// close lets no more calls in, and returns the lease of the one that is.
+// close admits no more calls, and returns the lease of the call that is inside.
 func (s *turnstile) close() (inside *Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,10 +101,11 @@ func (s *turnstile) close() (inside *Lease) {
 	return s.inside
 }
 
-// drain waits until no call is inside, lets no more in, and reports whether
-// none is. Calls that already wait go first. At a lost lease it does not wait:
-// there is nothing left to protect. For a lease without a function, which
-// nothing ends but its Release, it waits for limit, or little more.
+// drain waits until no call is inside and then admits no more. It reports
+// whether no call is inside. Calls that already wait go first. At a lost lease
+// it does not wait, because there is nothing left to protect. A lease inside
+// may have no function, so that only its Release ends it. drain waits for such
+// a lease until limit, or little more.
 func (s *turnstile) drain(limit time.Duration) (empty bool) {
 	s.mu.Lock()
 	slot, shut := s.slot, s.shut
@@ -132,15 +133,16 @@ func (s *turnstile) drain(limit time.Duration) (empty bool) {
 	}
 }
 
-// holdsBare reports whether what is inside is a lease without a function.
+// holdsBare reports whether the lease inside is one without a function.
 func (s *turnstile) holdsBare() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.inside != nil && !s.inside.called.Load()
 }
 
-// admit waits until a call may run inside l. It fails with ErrLeaseLost, with
-// errReleased if l is released first, or as any wait does.
+// admit waits until a call may run inside l. It fails with ErrLeaseLost, or
+// with errReleased if l is released first. It returns ErrNotAcquired if the
+// wait or ctx ends first.
 func (l *Lease) admit(ctx context.Context, p turns.Patience) error {
 	start := time.Now()
 	err := l.stile.enter(ctx, p)
@@ -164,8 +166,8 @@ func (l *Lease) admit(ctx context.Context, p turns.Patience) error {
 	return ended
 }
 
-// contain notes the lease of the call that runs inside l, and returns why l is
-// lost, if it is.
+// contain notes the lease of the call that runs inside l. If l is lost, it
+// returns the cause.
 func (l *Lease) contain(inner *Lease) error {
 	l.stile.mu.Lock()
 	l.stile.inside = inner
