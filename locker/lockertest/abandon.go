@@ -14,8 +14,8 @@ var abandoning = []Check{
 	{"an abandoned claim leaves the next of its process alone", "Locker.Abandon", abandonSparesNext},
 }
 
-// abandon gives c up on s, which must not wait for anything, and to which late
-// requests may come.
+// abandon gives c up on s. The call must not wait for anything. Late requests
+// of c may come.
 func (p *pair) abandon(s *side, c *locker.Claim) {
 	start := time.Now()
 	s.Abandon(c, true)
@@ -24,7 +24,7 @@ func (p *pair) abandon(s *side, c *locker.Claim) {
 	}
 }
 
-// closed closes s, which waits for all that Abandon began.
+// closed closes s. Close waits for all that Abandon began.
 func (p *pair) closed(s *side) {
 	if err := s.close(p.ctx); err != nil {
 		fail("%w", err)
@@ -42,8 +42,8 @@ func abandonFrees(p *pair) {
 	}
 }
 
-// abandonFreesAgain sends the late request itself, in good time before the
-// second attempt to free the key is due. On a machine that stalls just then, it
+// abandonFreesAgain sends the late request itself, well before the second
+// attempt to free the key is due. If the machine stalls at that moment, it
 // starts over.
 func abandonFreesAgain(p *pair) {
 	p.comesLate()
@@ -97,7 +97,7 @@ func abandonComparesOwner(p *pair) {
 }
 
 // abandonSparesNext lets the second attempt of Abandon find a newer claim of
-// the same process, in the queue and then in the key.
+// the same process. It finds that claim first in the queue and then in the key.
 func abandonSparesNext(p *pair) {
 	p.rounds(func(key string) error {
 		holder, old, next := claim(key, long), claim(key, long), claim(key, long)

@@ -15,7 +15,7 @@ var crowd = []Check{
 	{"everybody who waits is served, one at a time", "laws 2, 4 and 8", servesCrowd},
 }
 
-// contender is one of many on a key.
+// contender is one of many that want the same key.
 type contender struct {
 	*pair
 	side    *side
@@ -27,12 +27,12 @@ const each, turns = 4, 8 // contenders on each side, and how often they pass
 func oneAtATime(p *pair) { p.crowd(contender.barge) }
 
 // servesCrowd lets every other contender wait for messages only, as long as
-// they come, and the others look slowly.
+// they come. The others look slowly.
 func servesCrowd(p *pair) { p.crowd(contender.queueUp) }
 
-// crowd lets contenders on both sides add to a counter in two steps, which
-// loses counts unless they take turns. The steps are atomic by themselves only
-// to keep the race detector out: it cannot see a lock on a server.
+// crowd lets contenders on both sides add to a counter in two steps. Counts are
+// lost unless the contenders take turns. The steps are atomic only to satisfy
+// the race detector, which cannot see a lock on a server.
 func (p *pair) crowd(pass func(contender, int) error) {
 	var counter atomic.Int64
 	var wg sync.WaitGroup
@@ -46,7 +46,7 @@ func (p *pair) crowd(pass func(contender, int) error) {
 				err := caught(func() error { return pass(contender{q, s, &counter}, i) })
 				errs <- err
 				if err != nil {
-					cancel() // the first error is the one to tell
+					cancel() // only the first error counts
 				}
 			})
 		}
@@ -69,7 +69,7 @@ func (c contender) section() {
 	c.counter.Store(n + 1)
 }
 
-// barge looks again and again, and never waits.
+// barge tries again and again, and never waits.
 func (c contender) barge(int) error {
 	for range turns {
 		mine := claim("k", long)
@@ -91,7 +91,7 @@ func (c contender) barge(int) error {
 	return nil
 }
 
-// queueUp waits to be told, and looks from time to time.
+// queueUp waits for a message, and looks from time to time.
 func (c contender) queueUp(i int) error {
 	looks := locker.QueueLife / 8
 	if i%2 == 0 {
@@ -135,15 +135,15 @@ func (c contender) comesUp(mine *locker.Claim, t locker.Try, looks time.Duration
 		} else if c.renew(c.side, mine) == nil {
 			return mine, nil
 		}
-		// Too late: whoever owns the key now, this claim is over.
+		// Too late. This claim is over, whichever claim owns the key now.
 		c.side.Abandon(mine, false)
 		mine, t.Queued, told = claim(mine.Key, mine.TTL), false, false
 		pause()
 	}
 }
 
-// hears reports whether mine is granted its key before it is time to look, or
-// it is woken once more than so often.
+// hears reports whether mine is granted its key before the next look is due. It
+// returns false early if mine is woken more than the given number of times.
 func (c contender) hears(mine *locker.Claim, looks time.Duration, woken int) bool {
 	for start := time.Now(); time.Since(start) < looks; pause() {
 		if _, ok := c.side.ear.granted(mine); ok {

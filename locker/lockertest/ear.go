@@ -6,8 +6,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// ear is the Waker of one locker: it notes what it is told. It knows every
-// owner but those that were forgotten.
+// ear is the Waker of one locker. It records its calls. It knows every owner
+// but those that were forgotten.
 type ear struct {
 	mu sync.Mutex // guards all below
 
@@ -18,7 +18,7 @@ type ear struct {
 	wakes     map[string]int   // the same, never reset
 }
 
-// grant is what Granted told.
+// grant is the content of a Granted.
 type grant struct {
 	locker.Offer
 	key   string
@@ -49,7 +49,7 @@ func (e *ear) count(in map[string]int, key string) {
 	in[key]++
 }
 
-// granted returns what was told of the last grant to c.
+// granted returns the content of the last Granted for c.
 func (e *ear) granted(c *locker.Claim) (g grant, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -57,8 +57,8 @@ func (e *ear) granted(c *locker.Claim) (g grant, ok bool) {
 	return g, ok
 }
 
-// wakened reports whether whoever waits for key was told to try, since it was
-// last asked.
+// wakened reports whether a wake-up for key has come since the last call of
+// wakened.
 func (e *ear) wakened(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -68,22 +68,23 @@ func (e *ear) wakened(key string) bool {
 	return n > 0
 }
 
-// timesWoken returns how often whoever waits for key was told to try: for many
-// who wait, each of whom must.
+// timesWoken returns the number of wake-ups for key. It is for many waiting
+// claims, each of which must try.
 func (e *ear) timesWoken(key string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.wakes[key] + e.wakes[""]
 }
 
-// timesWanted returns how often the holder of key was told that others wait.
+// timesWanted returns the number of times that the holder of key was told that
+// others wait.
 func (e *ear) timesWanted(key string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.wanted[key]
 }
 
-// forget makes c one that nobody here knows.
+// forget makes c unknown here.
 func (e *ear) forget(c *locker.Claim) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

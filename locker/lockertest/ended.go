@@ -6,7 +6,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// What becomes of a lease whose TTL has ended while nobody else took its key.
+// The fate of a lease whose TTL has ended while nobody else took its key.
 var ended = []Check{
 	{"a lease that has ended is not renewed, though nobody took its key", "Locker.Renew", endedIsNotRenewed},
 	{"a lease that has ended gets no tokens and is not released", "Locker.Fence, Locker.Release", endedIsLost},

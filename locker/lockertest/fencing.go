@@ -56,8 +56,8 @@ func tokensRise(p *pair) {
 	rises("an owner that acquired twice", p.acquire(p.a, fencedClaim("k", long)))
 }
 
-// tokensRiseHandedOver hands a key to and fro, and also to some who never use
-// it.
+// tokensRiseHandedOver hands a key to and fro. Every second owner takes a block
+// of its own too.
 func tokensRiseHandedOver(p *pair) {
 	p.rounds(func(key string) error {
 		owner, next := fencedClaim(key, long), fencedClaim(key, long)
@@ -109,10 +109,10 @@ func blocksApart(p *pair) {
 	}
 }
 
-// tokensRiseByCount takes a block of tokens in each way, one as soon as the
-// other. In virtual time the clock stands meanwhile, so that a store which
-// leaves the distance of two blocks to its clock is found. On a real clock this
-// check shows little: some microseconds pass between two requests.
+// tokensRiseByCount takes a block of tokens in each way, without a pause
+// between them. In virtual time the clock stands still meanwhile. So it finds a
+// store which leaves the distance of two blocks to its clock. On a real clock
+// this check shows little, because some microseconds pass between two requests.
 func tokensRiseByCount(p *pair) {
 	last := uint64(0)
 	for range 3 {
@@ -131,7 +131,7 @@ func tokensRiseByCount(p *pair) {
 			last = above(last, "Granted", g.Token)
 		}
 		if a := p.try(p.b, next, locker.Try{Wait: true, Queued: true}); a.Acquired && a.Token > last {
-			last = a.Token + locker.FenceBlock - 1 // else its own block once more
+			last = a.Token + locker.FenceBlock - 1 // otherwise it got its own block once more
 		}
 		p.b.Abandon(next, false)
 	}

@@ -21,7 +21,7 @@ func (p *pair) waited(key string) (c, next *locker.Claim, err error) {
 	return c, next, p.wait(p.b, next)
 }
 
-// queue makes three claims: the first owns key on p.a, the second waits on p.b,
+// queue makes three claims. The first owns key on p.a. The second waits on p.b,
 // and the third behind it on p.a.
 func (p *pair) queue(key string) (c, second, third *locker.Claim, err error) {
 	c, second, err = p.waited(key)
@@ -32,8 +32,9 @@ func (p *pair) queue(key string) (c, second, third *locker.Claim, err error) {
 	return c, second, third, err
 }
 
-// unknownGoesOn lets a process that wakes itself up give up its claim, for
-// there nobody asks whether it is known.
+// unknownGoesOn tests a grant to a claim that its process does not know. A
+// process that wakes itself gives up the claim instead, because no such store
+// asks whether the claim is known.
 func unknownGoesOn(p *pair) {
 	p.rounds(func(key string) error {
 		c, gone, next, err := p.queue(key)
@@ -74,8 +75,8 @@ func unknownFrees(p *pair) {
 	})
 }
 
-// givenUpNotGranted counts on what Abandon does in the background before the
-// offer of a grant ends: it may be late.
+// givenUpNotGranted relies on the background work of Abandon before the offer
+// of a grant ends. That work may be late.
 func givenUpNotGranted(p *pair) {
 	p.rounds(func(key string) error {
 		c, gone, next, err := p.queue(key)

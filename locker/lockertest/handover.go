@@ -42,7 +42,7 @@ func handsOver(p *pair) {
 	})
 }
 
-// lostMessage looks as a process does whose messages are lost.
+// lostMessage looks like a process whose messages are lost.
 func lostMessage(p *pair) {
 	p.rounds(func(key string) error {
 		c, next, err := p.waited(key)
@@ -117,8 +117,8 @@ func handsOnce(p *pair) {
 	})
 }
 
-// handsFreeKey lets the lease of a holder end while another waits, and the
-// holder come back then.
+// handsFreeKey lets the lease of a holder end while another claim waits. Then
+// the holder comes back.
 func handsFreeKey(p *pair) {
 	comeBack := map[string]func(c *locker.Claim){
 		"Release": func(c *locker.Claim) { p.wantReleaseLost("Release after expiry", p.a, c) },

@@ -7,8 +7,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// What a locker shows that is a [locker.Inspector], as both of a pair are or
-// neither. For others these checks are skipped.
+// The answers of a locker that is a [locker.Inspector]. Both lockers of a pair
+// are one, or neither. For other lockers these checks are skipped.
 var inspection = []Check{
 	{"who holds a key can be seen", "locker.Inspector", seesHolder},
 	{"who waits for a key can be seen, in order", "locker.Inspector", seesWaiters},
@@ -17,8 +17,8 @@ var inspection = []Check{
 	{"a forced release hands the key over", "locker.Inspector", forcesHandOver},
 }
 
-// errTooSlow starts a round over in which something ended before it could be
-// asked for.
+// errTooSlow starts a round over because something ended before the round could
+// ask for it.
 var errTooSlow = errors.New("a claim in the queue, or its offer, ended before it could be asked for")
 
 // inspectors returns both lockers, or ends the check as skipped.
@@ -167,7 +167,7 @@ func forcesHandOver(p *pair) {
 		if err := b.ForceRelease(p.ctx, key, c.Owner); err != nil {
 			fail("ForceRelease by the owner: %v", err)
 		}
-		// Whether it handed over or woke is the store's choice, as after a
+		// The store may hand the key over or wake the waiter, as after a
 		// release.
 		if p.renew(p.b, next) == nil {
 			return nil

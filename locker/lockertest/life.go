@@ -16,8 +16,8 @@ var life = []Check{
 	{"a closed locker answers ErrClosed", "Locker.Close", closes},
 }
 
-// endedContext allows each call to have done its work, or not to know: not to
-// answer for a store that it did not ask.
+// endedContext allows each call to have done its work, or not to know. It does
+// not allow an answer for a store that the call did not ask.
 func endedContext(p *pair) {
 	cancelled, cancel := context.WithCancel(p.ctx)
 	cancel()
@@ -44,7 +44,8 @@ func endedContext(p *pair) {
 	}
 }
 
-// promptly runs a call whose ctx has ended and that would otherwise succeed.
+// promptly runs a call whose ctx has ended. With a live ctx the call would
+// succeed.
 func promptly(what string, call func() error) {
 	start := time.Now()
 	err := call()
@@ -73,7 +74,7 @@ func opensOnce(p *pair) {
 		}
 	}
 	wantInvalid("the second Open", p.a.Open(newEar()))
-	p.free("k") // and it still works
+	p.free("k") // the locker still works
 	p.closed(p.a)
 	wantInvalid("Open after Close", p.a.Open(newEar()))
 }
@@ -96,7 +97,7 @@ func closes(p *pair) {
 		}
 	}
 	p.a.Abandon(claim("k3", long), true) // does not panic
-	// a lease outlives its locker: its holder may still be at work
+	// a lease outlives its locker, because its holder may still be at work
 	if p.try(p.b, claim("k", long), locker.Try{}).Acquired {
 		fail("Close freed a key that is owned, want it left to its TTL")
 	}

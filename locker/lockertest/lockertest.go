@@ -9,31 +9,45 @@
 //		})
 //	}
 //
-// The two lockers stand for two processes: two instances on one store, which
-// must be empty at first and is not shared with other tests. The suite opens
-// and closes them. Where it needs more than two contenders, several claims of
-// one locker want the same key, which a guard never does. It takes 25 to 35
-// seconds on the real clock, does not depend on the speed of the machine, and
-// needs no network of its own. Run it with -race: one check finds its fault by
-// the race detector only. While you write a store that can run in memory, begin
-// with [RunVirtual], which takes less than a second. A locker may need a while
-// until it can be told things; a check of what is told then begins again.
+// The two lockers stand for two processes. They are two instances on one store.
+// The store must be empty at first, and other tests must not share it. The
+// suite opens and closes the lockers. If it needs more than two contenders,
+// several claims of one locker want the same key, which a guard never does.
 //
-// It checks who owns a key and until when, and that nothing is mixed up. It
-// checks what becomes of a key that is released, given up or left to its TTL,
-// the order of the queue, what a process is told and what it must find by
-// itself, fencing tokens, and what a [locker.Inspector] shows. A TTL may end as
-// late as [locker.Limits] says. A store that hands keys over is known by
-// Released.Handed; one that wakes by watching frees the key instead, and then
-// its Wake must be heard. A failure ends with the law or the method of package
-// locker that was broken. What a locker lacks is skipped by name.
+// The suite takes 25 to 35 seconds on the real clock. It does not depend on the
+// speed of the machine, and needs no network of its own. Run it with -race,
+// because one check finds its fault by the race detector only.
 //
-// [RunFaulty] checks what a locker owes while its store gives no answer.
+// While you write a store that can run in memory, begin with [RunVirtual],
+// which takes less than a second. A locker may need a while until it can be
+// told things. A check of messages then begins again.
 //
-// Neither sees a store that has lost what it knew, whether Check finds bad
-// settings, whether the claims of a dead or closed process are passed over, how
-// many requests a call takes, tokens across a failover, or what is written for
-// tools to read. Those are for the store's own tests.
+// The suite checks the owner of a key and the end of its lease, and that
+// nothing is mixed up. It checks the fate of a key that is released, given up
+// or left to its TTL. It checks the order of the queue, the messages to a
+// process, and what a process must find by itself. It checks fencing tokens,
+// and the answers of a [locker.Inspector].
+//
+// A TTL may end as late as [locker.Limits] says. A store that hands keys over
+// shows that by Released.Handed. A store that wakes by watching frees the key
+// instead, and then its Wake must be heard.
+//
+// A failure ends with the law or the method of package locker that was broken.
+// A check that a locker cannot take, because it lacks an interface, is skipped
+// by name.
+//
+// [RunFaulty] checks a locker's duties while its store gives no answer.
+//
+// Some things neither of them can see:
+//
+//   - a store that has lost what it knew,
+//   - whether Check finds bad settings,
+//   - whether the claims of a dead or closed process are passed over,
+//   - how many requests a call takes,
+//   - tokens across a failover,
+//   - what is written for tools to read.
+//
+// Those are for the store's own tests.
 package lockertest
 
 import (
@@ -47,9 +61,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Run runs every check as a subtest of t, each on the two unopened lockers of a
-// new store that newPair makes. What newPair leaves in t.Cleanup runs after
-// both are closed.
+// Run runs every check as a subtest of t. Each has the two unopened lockers of
+// a new store that newPair makes. The functions that newPair passes to
+// t.Cleanup run after both lockers are closed.
 func Run(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
 	for _, c := range Checks() {
 		t.Run(c.Name, func(t *testing.T) { c.test(t, newPair) })
@@ -57,11 +71,13 @@ func Run(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
 }
 
 // RunVirtual is [Run] with each check, its newPair included, in a
-// testing/synctest bubble: waiting costs no time. The lockers must not leave
-// the bubble, so a server is one in memory. A goroutine that outlives its
-// locker panics with "deadlock: main bubble goroutine has exited but blocked
-// goroutines remain": of the stacks that follow, those in the same bubble are
-// what Close has left running.
+// testing/synctest bubble, where waiting costs no time. The lockers must not
+// leave the bubble, so a server must be one in memory.
+//
+// A goroutine that outlives its locker panics with "deadlock: main bubble
+// goroutine has exited but blocked goroutines remain". Of the stacks that
+// follow, those in the same bubble are the goroutines that Close has left
+// running.
 func RunVirtual(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
 	for _, c := range Checks() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -70,15 +86,15 @@ func RunVirtual(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker)) {
 	}
 }
 
-// Check is one promise of a [locker.Locker] and how it is checked.
+// Check is one promise of a [locker.Locker], with its test.
 type Check struct {
 	Name string // the promise
 
-	rule string // where package locker says so
+	rule string // the place in package locker that makes it
 	run  func(p *pair)
 }
 
-// Checks returns all checks, for a test that wants more than [Run] gives.
+// Checks returns all checks, for a test that needs more than [Run] gives.
 func Checks() []Check {
 	var all []Check
 	for _, of := range [][]Check{
@@ -96,11 +112,11 @@ func (c Check) test(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker
 	report(t, c.Test(newPair(t)))
 }
 
-// ErrSkipped is what [Check.Test] returns for a promise that the lockers do not
+// ErrSkipped is returned by [Check.Test] for a promise that the lockers do not
 // make because they lack an optional interface. The error names the interface.
 var ErrSkipped = errors.New("not checked")
 
-// report tells t how a check ended.
+// report tells t the result of a check.
 func report(t *testing.T, err error) {
 	t.Helper()
 	switch {
@@ -111,9 +127,10 @@ func report(t *testing.T, err error) {
 	}
 }
 
-// Test opens a and b, two lockers on one new store, checks the promise, and
-// closes them. It returns nil, an ErrSkipped, or what was wrong. It blocks for
-// about a minute at most, if the lockers heed their contexts.
+// Test opens a and b, which are two lockers on one new store, checks the
+// promise, and closes them. It returns nil, an ErrSkipped, or the fault that it
+// found. It blocks for about a minute at most, if the lockers heed their
+// contexts.
 func (c Check) Test(a, b locker.Locker) error {
 	return c.on(&pair{a: newSide("a", a), b: newSide("b", b)})
 }
@@ -140,8 +157,8 @@ func (c Check) check(p *pair) (err error) {
 	return caught(func() error { c.run(p); return nil })
 }
 
-// failure is what a check panics with to end at its first mistake. Whoever
-// starts a goroutine catches it there.
+// failure is the panic by which a check ends at its first mistake. A function
+// that starts a goroutine catches it there.
 type failure struct{ error }
 
 // caught returns the error of f, or the failure that ended it.

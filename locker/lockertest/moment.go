@@ -9,7 +9,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// What happens at the same time as something else.
+// Events that come at the same time as others.
 var moment = []Check{
 	{
 		"a claim that is queued in the moment of a release stays queued",
@@ -18,11 +18,11 @@ var moment = []Check{
 	{"a claim is not written to while the guard reads it", "Claim.Holder", leavesClaim},
 }
 
-// queuedAtRelease queues claims while a release is under way. A store that
-// reads the queue, and then writes what it made of it, loses some of them.
+// queuedAtRelease queues claims during a release. A store that reads the queue,
+// and then writes back its result, loses some of them.
 func queuedAtRelease(p *pair) {
 	const rounds = 40
-	var took time.Duration // by the last release
+	var took time.Duration // the length of the last release
 	for n := range rounds {
 		key := fmt.Sprintf("k%d", n)
 		c, first := claim(key, long), claim(key, long)
@@ -59,8 +59,8 @@ func queuedAtRelease(p *pair) {
 }
 
 // staysQueued queues c, and looks at it once more after the release that began
-// at start. If that took so long that an offer may have ended, it tells
-// nothing.
+// at start. If that took so long that an offer may have ended, it finds no
+// fault.
 func (p *pair) staysQueued(c *locker.Claim, start time.Time) error {
 	a, err := p.b.Acquire(p.ctx, c, locker.Try{Wait: true})
 	if err != nil || !a.Queued {
@@ -75,9 +75,9 @@ func (p *pair) staysQueued(c *locker.Claim, start time.Time) error {
 		"queue any more", a.Place)
 }
 
-// leavesClaim reads a claim beside each call that comes after the first. A
-// locker that writes to it then is found by the race detector, so only in a
-// test that was built with -race.
+// leavesClaim reads a claim beside each call after the first one. The race
+// detector finds a locker that writes to the claim then. So the check finds its
+// fault only in a test that was built with -race.
 func leavesClaim(p *pair) {
 	c, next := fencedClaim("k", long), fencedClaim("k", long)
 	p.acquire(p.a, c)

@@ -9,15 +9,18 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// RunFaulty runs every [FaultyCheck] as a subtest of t: what a locker owes to
-// the guard while its store gives no answer. newPair is as for [Run], and
-// returns how to break the store for both lockers: from then on no request is
-// answered, until mend is called. Leases go on and end meanwhile.
+// RunFaulty runs every [FaultyCheck] as a subtest of t. They test a locker's
+// duties to the guard while its store gives no answer.
+//
+// newPair is as for [Run]. It also returns breakStore, which breaks the store
+// for both lockers. From then on no request is answered, until mend is called.
+// Leases go on and end meanwhile.
 //
 // A store can fail in several ways, and each deserves a run: the server hangs
-// (SIGSTOP), requests get lost, answers get lost, connections are refused. It
-// takes some 15 seconds on the real clock. Goroutines that Close leaves running
-// are for a leak detector in TestMain to find.
+// (SIGSTOP), requests get lost, answers get lost, connections are refused.
+//
+// RunFaulty takes some 15 seconds on the real clock. It does not look for
+// goroutines that Close leaves running. A leak detector in TestMain finds them.
 func RunFaulty(t *testing.T, newPair func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func()))) {
 	for _, c := range FaultyChecks() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -34,8 +37,8 @@ type FaultyCheck struct {
 	check Check
 }
 
-// FaultyChecks returns all of them, for a test that wants more than [RunFaulty]
-// gives, such as virtual time.
+// FaultyChecks returns all of these checks, for a test that needs more than
+// [RunFaulty] gives, such as virtual time.
 func FaultyChecks() []FaultyCheck {
 	all := make([]FaultyCheck, len(outage))
 	for i, c := range outage {
@@ -61,8 +64,8 @@ var outage = []Check{
 // brief is how long a call may take while the store gives no answer.
 const brief = 300 * time.Millisecond
 
-// broken runs during while the store is broken, and then waits until it answers
-// again.
+// broken runs during while the store is broken. Then it waits until the store
+// answers again.
 func (p *pair) broken(during func()) {
 	func() {
 		mend := p.breakStore()
@@ -74,7 +77,7 @@ func (p *pair) broken(during func()) {
 	}
 }
 
-// answered waits until s has an answer again: a store may need a moment after
+// answered waits until s has an answer again. A store may need a moment after
 // an outage, and so may connections.
 func (p *pair) answered(s *side) {
 	for start := time.Now(); ; pause() {
@@ -90,8 +93,8 @@ func (p *pair) answered(s *side) {
 	}
 }
 
-// within calls call with a ctx that ends in brief, and returns how long it took
-// beyond that.
+// within calls call with a ctx that ends in brief. It returns how long the call
+// took beyond that.
 func (p *pair) within(call func(ctx context.Context) error) (late time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(p.ctx, brief)
 	defer cancel()
@@ -193,7 +196,7 @@ func abandonSurvivesOutage(p *pair) {
 		for _, c := range []*locker.Claim{owned, queued} {
 			p.a.Abandon(c, false)
 		}
-		time.Sleep(2 * short) // the first attempt has failed
+		time.Sleep(2 * short) // by then the first attempt has failed
 	})
 	p.eventually(p.b, "owned", long)
 	p.closed(p.a)
@@ -236,7 +239,7 @@ func closesInOutage(p *pair) {
 	p.closed(p.a)
 }
 
-// servesAfterOutage wants messages again too, as they come with a hand-over.
+// servesAfterOutage wants messages again too, such as those of a hand-over.
 func servesAfterOutage(p *pair) {
 	handsOver(p)
 	p.broken(func() {

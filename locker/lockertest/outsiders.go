@@ -14,8 +14,8 @@ var outsiders = []Check{
 	{"a free key is anybody's, whoever is in the queue", "Locker.Acquire, law 8", freeForAll},
 }
 
-// queuesWaitersOnly tries without Wait: a claim that is in the queue, and one
-// that is not.
+// queuesWaitersOnly tries two claims without Wait: one in the queue, and one
+// that is not there.
 func queuesWaitersOnly(p *pair) {
 	p.rounds(func(key string) error {
 		c, next, err := p.waited(key)
@@ -38,8 +38,8 @@ func queuesWaitersOnly(p *pair) {
 	})
 }
 
-// lostQueuesNothing releases what another owns, with a claim that wants the key
-// next.
+// lostQueuesNothing releases a key that another claim owns. It passes a next
+// claim.
 func lostQueuesNothing(p *pair) {
 	c, lost, next := claim("k", long), claim("k", long), claim("k", long)
 	p.acquire(p.b, c)
@@ -55,8 +55,8 @@ func lostQueuesNothing(p *pair) {
 	p.free("k")
 }
 
-// freeForAll lets a lease end while a claim is in the queue that does not come
-// back.
+// freeForAll lets a lease end while a claim is in the queue. That claim does
+// not come back.
 func freeForAll(p *pair) {
 	p.rounds(func(key string) error {
 		c, waits := claim(key, short), claim(key, long)

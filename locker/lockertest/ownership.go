@@ -36,8 +36,8 @@ func oneOwner(p *pair) {
 	p.refused(p.a, c)
 }
 
-// resembling returns a claim whose owner differs from that of c in the last
-// byte only.
+// resembling returns a claim whose owner differs from the owner of c in the
+// last byte only.
 func resembling(c *locker.Claim) *locker.Claim {
 	d := claim(c.Key, c.TTL)
 	last := "A"
@@ -60,9 +60,9 @@ func expires(p *pair) {
 	p.owns(p.b, next)
 }
 
-// endsInTime wants the key of a holder that has died to be free as soon as the
-// store says: for a process that keeps trying, and for one that has never
-// tried. What counts is when a request was sent, so a slow machine does no
+// endsInTime checks that the key of a dead holder is free as soon as the store
+// says. It does so for a process that keeps trying, and for one that has never
+// tried. It counts from when a request was sent, so a slow machine does no
 // harm.
 func endsInTime(p *pair) {
 	ttl := max(short, p.limits.MinTTL)
@@ -89,8 +89,8 @@ func endsInTime(p *pair) {
 	}
 }
 
-// tellsHolder lets a store not know who holds a key or how long, but not tell
-// anything else.
+// tellsHolder allows a store not to know the holder of a key, or how long the
+// lease lasts. It does not allow a wrong answer.
 func tellsHolder(p *pair) {
 	p.acquire(p.a, claim("k", long))
 	p.acquire(p.b, claim("k2", long))
@@ -137,8 +137,8 @@ func acquiresAgain(p *pair) {
 	p.free("k")
 }
 
-// awkward keys are such as a guard makes that differ in what a store may fold,
-// trim, cut, unescape or use itself.
+// awkward returns keys that a guard may make. They differ in what a store may
+// fold, trim, cut, unescape or use itself.
 func awkward() []string {
 	longest := strings.Repeat("x", locker.MaxKey-1)
 	return []string{

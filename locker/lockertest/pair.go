@@ -14,34 +14,34 @@ const (
 	// short is the TTL of a lease that a check waits out.
 	short = 200 * time.Millisecond
 
-	// long is the TTL of a lease that must not expire during a check, on
-	// whatever machine.
+	// long is the TTL of a lease that must not expire during a check, on any
+	// machine.
 	long = 40 * time.Second
 
-	// patience bounds the wait for what must happen, and is less than long:
-	// waiting for the TTL is no way to pass.
+	// patience bounds the wait for an event that must come. It is less than
+	// long, so that waiting for the TTL is no way to pass.
 	patience = 20 * time.Second
 
-	// rounding is how much of a TTL a store may lose by keeping whole
+	// rounding is the part of a TTL that a store may lose by keeping whole
 	// milliseconds.
 	rounding = 2 * time.Millisecond
 )
 
-// pair is what a check works on: two open lockers on one store. Its methods end
-// the check if what they say does not hold.
+// pair is the material of a check: two open lockers on one store. Its methods
+// end the check if their comments do not hold.
 type pair struct {
 	ctx    context.Context
 	a, b   *side
 	limits locker.Limits // of the store
 
-	breakStore func() (mend func()) // nil but in a FaultyCheck
+	breakStore func() (mend func()) // nil, except in a FaultyCheck
 
 	came []arrival // the claims of this round, in the order in which they first came
 
-	hearing time.Duration // how long this round listens for what might not be told
+	hearing time.Duration // how long this round listens for a message that might not come
 }
 
-// side is one locker and what it is told.
+// side is one locker and its Waker.
 type side struct {
 	locker.Locker
 	name   string
@@ -51,7 +51,7 @@ type side struct {
 
 func newSide(name string, l locker.Locker) *side { return &side{Locker: l, name: name, ear: newEar()} }
 
-// close closes s, once more if it was closed before.
+// close closes s. It may close s a second time.
 func (s *side) close(ctx context.Context) error {
 	again := s.closed
 	s.closed = true
@@ -65,7 +65,7 @@ func (s *side) close(ctx context.Context) error {
 	}
 }
 
-// self is who the contenders of this suite are.
+// self is the holder that the contenders of this suite claim to be.
 var self = locker.Holder{
 	Host:  "näme \"quoted\"\n",
 	PID:   4711,
@@ -87,7 +87,7 @@ func fencedClaim(key string, ttl time.Duration) *locker.Claim {
 	return c
 }
 
-// try acquires c, or not, but must have an answer.
+// try tries to acquire c. It must have an answer.
 func (p *pair) try(s *side, c *locker.Claim, t locker.Try) locker.Answer {
 	p.note(s, c)
 	a, err := s.Acquire(p.ctx, c, t)
@@ -101,7 +101,7 @@ func (p *pair) try(s *side, c *locker.Claim, t locker.Try) locker.Answer {
 	return a
 }
 
-// acquire acquires c, which must succeed, and returns the fencing token, 0
+// acquire acquires c, which must succeed. It returns the fencing token, or 0
 // without Fencing.
 func (p *pair) acquire(s *side, c *locker.Claim) uint64 {
 	a := p.try(s, c, locker.Try{})
@@ -116,7 +116,7 @@ func (p *pair) acquire(s *side, c *locker.Claim) uint64 {
 	return a.Token
 }
 
-// refused tries to acquire c, which must find that another owns the key.
+// refused tries to acquire c. It must find that another claim owns the key.
 func (p *pair) refused(s *side, c *locker.Claim) locker.Answer {
 	a := p.try(s, c, locker.Try{})
 	if a.Acquired {
@@ -142,8 +142,8 @@ func (p *pair) renew(s *side, c *locker.Claim) error {
 	return p.renewAll(s, []*locker.Claim{c})[0]
 }
 
-// renewAll returns the answers, of which each claim must have one when Renew
-// returns.
+// renewAll renews the claims and returns their answers. Each claim must have
+// one answer when Renew returns.
 func (p *pair) renewAll(s *side, cs []*locker.Claim) []error {
 	type answer struct {
 		i   int
@@ -153,7 +153,7 @@ func (p *pair) renewAll(s *side, cs []*locker.Claim) []error {
 	s.Renew(p.ctx, cs, func(i int, err error) {
 		select {
 		case answers <- answer{i, err}:
-		default: // more than too many already
+		default: // there are too many already
 		}
 	})
 	if got := len(answers); got != len(cs) {
@@ -171,7 +171,7 @@ func (p *pair) renewAll(s *side, cs []*locker.Claim) []error {
 	return errs
 }
 
-// owns checks that c owns its key, from both sides: others are refused, and the
+// owns checks from both sides that c owns its key. Others are refused, and the
 // owner can renew.
 func (p *pair) owns(s *side, c *locker.Claim) {
 	p.refused(p.a, claim(c.Key, long))
@@ -188,8 +188,8 @@ func (p *pair) free(key string) {
 	p.release(p.b, c, nil)
 }
 
-// hasFullTTL checks that key, acquired or renewed by a request sent no earlier
-// than sent, has all of ttl from there.
+// hasFullTTL checks that key has all of ttl left, counted from sent. The
+// request that acquired or renewed it was sent no earlier than that.
 func (p *pair) hasFullTTL(key string, ttl time.Duration, sent time.Time) {
 	remaining := p.refused(p.b, claim(key, ttl)).Remaining
 	if least := ttl - time.Since(sent) - rounding; remaining != 0 && (remaining < least || remaining > ttl) {
@@ -197,7 +197,7 @@ func (p *pair) hasFullTTL(key string, ttl time.Duration, sent time.Time) {
 	}
 }
 
-// eventually acquires a claim on key as soon as it is free, which must not take
+// eventually acquires a claim on key as soon as it is free. That must not take
 // as long as a lease.
 func (p *pair) eventually(s *side, key string, ttl time.Duration) *locker.Claim {
 	c := claim(key, ttl)
@@ -205,7 +205,7 @@ func (p *pair) eventually(s *side, key string, ttl time.Duration) *locker.Claim 
 	return c
 }
 
-// comes tries to acquire c until that succeeds, and returns when the last
+// comes tries to acquire c until that succeeds. It returns when the last
 // request was sent.
 func (p *pair) comes(s *side, c *locker.Claim, t locker.Try) (sent time.Time) {
 	sent, ok := p.tries(s, c, t)
@@ -215,7 +215,7 @@ func (p *pair) comes(s *side, c *locker.Claim, t locker.Try) (sent time.Time) {
 	return sent
 }
 
-// tries is comes that reports whether it succeeded.
+// tries is comes, but it reports whether it succeeded.
 func (p *pair) tries(s *side, c *locker.Claim, t locker.Try) (sent time.Time, ok bool) {
 	for start := time.Now(); time.Since(start) <= patience; pause() {
 		sent = time.Now()
@@ -228,13 +228,13 @@ func (p *pair) tries(s *side, c *locker.Claim, t locker.Try) (sent time.Time, ok
 }
 
 // rounds repeats a check on keys of their own until a round returns nil. An
-// error says what a round missed that a store may miss while it cannot be told
-// things yet, or because the machine was slow.
+// error names what a round missed. A store may miss that while it cannot be
+// told things yet, or because the machine was slow.
 func (p *pair) rounds(round func(key string) error) {
 	start := time.Now()
 	for n := 0; ; n++ {
 		p.hearing = min(short<<min(n, 5), time.Second)
-		p.came = nil // the keys of a round are its own
+		p.came = nil // each round has its own keys
 		err := round(fmt.Sprintf("k%d", n))
 		if err == nil {
 			return

@@ -19,8 +19,8 @@ var queueing = []Check{
 	{"a holder learns that others wait", "Waker.Wanted", tellsHolderOfWaiters},
 }
 
-// hear sees to it that both sides can be told of key, so that nobody is passed
-// over for that.
+// hear waits until both sides can be told of key, so that no claim is passed
+// over because its process cannot hear.
 func (p *pair) hear(key string) error {
 	c, onB, onA := claim(key, long), claim(key, long), claim(key, long)
 	p.acquire(p.a, c)
@@ -50,7 +50,7 @@ func servesInOrder(p *pair) {
 		if err != nil {
 			return err
 		}
-		if _, err := p.look(p.b, second, locker.Try{Queued: true}); err != nil { // moves nobody
+		if _, err := p.look(p.b, second, locker.Try{Queued: true}); err != nil { // moves no claim
 			return err
 		}
 		next := claim(key, long)
@@ -74,16 +74,16 @@ func servesInOrder(p *pair) {
 	})
 }
 
-// notBefore fails if c, who waits on p.a, was granted its key before the queue
-// could have lost those in front of it.
+// notBefore fails if c, which waits on p.a, was granted its key too early. That
+// is before the queue could have lost the claims in front of it.
 func (p *pair) notBefore(c *locker.Claim, since time.Time, wrong string) {
 	if _, ok := p.a.ear.granted(c); ok && time.Since(since) < locker.QueueLife {
 		fail("%s; %s", wrong, p.saw(c.Key))
 	}
 }
 
-// releaserComesLast releases c with a next claim while second waits, and
-// another behind it, and sees second served.
+// releaserComesLast releases c with a next claim, while second and another
+// claim behind it wait. It then checks that second is served.
 func (p *pair) releaserComesLast(c, second, next *locker.Claim, order func()) error {
 	p.b.ear.wakened(c.Key)
 	sent := time.Now()
@@ -133,8 +133,8 @@ func keepsPlace(p *pair) {
 	})
 }
 
-// queuesOnce lets an offer end before its claim looks again. A store that wakes
-// by watching grants nothing to be late for.
+// queuesOnce lets an offer end before its claim looks again. It finds nothing
+// in a store that wakes by watching, because such a store makes no offers.
 func queuesOnce(p *pair) {
 	p.rounds(func(key string) error {
 		c, late := claim(key, long), claim(key, short)
@@ -164,8 +164,8 @@ func queuesOnce(p *pair) {
 	})
 }
 
-// acquirerLeaves lets a lease end, and who waits for it find that out by
-// itself.
+// acquirerLeaves lets a lease end. The claim that waits for it finds that out
+// by itself.
 func acquirerLeaves(p *pair) {
 	p.rounds(func(key string) error {
 		c, next := claim(key, short), claim(key, long)
@@ -185,12 +185,13 @@ func acquirerLeaves(p *pair) {
 	})
 }
 
-// queueLives looks often enough, and starts over if the machine does not.
+// queueLives looks often enough. It starts over if the machine is too slow for
+// that.
 func queueLives(p *pair) {
 	p.rounds(func(key string) error {
 		c, next := claim(key, long), claim(key, long)
 		p.acquire(p.a, c)
-		start, seen := time.Now(), time.Now() // no later than the store saw it
+		start, seen := time.Now(), time.Now() // not later than the store saw it
 		if err := p.wait(p.b, next); err != nil {
 			return err
 		}
@@ -227,7 +228,7 @@ func queueEnds(p *pair) {
 	})
 }
 
-// unseenEnds lets one claim look at the queue for as long as the one in front
+// unseenEnds lets one claim look at the queue for as long as the claim in front
 // of it does not.
 func unseenEnds(p *pair) {
 	p.rounds(func(key string) error {
@@ -249,8 +250,8 @@ func unseenEnds(p *pair) {
 	})
 }
 
-// tellsHolderOfWaiters wants messages of a store that hands over, since it has
-// them.
+// tellsHolderOfWaiters wants messages of a store that hands over, because such
+// a store has them.
 func tellsHolderOfWaiters(p *pair) {
 	p.rounds(func(key string) error {
 		if err := p.hear(key + " too"); err != nil { // a holder that never waited may hear nothing

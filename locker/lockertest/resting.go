@@ -65,8 +65,8 @@ func restIsServed(p *pair) {
 	})
 }
 
-// restEnds leaves two claims alone: one since it rests, the other since a look
-// that asked for no rest.
+// restEnds leaves two claims alone. One rests. The other had a look that asked
+// for no rest.
 func restEnds(p *pair) {
 	p.rounds(func(key string) error {
 		if err := p.hear(key); err != nil {

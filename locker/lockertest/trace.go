@@ -8,8 +8,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// What a failure tells of the claims: they have numbers, from 1 for each key,
-// in the order in which they first came.
+// A failure tells of the claims by numbers. They count from 1 for each key, in
+// the order in which the claims first came.
 
 // arrival is a claim and the side that it came to.
 type arrival struct {
@@ -24,7 +24,7 @@ func (p *pair) note(s *side, c *locker.Claim) {
 	}
 }
 
-// name returns what to call c.
+// name returns the name of c in messages.
 func (p *pair) name(c *locker.Claim) string {
 	n := 0
 	for _, a := range p.came {
@@ -39,8 +39,8 @@ func (p *pair) name(c *locker.Claim) string {
 	return "a claim that never came"
 }
 
-// saw says who was told of a grant of key, and who owns it now. The round is
-// over then: what it does to the key is of no matter.
+// saw says which claims were told of a grant of key, and which owns it now. The
+// round is over then, so its effect on the key does not matter.
 func (p *pair) saw(key string) string {
 	var told []string
 	owner := ""
@@ -67,7 +67,7 @@ func (p *pair) saw(key string) string {
 		strings.Join(told, ", "), owner)
 }
 
-// stranger says who owns key if none of the claims does that came.
+// stranger describes the owner of key if it is none of the claims that came.
 func (p *pair) stranger(key string) string {
 	probe := claim(key, short)
 	switch a, err := p.b.Acquire(p.ctx, probe, locker.Try{}); {

@@ -8,7 +8,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// What a round may miss, see pair.rounds.
+// Errors that a round may end with, see pair.rounds.
 var (
 	errNotQueued   = errors.New("Answer.Queued is false for a claim that waits")
 	errNotWanted   = errors.New("a holder is not told that another waits, neither by Wanted nor by its Release")
@@ -18,14 +18,14 @@ var (
 	errNotFreed    = errors.New("a grant that nobody knows keeps the key from others until its offer ends")
 )
 
-// freeEarly says that a claim could not wait for a key because it was free
+// freeEarly says that a claim could not wait for a key because the key was free
 // already.
 func freeEarly(c *locker.Claim, since time.Time) error {
 	return fmt.Errorf("the key was free %v after Acquire, its TTL being %v", time.Since(since), c.TTL)
 }
 
-// counted wants Released.Waiting to be so many. A store that wakes by watching
-// may not know, and then says 1.
+// counted checks Released.Waiting. A store that wakes by watching may not know
+// the number. It then says 1.
 func counted(r locker.Released, waiting int) error {
 	if r.Waiting == waiting || r.Waiting == 1 && !r.Handed {
 		return nil
@@ -34,7 +34,8 @@ func counted(r locker.Released, waiting int) error {
 		"counts, next does not", r.Waiting, waiting)
 }
 
-// left wants Granted to have told that so many wait, if g was told by it.
+// left checks the number of waiting claims that Granted told, if g comes from a
+// Granted.
 func (g grant) left(waiting int) error {
 	if g.times == 0 || g.Waiting == waiting {
 		return nil
@@ -44,7 +45,8 @@ func (g grant) left(waiting int) error {
 		g.Waiting, waiting)
 }
 
-// look sees to c in the queue, or gets it there, where another owns its key.
+// look sees to c in the queue of a key that another claim owns. It puts c there
+// if need be.
 func (p *pair) look(s *side, c *locker.Claim, t locker.Try) (locker.Place, error) {
 	t.Wait = true
 	switch a := p.try(s, c, t); {
@@ -58,8 +60,8 @@ func (p *pair) look(s *side, c *locker.Claim, t locker.Try) (locker.Place, error
 	return 0, errNotQueued
 }
 
-// wait queues new claims, one after another also by a clock that counts
-// milliseconds.
+// wait queues new claims one after another, with a pause between them for a
+// clock that counts milliseconds.
 func (p *pair) wait(s *side, cs ...*locker.Claim) error {
 	for _, c := range cs {
 		if _, err := p.look(s, c, locker.Try{}); err != nil {
@@ -70,8 +72,8 @@ func (p *pair) wait(s *side, cs ...*locker.Claim) error {
 	return nil
 }
 
-// handOver releases c, for which next waits as the first in the queue, and sees
-// next served.
+// handOver releases c while next waits as the first in the queue. It then
+// checks that next is served.
 func (p *pair) handOver(from *side, c *locker.Claim, to *side, next *locker.Claim) (grant, error) {
 	to.ear.wakened(c.Key)
 	sent := time.Now()
@@ -79,8 +81,9 @@ func (p *pair) handOver(from *side, c *locker.Claim, to *side, next *locker.Clai
 	return p.served(to, next, r, sent)
 }
 
-// served waits until c is told to have its key, or to try, by a release that
-// was sent at that time, and has it then.
+// served waits until c is told that it has its key, or that it should try. The
+// message comes from a release that was sent at the given time. c must own the
+// key then.
 func (p *pair) served(s *side, c *locker.Claim, r locker.Released, sent time.Time) (g grant, err error) {
 	g, woken, err := p.told(s, c, r)
 	switch {
@@ -95,15 +98,18 @@ func (p *pair) served(s *side, c *locker.Claim, r locker.Released, sent time.Tim
 		p.name(c), time.Since(sent), g.Length, p.saw(c.Key))
 }
 
-// unanswered stands for what a call answers that frees a key and is no Release
+// unanswered stands for the answer of a call that frees a key and is no Release
 // by its owner.
 var unanswered = locker.Released{Waiting: -1}
 
-// told waits until c is granted its key or, if it is woken, has acquired it.
+// told waits until c is granted its key. If c is woken, told waits until c has
+// acquired it.
 func (p *pair) told(s *side, c *locker.Claim, r locker.Released) (g grant, woken bool, err error) {
 	limit := p.hearing
 	if r.Handed {
-		limit = time.Second - short // the offer has not ended then: a failure can tell who has the key instead
+		// The offer has not ended by then, so a failure can name the actual
+		// owner.
+		limit = time.Second - short
 	}
 	for start := time.Now(); time.Since(start) < limit; pause() {
 		if g, ok := s.ear.granted(c); ok {
