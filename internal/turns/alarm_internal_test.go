@@ -7,7 +7,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The whole machine: what each event makes of each state.
+// The whole machine: the state after each event in each state.
 func TestAnAlarmKnowsWhatIsNext(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	names := [...]string{due: "due", trying: "trying", recalled: "recalled", asleep: "asleep", offered: "offered"}

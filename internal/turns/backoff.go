@@ -20,10 +20,11 @@ func (b Backoff) Pause(n int) time.Duration {
 	return rand.N(d) + 1
 }
 
-// look returns the pause before the next look of a claim that is queued and
-// would be offered the key for the given time. A message ends the pause early.
-// If the message is lost, the look must come while the offer lasts. A look at
-// least every locker.LookEvery keeps the claim alive in the store's queue.
+// look returns the pause before the next look of a claim that is queued. offer
+// is how long the key would be offered to the claim. A message ends the pause
+// early. If the message is lost, the look must come while the offer lasts. A
+// look at least every locker.LookEvery keeps the claim alive in the store's
+// queue.
 //
 // A claim that rests is sure to be told. It looks in time for the store, which
 // counts the rest from its own clock.
@@ -33,17 +34,18 @@ func (b Backoff) look(offer, rest time.Duration) time.Duration {
 }
 
 const (
-	// manyWaits is the number of keys that a process waits for from which on
-	// its claims rest. Fewer notice nothing, whatever the backoff.
+	// manyWaits is the number of waited-for keys in a process from which its
+	// claims rest. A process with fewer keys notices nothing, whatever the
+	// backoff.
 	manyWaits = 300
 
-	// looksPerSecond is how many looks of claims that rest come in a second, if
-	// each comes as late as it may. On average there are a third more.
+	// looksPerSecond is the number of looks per second of all claims that rest,
+	// if each comes as late as it may. On average there are a third more.
 	looksPerSecond = 1000
 )
 
-// restFor returns for how long a claim would rest in a process that waits for
-// so many keys.
+// restFor returns how long a claim would rest in a process that waits for that
+// many keys.
 func restFor(waits int64) time.Duration {
 	if waits < manyWaits {
 		return 0

@@ -6,10 +6,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A bid is what a gate contends with for the key: a claim, and where it stands
-// in the store. It belongs to the gate and not to one caller. When a caller
-// leaves, the next in line goes on with the bid in the place that it has. Once
-// the bid has won, it belongs to the grant.
+// A bid is what a gate contends with for the key: a claim, and its standing in
+// the store. It belongs to the gate and not to one caller. When a caller
+// leaves, the next in line goes on with the bid in the same place. Once the bid
+// has won, it belongs to the grant.
 //
 // claim and terms never change. The gate's mutex guards the rest until the bid
 // has won.
@@ -17,9 +17,11 @@ type bid struct {
 	claim locker.Claim
 	terms terms
 
-	queued  bool      // it may be in the store's queue, or was granted there
-	seen    time.Time // when the last answered request that saw it in the queue was sent: no offer is older (law 1)
-	unclear bool      // a request of it may still be under way
+	queued bool // it may be in the store's queue, or was granted there
+	// seen is when the last answered request that saw the bid in the queue was
+	// sent. No offer is older (law 1).
+	seen    time.Time
+	unclear bool // a request of it may still be under way
 }
 
 // terms are what a grant was acquired with. A turn on it is open to calls that
@@ -52,8 +54,8 @@ func (t *Turn) newBid() *bid {
 	}}
 }
 
-// abandon asks the locker to remove all that b has left in the store. A nil b
-// is none.
+// abandon asks the locker to remove all that b has left in the store. b may be
+// nil.
 func (b *bid) abandon(l locker.Locker) {
 	if b != nil && (b.queued || b.unclear) {
 		l.Abandon(&b.claim, b.unclear)

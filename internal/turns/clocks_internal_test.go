@@ -9,9 +9,8 @@ import (
 )
 
 // Rows 12 and 13 of docs/faults.md. Neither can be done to one process alone on
-// a machine, so the two clocks of a lease are set apart here. A wall clock that
-// has moved on by d beside the monotonic one is a wall deadline that is nearer
-// by d.
+// a machine, so the two clocks of a lease are set apart here. If the wall clock
+// has moved on by d beside the monotonic one, the wall deadline is nearer by d.
 
 func heldFor(left, wallAhead time.Duration) (*grant, *Turn) {
 	end := time.Now().Add(left)

@@ -6,10 +6,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A contender is how a gate contends for its key: the bid, the alarm that says
-// when to act next, and what is known of other processes. The turn that has the
-// floor drives it, between its requests to the store. granted and wake come
-// from the locker at any time.
+// A contender is how a gate contends for its key. It has the bid, the alarm
+// that says when to act next, and what is known of other processes. The turn
+// that has the floor drives it between its requests to the store. granted and
+// wake come from the locker at any time.
 //
 // It is a value without I/O. The gate's mutex guards it, and its methods are
 // called with that mutex held.
@@ -28,7 +28,7 @@ type contender struct {
 	fault error         // ErrUnavailable, if the last try got no answer
 }
 
-// sighting is who held a key when.
+// sighting is the holder of a key at one moment.
 type sighting struct {
 	holder    locker.Holder
 	remaining time.Duration
@@ -73,8 +73,8 @@ func (c *contender) won(owner string) {
 	c.place, c.tries, c.seen, c.fault = 0, 0, sighting{}, nil
 }
 
-// untilDue returns how long to pause before the next action, whether that
-// action is to take an offer, and the channel that ends the pause early.
+// untilDue returns how long to pause before the next action, and whether that
+// action is to take an offer. poke is the channel that ends the pause early.
 func (c *contender) untilDue(now time.Time) (left time.Duration, offer bool, poke <-chan struct{}) {
 	left = c.alarm.left(now)
 	if left > 0 && c.poke == nil {
@@ -92,8 +92,8 @@ func (c *contender) signal() {
 }
 
 // takeOffer returns the offer that has come for the bid. It may be trusted from
-// since on: from the last answered request that saw the bid in the queue (law
-// 1).
+// since on. That is when the last answered request was sent that saw the bid in
+// the queue (law 1).
 func (c *contender) takeOffer() (b *bid, o locker.Offer, since time.Time, ok bool) {
 	o, ok = c.alarm.take()
 	if ok {
@@ -102,7 +102,7 @@ func (c *contender) takeOffer() (b *bid, o locker.Offer, since time.Time, ok boo
 	return b, o, since, ok
 }
 
-// beginTry records that a try is sent, and returns its form.
+// beginTry records that a try is sent. It returns the form of the try.
 func (c *contender) beginTry(wait bool, now time.Time) locker.Try {
 	c.alarm.begin()
 	return locker.Try{
@@ -110,9 +110,10 @@ func (c *contender) beginTry(wait bool, now time.Time) locker.Try {
 	}
 }
 
-// foundHeld records that a try, sent at the given time, found the key held. It
-// returns a bid to abandon: if the bid was in the queue and is not any more, it
-// was granted too late and must not be queued again (law 2).
+// foundHeld records that a try, sent at the given time, found the key held.
+//
+// It returns a bid to abandon, or nil. A bid that was in the queue and is not
+// there any more was granted too late. It must not be queued again (law 2).
 func (c *contender) foundHeld(a locker.Answer, sent, now time.Time, b Backoff) (over *bid) {
 	c.seen, c.fault = sighting{a.Holder, a.Remaining, now}, nil
 	if a.Place != 0 {
@@ -137,9 +138,9 @@ func (c *contender) foundHeld(a locker.Answer, sent, now time.Time, b Backoff) (
 	return nil
 }
 
-// foundNoAnswer records that a try got no answer. If the bid may have been
-// queued by it, the bid is returned to be abandoned: nobody can say since when
-// it has been in the queue (law 12). A bid granted meanwhile is kept.
+// foundNoAnswer records that a try got no answer. If the try may have queued
+// the bid, the bid is returned to be abandoned. Nobody can say since when it
+// has been in the queue (law 12). A bid granted meanwhile is kept.
 func (c *contender) foundNoAnswer(queued bool, fault error, now time.Time, b Backoff) (over *bid) {
 	c.fault, c.seen = fault, sighting{}
 	c.bid.unclear = true
@@ -161,8 +162,8 @@ func (c *contender) beginQueuing(b *bid) {
 	c.alarm.begin()
 }
 
-// cancelQueuing takes back the bid of a release without an answer, and returns
-// it to be abandoned. It returns nil if that is not the bid any more.
+// cancelQueuing takes back the bid of a release without an answer. It returns
+// the bid to be abandoned, or nil if that is not the bid any more.
 func (c *contender) cancelQueuing(next *bid) *bid {
 	if next == nil || c.bid != next {
 		return nil
@@ -190,7 +191,7 @@ func (c *contender) released(r locker.Released, next *bid, sent, now time.Time, 
 }
 
 // granted records a hand-over to owner. It reports whether owner is known here
-// (laws 3 and 4): as the bid, or as a grant that a look found before the
+// (laws 3 and 4). That is the bid, or a grant that a look found before the
 // message came.
 func (c *contender) granted(owner string, o locker.Offer) bool {
 	if c.bid != nil && c.bid.claim.Owner == owner {

@@ -37,8 +37,8 @@ func strange(c *contender, _ time.Time) { c.granted("strange", locker.Offer{Leng
 func woken(c *contender, _ time.Time)   { c.wake() }
 func won(c *contender, _ time.Time)     { c.won("mine") }
 
-// What a contender has after a row of answers and messages, and what it does
-// next.
+// The state of a contender after a row of answers and messages, and its next
+// action.
 func TestAContenderKnowsItsBidAndItsNextAct(t *testing.T) {
 	for name, c := range map[string]struct {
 		acts           []act
@@ -46,7 +46,7 @@ func TestAContenderKnowsItsBidAndItsNextAct(t *testing.T) {
 		queued, pauses bool
 		offered        bool
 		place          locker.Place
-		knows          bool // a message for the owner id is no stranger's
+		knows          bool // a message for the owner id is not a stranger's
 	}{
 		"a fresh bid is tried at once": {acts: []act{opened}, bid: true, knows: true},
 		"a queued bid waits for its message": {
@@ -141,7 +141,8 @@ func TestAnOfferCountsFromTheLastLook(t *testing.T) {
 	}
 }
 
-// A release that queues the next call's bid: what each answer makes of it.
+// A release that queues the next call's bid, and the effect of each answer on
+// the bid.
 func TestAReleaseQueuesTheNextBid(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {

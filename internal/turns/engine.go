@@ -12,8 +12,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// An Engine is one locker and all that this process wants and holds in it. Its
-// methods are safe for concurrent use.
+// An Engine is one locker, with all that this process wants and holds in it.
+// Its methods are safe for concurrent use.
 type Engine struct {
 	locker  locker.Locker
 	gates   gates
@@ -53,7 +53,8 @@ func Open(l locker.Locker) (*Engine, error) {
 }
 
 // Enter counts a call that may hold a key, or use the locker, until its Leave.
-// It returns false once the engine is closing; then there must be no Leave.
+// It returns false once the engine is closing. The caller must not call Leave
+// then.
 func (e *Engine) Enter() bool {
 	if e.calls.Add(1) < shut {
 		return true
@@ -85,9 +86,10 @@ func (e *Engine) Within(ctx context.Context, d time.Duration) context.Context {
 }
 
 // Close turns new calls away, waits for the others until ctx ends, and then
-// closes the locker. If ctx ends first, the grants of the calls are lost, with
-// a cause that Is locker.ErrClosed and locker.ErrLeaseLost, and their keys are
-// left to the TTL. Calling it again waits again.
+// closes the locker. A second Close waits again.
+//
+// If ctx ends first, the grants of the calls are lost. Their cause Is
+// locker.ErrClosed and locker.ErrLeaseLost, and their keys are left to the TTL.
 func (e *Engine) Close(ctx context.Context) error {
 	e.closeOnce.Do(func() {
 		close(e.closing)
@@ -128,7 +130,7 @@ func (e *Engine) loseAll() {
 	}
 }
 
-// waker is what the locker tells its engine.
+// waker is what the locker calls to tell its engine.
 type waker struct{ engine *Engine }
 
 // Granted implements [locker.Waker].
@@ -158,7 +160,7 @@ func (w waker) WakeAll() {
 	}
 }
 
-// Revoked implements [locker.Revoker]: it renews at once, to find out.
+// Revoked implements [locker.Revoker]. It renews at once, to find out.
 func (w waker) Revoked(key, owner string) {
 	gt := w.engine.gates.find(key)
 	if gt == nil {

@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// errands are the goroutines of the engine's own: renewals in flight, and
-// timers with something to do. Each begins under another errand or under a
-// grant that has not ended. All grants have ended before wait, so none begins
-// after it.
+// errands are the engine's own goroutines: renewals in flight, and timers with
+// something to do. Each begins under another errand or under a grant that has
+// not ended. All grants have ended before wait, so none begins after it.
 type errands struct {
 	mu      sync.Mutex // guards what follows; nothing is locked inside
 	running int

@@ -9,7 +9,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Why a grant ended, or a call does not wait any longer.
+// Reasons why a grant ended, or why a call does not wait any longer.
 var (
 	errFinished    = errors.New("guard: the grant was released")
 	errNoWait      = errors.New("guard: would have to wait") // becomes a Refusal
@@ -37,8 +37,8 @@ func (gr *grant) overdue(now time.Time) error {
 	return loss.Because(loss.Deadline, fmt.Errorf("%w: not renewed before its deadline: %s", locker.ErrLeaseLost, why))
 }
 
-// taken is the cause of a grant whose claim does not own its key any more, as
-// the store has said by err.
+// taken is the cause of a grant whose claim does not own its key any more. err
+// is what the store has said.
 func (gr *grant) taken(err error) error {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()

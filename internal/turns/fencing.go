@@ -7,13 +7,13 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// tokens are the fencing tokens of a grant: a block of them, one for each turn
-// from the one on in which the block was reserved. The grant's mutex guards
-// them.
+// tokens are the fencing tokens of a grant. They are a block, with one token
+// for each turn from the turn on in which the block was reserved. The grant's
+// mutex guards them.
 type tokens struct {
 	block    uint64        // the first; 0: none
 	turn     int           // the turn that it belongs to
-	fetching chan struct{} // closed when the fetch of a block is answered; nil: none is in flight
+	fetching chan struct{} // closed when a block is answered; nil: no fetch is in flight
 }
 
 // of returns the token of the turn with the given number, or 0.
@@ -24,9 +24,9 @@ func (b *tokens) of(number int) uint64 {
 	return 0
 }
 
-// token returns the fencing token of t: its place in the block that was
+// token returns the fencing token of t. That is its place in the block that was
 // reserved in its turn or an earlier one. Only the turn itself fetches a block,
-// one at a time, so that a number can neither repeat nor fall behind.
+// one at a time. So a number can neither repeat nor fall behind.
 func (gr *grant) token(ctx context.Context, t *Turn) (uint64, error) {
 	for {
 		token, fetching, err := gr.reserved(t)

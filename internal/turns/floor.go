@@ -7,9 +7,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// What the turn that has the floor does with the gate's contender, before and
-// after its requests to the store. Each method takes the gate's mutex for one
-// step of the contender.
+// The turn that has the floor calls these methods before and after its requests
+// to the store. Each method takes the gate's mutex for one step of the gate's
+// contender.
 
 // bidFor is [contender.bidFor].
 func (gt *gate) bidFor(terms terms) (b, other *bid) {
@@ -100,8 +100,8 @@ func (gt *gate) cancelQueuing(next *bid) *bid {
 	return gt.contender.cancelQueuing(next)
 }
 
-// released is [contender.released]. It reports whether the gate should linger:
-// the next call of this process must know that another process has the key.
+// released is [contender.released]. It reports whether the gate should linger,
+// so that the next call of this process knows that another process has the key.
 func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff) (linger bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()

@@ -38,8 +38,8 @@ type gate struct {
 }
 
 // join gives t the floor if nobody has it. Otherwise it puts t in line if t may
-// stand there. The decision rests on ahead, the number of calls in line, and on
-// expected, how long they and t will take.
+// stand there. The decision rests on ahead and expected. ahead is the number of
+// calls in line, and expected is how long they and t will take.
 func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected time.Duration) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -73,7 +73,7 @@ func (gt *gate) rejoin(t *Turn) {
 	}
 }
 
-// stand returns whether t has the floor, and with what grant. If not, given
+// stand reports whether t has the floor, and with which grant. If not, given
 // tells when t gets it.
 func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}) {
 	gt.mu.Lock()
@@ -162,8 +162,8 @@ func (gt *gate) giveFloor(gr *grant) {
 	}
 }
 
-// revoke takes the floor from the turn that holds gr, which is lost, and gives
-// it to the next in line to contend.
+// revoke takes the floor from the turn that holds gr, because gr is lost. It
+// gives the floor to the next in line to contend.
 func (gt *gate) revoke(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -189,9 +189,9 @@ func (gt *gate) began(t *Turn, now time.Time) {
 	gt.pace.began(now, t.joined)
 }
 
-// known describes the holder of the key, as far as this process knows it, and
-// how long the next call must expect to wait. fault is set instead if the last
-// try got no answer.
+// known describes the holder of the key, as far as this process knows it. It
+// also tells how long the next call must expect to wait. fault is set instead
+// if the last try got no answer.
 func (gt *gate) known(now time.Time) (r Refusal, fault error) {
 	gt.mu.Lock()
 	gr, seen, fault := gt.grant, gt.contender.seen, gt.contender.fault

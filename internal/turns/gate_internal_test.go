@@ -2,7 +2,7 @@ package turns
 
 import "testing"
 
-// A turn whose grant did not last until its begin is first again.
+// A turn is first in line again if its grant did not last until its begin.
 func TestATurnThatRejoinsIsFirstInLine(t *testing.T) {
 	floor, waiter, back := &Turn{}, &Turn{}, &Turn{}
 	gt := &gate{floor: floor}

@@ -10,21 +10,25 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A grant is what this process holds of a key: an owner id in the store, and
-// until when it may be trusted. Calls take turns on it. It ends by finish, when
-// its tenure is over, or by lose, when it cannot be trusted any longer. After
-// either nobody gets another turn on it.
+// A grant is what this process holds of a key: an owner id in the store, and a
+// time until which it may be trusted. Calls take turns on it. It ends by
+// finish, when its tenure is over, or by lose, when it cannot be trusted any
+// longer. After either nobody gets another turn on it.
 //
 // Invariant: once cause is set, it does not change, the timer is stopped and no
 // renewal begins. timer is nil before the first turn. renewing is set exactly
-// while a renewal is due or in flight, and renewal waits in the renewer for a
-// part of that time.
+// while a renewal is due or in flight. renewal waits in the renewer for a part
+// of that time.
 type grant struct {
 	gate   *gate
 	events Events // of the turn that acquired it, for what happens between turns
-	bid    *bid   // that has won; bid.unclear is written before the grant is shared, and by its release
+	// bid has won. bid.unclear is written before the grant is shared, and by
+	// its release.
+	bid *bid
 
-	mu     lockorder.Grant // guards what follows; held for a few instructions, never across I/O or a callback
+	// mu guards what follows. It is held for a few instructions, never across
+	// I/O or a callback.
+	mu     lockorder.Grant
 	trust  trust
 	tenure tenure
 	tokens tokens
@@ -35,15 +39,16 @@ type grant struct {
 	renewal renewal // the renewer's, guarded by its mutex
 }
 
-// A schedule is when a grant is renewed. The grant's mutex guards it.
+// A schedule says when a grant is renewed. The grant's mutex guards it.
 type schedule struct {
 	renewAt  time.Time     // zero: never
 	renewing chan struct{} // closed when the renewal is answered
 	revoked  bool          // the key may have been released by force since the last renewal
 }
 
-// newGrant returns what b has won for t: a lease of the given length, counted
-// from when its request was sent, and a block of fencing tokens or 0.
+// newGrant returns the grant that b has won for t. It has a lease of the given
+// length, counted from when its request was sent, and a block of fencing tokens
+// or 0.
 func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint64) *grant {
 	gr := &grant{
 		gate: t.gate, events: t.events, bid: b,
@@ -55,9 +60,9 @@ func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint6
 	return gr
 }
 
-// renewSoon makes the first renewal of an offer due early, because until then a
-// pause may cost a lease that is shorter than its TTL. A turn that ends before
-// that costs no renewal. The grant is not shared yet.
+// renewSoon makes the first renewal of an offer due early, because the lease is
+// shorter than its TTL until then and a pause may cost it. A turn that ends
+// before that costs no renewal. The grant is not shared yet.
 func (gr *grant) renewSoon(now time.Time) {
 	if !gr.bid.terms.noRenewal || gr.trust.length < gr.bid.terms.ttl { // the one renewal that brings the TTL
 		gr.renewAt = now.Add(offerRenewal)
@@ -77,8 +82,8 @@ func (gr *grant) begin(t *Turn) bool {
 	return true
 }
 
-// attach makes o the occupant of t, which has been so since began. It returns
-// why the grant has been lost, or nil.
+// attach makes o the occupant of t since began. It returns why the grant has
+// been lost, or nil.
 func (gr *grant) attach(t *Turn, o Occupant, began time.Time) error {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -90,7 +95,8 @@ func (gr *grant) attach(t *Turn, o Occupant, began time.Time) error {
 }
 
 // endTurn ends t's turn. It returns why the grant was lost in it, or nil. kept
-// reports that MinHold keeps the key for a while, which may says that it can.
+// reports that MinHold keeps the key for a while. may says whether that is
+// allowed.
 func (gr *grant) endTurn(t *Turn, may bool) (kept bool, cause error) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -140,8 +146,8 @@ func (gr *grant) tick() {
 	}
 }
 
-// due hands a renewal that is due to the renewer, or returns what else there is
-// to do, without gr.mu. That is an errand.
+// due hands a renewal that is due to the renewer. If something else is due, it
+// returns that as act, an errand for the caller to run without gr.mu.
 func (gr *grant) due(now time.Time) (act func()) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -289,9 +295,9 @@ func (gr *grant) finish() bool {
 	return good
 }
 
-// join waits for a renewal in flight, so that then only our release is on its
-// way to the store. It returns false if ctx ends first. The grant has ended, so
-// no other renewal begins.
+// join waits for a renewal in flight, so that afterwards only our release is on
+// its way to the store. It returns false if ctx ends first. The grant has
+// ended, so no other renewal begins.
 func (gr *grant) join(ctx context.Context) bool {
 	gr.mu.Lock()
 	renewing := gr.renewing
@@ -350,8 +356,8 @@ func (gr *grant) deadline() time.Time {
 	return gr.trust.mono
 }
 
-// heldBy returns what the store shows of the grant: who holds the key, and for
-// how long unless it is renewed.
+// heldBy returns what the store shows of the grant: its holder, and the time
+// left unless it is renewed.
 func (gr *grant) heldBy(now time.Time) (locker.Holder, time.Duration) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -373,8 +379,9 @@ func (gr *grant) current() *Turn {
 	return gr.tenure.turn
 }
 
-// tellRenewal tells how a renewal went, on behalf of the current turn. Between
-// turns it is on behalf of the turn that acquired the grant.
+// tellRenewal reports the result of a renewal to the events of the current
+// turn. Between turns it reports to the events of the turn that acquired the
+// grant.
 func (gr *grant) tellRenewal(r Renewal) {
 	events, o := gr.events, Occupant(nil)
 	gr.mu.Lock()

@@ -18,7 +18,7 @@ func newOwner() string {
 	return string(text[:])
 }
 
-// What a claim tells people of this process.
+// A claim tells people these facts of this process.
 var (
 	pid      = os.Getpid()
 	hostname = sync.OnceValue(func() string {
@@ -34,7 +34,8 @@ var (
 // Close.
 var instances sync.Map
 
-// arrive remembers the id of the locker, which its first claim tells.
+// arrive remembers the id of the locker, which the first claim of the locker
+// tells.
 func (e *Engine) arrive(instance string) {
 	if e.instance.Load() == nil && instance != "" {
 		first := instance // a pointer to the parameter would cost an allocation each time

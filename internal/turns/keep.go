@@ -8,8 +8,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// MinHold: a turn that ended keeps the floor until its minimum hold is over,
-// and then goes on as any turn does at its end.
+// MinHold: a turn that ended keeps the floor until its minimum hold is over.
+// Then it goes on as any turn does at its end.
 
 // keepEnd is until when the key of t stays taken. The grant's mutex is held.
 func (t *Turn) keepEnd() time.Time { return t.began.Add(t.set.MinHold) }
@@ -58,8 +58,8 @@ func (e *Engine) loseKept(ctx context.Context) {
 }
 
 // kept returns how long MinHold alone keeps the key that t goes without, or 0.
-// It is exact for a turn of this process. It may be too long, but not too
-// short, for another process that does the same work.
+// It is exact for a turn of this process. For another process that does the
+// same work it may be too long, but not too short.
 func (t *Turn) kept(holder locker.Holder, now time.Time) time.Duration {
 	if gr := t.gate.holding(); gr != nil {
 		return gr.keptFor(now)
@@ -84,9 +84,9 @@ func (gr *grant) keptFor(now time.Time) time.Duration {
 	return max(0, t.keepEnd().Sub(now))
 }
 
-// keptElsewhere returns how long h keeps the key at most, if its settings are
-// the same, as its name says. h tells when it began to wait for the key. It
-// acquired the key at most our MaxWait later.
+// keptElsewhere returns the longest time for which h keeps the key, if its
+// settings are the same, as its name says. h tells when it began to wait for
+// the key. It acquired the key at most our MaxWait later.
 func (s *Settings) keptElsewhere(h locker.Holder, now time.Time) time.Duration {
 	if s.MinHold == 0 || h.Since.IsZero() || h.Name != s.Name {
 		return 0

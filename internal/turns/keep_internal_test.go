@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// However a key that is kept ends, its gate is forgotten and no timer of the
-// grant is left.
+// When a kept key ends, in whatever way, its gate is forgotten and no timer of
+// the grant is left.
 func TestAKeptKeyLeavesNothingBehind(t *testing.T) {
 	const key = "k"
 	for name, until := range map[string]func(ctx context.Context, e *Engine, mem *memlocker.Locker){

@@ -27,8 +27,8 @@ func renewLimit(length time.Duration) time.Duration { return length / 6 }
 func MinRemaining(length time.Duration) time.Duration { return length / 4 }
 
 // Trusted is how long a lease of the given length may be trusted, counted from
-// the moment before its request was sent. It is the length, less the drift
-// between the clocks of client and store, less a margin to stop work in. See
+// the moment before its request was sent. It is the length, minus the drift
+// between the clocks of client and store, minus a margin to stop work in. See
 // "MIN_VALIDITY" in the Redis docs on distributed locks.
 func Trusted(length time.Duration) time.Duration {
 	drift := max(length/100, 2*time.Millisecond)
@@ -36,12 +36,12 @@ func Trusted(length time.Duration) time.Duration {
 }
 
 // StopMargin is how long a function has to stop between the end of its context
-// and that of its key.
+// and the end of its key.
 func StopMargin(length time.Duration) time.Duration { return max(length/20, 5*time.Millisecond) }
 
 // renewalTime returns when to renew a lease of the given length whose request
-// was sent at the given time: after a third of it, give or take a tenth of
-// that, so that leases which began together spread.
+// was sent at the given time. That is after a third of the length, give or take
+// a tenth of that third. So leases that began together spread.
 func renewalTime(sent time.Time, length time.Duration) time.Time {
 	third := length / 3
 	return sent.Add(third - third/10 + rand.N(third/5))

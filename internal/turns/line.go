@@ -13,7 +13,9 @@ type line struct {
 type spot struct {
 	prev, next *Turn
 	inLine     bool
-	floor      chan struct{} // one signal when the turn gets the floor; buffered; made anew each time it joins the line
+	// floor has one signal when the turn gets the floor. It is buffered, and
+	// made anew each time the turn joins the line.
+	floor chan struct{}
 }
 
 func (l *line) push(w *Turn) {
@@ -76,7 +78,8 @@ const (
 
 // began records the begin of a turn whose call joined at the given time. If the
 // call was already waiting when the previous turn began, the time between the
-// two beginnings is one turn, with all that other processes do in between.
+// two beginnings is one turn. It includes all that other processes do in
+// between.
 func (p *pace) began(now, joined time.Time) {
 	if !p.last.IsZero() && !joined.After(p.last) {
 		p.add(now, now.Sub(p.last))

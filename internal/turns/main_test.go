@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A party is a caller that hears what becomes of its turns, and notes the last
-// of each.
+// A party is a caller that hears the fate of its turns. It notes the last event
+// of each kind.
 type party struct {
 	lost        error
 	renewal     Renewal
@@ -27,7 +27,7 @@ func (p *party) Renewed(_ Occupant, _ string, r Renewal) { p.renewal = r }
 func (*party) Store(context.Context, string, error)      {}
 func (p *party) Unconfirmed(_ Occupant, err error)       { p.unconfirmed = err }
 
-// settings are those of the tests, which change some.
+// settings are the settings of the tests. Some tests change them.
 func settings() Settings {
 	return Settings{
 		TTL: 10 * time.Second, MaxWait: 3 * time.Second,

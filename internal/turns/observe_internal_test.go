@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A process that was stopped finds its lease lost long after it was.
+// A process that was stopped finds its lease lost long after the loss.
 func TestALossCountsFromTheDeadlineIfThatHasPassed(t *testing.T) {
 	now := time.Now()
 	for left, want := range map[time.Duration]time.Duration{time.Second: 0, 0: 0, -time.Minute: -time.Minute} {

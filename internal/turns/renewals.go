@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// renewals are those of one class. The renewer's mutex guards them.
+// renewals are the renewals of one class. The renewer's mutex guards them.
 type renewals struct {
 	due       urgent
 	gathering bool // the timer is set
@@ -19,9 +19,9 @@ func (c *renewals) pop() *grant {
 	return next.grant
 }
 
-// renewal is a grant's place among those that are due, and what bounds its try.
-// It is a part of the grant, so that a renewal allocates nothing. The renewer's
-// mutex guards it.
+// renewal is a grant's place among the renewals that are due, with the bounds
+// of its try. It is a part of the grant, so that a renewal allocates nothing.
+// The renewer's mutex guards it.
 //
 // Invariant: class is set exactly while the renewal waits in class.due, at
 // place.
@@ -39,7 +39,7 @@ func (d *renewal) limit(now time.Time) time.Duration {
 }
 
 // tooLate reports whether less is left than a try may take. If more is due than
-// the store can do, such tries would all end unanswered, and those behind them
+// the store can do, such tries would all end unanswered. The tries behind them
 // would come too late as well.
 func (d *renewal) tooLate(now time.Time) bool { return d.end.Sub(now) < d.longest }
 

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	renewBatch   = 128                    // leases in a batch, max: its answers come soon even from a slow server
-	renewBatches = 4                      // of one class in flight at once, max, not counting those that hang
+	renewBatch   = 128                    // max leases in a batch: its answers come soon even from a slow server
+	renewBatches = 4                      // max batches of one class in flight at once, without those that hang
 	renewHangs   = 250 * time.Millisecond // after which a batch does not delay others any more
 	// Renewals gather for this time after the first one is due, so that one
 	// batch has them.
@@ -22,23 +22,25 @@ const (
 )
 
 // A renewer sends the renewals that are due in batches, the most urgent first.
-// A batch has a limit of its own, so one that is late costs only its own leases
-// a try. If more is due than can be sent, renewals come later, which makes them
+// A batch has a limit of its own, so a late batch costs only its own leases a
+// try. If more is due than can be sent, renewals come later, which makes them
 // fewer. Leases are lost only if they would all be lost otherwise, and no more
 // of them than that.
 //
-// Leases of similar length travel together: a class is those within a factor of
-// two. The renewer has no goroutine of its own. The first renewal of a class
-// that is due sets a timer, whose goroutine sends a batch and ends.
+// Leases of similar length travel together. A class holds the lengths within a
+// factor of two. The renewer has no goroutine of its own. The first renewal of
+// a class that is due sets a timer, whose goroutine sends a batch and ends.
 type renewer struct {
 	engine *Engine
 
-	mu      lockorder.Renewer // guards classes, what is in them, and each grant's renewal; never held across I/O
+	// mu guards classes, their content, and each grant's renewal. It is never
+	// held across I/O.
+	mu      lockorder.Renewer
 	classes map[int]*renewals
 }
 
-// add queues gr for renewal. A try has limit, and gr is trusted until end.
-// gr.renewed will be called once, unless gr is forgotten.
+// add queues gr for renewal. A try has the given limit, and gr is trusted until
+// end. gr.renewed will be called once, unless gr is forgotten.
 func (r *renewer) add(gr *grant, limit time.Duration, end time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,8 +81,8 @@ func (r *renewer) gather(class *renewals) {
 	})
 }
 
-// errTooLate is the answer to a renewal that was not sent, in favour of those
-// behind it.
+// errTooLate is the answer to a renewal that was not sent, in favour of the
+// renewals behind it.
 var errTooLate = fmt.Errorf("%w: more leases are due than can be renewed in time", locker.ErrUnavailable)
 
 // send sends one batch, and answers the renewals that are too late for it.
@@ -103,8 +105,8 @@ func (r *renewer) send(class *renewals) {
 }
 
 // take takes the next batch of class, with the limit of its most urgent lease.
-// Leases that have no time left for a try are late, if more wait than fit into
-// the batch. There is no batch if all renewals were forgotten meanwhile.
+// If more leases wait than fit into the batch, those that have no time left for
+// a try are late. There is no batch if all renewals were forgotten meanwhile.
 func (r *renewer) take(class *renewals) (late, batch []*grant, limit time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,12 +1,12 @@
-// Package turns is the engine of package guard: it lets calls take turns on a
+// Package turns is the engine of package guard. It lets calls take turns on a
 // key. The calls of a process that want one key meet at its gate. One of them
-// contends for the key in the store, and the grant that it wins is passed from
-// turn to turn.
+// contends for the key in the store. The grant that it wins is passed from turn
+// to turn.
 //
-// The engine knows keys, turns and package locker. It knows nothing of contexts
-// that carry leases, of options, observers, logs and requests: package guard,
-// the face, does. All that passes between the two stands in this file and in
-// the methods of [Engine] and [Turn].
+// The engine knows keys, turns and package locker. Package guard, the face,
+// knows contexts that carry leases, options, observers, logs and requests. The
+// engine knows nothing of them. All that passes between the two stands in this
+// file and in the methods of [Engine] and [Turn].
 package turns
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Settings are what the engine must know of the caller's settings. They do not
-// change while a turn uses them.
+// Settings are the part of the caller's settings that the engine needs. They do
+// not change while a turn uses them.
 type Settings struct {
 	TTL        time.Duration
 	MaxWait    time.Duration
@@ -48,15 +48,15 @@ type Occupant interface {
 }
 
 // Events hears what the engine does. Its methods are called without a lock held
-// and must be safe for concurrent use. A nil Occupant means that it is nobody's
+// and must be safe for concurrent use. A nil Occupant means that nobody has a
 // turn.
 type Events interface {
 	// Traceparent returns the trace that a new claim names, or "".
 	Traceparent(ctx context.Context) string
 	// Renewed tells how a try to renew the lease on key went.
 	Renewed(o Occupant, key string, r Renewal)
-	// Store tells how a try to acquire key went: nil if the store gave an
-	// answer.
+	// Store tells how a try to acquire key went. err is nil if the store gave
+	// an answer.
 	Store(ctx context.Context, key string, err error)
 	// Unconfirmed tells that a key which was kept for MinHold could not be
 	// released.
@@ -77,7 +77,7 @@ var (
 	ErrFull  = errors.New("turns: waiting for it is hopeless") // with a Refusal
 )
 
-// A Refusal is what is known of a key when a call goes without it.
+// A Refusal describes the key that a call goes without.
 type Refusal struct {
 	Ahead     int           // calls in line, if they are too many; 0: they would take too long
 	Expected  time.Duration // how long the next call must expect to wait; 0: unknown

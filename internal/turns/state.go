@@ -6,14 +6,15 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// State is what this process knows of one key that its calls want.
+// State describes one key that calls of this process want, as far as the
+// process knows it.
 type State struct {
 	Key     string
 	Holds   []HoldState
 	Waiting int
 	Waiters []WaitState // the first of them
 
-	Blocker    locker.Holder // who else held the key when this process last asked
+	Blocker    locker.Holder // the other holder, when this process last asked
 	BlockedFor time.Duration
 }
 
@@ -36,9 +37,9 @@ type WaitState struct {
 	Until time.Time
 }
 
-// States returns what the calls of this process hold and wait for, in no order,
-// with at most maxWaiters waiters of each key. It takes the lock of one gate at
-// a time for a moment.
+// States returns the keys that calls of this process hold and wait for, in no
+// order. It names at most maxWaiters waiters of each key. It takes the lock of
+// one gate at a time for a moment.
 func (e *Engine) States(now time.Time, maxWaiters int) []State {
 	var all []State
 	for _, gt := range e.gates.all() {

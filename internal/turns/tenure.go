@@ -13,12 +13,12 @@ const (
 	TenureTime  = 100 * time.Millisecond
 )
 
-// A tenure is the sequence of turns on one grant. It knows whose turn it is,
-// how many there were, and what is due in the turn. It does no I/O and is
-// guarded by the mutex of its grant.
+// A tenure is the sequence of turns on one grant. It knows the current turn,
+// the number of turns so far, and the next event of the turn. It does no I/O
+// and is guarded by the mutex of its grant.
 //
 // Invariant: turn and kept are never both set. halfAt and holdEnd are zero
-// unless turn is set, keptUntil is zero unless kept is set.
+// unless turn is set. keptUntil is zero unless kept is set.
 type tenure struct {
 	since     time.Time // when the grant was acquired
 	begun     int       // turns so far, with the current one
@@ -92,7 +92,7 @@ const (
 	keepDue                // the key need not be kept any longer
 )
 
-// next returns what is due now, and for which turn. It returns halfDue and
+// next returns the event that is due now, and its turn. It returns halfDue and
 // keepDue once. maxHoldDue takes precedence over halfDue and stays due, because
 // the caller ends the grant.
 func (te *tenure) next(now time.Time) (tenureEvent, *Turn) {

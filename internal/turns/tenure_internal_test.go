@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What is due in each state of a tenure, and when, with times in seconds after
-// the turn began. MaxHold is 10 s.
+// The next event in each state of a tenure, and its time in seconds after the
+// turn began. MaxHold is 10 s.
 func TestATenureKnowsWhatIsDue(t *testing.T) {
 	start := time.Now()
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }

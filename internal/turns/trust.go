@@ -2,12 +2,15 @@ package turns
 
 import "time"
 
-// trust is until when a lease may be relied on. It has two clocks: the
-// monotonic one, which nobody can set, and the wall clock, which goes on while
-// the machine sleeps. The one that passes first ends it.
+// trust is the time until which a lease may be relied on. It has two deadlines.
+// One is on the monotonic clock, which nobody can set. The other is on the wall
+// clock, which goes on while the machine sleeps. The one that passes first ends
+// the trust.
 type trust struct {
 	mono, wall time.Time
-	length     time.Duration // of the lease: its TTL, or before the first renewal of an offer, the offer's length
+	// length is the length of the lease: its TTL, or before the first renewal
+	// of an offer, the offer's length.
+	length time.Duration
 }
 
 // trustFrom returns the trust in a lease of the given length. The lease began

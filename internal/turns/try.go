@@ -42,8 +42,8 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	return nil, nil
 }
 
-// tellTry tells how a try went, unless it was cut short: by its caller, who
-// left, or by the end of the wait.
+// tellTry tells how a try went, unless it was cut short. Either its caller
+// left, or the wait ended.
 func (t *Turn) tellTry(ctx context.Context, limit time.Duration, err error) {
 	if err == nil || (ctx.Err() == nil && limit == TryLimit(t.set.TTL)) {
 		t.events.Store(ctx, t.gate.key, err)
@@ -66,7 +66,7 @@ func timedOut(err error) bool {
 }
 
 // currentBid returns the bid to go on with. That is the bid of the call that
-// had the floor before, if its terms are the same, or a new one.
+// had the floor before, if its terms are the same. Otherwise it is a new bid.
 func (t *Turn) currentBid() *bid {
 	b, other := t.gate.bidFor(t.set.terms())
 	t.abandonBid(other)
@@ -116,10 +116,12 @@ func (t *Turn) accept(b *bid, o locker.Offer, since time.Time) *grant {
 }
 
 // ReleaseKey releases the key of t's grant, or hands it to the next process,
-// and passes the floor on, after an End that asked for it. If a call of this
-// process still waits, the release queues it behind the others (law 9). It
-// blocks until the answer, or until ctx ends. It returns nil, ErrLeaseLost if
-// the key was not ours any more, or ErrUnavailable, of package locker.
+// and passes the floor on. It comes after an End that asked for it. If a call
+// of this process still waits, the release queues it behind the others (law 9).
+//
+// It blocks until the answer, or until ctx ends. It returns nil, or an error of
+// package locker: ErrLeaseLost if the key was not ours any more, or
+// ErrUnavailable.
 func (t *Turn) ReleaseKey(ctx context.Context) error {
 	gr, gt, l := t.grant, t.gate, t.gate.engine.locker
 	defer t.passFloor()
@@ -151,8 +153,8 @@ func (t *Turn) ReleaseKey(ctx context.Context) error {
 	return err
 }
 
-// nextBid makes the bid of the first in line, if there is one, for the release
-// to queue.
+// nextBid makes the bid that the release queues for the first in line. It
+// returns nil if nobody is there.
 func (t *Turn) nextBid(gr *grant) (*bid, *locker.Claim) {
 	next := t.gate.beginRelease(gr)
 	if next == nil {

@@ -11,7 +11,7 @@ import (
 
 // A Turn is one caller's time on a key: first its place at the gate, then its
 // number on a grant. The zero Turn is for one [Turn.Take]. After a Take that
-// succeeded the caller attaches its occupant and then ends the turn once, by
+// succeeded the caller attaches its occupant. It then ends the turn once, by
 // Drop or by End.
 //
 // Methods but Take, Drop, End, ReleaseKey, Discard and Leave are safe for
@@ -36,7 +36,7 @@ type Turn struct {
 	began    time.Time // when the occupant came; guarded by grant.mu
 }
 
-// tried is what the tries of a turn have shown.
+// tried is the result of the tries of a turn.
 type tried struct {
 	attempts int           // tries sent
 	waits    bool          // it has paused while it contends: one of the engine's waits
@@ -48,8 +48,8 @@ type tried struct {
 // limit) plus 50 ms, or when ctx does, but does not interrupt a try in flight.
 // It is for one use of t. s must not change while the turn lasts.
 //
-// The Refusal comes with ErrHeld and ErrFull. Other errors are ErrEnded, and
-// those of the locker.
+// The Refusal comes with ErrHeld and ErrFull. Other errors are ErrEnded and the
+// errors of the locker.
 func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev Events, p Patience) (Refusal, error) {
 	if !e.Enter() {
 		return Refusal{}, locker.ErrClosed
@@ -103,7 +103,7 @@ func (t *Turn) wait(ctx context.Context) (Refusal, error) {
 }
 
 // refusal describes why t goes without the key, now that it does not wait any
-// longer. The next call will hardly wait less than t has in vain.
+// longer. The next call will hardly have a shorter wait than t had in vain.
 func (t *Turn) refusal(now time.Time) (Refusal, error) {
 	r, fault := t.gate.known(now)
 	if fault != nil {
@@ -171,8 +171,8 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 	}
 }
 
-// contend tries for the key, or takes it when it is handed over, until there is
-// a grant or the wait is over. t has the floor.
+// contend tries for the key, or takes it when it is handed over. It ends with a
+// grant, or with the end of the wait. t has the floor.
 func (t *Turn) contend(ctx context.Context) (gr *grant, err error) {
 	defer t.noteWaits(false)
 	for gr == nil && err == nil {
@@ -256,8 +256,8 @@ func (t *Turn) stopped(ctx context.Context) error {
 	}
 }
 
-// quit gives up a turn that has not begun, wherever it is, and what it was
-// handed on its way.
+// quit gives up a turn that has not begun, wherever it is. It also gives up
+// what the turn was handed on its way.
 func (t *Turn) quit() {
 	gr, b := t.gate.quit(t)
 	if gr != nil {
@@ -267,9 +267,9 @@ func (t *Turn) quit() {
 	t.Leave()
 }
 
-// Tried tells how the wait of t went: the tries that it sent, whether another
-// turn handed its grant to it, and who was last in the way. Of a call that
-// never came to try, that is the holder that this process knows of.
+// Tried tells how the wait of t went. It returns the number of tries, whether
+// another turn handed its grant to t, and the last holder in the way. For a
+// call that never came to try, that is the holder that this process knows of.
 func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder) {
 	blocker = t.blocker
 	if t.attempts == 0 && t.gate != nil {
@@ -293,10 +293,10 @@ func (t *Turn) Deadline() time.Time { return t.grant.deadline() }
 // EndedBy returns when a turn that is found lost now ended at the latest.
 func (t *Turn) EndedBy(now time.Time) time.Time { return t.grant.endedBy(now) }
 
-// Held returns who the turn's holder is in the store, and for how long.
+// Held returns the turn's holder in the store, and how long it holds.
 func (t *Turn) Held() (locker.Holder, time.Duration) { return t.grant.heldBy(time.Now()) }
 
-// Token returns the fencing token of the turn. It may make a request and then
+// Token returns the fencing token of the turn. It may make a request. It then
 // blocks until that is answered or ctx ends. It returns why the turn cannot be
 // trusted, ErrUnavailable of package locker, or ctx's error.
 func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token(ctx, t) }
@@ -307,11 +307,11 @@ func (t *Turn) Outlived() { t.grant.lose(errOutlived) }
 
 // End ends a turn without any I/O. The grant passes to the next in line. If
 // there is none, back reports that the caller must release the key, unless
-// MinHold keeps it; keep says whether it may. cause is why the grant was lost,
-// if it was.
+// MinHold keeps it. keep says whether MinHold may keep it. cause is why the
+// grant was lost, if it was.
 //
-// alone says that nothing runs on inside the turn. Then what is left of a lost
-// key goes in the background, now that the function has returned.
+// alone says that nothing runs on inside the turn. What is left of a lost key
+// is then removed in the background, because the function has returned.
 func (t *Turn) End(alone, keep bool) (back bool, cause error) {
 	kept, cause := t.grant.endTurn(t, keep)
 	if cause != nil {
@@ -347,11 +347,12 @@ func (t *Turn) Discard() {
 // go on with is abandoned.
 func (t *Turn) passFloor() { t.abandonBid(t.gate.passFloor(t)) }
 
-// abandonBid asks the locker to remove what b has left. A nil b is none.
+// abandonBid asks the locker to remove what b has left. b may be nil.
 func (t *Turn) abandonBid(b *bid) { b.abandon(t.gate.engine.locker) }
 
-// Leave ends the use of the gate and the engine. It is the last call, after
-// Drop has called it or End has asked for no release, or after the release.
+// Leave ends the use of the gate and the engine. It is the last call. It comes
+// after an End that asked for no release, or after the release. Drop calls it
+// itself.
 func (t *Turn) Leave() {
 	e := t.gate.engine
 	e.gates.leave(t.gate)

@@ -22,7 +22,7 @@ func ExampleRun() {
 	// true true
 }
 
-// One run for each way in which your store can fail.
+// Each way in which your store can fail deserves a run.
 func ExampleRunFaulty() {
 	testOutage := func(t *testing.T) {
 		lockertest.RunFaulty(t, func(*testing.T) (a, b locker.Locker, breakStore func() (mend func())) {

@@ -11,25 +11,25 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// memory is a sound locker, to be embedded in one with a fault.
+// memory is a sound locker. Lockers with a fault embed it.
 type memory struct {
 	*memlocker.Locker
 
 	all *ledger
 }
 
-// ledger is what the two lockers of a pair with a fault know of each other.
+// ledger is what the two lockers of a faulty pair know of each other.
 type ledger struct {
 	mu     sync.Mutex
 	queued []func() // each looks for a claim in the queue again
 	tries  locker.Place
-	kept   map[string]time.Time // until when a free key is kept for who waits
+	kept   map[string]time.Time // until when a free key is kept for the claim that waits
 
 	releasing int             // Releases under way
 	meanwhile []*locker.Claim // queued during one
 }
 
-// find returns what a stranger finds who wants key, and leaves no trace.
+// find returns what a stranger finds that wants key. It leaves no trace.
 func (m memory) find(key string) locker.Answer {
 	probe := &locker.Claim{Key: key, Owner: "a probe, 22 bytes long", TTL: time.Second}
 	a, err := m.Locker.Acquire(context.Background(), probe, locker.Try{})
@@ -45,7 +45,7 @@ func (m memory) renewed(c *locker.Claim) (owns bool) {
 	return owns
 }
 
-// fault is one way to break a promise, and the checks that must see it.
+// fault is one way to break a promise, with the checks that must see it.
 type fault struct {
 	name     string
 	caughtBy []string

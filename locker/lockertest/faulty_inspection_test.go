@@ -64,7 +64,7 @@ var inspectionFaults = []fault{
 	},
 }
 
-// shows is for faults in what is seen.
+// shows is for faults in the answers of Inspect.
 type shows struct {
 	memory
 	change func(s *locker.KeyState)

@@ -90,7 +90,8 @@ func (l *revives) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (l
 	return a, err
 }
 
-// revived reports whether err is about a lease that has ended, and is no more.
+// revived reports whether err is about a lease that had ended and now lives
+// again.
 func (l *revives) revived(c *locker.Claim, err error) bool {
 	_, owned := l.owned.Load(c.Owner)
 	if !errors.Is(err, locker.ErrLeaseLost) || !owned || !l.find(c.Key).Acquired {

@@ -151,7 +151,8 @@ func (l forgetsRest) Acquire(ctx context.Context, c *locker.Claim, t locker.Try)
 	return a, err
 }
 
-// restsLong answers as it should, and lets each claim rest as long as any may.
+// restsLong gives sound answers, but lets each claim rest for the longest time
+// that is allowed.
 type restsLong struct{ memory }
 
 func (l restsLong) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
@@ -162,7 +163,7 @@ func (l restsLong) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (
 	return a, err
 }
 
-// keepsForFirst lets nobody pass who does not wait while a claim that was
+// keepsForFirst refuses a claim that does not wait, while a claim that was
 // queued may be in the queue.
 type keepsForFirst struct{ memory }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // racingCheck finds its fault by means of the race detector, which fails the
-// test that is running. So the fault is planted in a process of its own.
+// running test. So the fault is planted in a process of its own.
 const racingCheck = "a claim is not written to while the guard reads it"
 
 type writesClaim struct{ memory }
@@ -60,7 +60,8 @@ func plantRace(t *testing.T) {
 	}
 }
 
-// A locker without an optional interface is told which checks were left out.
+// The checks that need an optional interface are skipped by name for a locker
+// without it.
 func TestMissingInspectorIsSkippedByName(t *testing.T) {
 	skipped := 0
 	for _, c := range lockertest.Checks() {

@@ -197,8 +197,8 @@ type changesToken struct {
 	change func() uint64
 }
 
-// given is shared by all lockers: the fault is in the tokens, not in who counts
-// them.
+// given is shared by all lockers. The fault is in the tokens, not in the locker
+// that counts them.
 var given atomic.Uint64
 
 func constant() uint64 { return 7 }

@@ -155,7 +155,7 @@ type tells struct {
 
 func (l tells) Open(w locker.Waker) error { return l.memory.Open(l.wrap(w)) }
 
-// grants is a Waker that hears of a hand-over only if hear says so.
+// grants is a Waker that hears of a hand-over only if hear allows it.
 type grants struct {
 	locker.Waker
 	hear func(key, owner string, token *uint64) bool

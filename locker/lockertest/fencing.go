@@ -56,8 +56,8 @@ func tokensRise(p *pair) {
 	rises("an owner that acquired twice", p.acquire(p.a, fencedClaim("k", long)))
 }
 
-// tokensRiseHandedOver hands a key to and fro. Every second owner takes a block
-// of its own too.
+// tokensRiseHandedOver hands a key to and fro. Every second owner takes another
+// block. The others take none.
 func tokensRiseHandedOver(p *pair) {
 	p.rounds(func(key string) error {
 		owner, next := fencedClaim(key, long), fencedClaim(key, long)

@@ -42,7 +42,8 @@ func handsOver(p *pair) {
 	})
 }
 
-// lostMessage looks like a process whose messages are lost.
+// lostMessage looks for its key in the way of a process whose messages are
+// lost.
 func lostMessage(p *pair) {
 	p.rounds(func(key string) error {
 		c, next, err := p.waited(key)

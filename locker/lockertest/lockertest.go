@@ -38,7 +38,7 @@
 //
 // [RunFaulty] checks a locker's duties while its store gives no answer.
 //
-// Some things neither of them can see:
+// Neither of them can see these things:
 //
 //   - a store that has lost what it knew,
 //   - whether Check finds bad settings,

@@ -9,7 +9,7 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// Who writes a store has only the message to find out what is wrong.
+// The message is the only thing that tells the author of a store what is wrong.
 func TestMessageTellsWhatWasSeen(t *testing.T) {
 	for _, m := range []struct{ fault, check, says string }{
 		{

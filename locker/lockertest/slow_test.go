@@ -14,8 +14,8 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// A suite that fails a sound locker for its slowness, or for messages that come
-// late or get lost at first, is no help.
+// A suite must not fail a sound locker for its slowness. Nor may it fail one
+// whose messages come late or get lost at first.
 func TestSoundLockerPassesHoweverSlow(t *testing.T) {
 	for name, plant := range map[string]func(memory) locker.Locker{
 		"slow requests": func(m memory) locker.Locker { return &slow{memory: m, request: 40 * time.Millisecond} },
@@ -39,18 +39,18 @@ func TestSoundLockerPassesHoweverSlow(t *testing.T) {
 	}
 }
 
-// slow takes up to so long for a request there and back and for a message,
-// stalls now and then, and hears nothing at first.
+// slow delays each request and its answer, and each message, by up to the given
+// times. It stalls now and then, and hears nothing at first.
 type slow struct {
 	memory
 	request, message, stall, deaf time.Duration
 
 	travels atomic.Int64
-	heard   time.Time // is deaf until then
+	heard   time.Time // the locker is deaf until then
 	pending sync.WaitGroup
 }
 
-// stalling returns a locker whose first stall comes anywhere.
+// stalling returns a locker whose first stall comes at a random moment.
 func stalling(m memory) *slow {
 	l := &slow{memory: m, request: time.Millisecond, stall: 3 * time.Second}
 	l.travels.Store(rand.N[int64](97))
@@ -70,7 +70,7 @@ func (l *slow) Open(w locker.Waker) error {
 }
 
 func (l *slow) Close(ctx context.Context) error {
-	l.pending.Wait() // what Abandon has begun
+	l.pending.Wait() // for what Abandon has begun
 	defer l.pending.Wait()
 	return l.memory.Close(ctx)
 }
@@ -127,8 +127,8 @@ func (w late) Granted(key, owner string, o locker.Offer) bool {
 	return true
 }
 
-// wakes says of no release that it was handed over, and of no grant but that it
-// is worth a try.
+// wakes never says that a release handed the key over. Instead of a grant it
+// tells that a try is worthwhile.
 type wakes struct{ memory }
 
 func (l wakes) Open(w locker.Waker) error { return l.memory.Open(wake{w}) }
