@@ -86,10 +86,10 @@ func TestAnAcceptedFindingThatDoesNotExistIsRefused(t *testing.T) {
 	mem := memlocker.New()
 	_, err := guard.New(mem, typo)
 	refused(err)
-	g := newGuard(t, mem, guard.WithAccepted("process")) // the locker was not taken
+	g := newGuard(t, mem, guard.WithAccepted("process")) // the failed New did not take the locker
 
 	var none *guard.Guard
-	late := none.With(typo) // of a guard that is not known yet
+	late := none.With(typo) // derived before a default guard is known
 	guard.SetDefault(g)
 	t.Cleanup(func() { guard.SetDefault(nil) })
 	refused(late.Check(t.Context()))
@@ -98,10 +98,10 @@ func TestAnAcceptedFindingThatDoesNotExistIsRefused(t *testing.T) {
 	g.With(typo)
 }
 
-// An application's tests give memlocker the options that its redislocker has.
+// An application's tests give memlocker the same options as redislocker.
 func TestALockerInMemoryKnowsTheFindingsOfTheOthers(t *testing.T) {
 	known := memlocker.New().FindingNames()
-	for _, name := range new(redlock.Locker).FindingNames() { // those of redislocker too
+	for _, name := range new(redlock.Locker).FindingNames() { // redislocker has the same names
 		if !slices.Contains(known, name) {
 			t.Errorf("memlocker does not know %q", name)
 		}

@@ -28,7 +28,7 @@ func TestCloseTurnsWaitersAwayAndWaitsForHolders(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		for _, k := range []string{key, "elsewhere"} { // in line, and contending
+		for _, k := range []string{key, "elsewhere"} { // one call in line, and one that contends
 			wg.Go(func() {
 				wantErr(t, b.Do(t.Context(), k, nop), guard.ErrClosed)
 				if d := time.Since(start); d != time.Second {
@@ -111,7 +111,7 @@ func TestCloseAndCallsRaceToACleanEnd(t *testing.T) {
 	}
 }
 
-// A release gives up on a renewal that hangs; Close does not.
+// A release gives up on a renewal that hangs. Close does not.
 func TestCloseWaitsForRenewalsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := make(chan struct{}, 1)
@@ -142,7 +142,7 @@ func TestCloseWaitsForRenewalsThatHang(t *testing.T) {
 	})
 }
 
-// Nor does it wait longer than it was told to.
+// Close waits no longer than its context lives.
 func TestCloseWaitsForNoRenewalBeyondItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})

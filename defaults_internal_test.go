@@ -16,8 +16,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// What the documents say of defaults and limits is compared with the code, so
-// that whoever changes one is told every place that states it.
+// The documents state defaults and limits. This test compares them with the
+// code. An author that changes a value is told every place that states it.
 
 // facts are the values as documents write them, taken from the code.
 func facts() map[string]string {
@@ -66,7 +66,7 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
-// statements are what each file says of them.
+// statements lists the sentences of each file that state facts.
 var statements = map[string][]string{
 	"options.go": {
 		"{min ttl} to {max ttl} days, in whole milliseconds, unless", "Default {ttl}: after",
@@ -190,7 +190,7 @@ func TestDocumentsStateTheDefaultsOfTheCode(t *testing.T) {
 	}
 }
 
-// It has nothing to add where the documents are wrong already.
+// The test has nothing to add where the documents are wrong already.
 func TestAChangedDefaultIsFoundWhereverItIsStated(t *testing.T) {
 	t.Parallel()
 	right := facts()
@@ -217,8 +217,8 @@ func TestAChangedDefaultIsFoundWhereverItIsStated(t *testing.T) {
 // aDefault is a value that a text calls the default.
 var aDefault = regexp.MustCompile(`(?i)(default|默认)[^.;|。；]{0,30}?\b\d[\d,]*( ms| s|\.|,| KiB)`)
 
-// A default that is stated in a place that is not listed above would not be
-// found.
+// Every place that states a default must be listed above. Otherwise a change of
+// the default would not find it.
 func TestEveryStatementOfADefaultIsListed(t *testing.T) {
 	files := []string{"CONTRIBUTING.md"}
 	for _, pattern := range []string{

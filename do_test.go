@@ -20,7 +20,7 @@ func TestOneFunctionAtATimeAcrossGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Hour))
 		var inside, most atomic.Int64
-		n := 0 // not atomic: -race sees what is not excluded
+		n := 0 // not atomic, so that -race sees a failure of exclusion
 		var wg sync.WaitGroup
 		for i := range 100 {
 			g := b.Guard
@@ -185,7 +185,7 @@ func TestLineIsFirstInFirstOut(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			synctest.Wait() // it stands in line
+			synctest.Wait() // the call stands in line
 		}
 		tries := b.spy.acquires.Load()
 		_ = l.Release(t.Context())
@@ -225,7 +225,7 @@ func TestExpectedWaitBeyondMaxWaitRefusesAtOnce(t *testing.T) {
 		slow := func(context.Context) error { time.Sleep(200 * time.Millisecond); return nil }
 		var refused, served, late atomic.Int64
 		var wg sync.WaitGroup
-		for range 100 { // a new call every 50 ms, four times what can be served
+		for range 100 { // a new call every 50 ms is four times the rate that can be served
 			time.Sleep(50 * time.Millisecond)
 			wg.Go(func() {
 				start := time.Now()
@@ -330,7 +330,7 @@ func TestDoAllAcquiresEachKeyOnceAndNeverDeadlocks(t *testing.T) {
 					n++
 					time.Sleep(time.Millisecond)
 					for _, k := range keys {
-						if err := b.Do(ctx, k, nop); err != nil { // inside: both are in ctx
+						if err := b.Do(ctx, k, nop); err != nil { // runs inside, because both leases are in ctx
 							t.Error(err)
 						}
 					}

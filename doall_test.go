@@ -14,7 +14,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A hanging bench answers nothing while it hangs: each request runs into its
+// A hanging bench answers nothing while it hangs. Each request runs into its
 // own limit.
 type hanging struct {
 	*bench
@@ -104,7 +104,7 @@ func inBubbles(t *testing.T, test func(t *testing.T, n int)) {
 		t.Run(fmt.Sprint(n, " keys"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				test(t, n)
-				time.Sleep(time.Minute) // what hangs runs into its limit
+				time.Sleep(time.Minute) // a request that hangs runs into its limit
 			})
 		})
 	}
@@ -187,8 +187,8 @@ func TestDoAllThatLosesALeaseSaysSo(t *testing.T) {
 	})
 }
 
-// wraps puts a context of its own around that of every hold, and counts the
-// lookups that come through one.
+// wraps puts a context of its own around the context of every hold. It counts
+// the lookups that pass through.
 type wraps struct {
 	guard.NopObserver
 	passed atomic.Int64
@@ -241,7 +241,7 @@ func TestALookupInTheContextOfDoAllCostsTheSameForAnyNumberOfKeys(t *testing.T) 
 func TestOppositeOrdersDeadlockInsideDoAndNotInDoAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		var both sync.WaitGroup // until each has its first key
+		var both sync.WaitGroup // ends when each call has its first key
 		both.Add(2)
 		nested := func(g *guard.Guard, first, second string) error {
 			return g.Do(t.Context(), first, func(ctx context.Context) error {

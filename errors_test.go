@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// A holder that was killed, or whose pace nobody here has seen, goes at the
-// latest when its lease ends.
+// A killed holder goes when its lease ends at the latest. The same holds for a
+// holder whose pace is unknown in this process.
 func TestWithoutAPaceTheHoldersLeaseSaysWhenToTryAgain(t *testing.T) {
 	for _, left := range []time.Duration{0, 9100 * time.Millisecond} {
 		if got := (&guard.HeldError{Remaining: left}).RetryAfter(); got != left {

@@ -81,8 +81,8 @@ func sell(_ context.Context, sku string) error {
 	return nil
 }
 
-// newest is the resource's own record of the highest token, kept in the same
-// transaction as what it guards.
+// newest is the resource's own record of the highest token. It is kept in the
+// same transaction as the guarded data.
 var newest uint64
 
 func write(_ context.Context, _ string, token uint64) error {
@@ -93,7 +93,8 @@ func write(_ context.Context, _ string, token uint64) error {
 	return nil
 }
 
-// At start-up: what will not pass by itself is for somebody to change.
+// Call Check at start-up. A finding does not pass by itself, so somebody must
+// change what it names.
 func ExampleGuard_Check() {
 	accepted := guard.WithAccepted(redislocker.FoundEviction) // a managed Redis, whose policy nobody can change
 	g, err := guard.New(memlocker.New(), accepted)            // redislocker.New(rdb) in production

@@ -86,8 +86,8 @@ func TestATurnThatIsOverGetsNoToken(t *testing.T) {
 	})
 }
 
-// A fetch that a turn began and the next turn overtook must not give the late
-// answer to anybody.
+// The next turn may overtake a fetch that a turn began. The late answer must
+// then go to nobody.
 func TestALateFetchIsThrownAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Minute))

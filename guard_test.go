@@ -37,7 +37,7 @@ func TestBadInputIsATypedErrorAndLeavesNothing(t *testing.T) {
 			mem := memlocker.New()
 			_, err := guard.New(mem, guard.WithMaxWait(0), o)
 			wantErr(t, err, guard.ErrInvalidOption)
-			newGuard(t, mem) // the locker was not taken
+			newGuard(t, mem) // the failed New did not take the locker
 			defer func() {
 				if r, ok := recover().(error); !ok || !errors.Is(r, guard.ErrInvalidOption) {
 					t.Errorf("With recovered %v", r)

@@ -12,15 +12,16 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// The traps of the hand-over that the model finds (model/README.md), one test
-// each, on the real engine: a locker whose messages the test delivers when it
-// likes.
+// The model finds traps of the hand-over (model/README.md). Each has one test
+// here on the real engine, with a locker whose messages the test delivers when
+// it likes.
 
-// courier keeps what a locker tells its guard until the test delivers it.
+// courier keeps the messages of a locker to its guard until the test delivers
+// them.
 type courier struct {
 	guard.Locker
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waker   locker.Waker
 	hold    bool // keep messages back
 	pending []func() bool
@@ -51,7 +52,8 @@ func (c *courier) keepBack(hold bool) {
 	c.hold = hold
 }
 
-// deliver delivers what was kept back, and returns how much of it was known.
+// deliver delivers the messages that were kept back. It returns how many of
+// them the guard knew.
 func (c *courier) deliver() (known int) {
 	c.mu.Lock()
 	pending := c.pending
@@ -65,7 +67,7 @@ func (c *courier) deliver() (known int) {
 	return known
 }
 
-// pairWithCourier returns a bench whose own guard hears by courier.
+// pairWithCourier returns a bench whose own guard gets its messages by courier.
 func pairWithCourier(t *testing.T, opts ...guard.Option) (*bench, *courier) {
 	t.Helper()
 	c := &courier{}
@@ -78,7 +80,8 @@ func TestAnOfferIsTrustedFromTheLookAndNotFromItsMessage(t *testing.T) {
 		b, c := pairWithCourier(t, guard.WithMaxWait(time.Minute))
 		l := must(b.other.Acquire(t.Context(), key))
 		done := make(chan struct{})
-		b.spy.set(func(s *spy) { // the looks after the first go unanswered: only the message can tell
+		// The looks after the first go unanswered. Only the message can tell.
+		b.spy.set(func(s *spy) {
 			var looks int
 			s.acquire = func(ctx context.Context, _ *locker.Claim,
 				next func() (locker.Answer, error),
@@ -148,7 +151,7 @@ func TestAGrantForOneWhoHasLeftGoesOn(t *testing.T) {
 		go func() { _ = b.Do(ctx, key, nop) }()
 		synctest.Wait()
 		c.keepBack(true)
-		_ = l.Release(t.Context()) // to b, which has not heard of it
+		_ = l.Release(t.Context()) // hands over to b, which has not heard of it
 		cancel()
 		synctest.Wait()
 		if err := b.other.With(guard.WithMaxWait(0)).Do(t.Context(), key, nop); err != nil {
@@ -246,7 +249,7 @@ func TestAnOfferThatAgedIsAcquiredAgainUnderTheSameOwner(t *testing.T) {
 		go func() { got <- must(b.Acquire(t.Context(), key)) }()
 		synctest.Wait()
 		c.keepBack(true)
-		b.spy.set(func(s *spy) { // looks hang until their limit, and are not carried out
+		b.spy.set(func(s *spy) { // looks hang until their limit and do not reach the store
 			s.acquire = func(ctx context.Context, _ *locker.Claim,
 				_ func() (locker.Answer, error),
 			) (locker.Answer, error) {
@@ -283,7 +286,7 @@ func TestAClaimThatCameTooLateNeverComesBack(t *testing.T) {
 			}
 		})
 		_ = l.Release(t.Context())
-		time.Sleep(1100 * time.Millisecond) // granted, and too late
+		time.Sleep(1100 * time.Millisecond) // the grant comes, but too late
 		next := must(b.other.Acquire(t.Context(), key))
 		b.spy.set(func(s *spy) { s.acquire, s.owners = nil, s.owners[:1] })
 		time.Sleep(time.Second)
@@ -315,7 +318,7 @@ func TestABidForOneWhoLeftDuringTheReleaseIsTakenBack(t *testing.T) {
 		synctest.Wait()
 		b.spy.set(func(s *spy) {
 			s.release = func(_ context.Context, next func() (locker.Released, error)) (locker.Released, error) {
-				r, err := next() // queues the one in line behind the other
+				r, err := next() // queues the call in line behind the other process
 				cancel()
 				time.Sleep(time.Millisecond)
 				return r, err

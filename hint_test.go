@@ -49,7 +49,7 @@ func TestACallInsideAnotherGuardsIsTold(t *testing.T) {
 	})
 }
 
-// Nor does it use up the hint for a call that does wait for itself.
+// A slow function does not use up the hint for a call that waits for itself.
 func TestASlowFunctionGetsNoHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
@@ -57,7 +57,7 @@ func TestASlowFunctionGetsNoHint(t *testing.T) {
 		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrNotAcquired)
 		book.want(t)
 		wantErr(t, b.Do(t.Context(), "b", func(ctx context.Context) error { return b.Do(ctx, key, nop) }), guard.ErrNotAcquired)
-		book.want(t, orderLine) // which names that cause too
+		book.want(t, orderLine) // the hint names that cause too
 		wantErr(t, slow.Release(t.Context()), nil)
 		wantErr(t, b.Do(t.Context(), key, func(context.Context) error { return b.Do(t.Context(), key, nop) }), guard.ErrNotAcquired)
 		book.want(t, hereLine)
@@ -198,7 +198,7 @@ func TestContentionGetsNoHint(t *testing.T) {
 func TestAGuardOfAnotherNameIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
-		refund := b.With(guard.WithName("refund")) // of the same service, as in its other instances
+		refund := b.With(guard.WithName("refund")) // a route of the same service, as in its other instances
 		hold := func(g *guard.Guard) {
 			t.Helper()
 			l := must(g.Acquire(t.Context(), key))

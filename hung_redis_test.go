@@ -20,14 +20,14 @@ import (
 
 func heap() uint64 {
 	runtime.GC()
-	runtime.GC() // what was pooled
+	runtime.GC() // frees pooled memory
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// TestMemoryIsBoundedWhileAServerHangs makes as many failing calls as there
-// would be in a minute at 2,000 a second.
+// TestMemoryIsBoundedWhileAServerHangs makes as many failing calls as 2,000 a
+// second make in a minute.
 func TestMemoryIsBoundedWhileAServerHangs(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
@@ -37,7 +37,7 @@ func TestMemoryIsBoundedWhileAServerHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// a first connection takes its time, and a try has 25 ms
+	// A first connection takes its time, and a try has 25 ms.
 	for start := time.Now(); g.Do(t.Context(), key, nop) != nil; {
 		if time.Since(start) > 10*time.Second {
 			t.Fatal("no key of a server that is well")
@@ -68,7 +68,7 @@ func TestMemoryIsBoundedWhileAServerHangs(t *testing.T) {
 	}
 	closes(t, g)
 	left := goleak.Find(before)
-	// a handshake ends in its own time limit
+	// A handshake ends within its own time limit.
 	for start := time.Now(); left != nil && time.Since(start) < 10*time.Second; {
 		left = goleak.Find(before)
 	}

@@ -121,7 +121,7 @@ func TestForceReleaseEndsTheHoldersContextAndServesTheNext(t *testing.T) {
 	})
 }
 
-// unrevoked hides that its guard can be told of a forced release.
+// unrevoked hides that its guard can hear of a forced release.
 type unrevoked struct{ guard.Locker }
 
 func (d unrevoked) Open(w locker.Waker) error { return d.Locker.Open(struct{ locker.Waker }{w}) }

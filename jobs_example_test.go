@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// A job that every instance starts at the same minute, on clocks that differ a
-// little: it runs on one of them.
+// Every instance starts the job at the same minute, on clocks that differ a
+// little. The job runs on one of them.
 func ExampleGuard_TryDo() {
 	store := memlocker.New() // redislocker.New(rdb) in production
 	once := guard.WithMinHold(10 * time.Second)

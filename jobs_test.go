@@ -11,9 +11,9 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// Two schedulers start the same job at every tick, by clocks that are up to 100
-// ms apart, now this one ahead and now that. They show that MinHold has each
-// tick run once, and that it takes MinHold for that.
+// Two schedulers start the same job at every tick. Their clocks are up to 100
+// ms apart, and each is ahead at times. With MinHold each tick runs once.
+// Without MinHold it does not.
 func TestEachTickRunsOnceWhereClocksDiffer(t *testing.T) {
 	const ticks, every, apart = 1000, time.Second, 100 * time.Millisecond
 	run := func(t *testing.T, minHold time.Duration) (runs, most int) {

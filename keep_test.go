@@ -15,8 +15,8 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// wantFree waits for key on each guard in turn, and checks how long after start
-// the first of them got it.
+// wantFree waits for key on each guard in turn. It checks how long after start
+// the first guard got it.
 func wantFree(t *testing.T, start time.Time, after time.Duration, gs ...*guard.Guard) {
 	t.Helper()
 	for _, g := range gs {
@@ -186,8 +186,8 @@ func TestMinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
 	wantErr(t, err, guard.ErrInvalidOption)
 }
 
-// Whoever is refused because of MinHold is told when that ends, here and by
-// another process of the same name.
+// A call that is refused because of MinHold is told when that ends. That holds
+// in this process and in another process of the same name.
 func TestARefusalKnowsWhatIsLeftOfMinHold(t *testing.T) {
 	const d = 30 * time.Second
 	for name, far := range map[string]bool{"here": false, "elsewhere": true} {
@@ -217,9 +217,9 @@ func TestARefusalKnowsWhatIsLeftOfMinHold(t *testing.T) {
 				}
 				time.Sleep(20 * time.Second)
 				wantAfter(5 * time.Second)
-				if !far { // there nobody knows how long the holder had waited
+				if !far { // the other process does not know how long the holder had waited
 					next = next.With(guard.WithMaxWait(3 * time.Second))
-					wantAfter(2 * time.Second) // though a call waits longer in vain
+					wantAfter(2 * time.Second) // even though a call waits longer in vain
 				}
 			})
 		})
@@ -259,7 +259,7 @@ func TestMinHoldKeepsAllKeysOrNone(t *testing.T) {
 
 		l := must(b.other.With(guard.WithMinHold(0)).Acquire(t.Context(), "z"))
 		wantErr(t, b.With(guard.WithMaxWait(0)).DoAll(t.Context(), []string{key, "z"}, nop), guard.ErrNotAcquired)
-		synctest.Wait() // what nobody has used is given back in the background
+		synctest.Wait() // an unused grant is given back in the background
 		wantFree(t, start, 5*time.Second, b.other)
 		_ = l.Release(t.Context())
 	})
@@ -315,7 +315,7 @@ func TestAKeptKeyThatIsLostLetsOthersTry(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.mem.Lose(key)
-		time.Sleep(5 * time.Second) // the next renewal says so
+		time.Sleep(5 * time.Second) // the next renewal finds the loss
 		start := time.Now()
 		wantFree(t, start, 0, b.Guard, b.other)
 		time.Sleep(2 * time.Minute)
@@ -333,7 +333,7 @@ func TestMinHoldCannotOutlastALeaseThatIsNotRenewed(t *testing.T) {
 		b := newBench(t, guard.WithMinHold(10*time.Second), guard.WithoutRenewal())
 		start := time.Now()
 		_ = b.Do(t.Context(), key, nop)
-		wantFree(t, start, 10*time.Second, b.other) // as the TTL says, though the lease is trusted for less
+		wantFree(t, start, 10*time.Second, b.other) // after the TTL, even though the lease is trusted for less
 		if n := b.spy.renewals.Load(); n != 0 {
 			t.Errorf("%d renewals", n)
 		}

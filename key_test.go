@@ -79,8 +79,8 @@ type both struct{}
 func (both) String() string               { return "for people" }
 func (both) MarshalText() ([]byte, error) { return []byte("exact"), nil }
 
-// message is what a generated protobuf message looks like: its String is
-// unstable on purpose.
+// message looks like a generated protobuf message. Its String is unstable on
+// purpose.
 type message struct{}
 
 func (*message) ProtoMessage()  {}
@@ -121,8 +121,8 @@ func TestAPartIsSpelledByItsIdentityOrRefused(t *testing.T) {
 	}
 }
 
-// FuzzKeyIsInjective: parts can be read back from the key, so different parts
-// give different keys.
+// FuzzKeyIsInjective reads the parts back from the key. So different parts give
+// different keys.
 func FuzzKeyIsInjective(f *testing.F) {
 	for _, s := range []string{"a", "a:b", "%", "%3A", "%25", "::", "{", "\x00", "é", "a%3Ab"} {
 		f.Add(s, "b")

@@ -12,17 +12,17 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// An election is two processes that want to lead, until the test ends. At most
-// one may at a time.
+// An election is two processes that want to lead until the test ends. At most
+// one may lead at a time.
 type election struct {
 	*bench
 	t *testing.T
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	leader string     // "" if nobody leads
 	since  time.Time
-	ended  time.Time // when the last term did
-	cause  error     // and why
+	ended  time.Time // when the last term ended
+	cause  error     // the cause of that
 }
 
 func newElection(t *testing.T) *election {
@@ -30,8 +30,8 @@ func newElection(t *testing.T) *election {
 	return &election{bench: newBench(t), t: t}
 }
 
-// stand has g stand for election under the given name. It returns what makes it
-// leave, and waits until it has.
+// stand has g stand for election under the given name. It returns a function
+// that makes g leave and waits until g has left.
 func (e *election) stand(g *guard.Guard, name string) (leave func() error) {
 	ctx, cancel := context.WithCancel(e.t.Context())
 	done := make(chan error, 1)
@@ -125,7 +125,7 @@ func TestALeaderLeadsUntilItLeavesAndTheNextFollowsAtOnce(t *testing.T) {
 		e.want("b", 0)
 		leaveC := e.stand(e.Guard, "c")
 		time.Sleep(time.Minute)
-		wantErr(t, leaveC(), context.Canceled, guard.ErrNotAcquired) // was never elected
+		wantErr(t, leaveC(), context.Canceled, guard.ErrNotAcquired) // it was never elected
 		e.want("b", time.Minute)
 		wantErr(t, leaveB(), nil)
 	})
@@ -146,7 +146,7 @@ func TestALeaderThatIsCutOffStopsBeforeTheNextAndStandsAgain(t *testing.T) {
 			t.Errorf("b leads %v after a's last renewal, want the TTL", d)
 		}
 		e.wantEnded(time.Since(last)-trustOf10s, guard.ErrLeaseLost)
-		time.Sleep(time.Minute) // a tries all the while, in vain
+		time.Sleep(time.Minute) // a tries all the time, in vain
 		cutOff(e.spy, false)
 		time.Sleep(time.Minute)
 		if err := leaveB(); err != nil {
@@ -163,7 +163,7 @@ func TestALeaderWhoseKeyIsLostIsElectedAgain(t *testing.T) {
 		for range 3 {
 			time.Sleep(time.Minute)
 			e.mem.Lose(key)
-			time.Sleep(5 * time.Second) // a renewal says so
+			time.Sleep(5 * time.Second) // a renewal finds the loss
 			e.wantSoon("a", 0)
 			e.wantEnded(time.Since(e.since), guard.ErrLeaseLost)
 		}

@@ -12,8 +12,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// trustOf10s is what is left of a TTL of 10 s after drift (1 %) and margin (5
-// %).
+// trustOf10s is the rest of a TTL of 10 s after drift (1 %) and margin (5 %).
 const trustOf10s = 9400 * time.Millisecond
 
 func TestRenewalKeepsALongFunctionsLease(t *testing.T) {
@@ -168,7 +167,7 @@ func TestMaxHoldEndsTheTurnAndLetsTheNextIn(t *testing.T) {
 			})
 		}()
 		synctest.Wait()
-		if err := b.Do(t.Context(), key, nop); err != nil { // a local waiter, while the handler hangs
+		if err := b.Do(t.Context(), key, nop); err != nil { // a local waiter runs while the handler hangs
 			t.Fatal(err)
 		}
 		if d := time.Since(start); d < 20*time.Second || d > 31*time.Second {
@@ -237,7 +236,7 @@ func TestAnUnclearTryIsRepeatedUnderTheSameOwnerAndCleanedUpLate(t *testing.T) {
 				next func() (locker.Answer, error),
 			) (locker.Answer, error) {
 				if s.acquires.Load() < 3 {
-					_, _ = next() // arrives; the answer is lost
+					_, _ = next() // the request arrives, but the answer is lost
 					return locker.Answer{}, guard.ErrUnavailable
 				}
 				return next()
@@ -265,7 +264,7 @@ func TestAnAnswerThatComesTooLateIsNotAGrant(t *testing.T) {
 			) (locker.Answer, error) {
 				token, err := next()
 				if s.acquires.Load() == 1 {
-					time.Sleep(800 * time.Millisecond) // of a store that ignores our limits
+					time.Sleep(800 * time.Millisecond) // the store ignores our limits
 				}
 				return token, err
 			}

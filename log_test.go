@@ -27,7 +27,7 @@ func (b *logbook) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// lines returns what was logged since the last call.
+// lines returns the lines that were logged since the last call.
 func (b *logbook) lines() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,8 +45,8 @@ func (b *logbook) option() guard.Option {
 	return guard.WithLogger(slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{ReplaceAttr: untimed})))
 }
 
-// want checks the lines since the last call; each must name the guard and the
-// key's hash, and not the key.
+// want checks the lines since the last call. Each must name the guard and the
+// key's hash, but not the key.
 func (b *logbook) want(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait() // the guard's own goroutines log too
@@ -121,7 +121,7 @@ func TestATurnThatIsHalfwayToMaxHoldIsLoggedOnce(t *testing.T) {
 		book.want(t)
 		_ = b.Do(t.Context(), key, func(ctx context.Context) error {
 			time.Sleep(time.Second)
-			return b.Do(ctx, key, sleep(time.Minute)) // the outer turn is the one that counts
+			return b.Do(ctx, key, sleep(time.Minute)) // the outer turn counts
 		})
 		book.want(t, halfLine+"1m0s max_hold=2m0s look=")
 		_ = b.With(guard.WithMaxHold(0)).Do(t.Context(), key, sleep(time.Hour))
@@ -129,7 +129,7 @@ func TestATurnThatIsHalfwayToMaxHoldIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// A log that hangs must not keep the deadline from being kept.
+// A deadline must be kept even while the log hangs.
 func TestAWarningThatHangsDelaysNoDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(hangingLog)
@@ -147,7 +147,7 @@ func TestAWarningThatHangsDelaysNoDeadline(t *testing.T) {
 	})
 }
 
-// A hangingLog takes its time until it is closed.
+// A hangingLog blocks until it is closed.
 type hangingLog chan struct{}
 
 func (hangingLog) Enabled(context.Context, slog.Level) bool    { return true }
@@ -209,8 +209,8 @@ func TestAStandbyLogsAnOutage(t *testing.T) {
 	})
 }
 
-// The last try of a wait has little time, and says nothing of the store when
-// that runs out.
+// The last try of a wait has little time. If that runs out, it says nothing
+// about the store.
 func TestATryThatItsWaitCutsShortIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithMaxWait(2*time.Second))
@@ -287,8 +287,8 @@ func TestAnOutageEndsWithAnyClearAnswer(t *testing.T) {
 	}
 }
 
-// A store that answers every other time, as a cluster without one of its
-// shards, must not fill the log.
+// A store may answer every other time, as a cluster without one of its shards
+// does. It must not fill the log.
 func TestALockerThatComesAndGoesIsLoggedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithMaxWait(0))

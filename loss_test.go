@@ -12,8 +12,8 @@ import (
 	"github.com/go-lockguard/guard/internal/loss"
 )
 
-// causeOf returns the cause with which the context of a function ended while
-// act was done to its lease.
+// causeOf calls act while a function runs. It returns the cause with which the
+// function's context ended.
 func causeOf(t *testing.T, act func(ctx context.Context, b *bench), opts ...guard.Option) (cause error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,13 +18,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A spy is a locker that counts what the gate asks of the one inside, and can
-// get in the way.
+// A spy is a locker around another one. It counts the requests of the gate, and
+// can change or delay them.
 type spy struct {
 	guard.Locker
 	acquires, renewals, fences, releases, abandons atomic.Int64
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	owners    []string   // of each try
 	renewedAt time.Time
 	acquire   func(ctx context.Context, c *locker.Claim, next func() (locker.Answer, error)) (locker.Answer, error)
@@ -102,8 +102,8 @@ func (s *spy) set(change func(s *spy)) {
 	change(s)
 }
 
-// bench is a guard, what is under it, and a second guard on the same store, as
-// another process would have it.
+// bench is a guard with its locker, and a second guard on the same store. The
+// second one acts as another process.
 type bench struct {
 	*guard.Guard
 	mem   *memlocker.Locker
@@ -116,7 +116,7 @@ func newBench(t *testing.T, opts ...guard.Option) *bench {
 	return newBenchWith(t, func(l guard.Locker) guard.Locker { return l }, opts...)
 }
 
-// newBenchWith has the guard use what wrap makes of the spy.
+// newBenchWith has the guard use the locker that wrap makes of the spy.
 func newBenchWith(t *testing.T, wrap func(guard.Locker) guard.Locker, opts ...guard.Option) *bench {
 	t.Helper()
 	b := &bench{mem: memlocker.New()}

@@ -54,7 +54,7 @@ func TestAnAnswerThatCameTooLateLeavesTheGateAwake(t *testing.T) {
 			done <- time.Now()
 			_ = l.Release(t.Context())
 		}()
-		time.Sleep(3 * time.Second) // by now it is queued behind the other
+		time.Sleep(3 * time.Second) // it is queued behind the other process now
 		released := time.Now()
 		_ = (<-elsewhere).Release(t.Context())
 		if d := (<-done).Sub(released); d != 0 {
@@ -71,7 +71,7 @@ func TestDoAllGivesEachKeyAnAttemptOfItsOwn(t *testing.T) {
 				s.acquire = func(_ context.Context, _ *locker.Claim,
 					next func() (locker.Answer, error),
 				) (locker.Answer, error) {
-					time.Sleep(30 * time.Millisecond) // a long way
+					time.Sleep(30 * time.Millisecond) // a slow network
 					return next()
 				}
 			})
@@ -174,7 +174,7 @@ func TestAPanicOnTheWayToTheFunctionCostsNoKey(t *testing.T) {
 				if err := g.Do(t.Context(), key, nop); err != nil {
 					t.Errorf("%s, nested %v: the key is stuck: %v", where, nested, err)
 				}
-			}) // and Close finds nobody left
+			}) // Close finds no call left
 		}
 	}
 }
@@ -211,7 +211,7 @@ func TestHungRenewalsOfLongLeasesCostNoShortLease(t *testing.T) {
 		b.spy.set(func(s *spy) {
 			s.renew = func(ctx context.Context, next func() []error) []error {
 				if s.renewals.Load() <= 4 {
-					<-ctx.Done() // as for a node of a cluster that is silent
+					<-ctx.Done() // like a silent node of a cluster
 					return []error{guard.ErrUnavailable}
 				}
 				return next()

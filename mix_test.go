@@ -61,7 +61,7 @@ func TestALongLeaseOutlivesAnyMixOfShortOnesOnASlowLink(t *testing.T) {
 				start := time.Now()
 				ended, stop := context.WithTimeout(t.Context(), testsize.Pick(20*m.long, 4*m.long))
 				defer stop()
-				for i := range m.shorts { // which come again when they are lost
+				for i := range m.shorts { // a short lease comes again when it is lost
 					go func() {
 						for ended.Err() == nil {
 							l := must(b.With(guard.WithTTL(m.short())).Acquire(t.Context(), fmt.Sprint("short", i)))

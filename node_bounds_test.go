@@ -14,7 +14,7 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// cluster has a node that hangs, with the keys that begin with "hung".
+// cluster has a node that hangs. That node has the keys that begin with "hung".
 type cluster struct{ guard.Locker }
 
 func (c cluster) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
@@ -90,7 +90,7 @@ func TestAStoreSeesShortNamesOfLongKeys(t *testing.T) {
 	})
 }
 
-// blocked is an observer that never comes back from what it is told.
+// blocked is an observer whose methods never return.
 type blocked struct {
 	guard.NopObserver
 	until chan struct{}

@@ -11,12 +11,12 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// A diary is an observer that keeps what it is told.
+// A diary is an observer that records its calls.
 type diary struct {
 	guard.NopObserver
-	slow time.Duration // what HoldStart takes
+	slow time.Duration // time that HoldStart takes
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	waits    []guard.WaitResult
 	holds    []guard.HoldResult
 	losses   []error
@@ -132,7 +132,7 @@ func TestARenewalIsLateInTheSecondHalfOfTheLease(t *testing.T) {
 		err := b.With(guard.WithName("route")).Do(t.Context(), key, func(context.Context) error {
 			time.Sleep(4 * time.Second) // renewed
 			mend := b.mem.Break()
-			time.Sleep(5 * time.Second) // tried in vain
+			time.Sleep(5 * time.Second) // a try to renew fails
 			mend()
 			time.Sleep(2 * time.Second) // renewed late
 			return nil
@@ -180,7 +180,7 @@ func TestTheBlockerIsKnownToThoseWhoOnlyStoodInLine(t *testing.T) {
 		})
 		wg.Wait()
 		const here = "trace of this process"
-		blockers("", here, here) // at once; left the line; by hand-off
+		blockers("", here, here) // got it at once, left the line, got it by hand-off
 
 		l := must(b.other.With(guard.WithObserver(elsewhere{})).Acquire(t.Context(), key))
 		d.note(func() { d.waits = nil })
@@ -199,7 +199,7 @@ type elsewhere struct{ guard.NopObserver }
 
 func (elsewhere) Traceparent(context.Context) string { return "another trace" }
 
-// named is an observer that wants to know of names.
+// named is an observer that records the names of guards.
 type named struct {
 	guard.NopObserver
 	names []string

@@ -22,7 +22,7 @@ func (p panicking) WithAttrs([]slog.Attr) slog.Handler            { return p }
 func (p panicking) WithGroup(string) slog.Handler                 { return p }
 func (panicking) Handle(context.Context, slog.Record) (err error) { panic("logger") }
 
-// loud panics in everything that runs in the caller's goroutine when a hold
+// loud panics in each method that runs in the caller's goroutine when a hold
 // ends.
 type loud struct{ guard.NopObserver }
 
@@ -36,9 +36,9 @@ func recovered(f func()) {
 }
 
 // TestALoggerOrObserverThatPanicsCostsNoKey covers the lines that are logged in
-// the caller's goroutine: a release that is not confirmed, one that finds the
-// lease lost, an outage. What panics in a goroutine of the guard's ends the
-// process.
+// the caller's goroutine. These tell of a release that is not confirmed, a
+// release that finds the lease lost, and an outage. A panic in a goroutine of
+// the guard's ends the process.
 func TestALoggerOrObserverThatPanicsCostsNoKey(t *testing.T) {
 	verbs := map[string]func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error{
 		"Do": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
@@ -66,7 +66,7 @@ func TestALoggerOrObserverThatPanicsCostsNoKey(t *testing.T) {
 						g := newGuard(t, s, opt, guard.WithMaxHold(0))
 						recovered(func() { _ = call(t.Context(), g, nop) })
 						s.set(func(s *spy) { s.release = nil })
-						time.Sleep(11 * time.Second) // "lost": nobody is to free what is not ours
+						time.Sleep(11 * time.Second) // "lost": nobody must free a key that is not ours
 						if l, err := newGuard(t,
 							s.Locker.(*memlocker.Locker).Peer()).TryAcquire(t.Context(), key); err != nil {
 							t.Errorf("the key is stuck: %v", err)
@@ -90,7 +90,7 @@ func TestALoggerThatPanicsAtAnUnconfirmedReleaseDelaysNobody(t *testing.T) {
 		b := newBench(t, guard.WithLogger(slog.New(panicking{})))
 		b.spy.set(func(s *spy) {
 			s.release = func(context.Context, func() (locker.Released, error)) (locker.Released, error) {
-				return locker.Released{}, guard.ErrUnavailable // lost on its way
+				return locker.Released{}, guard.ErrUnavailable // the answer is lost on its way
 			}
 		})
 		start := time.Now()
@@ -115,7 +115,7 @@ func TestALoggerThatPanicsAtAnOutageCostsNoKey(t *testing.T) {
 		}
 		mend()
 		if !panics() {
-			t.Error("the outage was not logged when it ended") // by the try that acquires
+			t.Error("the outage was not logged when it ended") // the try that acquires ends it
 		}
 		synctest.Wait()
 		for _, g := range []*guard.Guard{b.other, b.Guard} {

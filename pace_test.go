@@ -13,8 +13,8 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// slowPhases are what can make turns slow for a while: what eight calls do that
-// wait for each other.
+// slowPhases are functions of eight calls that wait for each other. Each makes
+// turns slow for a while.
 var slowPhases = map[string]func(ctx context.Context, b *bench) error{
 	"functions that run into MaxHold": func(ctx context.Context, _ *bench) error { <-ctx.Done(); return nil },
 	"slow functions":                  func(context.Context, *bench) error { time.Sleep(4 * time.Second); return nil },
@@ -26,8 +26,9 @@ var slowPhases = map[string]func(ctx context.Context, b *bench) error{
 	},
 }
 
-// afterSlowPhases runs load after each slow phase, which a lease that leaks
-// begins. It tells of each refusal, and returns after a minute or so.
+// afterSlowPhases runs load after each slow phase. A lease that leaks begins
+// the phase. afterSlowPhases reports each refusal, and returns after a minute
+// or so.
 func afterSlowPhases(t *testing.T, load func(t *testing.T, b *bench, refused func(error))) {
 	t.Helper()
 	for name, slow := range slowPhases {
@@ -35,7 +36,7 @@ func afterSlowPhases(t *testing.T, load func(t *testing.T, b *bench, refused fun
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, guard.WithMaxHold(5*time.Second))
 				patient := b.With(guard.WithMaxWait(10 * time.Minute))
-				leaked := must(b.Acquire(t.Context(), key)) // keeps the gate, and what it has learned
+				leaked := must(b.Acquire(t.Context(), key)) // keeps the gate and its pace
 				defer func() { _ = leaked.Release(t.Context()) }()
 				var wg sync.WaitGroup
 				for range 8 {

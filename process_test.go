@@ -21,15 +21,15 @@ import (
 var schedule = flag.Duration("schedule", 4*time.Second,
 	"how long the schedulers of TestEachTickRunsOnceAcrossProcesses run")
 
-// A process is this test binary once more, in one of the roles below. What it
-// says comes line by line.
+// A process is this test binary once more, in one of the roles below. It prints
+// its messages line by line.
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	lines chan string
 }
 
-// TestProcess is no test: it is what another process does.
+// TestProcess is no test. It is the work of another process.
 func TestProcess(t *testing.T) {
 	role := os.Getenv("GUARD_TEST_ROLE")
 	if role == "" {
@@ -81,8 +81,8 @@ func spawn(t *testing.T, role, addr string, env ...string) *process {
 	return p
 }
 
-// next waits until the process says what, if need be after that it works, and
-// returns when it said so.
+// next waits until the process says what, and returns when it said so. The
+// process may say before that it works.
 func (p *process) next(what string) time.Time {
 	p.t.Helper()
 	limit := time.After(20 * time.Second)
@@ -111,7 +111,7 @@ func parse(line string) (at time.Time, said string) {
 	return time.Unix(0, nanos), said
 }
 
-// lead works as long as it may, and says so.
+// lead works as long as it may lead, and says so.
 func lead(ctx context.Context) error {
 	say("leads")
 	l, _ := guard.LeaseFrom(ctx)
@@ -130,7 +130,7 @@ func lead(ctx context.Context) error {
 	}
 }
 
-// slow is what a busy machine may add to what a test expects.
+// slow is the time that a busy machine may add to an expected time.
 const slow = 2 * time.Second
 
 func TestAKilledLeaderIsFollowedWithinTheTTL(t *testing.T) {
@@ -183,8 +183,7 @@ func TestAStoppedLeaderHasEndedWhenItGoesOn(t *testing.T) {
 	a.next("leads") // again
 }
 
-// What the schedulers do: many jobs at each tick, on clocks that are 100 ms
-// apart.
+// The schedulers start many jobs at each tick, on clocks that are 100 ms apart.
 const (
 	jobs, every, apart = 20, time.Second, 100 * time.Millisecond
 	minHold            = 600 * time.Millisecond
@@ -196,7 +195,7 @@ func schedulerProcess(t *testing.T, g *guard.Guard) {
 	_, _ = fmt.Sscan(os.Getenv("GUARD_TEST_CLOCK"), &start, &ahead)
 	g = g.With(guard.WithMinHold(minHold))
 	for tick := range int(*schedule / every) {
-		ahead = -ahead // now this one is first, and now the other
+		ahead = -ahead // the two processes take turns to be first
 		time.Sleep(time.Until(time.Unix(0, start-ahead).Add(time.Duration(tick) * every)))
 		for job := range jobs {
 			_, err := g.TryDo(t.Context(), guard.Key("job", job), func(context.Context) error {
@@ -213,7 +212,7 @@ func schedulerProcess(t *testing.T, g *guard.Guard) {
 func TestEachTickRunsOnceAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t).Addr
-	start := time.Now().Add(2 * time.Second).UnixNano() // both are up by then
+	start := time.Now().Add(2 * time.Second).UnixNano() // both processes are up then
 	ran := map[string]int{}
 	by := [2]int{}
 	var ps [2]*process

@@ -14,7 +14,7 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// instances are guards on one store, each as a process of its own.
+// instances are guards on one store. Each acts as a process of its own.
 func instances(t *testing.T, n int, wrap func(guard.Locker) guard.Locker, opts ...guard.Option) []*guard.Guard {
 	t.Helper()
 	first := memlocker.New()
@@ -143,7 +143,7 @@ func TestATenureEndsAfterOnePassWhileOthersWait(t *testing.T) {
 			synctest.Wait()
 		}
 		join(0, 5)
-		join(1, 3) // announces itself: the holder serves the five that wait, not those who come later
+		join(1, 3) // announces itself: the holder serves the five waiting calls, but none that come later
 		join(0, 20)
 		_ = l.Release(t.Context())
 		wg.Wait()
@@ -170,7 +170,7 @@ func TestInstancesShareAHotKeyFairly(t *testing.T) {
 				var wg sync.WaitGroup
 				for i, g := range gs {
 					for range 10 {
-						wg.Go(func() { // a closed loop: comes back at once
+						wg.Go(func() { // a closed loop that comes back at once
 							for ctx.Err() == nil {
 								_ = g.Do(ctx, key, func(context.Context) error {
 									turns[i]++
@@ -203,8 +203,8 @@ func TestInstancesShareAHotKeyFairly(t *testing.T) {
 }
 
 // A lease that ran past MaxHold is freed in the background when its function
-// returns: that must not cost the successor, which waits behind its own
-// process's key, its place in the queue.
+// returns. Its successor waits behind the key of its own process. The release
+// must not cost the successor its place in the queue.
 func TestASuccessorIsWokenWhenALostLeasesFunctionReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, rdb := redistest.Miniredis(t)

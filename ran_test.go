@@ -23,7 +23,7 @@ func payOnce(g *guard.Guard, paid *int) func(ctx context.Context) error {
 	}
 }
 
-// verbs are those that run a function.
+// verbs lists the verbs that run a function.
 func verbs(g *guard.Guard) map[string]func(ctx context.Context, fn func(ctx context.Context) error) error {
 	return map[string]func(ctx context.Context, fn func(ctx context.Context) error) error{
 		"Do": func(ctx context.Context, fn func(ctx context.Context) error) error { return g.Do(ctx, key, fn) },
@@ -128,8 +128,8 @@ func TestALeaseLostWhileItsFunctionRanSaysThatItRan(t *testing.T) {
 	})
 }
 
-// A group whose first function fails ends the waits of the others, with that
-// error as the cause.
+// If the first function of a group fails, the waits of the others end. The
+// error of the function is the cause.
 func TestAWaitThatTheFailureOfAnotherFunctionEndsHasNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Second))

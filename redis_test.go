@@ -21,8 +21,8 @@ func onRedis(t *testing.T, addr string, opts ...guard.Option) *guard.Guard {
 	return newGuard(t, redislocker.New(redistest.Client(t, addr)), opts...)
 }
 
-// lockCommands are those of the proxy's counters that are not part of a
-// connection's handshake.
+// lockCommands counts the proxy's commands without those of a connection's
+// handshake.
 func lockCommands(p *redistest.Proxy) (n int) {
 	for name, count := range p.Commands() {
 		switch name {
@@ -83,7 +83,7 @@ func TestTenThousandWaitersAreOneContenderAtRedis(t *testing.T) {
 	}
 	p.Reset()
 	start := time.Now()
-	time.Sleep(2 * time.Second) // what is counted is the traffic of a while
+	time.Sleep(2 * time.Second) // the test counts the traffic of these seconds
 	if n, most := lockCommands(p), int(time.Since(start).Seconds()*20)+20; n > most {
 		t.Errorf("%d commands in %v of waiting: %v", n, time.Since(start), p.Commands())
 	}
@@ -137,7 +137,7 @@ func TestAHungServerBoundsEveryCallAndKeepsNoKey(t *testing.T) {
 	}
 	held := must(g.Acquire(t.Context(), "held"))
 	s.Stop()
-	slack := 400 * time.Millisecond // of a busy machine; the promise is 50 ms
+	slack := 400 * time.Millisecond // for a busy machine; the promise is 50 ms
 	bounded := func(what string, limit time.Duration, call func() error) {
 		t.Helper()
 		start := time.Now()
@@ -150,11 +150,11 @@ func TestAHungServerBoundsEveryCallAndKeepsNoKey(t *testing.T) {
 	bounded("Do", 500*time.Millisecond, func() error { return g.Do(t.Context(), "k1", nop) })
 	bounded("TryAcquire", 500*time.Millisecond, func() error { _, err := g.TryAcquire(t.Context(), "k2"); return err })
 	bounded("FencingToken", 500*time.Millisecond, func() error { _, err := held.FencingToken(t.Context()); return err })
-	bounded("Release", 2*time.Second, func() error { // joins a renewal, then its own limit
+	bounded("Release", 2*time.Second, func() error { // waits for a renewal first, then for its own limit
 		if err := held.Release(t.Context()); !errors.Is(err, guard.ErrLeaseLost) {
 			return err
 		}
-		return guard.ErrUnavailable // the deadline came first: as good
+		return guard.ErrUnavailable // the deadline came first, which is as good
 	})
 	s.Cont()
 	deadline := time.Now().Add(15 * time.Second)
@@ -170,8 +170,8 @@ func TestAHungServerBoundsEveryCallAndKeepsNoKey(t *testing.T) {
 	}
 }
 
-// Two processes that cannot reach the store any longer must stop before others
-// may start.
+// Two processes that cannot reach the store any longer must stop before other
+// processes may start.
 func TestAPartitionedHolderStopsBeforeTheNextStarts(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -105,7 +105,7 @@ func TestASiblingThatOutwaitsItsLeaseAcquiresAfresh(t *testing.T) {
 		outer := must(b.Acquire(t.Context(), key))
 		inner := must(b.Acquire(outer.Context(), key))
 		released := make(chan error)
-		go func() { released <- outer.Release(t.Context()) }() // waits for inner, and goes before the next sibling
+		go func() { released <- outer.Release(t.Context()) }() // waits for inner, and is ahead of the next sibling
 		synctest.Wait()
 		done := make(chan error)
 		go func() {

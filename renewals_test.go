@@ -14,21 +14,21 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// oneServer is a store that serves renewals in the order in which they were
-// sent, each in its time, and tells each answer at once. It serves them also
-// when nobody waits for the answers any more.
+// oneServer is a store that serves renewals one by one, in the order in which
+// they were sent. Each takes its time, and each answer is told at once.
+// oneServer serves a renewal even when nobody waits for its answer any more.
 type oneServer struct {
 	guard.Locker
 	each  time.Duration
-	stall func(batch int) time.Duration // that the answers to a batch take longer
+	stall func(batch int) time.Duration // extra time of the answers to a batch
 
-	mu      sync.Mutex // guards what follows
-	free    time.Time  // when all that was sent is served
+	mu      sync.Mutex // guards the fields below
+	free    time.Time  // when every renewal that was sent is served
 	batches int
 }
 
-// accept returns when the first of n renewals that are sent now begins to be
-// served, and how long their answers take.
+// accept takes n renewals that are sent now. It returns when the first of them
+// begins to be served, and the extra time of their answers.
 func (s *oneServer) accept(n int) (begin time.Time, stall time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *oneServer) Renew(ctx context.Context, cs []*locker.Claim, answered func
 
 // lostOf returns how many of n leases of 1 s are lost in 6 s. The store takes
 // 100 µs for each renewal, so it can do 10,000 a second. Leases that are
-// renewed at a third of their TTL want 3 n.
+// renewed at a third of their TTL need 3 n a second.
 func lostOf(t *testing.T, n int, stall func(batch int) time.Duration) (lost int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestLeasesThatCannotAllBeRenewedEarlyAreRenewedLater(t *testing.T) {
 
 func TestNoMoreLeasesAreLostThanCannotBeRenewed(t *testing.T) {
 	t.Parallel()
-	const n, can = 12_000, 7500 // 10,000 a second, and each of them 0.76 s after the one before, or sooner
+	const n, can = 12_000, 7500 // 10,000 a second; each lease is renewed 0.76 s after its last renewal, or sooner
 	if lost := lostOf(t, n, noStall); lost > n-can {
 		t.Errorf("%d of %d leases lost, the store can renew %d", lost, n, can)
 	}

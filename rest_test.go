@@ -15,8 +15,8 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// A resthouse is a locker of a process that waits for many keys, all of them
-// held by another.
+// A resthouse is a locker of a process that waits for many keys. Another
+// process holds them all.
 type resthouse struct {
 	guard.Locker
 	t      *testing.T
@@ -28,15 +28,15 @@ type resthouse struct {
 	deaf   atomic.Bool // grants no rest, and no message comes
 	done   sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
-	asked  bool       // for a rest
+	mu     sync.Mutex // guards the fields below
+	asked  bool       // the locker was asked for a rest
 	looked map[string]time.Time
-	most   map[string]time.Duration // between two looks
+	most   map[string]time.Duration // longest pause between looks at a key
 	ran    map[string]time.Time
 }
 
-// rest has a guard wait for so many keys of the holder's, for long enough to be
-// at rest.
+// rest has a guard wait for the given number of the holder's keys. The guard
+// waits long enough to be at rest.
 func rest(t *testing.T, keys int, ttl time.Duration) *resthouse {
 	t.Helper()
 	mem := memlocker.New()
@@ -97,8 +97,8 @@ func (h *resthouse) Acquire(ctx context.Context, c *locker.Claim, try locker.Try
 	return h.Locker.Acquire(ctx, c, try)
 }
 
-// longest returns the longest pause between two looks at any key from now on,
-// after so long.
+// longest waits for after. It returns the longest pause between any two looks
+// at a key in that time.
 func (h *resthouse) longest(after time.Duration) (d time.Duration) {
 	h.mu.Lock()
 	clear(h.most)
@@ -112,7 +112,8 @@ func (h *resthouse) longest(after time.Duration) (d time.Duration) {
 	return d
 }
 
-// release hands keys over, and returns how long their waiters took to begin.
+// release hands over the given number of keys. It returns the longest time that
+// one of their waiters took to begin.
 func (h *resthouse) release(keys int) (most time.Duration) {
 	released := time.Now()
 	for _, c := range h.held[:keys] {
@@ -140,7 +141,7 @@ func (h *resthouse) begun(keys int, since time.Time) (most time.Duration) {
 	return most
 }
 
-// muffled passes on what is told, until it is deaf.
+// muffled passes on messages until it is deaf.
 type muffled struct {
 	locker.Waker
 	deaf *atomic.Bool
@@ -236,7 +237,7 @@ func TestALostMessageCostsAClaimThatRestsNoMoreThanItsRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := rest(t, 1_000, never)
 		time.Sleep(5 * time.Second)
-		h.deaf.Store(true) // and nobody knows
+		h.deaf.Store(true) // the guard does not know that
 		released := time.Now()
 		if r, err := h.holder.Release(t.Context(), h.held[0], nil); err != nil || !r.Handed {
 			t.Fatal(r, err)

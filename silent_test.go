@@ -16,14 +16,16 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// outlivesSilence holds leases while a crowd of calls fills the pool, lets all
-// connections die without a word, and waits for three TTLs.
+// outlivesSilence fills the pool by a crowd of calls and acquires leases. Then
+// it lets all connections die without a word, and waits for three TTLs.
 func outlivesSilence(t *testing.T, rdb redis.UniversalClient, slow func(time.Duration), silence func()) {
 	t.Helper()
 	const ttl = 3 * time.Second
 	g := must(guard.New(redislocker.New(rdb), guard.WithTTL(ttl), guard.WithMaxHold(0),
 		guard.WithLogger(slog.New(slog.DiscardHandler))))
-	t.Cleanup(func() { // go-redis 9.19 may wait for a read on a silent connection until that ends, with the proxy
+	// go-redis 9.19 may wait for a read on a silent connection until that
+	// connection ends with the proxy.
+	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Second)
 		defer cancel()
 		_ = g.Close(ctx)
@@ -41,7 +43,7 @@ func outlivesSilence(t *testing.T, rdb redis.UniversalClient, slow func(time.Dur
 		leases[k] = must(g.Acquire(t.Context(), k))
 	}
 	silence()
-	time.Sleep(3 * ttl) // what is tested is that time passes
+	time.Sleep(3 * ttl) // the leases must live through this time
 	for k, l := range leases {
 		if err := l.Err(); err != nil {
 			t.Errorf("%s: %v", k, err)

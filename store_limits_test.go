@@ -11,7 +11,7 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// coarse is a store that counts whole seconds, and keeps a key for 2 at least.
+// coarse is a store that counts whole seconds. It keeps a key for at least 2 s.
 type coarse struct{ *memlocker.Locker }
 
 func (coarse) Limits() locker.Limits {

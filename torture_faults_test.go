@@ -10,8 +10,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// shortLived drops keys after a quarter of their TTL, before the first renewal,
-// as a store whose clock runs fast would.
+// shortLived drops keys after a quarter of their TTL, before the first renewal.
+// A store whose clock runs fast would do the same.
 type shortLived struct{ guard.Locker }
 
 func (s shortLived) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
@@ -38,7 +38,7 @@ func (r repeats) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	return answer, err
 }
 
-// promiscuous has a store of its own for each claim: it excludes nobody.
+// promiscuous has a store of its own for each claim, so it excludes nobody.
 type promiscuous struct{ guard.Locker }
 
 func (p promiscuous) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
@@ -55,7 +55,8 @@ func (promiscuous) Renew(_ context.Context, cs []*locker.Claim, answered func(in
 	}
 }
 
-// careless frees a key whoever asks for it: the owner id is not compared.
+// careless frees a key for any caller, because it does not compare the owner
+// id.
 type careless struct {
 	guard.Locker
 	owners *sync.Map // the claims that have been seen to own their keys
@@ -94,7 +95,7 @@ type tampered struct {
 
 func (t tampered) Open(w locker.Waker) error { return t.Locker.Open(t.with(w)) }
 
-// swallows says of every grant that it is known here.
+// swallows reports that every grant is known here.
 type swallows struct{ locker.Waker }
 
 func (s swallows) Granted(key, owner string, o locker.Offer) bool {
@@ -109,8 +110,8 @@ func (drops) Granted(string, string, locker.Offer) bool { return true }
 
 var owners sync.Map
 
-// faults are what the torture must notice, and whether it does so on a store
-// that is sound otherwise.
+// faults are the faults that the torture must notice. Each entry says whether
+// it does so on a store that is sound otherwise.
 var faults = map[string]struct {
 	calm bool
 	in   func(guard.Locker) guard.Locker

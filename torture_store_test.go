@@ -11,7 +11,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// dice are what all faults of one store are decided by.
+// dice decide all faults of one store.
 type dice struct {
 	mu sync.Mutex // guards r
 	r  *rand.Rand
@@ -31,7 +31,7 @@ func (d *dice) upTo(most time.Duration) time.Duration {
 	return time.Duration(d.r.Int64N(int64(most)))
 }
 
-// late waits, now and then, as an answer or a request does that is held up.
+// late waits now and then, like an answer or a request that is held up.
 func (d *dice) late(ctx context.Context) {
 	if !d.one(20) {
 		return
@@ -112,8 +112,9 @@ type losesHalf struct {
 
 func (l losesHalf) Open(w locker.Waker) error { return l.Locker.Open(forgetful{w, l.d}) }
 
-// leisurely is a sound store that takes its time to clean up behind those who
-// have left, so that keys are granted to them. What was ours it frees sooner.
+// leisurely is a sound store that takes its time to clean up behind callers
+// that have left. So keys are granted to them. It frees the keys that were ours
+// sooner.
 type leisurely struct {
 	guard.Locker
 	d    *dice
@@ -121,19 +122,19 @@ type leisurely struct {
 	work sync.WaitGroup
 }
 
-// leisure is the most that it takes to free a key.
+// leisure is the longest time that it takes to free a key.
 const leisure = 5 * time.Millisecond
 
 func (l *leisurely) Open(w locker.Waker) error { return l.Locker.Open(noting{w, l}) }
 
-// noting notes who is granted a key.
+// noting notes the owners that are granted a key.
 type noting struct {
 	locker.Waker
 	l *leisurely
 }
 
 func (n noting) Granted(key, owner string, o locker.Offer) bool {
-	n.l.ours.Store(owner, true) // before anybody can abandon it
+	n.l.ours.Store(owner, true) // noted before anybody can abandon it
 	known := n.Waker.Granted(key, owner, o)
 	if !known {
 		n.l.ours.Delete(owner)

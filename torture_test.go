@@ -20,18 +20,20 @@ import (
 var tortureFor = flag.Duration("torture.for", 0,
 	"how long to torture, by the clock on the wall, instead of a few seeds")
 
-// A torture is a minute of virtual time in which callers on two processes come,
-// wait, leave, hang and panic, one process closes and is replaced, and the
-// store fails, hangs, refuses, and loses answers and messages. It keeps the
-// book of who may believe to hold what. A calm one has a sound store, and also
-// keeps the book of keys that are free while somebody waits.
+// A torture is a minute of virtual time with callers on two processes. The
+// callers come, wait, leave, hang and panic. One process closes and is
+// replaced. The store fails, hangs, refuses, and loses answers and messages.
+//
+// A torture records which callers may believe that they hold which keys. A calm
+// torture has a sound store. It also records keys that are free while a caller
+// waits.
 type torture struct {
 	calm    bool
-	forgets bool // the store also loses keys, as in a failover: then only the fencing tokens keep order
+	forgets bool // the store also loses keys, as in a failover; then only fencing tokens keep order
 	fault   func(guard.Locker) guard.Locker
 
-	mu         sync.Mutex           // guards what follows
-	inside     map[string]int       // functions that run under a context which has not ended
+	mu         sync.Mutex           // guards the fields below
+	inside     map[string]int       // functions that run under a context that has not ended
 	left       map[string]time.Time // when the last of them ended
 	newest     map[string]uint64    // the last fencing token
 	ran        int
@@ -42,8 +44,8 @@ func newTorture() *torture {
 	return &torture{inside: map[string]int{}, left: map[string]time.Time{}, newest: map[string]uint64{}}
 }
 
-// enter notes that a function begins which has wanted key since then; zero: it
-// is not known since when.
+// enter notes that a function begins. The function has wanted key since then.
+// The zero time says that the moment is not known.
 func (tt *torture) enter(key string, since time.Time) {
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
@@ -63,8 +65,8 @@ func (tt *torture) enter(key string, since time.Time) {
 }
 
 // token notes the token of a turn that has just begun. Where the store forgets
-// keys, a turn may begin late, with a token that the resource would refuse; but
-// no two have the same.
+// keys, a turn may begin late, with a token that the resource would refuse. But
+// no two turns have the same token.
 func (tt *torture) token(key string, token uint64) {
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
@@ -107,7 +109,8 @@ func (tt *torture) open(t *testing.T, l guard.Locker, seed uint64) *guard.Guard 
 
 func (tt *torture) run(t *testing.T, seed uint64) {
 	t.Helper()
-	t.Cleanup(func() { time.Sleep(10 * time.Second) }) // for requests that are still held up when all is closed
+	// Some requests are still held up when everything is closed.
+	t.Cleanup(func() { time.Sleep(10 * time.Second) })
 	mem := memlocker.New()
 	guards := [2]atomic.Pointer[guard.Guard]{}
 	guards[0].Store(tt.open(t, mem, seed))
@@ -131,7 +134,7 @@ func (tt *torture) run(t *testing.T, seed uint64) {
 		wg.Go(func() {
 			for time.Now().Before(end) {
 				over := make(chan struct{})
-				go func() { // of its own, for Goexit
+				go func() { // a goroutine of its own, for Goexit
 					defer close(over)
 					tt.visit(guards[n%2].Load(), r)
 				}()
@@ -140,7 +143,7 @@ func (tt *torture) run(t *testing.T, seed uint64) {
 		})
 	}
 	wg.Wait()
-	for i := range guards { // nothing may be left that keeps a key beyond its TTL
+	for i := range guards { // nothing must keep a key beyond its TTL
 		g := guards[i].Load().With(guard.WithMaxWait(10 * time.Second))
 		for _, k := range tortured {
 			err := g.Do(t.Context(), k, nop)

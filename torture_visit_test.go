@@ -14,7 +14,7 @@ import (
 
 var tortured = []string{"a", "b", "c"}
 
-// A visit is one caller's: what it wants, and how it behaves.
+// A visit is one caller with its keys and its behavior.
 type visit struct {
 	torture *torture
 	guard   *guard.Guard
@@ -28,7 +28,7 @@ type visit struct {
 
 func ms(r *rand.Rand, most int) time.Duration { return time.Duration(r.IntN(most)) * time.Millisecond }
 
-// visit sends a caller that comes once, and may panic or call Goexit.
+// visit sends one caller once. The caller may panic or call Goexit.
 func (tt *torture) visit(g *guard.Guard, r *rand.Rand) {
 	v := &visit{
 		torture: tt, start: time.Now(), wait: ms(r, 3000), work: ms(r, 50),
@@ -55,7 +55,7 @@ func (tt *torture) visit(g *guard.Guard, r *rand.Rand) {
 	}
 }
 
-// terms are those of a call: most are those of the family.
+// terms returns the terms of a call. Most calls have the terms of the family.
 func terms(r *rand.Rand) []guard.Option {
 	switch r.IntN(8) {
 	case 0:
@@ -68,10 +68,10 @@ func terms(r *rand.Rand) []guard.Option {
 	return nil
 }
 
-// call goes by one of the verbs.
+// call calls one of the verbs.
 func (v *visit) call(ctx context.Context, r *rand.Rand) error {
 	switch n := r.IntN(10); {
-	case n == 0 && !v.torture.calm: // who waits for one key keeps others idle
+	case n == 0 && !v.torture.calm: // a DoAll that waits for one key keeps others idle
 		v.keys = tortured[:2+r.IntN(2)]
 		return v.guard.DoAll(ctx, slices.Concat(v.keys, v.keys), func(in context.Context) error {
 			v.section(in)
@@ -107,8 +107,8 @@ func (v *visit) use(l *guard.Lease, err error) error {
 	return nil
 }
 
-// checkWait checks that the wait has kept its bound, as far as that is known:
-// of a caller that stayed, for one key.
+// checkWait checks that the wait has kept its bound. The bound is known only
+// for a caller that stayed, and for one key.
 func (v *visit) checkWait(ctx context.Context) {
 	d := time.Since(v.start)
 	if ctx.Err() == nil && len(v.keys) == 1 && d > max(v.wait, 500*time.Millisecond)+50*time.Millisecond {
@@ -116,7 +116,7 @@ func (v *visit) checkWait(ctx context.Context) {
 	}
 }
 
-// section is what runs alone.
+// section is the critical section.
 func (v *visit) section(ctx context.Context) {
 	since := v.start
 	if len(v.keys) > 1 {
@@ -131,7 +131,7 @@ func (v *visit) section(ctx context.Context) {
 		}
 	})
 	defer leave()
-	stop := context.AfterFunc(ctx, leave) // once ctx ends it does not believe to hold the keys
+	stop := context.AfterFunc(ctx, leave) // once ctx ends, the caller no longer believes that it holds the keys
 	defer stop()
 	if token, err := guard.FencingToken(ctx); err == nil {
 		v.torture.token(v.keys[len(v.keys)-1], token)
@@ -154,7 +154,8 @@ func (v *visit) section(ctx context.Context) {
 	}
 }
 
-// nest calls again for what it has, one after the other and at the same time.
+// nest calls verbs again for the keys that it has, both in sequence and at the
+// same time.
 func (v *visit) nest(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, k := range v.keys {

@@ -34,7 +34,7 @@ func TestAQueuedWaiterIsHandedTheKeyAtOnceWhateverItsBackoff(t *testing.T) {
 	}
 }
 
-// gone is a process that has died: what it is told, nobody hears.
+// gone is a process that has died. Nobody hears its messages.
 type gone struct{}
 
 func (gone) Granted(string, string, locker.Offer) bool { return true }
@@ -85,7 +85,7 @@ func TestReleaseByTwoIsSeenByABubble(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Second) // only if both are known to wait does time go on
+		time.Sleep(time.Second) // time goes on only if both are known to wait
 		_ = inner.Release(t.Context())
 		wg.Wait()
 	})

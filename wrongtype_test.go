@@ -12,7 +12,7 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest"
 )
 
-// Something else has put a set where a key of ours is, or is to be. The names
+// Another program has put a set where a key of ours is, or will be. The names
 // are those of the key "k" in Redis.
 const (
 	theLock    = "guard:{k}"
@@ -20,8 +20,9 @@ const (
 	theCounter = theLock + ":fence"
 )
 
-// wrongType starts a server and returns a guard on it, how to put a set at a
-// name, and whether the lock is free.
+// wrongType starts a server and returns a guard on it. It also returns a
+// function that puts a set at a name, and one that reports whether the lock is
+// free.
 func wrongType(t *testing.T, opts ...guard.Option) (g *guard.Guard, spoil func(name string), free func() bool) {
 	t.Helper()
 	s := redistest.Start(t)
@@ -41,7 +42,7 @@ func wrongType(t *testing.T, opts ...guard.Option) (g *guard.Guard, spoil func(n
 }
 
 // wantWrongType fails t unless err says that a key is of another type, and what
-// to do. It must be a lost lease or not, as lost says.
+// to do. If lost is set, err must be a lost lease. Otherwise it must not.
 func wantWrongType(t *testing.T, what string, err error, lost bool) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") ||
