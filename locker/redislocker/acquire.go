@@ -13,17 +13,19 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// fenceLife is how far the server's clock may step back without a fencing token
-// falling behind: the counter lasts so long beyond its last token, see
+// fenceLife is how far the server's clock may step back before a fencing token
+// could fall behind. The counter outlives its last token by this time, see
 // model/README.md. NTP clients step by less than 17 minutes of their own
 // accord.
 const fenceLife = 20 * time.Minute
 
-// Acquire tries once, in one round trip, or in two if the key is held: the
-// second finds out by whom, and queues. A claim that is in the queue, or whose
-// key is likely to be held, looks first. See [locker.Locker] for the errors; a
-// refusal by the server that a new try cannot change (rights, a key of another
-// type) is none of those and says what to do.
+// Acquire tries once. It takes one round trip, or two if the key is held. The
+// second finds the holder and queues the claim. A claim that is in the queue,
+// or whose key is likely to be held, looks first.
+//
+// See [locker.Locker] for the errors. If a new try cannot change a refusal by
+// the server, the error is none of those and says what to do. Missing rights
+// and a key of another type are such refusals.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Answer{}, err
@@ -34,7 +36,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	}
 	if err := l.connected(ctx, c.Key); err != nil {
 		if t.Wait {
-			l.inbox.open() // its connection takes as long
+			l.inbox.open() // opens its connection meanwhile
 		}
 		return locker.Answer{}, err
 	}
@@ -53,13 +55,13 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	}
 	answer, free, err := l.look(ctx, c, t)
 	if free {
-		return l.obtain(ctx, c) // it is out of the queue, whatever comes of this (law 2)
+		return l.obtain(ctx, c) // the claim has left the queue, even if this fails (law 2)
 	}
 	return answer, err
 }
 
-// obtain lets redislock take the key. An answer that is empty says that
-// somebody else holds it.
+// obtain takes the key through redislock. An empty answer means that somebody
+// else holds it.
 func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, error) {
 	if l.settings.replicas > 0 {
 		return l.obtainReplicated(ctx, c)
@@ -67,7 +69,8 @@ func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, er
 	return l.obtainBy(ctx, nil, c)
 }
 
-// obtainBy obtains by a way of its own, nil for that of all requests.
+// obtainBy is obtain with a way of its own. A nil way is the way of all
+// requests.
 func (l *Locker) obtainBy(ctx context.Context, own way, c *locker.Claim) (locker.Answer, error) {
 	locks, tr := l.locks, (*travel)(nil)
 	switch {
@@ -90,7 +93,7 @@ func (l *Locker) obtainBy(ctx context.Context, own way, c *locker.Claim) (locker
 	return locker.Answer{Acquired: err == nil, Token: token}, err
 }
 
-// set has redislock make c the owner of its key.
+// set makes c the owner of its key, through redislock.
 func (l *Locker) set(ctx context.Context, by *redislock.Client, c *locker.Claim) error {
 	st := l.state(c)
 	lock, _ := st.keys.lock.(string)
@@ -98,8 +101,8 @@ func (l *Locker) set(ctx context.Context, by *redislock.Client, c *locker.Claim)
 	return err
 }
 
-// look finds out who holds the key, and queues c if it waits. free says that
-// nobody does, or c itself, as when a message got lost.
+// look finds the holder of the key, and queues c if it waits. free reports that
+// the key has no holder, or that c itself holds it, as after a lost message.
 func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a locker.Answer, free bool, err error) {
 	t.Rest = l.rest(t)
 	call, queues := l.lookCall(c, t)
@@ -111,9 +114,10 @@ func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a loc
 	return l.seen(answer, queues, t.Rest)
 }
 
-// rest returns for how long a claim may go unseen that is looked at now, 0 for
-// no longer than any: a message must be sure to find its process, and in a
-// cluster nobody knows whom a message reaches (laws 5 and 7).
+// rest returns for how long a claim may go unseen after this look. The result
+// is 0 if the claim must keep the usual pace. A message must be sure to find
+// the claim's process, and in a cluster nobody knows whom a message reaches
+// (laws 5 and 7).
 func (l *Locker) rest(t locker.Try) time.Duration {
 	if l.cluster != nil || !l.inbox.live.Load() {
 		return 0
@@ -121,8 +125,8 @@ func (l *Locker) rest(t locker.Try) time.Duration {
 	return min(t.Rest, locker.MaxRest)
 }
 
-// lookCall is the request of a look, which queues c if it waits. t.Rest is what
-// is granted.
+// lookCall is the request of a look, which queues c if it waits. t.Rest is the
+// rest to be granted.
 func (l *Locker) lookCall(c *locker.Claim, t locker.Try) (call call, queues bool) {
 	st := l.state(c)
 	var entry any = ""
@@ -135,8 +139,8 @@ func (l *Locker) lookCall(c *locker.Claim, t locker.Try) (call call, queues bool
 		wantedWord+c.Key), entry != ""
 }
 
-// seen reads the answer to a look that granted a rest. There is none where a
-// holder will not hand the key over: one that is no guard.
+// seen reads the answer to a look that granted a rest. There is no rest if the
+// holder is not a guard, because it will not hand the key over.
 func (l *Locker) seen(answer command, queues bool, rest time.Duration) (a locker.Answer, free bool, err error) {
 	parts, err := answer.Slice()
 	switch {
@@ -160,7 +164,7 @@ func (l *Locker) seen(answer command, queues bool, rest time.Duration) (a locker
 	return a, false, nil
 }
 
-// place reads a place in the queue, as scripts return it.
+// place reads a place in the queue as scripts return it.
 func place(part any) (locker.Place, bool) {
 	text, _ := part.(string)
 	if text == "" {
@@ -170,9 +174,9 @@ func place(part any) (locker.Place, bool) {
 	return locker.Place(n), err == nil
 }
 
-// fenced returns the fencing token that came with a try that succeeded. Without
-// one the try as a whole did not, and the key is given back if no other try
-// will follow.
+// fenced returns the fencing token of a try that took the key. Without a token
+// the whole try has failed. If no other try will follow, fenced gives the key
+// back.
 func (l *Locker) fenced(c *locker.Claim, answer command) (uint64, error) {
 	token, err := token(answer)
 	switch {
@@ -186,14 +190,14 @@ func (l *Locker) fenced(c *locker.Claim, answer command) (uint64, error) {
 	return 0, l.tryError(err)
 }
 
-// Fence reserves a block of tokens, in one round trip.
+// Fence reserves a block of tokens in one round trip.
 func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	return l.FenceFrom(ctx, c, 0)
 }
 
-// FenceFrom is [Locker.Fence] with no token below floor: it raises what the
-// server has given last, where one key's tokens come from several servers
-// (package redlock).
+// FenceFrom is [Locker.Fence] with no token below floor. It raises the server's
+// last token where the tokens of one key come from several servers (package
+// redlock).
 func (l *Locker) FenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (uint64, error) {
 	if err := l.gate.Enter(); err != nil {
 		return 0, err

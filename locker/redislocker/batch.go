@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	directRequests = 4                      // in flight at once; what comes on top travels in batches
+	directRequests = 4                      // in flight at once; further requests travel in batches
 	batchWorkers   = 2                      // batches in flight at once
 	batchCommands  = 512                    // in one batch, or little more
-	batchLimit     = 500 * time.Millisecond // for one batch: no try has longer
+	batchLimit     = 500 * time.Millisecond // for one batch; no try has longer
 )
 
 // batcher sends the requests of many callers as one pipeline. Its goroutines
-// start with the first request and end when none is left; there are at most
-// batchWorkers of them.
+// start with the first request and end when the queue is empty. There are at
+// most batchWorkers of them.
 type batcher struct {
 	exec func(context.Context, []command) // sends a pipeline; each command holds its answer or error when it returns
 
 	ctx    context.Context // of all batches; ended by the locker's Close
 	cancel context.CancelFunc
 
-	spare sync.Pool // of requests that were answered; not shared, for a testing/synctest bubble's must stay in it
+	spare sync.Pool // answered requests; not shared, because those of a testing/synctest bubble must stay in it
 
-	mu      sync.Mutex // guards what follows; never held across I/O
+	mu      sync.Mutex // guards the fields below; never held across I/O
 	queue   []*request
 	workers int
 	idle    chan struct{} // closed when the last worker ends; nil if there is none
@@ -37,7 +37,7 @@ type batcher struct {
 type request struct {
 	cmds     []command
 	answered chan struct{} // told once, by the batch; buffered
-	left     bool          // its caller has gone: not to be sent any more; guarded by the batcher's mutex
+	left     bool          // its caller has gone: do not send it; guarded by the batcher's mutex
 }
 
 func newBatcher(exec func(context.Context, []command)) *batcher {
@@ -45,8 +45,8 @@ func newBatcher(exec func(context.Context, []command)) *batcher {
 	return &batcher{exec: exec, ctx: ctx, cancel: cancel}
 }
 
-// send queues cmds and waits for their answers. If ctx ends first it returns
-// ctx's error: the commands may still be sent, and must not be looked at.
+// send queues cmds and waits for their answers. If ctx ends first, it returns
+// ctx's error. The commands may still be sent then, and must not be looked at.
 func (b *batcher) send(ctx context.Context, cmds []command) error {
 	r, ok := b.spare.Get().(*request)
 	if !ok {
@@ -61,7 +61,7 @@ func (b *batcher) send(ctx context.Context, cmds []command) error {
 		return nil
 	case <-ctx.Done():
 		b.mu.Lock()
-		r.left = true // and is not used again: the batch may be about to answer
+		r.left = true // never used again: the batch may be about to answer
 		b.mu.Unlock()
 		return context.Cause(ctx)
 	}
@@ -84,7 +84,7 @@ func (b *batcher) run() {
 	var batch []*request
 	var cmds []command
 	for {
-		runtime.Gosched() // callers that are about to send come along
+		runtime.Gosched() // lets callers that are about to send join
 		if batch = b.take(batch[:0]); len(batch) == 0 {
 			return
 		}
@@ -102,7 +102,7 @@ func (b *batcher) run() {
 	}
 }
 
-// take appends the requests of the next batch to batch; none says that the
+// take appends the requests of the next batch to batch. If there are none, the
 // worker ends.
 func (b *batcher) take(batch []*request) []*request {
 	b.mu.Lock()
@@ -123,7 +123,7 @@ func (b *batcher) take(batch []*request) []*request {
 	return batch
 }
 
-// close ends the batches that are under way, and joins them.
+// close ends the batches under way and waits for the workers.
 func (b *batcher) close() {
 	b.cancel()
 	b.mu.Lock()

@@ -17,14 +17,14 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Names of what [Locker.Check] finds, see [guard.WithAccepted].
+// Names of the findings of [Locker.Check], see [guard.WithAccepted].
 const (
 	FoundEviction  = "eviction"   // the server drops keys when it is full, or does not say whether it does
 	FoundRoundTrip = "round-trip" // too long for the TTL
-	FoundRights    = "rights"     // the user lacks some that leases need
-	FoundMessages  = "messages"   // the user lacks those that waiting needs not to be polling
-	FoundList      = "list"       // the user lacks those of List
-	FoundReplicas  = "replicas"   // there are fewer than WithReplicas waits for
+	FoundRights    = "rights"     // the user lacks rights that leases need
+	FoundMessages  = "messages"   // the user lacks rights without which waiting is polling
+	FoundList      = "list"       // the user lacks the rights of List
+	FoundReplicas  = "replicas"   // fewer are connected than WithReplicas waits for
 	FoundClient    = "client"     // a setting of the client of WithClient
 )
 
@@ -35,18 +35,20 @@ func (*Locker) FindingNames() []string {
 
 const (
 	probeTTL  = 5 * time.Second
-	paceShare = 10 // a round trip may take this part of the TTL: a try to renew has a sixth of it
+	paceShare = 10 // a round trip may take a tenth of the TTL; a try to renew has a sixth
 	tryMost   = 500 * time.Millisecond
 )
 
 // Check reports whether the server can serve leases of ttl now. It tries each
-// right that the user needs, takes a lease through its life under a key that is
-// nobody's, measures a round trip and a new connection, and asks whether the
-// server may evict keys. All that is wrong is in the error, each a
-// [locker.Finding] with one of the names above. Check leaves nothing behind. In
-// a cluster it takes the lease on one node only. It does not look at other
-// keys: that one of them is of another type, because something else uses its
-// name, is told by the call that meets it.
+// right that the user needs. It takes a lease through its life, under a key
+// that nobody uses. It measures a round trip and a new connection. It asks
+// whether the server may evict keys.
+//
+// The error holds everything that is wrong, each as a [locker.Finding] with one
+// of the names above. Check leaves nothing behind. In a cluster it takes the
+// lease on one node only. It does not look at other keys. If something else
+// uses the name of a key for another type, the call that meets the key reports
+// it.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if err := l.gate.Enter(); err != nil {
 		return err
@@ -54,7 +56,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	defer l.gate.Leave()
 	found := []error{l.settings.checkClient(ttl), l.checkRights(ctx)}
 	if refuses(found) {
-		return errors.Join(found...) // the rest would only say it again
+		return errors.Join(found...) // the other checks would only repeat it
 	}
 	found = append(found, l.checkReplicas(ctx), l.probe(ctx))
 	if refuses(found) {
@@ -73,7 +75,7 @@ func finding(name string, severity locker.Severity, format string, args ...any) 
 	return &locker.Finding{Name: name, Severity: severity, Text: "redislocker: " + fmt.Sprintf(format, args...)}
 }
 
-// probe makes use of every right that a lease may need.
+// probe uses every right that a lease may need.
 func (l *Locker) probe(ctx context.Context) error {
 	c := probeClaim()
 	k := l.keys(c.Key)
@@ -82,7 +84,7 @@ func (l *Locker) probe(ctx context.Context) error {
 	if err == nil {
 		err = l.tryError(l.run(ctx, traces)[0].Err())
 	}
-	if err != nil { // also because ctx ended: cleaning up is for the janitor
+	if err != nil { // ctx may have ended, so the janitor cleans up
 		l.janitor.add(l.node(c.Key), chore{call: traces, again: true})
 	}
 	return err
@@ -92,8 +94,8 @@ func probeClaim() *locker.Claim {
 	return &locker.Claim{Key: probeKey(), Owner: lockerkit.NewID(), TTL: probeTTL, Fencing: true}
 }
 
-// live takes c through the life of a lease that another waits for, and the
-// other through a hand-over.
+// live takes c through the life of a lease that another claim waits for. It
+// takes the other claim through a hand-over.
 func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 	if a, err := l.obtain(ctx, c); err != nil {
 		return err
@@ -112,7 +114,7 @@ func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 	if _, err := l.release(ctx, c, nil); err != nil {
 		return err
 	}
-	if _, err := l.release(ctx, c, nil); !errors.Is(err, locker.ErrLeaseLost) { // one that comes twice
+	if _, err := l.release(ctx, c, nil); !errors.Is(err, locker.ErrLeaseLost) { // a second release
 		return cmp.Or(err, unclear(errors.New("a key was released twice")))
 	}
 	_, free, err := l.look(ctx, waiter, locker.Try{Queued: true})
@@ -125,8 +127,8 @@ func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 	return nil
 }
 
-// readInfo has every server that keys may live on tell a section of its INFO,
-// and joins what read finds.
+// readInfo reads a section of INFO from every server that may have keys. It
+// joins the errors of read.
 func (l *Locker) readInfo(ctx context.Context, section string,
 	read func(info map[string]string, err error) error,
 ) error {
@@ -141,7 +143,7 @@ func (l *Locker) readInfo(ctx context.Context, section string,
 	if l.cluster == nil {
 		return one(l.client.Info(ctx, section).Result())
 	}
-	var mu sync.Mutex // guards errs: the nodes are asked at the same time
+	var mu sync.Mutex // guards errs, because the nodes are asked at the same time
 	var errs []error
 	err := l.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		err := one(node.Info(ctx, section).Result())
@@ -158,8 +160,8 @@ func (l *Locker) readInfo(ctx context.Context, section string,
 	return errors.Join(append(errs, err)...)
 }
 
-// checkReplicas finds what no acquire could succeed with, beside the one of the
-// probe that shows it.
+// checkReplicas finds too few replicas for any acquire to succeed. The probe
+// shows that as well, but not the cause.
 func (l *Locker) checkReplicas(ctx context.Context) error {
 	want := l.settings.replicas
 	if want == 0 {
@@ -171,13 +173,14 @@ func (l *Locker) checkReplicas(ctx context.Context) error {
 				"%d replicas are connected and WithReplicas waits for %d: no key can be had until "+
 					"they are there", n, want)
 		}
-		return nil // a server that does not say is tried by the probe
+		return nil // if the server does not say, the probe tries it
 	})
 }
 
 func (l *Locker) checkEviction(ctx context.Context) error { return l.readInfo(ctx, "memory", l.evicts) }
 
-// evicts reads what INFO says about memory.
+// evicts reads the memory section of INFO, and finds a server that may drop
+// keys.
 func (l *Locker) evicts(info map[string]string, err error) error {
 	limit, policy := info["maxmemory"], info["maxmemory_policy"]
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// checkClient finds what may be better in a client of WithClient. What it must
-// not have at all is for [settings.check].
+// checkClient finds settings of WithClient's client that could be better.
+// [settings.check] refuses the settings that it must not have at all.
 func (s *settings) checkClient(ttl time.Duration) error {
 	if !s.given {
 		return nil

@@ -24,8 +24,8 @@ func (l *Locker) checkPace(ctx context.Context, ttl time.Duration) error {
 	return l.checkConnection(trip, dial, login, ttl)
 }
 
-// measureTrip returns the best of a few round trips, so that one slow answer
-// is no alarm.
+// measureTrip returns the shortest of a few round trips, so that one slow
+// answer raises no alarm.
 func (l *Locker) measureTrip(ctx context.Context) (best time.Duration, err error) {
 	c := probeClaim()
 	for i := range 3 {
@@ -44,7 +44,7 @@ func (l *Locker) measureTrip(ctx context.Context) (best time.Duration, err error
 func (l *Locker) checkTrip(trip, ttl time.Duration) error {
 	limit, trips := tryLimit(ttl), 1
 	if l.settings.replicas > 0 || !l.own {
-		trips = 2 // the wait for replicas; or a login, which go-redis makes a part of the try
+		trips = 2 // one for the wait for replicas, or for a login that go-redis makes part of the try
 	}
 	switch needs := time.Duration(trips) * trip; {
 	case needs > limit*9/10 && limit == tryMost:
@@ -60,8 +60,8 @@ func (l *Locker) checkTrip(trip, ttl time.Duration) error {
 	return nil
 }
 
-// checkConnection finds what a new connection is too slow for: a dial is no
-// part of a try, but a try that cannot wait for it fails.
+// checkConnection finds a new connection that is too slow. A dial is not part
+// of a try, but a try that cannot wait for it fails.
 func (l *Locker) checkConnection(trip, dial, login, ttl time.Duration) error {
 	limit := tryLimit(ttl)
 	switch all := dial + login + trip; {
@@ -86,13 +86,13 @@ func (l *Locker) checkConnection(trip, dial, login, ttl time.Duration) error {
 	return nil
 }
 
-// tryLimit is what the guard gives a try to acquire.
+// tryLimit is the time that the guard gives a try to acquire.
 func tryLimit(ttl time.Duration) time.Duration { return min(ttl/4, tryMost) }
 
 // measureConnection opens a connection and closes it.
 func (l *Locker) measureConnection(ctx context.Context) (dial, login time.Duration, err error) {
 	client, err := l.nodeClient(ctx, probeKey())
-	if err != nil || client == nil { // of a type that cannot be looked into
+	if err != nil || client == nil { // a type whose options are not known
 		return 0, 0, err
 	}
 	o := client.Options()

@@ -10,14 +10,14 @@ import (
 const (
 	poolSize  = 16              // connections of the own client, per node
 	dialLimit = 2 * time.Second // a longer dial would only keep others from dialing
-	// ioLimit is for the client's own errands, as a handshake. A request ends
-	// with its context, which is shorter.
+	// ioLimit is for the client's own requests, such as a handshake. Other
+	// requests end with their context, which is shorter.
 	ioLimit      = dialLimit
-	sentinelLife = 3 * time.Second  // of a connection that nobody would tell of a failover
-	reload       = 10 * time.Second // how old a cluster client's map of slots may grow
+	sentinelLife = 3 * time.Second  // max age of a connection that hears of no failover
+	reload       = 10 * time.Second // max age of a cluster client's map of slots
 )
 
-// connect makes the client to use, which sends nothing yet.
+// connect makes the client to use. It sends nothing yet.
 func (l *Locker) connect() error {
 	s := &l.settings
 	if s.given {
@@ -39,7 +39,7 @@ func (l *Locker) connect() error {
 	return nil
 }
 
-// ownClient makes a client of the locker's own.
+// ownClient makes the locker's own client.
 func (l *Locker) ownClient() (redis.UniversalClient, error) {
 	s := &l.settings
 	if s.sentinelGiven {
@@ -65,7 +65,7 @@ func (l *Locker) ownClient() (redis.UniversalClient, error) {
 	}
 }
 
-// newClient makes a client that leads where the locker's does.
+// newClient makes a client for the server of the locker's client.
 func (l *Locker) newClient(o *redis.Options) *redis.Client {
 	greeter := l.greeter
 	if greeter == nil {
@@ -93,8 +93,8 @@ func (l *Locker) newCluster(o *redis.ClusterOptions) *redis.ClusterClient {
 var errRing = invalid("a redis.Ring moves keys to other servers when one is down, so two could hold a key: use one " +
 	"server, Sentinel or Cluster")
 
-// checkAsIs finds settings in a client of WithClient that would break the
-// promises of the locker, as far as it can look.
+// checkAsIs finds settings of WithClient's client that would break the locker's
+// promises. It knows only the client types of go-redis.
 func checkAsIs(rdb redis.UniversalClient) error {
 	var retries int
 	var byContext bool
@@ -117,12 +117,13 @@ func checkAsIs(rdb redis.UniversalClient) error {
 	return nil
 }
 
-// sentinelAddr is what go-redis has for the address of a Sentinel client.
+// sentinelAddr is the address that go-redis reports for a Sentinel client.
 const sentinelAddr = "FailoverClient"
 
-// ownOptions takes from o how to reach the server and authenticate; how to use
-// it is for the locker to say. MaxRetries and the like must be set, not left
-// out: o holds what NewClient made of them, and 0 would mean the default again.
+// ownOptions takes from o how to reach the server and authenticate. All other
+// settings are the locker's own. MaxRetries and similar settings must be set,
+// not left out. NewClient has replaced the zeros in o, and a 0 would mean the
+// default again.
 func ownOptions(o *redis.Options) *redis.Options {
 	life := o.ConnMaxLifetime
 	if o.Addr == sentinelAddr && (life <= 0 || life > sentinelLife) {
@@ -144,7 +145,7 @@ func ownOptions(o *redis.Options) *redis.Options {
 		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,
 		DialTimeout: min(o.DialTimeout, dialLimit), DialerRetries: 1,
 		PoolSize: size, MaxIdleConns: poolSize, MaxConcurrentDials: poolSize, Protocol: 2, // no push notifications
-		DisableIdentity:          true, // one round trip less in a handshake that a try may have to wait for
+		DisableIdentity:          true, // saves a round trip in a handshake that a try may wait for
 		MaintNotificationsConfig: noMaintenance(),
 	}
 }
@@ -167,9 +168,9 @@ func ownClusterOptions(o *redis.ClusterOptions) *redis.ClusterOptions {
 	}
 }
 
-// noMaintenance switches off pauses in which go-redis would stretch its time
-// limits. The endpoint type is given so that go-redis does not resolve the
-// server's name to find out.
+// noMaintenance switches off the pauses in which go-redis would stretch its
+// time limits. The endpoint type is set, because go-redis would otherwise
+// resolve the server's name to find it.
 func noMaintenance() *maintnotifications.Config {
 	return &maintnotifications.Config{
 		Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone,

@@ -1,130 +1,154 @@
-// Package redislocker keeps leases in Redis 5 or newer, or Valkey: a single
-// server, Sentinel or Cluster.
+// Package redislocker keeps leases in Redis 5 or newer, or in Valkey. The
+// server may be single, under Sentinel or a Cluster.
 //
 //	g, err := guard.New(redislocker.New(rdb), guard.WithName("stock"))
 //
-// Keys are acquired by github.com/bsm/redislock, so a plain redislock user of
-// the key "guard:{K}" and this locker exclude each other. Everything around it
-// is here: renewal, releases that hand the key over, fencing tokens, the look
-// at who holds a key, and the cleaning up after requests that had no answer.
+// Keys are acquired by github.com/bsm/redislock. So a plain redislock user of
+// the key "guard:{K}" and this locker exclude each other. This package adds
+// everything around it:
+//
+//   - renewal
+//   - releases that hand the key over
+//   - fencing tokens
+//   - the look at the holder of a key
+//   - the clean-up after requests without an answer
 //
 // # In Redis
 //
 //	guard:{K}        string, for the lease's TTL    owner id (22 bytes), instance id (22 bytes), a line of JSON about the holder
-//	guard:{K}:wait   sorted set, for 2 to 12 s      who waits for K: an entry for each claim, by its place
-//	guard:{K}:due    sorted set, for 2 to 12 s      when each of them is to be seen again: its owner id, by that time in ms
+//	guard:{K}:wait   sorted set, for 2 to 12 s      the queue: an entry for each claim that waits for K, by its place
+//	guard:{K}:due    sorted set, for 2 to 12 s      the owner id of each of them, by the time in ms when it must be seen again
 //	guard:{K}:fence  string, for 20 minutes         the last fencing token given
 //
-// "guard" is [WithPrefix]'s. K is the key as the guard names it: with '%',
-// braces and control bytes percent-encoded, or a hash of that if it is longer
-// than 200 bytes; the braces keep all that belongs to one key on one node of a
-// cluster. No key is without a TTL.
+// "guard" is the prefix of [WithPrefix]. K is the key as the guard names it,
+// with '%', braces and control bytes percent-encoded. If that is longer than
+// 200 bytes, K is a hash of it. The braces keep all entries of one key on one
+// node of a cluster. No key is without a TTL.
 //
-// The line begins with the version of what is stored, {"v":2, and with the long
-// offer in ms. Processes of the version before, whose lines have no "v", may
-// work on the same keys. A key that a newer version waits for is an error that
-// says so.
+// The line of JSON begins with the version of the stored format, {"v":2, and
+// with the long offer in ms. Processes of the version before may work on the
+// same keys. Their lines have no "v". If a newer version waits for a key, the
+// call returns an error that says so.
 //
-// An entry is six characters and then what guard:{K} is set to when the key is
-// handed to it: "m" if it is told by a message, or "l" if it only looks; "f" if
-// it wants fencing tokens with the key, or "-"; and for how many ms the key is
-// offered to it if it does not hear of it, in four digits. Its place is the
-// time when it came, in µs by the server's clock, or one behind the last.
+// An entry is six characters, followed by the value that guard:{K} gets when
+// the key is handed to this claim:
+//
+//   - "m" if a message tells the claim of its grant, or "l" if the claim only
+//     looks
+//   - "f" if the claim wants fencing tokens with the key, or "-"
+//   - four digits: for how many ms the key is offered to the claim if it does
+//     not hear of it
+//
+// The place of an entry is its time of arrival, in µs by the server's clock. If
+// that is not behind the last place, the entry gets the next number.
 //
 // # Waiting
 //
-// Whoever finds a key held queues for it, and each release hands the key to the
-// first in the queue, in the same step and round trip: it stores the next
-// owner's value for as long as the offer, and tells its process by a message to
-// the channel guard:inbox:<instance id>. An instance subscribes to its own
-// channel when it first waits, and who queues before that is confirmed only
-// looks. The offer is a third of the TTL, but 1 to 5 s, if the message reaches
-// a process, and else 1 s at most. In a cluster it is always that, for there
-// nobody knows whom a message reaches.
+// A claim that finds its key held joins the queue. Each release hands the key
+// to the first claim in the queue, in the same step and round trip. It stores
+// the next owner's value for as long as the offer. It also tells the owner's
+// process by a message to the channel guard:inbox:<instance id>.
 //
-//	offered MS OWNER TOKEN N KEY    the key is yours for so long, N wait behind you; TOKEN is the first of a block of
+// An instance subscribes to its own channel when it first waits. A claim that
+// is queued before the subscription is confirmed only looks. If the message
+// reaches a process, the offer is a third of the TTL, but at least 1 s and at
+// most 5 s. Otherwise it is at most 1 s. In a cluster it is always at most 1 s,
+// because no server there knows whom a message reaches.
+//
+//	offered MS OWNER TOKEN N KEY    the key is yours for MS, and N wait behind you; TOKEN is the first of a block of
 //	                                fencing tokens, or 0
 //	wanted KEY                      for the holder: somebody has begun to wait
 //	revoked OWNER KEY               for the holder: an operator has released the key
 //
-// A message is only a hint, and what is in the key the truth: a waiter looks
-// again by itself every 125 to 250 ms (the half of guard.WithBackoff's longest
-// pause to the whole, at least twice a second), when the holder's lease can
-// end, and whenever the subscription is lost, or confirmed anew. So a message
-// that is lost costs that long, and without the right to subscribe waiting is
-// polling. A grant for nobody is given back, and handed on.
+// A message is only a hint. The key holds the truth. So a waiter looks again by
+// itself every 125 to 250 ms (half to all of the longest pause of
+// guard.WithBackoff, at least twice a second). It also looks when the holder's
+// lease can end, and when the subscription is lost or confirmed anew. A lost
+// message costs no more than that. Without the right to subscribe, waiting is
+// polling. A grant for nobody is given back and handed on.
 //
-// A process that waits for 300 keys or more looks more rarely at those whose
-// holders are guards, while its subscription is confirmed: N keys every N/2000
-// to N/1000 s, and above 10,000 every 5 to 10 s. A message that is lost though
-// the subscription is not then costs as long, or until the holder's lease can
-// end. So does a queue that the server forgets. In a cluster nobody rests.
+// A process that waits for 300 keys or more looks more rarely at keys whose
+// holders are guards. It does so only while its subscription is confirmed. It
+// then looks at N keys every N/2000 to N/1000 s, and at more than 10,000 keys
+// every 5 to 10 s. A message may be lost although the subscription is not. That
+// then costs the same time, or the time until the holder's lease can end. A
+// queue that the server forgets costs as much. In a cluster no claim rests.
 //
-// A waiter whose message reaches nobody is passed over if its subscription was
-// confirmed when it queued, or when it was allowed to look more rarely, or if
-// it has not looked for 600 ms; in a cluster only the latter is known. So of
-// those that die while they wait one costs an offer of 1 s, within the first
-// 600 ms, and the others nothing. A waiter that is stopped, or whose machine
-// vanishes, still seems to hear: it costs the long offer. A waiter that has not
-// looked for 2 s, or for 1.5 s more than it was allowed to, is never handed the
-// key.
+// A waiter whose message reaches nobody is passed over in three cases:
+//
+//   - Its subscription was confirmed when it queued.
+//   - Its subscription was confirmed when it was allowed to look more rarely.
+//   - It has not looked for 600 ms. In a cluster only this case is known.
+//
+// So if several waiters die, one of them costs an offer of 1 s, within the
+// first 600 ms. The others cost nothing. A waiter that is stopped, or whose
+// machine vanishes, still seems to hear and costs the long offer. A waiter that
+// has not looked for 2 s, or for 1.5 s more than it was allowed to, is never
+// handed the key.
 //
 // # Fencing
 //
-// With guard.WithFencing the token comes with a key that is handed over, or
-// else is fetched by a second script in the request that acquires the key. Only
-// a failover between the two, within the try limit of at most 500 ms after
-// which an answer is not used any more, could give the older of two holders the
-// higher token.
+// With guard.WithFencing the token comes with a key that is handed over.
+// Otherwise a second script fetches it, in the request that acquires the key.
+// Only a failover between the two could give the older of two holders the
+// higher token. It would have to come within the try limit of at most 500 ms
+// after which an answer is not used any more.
 //
 // # Rights
 //
-// A user in an ACL needs ~guard:* and +evalsha +eval +msetnx +mset +getrange
-// +get +set +del +exists +pexpire +pttl +time +zadd +zrem +zrange +zscore
-// +zcard, for messages &guard:inbox:* and +publish +subscribe +ping, with a
-// database other than 0 +select, for the connections' names +client, for
-// [Locker.List] +scan, and +info for [Locker.Check] to see the eviction policy,
-// for [WithReplicas] +wait. [WithRawKeys] needs a pattern for its names as
-// well.
+// A user in an ACL needs these rights:
+//
+//   - for leases ~guard:* +evalsha +eval +msetnx +mset +getrange +get +set +del
+//     +exists +pexpire +pttl +time +zadd +zrem +zrange +zscore +zcard
+//   - for messages &guard:inbox:* +publish +subscribe +ping
+//   - for a database other than 0 +select
+//   - for the connections' names +client
+//   - for [Locker.List] +scan
+//   - for [Locker.Check] to see the eviction policy +info
+//   - for [WithReplicas] +wait
+//   - for [WithRawKeys] a pattern for its names as well
 //
 // # Connections
 //
-// Leases do not share the caller's connections: behind busy ones they would
-// miss their renewals. The locker makes a small client of its own from the way
-// the caller's client reaches and authenticates with the server, with at most
-// 16 connections per node (go-redis 9.23 adds up to 10 for pipelines) and one
-// for the inbox, opened when needed, without retries, and with every time limit
-// taken from the context. It does not take over hooks (see [WithHook]),
-// OnConnect, a Limiter, or routing to replicas; [WithClient] is the way out.
+// Leases do not share the caller's connections, because behind busy ones they
+// would miss their renewals. The locker makes a small client of its own. This
+// client reaches the server and authenticates as the caller's client does. It
+// has at most 16 connections per node, and go-redis 9.23 adds up to 10 for
+// pipelines. One more is for the inbox. Connections are opened when needed. The
+// client does not retry, and it takes every time limit from the context. It
+// does not take over hooks (see [WithHook]), OnConnect, a Limiter, or routing
+// to replicas. Use [WithClient] if you need those.
 //
-// Connecting is no part of a try to acquire. The dial and the login go on in
-// the background, for at most 2 s each, while tries wait for them, up to
-// guard.WithMaxWait. TryAcquire and a MaxWait of 0 have the time of one try: if
-// there is no connection by then they find the locker unavailable, and the next
-// call finds the connection. Where two round trips are too long for a try, it
-// obtains the key and looks at it in one request. So a server may be up to 400
-// ms away, [WithReplicas] and a client of [WithClient] need about half of that,
-// and [Locker.Check] says with the numbers what will not work. Hooks of
-// [WithHook] see the dial, and not the login.
+// Connecting is not part of a try to acquire. The dial and the login go on in
+// the background, for at most 2 s each. Tries wait for them, up to
+// guard.WithMaxWait. TryAcquire and a MaxWait of 0 have the time of one try. If
+// there is no connection by then, they find the locker unavailable, and the
+// next call finds the connection.
 //
-// They are called "guard" in CLIENT LIST, see [WithClientName].
+// If two round trips are too long for a try, it obtains the key and looks at it
+// in one request. So a server may be up to 400 ms away. With [WithReplicas], or
+// with a client of [WithClient], the limit is about half of that.
+// [Locker.Check] reports what will not work, with the numbers. Hooks of
+// [WithHook] see the dial, but not the login.
+//
+// The connections are called "guard" in CLIENT LIST, see [WithClientName].
 //
 // The caller's client must stay open for as long as the locker is.
 //
 // # Failover
 //
 // With [WithSentinel] the locker hears of a failover from the sentinels, and
-// most of them decide. Of a Sentinel client alone it takes the way to find the
-// primary, but not that news: instead, no connection is used for longer than 3
-// s. A Cluster client learns from the answers of the nodes, and asks for the
-// map of slots anew when it cannot reach one.
+// their majority decides. A Sentinel client alone gives the locker the way to
+// find the primary, but no news of a failover. Instead no connection is used
+// for longer than 3 s. A Cluster client learns from the answers of the nodes.
+// It asks for the map of slots anew when it cannot reach a node.
 //
-// A primary that is being replaced may still take requests that are lost:
-// replication is asynchronous. A lost acquire can let two hold one key, until
-// the first renews: that is what fencing tokens are for. A lost release would
-// keep the key until its TTL; so in Sentinel and Cluster the locker keeps the
-// releases of the last TTL, some thousand at most, and sends them once more
-// when their keys live elsewhere. For as long as there are any, it asks the
-// primary after a key several times a second. With a client of [WithClient] it
-// does so in Cluster only.
+// A primary that is being replaced may still take requests that are lost,
+// because replication is asynchronous. A lost acquire can let two hold one key
+// until the first of them renews. Fencing tokens are the protection against
+// that. A lost release would keep the key until its TTL. So in Sentinel and
+// Cluster the locker keeps the releases of the last TTL, at most some thousand.
+// It sends them once more when their keys live elsewhere. As long as it keeps
+// any, it asks the primary after a key several times a second. With a client of
+// [WithClient] it does so in Cluster only.
 package redislocker

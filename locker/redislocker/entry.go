@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// entryHead is how much of an entry is in front of the value.
+	// entryHead is the length of an entry's head, in front of the value.
 	entryHead = 6
 
-	// entryVersion is the version of what this package stores: see entry.
+	// entryVersion is the version of the stored format, see entry.
 	entryVersion = 2
 
 	// late is for how many ms a claim may be overdue before a release takes it
@@ -18,32 +18,39 @@ const (
 	late = 100
 )
 
-// An entry is what a claim is in the queue: six characters, and then the very
-// value that its process would store in the key, so that a release can put it
-// there. A value is the owner id, the instance id, and a line of JSON.
+// An entry stands for a claim in the queue. It is six characters, followed by
+// the value that the claim's process would store in the key. So a release can
+// store the same value. A value is the owner id, the instance id and a line of
+// JSON.
 //
-//	m or l      told by a message, so that a claim whose message reaches nobody is gone; or looks only
-//	f or -      wants fencing tokens with the key, or not
+//	m or l      a message tells the claim, so it is gone if its message reaches nobody; or it only looks
+//	f or -      the claim wants fencing tokens with the key, or not
 //	0000        the short offer, in ms
 //	22 + 22     owner id, instance id
 //	{"v":2,     byte 56 is the version, the first member of the line
-//	"offer":N,  the long offer, in ms; then what else the line says
+//	"offer":N,  the long offer, in ms; then the rest of the line
 //
 // It stays the same for the life of the claim.
 //
 // Version 1 has neither "v" nor "offer" in its line, and keeps no dues. The two
 // versions work on the same keys:
 //
-//   - A release of version 1 reads the head alone. It hands the key to a claim of version 2 for the short offer, and says
-//     "granted" without a length: the claim acquires the key again before it relies on it. It passes over a dead claim
-//     of version 2, or offers it the key, as one of its own. It leaves dues behind: a later look drops them.
-//   - A look of version 1 lets the queue last for 2 s, whatever is due later; a claim of version 2 that finds itself out of
-//     the queue begins anew in its old place. One that rests finds that out when its rest is over.
-//   - A release of version 2 does for a claim of version 1 what a release of version 1 does: it offers the key for what the
-//     head says, says "granted", passes over a claim whose message reaches nobody only if it is told by a message, and
-//     does not ask when the claim was seen.
-//   - A claim of a version above 2 is never taken out of the queue, given the key, or queued behind. A release that finds
-//     it in front frees the key and answers with an error, and so does the look of a claim that is new: see newerError.
+//   - A release of version 1 reads the head alone. It hands the key to a claim
+//     of version 2 for the short offer. It says "granted" without a length, so
+//     the claim acquires the key again before it relies on it. A dead claim of
+//     version 2 is passed over, or offered the key, like one of version 1. Its
+//     dues stay behind, and a later look drops them.
+//   - A look of version 1 lets the queue last for 2 s, whatever is due later. A
+//     claim of version 2 that finds itself out of the queue begins anew in its
+//     old place. A claim that rests finds that out when its rest is over.
+//   - A release of version 2 treats a claim of version 1 as a release of
+//     version 1 does. It offers the key for the time in the head, and says
+//     "granted". It passes over a claim whose message reaches nobody only if
+//     the claim is told by a message. It does not ask when the claim was seen.
+//   - A claim of a version above 2 is never taken out of the queue, and never
+//     given the key. No claim is queued behind it. A release that finds it in
+//     front frees the key and answers with an error. The look of a new claim
+//     also answers with an error, see newerError.
 func entry(c *locker.Claim, value string, told bool) string {
 	how, fencing := byte('l'), byte('-')
 	if told {
@@ -82,8 +89,8 @@ func (l *Locker) state(c *locker.Claim) *state {
 	return st
 }
 
-// queued returns the claim's entry. A message must be sure to find it only if
-// the subscription was confirmed before it was queued (law 7).
+// queued returns the claim's entry. A message is sure to find the claim only if
+// the subscription was confirmed before the claim was queued (law 7).
 func (l *Locker) queued(c *locker.Claim) string {
 	st := l.state(c)
 	if st.entry == "" {

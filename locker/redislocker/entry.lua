@@ -1,5 +1,6 @@
--- entry.lua begins every script that reads or queues entries; entry.go says what an entry is. In front of it stand VERSION,
--- LOOK_EVERY and QUEUE_LIFE, of entry.go and package locker, in ms.
+-- entry.lua begins every script that reads or queues entries. entry.go
+-- describes an entry. VERSION, LOOK_EVERY and QUEUE_LIFE stand in front of it.
+-- They come from entry.go and package locker, in ms.
 
 -- version returns the version of an entry, one character.
 local function version(entry)
@@ -9,7 +10,8 @@ local function version(entry)
   return string.sub(entry, 56, 56)
 end
 
--- micros returns the time in µs by the server's clock, the same one throughout a script.
+-- micros returns the time in µs by the server's clock. It is the same
+-- throughout a script.
 local started
 local function micros()
   if not started then
@@ -24,7 +26,7 @@ local function clock()
   return math.floor(micros() / 1000)
 end
 
--- keep sees to it that a key lasts for so many ms at least.
+-- keep makes a key last for at least this many ms.
 local function keep(key, ms)
   if redis.call("pttl", key) < ms then
     redis.call("pexpire", key, ms)

@@ -13,8 +13,8 @@ import (
 
 var errNotOwner = fmt.Errorf("%w: the key is not ours any more", locker.ErrLeaseLost)
 
-// tryError is what Acquire returns for err: ErrUnavailable, or the server's
-// refusal if trying again cannot help.
+// tryError is the error that Acquire returns for err. It is ErrUnavailable, or
+// the server's refusal if a new try cannot help.
 func (l *Locker) tryError(err error) error {
 	if err == nil {
 		return nil
@@ -25,9 +25,9 @@ func (l *Locker) tryError(err error) error {
 	return unclear(err)
 }
 
-// leaseError is what the calls of a holder return for err. A refusal leaves as
-// much in doubt as silence does, except that a lock of another type is not
-// ours.
+// leaseError is the error that a holder's calls return for err. A refusal
+// leaves as much in doubt as silence does. The one exception is a lock of
+// another type, because it is not ours.
 func leaseError(err error) error {
 	switch {
 	case err == nil:
@@ -46,7 +46,7 @@ func unclear(err error) error {
 	return fmt.Errorf("%w: redislocker: %w", locker.ErrUnavailable, err)
 }
 
-// passing are the error codes of states that a server leaves by itself, or by a
+// passing are the error codes of states that a server leaves by itself or by a
 // failover.
 var passing = []string{
 	"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF", "OOM", "BUSY",
@@ -63,15 +63,14 @@ func (l *Locker) refused(err error) bool {
 		return false // the network, a time limit, the pool
 	}
 	c := code(err)
-	if c == "MOVED" || c == "ASK" { // a cluster client followed them as often as it may
+	if c == "MOVED" || c == "ASK" { // a cluster client has followed as many as it may
 		return l.cluster == nil
 	}
 	return !slices.Contains(passing, c)
 }
 
-// code returns the word that an error of the server begins with. Errors inside
-// a script have it in their middle before Redis 7, and elsewhere than the
-// original.
+// code returns the first word of a server's error. Errors inside a script have
+// it in the middle, before Redis 7 and on servers other than Redis.
 func code(err error) string {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
@@ -104,7 +103,7 @@ const (
 	counterType    = "COUNTER"   // a wrong type, see fence.lua
 )
 
-// advice says what to do about what a server will not do.
+// advice says what to do when a server refuses a request.
 var advice = map[string]string{
 	"NOPERM":     "give the user the rights that the documentation of package redislocker lists",
 	"NOAUTH":     "give the client a user name and password",
@@ -121,8 +120,8 @@ var advice = map[string]string{
 		"documentation lists",
 }
 
-// serverError tells what the server said and what to do about it, without the arguments that the server repeats, for
-// keys are among them.
+// serverError says what the server answered and what to do about it. It leaves
+// out the arguments that the server repeats, because keys are among them.
 type serverError struct{ cause error }
 
 func (e *serverError) Unwrap() error { return e.cause }

@@ -10,10 +10,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// acquireFar is Acquire where there is time for one round trip only: it obtains
-// the key and looks at it in one request. A claim that is in the queue may thus
-// become the owner one command before it leaves the queue; nobody can release
-// the key in between (law 2).
+// acquireFar is Acquire if there is time for only one round trip. It obtains
+// the key and looks at it in one request. So a claim in the queue may become
+// the owner one command before it leaves the queue. Nobody can release the key
+// in between (law 2).
 func (l *Locker) acquireFar(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	t.Rest = l.rest(t)
 	look, queues := l.lookCall(c, t)
@@ -43,8 +43,8 @@ func (l *Locker) acquireFar(ctx context.Context, c *locker.Claim, t locker.Try) 
 	return answer, err
 }
 
-// sendPooled is send, over the connections that tries wait for: newer versions
-// of go-redis have others for pipelines.
+// sendPooled is send over the connections that tries wait for. Newer versions
+// of go-redis have other connections for pipelines.
 func (l *Locker) sendPooled(ctx context.Context, key string, cmds []command) []command {
 	client, err := l.nodeClient(ctx, key)
 	if err != nil || client == nil || l.inFlight.Load() >= directRequests {

@@ -7,36 +7,35 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fresh is the way of renewals to a node that has left several in a row without
-// an answer: over connections that were made since, and are shared. Those in
-// the pool may have died without a word, all of them, in a NAT or with a load
-// balancer, and a renewal that takes the next dead one each time loses its
-// lease though the node is well.
+// fresh sends renewals over new, shared connections to a node that left several
+// renewals in a row without an answer. All connections of the pool may have
+// died without a word, in a NAT or behind a load balancer. A renewal that takes
+// the next dead one each time loses its lease, although the node is well.
 type fresh struct {
-	client func() redis.UniversalClient // made when it is first needed; nil if it cannot be
+	client func() redis.UniversalClient // made on first use; nil if it cannot be made
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	silent map[string]silence
 	used   bool
 }
 
-// silence is how a node has left renewals without an answer, since its last
-// answer.
+// silence describes the renewals that a node has left without an answer since
+// its last answer.
 type silence struct {
-	row   int       // how many, each sent after the one before was given up
-	last  time.Time // when that was
+	row   int       // number of them, each sent after the one before was given up
+	last  time.Time // when the last one was given up
 	doubt time.Time // the pool's connections are not trusted until then; an answer does not shorten it
 }
 
 const (
-	// doubtful is how many renewals in a row bring a node's pool into doubt:
-	// one is no more than a pause.
+	// doubtful is how many renewals in a row bring a node's pool into doubt.
+	// One alone may be a mere pause.
 	doubtful = 2
-	// doubted is how long that lasts. Other requests find the pool's dead
+	// doubted is how long the doubt lasts. Other requests find the pool's dead
 	// connections meanwhile.
 	doubted = 30 * time.Second
 	// freshIdle is how long a connection may go unused before it is as doubtful
-	// as the others.
+	// as those of the pool.
 	freshIdle = doubted / 3
 )
 
@@ -58,13 +57,13 @@ func (l *Locker) newFresh() *fresh {
 			rdb.AddHook(h)
 		}
 		if l.at != nil {
-			rdb.AddHook(l.at) // they too leave a primary that is none any more
+			rdb.AddHook(l.at) // its connections also leave a replaced primary
 		}
 		return rdb
 	})}
 }
 
-// way returns the client that a renewal for node takes now: pool, or the fresh
+// way returns the client for a renewal at node now, either pool or the fresh
 // one.
 func (f *fresh) way(node string, pool redis.UniversalClient) redis.UniversalClient {
 	f.mu.Lock()
@@ -78,8 +77,8 @@ func (f *fresh) way(node string, pool redis.UniversalClient) redis.UniversalClie
 	return pool
 }
 
-// note keeps in mind whether node has answered a renewal that was sent at the
-// given time.
+// note records whether node has answered a renewal that was sent at the given
+// time.
 func (f *fresh) note(node string, sent time.Time, unanswered bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +97,7 @@ func (f *fresh) note(node string, sent time.Time, unanswered bool) {
 	f.silent[node] = s
 }
 
-// close closes the client if one was made; none is made after it.
+// close closes the client if one was made. No client is made after it.
 func (f *fresh) close() {
 	f.mu.Lock()
 	used := f.used

@@ -16,21 +16,21 @@ import (
 )
 
 // greeters log in on new connections while they are dialed. go-redis dials in
-// the background and keeps the connection for the next request if the one that
-// asked for it has gone. But it logs in within that request, and closes the
-// connection if the request's time ends first. Far from the server that would
-// be the fate of every connection.
+// the background. If the request that asked for a connection has gone, the next
+// request gets it. But go-redis logs in within that request, and closes the
+// connection if the request's time ends first. Far from the server this would
+// happen to every connection.
 type greeters struct {
 	name  string                             // of the connections; "" for none
-	admit func(info string, err error) error // of a node of several; nil admits
-	met   func(took time.Duration)           // is told how long a login took; nil tells nobody
+	admit func(info string, err error) error // may refuse a node of package redlock; nil admits all
+	met   func(took time.Duration)           // called with the length of each login; may be nil
 
 	ctx    context.Context // of all logins; ended by close
 	cancel context.CancelFunc
 
 	mu     sync.Mutex // guards closed; never held across I/O
 	closed bool
-	dials  sync.WaitGroup // those under way; none begins once closed is set
+	dials  sync.WaitGroup // under way; none begins once closed is set
 }
 
 func newGreeters(name string, admit func(string, error) error, met func(time.Duration)) *greeters {
@@ -38,7 +38,7 @@ func newGreeters(name string, admit func(string, error) error, met func(time.Dur
 	return &greeters{name: name, admit: admit, met: met, ctx: ctx, cancel: cancel}
 }
 
-// close ends the dials under way, and joins them.
+// close ends the dials under way and waits for them.
 func (g *greeters) close() {
 	g.mu.Lock()
 	g.closed = true
@@ -57,13 +57,13 @@ func (g *greeters) enter() error {
 	return nil
 }
 
-// instead takes from o what a connection needs to log in, and returns a hook
-// that does so in its place.
+// instead takes from o the settings that a login needs. It returns a hook that
+// logs in with them.
 func (g *greeters) instead(o *redis.Options) *greeter {
 	login := loginOf(o)
 	login.ClientName = cmp.Or(login.ClientName, g.name)
 	o.Username, o.Password, o.ClientName, o.DB, o.OnConnect = "", "", "", 0, nil
-	// what is left, a streaming one, logs in anew later on
+	// A streaming provider is left in o. It logs in anew later on.
 	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
 	return &greeter{g, login}
 }
@@ -92,7 +92,7 @@ func (g *greeters) insteadCluster(o *redis.ClusterOptions) *greeter {
 	return h
 }
 
-// loginOf takes from o what a connection needs to log in.
+// loginOf takes from o the settings that a login needs.
 func loginOf(o *redis.Options) *redis.Options {
 	login := &redis.Options{
 		Username: o.Username, Password: o.Password, DB: o.DB, ClientName: o.ClientName,
@@ -118,14 +118,14 @@ type deaf struct{ _ byte }
 func (*deaf) OnNext(auth.Credentials) {}
 func (*deaf) OnError(error)           {}
 
-// greeter logs in on connections of one client.
+// greeter logs in on the connections of one client.
 type greeter struct {
 	*greeters
 
 	login *redis.Options
 }
 
-// DialHook is asked by go-redis, as the others are.
+// DialHook is called by go-redis, like the other hooks.
 func (g *greeter) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if err := g.enter(); err != nil {
@@ -154,11 +154,12 @@ func (g *greeter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return next
 }
 
-// errGreeted ends the client that has logged in, and leaves the connection.
+// errGreeted ends the client that has logged in, and leaves the connection
+// open.
 var errGreeted = errors.New("logged in")
 
-// greet logs in on conn. It has dialLimit for that, whatever is left to dial,
-// and ends before if dial is canceled.
+// greet logs in on conn. It has dialLimit for that, however little is left of
+// the dial. It ends earlier if dial is canceled.
 func (g *greeter) greet(dial context.Context, conn net.Conn) error {
 	ctx, cancel := context.WithTimeout(g.ctx, dialLimit)
 	defer cancel()
@@ -206,18 +207,19 @@ func (g *greeters) admitted(ctx context.Context, c *redis.Conn) error {
 		return nil
 	}
 	if err := g.admit(c.Info(ctx, "server").Result()); err != nil {
-		return fmt.Errorf("%w", err) // go-redis tells what this wraps
+		return fmt.Errorf("%w", err) // go-redis reports the wrapped error
 	}
 	return nil
 }
 
-// naming has a connection named in its first request, without another round
-// trip. go-redis does both, and takes a refusal of the second for a failure.
+// naming lets go-redis name a connection in the first request, without another
+// round trip. By itself go-redis does that and names it a second time. It takes
+// a refusal of the second naming for a failure.
 type naming struct{ refused bool }
 
 func (n *naming) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook sees how the first request went.
+// ProcessHook records whether the first request was refused.
 func (n *naming) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
@@ -239,8 +241,8 @@ func (n *naming) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// late names a connection to a server that does not take names in the first
-// request. A name must not cost leases, so a refusal is no error.
+// late names a connection if the server does not take names in the first
+// request. A name must not cost leases, so a refusal is not an error.
 func (n *naming) late(ctx context.Context, c *redis.Conn, name string) error {
 	if name == "" || !n.refused {
 		return nil
@@ -252,21 +254,22 @@ func (n *naming) late(ctx context.Context, c *redis.Conn, name string) error {
 	return err
 }
 
-// lent is a connection that its client may use and not close.
+// lent is a connection that its client may use but not close.
 type lent struct{ net.Conn }
 
 func (lent) Close() error { return nil }
 
-// introduced is a connection that has logged in already: it answers a HELLO
-// itself, go-redis's first request and that of open. It is used by one request
-// at a time, so its field needs no mutex.
+// introduced is a connection that has logged in already. It answers a HELLO
+// itself, which is the first request of go-redis and the request of open. One
+// request at a time uses it, so its field needs no mutex.
 type introduced struct {
 	net.Conn
 
-	answer string // to a HELLO, what is left of it to be read
+	answer string // the unread rest of the answer to a HELLO
 }
 
-// introducedSocket is introduced that go-redis can look at before it uses it.
+// introducedSocket is an introduced connection that go-redis can check before
+// it uses it.
 type introducedSocket struct {
 	introduced
 	syscall.Conn

@@ -19,13 +19,13 @@ type about struct {
 	Since       time.Time `json:"since,omitzero"`
 }
 
-// describe returns what is stored behind the owner id: the instance id and a
-// line about c's holder and offers. The part that stays the same from call to
-// call is kept, for one kind of holder at a time.
+// describe returns the part of the value behind the owner id. This is the
+// instance id and a line about c's holder and offers. The part that stays the
+// same from call to call is kept, for one kind of holder at a time.
 func (l *Locker) describe(c *locker.Claim) string {
 	h, since, offer := c.Holder, c.Holder.Since, c.LongOffer().Milliseconds()
-	// a node's offer is a vote, and no grant: nobody trusts in it, and others
-	// wait for it
+	// A node's offer is a vote and not a grant. Nobody trusts it, and others
+	// wait for it.
 	if l.settings.node.Instance != "" {
 		offer = c.ShortOffer().Milliseconds()
 	}
@@ -47,7 +47,7 @@ func (l *Locker) describe(c *locker.Claim) string {
 	return value.String()
 }
 
-// description is what describe returned last for holder and offer, up to the
+// description is the last result of describe for holder and offer, up to the
 // time.
 type description struct {
 	holder locker.Holder
@@ -57,7 +57,8 @@ type description struct {
 
 const sinceField = `"since":"`
 
-// holder reads a key's value; zero if it is not one of ours.
+// holder reads a key's value. The result is zero if the value is not one of
+// ours.
 func holder(value string) locker.Holder {
 	const ids = 2 * locker.OwnerLen
 	var a about

@@ -16,23 +16,24 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// inbox is where other instances tell this one that a key is free or wanted:
-// one subscription, on a connection of its own, from the first wait until
-// Close. What it hears are hints; the locker never relies on them.
+// inbox receives the messages of other instances about keys that are free or
+// wanted. It has one subscription on a connection of its own, from the first
+// wait until Close. Its messages are hints, and the locker never relies on
+// them.
 type inbox struct {
 	client  redis.UniversalClient
 	channel string
 	waker   locker.Waker
-	strange func(key, owner string) // what to do with a key that was granted to nobody here
+	strange func(key, owner string) // called for a key that was granted to nobody here
 
 	live   atomic.Bool     // the server has confirmed the subscription, and it was not lost since
 	ctx    context.Context // of subscribing
 	cancel context.CancelFunc
 
-	refused sync.Once // says so in the log
+	refused sync.Once // logs a refusal once
 
-	where func() string // where the primary is, under Sentinel; else nil
-	at    string        // where it was when the subscription was confirmed; the goroutine's own
+	where func() string // where the primary is, under Sentinel; otherwise nil
+	at    string        // where it was when the subscription was confirmed; used by the goroutine only
 
 	mu   sync.Mutex    // guards sub, for close, and done; never held across I/O
 	sub  *redis.PubSub // replaced by the goroutine only
@@ -40,17 +41,19 @@ type inbox struct {
 }
 
 const (
-	quiet          = 3 * time.Second        // of a subscription before it is pinged
+	quiet          = 3 * time.Second        // silence of a subscription before a ping
 	glance         = 500 * time.Millisecond // between two looks at where the primary is
 	reconnectPause = 100 * time.Millisecond // after a lost connection
 	refusedPause   = 10 * time.Second       // after the server has refused to subscribe
 )
 
-// A message is "wanted KEY" for the holder, or "offered MS OWNER TOKEN N KEY"
-// for the one who has the key now, for so long, where N wait behind it and
-// TOKEN is 0 if it wants none, or "revoked OWNER KEY" for one who was made to
-// lose it. A process of version 1 says "granted OWNER TOKEN N KEY" with a short
-// offer.
+// A message is one of these. OWNER has the key now, N claims wait behind it,
+// and TOKEN is 0 if it wants none.
+//
+//	wanted KEY                      for the holder: somebody waits
+//	offered MS OWNER TOKEN N KEY    OWNER has the key for MS
+//	granted OWNER TOKEN N KEY       the same with a short offer, from a process of version 1
+//	revoked OWNER KEY               OWNER was made to lose the key
 const (
 	wantedWord  = "wanted "
 	offeredWord = "offered "
@@ -77,9 +80,9 @@ func (b *inbox) open() {
 	go b.run() // ends when close closes the subscription
 }
 
-// run receives until close. A subscription that is silent for twice quiet, and
-// does not answer a ping in between, is replaced: the network may have
-// forgotten it.
+// run receives messages until close. It replaces a subscription that is silent
+// for twice quiet and does not answer a ping in between. The network may have
+// forgotten such a subscription.
 func (b *inbox) run() {
 	defer close(b.done)
 	for b.renew() {
@@ -87,7 +90,7 @@ func (b *inbox) run() {
 	}
 }
 
-// renew subscribes, on a new connection. It reports false once the inbox is
+// renew subscribes on a new connection. It reports false once the inbox is
 // closed.
 func (b *inbox) renew() bool {
 	b.mu.Lock()
@@ -129,12 +132,13 @@ func (b *inbox) receive() {
 	}
 }
 
-// strayed reports whether the primary is another by now than the subscription
-// is with: messages do not get there any more.
+// strayed reports whether the subscription is with a server that is not the
+// primary any more. Messages do not get there.
 func (b *inbox) strayed() bool { return b.at != "" && b.where() != b.at }
 
-// lost notes that messages do not get here, and reports whether they did until
-// now. It wakes everybody: who rests must look at the usual pace again.
+// lost records that messages do not arrive, and reports whether they did until
+// now. It wakes all waiters, because claims that rest must look at the usual
+// pace again.
 func (b *inbox) lost() bool {
 	was := b.live.Swap(false)
 	if was && b.ctx.Err() == nil {
@@ -144,8 +148,8 @@ func (b *inbox) lost() bool {
 }
 
 // failed pauses after an error, before the next read connects again. It does
-// not after the first error of a subscription that was confirmed: go-redis has
-// connected again by then.
+// not pause after the first error of a confirmed subscription, because go-redis
+// has connected again by then.
 func (b *inbox) failed(err error) {
 	pause := reconnectPause
 	if b.lost() {
@@ -166,9 +170,9 @@ func (b *inbox) failed(err error) {
 	}
 }
 
-// read hands a message on. Each confirmation of the subscription, the first and
-// those after a lost connection, wakes everybody: what was sent before it is
-// lost.
+// read passes an event on. Each confirmation of the subscription wakes all
+// waiters, because earlier messages are lost. This holds for the first
+// confirmation and for those after a lost connection.
 func (b *inbox) read(event any) {
 	switch e := event.(type) {
 	case *redis.Subscription:
@@ -199,8 +203,8 @@ func (b *inbox) message(text string) {
 	}
 }
 
-// readOffer reads a message of either word that tells of an offer. It is not ok
-// if it does not come from a locker.
+// readOffer reads an offered or granted message. ok is false if the message
+// does not come from a locker.
 func readOffer(text string) (key, owner string, o locker.Offer, ok bool) {
 	ms := "0"
 	rest, ok := strings.CutPrefix(text, offeredWord)
@@ -220,7 +224,7 @@ func readOffer(text string) (key, owner string, o locker.Offer, ok bool) {
 	return parts[3], parts[0], o, err == nil && err2 == nil && err3 == nil
 }
 
-// close ends the subscription and joins the goroutine.
+// close ends the subscription and waits for the goroutine.
 func (b *inbox) close() {
 	b.cancel()
 	b.mu.Lock()

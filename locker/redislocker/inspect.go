@@ -10,10 +10,10 @@ import (
 
 var _ locker.Inspector = (*Locker)(nil)
 
-// Inspect tells who holds key and who waits for it, in one round trip. Of a
-// value that is not this package's, as a plain redislock user's, the owner id
-// is what it begins with. The queue may still name a process that has died; it
-// keeps its place for as long as others look there.
+// Inspect returns the holder of key and its waiters, in one round trip. The
+// value may be from somebody else, such as a plain redislock user. The owner id
+// is then the beginning of the value. The queue may still name a process that
+// has died. It keeps its place for as long as others look there.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	s := locker.KeyState{Key: key}
 	if err := l.gate.Enter(); err != nil {
@@ -61,9 +61,9 @@ func (l *Locker) inspected(key string, answer command) (locker.KeyState, error) 
 	return s, nil
 }
 
-// ForceRelease ends the hold of owner on key and hands it on, as
-// [Locker.Release] does, and tells its process if that listens. It takes three
-// round trips.
+// ForceRelease ends the hold of owner on key and hands the key on, as
+// [Locker.Release] does. It tells the owner's process if that listens. It takes
+// three round trips.
 func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if len(owner) != locker.OwnerLen {
 		return invalid("an owner id has %d characters", locker.OwnerLen)
@@ -86,7 +86,9 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 		return err
 	case !owned:
 		return fmt.Errorf("redislocker: %w: that owner does not hold the key", locker.ErrLeaseLost)
-	case s.Owner == owner && s.Holder.Instance != "": // a hint: without the right to publish, or a listener, the holder renews in vain
+	// The message is a hint. Without the right to publish, or without a
+	// listener, the holder renews in vain.
+	case s.Owner == owner && s.Holder.Instance != "":
 		_ = l.client.Publish(ctx, l.settings.prefix+":inbox:"+s.Holder.Instance, revokedWord+owner+" "+key).Err()
 	}
 	return nil

@@ -1,11 +1,11 @@
--- inspect.lua tells who holds a key and who waits for it, and changes nothing.
+-- inspect.lua returns the holder of a key and its waiters. It changes nothing.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  wait queue, see look.lua
--- ARGV[1]  how many of those who wait to tell of
+-- ARGV[1]  max number of entries to return
 --
--- Returns {remaining TTL in ms, -1 for none or -2 if the key is free, the start of its value, how many wait, the entries of
--- the first of them}.
+-- Returns {remaining TTL in ms, -1 for none or -2 if the key is free, the start
+-- of its value, the number of waiters, the entries of the first of them}.
 
 return {
   redis.call("pttl", KEYS[1]),

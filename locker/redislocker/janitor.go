@@ -10,18 +10,18 @@ import (
 
 const (
 	cleanLimit = time.Second          // for one request that cleans up
-	cleanAgain = time.Second          // until the second cleaning: by then a try that was on its way has arrived
-	cleanSoon  = 5 * time.Millisecond // until the second if the first had no answer
-	cleanTries = 7                    // then the TTL has to do; the pauses double, so that this is half a minute
+	cleanAgain = time.Second          // until the second cleaning; a try that was on its way has arrived by then
+	cleanSoon  = 5 * time.Millisecond // until the second try if the first had no answer
+	cleanTries = 7                    // then the key ends by its TTL; the pauses double, so this is half a minute
 	cleanBatch = 256                  // keys in one request
-	cleanMost  = 4096                 // chores of a node that are kept; what comes on top is left to its TTL
+	cleanMost  = 4096                 // max chores of each kind per node; more are dropped and end by their TTL
 )
 
-// Abandon frees c's key in the background by owner id, or hands it on, and
-// takes c out of the queue: at once, and with late again a second later. If
-// there is no answer it goes on for half a minute: a server that hangs does
-// what it was asked when it goes on. Beyond some thousand keys that wait for
-// that, the rest is left to the TTL.
+// Abandon frees c's key in the background by owner id, or hands it on. It also
+// takes c out of the queue. It does so at once, and with late again a second
+// later. If there is no answer, it goes on for half a minute, because a server
+// that hangs carries out its requests once it goes on. At most some thousand
+// keys wait for that. The others are left to the TTL.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	if l.client == nil {
 		return
@@ -36,7 +36,7 @@ func (l *Locker) giveBack(key, owner string) {
 	l.janitor.add(l.node(key), chore{call: l.releaseCall(key, l.keys(key), owner, "", "")})
 }
 
-// clean sends the chores as one request and reports for each whether it was
+// clean sends the chores as one request. It reports for each whether it was
 // answered.
 func (l *Locker) clean(ctx context.Context, due []chore) []bool {
 	calls := make([]call, len(due))
@@ -60,16 +60,16 @@ type chore struct {
 	due   time.Time
 }
 
-// janitor does chores in the background, those of each node by themselves, so
-// that one that hangs delays no other.
+// janitor does chores in the background. Each node has chores of its own, so
+// that a node that hangs delays no other.
 type janitor struct {
 	clean func(context.Context, []chore) []bool
 
 	ctx    context.Context // of all cleaning; outlives the calls that left the chores
 	cancel context.CancelFunc
-	lanes  sync.WaitGroup // those at work
+	lanes  sync.WaitGroup // at work
 
-	mu      sync.Mutex // guards what follows, and the lanes; never held across I/O
+	mu      sync.Mutex // guards the fields below and the lanes; never held across I/O
 	nodes   map[string]*lane
 	closing chan struct{} // closed by finish
 	closed  bool
@@ -82,7 +82,7 @@ func newJanitor(clean func(context.Context, []chore) []bool) *janitor {
 	}
 }
 
-// add starts the node's goroutine if it is not there. It is a no-op once the
+// add starts the node's goroutine if there is none. It does nothing once the
 // janitor closes.
 func (j *janitor) add(node string, c chore) {
 	j.mu.Lock()
@@ -129,8 +129,9 @@ func (j *janitor) work(node string, ln *lane) {
 	}
 }
 
-// next takes a batch of chores that are due, all of them when closing, or says
-// when the next will be. With none left it ends the lane: ok is false.
+// next takes a batch of due chores. When the janitor closes, all chores are
+// due. If none is due, pause is the time until the next one. If none is left,
+// next ends the lane and ok is false.
 func (j *janitor) next(node string, ln *lane) (due []chore, pause time.Duration, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -142,8 +143,8 @@ func (j *janitor) next(node string, ln *lane) (due []chore, pause time.Duration,
 	return ln.take(now, j.closed), ln.pause(now), true
 }
 
-// settle decides which chores come again: those that must a second time, and
-// those without an answer.
+// settle decides which chores come again. These are chores that need a second
+// time and chores without an answer.
 func (j *janitor) settle(ln *lane, done []chore, answered []bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -166,8 +167,8 @@ func (j *janitor) settle(ln *lane, done []chore, answered []bool) {
 	}
 }
 
-// finish lets the janitor do what is left at once, takes no more, and waits
-// until it has ended.
+// finish does all remaining chores at once and takes no more. It waits until
+// the janitor has ended.
 func (j *janitor) finish() {
 	j.mu.Lock()
 	j.closed = true

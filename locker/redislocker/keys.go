@@ -6,14 +6,14 @@ import (
 	"github.com/go-lockguard/guard/internal/lockerkit"
 )
 
-// keys are the names in Redis of what belongs to one key, as arguments of
+// keys are the names in Redis of all entries of one key, as arguments of
 // commands. They share a hash tag, so they live on one node.
 type keys struct{ lock, wait, due, fence any }
 
 const waitSuffix, dueSuffix, fenceSuffix = ":wait", ":due", ":fence"
 
-// keys returns the names of what belongs to a key, which the guard has made fit
-// for a hash tag.
+// keys returns the names in Redis of all entries of a key. The guard has made
+// the key fit for a hash tag.
 func (l *Locker) keys(key string) keys {
 	if raw := l.rawName(key); raw != "" {
 		beside := l.settings.prefix + ":{" + hashTag(raw) + "}:raw:" + key
@@ -38,7 +38,7 @@ const probeMark = "%probe:"
 // probeKey returns a key that no guard ever uses.
 func probeKey() string { return probeMark + lockerkit.NewID() }
 
-// hashTag returns the part of a name that decides on its node in a cluster.
+// hashTag returns the part of a name that decides its node in a cluster.
 func hashTag(name string) string {
 	if _, rest, ok := strings.Cut(name, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {

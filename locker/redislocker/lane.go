@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// A lane is the chores of one node: those that were never tried, in the order
-// in which they came, for they may wake somebody, and in front of those that
-// are tried again, by the time when they are due. Each part is bounded.
+// A lane holds the chores of one node. fresh has those that were never tried,
+// in the order of their arrival. again has those to be tried again, by the time
+// when they are due. The fresh chores go first, because they may wake somebody.
+// Each part is bounded.
 type lane struct {
 	wake  chan struct{} // holds one: there are new chores
 	fresh []chore
@@ -26,8 +27,8 @@ func (ln *lane) add(c chore) {
 
 func (ln *lane) empty() bool { return len(ln.fresh) == 0 && len(ln.again) == 0 }
 
-// take takes a batch of chores that are due by now, or with all, whether they
-// are due or not.
+// take takes a batch of chores that are due by now. With all, it also takes
+// those that are not due.
 func (ln *lane) take(now time.Time, all bool) []chore {
 	n := min(len(ln.fresh), cleanBatch)
 	due := make([]chore, n, min(n+len(ln.again), cleanBatch))
@@ -42,7 +43,7 @@ func (ln *lane) take(now time.Time, all bool) []chore {
 	return due
 }
 
-// pause is how long nothing is due from now on.
+// pause is the time until a chore is due.
 func (ln *lane) pause(now time.Time) time.Duration {
 	if len(ln.fresh) > 0 || len(ln.again) == 0 {
 		return 0

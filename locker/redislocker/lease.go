@@ -6,8 +6,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Release frees the key, or hands it to the first who waits for it, in one
-// round trip.
+// Release frees the key, or hands it to the first waiter, in one round trip.
 func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Released{}, err
@@ -57,7 +56,7 @@ func released(answer any) (r locker.Released, owned bool, err error) {
 }
 
 // releaseCall frees the key by owner id alone, or hands it on. own is the
-// owner's entry, which leaves the queue; next is queued behind all others.
+// owner's entry, which leaves the queue. next is queued behind all others.
 func (l *Locker) releaseCall(key string, k keys, owner, own, next any) call {
 	return newCall(releaseScript, 4, k.lock, k.wait, k.due, k.fence,
 		owner, own, next, l.inboxes, flag(l.cluster == nil), block, counterLife, key)

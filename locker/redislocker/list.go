@@ -15,9 +15,9 @@ import (
 
 const scanPage = 500 // how many of the server's keys one SCAN looks at
 
-// List goes through the keys of every primary with SCAN, a page at a time, and
-// inspects what is a lock or a queue under the prefix; a page is two round
-// trips. Keys under names of their own, see [WithRawKeys], are not among them.
+// List goes through the keys of every primary with SCAN, a page at a time. It
+// inspects each lock and each queue under the prefix. A page takes two round
+// trips. Keys under names of their own are not listed, see [WithRawKeys].
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
 		if err := l.gate.Enter(); err != nil {
@@ -38,7 +38,7 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	}
 }
 
-// listNode lists what node holds, and reports whether the list goes on.
+// listNode lists the keys of node, and reports whether the list goes on.
 func (l *Locker) listNode(ctx context.Context, node redis.Cmdable, yield func(locker.KeyState, error) bool) bool {
 	for cursor := uint64(0); ; {
 		names, next, err := node.Scan(ctx, cursor, l.pattern(), scanPage).Result()
@@ -55,8 +55,8 @@ func (l *Locker) listNode(ctx context.Context, node redis.Cmdable, yield func(lo
 	}
 }
 
-// listPage inspects the keys of names. A lock tells of its queue too, so a
-// queue tells only of a key that is free.
+// listPage inspects the keys of names. A lock also reports its queue, so a
+// queue is reported only if its key is free.
 func (l *Locker) listPage(ctx context.Context, names []string, yield func(locker.KeyState, error) bool) bool {
 	var keys []string
 	var queues []bool
@@ -82,8 +82,8 @@ func (l *Locker) listPage(ctx context.Context, names []string, yield func(locker
 	return true
 }
 
-// parseName returns the key that a name in Redis belongs to, if that is a lock
-// or a queue.
+// parseName returns the key of a name in Redis. ok is false unless the name is
+// that of a lock or a queue.
 func (l *Locker) parseName(name string) (key string, queue, ok bool) {
 	name, ok = strings.CutPrefix(name, l.settings.prefix+":{")
 	if !ok {
@@ -96,7 +96,7 @@ func (l *Locker) parseName(name string) (key string, queue, ok bool) {
 	return key, rest == waitSuffix, true
 }
 
-// pattern is what SCAN compares names with.
+// pattern is the pattern of names for SCAN.
 func (l *Locker) pattern() string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`).Replace(l.settings.prefix) + ":{*"
 }

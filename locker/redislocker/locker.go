@@ -13,14 +13,14 @@ import (
 )
 
 // Locker is a [locker.Locker] in Redis, made by [New] and opened by
-// [guard.New]. Each locker is an instance of its own to others, also within one
-// process. Its methods block for as long as the requests they send, at most
-// until their context ends; after Close they return [locker.ErrClosed]. It is
-// safe for concurrent use.
+// [guard.New]. Each locker is an instance of its own, even within one process.
+// Its methods block for as long as their requests, at most until the context
+// ends. After Close they return [locker.ErrClosed]. A Locker is safe for
+// concurrent use.
 type Locker struct {
 	settings settings
 	instance string // how others know this locker
-	inboxes  any    // what the channel of every inbox under this prefix starts with, before the instance id
+	inboxes  any    // start of the channel of every inbox under this prefix, before the instance id
 	gate     lockerkit.Gate
 
 	// Set by Open, before any other method.
@@ -31,13 +31,13 @@ type Locker struct {
 	inbox     *inbox
 	batcher   *batcher
 	fresh     *fresh
-	greeters  *greeters         // who log in on connections
+	greeters  *greeters         // log in on new connections
 	greeter   *greeter          // the one of client, if that is the locker's own
 	at        *whereabouts      // of the primary, if client is the locker's own for Sentinel
 	sentinels *sentinels        // of WithSentinel
 	recent    *recent           // nil on a server that never changes
 	waits     waits             // of WithReplicas
-	locks     *redislock.Client // what obtains without fencing
+	locks     *redislock.Client // obtains keys without fencing
 
 	inFlight  atomic.Int64                // requests under way
 	trip      trip                        // how long a round trip takes
@@ -48,9 +48,9 @@ type Locker struct {
 var _ locker.Locker = (*Locker)(nil)
 
 // New returns a locker for the server that rdb talks to. It only keeps its
-// settings: [guard.New] opens it, and returns what is wrong with them. rdb is a
-// *redis.Client (Sentinel included) or a *redis.ClusterClient, and stays the
-// caller's; see [WithClient] for any other.
+// settings. [guard.New] opens it, and returns an error if a setting is wrong.
+// rdb is a *redis.Client (Sentinel included) or a *redis.ClusterClient, and
+// stays the caller's. See [WithClient] for any other type.
 func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{rdb: rdb, prefix: "guard", name: "guard"},
@@ -67,8 +67,8 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	return l
 }
 
-// Open checks the settings and makes the locker's own client; it sends nothing.
-// What is wrong is a [locker.ErrInvalidOption], also a second Open.
+// Open checks the settings and makes the locker's own client. It sends nothing.
+// A wrong setting is a [locker.ErrInvalidOption], and so is a second Open.
 func (l *Locker) Open(w locker.Waker) error {
 	return l.gate.Open(func() error { return l.ready(w) })
 }
@@ -106,10 +106,10 @@ func (l *Locker) ready(w locker.Waker) error {
 	return nil
 }
 
-// Close ends the locker: what is left to clean up is done at once, calls under
-// way end as their contexts say, and the locker's own connections are closed.
-// It returns ctx's error if that was too short; the rest then goes on behind
-// it, but what could not be cleaned up ends at its TTL. Idempotent.
+// Close ends the locker and closes its own connections. It does at once all
+// that is left to clean up. Calls under way end by their contexts. If ctx ends
+// first, Close returns ctx's error, and the rest goes on in the background.
+// Keys that could not be cleaned up then end at their TTL. Close is idempotent.
 func (l *Locker) Close(ctx context.Context) error {
 	err := l.gate.Close(ctx, l.shutDown)
 	if err != nil {
@@ -118,9 +118,9 @@ func (l *Locker) Close(ctx context.Context) error {
 	return err
 }
 
-// shutDown closes the client only when nobody uses it: go-redis 9.19 takes the
-// time limit from a read under way when it closes its connection, and then
-// waits for it.
+// shutDown closes the client only when nobody uses it. When go-redis 9.19
+// closes a connection, it takes away the time limit of a read under way, and
+// then waits for this read.
 func (l *Locker) shutDown() {
 	l.recent.close()
 	l.inbox.close()

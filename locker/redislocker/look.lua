@@ -1,19 +1,24 @@
--- look.lua tells who holds a key, and queues a claim that will wait for it.
+-- look.lua finds the holder of a key, and queues a claim that will wait for it.
 --
 -- KEYS[1]  lock
--- KEYS[2]  wait queue: sorted set of entry -> place; see entry.go
--- KEYS[3]  dues: sorted set of owner id -> when its claim is to be seen again, in ms by the server's clock
+-- KEYS[2]  wait queue: sorted set of entry -> place, see entry.go
+-- KEYS[3]  dues: sorted set of owner id -> when its claim must be seen again,
+--          in ms by the server's clock
 -- ARGV[1]  owner id
 -- ARGV[2]  the claim's entry, or "" if it will not wait
--- ARGV[3]  "1" if it was queued before: if it is not there any more it was granted, and must not come back (law 2)
+-- ARGV[3]  "1" if it was queued before. If it is not there any more it was
+--          granted, and must not come back (law 2)
 -- ARGV[4]  its place, or "0" for the back of the queue
--- ARGV[5]  in how many ms the next look at it comes, at most: LOOK_EVERY or the rest that it is granted
--- ARGV[6]  what an inbox's channel starts with, before the instance id
+-- ARGV[5]  max ms until the next look at it: LOOK_EVERY, or the rest that it is
+--          granted
+-- ARGV[6]  start of the channel of an inbox, before the instance id
 -- ARGV[7]  message for the holder's inbox, if the claim is new in the queue
 --
--- Returns nil if the key is free or the claim's own: it is out of the queue then. Else {remaining TTL in ms or -1 for none,
--- the start of the holder's value, the claim's place or "" if it is not in the queue}. The claim is not queued behind an
--- entry of a newer version; the place is nil then.
+-- Returns nil if the key is free or the claim's own. The claim is out of the
+-- queue then. Otherwise returns {remaining TTL in ms or -1 for none, the start
+-- of the holder's value, the claim's place or "" if it is not in the queue}.
+-- The claim is not queued behind an entry of a newer version, and the place is
+-- nil then.
 
 local ttl = redis.call("pttl", KEYS[1])
 local value = redis.call("getrange", KEYS[1], 0, 2047)

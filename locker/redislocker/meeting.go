@@ -7,13 +7,13 @@ import (
 )
 
 // A meeting is go-redis's first contact with the sentinels. It takes twice as
-// long as ours, because it asks for other sentinels and subscribes, one after
-// the other. So nobody waits for it: until it is over the locker asks the
-// sentinels by itself where to dial. It is safe for concurrent use.
+// long as ours, because go-redis first asks for other sentinels and then
+// subscribes. So nobody waits for it. Until it is over, the locker itself asks
+// the sentinels where to dial. A meeting is safe for concurrent use.
 type meeting struct {
 	ctx    context.Context // of go-redis's dial, which outlives the request that needs it; ended by close
 	cancel context.CancelFunc
-	met    context.Context // has ended when that dial has, well or not
+	met    context.Context // ends when that dial ends, with or without success
 	meet   context.CancelFunc
 	begun  sync.Once
 	dial   sync.WaitGroup
@@ -25,7 +25,7 @@ func newMeeting() *meeting {
 	return &meeting{ctx: ctx, cancel: cancel, met: met, meet: meet}
 }
 
-// begin has go-redis meet the sentinels, once. The connection is not needed.
+// begin lets go-redis meet the sentinels, once. The connection is not needed.
 func (m *meeting) begin(theirs dial) {
 	m.begun.Do(func() {
 		m.dial.Go(func() { // ends with its time limit, or with close
@@ -39,7 +39,7 @@ func (m *meeting) begin(theirs dial) {
 	})
 }
 
-// close ends the meeting, and joins it. No other begins.
+// close ends the meeting and waits for it. No other begins.
 func (m *meeting) close() {
 	m.cancel()
 	m.dial.Wait()
@@ -49,7 +49,8 @@ func (m *meeting) close() {
 type dial func(ctx context.Context) (net.Conn, error)
 
 // primary returns a connection to the primary, and the address that the
-// sentinels have elected, "" if they have not. theirs is how go-redis dials.
+// sentinels have elected. The address is "" if they have elected none. theirs
+// is how go-redis dials.
 func (s *sentinels) primary(ctx context.Context, network string, theirs dial) (net.Conn, string, error) {
 	s.meeting.begin(theirs)
 	if conn, addr := s.early(ctx, network); conn != nil {
@@ -59,8 +60,8 @@ func (s *sentinels) primary(ctx context.Context, network string, theirs dial) (n
 	return s.lead(ctx, network, conn, err)
 }
 
-// early connects to the server that most sentinels call the primary, if that
-// can be had before go-redis has met them. Else conn is nil.
+// early connects to the server that the majority of the sentinels calls the
+// primary. conn is nil if that is not possible before go-redis has met them.
 func (s *sentinels) early(ctx context.Context, network string) (conn net.Conn, addr string) {
 	if s.meeting.met.Err() != nil {
 		return nil, ""

@@ -1,10 +1,10 @@
 package redislocker
 
-// WithClientName sets what the locker's own connections are called in CLIENT
-// LIST: printable ASCII without blanks, or "" for no name. Default "guard". A
-// user without the right to name its connections does without. A ClientName
-// that the caller's client has is taken over instead, and a client of
-// WithClient keeps its own.
+// WithClientName sets the name of the locker's own connections in CLIENT LIST.
+// It is printable ASCII without blanks, or "" for no name. Default "guard". If
+// the user may not name its connections, they have no name. If the caller's
+// client has a ClientName, that is used instead. A client of WithClient keeps
+// its own name.
 func WithClientName(name string) Option {
 	return optionFunc(func(s *settings) { s.name = name })
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// node returns the address of the node of a cluster that has key, as far as the
-// client knows it now: it asks nobody. It is the same for all keys elsewhere.
+// node returns the address of the cluster node that has key, as far as the
+// client knows it now. It asks nobody. Without a cluster it is the same for all
+// keys.
 func (l *Locker) node(key string) string {
 	if l.cluster == nil {
 		return ""
@@ -22,8 +23,9 @@ func (l *Locker) node(key string) string {
 	return client.Options().Addr
 }
 
-// primary returns where key lives now, as far as the client knows, on servers
-// that may change; "" if it does not.
+// primary returns the address where key lives now, as far as the client knows.
+// It is for servers that may change. The result is "" if the client does not
+// know.
 func (l *Locker) primary(key string) string {
 	if l.cluster == nil {
 		return l.at.now()
@@ -31,8 +33,8 @@ func (l *Locker) primary(key string) string {
 	return l.node(key)
 }
 
-// ask asks the primary of each key something, for the client to learn whether
-// it still is.
+// ask sends a request to the primary of each key. From the answers the client
+// learns whether it still is the primary.
 func (l *Locker) ask(ctx context.Context, keys []string) {
 	if l.at != nil {
 		l.at.look(ctx)
@@ -44,15 +46,15 @@ func (l *Locker) ask(ctx context.Context, keys []string) {
 	l.exchange(ctx, l.client, cmds)
 }
 
-// over is a context that has ended, for what must not wait.
+// over is a context that has ended, for calls that must not wait.
 var over = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends here
 	cancel()
 	return ctx
 }()
 
-// perNode calls send with the places of the claims of each node, for all nodes
-// at the same time.
+// perNode calls send once for each node, with the indices of the node's claims.
+// It serves all nodes at the same time.
 func (l *Locker) perNode(cs []*locker.Claim, send func(node string, at []int)) {
 	byNode := make(map[string][]int, 1)
 	for i, c := range cs {

@@ -10,15 +10,16 @@ import (
 )
 
 // openings lets tries wait for a connection before they send anything. A try
-// that gets one late would run into its limit before the answer comes, and
-// take the connection with it. Safe for concurrent use.
+// that gets its connection late would run into its limit before the answer
+// comes. It would take the connection with it. openings is safe for concurrent
+// use.
 type openings struct {
 	mu    sync.Mutex          // guards nodes and what they point to; never held across I/O
-	nodes map[string]*opening // by address; those that somebody waits for
-	dials sync.WaitGroup      // those under way; none begins once no call does
+	nodes map[string]*opening // by address; nodes with a waiting try or a dial
+	dials sync.WaitGroup      // under way; none begins once no call does
 }
 
-// opening is the dials to one node. Invariant: dialing <= maxOpening.
+// opening holds the dials to one node. Invariant: dialing <= maxOpening.
 type opening struct {
 	waiting int // tries
 	dialing int
@@ -27,19 +28,20 @@ type opening struct {
 
 // arrival is the next dial to end.
 type arrival struct {
-	done chan struct{} // closed then
+	done chan struct{} // closed when the dial ends
 	err  error         // of the dial; set before done is closed
 }
 
-// maxOpening is how many connections to a node are opened at a time for tries
-// that wait.
+// maxOpening is the max number of connections to a node that are opened at a
+// time for waiting tries.
 const maxOpening = poolSize / 2
 
 var errConnecting = errors.New("no connection to the server yet: it is being opened")
 
 // connected waits until there is a connection for key, unless the server is
-// near. It fails as unavailable if too little of the try is left by then: the
-// next try will find the connection. The dial goes on in the background.
+// near. If too little of the try is left by then, it fails as unavailable. The
+// next try will find the connection, because the dial goes on in the
+// background.
 func (l *Locker) connected(ctx context.Context, key string) error {
 	if !l.own || l.trip.short() {
 		return nil
@@ -76,8 +78,8 @@ func (l *Locker) nodeClient(ctx context.Context, key string) (*redis.Client, err
 	return client, nil
 }
 
-// wait waits for the next dial to end. It begins one if there are fewer than
-// tries that wait.
+// wait waits for the next dial to end. It begins one if fewer dials than
+// waiting tries are under way.
 func (o *openings) wait(ctx context.Context, client *redis.Client) error {
 	addr := client.Options().Addr
 	a := o.join(addr, func() { o.dials.Go(func() { o.ended(addr, open(client)) }) })
@@ -90,11 +92,11 @@ func (o *openings) wait(ctx context.Context, client *redis.Client) error {
 	}
 }
 
-// open has go-redis dial a connection and keep it. It ends with the dial.
+// open lets go-redis dial a connection and keep it. It ends with the dial.
 func open(client *redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*dialLimit) //nolint:forbidigo // outlives the try that wants it
 	defer cancel()
-	return client.Process(ctx, redis.NewMapStringInterfaceCmd(ctx, "hello", 2)) // which the connection answers itself
+	return client.Process(ctx, redis.NewMapStringInterfaceCmd(ctx, "hello", 2)) // answered by the connection itself
 }
 
 func (o *openings) join(addr string, dial func()) *arrival {
@@ -135,7 +137,7 @@ func (o *openings) ended(addr string, err error) {
 	o.drop(addr, n)
 }
 
-// drop forgets a node that nobody waits for; o.mu is held.
+// drop forgets a node without waiting tries and dials. o.mu is held.
 func (o *openings) drop(addr string, n *opening) {
 	if n.waiting == 0 && n.dialing == 0 {
 		delete(o.nodes, addr)

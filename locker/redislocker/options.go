@@ -17,12 +17,12 @@ type optionFunc func(*settings)
 
 func (f optionFunc) apply(s *settings) { f(s) }
 
-// settings are kept as they were given; check says what is wrong with them.
+// settings are kept as they were given; check finds what is wrong.
 type settings struct {
 	rdb    redis.UniversalClient // the caller's
 	prefix string
 	asIs   redis.UniversalClient // of WithClient
-	given  bool                  // WithClient was used, if only with nil
+	given  bool                  // WithClient was used, even with nil
 	hooks  []redis.Hook
 	nilOpt bool
 
@@ -40,23 +40,23 @@ type settings struct {
 }
 
 // WithNode is for package redlock, whose lockers keep a lease on several
-// servers: nobody else can make a node.
+// servers. Nobody else can make a node.
 func WithNode(n redisnode.Node) Option {
 	return optionFunc(func(s *settings) { s.node = n })
 }
 
-// WithPrefix sets what the name of every key in Redis starts with, before a
-// colon: lockers exclude each other only under the same prefix. Not empty,
-// without braces and control bytes. Default "guard".
+// WithPrefix sets the prefix of every name in Redis, before a colon. Lockers
+// exclude each other only under the same prefix. It must not be empty, and must
+// not have braces or control bytes. Default "guard".
 func WithPrefix(prefix string) Option {
 	return optionFunc(func(s *settings) { s.prefix = prefix })
 }
 
 // WithClient makes the locker use rdb as it is, instead of a small client of
-// its own: for client types that it does not know, and for connections that
-// need more than the usual. Retries must be off (MaxRetries -1) and
-// ContextTimeoutEnabled on, and rdb should serve nothing else. The locker does
-// not close it.
+// its own. It is for client types that the locker does not know. It is also for
+// connections that need more than the usual. Retries must be off (MaxRetries
+// -1) and ContextTimeoutEnabled on. rdb should serve nothing else. The locker
+// does not close it.
 func WithClient(rdb redis.UniversalClient) Option {
 	return optionFunc(func(s *settings) { s.asIs, s.given = rdb, true })
 }
@@ -67,7 +67,7 @@ func WithHook(h redis.Hook) Option {
 	return optionFunc(func(s *settings) { s.hooks = append(s.hooks, h) })
 }
 
-// check returns the first thing that is wrong, as an ErrInvalidOption.
+// check returns an ErrInvalidOption for the first wrong setting.
 func (s *settings) check() error {
 	for _, h := range s.hooks {
 		if lockerkit.IsNil(h) {

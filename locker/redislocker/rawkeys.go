@@ -6,21 +6,24 @@ import (
 	"github.com/go-lockguard/guard/internal/keyenc"
 )
 
-// WithRawKeys lets keys be guarded under names in Redis that others use
-// already, for the time of a migration: who takes such a name by SET NX with a
-// value of its own, as redislock and redsync do, and this locker exclude each
-// other. name is given a key as the verbs take it, with the escapes of
-// guard.Key, which url.PathUnescape undoes part by part. It returns its name in
-// Redis, or "" for the layout of this package. It must give two keys two names
-// and one key the same name in every process, return at once, and be safe for
-// concurrent use.
+// WithRawKeys guards keys under names in Redis that others already use, for the
+// time of a migration. Such users take a name by SET NX with a value of their
+// own, as redislock and redsync do. They and this locker exclude each other.
+//
+// name is given a key as the verbs take it, with the escapes of guard.Key.
+// url.PathUnescape undoes those part by part. name returns the key's name in
+// Redis, or "" for the layout of this package. It must give two keys two names,
+// and one key the same name in every process. It must return at once and be
+// safe for concurrent use.
 //
 // The queue and the fencing counter stay under the prefix, so a user in an ACL
-// needs rights for both. Others who release such a name do not hand it over: a
-// waiter finds it free by its next look. A key of more than 200 bytes, whose
-// name nobody could tell, is refused with [locker.ErrInvalidOption]; so is, in
-// a cluster, a name whose queue would not be on its node: one without a hash
-// tag but with a brace in it. See docs/migrating.md for the steps.
+// needs rights for both. Others do not hand over such a name when they release
+// it. A waiter finds it free by its next look.
+//
+// Some keys are refused with [locker.ErrInvalidOption]. A key of more than 200
+// bytes is refused, because nobody could tell its name. In a cluster, a key is
+// also refused if its queue would not be on the node of its name. This is so if
+// the name has a brace but no hash tag. See docs/migrating.md for the steps.
 func WithRawKeys(name func(key string) string) Option {
 	return optionFunc(func(s *settings) { s.raw, s.rawGiven = name, true })
 }
@@ -37,8 +40,7 @@ func (l *Locker) rawName(key string) string {
 	return l.settings.raw(plain)
 }
 
-// fits returns why a key cannot be used under the name that it would have, or
-// nil.
+// fits returns why a key cannot be used under its name in Redis, or nil.
 func (l *Locker) fits(key string) error {
 	if l.settings.raw == nil {
 		return nil

@@ -7,21 +7,22 @@ import (
 )
 
 const (
-	recentMost  = 4096                   // releases that are kept; a burst of more pushes the oldest out
+	recentMost  = 4096                   // max releases kept; more push the oldest out
 	recentTick  = 150 * time.Millisecond // between two looks at where the keys live
 	recentLooks = 3                      // looks in a row that find a key elsewhere before it is released again
 	recentChunk = 256                    // releases looked at under one hold of the mutex
 )
 
 // recent keeps the releases of the last TTL, and the claims that were given up.
-// What a primary is told that has just been replaced is lost: then the new one
-// keeps the keys of owners who have long released them, and nobody gets those
-// until they end. So when a key lives elsewhere than it did, it is released
-// once more by these owner ids. They never come back, so that harms nobody.
+// A release sent to a primary that has just been replaced is lost. The new
+// primary then still has the key, although its owner has long released it, and
+// nobody gets it until its TTL ends. So when a key lives elsewhere than before,
+// recent releases it once more by this owner id. An owner id never comes back,
+// so that harms nobody.
 type recent struct {
 	primary func(key string) string // where key lives, as far as the client knows: asks nobody
-	// asks the primary of each key anything, for the client to learn where it
-	// is
+	// ask sends a request to the primary of each key, so that the client learns
+	// where the key is.
 	ask     func(ctx context.Context, keys []string)
 	free    func(key, owner string) // releases key in the background
 	ctx     context.Context         // of asking
@@ -29,10 +30,10 @@ type recent struct {
 	watcher sync.WaitGroup          // the goroutine that watches; at most one
 	trip    *trip                   // to the primary; nil: it is near
 
-	mu       sync.Mutex // guards what follows; never held across I/O
+	mu       sync.Mutex // guards the fields below; never held across I/O
 	ring     []ended    // grows to recentMost, and is then overwritten from next on
 	next     int
-	last     time.Time // until when the ring has anything to look at
+	last     time.Time // when the last TTL in the ring ends
 	watching bool
 }
 
@@ -40,7 +41,7 @@ type recent struct {
 type ended struct {
 	key, owner string
 	at         string    // where key lived when the release was sent
-	until      time.Time // then the key has ended by its TTL
+	until      time.Time // when the key has ended by its TTL
 	seen       int       // looks in a row that found key elsewhere
 }
 
@@ -49,7 +50,7 @@ func newRecent(primary func(string) string, ask func(context.Context, []string),
 	return &recent{primary: primary, ask: ask, free: free, ctx: ctx, cancel: cancel}
 }
 
-// note keeps a release that is about to be sent of a key with this TTL. A nil
+// note keeps a release that is about to be sent, of a key with this TTL. A nil
 // recent keeps none.
 func (r *recent) note(key, owner string, ttl time.Duration) {
 	if r == nil {
@@ -73,7 +74,7 @@ func (r *recent) note(key, owner string, ttl time.Duration) {
 	}
 }
 
-// watch looks at where the keys live for as long as there are any.
+// watch looks at where the keys live, as long as the ring has releases.
 func (r *recent) watch() {
 	tick := time.NewTicker(recentTick)
 	defer tick.Stop()
@@ -94,8 +95,8 @@ func (r *recent) watch() {
 	}
 }
 
-// sample returns a key for each place that keys live at; none are left if it is
-// not ok, and the watcher ends.
+// sample returns one key for each place where keys live. If ok is false, no
+// releases are left and the watcher ends.
 func (r *recent) sample() (keys []string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,8 +115,9 @@ func (r *recent) sample() (keys []string, ok bool) {
 	return keys, true
 }
 
-// look releases the keys again that live elsewhere now, after a few looks that
-// found so: others may still be with the old primary, and hold the keys there.
+// look releases again the keys that live elsewhere now. It does so after
+// recentLooks looks in a row that found this. Others may still be with the old
+// primary and hold the keys there.
 func (r *recent) look() {
 	var again []ended
 	for from := 0; ; from += recentChunk {

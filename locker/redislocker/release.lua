@@ -1,4 +1,5 @@
--- release.lua ends an owner's hold, and hands the key over to the first in the queue.
+-- release.lua ends an owner's hold, and hands the key over to the first in the
+-- queue.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  wait queue, see look.lua and entry.go
@@ -6,17 +7,23 @@
 -- KEYS[4]  last fencing token given
 -- ARGV[1]  owner id
 -- ARGV[2]  the owner's own entry, which leaves the queue, or ""
--- ARGV[3]  the entry that is queued behind all others if the key goes to one of them, or ""
--- ARGV[4]  what an inbox's channel starts with, before the instance id
--- ARGV[5]  "1" if a message that reached nobody is known to have done so, as on a single server, else "0"
+-- ARGV[3]  the entry that is queued behind all others if the key goes to one of
+--          them, or ""
+-- ARGV[4]  start of the channel of an inbox, before the instance id
+-- ARGV[5]  "1" if it is known that a message has reached nobody, as on a single
+--          server, otherwise "0"
 -- ARGV[6]  size of a block of fencing tokens
 -- ARGV[7]  TTL of the counter in ms
 -- ARGV[8]  the key, as messages name it
 --
--- Returns {1 if the owner owned the key or else 0, how many others waited, 1 if one of them has the key now or else 0, the
--- place of ARGV[3] or ""}, or just the first if nobody waited. A key that is free is handed on as well (law 3): its
--- release may have come too early. An entry of a newer version stays where it is, and the key becomes free; the version
--- comes fifth then. Nobody waits in a queue that is a key of another type: then the lock is freed.
+-- Returns {1 if the owner owned the key or otherwise 0, the number of other
+-- waiters, 1 if one of them has the key now or otherwise 0, the place of
+-- ARGV[3] or ""}. Returns just the first if nobody waited.
+--
+-- A free key is handed on as well (law 3), because its release may have come
+-- too early. An entry of a newer version stays where it is, and the key becomes
+-- free. The version is the fifth value then. If the queue is a key of another
+-- type, nobody waits in it and the lock is freed.
 
 if ARGV[2] ~= "" then
   redis.pcall("zrem", KEYS[2], ARGV[2])
@@ -42,8 +49,8 @@ if owned == 1 and ARGV[3] ~= "" then
   behind = behind + 1
 end
 
--- overdue returns for how many ms a claim ought to have been seen again. One that a release has queued, and that has not
--- looked since, came at the time that is its place.
+-- overdue returns for how many ms a claim is overdue. If a release has queued
+-- the claim and it has not looked since, its place is the time when it came.
 local function overdue(owner, place)
   local due = place / 1000 + LOOK_EVERY
   if now > due then
@@ -52,8 +59,10 @@ local function overdue(owner, place)
   return now - due
 end
 
--- offer gives the key to the claim of an entry, and reports whether its process may be there to have it; nil if it could
--- not. late says that the claim was not seen when it was due, told that a message was sure to reach its process.
+-- offer gives the key to the claim of an entry. It reports whether the claim's
+-- process may be there to have it. It returns nil if it could not give the key.
+-- late says that the claim was not seen when it was due. told says that a
+-- message was sure to reach its process.
 local function offer(entry, version, late, told)
   local next, short = string.sub(entry, 7), tonumber(string.sub(entry, 3, 6))
   local owner, word, ms, token = string.sub(next, 1, 22), "granted ", short, "0"

@@ -9,9 +9,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Renew renews all leases in one round trip, or in one per node of a cluster at
-// the same time, and tells each answer as it is read: none waits for those
-// behind it, nor for what another node answers.
+// Renew renews all leases in one round trip. In a cluster it takes one round
+// trip per node, all at the same time. It reports each answer as soon as it is
+// read. No answer waits for those behind it, or for another node.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.gate.Enter(); err != nil {
 		for i := range cs {
@@ -25,7 +25,9 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		for n, i := range at {
 			calls[n] = l.renewCall(cs[i])
 		}
-		calls[0] = calls[0].spelled() // which teaches it to the others: a renewal has no time for a second round trip
+		// EVAL loads the script for the calls behind it, because a renewal has
+		// no time for a second round trip.
+		calls[0] = calls[0].spelled()
 		unknown := l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
 		if len(unknown) == 0 {
 			return
@@ -38,9 +40,9 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	})
 }
 
-// renew sends calls as one request, past the batches of acquires: it is a batch
-// itself. It returns the places of those that were not answered because the
-// server does not know the script.
+// renew sends calls as one request. It does not join the batches of acquires,
+// because it is a batch itself. It returns the indices of the calls that failed
+// because the server does not know the script.
 func (l *Locker) renew(ctx context.Context, node string, calls []call,
 	answered func(n int, err error),
 ) (unknown []int) {
@@ -71,7 +73,7 @@ func pick[E any](from []E, places []int) []E {
 	return picked
 }
 
-// renewal is a command that tells its answer as soon as go-redis has read it.
+// renewal is a command that reports its answer as soon as go-redis has read it.
 type renewal struct {
 	*redis.Cmd
 	n        int
@@ -79,12 +81,12 @@ type renewal struct {
 	told     bool
 }
 
-// NoRetry is asked by go-redis.
+// NoRetry is called by go-redis.
 func (r *renewal) NoRetry() bool { return true }
 
-// SetErr is called by go-redis with what became of the command. A pipeline
-// calls it for each answer before it reads the next one. An error may not be
-// the last word, as where a slot has moved, so it is told at the end.
+// SetErr is called by go-redis with the result of the command. A pipeline calls
+// it for each answer before it reads the next one. An error may not be final,
+// as when a slot has moved, so errors are reported at the end.
 func (r *renewal) SetErr(err error) {
 	r.Cmd.SetErr(err)
 	if err == nil && r.Val() != nil {
@@ -100,7 +102,7 @@ func (r *renewal) tell() {
 }
 
 func (l *Locker) renewCall(c *locker.Claim) call {
-	st, ok := c.State.(*state) // it is only read: Abandon may run beside this
+	st, ok := c.State.(*state) // only read, because Abandon may run at the same time
 	if !ok {
 		st = &state{keys: l.keys(c.Key), owner: c.Owner}
 	}

@@ -15,32 +15,33 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// WithReplicas makes every acquire wait, with WAIT on the same connection,
-// until at least n replicas have the key; default 0, for none. If fewer have it
-// within timeout, or within the try's own limit if that is shorter, the key is
-// freed and the try fails as unavailable, with a [ReplicasError]. What the wait
-// takes is taken from the lease's time. It costs every acquire a round trip; of
-// a key that is handed over, the next process is told only once the replicas
-// have it. At most 12 wait at a time for each primary, others for them: so
-// those who hold a lease can renew it while a replica hangs.
+// WithReplicas makes every acquire wait until at least n replicas have the key.
+// It uses WAIT on the same connection. The default is 0, for none. If fewer
+// replicas have the key within timeout, the key is freed and the try fails as
+// unavailable, with a [ReplicasError]. The try's own limit applies if it is
+// shorter. The time of the wait is taken from the lease's time.
 //
-// It narrows the window in which a failover loses a key, and does not close it:
-// WAIT does not make Redis a strongly consistent store, a replica that has not
-// got the key may still be the one that is promoted, and a renewal or a release
-// waits for nobody. Data that two holders would damage needs fencing tokens all
-// the same.
+// It costs every acquire a round trip. When a key is handed over, the next
+// process is told only once the replicas have it. At most 12 acquires wait at a
+// time for each primary, and others wait for them. So holders can renew their
+// leases while a replica hangs.
 //
-// A renewal that is lost costs what it added: the next one, a third of the TTL
-// later, finds the key still there.
+// It narrows the window in which a failover loses a key, and does not close it.
+// WAIT does not make Redis a strongly consistent store. A replica without the
+// key may still be promoted. A renewal or a release waits for no replica. Data
+// that two holders would damage needs fencing tokens all the same.
 //
-// It needs a *redis.Client or a *redis.ClusterClient. In a cluster, a key in a
-// slot that is being moved may be unavailable until it has.
+// A lost renewal costs only the time that it added. The next one, a third of
+// the TTL later, finds the key still there.
+//
+// It needs a *redis.Client or a *redis.ClusterClient. In a cluster, a key may
+// be unavailable while its slot is being moved.
 func WithReplicas(n int, timeout time.Duration) Option {
 	return optionFunc(func(s *settings) { s.replicas, s.replicasWait = n, timeout })
 }
 
-// checkReplicas says what is wrong with the numbers of WithReplicas, or with a
-// client that has no connections of its own.
+// checkReplicas checks the numbers of WithReplicas. It refuses a client that
+// has no connections of its own.
 func (s *settings) checkReplicas() error {
 	switch {
 	case s.replicas == 0:
@@ -57,11 +58,11 @@ func (s *settings) checkReplicas() error {
 	return invalid("WithReplicas needs a *redis.Client or a *redis.ClusterClient, not a %T", s.asIs)
 }
 
-// ReplicasError says that too few replicas had a key in time. It comes with
-// [locker.ErrUnavailable]; the key was freed.
+// ReplicasError reports that too few replicas had a key in time. It comes with
+// [locker.ErrUnavailable]. The key was freed.
 type ReplicasError struct {
 	Got, Want int
-	Within    time.Duration // what they had: Timeout, or what the try had left if that was less
+	Within    time.Duration // Timeout, or the rest of the try's time if that was less
 	Timeout   time.Duration // of WithReplicas
 	Connected int           // how many replicas the primary has; -1 if it does not say
 }
@@ -102,9 +103,10 @@ func (l *Locker) obtainReplicated(ctx context.Context, c *locker.Claim) (answer 
 		return answer, nil
 	}
 	if err := l.awaitReplicas(ctx, send); err != nil {
-		// Now, not in the background: the next try may have the same owner id.
-		// If this has no answer it may come after that try, so there must be
-		// none: Queued has the claim given up.
+		// Free the key now, not in the background: the next try may have the
+		// same owner id. A release without an answer may arrive after that try,
+		// so there must be no such try. Queued makes the guard give the claim
+		// up.
 		st := l.state(c)
 		answers := run(ctx, send, l.releaseCall(c.Key, st.keys, st.owner, "", ""), infoReplication)
 		if short := new(ReplicasError); errors.As(err, &short) {
@@ -116,9 +118,9 @@ func (l *Locker) obtainReplicated(ctx context.Context, c *locker.Claim) (answer 
 	return answer, nil
 }
 
-// oneConn returns the way over one connection to the primary of key, until
-// done: WAIT is about what its own has written. It waits while too many are in
-// use, so that the pool has others left for those who must renew.
+// oneConn returns a way over one connection to the primary of key, until done.
+// WAIT is about the writes of its own connection. oneConn waits while too many
+// connections are in use, so that the pool has others left for renewals.
 func (l *Locker) oneConn(ctx context.Context, key string) (send way, done func(), err error) {
 	client, _ := l.client.(*redis.Client)
 	if l.cluster != nil {
@@ -134,24 +136,26 @@ func (l *Locker) oneConn(ctx context.Context, key string) (send way, done func()
 	}
 	conn := client.Conn()
 	return func(ctx context.Context, cmds ...command) []command {
-		_ = exchange(ctx, conn, cmds) // each has its own
+		_ = exchange(ctx, conn, cmds) // each command has its own error
 		return cmds
-	}, func() { _ = conn.Close(); <-place }, nil // to the pool
+	}, func() { _ = conn.Close(); <-place }, nil // back to the pool
 }
 
-// waitsMost is how many connections to a server WAIT may have at a time.
+// waitsMost is the max number of connections to a server that use WAIT at a
+// time.
 const waitsMost = poolSize * 3 / 4
 
 var errReplicasBusy = errors.New("too many others wait for replicas: see that those are up and keep pace, or " +
 	"change WithReplicas")
 
-// waits are the places of those who wait for replicas, of each server.
+// waits are the places of the acquires that wait for replicas, for each server.
 type waits struct {
 	mu     sync.Mutex // guards places
 	places map[string]chan struct{}
 }
 
-// of returns the places at a server: who sends has one until they receive.
+// of returns the places at a server. A send takes a place and a receive frees
+// it.
 func (w *waits) of(server string) chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,15 +170,15 @@ func (w *waits) of(server string) chan struct{} {
 	return place
 }
 
-// awaitReplicas waits until enough replicas have what was written. It leaves a
-// part of the try's time to free the key again. A [ReplicasError] is for the
-// caller to complete.
+// awaitReplicas waits until enough replicas have the last write. It leaves a
+// part of the try's time to free the key again. The caller completes a
+// [ReplicasError].
 func (l *Locker) awaitReplicas(ctx context.Context, send way) error {
 	want, within := l.settings.replicas, l.settings.replicasWait
 	if end, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(end)*3/4)
 	}
-	within = max(within.Truncate(time.Millisecond), time.Millisecond) // 0 is for ever
+	within = max(within.Truncate(time.Millisecond), time.Millisecond) // 0 would wait for ever
 	cmd := send(ctx, command{redis.NewCmd(ctx, "wait", want, within.Milliseconds())})[0]
 	got, err := cmd.Int()
 	switch {
@@ -200,7 +204,7 @@ func connected(info command) int {
 	return n
 }
 
-// astray has a cluster client learn where keys live, if err says that it was
+// astray makes a cluster client learn where keys live, if err says that it was
 // wrong.
 func (l *Locker) astray(ctx context.Context, err error) {
 	if c := code(err); l.cluster != nil && (c == "MOVED" || c == "ASK" || unreachable(err)) {
@@ -208,7 +212,7 @@ func (l *Locker) astray(ctx context.Context, err error) {
 	}
 }
 
-// confirming is a waker that is told of a hand-over only when the replicas have
+// confirming is a waker that hears of a hand-over only when the replicas have
 // it.
 type confirming struct {
 	locker.Waker
@@ -216,7 +220,7 @@ type confirming struct {
 	locker *Locker
 }
 
-// Granted waits for the replicas in the background; it gives the key back if
+// Granted waits for the replicas in the background. It gives the key back if
 // they do not get it, or if nobody here knows the owner (law 3).
 func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	l := w.locker
@@ -235,7 +239,7 @@ func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 // confirm reports whether the replicas have a key that was handed over to
 // owner.
 func (l *Locker) confirm(key, owner string) bool {
-	ctx, cancel := context.WithTimeout(l.janitor.ctx, cleanLimit) // Close gives up what it has not begun
+	ctx, cancel := context.WithTimeout(l.janitor.ctx, cleanLimit) // canceled once Close has ended or given up the clean-up
 	defer cancel()
 	send, done, err := l.oneConn(ctx, key)
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A right is tried by a command that changes nothing, on keys that are
-// nobody's.
+// A right is tried by a command that changes nothing, on keys that nobody uses.
 type right struct {
 	name string
 	line []any
 }
 
-// rights are those that can be tried so, see the package comment. What a script
-// may do is tried outside of it: the server asks the same.
+// rights are the rights that can be tried like this, see the package comment.
+// The rights of scripts are tried outside of a script, because the server
+// checks the same.
 func (l *Locker) rights(k keys) []right {
 	rights := []right{
 		{"+eval", []any{"eval", "return 1", 0}},
@@ -48,12 +48,12 @@ func (l *Locker) rights(k keys) []right {
 	return rights
 }
 
-// storing are the rights to commands that store a key without a TTL, tried by a
-// script that deletes it again.
+// storing is a script for commands that store a key without a TTL. It tries the
+// right to such a command and deletes the key again.
 const storing = `local answer = redis.pcall(ARGV[1], KEYS[1], "") redis.call("del", KEYS[1]) return answer`
 
-// checkRights finds all that the user lacks, so that an operator is not told
-// one at a time.
+// checkRights finds all missing rights at once, so that an operator does not
+// learn of them one at a time.
 func (l *Locker) checkRights(ctx context.Context) error {
 	k := l.keys(probeKey())
 	missing, err := l.lacking(ctx, l.rights(k))
@@ -89,8 +89,8 @@ func forList(right string) bool { return right == "+scan" }
 
 func needed(right string) bool { return !forMessages(right) && !forList(right) }
 
-// lacks is a finding about those of the missing rights that are of one kind,
-// nil if there are none.
+// lacks is a finding about the missing rights of one kind. It is nil if there
+// are none.
 func lacks(missing []string, kind func(string) bool, name string, severity locker.Severity, why string) error {
 	var of []string
 	for _, m := range missing {
@@ -106,8 +106,8 @@ func lacks(missing []string, kind func(string) bool, name string, severity locke
 		strings.Join(of, " "), why)
 }
 
-// lacking tries the rights and returns those that the server refuses, or why
-// that could not be found out.
+// lacking tries the rights and returns those that the server refuses. Its error
+// is the reason why that could not be found out.
 func (l *Locker) lacking(ctx context.Context, rights []right) (missing []string, err error) {
 	tries := make([]command, len(rights))
 	for i, r := range rights {
@@ -125,12 +125,12 @@ func (l *Locker) lacking(ctx context.Context, rights []right) (missing []string,
 	return missing, nil
 }
 
-// missed returns which right err says is missing, where one to a command was
-// tried, or "" if err is another matter.
+// missed returns the missing right that err reports, or "" if err has another
+// cause. tried is the right to the command that was tried.
 func (l *Locker) missed(err error, tried string) string {
 	switch code(err) { // "" for none
 	case "NOPERM":
-	case unknownCommand: // renamed by its owner, or by whoever offers the server
+	case unknownCommand: // renamed by the owner or the provider of the server
 		return tried
 	default:
 		return ""
@@ -145,7 +145,7 @@ func (l *Locker) missed(err error, tried string) string {
 	}
 }
 
-// trySubscribe subscribes to a channel that is nobody's, on a connection of its
+// trySubscribe subscribes to a channel that nobody uses, on a connection of its
 // own.
 func (l *Locker) trySubscribe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ioLimit)

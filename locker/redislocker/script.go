@@ -47,7 +47,8 @@ var (
 	inspectScript = newScript(inspectSource)
 )
 
-// queueConsts are the numbers of the scripts that know the queue, on one line.
+// queueConsts are the constants of the scripts that know the queue, on one
+// line.
 func queueConsts() string {
 	return fmt.Sprintf("local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE = \"%d\", %d, %d, %d\n",
 		entryVersion, late, locker.LookEvery.Milliseconds(), locker.QueueLife.Milliseconds())
@@ -66,14 +67,14 @@ type call struct {
 	line   []any // the command: verb, script, number of keys, keys, arguments; of a call without script just a command
 }
 
-// newCall takes the script's keys, and its arguments behind them.
+// newCall takes the script's keys, followed by its arguments.
 func newCall(s *script, keys int, keysAndArgs ...any) call {
 	line := make([]any, 0, 3+len(keysAndArgs))
 	line = append(line, evalSHA, s.sha, keys)
 	return call{s, append(line, keysAndArgs...)}
 }
 
-// The verbs, and what is an argument of every call, made once.
+// The verbs, and the arguments that every call has. They are converted once.
 var (
 	evalSHA     any = "evalsha"
 	eval        any = "eval"
@@ -103,8 +104,8 @@ func (c *call) whole(ctx context.Context) command {
 // byName reports whether the server has to know the script.
 func (c *call) byName() bool { return c.line[0] == evalSHA }
 
-// spelled is the call with the script's text in place of its name: no server
-// answers that it does not know it.
+// spelled is the call with the script's text in place of its name. No server
+// answers NOSCRIPT to it.
 func (c *call) spelled() call {
 	line := slices.Clone(c.line)
 	line[0], line[1] = eval, c.script.source
@@ -112,7 +113,7 @@ func (c *call) spelled() call {
 }
 
 // command is a request that go-redis must not repeat by itself, as a cluster
-// client does: a release that is done twice answers "not held".
+// client does. A release that is done twice answers "not held".
 type command struct{ *redis.Cmd }
 
 // NoRetry is asked by go-redis.
@@ -127,17 +128,19 @@ func newCommand(ctx context.Context, verb any, script string, keys []string, arg
 	return command{redis.NewCmd(ctx, append(all, args...)...)}
 }
 
-// unknown reports whether the server does not have the script: it was
-// restarted, failed over or flushed.
+// unknown reports whether the server does not have the script. It was
+// restarted, failed over or flushed then.
 func (c command) unknown() bool { return c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") }
 
 var errNoAnswer = errors.New("no usable answer")
 
-// send sends cmds as one request and returns them when each holds its answer or
-// error; cmds itself must not be used any more. Up to directRequests go their
-// own way at once; what comes on top of those shares pipelines. In a cluster
-// all go their own way: a pipeline is answered when its slowest node has, and
-// one that hangs must not stop the keys of the others.
+// send sends cmds as one request. It returns them when each holds its answer or
+// error. The caller must not use cmds itself any more.
+//
+// Up to directRequests requests go their own way at once. Further requests
+// share pipelines. In a cluster all requests go their own way. A pipeline is
+// answered only when its slowest node has answered, and a node that hangs must
+// not stop the keys of others.
 func (l *Locker) send(ctx context.Context, cmds ...command) []command {
 	defer l.inFlight.Add(-1)
 	if l.inFlight.Add(1) <= directRequests || l.cluster != nil {
@@ -148,7 +151,7 @@ func (l *Locker) send(ctx context.Context, cmds ...command) []command {
 	if err == nil {
 		return cmds
 	}
-	failed := make([]command, len(cmds)) // the batch may still be writing to the others
+	failed := make([]command, len(cmds)) // the batch may still write to cmds
 	for i := range failed {
 		failed[i] = command{redis.NewCmd(ctx)}
 		failed[i].SetErr(err)
@@ -161,11 +164,13 @@ func (l *Locker) exchange(ctx context.Context, client redis.UniversalClient, cmd
 	l.heed(ctx, exchange(ctx, client, cmds))
 }
 
-// heed has a cluster client look at the cluster if an exchange ended as if it
-// had changed.
+// heed makes a cluster client look at the cluster if an exchange ended as if
+// the cluster had changed.
 func (l *Locker) heed(ctx context.Context, err error) {
 	if l.cluster != nil && (unreachable(err) || errors.Is(err, context.DeadlineExceeded)) {
-		l.cluster.ReloadState(ctx) // in the background, and not too often: or it would learn of a failover much later
+		// This goes on in the background, and not too often. Without it the
+		// client would learn of a failover much later.
+		l.cluster.ReloadState(ctx)
 	}
 }
 
@@ -182,8 +187,8 @@ type answerable interface {
 }
 
 // exchange sends cmds in a pipeline and returns its error. A cluster client
-// splits it by node, and gets even one command so, because it looks up single
-// ones in the server's list of commands first.
+// splits the pipeline by node. It gets even one command as a pipeline, because
+// it looks up single ones in the server's list of commands first.
 func exchange[C answerable](ctx context.Context, client carrier, cmds []C) error {
 	if _, cluster := client.(*redis.ClusterClient); len(cmds) == 1 && !cluster {
 		return client.Process(ctx, cmds[0])
@@ -206,20 +211,21 @@ func unreachable(err error) bool {
 	return errors.As(err, &op)
 }
 
-// unanswered reports whether a request was sent, or may have been, and then ran
-// into its time limit.
+// unanswered reports whether a request may have been sent and then ran into its
+// time limit.
 func unanswered(err error) bool {
 	var timeout net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// way is how commands travel: see send.
+// way is a function that sends commands, see send.
 type way func(ctx context.Context, cmds ...command) []command
 
-// run sends calls as one request and returns their answers. What the server did
-// not know goes again: each script once with its text, for those behind it to
-// find it; then, for the sake of the other nodes of a cluster, all with their
-// text.
+// run sends calls as one request and returns their answers. Calls that fail
+// because the server does not know their script go again. First each script
+// goes once with its text, so that the calls behind it find it. Then all
+// remaining calls go with their text, for the sake of the other nodes of a
+// cluster.
 func (l *Locker) run(ctx context.Context, calls ...call) []command { return run(ctx, l.send, calls...) }
 
 func run(ctx context.Context, send way, calls ...call) []command {
@@ -237,8 +243,8 @@ func run(ctx context.Context, send way, calls ...call) []command {
 	return answers
 }
 
-// runUnknown sends those calls again whose answer is NOSCRIPT, with the text of
-// the script where whole says so.
+// runUnknown sends again the calls whose answer is NOSCRIPT. It sends the text
+// of a script if whole says so.
 func runUnknown(ctx context.Context, send way, calls []call, answers []command, whole func(*script) bool) {
 	var at []int
 	var again []command
@@ -262,15 +268,15 @@ func runUnknown(ctx context.Context, send way, calls []call, answers []command, 
 	}
 }
 
-// travel is how redislock's scripts reach the server: each in one request, with
-// scripts of ours behind it. One with something behind it belongs to one try;
-// the others are shared.
+// travel carries redislock's scripts to the server. Each goes in one request,
+// with scripts of ours behind it. A travel with something behind belongs to one
+// try, and the others are shared.
 type travel struct {
 	redis.Scripter // the rest of the interface, which redislock never calls
 
 	locker  *Locker
 	own     way       // nil: that of all requests
-	whole   bool      // send all with their texts, for there is no time to learn that the server does not know them
+	whole   bool      // send all texts, because there is no time to learn that the server does not know the scripts
 	behind  []call    // go behind the script
 	answers []command // to behind
 }
@@ -295,12 +301,14 @@ func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ..
 	return head.Cmd
 }
 
-// Eval sends a script with its text, and what goes behind it too.
+// Eval sends a script with its text. The calls behind it go with their texts
+// too.
 func (t *travel) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
 	return t.send(ctx, newCommand(ctx, eval, source, keys, args), (*call).whole).Cmd
 }
 
-// send returns the first command with its answer, and keeps those behind it.
+// send returns the first command with its answer, and keeps the answers of
+// those behind it.
 func (t *travel) send(ctx context.Context, head command, how func(*call, context.Context) command) command {
 	if len(t.behind) == 0 {
 		return t.by(ctx, head)[0]
@@ -315,7 +323,7 @@ func (t *travel) send(ctx context.Context, head command, how func(*call, context
 	return cmds[0]
 }
 
-// by sends commands the way that this travel goes.
+// by sends commands the way of this travel.
 func (t *travel) by(ctx context.Context, cmds ...command) []command {
 	if t.own != nil {
 		return t.own(ctx, cmds...)

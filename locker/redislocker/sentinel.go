@@ -12,25 +12,25 @@ import (
 )
 
 // WithSentinel gives the locker a client of its own for Sentinel. It hears of
-// every failover (+switch-master), and goes to the server that most sentinels
-// call the primary, of those that answer: one of them may be seconds behind the
-// others, and the server that it names may still take writes. While a lease was
-// released within its TTL, it asks them several times a second, and sends
-// nothing more over connections to another server. So name all sentinels in o,
-// three or more.
+// every failover (+switch-master). Of the sentinels that answer, the majority
+// decides which server is the primary. A single sentinel may be seconds behind
+// the others, and the server that it names may still take writes. As long as a
+// released lease would still be within its TTL, the locker asks the sentinels
+// several times a second. It then sends nothing more over connections to
+// another server. So name all sentinels in o, three or more.
 //
-// o is what the caller's client was made of: from there the locker takes how to
+// o has the options of the caller's client. From there the locker takes how to
 // reach and authenticate with sentinels and servers. The client given to [New]
 // is not used then, and may be nil.
 //
 // Without this option a client made by redis.NewFailoverClient works too, but
-// does not tell others of a failover: the locker then leaves its connections
-// every 3 s.
+// does not tell the locker of a failover. The locker then leaves its
+// connections every 3 s.
 func WithSentinel(o *redis.FailoverOptions) Option {
 	return optionFunc(func(s *settings) { s.sentinel, s.sentinelGiven = o, true })
 }
 
-// checkSentinel says what is wrong with the options of WithSentinel.
+// checkSentinel checks the options of WithSentinel.
 func (s *settings) checkSentinel() error {
 	switch {
 	case s.sentinel == nil:
@@ -69,19 +69,20 @@ func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
 	}
 }
 
-// patientPool is the pool of a Sentinel client. After as many failed dials in a
-// row, go-redis tries only once a second: the outage of a failover must not get
-// there. What the locker sends at once bounds the connections.
+// patientPool is the pool size of a Sentinel client. After as many failed dials
+// in a row, go-redis tries only once a second. The outage of a failover must
+// not reach that number. The connections are bounded by the requests that the
+// locker sends at once.
 const patientPool = 8192
 
-// whereabouts is a hook that notes where the primary is that a Sentinel client
-// leads to.
+// whereabouts is a hook that records the address of the primary of a Sentinel
+// client.
 type whereabouts struct {
-	sentinels *sentinels // of WithSentinel, who elect it; nil: it is where the newest connection leads
+	sentinels *sentinels // of WithSentinel; they elect the primary; nil: it is where the newest connection leads
 	addr      atomic.Pointer[string]
 }
 
-// now returns the server's address; "" before the first connection.
+// now returns the server's address, "" before the first connection.
 func (w *whereabouts) now() string {
 	if addr := w.addr.Load(); addr != nil {
 		return *addr
@@ -95,8 +96,8 @@ func (w *whereabouts) note(addr string) {
 	}
 }
 
-// look has the sentinels elect the primary again. What leads to another one is
-// not used from then on.
+// look lets the sentinels elect the primary again. Connections to another
+// server are not used from then on.
 func (w *whereabouts) look(ctx context.Context) {
 	if w.sentinels != nil {
 		addr, _ := w.sentinels.elect(ctx, w.sentinels.trip.patience(voteLimit))
@@ -104,7 +105,7 @@ func (w *whereabouts) look(ctx context.Context) {
 	}
 }
 
-// DialHook is asked by go-redis, as the others are.
+// DialHook is called by go-redis, like the other hooks.
 func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		var conn net.Conn
@@ -131,9 +132,9 @@ func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
 	}
 }
 
-// bound is a connection that sends nothing once another server has been elected
-// than it leads to: go-redis may keep it, for it has heard nothing yet, or had
-// not noted it when it heard.
+// bound is a connection that refuses to write once the sentinels have elected
+// another server. go-redis may keep such a connection: it has not heard of the
+// failover yet, or it had not noted the connection when it heard.
 type bound struct {
 	net.Conn
 
@@ -154,7 +155,7 @@ func (c *bound) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// boundSocket is bound that go-redis can look at before it uses it.
+// boundSocket is a bound connection that go-redis can check before it uses it.
 type boundSocket struct {
 	bound
 
@@ -176,16 +177,16 @@ func (w *whereabouts) bind(conn net.Conn, to string) net.Conn {
 	return &b
 }
 
-// noPrimaryError is what the sentinels answer to a name that they do not know.
-// go-redis has redis.Nil for it, which would look like the server's answer to
-// the request: that somebody else holds the key.
+// noPrimaryError is the sentinels' answer to a name that they do not know.
+// go-redis has redis.Nil for it. That would look like the server's answer to
+// the request: somebody else holds the key.
 type noPrimaryError struct{}
 
 func (noPrimaryError) Error() string {
 	return "the sentinels know no primary of that name: see MasterName in the options of the client"
 }
 
-// RedisError makes it an answer, not a failure of the network.
+// RedisError makes it an answer and not a failure of the network.
 func (noPrimaryError) RedisError() {}
 
 func (w *whereabouts) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }

@@ -10,14 +10,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sentinels asks all of them where the primary is. go-redis listens to one
-// only, and that may be seconds behind the others: too long for some lockers to
-// be with the old primary and some with the new. Safe for concurrent use.
+// sentinels asks all sentinels where the primary is. go-redis listens to only
+// one of them, and that one may be seconds behind the others. In that time some
+// lockers would be with the old primary and some with the new. sentinels is
+// safe for concurrent use.
 type sentinels struct {
 	name    string
 	clients []*redis.SentinelClient
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // to a server
-	trip    *trip                                                             // to the servers, near which they are
+	trip    *trip                                                             // to the servers; the sentinels are near them
 	meeting *meeting
 }
 
@@ -50,8 +51,8 @@ func serverDialer(o *redis.FailoverOptions) func(ctx context.Context, network, a
 	return plain.DialContext
 }
 
-// voteLimit is how long a connection waits for the votes of sentinels, if those
-// that have voted do not decide. Far away it is three round trips.
+// voteLimit is how long a connection waits for further votes, if the votes so
+// far do not decide. Far away it is three round trips.
 const voteLimit = 100 * time.Millisecond
 
 var (
@@ -59,9 +60,10 @@ var (
 	errLeft       = errors.New("most sentinels call another server the primary by now")
 )
 
-// lead returns a connection to the server that most sentinels call the primary,
-// which is elected: conn, if it leads there. If none of them answers, conn and
-// err are right, and elected is "".
+// lead returns a connection to the server that the majority of the sentinels
+// calls the primary. elected is its address. The connection is conn if that
+// leads there. If no sentinel answers, lead returns conn and err, and elected
+// is "".
 func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err error) (c net.Conn,
 	elected string, _ error,
 ) {
@@ -79,15 +81,16 @@ func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err
 	return conn, addr, err
 }
 
-// elect returns what most sentinels call the primary: more than half of all, or
-// after the limit of those that have answered. addr is "" if they do not agree.
+// elect returns the server that the majority of the sentinels calls the
+// primary. The majority is more than half of all. After limit it is more than
+// half of those that have answered. addr is "" if they do not agree.
 func (s *sentinels) elect(ctx context.Context, limit time.Duration) (addr string, answered bool) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	votes, all := map[string]int{}, 0
 	answers := make(chan string, len(s.clients))
 	for _, c := range s.clients {
-		go func() { answers <- s.named(ctx, c) }() // ends by the limit, also where nobody waits for it any more
+		go func() { answers <- s.named(ctx, c) }() // ends by the limit, even if nobody waits for it any more
 	}
 	for range s.clients {
 		at := <-answers
@@ -107,7 +110,8 @@ func (s *sentinels) elect(ctx context.Context, limit time.Duration) (addr string
 	return "", all > 0
 }
 
-// named returns what a sentinel calls the primary, "" for no answer.
+// named returns the address that a sentinel calls the primary, "" for no
+// answer.
 func (s *sentinels) named(ctx context.Context, c *redis.SentinelClient) string {
 	at, err := c.GetMasterAddrByName(ctx, s.name).Result()
 	if err != nil || len(at) != 2 {
@@ -116,7 +120,7 @@ func (s *sentinels) named(ctx context.Context, c *redis.SentinelClient) string {
 	return net.JoinHostPort(at[0], at[1])
 }
 
-// close is called when no dial is under way any more.
+// close must be called when no dial is under way any more.
 func (s *sentinels) close() {
 	s.meeting.close()
 	for _, c := range s.clients {

@@ -1,4 +1,5 @@
--- touch.lua writes a key as it is, if the owner owns it, for WAIT to have something to wait for on this connection.
+-- touch.lua writes a key as it is, if the owner owns it. So WAIT has something
+-- to wait for on this connection.
 --
 -- KEYS[1]  lock
 -- ARGV[1]  owner id
