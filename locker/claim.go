@@ -92,13 +92,15 @@ type Offer struct {
 // logs and operators, not for clients. A store may alter what it cannot keep,
 // such as a zero byte or invalid UTF-8.
 type Holder struct {
-	Instance string    `json:"instance,omitempty"` // id of the holder's locker; a process may have several
+	Instance string    `json:"instance,omitempty"` // id of its locker; a process may have several
 	Host     string    `json:"host,omitempty"`     // host name
 	PID      int       `json:"pid,omitempty"`      // process id on that host
-	Since    time.Time `json:"since,omitzero"`     // when the holder began to contend, by its own clock
+	Since    time.Time `json:"since,omitzero"`     // when it began to contend, by its own clock
 	Name     string    `json:"name,omitempty"`     // name of its guard, see guard.WithName
 
-	Traceparent string `json:"traceparent,omitempty"` // W3C trace of the call that made the claim; from an Observer
+	// Traceparent is the W3C trace of the call that made the claim. It comes
+	// from an Observer.
+	Traceparent string `json:"traceparent,omitempty"`
 }
 
 // Try says how an Acquire goes about it.

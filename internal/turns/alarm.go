@@ -30,7 +30,7 @@ type alarmState int
 const (
 	due      alarmState = iota // to try now
 	trying                     // a try, or a release that queues, is under way
-	recalled                   // as trying, and a wake-up has come since, so another try is due afterwards
+	recalled                   // as trying, and woken since it began: another try is due after it
 	asleep                     // the next try is due later
 	offered                    // the key was granted by another process
 )

@@ -34,9 +34,8 @@ func (b Backoff) look(offer, rest time.Duration) time.Duration {
 }
 
 const (
-	// manyWaits is the number of waited-for keys in a process from which its
-	// claims rest. A process with fewer keys notices nothing, whatever the
-	// backoff.
+	// A process that waits for manyWaits keys or more lets its claims rest. A
+	// process that waits for fewer notices nothing, whatever the backoff.
 	manyWaits = 300
 
 	// looksPerSecond is the number of looks per second of all claims that rest,

@@ -21,7 +21,9 @@ type Engine struct {
 	limits  *timelimit.Wheel // of requests
 	errands errands
 
-	waits    atomic.Int64           // keys that this process waits for: gates whose contender has paused
+	// waits counts the keys that this process waits for. They are the gates
+	// whose contender has paused.
+	waits    atomic.Int64
 	instance atomic.Pointer[string] // the locker's id; nil before the first turn
 
 	closeOnce sync.Once

@@ -17,7 +17,9 @@ type gates struct {
 }
 
 type shard struct {
-	mu    sync.Mutex       // guards gates and the refs of each; held for a map access, with nothing locked inside
+	// mu guards gates and the refs of each. It is held for a map access, with
+	// nothing locked inside.
+	mu    sync.Mutex
 	gates map[string]*gate // by name
 }
 

@@ -64,7 +64,8 @@ func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint6
 // shorter than its TTL until then and a pause may cost it. A turn that ends
 // before that costs no renewal. The grant is not shared yet.
 func (gr *grant) renewSoon(now time.Time) {
-	if !gr.bid.terms.noRenewal || gr.trust.length < gr.bid.terms.ttl { // the one renewal that brings the TTL
+	// WithoutRenewal allows the one renewal that brings the full TTL.
+	if !gr.bid.terms.noRenewal || gr.trust.length < gr.bid.terms.ttl {
 		gr.renewAt = now.Add(offerRenewal)
 	}
 }
@@ -335,7 +336,8 @@ func (gr *grant) errLocked(t *Turn) error {
 	case gr.cause != nil:
 		return gr.cause
 	}
-	if now := time.Now(); gr.trust.left(now) <= 0 { // the timer has yet to fire, or the machine slept
+	// The timer has yet to fire, or the machine slept.
+	if now := time.Now(); gr.trust.left(now) <= 0 {
 		return gr.overdue(now)
 	}
 	return nil

@@ -13,11 +13,17 @@ import (
 )
 
 const (
-	renewBatch   = 128                    // max leases in a batch: its answers come soon even from a slow server
-	renewBatches = 4                      // max batches of one class in flight at once, without those that hang
-	renewHangs   = 250 * time.Millisecond // after which a batch does not delay others any more
-	// Renewals gather for this time after the first one is due, so that one
-	// batch has them.
+	// renewBatch is the max number of leases in a batch. Its answers come soon
+	// even from a slow server.
+	renewBatch = 128
+	// renewBatches is the max number of batches of one class in flight at once.
+	// Batches that hang do not count.
+	renewBatches = 4
+	// renewHangs is the time after which a batch does not delay others any
+	// more.
+	renewHangs = 250 * time.Millisecond
+	// renewGather is how long renewals gather after the first one is due, so
+	// that one batch has them.
 	renewGather = 5 * time.Millisecond
 )
 

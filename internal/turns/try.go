@@ -42,8 +42,8 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	return nil, nil
 }
 
-// tellTry tells how a try went, unless it was cut short. Either its caller
-// left, or the wait ended.
+// tellTry tells how a try went, unless it was cut short. A try is cut short if
+// its caller left, or by the end of the wait.
 func (t *Turn) tellTry(ctx context.Context, limit time.Duration, err error) {
 	if err == nil || (ctx.Err() == nil && limit == TryLimit(t.set.TTL)) {
 		t.events.Store(ctx, t.gate.key, err)

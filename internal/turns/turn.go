@@ -321,7 +321,8 @@ func (t *Turn) End(alone, keep bool) (back bool, cause error) {
 	case kept: // endKept ends it later
 	case cause == nil:
 		back = !t.gate.handOff(t, time.Now())
-	case !alone, errors.Is(cause, locker.ErrClosed), errors.Is(cause, errOutlived): // the key is left to its TTL
+	case !alone, errors.Is(cause, locker.ErrClosed), errors.Is(cause, errOutlived):
+		// The key is left to its TTL.
 	default:
 		t.grant.discard()
 	}
