@@ -134,6 +134,10 @@ var statements = map[string][]string{
 		"about a third of the TTL ({third})", "a third of the TTL ({third}): use", "load where {wait} only keep",
 		"up to the TTL, {ttl}: 409",
 	},
+	"docs/operations.zh-CN.md": {
+		"远低于 MaxHold（{hold}） |", "每隔几秒回升到 {ttl}，", "MaxHold 的一半（{half hold}）之后", "过了 {hold}，MaxHold 会自动",
+		"大约是 TTL 的三分之一（{third}）", "也就是 TTL 的三分之一（{third}）", "等满 {wait} 只会", "占用一个 TTL（{ttl}）",
+	},
 	"docs/migrating.md":         {"`guard.WithMaxHold` ({hold}) |", "`guard.WithMaxWait` ({wait});"},
 	"docs/migrating.zh-CN.md":   {"`guard.WithMaxHold`（{hold}） |", "`guard.WithMaxWait`（{wait}）；"},
 	"docs/jobs.md":              {"the TTL, {ttl} by default", "MaxHold is {hold} by default"},
