@@ -221,8 +221,8 @@ func TestAChangedDefaultIsFoundWhereverItIsStated(t *testing.T) {
 // aDefault is a value that a text calls the default.
 var aDefault = regexp.MustCompile(`(?i)(default|默认)[^.;|。；]{0,30}?\b\d[\d,]*( ms| s|\.|,| KiB)`)
 
-// Every place that states a default must be listed above. Otherwise a change of
-// the default would not find it.
+// Every place that states a default must be listed above. Otherwise the test
+// above would not look there.
 func TestEveryStatementOfADefaultIsListed(t *testing.T) {
 	files := []string{"CONTRIBUTING.md"}
 	for _, pattern := range []string{

@@ -29,14 +29,15 @@
 //     (a quarter of the TTL, at most 500 ms), plus 50 ms. [Guard.DoAll] gives
 //     each of its keys an attempt beyond that.
 //   - Fencing tokens strictly increase per key, in the order of the turns.
-//   - Nothing stays behind: no key without a TTL, no goroutine after [Guard.Close].
+//   - Nothing stays behind. No key is without a TTL, and no goroutine lives on
+//     after [Guard.Close].
 //
 // It does not promise exclusion across a pause of the process that is longer
-// than the TTL. Nor does it across a failover of the store that loses the
-// write. No lock service can promise that, and the fencing token is for such
-// cases. The TTL is not yet the bound for a key that was handed over. Before
-// its first renewal, 50 ms later, the longest safe pause is a third of the TTL,
-// and 1 s in a Redis Cluster.
+// than the TTL. It does not promise it across a failover of the store that
+// loses the write either. No lock service can promise that. The fencing token
+// is for such cases. The safe pause is shorter for a key that was handed over.
+// Until its first renewal, 50 ms later, it is a third of the TTL, and 1 s in a
+// Redis Cluster.
 //
 // It does not make requests idempotent. A second click that waits runs when its
 // turn comes. WithMaxWait(0) refuses it, and an idempotency key answers it.

@@ -178,8 +178,8 @@ func capAt(d, limit time.Duration) time.Duration {
 // An error that Is ErrNotAcquired or ErrUnavailable has one of two sources. It
 // can be a refusal of this verb, and then nothing has happened. Or the function
 // returned it, because a key inside it was refused when half of its work was
-// done. Ran tells them apart. Only after the former may the call be repeated
-// blindly.
+// done. Ran tells them apart. A caller may repeat the call blindly only after a
+// refusal of this verb.
 //
 //	if err := g.Do(ctx, key, pay); errors.Is(err, guard.ErrNotAcquired) && !guard.Ran(err) {
 //		// try again later: pay has done nothing

@@ -14,7 +14,8 @@ import (
 // Guard acquires keys for functions. Make one per process with [New] and derive
 // one per route with [Guard.With]. Both share the keys that they hold and the
 // calls that wait. A nil *Guard stands for the default one, which is looked up
-// at each call, see [SetDefault]. Its methods are safe for concurrent use.
+// at each call, see [SetDefault]. The methods of a Guard are safe for
+// concurrent use.
 type Guard struct {
 	config
 	family *family  // nil in a Guard derived from a nil one

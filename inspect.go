@@ -73,7 +73,7 @@ func (g *Guard) List(ctx context.Context) iter.Seq2[KeyState, error] {
 
 // ForceRelease takes key from owner and hands it to the next process that
 // waits. owner is the owner id that [Guard.Inspect] shows. It is for an
-// operator that knows that the holder hangs.
+// operator who knows that the holder hangs.
 //
 // The holder's function may still be running. Its context ends with its next
 // renewal. That is within a third of its TTL, or at once where a message

@@ -31,8 +31,8 @@ import (
 //
 // Any other part gives "", which every verb refuses with [ErrInvalidKey]. A
 // missing value must not become one lock for everybody. An empty part, a nil
-// part and no part at all give "" too. So do types with a String that is not
-// their identity. These are a [big.Float], a [context.Context], a
+// part and no part at all give "" too. Types with a String that is not their
+// identity also give "". These are a [big.Float], a [context.Context], a
 // [reflect.Value] or [reflect.Type] and a protobuf message. Pass a field of
 // such a message.
 //
@@ -40,7 +40,7 @@ import (
 // stock%3A42. It excludes neither Key("stock", sku) nor the middleware's route.
 //
 // Key cannot detect an id that was never set, such as 0. Key("order", 0) is one
-// lock for all callers that forgot their id, so check ids first. Nor can it
+// lock for all callers that forgot their id, so check ids first. It also cannot
 // detect a String that is the same for every value of its type. Pass a field
 // that tells the values apart.
 //
@@ -100,7 +100,7 @@ func checkName(key string) error {
 // KeyHash returns the short name of a key in telemetry, where the key itself
 // would be a leak. It is the first 12 hexadecimal digits of its SHA-256. So
 // `printf %s stock:42 | sha256sum` finds a key that you know in logs and
-// traces. The hash hides a key from a reader, but not from a reader that can
+// traces. The hash hides a key from a reader, but not from a reader who can
 // guess it. KeyHash is safe for concurrent use.
 func KeyHash(key string) string {
 	sum := sha256.Sum256([]byte(key))

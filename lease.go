@@ -226,7 +226,7 @@ func (l *Lease) lost(cause error) {
 }
 
 // tellLoss tells observers and log of the loss of l, once. The loss of a lease
-// inside another is not logged, because the outer one is.
+// inside another one is not logged, because the loss of the outer one is.
 func (l *Lease) tellLoss(cause error) {
 	if l.hold.lost(cause) && l.within == nil {
 		l.guard.logLost(l.hold.ctx, l.key, cause)

@@ -243,8 +243,8 @@ func WithoutRenewal() Option {
 }
 
 // WithFencing fetches fencing tokens with the key, in the same round trip.
-// Without it the first call of [Lease.FencingToken] fetches them. Only with
-// this option do tokens keep rising across a failover that lost the lock.
+// Without it the first call of [Lease.FencingToken] fetches them. Tokens keep
+// rising across a failover that lost the lock only with this option.
 func WithFencing() Option {
 	return optionFunc(func(c *config) error { c.set.Fencing = true; return nil })
 }
