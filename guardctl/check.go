@@ -46,7 +46,7 @@ warnings.`,
 	}
 }
 
-// health is what check says as JSON.
+// health is the result of check as JSON.
 type health struct {
 	OK        bool            `json:"ok"`
 	RoundTrip time.Duration   `json:"round_trip_ns,omitempty"`
@@ -95,7 +95,7 @@ func (c *console) examine(ctx context.Context, cmd *cli.Command, g *guard.Guard)
 	return err
 }
 
-// roundTrip is the best of a few.
+// roundTrip returns the shortest of a few round trips.
 func roundTrip(ctx context.Context, g *guard.Guard) (best time.Duration, err error) {
 	for range checkTrips {
 		start := time.Now()

@@ -72,12 +72,12 @@ func withGuard(ctx context.Context, cmd *cli.Command, do func(g *guard.Guard) er
 	return do(g)
 }
 
-// limited bounds one look at the server.
+// limited bounds one look at the server in time.
 func limited(ctx context.Context, cmd *cli.Command) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, cmd.Duration("timeout"))
 }
 
-// connect makes a client; it sends nothing.
+// connect makes a client. It sends nothing.
 func connect(cmd *cli.Command) (redis.UniversalClient, error) {
 	text, master := cmd.String("url"), cmd.String("sentinel")
 	if master != "" {
@@ -124,7 +124,7 @@ func connectSentinel(cmd *cli.Command, text, master string) (redis.UniversalClie
 	return redis.NewFailoverClient(o), nil
 }
 
-// errURL does not repeat the URL: there may be a password in it.
+// errURL does not contain the URL, because there may be a password in it.
 var errURL = errors.New("--url is not understood: it looks like redis://user:password@host:6379/0, or " +
 	"rediss:// with TLS")
 

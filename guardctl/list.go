@@ -49,10 +49,10 @@ An error about one key stands beside the list of the others.`,
 	}
 }
 
-// list returns the keys in order; what could not be read is in the error,
-// beside the keys that could.
+// list returns the keys in order. If some could not be read, it returns the
+// others with an error.
 func list(ctx context.Context, g *guard.Guard, waited bool) ([]guard.KeyState, error) {
-	byKey := make(map[string]guard.KeyState) // one may come twice
+	byKey := make(map[string]guard.KeyState) // a key may be listed twice
 	var errs []error
 	for s, err := range g.List(ctx) {
 		switch {

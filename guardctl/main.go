@@ -1,9 +1,9 @@
-// Command guardctl shows who holds and who waits for the keys of package guard
-// in Redis, and releases one by force.
+// Command guardctl shows the holders and waiters of the keys of package guard
+// in Redis. It also releases a key by force.
 //
 //	go run github.com/go-lockguard/guard/guardctl@latest --url redis://localhost:6379 ls
 //
-// guardctl help says the rest.
+// guardctl help describes its commands.
 package main
 
 import (
@@ -21,14 +21,14 @@ import (
 )
 
 func main() {
-	redis.SetLogger(silent{}) // errors come back, and are said once
+	redis.SetLogger(silent{}) // errors are returned, and printed once
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := guardctl(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
 }
 
-// errNoCommand says that there is nothing to do.
+// errNoCommand is returned if no command was given.
 var errNoCommand = errors.New("there is no command: see guardctl help")
 
 // guardctl runs one command line and returns its exit status.
@@ -37,7 +37,7 @@ func guardctl(ctx context.Context, args []string, in io.Reader, out, errs io.Wri
 	switch err := root.Run(ctx, args); {
 	case errors.Is(err, errNoCommand):
 		root.Writer = errs
-		_ = cli.ShowRootCommandHelp(root) // nobody is left to hear of an error
+		_ = cli.ShowRootCommandHelp(root) // there is no use for an error here
 		return 2
 	case err != nil:
 		fmt.Fprintln(errs, "guardctl:", err)
@@ -46,7 +46,7 @@ func guardctl(ctx context.Context, args []string, in io.Reader, out, errs io.Wri
 	return 0
 }
 
-// version is that of the module, as go run and go install know it.
+// version returns the version of the module, as go run and go install know it.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -82,7 +82,7 @@ Examples:
 		Version:        version(),
 		Writer:         out,
 		ErrWriter:      out,
-		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // main says it
+		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // main prints it
 		OnUsageError:   func(_ context.Context, _ *cli.Command, err error, _ bool) error { return err },
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if name := cmd.Args().First(); name != "" {
@@ -93,7 +93,7 @@ Examples:
 	}
 }
 
-// console is where guardctl talks to its user.
+// console is the input and output of guardctl.
 type console struct {
 	in  io.Reader
 	out io.Writer

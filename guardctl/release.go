@@ -40,7 +40,7 @@ It frees the key only if the owner that it has shown you still has it. Exit stat
 	}
 }
 
-// force shows whom it hurts, asks, and releases.
+// force shows the holder, asks, and releases.
 func (c *console) force(ctx context.Context, cmd *cli.Command, g *guard.Guard) error {
 	key := cmd.Args().First()
 	s, err := inspect(ctx, cmd, g, key)

@@ -47,7 +47,7 @@ debug; it is usually mounted at /debug/guard. Cost: one small read.`,
 	}
 }
 
-// writeState writes what is known of one key.
+// writeState writes the state of one key.
 func writeState(out io.Writer, s guard.KeyState, now time.Time) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "key\t%s\n", printable(s.Key))

@@ -13,7 +13,8 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// printable keeps what others wrote from driving the terminal.
+// printable removes control characters from text of other programs, so that it
+// cannot control the terminal.
 func printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(s)
@@ -45,8 +46,8 @@ func process(h guard.Holder) string {
 	return printable(h.Host) + ":" + strconv.Itoa(h.PID)
 }
 
-// age is how long something has lasted, by the clock of another machine, in a
-// way that fits a column.
+// age returns the time since an event in a form that fits a column. The event
+// is dated by the clock of another machine.
 func age(since, now time.Time) string {
 	if since.IsZero() {
 		return "-"

@@ -40,7 +40,7 @@ the same. Cost: that of ls, each time.`,
 	}
 }
 
-// follow looks until ctx ends.
+// follow repeats its look until ctx ends.
 func (c *console) follow(ctx context.Context, cmd *cli.Command, g *guard.Guard) error {
 	pause := max(cmd.Duration("interval"), shortestPause)
 	tick := time.NewTicker(pause)
@@ -70,7 +70,7 @@ func (c *console) follow(ctx context.Context, cmd *cli.Command, g *guard.Guard) 
 	}
 }
 
-// draw replaces what is on a terminal, or goes on below.
+// draw replaces the content of a terminal. To anything else it appends.
 func (c *console) draw(keys []guard.KeyState, err error, pause time.Duration) {
 	now := time.Now()
 	var b bytes.Buffer
@@ -100,7 +100,7 @@ func (c *console) draw(keys []guard.KeyState, err error, pause time.Duration) {
 	}
 }
 
-// size is that of the terminal which out is, if it is one.
+// size returns the size of out, if out is a terminal.
 func size(out io.Writer) (width, height int, ok bool) {
 	f, isFile := out.(*os.File)
 	if !isFile {

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// MissingCode returns the blocks of Go in the pages that do not stand, but for
-// indentation, in a Go file below root, and that no comment excuses. The
-// paragraphs of a block may stand apart in one directory. Files are compiled by
-// the other checks; translations are compared with their originals.
+// MissingCode returns the blocks of Go in the pages that are in no Go file
+// below root and that no comment excuses. It ignores indentation. The
+// paragraphs of a block may be in different places of one directory. Blocks
+// that are whole files are not checked here, because other checks compile them.
+// Nor are translations, because they are compared with their originals.
 func MissingCode(root string, pages []*Page) ([]string, error) {
 	dirs := map[string]string{}
 	err := walk(root, ".go", func(file string, text []byte) { dirs[path.Dir(file)] += flatten(string(text)) + "\n\n" })

@@ -1,7 +1,7 @@
-// Package doccheck reads the project's Markdown and says what is wrong with it:
-// links that lead nowhere, code that nothing compiles or runs, and a
-// translation that has fallen behind. It knows the Markdown that is written
-// here, no more.
+// Package doccheck reads the project's Markdown and reports what is wrong with
+// it. It finds links that lead nowhere, code that nothing compiles or runs, and
+// translations that have fallen behind. It knows only the Markdown that is
+// written here.
 package doccheck
 
 import (
@@ -19,14 +19,14 @@ type Page struct {
 	Sections []Section
 }
 
-// A Section is a heading and what follows up to the next one. What stands
-// before the first has level 0.
+// A Section is a heading and the text up to the next heading. The text before
+// the first heading is a Section of level 0.
 type Section struct {
 	Line   int
 	Level  int
 	Title  string
 	Anchor string // as GitHub makes it
-	Prose  string // lines that are none of the following
+	Prose  string // lines outside Blocks and Tables
 	Blocks []Block
 	Tables []Table
 }
@@ -34,12 +34,12 @@ type Section struct {
 // A Block is code, fenced or indented.
 type Block struct {
 	Line int
-	Lang string // "" if it has none
+	Lang string // "" if there is none
 	Note string // the comment just before it, "" if there is none
 	Text string // without the indentation of its first line
 }
 
-// A Table is its rows, without the line below the head.
+// A Table is a list of rows, without the line below the head.
 type Table struct {
 	Line int
 	Rows [][]string
@@ -61,7 +61,7 @@ func Load(root string) ([]*Page, error) {
 	return pages, err
 }
 
-// walk calls do with each file of that extension below root.
+// walk calls do for each file below root that has the extension.
 func walk(root, ext string, do func(path string, text []byte)) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {

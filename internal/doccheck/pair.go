@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Translation is the ending of the name of a page in Chinese: README.zh-CN.md
-// is that of README.md.
+// Translation is the ending of the names of pages in Chinese. README.zh-CN.md
+// is the translation of README.md.
 const Translation = ".zh-CN.md"
 
-// Differences returns in what a translation is not its original: headings by
-// number and level, code but for comments, tables by rows, figures and code
-// spans, and of the prose of each section the figures, the code spans, and
-// where its links lead.
+// Differences returns the differences between a translation and its original.
+// It compares the number and levels of headings, code without comments, and the
+// rows, figures and code spans of tables. In the prose of each section it
+// compares figures, code spans and the targets of links.
 func Differences(original, translation *Page) []string {
 	var found []string
 	differs := func(s Section, what string, a, b any) {
@@ -37,8 +37,9 @@ func Differences(original, translation *Page) []string {
 var pageLink = regexp.MustCompile(`\]\(([^()\s:]*\.md)(?:#[^()\s]*)?\)(（英文）)?`)
 
 // Unmarked returns the links of a translation that change the language without
-// a word. A link leads to the translation of a page if there is one. Otherwise
-// （英文） stands behind it. The link to the page's own original is free.
+// a mark. A link must lead to the translation of a page if there is one.
+// Otherwise it must be followed by （英文）. The link to the page's own original
+// needs no mark.
 func Unmarked(translation *Page, pages map[string]*Page) []string {
 	own := strings.TrimSuffix(translation.Path, Translation) + ".md"
 	var found []string
@@ -59,7 +60,7 @@ func Unmarked(translation *Page, pages map[string]*Page) []string {
 	return found
 }
 
-// outline is the levels of all headings, in order.
+// outline returns the levels of all headings in order.
 func outline(p *Page) string {
 	var levels strings.Builder
 	for _, s := range p.Sections {
@@ -116,22 +117,22 @@ func compareTables(a, b Table, differs func(what string, a, b any)) {
 
 var figure = regexp.MustCompile(`\d+(?:[.,:]\d+)*`)
 
-// figures returns the numbers in a text, sorted, without those in code and
+// figures returns the sorted numbers in a text, without the numbers in code and
 // links.
 func figures(text string) []string {
 	text = codeSpan.ReplaceAllString(link.ReplaceAllString(text, "$1"), "")
 	return slices.Sorted(slices.Values(figure.FindAllString(htmlLink.ReplaceAllString(text, ""), -1)))
 }
 
-// spans returns the code in a text, sorted, each once: a translation may repeat
-// or save a name.
+// spans returns the code spans in a text, sorted and without duplicates. A
+// translation may repeat a name or leave out a repetition.
 func spans(text string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(codeSpan.FindAllString(text, -1))))
 }
 
-// targets returns where a section's links lead, sorted, without language and
-// heading: the latter is translated. The link to the other language is left
-// out.
+// targets returns the sorted targets of a section's links, without language and
+// heading, because headings are translated. The link to the other language is
+// left out.
 func targets(s Section) []string {
 	var to []string
 	for _, t := range s.links() {
@@ -149,8 +150,8 @@ var (
 	hash    = regexp.MustCompile(`(^|\s)# .*$`)
 )
 
-// code is a block without its comments. Drawings, and what programs print, have
-// none.
+// code returns a block without its comments. Drawings and outputs of programs
+// have none.
 func code(b Block) string {
 	var lines []string
 	for line := range strings.Lines(b.Text) {

@@ -10,14 +10,16 @@ import (
 	"strings"
 )
 
-// A comment just before a block says why nothing runs it, or which test does:
+// A comment just before a block gives the reason why nothing runs it, or names
+// the test that does:
 //
 //	<!-- run -->
 //	<!-- not run: it takes an hour -->
 //	<!-- run by TestTheReadmeShowsRealMistakes in guardgen -->
 //
-// A block of Go without one stands in a Go file, see [MissingCode]. [Run] runs
-// the first kind, of shell commands that take no time and change nothing.
+// A block of Go without such a comment must be in a Go file, see [MissingCode].
+// [Run] runs the first kind, which is shell commands that take no time and
+// change nothing.
 
 var (
 	comment = regexp.MustCompile(`(?s)<!--(.*?)-->\s*$`)
@@ -29,7 +31,7 @@ const (
 	notRun = "not run:"
 )
 
-// note returns the comment that ends just before line i, in one line, or "".
+// note returns the comment that ends just before line i as one line, or "".
 func note(lines []string, i int) string {
 	before := strings.TrimRight(strings.Join(lines[max(0, i-6):i], "\n"), "\n ")
 	at := strings.LastIndex(before, "<!--")
@@ -43,14 +45,16 @@ func note(lines []string, i int) string {
 	return strings.Join(strings.Fields(m[1]), " ")
 }
 
-// excused reports whether a comment says why nothing runs the block.
+// excused reports whether a comment gives the reason why nothing runs the
+// block.
 func (b Block) excused() bool { return strings.HasPrefix(b.Note, notRun) }
 
-// toRun reports whether the block is shell commands that [Run] runs.
+// toRun reports whether the block has shell commands that [Run] runs.
 func (b Block) toRun() bool { return b.Lang == "sh" && b.Note == run }
 
 // Unproven returns the blocks that nothing runs or compiles and that no comment
-// excuses, those whose comment is wrong, and fences that [Parse] does not know.
+// excuses. It also returns blocks with a wrong comment, and fences that [Parse]
+// does not know.
 func Unproven(root string, pages []*Page) []string {
 	var found []string
 	for _, p := range pages {

@@ -1,6 +1,6 @@
 // Package faultpipe carries connections between clients and servers for tests
-// that break networks. What a fault does to the bytes is its owner's: see
-// [Link].
+// that break networks. The owner of a pipe decides what a fault does to the
+// bytes, see [Link].
 package faultpipe
 
 import (
@@ -9,24 +9,24 @@ import (
 	"sync"
 )
 
-// Link is one connection through a [Pipe], as the pipe's owner makes it. Up and
-// Down are called by one goroutine each. They may block, for as long as the
-// pipe is not closed.
+// Link is one connection through a [Pipe], made by the pipe's owner. Up and
+// Down are called by one goroutine each. They may block until the pipe is
+// closed.
 type Link interface {
 	// Ends returns the connections to the client and to the server, always the
 	// same two.
 	Ends() (client, server net.Conn)
 
-	// Up is given what the client has sent. It writes that to the server,
-	// unless a fault says otherwise. False cuts the connection.
+	// Up gets the bytes that the client has sent. It writes them to the server,
+	// unless a fault prevents that. If it returns false the connection is cut.
 	Up(b []byte) bool
 
-	// Down is given what the server has sent.
+	// Down gets the bytes that the server has sent.
 	Down(b []byte) bool
 }
 
-// Pipe accepts connections on a free port of this machine, and carries what
-// comes over them. Its methods are safe for concurrent use.
+// Pipe accepts connections on a free port of this machine and carries their
+// bytes. Its methods are safe for concurrent use.
 type Pipe struct {
 	Addr string
 
@@ -34,12 +34,12 @@ type Pipe struct {
 	closed   chan struct{}
 	work     sync.WaitGroup // the accept loop and every connection; joined by Close
 
-	mu    sync.Mutex // guards links; never held across I/O, but for closing, which does not wait
+	mu    sync.Mutex // guards links; never held across I/O except closing, which does not wait
 	links map[Link]struct{}
 }
 
-// New listens. Clients wait until the caller calls Serve. The caller calls
-// Close; the end of ctx does not end the pipe.
+// New listens. Clients wait until the caller calls Serve. The caller must call
+// Close, because the end of ctx does not end the pipe.
 func New(ctx context.Context) (*Pipe, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,18 +48,18 @@ func New(ctx context.Context) (*Pipe, error) {
 	return &Pipe{Addr: l.Addr().String(), listener: l, closed: make(chan struct{}), links: map[Link]struct{}{}}, nil
 }
 
-// Serve accepts clients from now on, and returns at once. It calls open in a
-// goroutine of its own for each, and closes the client if open returns an
-// error.
+// Serve accepts clients from now on and returns at once. It calls open in a new
+// goroutine for each client. If open returns an error it closes the client.
 func (p *Pipe) Serve(open func(client net.Conn) (Link, error)) {
 	p.work.Go(func() { p.accept(open) })
 }
 
-// Closed is closed by Close. A Link that holds bytes back ends that then.
+// Closed returns a channel that Close closes. A Link that holds bytes back must
+// stop when it is closed.
 func (p *Pipe) Closed() <-chan struct{} { return p.closed }
 
-// Close cuts all connections and waits until nothing of the pipe runs any more.
-// It must be called once.
+// Close cuts all connections and waits until all goroutines of the pipe have
+// ended. It must be called once.
 func (p *Pipe) Close() {
 	close(p.closed)
 	_ = p.listener.Close()
@@ -67,8 +67,8 @@ func (p *Pipe) Close() {
 	p.work.Wait()
 }
 
-// Cut ends the connections that which chooses, or all if it is nil. New ones
-// can be made.
+// Cut ends the connections for which the function which returns true, or all if
+// which is nil. New connections can be made.
 func (p *Pipe) Cut(which func(Link) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +103,7 @@ func (p *Pipe) accept(open func(client net.Conn) (Link, error)) {
 	}
 }
 
-// carry is one connection, to its end.
+// carry serves one connection until it ends.
 func (p *Pipe) carry(l Link) {
 	p.mu.Lock()
 	p.links[l] = struct{}{}
@@ -115,7 +115,7 @@ func (p *Pipe) carry(l Link) {
 		delete(p.links, l)
 	}()
 	select {
-	case <-p.closed: // the cut may have missed this one
+	case <-p.closed: // Close's cut may have missed this one
 		return
 	default:
 	}
@@ -133,7 +133,8 @@ func (p *Pipe) carry(l Link) {
 	end(l)
 }
 
-// pump gives what comes over c to pass. It reports false if that has ended it.
+// pump gives the bytes that arrive on c to pass. It returns false if pass has
+// ended the connection.
 func pump(c net.Conn, pass func(b []byte) bool) bool {
 	buf := make([]byte, 64<<10)
 	for {
@@ -147,8 +148,8 @@ func pump(c net.Conn, pass func(b []byte) bool) bool {
 	}
 }
 
-// endRequests tells the server that no more will come. It still does what it
-// was sent, if c can say so.
+// endRequests tells the server that no more requests will come, if c can. The
+// server still handles the requests that it has received.
 func endRequests(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()

@@ -1,6 +1,6 @@
-// Package httpguard is how a request passes a guarded route, whatever the
-// framework. An adapter says how to read and serve its requests, and writes the
-// answer to the error that is left over.
+// Package httpguard leads requests through guarded routes, whatever the
+// framework. An adapter defines how its requests are read and served, and
+// writes the answer to the error that Serve returns.
 package httpguard
 
 import (
@@ -24,34 +24,36 @@ type Exchange interface {
 	Key() (string, error)   // derives the key
 	Next(l *guard.Lease)    // serves the request under l's context
 	Begun() bool            // whether the response has begun, so that no other answer can be given
-	Failed() bool           // whether the handler has answered with a status of 400 or more, or will be answered so
-	Pattern() string        // of the route, "" if the router does not tell
+	Failed() bool           // whether the status of the answer is, or will be, 400 or more
+	Pattern() string        // of the route, "" if the router does not tell it
 }
 
-// Lock is one middleware: what all its requests share. It is safe for
+// Lock is the state that all requests of one middleware share. It is safe for
 // concurrent use.
 type Lock struct {
-	guard     *guard.Guard // nil: the default one
+	guard     *guard.Guard // nil means the default guard
 	bodyLimit int
 	told      sync.Map    // the notes that have been logged
-	timed     atomic.Bool // the limits of the server have been looked at
+	timed     atomic.Bool // whether the server's limits were checked
 }
 
-// New returns the Lock of a middleware. bodyLimit is how many bytes of a body
-// are read before the wait.
+// New returns the Lock of a middleware. bodyLimit is the max number of bytes of
+// a body that are read before the wait.
 func New(g *guard.Guard, bodyLimit int) *Lock { return &Lock{guard: g, bodyLimit: bodyLimit} }
 
-// DefaultBodyLimit is the limit of a middleware without an option for it.
+// DefaultBodyLimit is the body limit of a middleware without an option for it.
 const DefaultBodyLimit = readahead.Limit
 
-// Serve runs x.Next while it holds x's key, and returns the error that is to be
-// answered: why x.Next did not run, or that the lease was lost while it ran and
-// nothing has been written yet. nil means that there is nothing to do; what
-// x.Next itself answered, or failed with, is none of Serve's business. Panic
-// and Goexit pass through after the release.
+// Serve runs x.Next while it holds x's key, and returns the error that the
+// adapter must answer. The error is the reason why x.Next did not run. Or it
+// says that the lease was lost while x.Next ran and nothing has been written
+// yet.
 //
-// It blocks for the arrival of a small body, for the wait, at most MaxWait, and
-// for x.Next.
+// nil means that there is nothing to answer. Serve does not look at x.Next's
+// own answers and errors. A panic and a Goexit pass through after the release.
+//
+// Serve blocks for the arrival of a small body, for the wait of at most
+// MaxWait, and for x.Next.
 func (l *Lock) Serve(x Exchange) error {
 	if l.bodyLimit != readahead.Limit {
 		readahead.SetLimit(x.Request(), l.bodyLimit)
@@ -77,12 +79,13 @@ func (l *Lock) Serve(x Exchange) error {
 	return err
 }
 
-// fromRequest reports whether a value from the request can be what is wrong
-// with key: it is too long. "%!" comes from a key function that misuses fmt.
+// fromRequest reports whether a value from the request can be the fault of key.
+// That is so if key is too long, but not if it contains "%!", which comes from
+// a key function that misuses fmt.
 func fromRequest(key string) bool { return key != "" && !strings.Contains(key, "%!") }
 
-// passage is one x.Next under the lease. They are used again: a closure for
-// each request is garbage.
+// passage is one call of x.Next under the lease. Passages are reused, because a
+// closure for each request would be garbage.
 type passage struct {
 	exchange Exchange
 	ran      bool
@@ -96,19 +99,19 @@ var passages = sync.Pool{New: func() any {
 }}
 
 // errFailed tells the guard that the handler has failed, for WithMinHold.
-// Nobody else sees it.
+// Callers never see it.
 var errFailed = errors.New("httpguard: the handler has failed")
 
-// pass runs x.Next under the lease. What it returns with ran is only ever the
-// loss of the lease.
+// pass runs x.Next under the lease. If ran is true, err is nil or the loss of
+// the lease.
 func (l *Lock) pass(x Exchange, key string) (ran bool, err error) {
 	p := passages.Get().(*passage)
 	p.exchange, p.ran = x, false
 	err = l.guard.Do(x.Request().Context(), key, p.run)
 	ran = p.ran
 	p.exchange = nil
-	passages.Put(p)       // not after a panic: nobody knows where it came from
-	if err == errFailed { //nolint:errorlint // alone; together with it there is the loss of the lease
+	passages.Put(p)       // not after a panic, whose origin is unknown
+	if err == errFailed { //nolint:errorlint // alone: if joined with the loss of the lease it must stay
 		err = nil
 	}
 	return ran, err
@@ -124,15 +127,15 @@ func (p *passage) serve(ctx context.Context) error {
 	return nil
 }
 
-// readAhead reads a small body before the wait: only then does net/http notice,
-// on HTTP/1, that the client has gone. It also keeps a client that sends slowly
-// from holding the key meanwhile. HTTP/2 notices anyway, and there a handler
-// may want to answer before it has read all.
+// readAhead reads a small body before the wait. On HTTP/1 net/http notices only
+// then that the client has gone. It also keeps a client that sends slowly from
+// holding the key meanwhile. On HTTP/2 the server notices anyway, and a handler
+// may want to answer before it has read everything.
 func (l *Lock) readAhead(r *http.Request) error {
 	if r.ProtoMajor >= 2 || l.bodyLimit == 0 || r.ContentLength > int64(l.bodyLimit) {
 		return nil
 	}
-	if _, _, err := readahead.Body(r); err != nil { // incomplete for good: no reason to wait
+	if _, _, err := readahead.Body(r); err != nil { // it will never be complete, so do not wait
 		return &keyfunc.Error{Source: "body", Err: fmt.Errorf("%w: %w", keyfunc.ErrInvalid, err)}
 	}
 	return nil
@@ -148,7 +151,8 @@ func overLimit(err error) error {
 	return err
 }
 
-// IsSafe reports whether method is safe: requests with it only read.
+// IsSafe reports whether method is safe, which means that its requests only
+// read.
 func IsSafe(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY": // RFC 10008
@@ -157,9 +161,8 @@ func IsSafe(method string) bool {
 	return false
 }
 
-// GiveBack hands on, from the request that was served to the one that the
-// server and the middleware outside know, what they look for when it has been
-// served.
+// GiveBack copies fields from the served request to the outer one. They are the
+// fields that the server and outer middleware read after the request.
 func GiveBack(outer, served *http.Request) {
 	if outer.MultipartForm == nil {
 		outer.MultipartForm = served.MultipartForm // its temporary files, to be removed

@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// handlerTime is the least that should be left for the handler, and for writing
-// the answer, after the longest wait.
+// handlerTime is the min time that should be left for the handler and its
+// answer after the longest wait.
 const handlerTime = time.Second
 
-// lookAtServer says, once for a middleware, that its waits may outlast the time
-// that the server gives a request: then the client gets no answer at all.
+// lookAtServer logs once for a middleware if its waits may be longer than the
+// time that the server gives a request. Then the client would get no answer at
+// all.
 func (l *Lock) lookAtServer(x Exchange) {
 	if l.timed.Load() {
 		return
@@ -31,10 +32,10 @@ func (l *Lock) lookAtServer(x Exchange) {
 	}
 }
 
-// NoteTimeout says, once for a route, that an [http.TimeoutHandler] inside the
-// lock has answered: its handler may still run, and will do so without the key.
-// It is to be called when a response begins with status 503, by the goroutine
-// that writes it.
+// NoteTimeout logs once for a route that an [http.TimeoutHandler] inside the
+// lock has answered. The handler may still run then, without the key. An
+// adapter must call NoteTimeout when a response begins with status 503, in the
+// goroutine that writes it.
 func (l *Lock) NoteTimeout(r *http.Request) {
 	if !inTimeoutHandler() {
 		return
@@ -47,8 +48,9 @@ func (l *Lock) NoteTimeout(r *http.Request) {
 }
 
 // inTimeoutHandler reports whether an http.TimeoutHandler between a lock and
-// here writes the response. Nothing else gives it away: its handler runs in a
-// goroutine of its own, of which nobody learns when it ends.
+// the caller writes the response. It looks at the stack, because nothing else
+// shows that. The inner handler runs in another goroutine, whose end cannot be
+// seen.
 func inTimeoutHandler() bool {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -58,7 +60,7 @@ func inTimeoutHandler() bool {
 		case f.Function == "net/http.(*timeoutHandler).ServeHTTP":
 			return true
 		case !more, strings.HasSuffix(f.Function, "internal/httpguard.(*Lock).Serve"):
-			return false // what is outside the lock is right
+			return false // a TimeoutHandler outside the lock is right
 		}
 	}
 }

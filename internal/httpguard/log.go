@@ -9,15 +9,15 @@ import (
 	"github.com/go-lockguard/guard/outcome"
 )
 
-// What a middleware logs goes where its guard logs, in the same words: the name
-// of the guard, the hash of the key.
+// A middleware logs to the logger of its guard and with the same attributes,
+// which are the name of the guard and the hash of the key.
 
-// note is what is logged only once for a route.
+// note identifies a message that is logged only once for a route.
 type note struct{ what, pattern string }
 
-// Outcome is [outcome.Of] for an error on a route with that pattern. What is
-// our own mistake is logged, once for each route, because the client cannot be
-// told more than that there is one. l is nil outside of guarded routes.
+// Outcome is [outcome.Of] for an error on a route with that pattern. It logs a
+// server error once for each route, because the client is told no details. l is
+// nil outside of guarded routes.
 func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outcome, bool) {
 	o, ours := outcome.Of(r.Context(), err)
 	if o.Code != outcome.Misconfigured {
@@ -30,14 +30,14 @@ func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outc
 	}
 	route := route(r, pattern)
 	if pattern == "" {
-		route = r.Method + " " + r.URL.Path // the only one to be seen, in place of a pattern
+		route = r.Method + " " + r.URL.Path // without a pattern the path must do
 	}
 	l.logger(route).ErrorContext(r.Context(), "guard: the lock of a route is misconfigured", "error", err)
 	return o, ours
 }
 
-// logKeyFunc says that a key function failed with an error of its own. It does
-// so whoever answers: an error handler sees the error, and may not tell.
+// logKeyFunc logs that a key function failed with an error of its own. It logs
+// even if an error handler answers, because the handler may not log the error.
 func (l *Lock) logKeyFunc(x Exchange, err error) {
 	r := x.Request()
 	if _, ours := outcome.Of(r.Context(), err); !ours {
@@ -46,15 +46,15 @@ func (l *Lock) logKeyFunc(x Exchange, err error) {
 	}
 }
 
-// logLost says that a response was given under a lease that is lost, before the
-// loss or after it. The client has not been told.
+// logLost logs that a response was given under a lost lease, before the loss or
+// after it. The client has not been told.
 func (l *Lock) logLost(x Exchange, key string, err error) {
 	r := x.Request()
 	l.logger(route(r, x.Pattern())).WarnContext(r.Context(), "guard: lease lost, but the handler's response stands",
 		"key_hash", guard.KeyHash(key), "error", err)
 }
 
-// logger is that of the guard, for lines about a route.
+// logger returns the guard's logger for lines about a route.
 func (l *Lock) logger(route string) *slog.Logger {
 	var g *guard.Guard
 	if l != nil {
@@ -63,8 +63,8 @@ func (l *Lock) logger(route string) *slog.Logger {
 	return g.Logger().With("guard", g.Name(), "route", route)
 }
 
-// route is method and pattern: never the path, which may be the key. A pattern
-// of ServeMux may have the method already.
+// route returns method and pattern. It never returns the path, which may
+// contain the key. A pattern of ServeMux may have the method already.
 func route(r *http.Request, pattern string) string {
 	if strings.Contains(pattern, " ") {
 		return pattern

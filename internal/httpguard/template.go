@@ -6,9 +6,9 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
-// Template returns what text says, for an adapter's Key. It panics if text is
-// no template, or has no placeholder: nearly always that is a misspelled one,
-// which would make one lock of all requests without a word.
+// Template parses text for an adapter's Key. It panics if text is no template
+// or has no placeholder. A missing placeholder is nearly always a misspelled
+// one, and would silently lock all requests by one key.
 func Template(text string) *keyfunc.Template {
 	t := parse(text)
 	if t.Constant() {
@@ -18,8 +18,8 @@ func Template(text string) *keyfunc.Template {
 	return t
 }
 
-// Constant returns the key that text stands for, for an adapter's Static. It
-// panics if text is no template, or has a placeholder.
+// Constant returns the constant key that text describes, for an adapter's
+// Static. It panics if text is no template or has a placeholder.
 func Constant(text string) (key string) {
 	t := parse(text)
 	if !t.Constant() {

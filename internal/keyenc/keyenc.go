@@ -2,9 +2,9 @@
 // the same key. It is the one encoding behind guard.Key and keyfunc.Join.
 package keyenc
 
-// Append appends part to key, with '%' and ':' escaped as %25 and %3A: that
-// leaves ':' free to separate parts, which is the caller's business. Keys are
-// injective as long as no part is empty.
+// Append appends part to key and escapes '%' and ':' as %25 and %3A. So the
+// caller can separate parts with ':'. Keys are injective as long as no part is
+// empty.
 func Append(key []byte, part string) []byte {
 	for i := range len(part) {
 		switch part[i] {

@@ -10,8 +10,8 @@ func IsHash(name string) bool {
 	return len(name) == len(hashMark)+43 && strings.HasPrefix(name, hashMark)
 }
 
-// Key returns the key that Plain gives name for; ok is false for a hash, and
-// for what is no such name.
+// Key returns the key whose name by Plain is name. ok is false if name is a
+// hash, or no name that Plain returns.
 func Key(name string) (key string, ok bool) {
 	if strings.IndexByte(name, '%') < 0 {
 		return name, true

@@ -8,10 +8,12 @@ import (
 // MaxPlain is the longest name that Plain returns.
 const MaxPlain = 200
 
-// Plain returns the name that a store knows key by: key itself, or with control
-// bytes, braces and '%' escaped, or a hash of that if it is longer than
-// MaxPlain. Two keys never have the same name: two hexadecimal digits follow
-// each '%', so that an escaped key never looks like a hash.
+// Plain returns the name of key in a store. That is key with control bytes,
+// braces and '%' escaped. If the escaped key is longer than MaxPlain, the name
+// is a hash of it.
+//
+// Two keys never have the same name. Two hexadecimal digits follow each '%' of
+// an escaped key, so it never looks like a hash.
 func Plain(key string) string {
 	n := len(key)
 	for i := range len(key) {
@@ -39,6 +41,6 @@ func Plain(key string) string {
 
 const digits = "0123456789ABCDEF"
 
-// special reports whether c is escaped: braces would end the hash tag of a
-// cluster, control bytes spoil what tools print.
+// special reports whether Plain escapes c. Braces would end the hash tag of a
+// cluster. Control bytes would spoil the output of tools.
 func special(c byte) bool { return c < ' ' || c == 0x7f || c == '{' || c == '}' || c == '%' }

@@ -2,13 +2,16 @@ package leasekey
 
 import "context"
 
-// Ending returns what a verb that was given ctx must watch. That is ctx; but if
-// ctx is a *gin.Context which carries a lease, or was derived from one, it is a
-// context with ctx's values that also ends with work, the context of that
-// lease: with the request, and with the loss of the lease.
+// Ending returns the context that a verb must watch if it was called with ctx.
+// Usually that is ctx itself.
 //
-// A copy of the gin.Context, which outlives the request, stays as it is. So
-// does a context that was cut off from a request's with context.WithoutCancel.
+// If ctx is a *gin.Context which carries a lease, or was derived from one,
+// Ending returns a new context with ctx's values. It also ends with work, the
+// context of that lease. So it ends with the request and with the loss of the
+// lease.
+//
+// A copy of the gin.Context, which outlives the request, is returned unchanged.
+// So is a context that context.WithoutCancel derived from the request's.
 func Ending(ctx, work context.Context) context.Context {
 	c := ctx.Value(Endless)
 	if c == nil || c != ctx.Value(self) {
@@ -18,11 +21,12 @@ func Ending(ctx, work context.Context) context.Context {
 		ctx = context.WithoutCancel(ctx)
 	}
 	both, cancel := context.WithCancelCause(ctx)
-	context.AfterFunc(work, func() { cancel(context.Cause(work)) }) // at the latest when the lease is released
+	context.AfterFunc(work, func() { cancel(context.Cause(work)) }) // runs no later than the release of the lease
 	return &ending{both}
 }
 
-// ending is a context that Ending need not look at again.
+// ending marks a context that Ending returned, so that Ending need not look at
+// it again.
 type ending struct{ context.Context }
 
 func (e *ending) Value(key any) any {

@@ -1,14 +1,16 @@
 // Package leasekey holds the context keys of a lease. They are strings so that
-// a *gin.Context, which looks up only strings of its own, can carry a lease
-// too.
+// a *gin.Context can carry a lease too, because it looks up only string keys in
+// itself.
 package leasekey
 
 // Key is the key under which a context answers with its innermost *guard.Lease.
 const Key = "github.com/go-lockguard/guard.lease"
 
-// Endless is the key under which a *gin.Context answers with itself while it
-// carries a lease, and nothing else does: of itself it never ends.
+// Endless is the key under which a *gin.Context returns itself while it carries
+// a lease. No other context has a value for it. A *gin.Context never ends by
+// itself.
 const Endless = "github.com/go-lockguard/guard.endless"
 
-// self is gin.ContextKey: every *gin.Context answers with itself, a copy too.
+// self is gin.ContextKey. Every *gin.Context returns itself for it, and so does
+// a copy.
 const self = "_gin-gonic/gin/contextkey"

@@ -1,6 +1,6 @@
-// Package maxwait shortens the waits of an adapter whose framework cannot bear
-// those of its guard: because it ends requests earlier, or never says that a
-// client has gone.
+// Package maxwait shortens the waits of an adapter whose framework does not
+// allow those of its guard. Such a framework ends requests earlier, or never
+// tells that a client has gone.
 package maxwait
 
 import (
@@ -20,7 +20,7 @@ func Check(d time.Duration) {
 
 // Cap is a guard and a limit for its waits. It is safe for concurrent use.
 type Cap struct {
-	guard, Short *guard.Guard // Short waits for the limit
+	guard, Short *guard.Guard // Short waits no longer than the limit
 	limit        time.Duration
 	told         atomic.Bool
 }
@@ -31,8 +31,8 @@ func New(g *guard.Guard, limit time.Duration) *Cap {
 }
 
 // Cuts reports whether the guard would wait for longer than the limit, so that
-// Short is to be used. The first time that is logged. It asks at each request,
-// because a default guard may come late.
+// Short must be used. It logs the first time. It must be called at each
+// request, because the default guard may be set late.
 func (c *Cap) Cuts(ctx context.Context) bool {
 	whole := c.guard.MaxWait()
 	if whole <= c.limit {

@@ -1,5 +1,5 @@
-// Package readahead reads the beginning of a request's body without taking it
-// away from those who read it later.
+// Package readahead reads the beginning of a request's body and keeps it for
+// later readers.
 package readahead
 
 import (
@@ -20,13 +20,16 @@ func SetLimit(r *http.Request, n int) {
 	}
 }
 
-// Body reads r's body ahead, but not far beyond the limit, and leaves r.Body to
-// be read from the start: the same bytes with the same error at their end. It
-// returns what it read, which must not be changed, and whether that is the
-// whole body, at most as long as the limit. err is the body's own, if one came
-// up so early. It blocks until the client has sent as much.
+// Body reads r's body ahead, but not far beyond the limit. After that r.Body
+// can be read from the start, with the same bytes and the same error at their
+// end.
 //
-// It changes r.Body, so nobody else may read r meanwhile. Calling it again
+// Body returns the bytes that it read, which must not be changed. It also
+// returns whether they are the whole body, which is then at most as long as the
+// limit. err is the body's own error, if one occurred so early. Body blocks
+// until the client has sent the bytes.
+//
+// Body changes r.Body, so no other goroutine may read r meanwhile. Another call
 // reads nothing more.
 func Body(r *http.Request) (text []byte, whole bool, err error) {
 	if r.Body == nil || r.Body == http.NoBody {
@@ -36,7 +39,7 @@ func Body(r *http.Request) (text []byte, whole bool, err error) {
 	switch {
 	case !ok:
 		b = &body{rest: r.Body, limit: Limit}
-	case b.at > 0: // what has been read is gone for those who read later, too
+	case b.at > 0: // bytes that were read already are missing for later readers too
 		b = &body{rest: r.Body, limit: b.limit}
 	}
 	if !b.ahead {
@@ -52,19 +55,19 @@ func Body(r *http.Request) (text []byte, whole bool, err error) {
 // body is a body whose beginning may have been read already.
 type body struct {
 	limit int
-	ahead bool // text and end are filled
+	ahead bool // whether text and end are filled
 	text  []byte
-	at    int   // how much has been read by others
-	end   error // what follows text: io.EOF or another error; nil: rest
+	at    int   // the number of bytes that others have read
+	end   error // follows text: io.EOF or another error; if nil, rest follows
 	rest  io.ReadCloser
 }
 
-// fill reads limit bytes from rest and one more, to know whether there is more.
-// size is the announced length, if any.
+// fill reads limit bytes from rest and one more, to learn whether there is
+// more. size is the announced length, if any.
 func (b *body) fill(size int64) {
 	b.ahead = true
 	first := min(512, b.limit+1)
-	if size > 0 && size <= int64(min(b.limit, Limit)) { // a longer one has to come first
+	if size > 0 && size <= int64(min(b.limit, Limit)) { // do not trust a longer one
 		first = int(size) + 1 // room for the read that finds the end
 	}
 	b.text = make([]byte, 0, first)
@@ -78,7 +81,7 @@ func (b *body) fill(size int64) {
 	}
 }
 
-// Read reads what was read ahead, and then the rest.
+// Read reads the bytes that were read ahead, and then the rest.
 func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case b.at < len(b.text):
@@ -93,5 +96,5 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the body underneath.
+// Close closes the original body.
 func (b *body) Close() error { return b.rest.Close() }

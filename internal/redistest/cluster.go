@@ -6,7 +6,7 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
 )
 
-// StartSentinel starts a primary, two replicas and three sentinels, which end
+// StartSentinel starts a primary, two replicas and three sentinels. They end
 // with t.
 func StartSentinel(t testing.TB, args ...string) *redisproc.Sentinel {
 	t.Helper()
@@ -17,8 +17,8 @@ func StartSentinel(t testing.TB, args ...string) *redisproc.Sentinel {
 	return s
 }
 
-// StartCluster starts a cluster of three primaries without replicas, on Redis 7
-// or newer, which ends with t.
+// StartCluster starts a cluster of three primaries without replicas. It needs
+// Redis 7 or newer. The cluster ends with t.
 func StartCluster(t testing.TB) []*Server {
 	t.Helper()
 	c, err := Lab(t).StartCluster(false)
@@ -28,8 +28,8 @@ func StartCluster(t testing.TB) []*Server {
 	return wrap(t, c.Nodes)
 }
 
-// StartReplicatedCluster starts a cluster of three primaries with a replica
-// each, on Redis 7 or newer, which ends with t.
+// StartReplicatedCluster starts a cluster of three primaries with one replica
+// each. It needs Redis 7 or newer. The cluster ends with t.
 func StartReplicatedCluster(t testing.TB, args ...string) *redisproc.Cluster {
 	t.Helper()
 	c, err := Lab(t).StartCluster(true, args...)

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// Distance is how far a server is from its clients.
+// Distance describes the network between a server and its clients.
 type Distance struct {
 	RoundTrip time.Duration
-	Jitter    time.Duration // a burst takes up to so much longer, at random, in each direction
+	Jitter    time.Duration // the max extra time of a burst, at random, in each direction
 	Opening   int           // round trips before the first request arrives: 1 for TCP, 2 more for TLS
 }
 
-// Far moves the server away for connections that are made from now on. Bursts
-// stay in order and do not slow down those behind them, as on a long line.
+// Far sets the distance of the server for new connections. Bursts stay in order
+// and do not slow down later bursts, as on a long line.
 func (p *Proxy) Far(d Distance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.distance = d
 }
 
-// Dial connects to a server at this distance, without a proxy. It can be the
+// Dial connects to a server at this distance, without a proxy. It fits the
 // Dialer of go-redis's options.
 func (d Distance) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	select {
@@ -46,7 +46,7 @@ type lagging struct {
 	jitter time.Duration
 	done   chan struct{} // closed by Close: ends the goroutine
 
-	mu     sync.Mutex // guards what follows; never held across I/O
+	mu     sync.Mutex // guards the fields below; never held across I/O
 	wake   chan struct{}
 	bursts []burst
 	last   time.Time // when the latest burst is due
@@ -58,8 +58,8 @@ type burst struct {
 	bytes []byte
 }
 
-// newLagging delays what is written to c by lag, and the first burst by opening
-// on top.
+// newLagging delays writes to c by lag, and the first burst by opening in
+// addition.
 func newLagging(c net.Conn, lag, jitter, opening time.Duration) *lagging {
 	l := &lagging{
 		Conn: c, lag: lag, jitter: jitter, done: make(chan struct{}), wake: make(chan struct{}, 1),
@@ -88,7 +88,7 @@ func (l *lagging) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close closes the connection. What has not arrived is lost.
+// Close closes the connection. Bytes that have not arrived are lost.
 func (l *lagging) Close() error {
 	l.once.Do(func() { close(l.done) })
 	return l.Conn.Close()

@@ -7,14 +7,14 @@ import (
 )
 
 // buffered is a connection over a pipe whose writes do not wait for the reader,
-// as on a socket. Without it a long pipeline would never end: the server
-// answers its start while the client still writes, and neither reads.
+// as on a socket. Without it a long pipeline would never end. The server would
+// answer its start while the client still writes, and neither would read.
 type buffered struct {
 	net.Conn
 
-	wake chan struct{} // holds one: there is more to pass on, or the connection was closed
+	wake chan struct{} // capacity 1: there is more to pass on, or the connection was closed
 
-	mu     sync.Mutex // guards what follows; never held across I/O
+	mu     sync.Mutex // guards the fields below; never held across I/O
 	out    []byte
 	closed bool
 }
@@ -43,7 +43,7 @@ func (b *buffered) SetDeadline(t time.Time) error { return b.SetReadDeadline(t) 
 // SetWriteDeadline does nothing.
 func (b *buffered) SetWriteDeadline(time.Time) error { return nil }
 
-// Close closes the connection; what was not passed on yet is lost.
+// Close closes the connection. Bytes that were not passed on yet are lost.
 func (b *buffered) Close() error {
 	b.mu.Lock()
 	b.closed = true

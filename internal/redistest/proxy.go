@@ -11,9 +11,9 @@ import (
 	"github.com/go-lockguard/guard/internal/faultpipe"
 )
 
-// Proxy is a network between clients and a server that can be made to fail, and
-// that counts what clients send. All its methods are safe for concurrent use
-// and change what happens to bytes that arrive from then on.
+// Proxy is a network between clients and a server. It can be made to fail, and
+// it counts the commands of clients. Its methods are safe for concurrent use. A
+// change applies to bytes that arrive from then on.
 type Proxy struct {
 	Addr string
 
@@ -22,17 +22,17 @@ type Proxy struct {
 
 	dropUp, dropDown atomic.Bool
 	delay            atomic.Int64 // ns
-	kills            atomic.Int32 // replies that are still to be killed
+	kills            atomic.Int32 // number of replies that are still to be killed
 
-	mu         sync.Mutex // guards what follows; never held across I/O
+	mu         sync.Mutex // guards the fields below; never held across I/O
 	commands   map[string]int
 	roundTrips int
 	made       int // connections
-	silenced   int // the first so many of them
+	silenced   int // number of the first connections that have died
 	distance   Distance
 }
 
-// NewProxy starts a proxy for the server at upstream; it ends with t.
+// NewProxy starts a proxy for the server at upstream. The proxy ends with t.
 func NewProxy(t testing.TB, upstream string) *Proxy {
 	t.Helper()
 	pipe, err := faultpipe.New(t.Context())
@@ -45,11 +45,11 @@ func NewProxy(t testing.TB, upstream string) *Proxy {
 	return p
 }
 
-// DropUp says whether requests are swallowed; their connections stay.
+// DropUp sets whether requests are swallowed. Their connections stay.
 func (p *Proxy) DropUp(drop bool) { p.dropUp.Store(drop) }
 
-// DropDown says whether replies are swallowed: the server does what it is
-// asked, and nobody hears of it.
+// DropDown sets whether replies are swallowed. The server still handles its
+// requests, but clients hear nothing.
 func (p *Proxy) DropDown(drop bool) { p.dropDown.Store(drop) }
 
 // DelayReplies holds each burst of replies back for d.
@@ -58,12 +58,12 @@ func (p *Proxy) DelayReplies(d time.Duration) { p.delay.Store(int64(d)) }
 // KillNextReply cuts the connection of the next reply instead of passing it on.
 func (p *Proxy) KillNextReply() { p.kills.Add(1) }
 
-// CutAll cuts every connection; new ones can be made.
+// CutAll cuts every connection. New connections can be made.
 func (p *Proxy) CutAll() { p.pipe.Cut(nil) }
 
-// SilenceAll lets every connection of now die without a word, as a NAT that
-// forgets it does: what is sent over one gets nowhere, and nobody is told. New
-// ones work.
+// SilenceAll lets every present connection die without a sign, as a NAT does
+// that forgets it. Bytes sent over it are lost, and neither end gets an error.
+// New connections work.
 func (p *Proxy) SilenceAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +101,7 @@ func (p *Proxy) Reset() {
 	p.roundTrips = 0
 }
 
-// open connects a client that has come to the server.
+// open connects an accepted client to the server.
 func (p *Proxy) open(client net.Conn) (faultpipe.Link, error) {
 	server, err := net.Dial("tcp", p.upstream)
 	if err != nil {
@@ -125,7 +125,7 @@ type link struct {
 	client, server net.Conn
 	number         int         // from 1
 	requests       parser      // Up's own
-	answered       atomic.Bool // something was passed to the client since it sent last
+	answered       atomic.Bool // bytes were passed to the client since its latest request
 }
 
 func (l *link) Ends() (client, server net.Conn) { return l.client, l.server }
@@ -152,7 +152,7 @@ func (p *Proxy) count(names []string, roundTrip bool) {
 	}
 }
 
-// Down passes one burst of replies on, unless a fault says otherwise.
+// Down passes one burst of replies on, unless a fault prevents that.
 func (l *link) Down(b []byte) bool {
 	p := l.proxy
 	if p.kills.Load() > 0 && p.kills.Add(-1) >= 0 {

@@ -1,6 +1,7 @@
 // Package redistest gives tests real Redis servers, a faulty network in front
-// of them, and an in-memory one that keeps the virtual time of a
-// testing/synctest bubble. What is started for a test ends with it.
+// of them, and an in-memory server. The in-memory server keeps the virtual time
+// of a testing/synctest bubble. Everything that is started for a test ends with
+// it.
 package redistest
 
 import (
@@ -13,9 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Miniredis returns an in-memory server whose TTLs run on the clock of the
-// test's bubble, and a client of it. Both use pipes instead of sockets, so that
-// a bubble knows when they are idle; both are closed when t ends.
+// Miniredis returns an in-memory server and a client of it. The server's TTLs
+// run on the clock of the test's bubble. Both use pipes instead of sockets, so
+// that a bubble knows when they are idle. Both are closed when t ends.
 func Miniredis(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	t.Helper()
 	m := miniredis.NewMiniRedis()
@@ -24,19 +25,19 @@ func Miniredis(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	d := &dialer{server: m}
 	t.Cleanup(d.close)
 	rdb := redis.NewClient(&redis.Options{
-		Addr:   "127.0.0.1:6379", // an address: a name would be resolved, and the resolver lives outside the bubble
+		Addr:   "127.0.0.1:6379", // an address, because the resolver lives outside the bubble
 		Dialer: func(context.Context, string, string) (net.Conn, error) { return d.dial() },
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return m, rdb
 }
 
-// dialer keeps its connections, to close those that a client forgets which is
-// closed while it connects.
+// dialer keeps its connections. A client that is closed while it connects
+// forgets its connection, so dialer closes it.
 type dialer struct {
 	server *miniredis.Miniredis
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	conns  []net.Conn
 	closed bool
 }
@@ -66,8 +67,8 @@ func (d *dialer) close() {
 	}
 }
 
-// Client returns a client with go-redis's own defaults for the server at addr,
-// closed when t ends.
+// Client returns a client with go-redis's own defaults for the server at addr.
+// It is closed when t ends.
 func Client(t testing.TB, addr string) *redis.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: addr})

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// parser finds the commands in what a client sends: RESP arrays of bulk
-// strings, in pieces of any size.
+// parser finds the commands in the bytes that a client sends. They are RESP
+// arrays of bulk strings in pieces of any size.
 type parser struct{ rest []byte }
 
-// feed takes the next bytes and returns the names, in upper case, of the
+// feed takes the next bytes. It returns the names, in upper case, of the
 // commands that are complete now.
 func (p *parser) feed(b []byte) (names []string) {
 	p.rest = append(p.rest, b...)
@@ -41,8 +41,8 @@ func command(b []byte) (name string, length int) {
 	return name, at
 }
 
-// number reads a line like "*3\r\n" at b[at:] and returns the number and where
-// the next line starts, or 0.
+// number reads a line like "*3\r\n" at b[at:]. It returns the number and the
+// start of the next line, or 0.
 func number(b []byte, at int, kind byte) (n, next int) {
 	end := bytes.Index(b[min(at, len(b)):], []byte("\r\n"))
 	if end < 1 || b[at] != kind {

@@ -6,7 +6,7 @@ import (
 	"github.com/go-lockguard/guard/outcome"
 )
 
-// The codes of gRPC that answers have; those of Connect are the same.
+// The gRPC codes of answers. The codes of Connect are the same.
 const (
 	Canceled          = 1
 	InvalidArgument   = 3
@@ -17,8 +17,8 @@ const (
 	Unavailable       = 14
 )
 
-// Code returns the code for an outcome. If part of the work may be done it is
-// none that clients repeat by themselves.
+// Code returns the code for an outcome. If part of the work may be done, it is
+// not a code that clients repeat by themselves.
 func Code(o outcome.Outcome) uint32 {
 	if refused := o.Code == outcome.Held || o.Code == outcome.QueueFull ||
 		o.Code == outcome.Unavailable; refused && o.RetryAfter == 0 {

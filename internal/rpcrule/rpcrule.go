@@ -1,5 +1,5 @@
-// Package rpcrule is how a call passes a guarded method, whatever the
-// framework: rules that say which methods are locked and by which key.
+// Package rpcrule leads calls through guarded methods, whatever the framework.
+// Its rules define which methods are locked, and by which key.
 package rpcrule
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/go-lockguard/guard/outcome"
 )
 
-// Domain is that of the ErrorInfo in an answer.
+// Domain is the domain of the ErrorInfo in an answer.
 const Domain = "guard"
 
-// Rule says by which key the calls of one method are locked. Make it with
-// [New]. It is safe for concurrent use.
+// Rule defines the key by which the calls of one method are locked. Make it
+// with [New]. It is safe for concurrent use.
 type Rule struct {
-	Guard  *guard.Guard // nil: the default one
+	Guard  *guard.Guard // nil means the default guard
 	Method string
 	Key    func(ctx context.Context, message any) (string, error)
 
@@ -48,7 +48,7 @@ func New[M any](g *guard.Guard, method string, key func(ctx context.Context, mes
 	}}
 }
 
-// OfMessage makes a key function for [New] of one that sees the message only.
+// OfMessage makes a key function for [New] from one that gets only the message.
 // It panics if key is nil.
 func OfMessage[M any](key func(message M) string) func(context.Context, M) (string, error) {
 	if key == nil {
@@ -104,8 +104,9 @@ func (r *Rule) Acquire(ctx context.Context, message any) (*guard.Lease, error) {
 	return l, tooLong(key, err)
 }
 
-// tooLong says of a key that guard refuses that its value comes from the
-// client. "%!" comes from a key function that misuses fmt.
+// tooLong marks an error for a key that guard refuses as the client's error,
+// because its value comes from the client. A key with "%!" comes from a key
+// function that misuses fmt instead.
 func tooLong(key string, err error) error {
 	if errors.Is(err, guard.ErrInvalidKey) && !strings.Contains(key, "%!") {
 		return fmt.Errorf("%w: %w", keyfunc.ErrInvalid, err)
@@ -113,8 +114,7 @@ func tooLong(key string, err error) error {
 	return err
 }
 
-// Log logs what is our own mistake: the client is not told more than that there
-// is one.
+// Log logs server errors, because the client is told no details of them.
 func (r *Rule) Log(ctx context.Context, err error) {
 	if o, _ := outcome.Of(ctx, err); o.Code == outcome.Misconfigured {
 		r.Guard.Logger().ErrorContext(ctx, "guard: the lock of a method is misconfigured",

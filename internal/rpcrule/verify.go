@@ -13,9 +13,9 @@ type Method struct {
 	Streams bool
 }
 
-// Problem says why r never locks a call of the services, "" if it does. A nil r
-// was not made by New. split says that streams have an interceptor of their
-// own.
+// Problem returns the reason why r never locks a call of the services, or "" if
+// it does. A nil r was not made by New. split means that streams have an
+// interceptor of their own.
 func (r *Rule) Problem(services map[string][]Method, split bool) string {
 	if r == nil {
 		return "it was not made by Key or KeyFunc"
@@ -35,7 +35,7 @@ func (r *Rule) Problem(services map[string][]Method, split bool) string {
 	return ""
 }
 
-// find returns the method with a full name, or says why there is none.
+// find returns the method with a full name, or the reason why there is none.
 func find(method string, services map[string][]Method) (m Method, problem string) {
 	service, name, _ := split(method)
 	methods, known := services[service]
@@ -58,7 +58,7 @@ func names(methods []Method) []string {
 	return all
 }
 
-// split takes a full method name like "/shop.Stock/Buy" apart.
+// split splits a full method name like "/shop.Stock/Buy" into its parts.
 func split(method string) (service, name string, ok bool) {
 	rest, slash := strings.CutPrefix(method, "/")
 	service, name, found := strings.Cut(rest, "/")

@@ -16,9 +16,9 @@ type limited struct {
 }
 
 // Within returns a context for a request that must be answered within d. It has
-// the values of ctx, and outlives it: a request that is under way is answered,
-// or runs into its limit, whatever becomes of its caller. The limit may be up
-// to 5 ms shorter than d. It is safe for concurrent use, and does not block.
+// the values of ctx and outlives it. A request under way is answered or runs
+// into its limit, even if its caller has gone. The limit may be up to 5 ms
+// shorter than d. Within is safe for concurrent use and does not block.
 func (w *Wheel) Within(ctx context.Context, d time.Duration) context.Context {
 	end := time.Since(w.start) + d
 	return &limited{ctx, w, w.start.Add(end - end%spoke)}
@@ -38,10 +38,10 @@ func (c *limited) Err() error {
 	return context.DeadlineExceeded
 }
 
-// A Wheel ends the requests whose limits are near each other with one timer and
-// one channel: "Hashed and Hierarchical Timing Wheels", Varghese and Lauck,
-// SOSP 1987. It has no goroutine, and no timer while nobody asks. Make one with
-// [New].
+// A Wheel ends requests whose limits are near each other with one timer and one
+// channel. See "Hashed and Hierarchical Timing Wheels", Varghese and Lauck,
+// SOSP 1987. It has no goroutine, and no timer while there are no requests.
+// Make one with [New].
 type Wheel struct {
 	start time.Time
 
@@ -52,7 +52,7 @@ type Wheel struct {
 // New returns a Wheel.
 func New() *Wheel { return &Wheel{start: time.Now(), spokes: make(map[time.Duration]chan struct{})} }
 
-// spoke is how far apart the ends of requests may be that share a timer.
+// spoke is the max distance between the ends of requests that share a timer.
 const spoke = 5 * time.Millisecond
 
 var passed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()

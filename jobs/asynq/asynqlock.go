@@ -16,23 +16,25 @@ import (
 // Option changes one setting of [Key].
 type Option func(*jobguard.Settings)
 
-// WithWait has a task wait for its key for at most d, and hold its worker
-// meanwhile, before it comes back later. The default is 0. [Key] panics if d is
-// below 1 ms, but not 0.
+// WithWait lets a task wait for its key for at most d before it comes back
+// later. The task holds its worker meanwhile. The default is 0. [Key] panics if
+// d is below 1 ms, but not 0.
 func WithWait(d time.Duration) Option { return func(s *jobguard.Settings) { s.Wait = d } }
 
 // Key returns a middleware that runs a task while it holds the key that the
-// given function makes of it: of guard.Key alone, never of a concatenation. The
-// task's context is that of the lease. The middleware makes one attempt, and
-// does not wait unless [WithWait] says so. It panics if key is nil. For other
-// settings pass g.With(...); a nil g is the default guard, looked up at each
-// task.
+// given function makes of the task. The function must make the key with
+// guard.Key, never by concatenation. The task's context is that of the lease.
+// The middleware makes one attempt, and does not wait unless [WithWait] says
+// so.
+//
+// A nil g is the default guard, looked up at each task. For other settings pass
+// g.With(...). Key panics if key is nil.
 //
 // A task that does not get its key ends with an error that [IsFailure] does not
-// count, and that Is [guard.ErrNotAcquired], [guard.ErrUnavailable] or
-// [guard.ErrClosed]. The handler has not run then. An empty key is
-// [guard.ErrInvalidKey], and a failure. A lost lease is [guard.ErrLeaseLost],
-// and a failure. The middleware is safe for concurrent use.
+// count. The error Is [guard.ErrNotAcquired], [guard.ErrUnavailable] or
+// [guard.ErrClosed], and the handler has not run. An empty key is
+// [guard.ErrInvalidKey], and a lost lease is [guard.ErrLeaseLost]. Both count
+// as failures. The middleware is safe for concurrent use.
 func Key(g *guard.Guard, key func(*asynq.Task) string, opts ...Option) asynq.MiddlewareFunc {
 	if key == nil {
 		panic("asynqlock: the key function is nil")
@@ -51,14 +53,14 @@ func Key(g *guard.Guard, key func(*asynq.Task) string, opts ...Option) asynq.Mid
 type keyed struct {
 	guard  *guard.Guard
 	key    func(*asynq.Task) string
-	warned sync.Map // types of tasks that have more time than MaxHold; it grows with the types only
+	warned sync.Map // types of tasks whose time is longer than MaxHold; it grows with the types only
 }
 
-// lastWait is how long the last attempt of a task waits that has no deadline.
+// lastWait is the wait of a task's last attempt if the task has no deadline.
 const lastWait = 15 * time.Minute
 
-// patient returns the guard for an attempt. That of the last one waits, because
-// asynq archives a task which it refuses.
+// patient returns the guard for an attempt. The last attempt waits, because
+// asynq archives a task whose last attempt is refused.
 func (k *keyed) patient(ctx context.Context) *guard.Guard {
 	retried, known := asynq.GetRetryCount(ctx)
 	limit, _ := asynq.GetMaxRetry(ctx)
@@ -72,7 +74,7 @@ func (k *keyed) patient(ctx context.Context) *guard.Guard {
 	return k.guard.With(guard.WithMaxWait(max(wait, k.guard.MaxWait(), time.Millisecond)))
 }
 
-// warn tells once per type that the time of a task does not fit.
+// warn logs once per type that the time of a task does not fit.
 func (k *keyed) warn(ctx context.Context, t *asynq.Task) {
 	end, ok := ctx.Deadline()
 	limit := k.guard.MaxHold()
@@ -87,18 +89,20 @@ func (k *keyed) warn(ctx context.Context, t *asynq.Task) {
 	}
 }
 
-// IsFailure is an asynq.Config.IsFailure that does not count a task whose key
-// was held, or whose store gave no answer: its handler has not run. With one of
-// your own, a failure is what both count. It is safe for concurrent use.
+// IsFailure is an asynq.Config.IsFailure. It does not count a task whose key
+// was held or whose store gave no answer, because its handler has not run. If
+// you have your own function, count a failure only if both do. IsFailure is
+// safe for concurrent use.
 func IsFailure(err error) bool {
 	refused := (*jobguard.RefusedError)(nil)
 	return err != nil && !errors.As(err, &refused)
 }
 
 // RetryDelay is an asynq.Config.RetryDelayFunc. A task whose key was held comes
-// back when it is likely to get it, after 1 s to 90 s with jitter; for all
-// others it is asynq.DefaultRetryDelayFunc. With one of your own, ask this one
-// where [IsFailure] is false. It is safe for concurrent use.
+// back when it is likely to get it, after 1 s to 90 s with jitter. For all
+// other tasks RetryDelay is asynq.DefaultRetryDelayFunc. If you have your own
+// function, call RetryDelay where [IsFailure] is false. RetryDelay is safe for
+// concurrent use.
 func RetryDelay(n int, err error, t *asynq.Task) time.Duration {
 	if refused := (*jobguard.RefusedError)(nil); errors.As(err, &refused) {
 		return refused.After

@@ -12,22 +12,22 @@ import (
 	"github.com/go-lockguard/guard/internal/jobguard"
 )
 
-// minHold is shorter than the time between two ticks, which is 1 s at least.
+// minHold is shorter than the time between two ticks, which is at least 1 s.
 const minHold = 500 * time.Millisecond
 
-// Func is a [cron.Job] with a context, and with an error that is logged.
+// Func is a [cron.Job] with a context and an error. The error is logged.
 // Wrapped by [Key] it runs under the context of its lease.
 type Func func(ctx context.Context) error
 
-// Run implements [cron.Job], for a Func without a key: its context never ends.
-// It blocks for the job.
+// Run implements [cron.Job] for a Func without a key. Its context never ends.
+// Run blocks until the job returns.
 func (f Func) Run() {
 	if err := f(unbounded()); err != nil {
 		slog.Default().Error("cronlock: the job has failed", "error", err)
 	}
 }
 
-// unbounded is the context of a tick: cron has none.
+// unbounded returns the context of a tick, because cron has none.
 func unbounded() context.Context {
 	return context.Background() //nolint:forbidigo // cron gives its jobs no context
 }
@@ -35,22 +35,23 @@ func unbounded() context.Context {
 // Option changes one setting of [Key].
 type Option func(*jobguard.Settings)
 
-// WithWait has a job wait for its key for at most d, instead of skipping the
-// tick. Then all instances run the tick, one after the other: it is for
+// WithWait lets a job wait for its key for at most d instead of skipping the
+// tick. Then all instances run the tick, one after the other. It is for
 // different jobs that share a key. The default is 0. [Key] panics if d is below
 // 1 ms, but not 0.
 func WithWait(d time.Duration) Option { return func(s *jobguard.Settings) { s.Wait = d } }
 
-// Key returns a wrapper that runs the job while it holds key, and skips the
-// tick if somebody else holds it. It makes one attempt, and does not wait
-// unless [WithWait] says so. For a job's own times pass g.With(...); a nil g is
-// the default guard, looked up at each tick. The guard gets a MinHold of 500 ms
-// if it has none.
+// Key returns a wrapper that runs the job while it holds key. It skips the tick
+// if another holder has key. It makes one attempt, and does not wait unless
+// [WithWait] says so.
 //
-// What a tick is skipped for goes to the guard's log: [guard.ErrNotAcquired],
-// [guard.ErrUnavailable], [guard.ErrClosed] or a mistake such as
-// [guard.ErrInvalidKey]. A panic of the job passes through after the release.
-// The wrapper is safe for concurrent use.
+// A nil g is the default guard, looked up at each tick. For a job's own times
+// pass g.With(...). The guard gets a MinHold of 500 ms if it has none.
+//
+// The reason for a skipped tick goes to the guard's log. It is
+// [guard.ErrNotAcquired], [guard.ErrUnavailable], [guard.ErrClosed] or a
+// mistake such as [guard.ErrInvalidKey]. A panic of the job passes through
+// after the release. The wrapper is safe for concurrent use.
 func Key(g *guard.Guard, key string, opts ...Option) cron.JobWrapper {
 	timed := jobguard.Apply(opts).Guard(g)
 	if timed.MinHold() == 0 {
@@ -65,7 +66,7 @@ func Key(g *guard.Guard, key string, opts ...Option) cron.JobWrapper {
 	}
 }
 
-// asFunc returns what j does. A plain job has no context and no error.
+// asFunc returns j as a Func. A plain job has no context and no error.
 func asFunc(j cron.Job) Func {
 	if f, ok := j.(Func); ok {
 		return f
@@ -98,7 +99,7 @@ func (t tick) Run() {
 	}
 }
 
-// about is what every line has, and the holder where he is known.
+// about returns the attributes of every line, and the holder if it is known.
 func (t tick) about(err error) []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("guard", t.guard.Name()), slog.String("key_hash", guard.KeyHash(t.key)),

@@ -18,26 +18,27 @@ import (
 // Option changes one setting of [Key].
 type Option func(*jobguard.Settings)
 
-// WithWait has a job wait for its key for at most d, and hold its worker
-// meanwhile, before it is snoozed. The job's timeout runs while it waits. The
-// default is 0. [Key] panics if d is below 1 ms, but not 0.
+// WithWait lets a job wait for its key for at most d before it is snoozed. The
+// job holds its worker meanwhile, and its timeout runs. The default is 0. [Key]
+// panics if d is below 1 ms, but not 0.
 func WithWait(d time.Duration) Option { return func(s *jobguard.Settings) { s.Wait = d } }
 
-// Key returns worker with each job run while it holds the key that the given
-// function makes of it: of guard.Key alone, never of a concatenation. The job's
-// context is that of the lease. The worker makes one attempt, and does not wait
-// unless [WithWait] says so. For other settings pass g.With(...); a nil g is
-// the default guard, looked up at each job.
+// Key returns a worker that runs each job while it holds the key that the given
+// function makes of the job. The function must make the key with guard.Key,
+// never by concatenation. The job's context is that of the lease. The worker
+// makes one attempt, and does not wait unless [WithWait] says so.
 //
-// A job that does not get its key ends with river.JobSnooze, until it is likely
-// to get it: after 1 s to 90 s with jitter. An empty key is
-// [guard.ErrInvalidKey] and a lost lease [guard.ErrLeaseLost]; both count as
-// failures.
+// A nil g is the default guard, looked up at each job. For other settings pass
+// g.With(...).
 //
-// It panics if key or worker is nil, or if the worker's Timeout is longer than
-// MaxHold. It asks for the Timeout of a job that is empty, and does not look
-// where that panics. The worker is as safe for concurrent use as the one that
-// is given.
+// A job that does not get its key ends with river.JobSnooze until it is likely
+// to get it, after 1 s to 90 s with jitter. An empty key is
+// [guard.ErrInvalidKey], and a lost lease is [guard.ErrLeaseLost]. Both count
+// as failures.
+//
+// Key panics if key or worker is nil, or if the worker's Timeout is longer than
+// MaxHold. It calls Timeout with an empty job, and skips the check if that
+// panics. The returned worker is as safe for concurrent use as the given one.
 func Key[T river.JobArgs](g *guard.Guard, key func(*river.Job[T]) string, worker river.Worker[T],
 	opts ...Option,
 ) river.Worker[T] {
@@ -54,8 +55,8 @@ func Key[T river.JobArgs](g *guard.Guard, key func(*river.Job[T]) string, worker
 	return k
 }
 
-// timeout returns the worker's Timeout of an empty job, or 0 if that tells
-// nothing.
+// timeout returns the worker's Timeout for an empty job, or 0 if that call
+// panics.
 func timeout[T river.JobArgs](worker river.Worker[T]) (d time.Duration) {
 	defer func() {
 		if recover() != nil {
@@ -83,7 +84,7 @@ func (k *keyed[T]) Work(ctx context.Context, job *river.Job[T]) error {
 	return err
 }
 
-// warn tells once that the client's timeout is longer than MaxHold.
+// warn logs once that the client's timeout is longer than MaxHold.
 func (k *keyed[T]) warn(ctx context.Context, job *river.Job[T]) {
 	limit := k.guard.MaxHold()
 	end, ok := ctx.Deadline()

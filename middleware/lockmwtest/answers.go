@@ -62,7 +62,8 @@ func heldStatus(r *rig) {
 		r.Errorf("the error handler is told %d", told)
 	}
 
-	// What a handler wanted itself must not be repeated blindly.
+	// If a handler wanted a key itself, its request must not be repeated
+	// blindly.
 	wants := func(_ http.ResponseWriter, req *http.Request) error {
 		return g.Do(req.Context(), key, func(context.Context) error { return nil })
 	}

@@ -1,18 +1,17 @@
-// Package lockmwtest checks that a middleware guards its routes as those of
-// this module do: which answer each outcome has, which key a request has, and
-// that nothing of a request is lost. An adapter for another router runs it from
-// its own tests:
+// Package lockmwtest checks that a middleware guards its routes as the adapters
+// of this module do. It checks the answer to each outcome, the key of each
+// request, and that no part of a request is lost. An adapter for another router
+// runs it from its own tests:
 //
 //	func TestTheTable(t *testing.T) { lockmwtest.Run(t, lockmwtest.Adapter{Mount: mount}) }
 //
-// An adapter says with [Mount] how a route is made with its middleware. The
-// example has the whole of one. Run works in virtual time and on memlocker, so
-// the table takes about a second. [RunSockets] uses connections on the
-// loopback.
+// An adapter's [Mount] makes a route with its middleware. The example shows a
+// whole Mount. Run works in virtual time and on memlocker, so the table takes
+// about a second. [RunSockets] uses connections on the loopback.
 //
-// The names that [Lock] speaks of are those of the adapters here, package
-// middleware/nethttp for one. An adapter without one of them, like Answers,
-// cannot pass the rows about it.
+// The names in [Lock] are those of the adapters here, for example of package
+// middleware/nethttp. An adapter without one of them, like Answers, cannot pass
+// the rows about it.
 package lockmwtest
 
 import (
@@ -33,26 +32,27 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// Handler is what a guarded route serves. It returns what is to be answered.
+// Handler is the handler of a guarded route. It returns the error to answer.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// Lock is one middleware on the route: Key(g, Template), or else what is set of
-// Static(g, Static) and KeyFunc(g, Key), with the options that are.
+// Lock is one middleware on the route. It is Key(g, Template), or Static(g,
+// Static) or KeyFunc(g, Key) if that field is set. The options that are set are
+// added.
 type Lock struct {
 	Template  string
 	Static    string
 	Key       keyfunc.Func
 	OnError   func(w http.ResponseWriter, r *http.Request, err error) // WithErrorHandler
 	Held      int                                                     // WithHeldStatus, unless 0
-	Answers   bool                                                    // no lock: Answers with the options of answers
+	Answers   bool                                                    // not a lock but Answers with the options for answers
 	SkipSafe  bool                                                    // WithSkipper(SafeMethods)
 	BodyLimit int                                                     // WithBodyLimit, unless 0
 }
 
-// Mount returns an app of the adapter's framework, without recovery. Its one
-// route is /stock/{sku}, of any method. A request passes the locks, the first
+// Mount returns an app of the adapter's framework, without recovery. Its only
+// route is /stock/{sku} for any method. A request passes the locks, the first
 // outermost, and then h serves it. An error of h goes to the adapter's Abort or
-// Error; one that is not theirs is answered with status 418. Mount panics where
+// Error. If they do not answer it, the answer is status 418. Mount panics if
 // the adapter's constructors do.
 type Mount func(g *guard.Guard, h Handler, locks ...Lock) http.Handler
 
@@ -64,25 +64,26 @@ const (
 	waiters = 1
 )
 
-// What cases use when it does not matter: POST path has the key under template.
+// Values for cases that need no special ones. POST path has the key under
+// template.
 const (
-	sku      = "s3cret" // must not be told to anybody
+	sku      = "s3cret" // must appear in no answer and no log
 	path     = "/stock/" + sku
 	template = "stock:{sku}"
 )
 
 var key = guard.Key("stock", sku)
 
-// rig is what one case works with.
+// rig holds the parts that one case works with.
 type rig struct {
 	*testing.T
 	Adapter
 
 	locker *memlocker.Locker
-	guard  *guard.Guard // of the app
-	other  *guard.Guard // another process
+	guard  *guard.Guard // the guard of the app
+	other  *guard.Guard // the guard of another process
 	logs   *logs        // of both
-	stray  *logs        // to slog's default logger
+	stray  *logs        // output of slog's default logger
 }
 
 func newRig(t *testing.T, a Adapter) *rig {
@@ -96,7 +97,8 @@ func newRig(t *testing.T, a Adapter) *rig {
 	return r
 }
 
-// app is an app with a lock for each template, which may be a constant.
+// app returns an app with a lock for each template. A template may be a
+// constant.
 func (r *rig) app(g *guard.Guard, h Handler, templates ...string) http.Handler {
 	locks := make([]Lock, len(templates))
 	for i, template := range templates {
@@ -133,7 +135,7 @@ func (r *rig) hold(g *guard.Guard, key string) (release func()) {
 	return release
 }
 
-// mustBeFree fails unless another process can have the key at once.
+// mustBeFree fails the test unless another process can have the key at once.
 func (r *rig) mustBeFree(key string) {
 	r.Helper()
 	l, err := r.other.TryAcquire(r.Context(), key)
@@ -150,7 +152,7 @@ func post(ctx context.Context, app http.Handler, target string) *httptest.Respon
 	return w
 }
 
-// ok is a handler that must run, and never must not.
+// ok is a handler that must run. never is a handler that must not run.
 func ok(w http.ResponseWriter, _ *http.Request) error {
 	_, err := io.WriteString(w, "done")
 	return err
@@ -161,7 +163,7 @@ func (r *rig) never(http.ResponseWriter, *http.Request) error {
 	return nil
 }
 
-// expectDone fails unless w is the answer of ok.
+// expectDone fails the test unless w is the answer of ok.
 func (r *rig) expectDone(w *httptest.ResponseRecorder) {
 	r.Helper()
 	if w.Code != http.StatusOK || w.Body.String() != "done" {
@@ -169,8 +171,8 @@ func (r *rig) expectDone(w *httptest.ResponseRecorder) {
 	}
 }
 
-// expectProblem fails unless w is the problem with that status and code, and
-// asks to come back or not.
+// expectProblem fails the test unless w is the problem with that status and
+// code. retry is whether it must have a Retry-After.
 func (r *rig) expectProblem(w *httptest.ResponseRecorder, status int, code string, retry bool) {
 	r.Helper()
 	var body struct {
@@ -196,7 +198,8 @@ func (r *rig) expectProblem(w *httptest.ResponseRecorder, status int, code strin
 	}
 }
 
-// expectNothing fails if anything was written but a status for the access log.
+// expectNothing fails the test if anything was written except a status for the
+// access log.
 func (r *rig) expectNothing(w *httptest.ResponseRecorder) {
 	r.Helper()
 	if w.Code != 499 || w.Body.Len() > 0 || w.Header().Get("Content-Type") != "" ||
@@ -205,7 +208,7 @@ func (r *rig) expectNothing(w *httptest.ResponseRecorder) {
 	}
 }
 
-// logs is what went to a logger. Safe for concurrent use.
+// logs is the output of a logger. It is safe for concurrent use.
 type logs struct {
 	mu   sync.Mutex // guards text
 	text strings.Builder

@@ -10,8 +10,8 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// Bench measures what a lock on leases in memory costs a request: the
-// difference of guarded and bare. do is the guard's own share of it.
+// Bench measures the cost of a lock for a request, with leases in memory. That
+// is the difference of guarded and bare. do is the guard's own share of it.
 func Bench(b *testing.B, a Adapter) {
 	b.Helper()
 	g, err := guard.New(memlocker.New())
@@ -39,7 +39,7 @@ func bench(b *testing.B, app http.Handler) {
 	req := httptest.NewRequestWithContext(b.Context(), http.MethodPost, path, nil)
 	w := discard{header: http.Header{}}
 	for b.Loop() {
-		app.ServeHTTP(&w, req.WithContext(b.Context())) // a fresh one each time, as from a server
+		app.ServeHTTP(&w, req.WithContext(b.Context())) // a new request each time, as from a server
 	}
 	if w.status != http.StatusNoContent {
 		b.Fatalf("got %d", w.status)

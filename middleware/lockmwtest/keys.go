@@ -16,7 +16,7 @@ import (
 // id is a UUID in the usual spelling.
 const id = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 
-// keyOf serves req on a route with template, and returns the handler's key, or
+// keyOf serves req on a route with template. It returns the handler's key, or
 // the answer if the handler did not run.
 func (r *rig) keyOf(template string, req *http.Request) (key string, w *httptest.ResponseRecorder) {
 	r.Helper()
@@ -31,7 +31,7 @@ func (r *rig) keyOf(template string, req *http.Request) (key string, w *httptest
 	return key, w
 }
 
-// expectKey fails unless the handler runs under want.
+// expectKey fails the test unless the handler runs under want.
 func (r *rig) expectKey(template string, req *http.Request, want string) {
 	r.Helper()
 	if key, w := r.keyOf(template, req); key != want || w.Code != http.StatusOK {
@@ -39,7 +39,7 @@ func (r *rig) expectKey(template string, req *http.Request, want string) {
 	}
 }
 
-// expectRefusal fails unless the request has the problem for an answer.
+// expectRefusal fails the test unless the request is answered with the problem.
 func (r *rig) expectRefusal(template string, req *http.Request, status int, code string) {
 	r.Helper()
 	key, w := r.keyOf(template, req)
@@ -51,7 +51,7 @@ func (r *rig) expectRefusal(template string, req *http.Request, status int, code
 
 func request(target string) *http.Request { return httptest.NewRequest(http.MethodPost, target, nil) }
 
-// refusalOf returns what mounting the lock panics with, or nil.
+// refusalOf returns the value with which mounting the lock panics, or nil.
 func (r *rig) refusalOf(l Lock) (refusal any) {
 	defer func() { refusal = recover() }()
 	r.Mount(r.guard, r.never, l)
@@ -135,8 +135,8 @@ func unusualPaths(r *rig) {
 		}
 		r.expectKey(template, req, guard.Key("stock", value))
 	}
-	// Whether an escaped slash is part of a parameter is for the router to say.
-	// If so, it is one.
+	// The router decides whether an escaped slash is part of a parameter. If it
+	// is, the key has a slash.
 	value := "a/b"
 	if r.Raw {
 		value = "a%2Fb"
@@ -152,7 +152,7 @@ func extremes(r *rig) {
 	r.expectKey(template, request("/stock/"+long), guard.Key("stock", long))
 	r.expectKey("{query.v}", request("/stock/x?v="+long), guard.Key(long))
 	r.expectRefusal("{query.v|maxlen=64}", request("/stock/x?v="+long), http.StatusBadRequest, "lock_key_invalid")
-	longer := strings.Repeat("x", 1<<20) // a guard may refuse that, and then it is the client's doing
+	longer := strings.Repeat("x", 1<<20) // a guard may refuse that, and then it is the client's error
 	if key, w := r.keyOf(template, request("/stock/"+longer)); w.Code != http.StatusBadRequest &&
 		key != guard.Key("stock", longer) {
 		r.Errorf("a value of 1 MiB: got %d %.200s", w.Code, w.Body)
@@ -162,14 +162,14 @@ func extremes(r *rig) {
 	r.expectRefusal("{query.a}", request("/stock/x?"+many+"v=1"), http.StatusBadRequest, "lock_key_invalid")
 }
 
-// withHeader is a request with that header.
+// withHeader returns a request with that header.
 func withHeader(name, value string) *http.Request {
 	req := request(path)
 	req.Header.Set(name, value)
 	return req
 }
 
-// withBody is a request with a body of the given type.
+// withBody returns a request with a body of the given type.
 func withBody(contentType, body string) *http.Request {
 	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	req.Header.Set("Content-Type", contentType)

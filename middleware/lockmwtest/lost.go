@@ -13,7 +13,8 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// lose deletes the key under the handler, and waits until its context says so.
+// lose deletes the key while the handler runs, and waits until the handler's
+// context ends.
 func (r *rig) lose(req *http.Request) {
 	if !r.locker.Lose(key) {
 		r.Error("the key was not held")
@@ -26,7 +27,7 @@ func (r *rig) lose(req *http.Request) {
 
 func lostBefore(r *rig) {
 	app := r.app(r.guard, func(w http.ResponseWriter, req *http.Request) error {
-		w.Header().Set("Content-Length", "1000") // of the answer that it will not give
+		w.Header().Set("Content-Length", "1000") // of an answer that is not sent
 		w.Header().Set("Retry-After", "1")
 		r.lose(req)
 		return nil
@@ -63,8 +64,8 @@ func lostBeforeAnAnswer(r *rig) {
 	r.expectLostAnswer(post(r.Context(), app, path))
 }
 
-// expectLostAnswer fails unless the response stands and the log says so, or a
-// buffered one has given way.
+// expectLostAnswer fails the test unless the response stands and the log says
+// so. A buffered response must have been replaced instead.
 func (r *rig) expectLostAnswer(w *httptest.ResponseRecorder) {
 	r.Helper()
 	if r.Buffered {
@@ -75,8 +76,8 @@ func (r *rig) expectLostAnswer(w *httptest.ResponseRecorder) {
 	r.expectToldLost()
 }
 
-// expectToldLost fails unless the log says that the response stands, and of
-// which guard and key, but not the key.
+// expectToldLost fails the test unless the log says that the response stands.
+// The line must name the guard and the hash of the key, but not the key.
 func (r *rig) expectToldLost() {
 	r.Helper()
 	logs := r.logs.String()

@@ -44,7 +44,7 @@ func errorHandler(r *rig) {
 	for name, c := range map[string]struct {
 		ctx    context.Context
 		lock   Lock
-		status int // if the error handler writes nothing
+		status int // the status if the error handler writes nothing
 		err    error
 	}{
 		"held": {r.Context(), Lock{Template: template}, http.StatusConflict, guard.ErrNotAcquired},

@@ -19,7 +19,7 @@ func noValue(r *rig) {
 
 func noSource(r *rig) {
 	app := r.app(r.guard, r.never, "stock:{id}")
-	for range 3 { // and one line in the log
+	for range 3 { // but only one line in the log
 		r.expectProblem(post(r.Context(), app, path), http.StatusInternalServerError, "lock_misconfigured", false)
 	}
 	logs := r.logs.String()

@@ -17,9 +17,10 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// soon is how fast a waiter leaves once its client has gone, between tries;
-// stay is how long it would wait. The best of leaves counts: the machine may be
-// busy, but what is noticed only at the end of the wait is never that fast.
+// soon is the max time in which a waiter leaves, between tries, once its client
+// has gone. stay is its whole wait. The best of leaves counts, because the
+// machine may be busy. A departure that is noticed only at the end of the wait
+// is never that fast.
 const (
 	soon   = 100 * time.Millisecond
 	stay   = 2 * time.Second
@@ -84,8 +85,8 @@ type queue struct {
 	guard.NopObserver
 
 	server  *httptest.Server
-	started chan struct{} // a wait began; the test takes it
-	ended   chan error    // and ended
+	started chan struct{} // a wait began; the test receives from it
+	ended   chan error    // a wait ended with this error
 }
 
 func newQueue(t *testing.T, a Adapter, sameProcess bool, maxWait time.Duration) *queue {
@@ -148,7 +149,7 @@ func (q *queue) dial(t *testing.T, request string) net.Conn {
 	return conn
 }
 
-// send sends request and returns when it waits.
+// send sends request and returns when the request waits.
 func (q *queue) send(t *testing.T, request string) net.Conn {
 	t.Helper()
 	conn := q.dial(t, request)
@@ -174,8 +175,8 @@ func (q *queue) end(t *testing.T) error {
 	}
 }
 
-// leave lets a client send request and go while it waits, and returns after
-// which time the waiter has left.
+// leave lets a client send request and go while it waits. It returns the time
+// after which the waiter has left.
 func (q *queue) leave(t *testing.T, request string) time.Duration {
 	t.Helper()
 	conn := q.send(t, request)

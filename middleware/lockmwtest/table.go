@@ -17,29 +17,29 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// Adapter is what is under test.
+// Adapter describes the adapter under test.
 type Adapter struct {
 	Mount Mount
 
-	// Timeout says that a wait that the request's own deadline ends is answered
-	// by the framework, with a plain 503.
+	// Timeout means that the framework answers a wait that ends with the
+	// request's own deadline, with a plain 503.
 	Timeout bool
 
-	// Buffered says that the framework has read a request as a whole before the
+	// Buffered means that the framework reads a whole request before the
 	// middleware sees it, and sends the answer when all handlers have returned.
-	// The rows about bodies that do not arrive are left out then. What a
-	// handler has written gives way to the answer of a lost lease, and to that
-	// of its own error.
+	// The rows about bodies that do not arrive are left out then. The answer
+	// for a lost lease, or for the handler's own error, replaces the text that
+	// the handler has written.
 	Buffered bool
 
-	// Raw says that the router matches paths of unusual spelling as they were
-	// sent, and leaves parameters like that.
+	// Raw means that the router matches paths of unusual spelling as they were
+	// sent, and does not decode parameters.
 	Raw bool
 }
 
 // Run runs the table, each row as a subtest in a testing/synctest bubble. It
-// changes slog's default logger and the default guard, so it must not run
-// beside other tests.
+// changes slog's default logger and the default guard. So it must not run in
+// parallel with other tests.
 func Run(t *testing.T, a Adapter) {
 	t.Helper()
 	for _, c := range []struct {
@@ -110,7 +110,7 @@ func Run(t *testing.T, a Adapter) {
 	}
 }
 
-// unbuffered are the rows about bodies that do not arrive, and about an
+// unbuffered has the rows about bodies that do not arrive, and about an
 // http.Server.
 var unbuffered = []string{
 	"a body over the application's limit", "a body that breaks off",
@@ -219,8 +219,8 @@ func serviceError(r *rig) {
 	r.mustBeFree(key)
 }
 
-// A handler that pays and then wants a key: a client that heeds Retry-After
-// pays once, whatever is around the handler.
+// The handler pays and then wants a key. A client that heeds Retry-After must
+// pay once, whatever is around the handler.
 func begun(r *rig) {
 	refusals := map[error]int{
 		&guard.HeldError{Remaining: time.Minute}:                       http.StatusConflict,
@@ -254,14 +254,14 @@ func begun(r *rig) {
 	locked := []Lock{{Answers: true, Held: http.StatusLocked}}
 	for _, locks := range [][]Lock{locked, append(locked, Lock{Static: "a"})} {
 		app := r.Mount(r.guard, func(http.ResponseWriter, *http.Request) error { return &guard.HeldError{} }, locks...)
-		if w := post(r.Context(), app, path); w.Code != http.StatusLocked { // which nobody repeats
+		if w := post(r.Context(), app, path); w.Code != http.StatusLocked { // which clients do not repeat
 			r.Errorf("got %d, want 423", w.Code)
 		}
 	}
 }
 
 // plainTimeout reports whether the framework has answered err itself, as it may
-// a deadline that has passed.
+// do after a deadline.
 func (r *rig) plainTimeout(w *httptest.ResponseRecorder, err error) bool {
 	return r.Timeout && errors.Is(err, context.DeadlineExceeded) && !strings.Contains(w.Body.String(), "lock_")
 }
@@ -299,7 +299,7 @@ func defaultGuard(r *rig) {
 	}
 	r.stray.text.Reset()
 
-	app := r.app(none, ok, template) // made before SetDefault, looked up after it
+	app := r.app(none, ok, template) // made before SetDefault; the guard is looked up after it
 	guard.SetDefault(r.guard)
 	r.Cleanup(func() { guard.SetDefault(nil) })
 	r.expectDone(post(r.Context(), app, path))

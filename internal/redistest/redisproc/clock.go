@@ -16,15 +16,15 @@ import (
 //go:embed testdata/clk.c
 var shimSource []byte
 
-const shimPage = 4096 // what the shim maps of a clock's file
+const shimPage = 4096 // the number of bytes that the shim maps of a clock's file
 
-// ErrNoClock is returned where a server's wall clock cannot be shifted: that
+// ErrNoClock is returned if a server's wall clock cannot be shifted. A shift
 // needs Linux and a C compiler.
 var ErrNoClock = errors.New("redisproc: shifting a server's clock needs Linux and gcc, which cannot be had here")
 
-// ShiftClock sets how far the server's wall clock is ahead of the true one, or
-// behind with d < 0. It keeps its shift when it is restarted. It returns
-// [ErrNoClock] if the server was not started in a lab with Clocks.
+// ShiftClock sets the server's wall clock ahead of the true one by d, or behind
+// it if d < 0. The shift survives a restart. ShiftClock returns [ErrNoClock] if
+// the server was not started in a lab with Clocks.
 func (s *Server) ShiftClock(d time.Duration) error {
 	if s.clock == "" {
 		return ErrNoClock

@@ -11,14 +11,14 @@ import (
 
 const slots = 16384
 
-// Cluster is three primaries, and a replica for each if there are six nodes.
+// Cluster has three primaries, and one replica for each if there are six nodes.
 type Cluster struct {
-	Nodes []*Server // at the start, the primaries are the first three; Nodes[i+3] follows Nodes[i]
+	Nodes []*Server // at the start the first three are primaries, and Nodes[i+3] follows Nodes[i]
 }
 
-// StartCluster starts a cluster of three primaries, with a replica for each if
-// replicas says so, and with args added to the command lines. It needs Redis 7
-// or newer. It returns when all nodes agree on who has which slots.
+// StartCluster starts a cluster of three primaries, with one replica for each
+// if replicas is true. args are added to the command lines. It needs Redis 7 or
+// newer. It returns when all nodes agree on the owners of the slots.
 func (l *Lab) StartCluster(replicas bool, args ...string) (*Cluster, error) {
 	size := 3
 	if replicas {
@@ -79,8 +79,8 @@ func (c *Cluster) meet() error {
 	})
 }
 
-// follow makes s a replica of primary, with its link up: without that there is
-// no failover.
+// follow makes s a replica of primary and waits for its link, because there is
+// no failover without the link.
 func (s *Server) follow(primary *Server) error {
 	id, err := primary.do("cluster", "myid").Text()
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Server) follow(primary *Server) error {
 	return s.awaitLink()
 }
 
-// AwaitSettled waits until all nodes say that the cluster is well.
+// AwaitSettled waits until all nodes report that the cluster is well.
 func (c *Cluster) AwaitSettled() error {
 	return await("the cluster is well", func() bool {
 		return c.all(func(info string) bool {
@@ -124,8 +124,8 @@ func (c *Cluster) Slot(key string) (int, error) {
 	return 0, errors.New("redisproc: no node of the cluster answers")
 }
 
-// Primary returns the node that has the slot: of those that say so of
-// themselves, the one that was elected last.
+// Primary returns the node that has the slot. If several nodes claim it, the
+// node that was elected last counts.
 func (c *Cluster) Primary(slot int) (*Server, error) {
 	var primary *Server
 	last := -1
@@ -140,7 +140,7 @@ func (c *Cluster) Primary(slot int) (*Server, error) {
 	return primary, nil
 }
 
-// owns reports whether the node says that it is a primary with that slot, and
+// owns reports whether the node claims to be a primary with that slot, and
 // since which epoch.
 func (s *Server) owns(slot int) (epoch int, ok bool) {
 	text, _ := s.do("cluster", "nodes").Text()
@@ -157,7 +157,7 @@ func (s *Server) owns(slot int) (epoch int, ok bool) {
 			}
 			a, errA := strconv.Atoi(from)
 			b, errB := strconv.Atoi(to)
-			return errA == nil && errB == nil && a <= slot && slot <= b // no number: a slot on its way
+			return errA == nil && errB == nil && a <= slot && slot <= b // no number if a slot is being moved
 		})
 	}
 	return 0, false
@@ -175,9 +175,9 @@ func (c *Cluster) Replica(primary *Server) (*Server, error) {
 	return nil, fmt.Errorf("redisproc: no node follows %s", primary.Addr)
 }
 
-// Failover makes the replica of whoever has the slot its primary, with CLUSTER
-// FAILOVER and how behind it ("", "FORCE" or "TAKEOVER"), and returns once it
-// is.
+// Failover makes a replica of the slot's primary the new primary, and waits
+// until it is. It sends CLUSTER FAILOVER followed by how, which is "", "FORCE"
+// or "TAKEOVER".
 func (c *Cluster) Failover(slot int, how string) error {
 	old, err := c.Primary(slot)
 	if err != nil {
@@ -200,7 +200,7 @@ func (c *Cluster) Failover(slot int, how string) error {
 	})
 }
 
-// AwaitOther waits until another node than old has the slot.
+// AwaitOther waits until a node other than old has the slot.
 func (c *Cluster) AwaitOther(slot int, old *Server) error {
 	return await("another node has the slot", func() bool {
 		now, err := c.Primary(slot)
@@ -209,8 +209,8 @@ func (c *Cluster) AwaitOther(slot int, old *Server) error {
 }
 
 // Migrate moves a slot with its keys to another primary, key by key under load,
-// as redis-cli --cluster reshard does; the slot stays on its way for at least
-// as long as slow says.
+// as redis-cli --cluster reshard does. The slot is in migration for at least
+// the duration slow.
 func (c *Cluster) Migrate(slot int, to *Server, slow time.Duration) error {
 	from, err := c.Primary(slot)
 	if err != nil {
@@ -221,7 +221,7 @@ func (c *Cluster) Migrate(slot int, to *Server, slow time.Duration) error {
 	if err := errors.Join(errFrom, errTo); err != nil || from == to {
 		return errors.Join(fmt.Errorf("redisproc: slot %d cannot move from %s to %s", slot, from.Addr, to.Addr), err)
 	}
-	var refused error // a node that has just been a replica may be taken for one
+	var refused error // a former replica may still be taken for one
 	err = await("a slot is on its way", func() bool {
 		refused = errors.Join(to.do("cluster", "setslot", slot, "importing", source).Err(),
 			from.do("cluster", "setslot", slot, "migrating", target).Err())
@@ -239,7 +239,7 @@ func (c *Cluster) Migrate(slot int, to *Server, slow time.Duration) error {
 		_ = from.do(append([]any{"migrate", "127.0.0.1", portOf(to), "", 0, 2000, "keys"}, keys...)...).Err()
 		return false
 	})
-	for _, n := range append([]*Server{to, from}, c.Nodes...) { // a replica refuses; one that is down hears of it later
+	for _, n := range append([]*Server{to, from}, c.Nodes...) { // a replica refuses; a node that is down learns it later
 		_ = n.do("cluster", "setslot", slot, "node", target).Err()
 	}
 	return err

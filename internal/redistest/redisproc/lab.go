@@ -1,8 +1,7 @@
-// Package redisproc runs real Redis servers as processes of their own on free
-// loopback ports: single ones, a primary with replicas under Sentinel, a
-// Cluster. They can be frozen, killed, restarted, failed over, and lied to
-// about the time. It knows nothing of tests; package redistest wraps it for
-// them.
+// Package redisproc runs real Redis servers as processes on free loopback
+// ports. It runs single servers, a primary with replicas under Sentinel, and a
+// Cluster. Servers can be frozen, killed, restarted and failed over, and their
+// clocks shifted. Package redistest wraps this package for tests.
 package redisproc
 
 import (
@@ -21,25 +20,25 @@ import (
 )
 
 const (
-	patience = 10 * time.Second // for a process to do what it was told
+	patience = 10 * time.Second // for a process to obey
 	pause    = 5 * time.Millisecond
 )
 
-// Lab is where servers are started: it owns their processes, and Close ends
-// them. Its fields are set before its first method is called; its methods are
-// safe for concurrent use.
+// Lab starts servers and owns their processes. Close ends them. The fields must
+// be set before the first method is called. The methods are safe for concurrent
+// use.
 type Lab struct {
-	Dir    string // of the servers' directories; must exist
+	Dir    string // parent of the servers' directories; must exist
 	Binary string // "redis-server" if it is empty; see [Binaries]
-	Clocks bool   // the servers' wall clocks can be shifted, see [Server.ShiftClock]
+	Clocks bool   // whether wall clocks can be shifted, see [Server.ShiftClock]
 
 	mu      sync.Mutex // guards servers; never held across I/O
 	servers []*Server
 	shim    func() (string, error) // set with the first server
 }
 
-// Binaries returns which servers are in PATH: "redis-server", "valkey-server"
-// or both.
+// Binaries returns the server programs that are in PATH, which are
+// "redis-server", "valkey-server" or both.
 func Binaries() []string {
 	return slices.DeleteFunc([]string{"redis-server", "valkey-server"}, func(name string) bool {
 		_, err := exec.LookPath(name)
@@ -47,15 +46,15 @@ func Binaries() []string {
 	})
 }
 
-// Start starts a server with args added to its command line, and waits until it
-// answers. Without args it keeps everything in memory.
+// Start starts a server with args added to its command line. It waits until the
+// server answers. Without args the server keeps everything in memory.
 func (l *Lab) Start(args ...string) (*Server, error) {
 	return l.start(func(_ string, port int) ([]string, error) {
 		return append([]string{"--port", strconv.Itoa(port), "--save", ""}, args...), nil
 	})
 }
 
-// StartN starts n servers that know nothing of each other.
+// StartN starts n independent servers.
 func (l *Lab) StartN(n int, args ...string) ([]*Server, error) {
 	servers := make([]*Server, n)
 	for i := range servers {
@@ -79,8 +78,8 @@ func (l *Lab) Close() {
 	}
 }
 
-// start starts a server whose command line is what args makes of its directory
-// and port.
+// start starts a server. args makes the command line from its directory and
+// port.
 func (l *Lab) start(args func(dir string, port int) ([]string, error)) (*Server, error) {
 	name := cmp.Or(l.Binary, "redis-server")
 	binary, err := exec.LookPath(name)
@@ -89,7 +88,7 @@ func (l *Lab) start(args func(dir string, port int) ([]string, error)) (*Server,
 			"redis-server; macOS: brew install redis)", name)
 	}
 	var s *Server
-	for range 5 { // another process may take the port between choosing and binding it
+	for range 5 { // the guard of another process may take the port between choosing and binding it
 		if s, err = l.prepare(binary, args); err != nil {
 			return nil, err
 		}
@@ -103,7 +102,7 @@ func (l *Lab) start(args func(dir string, port int) ([]string, error)) (*Server,
 	return nil, err
 }
 
-// prepare gives a server its place.
+// prepare chooses the directory and port of a server.
 func (l *Lab) prepare(binary string, args func(dir string, port int) ([]string, error)) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
@@ -123,8 +122,8 @@ func (l *Lab) prepare(binary string, args func(dir string, port int) ([]string, 
 	return s, nil
 }
 
-// freePort looks below the ports that the kernel gives to connections: a server
-// that is restarted needs its own again.
+// freePort looks below the ports that the kernel gives to connections, because
+// a restarted server needs its port again.
 func freePort() (int, error) {
 	for range 100 {
 		port := 10_000 + rand.IntN(20_000)
@@ -136,7 +135,7 @@ func freePort() (int, error) {
 	return 0, errors.New("redisproc: no free port found")
 }
 
-// await waits until it is so, but not for ever.
+// await waits until the condition is true, but not forever.
 func await(what string, so func() bool) error {
 	for end := time.Now().Add(patience); !so(); time.Sleep(pause) {
 		if time.Now().After(end) {

@@ -13,11 +13,12 @@ import (
 // SentinelName is what sentinels call the primary that they watch.
 const SentinelName = "mymaster"
 
-// downAfter is after how long without an answer a node is down, for sentinels
-// and in a cluster.
+// downAfter is the time without an answer after which a node counts as down,
+// for sentinels and in a cluster.
 const downAfter = time.Second
 
-// prompt makes a replica follow at once, and hear of its primary often.
+// prompt makes a replica follow at once and exchange pings with its primary
+// often.
 var prompt = []string{
 	"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0",
 	"--repl-ping-replica-period", "1",
@@ -25,12 +26,12 @@ var prompt = []string{
 
 // Sentinel is a primary with two replicas, watched by three sentinels.
 type Sentinel struct {
-	Nodes     []*Server // at the start, the primary is the first
+	Nodes     []*Server // at the start the first is the primary
 	Sentinels []*Server
 }
 
-// StartSentinel starts one, with args added to the command lines of its nodes,
-// and returns when all know each other.
+// StartSentinel starts a Sentinel with args added to the command lines of its
+// nodes. It returns when all nodes know each other.
 func (l *Lab) StartSentinel(args ...string) (*Sentinel, error) {
 	args = slices.Concat(prompt, args)
 	primary, err := l.Start(args...)
@@ -63,15 +64,15 @@ func (l *Lab) StartSentinel(args ...string) (*Sentinel, error) {
 	return s, nil
 }
 
-// Watch starts a sentinel for a primary. It hears of others that watch the same
-// one.
+// Watch starts a sentinel for a primary. The sentinel discovers the others that
+// watch the same primary.
 func (l *Lab) Watch(primary *Server) (*Server, error) {
 	host, port, _ := net.SplitHostPort(primary.Addr)
 	return l.start(func(dir string, own int) ([]string, error) { return sentinelConfig(dir, own, host, port) })
 }
 
-// sentinelConfig writes the file without which there is no sentinel, and
-// returns the command line.
+// sentinelConfig writes the file that a sentinel needs, and returns the command
+// line.
 func sentinelConfig(dir string, own int, host, port string) ([]string, error) {
 	file := filepath.Join(dir, "sentinel.conf")
 	config := fmt.Sprintf("port %[2]d\nsentinel monitor %[1]s %[3]s %[4]s 2\nsentinel "+
@@ -92,8 +93,8 @@ func (s *Server) awaitLink() error {
 	})
 }
 
-// awaitPeers waits until a sentinel knows two replicas and two sentinels. It
-// has them all tell of themselves more often than every 2 s, where it can.
+// awaitPeers waits until a sentinel knows two replicas and two sentinels. Where
+// it can, it makes them announce themselves more often than every 2 s.
 func (s *Server) awaitPeers() error {
 	_ = s.do("sentinel", "debug", "publish-period", "100").Err()
 	defer s.do("sentinel", "debug", "publish-period", "2000")
@@ -110,7 +111,7 @@ func (s *Server) awaitPeers() error {
 // Addrs returns the addresses of the sentinels.
 func (s *Sentinel) Addrs() []string { return addrs(s.Sentinels) }
 
-// Primary returns the node that most sentinels call the primary.
+// Primary returns the node that a majority of sentinels call the primary.
 func (s *Sentinel) Primary() (*Server, error) {
 	votes := map[string]int{}
 	for _, sentinel := range s.Sentinels {
@@ -127,15 +128,15 @@ func (s *Sentinel) Primary() (*Server, error) {
 	return nil, fmt.Errorf("redisproc: the sentinels know no common primary: %v", votes)
 }
 
-// Failover has a sentinel replace the primary, with SENTINEL FAILOVER, and
-// returns once the others know the new one.
+// Failover makes a sentinel replace the primary, with SENTINEL FAILOVER. It
+// returns once the other sentinels know the new primary.
 func (s *Sentinel) Failover() error {
 	old, err := s.Primary()
 	if err != nil {
 		return err
 	}
 	var refused error
-	err = await("a failover begins", func() bool { // not while another has not settled
+	err = await("a failover begins", func() bool { // refused while an earlier one has not settled
 		for _, sentinel := range s.Sentinels {
 			if refused = sentinel.do("sentinel", "failover", SentinelName).Err(); refused == nil {
 				return true
@@ -149,7 +150,8 @@ func (s *Sentinel) Failover() error {
 	return s.AwaitOther(old)
 }
 
-// AwaitOther waits until most sentinels call another node than old the primary.
+// AwaitOther waits until a majority of sentinels call a node other than old the
+// primary.
 func (s *Sentinel) AwaitOther(old *Server) error {
 	return await("there is a new primary", func() bool {
 		now, err := s.Primary()

@@ -25,7 +25,7 @@ type Server struct {
 	binary string
 	args   []string
 	env    []string
-	clock  string // the file that holds its shift; "" if it has none
+	clock  string // the file with its clock's shift; "" if there is none
 
 	mu   sync.Mutex // guards proc; never held across I/O
 	proc *process
@@ -37,8 +37,8 @@ type process struct {
 	gone chan struct{} // closed by the goroutine that waits for the process
 }
 
-// Kill ends the server at once, as kill -9 does, and waits for that. It may be
-// called again.
+// Kill ends the server at once, as kill -9 does, and waits until it has ended.
+// It may be called again.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	p := s.proc
@@ -50,8 +50,9 @@ func (s *Server) Kill() {
 	<-p.gone
 }
 
-// Restart starts the server again where it was, killed first if it still runs,
-// and waits until it answers. What it did not write to its disk is gone.
+// Restart starts the server again with the same directory and port, and waits
+// until it answers. If the server still runs it is killed first. Data that it
+// did not write to its disk is lost.
 func (s *Server) Restart() error {
 	s.Kill()
 	p, err := s.launch()
@@ -71,7 +72,7 @@ func (s *Server) Restart() error {
 }
 
 func (s *Server) launch() (*process, error) {
-	// The file of a sentinel stands before the options.
+	// The file of a sentinel must precede the options.
 	cmd := exec.Command(s.binary, append(s.args, "--bind", "127.0.0.1", "--dir", s.Dir, "--logfile", "log")...)
 	cmd.Env = append(os.Environ(), s.env...)
 	if err := cmd.Start(); err != nil {
@@ -94,21 +95,21 @@ func (p *process) ended() bool {
 	}
 }
 
-// do sends one command, for which it waits no longer than a second or two.
+// do sends one command and waits for at most a second or two.
 func (s *Server) do(args ...any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	return s.Do(ctx, args...)
 }
 
-// answers reports whether the server answers a PING, if only to ask for a
+// answers reports whether the server answers a PING, even if it only asks for a
 // password.
 func (s *Server) answers() bool {
 	err := s.do("ping").Err()
 	return err == nil || redis.HasErrorPrefix(err, "NOAUTH")
 }
 
-// Do sends one command to the server, over a connection of its own.
+// Do sends one command to the server over a new connection.
 func (s *Server) Do(ctx context.Context, args ...any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
 	var d net.Dialer
@@ -127,15 +128,16 @@ func (s *Server) Do(ctx context.Context, args ...any) *redis.Cmd {
 	return cmd
 }
 
-// Stop freezes the server, as a hung machine would; it returns when the process
-// has stopped.
+// Stop freezes the server, like a machine that hangs. It returns when the
+// process has stopped.
 func (s *Server) Stop() error { return s.signal(sigStop, true) }
 
-// Cont lets a frozen server go on with what its sockets hold.
+// Cont lets a frozen server go on. It handles the requests that its sockets
+// have received meanwhile.
 func (s *Server) Cont() error { return s.signal(sigCont, false) }
 
-// signal sends sig and waits until the kernel says that the process is stopped,
-// or is not.
+// signal sends sig. It waits until the kernel reports that the process is
+// stopped, or that it runs again.
 func (s *Server) signal(sig os.Signal, stopped bool) error {
 	s.mu.Lock()
 	process := s.proc.cmd.Process
@@ -148,7 +150,7 @@ func (s *Server) signal(sig os.Signal, stopped bool) error {
 		if err != nil {
 			return fmt.Errorf("redisproc: Stop and Cont need /proc: %w", err)
 		}
-		_, rest, _ := bytes.Cut(stat, []byte(") ")) // the state is behind the command's name in parentheses
+		_, rest, _ := bytes.Cut(stat, []byte(") ")) // the state follows the command's name in parentheses
 		switch {
 		case bytes.HasPrefix(rest, []byte("T")) == stopped:
 			return nil

@@ -4,5 +4,5 @@ package redisproc
 
 import "syscall"
 
-// There are none here: to send one fails.
+// There are no such signals here, so sending one fails.
 const sigStop, sigCont = syscall.Signal(-1), syscall.Signal(-2)
