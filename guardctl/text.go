@@ -13,8 +13,8 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// printable removes control characters from text of other programs, so that it
-// cannot control the terminal.
+// printable quotes text of other programs that has unprintable characters, so
+// that it cannot control the terminal.
 func printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(s)

@@ -79,9 +79,9 @@ func (l *Lock) Serve(x Exchange) error {
 	return err
 }
 
-// fromRequest reports whether a value from the request can be the fault of key.
-// That is so if key is too long, but not if it contains "%!", which comes from
-// a key function that misuses fmt.
+// fromRequest reports whether a refused key is the client's fault, because a
+// value from the request is too long. An empty key is not, nor is a key with
+// "%!", which comes from a key function that misuses fmt.
 func fromRequest(key string) bool { return key != "" && !strings.Contains(key, "%!") }
 
 // passage is one call of x.Next under the lease. Passages are reused, because a
@@ -111,7 +111,7 @@ func (l *Lock) pass(x Exchange, key string) (ran bool, err error) {
 	ran = p.ran
 	p.exchange = nil
 	passages.Put(p)       // not after a panic, whose origin is unknown
-	if err == errFailed { //nolint:errorlint // alone: if joined with the loss of the lease it must stay
+	if err == errFailed { //nolint:errorlint // alone; together with it there is the loss of the lease
 		err = nil
 	}
 	return ran, err

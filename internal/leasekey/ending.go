@@ -25,8 +25,7 @@ func Ending(ctx, work context.Context) context.Context {
 	return &ending{both}
 }
 
-// ending marks a context that Ending returned, so that Ending need not look at
-// it again.
+// ending has no value for Endless, so that Ending need not look at it again.
 type ending struct{ context.Context }
 
 func (e *ending) Value(key any) any {
