@@ -13,26 +13,26 @@ import (
 // prefix begins a directive.
 const prefix = "//guard:lock"
 
-// directive is what one comment asks for:
+// directive is the parsed form of one comment:
 //
 //	//guard:lock stock:{from} + stock:{to} wait=200ms ttl=30s hold=1m minhold=5s waiters=100 name=transfer fencing norenew
 type directive struct {
 	keys     []keyTemplate
-	name     string   // for telemetry; "": that of the method
+	name     string   // for telemetry; "" means that of the method
 	settings []option // the others, in the order of the directive
-	function string   // name of the generated function; "": that of the function and Locked
+	function string   // name of the generated function; "" means the function's name with Locked
 	at       int      // offset of function
 }
 
-// option is one call of guard.With...: its value is a time.Duration, an int, or
+// option is one call of guard.With... Its value is a time.Duration, an int, or
 // nil for none.
 type option struct {
 	setter string
 	value  any
 }
 
-// options says how each option is read, by its name. A nil reader takes no
-// value.
+// options has the reader of each option, by its name. An option with a nil
+// reader takes no value.
 var options = map[string]struct {
 	setter string
 	read   func(value string) (any, string) // returns what is wrong, if anything
@@ -49,19 +49,19 @@ var options = map[string]struct {
 	"func":    {"", readIdentifier},
 }
 
-// optionNames lists them for people.
+// optionNames lists the options for people.
 const optionNames = "wait=, ttl=, hold=, minhold=, waiters=, name=, fencing, norenew, one and, above a function, func="
 
-// isDirective reports whether a comment is for us, well-formed or not: a
-// capital letter must not take the lock away.
+// isDirective reports whether a comment is a directive, well-formed or not. It
+// ignores case, because a capital letter must not take the lock away.
 func isDirective(comment string) bool {
 	const start = "//guard:"
 	return len(comment) >= len(start) && strings.EqualFold(comment[:len(start)], start)
 }
 
-// nearMiss returns what is wrong with a comment that was meant to be a
-// directive, or "". If prose is true, it may be prose as well, unless it stands
-// above a method or function that has not the name of its first word.
+// nearMiss returns the mistake in a comment that was meant to be a directive,
+// or "". If prose is true, the comment may be prose as well. It is not prose
+// above a method or function whose name is not its first word.
 func nearMiss(comment string) (wrong string, prose bool) {
 	words := strings.Fields(comment[2:])
 	if isDirective(comment) || len(words) == 0 {
@@ -82,19 +82,20 @@ func nearMiss(comment string) (wrong string, prose bool) {
 	return fmt.Sprintf("unknown directive %q, want %q", "//"+name, prefix), false
 }
 
-// resembles reports whether name is that of a directive, give or take two
-// letters.
+// resembles reports whether name differs from that of a directive by at most
+// two letters.
 func resembles(name string) bool {
 	name = strings.ToLower(name)
 	return name == "go:lock" || distance(name, strings.TrimPrefix(prefix, "//")) <= 2
 }
 
-// isForeign reports whether name is what other tools call such a directive.
+// isForeign reports whether name is the name of such a directive in other
+// tools.
 func isForeign(name string) bool {
 	name = strings.ToLower(strings.TrimLeft(name, "@+"))
 	before, after, colon := strings.Cut(name, ":")
 	switch {
-	case resembles(name): // and is surely meant
+	case resembles(name): // it is surely meant
 		return false
 	case colon:
 		return before == "lock" || after == "lock"
@@ -102,8 +103,8 @@ func isForeign(name string) bool {
 	return name == "lock" || name == "locked" || name == "lock4j" || name == "guard" || name == "guarded"
 }
 
-// distance returns how many letters must be added, removed or replaced to make
-// b of a (Levenshtein).
+// distance returns the number of letters that must be added, removed or
+// replaced to turn a into b (Levenshtein).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1) // row[j] is the distance of the part of a so far to b[:j]
 	for j := range row {
@@ -124,8 +125,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// parseDirective reads a comment that isDirective. A directive with problems is
-// not to be used.
+// parseDirective reads a comment that isDirective. The caller must not use a
+// directive with problems.
 func parseDirective(comment string) (directive, []*problem) {
 	words := fields(comment)
 	if words[0].text != prefix {
@@ -145,8 +146,8 @@ func parseDirective(comment string) (directive, []*problem) {
 	return d, problems
 }
 
-// checkShared checks that a key without a placeholder, which is one lock for
-// all calls, is meant.
+// checkShared checks that a key without a placeholder is intended, because it
+// is one lock for all calls.
 func (d *directive) checkShared(given map[string]word) (problems []*problem) {
 	one, meant := given["one"]
 	shared := false
@@ -166,8 +167,8 @@ func (d *directive) checkShared(given map[string]word) (problems []*problem) {
 	return problems
 }
 
-// checkMinHold checks what guard.With would refuse when the program starts. The
-// guard's own TTL is not known here.
+// checkMinHold reports values that guard.With would refuse when the program
+// starts. The guard's own TTL is not known here.
 func (d *directive) checkMinHold(given map[string]word) []*problem {
 	if _, ends := given["norenew"]; !ends {
 		return nil
@@ -186,8 +187,8 @@ func (d *directive) checkMinHold(given map[string]word) []*problem {
 	return nil
 }
 
-// readKeys reads the templates that words starts with, and returns the words
-// behind them. end is where words end.
+// readKeys reads the templates at the start of words, and returns the words
+// behind them. end is the offset of the end of words.
 func (d *directive) readKeys(words []word, end int) (rest []word, problems []*problem) {
 	for {
 		if len(words) == 0 {
@@ -209,8 +210,8 @@ func (d *directive) readKeys(words []word, end int) (rest []word, problems []*pr
 	}
 }
 
-// looksLikeOption reports whether word stands for an option rather than for a
-// key, be the option known or not.
+// looksLikeOption reports whether word is an option rather than a key. The
+// option may be unknown.
 func looksLikeOption(word string) bool {
 	name, _, assigned := strings.Cut(word, "=")
 	if _, known := options[name]; known {
@@ -266,7 +267,7 @@ func readDuration(value string) (any, string) {
 	return d, ""
 }
 
-const maxTTL = 24 * 24 * time.Hour // of guard.WithTTL: 576h
+const maxTTL = 24 * 24 * time.Hour // the max of guard.WithTTL, 576h
 
 func readTTL(value string) (any, string) {
 	d, err := time.ParseDuration(value)
@@ -298,7 +299,7 @@ func readIdentifier(value string) (any, string) {
 	return value, ""
 }
 
-// word is a part of a directive between spaces.
+// word is a space-separated part of a directive.
 type word struct {
 	text string
 	at   int

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// generated is what the template of a file is filled with.
+// generated is the data for the template of a file.
 type generated struct {
 	Header, Package string
 	Imports         []string
 	Decorators      []*decorator
 	Functions       []*call
-	KeyPart         string // name of the helper, "" if it is not needed
+	KeyPart         string // name of the helper, or "" if it is not needed
 	Guard, Strings  string // names of packages
 }
 
@@ -56,8 +56,8 @@ var source string
 
 var fileTemplate = template.Must(template.New("").Parse(source))
 
-// generate returns the file of package p. It is of no use if there are
-// mistakes.
+// generate returns the file of package p. The caller must not use it if there
+// are mistakes.
 func (l *loader) generate(p *packages.Package) (file, error) {
 	if p.Types == nil {
 		return file{}, fmt.Errorf("%s has no types", p.PkgPath)
@@ -98,9 +98,9 @@ type builder struct {
 	im *imports
 }
 
-// reserve gives every name of the file outside of functions its meaning, before
-// the first function is written: what their parameters are called depends on
-// it. It returns the targets that can have their names.
+// reserve reserves every name of the file outside of functions. It runs before
+// the first function is written, because the names of parameters depend on it.
+// It returns the targets that can have their names.
 func (b *builder) reserve(ts []*target) []*target {
 	var ok []*target
 	for _, t := range ts {
@@ -149,7 +149,7 @@ func (b *builder) reserve(ts []*target) []*target {
 func (b *builder) decorator(t *target) *decorator {
 	d := &decorator{Name: t.obj.Name(), Constructor: t.generated, Struct: t.hidden, Next: t.obj.Name()}
 	d.TypeParams, d.TypeArgs = b.typeParams(t)
-	members := scope{} // of the struct: its fields may not hide a method of the interface
+	members := scope{} // of the struct, whose fields may not hide a method of the interface
 	for m := range t.obj.Type().Underlying().(*types.Interface).Methods() {
 		members[m.Name()] = true
 	}
@@ -181,8 +181,8 @@ func (b *builder) function(t *target) *call {
 	return c
 }
 
-// call makes what methods and functions have in common. names are those that
-// the body needs besides.
+// call makes the part that methods and functions have in common. names are the
+// other names that the body needs.
 func (b *builder) call(t *target, m guarded, names scope) *call {
 	for _, name := range []string{"error", "string", b.im.context(), b.im.guard(), b.im.helper} {
 		names[name] = true
@@ -219,8 +219,8 @@ func (b *builder) call(t *target, m guarded, names scope) *call {
 	return c
 }
 
-// typeParams writes the type parameters of t, as they are declared and as they
-// are used.
+// typeParams writes the type parameters of t in two forms, as they are declared
+// and as they are used.
 func (b *builder) typeParams(t *target) (declared, used string) {
 	if len(t.typeArgs) == 0 {
 		return "", ""
@@ -256,7 +256,7 @@ var units = []struct {
 	{time.Nanosecond, "Nanosecond"},
 }
 
-// duration writes d in the largest unit that it is a multiple of.
+// duration writes d in the largest unit of which it is a multiple.
 func (b *builder) duration(d time.Duration) string {
 	if d == 0 {
 		return "0"

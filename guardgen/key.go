@@ -36,8 +36,8 @@ func (w *keyWriter) expression(t keyTemplate) (string, *problem) {
 	return w.im.guard() + ".Key(" + strings.Join(args, ", ") + ")", nil
 }
 
-// value returns the expression of a placeholder, once the types say that it can
-// be part of a key.
+// value returns the expression of a placeholder, if its type can be part of a
+// key.
 func (w *keyWriter) value(p selector) (string, *problem) {
 	root, wrong := w.param(p[0])
 	if wrong != nil {
@@ -55,7 +55,7 @@ func (w *keyWriter) value(p selector) (string, *problem) {
 	return root.name + strings.TrimPrefix(p.String(), p[0].name), nil
 }
 
-// param finds the parameter that a placeholder starts with.
+// param finds the parameter at the start of a placeholder.
 func (w *keyWriter) param(s step) (param, *problem) {
 	var known []string
 	for _, p := range w.params {
@@ -72,7 +72,7 @@ func (w *keyWriter) param(s step) (param, *problem) {
 	return param{}, problemAt(s.at, "%s has no parameter %s, only %s", w.name, s.name, strings.Join(known, ", "))
 }
 
-// member returns the type of the field or method s of a t, and whether Go can
+// member returns the type of field or method s of type t, and whether Go can
 // take its address.
 func (w *keyWriter) member(t types.Type, addressable bool, s step) (types.Type, bool, *problem) {
 	obj, _, indirect := types.LookupFieldOrMethod(t, addressable, w.im.self, s.name)

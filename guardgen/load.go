@@ -16,14 +16,14 @@ import (
 // loader holds the packages of one run.
 type loader struct {
 	report  *report
-	roots   []*packages.Package            // those that the patterns name
-	all     map[string]*packages.Package   // and all that they import, by path
+	roots   []*packages.Package            // the packages that the patterns name
+	all     map[string]*packages.Package   // the same and all their imports, by path
 	sources map[*packages.Package]*sources // filled as needed
 }
 
-// load reads and type-checks the packages of the patterns, and what they
-// import, all from source: the packages need not compile, because what is to be
-// generated may be missing or stale, here and in what they import.
+// load reads and type-checks the packages of the patterns and their imports,
+// all from source. The packages need not compile, because generated files may
+// be missing or stale, in them and in their imports.
 func load(dir string, patterns []string) (*loader, error) {
 	if len(patterns) == 0 {
 		patterns = []string{"."}
@@ -59,8 +59,8 @@ func load(dir string, patterns []string) (*loader, error) {
 	return l, errors.Join(errs...)
 }
 
-// parseFile reads a file, but no more than the package clause of one that
-// guardgen has written: the sources must make sense without it, and it may be
+// parseFile reads a file. Of a file that guardgen has written it reads only the
+// package clause, because the sources must make sense without it and it may be
 // broken.
 func parseFile(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	mode := parser.AllErrors | parser.ParseComments | parser.SkipObjectResolution
@@ -70,8 +70,8 @@ func parseFile(fset *token.FileSet, name string, src []byte) (*ast.File, error) 
 	return parser.ParseFile(fset, name, src, mode)
 }
 
-// broken returns why the sources of p cannot be read. That they do not compile
-// is no reason.
+// broken returns the reason why the sources of p cannot be read. Type errors
+// are no reason.
 func broken(p *packages.Package) error {
 	var errs []error
 	for _, e := range p.Errors {

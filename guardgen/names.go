@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// scope is the set of names that mean something at one place of the generated
-// code.
+// scope is the set of names that are in use at one place of the generated code.
 type scope map[string]bool
 
-// unique returns want, or want with a number if it is taken, and takes it.
+// unique reserves and returns want. If want is taken it adds a number.
 func (s scope) unique(want string) string {
 	name := want
 	for i := 2; s[name]; i++ {
@@ -23,14 +22,14 @@ func (s scope) unique(want string) string {
 	return name
 }
 
-// imports names what a generated file uses from elsewhere. How the sources call
-// a package is of no use: types know packages, and one package may have several
-// names there.
+// imports holds the names of the packages that a generated file uses. The names
+// in the sources do not help, because types know packages, and a package may
+// have several names in the sources.
 type imports struct {
 	self   *types.Package
 	names  scope             // of the package and the file
 	paths  map[string]string // name by path
-	helper string            // name of the function keyPart, "" if it is not needed
+	helper string            // name of the function keyPart, or "" if it is not needed
 }
 
 func newImports(self *types.Package) *imports {
@@ -54,8 +53,8 @@ func (im *imports) guard() string   { return im.pkg("github.com/go-lockguard/gua
 func (im *imports) time() string    { return im.pkg("time", "time") }
 func (im *imports) strings() string { return im.pkg("strings", "strings") }
 
-// keyPart returns the name of the helper for parts of a key that are text and
-// value.
+// keyPart returns the name of the helper for parts of a key that have text
+// around a value.
 func (im *imports) keyPart() string {
 	if im.helper == "" {
 		im.helper = im.names.unique("keyPart")
@@ -63,7 +62,7 @@ func (im *imports) keyPart() string {
 	return im.helper
 }
 
-// typeString writes t as the file does.
+// typeString writes t as the generated file must spell it.
 func (im *imports) typeString(t types.Type) string {
 	return types.TypeString(t, func(p *types.Package) string {
 		if p == im.self {
@@ -73,8 +72,8 @@ func (im *imports) typeString(t types.Type) string {
 	})
 }
 
-// specs are the lines of the import declaration: the standard library, an empty
-// one, the others.
+// specs returns the lines of the import declaration. The standard library comes
+// first, then an empty line, then the others.
 func (im *imports) specs() []string {
 	type spec struct {
 		path, line string

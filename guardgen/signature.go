@@ -11,19 +11,19 @@ type signature struct {
 	params   []param
 	results  []param // the last is the error
 	variadic bool
-	names    scope // every name in use inside
+	names    scope // all names in use inside
 }
 
 // param is a parameter or a result.
 type param struct {
-	source string // its name in the sources, "" if it has none
+	source string // its name in the sources, or "" if it has none
 	name   string // its name in the generated code
 	text   string // its type in the generated code
 	typ    types.Type
 }
 
-// unguardable returns what keeps a method or function from being guarded, "" if
-// nothing does.
+// unguardable returns the reason why a method or function cannot be guarded, or
+// "" if it can.
 func unguardable(sig *types.Signature) string {
 	params, results := sig.Params(), sig.Results()
 	if params.Len() == 0 || sig.Variadic() && params.Len() == 1 || !isContext(params.At(0).Type()) {
@@ -41,9 +41,9 @@ func isContext(t types.Type) bool {
 	return ok && named.Obj().Name() == "Context" && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == "context"
 }
 
-// newSignature names the parameters and results of sig as the sources do,
-// unless they have no name there or one in names, which the body needs for
-// something else.
+// newSignature names the parameters and results of sig as the sources do. It
+// makes a new name if there is none in the sources, or if it is in names, which
+// the body needs for something else.
 func newSignature(sig *types.Signature, im *imports, names scope) *signature {
 	s := &signature{variadic: sig.Variadic(), names: names}
 	list := func(vars *types.Tuple, unnamed func(i int) string) []param {
@@ -98,7 +98,8 @@ func (s *signature) Args() string {
 	return args
 }
 
-// Values lists the results if there are others than the error, else it is "".
+// Values lists the results if there are others than the error. Otherwise it
+// returns "".
 func (s *signature) Values() string {
 	if len(s.results) == 1 {
 		return ""
@@ -106,7 +107,7 @@ func (s *signature) Values() string {
 	return join(s.results)
 }
 
-// Ctx is the name of the context, Err that of the error.
+// Ctx returns the name of the context, and Err that of the error.
 func (s *signature) Ctx() string { return s.params[0].name }
 func (s *signature) Err() string { return s.results[len(s.results)-1].name }
 
@@ -125,7 +126,7 @@ func declare(ps []param) string {
 			b.WriteString(", ")
 		}
 		b.WriteString(p.name)
-		if i+1 == len(ps) || p.text != ps[i+1].text { // else it shares the type of the next
+		if i+1 == len(ps) || p.text != ps[i+1].text { // otherwise it shares the type of the next
 			b.WriteString(" " + p.text)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// sources is what the syntax of a package says about directives.
+// sources holds the directives that the syntax of a package has.
 type sources struct {
-	directives map[token.Pos]*annotation // by the name of the method or function they stand above
+	directives map[token.Pos]*annotation // by the position of the name that they stand above
 	decls      []ast.Decl                // types and functions of the package, in order
 	loose      map[*ast.Comment]bool     // directives that no method or function has claimed yet
 }
@@ -78,8 +78,8 @@ func (l *loader) attach(s *sources, name *ast.Ident, doc *ast.CommentGroup, node
 	}
 }
 
-// claim returns the directive above the method or function whose name stands at
-// pos in p, or nil.
+// claim returns the directive above the method or function whose name is at pos
+// in p, or nil.
 func (l *loader) claim(p *packages.Package, pos token.Pos) *annotation {
 	s := l.sourcesOf(p)
 	a := s.directives[pos]
@@ -89,8 +89,8 @@ func (l *loader) claim(p *packages.Package, pos token.Pos) *annotation {
 	return a
 }
 
-// reportLoose reports the directives of p that do nothing: a lock that is
-// silently not there is the worst of all.
+// reportLoose reports the directives of p that do nothing, because a lock that
+// is silently missing is the worst mistake.
 func (l *loader) reportLoose(p *packages.Package) {
 	for c := range l.sourcesOf(p).loose {
 		l.report.add(c.Pos(), "nothing is guarded here: a directive stands right above a method of a package-level "+
@@ -98,7 +98,7 @@ func (l *loader) reportLoose(p *packages.Package) {
 	}
 }
 
-// read parses the directive of a, and reports what is wrong with it.
+// read parses the directive of a, and reports its mistakes.
 func (l *loader) read(a *annotation) (directive, bool) {
 	d, problems := parseDirective(a.comment.Text)
 	for _, wrong := range problems {
@@ -107,5 +107,5 @@ func (l *loader) read(a *annotation) (directive, bool) {
 	return d, len(problems) == 0
 }
 
-// in is the position of an offset in a directive.
+// in returns the position of an offset in a directive.
 func (l *loader) in(a *annotation, at int) token.Pos { return a.comment.Pos() + token.Pos(at) }

@@ -13,12 +13,12 @@ import (
 // target is an interface or a function that gets a guarded form.
 type target struct {
 	obj       types.Object
-	sig       *types.Signature // nil: an interface
-	name      string           // what its telemetry names begin with
+	sig       *types.Signature // nil for an interface
+	name      string           // the beginning of its telemetry names
 	generated string           // name of the constructor or function to be generated
-	hidden    string           // and of the type or variable behind it
+	hidden    string           // name of the type or variable behind it
 	typeArgs  []string         // names of the type parameters
-	methods   []guarded        // those with a directive; of a function, itself
+	methods   []guarded        // the methods with a directive; for a function, itself
 }
 
 // guarded is a method or function with its directive.
@@ -48,8 +48,8 @@ func (t *target) typeParams() *types.TypeParamList {
 	return t.obj.Type().(*types.Named).TypeParams()
 }
 
-// targets returns what the directives of p guard, in the order of the sources,
-// and reports those that guard nothing.
+// targets returns the targets of the directives of p, in the order of the
+// sources. It reports directives that guard nothing.
 func (l *loader) targets(p *packages.Package) []*target {
 	var ts []*target
 	for _, decl := range l.sourcesOf(p).decls {
@@ -72,9 +72,9 @@ func (l *loader) targets(p *packages.Package) []*target {
 	return ts
 }
 
-// interfaceTarget returns the target that the type of the given name is, or
-// nil. The methods of embedded interfaces keep their directives, wherever those
-// are declared.
+// interfaceTarget returns the target for the type of the given name, or nil.
+// The methods of embedded interfaces keep their directives, wherever the
+// interfaces are declared.
 func (l *loader) interfaceTarget(p *packages.Package, name *ast.Ident) *target {
 	obj := p.Types.Scope().Lookup(name.Name)
 	if obj == nil {
@@ -117,7 +117,7 @@ func (l *loader) interfaceTarget(p *packages.Package, name *ast.Ident) *target {
 	return t
 }
 
-// functionTarget returns the target that a function is, or nil.
+// functionTarget returns the target for a function, or nil.
 func (l *loader) functionTarget(p *packages.Package, decl *ast.FuncDecl) *target {
 	a := l.claim(p, decl.Name.Pos())
 	if a == nil {
@@ -156,8 +156,8 @@ func (l *loader) guarded(p *packages.Package, fn *types.Func, a *annotation) (gu
 	return g, ok
 }
 
-// reportTypes reports why the signature of fn does not type-check. Other type
-// errors are none of our business.
+// reportTypes reports why the signature of fn does not type-check. It ignores
+// other type errors.
 func (l *loader) reportTypes(p *packages.Package, fn *types.Func, a *annotation) {
 	found := false
 	for _, e := range p.TypeErrors {

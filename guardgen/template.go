@@ -10,29 +10,29 @@ import (
 )
 
 // keyTemplate is a key as a directive writes it, with the rules of
-// keyfunc.Parse: ':' separates the parts, and a part is text, or one
-// placeholder with or without text around it. Only the placeholders differ:
-// they name a parameter.
+// keyfunc.Parse. The parts are separated by ':'. A part is text, or one
+// placeholder with or without text around it. Only the placeholders differ,
+// because they name a parameter.
 type keyTemplate struct {
 	text  string
 	at    int // offset in the directive
 	parts []part
 }
 
-// part is one part of a key: before alone, if value is nil.
+// part is one part of a key. If value is nil the part is only the text before.
 type part struct {
 	before, after string
 	value         selector
 }
 
-// selector is what a placeholder says: a parameter, and fields and methods from
-// there on.
+// selector is the content of a placeholder. It is a parameter followed by
+// fields and methods.
 type selector []step
 
-// step is one name of a selector.
+// step is one name in a selector.
 type step struct {
 	name string
-	call bool // name is a method: name()
+	call bool // name is a method, written name()
 	at   int  // offset in the directive
 }
 
@@ -55,7 +55,7 @@ func (p selector) String() string {
 	return b.String()
 }
 
-// problem is what is wrong with a directive, at an offset in it.
+// problem is one mistake in a directive, at an offset in it.
 type problem struct {
 	at   int
 	text string
@@ -65,7 +65,7 @@ func problemAt(at int, format string, args ...any) *problem {
 	return &problem{at, fmt.Sprintf(format, args...)}
 }
 
-// parseTemplate reads the template text, which stands at offset at.
+// parseTemplate reads the template text at offset at.
 func parseTemplate(text string, at int) (keyTemplate, *problem) {
 	t := keyTemplate{text: text, at: at}
 	for rest := text; ; {
@@ -82,10 +82,10 @@ func parseTemplate(text string, at int) (keyTemplate, *problem) {
 	}
 }
 
-// parsePart reads the part that t starts with, and returns its size: up to a
-// ':' or the end of t.
+// parsePart reads the part at the start of t, and returns its size. A part ends
+// at a ':' or at the end of t.
 func parsePart(t string, at int) (p part, size int, wrong *problem) {
-	after := 0 // where the text behind the placeholder starts
+	after := 0 // start of the text behind the placeholder
 	i := 0
 	for ; i < len(t) && t[i] != ':'; i++ {
 		switch t[i] {
@@ -130,25 +130,25 @@ func parsePart(t string, at int) (p part, size int, wrong *problem) {
 	return p, i, nil
 }
 
-// placeholderIn returns the name that t begins with, as somebody meant a
-// placeholder who has written ${sku}, $sku or <sku>.
+// placeholderIn returns the name at the start of t that was meant as a
+// placeholder, as in ${sku}, $sku or <sku>.
 func placeholderIn(t string) string {
 	return cmp.Or(nameIn(strings.TrimPrefix(t, "{")), "parameter")
 }
 
-// nameIn returns the name that t begins with, "" if it begins with none.
+// nameIn returns the name at the start of t, or "" if there is none.
 func nameIn(t string) string {
 	rest := strings.TrimLeftFunc(t, func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) })
 	return strings.TrimSuffix(t, rest)
 }
 
-// isVerb reports whether t begins with a verb of fmt: a word that begins with a
+// isVerb reports whether t begins with a verb of fmt. A word that begins with a
 // percent sign has more than one letter.
 func isVerb(t string) bool {
 	return len(t) > 1 && strings.IndexByte("sdvq", t[1]) >= 0 && nameIn(t[2:]) == ""
 }
 
-// parseSelector reads what stands between two braces, at offset at.
+// parseSelector reads the text between two braces, at offset at.
 func parseSelector(text string, at int) (selector, *problem) {
 	if path, _, modified := strings.Cut(text, "|"); modified {
 		return nil, problemAt(at+len(path), "modifiers such as %s are for routes: a parameter has the "+

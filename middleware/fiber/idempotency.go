@@ -45,7 +45,7 @@ func NewIdempotencyLock(g *guard.Guard) *IdempotencyLock {
 // guard's. It is also a *fiber.Error with the status of package outcome, for
 // fiber's error handler.
 func (l *IdempotencyLock) Lock(key string) error {
-	ctx := context.Background() //nolint:forbidigo // the interface has none; MaxWait and MaxHold bound all
+	ctx := context.Background() //nolint:forbidigo // the interface has none; MaxWait and MaxHold end all
 	lease, err := l.guard.Acquire(ctx, guard.Key("idempotency", key))
 	if err != nil {
 		o, _ := outcome.Of(ctx, err)
