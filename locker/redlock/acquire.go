@@ -11,15 +11,19 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-const rounds = 4 // of votes in one Acquire, if they are split and this claim is in front
+// rounds is the max number of votes in one Acquire. There is more than one if
+// the votes are split and this claim is in the lead.
+const rounds = 4
 
-// Acquire asks all nodes at once and succeeds if a quorum makes c the owner,
-// early enough before the first of their TTLs can end. It costs the time of one
-// request to the slowest node of the fastest quorum, with c.Fencing of two.
-// Votes that are not enough are given back before it returns. Where votes are
-// split, who is in front keeps his, and asks again after a random pause;
-// everybody else gives theirs back. It returns [locker.ErrInvalidOption] for a
-// TTL longer than the hold-out.
+// Acquire asks all nodes at once. It succeeds if a quorum makes c the owner
+// early enough before the first of their TTLs can end. It takes as long as one
+// request to the slowest node of the fastest quorum, or two requests with
+// c.Fencing.
+//
+// If the votes are not enough, Acquire gives them back before it returns. If
+// the votes are split, the claim in the lead keeps its votes and asks again
+// after a random pause. All others give theirs back. Acquire returns
+// [locker.ErrInvalidOption] for a TTL longer than the hold-out.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Answer{}, err
@@ -30,8 +34,8 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	}
 	b := l.ballot(c, true)
 	if t.Queued {
-		// and is put back where a node has granted it in vain, but not if it
-		// has gone everywhere (law 2)
+		// A claim that a node has granted in vain is queued again. A claim that
+		// has left every queue is not (law 2).
 		t.Wait = b.waits()
 	}
 	if ctx.Err() != nil {
@@ -50,12 +54,13 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		if round == rounds || !votes.leads(b.self, l.quorum) || !pause(ctx, time.Since(sent)) {
 			return l.lose(ctx, b, t, votes)
 		}
-		t.Held = false // what is ours is seen in one request so
+		// Without Held, one request is enough to see that a key is ours.
+		t.Held = false
 	}
 }
 
-// pause waits for up to two round trips, at random so that those who wait do
-// not meet again. It reports false if ctx ended.
+// pause waits for up to two round trips. The length is random, so that two
+// waiting claims do not meet again. It reports false if ctx ended.
 func pause(ctx context.Context, trip time.Duration) bool {
 	timer := time.NewTimer(rand.N(2*min(trip, 20*time.Millisecond) + 1))
 	defer timer.Stop()
@@ -67,8 +72,8 @@ func pause(ctx context.Context, trip time.Duration) bool {
 	}
 }
 
-// poll asks all nodes and returns when the answers decide, or all are in.
-// Requests that are left end by themselves.
+// poll asks all nodes. It returns when the answers decide, or when all are in.
+// The requests that are left end by themselves.
 func (l *Locker) poll(ctx context.Context, b *ballot, t locker.Try) *tally {
 	votes := newTally(l)
 	answers := make(chan vote, len(l.nodes))
@@ -97,7 +102,7 @@ func (l *Locker) poll(ctx context.Context, b *ballot, t locker.Try) *tally {
 	return votes
 }
 
-// ask sends an Acquire for a seat, when an earlier request has ended.
+// ask sends an Acquire for a seat as soon as an earlier request has ended.
 func (l *Locker) ask(ctx context.Context, b *ballot, i int, t locker.Try) (locker.Answer, error) {
 	limited, cancel := l.within(ctx, b.claim.TTL)
 	defer cancel()
@@ -109,8 +114,7 @@ func (l *Locker) ask(ctx context.Context, b *ballot, i int, t locker.Try) (locke
 	return l.visit(limited, b, i, locker.Try{Wait: t.Wait, Held: (t.Held || t.Queued) && !granted, Place: t.Place})
 }
 
-// visit sends an Acquire for a seat that was taken, and does what its answer
-// asks for.
+// visit sends an Acquire for a seat that was taken. It then acts on the answer.
 func (l *Locker) visit(limited context.Context, b *ballot, i int, t locker.Try) (locker.Answer, error) {
 	n, s := l.nodes[i], &b.seats[i]
 	a, err := n.store.Acquire(limited, &s.claim, t)
@@ -128,8 +132,8 @@ func (l *Locker) visit(limited context.Context, b *ballot, i int, t locker.Try) 
 	return a, err
 }
 
-// giveBack releases the vote of a seat that was taken. If that has no answer
-// nothing that the node says of this owner id can be trusted any more.
+// giveBack releases the vote of a seat that was taken. If the release has no
+// answer, nothing that the node says of this owner id can be trusted any more.
 func (l *Locker) giveBack(ctx context.Context, b *ballot, i int) {
 	n, s := l.nodes[i], &b.seats[i]
 	limited, cancel := l.within(ctx, b.claim.TTL)
@@ -140,8 +144,8 @@ func (l *Locker) giveBack(ctx context.Context, b *ballot, i int) {
 	}
 }
 
-// win makes c the owner, if there is time enough left: the nodes whose votes
-// were counted are more than can be lost.
+// win makes c the owner if enough time is left. The counted votes come from
+// more nodes than can be lost.
 func (l *Locker) win(ctx context.Context, b *ballot, t locker.Try, votes *tally,
 	sent time.Time,
 ) (locker.Answer, error) {
@@ -165,10 +169,10 @@ func (l *Locker) win(ctx context.Context, b *ballot, t locker.Try, votes *tally,
 	return a, nil
 }
 
-// drift is how much faster than ours the clocks of nodes may run, over a TTL.
+// drift is how much the clocks of nodes may gain on ours over a TTL.
 func drift(ttl time.Duration) time.Duration { return max(ttl/100, 2*time.Millisecond) }
 
-// lose gives back what votes there are and answers for them.
+// lose gives back the votes of b and returns the answer for them.
 func (l *Locker) lose(ctx context.Context, b *ballot, t locker.Try, votes *tally) (locker.Answer, error) {
 	l.retire(ctx, b)
 	switch {
@@ -186,7 +190,7 @@ func (l *Locker) lose(ctx context.Context, b *ballot, t locker.Try, votes *tally
 		slices.Concat(votes.unknown, votes.refused))
 }
 
-// retire gives back what votes there are, and waits for that until ctx ends.
+// retire gives back the votes of b. It waits for that until ctx ends.
 func (l *Locker) retire(ctx context.Context, b *ballot) {
 	back := b.retire()
 	if len(back) == 0 {

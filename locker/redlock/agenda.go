@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	firstMiss = 5 * time.Millisecond // until nodes that are missing are asked again
-	mostPicks = 16                   // requests of that kind in flight
+	firstMiss = 5 * time.Millisecond // pause before missing nodes are asked again
+	mostPicks = 16                   // max requests of that kind in flight
 )
 
-// soon is when a claim tries that not all nodes agree on: by then their
-// messages have come, and not at the same time as another's.
+// soon is the pause before a claim tries if not all nodes agree on it. By then
+// the messages of the nodes have come. The pause is random, so that two claims
+// do not try at the same time.
 func soon() time.Duration { return 5*time.Millisecond + rand.N(10*time.Millisecond) }
 
-// pickUp sees to it that the nodes are asked again that b does not hold, if b
-// holds its key.
+// pickUp schedules another request to the nodes that b does not hold. It does
+// so only if b holds its key.
 func (l *Locker) pickUp(b *ballot) {
 	b.mu.Lock()
 	wanted, missed := false, b.missed
@@ -35,8 +36,8 @@ func (l *Locker) pickUp(b *ballot) {
 	}
 }
 
-// attend does what is due for b: a holder takes the nodes that are missing, a
-// waiter tries.
+// attend does the work that is due for b. A holder takes the nodes that are
+// missing, and a waiter tries.
 func (l *Locker) attend(b *ballot) {
 	switch {
 	case b.is(over):
@@ -45,7 +46,7 @@ func (l *Locker) attend(b *ballot) {
 		l.waker.Wake(b.claim.Key)
 		return
 	case !l.known.fresh(b):
-		return // its lease has ended, and nothing may be added to it
+		return // its lease has ended, so no node may be added to it
 	}
 	for _, i := range b.missing(l.quorum) {
 		if !l.reach(b, i) {
@@ -57,8 +58,8 @@ func (l *Locker) attend(b *ballot) {
 	}
 }
 
-// reach begins to take a node for a holder, from the front of its queue; false
-// if that cannot be done now.
+// reach begins to take a node for a holder, from the front of the node's queue.
+// It returns false if that is not possible now.
 func (l *Locker) reach(b *ballot, i int) bool {
 	if l.gate.Enter() != nil {
 		return false
@@ -82,13 +83,16 @@ func (l *Locker) reach(b *ballot, i int) bool {
 	return true
 }
 
-// agenda is what is due later: one goroutine, there while there is anything.
+// agenda has the ballots that need work later. It runs one goroutine, and only
+// while it has any.
 type agenda struct {
 	act func(*ballot) // does not block
 
-	mu      sync.Mutex    // guards what follows, and due of the ballots; never held across act
-	ballots byDue         // each once
-	wake    chan struct{} // holds one: there is an earlier one, or it was closed
+	// mu guards the fields below and the field due of the ballots. It is never
+	// held across act.
+	mu      sync.Mutex
+	ballots byDue         // each at most once
+	wake    chan struct{} // holds one; sent when an earlier one was added, or at close
 	closed  bool
 	done    chan struct{} // closed when the goroutine ends; nil if there is none
 }
@@ -97,8 +101,8 @@ func newAgenda(act func(*ballot)) *agenda {
 	return &agenda{act: act, wake: make(chan struct{}, 1)}
 }
 
-// add sees to it that b is attended to in so long, or earlier if that was due
-// already.
+// add schedules b to be attended to after the pause in. If b is due earlier
+// already, nothing changes.
 func (a *agenda) add(b *ballot, in time.Duration) {
 	due := time.Now().Add(in)
 	a.mu.Lock()
@@ -145,8 +149,8 @@ func (a *agenda) run(done chan struct{}) {
 	}
 }
 
-// next returns what is due now, or for how long nothing is; not ok says that
-// the goroutine ends.
+// next returns the ballot that is due now, or the pause until one is due. If ok
+// is false, the goroutine must end.
 func (a *agenda) next() (b *ballot, pause time.Duration, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -162,7 +166,7 @@ func (a *agenda) next() (b *ballot, pause time.Duration, ok bool) {
 	return b, 0, true
 }
 
-// close ends the goroutine and joins it.
+// close ends the goroutine and waits for it.
 func (a *agenda) close() {
 	a.mu.Lock()
 	a.closed = true
@@ -177,7 +181,7 @@ func (a *agenda) close() {
 	}
 }
 
-// byDue is a heap.
+// byDue is a heap of ballots, the earliest first.
 type byDue []*ballot
 
 func (h byDue) Len() int           { return len(h) }

@@ -10,27 +10,32 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// ballot is a claim on all nodes, kept in its State.
+// ballot is a claim on all nodes. It is kept in the claim's State.
 type ballot struct {
-	locker *Locker // whose it is
+	locker *Locker // the Locker that made it
 	claim  locker.Claim
 	self   voter // the claim as others see it
 
-	mu    sync.Mutex // guards what follows; never held across I/O
+	mu    sync.Mutex // guards the fields up to settle; never held across I/O
 	phase phase
 	seats []seat
-	// how often the nodes that are missing were asked in vain since the grant,
-	// or a renewal found one missing
+	// missed is how often the missing nodes were asked in vain since the grant.
+	// It is reset when a renewal finds a node missing.
 	missed int
-	settle time.Time // until when a vote that comes late is one of the grant's
+	// A late vote that comes before settle counts as one of the grant's.
+	settle time.Time
 
-	due   time.Time // when the agenda attends to it, zero if it does not; guarded by the agenda's mutex
-	place int       // in the agenda; guarded by its mutex
-	until time.Time // how long it is known here; guarded by the registry's mutex
-	told  bool      // its holder was told that others wait; guarded by the registry's mutex
+	// The agenda's mutex guards due and place. due is when the agenda attends
+	// to the ballot, or zero if it does not. place is the index in the agenda.
+	due   time.Time
+	place int
+	// The registry's mutex guards until and told. until is how long the ballot
+	// is known here. told says that its holder was told that others wait.
+	until time.Time
+	told  bool
 }
 
-// phase is what becomes of a vote that comes late.
+// phase says what happens to a vote that comes late.
 type phase uint8
 
 const (
@@ -42,21 +47,23 @@ const (
 
 // seat is a claim on one node.
 type seat struct {
-	claim   locker.Claim // the node's own copy; its State is touched only by who has the seat
-	busy    bool         // somebody has the seat: a request that touches State is under way
-	ours    bool         // the node's last word is that the key is the claim's
-	firm    bool         // and was when a quorum had it, at the grant or in a renewal since
-	queued  bool         // the claim may be in the node's queue
-	granted bool         // a message says that the node has handed the key to the claim, and nobody has looked since
-	unclear bool         // a request had no answer, and may yet come
-	dead    bool         // it was given back and that had no answer: a vote there could end at any time
-	heir    bool         // the claim's Release waits for the seat or has it, and cleans up
+	// claim is the node's own copy. Only the request that has the seat touches
+	// its State.
+	claim   locker.Claim
+	busy    bool // a request that touches State has the seat
+	ours    bool // in its last answer the node said that the claim owns the key
+	firm    bool // ours was true when a quorum last had it, at the grant or in a renewal
+	queued  bool // the claim may be in the node's queue
+	granted bool // a message says that the node granted the key, and no request has looked since
+	unclear bool // a request had no answer, and may yet arrive
+	dead    bool // giving the vote back had no answer, so a vote there could end at any time
+	heir    bool // the claim's Release waits for the seat or has it, and cleans up
 
 	freed chan struct{} // closed when the seat is free; nil if nobody waits for that
 }
 
-// voter is who holds a key, as far as the nodes tell: two nodes that name the
-// same one agree.
+// voter identifies the holder of a key, as far as the nodes tell. Two nodes
+// that name the same voter agree.
 type voter struct {
 	since    int64
 	instance string
@@ -64,13 +71,14 @@ type voter struct {
 
 func voterOf(h locker.Holder) voter { return voter{h.Since.UnixNano(), h.Instance} }
 
-// before says who goes first where votes are split evenly: who began to contend
-// first.
+// before reports whether v goes before w if votes are split evenly. The claim
+// that began to contend first does.
 func (v voter) before(w voter) bool {
 	return v.since < w.since || v.since == w.since && v.instance < w.instance
 }
 
-// ballot returns what is kept in c, or with fresh begins anew if that is over.
+// ballot returns the ballot in c. With fresh it begins a new one if that is
+// over.
 func (l *Locker) ballot(c *locker.Claim, fresh bool) *ballot {
 	b, ok := c.State.(*ballot)
 	if ok && b.locker == l && (!fresh || !b.is(over)) {
@@ -92,7 +100,7 @@ func (b *ballot) is(p phase) bool {
 	return b.phase == p
 }
 
-// turn moves the ballot on to p, unless it is over.
+// turn moves the ballot on to p unless it is over.
 func (b *ballot) turn(p phase) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,8 +109,8 @@ func (b *ballot) turn(p phase) {
 	}
 }
 
-// won makes the claim the owner, by the votes that are there and those that
-// come until settle.
+// won makes the claim the owner. The votes that are there count, and so do
+// votes that come until settle.
 func (b *ballot) won(settle time.Time) {
 	b.turn(holding)
 	b.mu.Lock()
@@ -119,10 +127,12 @@ var (
 	errOver = fmt.Errorf("%w: the claim is over", locker.ErrUnavailable)
 )
 
-// take takes a seat for a request, which ends with cast, returned or leave, as
-// soon as no other request has it. It says whether a message has told that the
-// key is ours there. Once the ballot is over only its last request may have a
-// seat: one that comes late would vote for nobody, beside whoever cleans up.
+// take takes a seat for a request as soon as no other request has it. The
+// request ends with cast, returned or leave. granted says that a message has
+// told that the key is ours there.
+//
+// Once the ballot is over, only its last request may have a seat. A late
+// request would vote for a claim that is gone, while another request cleans up.
 func (b *ballot) take(ctx context.Context, i int, last bool) (granted bool, err error) {
 	for {
 		granted, freed, err := b.tryTake(i, last)
@@ -137,7 +147,8 @@ func (b *ballot) take(ctx context.Context, i int, last bool) (granted bool, err 
 	}
 }
 
-// tryTake is take that returns what tells that a seat is free which is not.
+// tryTake is take without waiting. If the seat is not free, it returns a
+// channel that is closed when it is.
 func (b *ballot) tryTake(i int, last bool) (granted bool, freed <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -155,12 +166,13 @@ func (b *ballot) tryTake(i int, last bool) (granted bool, freed <-chan struct{},
 	}
 	s.busy, granted = true, s.granted
 	if last {
-		s.granted = false // what comes from now on may be behind the Release
+		s.granted = false // a later message may concern what follows the Release
 	}
 	return granted, nil, nil
 }
 
-// free tells who waits for the seat; the ballot's mutex is held.
+// free ends the use of the seat and tells the requests that wait for it. The
+// ballot's mutex is held.
 func (s *seat) free() {
 	s.busy = false
 	if s.freed != nil {
@@ -169,9 +181,9 @@ func (s *seat) free() {
 	}
 }
 
-// leave gives a seat back without an answer to an Acquire, and says whether it
-// must be cleaned up: the claim is over, and a request of it may yet come, or
-// nobody else cleans up.
+// leave gives a seat back without an answer to an Acquire. clean reports
+// whether the seat must be cleaned up. It must if the claim is over, and either
+// a request may yet arrive or nobody else cleans up.
 func (b *ballot) leave(i int) (clean bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,9 +192,10 @@ func (b *ballot) leave(i int) (clean bool) {
 	return b.phase == over && (s.unclear || !s.heir)
 }
 
-// finish ends the Release of a seat, and says whether there is more to clean
-// up: a request of the claim may yet come, it may be in the queue, or a message
-// says that the node has handed it the key meanwhile.
+// finish ends the Release of a seat. clean reports whether there is more to
+// clean up. There is if a request of the claim may yet arrive, or if the claim
+// may be in the queue. There also is if a message says that the node has handed
+// the key to the claim meanwhile.
 func (b *ballot) finish(i int) (clean bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,9 +205,9 @@ func (b *ballot) finish(i int) (clean bool) {
 	return s.unclear || s.queued || s.granted
 }
 
-// disclaim says that the Release could not have the seat; clean says that it
-// must be cleaned up all the same, for whoever had it has left that to the
-// Release.
+// disclaim records that Release gave up waiting for the seat. clean reports
+// that nobody else will clean it up, because the request that had the seat left
+// that to the Release.
 func (b *ballot) disclaim(i int) (clean bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,9 +216,9 @@ func (b *ballot) disclaim(i int) (clean bool) {
 	return !s.busy
 }
 
-// cast notes the node's answer to an Acquire and says what is to be done with
-// it: in phase idle the vote is to be given back, and the seat stays taken; in
-// phase over all is to be.
+// cast records the node's answer to an Acquire. It returns what the caller must
+// do. In phase idle, the caller must give the vote back and keeps the seat. In
+// phase over, it must clean up everything.
 func (b *ballot) cast(i int, waits bool, a locker.Answer, err error) phase {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,8 +241,9 @@ func (b *ballot) cast(i int, waits bool, a locker.Answer, err error) phase {
 	return holding
 }
 
-// returned notes whether a vote that was given back is known to be so, and says
-// whether the seat must be cleaned up.
+// returned records the end of a request to give a vote back. known says that
+// the vote is known to be gone. clean reports whether the seat must be cleaned
+// up.
 func (b *ballot) returned(i int, known bool) (clean bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -239,7 +253,7 @@ func (b *ballot) returned(i int, known bool) (clean bool) {
 	return !known || b.phase == over && !s.heir
 }
 
-// retire makes the ballot idle and takes the seats whose votes are to be given
+// retire makes the ballot idle. It takes the seats whose votes must be given
 // back.
 func (b *ballot) retire() (back []int) {
 	b.mu.Lock()
@@ -256,8 +270,8 @@ func (b *ballot) retire() (back []int) {
 	return back
 }
 
-// missing takes the free seats that are not ours while a quorum is; none
-// otherwise.
+// missing takes the free seats that are not ours. It takes none unless a quorum
+// is ours.
 func (b *ballot) missing(quorum int) (at []int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -274,7 +288,7 @@ func (b *ballot) missing(quorum int) (at []int) {
 	return at
 }
 
-// held is on how many nodes the key is ours; b.mu is held.
+// held is the number of nodes where the key is ours. b.mu is held.
 func (b *ballot) held() (n int) {
 	for i := range b.seats {
 		if b.seats[i].ours {
@@ -284,8 +298,8 @@ func (b *ballot) held() (n int) {
 	return n
 }
 
-// waits reports whether the claim may be in the queue of a node, or was handed
-// its key from there.
+// waits reports whether the claim may be in the queue of a node. It also does
+// so if a node has handed the key to the claim from its queue.
 func (b *ballot) waits() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -297,10 +311,10 @@ func (b *ballot) waits() bool {
 	return false
 }
 
-// grant notes a message from node i and returns how many nodes have sent one
-// since the last look. It is not known to a ballot that is over, unless a
-// Release is yet to end the hold there: were the key given back beside it, the
-// Release would find it lost.
+// grant records a message from node i. It returns how many nodes have sent one
+// since the last look. known is false for a ballot that is over, unless a
+// Release has yet to end the hold there. An unknown grant is given back, and
+// that Release would then find it lost.
 func (b *ballot) grant(i int) (n int, p phase, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

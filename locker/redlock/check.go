@@ -11,8 +11,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Names of what [Locker.Check] finds beside what each node's redislocker does,
-// see [guard.WithAccepted].
+// Names of the findings of [Locker.Check], besides those of each node's
+// redislocker. See [guard.WithAccepted].
 const (
 	FoundHoldOut = "hold-out" // the TTL is longer than the hold-out
 	FoundTwin    = "twin"     // two nodes are the same server
@@ -24,9 +24,9 @@ func (*Locker) FindingNames() []string {
 	return append((*redislocker.Locker)(nil).FindingNames(), FoundHoldOut, FoundTwin, FoundNode)
 }
 
-// Check reports whether a quorum of the nodes can serve leases of ttl now, and
-// what is to be said of each node. All that is wrong is in the error, each a
-// [locker.Finding]; it is an ErrUnavailable if no quorum answers.
+// Check reports whether a quorum of the nodes can serve leases of ttl now. It
+// also reports problems of each node. The error joins all of them, each as a
+// [locker.Finding]. It is an ErrUnavailable if no quorum answers.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if err := l.gate.Enter(); err != nil {
 		return err
@@ -56,7 +56,8 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	return errors.Join(found...)
 }
 
-// finding says what err does, but for its class: a finding has a severity.
+// finding returns a finding with the text of err, without its class. A finding
+// has a severity instead.
 func finding(name string, severity locker.Severity, err error) *locker.Finding {
 	return &locker.Finding{Name: name, Severity: severity, Text: "redlock: " + classes.Replace(err.Error())}
 }
@@ -64,7 +65,7 @@ func finding(name string, severity locker.Severity, err error) *locker.Finding {
 var classes = strings.NewReplacer(locker.ErrInvalidOption.Error()+": ", "",
 	locker.ErrUnavailable.Error()+": ", "", "redlock: ", "")
 
-// fits returns why a lease cannot have the given TTL, or nil.
+// fits returns the reason why a lease cannot have the given TTL, or nil.
 func (l *Locker) fits(ttl time.Duration) error {
 	if out := l.settings.holdOut; out > 0 && ttl > out {
 		return invalid("a TTL of %v outlives the hold-out of %v after a node's restart: raise WithHoldOut in every "+
@@ -73,7 +74,7 @@ func (l *Locker) fits(ttl time.Duration) error {
 	return nil
 }
 
-// check is what is to be said of one node.
+// check returns the problem of one node, or nil.
 func (n *node) check(ctx context.Context, ttl time.Duration) error {
 	err := n.store.Check(ctx, ttl)
 	n.mu.Lock()

@@ -25,15 +25,15 @@ func (l *Locker) noQuorum(answered int, why []error) error {
 		locker.ErrUnavailable, answered, len(l.nodes), l.quorum, reasons(why))
 }
 
-// of says which node an error is about.
+// of adds to an error the node that it is about.
 func (n *node) of(err error) error { return fmt.Errorf("node %d: %w", n.number, err) }
 
-// present returns those that are none.
+// present returns the errors that are not nil.
 func present(errs []error) []error {
 	return slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 }
 
-// reasons are what several nodes had to say, in one line.
+// reasons joins the errors of several nodes in one line.
 type reasons []error
 
 func (r reasons) Unwrap() []error { return r }

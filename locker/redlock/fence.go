@@ -7,8 +7,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Fence reserves a block of tokens on a quorum, and raises what a quorum has
-// given last to the end of it: two requests to all nodes.
+// Fence reserves a block of tokens on a quorum. It then raises the last token
+// that a quorum has given to the end of the block. That takes two requests to
+// all nodes.
 func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	if err := l.gate.Enter(); err != nil {
 		return 0, err
@@ -23,11 +24,12 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	return token, err
 }
 
-// reserve reserves a block from floor on with every node where the key is b's
-// and returns, when a quorum has done so, the highest first token. The highest
-// of one round is only somebody's number: who asks another quorum next may find
-// less. A second round from there on makes a quorum store it, and every quorum
-// has one of those nodes.
+// reserve reserves a block from floor on with every node where the key is b's.
+// It returns the highest first token when a quorum has reserved.
+//
+// The highest token of one round is known to one node only. A claim that next
+// asks another quorum may get a lower one. A second round, from that token on,
+// makes a quorum store it. Every quorum has one of those nodes.
 func (l *Locker) reserve(ctx context.Context, b *ballot, floor uint64) (highest uint64, err error) {
 	type answer struct {
 		token uint64

@@ -7,8 +7,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// ear is what one node's redislocker tells. All of it is a hint, and becomes a
-// Wake: the look decides.
+// ear receives the messages of one node's redislocker. Each message is only a
+// hint and becomes a Wake. The look decides.
 type ear struct {
 	locker *Locker
 	seat   int
@@ -16,9 +16,10 @@ type ear struct {
 
 var _ locker.Revoker = (*ear)(nil)
 
-// Granted notes that a node has handed its part of a key to owner. When a
-// quorum has, the claim tries at once: sooner it would find the others still
-// with the holder before. If it comes to no quorum it tries a little later.
+// Granted records that a node has handed its part of a key to owner. When a
+// quorum has done so, the claim tries at once. An earlier try would find that
+// the other nodes still name the previous holder. If no quorum is reached, the
+// claim tries a little later.
 func (e *ear) Granted(key, owner string, _ locker.Offer) (known bool) {
 	l := e.locker
 	b := l.known.find(owner)
@@ -30,7 +31,7 @@ func (e *ear) Granted(key, owner string, _ locker.Offer) (known bool) {
 	case phase == over:
 		return known
 	case phase == holding:
-		l.agenda.add(b, 0) // one of the nodes that were missing: its offer is short
+		l.agenda.add(b, 0) // one of the missing nodes, and its offer is short
 	case n == l.quorum:
 		l.waker.Wake(key)
 	case n < l.quorum:
@@ -39,7 +40,8 @@ func (e *ear) Granted(key, owner string, _ locker.Offer) (known bool) {
 	return true
 }
 
-// Wanted passes on that others wait, once for each grant: every node says so.
+// Wanted passes on that others wait. It does so once for each grant, because
+// every node says so.
 func (e *ear) Wanted(key string) {
 	if e.locker.known.tell(key) {
 		e.locker.waker.Wanted(key)
@@ -59,17 +61,19 @@ func (e *ear) Revoked(key, owner string) {
 	}
 }
 
-// registry has the claims that messages may be about: those that wait, and
-// those that own their key. One that nobody ends is dropped when its time is
-// over.
+// registry has the claims that messages may be about. These are the claims that
+// wait and the claims that own their key. A claim that nobody ends is dropped
+// when its time is over.
 type registry struct {
-	mu      sync.Mutex // guards what follows, and until and told of the ballots in it; never held across a callback
+	// mu guards the fields below and the fields until and told of their
+	// ballots. It is never held across a callback.
+	mu      sync.Mutex
 	byOwner map[string]*ballot
-	byKey   map[string]*ballot // owners
+	byKey   map[string]*ballot // only claims that own their key
 	sweepAt int
 }
 
-// queueEnd is when a claim that waits is forgotten if it does not try again.
+// queueEnd is when a waiting claim is forgotten if it does not try again.
 func queueEnd() time.Time { return time.Now().Add(3 * locker.QueueLife) }
 
 const sweepLeast = 1024
@@ -78,7 +82,7 @@ func newRegistry() *registry {
 	return &registry{byOwner: make(map[string]*ballot), byKey: make(map[string]*ballot), sweepAt: sweepLeast}
 }
 
-// add notes a claim that waits.
+// add records a claim that waits.
 func (r *registry) add(b *ballot, until time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +93,7 @@ func (r *registry) add(b *ballot, until time.Time) {
 	}
 }
 
-// hold notes a claim that owns its key.
+// hold records a claim that owns its key.
 func (r *registry) hold(b *ballot, until time.Time) {
 	r.add(b, until)
 	r.mu.Lock()
@@ -97,8 +101,8 @@ func (r *registry) hold(b *ballot, until time.Time) {
 	r.byKey[b.claim.Key] = b
 }
 
-// leave notes that a claim owns its key no more. Messages may be about it until
-// it is dropped.
+// leave records that a claim does not own its key any more. Messages may still
+// be about the claim until it is dropped.
 func (r *registry) leave(b *ballot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,8 +127,8 @@ func (r *registry) forget(b *ballot) {
 	}
 }
 
-// sweep forgets what is out of date, at a cost that is spread over what was
-// added since; r.mu is held.
+// sweep forgets claims whose time is over. Its cost is spread over the claims
+// added since the last sweep. r.mu is held.
 func (r *registry) sweep() {
 	now := time.Now()
 	for _, b := range r.byOwner {
@@ -144,22 +148,22 @@ func (r *registry) find(owner string) *ballot {
 	return nil
 }
 
-// fresh reports whether b owns its key for some time yet.
+// fresh reports whether b still owns its key.
 func (r *registry) fresh(b *ballot) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byKey[b.claim.Key] == b && time.Now().Before(b.until)
 }
 
-// owner returns who owns key here, or nil.
+// owner returns the claim that owns key here, or nil.
 func (r *registry) owner(key string) *ballot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.byKey[key]
 }
 
-// tell reports whether the owner of key is here and has not been told yet that
-// others wait.
+// tell reports whether the owner of key is here and must be told that others
+// wait. It reports true once for each grant.
 func (r *registry) tell(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,10 +12,11 @@ import (
 
 var _ locker.Inspector = (*Locker)(nil)
 
-// Held reports on how many of how many nodes this locker holds key, as far as
-// they have said: from a quorum up to all of them, or none if it does not own
-// the key. The more, the more nodes may lose what they know, see the package.
-// It asks nobody.
+// Held reports on how many nodes this locker holds key, and how many nodes
+// there are. It asks nobody, and goes by the last answers of the nodes. held is
+// between a quorum and all of them, or 0 if the locker does not own the key.
+// The more nodes hold the key, the more may lose what they know. See the
+// package comment.
 func (l *Locker) Held(key string) (held, nodes int) {
 	if l.nodes == nil {
 		return 0, len(l.settings.nodes)
@@ -28,15 +29,15 @@ func (l *Locker) Held(key string) (held, nodes int) {
 	return held, len(l.nodes)
 }
 
-// Inspect tells who holds key on a quorum of nodes, and who waits in the
-// longest of their queues, in the order that most of these have; of who holds
-// less than a quorum it says nothing.
+// Inspect tells who holds key on a quorum of nodes. It does not report a holder
+// with less than a quorum. It also tells who waits in the longest queue, in the
+// order that most of these queues have.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	s, _, err := l.inspect(ctx, key)
 	return s, err
 }
 
-// inspect tells also what each node said; nil for none.
+// inspect is Inspect that also returns the answer of each node, nil for none.
 func (l *Locker) inspect(ctx context.Context, key string) (s locker.KeyState, said []*locker.KeyState, err error) {
 	s.Key = key
 	states := make([]locker.KeyState, len(l.nodes))
@@ -63,14 +64,14 @@ func (l *Locker) inspect(ctx context.Context, key string) (s locker.KeyState, sa
 	}
 	s.Waiting, s.Waiters = queue(said)
 	if i := slices.IndexFunc(s.Waiters, func(w locker.Waiter) bool { return s.Held && w.Owner == s.Owner }); i >= 0 {
-		s.Waiters, s.Waiting = slices.Delete(s.Waiters, i, i+1), s.Waiting-1 // for a node that it does not hold yet
+		s.Waiters, s.Waiting = slices.Delete(s.Waiters, i, i+1), s.Waiting-1 // queued at a node that it lacks
 	}
 	return s, said, nil
 }
 
-// queue returns the longest of the queues. Of several it takes the one that
-// most nodes have, because claims may reach a node that is late in another
-// order.
+// queue returns the longest of the queues. If several are equally long, it
+// takes the one that most nodes have. They may differ because claims may reach
+// a late node in another order.
 func queue(said []*locker.KeyState) (waiting int, waiters []locker.Waiter) {
 	most := 0
 	for _, n := range said {
@@ -92,8 +93,8 @@ func queue(said []*locker.KeyState) (waiting int, waiters []locker.Waiter) {
 
 func sameOwner(a, b locker.Waiter) bool { return a.Owner == b.Owner }
 
-// everywhere calls ask for every node at once and returns what each said; and
-// an error if no quorum did.
+// everywhere calls ask for every node at once and returns the error of each. It
+// returns an error of its own if no quorum has answered.
 func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, i int) error) ([]error, error) {
 	if err := l.gate.Enter(); err != nil {
 		return nil, err
@@ -127,12 +128,12 @@ func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, i
 	return errs, nil
 }
 
-// List goes through the keys of every node, and tells of each what a quorum
-// says. A node that cannot be listed is passed over as long as the others are a
-// quorum: every lease is on one of those.
+// List lists the keys of every node. For each key it yields the state on which
+// a quorum agrees. A node that cannot be listed is skipped as long as the
+// others are a quorum, because every lease is on one of those.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
-		var listed []int // nodes
+		var listed []int // indices of nodes
 		var failed []error
 	nodes:
 		for i := range l.nodes {
@@ -144,7 +145,7 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 				s, said, err := l.inspect(ctx, n.Key)
 				if err == nil && (!s.Held && s.Waiting == 0 ||
 					slices.ContainsFunc(listed, func(i int) bool { return tells(said[i]) })) {
-					continue // gone meanwhile, or told of with an earlier node
+					continue // gone meanwhile, or yielded with an earlier node
 				}
 				if !yield(s, err) {
 					return
@@ -158,11 +159,11 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	}
 }
 
-// tells reports whether a node has a key in its list.
+// tells reports whether the node's own list has the key.
 func tells(n *locker.KeyState) bool { return n != nil && (n.Held || n.Waiting > 0) }
 
-// ForceRelease ends the hold of owner on every node. It succeeds if a quorum
-// had it.
+// ForceRelease ends the hold of owner on every node. It succeeds if owner had a
+// quorum.
 func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	errs, err := l.everywhere(ctx, func(ctx context.Context,
 		i int,

@@ -14,24 +14,25 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// node is one of the servers, and what this locker knows of its health.
+// node is one of the servers, with its health as this locker knows it.
 type node struct {
-	number  int // from 1, as messages name it
+	number  int // from 1, as errors name it
 	store   *redislocker.Locker
 	holdOut time.Duration
 	ids     *identities
 
-	mu      sync.Mutex // guards what follows; never held across I/O
+	mu      sync.Mutex // guards the fields below; never held across I/O
 	down    bool       // its last request had no answer
-	probing bool       // and one is under way that finds out whether it is still so
-	outTill time.Time  // it has restarted, and does not count before
-	twin    error      // it is another node too
+	probing bool       // a request is under way to see whether it is still down
+	outTill time.Time  // it has restarted and does not count before then
+	twin    error      // set if another node is the same server
 }
 
 var errDown = fmt.Errorf("%w: it did not answer last time, and is being asked again", locker.ErrUnavailable)
 
-// begin says whether a request may be sent, which ends with end: to a node that
-// is down one at a time, a probe that finds out whether it still is.
+// begin reports whether a request may be sent. The request ends with end or
+// skip. A node that is down gets one request at a time. This probe finds out
+// whether the node is still down.
 func (n *node) begin() (probe bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -52,15 +53,15 @@ func (n *node) skip() {
 	n.probing = false
 }
 
-// end notes how a request went.
+// end records the result of a request.
 func (n *node) end(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.down, n.probing = errors.Is(err, locker.ErrUnavailable), false
 }
 
-// out returns why the node does not count, if it has started a short while ago;
-// n.mu is held.
+// out returns why the node does not count if it has started only recently. n.mu
+// is held.
 func (n *node) out() error {
 	if left := time.Until(n.outTill); left > 0 {
 		return fmt.Errorf("%w: it started %v ago and counts in %v, when no lease of before can be left (WithHoldOut)",
@@ -69,12 +70,14 @@ func (n *node) out() error {
 	return nil
 }
 
-// admit looks at a new connection. A server that has started anew has only new
-// ones, so none is used before its hold-out is over, provided that nothing
-// between here and there hides the restart.
+// admit checks a new connection. A server that has restarted has only new
+// connections. So none is used before its hold-out is over, unless something
+// between the locker and the server hides the restart.
 func (n *node) admit(info string, err error) error {
 	if n.holdOut == 0 && err != nil {
-		return nil // without the right to INFO a node that was given twice is not found
+		// Without the right to INFO, a server that was given twice is not
+		// found.
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("when the server started must be known, give the user +info (or see WithHoldOut): %w", err)
@@ -99,8 +102,8 @@ func (n *node) admit(info string, err error) error {
 	return n.out()
 }
 
-// facts reads what INFO says: for how long the server has been up at least,
-// negative if unknown, and its run id.
+// facts reads the uptime and the run id from the answer to INFO. The uptime is
+// a lower bound, or negative if unknown.
 func facts(info string) (uptime time.Duration, id string) {
 	uptime = -1
 	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {
@@ -108,7 +111,7 @@ func facts(info string) (uptime time.Duration, id string) {
 		switch name {
 		case "uptime_in_seconds":
 			if s, err := strconv.Atoi(value); err == nil {
-				uptime = max(0, time.Duration(s-1)*time.Second) // it is a difference of whole seconds
+				uptime = max(0, time.Duration(s-1)*time.Second) // INFO's whole seconds may be one too high
 			}
 		case "run_id":
 			id = value
@@ -117,14 +120,14 @@ func facts(info string) (uptime time.Duration, id string) {
 	return uptime, id
 }
 
-// identities are the servers behind the nodes, by their run ids.
+// identities are the run ids of the servers behind the nodes.
 type identities struct {
 	mu  sync.Mutex // guards ids
 	ids map[string]int
 }
 
-// claim notes that the node has this run id, and returns an error if another
-// has. An empty id is nobody's.
+// claim records that the node has this run id. It returns an error if another
+// node has the same id. An empty id belongs to no node.
 func (s *identities) claim(number int, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,9 +15,9 @@ type optionFunc func(*settings)
 
 func (f optionFunc) apply(s *settings) { f(s) }
 
-// settings are kept as they were given; check says what is wrong with them.
+// settings are kept as they were given. check validates them.
 type settings struct {
-	nodes   []redis.UniversalClient // the caller's
+	nodes   []redis.UniversalClient // owned by the caller
 	prefix  string
 	limit   time.Duration
 	holdOut time.Duration
@@ -29,27 +29,26 @@ const (
 	defaultHoldOut = time.Minute
 )
 
-// WithPrefix sets what the name of every key on every node starts with, as
+// WithPrefix sets the prefix of the name of every key on every node, as
 // redislocker.WithPrefix does. Default "guard".
 func WithPrefix(prefix string) Option { return optionFunc(func(s *settings) { s.prefix = prefix }) }
 
-// WithNodeLimit sets how long a node has to answer one request: a node that
-// hangs costs nobody more than that. Half of the TTL is the limit where that is
-// shorter. It should be some ten round trips, and far below the TTL. Default
-// 200 ms.
+// WithNodeLimit sets how long a node has to answer one request. A node that
+// hangs costs no call more than that. The limit is at most half of the TTL. Set
+// it to some ten round trips, and far below the TTL. Default 200 ms.
 func WithNodeLimit(d time.Duration) Option { return optionFunc(func(s *settings) { s.limit = d }) }
 
-// WithHoldOut sets for how long a node counts as not answering after it has
-// started. It must be the same in every process, and no TTL may be longer: then
-// all leases have ended that the node knew before, and its memory may be empty.
+// WithHoldOut sets how long a node counts as not answering after it has
+// started. It must be the same in every process. No TTL may be longer. Then all
+// leases that the node knew before have ended, and its memory may be empty.
 // Default 1 minute.
 //
-// With 0 a node counts as soon as it answers. That is honest only if no restart
-// forgets anything, as with "appendonly yes" and "appendfsync always" on a disk
-// that keeps what it has confirmed.
+// With 0 a node counts as soon as it answers. That is safe only if no restart
+// forgets anything. An example is "appendonly yes" and "appendfsync always" on
+// a disk that keeps what it has confirmed.
 func WithHoldOut(d time.Duration) Option { return optionFunc(func(s *settings) { s.holdOut = d }) }
 
-// check returns the first thing that is wrong, as an ErrInvalidOption.
+// check returns the first problem of the settings, as an ErrInvalidOption.
 func (s *settings) check() error {
 	switch n := len(s.nodes); {
 	case s.nilOpt:
@@ -71,9 +70,9 @@ func (s *settings) check() error {
 	return nil
 }
 
-// checkNode sees what can be seen of a client without asking its server: where
-// it connects is a matter of its dialer. given are the clients of the nodes
-// before it.
+// checkNode checks a client without asking its server. It cannot see where the
+// client connects, because that is up to the client's dialer. given has the
+// clients of the earlier nodes.
 func checkNode(i int, node redis.UniversalClient, given map[*redis.Client]int) error {
 	if lockerkit.IsNil(node) {
 		return invalid("the client of node %d is nil", i+1)
@@ -82,7 +81,7 @@ func checkNode(i int, node redis.UniversalClient, given map[*redis.Client]int) e
 	switch {
 	case !ok:
 		return invalid("node %d is a %T: a node is one server, so give it a *redis.Client", i+1, node)
-	case c.Options().Addr == "FailoverClient": // what go-redis calls a Sentinel client
+	case c.Options().Addr == "FailoverClient": // go-redis names a Sentinel client so
 		return invalid("node %d is a Sentinel client: a failover may forget leases, and nobody would see that; "+
 			"give it one server", i+1)
 	}

@@ -14,31 +14,33 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Locker is a [locker.Locker] on a quorum of Redis servers, made by [New] and
-// opened by [guard.New]. Its methods block for as long as a quorum takes to
-// answer, at most until their context ends; after Close they return
-// [locker.ErrClosed]. It is safe for concurrent use.
+// Locker is a [locker.Locker] on a quorum of Redis servers. Make it with [New].
+// [guard.New] opens it. Its methods block until a quorum has answered, at most
+// until their context ends. After Close they return [locker.ErrClosed]. It is
+// safe for concurrent use.
 type Locker struct {
 	settings settings
-	instance string         // how others know this locker, on all nodes
-	gate     lockerkit.Gate // its calls are also the requests that outlive one by their limit
+	instance string         // this locker's name for others, the same on all nodes
+	gate     lockerkit.Gate // counts calls, and requests that outlive a call by their limit
 
-	// Set by Open, before any other method.
+	// The fields below are set by Open, before any other method.
 	nodes  []*node
 	quorum int
 	waker  locker.Waker
 	known  *registry
 	agenda *agenda
-	picks  chan struct{} // holds one for each request that takes a missing node: at most mostPicks
+	// picks holds one value for each request that takes a missing node, at most
+	// mostPicks.
+	picks chan struct{}
 }
 
 var _ locker.Locker = (*Locker)(nil)
 
-// New returns a locker that keeps each lease on a majority of nodes: an odd
-// number of independent servers, three or more, each given by a client of its
-// own. It only keeps its settings: [guard.New] opens it, and returns what is
-// wrong with them. The clients stay the caller's, and must stay open for as
-// long as the locker is.
+// New returns a locker that keeps each lease on a majority of nodes. Give it an
+// odd number of independent servers, three or more, each by a client of its
+// own. New only keeps its settings. [guard.New] opens the locker and returns
+// the error if they are invalid. The clients belong to the caller, and must
+// stay open as long as the locker.
 func New(nodes []redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{nodes: nodes, prefix: "guard", limit: defaultLimit, holdOut: defaultHoldOut},
@@ -54,8 +56,9 @@ func New(nodes []redis.UniversalClient, opts ...Option) *Locker {
 	return l
 }
 
-// Open checks the settings and opens a redislocker for each node; it sends
-// nothing. What is wrong is a [locker.ErrInvalidOption], also a second Open.
+// Open checks the settings and opens a redislocker for each node. It sends
+// nothing. It returns [locker.ErrInvalidOption] for invalid settings and for a
+// second Open.
 func (l *Locker) Open(w locker.Waker) error {
 	return l.gate.Open(func() error { return l.ready(w) })
 }
@@ -72,7 +75,7 @@ func (l *Locker) ready(w locker.Waker) error {
 		n := &node{number: i + 1, holdOut: l.settings.holdOut, ids: ids}
 		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix),
 			redislocker.WithNode(redisnode.Node{Instance: l.instance, Admit: n.admit}))
-		if err := n.store.Open(&ear{locker: l, seat: i}); err != nil { // nothing to close: it has not sent anything
+		if err := n.store.Open(&ear{locker: l, seat: i}); err != nil { // no need to close: nothing was sent
 			return fmt.Errorf("redlock: %w", n.of(err))
 		}
 		nodes[i] = n
@@ -81,24 +84,26 @@ func (l *Locker) ready(w locker.Waker) error {
 	return nil
 }
 
-// within returns the context of one request to a node: it has its own limit, so
-// that it may outlive the call that the others have answered already.
+// within returns the context of one request to a node. It has its own limit, so
+// that the request may outlive a call that the other nodes have answered.
 func (l *Locker) within(ctx context.Context, ttl time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), min(l.settings.limit, ttl/2))
 }
 
-// Close ends the locker: calls under way end as their contexts say, what is
-// left to clean up is done at once on every node, and the locker's own
-// connections are closed. It returns ctx's error if that was too short; the
-// rest then goes on behind it, but what could not be cleaned up ends at its
-// TTL. Idempotent.
+// Close ends the locker. Calls under way end as their contexts say. What is
+// left to clean up is done at once on every node. Then the locker's own
+// connections are closed.
+//
+// If ctx ends first, Close returns its error and the rest continues in the
+// background. A key that could not be cleaned up ends at its TTL. Close is
+// idempotent.
 func (l *Locker) Close(ctx context.Context) error {
 	if l.nodes == nil {
 		return nil
 	}
-	_ = l.gate.Close(ctx, func() { // the nodes say so too
+	_ = l.gate.Close(ctx, func() { // the nodes return the same error
 		l.agenda.close()
-		l.gate.Wait() // within a node's limit of the last call
+		l.gate.Wait() // at most a node's limit after the last call
 	})
 	errs := make([]error, len(l.nodes))
 	var all sync.WaitGroup

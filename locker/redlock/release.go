@@ -8,10 +8,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Release frees the key on all nodes at once, or lets each hand it to the first
-// in its queue, and returns when a quorum has answered. A node that does not is
-// asked again in the background, twice. Whom a quorum has handed the key to is
-// told to try.
+// Release frees the key on all nodes at once, or each node hands it to the
+// first claim in its queue. Release returns when a quorum has answered. A node
+// that does not answer is asked twice more in the background. A claim that a
+// quorum has handed the key to is told to try.
 func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Released{}, err
@@ -26,16 +26,16 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	answers := make(chan returned, len(l.nodes))
 	seats := b.close(true)
 	l.known.leave(b)
-	var left atomic.Int32 // seats whose hold is not ended yet
+	var left atomic.Int32 // seats whose hold has not ended yet
 	left.Store(int32(len(seats)))
 	ended := func(of returned) {
 		if left.Add(-1) == 0 {
-			l.known.drop(b) // for good: it is over
+			l.known.drop(b) // for good, because it is over
 		}
 		answers <- of
 	}
 	for i, clean := range seats {
-		if clean { // it may be queued there, and owns nothing
+		if clean { // it owns nothing there, but may be queued
 			l.nodes[i].store.Abandon(&b.seats[i].claim, b.seats[i].unclear)
 			ended(returned{seat: i, err: locker.ErrLeaseLost})
 			continue
@@ -55,8 +55,8 @@ type returned struct {
 	err      error
 }
 
-// free releases seat i, and queues the next claim there if that seat can be
-// had.
+// free releases seat i. It also queues the next claim there if it can get that
+// claim's seat.
 func (l *Locker) free(ctx context.Context, b, next *ballot, i int) (locker.Released, error) {
 	n := l.nodes[i]
 	limited, cancel := l.within(ctx, b.claim.TTL)
@@ -84,7 +84,7 @@ func (l *Locker) free(ctx context.Context, b, next *ballot, i int) (locker.Relea
 	return r, err
 }
 
-// asked is what the error of a Release says about the claim that it was to
+// asked returns what the error of a Release says about the claim that it had to
 // queue.
 func asked(err error) error {
 	if errors.Is(err, locker.ErrLeaseLost) {
@@ -93,7 +93,7 @@ func asked(err error) error {
 	return err
 }
 
-// released puts the answers together.
+// released combines the answers of the nodes.
 func (l *Locker) released(ctx context.Context, answers <-chan returned) (r locker.Released, err error) {
 	owned, lost, queued := 0, 0, 0
 	var unknown []error
@@ -129,10 +129,10 @@ func (l *Locker) released(ctx context.Context, answers <-chan returned) (r locke
 	return locker.Released{}, l.noQuorum(owned+lost, unknown)
 }
 
-// Abandon releases c on every node by owner id, and takes it out of every
-// queue, in the background: each node has a list of its own, which is bounded
-// and does not wait for the others. A node that may yet get a request of c is
-// asked twice.
+// Abandon releases c on every node by owner id and takes it out of every queue.
+// It does that in the background. Each node has a list of its own, which is
+// bounded and does not wait for the others. A node that may yet get a request
+// of c is asked twice.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	if l.gate.Enter() != nil {
 		return
@@ -140,7 +140,7 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	defer l.gate.Leave()
 	b := l.ballot(c, false)
 	seats := b.close(false)
-	l.known.drop(b) // for good: it is over
+	l.known.drop(b) // for good, because it is over
 	for i, clean := range seats {
 		if s := &b.seats[i]; clean {
 			l.nodes[i].store.Abandon(&s.claim, late || s.unclear)
@@ -148,10 +148,10 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 }
 
-// close ends the ballot. With heir the seats that may own the key are for a
-// Release to clean up, as soon as it has them; else those that are busy are for
-// who has them. It returns which seats are for the caller to clean up in the
-// background.
+// close ends the ballot. With heir, a Release cleans up the seats that may own
+// the key, as soon as it has them. Without heir, the requests that have the
+// busy seats clean those up. clean says which seats the caller must clean up in
+// the background.
 func (b *ballot) close(heir bool) (clean []bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,10 +10,11 @@ import (
 )
 
 // Renew renews all leases on all nodes, in one round trip to each. A lease is
-// renewed when a quorum of those nodes says so that had it without a gap; a
-// node where it is missing is asked to take it in the background, and counts
-// from the next renewal on, beside a quorum that has not lost it. So a lease
-// that has lost its quorum is never put together again.
+// renewed when it has a quorum of the nodes that held it without a gap.
+//
+// A node where the lease is missing is asked in the background to take it. That
+// node counts from the next renewal on, beside a quorum that has not lost the
+// lease. So a lease that has lost its quorum is never put together again.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.gate.Enter(); err != nil {
 		for i := range cs {
@@ -50,7 +51,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	case <-r.done:
 	case <-ctx.Done():
 		r.giveUp(context.Cause(ctx))
-		<-r.done // answers that are being told
+		<-r.done // until the answers under way have been told
 	}
 }
 
@@ -59,22 +60,22 @@ type renewals struct {
 	locker   *Locker
 	answered func(i int, err error)
 	sent     time.Time
-	done     chan struct{} // closed when every claim was answered
+	done     chan struct{} // closed when every claim has its answer
 
-	mu   sync.Mutex // guards what follows; never held across a callback
+	mu   sync.Mutex // guards the fields below; never held across a callback
 	all  []renewal
-	left int // to be answered
+	left int // claims without an answer
 }
 
-// renewal is one claim's part.
+// renewal is the part of one claim.
 type renewal struct {
 	ballot  *ballot
-	asked   []bool // nodes, less those that have lost it
-	firm    []bool // those of them that had it when a quorum did
+	asked   []bool // nodes that have not lost the lease
+	firm    []bool // asked nodes that had the lease when a quorum last had it
 	renewed int
-	pending int // firm ones that have not answered
-	kept    int // firm ones that have it, or did not answer in time
-	lost    int // nodes that do not have it
+	pending int // firm nodes that have not answered
+	kept    int // firm nodes that have the lease, or did not answer in time
+	lost    int // nodes that do not have the lease
 	unknown []error
 	told    bool
 }
@@ -102,7 +103,7 @@ func newRenewals(l *Locker, cs []*locker.Claim, answered func(int, error)) *rene
 	return r
 }
 
-// of returns the claims to renew on node i, and their places.
+// of returns the claims to renew on node i, and their indices in the Renew.
 func (r *renewals) of(i int) (claims []*locker.Claim, at []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,10 +115,11 @@ func (r *renewals) of(i int) (claims []*locker.Claim, at []int) {
 	return claims, at
 }
 
-// count notes what a node says about claim k, and answers for it once that
-// decides: a quorum has it, and of the nodes that had it when a quorum did the
-// last time a quorum has not lost it. Those that were taken since do not make
-// up for these.
+// count records the answer of a node about claim k. It answers for the claim as
+// soon as the result is certain. The claim is renewed if two quorums agree. One
+// quorum has the lease now. The other had it at the last time that a quorum had
+// it, and has not lost it since. Nodes that were taken later do not count for
+// the second.
 func (r *renewals) count(k, node int, err error) {
 	r.mu.Lock()
 	d := &r.all[k]
@@ -159,7 +161,7 @@ func (r *renewals) count(k, node int, err error) {
 	}
 }
 
-// tell answers for claim k, once.
+// tell answers for claim k, once only.
 func (r *renewals) tell(k int, err error) {
 	r.mu.Lock()
 	d := &r.all[k]
@@ -181,7 +183,7 @@ func (r *renewals) tell(k int, err error) {
 		}
 		l.pickUp(d.ballot)
 	case errors.Is(err, locker.ErrLeaseLost):
-		d.ballot.turn(idle) // nothing is picked up any more
+		d.ballot.turn(idle) // no missing node is taken any more
 		l.known.drop(d.ballot)
 	}
 	r.answered(k, err)
@@ -192,15 +194,15 @@ func (r *renewals) tell(k int, err error) {
 	}
 }
 
-// giveUp answers for those that are undecided.
+// giveUp answers for the claims that are undecided.
 func (r *renewals) giveUp(cause error) {
 	for k := range r.all {
 		r.tell(k, unclear(cause))
 	}
 }
 
-// seatsHeld tells on which nodes the key is ours, and on which, and how many,
-// it was when a quorum had it.
+// seatsHeld returns on which nodes the key is ours. firm tells on which of
+// these it was ours when a quorum last had it, and n is their number.
 func (b *ballot) seatsHeld() (held, firm []bool, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -214,7 +216,7 @@ func (b *ballot) seatsHeld() (held, firm []bool, n int) {
 	return held, firm, n
 }
 
-// settled notes that a quorum had the key when these nodes were asked.
+// settled records that a quorum had the key when the asked nodes were asked.
 func (b *ballot) settled(asked []bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -224,7 +226,7 @@ func (b *ballot) settled(asked []bool) {
 	}
 }
 
-// miss notes that the key is not ours on a node any more.
+// miss records that the key is not ours on a node any more.
 func (b *ballot) miss(i int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,25 +13,25 @@ type vote struct {
 	seat   int
 	answer locker.Answer
 	err    error
-	probe  bool // of a node that did not answer before
+	probe  bool // sent to a node that did not answer before
 }
 
 // tally is a count of votes.
 type tally struct {
 	locker *Locker
 
-	ours    []int  // seats
-	token   uint64 // the highest of theirs
-	held    int    // by others
+	ours    []int  // indices of seats
+	token   uint64 // the highest token of these seats
+	held    int    // number of nodes held by others
 	others  map[voter]standing
 	places  []locker.Place
-	refused []error // will not change
+	refused []error // errors that will not change
 	unknown []error
 
-	pending, probes int // still under way
+	pending, probes int // requests under way
 }
 
-// standing is how one other voter stands.
+// standing has the votes of one other voter.
 type standing struct {
 	votes     int
 	holder    locker.Holder
@@ -66,7 +66,8 @@ func (v *tally) count(of vote) {
 	}
 }
 
-// wait counts a request that was sent, or answered.
+// wait counts requests. n is 1 for a request that was sent and -1 for its
+// answer.
 func (v *tally) wait(probe bool, n int) {
 	if probe {
 		v.probes += n
@@ -75,8 +76,8 @@ func (v *tally) wait(probe bool, n int) {
 	}
 }
 
-// decided reports whether it is no use to wait for more answers: a node that
-// did not answer before is waited for only if there is no quorum without it.
+// decided reports whether more answers cannot matter. A node that did not
+// answer before is waited for only if there is no quorum without it.
 func (v *tally) decided() bool {
 	ours, left, quorum := len(v.ours), v.pending+v.probes, v.locker.quorum
 	switch {
@@ -91,7 +92,7 @@ func (v *tally) decided() bool {
 // reached reports whether a quorum has answered.
 func (v *tally) reached() bool { return len(v.ours)+v.held >= v.locker.quorum }
 
-// leads reports whether self is in front where nobody has a quorum.
+// leads reports whether self is in the lead while nobody has a quorum.
 func (v *tally) leads(self voter, quorum int) bool {
 	for w, s := range v.others {
 		if s.votes >= quorum || s.votes > len(v.ours) || s.votes == len(v.ours) && !self.before(w) {
@@ -101,7 +102,7 @@ func (v *tally) leads(self voter, quorum int) bool {
 	return len(v.ours) > 0 && v.reached()
 }
 
-// answer tells of who has most votes, and of the middle of the places.
+// answer tells of the voter with the most votes, and of the median place.
 func (v *tally) answer() (a locker.Answer) {
 	most := 0
 	for _, s := range v.others {
