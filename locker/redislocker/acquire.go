@@ -23,8 +23,8 @@ const fenceLife = 20 * time.Minute
 // second finds the holder and queues the claim. A claim that is in the queue,
 // or whose key is likely to be held, looks first.
 //
-// See [locker.Locker] for the errors. If a new try cannot change a refusal by
-// the server, the error is none of those and says what to do. Missing rights
+// See [locker.Locker] for the errors. A refusal by the server that a new try
+// cannot change is none of those errors, and says what to do. Missing rights
 // and a key of another type are such refusals.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.gate.Enter(); err != nil {

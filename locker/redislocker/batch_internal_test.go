@@ -37,8 +37,8 @@ func TestRequestsWhoseCallersHaveLeftAreNotSent(t *testing.T) {
 	})
 }
 
-// What one bubble has made another must not use, so a program's tests could not
-// have several of them.
+// A bubble must not use objects of another bubble. A shared pool would allow a
+// program's tests only one bubble.
 func TestRequestsOfOneBubbleAreNotUsedInAnother(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,15 +19,16 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// resource is what a key protects, off the faulted path. It rejects fencing
-// tokens that are lower than the last, which only overlaps can bring.
+// resource is the thing that a key protects, off the faulted path. It rejects
+// fencing tokens that are lower than the last. Only overlaps can bring such
+// tokens.
 type resource struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	inside   int
 	tokens   tokens
 	sections []time.Time
-	overlaps int // sections that began while another had not ended: what a lost failover may bring, and fencing repairs
-	rejected int // of those, what the resource refused
+	overlaps int // sections that began before another had ended; a lost failover may bring them, and fencing repairs them
+	rejected int // overlaps that the resource refused
 }
 
 // section is one stay in the critical section.
@@ -62,14 +63,14 @@ func (r *resource) section(ctx context.Context, t *testing.T, process *guard.Gua
 	r.mu.Unlock()
 }
 
-// count is how many sections there were so far.
+// count is the number of sections so far.
 func (r *resource) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.sections)
 }
 
-// gap says how long the longest time without a section was since from, and when
+// gap returns the longest time without a section since from, and the time when
 // it ended.
 func (r *resource) gap(from time.Time) (longest time.Duration, text string) {
 	r.mu.Lock()
@@ -91,11 +92,11 @@ func (r *resource) gap(from time.Time) (longest time.Duration, text string) {
 	return longest, text
 }
 
-// plain counts writes of go-redis alone, with its defaults, to compare with.
+// plain counts writes of go-redis alone with its defaults, for comparison.
 type plain struct{ resource }
 
-// crowd is some processes, as the store sees them, that want one key all the
-// time, and a plain client beside them.
+// crowd is a number of processes, as the store sees them, that want one key all
+// the time. A plain client runs beside them.
 type crowd struct {
 	resource
 
@@ -110,7 +111,7 @@ const (
 	crowdTTL = 5 * time.Second // longer than any failover here and a second
 )
 
-// startCrowd starts a crowd of n; each locker is made by locker, and ends with
+// startCrowd starts a crowd of n. locker makes each locker. The crowd ends with
 // the test.
 func startCrowd(t *testing.T, n int, rdb redis.UniversalClient, locker func() *redislocker.Locker) *crowd {
 	t.Helper()
@@ -159,7 +160,7 @@ func startCrowd(t *testing.T, n int, rdb redis.UniversalClient, locker func() *r
 	return c
 }
 
-// survives has the crowd live through a fault and checks the gap that it made:
+// survives takes the crowd through a fault and checks the gap that it made.
 // fault returns when there is a new primary, and from then on a second may
 // pass. A fault that loses no write brings no overlap either.
 func (c *crowd) survives(t *testing.T, lossless bool, fault func() error) {
@@ -183,8 +184,8 @@ func (c *crowd) survives(t *testing.T, lossless bool, fault func() error) {
 	}
 }
 
-// leftNothing checks that no server of these keeps a key without a TTL, or a
-// connection of the lockers.
+// leftNothing checks that none of these servers keeps a key without a TTL. It
+// also checks that the lockers have left no connection.
 func leftNothing(t *testing.T, nodes []*redisproc.Server) {
 	t.Helper()
 	for _, n := range nodes {
@@ -204,9 +205,9 @@ func leftNothing(t *testing.T, nodes []*redisproc.Server) {
 	}
 }
 
-// dialsEnd waits, when t ends, for the goroutines with which go-redis tries
-// once a second to reach a dead server: each ends within that second after its
-// client was closed.
+// dialsEnd waits at the end of t for goroutines of go-redis. They try once a
+// second to reach a dead server. Each ends within that second after its client
+// was closed.
 func dialsEnd(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {

@@ -79,8 +79,8 @@ func TestDocumentedCommandsAreThoseOfTheScripts(t *testing.T) {
 	}
 }
 
-// wantFinding fails t unless err has a finding with this name and severity; it
-// returns its text.
+// wantFinding fails t unless err has a finding with this name and severity. It
+// returns the finding's text.
 func wantFinding(t *testing.T, err error, name string, severity locker.Severity) string {
 	t.Helper()
 	found, _ := locker.Findings(err)
@@ -93,7 +93,7 @@ func wantFinding(t *testing.T, err error, name string, severity locker.Severity)
 	return ""
 }
 
-// without returns rights less those missing.
+// without returns rights without the missing ones.
 func without(rights []string, missing ...string) []string {
 	return slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return slices.Contains(missing, r) })
 }
@@ -146,7 +146,7 @@ func TestCheckNamesTheKeysOfItsPrefix(t *testing.T) {
 	}
 }
 
-// Who offers a server may take commands away.
+// The provider of a server may take commands away.
 func TestCheckNamesACommandThatTheServerDoesNotHave(t *testing.T) {
 	s := redistest.Start(t, "--rename-command", "ZRANGE", "")
 	err := open(t, redistest.Client(t, s.Addr)).Check(t.Context(), ttl)
@@ -256,7 +256,7 @@ func TestCheckComparesRoundTripWithTTL(t *testing.T) {
 		locker.Refuse); !strings.Contains(text, "closer") {
 		t.Errorf("%q, want it to say what helps", text)
 	}
-	direct.FlushAll(t.Context()) // what warm left
+	direct.FlushAll(t.Context()) // left by warm
 	emptied(t, direct)
 }
 

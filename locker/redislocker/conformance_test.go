@@ -11,8 +11,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// The suite gives each check a new store: a server of its own in memory, or a
-// database of its own on a real one.
+// The suite gives each check a new store. This is a server of its own in
+// memory, or a database of its own on a real server.
 
 func TestConformanceInVirtualTime(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// The server hangs: it has what it was sent, and does it when it goes on.
+// The server hangs. It has received its requests, and carries them out when it
+// goes on.
 func TestConformanceWhileTheServerHangs(t *testing.T) {
 	t.Parallel() // it mostly waits
 	s := redistest.Start(t, "--databases", "100")
@@ -50,7 +51,8 @@ func TestConformanceWhileTheServerHangs(t *testing.T) {
 	})
 }
 
-// Answers get lost: the server does what it is asked, and nobody hears of it.
+// Answers get lost. The server carries out its requests, and nobody hears of
+// it.
 func TestConformanceWhileAnswersGetLost(t *testing.T) {
 	t.Parallel() // it mostly waits
 	s := redistest.Start(t, "--databases", "100")

@@ -15,9 +15,9 @@
 //
 // # In Redis
 //
-//	guard:{K}        string, for the lease's TTL    owner id (22 bytes), instance id (22 bytes), a line of JSON about the holder
+//	guard:{K}        string, for the lease's TTL    owner id (22 bytes), instance id (22 bytes), JSON about the holder
 //	guard:{K}:wait   sorted set, for 2 to 12 s      the queue: an entry for each claim that waits for K, by its place
-//	guard:{K}:due    sorted set, for 2 to 12 s      the owner id of each of them, by the time in ms when it must be seen again
+//	guard:{K}:due    sorted set, for 2 to 12 s      the owner id of each claim, by the ms when it must be seen again
 //	guard:{K}:fence  string, for 20 minutes         the last fencing token given
 //
 // "guard" is the prefix of [WithPrefix]. K is the key as the guard names it,

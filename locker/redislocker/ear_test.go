@@ -16,7 +16,7 @@ type ear struct {
 	deaf  chan struct{} // closed: nobody waits here any more
 }
 
-// news is what a Waker is told.
+// news is one call of a Waker.
 type news struct {
 	what, key, owner string
 	offer            locker.Offer
@@ -49,7 +49,7 @@ func (e *ear) next(t *testing.T, want string) news {
 	}
 }
 
-// granted waits for the news that c owns its key, and returns the token that
+// granted waits for the news that c owns its key. It returns the token that
 // came with it.
 func (e *ear) granted(t *testing.T, c *locker.Claim, waiting int) (token uint64) {
 	t.Helper()
@@ -88,8 +88,7 @@ func (e *ear) nothing(t *testing.T) {
 	}
 }
 
-// listening opens n lockers whose subscriptions are confirmed, on an empty
-// server.
+// listening opens n lockers with confirmed subscriptions on an empty server.
 func listening(t *testing.T, rdb redis.UniversalClient, n int) ([]*redislocker.Locker, []*ear) {
 	t.Helper()
 	ls, es := make([]*redislocker.Locker, n), make([]*ear, n)
@@ -106,7 +105,7 @@ func listening(t *testing.T, rdb redis.UniversalClient, n int) ([]*redislocker.L
 	return ls, es
 }
 
-// queue has c wait for its key, which somebody else owns.
+// queue makes c wait for its key, which somebody else owns.
 func queue(t *testing.T, l locker.Locker, c *locker.Claim) locker.Place {
 	t.Helper()
 	a := held(t, l, c, locker.Try{Wait: true})
@@ -116,7 +115,7 @@ func queue(t *testing.T, l locker.Locker, c *locker.Claim) locker.Place {
 	return a.Place
 }
 
-// The names in Redis of what belongs to a key.
+// The names in Redis of the entries of one key.
 func lock(key string) string    { return "guard:{" + key + "}" }
 func line(key string) string    { return "guard:{" + key + "}:wait" }
 func dues(key string) string    { return "guard:{" + key + "}:due" }

@@ -71,7 +71,7 @@ func (e newerError) Error() string {
 		"update it, or go back to one version everywhere", e.version, entryVersion)
 }
 
-// state is what the locker keeps in a claim.
+// state is the locker's own part of a claim.
 type state struct {
 	keys  keys
 	owner any

@@ -57,8 +57,8 @@ func TestADialGoesOnWhenItsTryHasEnded(t *testing.T) {
 	t.Error("no try ever found a connection")
 }
 
-// A provider that tells of new credentials as they come is asked on the first
-// connection, and has nobody left to tell once the locker is closed.
+// A provider that reports new credentials as they come is asked on the first
+// connection. Once the locker is closed, the provider has no listener left.
 func TestALoginAsksAStreamOfCredentials(t *testing.T) {
 	s := redistest.Start(t, "--requirepass", "secret")
 	from := &stream{}

@@ -160,7 +160,7 @@ func TestAClaimWhoseProcessIsGoneIsPassedOver(t *testing.T) {
 }
 
 // A release is bounded, so it may meet more dead processes than it passes over.
-// That must not leave the key free (law 8).
+// Even then it must not leave the key free (law 8).
 func TestHoweverManyAreGoneTheKeyIsNotLeftFreeWhileOneWaits(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
@@ -187,8 +187,8 @@ func TestHoweverManyAreGoneTheKeyIsNotLeftFreeWhileOneWaits(t *testing.T) {
 	}
 }
 
-// The scripts cannot know whether a claim that was queued before its process
-// could be told is still there.
+// A claim may be queued before its process could be told. The scripts cannot
+// know whether such a claim is still there.
 func TestAClaimWithoutALiveSubscriptionIsHandedTheKeyAllTheSame(t *testing.T) {
 	s := redistest.Start(t)
 	for name, rights := range map[string][]string{

@@ -58,7 +58,7 @@ func mustAcquire(t *testing.T, l locker.Locker, c *locker.Claim) (token uint64) 
 	return mustTry(t, l, c, locker.Try{})
 }
 
-// mustTry acquires c, going about it as the try says.
+// mustTry acquires c as the try says.
 func mustTry(t *testing.T, l locker.Locker, c *locker.Claim, how locker.Try) (token uint64) {
 	t.Helper()
 	a, err := l.Acquire(t.Context(), c, how)
@@ -68,7 +68,7 @@ func mustTry(t *testing.T, l locker.Locker, c *locker.Claim, how locker.Try) (to
 	return a.Token
 }
 
-// held tries to acquire c, which must find that somebody else owns the key.
+// held tries to acquire c, and must find that somebody else owns the key.
 func held(t *testing.T, l locker.Locker, c *locker.Claim, how locker.Try) locker.Answer {
 	t.Helper()
 	a, err := l.Acquire(t.Context(), c, how)
@@ -85,7 +85,7 @@ func mustRelease(t *testing.T, l locker.Locker, c *locker.Claim) {
 	}
 }
 
-// release releases c, which must find what is wanted; the place of next is not
+// release releases c, and must find the wanted result. The place of next is not
 // compared.
 func release(t *testing.T, l locker.Locker, c, next *locker.Claim, want locker.Released) {
 	t.Helper()
@@ -96,7 +96,7 @@ func release(t *testing.T, l locker.Locker, c, next *locker.Claim, want locker.R
 	}
 }
 
-// renew returns the answer for each claim, of which there must be one when
+// renew returns the answer for each claim. There must be one answer each when
 // Renew returns.
 func renew(ctx context.Context, t *testing.T, l locker.Locker, cs ...*locker.Claim) []error {
 	t.Helper()
@@ -129,7 +129,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// eventually waits until it is so.
+// eventually waits until the condition holds.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(ttl / 2); !so(); time.Sleep(5 * time.Millisecond) {
@@ -139,7 +139,7 @@ func eventually(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// size is how many keys the server has.
+// size is the number of keys on the server.
 func size(t *testing.T, rdb redis.UniversalClient) int64 {
 	t.Helper()
 	n, err := rdb.DBSize(t.Context()).Result()

@@ -10,7 +10,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A server that hangs takes requests, and does them once it goes on.
+// A server that hangs takes requests, and carries them out once it goes on.
 func TestHungServerBoundsCallsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

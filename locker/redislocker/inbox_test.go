@@ -63,8 +63,8 @@ func TestDocumentedRightsKeepTheInboxThroughSilence(t *testing.T) {
 	release(t, ls[1], b, fenced("k"), locker.Released{Waiting: 1, Handed: true, Queued: true})
 }
 
-// The subscription begins with the first wait, or with the first claim that a
-// release is to queue.
+// The subscription begins with the first wait. It also begins with the first
+// claim that a release is to queue.
 func TestAReleaseThatQueuesOpensTheInbox(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	e := newEar()

@@ -78,7 +78,7 @@ func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
 	}
 }
 
-// The caller's options have been through NewClient, where -1 became 0: a copy
+// The caller's options have been through NewClient, where -1 became 0. A copy
 // of them would retry.
 func TestOwnClientNeitherRetriesNorIgnoresDeadlines(t *testing.T) {
 	for name, o := range map[string]*redis.Options{

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// sent notes when chores are sent, in virtual time.
+// sent records when chores are sent, in virtual time.
 type sent struct {
 	start  time.Time
 	answer func(ctx context.Context, due []chore) bool // nil: all are answered at once
@@ -35,11 +35,11 @@ func (s *sent) at(n int) []time.Duration {
 	return slices.Clone(s.times[n])
 }
 
-// hangs answers nothing until the request's time is over.
+// hangs gives no answer until the request's time is over.
 func hangs(ctx context.Context, _ []chore) bool { <-ctx.Done(); return false }
 
-// cleaning runs test in virtual time with a janitor, which ends with it and
-// leaves no goroutine.
+// cleaning runs test in virtual time with a janitor. The janitor ends with the
+// test and leaves no goroutine.
 func cleaning(t *testing.T, answer func(context.Context, []chore) bool, test func(*testing.T, *janitor, *sent)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func seconds(of ...int) []time.Duration {
 	return all
 }
 
-// soonThen are those seconds, the second try soon after the first, and the
+// soonThen are these seconds, with the second try soon after the first and the
 // others as much later.
 func soonThen(of ...int) []time.Duration {
 	all := []time.Duration{0}

@@ -27,8 +27,8 @@ func (ln *lane) add(c chore) {
 
 func (ln *lane) empty() bool { return len(ln.fresh) == 0 && len(ln.again) == 0 }
 
-// take takes a batch of chores that are due by now. With all, it also takes
-// those that are not due.
+// take takes a batch of chores that are due. With all, it also takes chores
+// that are not due.
 func (ln *lane) take(now time.Time, all bool) []chore {
 	n := min(len(ln.fresh), cleanBatch)
 	due := make([]chore, n, min(n+len(ln.again), cleanBatch))

@@ -20,12 +20,12 @@ import (
 
 // The code of docs/migrating.md.
 
-// oldName gives the keys of "legacy:" the names that the old code has for them.
+// oldName gives the keys of "legacy:" their names in the old code.
 func oldName(key string) string {
 	escaped, ok := strings.CutPrefix(key, "legacy:")
 	sku, err := url.PathUnescape(escaped) // guard.Key has written a:b as a%3Ab, and 100% as 100%25
 	if !ok || err != nil {
-		return "" // where guard keeps all others
+		return "" // the layout of all other keys
 	}
 	return "lock:sku:" + sku
 }

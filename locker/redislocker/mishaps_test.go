@@ -34,8 +34,8 @@ func newGuard(t *testing.T, rdb redis.UniversalClient, opts ...guard.Option) *gu
 	return g
 }
 
-// A cluster client answers a pipeline when its slowest node has: one that is
-// silent must not stop the others' keys.
+// A cluster client answers a pipeline when its slowest node has answered. A
+// silent node must not stop keys of the others.
 func TestOneSilentNodeDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	a, b, rdb := twoNodes(t)
@@ -92,7 +92,7 @@ func keysByNode(t *testing.T, g *guard.Guard, a *redis.Client) (onA, onB []strin
 	return onA, onB[:20]
 }
 
-// cut ends a context after so many requests.
+// cut ends a context after this many requests.
 type cut struct {
 	left atomic.Int64
 	end  func()

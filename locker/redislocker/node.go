@@ -10,8 +10,8 @@ import (
 )
 
 // node returns the address of the cluster node that has key, as far as the
-// client knows it now. It asks nobody. Without a cluster it is the same for all
-// keys.
+// client knows it now. It sends nothing. Without a cluster the result is the
+// same for all keys.
 func (l *Locker) node(key string) string {
 	if l.cluster == nil {
 		return ""

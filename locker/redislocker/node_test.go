@@ -14,8 +14,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// twoNodes starts two servers that a cluster client takes for a cluster: which
-// answers for whom is all that matters.
+// twoNodes starts two servers that a cluster client takes for a cluster. It
+// only matters which server answers for which key.
 func twoNodes(t *testing.T) (a, b *redistest.Server, rdb *redis.ClusterClient) {
 	t.Helper()
 	a, b = redistest.Start(t), redistest.Start(t)
@@ -29,7 +29,7 @@ func twoNodes(t *testing.T) (a, b *redistest.Server, rdb *redis.ClusterClient) {
 	return a, b, rdb
 }
 
-// acquireOnBoth acquires n claims or more on each node.
+// acquireOnBoth acquires at least n claims on each node.
 func acquireOnBoth(t *testing.T, l *redislocker.Locker, a *redistest.Server, n int) (onA, onB []*locker.Claim) {
 	t.Helper()
 	rdb := redistest.Client(t, a.Addr)
@@ -99,7 +99,7 @@ func TestAbandonOnANodeThatIsWellDoesNotWaitForOneThatHangs(t *testing.T) {
 	emptied(t, redistest.Client(t, b.Addr))
 }
 
-// In a cluster a message that nobody hears on this node may be heard on
+// In a cluster a message that reaches nobody on this node may reach somebody on
 // another.
 func TestInAClusterNobodyIsPassedOver(t *testing.T) {
 	_, _, rdb := twoNodes(t)

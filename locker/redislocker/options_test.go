@@ -13,7 +13,7 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// other is a client of a type that nobody knows.
+// other is a client of an unknown type.
 type other struct{ *redis.Client }
 
 func TestOpenReportsWhatIsWrong(t *testing.T) {

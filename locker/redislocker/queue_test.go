@@ -11,7 +11,7 @@ import (
 
 func lost(err error) bool { return errors.Is(err, locker.ErrLeaseLost) }
 
-// Law 2: it was granted, and came too late.
+// Law 2: the claim was granted, and came too late.
 func TestAClaimThatHasLeftTheQueueIsNotQueuedAgain(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	a, b := open(t, rdb), open(t, rdb)
@@ -97,8 +97,8 @@ func TestAbandonTakesTheClaimOutOfTheQueueAndTheKey(t *testing.T) {
 	es[1].nothing(t)
 }
 
-// A release may come so late that the TTL has ended. Whoever waits is served
-// all the same (law 3).
+// A release may come so late that the TTL has ended. The waiters are served all
+// the same (law 3).
 func TestALateReleaseOfAFreeKeyHandsItOn(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, es := listening(t, rdb, 2)

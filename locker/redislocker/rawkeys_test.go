@@ -15,7 +15,7 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// legacy gives the keys of "legacy:" the names that they had before.
+// legacy gives the keys of "legacy:" their earlier names.
 func legacy(key string) string {
 	if sku, ok := strings.CutPrefix(key, "legacy:"); ok {
 		return "lock:sku:" + sku

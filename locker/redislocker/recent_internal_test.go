@@ -15,8 +15,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// elsewhere is a place that keys live at, and what a recent asks and frees
-// there.
+// elsewhere is a place where keys live. It records the keys that a recent asks
+// for and frees there.
 type elsewhere struct {
 	at    atomic.Pointer[string]
 	asked atomic.Int32
@@ -127,8 +127,8 @@ func TestAServerThatNeverChangesKeepsNoReleases(t *testing.T) {
 	}
 }
 
-// In an outage the janitor's pauses grow to seconds; what it has not got done
-// is done when there is a new primary.
+// In an outage the janitor's pauses grow to seconds. Its unfinished chores are
+// done when there is a new primary.
 func TestClaimsThatAreGivenUpAreKeptToo(t *testing.T) {
 	l := New(nil, WithSentinel(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}}))
 	if err := l.Open(&listener{}); err != nil {

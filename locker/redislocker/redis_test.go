@@ -122,7 +122,7 @@ func TestNoKeyIsWithoutATTL(t *testing.T) {
 	haveTTLs(t, rdb, "k", "k:wait", "k:fence") // the claim that a release has queued is due by its place
 }
 
-// haveTTLs checks that these keys are there, and no other, and that each has a
+// haveTTLs checks that these keys exist, and no others, and that each has a
 // TTL.
 func haveTTLs(t *testing.T, rdb *redis.Client, want ...string) {
 	t.Helper()

@@ -12,8 +12,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// expectRefusal wants an error that ends the wait, contains hint, and does not
-// repeat key or owner.
+// expectRefusal wants an error that ends the wait and contains hint. The error
+// must not repeat key or owner.
 func expectRefusal(t *testing.T, err error, c *locker.Claim, hint string) {
 	t.Helper()
 	var answer redis.Error
@@ -68,7 +68,7 @@ func TestFenceCounterOfAnotherTypeGivesTheKeyBack(t *testing.T) {
 	emptied(t, rdb)
 }
 
-// Whoever waits has not met the counter yet.
+// A waiter has not met the counter yet.
 func TestFenceCounterOfAnotherTypeKeepsNoReleaseFromFreeingTheKey(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, es := listening(t, rdb, 3)
@@ -111,7 +111,7 @@ func TestUserWithoutRightsIsRefused(t *testing.T) {
 	}
 }
 
-// A pipeline of go-redis leaves its commands without an error if the login of a
+// go-redis leaves the commands of a pipeline without an error if the login of a
 // new connection is refused.
 func TestRefusedLoginIsNoSuccess(t *testing.T) {
 	s := redistest.Start(t, "--requirepass", "right")

@@ -13,8 +13,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// halting is a connection whose reader gets only so many bytes until the rest
-// is let through.
+// halting is a connection whose reader gets only this many bytes until the test
+// lets the rest through.
 type halting struct {
 	*net.TCPConn               // a client looks at its socket before it uses it again
 	pass         *atomic.Int64 // bytes; below 0: all

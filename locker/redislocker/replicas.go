@@ -239,7 +239,7 @@ func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 // confirm reports whether the replicas have a key that was handed over to
 // owner.
 func (l *Locker) confirm(key, owner string) bool {
-	ctx, cancel := context.WithTimeout(l.janitor.ctx, cleanLimit) // canceled once Close has ended or given up the clean-up
+	ctx, cancel := context.WithTimeout(l.janitor.ctx, cleanLimit) // ends when Close does or gives up
 	defer cancel()
 	send, done, err := l.oneConn(ctx, key)
 	if err != nil {

@@ -34,9 +34,9 @@ func (h afterWait) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	return next
 }
 
-// The release of a key that too few replicas have may arrive late, and would
-// free what the next try has acquired under the same owner id: so there must be
-// none (law 12).
+// Too few replicas have the key, so the try releases it. This release may
+// arrive late, and would free the key of the next try under the same owner id.
+// So there must be no such try (law 12).
 func TestAClaimWhoseKeyWasPerhapsFreedIsGivenUp(t *testing.T) {
 	t.Parallel()
 	primary, replica := replicated(t)
@@ -52,8 +52,8 @@ func TestAClaimWhoseKeyWasPerhapsFreedIsGivenUp(t *testing.T) {
 	p.DropUp(false)
 }
 
-// Those who wait for a replica that hangs leave connections for those who have
-// a lease to keep.
+// Acquires that wait for a hanging replica leave connections for holders that
+// must renew.
 func TestRenewalsDoNotWaitBehindThoseWhoWaitForReplicas(t *testing.T) {
 	t.Parallel()
 	primary, replica := replicated(t)

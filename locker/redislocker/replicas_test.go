@@ -85,7 +85,7 @@ func TestAKeyThatTooFewReplicasHaveIsFreedAndUnavailable(t *testing.T) {
 	})
 }
 
-// The wait ends before the try does, so that what is wrong can be told.
+// The wait ends before the try does, so that the cause can be reported.
 func TestTheWaitForReplicasFitsIntoTheTry(t *testing.T) {
 	t.Parallel()
 	primary, replica := replicated(t)

@@ -10,8 +10,8 @@ import (
 
 const restful = 8 * time.Second
 
-// restOf looks at c, which is in the queue already, and returns the rest that
-// it is granted.
+// restOf looks at c, which is in the queue already. It returns the rest that c
+// is granted.
 func restOf(t *testing.T, l locker.Locker, c *locker.Claim) time.Duration {
 	t.Helper()
 	a := held(t, l, c, locker.Try{Wait: true, Queued: true, Rest: restful})
@@ -89,9 +89,9 @@ func TestALostSubscriptionWakesWhoRestsAtOnce(t *testing.T) {
 	es[0].nothing(t)
 }
 
-// A claim that was queued before its process could hear, and rests since it
-// can, is passed over like one that was told from the first: else each that
-// dies would cost an offer for as long as it was to rest.
+// A claim may be queued before its process can hear, and rest once it can. It
+// is passed over like a claim that was told from the first. Otherwise each dead
+// one would cost an offer for as long as its rest.
 func TestADeadClaimThatRestedIsPassedOver(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, _ := listening(t, rdb, 1)

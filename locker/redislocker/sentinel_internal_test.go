@@ -13,8 +13,8 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
 )
 
-// go-redis may have the word of one sentinel where the others do not vote in
-// time: that does not bring back a server that was not elected.
+// go-redis may have the word of one sentinel while the others do not vote in
+// time. That does not bring back a server that was not elected.
 func TestAConnectionWithoutVotesIsLeftOnceAnotherServerIsElected(t *testing.T) {
 	server, client := net.Pipe()
 	defer func() { _ = server.Close() }()
@@ -40,7 +40,7 @@ func TestAConnectionWithoutVotesIsLeftOnceAnotherServerIsElected(t *testing.T) {
 	}
 }
 
-// A renewal that an old primary answers finds the lease lost.
+// A renewal that reaches an old primary finds the lease lost.
 func TestFreshConnectionsTooAreLeftOnceAnotherServerIsElected(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)

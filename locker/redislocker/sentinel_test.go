@@ -25,8 +25,8 @@ func sentinelOptions(s *redisproc.Sentinel) *redis.FailoverOptions {
 	return &redis.FailoverOptions{MasterName: redisproc.SentinelName, SentinelAddrs: s.Addrs()}
 }
 
-// A release that the old primary took after its replica was promoted is lost;
-// the key must not wait for its TTL.
+// A release that the old primary took after its replica was promoted is lost.
+// The key must not wait for its TTL.
 func TestHotKeyIsBackASecondAfterSentinelFailsOver(t *testing.T) {
 	t.Parallel()
 	type row struct {
@@ -60,7 +60,7 @@ func TestHotKeyIsBackASecondAfterSentinelFailsOver(t *testing.T) {
 func TestAFirstTurnDoesNotWaitForAllThatSentinelsCanTell(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)
-	for range 3 { // for on a busy machine that request may have ended before
+	for range 3 { // on a busy machine that request may have ended before
 		var asking atomic.Int32
 		o := sentinelOptions(s)
 		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -81,7 +81,7 @@ func TestAFirstTurnDoesNotWaitForAllThatSentinelsCanTell(t *testing.T) {
 	t.Error("each first turn came after go-redis had asked for all sentinels")
 }
 
-// acquiresSoon acquires c, with a try like the guard's as often as it takes.
+// acquiresSoon acquires c with tries like the guard's, as often as it takes.
 func acquiresSoon(t *testing.T, l locker.Locker, c *locker.Claim) {
 	t.Helper()
 	for range 40 {
@@ -92,8 +92,8 @@ func acquiresSoon(t *testing.T, l locker.Locker, c *locker.Claim) {
 	t.Fatal("not acquired")
 }
 
-// unheard is a connection to a sentinel that never hears who asks for the
-// others.
+// unheard is a connection to a sentinel that does not hear a request for the
+// other sentinels.
 type unheard struct {
 	net.Conn
 
@@ -119,7 +119,7 @@ func (u *unheard) Close() error {
 }
 
 // A sentinel that is behind the others names a server that may still take
-// writes: what dies as a primary comes back as one.
+// writes. A server that dies as a primary comes back as a primary.
 func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 	t.Parallel()
 	lab := redistest.Lab(t)
@@ -158,7 +158,7 @@ func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 	}
 	must(one.Stop())
 	must(two.Stop())
-	// so go-redis listens to the one that is behind
+	// So go-redis listens to the sentinel that is behind.
 	eventually(t, "who answers decides", func() bool { return acquiredOn(old) })
 
 	must(one.Cont())
@@ -179,8 +179,8 @@ func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 		must(s.Do(t.Context(), "sentinel", "remove", redisproc.SentinelName).Err())
 		must(s.Do(t.Context(), "sentinel", "monitor", redisproc.SentinelName, host, port, 2).Err())
 	}
-	// and go-redis, whose sentinel has said so all the time, does not leave the
-	// connections that there are
+	// The sentinel of go-redis has said so all the time, so go-redis does not
+	// leave its connections.
 	watchOther(one, old)
 	eventually(t, "leases are where most sentinels say by now", func() bool { return acquiredOn(old) })
 	watchOther(one, primary)
@@ -191,15 +191,15 @@ func TestMostSentinelsDecideWhoIsThePrimary(t *testing.T) {
 	if a, err := l.Acquire(t.Context(), claim("split"), locker.Try{}); !errors.Is(err, locker.ErrUnavailable) {
 		t.Errorf("Acquire where sentinels do not agree: %+v, %v, want ErrUnavailable", a, err)
 	}
-	behind.Kill() // and the one that is left decides
+	behind.Kill() // the remaining one decides
 	eventually(t, "a lease is acquired", func() bool {
 		a, err := l.Acquire(t.Context(), claim("k"), locker.Try{})
 		return err == nil && a.Acquired
 	})
 }
 
-// go-redis has redis.Nil for a name that the sentinels do not know, and so has
-// a script for a key that is held.
+// go-redis has redis.Nil for a name that the sentinels do not know. A script
+// has the same for a key that is held.
 func TestAPrimaryThatSentinelsDoNotKnowIsARefusal(t *testing.T) {
 	t.Parallel()
 	dialsEnd(t)

@@ -18,7 +18,7 @@ type sentinels struct {
 	name    string
 	clients []*redis.SentinelClient
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // to a server
-	trip    *trip                                                             // to the servers; the sentinels are near them
+	trip    *trip                                                             // to the servers near the sentinels
 	meeting *meeting
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// tokens finds those that fall. One that is lower than the last is no fall if
-// its lease began before the other did: a lost failover may leave two at once,
-// whose sections come in any order.
+// tokens finds tokens that fall. A lower token is no fall if its lease began
+// before the lease of the other. A lost failover may leave two leases at once,
+// and their sections come in any order.
 type tokens struct {
 	last uint64
 	at   time.Time // when last came
@@ -23,8 +23,8 @@ type tenure struct {
 	since time.Time // its lease began later: at the section before that lease, zero for none
 }
 
-// next notes a token and reports whether it is lower than one that came before,
-// and whether its lease began after that.
+// next records a token. It reports whether the token is lower than an earlier
+// one, and whether its lease began after that.
 func (s *tokens) next(process *guard.Guard, token uint64, now time.Time) (lower, fell bool) {
 	old := s.of[process]
 	on := tenure{token: token, at: now, since: old.since}

@@ -12,7 +12,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// warm makes a connection and the server know every script.
+// warm opens a connection and teaches the server every script.
 func warm(t *testing.T, l locker.Locker) {
 	t.Helper()
 	c := fenced("warm")
@@ -120,7 +120,7 @@ func TestAllRenewalsTakeOneRoundTrip(t *testing.T) {
 	}
 }
 
-// expectTraffic compares what was sent since the last call of it.
+// expectTraffic checks the requests since its last call.
 func expectTraffic(t *testing.T, what string, p *redistest.Proxy, roundTrips, scripts int) {
 	t.Helper()
 	want := map[string]int{"EVALSHA": scripts}

@@ -11,7 +11,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// entryOf returns an entry as a claim of another version would have it.
+// entryOf returns the entry of a claim of another version.
 func entryOf(c *locker.Claim, head, line string) string {
 	return head + c.Owner + strings.Repeat("i", locker.OwnerLen) + line
 }
@@ -74,7 +74,8 @@ func TestAClaimOfANewerVersionIsLeftAloneAndSaid(t *testing.T) {
 	}
 }
 
-// Only who is most likely dead is passed over without having been sure to hear.
+// A claim that was not sure to hear is passed over only if it is most likely
+// dead.
 func TestAClaimThatWasNotSeenWhenItWasDueIsPassedOver(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, es := listening(t, rdb, 2)

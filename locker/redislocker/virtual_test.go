@@ -17,7 +17,7 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// wire is a hook that lets a test decide what becomes of each request.
+// wire is a hook that lets a test decide the fate of each request.
 type wire struct {
 	mu    sync.Mutex
 	fault func(deliver func() error) error // nil: none
@@ -52,7 +52,7 @@ func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 		if fault == nil {
 			return next(ctx, cmds)
 		}
-		var late []redis.Cmder // what arrives is a copy: nobody hears the answer
+		var late []redis.Cmder // a copy arrives, and nobody hears the answer
 		for _, c := range cmds {
 			late = append(late, redis.NewCmd(context.WithoutCancel(ctx), c.Args()...))
 		}
@@ -64,7 +64,7 @@ func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-// loseReply delivers a request and its reply gets lost.
+// loseReply delivers a request and loses its reply.
 func loseReply(deliver func() error) error {
 	_ = deliver()
 	return &net.OpError{Op: "read", Err: context.DeadlineExceeded}

@@ -12,8 +12,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// woken reports whether a message told the waiter that it has the key, after a
-// release by the other.
+// woken reports whether a message told the waiter that it has the key, after
+// the other locker's release.
 func woken(t *testing.T, holder, waiter *redislocker.Locker, ear *ear) bool {
 	t.Helper()
 	first, second := claim("k"), claim("k")
@@ -42,7 +42,7 @@ func woken(t *testing.T, holder, waiter *redislocker.Locker, ear *ear) bool {
 	}
 }
 
-// soon is how long wake-ups may be missing after a failover.
+// soon is the max time without wake-ups after a failover.
 const soon = 5 * time.Second
 
 func wokenSoon(t *testing.T, holder, waiter *redislocker.Locker, ear *ear) {
@@ -55,7 +55,7 @@ func wokenSoon(t *testing.T, holder, waiter *redislocker.Locker, ear *ear) {
 }
 
 // Before the old primary follows, it takes subscriptions whose messages lead
-// nowhere; that lasts for some 10 s.
+// nowhere. That lasts for some 10 s.
 func TestWakeUpsComeFromTheNewPrimaryAfterSentinelFailsOver(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)
@@ -69,8 +69,8 @@ func TestWakeUpsComeFromTheNewPrimaryAfterSentinelFailsOver(t *testing.T) {
 	wokenSoon(t, holder, waiter, ear)
 }
 
-// The subscription may be with any node; messages travel between them, also
-// from a slot's new node.
+// The subscription may be with any node. Messages travel between the nodes,
+// even from a slot's new node.
 func TestWakeUpsCrossTheNodesOfACluster(t *testing.T) {
 	t.Parallel()
 	dialsEnd(t)
@@ -105,8 +105,8 @@ func TestWakeUpsCrossTheNodesOfACluster(t *testing.T) {
 	wokenSoon(t, holder, waiter, ear)
 }
 
-// One locker hears of failovers, the other has only what a Sentinel client
-// gives it.
+// One locker hears of failovers. The other has only the news that a Sentinel
+// client gives it.
 func TestConformanceUnderSentinel(t *testing.T) {
 	t.Parallel() // it mostly waits
 	s := redistest.StartSentinel(t)

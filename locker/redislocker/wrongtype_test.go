@@ -14,8 +14,7 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Something else has put a key of another type where one of ours is, or is to
-// be.
+// Something else has put a key of another type in the place of one of ours.
 
 const wrongAdvice = "choose another prefix with WithPrefix"
 
@@ -48,8 +47,8 @@ func wantTold(t *testing.T, err, want error) {
 	}
 }
 
-// wantFree fails t unless name is gone, and what others have put beside it is
-// not.
+// wantFree fails t if name is still there, or if the keys that others have put
+// beside it are gone.
 func wantFree(t *testing.T, rdb redis.UniversalClient, name, theirs string) {
 	t.Helper()
 	if n := rdb.Exists(t.Context(), name).Val(); n != 0 {
@@ -136,8 +135,8 @@ func TestALockOfAnotherTypeIsLostWithTheReason(t *testing.T) {
 	})
 }
 
-// spoiler is a hook that makes a key of each lease of Check a set, with a
-// client of its own, before the first request goes out that names it.
+// spoiler is a hook that makes a key of each lease of Check a set. It does so
+// with a client of its own, before the first request that names the key.
 type spoiler struct {
 	rdb    *redis.Client
 	suffix string // of the key
