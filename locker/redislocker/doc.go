@@ -98,15 +98,15 @@
 //
 // A user in an ACL needs these rights:
 //
-//   - for leases ~guard:* +evalsha +eval +msetnx +mset +getrange +get +set +del
-//     +exists +pexpire +pttl +time +zadd +zrem +zrange +zscore +zcard
-//   - for messages &guard:inbox:* +publish +subscribe +ping
-//   - for a database other than 0 +select
-//   - for the connections' names +client
-//   - for [Locker.List] +scan
-//   - for [Locker.Check] to see the eviction policy +info
-//   - for [WithReplicas] +wait
-//   - for [WithRawKeys] a pattern for its names as well
+//   - for leases: ~guard:* +evalsha +eval +msetnx +mset +getrange +get +set
+//     +del +exists +pexpire +pttl +time +zadd +zrem +zrange +zscore +zcard
+//   - for messages: &guard:inbox:* +publish +subscribe +ping
+//   - for a database other than 0: +select
+//   - for the connections' names: +client
+//   - for [Locker.List]: +scan
+//   - for [Locker.Check] to see the eviction policy: +info
+//   - for [WithReplicas]: +wait
+//   - for [WithRawKeys]: a pattern for its names as well
 //
 // # Connections
 //

@@ -25,7 +25,7 @@ func oldName(key string) string {
 	escaped, ok := strings.CutPrefix(key, "legacy:")
 	sku, err := url.PathUnescape(escaped) // guard.Key has written a:b as a%3Ab, and 100% as 100%25
 	if !ok || err != nil {
-		return "" // the layout of all other keys
+		return "" // where guard keeps all others
 	}
 	return "lock:sku:" + sku
 }

@@ -40,7 +40,7 @@ func TestAConnectionWithoutVotesIsLeftOnceAnotherServerIsElected(t *testing.T) {
 	}
 }
 
-// A renewal that reaches an old primary finds the lease lost.
+// A renewal that an old primary answers finds the lease lost.
 func TestFreshConnectionsTooAreLeftOnceAnotherServerIsElected(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)

@@ -120,7 +120,7 @@ func TestAllRenewalsTakeOneRoundTrip(t *testing.T) {
 	}
 }
 
-// expectTraffic checks the requests since its last call.
+// expectTraffic compares the requests since its last call.
 func expectTraffic(t *testing.T, what string, p *redistest.Proxy, roundTrips, scripts int) {
 	t.Helper()
 	want := map[string]int{"EVALSHA": scripts}

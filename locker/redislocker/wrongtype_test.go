@@ -14,7 +14,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Something else has put a key of another type in the place of one of ours.
+// Something else has put a key of another type where one of our keys is or will
+// be.
 
 const wrongAdvice = "choose another prefix with WithPrefix"
 
