@@ -27,7 +27,7 @@ type resource struct {
 	inside   int
 	tokens   tokens
 	sections []time.Time
-	overlaps int // sections that began before another had ended; a lost failover may bring them, and fencing repairs them
+	overlaps int // sections that began before another had ended; a lost failover brings them, fencing repairs
 	rejected int // overlaps that the resource refused
 }
 

@@ -44,7 +44,7 @@ func (l *Locker) measureTrip(ctx context.Context) (best time.Duration, err error
 func (l *Locker) checkTrip(trip, ttl time.Duration) error {
 	limit, trips := tryLimit(ttl), 1
 	if l.settings.replicas > 0 || !l.own {
-		trips = 2 // one for the wait for replicas, or for a login that go-redis makes part of the try
+		trips = 2 // one more for the wait for replicas, or for a login that go-redis makes part of the try
 	}
 	switch needs := time.Duration(trips) * trip; {
 	case needs > limit*9/10 && limit == tryMost:

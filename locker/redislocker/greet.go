@@ -58,7 +58,7 @@ func (g *greeters) enter() error {
 }
 
 // instead takes from o the settings that a login needs. It returns a hook that
-// logs in with them.
+// logs in with them in place of go-redis.
 func (g *greeters) instead(o *redis.Options) *greeter {
 	login := loginOf(o)
 	login.ClientName = cmp.Or(login.ClientName, g.name)
