@@ -6,13 +6,15 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// What a collection asks for. It waits for nobody.
+// This file has the callback of a collection. It waits for nobody.
 
-// collect tells the oldest hold of each series, and how many waits have ended,
-// by outcome: also those that none has had so far, which a histogram cannot
-// say. The first collection that sees a series makes its counters exist, so
-// that their first increment is seen as one; not before, for the provider may
-// be set later than the guard is made.
+// collect reports the oldest hold of each series, and the number of ended waits
+// by outcome. It reports outcomes that no wait has had yet as well, which a
+// histogram cannot do.
+//
+// The first collection that sees a series makes its counters exist. Their first
+// increment is then seen as one. collect does not do that earlier, because the
+// provider may be set later than the guard is made.
 func (o *Observer) collect(ctx context.Context, to metric.Observer) error {
 	for _, s := range o.catalog.all() {
 		s.zero.Do(func() { o.zero(ctx, s) })

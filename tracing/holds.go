@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// holds are the holds of one series that run now, oldest first: each is added
-// when it begins.
+// holds are the holds of one series that run now, oldest first. Each hold is
+// added when it begins.
 type holds struct {
 	mu          sync.Mutex // guards the list; held for a few instructions
 	first, last *stage
@@ -39,7 +39,7 @@ func (h *holds) remove(s *stage) {
 	}
 }
 
-// oldest returns for how long the first of them has lasted.
+// oldest returns how long the first hold has lasted, or 0 if there is none.
 func (h *holds) oldest() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

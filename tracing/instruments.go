@@ -19,9 +19,9 @@ const (
 	holdOldest   = "guard.hold.oldest"
 )
 
-// Buckets are in seconds: those of the conventions for HTTP, and 1 ms below,
-// where an uncontended lock is. A hold may take as long as MaxHold, 60 s by
-// default.
+// Buckets are in seconds. They are those of the conventions for HTTP, and 1 ms
+// below these for an uncontended lock. A hold may take as long as MaxHold,
+// which is 60 s by default.
 var (
 	waitBuckets = []float64{.001, .005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
 	holdBuckets = slices.Concat(waitBuckets, []float64{15, 30, 60, 120})

@@ -15,13 +15,14 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// ScopeName is the instrumentation scope of all that this package emits.
+// ScopeName is the instrumentation scope of everything that this package emits.
 const ScopeName = "github.com/go-lockguard/guard/tracing"
 
-// Observer is a [guard.Observer] that makes spans and metrics. It is safe for
-// concurrent use, and one may serve many guards, told apart by their names.
+// Observer is a [guard.Observer] that makes spans and metrics. One Observer may
+// serve many guards, which differ by their names. It is safe for concurrent
+// use.
 type Observer struct {
-	tracer  trace.Tracer // nil: there will be no spans
+	tracer  trace.Tracer // nil if there will be no spans
 	in      instruments
 	catalog catalog
 	rawKeys bool
@@ -32,8 +33,8 @@ var (
 	_ guard.NameObserver = (*Observer)(nil)
 )
 
-// New returns an Observer for [guard.WithObserver]. The error is that of an
-// instrument which the meter provider refuses.
+// New returns an Observer for [guard.WithObserver]. It returns an error if an
+// option is nil, or if the meter provider refuses an instrument.
 func New(opts ...Option) (*Observer, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -45,8 +46,8 @@ func New(opts ...Option) (*Observer, error) {
 	if o.in, err = newInstruments(meter); err != nil {
 		return nil, err
 	}
-	// Not as options of the instruments: before there is a global provider,
-	// those of a second observer would be forgotten.
+	// The callback is not an option of the instruments. Before there is a
+	// global provider, the callbacks of a second observer would be forgotten.
 	if _, err := meter.RegisterCallback(o.collect, o.in.waits, o.in.holdOldest); err != nil {
 		return nil, err
 	}
@@ -57,7 +58,8 @@ func New(opts ...Option) (*Observer, error) {
 	return o, nil
 }
 
-// version is that of the module, "(devel)" in a build of its own checkout.
+// version returns the version of the module. It is "(devel)" in a build of the
+// module's own checkout.
 func version() string {
 	const module = "github.com/go-lockguard/guard"
 	info, ok := debug.ReadBuildInfo()
@@ -72,22 +74,23 @@ func version() string {
 	return "(devel)"
 }
 
-// A stage is the context of one wait or hold, and what its end must know of its
-// start.
+// A stage is the context of one wait or hold. It keeps what the end of the wait
+// or hold must know of its start.
 type stage struct {
 	context.Context
 	of      *Observer
 	series  *series
-	span    trace.Span // nil: not recorded
-	counted bool       // among those that wait or hold now
+	span    trace.Span // nil if it is not recorded
+	counted bool       // the gauge of waits or holds includes it now
 
-	// Of a hold that is counted, in the list of those.
+	// For a hold that is counted: its start, and its neighbours in the list of
+	// holds.
 	since      time.Time
 	prev, next *stage
 }
 
-// Value finds the stage by its Observer, so that several on one guard do not
-// meet.
+// Value finds the stage by its Observer. So several observers on one guard do
+// not find each other's stages.
 func (s *stage) Value(key any) any {
 	if key == any(s.of) {
 		return s
@@ -95,8 +98,7 @@ func (s *stage) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// stage returns what start has left in ctx, or nil if there was nothing to
-// leave.
+// stage returns the stage that start has left in ctx, or nil if there is none.
 func (o *Observer) stage(ctx context.Context) *stage {
 	s, _ := ctx.Value(o).(*stage)
 	if s == nil || s.series == nil {
@@ -105,8 +107,8 @@ func (o *Observer) stage(ctx context.Context) *stage {
 	return s
 }
 
-// start begins a span, and counts the call with gauge unless that is nil or
-// disabled. st is nil if nothing is left in the context.
+// start begins a span. It also counts the call with gauge, unless gauge is nil
+// or disabled. st is nil if nothing is left in the context.
 func (o *Observer) start(
 	ctx context.Context, w guard.WaitInfo, name string, s *series, gauge metric.Int64UpDownCounter,
 ) (started context.Context, st *stage) {
@@ -124,8 +126,8 @@ func (o *Observer) start(
 	return st, st
 }
 
-// startSpan returns a nil span if it is not recorded; the context carries the
-// decision on to the spans below.
+// startSpan begins a span and returns nil if the span is not recorded. The
+// context passes that decision on to the spans below.
 func (o *Observer) startSpan(ctx context.Context, w guard.WaitInfo, name string,
 	s *series,
 ) (context.Context, trace.Span) {
@@ -154,8 +156,8 @@ func (o *Observer) WaitStart(ctx context.Context, w guard.WaitInfo) context.Cont
 	return ctx
 }
 
-// WaitEnd ends that span, with a link to the holder that was in the way, and
-// records the wait.
+// WaitEnd ends that span and records the wait. It links the span to the holder
+// that was in the way.
 func (o *Observer) WaitEnd(ctx context.Context, w guard.WaitInfo, r guard.WaitResult) {
 	st := o.stage(ctx)
 	if st != nil && st.counted {
@@ -186,9 +188,9 @@ func (s *stage) end(out outcome, failed bool, err error, attrs ...attribute.KeyV
 	s.span.End()
 }
 
-// HoldStart begins the span "hold {name}", the parent of what the function
-// does. A call that runs inside another lease has a span too, but holds nothing
-// of its own that could be counted.
+// HoldStart begins the span "hold {name}", which is the parent of the
+// function's spans. A call that runs inside another lease has a span too. It is
+// not counted, because it holds nothing of its own.
 func (o *Observer) HoldStart(ctx context.Context, w guard.WaitInfo) context.Context {
 	s := o.catalog.find(w.Name)
 	gauge := o.in.leases
@@ -202,7 +204,7 @@ func (o *Observer) HoldStart(ctx context.Context, w guard.WaitInfo) context.Cont
 	return ctx
 }
 
-// LeaseLost counts the loss, and marks the moment on the span.
+// LeaseLost counts the loss and marks the moment on the span.
 func (o *Observer) LeaseLost(ctx context.Context, w guard.WaitInfo, err error) {
 	reason := lossReason(err)
 	if !w.Reentry && o.in.leasesLost.Enabled(ctx) {
@@ -230,8 +232,8 @@ func (o *Observer) HoldEnd(ctx context.Context, w guard.WaitInfo, r guard.HoldRe
 	}
 }
 
-// Renewed counts the try. One that failed or came late is a span event; the
-// rest would only say that all is well.
+// Renewed counts the try. A try that failed or came late is a span event. Other
+// tries are none, because they would only say that all is well.
 func (o *Observer) Renewed(ctx context.Context, w guard.WaitInfo, r guard.RenewResult) {
 	out := renewOutcome(r.Err)
 	if o.in.renewals.Enabled(ctx) {

@@ -28,8 +28,8 @@ type config struct {
 
 var errNilOption = errors.New("tracing: option is nil")
 
-// newConfig returns what opts ask for. The global providers stand in for others
-// that may be set later.
+// newConfig returns the configuration for opts. The global providers stand in
+// for providers that may be set later.
 func newConfig(opts []Option) (config, error) {
 	c := config{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider()}
 	for _, o := range opts {
@@ -41,8 +41,8 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// WithTracerProvider sets where spans go. nil is ignored. Default is the global
-// provider, even if it is set later.
+// WithTracerProvider sets the provider of tracers for spans. nil is ignored.
+// Default is the global provider, even if it is set later.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return optionFunc(func(c *config) {
 		if p != nil {
@@ -51,8 +51,8 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 	})
 }
 
-// WithMeterProvider sets where metrics go. nil is ignored. Default is the
-// global provider, even if it is set later.
+// WithMeterProvider sets the provider of meters for metrics. nil is ignored.
+// Default is the global provider, even if it is set later.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return optionFunc(func(c *config) {
 		if p != nil {
@@ -61,16 +61,17 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	})
 }
 
-// WithRawKeys adds the attribute guard.key, the key itself, to spans. A key may
-// name a customer: traces are often read by more people than the database, and
-// kept elsewhere. Default off, [guard.KeyHash] finds a key that you know.
+// WithRawKeys adds the attribute guard.key, which is the key itself, to spans.
+// A key may name a customer. Traces are often read by more people than the
+// database, and kept elsewhere. By default it is off, and [guard.KeyHash] finds
+// a key that you know.
 func WithRawKeys() Option {
 	return optionFunc(func(c *config) { c.rawKeys = true })
 }
 
-// WithAttributes adds fixed attributes to every span and every metric. Each
-// combination of values is a series of its own, so they must not differ from
-// call to call.
+// WithAttributes adds fixed attributes to every span and every metric. They
+// must not differ from call to call, because each combination of values is a
+// series of its own.
 func WithAttributes(attrs ...attribute.KeyValue) Option {
 	return optionFunc(func(c *config) { c.attributes = slices.Concat(c.attributes, attrs) })
 }

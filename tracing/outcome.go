@@ -11,8 +11,8 @@ import (
 	"github.com/go-lockguard/guard/internal/loss"
 )
 
-// An outcome is a value of guard.outcome, see the package comment. It is an
-// index too, into the attribute sets of a series.
+// An outcome is a value of guard.outcome, see the package comment. It is also
+// the index into the attribute sets of a series.
 type outcome int
 
 const (
@@ -33,10 +33,10 @@ const (
 
 	renewed
 
-	outcomes // how many there are
+	outcomes // the number of outcomes
 )
 
-// waitOutcomes is how many a wait can have: the first ones.
+// waitOutcomes is the number of outcomes of a wait, which come first.
 const waitOutcomes = otherError + 1
 
 var outcomeNames = [outcomes]string{
@@ -66,7 +66,7 @@ func waitOutcome(w guard.WaitInfo, err error) outcome {
 		return acquired
 	case errors.Is(err, guard.ErrQueueFull):
 		return queueFull
-	case errors.Is(err, guard.ErrNotAcquired): // first, for its cause may be any of the others
+	case errors.Is(err, guard.ErrNotAcquired): // first, because its cause may be any of the others
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			return canceled
 		}
@@ -96,8 +96,8 @@ func lossOutcome(r loss.Reason) outcome {
 	return lost
 }
 
-// lossReason returns why a lease was lost with err. An error that carries no
-// reason comes from an observer's own call, as a test makes it.
+// lossReason returns why a lease was lost with err. An error without a reason
+// comes from a direct call of the observer, as in a test.
 func lossReason(err error) loss.Reason {
 	switch {
 	case errors.Is(err, guard.ErrMaxHold):
@@ -110,7 +110,7 @@ func lossReason(err error) loss.Reason {
 
 func holdOutcome(r guard.HoldResult) outcome {
 	switch {
-	case errors.Is(r.Err, guard.ErrLeaseLost): // says more than that the function panicked as well
+	case errors.Is(r.Err, guard.ErrLeaseLost): // before Panicked, because it says more
 		return lossOutcome(lossReason(r.Err))
 	case r.Panicked:
 		return panicked
@@ -132,8 +132,8 @@ func renewOutcome(err error) outcome {
 	return unavailable
 }
 
-// errorType is the error.type of an operation that failed with err: what err
-// itself says, or a name from a short list.
+// errorType is the error.type of an operation that failed with err. It comes
+// from err itself, or from a short list of names.
 func errorType(o outcome, err error) attribute.KeyValue {
 	var typed interface{ ErrorType() string }
 	if errors.As(err, &typed) {

@@ -24,16 +24,16 @@ const (
 	reasonKey   = attribute.Key("guard.reason")
 )
 
-// A series is what all calls with one guard name share, made once so that
-// recording allocates nothing.
+// A series has the attributes that all calls with one guard name share. It is
+// made once, so that recording allocates nothing.
 type series struct {
 	acquire, hold string // names of spans
 	start         []trace.SpanStartOption
-	now           []metric.AddOption // of what is the case now: name
+	now           []metric.AddOption // for gauges of the present state: name
 	observe       []metric.ObserveOption
 	zero          sync.Once // makes the counters exist
 	holds         holds
-	waits         [waitOutcomes]atomic.Int64           // that have ended
+	waits         [waitOutcomes]atomic.Int64           // ended waits
 	tell          [waitOutcomes][]metric.ObserveOption // name and outcome
 	record        [outcomes][]metric.RecordOption      // name and outcome
 	count         [outcomes][]metric.AddOption
@@ -67,8 +67,8 @@ func newSeries(name string, fixed []attribute.KeyValue) *series {
 	return s
 }
 
-// catalog finds the series of a name. A guard has few names, so the map is
-// copied for each new one, and read without a lock.
+// catalog finds the series of a name. A guard has few names. So the map is
+// copied for each new name, and read without a lock.
 type catalog struct {
 	fixed  []attribute.KeyValue
 	byName atomic.Pointer[map[string]*series]
@@ -100,7 +100,7 @@ func (c *catalog) add(name string) *series {
 	return s
 }
 
-// all returns every series there is.
+// all returns all series.
 func (c *catalog) all() map[string]*series {
 	if m := c.byName.Load(); m != nil {
 		return *m

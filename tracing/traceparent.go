@@ -8,7 +8,7 @@ import (
 )
 
 // header carries a W3C traceparent to and from the library that knows its
-// format. Its tracestate stays behind.
+// format. It does not carry a tracestate.
 type header string
 
 const traceparent = "traceparent"
@@ -34,8 +34,8 @@ func parse(h header) trace.SpanContext {
 	return trace.SpanContextFromContext(ctx)
 }
 
-// Traceparent returns the span of ctx if it is sampled, so that those who wait
-// for its key can link to it, else "".
+// Traceparent returns the span of ctx if it is sampled, and "" otherwise.
+// Waiters for the key can link to that span.
 func (o *Observer) Traceparent(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ""
