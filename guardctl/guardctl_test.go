@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// run runs guardctl on a server, with a user who types what is in answer.
+// run runs guardctl on a server, with answer as its input.
 func run(t *testing.T, s *redistest.Server, answer string, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -43,7 +43,7 @@ func mustRun(t *testing.T, s *redistest.Server, args ...string) string {
 	return out
 }
 
-// instance is a guard as another process has it.
+// instance is a guard as in another process.
 func instance(t *testing.T, rdb redis.UniversalClient, opts ...guard.Option) *guard.Guard {
 	t.Helper()
 	opts = append(opts, guard.WithLogger(slog.New(slog.DiscardHandler)))
@@ -59,8 +59,8 @@ func instance(t *testing.T, rdb redis.UniversalClient, opts ...guard.Option) *gu
 	return g
 }
 
-// hang holds key until its context ends, and returns what ends it and what
-// tells why it did.
+// hang holds key until its context ends. It returns a channel that receives the
+// result of Do.
 func hang(t *testing.T, g *guard.Guard, key string) (lost <-chan error) {
 	t.Helper()
 	holds, ended := make(chan struct{}), make(chan error, 1)
@@ -161,7 +161,7 @@ func TestOnABusyServerAnOperatorSeesAndFreesAHungKey(t *testing.T) {
 	}
 }
 
-// fill has others hold n keys.
+// fill lets other holders hold n keys.
 func fill(t *testing.T, rdb *redis.Client, n int) {
 	t.Helper()
 	pipe := rdb.Pipeline()
@@ -304,7 +304,7 @@ func TestCheckSaysWhatToChange(t *testing.T) {
 	}
 }
 
-// screen is where watch writes.
+// screen is the output of watch.
 type screen struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -385,7 +385,7 @@ func TestACommandLineHasItsExitStatus(t *testing.T) {
 	for _, is := range []struct {
 		args      []string
 		status    int
-		out, errs string // what begins them
+		out, errs string // their beginnings
 	}{
 		{nil, 2, "", "NAME:\n   guardctl - who holds"},
 		{[]string{"--version"}, 0, "guardctl version ", ""},

@@ -23,7 +23,7 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest/redisproc"
 )
 
-// runAt runs guardctl with just these arguments.
+// runAt runs guardctl with exactly these arguments.
 func runAt(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -31,8 +31,8 @@ func runAt(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// wantsHeld fails t unless guardctl, with these flags, sees that somebody holds
-// stock:42.
+// wantsHeld fails t unless guardctl, with these flags, sees that stock:42 is
+// held.
 func wantsHeld(t *testing.T, flags ...string) {
 	t.Helper()
 	out, err := runAt(t, append(flags, "show", "--json", "stock:42")...)
@@ -101,7 +101,7 @@ func TestThroughTLSGuardctlTrustsWhomItIsTold(t *testing.T) {
 		t.Errorf("check: %v\n%s", err, out)
 	}
 	for what, c := range map[string]struct {
-		says  string // "": the server hangs up, which shows in many ways
+		says  string // "" if the server hangs up, which shows in many ways
 		flags []string
 	}{
 		"a server that nobody vouches for": {
@@ -131,7 +131,7 @@ func TestThroughTLSGuardctlTrustsWhomItIsTold(t *testing.T) {
 	}
 }
 
-// authority signs certificates, for as long as the test runs.
+// authority signs certificates that are valid while the test runs.
 type authority struct {
 	dir, file string
 	cert      *x509.Certificate
@@ -149,7 +149,7 @@ func newAuthority(t *testing.T, dir string) *authority {
 	return a
 }
 
-// issue writes a certificate for this machine, and its key.
+// issue writes a certificate for this machine and its key.
 func (a *authority) issue(t *testing.T, name string) (certFile, keyFile string) {
 	t.Helper()
 	key := newKey(t)

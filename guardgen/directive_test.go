@@ -56,9 +56,9 @@ var setters = map[string]func(value any) guard.Option{
 	"WithoutRenewal": func(any) guard.Option { return guard.WithoutRenewal() },
 }
 
-// FuzzDirective checks that whatever the parser accepts makes sense to package
-// guard, that a template is the same key to a middleware, and that whatever it
-// refuses is refused at a place in the directive. Its seeds are in
+// FuzzDirective checks that package guard accepts all settings that the parser
+// accepts, and that a template makes the same key in a middleware. It also
+// checks that each refusal names a place in the directive. Its seeds are in
 // testdata/fuzz.
 func FuzzDirective(f *testing.F) {
 	for _, text := range []string{
@@ -123,8 +123,8 @@ func FuzzDirective(f *testing.F) {
 	})
 }
 
-// sameKey checks that keyfunc reads a template as we do, if it has no fields or
-// methods.
+// sameKey checks that keyfunc reads a template as guardgen does, if it has no
+// fields or methods.
 func sameKey(t *testing.T, k keyTemplate, value string) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/", nil)

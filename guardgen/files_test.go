@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// guardgen runs the program in dir, wants the exit status, and returns what it
-// says.
+// guardgen runs the program in dir, checks the exit status, and returns the
+// output.
 func guardgen(t *testing.T, want int, dir string, args ...string) string {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -76,8 +76,8 @@ func TestTheFileFollowsTheDirectives(t *testing.T) {
 }
 
 func TestWhatIsGeneratedDoesNotDependOnWhatWasThere(t *testing.T) {
-	// The package does not compile without its decorator, and b not without
-	// that of a, which comes later in the alphabet.
+	// The package does not compile without its decorator. b does not compile
+	// without the decorator of z, which comes later in the alphabet.
 	dir := module(t, map[string]string{
 		"m.go": head + good + "\nvar _ = GuardStock(nil, nil)\n",
 		"b/b.go": "package b\n\nimport z \"example.com/m/z\"\n\nvar X = z.GuardStock(nil, nil)\n\ntype Y " +

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// golden are packages whose generated files are kept beside them. To bring them
-// up to date:
+// golden lists packages whose generated files are kept beside them. To update
+// these files:
 //
 //	go generate ./... && go run . ./testdata/golden/...
 var golden = []string{

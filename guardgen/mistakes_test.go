@@ -53,8 +53,8 @@ func (o *Order) Both() (string, error)  { return "", nil }
 `
 )
 
-// methodMistakes are methods with a directive, a mark where the mistake is, and
-// what is said about it.
+// methodMistakes are methods with a directive. Each has a mark at the place of
+// the mistake, and the expected message.
 var methodMistakes = []struct{ method, want string }{
 	// Keys.
 	{
@@ -331,8 +331,8 @@ func TestMistakesAreReportedWhereTheyAre(t *testing.T) {
 		sources = append(sources, head+m.decl+"\n")
 		wants = append(wants, m.want)
 	}
-	// All in one module, a package each: one run must show every mistake, and
-	// write nothing.
+	// All are in one module, each in its own package. One run must show every
+	// mistake and write nothing.
 	files := map[string]string{"good/good.go": head + good, "unusual/unusual.go": head + unusual}
 	var lines []string
 	for i, src := range sources {
@@ -371,8 +371,8 @@ const good = `type Stock interface {
 }
 `
 
-// unusual is what looks like a mistake and is none. A function may well have to
-// end before its key could expire.
+// unusual has code that looks like a mistake but is none. A function may have
+// to end before its key could expire.
 const unusual = `type Stock interface {
 	//guard:lock 100%:stock/{sku}/%discount hold=1s ttl=10s
 	Return(ctx context.Context, sku string) error

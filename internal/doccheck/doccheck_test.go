@@ -57,7 +57,7 @@ func TestEveryBlockOfGoIsCompiledSomewhere(t *testing.T) {
 	}
 }
 
-// What does not fit belongs to docs/.
+// Text that does not fit belongs into docs/.
 func TestTheReadmeIsShort(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
@@ -101,7 +101,7 @@ func firstForTests(text string) string {
 	return ""
 }
 
-// translated are the pages that must be there in Chinese.
+// translated lists the pages that must have a Chinese translation.
 var translated = []string{"README.md", "examples/flashsale/README.md", "guardgen/README.md"}
 
 func TestTranslationsKeepUp(t *testing.T) {
@@ -161,7 +161,7 @@ It costs 5 ms with ` + "`New`" + `.
 
 ` + "```go\nx := 1 // one\n```\n"
 
-// Each of these, planted in the sample, must be found.
+// Each of these faults, planted in the sample, must be found.
 var planted = []struct{ name, old, new string }{
 	{"a figure in a table", "10 s", "11 s"},
 	{"a figure in the text", "5 ms", "50 ms"},
@@ -194,8 +194,8 @@ func TestAPlantedDifferenceIsFound(t *testing.T) {
 	}
 }
 
-// The real pages, with the first figure changed in each table cell, and in the
-// text of each section, that has one.
+// The real pages with planted faults. In each table cell and in each section's
+// text the first figure is changed.
 func TestAWrongFigurePlantedInATranslationIsFound(t *testing.T) {
 	pages := load(t)
 	for _, path := range translated {
@@ -219,7 +219,7 @@ func TestAWrongFigurePlantedInATranslationIsFound(t *testing.T) {
 	}
 }
 
-// figurePlaces returns what has figures on a page.
+// figurePlaces returns the parts of a page that have figures.
 func figurePlaces(p *Page) []*string {
 	var places []*string
 	add := func(text *string) {
@@ -277,8 +277,7 @@ func TestShellCommandsOfTheDocumentsEndWell(t *testing.T) {
 	}
 }
 
-// Each of these is a page with one block that nothing proves, or that is
-// proven.
+// Each of these is a page with one block. The block is proven or not.
 func TestABlockThatNothingProvesIsFound(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"bare", "Text\n```\nls\n```\n", "no comment says why"},

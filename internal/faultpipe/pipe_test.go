@@ -19,7 +19,7 @@ const patience = 20 * time.Second
 // plain passes everything on.
 type plain struct {
 	client, server net.Conn
-	cutAt          string // what the client must not send; "" is nothing
+	cutAt          string // text that the client must not send; "" for none
 }
 
 func (l *plain) Ends() (client, server net.Conn) { return l.client, l.server }
@@ -34,7 +34,7 @@ func written(c net.Conn, b []byte) bool {
 	return err == nil
 }
 
-// answering is a server that says back what it gets, when all of it has come.
+// answering is a server that echoes its input after the end of the input.
 func answering(t *testing.T) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -111,7 +111,7 @@ func TestCutEndsTheChosenOnesAndCloseAll(t *testing.T) {
 	t.Parallel()
 	p := piped(t, "")
 	stays, goes := dialed(t, p), dialed(t, p)
-	for chosen := 0; chosen == 0; time.Sleep(time.Millisecond) { // until it has been accepted
+	for chosen := 0; chosen == 0; time.Sleep(time.Millisecond) { // until the connection is accepted
 		p.Cut(func(l faultpipe.Link) bool {
 			client, _ := l.Ends()
 			is := client.RemoteAddr().String() == goes.LocalAddr().String()

@@ -10,7 +10,7 @@ import (
 	"github.com/go-lockguard/guard/internal/leasekey"
 )
 
-// carrier is a *gin.Context: it has values and never ends.
+// carrier is like a *gin.Context. It has values and never ends.
 type carrier struct {
 	context.Context
 	keys map[string]any

@@ -13,7 +13,7 @@ import (
 	"github.com/go-lockguard/guard/internal/readahead"
 )
 
-// counted is a body that counts what is read of it.
+// counted is a body that counts the bytes read from it.
 type counted struct {
 	io.Reader
 	read   int
@@ -171,7 +171,7 @@ func TestALimitIsThatOfTheRequest(t *testing.T) {
 	}
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("hello"))
 	readahead.SetLimit(r, 1)
-	_, _ = io.ReadFull(r.Body, make([]byte, 2)) // by somebody else, before us
+	_, _ = io.ReadFull(r.Body, make([]byte, 2)) // another reader before us
 	readahead.SetLimit(r, 3)
 	if got, whole, err := readahead.Body(r); string(got) != "llo" || !whole || err != nil {
 		t.Errorf("got %q, %v, %v", got, whole, err)

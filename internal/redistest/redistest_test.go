@@ -65,7 +65,7 @@ func TestProxyFaults(t *testing.T) {
 		defer cancel()
 		return rdb.Incr(ctx, "n").Err()
 	}
-	warm := func() { // so that the fault meets the command, not the handshake
+	warm := func() { // so that the fault hits the command, not the handshake
 		t.Helper()
 		if err := incr(); err != nil {
 			t.Fatal(err)

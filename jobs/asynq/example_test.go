@@ -29,7 +29,7 @@ func Example() {
 	})
 
 	task := asynq.NewTask("order:pay", []byte{7})
-	_ = g.Do(context.Background(), "order:7", func(context.Context) error { // somebody else
+	_ = g.Do(context.Background(), "order:7", func(context.Context) error { // another holder
 		err := mux.ProcessTask(context.Background(), task)
 		fmt.Println("counts as a failure:", asynqlock.IsFailure(err))
 		return nil

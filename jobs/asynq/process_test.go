@@ -74,7 +74,7 @@ func enqueue(t *testing.T, c *asynq.Client, from, to int, opts ...asynq.Option) 
 	}
 }
 
-// expireLease is the minute that asynq waits before it takes a worker for dead.
+// expireLease skips the minute after which asynq considers a worker dead.
 func expireLease(t *testing.T, rdb *redis.Client, task string) {
 	t.Helper()
 	if err := rdb.ZAddXX(t.Context(), "asynq:{default}:lease", redis.Z{Score: 1, Member: task}).Err(); err != nil {
@@ -94,8 +94,8 @@ func TestTasksOfProcessesRunOneAtATimeAndNoneIsDropped(t *testing.T) {
 	first := testsize.Pick(60, 15)
 	all := first + testsize.Pick(30, 10)
 
-	// The victim takes a task and hangs in it, with the key. The others find
-	// the key held.
+	// The victim takes a task and hangs in it with the key. The others find the
+	// key held.
 	enqueue(t, client, 0, 1)
 	victim := ledger.StartHanging(t, t.Name(), "victim", env)
 	stuck := ledger.AwaitBegun(t, "victim")
@@ -104,8 +104,8 @@ func TestTasksOfProcessesRunOneAtATimeAndNoneIsDropped(t *testing.T) {
 	ledger.AwaitBegun(t, "other")
 	victim.Kill(t)
 	expireLease(t, rdb, stuck)
-	enqueue(t, client, first, all, asynq.MaxRetry(0)) // none of them may be refused
-	ledger.Start(t, t.Name(), "third", env)           // looks for dead workers as it starts
+	enqueue(t, client, first, all, asynq.MaxRetry(0)) // so none of them may be refused
+	ledger.Start(t, t.Name(), "third", env)           // looks for dead workers when it starts
 	ledger.Await(t, "each task is done", func(done map[string]int) bool { return len(done) == all })
 	ledger.Check(t)
 }

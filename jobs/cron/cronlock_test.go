@@ -37,7 +37,7 @@ func newGuard(t *testing.T, l guard.Locker, opts ...guard.Option) *guard.Guard {
 	return g
 }
 
-// counter counts runs of each second.
+// counter counts the runs in each second.
 type counter struct {
 	mu   sync.Mutex // guards runs
 	runs map[int64]int
@@ -62,7 +62,7 @@ func TestEachTickRunsOnceWhereClocksDiffer(t *testing.T) {
 			c.Schedule(cron.Every(time.Second), cronlock.Key(newGuard(t, l, discard), "job")(job))
 			c.Start()
 			defer func() { <-c.Stop().Done() }()
-			time.Sleep(100 * time.Millisecond) // its clock is late
+			time.Sleep(100 * time.Millisecond) // as if its clock was late
 		}
 		time.Sleep(1000 * time.Second)
 		ran.mu.Lock()
@@ -101,7 +101,7 @@ func TestASkippedTickIsTold(t *testing.T) {
 	}
 }
 
-// waits remembers how waits ended, as the metrics do.
+// waits records how waits ended, as the metrics do.
 type waits struct {
 	guard.NopObserver
 

@@ -30,10 +30,10 @@ func Example() {
 	}
 	c.Start()
 
-	job.Run() // as another instance does: the first has the tick
-	job.Run() // and this one skips it
+	job.Run() // as on another instance, which gets the tick
+	job.Run() // this instance skips it
 
-	<-c.Stop().Done() // jobs first, which may hold keys
+	<-c.Stop().Done() // first the jobs, because they may hold keys
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	_ = g.Close(ctx)

@@ -19,7 +19,7 @@ import (
 
 const redisEnv = "GUARD_JOBTEST_REDIS"
 
-// work is a process with two jobs that each tick every second.
+// work is a process with two jobs that tick every second.
 func work(t *testing.T) {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: os.Getenv(redisEnv)})
@@ -56,7 +56,7 @@ func TestTicksOfProcessesRunOneAtATimeAndGoOnAfterADeath(t *testing.T) {
 	ledger.AwaitBegun(t, "victim")
 	ledger.Start(t, t.Name(), "other", env)
 	ledger.Start(t, t.Name(), "third", env)
-	time.Sleep(2 * time.Second) // they skip some ticks
+	time.Sleep(2 * time.Second) // both skip some ticks
 	victim.Kill(t)
 	ticks := testsize.Pick(10, 3)
 	ledger.Await(t, "both jobs go on", func(done map[string]int) bool { return done["report"] >= ticks && done["mail"] >= ticks })

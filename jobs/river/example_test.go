@@ -37,7 +37,7 @@ func Example() {
 	river.AddWorker(river.NewWorkers(), worker)
 
 	job := jobOf(7)
-	_ = g.Do(context.Background(), "order:7", func(context.Context) error { // somebody else
+	_ = g.Do(context.Background(), "order:7", func(context.Context) error { // another holder
 		err := worker.Work(context.Background(), job)
 		fmt.Println("snoozed:", errors.Is(err, river.JobSnooze(0)))
 		return nil

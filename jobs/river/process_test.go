@@ -29,7 +29,7 @@ const (
 	orders      = 3
 )
 
-// noted is a worker that notes what it does.
+// noted is a worker that records its runs.
 type noted struct {
 	river.WorkerDefaults[PayArgs]
 
@@ -81,7 +81,7 @@ func work(t *testing.T) {
 	select {} // until it is killed
 }
 
-// enqueue puts jobs into the queue that may be tried once only.
+// enqueue puts jobs into the queue that may be tried only once.
 func enqueue(t *testing.T, pool *pgxpool.Pool, n int) {
 	t.Helper()
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{})
@@ -116,7 +116,7 @@ func TestJobsOfProcessesRunOneAtATimeAndNoneIsDropped(t *testing.T) {
 	ledger := jobtest.Open(redistest.Client(t, server.Addr))
 	env := []string{redisEnv + "=" + server.Addr, postgresEnv + "=" + postgres.URL}
 
-	// The victim takes a job and hangs in it, with the key. The others find the
+	// The victim takes a job and hangs in it with the key. The others find the
 	// key held.
 	enqueue(t, pool, 1)
 	victim := ledger.StartHanging(t, t.Name(), "victim", env...)
@@ -126,7 +126,7 @@ func TestJobsOfProcessesRunOneAtATimeAndNoneIsDropped(t *testing.T) {
 	victim.Kill(t)
 	all := 1 + testsize.Pick(60, 20)
 	enqueue(t, pool, all-1)
-	// The hour that River waits before it takes a worker for dead.
+	// Skip the hour after which River considers a worker dead.
 	_, err = pool.Exec(t.Context(), `UPDATE river_job SET state = 'available', attempt = 0 WHERE 'job' || id = $1`, stuck)
 	if err != nil {
 		t.Fatal(err)

@@ -42,8 +42,8 @@ func ExampleKey() {
 	// 409 {"type":"about:blank","title":"Conflict","status":409,"detail":"Another request is working on the same resource. Try again later.","code":"lock_held"}
 }
 
-// A house envelope instead of problem details, in the application's own error
-// handler.
+// The application's own error handler writes its own envelope instead of
+// problem details.
 func ExampleKey_errorHandler() {
 	g, err := guard.New(memlocker.New())
 	if err != nil {
@@ -56,7 +56,7 @@ func ExampleKey_errorHandler() {
 		code, msg := http.StatusInternalServerError, "sorry"
 		var he *echo.HTTPError
 		if errors.As(err, &he) {
-			code, msg = he.Code, fmt.Sprint(he.Message) // a lock's answer reads like any other
+			code, msg = he.Code, fmt.Sprint(he.Message) // a lock's answer is read like any other
 		}
 		if !c.Response().Committed {
 			_ = c.JSON(code, map[string]any{"code": code, "msg": msg})
@@ -82,10 +82,10 @@ func ExampleWithErrorHandler() {
 	envelope := lockmw.WithErrorHandler(func(c echo.Context, err error) error {
 		o, ours := outcome.Of(c.Request().Context(), err)
 		if !ours {
-			return err // a key function's own
+			return err // a key function's own error
 		}
 		if o.Code == "" {
-			return nil // the client has gone: the status alone is sent
+			return nil // the client has gone: only the status is sent
 		}
 		o.Prepare(c.Response().Header()) // Retry-After
 		c.Response().Header().Set(echo.HeaderContentType, echo.MIMEApplicationJSON)

@@ -123,8 +123,8 @@ func quiet(t *testing.T) {
 	t.Cleanup(func() { slog.SetDefault(before) })
 }
 
-// serve sends req to an app whose route POST /stock/:sku/buy has h and the
-// chain, the first outermost.
+// serve sends req to an app with h and the chain on its route POST
+// /stock/:sku/buy. The first middleware of the chain is outermost.
 func serve(req *http.Request, h echo.HandlerFunc, chain ...echo.MiddlewareFunc) *httptest.ResponseRecorder {
 	e := echo.New()
 	e.POST("/stock/:sku/buy", h, chain...)
@@ -147,7 +147,7 @@ func never(t *testing.T) echo.HandlerFunc {
 
 func nothing(context.Context) error { return nil }
 
-// returns is a middleware that looks at what is returned to it.
+// returns is a middleware that looks at the error that is returned to it.
 func returns(see func(error)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -340,8 +340,8 @@ func TestErrorLeavesOtherErrorsAlone(t *testing.T) {
 	}
 }
 
-// Without a middleware of ours on the way there are no headers, but status and
-// body are right.
+// Without a middleware of this package on the way there are no headers, but
+// status and body are right.
 func TestErrorOnAnUnguardedRoute(t *testing.T) {
 	w := serve(buy("42"), func(echo.Context) error { return lockmw.Error(&guard.HeldError{}) })
 	var body map[string]any

@@ -14,8 +14,8 @@ import (
 	"github.com/go-lockguard/guard/middleware/lockmwtest"
 )
 
-// The table speaks net/http. Here its requests become those of fasthttp, and
-// its handlers those of fiber.
+// The table uses net/http. This file converts its requests to those of
+// fasthttp, and its handlers to those of fiber.
 
 func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
 	var chain []any
@@ -68,7 +68,7 @@ func answers(l lockmwtest.Lock) (opts []lockmw.AnswerOption) {
 }
 
 func options(l lockmwtest.Lock) (opts []lockmw.Option) {
-	opts = append(opts, lockmw.WithMaxWait(time.Hour)) // the table has guards that wait for longer
+	opts = append(opts, lockmw.WithMaxWait(time.Hour)) // the table has guards with longer waits
 	for _, o := range answers(l) {
 		opts = append(opts, o)
 	}
@@ -83,7 +83,7 @@ func options(l lockmwtest.Lock) (opts []lockmw.Option) {
 
 const requestKey = "request"
 
-// served is a fasthttp handler as an http.Handler.
+// served makes an http.Handler of a fasthttp handler.
 type served struct{ handle fasthttp.RequestHandler }
 
 func (s served) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -35,7 +35,7 @@ var adapter = lockmwtest.Adapter{Mount: mount, Buffered: true}
 
 func TestTheTable(t *testing.T) { lockmwtest.Run(t, adapter) }
 
-// fasthttp uses its contexts again, which lockmwtest.Bench does not.
+// fasthttp reuses its contexts, and lockmwtest.Bench does not.
 func BenchmarkOverhead(b *testing.B) {
 	g, err := guard.New(memlocker.New())
 	if err != nil {
@@ -86,8 +86,8 @@ func hold(t *testing.T, g *guard.Guard, key string) {
 	t.Cleanup(func() { _ = l.Release(t.Context()) })
 }
 
-// do sends a request for POST target, with the headers, to an app of that
-// configuration. Its route /stock/:sku has the chain.
+// do sends POST target with the headers to an app of that configuration. Its
+// route /stock/:sku has the chain.
 func do(t *testing.T, config fiber.Config, target string, header http.Header, chain ...any) (status int, body string) {
 	t.Helper()
 	app := fiber.New(config)
@@ -173,7 +173,7 @@ func TestWaitsAreShorterThanThoseOfTheGuard(t *testing.T) {
 	}
 }
 
-// mountRoute returns what a POST to an app with that lock is answered.
+// mountRoute returns the answer to a POST to an app with that lock.
 func mountRoute(lock fiber.Handler) func(target string) (status int) {
 	app := fiber.New()
 	app.Post("/stock/:sku", lock, ok)
@@ -203,7 +203,7 @@ func TestAParameterIsDecodedOnce(t *testing.T) {
 	for _, config := range []fiber.Config{{}, {UnescapePath: true}} {
 		for given, value := range map[string]string{"42": "42", "%61b": "ab", "%2561b": "%61b", "a%20b": "a b"} {
 			for name, lock := range map[string]fiber.Handler{
-				"Key":     lockmw.Key(newGuard(t), "stock:{SKU}"), // fiber does not tell cases apart
+				"Key":     lockmw.Key(newGuard(t), "stock:{SKU}"), // fiber ignores the case
 				"KeyFunc": lockmw.KeyFunc(newGuard(t), keyfunc.MustParse("stock:{sku}")),
 			} {
 				var key string

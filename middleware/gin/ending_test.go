@@ -14,8 +14,8 @@ import (
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
 )
 
-// A *gin.Context never ends by itself. What a verb starts on it must end all
-// the same.
+// A *gin.Context never ends by itself. The work that a verb starts on it must
+// end all the same.
 func TestWorkOnTheContextItselfEndsWithTheLeaseAndTheClient(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(l *memlocker.Locker, leave func())

@@ -74,7 +74,7 @@ func ExampleAbort() {
 	// 503 application/problem+json
 }
 
-// An empty key is our own mistake, 500, unless the handler says that it is the
+// An empty key is a server error (500), unless the handler says that it is the
 // client's.
 func ExampleAbort_emptyValue() {
 	g, err := guard.New(memlocker.New())
@@ -100,7 +100,7 @@ func ExampleAbort_emptyValue() {
 	// 400 {"type":"about:blank","title":"Bad Request","status":400,"detail":"The query parameter \"order\", which names the resource to lock, is missing or empty.","code":"lock_key_invalid"}
 }
 
-// A house envelope instead of problem details.
+// The application's own envelope instead of problem details.
 func ExampleWithErrorHandler() {
 	g, err := guard.New(memlocker.New())
 	if err != nil {
@@ -111,10 +111,10 @@ func ExampleWithErrorHandler() {
 	envelope := lockmw.WithErrorHandler(func(c *gin.Context, err error) {
 		o, ours := outcome.Of(c.Request.Context(), err)
 		switch {
-		case !ours: // a key function's own error, which is in the log
+		case !ours: // a key function's own error error, which is in the log
 			o.Status, o.Detail = http.StatusInternalServerError, "Something went wrong."
 		case o.Code == "":
-			return // a client that has gone: the status alone is sent
+			return // the client has gone: only the status is sent
 		}
 		o.Prepare(c.Writer.Header()) // Retry-After
 		c.Header("Content-Type", "application/json")

@@ -333,7 +333,8 @@ func TestALockWithoutAnyRouterIsOurMistake(t *testing.T) {
 	}
 }
 
-// What verbs look at to notice the end of a request by its gin.Context.
+// The values that verbs look up to notice the end of a request by its
+// gin.Context.
 func TestTheContextItselfSaysThatItNeverEnds(t *testing.T) {
 	endless := func(c *gin.Context) bool { return c.Value(leasekey.Endless) == c.Value(gin.ContextKey) }
 	serve(buy("42"), func(c *gin.Context) {

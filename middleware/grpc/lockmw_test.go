@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type message = wrapperspb.StringValue
 
-// The methods of a service that is made by hand, with strings as messages.
+// The methods of a handwritten service with strings as messages.
 const (
 	buy     = "/shop.Stock/Buy"     // one message, one answer
 	watch   = "/shop.Stock/Watch"   // one message, a stream of answers
@@ -40,7 +40,7 @@ const (
 	botch   = "/shop.Stock/Botch"   // a rule whose key is a Sprintf gone wrong
 )
 
-// A shop is what the handlers of a test do.
+// A shop has the handlers of a test.
 type shop struct {
 	buy    func(ctx context.Context) error
 	stream func(ss grpc.ServerStream) error
@@ -143,7 +143,7 @@ func open(ctx context.Context, c *grpc.ClientConn, method, sku string) (grpc.Cli
 	return s, s.RecvMsg(new(message))
 }
 
-// want checks a status, its reason, and whether it says when to try again.
+// want checks a status, its reason, and whether it has a RetryInfo.
 func want(t *testing.T, err error, code codes.Code, reason string, retry bool) {
 	t.Helper()
 	s := status.Convert(err)
@@ -240,13 +240,13 @@ func TestAClientThatHasGoneLeavesTheQueue(t *testing.T) {
 	<-waits
 	cancel()
 	want(t, <-done, codes.Canceled, "", false)
-	if err := g.Close(t.Context()); err != nil { // waits for whoever is left
+	if err := g.Close(t.Context()); err != nil { // waits for all leases
 		t.Error(err)
 	}
 	_ = held.Release(t.Context())
 }
 
-// signals tells when a call tries for a key.
+// signals sends when a call tries for a key.
 type signals struct {
 	guard.Locker
 	tries chan struct{}
@@ -351,8 +351,8 @@ func TestAHandlerCannotHideThatItHasNoKey(t *testing.T) {
 	want(t, err, codes.InvalidArgument, "LOCK_KEY_INVALID", false)
 }
 
-// A handler that leaves a goroutine behind in RecvMsg must not leave the key
-// with it.
+// If a handler leaves a goroutine behind in RecvMsg, the key must not stay with
+// it.
 func TestAMessageAfterTheHandlerKeepsNoKey(t *testing.T) {
 	mem := memlocker.New()
 	waits := make(chan struct{}, 1)
@@ -373,7 +373,7 @@ func TestAMessageAfterTheHandlerKeepsNoKey(t *testing.T) {
 	}
 	_ = held.Release(t.Context())
 	if err := <-received; err != nil {
-		t.Log("received:", err) // or not: the call may end first
+		t.Log("received:", err) // may be missing: the call may end first
 	}
 	if err := g.Close(t.Context()); err != nil { // waits for every lease
 		t.Error(err)

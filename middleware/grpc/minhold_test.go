@@ -19,7 +19,7 @@ func TestRetryInfoIsWhatIsLeftOfMinHold(t *testing.T) {
 	if err := call(t.Context(), c, buy, "k"); err != nil {
 		t.Fatal(err)
 	}
-	for range 20 { // jitter would show
+	for range 20 { // to detect jitter
 		var after time.Duration
 		for _, d := range status.Convert(call(t.Context(), c, buy, "k")).Details() {
 			if retry, is := d.(*errdetails.RetryInfo); is {

@@ -17,8 +17,8 @@ import (
 	lockmw "github.com/go-lockguard/guard/middleware/grpc"
 )
 
-// retries is the configuration of a client that repeats every status that is
-// ever repeated by itself.
+// retries is the configuration of a client that repeats all statuses that some
+// client repeats by itself.
 const retries = `{"methodConfig": [{"name": [{}], "retryPolicy": {
 	"maxAttempts": 4, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1,
 	"retryableStatusCodes": ["UNAVAILABLE", "ABORTED", "RESOURCE_EXHAUSTED"]}}]}`
@@ -72,7 +72,7 @@ func TestAClientThatRepeatsCallsPaysOnce(t *testing.T) {
 	}
 }
 
-// Without a rule, nobody knows what a handler has done before it calls Error.
+// Without a rule it is unknown what a handler has done before it calls Error.
 func TestErrorAsksNobodyToRepeatACall(t *testing.T) {
 	for refusal, is := range map[error]struct {
 		code   codes.Code
@@ -106,7 +106,7 @@ func (t *tries) Acquire(ctx context.Context, c *locker.Claim, how locker.Try) (l
 	return t.Locker.Acquire(ctx, c, how)
 }
 
-// Else the test above would pass by a client that repeats nothing.
+// Otherwise the test above would pass with a client that repeats nothing.
 func TestAClientRepeatsTheWaitForTheRulesOwnKey(t *testing.T) {
 	mem := memlocker.New()
 	other := newGuard(t, mem.Peer())

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 type message = wrapperspb.StringValue
 
-// The operations of a service that is made by hand, with strings as messages.
+// The operations of a handwritten service with strings as messages.
 const (
 	buy     = "/shop.Stock/Buy"
 	price   = "/shop.Stock/Price"   // the same key as buy
@@ -63,10 +63,10 @@ func rules(g *guard.Guard, opts ...lockmw.Option) []lockmw.Rule {
 	}
 }
 
-// handler is what every operation of a test does.
+// handler is the handler of every operation of a test.
 type handler func(ctx context.Context) error
 
-// A call calls an operation and returns its error as a Kratos error, and the
+// A call calls an operation. It returns its error as a Kratos error, and the
 // Retry-After of the reply.
 type call func(ctx context.Context, operation, sku string) (err *kerrors.Error, retryAfter string)
 
@@ -167,7 +167,7 @@ func desc(h handler) *ggrpc.ServiceDesc {
 	return d
 }
 
-// start starts a server and returns where it is.
+// start starts a server and returns its address.
 func start(t *testing.T, s interface {
 	Endpoint() (*url.URL, error)
 	Start(ctx context.Context) error
@@ -191,8 +191,7 @@ func start(t *testing.T, s interface {
 
 func done(context.Context) error { return nil }
 
-// want checks code and reason of an error, and whether it says when to come
-// back.
+// want checks code and reason of an error, and whether it has a Retry-After.
 func want(t *testing.T, what string, e *kerrors.Error, after string, code int, reason string, retry bool) {
 	t.Helper()
 	if e == nil || int(e.Code) != code || e.Reason != reason || reason != "" && e.Metadata["domain"] != lockmw.Domain {
@@ -268,7 +267,7 @@ func TestAPanicLeavesTheKeyFree(t *testing.T) {
 		if e, _ := call(t.Context(), buy, "42"); e == nil || e.Code != 500 || e.Reason == "LOCK_LOST" {
 			t.Errorf("%s: got %v", kind, e)
 		}
-		g.Hold(guard.Key("stock", "42"))() // else it fails
+		g.Hold(guard.Key("stock", "42"))() // fails if the key is still held
 	}
 }
 
@@ -285,7 +284,7 @@ func TestALostLeaseEndsTheHandlersContext(t *testing.T) {
 	}
 }
 
-// waits tells how waits end.
+// waits sends how waits end.
 type waits struct {
 	guard.NopObserver
 

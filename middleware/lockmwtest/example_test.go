@@ -14,7 +14,7 @@ import (
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
-// An adapter's own test gives mount to Run. Here it is that of net/http, on a
+// An adapter's own test gives mount to Run. This is the mount of net/http, on a
 // ServeMux.
 func Example() {
 	testTheTable := func(t *testing.T) {

@@ -43,7 +43,7 @@ func ExampleKey() {
 	// 409 {"type":"about:blank","title":"Conflict","status":409,"detail":"Another request is working on the same resource. Try again later.","code":"lock_held"}
 }
 
-// One order at a time for a user, whatever the client sends.
+// One order at a time for each user, whatever the client sends.
 func ExampleKeyFunc() {
 	g, err := guard.New(memlocker.New())
 	if err != nil {
@@ -52,7 +52,7 @@ func ExampleKeyFunc() {
 	defer g.Close(context.Background())
 
 	type userKey struct{}
-	user := func(ctx context.Context) (string, bool) { // as the authentication has left it
+	user := func(ctx context.Context) (string, bool) { // as set by the authentication
 		name, found := ctx.Value(userKey{}).(string)
 		return name, found
 	}
@@ -80,7 +80,7 @@ func ExampleKeyFunc() {
 	// 201 Created
 }
 
-// A house envelope instead of problem details.
+// The application's own envelope instead of problem details.
 func ExampleWithErrorHandler() {
 	g, err := guard.New(memlocker.New())
 	if err != nil {
@@ -91,10 +91,10 @@ func ExampleWithErrorHandler() {
 	envelope := lockmw.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err error) {
 		o, ours := outcome.Of(r.Context(), err)
 		switch {
-		case !ours: // a key function's own error, which is in the log
+		case !ours: // a key function's own error error, which is in the log
 			o.Status, o.Detail = http.StatusInternalServerError, "Something went wrong."
 		case o.Code == "":
-			return // a client that has gone: the status alone is sent
+			return // the client has gone: only the status is sent
 		}
 		o.Prepare(w.Header()) // Retry-After
 		w.Header().Set("Content-Type", "application/json")

@@ -96,7 +96,7 @@ func quiet(t *testing.T) {
 	t.Cleanup(func() { slog.SetDefault(before) })
 }
 
-// serve sends req to a mux whose route /stock/{sku}/buy has h.
+// serve sends req to a mux with h on its route /stock/{sku}/buy.
 func serve(req *http.Request, h http.Handler) *httptest.ResponseRecorder {
 	mux := http.NewServeMux()
 	mux.Handle("/stock/{sku}/buy", h)
@@ -138,8 +138,8 @@ func TestAKeyFunctionsOwnErrorIsAPlain500(t *testing.T) {
 	}
 }
 
-// Around a whole mux there is no route yet: its parameters are unknown,
-// everything else works.
+// Around a whole mux there is no route yet, so its parameters are unknown.
+// Everything else works.
 func TestALockAroundAMux(t *testing.T) {
 	quiet(t)
 	g := newGuard(t)
@@ -184,8 +184,8 @@ func TestALockAroundAMux(t *testing.T) {
 	}
 }
 
-// Where the router tells no pattern, the path is all that tells the routes
-// apart; one line must do for all of them.
+// If the router tells no pattern, only the path tells the routes apart. There
+// must be one line for all of them.
 func TestARouteWithoutAPatternIsNamedByItsPath(t *testing.T) {
 	var log strings.Builder
 	g := newGuard(t, guard.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))

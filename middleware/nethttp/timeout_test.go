@@ -16,8 +16,8 @@ import (
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
-// slow serves one request through wrap(h, lock) in a bubble: h runs for a
-// minute whatever its context says, and the timeout is a second. It reports
+// slow serves one request through wrap(h, lock) in a bubble. h runs for a
+// minute whatever its context says, and the timeout is a second. slow reports
 // whether the key was held when the client had its answer and h still ran.
 func slow(
 	t *testing.T, wrap func(h http.Handler, lock func(http.Handler) http.Handler) http.Handler,
@@ -28,7 +28,7 @@ func slow(
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(t, logger)
 		var running atomic.Bool
-		ended := make(chan error, 1) // how h's context did
+		ended := make(chan error, 1) // how h's context ended
 		h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			running.Store(true)
 			time.Sleep(time.Minute)
@@ -64,9 +64,9 @@ func TestATimeoutHandlerOutsideTheLockIsSafe(t *testing.T) {
 	}
 }
 
-// This is what the documentation warns of: TimeoutHandler returns while the
-// handler runs, so nothing outside it can know when that ends. It is logged. If
-// this test ever fails, the warning can go.
+// The documentation warns of this case. TimeoutHandler returns while the
+// handler runs, so code outside it cannot know when the handler ends. It is
+// logged. If this test ever fails, the warning can be removed.
 func TestATimeoutHandlerInsideTheLockIsNot(t *testing.T) {
 	held, log := slow(t, func(h http.Handler, lock func(http.Handler) http.Handler) http.Handler {
 		return lock(http.TimeoutHandler(h, time.Second, ""))
@@ -79,7 +79,8 @@ func TestATimeoutHandlerInsideTheLockIsNot(t *testing.T) {
 	}
 }
 
-// A handler's own 503 is no sign of a timeout, whatever is outside the lock.
+// A handler's own 503 is no sign of a timeout, whatever middleware is outside
+// the lock.
 func TestAHandlersOwn503IsNotTakenForATimeout(t *testing.T) {
 	var log strings.Builder
 	g := newGuard(t, guard.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))

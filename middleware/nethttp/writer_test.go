@@ -39,8 +39,8 @@ func get(t *testing.T, s *httptest.Server) (status int, body string) {
 	return res.StatusCode, string(b)
 }
 
-// After these the response has begun, and no answer of ours may follow; without
-// them it must.
+// After these calls the response has begun, and the middleware must not answer.
+// Without them it must.
 func TestItIsKnownWhetherTheResponseHasBegun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("done"), 0o600); err != nil {
@@ -49,7 +49,7 @@ func TestItIsKnownWhetherTheResponseHasBegun(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin  func(w http.ResponseWriter, r *http.Request)
 		status int
-		body   string // "": a problem
+		body   string // "" means a problem
 	}{
 		"nothing": {func(http.ResponseWriter, *http.Request) {}, 500, ""},
 		"headers": {func(w http.ResponseWriter,

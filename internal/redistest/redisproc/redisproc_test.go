@@ -27,8 +27,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// started checks that a start was quick enough for tests to have one each, and
-// reports how quick.
+// started checks that a start was quick enough for one in each test, and logs
+// its duration.
 func started(t *testing.T, what string, from time.Time) {
 	t.Helper()
 	d := time.Since(from)
@@ -118,7 +118,7 @@ func TestSentinelFailsOverByCommandAndByItself(t *testing.T) {
 	if err := second.do("set", "k", "v").Err(); err != nil || second == first {
 		t.Errorf("the new primary: %v, another: %v", err, second != first)
 	}
-	if first.awaitLink() != nil { // sentinels demote it when they have not heard from each other of another for 8 s
+	if first.awaitLink() != nil { // sentinels demote it if they hear of no other primary for 8 s
 		must(t, first.awaitLink())
 	}
 	second.Kill()
