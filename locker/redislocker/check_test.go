@@ -199,7 +199,7 @@ func TestCheckRefusesAServerThatDropsKeys(t *testing.T) {
 func TestCheckNamesReplicasThatAreMissing(t *testing.T) {
 	primary, _ := replicated(t)
 	rdb := redistest.Client(t, primary.Addr)
-	if err := open(t, rdb, redislocker.WithReplicas(1, 400*time.Millisecond)).Check(t.Context(), ttl); err != nil {
+	if err := open(t, rdb, redislocker.WithReplicas(1, 5*time.Second)).Check(t.Context(), ttl); err != nil {
 		t.Errorf("with as many as are waited for: %v", err)
 	}
 	err := open(t, rdb, redislocker.WithReplicas(2, 100*time.Millisecond)).Check(t.Context(), ttl)

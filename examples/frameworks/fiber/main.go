@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/gofiber/fiber/v3"
-	"github.com/gofiber/fiber/v3/middleware/recover"
+	recoverer "github.com/gofiber/fiber/v3/middleware/recover"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
@@ -25,7 +25,7 @@ func main() {
 
 func app(g *guard.Guard, deduct fiber.Handler) *fiber.App {
 	a := fiber.New()
-	a.Use(recover.New())
+	a.Use(recoverer.New())
 	a.Post("/skus/:sku/deduct", lockmw.Key(g, "stock:{sku}"), deduct)
 	a.Post("/skus/:sku/price", lockmw.Key(g, "stock:{sku}"), deduct) // another route, the same key
 	return a

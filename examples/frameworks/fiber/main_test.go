@@ -31,7 +31,7 @@ var key = guard.Key("stock", "42")
 // serve serves an app whose handler is h, and returns its address.
 func serve(t *testing.T, g *guardtest.Guard, h fiber.Handler) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // does not block
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
