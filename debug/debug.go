@@ -12,9 +12,10 @@
 // The page shows each key that a call in this process holds or waits for. The
 // query can ask for more, at a higher cost:
 //
-//	?stacks=1     the stack of each function past half of its MaxHold, or past the end of its lease; stops the process for
-//	              some milliseconds
-//	?store=1      what the store holds, all processes: some requests to it, which disturb nobody
+//	?stacks=1     the stack of each function past half of its MaxHold or past the
+//	              end of its lease; stops the process for some milliseconds
+//	?store=1      the content of the store, of all processes; takes some requests
+//	              to it, which disturb nobody
 //	?limit=N      how many keys of each kind to show, 1,000 unless told
 //	?format=json  the same as JSON, also with an Accept header that asks for it
 package debug

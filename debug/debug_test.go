@@ -51,8 +51,8 @@ func has(t *testing.T, body string, want ...string) {
 	}
 }
 
-// busy holds key for 31 s, with one call of the process waiting, while look
-// runs.
+// busy holds key for 31 s while look runs. One call of the process waits for
+// key.
 func busy(t *testing.T, look func(t *testing.T, g *guard.Guard)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

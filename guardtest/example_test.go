@@ -11,7 +11,7 @@ import (
 	"github.com/go-lockguard/guard/guardtest"
 )
 
-// reserve is the code under test: it works on one item at a time.
+// reserve is the code under test. It works on one item at a time.
 func reserve(g *guard.Guard) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := g.Do(r.Context(), guard.Key("stock", r.FormValue("sku")), func(context.Context) error {

@@ -52,7 +52,7 @@ func TestHeldKeyStaysHeld(t *testing.T) {
 	})
 }
 
-// The release of another instance wakes the waiter: no backoff passes.
+// The release of another instance wakes the waiter, so no backoff passes.
 func TestWaiterGoesOnAtTheRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guardtest.New(t)
@@ -180,7 +180,7 @@ func TestContextCarriesALiveLease(t *testing.T) {
 	}
 }
 
-// The rest is about the tests that ought to fail.
+// The tests below are about tests that must fail.
 
 func wantErrors(t *testing.T, r *recorder, want ...string) {
 	t.Helper()
@@ -248,8 +248,8 @@ func TestWhatTheTestStagedDoesNotFailIt(t *testing.T) {
 	wantErrors(t, r)
 }
 
-// Such a test would pass for nothing: its key is misspelled, or the code under
-// test does not lock.
+// Such a test would pass without testing anything. Its key is misspelled, or
+// the code under test does not lock.
 func TestAHeldKeyThatNobodyAskedForFailsTheTest(t *testing.T) {
 	r := newRecorder()
 	g := guardtest.New(r, guard.WithMaxWait(0))

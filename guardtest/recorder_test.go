@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// recorder is a testing.TB that notes what a test would be told, and is ended
-// by hand.
+// recorder is a testing.TB that records the messages of a test. It is ended by
+// hand.
 type recorder struct {
-	testing.TB // for what is not needed here
+	testing.TB // for methods that are not needed here
 
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -36,7 +36,7 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.errors = append(r.errors, fmt.Sprintf(format, args...))
 }
 
-// Fatalf ends the goroutine, as a test's does.
+// Fatalf ends the goroutine, as it does in a test.
 func (r *recorder) Fatalf(format string, args ...any) {
 	r.Errorf(format, args...)
 	r.fatal = true
@@ -53,7 +53,7 @@ func (r *recorder) run(f func()) {
 	<-done
 }
 
-// end does what the end of a test does.
+// end does the same as the end of a test.
 func (r *recorder) end() {
 	r.cancel()
 	for _, f := range slices.Backward(r.cleanups) {

@@ -28,8 +28,8 @@ func post(target, contentType, body string) *http.Request {
 	return r
 }
 
-// multi is a multipart form of the fields given as name, value, name, value,
-// and one file called file.
+// multi is a multipart form with one file called file. The fields are given as
+// name, value, name, value.
 func multi(target string, fields ...string) *http.Request {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -42,7 +42,7 @@ func multi(target string, fields ...string) *http.Request {
 	return post(target, w.FormDataContentType(), b.String())
 }
 
-// derive checks that f gives want or err, and leaves the body as it was.
+// derive checks that f gives want or err and leaves the body as it was.
 func derive(t *testing.T, f keyfunc.Func, r *http.Request, want string, wantErr error) {
 	t.Helper()
 	before, _ := io.ReadAll(r.Body)
@@ -103,7 +103,7 @@ func TestFormTakesAFormThatHasBeenParsed(t *testing.T) {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
-	half := multi("/", "sku", "7") // only looked at so far
+	half := multi("/", "sku", "7") // ParseForm does not read a multipart body
 	if err := half.ParseForm(); err != nil {
 		t.Fatal(err)
 	}

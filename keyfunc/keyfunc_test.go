@@ -14,7 +14,7 @@ import (
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
-// request is GET /?query with the headers given as name, value, name, value.
+// request is GET /?query. The headers are given as name, value, name, value.
 func request(query string, headers ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.URL.RawQuery = query

@@ -54,7 +54,7 @@ func TestATemplateIsTheKeyOfItsParts(t *testing.T) {
 	}
 }
 
-// params are those of a router that keeps them to itself.
+// params are those of a router that does not pass them on.
 type params map[string]string
 
 func (p params) Param(name string) (value string, present bool) {
@@ -178,7 +178,7 @@ func TestTextThatOnlyLooksLikeAPlaceholderIsText(t *testing.T) {
 	}
 }
 
-// everywhere is a request with v as the only value of all the names, in every
+// everywhere is a request with v as the only value of all names in every
 // source.
 func everywhere(v string, names ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)

@@ -110,8 +110,8 @@ func TestEveryErrorHasItsOneOutcome(t *testing.T) {
 	}
 }
 
-// What is refused after some work was done keeps its status and code, and
-// nobody is asked to do it again.
+// A refusal after some work was done keeps its status and code. Nobody is asked
+// to repeat the request.
 func TestARefusalAfterSomeWorkAsksNobodyToRepeatIt(t *testing.T) {
 	g := newGuard(t)
 	for want, refusal := range map[string]error{
@@ -159,8 +159,7 @@ func TestOnlyErrorsOfGuardAndKeyfuncAreOurs(t *testing.T) {
 	}
 }
 
-// estimated is an error with an estimate, as HeldError and the queue's error
-// are.
+// estimated is an error with an estimate, like HeldError and the queue's error.
 type estimated time.Duration
 
 func (estimated) Error() string               { return "estimated" }

@@ -42,7 +42,7 @@ func benchCases(b *testing.B) []benchCase {
 	}
 }
 
-// What a Do that does nothing takes on a locker without a network.
+// This is the time of a Do that does nothing, on a locker without a network.
 func BenchmarkDo(b *testing.B) {
 	for _, c := range append([]benchCase{{name: "bare"}}, benchCases(b)...) {
 		b.Run(c.name, func(b *testing.B) {
@@ -64,7 +64,7 @@ func BenchmarkDo(b *testing.B) {
 	}
 }
 
-// What telemetry adds to a Do: the hooks alone.
+// This is the time that telemetry adds to a Do, measured on the hooks alone.
 func BenchmarkHooks(b *testing.B) {
 	for _, c := range benchCases(b) {
 		b.Run(c.name, func(b *testing.B) {

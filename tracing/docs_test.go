@@ -18,12 +18,14 @@ import (
 	"github.com/go-lockguard/guard/tracing"
 )
 
-// emitted is all that the stories, and a renewal that fails, make the package
-// say.
+// emitted is everything that the package emits for the stories and for a
+// renewal that fails.
 type emitted struct {
 	metrics  map[string]metricdata.Metrics
 	outcomes map[string]bool
-	others   map[string]bool // names of attributes and events of spans, and of spans without the guard's name
+	// others are the names of attributes and events of spans, and of spans
+	// without the guard's name.
+	others map[string]bool
 }
 
 func collectAll(t *testing.T) emitted {

@@ -32,15 +32,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "stock:secret-42"
 
-// shop is a guard under an SDK that keeps all it is given, and a second guard
-// on the same store, as another process would have it.
+// shop is a guard under an SDK that keeps everything it gets. It also has a
+// second guard on the same store, as another process would.
 type shop struct {
 	*guard.Guard
 	other  *guard.Guard
 	obs    *tracing.Observer
 	mem    *memlocker.Locker
 	spans  *tracetest.SpanRecorder
-	tracer trace.Tracer // of the application
+	tracer trace.Tracer // the application's tracer
 	reader *metric.ManualReader
 	meters *metric.MeterProvider
 	tp     *sdktrace.TracerProvider
@@ -127,8 +127,8 @@ func (h *shop) spanLines(t *testing.T) []string {
 	return lines
 }
 
-// describe names attributes without the prefix, in order, and leaves out those
-// that must be there as they are in same.
+// describe lists attributes in order, without the prefix. It leaves out
+// attributes that must have the same values as in same.
 func describe(attrs []attribute.KeyValue, same ...attribute.KeyValue) string {
 	var parts []string
 	for _, a := range same {
@@ -162,8 +162,8 @@ func (h *shop) collect(t *testing.T) metricdata.ResourceMetrics {
 	return rm
 }
 
-// metricLines describes every point of every metric, in order, without
-// guard.waits: that must say what the histogram says.
+// metricLines describes every point of every metric in order. It leaves out
+// guard.waits, which must agree with the histogram.
 func (h *shop) metricLines(t *testing.T) []string {
 	t.Helper()
 	var lines []string
@@ -220,7 +220,7 @@ func (h *shop) stubs() tracetest.SpanStubs {
 	return tracetest.SpanStubsFromReadOnlySpans(h.spans.Ended())
 }
 
-// lockedBuffer is a log that many write to.
+// lockedBuffer is a log for many concurrent writers.
 type lockedBuffer struct {
 	mu  sync.Mutex // guards buf
 	buf bytes.Buffer

@@ -17,7 +17,7 @@ import (
 	"github.com/go-lockguard/guard/tracing"
 )
 
-// oldest returns guard.hold.oldest of the guard named shop, -1 if there is
+// oldest returns guard.hold.oldest of the guard named shop, or -1 if there is
 // none.
 func (h *shop) oldest(t *testing.T) float64 {
 	t.Helper()
@@ -104,7 +104,7 @@ func TestCountersBeginWithZeroWhereTheProviderComesLater(t *testing.T) {
 	equal(t, "counters", h.zeros(t, "late"), zeros)
 }
 
-// zeros returns the counters of a name, which must be 0.
+// zeros returns the counters of a name. They must be 0.
 func (h *shop) zeros(t *testing.T, name string) (got []string) {
 	t.Helper()
 	for _, m := range h.collect(t).ScopeMetrics[0].Metrics {

@@ -11,8 +11,7 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// A story is one thing that can happen to a call, and all that is to be seen of
-// it.
+// A story is one thing that can happen to a call, with all its telemetry.
 type story struct {
 	name    string
 	guard   []guard.Option

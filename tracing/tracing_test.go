@@ -155,8 +155,8 @@ func TestAMeasurementCarriesTheTraceOfItsCall(t *testing.T) {
 	request.End()
 }
 
-// noisyLocker marks all that a locker knows of holders, and keeps the owner
-// ids.
+// noisyLocker marks everything that a locker knows of holders, and keeps the
+// owner ids.
 type noisyLocker struct {
 	guard.Locker
 	mu     *sync.Mutex // guards owners
@@ -185,7 +185,7 @@ func TestNoKeyOwnerOrHolderLeaves(t *testing.T) {
 	}
 }
 
-// grep looks for secrets in all that a story emits.
+// grep looks for secrets in everything that a story emits.
 func grep(t *testing.T, s story, raw bool) {
 	t.Helper()
 	var mu sync.Mutex
@@ -220,7 +220,8 @@ func grep(t *testing.T, s story, raw bool) {
 	}
 }
 
-// Spans that are not sampled must not be mixed up with one around them that is.
+// Spans that are not sampled must not be confused with a sampled span around
+// them.
 func TestAnUnsampledCallInsideASampledHoldLeavesItAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, setup{
@@ -305,7 +306,7 @@ func (refusingMeter) Int64Counter(string, ...apimetric.Int64CounterOption) (apim
 	return nil, errRefused
 }
 
-// A trace that began elsewhere goes on through a process that has no SDK.
+// A trace that began elsewhere continues through a process that has no SDK.
 func TestTheTraceparentIsThatOfASampledSpan(t *testing.T) {
 	obs, err := tracing.New(tracing.WithTracerProvider(noop.NewTracerProvider()),
 		tracing.WithMeterProvider(noopmetric.NewMeterProvider()))

@@ -18,8 +18,8 @@ import (
 
 const token = 1_795_165_495_785_562 // of today
 
-// checks are what every fence must pass; each returns what is wrong. The wrong
-// variants must fail some of them.
+// checks are the checks that every fence must pass. Each returns the fault that
+// it finds. The wrong variants must fail some of them.
 var checks = map[string]func(ctx context.Context, s subject) error{
 	"the first write passes, the same token passes again, a lower one is refused": risingTokens,
 	"a transaction may check more than once":                                      twiceInOne,
@@ -119,7 +119,8 @@ func ownFences(ctx context.Context, s subject) error {
 	return errors.Join(errs...)
 }
 
-// waits has a transaction check while one that checked before is still open.
+// waits starts a transaction that checks while another one that has checked is
+// still open.
 func waits(ctx context.Context, s subject) error {
 	for _, level := range s.levels {
 		for _, commit := range []bool{true, false} {
@@ -147,7 +148,9 @@ func overlap(ctx context.Context, s subject, level sql.IsolationLevel, key strin
 		select {
 		case err := <-second:
 			return fmt.Errorf("the second has not waited: %v", err) //nolint:errorlint // it may be nil
-		case <-time.After(100 * time.Millisecond): // it waits, or would have been through: a variant is caught either way
+		// The second waits, or it would have returned by now. A variant is
+		// caught in either case.
+		case <-time.After(100 * time.Millisecond):
 		}
 		if commit {
 			return nil
@@ -169,8 +172,9 @@ func overlap(ctx context.Context, s subject, level sql.IsolationLevel, key strin
 
 var errUndo = errors.New("undo")
 
-// endsWithContext has a transaction check while a holder is stopped in the
-// middle of his. In SQLite the wait may last for busy_timeout, 5 s here.
+// endsWithContext starts a transaction that checks while a holder is stopped in
+// the middle of its own. In SQLite the wait may last for busy_timeout, which is
+// 5 s here.
 func endsWithContext(ctx context.Context, s subject) error {
 	err := s.in(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
 		if err := s.check(ctx, tx, "a", token); err != nil {
@@ -188,8 +192,8 @@ func endsWithContext(ctx context.Context, s subject) error {
 	return errors.Join(err, s.pass(ctx, "a", token))
 }
 
-// readFirst breaks the rule that Check comes first: what a late writer then
-// reads is old, but it must not write.
+// readFirst breaks the rule that Check comes first. A late writer then reads
+// old data, but it must not write.
 func readFirst(ctx context.Context, s subject) error {
 	for _, level := range s.levels {
 		key := level.String()
@@ -216,9 +220,9 @@ func readFirst(ctx context.Context, s subject) error {
 	return nil
 }
 
-// concurrentWriters has many holders at once read, reckon and write, as if the
-// lock did nothing. What was accepted must be as if they had come one after the
-// other, in the order of their tokens.
+// concurrentWriters lets many holders read, compute and write at once, as if
+// there were no lock. The accepted writes must be the same as writes one after
+// the other, in the order of their tokens.
 func concurrentWriters(ctx context.Context, s subject) error {
 	const writers = 24
 	var wg sync.WaitGroup
@@ -249,8 +253,8 @@ func concurrentWriters(ctx context.Context, s subject) error {
 	return nil
 }
 
-// write adds 1 to n, by reading and writing, and begins again as often as the
-// database wants.
+// write adds 1 to n with a read and a write. It begins again as often as the
+// database demands.
 func (s subject) write(ctx context.Context, level sql.IsolationLevel, token uint64) error {
 	for {
 		err := s.in(ctx, level, func(tx *sql.Tx) error {
@@ -290,8 +294,8 @@ func (s subject) log(ctx context.Context) (tokens []int64, err error) {
 	return tokens, rows.Err()
 }
 
-// concurrentFirst has several rows made by many at once. The highest token
-// passes in the end.
+// concurrentFirst lets many transactions make several rows at once. In the end
+// the highest token passes.
 func concurrentFirst(ctx context.Context, s subject) error {
 	var wg sync.WaitGroup
 	errs := make([]error, 32)

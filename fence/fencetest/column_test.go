@@ -9,7 +9,7 @@ import (
 	"github.com/go-lockguard/guard/fence/sqlfence"
 )
 
-// The recipe of package sqlfence for data that is one row.
+// This is the recipe of package sqlfence for data that is one row.
 func TestATokenInAColumnOfTheRowRefusesLateWrites(t *testing.T) {
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
@@ -39,8 +39,9 @@ func TestATokenInAColumnOfTheRowRefusesLateWrites(t *testing.T) {
 	}
 }
 
-// The trap that the documentation of sqlfence warns of: as it is, MySQL's count
-// takes the second write of a turn for a late one if it changes nothing.
+// This is the trap that the documentation of sqlfence warns of. Suppose that
+// the second write of a turn changes nothing. By MySQL's default count it then
+// looks like a late write.
 func TestMySQLCountsRowsChangedUnlessItIsTold(t *testing.T) {
 	for _, d := range databases {
 		if d.dialect != sqlfence.MySQL {

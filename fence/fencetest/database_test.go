@@ -25,10 +25,10 @@ type database struct {
 	name    string
 	dialect sqlfence.Dialect
 	db      *sql.DB
-	levels  []sql.IsolationLevel // to try; the first is the default
+	levels  []sql.IsolationLevel // levels to try, beginning with the default
 }
 
-// databases are started once, for all tests and examples.
+// databases are started once for all tests and examples.
 var (
 	databases []database
 	mariaDSN  string
@@ -51,8 +51,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startDatabases starts the servers, and returns how to end those that were
-// started.
+// startDatabases starts the servers. It returns a function that ends the
+// started servers.
 func startDatabases() (end func(), err error) {
 	var ends []func()
 	end = func() {
@@ -103,7 +103,8 @@ func startDatabases() (end func(), err error) {
 
 var tables atomic.Int32
 
-// subject is what is being checked: package sqlfence, or a wrong variant of it.
+// subject is the code under test. It is package sqlfence, or a wrong variant of
+// it.
 type subject struct {
 	database
 
@@ -123,8 +124,8 @@ func ours(d database, table string) subject {
 	return subject{d, table, f.Schema(), f.Check}
 }
 
-// create makes the variant's tables on d, dropped when t ends: those of the
-// fences, and rows (n, log) to be protected.
+// create makes the variant's tables on d and drops them when t ends. These are
+// the tables of the fences, and the rows (n, log) that they protect.
 func create(t *testing.T, v variant, d database) subject {
 	t.Helper()
 	s := v(d, fmt.Sprintf("fences_%d", tables.Add(1)))
@@ -150,8 +151,8 @@ func create(t *testing.T, v variant, d database) subject {
 	return s
 }
 
-// in runs do in a transaction, commits it if do returns nil, and rolls it back
-// otherwise.
+// in runs do in a transaction. It commits if do returns nil, and otherwise
+// rolls back.
 func (s subject) in(ctx context.Context, level sql.IsolationLevel, do func(tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: level})
 	if err != nil {
@@ -169,8 +170,7 @@ func (s subject) pass(ctx context.Context, key string, token uint64) error {
 	return s.in(ctx, sql.LevelDefault, func(tx *sql.Tx) error { return s.check(ctx, tx, key, token) })
 }
 
-// again says whether err is one of those after which a transaction is begun
-// again.
+// again reports whether the transaction must begin again after err.
 func again(err error) bool {
 	for _, text := range []string{"40001", "40P01", "Error 1213", "database is locked"} {
 		if err != nil && strings.Contains(err.Error(), text) {

@@ -12,9 +12,9 @@ import (
 	"github.com/go-lockguard/guard/fence/sqlfence"
 )
 
-// The code of docs/choosing.md that needs a database. It runs as it stands
-// there, so on PostgreSQL; the statements in it run on the others too, see
-// statements_test.go.
+// This file has the code of docs/choosing.md that needs a database. It is the
+// same text, so it runs on PostgreSQL. statements_test.go runs its statements
+// on the other databases too.
 
 var errSoldOut = errors.New("sold out")
 

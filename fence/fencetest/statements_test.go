@@ -14,12 +14,13 @@ import (
 )
 
 // Every SQL statement of the documents runs on the databases that the comment
-// above it names, on all of them without one, and is refused by the others.
+// above it names. Without a comment it runs on all of them. The other databases
+// must refuse it.
 
 const root = "../.."
 
-// args is what each statement is given. A statement that is not here is not
-// tested, which is a failure.
+// args are the arguments of each statement. A statement without an entry here
+// is not tested, and that is a failure.
 var args = map[string][]any{
 	"UPDATE stock SET n = n - 1 WHERE sku = $1 AND n > 0":                                 {"lamp"},
 	"UPDATE stock SET n = n - 1 WHERE sku = $1":                                           {"lamp"},
@@ -36,8 +37,8 @@ var args = map[string][]any{
 
 const stocked = 3
 
-// tablesOfTheDocuments are what the statements are about. Their types are known
-// to all three databases.
+// tablesOfTheDocuments are the tables that the statements use. All three
+// databases know their types.
 var tablesOfTheDocuments = []string{
 	"CREATE TABLE stock (sku VARCHAR(40) PRIMARY KEY, n INTEGER NOT NULL, fence BIGINT NOT NULL DEFAULT 0)",
 	"CREATE TABLE accounts (email VARCHAR(40) PRIMARY KEY)",
@@ -65,7 +66,7 @@ func makeTables(t *testing.T, db *sql.DB) {
 	}
 }
 
-// A statement stands in a document, for some databases.
+// A statement of a document, for some databases.
 type statement struct {
 	place string
 	text  string
@@ -80,8 +81,8 @@ var (
 	numbered = regexp.MustCompile(`\$(\d)`)
 )
 
-// statementsOf returns the SQL in the code of a page, and in the code spans of
-// its text. What is left out by ... is prose.
+// statementsOf returns the SQL in the code of a page and in the code spans of
+// its text. Code with ... in it is prose.
 func statementsOf(p *doccheck.Page) (found []statement) {
 	add := func(line int, text, label string) {
 		if !isSQL.MatchString(text) || strings.Contains(text, "...") {
@@ -117,8 +118,7 @@ func statementsOf(p *doccheck.Page) (found []statement) {
 	return found
 }
 
-// problem says how the statement differs on d from what its label says, or
-// nothing.
+// problem returns how the statement differs on d from its label, or nothing.
 func (s statement) problem(ctx context.Context, d database) string {
 	given, known := args[s.text]
 	if !known {
@@ -134,8 +134,8 @@ func (s statement) problem(ctx context.Context, d database) string {
 	return ""
 }
 
-// try runs a statement and takes it back. Parameters are numbered in PostgreSQL
-// only.
+// try runs a statement and rolls it back. Only PostgreSQL numbers its
+// parameters.
 func (d database) try(ctx context.Context, text string, given []any) error {
 	tx, err := d.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -194,7 +194,7 @@ func TestEveryStatementOfTheDocumentsRunsWhereItSays(t *testing.T) {
 	}
 }
 
-// docComment returns the code in the comments of a Go file as a page.
+// docComment returns the code in the comments of a Go file, as a page.
 func docComment(file string) (*doccheck.Page, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -213,7 +213,7 @@ func docComment(file string) (*doccheck.Page, error) {
 	return doccheck.Parse(file, page.String()), nil
 }
 
-// What the documents had once, and labels that are wrong.
+// These are former faults of the documents, and labels that are wrong.
 func TestAWrongStatementPlantedInADocumentIsFound(t *testing.T) {
 	for _, d := range databases {
 		makeTables(t, d.db)

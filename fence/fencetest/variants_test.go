@@ -13,8 +13,8 @@ import (
 	"github.com/go-lockguard/guard/fence/sqlfence"
 )
 
-// wrong are checks as they are easily written by hand, with the databases that
-// each is wrong for and what catches it.
+// wrong are checks that are easily written by hand. Each names the databases
+// where it is wrong and the check that catches it.
 var wrong = map[string]struct {
 	variant  variant
 	on       string
@@ -44,7 +44,7 @@ func TestWrongVariantsAreCaught(t *testing.T) {
 			}
 			t.Run(d.name+"/"+name, func(t *testing.T) {
 				var err error
-				for range 10 { // some are wrong only where two meet, which is luck
+				for range 10 { // some are wrong only if two meet by chance
 					if err = w.caughtBy(t.Context(), create(t, w.variant, d)); err != nil {
 						break
 					}
@@ -65,7 +65,7 @@ func param(d database, n int) string {
 	return "?"
 }
 
-// changed is ours with another check.
+// changed is package sqlfence with another check.
 func changed(d database, table string, check func(s subject, ctx context.Context, tx *sql.Tx, key string,
 	token uint64) error,
 ) subject {
@@ -86,7 +86,7 @@ type queryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// stored reads the token at key, 0 if there is none.
+// stored reads the token at key. It returns 0 if there is none.
 func (s subject) stored(ctx context.Context, q queryer, key string) (newest uint64, err error) {
 	err = q.QueryRowContext(ctx, "SELECT token FROM "+s.table+" WHERE name = "+param(s.database, 1), key).Scan(&newest)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -95,7 +95,7 @@ func (s subject) stored(ctx context.Context, q queryer, key string) (newest uint
 	return newest, err
 }
 
-// store writes the token, higher or not.
+// store writes the token, whether or not it is higher.
 func (s subject) store(ctx context.Context, q queryer, key string, token uint64) error {
 	upsert := "ON CONFLICT (name) DO UPDATE SET token = EXCLUDED.token"
 	if s.dialect == sqlfence.MySQL {

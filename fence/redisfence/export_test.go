@@ -6,8 +6,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Wrong returns a script whose check has old replaced by other, nil if there is
-// no old.
+// Wrong returns a script whose check has other in place of old. It returns nil
+// if the check does not contain old.
 func Wrong(old, other, source string) *Script {
 	if !strings.Contains(prologue, old) {
 		return nil

@@ -26,7 +26,8 @@ const increment = `return redis.call('INCRBY', KEYS[1], ARGV[1])`
 
 var add = redisfence.NewScript(increment)
 
-// rising writes with tokens that rise and fall, and says what is wrong.
+// rising writes with tokens that rise and fall, and returns the fault that it
+// finds.
 func rising(t *testing.T, rdb *redis.Client, add *redisfence.Script) error {
 	t.Helper()
 	rdb.FlushAll(t.Context())
@@ -82,8 +83,8 @@ func TestALowerTokenIsRefusedAndWritesNothing(t *testing.T) {
 	}
 }
 
-// A holder that has read is overtaken by one that reads and is about to write.
-// If reading leaves no trace, the late write goes in between, and is
+// A holder that has read is overtaken by another one that has read and is about
+// to write. If reading leaves no trace, the late write goes in between and is
 // overwritten.
 func TestAReadBeforeAWriteMustBeFencedToo(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
@@ -185,8 +186,8 @@ func TestTheScriptFindsItsOwnKeysAndArguments(t *testing.T) {
 	}
 }
 
-// A script that fails has still shown its token; its own errors come through,
-// with its own lines.
+// A script that fails has still shown its token. Its own errors are returned
+// with its own line numbers.
 func TestErrorsOfTheScriptAreItsOwn(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	at := redisfence.For("n")

@@ -28,8 +28,8 @@ func TestWhatIsDueEarlierIsAttendedToEarlier(t *testing.T) {
 	})
 }
 
-// A vote that a request brings after its claim was released is given back, also
-// by a node that had answered the release.
+// A vote is given back if a request brings it after its claim was released.
+// That is true also of a node that had answered the release.
 func TestAVoteThatComesAfterTheReleaseIsGivenBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()
@@ -47,7 +47,7 @@ func TestAVoteThatComesAfterTheReleaseIsGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if err := nodes[2].Set("guard:{k}", c.Owner); err != nil { // now it comes
+		if err := nodes[2].Set("guard:{k}", c.Owner); err != nil { // now it arrives
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)

@@ -13,8 +13,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
-// BenchmarkPrice is what a quorum costs beside one server, all on one machine:
-// compare the rows of a run, not the figures.
+// BenchmarkPrice measures a quorum beside one server, all on one machine.
+// Compare the rows of a run and not the figures.
 //
 //	go test -run xxx -bench Price -benchtime 2s ./locker/redlock
 func BenchmarkPrice(b *testing.B) {
@@ -65,11 +65,11 @@ func ownKey(b *testing.B, gs []*guard.Guard) {
 	}
 }
 
-// ownKeys lets many callers of one process lock a key of their own each.
+// ownKeys lets many callers of one process each lock a key of their own.
 func ownKeys(b *testing.B, gs []*guard.Guard) {
 	b.Helper()
 	var callers atomic.Int64
-	b.SetParallelism(8) // times GOMAXPROCS, for all rows alike
+	b.SetParallelism(8) // times GOMAXPROCS, the same for all rows
 	b.RunParallel(func(pb *testing.PB) {
 		key := "own" + strconv.FormatInt(callers.Add(1), 10)
 		for pb.Next() {

@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Many keys, a node that is down now and then, claims that win, wait, give up
-// and are lost: nothing of them is kept.
+// There are many keys and a node that is down now and then. Claims win, wait,
+// give up and are lost. Nothing of them is kept.
 func TestNothingIsKeptOfClaimsThatAreOver(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, nodes []*fake) {

@@ -13,7 +13,7 @@ import (
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
-// Close keeps its time, and leaves no goroutine, while a quorum hangs and
+// Close returns in time and leaves no goroutine. Meanwhile a quorum hangs, and
 // tries, renewals and releases are under way.
 func TestCloseKeepsItsTimeWhileNodesHang(t *testing.T) {
 	t.Parallel()

@@ -15,13 +15,13 @@ import (
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
-// forSuite makes a locker whose nodes count at once, and may be slow: the suite
-// does not depend on the machine.
+// forSuite makes a locker whose nodes count at once and may be slow. So the
+// suite does not depend on the machine.
 func forSuite(nodes []redis.UniversalClient) locker.Locker {
 	return warm{redlock.New(nodes, redlock.WithHoldOut(0), redlock.WithNodeLimit(5*time.Second))}
 }
 
-// warm has connections once it is open: on a busy machine a try of a short TTL
+// warm has connections once it is open. On a busy machine a try of a short TTL
 // has no time to open them.
 type warm struct{ *redlock.Locker }
 
@@ -68,7 +68,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// A quorum hangs: one node of three answers.
+// A quorum hangs, and one node of three answers.
 func TestConformanceWhileAQuorumHangs(t *testing.T) {
 	t.Parallel() // it mostly waits
 	servers := redistest.StartN(t, 3, "--databases", "100")

@@ -14,8 +14,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
-// newGuard returns a guard of its own process, as it were, whose nodes count at
-// once.
+// newGuard returns a guard like that of a process of its own. Its nodes count
+// at once.
 func newGuard(t testing.TB, nodes []redis.UniversalClient, opts ...guard.Option) *guard.Guard {
 	t.Helper()
 	g, err := guard.New(redlock.New(nodes, redlock.WithHoldOut(0)), opts...)
@@ -32,7 +32,7 @@ func newGuard(t testing.TB, nodes []redis.UniversalClient, opts ...guard.Option)
 	return g
 }
 
-// section counts who is inside, and whether tokens rise.
+// section counts the callers inside, and checks that tokens rise.
 type section struct {
 	inside, overlaps, fell atomic.Int64
 	last                   atomic.Uint64

@@ -74,8 +74,8 @@ func fenced(key string) *locker.Claim {
 	return c
 }
 
-// mustAcquire acquires c, trying again as a guard does: a node that has come
-// back is believed from its next answer on.
+// mustAcquire acquires c. It tries again as a guard does, because a node that
+// has come back counts only from its next answer on.
 func mustAcquire(t testing.TB, l locker.Locker, c *locker.Claim) (token uint64) {
 	t.Helper()
 	var a locker.Answer
@@ -89,7 +89,7 @@ func mustAcquire(t testing.TB, l locker.Locker, c *locker.Claim) (token uint64) 
 	return 0
 }
 
-// refused tries to acquire c, which must find that somebody else owns the key.
+// refused tries to acquire c and must find that another claim owns the key.
 func refused(t testing.TB, l locker.Locker, c *locker.Claim) {
 	t.Helper()
 	if a, err := l.Acquire(t.Context(), c, locker.Try{}); err != nil || a.Acquired {
@@ -110,7 +110,7 @@ func renew(t testing.TB, l locker.Locker, c *locker.Claim) (err error) {
 	return err
 }
 
-// eventually waits until it is so.
+// eventually waits until the condition is true.
 func eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(ttl / 2); !so(); time.Sleep(5 * time.Millisecond) {

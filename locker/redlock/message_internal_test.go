@@ -11,9 +11,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A look finds that a node has handed over the key, and the message about that
-// comes when the claim is released again. Were the key given back because of
-// it, the Release would find the lease lost.
+// A look finds that a node has handed over the key. The message about that
+// comes while the claim is being released again. If the message caused the key
+// to be given back, the Release would find the lease lost.
 func TestAMessageThatComesBesideAReleaseDoesNotEndTheLeaseBeforeIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()
@@ -36,8 +36,8 @@ func TestAMessageThatComesBesideAReleaseDoesNotEndTheLeaseBeforeIt(t *testing.T)
 	})
 }
 
-// A node that hands over the key to a claim that has been released there gets
-// it back at once, also if the Release still waits for other nodes.
+// A node hands over the key to a claim that has been released there. The node
+// gets it back at once, even if the Release still waits for other nodes.
 func TestAKeyThatComesAfterTheReleaseIsGivenBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()
@@ -103,7 +103,7 @@ func nothingLeft(t *testing.T, nodes []*fake) {
 	}
 }
 
-// beforeScripts has script called before each script runs.
+// beforeScripts calls script before each script runs.
 func (f *fake) beforeScripts(script func(args []string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

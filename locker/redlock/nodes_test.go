@@ -73,7 +73,7 @@ func TestWithoutAQuorumNothingIsGrantedOrRenewed(t *testing.T) {
 	}
 }
 
-// A node that hangs is waited for by nobody whom the others can answer.
+// If the other nodes can answer a call, it does not wait for a node that hangs.
 func TestANodeThatHangsCostsNobodyMoreThanItsLimit(t *testing.T) {
 	const limit = 2 * time.Second
 	servers := redistest.StartN(t, 3)
@@ -174,14 +174,14 @@ func TestARenewalNeverPutsALeaseTogetherAgain(t *testing.T) {
 	if err := renew(t, l, c); err != nil {
 		t.Fatalf("Renew with one node that forgot: %v", err)
 	}
-	heldOn(t, l, "k", 3) // taken again where nobody has it
+	heldOn(t, l, "k", 3) // taken again where no claim has it
 
 	drop(servers[0])
 	drop(servers[1])
 	if err := renew(t, l, c); !errors.Is(err, locker.ErrLeaseLost) {
 		t.Fatalf("Renew with two nodes that forgot: %v, want ErrLeaseLost", err)
 	}
-	time.Sleep(100 * time.Millisecond) // for what must not come
+	time.Sleep(100 * time.Millisecond) // enough for an effect that must not come
 	if has(t, servers[0], "k") || has(t, servers[1], "k") {
 		t.Error("a lease that was lost has come back")
 	}
@@ -190,7 +190,7 @@ func TestARenewalNeverPutsALeaseTogetherAgain(t *testing.T) {
 	}
 }
 
-// found returns the names of what Check finds, and the rest of the error.
+// found returns the names of the findings of Check, and the rest of the error.
 func found(t *testing.T, l *redlock.Locker, ttl time.Duration) (names []string, rest error) {
 	t.Helper()
 	all, rest := locker.Findings(l.Check(t.Context(), ttl))
@@ -255,9 +255,9 @@ func TestAServerThatIsTwoNodesCountsOnce(t *testing.T) {
 	}
 }
 
-// The same with real servers as in virtual time: one that has just started does
-// not vote, and one that restarts does not until its hold-out is over; then it
-// is taken as well.
+// This repeats with real servers a test in virtual time. A server that has just
+// started does not vote. A server that restarts does not vote until its
+// hold-out is over. Then it is taken as well.
 func TestARestartedServerIsHeldOut(t *testing.T) {
 	t.Parallel() // it mostly waits
 	const out = 3 * time.Second

@@ -76,8 +76,8 @@ func TestALockerThatWasNotOpenedSaysSo(t *testing.T) {
 	}
 }
 
-// Close does not wait for longer than its context says, also if nodes hang that
-// have something to clean up.
+// Close does not wait longer than its context allows. That is true even if
+// nodes hang that have something to clean up.
 func TestCloseEndsWithItsContext(t *testing.T) {
 	servers := redistest.StartN(t, 3)
 	l := redlock.New(clientsOf(t, servers), redlock.WithHoldOut(0))

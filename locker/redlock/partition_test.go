@@ -12,8 +12,8 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest"
 )
 
-// A holder that can reach a minority only is told before another can have the
-// key, and without a word from anybody.
+// A holder that can reach only a minority learns of its loss before another can
+// have the key. It needs no message for that.
 func TestAHolderThatIsCutOffIsToldBeforeAnotherGetsTheKey(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second
@@ -59,7 +59,7 @@ func TestAHolderThatIsCutOffIsToldBeforeAnotherGetsTheKey(t *testing.T) {
 	}
 }
 
-// Requests that arrive and whose answers get lost leave no votes behind.
+// Requests that arrive leave no votes behind if their answers get lost.
 func TestVotesWhoseAnswersGetLostAreCleanedUp(t *testing.T) {
 	servers := redistest.StartN(t, 3)
 	proxies, nodes := behindProxies(t, servers)
@@ -129,7 +129,7 @@ func TestSeveralKeysAtOnce(t *testing.T) {
 	}
 }
 
-// The caller's clients serve only to know where the nodes are, and stay open.
+// The caller's clients only tell where the nodes are, and stay open.
 func TestClientsStayTheCallers(t *testing.T) {
 	servers := redistest.StartN(t, 3)
 	nodes := clientsOf(t, servers)

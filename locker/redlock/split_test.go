@@ -13,8 +13,8 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest"
 )
 
-// contend lets many processes with one caller each want the same key, and wants
-// each of them served.
+// contend runs many processes with one caller each. All callers want the same
+// key, and each of them must be served.
 func contend(t *testing.T, nodes func() []redis.UniversalClient, turns int, opts ...guard.Option) {
 	t.Helper()
 	const processes = 8
@@ -65,7 +65,7 @@ func TestSplitVotesComeToADecisionWithoutAMinority(t *testing.T) {
 				contend(t, func() []redis.UniversalClient { return clientsOf(t, servers) }, 10)
 				for _, s := range servers[:n/2] {
 					if name == "stopped" {
-						s.Cont() // or the guards wait at their end for what it may yet do
+						s.Cont() // otherwise the guards wait at their end for what it may yet do
 					}
 				}
 			}
@@ -73,7 +73,8 @@ func TestSplitVotesComeToADecisionWithoutAMinority(t *testing.T) {
 	}
 }
 
-// Who only tries gives votes back at once, so that others get them.
+// A claim that does not wait gives its votes back at once, so that others get
+// them.
 func TestThoseWhoDoNotWaitGetTheirTurns(t *testing.T) {
 	servers := redistest.StartN(t, 5)
 	var s section
@@ -86,11 +87,12 @@ func TestThoseWhoDoNotWaitGetTheirTurns(t *testing.T) {
 				switch {
 				case err == nil:
 					won++
-				case !errors.Is(err, guard.ErrNotAcquired) && !errors.Is(err, guard.ErrUnavailable): // on a busy machine nodes are late
+				// On a busy machine nodes are late.
+				case !errors.Is(err, guard.ErrNotAcquired) && !errors.Is(err, guard.ErrUnavailable):
 					t.Error(err)
 					return
 				}
-				time.Sleep(time.Millisecond) // as a caller who comes back
+				time.Sleep(time.Millisecond) // as a caller that comes back
 			}
 		})
 	}
@@ -98,8 +100,8 @@ func TestThoseWhoDoNotWaitGetTheirTurns(t *testing.T) {
 	s.check(t)
 }
 
-// Nodes come and go while many processes share a key; each gets its turns, one
-// at a time, with tokens that rise.
+// Nodes come and go while many processes share a key. Each process gets its
+// turns, one at a time, with tokens that rise.
 func TestNodesComeAndGoUnderAHotKey(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartN(t, 5)

@@ -14,8 +14,8 @@ func renewed(t *testing.T, l *Locker, c *locker.Claim) (err error) {
 	return err
 }
 
-// A node that is taken after the lease has lost its quorum does not make up for
-// that.
+// A lease that has lost its quorum stays lost, even if a node is taken
+// afterwards.
 func TestALeaseThatLostItsQuorumIsNotPutTogetherAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()
@@ -38,8 +38,8 @@ func TestALeaseThatLostItsQuorumIsNotPutTogetherAgain(t *testing.T) {
 	})
 }
 
-// A node that was taken counts from the renewal on in which those before it
-// were all there.
+// A node that was taken counts from the next renewal that finds all earlier
+// nodes there.
 func TestANodeThatWasTakenMakesUpForOneThatForgetsLater(t *testing.T) {
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()

@@ -25,8 +25,8 @@ func regular(t *testing.T, l *Locker) uint64 {
 	}
 }
 
-// unraised hands out the highest token of a quorum, and does not have it
-// stored: the fault that the raise is there for.
+// unraised hands out the highest token of a quorum and does not have it stored.
+// That is the fault which the raise prevents.
 func unraised(t *testing.T, l *Locker) uint64 {
 	t.Helper()
 	for {
@@ -49,9 +49,9 @@ func release(t *testing.T, l *Locker, c *locker.Claim) {
 	synctest.Wait()
 }
 
-// falls takes a token from a quorum with a node whose clock is ahead, and then
-// from one without it, and reports whether the second is not above the block of
-// the first.
+// falls takes a token from a quorum with a node whose clock is ahead. It then
+// takes one from a quorum without that node. It reports whether the second
+// token is not above the block of the first.
 func falls(t *testing.T, nodes []*fake, grant fencedGrant) bool {
 	t.Helper()
 	now := time.Now()
@@ -75,7 +75,7 @@ func TestTokensRiseFromQuorumToQuorum(t *testing.T) {
 	})
 }
 
-// The test above sees the fault that it is there for.
+// The test above can see its fault.
 func TestWithoutARaiseTokensFall(t *testing.T) {
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()
@@ -85,7 +85,7 @@ func TestWithoutARaiseTokensFall(t *testing.T) {
 	})
 }
 
-// Fence raises as well.
+// Fence raises too.
 func TestLaterBlocksRiseFromQuorumToQuorum(t *testing.T) {
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()

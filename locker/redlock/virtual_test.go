@@ -19,17 +19,17 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// fake is a node in virtual time that can be down, restart empty, and say for
-// how long it has been up.
+// fake is a node in virtual time. It can be down, restart empty, and tell how
+// long it has been up.
 type fake struct {
 	*miniredis.Miniredis
 	rdb *redis.Client
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	boot   time.Time
 	down   bool
 	conns  []net.Conn
-	script func(args []string) // is called before one runs
+	script func(args []string) // called before each script runs
 }
 
 func newFake(t *testing.T) *fake {
@@ -55,7 +55,8 @@ func newFake(t *testing.T) *fake {
 	return f
 }
 
-// answer answers what miniredis would not.
+// answer replies in place of miniredis to INFO, and to everything while the
+// node is down.
 func (f *fake) answer(c *server.Peer, cmd string, args ...string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +84,7 @@ func (f *fake) setDown(down bool) {
 	f.down = down
 }
 
-// restart lets the node forget everything, its connections too.
+// restart makes the node forget everything, including its connections.
 func (f *fake) restart() {
 	f.FlushAll()
 	f.mu.Lock()
@@ -151,9 +152,9 @@ func acquires(t *testing.T, l *Locker, c *locker.Claim) bool {
 	return false
 }
 
-// secondOwner lets one node be down at first and then another restart empty, of
-// which the owner hears nothing, and reports whether somebody else gets the key
-// beside it.
+// secondOwner lets one node be down at first. Then another one restarts empty,
+// and the owner does not hear of that. secondOwner reports whether another
+// claim gets the key beside the owner.
 func secondOwner(t *testing.T, nodes []*fake, opts ...Option) bool {
 	t.Helper()
 	const ttl = 30 * time.Second
@@ -162,7 +163,7 @@ func secondOwner(t *testing.T, nodes []*fake, opts ...Option) bool {
 	if !acquires(t, owner, newClaim(ttl)) {
 		t.Fatal("two nodes of three were no quorum")
 	}
-	if err := owner.Close(t.Context()); err != nil { // it may be at work yet, and asks nobody any more
+	if err := owner.Close(t.Context()); err != nil { // it may still be at work, and asks nobody any more
 		t.Fatal(err)
 	}
 	if acquires(t, other, newClaim(ttl)) {
@@ -182,7 +183,7 @@ func TestANodeThatRestartedIsHeldOut(t *testing.T) {
 	})
 }
 
-// The test above sees the fault that it is there for.
+// The test above can see its fault.
 func TestWithoutAHoldOutThereAreTwoOwners(t *testing.T) {
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()
