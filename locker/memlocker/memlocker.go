@@ -170,7 +170,7 @@ func (*Locker) FindingNames() []string {
 	}
 }
 
-// While l is open, Check warns that its leases are of one process only.
+// Check warns that the leases of l are of one process only, while l is open.
 func (l *Locker) Check(ctx context.Context, _ time.Duration) error {
 	_, err := l.enter(ctx)
 	defer l.store.leave()
