@@ -28,9 +28,9 @@ var (
 	// [http.MaxBytesReader].
 	ErrTooLarge = errors.New("keyfunc: the body is too large")
 
-	// ErrNoSource says that the value can never be there. Either the route has
-	// no parameter of that name, or the middleware runs before the router has
-	// matched one, or nobody has put the value into the context.
+	// ErrNoSource says that the value can never be there. The route may have no
+	// parameter of that name. The middleware may run before the router has
+	// matched one. Or nobody has put the value into the context.
 	ErrNoSource = errors.New("keyfunc: no such source")
 )
 

@@ -203,7 +203,7 @@ func FuzzKeyAgrees(f *testing.F) {
 	f.Add("0000000000000000000%", "%000000000000", "0")             // an escape that is cut, on both sides
 	f.Add("0:"+strings.Repeat("0", 300), "%00", "%")                // longer than a plain key
 	f.Add("0", strings.Repeat("0", 300)+"  0 0 00 !", "0")          // ... by its value
-	f.Add("0", strings.Repeat("!", 16), strings.Repeat(" ", 8)+"%") // only what is escaped
+	f.Add("0", strings.Repeat("!", 16), strings.Repeat(" ", 8)+"%") // only characters that are escaped
 	f.Fuzz(func(t *testing.T, text, sku, tenant string) {
 		if text == "" {
 			return // Static refuses it

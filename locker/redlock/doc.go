@@ -74,9 +74,9 @@
 // the background, at first after some milliseconds, and with each renewal at
 // the latest. [Locker.Held] reports on how many nodes the key is held so far.
 //
-// A node that was added later counts in place of a node that forgets only from
-// the next renewal on, because it may have been added too late. A lease that
-// has lost its quorum is lost. It is never put together again.
+// A node that was added later can replace a node that forgets, but only from
+// the next renewal on. Before that it may have been added too late. A lease
+// that has lost its quorum is lost. It is never put together again.
 //
 // # Acquiring
 //
@@ -95,8 +95,8 @@
 // # Waiting
 //
 // A waiting claim is queued on every node. A release lets each node reserve its
-// part for the first claim in its queue, for the time of the offer, at most a
-// second. These parts are votes and not a grant. The locker wakes the claim
+// part for the first claim in its queue. The reservation lasts as long as the
+// offer, at most a second. These parts are votes and not a grant. The locker wakes the claim
 // when a quorum has reserved, or some milliseconds after the first message. The
 // answers of the nodes then decide.
 //
@@ -113,8 +113,9 @@
 // round trip.
 //
 // Tokens rise per key as long as no more nodes lose their counter than the
-// table allows. Beyond that they still rise if the clocks of the nodes differ
-// by less than the time for which a lost node was held out.
+// table allows. Beyond that they still rise if the nodes' clocks agree well
+// enough. They must differ by less than the time for which a lost node was held
+// out.
 //
 // # What it costs
 //

@@ -153,7 +153,7 @@ func TestALateTryIsCleanedUp(t *testing.T) {
 	given := claim("given up")
 	mustAcquire(t, l, given)
 	l.Abandon(given, false)
-	servers[0].Cont() // and does what it was asked meanwhile
+	servers[0].Cont() // it now does the work of the requests that arrived meanwhile
 	eventually(t, "the late tries are cleaned up",
 		func() bool { return !has(t, servers[0], "k") && !has(t, servers[0], "given up") })
 	time.Sleep(50 * time.Millisecond)

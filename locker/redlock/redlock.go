@@ -90,8 +90,8 @@ func (l *Locker) within(ctx context.Context, ttl time.Duration) (context.Context
 	return context.WithTimeout(context.WithoutCancel(ctx), min(l.settings.limit, ttl/2))
 }
 
-// Close ends the locker. Calls under way end as their contexts say. What is
-// left to clean up is done at once on every node. Then the locker's own
+// Close ends the locker. Calls under way end as their contexts say. The
+// remaining clean-up is done at once on every node. Then the locker's own
 // connections are closed.
 //
 // If ctx ends first, Close returns its error and the rest continues in the
