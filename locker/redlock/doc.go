@@ -96,9 +96,9 @@
 //
 // A waiting claim is queued on every node. A release lets each node reserve its
 // part for the first claim in its queue. The reservation lasts as long as the
-// offer, at most a second. These parts are votes and not a grant. The locker wakes the claim
-// when a quorum has reserved, or some milliseconds after the first message. The
-// answers of the nodes then decide.
+// offer, at most a second. These parts are votes and not a grant. The locker
+// wakes the claim when a quorum has reserved, or some milliseconds after the
+// first message. The answers of the nodes then decide.
 //
 // So claims that do not wait cannot barge in on a released key. A claim that
 // comes too late for a reservation loses nothing but time. The order is that of
