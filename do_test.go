@@ -75,7 +75,9 @@ func TestKeysDoNotBlockEachOther(t *testing.T) {
 func TestDoReturnsTheFunctionsErrorUnchanged(t *testing.T) {
 	b := newBench(t)
 	own := errors.New("own")
-	if err := b.Do(t.Context(), key, func(context.Context) error { return own }); err != own { //nolint:errorlint // unchanged
+	if err := b.Do(t.Context(), key, func(context.Context) error {
+		return own
+	}); err != own { //nolint:errorlint // unchanged
 		t.Fatalf("got %v", err)
 	}
 	n, err := guard.Call(t.Context(), b.Guard, key, func(context.Context) (int, error) { return 7, own })

@@ -20,9 +20,11 @@ const (
 
 func TestACallThatWaitsForItselfIsToldSoOnce(t *testing.T) {
 	for name, inner := range map[string]func(b *bench) *guard.Guard{
-		"the outer ctx inside fn":         func(b *bench) *guard.Guard { return b.Guard },
-		"another guard of the process":    func(b *bench) *guard.Guard { return b.other },
-		"a route of it":                   func(b *bench) *guard.Guard { return b.With(guard.WithMaxWait(time.Second)) },
+		"the outer ctx inside fn":      func(b *bench) *guard.Guard { return b.Guard },
+		"another guard of the process": func(b *bench) *guard.Guard { return b.other },
+		"a route of it": func(b *bench) *guard.Guard {
+			return b.With(guard.WithMaxWait(time.Second))
+		},
 		"the outer ctx, by a short grant": func(b *bench) *guard.Guard { return b.With(guard.WithTTL(time.Second)) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,10 +58,14 @@ func TestASlowFunctionGetsNoHint(t *testing.T) {
 		slow := must(b.Acquire(t.Context(), key))
 		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrNotAcquired)
 		book.want(t)
-		wantErr(t, b.Do(t.Context(), "b", func(ctx context.Context) error { return b.Do(ctx, key, nop) }), guard.ErrNotAcquired)
+		wantErr(t, b.Do(t.Context(), "b", func(ctx context.Context) error {
+			return b.Do(ctx, key, nop)
+		}), guard.ErrNotAcquired)
 		book.want(t, orderLine) // the hint names that cause too
 		wantErr(t, slow.Release(t.Context()), nil)
-		wantErr(t, b.Do(t.Context(), key, func(context.Context) error { return b.Do(t.Context(), key, nop) }), guard.ErrNotAcquired)
+		wantErr(t, b.Do(t.Context(), key, func(context.Context) error {
+			return b.Do(t.Context(), key, nop)
+		}), guard.ErrNotAcquired)
 		book.want(t, hereLine)
 	})
 }

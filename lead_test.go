@@ -212,7 +212,9 @@ func TestLeadEndsWithItsFunctionIfThatLeadsToItsEnd(t *testing.T) {
 		b := newBench(t)
 		own := errors.New("own")
 		wantErr(t, b.Lead(t.Context(), key, nop), nil)
-		if err := b.Lead(t.Context(), key, func(context.Context) error { return own }); err != own { //nolint:errorlint // unchanged
+		if err := b.Lead(t.Context(), key, func(context.Context) error {
+			return own
+		}); err != own { //nolint:errorlint // unchanged
 			t.Errorf("got %v", err)
 		}
 		runs := 0

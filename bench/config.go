@@ -23,7 +23,8 @@ type config struct {
 func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(out)
-	only := fs.String("only", "", "workloads to run, or what their names begin with, as a `list`: "+strings.Join(workloadNames(), ","))
+	only := fs.String("only", "",
+		"workloads to run, or what their names begin with, as a `list`: "+strings.Join(workloadNames(), ","))
 	libs := fs.String("libs", "", "libraries to run, as a `list`: "+strings.Join(allNames(), ","))
 	fs.IntVar(&c.rounds, "rounds", 5, "how often everything is measured")
 	fs.BoolVar(&c.json, "json", false, "print everything that was measured as JSON")

@@ -297,7 +297,10 @@ var declMistakes = []struct{ decl, want string }{
 		"type T interface {\n\t~int\n\t¦//guard:lock a one\n\tM(ctx context.Context) error\n}",
 		"T is a constraint, it has no values to guard",
 	},
-	{"type T[K float32 | string] interface {\n\t//guard:lock {¦k}\n\tM(ctx context.Context, k K) error\n}", "k is a float (K)"},
+	{
+		"type T[K float32 | string] interface {\n\t//guard:lock {¦k}\n\tM(ctx context.Context, k K) error\n}",
+		"k is a float (K)",
+	},
 	{
 		"type ¦T interface {\n\t//guard:lock a one\n\tM(ctx context.Context) error\n}\n\nvar GuardT int",
 		"GuardT is already declared, so T cannot be guarded under this name",

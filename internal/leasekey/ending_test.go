@@ -37,8 +37,10 @@ type valueKey struct{}
 func TestAnEndlessContextEndsWithTheLeaseItCarries(t *testing.T) {
 	lost := errors.New("lost")
 	for name, derive := range map[string]func(*testing.T, context.Context) context.Context{
-		"itself":      func(_ *testing.T, c context.Context) context.Context { return c },
-		"with values": func(_ *testing.T, c context.Context) context.Context { return context.WithValue(c, valueKey{}, 1) },
+		"itself": func(_ *testing.T, c context.Context) context.Context { return c },
+		"with values": func(_ *testing.T, c context.Context) context.Context {
+			return context.WithValue(c, valueKey{}, 1)
+		},
 		"with a time limit": func(t *testing.T, c context.Context) context.Context {
 			t.Helper()
 			ctx, cancel := context.WithTimeout(c, time.Hour)

@@ -61,7 +61,9 @@ func (v *verdict) tokens(h *history) {
 				})
 			}
 		}
-		slices.SortFunc(given, func(a, b porcupine.Operation) int { return cmp.Compare(a.Input.(op).token, b.Input.(op).token) })
+		slices.SortFunc(given, func(a, b porcupine.Operation) int {
+			return cmp.Compare(a.Input.(op).token, b.Input.(op).token)
+		})
 		for _, e := range h.log[key] {
 			x := h.byID[e.id]
 			if e.kind != 'f' || x == nil {

@@ -40,7 +40,8 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs.Uint64Var(&c.seed, "seed", 1, "of all that is random; the faults come at the same times again, the processes' "+
 		"own timing does not")
 	names := fs.String("libs", "guard", "libraries, as a `list`: guard,redislock,redsync,rueidislock")
-	fs.StringVar(&c.mutant, "mutant", "", "a guard with a planted fault, to see it found: "+strings.Join(mutantNames(), ", "))
+	fs.StringVar(&c.mutant, "mutant", "",
+		"a guard with a planted fault, to see it found: "+strings.Join(mutantNames(), ", "))
 	faults := fs.String("faults", "", "kinds of faults, as a `list`, \"none\" for none; default all that "+
 		"the topology has")
 	fs.IntVar(&c.procs, "procs", 4, "worker processes")

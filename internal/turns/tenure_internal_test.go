@@ -37,7 +37,11 @@ func TestATenureKnowsWhatIsDue(t *testing.T) {
 			func(te *tenure) { kept(te); te.next(at(7)); te.begin(other, 0, at(7)) },
 			99, nothingDue, nil, -1,
 		},
-		"a turn with a limit after one": {func(te *tenure) { unlimited(te); te.end(mine); te.begin(other, time.Second, at(7)) }, 8, maxHoldDue, other, -2},
+		"a turn with a limit after one": {func(te *tenure) {
+			unlimited(te)
+			te.end(mine)
+			te.begin(other, time.Second, at(7))
+		}, 8, maxHoldDue, other, -2},
 	} {
 		te := newTenure(start)
 		te.begin(mine, 10*time.Second, start)

@@ -59,6 +59,8 @@ func TestTicksOfProcessesRunOneAtATimeAndGoOnAfterADeath(t *testing.T) {
 	time.Sleep(2 * time.Second) // both skip some ticks
 	victim.Kill(t)
 	ticks := testsize.Pick(10, 3)
-	ledger.Await(t, "both jobs go on", func(done map[string]int) bool { return done["report"] >= ticks && done["mail"] >= ticks })
+	ledger.Await(t, "both jobs go on", func(done map[string]int) bool {
+		return done["report"] >= ticks && done["mail"] >= ticks
+	})
 	ledger.Check(t)
 }

@@ -127,7 +127,8 @@ func TestJobsOfProcessesRunOneAtATimeAndNoneIsDropped(t *testing.T) {
 	all := 1 + testsize.Pick(60, 20)
 	enqueue(t, pool, all-1)
 	// Skip the hour after which River considers a worker dead.
-	_, err = pool.Exec(t.Context(), `UPDATE river_job SET state = 'available', attempt = 0 WHERE 'job' || id = $1`, stuck)
+	_, err = pool.Exec(t.Context(),
+		`UPDATE river_job SET state = 'available', attempt = 0 WHERE 'job' || id = $1`, stuck)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,9 @@ func TestAJobThatHasNotRunIsSnoozed(t *testing.T) {
 func TestAJobThatRanIsNotSnoozed(t *testing.T) {
 	g := guardtest.New(t, silent)
 	for _, own := range []error{errors.New("no money"), guard.ErrNotAcquired, river.JobCancel(errors.New("void"))} {
-		err := riverlock.Key(g.Guard, key, worker(func(context.Context) error { return own })).Work(t.Context(), jobOf(7))
+		err := riverlock.Key(g.Guard, key, worker(func(context.Context) error {
+			return own
+		})).Work(t.Context(), jobOf(7))
 		if !errors.Is(err, own) || errors.Is(err, river.JobSnooze(0)) {
 			t.Errorf("got %v, want %v", err, own)
 		}

@@ -31,7 +31,9 @@ var queueFaults = []fault{
 		"does not count the releaser's next claim in a grant",
 		[]string{"who waits longest is served first, and who releases last"},
 		func(m memory) locker.Locker {
-			return tells{m, func(w locker.Waker) locker.Waker { return miscounts{w, func(n int) int { return max(n-1, 0) }} }}
+			return tells{m, func(w locker.Waker) locker.Waker {
+				return miscounts{w, func(n int) int { return max(n-1, 0) }}
+			}}
 		},
 	},
 	{

@@ -191,7 +191,10 @@ func abandonSurvivesOutage(p *pair) {
 	p.acquire(p.b, holder)
 	p.try(p.a, queued, locker.Try{Wait: true})
 	p.broken(func() {
-		_, _ = p.within(func(ctx context.Context) error { _, err := p.a.Acquire(ctx, unclear, locker.Try{}); return err })
+		_, _ = p.within(func(ctx context.Context) error {
+			_, err := p.a.Acquire(ctx, unclear, locker.Try{})
+			return err
+		})
 		p.abandon(p.a, unclear)
 		for _, c := range []*locker.Claim{owned, queued} {
 			p.a.Abandon(c, false)
@@ -232,7 +235,10 @@ func closesInOutage(p *pair) {
 		case late > patience/4:
 			fail("Close ended %v after its ctx, while the store gave no answer", late)
 		}
-		if _, err := p.within(func(ctx context.Context) error { _, err := p.a.Fence(ctx, c); return err }); !errors.Is(err, locker.ErrClosed) {
+		if _, err := p.within(func(ctx context.Context) error {
+			_, err := p.a.Fence(ctx, c)
+			return err
+		}); !errors.Is(err, locker.ErrClosed) {
 			fail("Fence after a Close that may have run out of time: %v, want ErrClosed", err)
 		}
 	})

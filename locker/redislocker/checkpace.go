@@ -73,7 +73,8 @@ func (l *Locker) checkConnection(trip, dial, login, ttl time.Duration) error {
 	case all > ttl/6:
 		return finding(FoundRoundTrip, locker.Warn,
 			"a new connection takes %v (dial %v, login %v) and a round trip %v, together more than a "+
-				"sixth of the TTL of %v: a connection that breaks may cost its lease; raise the TTL with guard.WithTTL, "+
+				"sixth of the TTL of %v: a connection that breaks may cost its lease; raise the TTL with "+
+				"guard.WithTTL, "+
 				"or bring the server "+
 				"closer", dial+login, dial, login, trip, ttl)
 	case all > limit:

@@ -129,7 +129,9 @@ func TestTheProbesKeyIsNoGuards(t *testing.T) {
 	key := probeKey()
 	_, after, ok := strings.Cut(key, "%")
 	if !ok || len(key) > locker.MaxKey || strings.ContainsAny(key, "{}") || strings.HasPrefix(after, "sha256:") ||
-		!strings.ContainsFunc(after[:2], func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF", r) }) {
+		!strings.ContainsFunc(after[:2], func(r rune) bool {
+			return !strings.ContainsRune("0123456789abcdefABCDEF", r)
+		}) {
 		t.Errorf("%q could be a guard's", key)
 	}
 }

@@ -237,7 +237,9 @@ func TestTheTable(t *testing.T) {
 				false, false, 500, "LOCK_QUEUE_FULL", false,
 			},
 			"a deadline's": {
-				func(context.Context) error { return errors.Join(guard.ErrNotAcquired, context.DeadlineExceeded) }, buy, "s3cret",
+				func(context.Context) error {
+					return errors.Join(guard.ErrNotAcquired, context.DeadlineExceeded)
+				}, buy, "s3cret",
 				false, false, 504, "LOCK_WAIT_ABORTED", false,
 			},
 		} {

@@ -39,14 +39,15 @@ type Handler func(w http.ResponseWriter, r *http.Request) error
 // Static) or KeyFunc(g, Key) if that field is set. The options that are set are
 // added.
 type Lock struct {
-	Template  string
-	Static    string
-	Key       keyfunc.Func
-	OnError   func(w http.ResponseWriter, r *http.Request, err error) // WithErrorHandler
-	Held      int                                                     // WithHeldStatus, unless 0
-	Answers   bool                                                    // not a lock but Answers with the options for answers
-	SkipSafe  bool                                                    // WithSkipper(SafeMethods)
-	BodyLimit int                                                     // WithBodyLimit, unless 0
+	Template string
+	Static   string
+	Key      keyfunc.Func
+	OnError  func(w http.ResponseWriter, r *http.Request, err error) // WithErrorHandler
+	Held     int                                                     // WithHeldStatus, unless 0
+	// not a lock but Answers with the options for answers
+	Answers   bool
+	SkipSafe  bool // WithSkipper(SafeMethods)
+	BodyLimit int  // WithBodyLimit, unless 0
 }
 
 // Mount returns an app of the adapter's framework, without recovery. Its only

@@ -81,7 +81,8 @@ func (r *rig) expectLostAnswer(w *httptest.ResponseRecorder) {
 func (r *rig) expectToldLost() {
 	r.Helper()
 	logs := r.logs.String()
-	if !strings.Contains(logs, `"guard: lease lost, but the handler's response stands" guard=shop route="POST /stock/`) ||
+	if !strings.Contains(logs,
+		`"guard: lease lost, but the handler's response stands" guard=shop route="POST /stock/`) ||
 		!strings.Contains(logs, "key_hash="+guard.KeyHash(key)+" error=") {
 		r.Errorf("want a log of the loss, got:\n%s", logs)
 	}

@@ -60,7 +60,8 @@ func TestLanesAreAboveTheFoldOfALaptop(t *testing.T) {
 		tb.wantNumbersOf(p.nextReport(t))
 		tb.shootWindow(fmt.Sprintf("act%d-%dx%d", act, width, height))
 		for _, id := range []string{"verdict", "timeline"} {
-			at := eval[[]float64](tb, fmt.Sprintf("(r => [r.top, r.bottom])(document.getElementById('%s').getBoundingClientRect())", id))
+			at := eval[[]float64](tb,
+				fmt.Sprintf("(r => [r.top, r.bottom])(document.getElementById('%s').getBoundingClientRect())", id))
 			if at[0] < 0 || at[1] > height {
 				t.Errorf("act %d: %s reaches from %v to %v in a window of %d lines", act, id, at[0], at[1], height)
 			}

@@ -24,7 +24,8 @@ func TestFiftyTabsHearTheSame(t *testing.T) {
 			}
 		})
 	}
-	if status, text := p.post(t, "start", `{"mode": "fence", "stock": 20, "requests": 60, "buyers": 10, "think_ms": 2}`); status != http.StatusNoContent {
+	if status, text := p.post(t, "start",
+		`{"mode": "fence", "stock": 20, "requests": 60, "buyers": 10, "think_ms": 2}`); status != http.StatusNoContent {
 		t.Fatalf("status %d %s", status, text)
 	}
 	wg.Wait()

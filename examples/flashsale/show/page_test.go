@@ -153,7 +153,9 @@ func TestPagesAreNotForOtherNamesAndSites(t *testing.T) {
 			resp.Body.Close()
 			return resp.StatusCode, resp.Header.Get("Content-Security-Policy")
 		}
-		if status, _ := get(func(r *http.Request) { r.Host = "evil.example:" + port(p.addr) }); status != http.StatusMisdirectedRequest {
+		if status, _ := get(func(r *http.Request) {
+			r.Host = "evil.example:" + port(p.addr)
+		}); status != http.StatusMisdirectedRequest {
 			t.Errorf("%s for another name: status %d", path, status)
 		}
 		status, policy := get(func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })

@@ -100,7 +100,9 @@ func TestStopLetsThoseInTheShopFinishAndResetClears(t *testing.T) {
 	if status, _ := p.post(t, "act", `{"act": 1}`); status != http.StatusConflict {
 		t.Errorf("a second run at once: status %d", status)
 	}
-	if _, err := p.listen(t.Context(), func(u update) bool { return u.Numbers != nil && u.Numbers.Sold > 5 }); err != nil {
+	if _, err := p.listen(t.Context(), func(u update) bool {
+		return u.Numbers != nil && u.Numbers.Sold > 5
+	}); err != nil {
 		t.Fatal(err)
 	}
 	p.must(t, "stop", "")

@@ -29,14 +29,18 @@ func (*proto) String() string { return "id:7" }
 func TestADirectiveTakesWhatKeyTakesAndRefusesWhatItRefuses(t *testing.T) {
 	now, seven := time.Now(), 7
 	values := map[string]any{ // by their type
-		"string": "a", "int8": int8(7), "uint64": uint64(7), "uintptr": uintptr(7), "bool": true, "rune": 'a', "byte": byte(7),
+		"string": "a", "int8": int8(7), "uint64": uint64(7), "uintptr": uintptr(7), "bool": true, "rune": 'a',
+		"byte":    byte(7),
 		"float64": 1.5, "complex64": complex64(1), "[]byte": []byte("a"), "[2]int": [2]int{1, 2}, "*int": &seven,
-		"map[string]int": map[string]int{"a": 1}, "func()": func() {}, "chan int": make(chan int), "struct{}": struct{}{},
-		"error": context.Canceled,
+		"map[string]int": map[string]int{"a": 1}, "func()": func() {}, "chan int": make(chan int),
+		"struct{}": struct{}{},
+		"error":    context.Canceled,
 
 		"time.Time": now, "*time.Time": &now, "time.Duration": time.Second, "time.Weekday": time.Friday,
-		"*big.Int": big.NewInt(7), "big.Int": *big.NewInt(7), "*big.Rat": big.NewRat(1, 2), "*big.Float": big.NewFloat(1), "big.Float": *big.NewFloat(1),
-		"net.IP": net.IPv4zero, "netip.Addr": netip.IPv6Unspecified(), "*url.URL": &url.URL{Path: "/a"}, "url.URL": url.URL{Path: "/a"},
+		"*big.Int": big.NewInt(7), "big.Int": *big.NewInt(7), "*big.Rat": big.NewRat(1, 2),
+		"*big.Float": big.NewFloat(1), "big.Float": *big.NewFloat(1),
+		"net.IP": net.IPv4zero, "netip.Addr": netip.IPv6Unspecified(), "*url.URL": &url.URL{Path: "/a"},
+		"url.URL":         url.URL{Path: "/a"},
 		"context.Context": t.Context(), "reflect.Type": reflect.TypeFor[int](), "reflect.Value": reflect.ValueOf(7),
 		"*proto": &proto{}, "proto": proto{},
 	}

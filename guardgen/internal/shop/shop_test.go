@@ -112,10 +112,11 @@ func TestEveryCallHasItsKeyItsNameAndItsArguments(t *testing.T) {
 	w := &watch{}
 	var called string
 	var answer error
-	inv := GuardInventory(newGuard(t, guard.WithObserver(w)), desk{do: func(ctx context.Context, call string) (int, error) {
-		called = call
-		return 7, answer
-	}})
+	inv := GuardInventory(newGuard(t, guard.WithObserver(w)),
+		desk{do: func(ctx context.Context, call string) (int, error) {
+			called = call
+			return 7, answer
+		}})
 	order := &Order{ID: "o:1", Customer: &Customer{Number: 12}}
 	type list = []any
 	for want, c := range map[string]struct {
@@ -196,7 +197,9 @@ func TestEveryCallHasItsKeyItsNameAndItsArguments(t *testing.T) {
 
 func TestATemplateIsTheKeyOfTheMiddleware(t *testing.T) {
 	w := &watch{}
-	inv := GuardInventory(newGuard(t, guard.WithObserver(w)), desk{do: func(context.Context, string) (int, error) { return 0, nil }})
+	inv := GuardInventory(newGuard(t, guard.WithObserver(w)), desk{do: func(context.Context, string) (int, error) {
+		return 0, nil
+	}})
 	for _, sku := range []string{"4711", "a:b", "100%", "%3A", "ä b"} {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		keyfunc.SetPath(r, "sku", sku)
@@ -300,12 +303,26 @@ func TestTheOptionsOfADirectiveHold(t *testing.T) {
 		want    error         // of the call
 		refused time.Duration // when it comes back
 	}{
-		"wait=200ms":  {func(ctx context.Context, inv Inventory) error { return second(inv.Deduct(ctx, "a", 1)) }, 0, guard.ErrNotAcquired, 200 * time.Millisecond},
-		"wait=1s":     {func(ctx context.Context, inv Inventory) error { _, err := inv.Label(ctx, "a"); return err }, 0, guard.ErrNotAcquired, time.Second},
-		"wait=0s":     {func(ctx context.Context, inv Inventory) error { return inv.Pay(ctx, &Order{ID: "a"}) }, 0, guard.ErrNotAcquired, 0},
-		"no wait=":    {func(ctx context.Context, inv Inventory) error { return inv.Close(ctx) }, 0, guard.ErrNotAcquired, 3 * time.Second},
-		"waiters=10":  {func(ctx context.Context, inv Inventory) error { _, _, err := inv.Move(ctx, "a", "a", 1); return err }, 10, guard.ErrQueueFull, 0},
-		"no waiters=": {func(ctx context.Context, inv Inventory) error { return second(inv.Count(ctx, "a")) }, 11, guard.ErrNotAcquired, 3 * time.Second},
+		"wait=200ms": {func(ctx context.Context, inv Inventory) error {
+			return second(inv.Deduct(ctx, "a", 1))
+		}, 0, guard.ErrNotAcquired, 200 * time.Millisecond},
+		"wait=1s": {func(ctx context.Context, inv Inventory) error {
+			_, err := inv.Label(ctx, "a")
+			return err
+		}, 0, guard.ErrNotAcquired, time.Second},
+		"wait=0s": {func(ctx context.Context, inv Inventory) error {
+			return inv.Pay(ctx, &Order{ID: "a"})
+		}, 0, guard.ErrNotAcquired, 0},
+		"no wait=": {func(ctx context.Context, inv Inventory) error {
+			return inv.Close(ctx)
+		}, 0, guard.ErrNotAcquired, 3 * time.Second},
+		"waiters=10": {func(ctx context.Context, inv Inventory) error {
+			_, _, err := inv.Move(ctx, "a", "a", 1)
+			return err
+		}, 10, guard.ErrQueueFull, 0},
+		"no waiters=": {func(ctx context.Context, inv Inventory) error {
+			return second(inv.Count(ctx, "a"))
+		}, 11, guard.ErrNotAcquired, 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -352,7 +369,8 @@ func TestTheOptionsOfALeaseHold(t *testing.T) {
 		start := time.Now()
 		inside = func(ctx context.Context) { <-ctx.Done() }
 		_, _, err := inv.Move(t.Context(), "a", "b", 1) // norenew: it ends with the TTL of 10 s, not with hold=90s
-		if took := time.Since(start); !errors.Is(err, guard.ErrLeaseLost) || took > 10*time.Second || took < 9*time.Second {
+		if took := time.Since(start); !errors.Is(err, guard.ErrLeaseLost) || took > 10*time.Second ||
+			took < 9*time.Second {
 			t.Errorf("norenew: got %v after %v, want ErrLeaseLost after 9 to 10 s", err, took)
 		}
 
@@ -413,7 +431,8 @@ func TestTheCallersContextEndsTheWaitAndTheCall(t *testing.T) {
 		})
 		<-inside
 		wg.Go(func() {
-			if _, err := inv.Count(ctx, "a"); !errors.Is(err, context.Canceled) || !errors.Is(err, guard.ErrNotAcquired) {
+			if _, err := inv.Count(ctx, "a"); !errors.Is(err, context.Canceled) ||
+				!errors.Is(err, guard.ErrNotAcquired) {
 				t.Errorf("the wait returns %v", err)
 			}
 		})
@@ -425,12 +444,13 @@ func TestTheCallersContextEndsTheWaitAndTheCall(t *testing.T) {
 
 func TestADecoratedCallRunsInsideAnotherOnItsKey(t *testing.T) {
 	var inv Inventory
-	inv = GuardInventory(newGuard(t, guard.WithMaxWait(0)), desk{do: func(ctx context.Context, call string) (int, error) {
-		if call == "Count a" {
-			return inv.Deduct(ctx, "a", 1)
-		}
-		return 3, nil
-	}})
+	inv = GuardInventory(newGuard(t, guard.WithMaxWait(0)),
+		desk{do: func(ctx context.Context, call string) (int, error) {
+			if call == "Count a" {
+				return inv.Deduct(ctx, "a", 1)
+			}
+			return 3, nil
+		}})
 	if n, err := inv.Count(t.Context(), "a"); n != 3 || err != nil {
 		t.Errorf("got %d, %v", n, err)
 	}
@@ -456,7 +476,10 @@ func TestTypeParametersMakeKeys(t *testing.T) {
 		t.Errorf("got %q, %v and %q, %v", old, err, v, err2)
 	}
 	_, _ = words.Put(ctx, "a", []int{1})
-	want := []string{"Shelf.Put " + guard.Key("shelf", 7), "Shelf.Get " + guard.Key("shelf", 7), "Shelf.Put " + guard.Key("shelf", "a")}
+	want := []string{
+		"Shelf.Put " + guard.Key("shelf", 7), "Shelf.Get " + guard.Key("shelf", 7),
+		"Shelf.Put " + guard.Key("shelf", "a"),
+	}
 	if got := w.take(); !slices.Equal(got, want) {
 		t.Errorf("held %q, want %q", got, want)
 	}
@@ -489,7 +512,10 @@ func TestNamesThatClashAreToldApart(t *testing.T) {
 	if err := errors.Join(r.Run(t.Context(), 1), r.Select(t.Context(), 2), h.do(t.Context(), true)); err != nil {
 		t.Error(err)
 	}
-	want := []string{"Run.Run " + guard.Key("run", 1), "Run.Select " + guard.Key("run", 2), "hidden.do " + guard.Key(true)}
+	want := []string{
+		"Run.Run " + guard.Key("run", 1), "Run.Select " + guard.Key("run", 2),
+		"hidden.do " + guard.Key(true),
+	}
 	if got := w.take(); !slices.Equal(got, want) {
 		t.Errorf("held %q, want %q", got, want)
 	}

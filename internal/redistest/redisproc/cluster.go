@@ -239,7 +239,8 @@ func (c *Cluster) Migrate(slot int, to *Server, slow time.Duration) error {
 		_ = from.do(append([]any{"migrate", "127.0.0.1", portOf(to), "", 0, 2000, "keys"}, keys...)...).Err()
 		return false
 	})
-	for _, n := range append([]*Server{to, from}, c.Nodes...) { // a replica refuses; a node that is down learns it later
+	// a replica refuses; a node that is down learns it later
+	for _, n := range append([]*Server{to, from}, c.Nodes...) {
 		_ = n.do("cluster", "setslot", slot, "node", target).Err()
 	}
 	return err

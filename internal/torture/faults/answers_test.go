@@ -106,7 +106,9 @@ func TestFault16ALostReplyDirectionEndsTheLeaseInTime(t *testing.T) {
 	wantErr(t, l.Release(t.Context()), guard.ErrLeaseLost)
 	n.DropDown(false)
 	n.CutAll()
-	rig.Eventually(t, "both keys are free", func() bool { return !has(t, n.direct, key) && !has(t, n.direct, "another") })
+	rig.Eventually(t, "both keys are free", func() bool {
+		return !has(t, n.direct, key) && !has(t, n.direct, "another")
+	})
 	keeps(t, "its context ended %v before the key, and the key was released when the network was back", left)
 }
 

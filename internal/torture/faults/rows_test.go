@@ -52,7 +52,8 @@ var rows = []struct{ fault, wanted string }{
 	22: {"The reply to a release is lost", "The work was done, so that is no error of the work."},
 	23: {
 		"A message is lost, or the subscription is dropped or dies",
-		"A waiter looks by itself: it has the key some hundred milliseconds later. (Where a process waits for 300 keys or " +
+		"A waiter looks by itself: it has the key some hundred milliseconds later. (Where a process waits " +
+			"for 300 keys or " +
 			"more, see above the rows.)",
 	},
 	24: {"The key is released between a waiter's look and its sleep", "The waiter is woken."},
