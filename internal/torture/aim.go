@@ -8,12 +8,12 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// The workers that a fault may be aimed at. A key that was handed over has just
-// the time of the offer until its first renewal, so only the death of a
+// The workers that a fault may be aimed at. A key that was handed over lasts
+// only as long as the offer until its first renewal. So only the death of a
 // veteran, which has renewed its lease, surely costs a whole TTL.
 const (
 	anybody = "anybody" // the worker that the seed has drawn
-	veteran = "veteran" // one that has held the same lease for more than 2/5 of its TTL
+	veteran = "veteran" // a worker that has held one lease for more than 2/5 of its TTL
 )
 
 var aims = []string{anybody, string(holder), string(waiter), veteran}
@@ -21,7 +21,7 @@ var aims = []string{anybody, string(holder), string(waiter), veteran}
 // aimed are the faults that hit one worker itself, not its network.
 var aimed = []string{"kill", "quit", "stop"}
 
-// target returns the worker that a strike is for: the one that was drawn,
+// target returns the worker for a strike. That is the worker that was drawn,
 // unless the strike is aimed at another that is found in time. It blocks for at
 // most veteranSearch.
 func (n *nemesis) target(ctx context.Context, s strike) int {
@@ -46,7 +46,7 @@ func (n *nemesis) target(ctx context.Context, s strike) int {
 	return s.Proc
 }
 
-// veteranSearch is how long the nemesis looks for a veteran.
+// veteranSearch is the max time for which the nemesis looks for a veteran.
 const veteranSearch = time.Second
 
 // veteran returns the process of the first lease that gets old enough, or 0.

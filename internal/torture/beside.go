@@ -10,13 +10,14 @@ import (
 )
 
 // unmarked is the last commit whose entries in the store have no version mark.
-// It is the oldest one that today's guard must work beside.
+// It is the oldest commit beside which today's guard must work.
 const unmarked = "c57b0845aa0dab343a3824010531520f850028c0"
 
-// build makes the torture program of another commit in dir, for workers that
-// run beside those of today on the same keys. It needs git and the commit.
-// Such a worker must understand today's job, and write what the judge reads:
-// a field that is added to either must be optional.
+// build makes the torture program of another commit in dir. Its workers run
+// beside those of today on the same keys. It needs git and the commit.
+//
+// Such a worker must understand today's job, and write records that the judge
+// reads. So a field that is added to either must be optional.
 func build(ctx context.Context, commit, dir string) (program string, err error) {
 	top, err := output(ctx, ".", "git", "-c", "safe.directory=*", "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -39,8 +40,8 @@ func build(ctx context.Context, commit, dir string) (program string, err error) 
 	return program, err
 }
 
-// output runs a command in a directory and returns what it prints, without the
-// end of its last line.
+// output runs a command in a directory and returns its output without the last
+// newline.
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	var errs bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // with arguments of ours

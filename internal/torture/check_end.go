@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// What a key may be free while somebody in another process waits, in calm
-// times, and how many of these hand-overs may take longer: a wake-up that is
-// lost costs a poll.
+// In calm times a key may be free for quickly while a caller in another process
+// waits. At most mostSlow percent of these hand-overs may take longer, because
+// a lost wake-up costs a poll.
 const (
 	quickly   = 100 * time.Millisecond
 	mostSlow  = 10 // percent
 	leastSeen = 30
 )
 
-// stuck is how long no machine is too busy to grant a key that is wanted all
-// the time.
+// stuck is the time in which even a busy machine grants a key that is wanted
+// all the time.
 const stuck = 10 * time.Second
 
-// liveness is C7: when all has healed each key is granted again within the TTL
-// and a second, and from then on handed over quickly. How busy the machine is
-// has its part in that, but not in a key that is never granted again: that
+// liveness is C7. When all faults are over each key is granted again within the
+// TTL and a second. From then on it is handed over quickly. A busy machine may
+// be the cause of delays, but not of a key that is never granted again, which
 // fails the run. The stalls that a worker has felt since the last fault do not
 // count.
 func (v *verdict) liveness(h *history, r *run) {
@@ -74,15 +74,15 @@ func (v *verdict) handOvers(h *history, r *run) (overs, slow int) {
 	return overs, slow
 }
 
-// isCalm reports whether nothing has happened for some time.
+// isCalm reports whether there has been no fault for some time.
 func (r *run) isCalm(h *history, at int64) bool {
 	return at < r.to && !slices.ContainsFunc(h.faults, func(f fault) bool {
 		return f.touches(at-int64(2*mostTTL), at+1)
 	})
 }
 
-// residue is C8: a closed locker leaves nothing in its process, and no key
-// without a TTL anywhere, nor one of a lease.
+// residue is C8. A closed locker leaves nothing in its process. It leaves no
+// key without a TTL anywhere, and no key of a lease.
 func (v *verdict) residue(h *history, r *run) {
 	for _, l := range h.lives {
 		switch {

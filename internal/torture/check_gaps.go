@@ -8,37 +8,37 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// minGap is the shortest gap that is looked at.
+// minGap is the shortest gap that is examined.
 const minGap = 50 * time.Millisecond
 
-// offer is for how long a key that is handed over is a worker's, and so what a
-// worker that died while it waited costs the others.
+// offer is the time for which a worker has a key that was handed over. So it is
+// also the cost for the others if a waiting worker died.
 func offer(ttl time.Duration) time.Duration {
 	c := locker.Claim{TTL: ttl}
 	return c.LongOffer()
 }
 
-// reach is for how long after a fault a gap may be its doing: a dead waiter
-// stays in the queue, and then it is offered the key.
+// reach is the time after a fault in which a gap may be caused by it. A dead
+// waiter stays in the queue, and is offered the key later.
 const reach = locker.QueueLife + 1500*time.Millisecond
 
-// gapTally is what is known of the gaps after one kind of fault.
+// gapTally sums up the gaps after one kind of fault.
 type gapTally struct {
 	count   int
 	longest time.Duration
 }
 
-// Gaps that are blamed on no fault, and on more than one.
+// The names for gaps that are blamed on no fault, and on more than one.
 const (
 	noFault    = "no fault"
 	manyFaults = "several faults"
 )
 
-// gaps is C11: while somebody waits, a key is free for no longer than the TTL
-// of a holder that was killed, the offer of a waiter that was killed, or,
-// without a fault, an offer. A gap is as long as somebody waited without a
-// break, in a process that ran. After other faults there is no promise, and
-// gaps are only measured.
+// gaps is C11. While a caller waits, a key is free for a bounded time. The
+// bound is the TTL of a holder that was killed, or the offer of a waiter that
+// was killed, or an offer if there was no fault. A gap is as long as some
+// caller waited without a break, in a process that ran. After other faults
+// there is no promise, and gaps are only measured.
 func (v *verdict) gaps(h *history, r *run) {
 	for key, visits := range h.keys {
 		waits := h.waits(key)
@@ -73,7 +73,8 @@ func (v *verdict) gap(h *history, r *run, gap span, last, next *visit) {
 }
 
 // waits returns the visits that asked for key and whose end is known, in order.
-// Those of a worker that was closing do not count: nobody promises it a key.
+// Visits of a worker that was closing do not count, because no key is promised
+// to it.
 func (h *history) waits(key int) (waits []*visit) {
 	for _, l := range h.lives {
 		for _, x := range l.visits {
@@ -86,7 +87,7 @@ func (h *history) waits(key int) (waits []*visit) {
 	return waits
 }
 
-// waited returns the longest part of a gap in which somebody waited without a
+// waited returns the longest part of a gap in which a caller waited without a
 // break, in a process that ran.
 func waited(waits []*visit, gap span) (longest span) {
 	var parts []span
@@ -123,11 +124,11 @@ func awake(frozen []span, s span) (parts []span) {
 	return parts
 }
 
-// blame names the fault that a gap comes after, and how long it may last then;
-// 0 is no promise. A fault that came when the gap should have been over is not
-// blamed. Each holder that was killed may cost its TTL. Of the waiters only one
-// counts: a release hands the key to one of them, and when that offer ends the
-// key is for everybody.
+// blame returns the fault before a gap, and the max duration of the gap after
+// it. The duration 0 means no promise. A fault that came when the gap should
+// have been over is not blamed. Each holder that was killed may cost its TTL.
+// Of the waiters only one counts, because a release hands the key to one of
+// them. When that offer ends the key is free for all.
 func (h *history) blame(key int, gap span, slack time.Duration) (kind string, bound time.Duration) {
 	kind = noFault
 	due, offered := gap.From, offer(mostTTL)
@@ -155,7 +156,7 @@ func (h *history) blame(key int, gap span, slack time.Duration) (kind string, bo
 	return kind, time.Duration(due-gap.From) + offered
 }
 
-// name is what f is called in the table, for a gap on key.
+// name returns the name of f in the table, for a gap on key.
 func (f *fault) name(key int) string {
 	if was, ok := f.roles[key]; ok {
 		return f.Kind + " of a " + string(was)

@@ -6,8 +6,8 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// exclusion is C3: while a lease is promised nobody else gets its key, and
-// nobody takes it.
+// exclusion is C3. While a lease is promised no other holder gets its key or
+// takes it.
 func (v *verdict) exclusion(h *history) {
 	for _, visits := range h.keys {
 		var last *visit // whose promise ends last
@@ -35,14 +35,14 @@ func (v *visit) early(h *history) bool {
 	return lost && !v.closing && !h.forgets(v, v.got, v.over())
 }
 
-// afterDeadline is how long after guard's deadline the key ends: the margin and
-// the drift, of the shortest lease that it may have been.
+// afterDeadline is the time between guard's deadline and the end of the key. It
+// is the margin and the drift of the shortest lease that it may have been.
 func afterDeadline(ttl time.Duration) time.Duration {
 	offer := min(ttl, time.Second)
 	return max(offer/20, 5*time.Millisecond) + max(offer/100, 2*time.Millisecond)
 }
 
-// times is C5 and C6.
+// times checks C5 and C6.
 func (v *verdict) times(h *history, cfg config) {
 	for _, l := range h.lives {
 		for _, x := range l.visits {
@@ -61,13 +61,14 @@ func (v *verdict) times(h *history, cfg config) {
 	}
 }
 
-// endless is what PTTL says of a key that never ends.
+// endless is the answer of PTTL for a key that never ends.
 const endless = -1
 
-// promisedSlack is what guard says that a wait may take beyond its bound.
+// promisedSlack is the time that a wait may take beyond its bound, as guard
+// promises.
 const promisedSlack = 50 * time.Millisecond
 
-// wait is C6: a wait ends when it should, if its process runs.
+// wait is C6. A wait ends when it should, if its process runs.
 func (v *verdict) wait(h *history, x *visit, cfg config) {
 	excess := time.Duration(x.got-x.asked-x.bound) - within(x.frozen, x.asked, x.got)
 	v.excess = max(v.excess, excess)
@@ -80,8 +81,8 @@ func (v *verdict) wait(h *history, x *visit, cfg config) {
 	}
 }
 
-// toldInTime is C5: whoever uses a key beyond its deadline was told before the
-// key could end, if its process ran.
+// toldInTime is C5. A holder that uses a key beyond its deadline was told
+// before the key could end, if its process ran.
 func (v *verdict) toldInTime(x *visit) {
 	end := x.exit
 	if x.lost != 0 {
@@ -90,7 +91,7 @@ func (v *verdict) toldInTime(x *visit) {
 	if x.lost != 0 && end <= x.until-int64(ttl(x.proc)/100) {
 		return // by a renewal
 	}
-	limit := ttl(x.proc) / 100 // the drift that anybody allows for
+	limit := ttl(x.proc) / 100 // the max drift that is allowed for
 	if v.lib.Tells {
 		limit = afterDeadline(ttl(x.proc))
 	}

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// mostStarved is how long a caller may wait while others come and go.
+// mostStarved is the max wait of a caller while others come and go.
 const mostStarved = 2 * time.Second
 
-// starvation is C10: in calm times no caller waits for longer than mostStarved
-// while others have turns on its key. Sections that are long by themselves are
-// taken off, and so is time in which the caller's process did not run. A wait
-// that its caller has limited to less says nothing.
+// starvation is C10. In calm times no caller waits for longer than mostStarved
+// while others have turns on its key. The time of long sections is subtracted,
+// and so is time in which the caller's process did not run. Waits with a lower
+// limit are not examined.
 func (v *verdict) starvation(h *history, r *run) {
 	for _, l := range h.lives {
 		for _, x := range l.visits {
@@ -29,8 +29,8 @@ func (v *verdict) starvation(h *history, r *run) {
 	}
 }
 
-// turnsOfOthers counts the turns on the key of x that began while it waited,
-// and adds up those of its time that long sections took.
+// turnsOfOthers counts the turns on the key of x that began while x waited. It
+// also returns the part of the wait that long sections took.
 func turnsOfOthers(turns []*visit, x *visit) (n int, busy time.Duration) {
 	const long = 20 * time.Millisecond
 	first, _ := slices.BinarySearchFunc(turns, x.asked, func(o *visit, at int64) int { return cmp.Compare(o.got, at) })

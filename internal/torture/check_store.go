@@ -2,8 +2,8 @@ package main
 
 import "slices"
 
-// fencedCounter is C1: in the order of the store, tokens never fall, each write
-// follows the one before, and each write that was answered is there once.
+// fencedCounter is C1. In the order of the store, tokens never fall and each
+// write follows the one before. Each write that was answered is there once.
 func (v *verdict) fencedCounter(h *history) {
 	for key, log := range h.log {
 		var token uint64
@@ -33,9 +33,10 @@ func (v *verdict) fencedCounter(h *history) {
 	}
 }
 
-// unfencedCounter is C4: a write that is not based on the one before has lost
-// that. It is explained if the servers had lost leases, or if a process did not
-// run between its last look at its lease and its write.
+// unfencedCounter is C4. A write that is not based on the one before has lost
+// that one. The loss is explained if the servers had lost leases. It is also
+// explained if a process did not run between its last look at its lease and its
+// write.
 func (v *verdict) unfencedCounter(h *history) {
 	for key, log := range h.log {
 		var value int64
@@ -57,8 +58,7 @@ func (v *verdict) unfencedCounter(h *history) {
 	}
 }
 
-// explained reports whether v's write may have come when it did not hold the
-// key any more.
+// explained reports whether v may have written when it no longer held the key.
 func (h *history) explained(v *visit) bool {
 	if v == nil {
 		return false

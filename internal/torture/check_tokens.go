@@ -12,19 +12,19 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// op is what the model knows: somebody gets a key with a token, or writes with
-// it.
+// op is an operation of the model. It gets a key with a token, or writes with
+// the token.
 type op struct {
 	write bool
 	token uint64
 }
 
-// registers is its state: the last token that was given, and the highest that
-// has written.
+// registers is the state of the model. It has the last token that was given,
+// and the highest that has written.
 type registers struct{ given, written uint64 }
 
-// model is how tokens are in one key: each that is given is higher than all
-// before, and no write comes after one with a higher token.
+// model defines the tokens of one key. Each token that is given is higher than
+// all before. No write comes after a write with a higher token.
 func model(init registers) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return init },
@@ -39,8 +39,8 @@ func model(init registers) porcupine.Model {
 	}
 }
 
-// tokens is C2. What is known to have happened but not when it ended is open to
-// the end of time.
+// tokens is C2. An operation that is known to have happened, but not when it
+// ended, is open to the end of time.
 func (v *verdict) tokens(h *history) {
 	if !v.lib.Tokens {
 		return
@@ -48,7 +48,7 @@ func (v *verdict) tokens(h *history) {
 	for key, visits := range h.keys {
 		v.distinct(visits)
 		for _, x := range visits {
-			if x.token == 0 && x.exit != 0 && x.lost == 0 && x.freed == 0 && !x.closing { // it was held to its release
+			if x.token == 0 && x.exit != 0 && x.lost == 0 && x.freed == 0 && !x.closing { // it was held until its release
 				v.violate(tokenOrder, "a turn without a token: %v", x)
 			}
 		}
@@ -86,11 +86,12 @@ func (v *verdict) tokens(h *history) {
 	}
 }
 
-// narrow takes operations in the only order that they can have happened in, by
-// their tokens or by the log of the store, and cuts off of each what is before
-// the begin of one before it, or after the end of one after it. What is left
-// has the same histories, and takes porcupine no search: with thirty waiters at
-// a time it would never end. It reports false if nothing is left of one.
+// narrow takes operations in their only possible order, by their tokens or by
+// the log of the store. From each it cuts the time before the start of an
+// earlier one, and the time after the end of a later one. The result has the
+// same histories, and porcupine needs no search for it. With thirty waiters at
+// a time a search would never end. narrow returns false if nothing is left of
+// an operation.
 func narrow(ops []porcupine.Operation) bool {
 	call, end := int64(math.MinInt64), int64(math.MaxInt64)
 	for i := range ops {
@@ -104,7 +105,8 @@ func narrow(ops []porcupine.Operation) bool {
 	return !slices.ContainsFunc(ops, func(o porcupine.Operation) bool { return o.Return < o.Call })
 }
 
-// distinct looks for a token that two have, whatever the servers have lost.
+// distinct looks for a token that two grants have, whatever the servers have
+// lost.
 func (v *verdict) distinct(visits []*visit) {
 	seen := map[uint64]*visit{}
 	for _, x := range visits {
@@ -118,9 +120,9 @@ func (v *verdict) distinct(visits []*visit) {
 	}
 }
 
-// linearizable holds what happened to a key against the model, in parts: the
-// time and memory that it takes grow with the square of the length. Each part
-// begins with what is known to have happened before.
+// linearizable compares the history of a key with the model. It does so in
+// parts, because its time and memory grow with the square of the length. Each
+// part begins with everything that is known to have happened before.
 func (v *verdict) linearizable(key int, ops []porcupine.Operation) {
 	const part, overlap = 3000, 300
 	slices.SortFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
@@ -136,7 +138,8 @@ func (v *verdict) linearizable(key int, ops []porcupine.Operation) {
 	}
 }
 
-// before is what must have happened before the first of some began.
+// before returns the operations that must have happened before the first of
+// some began.
 func before(all, some []porcupine.Operation) (r registers) {
 	first := int64(math.MaxInt64)
 	for _, o := range some {
@@ -144,7 +147,7 @@ func before(all, some []porcupine.Operation) (r registers) {
 	}
 	for _, o := range all {
 		if o.Return >= first {
-			return r // they are in this order
+			return r // the tokens are in this order
 		}
 		if in := o.Input.(op); in.write {
 			r.written = max(r.written, in.token)
@@ -155,7 +158,7 @@ func before(all, some []porcupine.Operation) (r registers) {
 	return r
 }
 
-// falls shows two operations of which the later has the lower token.
+// falls describes two operations of which the later has the lower token.
 func falls(ops []porcupine.Operation) string {
 	for i, b := range ops {
 		for _, a := range ops[:i] {
@@ -170,16 +173,16 @@ func falls(ops []porcupine.Operation) string {
 	return ""
 }
 
-// handOffs is C9. Turns of one grant have tokens of one block of
-// locker.FenceBlock, one after the other; tokens of two grants in one process
-// are further apart, for more than that many microseconds lie between them. A
-// call for the same key inside a section is a part of its turn.
+// handOffs is C9. Turns of one grant have consecutive tokens of one block of
+// locker.FenceBlock. Tokens of two grants in one process are further apart,
+// because more than that many microseconds lie between the grants. A call for
+// the same key inside a section is a part of its turn.
 func (v *verdict) handOffs(h *history) {
 	if !v.lib.Tokens {
 		return
 	}
 	for _, visits := range h.keys {
-		last := map[*lifetime]*visit{} // the newest of each process
+		last := map[*lifetime]*visit{} // the newest visit of each process
 		turns := map[*lifetime]int{}
 		for _, x := range visits {
 			if x.denied || x.inner != 0 && x.inner != x.token {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Times in the history are ns on the monotonic clock of the machine, which all
-// processes share and nobody can set.
+// Times in the history are ns on the monotonic clock of the machine. All
+// processes share this clock, and it cannot be set.
 
 // origin is one moment on both clocks.
 var origin = func() (o struct {
@@ -19,10 +19,10 @@ var origin = func() (o struct {
 		o.time = time.Now()
 		var ts unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-			panic(err) // POSIX says that it is there
+			panic(err) // POSIX requires this clock
 		}
 		o.stamp = ts.Nano()
-		if time.Since(o.time) < 50*time.Microsecond { // else something came between
+		if time.Since(o.time) < 50*time.Microsecond { // otherwise there was an interruption
 			return o
 		}
 	}
@@ -30,8 +30,8 @@ var origin = func() (o struct {
 
 func now() int64 { return stamp(time.Now()) }
 
-// stamp is t, which has a monotonic reading, in the history; 0 for the zero
-// time.
+// stamp returns t as a time of the history, or 0 for the zero time. t must have
+// a monotonic reading.
 func stamp(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -46,7 +46,8 @@ func (s span) touches(from, to int64) bool { return s.From < to && s.To > from }
 
 func (s span) length() time.Duration { return time.Duration(s.To - s.From) }
 
-// within returns how much of spans, which are apart, is between two stamps.
+// within returns the total length of the parts of spans between two stamps.
+// spans must not overlap.
 func within(spans []span, from, to int64) (d time.Duration) {
 	for _, s := range spans {
 		d += time.Duration(max(0, min(s.To, to)-max(s.From, from)))

@@ -13,7 +13,7 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// config is what the flags say.
+// config holds the values of the flags.
 type config struct {
 	length   time.Duration
 	topology libs.Topology
@@ -28,7 +28,7 @@ type config struct {
 	slack    time.Duration
 	gapSlack time.Duration
 	dir      string
-	beside   string // a commit; "": none
+	beside   string // a commit; "" for none
 	schedule bool
 }
 
@@ -101,7 +101,7 @@ func (c config) check(rest int) error {
 	return nil
 }
 
-// replay is the command that runs a library with the same faults again.
+// replay returns the command that runs a library with the same faults again.
 func (c config) replay(lib *libs.Library) string {
 	s := fmt.Sprintf("go run ./internal/torture -for %v -topology %s -seed %d -libs %s", c.length,
 		c.topology, c.seed, lib.Name)
@@ -117,15 +117,15 @@ func (c config) replay(lib *libs.Library) string {
 	return s + fmt.Sprintf(" -procs %d -callers %d -keys %d -long %d", c.procs, c.callers, c.keys, c.long)
 }
 
-// ttl is the TTL of a worker's leases: they differ.
+// ttl returns the TTL of a worker's leases. It differs between workers.
 func ttl(proc int) time.Duration {
 	return []time.Duration{800 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, mostTTL}[proc%4]
 }
 
-// mostTTL is the longest.
+// mostTTL is the longest TTL.
 const mostTTL = 1500 * time.Millisecond
 
-// calmEnd is how long the end of a run is without faults.
+// calmEnd is the time without faults at the end of a run.
 func (c config) calmEnd() time.Duration {
 	return min(max(c.length/4, 3*time.Second), 15*time.Second, c.length)
 }

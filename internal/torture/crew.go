@@ -14,16 +14,17 @@ import (
 	"time"
 )
 
-// crew is the workers: each place has one, and another when that has ended.
+// crew has the workers. Each place has one, and gets a new one when it has
+// ended.
 type crew struct {
 	cfg   config
-	job   job    // what all of them have in common
+	job   job    // the part that all jobs share
 	other string // the program of every second place; "" is this one
 	dir   string
 	wires []*wire
 
 	mu    sync.Mutex // guards what follows
-	lives []*life    // of all places, those that have ended too
+	lives []*life    // of all places, including ended ones
 	now   []*life    // of each place
 }
 
@@ -36,11 +37,11 @@ type life struct {
 	log          bytes.Buffer  // stderr; read after gone
 	gone         chan struct{} // closed when it has ended
 
-	// These are the crew's, under its mutex.
-	from, to int64 // when it ran; to is 0 while it does
+	// The crew's mutex guards the fields below.
+	from, to int64 // when it ran; to is 0 while it runs
 	killed   bool
-	failure  string // what it should not have done
-	stops    []span // in which it was frozen
+	failure  string // what it did wrong
+	stops    []span // times in which it was frozen
 }
 
 func (l *life) String() string { return fmt.Sprintf("%d.%d", l.proc, l.number) }
@@ -89,7 +90,7 @@ func (c *crew) start(proc, number int) error {
 	return nil
 }
 
-// program is what runs in a place.
+// program returns the program that runs in a place.
 func (c *crew) program(proc int) (string, error) {
 	if c.other != "" && proc%2 == 1 {
 		return c.other, nil
@@ -103,7 +104,7 @@ func (c *crew) at(proc int) *life {
 	return c.now[proc]
 }
 
-// ended notes how a life was over.
+// ended records the end of a life.
 func (c *crew) ended(l *life, at int64, killed bool, failure string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,14 +122,14 @@ func (c *crew) kill(proc int) error {
 	return c.start(proc, l.number+1)
 }
 
-// quit has a worker end in good order, and starts another.
+// quit makes a worker end in good order, and starts another.
 func (c *crew) quit(proc int) error {
 	l := c.at(proc)
 	c.leave(l)
 	return c.start(proc, l.number+1)
 }
 
-// diedAlone says that a worker has ended that should not have.
+// diedAlone records that a worker has ended that should not have.
 func (l *life) diedAlone() string {
 	select {
 	case <-l.gone:
@@ -138,7 +139,7 @@ func (l *life) diedAlone() string {
 	}
 }
 
-// words are what it said at last.
+// words returns its last output.
 func (l *life) words() string {
 	log := strings.TrimSpace(l.log.String())
 	return log[:min(len(log), 8000)]
@@ -181,7 +182,7 @@ func (c *crew) stop(proc int, d time.Duration) {
 	l.stops = append(l.stops, span{from, now()})
 }
 
-// endAll has all workers end in good order.
+// endAll makes all workers end in good order.
 func (c *crew) endAll() {
 	var all sync.WaitGroup
 	for proc := range c.cfg.procs {
@@ -190,7 +191,7 @@ func (c *crew) endAll() {
 	all.Wait()
 }
 
-// alive returns why a worker has ended that should not have, or "".
+// alive returns the reason why a worker has ended that should not have, or "".
 func (c *crew) alive() string {
 	for proc := range c.cfg.procs {
 		if f := c.at(proc).diedAlone(); f != "" {

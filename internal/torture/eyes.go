@@ -12,15 +12,15 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// eyes see in the store which process holds a key, and which ones wait for it.
-// They look past the network that fails. Only a guard on a single server has
-// them: what other libraries keep there does not name a process.
+// eyes see in the store which process holds a key, and which processes wait for
+// it. They bypass the failing network. Only a guard on a single server has
+// eyes, because the entries of other libraries do not name a process.
 type eyes struct {
 	guard *guard.Guard
 	rdb   *redis.Client
 }
 
-// newEyes returns nil if there is nothing that they could see.
+// newEyes returns nil if there is nothing to see.
 func newEyes(w *world, lib *libs.Library) (*eyes, error) {
 	if lib != libs.Guard || w.topology != libs.Single {
 		return nil, nil
@@ -44,7 +44,8 @@ func (e *eyes) close() {
 	_ = e.rdb.Close()
 }
 
-// state is empty if the server does not answer: a fault may have stopped it.
+// state is empty if the server does not answer, because a fault may have
+// stopped it.
 func (e *eyes) state(ctx context.Context, key int) guard.KeyState {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
@@ -52,7 +53,7 @@ func (e *eyes) state(ctx context.Context, key int) guard.KeyState {
 	return s
 }
 
-// role is what a worker was to a key when it was killed.
+// role is the role of a worker for a key when it was killed.
 type role string
 
 const (
@@ -61,11 +62,11 @@ const (
 	bystander role = "bystander"
 )
 
-// roles returns what the process that was killed was to each key. It was the
-// holder if it owns the key at once, or for longer than an offer lasts; else a
-// waiter, if the queue names it or the key is handed to it. It blocks for as
-// long as an offer lasts, because what the dead has sent may still be on its
-// way.
+// roles returns the role of the killed process for each key. It was the holder
+// if it owns the key at once, or for longer than an offer lasts. Otherwise it
+// was a waiter if the queue names it or the key is handed to it. roles blocks
+// for as long as an offer lasts, because requests of the dead process may still
+// be on their way.
 func (e *eyes) roles(ctx context.Context, pid, keys int) map[int]role {
 	roles := map[int]role{}
 	first := true

@@ -10,30 +10,30 @@ import (
 	"time"
 )
 
-// visit is what became of one call.
+// visit is the record of one call.
 type visit struct {
 	*lifetime
 
-	nth          int64 // of its life
+	nth          int64 // its number in its life
 	key          int
 	asked, bound int64
 	got          int64 // when the wait ended, with the key or without
 	token        uint64
 	err          string
-	has          bool // it got the key
+	has          bool // whether it got the key
 
-	until   int64 // till when the library has trusted the lease, as far as is known; 0: it does not say
+	until   int64 // the library trusted the lease until then, as far as known; 0 if it does not tell
 	held    int64 // when it was last seen to be held
 	lost    int64 // when the holder was told that it was lost
-	exit    int64 // when the section was over; 0: its worker was killed first, or it is not yet
+	exit    int64 // when the section was over; 0 if it is not, or its worker was killed first
 	closing bool
 	wrote   int64
 	refused bool
-	taken   bool  // its release found that somebody else had the key
+	taken   bool  // its release found that another holder had the key
 	freed   int64 // when that was
 	probe   *probe
-	inner   uint64 // token of a call for the same key inside; 0: none, or not known
-	denied  bool   // that call was refused
+	inner   uint64 // token of a call for the same key inside; 0 if none, or not known
+	denied  bool   // whether that call was refused
 }
 
 // lifetime is one worker process, as the judge sees it.
@@ -41,25 +41,25 @@ type lifetime struct {
 	proc, number int
 	from, to     int64
 	killed       bool
-	frozen       []span // in which it did not run: it was stopped, or felt a stall; apart
-	stops        []span // the former alone
+	frozen       []span // times in which it was stopped or felt a stall, without overlaps
+	stops        []span // only the times in which it was stopped
 	visits       []*visit
 	closed       *record
 }
 
 func (v *visit) id() string { return fmt.Sprintf("%d.%d.%d", v.proc, v.number, v.nth) }
 
-// history is all that is known of a run.
+// history is everything that is known of a run.
 type history struct {
 	lives  []*lifetime
-	keys   [][]*visit // those that got their key, by key, in the order of that
+	keys   [][]*visit // visits that got their key, by key, in that order
 	byID   map[string]*visit
 	log    [][]entry // of the store, by key
 	faults []fault
 
 	forgetful []forgetful
 
-	complete bool // the run is over
+	complete bool // whether the run is over
 }
 
 func (r *run) history(ctx context.Context, complete bool) (*history, error) {
@@ -152,7 +152,7 @@ func readLife(l life) (*lifetime, error) {
 		}
 	}
 	t.frozen = apart(frozen)
-	for _, v := range t.visits { // killed in its section: it was held as long as the library said at its begin
+	for _, v := range t.visits { // killed in its section: held until the time that the library told at its begin
 		if v.has && v.exit == 0 && t.killed && v.until != 0 {
 			v.held = max(v.got, t.to)
 		}
@@ -184,7 +184,7 @@ func (v *visit) promised() int64 {
 	return end
 }
 
-// over is when v's section was over.
+// over returns the time at which v's section was over.
 func (v *visit) over() int64 {
 	switch {
 	case v.exit != 0:
@@ -209,11 +209,11 @@ func (v *visit) String() string {
 }
 
 // forgetful is a time in which two may hold a key, because the servers have
-// lost what they had answered: from such a fault until all leases of before
+// lost confirmed changes. It lasts from such a fault until all earlier leases
 // have ended.
 type forgetful struct {
 	span
-	token uint64 // a grant with a higher one was made when all was forgotten; 0: not known
+	token uint64 // a grant with a higher token came after the loss; 0 if not known
 }
 
 func newForgetful(f fault) forgetful {
@@ -235,7 +235,7 @@ func (h *history) forgets(x *visit, from, to int64) bool {
 	})
 }
 
-// around is the faults near a span, for a text.
+// around returns the faults near a span, for a text.
 func (h *history) around(from, to int64) fmt.Stringer { return surroundings{h, span{from, to}} }
 
 type surroundings struct {

@@ -8,19 +8,19 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// The checks, as the table has them.
+// The checks, by their names in the table.
 const (
 	fencedExclusion = "C1"  // nothing is lost on the fenced counter, and its tokens never fall
 	tokenOrder      = "C2"  // tokens rise in real time
-	exclusion       = "C3"  // nobody gets a key that another is promised to have
-	unfencedCounter = "C4"  // nothing is lost on the unfenced counter that a fault does not explain
+	exclusion       = "C3"  // no holder gets a key that another is promised to have
+	unfencedCounter = "C4"  // each loss on the unfenced counter is explained by a fault
 	toldInTime      = "C5"  // the holder is told of the end before the key can end
 	boundedWait     = "C6"  // waits end
-	liveness        = "C7"  // keys that somebody wants are granted
+	liveness        = "C7"  // wanted keys are granted
 	residue         = "C8"  // nothing is left behind
-	handOff         = "C9"  // one grant gives so many turns at most, and none after it was lost
-	starved         = "C10" // nobody waits for ever while others have turns
-	gapBound        = "C11" // no key is free for long while somebody waits
+	handOff         = "C9"  // a grant gives a bounded number of turns, and none after its loss
+	starved         = "C10" // no caller waits forever while others have turns
+	gapBound        = "C11" // no key is free for long while a caller waits
 	soundRun        = "run"
 )
 
@@ -30,13 +30,13 @@ var checks = []string{
 	gapBound, soundRun,
 }
 
-// promises are those that make guard fail. The others depend on how busy the
-// machine is, or on what was not promised.
+// promises are the checks that make guard fail. The others depend on how busy
+// the machine is, or on properties that were not promised.
 var promises = []string{
 	fencedExclusion, tokenOrder, exclusion, toldInTime, boundedWait, residue, handOff, gapBound, soundRun,
 }
 
-// verdict is what the judge has found.
+// verdict holds the findings of the judge.
 type verdict struct {
 	lib        *libs.Library
 	replay     string
@@ -47,12 +47,12 @@ type verdict struct {
 	lost       int // updates that were lost on the unfenced counter
 	told       int // holders that were told that their lease was lost
 	faults     map[string]int
-	free       map[string]gapTally // how long keys were free while somebody waited, by the fault before
-	idle       time.Duration       // the longest time in which a key was held by nobody
-	excess     time.Duration       // the most that a wait took beyond its bound
+	free       map[string]gapTally // how long keys were free while a caller waited, by the fault before
+	idle       time.Duration       // the longest time in which a key had no holder
+	excess     time.Duration       // the max time that a wait took beyond its bound
 	beyond     int                 // waits that took more than 50 ms beyond it
-	starved    time.Duration       // the longest wait in calm times, less what long sections took of it
-	closeness  time.Duration       // the least time from telling a holder of its loss to when the key could end
+	starved    time.Duration       // the longest wait in calm times, without long sections
+	closeness  time.Duration       // the min time between telling a holder of its loss and the possible end of the key
 	stalls     time.Duration       // of all workers, stops not counted
 	violations map[string]int
 	texts      []string // of the first violations of each check
@@ -89,8 +89,8 @@ func (v *verdict) fails() bool {
 	return v.beside && v.violations[starved] > 0
 }
 
-// judge looks at the history so far; one that is complete is held to what must
-// be at the end, too.
+// judge looks at the history so far. If the history is complete, the checks of
+// the end apply too.
 func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
 	h, err := r.history(ctx, complete)
 	if err != nil {

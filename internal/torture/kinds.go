@@ -11,7 +11,7 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// The lanes: in each there is one fault at a time.
+// The lanes. In each lane there is one fault at a time.
 const (
 	workerLane = iota
 	serverLane
@@ -21,16 +21,16 @@ const (
 // kind is a kind of fault.
 type kind struct {
 	lane   int
-	weight int // how often it comes, beside the others of its lane
+	weight int // its frequency relative to the others of its lane
 	length func(rnd *rand.Rand, ttl time.Duration) time.Duration
 	do     func(ctx context.Context, n *nemesis, s strike) error
 
-	// forgets says where the servers may lose what they have answered. Then two
-	// may hold a key until those leases have ended that are lost, and only
-	// fencing helps. A Redlock sees a restart, and bears it.
+	// forgets lists the topologies whose servers may lose changes that they
+	// have confirmed. Then two may hold a key until the lost leases have ended,
+	// and only fencing helps. A Redlock notices a restart and tolerates it.
 	forgets []libs.Topology
-	atOnce  bool            // they have forgotten all of it when the fault is over: what they answer from then on holds
-	only    []libs.Topology // where there is such a fault; nil: everywhere
+	atOnce  bool            // all is forgotten when the fault is over: later answers hold
+	only    []libs.Topology // topologies with such a fault; nil means all
 }
 
 var kinds = map[string]kind{
@@ -89,8 +89,7 @@ func doStop(_ context.Context, n *nemesis, s strike) error {
 	return nil
 }
 
-// doHold holds up what goes to or comes from a worker's wire; it arrives
-// afterwards.
+// doHold holds up the bytes on a worker's wire. They arrive afterwards.
 func doHold(up, down bool) func(context.Context, *nemesis, strike) error {
 	return func(_ context.Context, n *nemesis, s strike) error {
 		w := n.crew.wires[s.Proc]
@@ -109,7 +108,7 @@ func doHold(up, down bool) func(context.Context, *nemesis, strike) error {
 	}
 }
 
-// doHole loses everything, until the connections are given up.
+// doHole loses all bytes until the connections are given up.
 func doHole(_ context.Context, n *nemesis, s strike) error {
 	w := n.crew.wires[s.Proc]
 	w.holes.Store(true)
@@ -128,7 +127,7 @@ func doCut(_ context.Context, n *nemesis, s strike) error {
 	return nil
 }
 
-// doCutAll cuts one worker after the other off, and lets them back in the same
+// doCutAll cuts off one worker after the other, and reconnects them in the same
 // order.
 func doCutAll(_ context.Context, n *nemesis, s strike) error {
 	for _, w := range n.crew.wires {
@@ -166,8 +165,8 @@ func doPause(_ context.Context, n *nemesis, s strike) error {
 	return srv.Cont()
 }
 
-// doRestart kills the server with kill -9. It has written all that it answered
-// into its file.
+// doRestart kills the server with kill -9 and starts it again. The server has
+// written every confirmed change into its file.
 func doRestart(_ context.Context, n *nemesis, s strike) error {
 	srv, err := n.world.server(s.Server)
 	if err != nil {
@@ -196,7 +195,7 @@ func doCommand(args ...any) func(context.Context, *nemesis, strike) error {
 	return func(ctx context.Context, n *nemesis, s strike) error { return n.tell(ctx, s, args...) }
 }
 
-// doClientPause has the server answer nobody, or no writer.
+// doClientPause makes the server answer no client, or no writer.
 func doClientPause(ctx context.Context, n *nemesis, s strike) error {
 	of := "all"
 	if s.Server%2 == 0 {
@@ -207,7 +206,7 @@ func doClientPause(ctx context.Context, n *nemesis, s strike) error {
 	return err
 }
 
-// doFull lets the server have no memory for writes.
+// doFull takes away the server's memory for writes.
 func doFull(ctx context.Context, n *nemesis, s strike) error {
 	if err := n.tell(ctx, s, "config", "set", "maxmemory", "1"); err != nil {
 		return err

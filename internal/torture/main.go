@@ -1,5 +1,5 @@
 // Torture runs lock libraries in many processes, over a network and servers
-// that fail all the time, and looks whether they keep their promises.
+// that fail all the time. It checks whether the libraries keep their promises.
 //
 //	go run ./internal/torture -for 60s -topology single -seed 1 -libs guard,redislock,redsync,rueidislock
 //	go run ./internal/torture -mutant noowner

@@ -11,8 +11,8 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// mutant is a guard with a planted fault, in its store or around its leases.
-// The torture proves itself by finding it.
+// mutant is a guard with a planted fault in its store or around its leases. The
+// torture proves itself by finding it.
 type mutant struct {
 	about string
 	store func(guard.Locker, *redis.Client) guard.Locker // the client reaches the servers as the guard does

@@ -9,7 +9,7 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// wrapped is a locker whose leases are not what they were.
+// wrapped is a locker whose leases are changed.
 type wrapped struct {
 	libs.Locker
 	lease func(libs.Lease) libs.Lease
@@ -23,7 +23,7 @@ func (w wrapped) Acquire(ctx context.Context, key string, wait time.Duration) (l
 	return w.lease(l), nil
 }
 
-// noLock lets everybody in.
+// noLock lets every caller in.
 type noLock struct{ libs.Locker }
 
 func newNoLock(l libs.Locker, _ time.Duration) libs.Locker { return noLock{l} }
@@ -40,8 +40,8 @@ func (l noLease) Deadline() time.Time                 { return l.deadline }
 func (noLease) Token(context.Context) (uint64, error) { return 0, libs.ErrNoToken }
 func (noLease) Release(context.Context) error         { return nil }
 
-// receipt trusts a lease for its TTL from when it sees that it was acquired or
-// renewed.
+// receipt trusts a lease for its TTL from the time at which it receives the
+// answer.
 type receipt struct {
 	libs.Lease
 	ttl time.Duration
@@ -67,7 +67,7 @@ func (r *receipt) Deadline() time.Time {
 	return r.until
 }
 
-// untold goes on when a lease has ended.
+// untold does not tell the holder that its lease has ended.
 type untold struct{ libs.Lease }
 
 func newUntold(l libs.Locker, _ time.Duration) libs.Locker {
@@ -77,7 +77,7 @@ func newUntold(l libs.Locker, _ time.Duration) libs.Locker {
 func (untold) Lost() <-chan struct{} { return nil }
 func (untold) Held() bool            { return true }
 
-// afterLoss hands a lease on that was lost, as if it was held.
+// afterLoss hands a lost lease on as if it was held.
 type afterLoss struct {
 	libs.Locker
 

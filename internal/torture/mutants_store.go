@@ -15,7 +15,7 @@ import (
 
 func inStore(key string) string { return libs.Guard.Keys(key)[0] }
 
-// noOwner frees the key whoever owns it.
+// noOwner frees the key without a look at its owner.
 type noOwner struct {
 	guard.Locker
 	rdb *redis.Client
@@ -33,7 +33,7 @@ func (n noOwner) Abandon(c *locker.Claim, late bool) {
 	n.Locker.Abandon(c, late)
 }
 
-// noRenew says that renewals worked without sending them.
+// noRenew reports successful renewals without sending them.
 type noRenew struct{ guard.Locker }
 
 func newNoRenew(l guard.Locker, _ *redis.Client) guard.Locker { return noRenew{l} }
@@ -44,7 +44,7 @@ func (noRenew) Renew(_ context.Context, cs []*locker.Claim, answered func(int, e
 	}
 }
 
-// recreate sets the key whoever owns it.
+// recreate sets the key without a look at its owner.
 type recreate struct {
 	guard.Locker
 	rdb *redis.Client
@@ -66,7 +66,7 @@ func (r recreate) set(ctx context.Context, c *locker.Claim) error {
 	return r.rdb.Set(ctx, inStore(c.Key), c.Owner+c.Holder.Instance+"{}", c.TTL).Err()
 }
 
-// notJoined does that a little later than it says.
+// notJoined does that a little after it has reported success.
 type notJoined struct{ recreate }
 
 func newNotJoined(l guard.Locker, rdb *redis.Client) guard.Locker { return notJoined{recreate{l, rdb}} }
@@ -109,7 +109,7 @@ func (l *localToken) Acquire(ctx context.Context, c *locker.Claim, t locker.Try)
 	return answer, err
 }
 
-// tampered has something between the locker and its gate.
+// tampered puts code between the locker and its gate.
 type tampered struct {
 	guard.Locker
 	with func(locker.Waker) locker.Waker
@@ -117,7 +117,7 @@ type tampered struct {
 
 func (t tampered) Open(w locker.Waker) error { return t.Locker.Open(t.with(w)) }
 
-// lostWakeUp says of every grant that it is known here, and tells nobody.
+// lostWakeUp claims that every grant is known here, and tells no waiter.
 type lostWakeUp struct{ locker.Waker }
 
 func (lostWakeUp) Granted(string, string, locker.Offer) bool { return true }
@@ -149,7 +149,7 @@ func (l longLife) Renew(ctx context.Context, cs []*locker.Claim, answered func(i
 	l.Locker.Renew(ctx, longer, answered)
 }
 
-// noTTL lets some keys stay for ever, if nobody releases them.
+// noTTL lets some keys stay forever if they are not released.
 type noTTL struct {
 	guard.Locker
 	rdb *redis.Client

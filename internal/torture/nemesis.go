@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// nemesis carries the schedule out.
+// nemesis executes the schedule.
 type nemesis struct {
 	crew  *crew
 	world *world
 	log   io.Writer      // for faults that went wrong
 	diary io.Writer      // for all
-	eyes  *eyes          // nil: there is nothing to see
-	looks sync.WaitGroup // what became of a kill; joined by run
+	eyes  *eyes          // nil if there is nothing to see
+	looks sync.WaitGroup // looks after kills; joined by run
 
-	mu        sync.Mutex // guards what follows, and what faults point to
+	mu        sync.Mutex // guards the fields below and the faults
 	faults    []*fault
-	elections []span // in which servers have become primaries, or ceased to be, whoever wanted that
+	elections []span // times in which servers became primaries or ceased to be
 }
 
-// fault is a strike that happened. While it does, To is the end of all time.
+// fault is a strike that happened. While it lasts, To is the end of all time.
 type fault struct {
 	strike
 	span
 	over time.Time // the time of day at To
 	err  error
 
-	roles map[int]role // of a kill: what the dead was to each key; nil: not known, or not yet
+	roles map[int]role // of a kill: the role of the dead for each key; nil if not known yet
 }
 
 func (f fault) String() string {
@@ -45,7 +45,8 @@ func (f fault) String() string {
 	return s
 }
 
-// run ends when all is done, or when ctx ends and what was begun is over.
+// run returns when all faults are over. If ctx ends it returns when the faults
+// that have begun are over.
 func (n *nemesis) run(ctx context.Context, schedule []strike) {
 	began := time.Now()
 	var both sync.WaitGroup
@@ -68,8 +69,8 @@ func (n *nemesis) run(ctx context.Context, schedule []strike) {
 	n.looks.Wait()
 }
 
-// watch notes elections until ctx ends: a server that is slow for another
-// reason may be taken for dead.
+// watch records elections until ctx ends, because a server that is slow for
+// another reason may be taken for dead.
 func (n *nemesis) watch(ctx context.Context) {
 	from, before := now(), n.world.primaries()
 	for ctx.Err() == nil {
@@ -108,7 +109,7 @@ func (n *nemesis) strike(ctx context.Context, s strike) {
 	}
 }
 
-// look finds out what the process that f has killed was to each key.
+// look finds the role of the process that f has killed for each key.
 func (n *nemesis) look(ctx context.Context, f *fault, pid int) {
 	roles := n.eyes.roles(ctx, pid, n.crew.cfg.keys)
 	n.mu.Lock()
@@ -117,8 +118,8 @@ func (n *nemesis) look(ctx context.Context, f *fault, pid int) {
 	fmt.Fprintln(n.diary, "seen:", *f)
 }
 
-// tell sends a command to a server, for which it does not wait long: another
-// fault may have stopped it.
+// tell sends a command to a server. It does not wait long, because another
+// fault may have stopped the server.
 func (n *nemesis) tell(ctx context.Context, s strike, args ...any) error {
 	srv, err := n.world.server(s.Server)
 	if err != nil {

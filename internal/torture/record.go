@@ -11,51 +11,51 @@ import (
 )
 
 // record is one line of a worker's history. A visit that gets its key writes
-// one before it uses it and one before it gives it back, so that a worker that
-// is killed has left what is known.
+// one record before it uses the key, and one before it releases the key. So a
+// worker that is killed has left everything that is known.
 type record struct {
 	Kind string `json:"e"`
-	N    int64  `json:"n,omitempty"` // of the visit, in this life
+	N    int64  `json:"n,omitempty"` // number of the visit in this life
 	Key  int    `json:"k,omitempty"`
 
-	// got and not: how the wait went.
+	// got and not record the result of a wait.
 	Asked int64  `json:"asked,omitempty"` // when it began
-	Bound int64  `json:"bound,omitempty"` // how long it may last, ns
+	Bound int64  `json:"bound,omitempty"` // its max duration in ns
 	At    int64  `json:"at,omitempty"`    // when it ended
 	Token uint64 `json:"token,omitempty"`
-	// till when the library trusts the lease, at the time of the record; 0: it
-	// does not say
+	// the library trusts the lease until then, at the time of the record; 0 if
+	// it does not tell
 	Until int64 `json:"until,omitempty"`
 
-	// end: how the section went.
-	Held    int64  `json:"held,omitempty"`    // when it was last seen to be held; 0: never
+	// end records the result of a section.
+	Held    int64  `json:"held,omitempty"`    // when it was last seen to be held; 0 means never
 	Lost    int64  `json:"lost,omitempty"`    // when the holder was told that it was lost
 	Closing bool   `json:"closing,omitempty"` // after the worker began to close its locker
 	Wrote   int64  `json:"wrote,omitempty"`   // when its write to the store was answered
 	Refused bool   `json:"refused,omitempty"` // by the fence
-	Broken  bool   `json:"broken,omitempty"`  // what it read and wrote is not known to have worked
+	Broken  bool   `json:"broken,omitempty"`  // whether its read and write are not known to have worked
 	Probe   *probe `json:"probe,omitempty"`
-	// token of a call for the same key inside the section; 0: none, or not
+	// token of a call for the same key inside the section; 0 if none, or not
 	// known
 	Inner  uint64 `json:"inner,omitempty"`
-	Denied bool   `json:"denied,omitempty"` // that call was refused
+	Denied bool   `json:"denied,omitempty"` // whether that call was refused
 
-	// freed: its release failed, at At.
-	Taken bool `json:"taken,omitempty"` // it found the key with somebody else, or gone
+	// freed records that its release failed at At.
+	Taken bool `json:"taken,omitempty"` // another holder had the key, or it was gone
 
 	Err string `json:"err,omitempty"`
 
-	// stall: the process did not run from Asked to At. closed: what was left
-	// when its locker was closed.
-	Goroutines int `json:"goroutines,omitempty"` // more than before it was opened
+	// stall records that the process did not run from Asked to At. closed
+	// records the leftovers when its locker was closed.
+	Goroutines int `json:"goroutines,omitempty"` // the increase since it was opened
 	Files      int `json:"files,omitempty"`
 }
 
-// probe is a look at the server, past the network that fails, how long the key
+// probe is a question to the server, past the failing network, how long the key
 // of a section would last.
 type probe struct {
-	Until int64 `json:"until"` // till when the library trusted the lease before
-	At    int64 `json:"at"`    // when the answer was there
+	Until int64 `json:"until"` // the library trusted the lease until then, before the question
+	At    int64 `json:"at"`    // when the answer had arrived
 	TTL   int64 `json:"ttl"`   // ms; -2: there was no key, -1: it has no TTL
 }
 
@@ -91,7 +91,7 @@ func (d *diary) write(r record) error {
 	return err
 }
 
-// readDiary returns the records in a file; the last may be torn, if its writer
+// readDiary returns the records in a file. The last may be torn if its writer
 // was killed.
 func readDiary(file string) (records []record, err error) {
 	f, err := os.Open(file) //nolint:gosec // a file of the parent's own

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// report prints what was found, a column for each library.
+// report prints the findings, with a column for each library.
 func report(out io.Writer, cfg config, verdicts []*verdict) {
 	if len(verdicts) == 0 {
 		return
@@ -69,7 +69,8 @@ func report(out io.Writer, cfg config, verdicts []*verdict) {
 	}
 }
 
-// gapKinds are the faults that any of the libraries had gaps after.
+// gapKinds returns the faults after which at least one of the libraries had
+// gaps.
 func gapKinds(verdicts []*verdict) []string {
 	all := map[string]bool{}
 	for _, v := range verdicts {

@@ -14,7 +14,8 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// torture is the whole run of one library. An error says that there was none.
+// torture does the whole run of one library. An error means that there was no
+// run.
 func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Writer) (v *verdict, err error) {
 	dir, keep, err := historyDir(cfg, lib)
 	if err != nil {
@@ -76,7 +77,7 @@ func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Wri
 	return v, err
 }
 
-// historyDir makes the directory of a run; keep says that it stays.
+// historyDir makes the directory of a run. If keep is true the directory stays.
 func historyDir(cfg config, lib *libs.Library) (dir string, keep bool, err error) {
 	if cfg.dir == "" {
 		dir, err = os.MkdirTemp("", "torture-"+lib.Name+"-")
@@ -89,7 +90,7 @@ func historyDir(cfg config, lib *libs.Library) (dir string, keep bool, err error
 	return dir, true, os.MkdirAll(dir, 0o750)
 }
 
-// run is one library being tortured.
+// run is the torture of one library.
 type run struct {
 	cfg     config
 	lib     *libs.Library
@@ -97,15 +98,15 @@ type run struct {
 	crew    *crew
 	nemesis *nemesis
 	world   *world
-	seen    bool // what a worker was to a key when it was killed is known
+	seen    bool // whether the role of a killed worker for a key is known
 	from    int64
-	calm    int64 // when the last fault was over; 0: not yet
+	calm    int64 // when the last fault was over; 0 if not yet
 	to      int64
 	left    map[string]int64 // keys in the servers at the end, with their TTLs in ms
 }
 
-// last lets workers and nemesis go on until the time is over, and judges. A
-// mutant's run ends as soon as it is caught.
+// last lets workers and nemesis go on until the time is over, and then judges.
+// A mutant's run ends as soon as the mutant is caught.
 func (r *run) last(ctx context.Context, progress io.Writer) (*verdict, error) {
 	limited, cancel := context.WithTimeout(ctx, r.cfg.length)
 	defer cancel()
@@ -147,7 +148,7 @@ func (r *run) last(ctx context.Context, progress io.Writer) (*verdict, error) {
 	return r.end(ctx, progress)
 }
 
-// settleMost is how long no machine is too busy for a run to see enough.
+// settleMost is the max time for a run to see enough, even on a busy machine.
 const settleMost = time.Minute
 
 // settle goes on without faults until the run has seen enough, because a busy
@@ -171,9 +172,9 @@ func (r *run) settle(ctx context.Context) error {
 	return nil
 }
 
-// enough reports whether the run has seen grants enough to judge it, of each
-// key one after the last fault. One without faults must have seen hand-overs
-// too, because it is there for them.
+// enough reports whether the run has seen enough grants to judge it. Each key
+// needs one after the last fault. A run without faults must have seen
+// hand-overs too, because they are its purpose.
 func (r *run) enough(h *history) bool {
 	grants := 0
 	for _, visits := range h.keys {
@@ -190,7 +191,7 @@ func (r *run) enough(h *history) bool {
 	return grants >= r.leastGrants()
 }
 
-// leastGrants is how many grants a run must have.
+// leastGrants is the min number of grants in a run.
 func (r *run) leastGrants() int { return int(r.cfg.length.Seconds()) * 10 }
 
 func (r *run) end(ctx context.Context, progress io.Writer) (*verdict, error) {

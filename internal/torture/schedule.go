@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// strike is one fault: all that is random about it is drawn before the run.
+// strike is one fault. Everything that is random about it is drawn before the
+// run.
 type strike struct {
-	At     time.Duration // since the begin of the run
+	At     time.Duration // since the start of the run
 	Length time.Duration
 	Kind   string
-	Proc   int           // whom, of the workers
-	Aim    string        // or which worker instead, if there is one: see aims
-	Server int           // or which, of the servers
+	Proc   int           // the number of the worker
+	Aim    string        // or another worker instead, if there is one: see aims
+	Server int           // or the number of the server
 	By     time.Duration // how much slower
 }
 
@@ -32,11 +33,11 @@ func (s strike) String() string {
 		s.Length.Round(time.Millisecond), s.Kind, whom)
 }
 
-// calmBegin is how long the begin of a run is without faults.
+// calmBegin is the time without faults at the start of a run.
 const calmBegin = time.Second
 
-// newSchedule draws the faults of a run. There are two lanes, of the workers
-// and of the servers, so at most two at once.
+// newSchedule draws the faults of a run. There is a lane for workers and a lane
+// for servers, so there are at most two faults at once.
 func newSchedule(cfg config) (all []strike) {
 	for lane := range lanes {
 		rnd := rand.New(rand.NewPCG(cfg.seed, uint64(lane)))
@@ -71,18 +72,18 @@ func newSchedule(cfg config) (all []strike) {
 	return all
 }
 
-// How long faults last.
+// The durations of faults.
 
 func instant(*rand.Rand, time.Duration) time.Duration { return 0 }
 
-// ofTTL is from a fifth of the TTL to three times as much.
+// ofTTL draws a duration from a fifth of the TTL to three times the TTL.
 func ofTTL(rnd *rand.Rand, ttl time.Duration) time.Duration { return ttl/5 + upTo(rnd, 14*ttl/5) }
 
 func upToSecond(rnd *rand.Rand, _ time.Duration) time.Duration {
 	return 50*time.Millisecond + upTo(rnd, time.Second)
 }
 
-// upToHalf is short enough for nobody to call a server dead.
+// upToHalf draws a duration so short that the server is not called dead.
 func upToHalf(rnd *rand.Rand, _ time.Duration) time.Duration {
 	return 50*time.Millisecond + upTo(rnd, 500*time.Millisecond)
 }

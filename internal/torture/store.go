@@ -10,14 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// store is the guarded resource: a server that nothing is ever done to, with
-// two counters for each key. The fenced one takes the token of whoever reads or
-// writes it, and refuses those below the highest that it has seen; the other
-// trusts the lock.
+// store is the guarded resource. It is a server without faults, with two
+// counters for each key. The fenced counter takes a token with each read and
+// write, and refuses tokens below the highest that it has seen. The other
+// counter trusts the lock.
 type store struct{ rdb *redis.Client }
 
-// openStore sends nothing twice and is patient: who is stopped while its write
-// is on the way has written once.
+// openStore returns a store that sends nothing twice and is patient. A worker
+// that is stopped while its write is on the way has written once.
 func openStore(addr string) *store {
 	return &store{redis.NewClient(&redis.Options{Addr: addr, PoolSize: 32, MaxRetries: -1, ReadTimeout: time.Minute})}
 }
@@ -54,10 +54,10 @@ func storeKeys(key int) []string {
 	return []string{fmt.Sprint("fenced:", key), fmt.Sprint("unfenced:", key), fmt.Sprint("log:", key)}
 }
 
-// reading is what a section has read.
+// reading is the result of a section's read.
 type reading struct{ fenced, unfenced int64 }
 
-// read begins a section at the store; ok is false if the fence refuses its
+// read begins a section at the store. ok is false if the fence refuses its
 // token.
 func (s *store) read(ctx context.Context, key int, token uint64) (r reading, ok bool, err error) {
 	v, err := readScript.Run(ctx, s.rdb, storeKeys(key)[:2], strconv.FormatUint(token, 10)).Int64Slice()
@@ -67,8 +67,8 @@ func (s *store) read(ctx context.Context, key int, token uint64) (r reading, ok 
 	return reading{v[1], v[2]}, v[0] == 1, nil
 }
 
-// write adds one to what was read: to the fenced counter if there is a token,
-// to the other if it is trusted.
+// write writes the value that was read plus one. It writes to the fenced
+// counter if there is a token, and to the other if it is trusted.
 func (s *store) write(ctx context.Context, key int, token uint64, id string, r reading,
 	trusted bool,
 ) (ok bool, err error) {
@@ -84,16 +84,16 @@ func flag01(b bool) string {
 	return "0"
 }
 
-// entry is one line of the store's log: a write in the order in which the store
-// has done it.
+// entry is one line of the store's log, which has the writes in the order of
+// the store.
 type entry struct {
 	kind  byte // f: to the fenced counter, r: refused there, u: to the other
 	id    string
 	token uint64
-	base  int64 // what had been read
+	base  int64 // the value that was read
 }
 
-// log returns what was written to a key.
+// log returns the writes to a key.
 func (s *store) log(ctx context.Context, key int) (entries []entry, err error) {
 	const page = 10_000
 	for from := int64(0); ; from += page {

@@ -12,19 +12,19 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// plan is what a caller is going to do.
+// plan is the plan of one call.
 type plan struct {
 	key      int
 	wait     time.Duration
 	work     time.Duration // in its section
-	cancel   time.Duration // when it gives up waiting; 0: never
+	cancel   time.Duration // when it gives up waiting; 0 means never
 	stubborn bool          // it goes on after it was told that its lease is lost
-	probes   bool          // it looks at the server how long its key lasts
+	probes   bool          // it asks the server how long its key lasts
 	nested   bool          // it takes the key again in its section
 }
 
-// newPlan draws one: most sections are short, a few in a thousand outlast the
-// TTL.
+// newPlan draws a random plan. Most sections are short, and a few in a thousand
+// outlast the TTL.
 func newPlan(rnd *rand.Rand, keys, long int, ttl time.Duration) (p plan) {
 	p.key = rnd.IntN(keys)
 	waits := []time.Duration{
@@ -51,13 +51,13 @@ func upTo(rnd *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(rnd.Int64N(int64(most)))
 }
 
-// tryLimit is what one try may take, and a wait if that is shorter;
-// releaseLimit what a release may.
+// tryLimit is the max time of one try, and of a wait if that is shorter.
+// releaseLimit is the max time of a release.
 func tryLimit(ttl time.Duration) time.Duration     { return min(ttl/4, 500*time.Millisecond) }
 func releaseLimit(ttl time.Duration) time.Duration { return min(ttl/2, time.Second) }
 
-// bound is how long the wait of p may last. Who leaves as the key comes gives
-// it back first.
+// bound returns the max duration of the wait of p. A caller that leaves when
+// the key comes releases it first.
 func (p plan) bound(ttl time.Duration) time.Duration {
 	bound := max(p.wait, tryLimit(ttl))
 	if p.cancel > 0 {
@@ -66,7 +66,7 @@ func (p plan) bound(ttl time.Duration) time.Duration {
 	return bound
 }
 
-// visit is one call. An error means that the worker cannot go on.
+// visit makes one call. An error means that the worker cannot go on.
 func (w *worker) visit(rnd *rand.Rand) error {
 	p := newPlan(rnd, w.Keys, w.Long, w.TTL)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -129,7 +129,7 @@ func (w *worker) section(p plan, got record, lease libs.Lease) error {
 	return nil
 }
 
-// use reads the store, takes its time, and writes what it has read plus one.
+// use reads the store, takes its time, and writes the value plus one.
 func (s *section) use(token uint64) {
 	ctx := context.Background()
 	r, ok, err := s.store.read(ctx, s.plan.key, token)
@@ -156,8 +156,9 @@ func (s *section) use(token uint64) {
 	s.end.Wrote, s.end.Refused, s.end.Broken = now(), !ok, err != nil
 }
 
-// nest takes the key that s has, if the library lets a holder do so: that is a
-// part of the turn of s. A refusal counts only if s held the key all the time.
+// nest takes the key of s again, if the library lets a holder do so. The inner
+// call is a part of the turn of s. A refusal counts only if s held the key all
+// the time.
 func (s *section) nest(ctx context.Context) {
 	lease, ok := s.lease.(libs.Reentrant)
 	if !ok || !s.holds() {
@@ -168,8 +169,8 @@ func (s *section) nest(ctx context.Context) {
 	s.end.Denied = errors.Is(err, guard.ErrNotAcquired) && s.holds()
 }
 
-// probe asks the server for how long the key will last, if it is plain which
-// key and server that is.
+// probe asks the server how long the key will last, if the key and the server
+// are known.
 func (s *section) probe() {
 	if s.direct == nil {
 		return
@@ -185,7 +186,7 @@ func (s *section) probe() {
 
 func (s *section) id() string { return fmt.Sprintf("%d.%d.%d", s.Proc, s.Life, s.end.N) }
 
-// work takes its time, and reports whether the lease was held to the end.
+// work takes its time. It reports whether the lease was held to the end.
 func (s *section) work(d time.Duration) bool {
 	const step = 5 * time.Millisecond
 	for end := time.Now().Add(d); ; {
@@ -204,7 +205,8 @@ func (s *section) work(d time.Duration) bool {
 	}
 }
 
-// holds notes when the lease was held. The time is that before the look.
+// holds records a time at which the lease was held, which is the time before
+// the look.
 func (s *section) holds() bool {
 	at := now()
 	held := s.lease.Held()

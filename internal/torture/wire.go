@@ -14,9 +14,9 @@ import (
 	"github.com/go-lockguard/guard/internal/faultpipe"
 )
 
-// wire is the network between one worker and all servers. A connection begins
-// with a line that says where it goes. What is held up arrives late, as over
-// TCP: also when the worker has given it up, or has died.
+// wire is the network between one worker and all servers. The first line of a
+// connection is its target. Bytes that are held up arrive late, as over TCP,
+// even if the worker has given up or died.
 type wire struct {
 	addr   string
 	pipe   *faultpipe.Pipe
@@ -24,7 +24,7 @@ type wire struct {
 
 	up, down valve
 	refuses  atomic.Bool  // new connections are cut at once
-	holes    atomic.Bool  // what connections carry is lost, and they never carry anything again
+	holes    atomic.Bool  // bytes on connections are lost, then and later
 	delay    atomic.Int64 // ns, of each burst of replies
 	kills    atomic.Int32 // replies whose connection is still to be cut instead
 }
@@ -46,7 +46,7 @@ type lined struct {
 
 func (c lined) Read(b []byte) (int, error) { return c.in.Read(b) }
 
-// dialBy returns a dial function for a worker whose wire is at addr.
+// dialBy returns the dial function for a worker whose wire is at addr.
 func dialBy(wire string) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, _, addr string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", wire)
@@ -72,14 +72,15 @@ func newWire(ctx context.Context) (*wire, error) {
 
 func (w *wire) close() { w.pipe.Close() }
 
-// cut ends the connections that which says, or all.
+// cut ends the connections for which the function which returns true, or all if
+// it is nil.
 func (w *wire) cut(which func(*link) bool) {
 	w.pipe.Cut(func(l faultpipe.Link) bool { return which == nil || which(l.(*link)) })
 }
 
 var errRefused = errors.New("the wire is cut")
 
-// open reads the first line of a connection and goes where it says.
+// open reads the first line of a connection and connects to that target.
 func (w *wire) open(client net.Conn) (faultpipe.Link, error) {
 	_ = client.SetReadDeadline(time.Now().Add(w.dialer.Timeout))
 	in := bufio.NewReaderSize(client, 32<<10)
@@ -118,8 +119,8 @@ func (l *link) Down(b []byte) bool {
 	return w.down.pass(w.pipe.Closed()) && l.send(l.client, b)
 }
 
-// send passes bytes on, unless they are to be lost; false if the connection has
-// ended.
+// send passes bytes on, unless they must be lost. It returns false if the
+// connection has ended.
 func (l *link) send(to net.Conn, b []byte) bool {
 	if l.wire.holes.Load() {
 		l.hole.Store(true)
@@ -146,7 +147,7 @@ func (v *valve) hold() (open func()) {
 	return func() { close(shut) }
 }
 
-// pass returns when the valve is open, or false when closed is.
+// pass returns when the valve is open. It returns false when closed is closed.
 func (v *valve) pass(closed <-chan struct{}) bool {
 	v.mu.Lock()
 	shut := v.shut

@@ -19,7 +19,7 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// jobEnv marks a process as a worker, and says what it is to do.
+// jobEnv marks a process as a worker and has its job.
 const jobEnv = "GUARD_TORTURE_JOB"
 
 type job struct {
@@ -28,7 +28,7 @@ type job struct {
 	Topology libs.Topology
 	Addrs    []string
 	Master   string
-	Wire     string // the way to the servers
+	Wire     string // the address of its wire to the servers
 	Store    string // the address of the guarded resource
 	Diary    string // a file
 	Proc     int
@@ -48,13 +48,13 @@ type worker struct {
 	store   *store
 	lib     *libs.Library
 	locker  libs.Locker
-	direct  *redis.Client // to the only server, if there is one, past the network that fails; else nil
-	over    chan struct{} // closed when it is to end
+	direct  *redis.Client // to a single server, past the failing network; otherwise nil
+	over    chan struct{} // closed when the worker must end
 	closing atomic.Bool
 	visits  atomic.Int64
 }
 
-// workerMain is all that a worker does.
+// workerMain is the main function of a worker.
 func workerMain(text string, in io.Reader) (err error) {
 	signal.Ignore(os.Interrupt)            // Ctrl-C reaches every process of the terminal; the parent decides
 	redis.SetLogger(&logging.VoidLogger{}) // servers that are down are no news here
@@ -102,8 +102,8 @@ func workerMain(text string, in io.Reader) (err error) {
 	return w.end(&callers, before)
 }
 
-// open sets the library up, as often as it takes: some need a server for it. It
-// reports false if the worker is to end before.
+// open sets the library up. It tries until it succeeds, because some libraries
+// need a server for it. It returns false if the worker must end before.
 func (w *worker) open(left <-chan struct{}) bool {
 	for {
 		l, err := w.newLocker()
@@ -134,8 +134,8 @@ func (w *worker) loop(n int) error {
 	}
 }
 
-// end closes the locker, in every second place and life under callers who are
-// at work with it, and notes what it has left.
+// end closes the locker and records its leftovers. In every second place and
+// life it closes it while callers use it.
 func (w *worker) end(callers *sync.WaitGroup, before counts) error {
 	close(w.over)
 	abrupt := (w.Proc+w.Life)%2 == 0
@@ -171,27 +171,27 @@ func (w *worker) end(callers *sync.WaitGroup, before counts) error {
 	return w.diary.write(r)
 }
 
-// counts is what a process has.
+// counts has the numbers of goroutines and files of a process.
 type counts struct{ goroutines, files int }
 
 func census() counts {
-	files, _ := os.ReadDir("/proc/self/fd") // nothing where there is none
+	files, _ := os.ReadDir("/proc/self/fd") // empty on systems without /proc
 	return counts{runtime.NumGoroutine(), len(files)}
 }
 
-// minus is what c has more than others.
+// minus returns the excess of c over others.
 func (c counts) minus(o counts) counts {
 	return counts{max(0, c.goroutines-o.goroutines), max(0, c.files-o.files)}
 }
 
-// A machine may be too busy to let a process run. Nobody can keep a time limit
-// who does not run, so each worker notes when its clock did not tick.
+// A machine may be too busy to let a process run. A process that does not run
+// cannot keep a time limit. So each worker records when its clock did not tick.
 const (
 	tick  = 5 * time.Millisecond
 	stall = 15 * time.Millisecond
 )
 
-// feelStalls notes the stalls of this process until it is to end.
+// feelStalls records the stalls of this process until it must end.
 func (w *worker) feelStalls(left <-chan struct{}) {
 	t := time.NewTicker(tick)
 	defer t.Stop()

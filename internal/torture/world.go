@@ -13,7 +13,8 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// world is the servers of a run: those under test, and the guarded resource.
+// world has the servers of a run. They are the servers under test and the
+// guarded resource.
 type world struct {
 	topology libs.Topology
 	lab      *redisproc.Lab
@@ -27,11 +28,11 @@ type world struct {
 	master string
 }
 
-// keepAll has a server write what it did before it answers, into a file that
-// outlives its kill -9.
+// keepAll makes a server write each change to a file before it answers. The
+// file outlives a kill -9.
 var keepAll = []string{"--appendonly", "yes", "--appendfsync", "no"}
 
-// redlockNodes is how many independent servers there are.
+// redlockNodes is the number of independent servers.
 const redlockNodes = 3
 
 func newWorld(dir string, t libs.Topology) (w *world, err error) {
@@ -70,7 +71,7 @@ func newWorld(dir string, t libs.Topology) (w *world, err error) {
 	return w, err
 }
 
-// server returns a server that serves leases now, by a random number.
+// server returns a server that serves leases now, chosen by a random number.
 func (w *world) server(n int) (*redisproc.Server, error) {
 	switch w.topology {
 	case libs.Sentinel:
@@ -93,8 +94,8 @@ func (w *world) failover(n int) error {
 	return errors.Join(w.cluster.Failover(n%16384, how), w.cluster.AwaitSettled())
 }
 
-// death kills a primary with kill -9, waits until another has its place, and
-// lets it come back.
+// death kills a primary with kill -9, waits until another server has its place,
+// and starts it again.
 func (w *world) death(n int) error {
 	old, err := w.server(n)
 	if err != nil {
@@ -127,8 +128,8 @@ func (w *world) migrate(n int, slow time.Duration) error {
 	return fmt.Errorf("no other primary than %s", from.Addr)
 }
 
-// primaries names the nodes that call themselves primaries, and how many do not
-// answer.
+// primaries returns the nodes that call themselves primaries, and the number of
+// nodes that do not answer.
 func (w *world) primaries() string {
 	var names []string
 	for _, s := range w.nodes {
@@ -141,7 +142,7 @@ func (w *world) primaries() string {
 	return strings.Join(names, " ")
 }
 
-// leftovers returns the keys that are left, with their TTLs in ms.
+// leftovers returns the remaining keys with their TTLs in ms.
 func (w *world) leftovers(ctx context.Context) (left map[string]int64, err error) {
 	left = map[string]int64{}
 	for _, s := range w.nodes {
@@ -154,7 +155,7 @@ func (w *world) leftovers(ctx context.Context) (left map[string]int64, err error
 		}
 		for _, name := range names {
 			ms, err := s.Do(ctx, "pttl", name).Int64()
-			if err == nil && ms != -2 { // has ended meanwhile
+			if err == nil && ms != -2 { // the key has ended meanwhile
 				left[name] = ms
 			}
 		}

@@ -38,7 +38,8 @@ func (s *Setup) clients() (rdbs []redis.UniversalClient) {
 	return rdbs
 }
 
-// waitFor bounds ctx by a wait; what tries once needs no bound but one.
+// waitFor bounds ctx by wait. If wait is 0 there is a single try, which is
+// bounded by once.
 func waitFor(ctx context.Context, wait, once time.Duration) (context.Context, context.CancelFunc) {
 	if wait <= 0 {
 		wait = once

@@ -13,8 +13,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redlock"
 )
 
-// Guard is this module's own: its defaults, with fencing tokens; package
-// redlock on [Redlock].
+// Guard is this module's own library with its defaults and fencing tokens. On
+// [Redlock] it uses package redlock.
 var Guard = &Library{
 	Name: "guard", Renews: true, Tells: true, Tokens: true,
 	Topologies: Topologies,
@@ -57,8 +57,8 @@ func newStore(s Setup, rdbs []redis.UniversalClient) guard.Locker {
 	return redislocker.New(rdbs[0])
 }
 
-// Acquire looks after the wait itself: the lease lives in the context that
-// guard is given.
+// Acquire bounds the wait itself, because the lease lives in the context that
+// guard gets.
 func (l *guardLocker) Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(ctx, cancel)
@@ -67,7 +67,7 @@ func (l *guardLocker) Acquire(ctx context.Context, key string, wait time.Duratio
 	case err != nil:
 		cancel()
 		return nil, err
-	case !linked: // the caller has left as the key came
+	case !linked: // the caller left when the key came
 		err := held.Release(own)
 		cancel()
 		return nil, errors.Join(ctx.Err(), err)
@@ -96,7 +96,7 @@ type guardLease struct {
 
 var _ Reentrant = (*guardLease)(nil)
 
-// Again ends with the lease's own context too, in which guard finds the lease.
+// Again also ends with the lease's own context, in which guard finds the lease.
 func (l *guardLease) Again(ctx context.Context) (token uint64, err error) {
 	inner, cancel := context.WithCancel(l.Context())
 	defer cancel()

@@ -1,6 +1,6 @@
 // Package libs puts this module's guard and the Go libraries that compete with
-// it behind one small interface, each set up as a careful user would, so that
-// one test can put the same questions to all of them.
+// it behind one small interface. Each is set up as a careful user would do it.
+// So one test can examine all of them in the same way.
 package libs
 
 import (
@@ -15,26 +15,26 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-// Library is one lock library, and what it does by itself.
+// Library is one lock library and its properties.
 type Library struct {
 	Name string
 
-	// a lease is renewed by the library; else a goroutine of the adapter does
-	// that, as its docs tell users to
+	// the library renews a lease; otherwise a goroutine of the adapter does, as
+	// the library's docs tell users
 	Renews bool
-	Tells  bool // the holder is told of a loss by the library; else by what that goroutine finds
+	Tells  bool // the library tells the holder of a loss; otherwise that goroutine does
 	Tokens bool // leases have fencing tokens
 
-	// Topologies are those that the library is made for.
+	// Topologies lists the topologies that the library is made for.
 	Topologies []Topology
 
-	// Keys returns the keys in Redis that a lock on key lives in.
+	// Keys returns the keys in Redis that a lock on key uses.
 	Keys func(key string) []string
 
 	open func(Setup) (Locker, error)
 }
 
-// Topology is how the servers of a [Setup] belong together.
+// Topology is the arrangement of the servers of a [Setup].
 type Topology string
 
 // The topologies.
@@ -42,100 +42,100 @@ const (
 	Single   Topology = "single"   // one server
 	Sentinel Topology = "sentinel" // a primary and replicas behind Sentinels
 	Cluster  Topology = "cluster"  // Redis Cluster
-	Redlock  Topology = "redlock"  // independent servers, of which a majority counts
+	Redlock  Topology = "redlock"  // independent servers and a majority
 )
 
-// Topologies are all of them.
+// Topologies lists all topologies.
 var Topologies = []Topology{Single, Sentinel, Cluster, Redlock}
 
-// Tries is one of the ways to set up how a library waits. They differ for the
-// competitors only.
+// Tries is a way in which a library tries again while it waits. The ways differ
+// for the competitors only.
 type Tries int
 
 // The ways.
 const (
-	Often      Tries = iota // every 5 to 25 ms, or a quarter of the TTL where a message wakes it
-	Documented              // as the library's own docs have it
+	Often      Tries = iota // every 5 to 25 ms, or a quarter of the TTL if a message wakes it
+	Documented              // as in the library's own docs
 	Fastest                 // the best setting found, for benchmarks
 )
 
-// Setup says where the servers are and how long a lease lasts.
+// Setup holds the addresses of the servers and the settings of leases.
 type Setup struct {
-	Topology Topology      // "": Single
+	Topology Topology      // "" means Single
 	Addrs    []string      // of the server; the Sentinels; seeds of the cluster; the independent servers
-	Master   string        // what the Sentinels call the primary
-	TTL      time.Duration // of a lease, 0: 10 s
+	Master   string        // the name of the primary in the Sentinels
+	TTL      time.Duration // of a lease; 0 means 10 s
 
-	// Tries is how a library looks for a key that somebody else has.
+	// Tries is the way in which a library tries for a key that another holder
+	// has.
 	Tries Tries
 
-	// Unwatched takes away what looks at a lease's deadline between renewals,
-	// which the libraries' examples do not have either.
+	// Unwatched turns off the watch of a lease's deadline between renewals. The
+	// libraries' examples do not have it either.
 	Unwatched bool
 
-	// NoRenewal leaves a lease to its TTL, where the library lets the user
-	// choose: rueidislock renews whatever one does.
+	// NoRenewal turns renewals off, so that a lease ends with its TTL. It has
+	// no effect on rueidislock, which always renews.
 	NoRenewal bool
 
-	// Dial makes the connections of the library and of what is around it; nil:
+	// Dial makes the connections of the library and of its adapter. nil means
 	// net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// HoldOut is how long a server of [Redlock] that has restarted does not
-	// count, for guard only; 0: its default.
+	// HoldOut is the time for which a restarted server of [Redlock] does not
+	// count. It is for guard only. 0 means guard's default.
 	HoldOut time.Duration
 
-	// Wrap puts something between a guard and its store, for guard only; nil:
-	// nothing.
+	// Wrap puts a locker between a guard and its store. It is for guard only.
+	// nil means none.
 	Wrap func(guard.Locker) guard.Locker
 
-	// Options are further options of the guard, for guard only.
+	// Options are further options of a guard. They are for guard only.
 	Options []guard.Option
 }
 
-// Locker is a library at work. Its methods are safe for concurrent use.
+// Locker is a library that is set up. Its methods are safe for concurrent use.
 type Locker interface {
-	// Acquire waits for key for at most wait, by the library's own means, and
-	// tries once if wait is 0. The end of ctx ends the wait, never the lease.
+	// Acquire waits for key for at most wait, by the library's own means. If
+	// wait is 0 it tries once. The end of ctx ends the wait, never the lease.
 	Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error)
 
-	// Close ends the library's own connections and goroutines, and waits for
-	// them as long as the library can, at most until ctx ends.
+	// Close ends the library's own connections and goroutines. It waits for
+	// them if the library can, at most until ctx ends.
 	Close(ctx context.Context) error
 }
 
-// Lease is a lock that somebody holds. Its methods are safe for concurrent use,
-// but for a second Release.
+// Lease is a held lock. Its methods are safe for concurrent use, except a
+// second Release.
 type Lease interface {
-	// Lost is closed when the holder is told that the lock was lost; it may be
-	// closed by Release too.
+	// Lost returns a channel that is closed when the holder is told that the
+	// lock was lost. Release may close it too.
 	Lost() <-chan struct{}
 
-	// Held reports whether the library takes the lock for held now. One that
-	// has a clock of its own for that looks at it, so it may know before Lost
-	// is closed.
+	// Held reports whether the library considers the lock held now. A library
+	// with its own clock for that may notice a loss before Lost is closed.
 	Held() bool
 
-	// Deadline returns until when the library trusts the lock unless it is
-	// renewed, or zero if it does not say.
+	// Deadline returns the time until which the library trusts the lock if it
+	// is not renewed. It is zero if the library does not tell.
 	Deadline() time.Time
 
 	// Token returns the fencing token, or ErrNoToken.
 	Token(ctx context.Context) (uint64, error)
 
-	// Release gives the lock back. It returns nil if the library says that it
-	// was held to the end.
+	// Release releases the lock. It returns nil if the library says that the
+	// lock was held to the end.
 	Release(ctx context.Context) error
 }
 
-// Reentrant is a Lease of a library in which a holder may take its key again.
+// Reentrant is a Lease of a library whose holders may take their keys again.
 type Reentrant interface {
-	// Again takes the key of the lease in a call inside it, returns the token
-	// of that call, and ends it. The lease is still held.
+	// Again takes the key of the lease in a call inside it and ends that call.
+	// It returns the token of the call. The lease is still held.
 	Again(ctx context.Context) (token uint64, err error)
 }
 
-// ErrNoToken says that a library has no fencing tokens.
+// ErrNoToken means that a library has no fencing tokens.
 var ErrNoToken = errors.New("libs: this library has no fencing tokens")
 
 var all = []*Library{Guard, Redislock, Redsync, Rueidislock}
@@ -143,7 +143,7 @@ var all = []*Library{Guard, Redislock, Redsync, Rueidislock}
 // All returns all libraries, guard first.
 func All() []*Library { return slices.Clone(all) }
 
-// Named returns the libraries of a list of names with commas between them.
+// Named returns the libraries of a comma-separated list of names.
 func Named(list string) (chosen []*Library, err error) {
 next:
 	for name := range strings.SplitSeq(list, ",") {

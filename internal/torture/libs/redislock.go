@@ -10,7 +10,7 @@ import (
 )
 
 // Redislock is github.com/bsm/redislock over go-redis with its defaults. It
-// says nothing of when a lock ends.
+// does not tell when a lock ends.
 var Redislock = &Library{
 	Name:       "redislock",
 	Topologies: []Topology{Single, Sentinel, Cluster},
@@ -51,7 +51,8 @@ func (l *redislockLocker) Acquire(ctx context.Context, key string, wait time.Dur
 	}), nil
 }
 
-// retries returns nothing that callers share: a strategy may have a state.
+// retries returns a new strategy for each caller, because a strategy may have a
+// state.
 func (s *Setup) retries() redislock.RetryStrategy {
 	switch s.Tries {
 	case Documented:
@@ -62,7 +63,7 @@ func (s *Setup) retries() redislock.RetryStrategy {
 	return often
 }
 
-// every is when a lease is renewed by its user.
+// every is the interval at which the user renews a lease.
 func (s *Setup) every() time.Duration {
 	if s.NoRenewal {
 		return 0
@@ -72,8 +73,8 @@ func (s *Setup) every() time.Duration {
 
 func (l *redislockLocker) Close(context.Context) error { return l.rdb.Close() }
 
-// jitter is a redislock.RetryStrategy of random waits: its own ones have all
-// callers try in step.
+// jitter is a redislock.RetryStrategy of random waits. With its own strategies
+// all callers try in step.
 type jitter struct{ from, to time.Duration }
 
 func (j jitter) NextBackoff() time.Duration { return j.from + rand.N(j.to-j.from) }

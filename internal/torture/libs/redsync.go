@@ -10,10 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redsync is github.com/go-redsync/redsync over go-redis with its defaults, but
-// for the TTL; unless it is [Documented] it tries for as long as the caller
-// waits. Whoever uses it must look at Until, as the lease here does. With
-// [Redlock] it has one pool for each server, which is what it was made for.
+// Redsync is github.com/go-redsync/redsync over go-redis with its defaults
+// except the TTL. Unless it is [Documented] it tries for as long as the caller
+// waits. A user must look at Until, as the lease here does. With [Redlock] it
+// has one pool for each server, which is its intended use.
 var Redsync = &Library{
 	Name:       "redsync",
 	Topologies: Topologies,
@@ -37,7 +37,7 @@ func openRedsync(s Setup) (Locker, error) {
 }
 
 func (l *redsyncLocker) Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error) {
-	mutex := l.locks.NewMutex(key, l.options()...) // one for each call: it is the lease too
+	mutex := l.locks.NewMutex(key, l.options()...) // one for each call, because it is also the lease
 	try := mutex.LockContext
 	if wait <= 0 {
 		try = mutex.TryLockContext
@@ -57,7 +57,7 @@ func (l *redsyncLocker) Acquire(ctx context.Context, key string, wait time.Durat
 	}), nil
 }
 
-// until is zero if nobody is to look at it.
+// until is zero if it must not be watched.
 func (l *redsyncLocker) until(m *redsync.Mutex) time.Time {
 	if l.setup.Unwatched {
 		return time.Time{}

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// renewed is a lease of a library that neither renews it nor tells of its loss,
-// with what its docs tell users to have around it: a goroutine that renews it
-// at a third of its TTL. The first renewal that fails is a loss, and so is the
-// end of the time that the library trusts the lock, if it says that.
+// renewed is a lease of a library that neither renews it nor tells of its loss.
+// As the library's docs advise, a goroutine renews it at a third of its TTL.
+// The first failed renewal is a loss. So is the end of the time for which the
+// library trusts the lock, if the library tells that time.
 type renewed struct {
 	lock lock
 	lost chan struct{} // closed by the goroutine, when the lease is lost
@@ -20,10 +20,10 @@ type renewed struct {
 	deadline time.Time
 }
 
-// lock is what the library has for the holder of a lock.
+// lock has the library's operations for the holder of a lock.
 type lock struct {
-	every   time.Duration // when to renew; 0: never
-	until   time.Time     // till then it is trusted; zero: the library does not say
+	every   time.Duration // when to renew; 0 means never
+	until   time.Time     // it is trusted until then; zero if the library does not tell
 	renew   func(ctx context.Context) (until time.Time, err error)
 	release func(ctx context.Context) error
 }
@@ -43,8 +43,8 @@ func newRenewed(l lock) *renewed {
 	return r
 }
 
-// keep renews until ctx ends, or a renewal fails. It closes failed for a
-// failure that is not Release's doing.
+// keep renews until ctx ends or a renewal fails. It closes failed if a renewal
+// fails for another reason than Release.
 func (r *renewed) keep(ctx context.Context, failed chan<- struct{}) {
 	if r.lock.every == 0 {
 		return
@@ -70,7 +70,7 @@ func (r *renewed) keep(ctx context.Context, failed chan<- struct{}) {
 	}
 }
 
-// watch closes lost in time, also while a renewal hangs.
+// watch closes lost in time, even while a renewal hangs.
 func (r *renewed) watch(ctx context.Context, failed <-chan struct{}) {
 	for {
 		var over <-chan time.Time

@@ -10,10 +10,11 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// Rueidislock is github.com/redis/rueidis/rueidislock as its README sets it up,
-// with one key for each lock and the TTL as its validity, but for how long a
-// try may take: an answer after its 20 ms is a try that failed. It waits for
-// Redis to say that the key has changed, and renews at half of the TTL.
+// Rueidislock is github.com/redis/rueidis/rueidislock as its README sets it up.
+// It has one key for each lock, and the TTL as its validity. The max time of a
+// try differs, because with the README's 20 ms a later answer is a failed try.
+// It waits for Redis to report that the key has changed, and renews at half of
+// the TTL.
 var Rueidislock = &Library{
 	Name: "rueidislock", Renews: true, Tells: true,
 	Topologies: []Topology{Single, Sentinel, Cluster},
@@ -42,7 +43,7 @@ func openRueidislock(s Setup) (Locker, error) {
 	return &rueidislockLocker{locks}, nil
 }
 
-// tryNextAfter is 0 for the library's default, 20 ms.
+// tryNextAfter is the time of a try. 0 means the library's default of 20 ms.
 func (s *Setup) tryNextAfter() time.Duration {
 	switch s.Tries {
 	case Documented:
@@ -53,8 +54,8 @@ func (s *Setup) tryNextAfter() time.Duration {
 	return s.TTL / 4
 }
 
-// Acquire ends the wait without a deadline in the context that rueidislock
-// sees: the lock lives in it, and would end with it.
+// Acquire ends the wait without a deadline in rueidislock's context, because
+// the lock lives in that context and would end with it.
 func (l *rueidislockLocker) Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(ctx, cancel)
@@ -76,7 +77,7 @@ func (l *rueidislockLocker) Acquire(ctx context.Context, key string, wait time.D
 	return &rueidislockLease{held, release, cancel}, nil
 }
 
-// Close returns when rueidis does, whatever ctx says.
+// Close returns when rueidis has closed, even if ctx has ended.
 func (l *rueidislockLocker) Close(context.Context) error {
 	l.locks.Close()
 	return nil
@@ -93,7 +94,7 @@ func (l *rueidislockLease) Held() bool                            { return l.ctx
 func (l *rueidislockLease) Deadline() time.Time                   { return time.Time{} }
 func (l *rueidislockLease) Token(context.Context) (uint64, error) { return 0, ErrNoToken }
 
-// Release does not say how it went.
+// Release always returns nil, because the library does not tell the result.
 func (l *rueidislockLease) Release(context.Context) error {
 	l.release()
 	l.cancel()

@@ -6,13 +6,13 @@ import (
 	"os"
 )
 
-// Result is what one library did in one row of docs/faults.md.
+// Result is the result of one library in one row of docs/faults.md.
 type Result struct {
 	Kept Verdict `json:"kept"`
 	Does string  `json:"does"`
 }
 
-// Verdict says whether a library does what the row wants.
+// Verdict tells whether a library does what the row demands.
 type Verdict string
 
 // The verdicts.
@@ -23,7 +23,7 @@ const (
 	None  Verdict = "n/a" // not applicable, for the reason given
 )
 
-// Results are those of some rows: by the row's number and the library's name.
+// Results holds results by the row's number and the library's name.
 type Results map[int]map[string]Result
 
 // Read returns the results in a file.
@@ -36,8 +36,8 @@ func Read(file string) (r Results, err error) {
 	return r, err
 }
 
-// Update puts r into a file, in place of what was there of the same rows and
-// libraries, and returns all that is there then.
+// Update puts r into a file. It replaces the file's results of the same rows
+// and libraries. It returns all results that the file then has.
 func (r Results) Update(file string) (all Results, err error) {
 	if all, err = Read(file); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
-// Package rig has what the tests of docs/faults.md share: processes in a role,
-// clients that can be moved to another server, replicas behind a network, and a
-// count of what a test has left running.
+// Package rig has the parts that the tests of docs/faults.md share. They are
+// processes in a role, clients that can be moved to another server, and
+// replicas behind a network. It also counts the goroutines that a test has left
+// running.
 package rig
 
 import (
@@ -25,7 +26,7 @@ import (
 // Long is the TTL of a lease that must not end in a test.
 const Long = 30 * time.Second
 
-// Slow is what a busy machine may add to what a test expects.
+// Slow is the extra time that a test allows for a busy machine.
 const Slow = 2 * time.Second
 
 // The environment of a [Process].
@@ -34,8 +35,8 @@ const (
 	AddrEnv = "FAULTS_REDIS"
 )
 
-// Process is this test binary once more, in a role. What it says comes line by
-// line. It ends with its test.
+// Process is a second process of this test binary, in a role. Its output comes
+// line by line. It ends with its test.
 type Process struct {
 	Cmd   *exec.Cmd
 	Lines chan string // closed when it has ended
@@ -43,7 +44,8 @@ type Process struct {
 	t *testing.T
 }
 
-// Spawn starts a process whose TestMain plays the role on the server at addr.
+// Spawn starts a process whose TestMain plays the role, with the server at
+// addr.
 func Spawn(t *testing.T, role, addr string) *Process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0]) //nolint:gosec,noctx // this test itself, which is killed when t ends
@@ -73,7 +75,7 @@ func Spawn(t *testing.T, role, addr string) *Process {
 	return p
 }
 
-// Says waits until the process says something that begins so.
+// Says waits until the process prints a line with that beginning.
 func (p *Process) Says(what string) string {
 	p.t.Helper()
 	limit := time.After(20 * time.Second)
@@ -106,7 +108,7 @@ func (p *Process) Stop() {
 	})
 }
 
-// Eventually waits until it is so, and fails t after 20 s.
+// Eventually waits until the condition is true, and fails t after 20 s.
 func Eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(2 * time.Millisecond) {
@@ -116,11 +118,12 @@ func Eventually(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// Route is a client whose server can be changed, as behind a name or a virtual
-// address that moves in a failover. It is safe for concurrent use.
+// Route is the way of a client to a server that can be replaced, as behind a
+// name or a virtual address that moves in a failover. It is safe for concurrent
+// use.
 type Route struct{ addr atomic.Pointer[string] }
 
-// NewRoute returns a route to addr, and a client that takes it.
+// NewRoute returns a route to addr and a client that uses it.
 func NewRoute(t *testing.T, addr string) (*Route, *redis.Client) {
 	t.Helper()
 	r := &Route{}
@@ -130,17 +133,16 @@ func NewRoute(t *testing.T, addr string) (*Route, *redis.Client) {
 	return r, rdb
 }
 
-// Dial connects to the server that the route leads to now.
+// Dial connects to the present server of the route.
 func (r *Route) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	var d net.Dialer
 	return d.DialContext(ctx, network, *r.addr.Load())
 }
 
-// To changes the server of the connections that are made from now on.
+// To changes the server for new connections.
 func (r *Route) To(addr string) { r.addr.Store(&addr) }
 
-// Follow waits until replica follows a primary. It was started with
-// --replicaof.
+// Follow waits until replica follows a primary. replica was started with --replicaof.
 func Follow(t *testing.T, replica *redistest.Server) {
 	t.Helper()
 	rdb := redistest.Client(t, replica.Addr)
@@ -150,17 +152,18 @@ func Follow(t *testing.T, replica *redistest.Server) {
 	})
 }
 
-// ReplicaArgs are those of a server that follows the one at addr at once.
+// ReplicaArgs returns the arguments of a server that follows the server at addr
+// at once.
 func ReplicaArgs(addr string) []string {
 	host, port, _ := net.SplitHostPort(addr)
 	return []string{"--replicaof", host + " " + port, "--repl-diskless-sync-delay", "0"}
 }
 
-// Label is what the goroutines of one test carry: those that it starts inherit
-// it, and so on. Goroutines of timers have none.
+// Label is a profiler label that the goroutines of one test carry. Goroutines
+// inherit it from their starters. Goroutines of timers have none.
 const Label = "fault"
 
-// Goroutines returns the stacks of those that carry a test's label.
+// Goroutines returns the stacks of the goroutines that carry a test's label.
 func Goroutines(test string) (stacks []string) {
 	var all strings.Builder
 	_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
@@ -172,7 +175,7 @@ func Goroutines(test string) (stacks []string) {
 	return stacks
 }
 
-// Running is how many goroutines those are.
+// Running returns the number of these goroutines.
 func Running(test string) (n int) {
 	for _, stack := range Goroutines(test) {
 		alike := 0
