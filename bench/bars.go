@@ -2,17 +2,17 @@ package main
 
 import "fmt"
 
-// bar is one thing that is to be shown: a number of each round, whose median
-// must reach a limit.
+// bar is one property to show. It is a number of each round whose median must
+// reach a limit.
 type bar struct {
 	workload string
 	what     string
-	least    bool // the limit is the least it may be, else the most
+	least    bool // the limit is a minimum; otherwise a maximum
 	limit    float64
 	of       func(d *data, round int) (float64, bool)
 }
 
-// verdict is a bar and what this run says of it.
+// verdict is a bar and its result in this run.
 type verdict struct {
 	Workload string    `json:"workload"`
 	What     string    `json:"what"`
@@ -22,7 +22,7 @@ type verdict struct {
 	Rounds   []float64 `json:"rounds"`
 }
 
-// judge leaves out the bars of what was not measured.
+// judge leaves out bars without measurements.
 func judge(d *data) (vs []verdict) {
 	for _, b := range bars() {
 		var rounds []float64
@@ -105,7 +105,7 @@ func bars() []bar {
 // barFunc adds a bar.
 type barFunc func(workload, what string, limit float64, of func(*data, int) (float64, bool))
 
-// spreadBars are for keys of one's own.
+// spreadBars are the bars for keys that callers do not share.
 func spreadBars(least barFunc) {
 	for _, s := range []struct {
 		name                   string
@@ -125,7 +125,7 @@ func spreadBars(least barFunc) {
 	}
 }
 
-// earlierBars compare with an earlier build and with the best peer at a
+// earlierBars compare with an earlier build, and with the best peer at a
 // take-over.
 func earlierBars(least, most barFunc) {
 	least("hot-8x1", "x an earlier build", 1.25, over("hot-8x1", "rate", earlier))
@@ -138,12 +138,12 @@ func earlierBars(least, most barFunc) {
 
 const pollCap = 250.0 // ms, the longest pause of guard's default backoff
 
-// value is a measure of ours.
+// value is a measure of guard.
 func value(workload, measure string) func(*data, int) (float64, bool) {
 	return func(d *data, round int) (float64, bool) { return d.get(workload, ours, measure, round) }
 }
 
-// quotient is one measure of ours over another.
+// quotient is one measure of guard divided by another.
 func quotient(workload, measure, by string) func(*data, int) (float64, bool) {
 	return func(d *data, round int) (float64, bool) {
 		a, okA := d.get(workload, ours, measure, round)
@@ -152,14 +152,16 @@ func quotient(workload, measure, by string) func(*data, int) (float64, bool) {
 	}
 }
 
-// over is our measure over that of the best of libs in the same round.
+// over is guard's measure divided by that of the best of libs in the same
+// round.
 func over(workload, measure string, libs []string) func(*data, int) (float64, bool) {
 	return func(d *data, round int) (float64, bool) {
 		return d.overPeer(workload, measure, d.best(workload, measure, libs), round)
 	}
 }
 
-// tailOverBest is our p99 over that of the peer with the highest rate.
+// tailOverBest is guard's p99 divided by that of the peer with the highest
+// rate.
 func tailOverBest(workload string) func(*data, int) (float64, bool) {
 	return func(d *data, round int) (float64, bool) {
 		return d.overPeer(workload, "p99 ms", d.best(workload, "rate", everyPeer), round)

@@ -17,10 +17,10 @@ import (
 	"github.com/go-lockguard/guard/bench/internal/host"
 )
 
-// Every measurement runs in processes of its own, which this program starts by
-// starting itself. Over a child's stdin go its job and, when all children are
-// ready, the time to begin; over its stdout come an empty note that it is
-// ready, and its result. A child ends when its stdin does.
+// Every measurement runs in processes of its own. This program starts them by
+// starting itself. A child reads from stdin its job and, when all children are
+// ready, the time to begin. It writes to stdout an empty note when it is ready,
+// and then its result. A child ends when its stdin ends.
 
 // childEnv marks a process as a child.
 const childEnv = "GUARD_BENCH_CHILD"
@@ -34,7 +34,7 @@ type (
 	}
 )
 
-// childMain does the job that comes over in.
+// childMain does the job that it reads from in.
 func childMain(in io.Reader, out io.Writer) error {
 	signal.Ignore(os.Interrupt) // Ctrl-C reaches every process of the terminal; the parent decides
 	ctx, cancel := context.WithCancel(context.Background())
@@ -72,7 +72,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// child is a process at its job, seen from the parent.
+// child is a working process as the parent sees it.
 type child struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
@@ -129,29 +129,29 @@ func (c *child) awaitEnd() (result, error) {
 	return note.Result, nil
 }
 
-// end has the process end, and returns how it did.
+// end ends the process and returns its exit error.
 func (c *child) end() error {
 	_ = c.stdin.Close()
 	return c.cmd.Wait()
 }
 
-// patience is what a measurement may take beyond its duration: for libraries
-// that wait on, and for a busy machine.
+// patience is the max time that a measurement may take beyond its duration. It
+// allows for libraries that wait on, and for a busy machine.
 const patience = 90 * time.Second
 
-// together runs jobs, each in a process, from the same instant on. Beside them
-// it runs beside, if there is one, until they are done.
+// together runs jobs, each in a process, from the same instant on. If beside is
+// not nil it runs meanwhile, until the jobs are done.
 func together(ctx context.Context, jobs []job, beside func(ctx context.Context)) (results []result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, jobs[0].Duration+patience)
 	defer cancel()
 	var children []*child
 	defer func() {
 		if err != nil {
-			cancel() // kills those that still measure
+			cancel() // kills the children that still measure
 		}
 		for i, c := range children {
 			died := c.end()
-			if err == nil && died != nil { // after its result: the race detector may have the last word
+			if err == nil && died != nil { // after its result: the race detector may report at the end
 				results, err = nil, fmt.Errorf("process %d: %w", i, died)
 			}
 			if log := strings.TrimSpace(c.log.String()); err != nil && log != "" {
@@ -165,7 +165,7 @@ func together(ctx context.Context, jobs []job, beside func(ctx context.Context))
 			return nil, err
 		}
 		children = append(children, c)
-		if j.Kind == "holder" { // the others are to find the key held
+		if j.Kind == "holder" { // the others must find the key held
 			if err := c.awaitReady(); err != nil {
 				return nil, err
 			}

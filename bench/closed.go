@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// closedLoop has each caller come back as soon as it is done.
+// closedLoop lets each caller come back as soon as its call is done.
 func (w *worker) closedLoop(ctx context.Context, start time.Time) (result, error) {
 	end := start.Add(w.Duration)
 	ctx, cancel := context.WithCancel(ctx)
@@ -32,9 +32,9 @@ func (w *worker) closedLoop(ctx context.Context, start time.Time) (result, error
 	return all, w.sectionError()
 }
 
-// caller is one of the callers of a closed loop. A wait that the end of the
-// measurement cuts short counts as it is: left out, the longest waits of all
-// would not be seen.
+// caller is one of the callers of a closed loop. A wait that is cut short by
+// the end of the measurement counts with its length so far. Otherwise the
+// longest waits would not be seen.
 func (w *worker) caller(ctx context.Context, i int, end time.Time, r *result) {
 	keys, slots := w.keysOf(i)
 	for n := 0; time.Now().Before(end); n++ {
@@ -65,7 +65,7 @@ func (w *worker) caller(ctx context.Context, i int, end time.Time, r *result) {
 	}
 }
 
-// keysOf returns the keys that caller i works on in turn, and their slots in
+// keysOf returns the keys on which caller i works in turn, and their slots in
 // the arena.
 func (w *worker) keysOf(i int) (keys []string, slots []int) {
 	if w.Keys == 0 {
@@ -78,7 +78,8 @@ func (w *worker) keysOf(i int) (keys []string, slots []int) {
 	return keys, slots
 }
 
-// failed notes a call that ran but ended with an error: a lease that was lost.
+// failed records a call that ran but ended with an error, because its lease was
+// lost.
 func (r *result) failed(err error) {
 	if err == nil {
 		return

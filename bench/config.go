@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// config is what the flags say.
+// config holds the values of the flags.
 type config struct {
 	workloads []workload
 	libs      []string // serial included
@@ -71,7 +71,7 @@ func workloadNames() (names []string) {
 }
 
 func selectWorkloads(list string) (chosen []workload, err error) {
-	wanted := strings.Split(list, ",") // of nothing: one that every name begins with
+	wanted := strings.Split(list, ",") // of nothing: the prefix of every name
 	for _, w := range workloads {
 		if slices.ContainsFunc(wanted, func(p string) bool { return matches(w.name, p) }) {
 			chosen = append(chosen, w)
@@ -85,7 +85,7 @@ func selectWorkloads(list string) (chosen []workload, err error) {
 	return chosen, nil
 }
 
-// matches says whether p is the name, or one or more of its first parts.
+// matches reports whether p is the name, or one or more of its first parts.
 func matches(name, p string) bool { return p == "" || name == p || strings.HasPrefix(name, p+"-") }
 
 func selectLibs(list string) ([]string, error) {

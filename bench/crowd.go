@@ -27,9 +27,9 @@ func (w *worker) holdOne() measurement {
 	}
 }
 
-// waitInCrowd has all callers of this process wait for a key that will not be
-// free, and measures what that costs, until all are cancelled at once, shortly
-// before the holder releases it.
+// waitInCrowd lets all callers of this process wait for a key that does not
+// become free, and measures the cost. All are cancelled at once, shortly before
+// the holder releases the key.
 func (w *worker) waitInCrowd(ctx context.Context, start time.Time) (result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -66,12 +66,11 @@ func (w *worker) waitInCrowd(ctx context.Context, start time.Time) (result, erro
 	return all, nil
 }
 
-// heap returns the bytes of live objects on the heap, which stacks are not part
-// of.
+// heap returns the bytes of live objects on the heap, without stacks.
 func heap() float64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what the first one has only found to be garbage
+	runtime.GC() // frees what the first one has only found to be garbage
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
 }

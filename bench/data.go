@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// data is all that was measured, to be asked for one measure in all rounds.
+// data holds all measurements. Its methods return one measure in all rounds.
 type data struct {
 	runs   []run
 	rounds int
@@ -34,8 +34,8 @@ func (d *data) all(workload, library, measure string) (vs []float64) {
 	return vs
 }
 
-// toOurs returns a measure over another one of ours, in every round that has
-// both.
+// toOurs returns a measure divided by another one of guard, in every round that
+// has both.
 func (d *data) toOurs(workload, library, measure, ofOurs string) (ratios []float64) {
 	for round := range d.rounds {
 		v, ok := d.get(workload, library, measure, round+1)
@@ -47,19 +47,19 @@ func (d *data) toOurs(workload, library, measure, ofOurs string) (ratios []float
 	return ratios
 }
 
-// best returns which of libs has the highest median of a measure: one for all
-// rounds, or it would be the luckiest of each.
+// best returns the library with the highest median of a measure. It is one
+// library for all rounds, because the best of each round would be the luckiest.
 func (d *data) best(workload, measure string, libs []string) (library string) {
 	most := math.Inf(-1)
 	for _, l := range libs {
-		if m := median(d.all(workload, l, measure)); m > most { // never, if it was not measured
+		if m := median(d.all(workload, l, measure)); m > most { // never if it was not measured
 			library, most = l, m
 		}
 	}
 	return library
 }
 
-// rates returns the rungs that were measured of a library, rising.
+// rates returns the measured rungs of a library in rising order.
 func (d *data) rates(workload, library string) []float64 {
 	rates := map[float64]bool{}
 	for _, r := range d.of(workload, library) {
@@ -70,7 +70,7 @@ func (d *data) rates(workload, library string) []float64 {
 	return slices.Sorted(maps.Keys(rates))
 }
 
-// rung returns a measure at one rate of arrival, of all rounds that came there.
+// rung returns a measure at one rate of arrival, in all rounds that reached it.
 func (d *data) rung(workload, library string, rate float64, measure string) (vs []float64) {
 	for _, r := range d.of(workload, library) {
 		if r.Rate == rate {
@@ -89,8 +89,8 @@ func (d *data) of(workload, library string) (runs []run) {
 	return runs
 }
 
-// libraries returns those that were measured in a workload, in the order of the
-// report.
+// libraries returns the libraries that were measured in a workload, in the
+// order of the report.
 func (d *data) libraries(workload string) (names []string) {
 	for _, name := range allNames() {
 		if len(d.of(workload, name)) > 0 {

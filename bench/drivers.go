@@ -14,32 +14,33 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// library is one way to set one library up.
+// library is one way to set up one library.
 type library struct {
 	name    string
-	peer    string // whose settings these are: the name without "-tuned"; "" is not a peer
+	peer    string // the name without "-tuned" of the peer; "" if not a peer
 	setting string // as the report states it
 	open    func(setup) (locker, error)
 }
 
-// setup is what the workload asks of a library; everything else is the
+// setup has the workload's demands on a library. Everything else is the
 // library's own setting.
 type setup struct {
 	addr    string
-	wire    *wire         // counts what the lock's connections send
+	wire    *wire         // counts the commands on the lock's connections
 	maxWait time.Duration // of every call
-	crowd   bool          // more callers wait for one key than a library's own limit allows
-	maxHold time.Duration // of a lease, if the library has such a limit; 0: its default
+	crowd   bool          // more callers wait for one key than the library's default limit allows
+	maxHold time.Duration // of a lease, if the library has such a limit; 0 means its default
 	renews  bool          // leases last longer than a TTL; guard and rueidislock always renew them
 }
 
-// locker is a library at work.
+// locker is a library that is set up.
 type locker interface {
-	// Do runs fn while it holds key, or returns why it did not. It waits for at
-	// most maxWait, or until ctx ends, which must not end fn's hold of the key.
+	// Do runs fn while it holds key, or returns the reason why it did not. It
+	// waits for at most maxWait, or until ctx ends. The end of ctx must not end
+	// fn's hold of the key.
 	Do(ctx context.Context, key string, fn func()) error
-	// Hold acquires key and keeps it, renewed as the library does it, or as its
-	// docs tell users to.
+	// Hold acquires key and keeps it. The lease is renewed by the library, or
+	// as its docs tell users.
 	Hold(ctx context.Context, key string) (lease, error)
 	Close()
 }
@@ -51,8 +52,8 @@ type lease interface {
 
 const (
 	ours   = "guard"
-	before = "guard-before" // ours, of an earlier build
-	serial = "serial"       // not a library: one caller, no lock
+	before = "guard-before" // guard of an earlier build
+	serial = "serial"       // not a library but one caller without a lock
 )
 
 var libraries = []library{
@@ -112,8 +113,8 @@ func peersOf(peers ...string) (names []string) {
 	return names
 }
 
-// newClient returns a go-redis client with its defaults, whose commands count.
-// Larger pools did no better.
+// newClient returns a go-redis client with its defaults. Its commands are
+// counted. Larger pools did no better.
 func (s *setup) newClient() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.addr, Dialer: s.wire.dial})
 }
@@ -131,7 +132,7 @@ func openGuard(s setup) (locker, error) {
 	if s.maxHold > 0 {
 		opts = append(opts, guard.WithMaxHold(s.maxHold))
 	}
-	rdb := s.newClient() // sends nothing: the locker's own client is made after it, with the same dialer
+	rdb := s.newClient() // sends nothing; the locker's own client is made after it, with the same dialer
 	g, err := guard.New(redislocker.New(rdb), opts...)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// hot is the workload in which everybody wants one key, all the time.
+// hot is the workload in which all callers want one key, all the time.
 func hot(name string, procs, callers int) workload {
 	return workload{
 		name: name,
@@ -15,8 +15,8 @@ func hot(name string, procs, callers int) workload {
 	}
 }
 
-// hotLoop measures a closed loop on the hot key. Serial is what the section
-// costs without any lock: one caller.
+// hotLoop measures a closed loop on the hot key. Serial is the cost of the
+// section without a lock, by one caller.
 func (b *bench) hotLoop(c call, procs, callers int) ([]run, error) {
 	if c.library == serial {
 		procs, callers = 1, 1
@@ -32,7 +32,7 @@ func (b *bench) hotLoop(c call, procs, callers int) ([]run, error) {
 	return b.one(c, all, v), err
 }
 
-// jainOf is the fairness over processes.
+// jainOf returns the fairness over processes.
 func jainOf(each []result) float64 {
 	shares := make([]float64, len(each))
 	for i, r := range each {

@@ -13,18 +13,18 @@ import (
 	"github.com/go-lockguard/guard/bench/internal/host"
 )
 
-// job is what one process of a measurement does. All processes of it begin at
-// the same instant.
+// job is the task of one process of a measurement. All processes of a
+// measurement begin at the same instant.
 type job struct {
 	Kind    string // one of kinds
 	Library string
-	Program string // an earlier build that does it; "": this one
+	Program string // an earlier build that does it; "" means this one
 	Addr    string // of Redis
 	Arena   string // file
 
 	Proc     int // number of this process
 	Callers  int
-	Keys     int           // each caller has that many of its own; 0: all share one
+	Keys     int           // number of each caller's own keys; 0 means that all share one
 	Rate     float64       // requests a second, of the open loop
 	Duration time.Duration // of the measurement
 	MaxWait  time.Duration
@@ -32,23 +32,23 @@ type job struct {
 	MaxHold  time.Duration
 }
 
-// result is what a process hands back.
+// result is the result of a process.
 type result struct {
-	Sections int64 // run under the lock, all of them
-	InTime   int64 // of these, ended before the measurement did
+	Sections int64 // number of sections that ran under the lock
+	InTime   int64 // the sections that ended before the measurement
 	Requests int64
 	Commands int64 // that the lock's connections sent during the measurement
 
-	// for the key, of those who got it; in a closed loop also of those who
-	// waited when it ended
+	// waits of callers that got the key; in a closed loop also of callers that
+	// waited at its end
 	Waits    []time.Duration
-	Refusals []time.Duration // how long it took to say no
-	Lags     []time.Duration // how late the open loop was with its requests
+	Refusals []time.Duration // durations of refused calls
+	Lags     []time.Duration // delays of the open loop's requests
 	Trips    []time.Duration // round trips of a PING in the same run
 
-	Failed  int64              // calls that failed for another reason than the key being held
+	Failed  int64              // calls that failed for another reason than a held key
 	Failure string             // the first such reason
-	Values  map[string]float64 // of workloads with measures of their own
+	Values  map[string]float64 // of workloads with their own measures
 }
 
 func (r *result) merge(o result) {
@@ -63,8 +63,8 @@ func (r *result) merge(o result) {
 	}
 }
 
-// kinds are the things that a process can do: ready runs before the start and
-// may return more to do, run is the measurement.
+// kinds are the kinds of jobs. ready runs before the start and may return more
+// work. run is the measurement.
 var kinds = map[string]func(*worker) measurement{
 	"closed":   func(w *worker) measurement { return w.closedLoop },
 	"open":     func(w *worker) measurement { return w.openLoop },
@@ -74,13 +74,13 @@ var kinds = map[string]func(*worker) measurement{
 	"leases":   func(w *worker) measurement { return w.holdMany() },
 }
 
-// renewing are those that hold leases for longer than a TTL.
+// renewing has the kinds that hold leases for longer than a TTL.
 var renewing = map[string]bool{"holder": true, "leases": true}
 
 // measurement runs from start on.
 type measurement func(ctx context.Context, start time.Time) (result, error)
 
-// worker is a process at its job.
+// worker is the state of a process that does its job.
 type worker struct {
 	job
 
@@ -95,11 +95,11 @@ type worker struct {
 const (
 	hotKey  = "bench:hot" // of the lock
 	stock   = "bench:stock"
-	started = 100 * time.Millisecond // from telling the processes to their start
+	started = 100 * time.Millisecond // from the message to the processes until their start
 )
 
-// newWorker opens everything that the job needs and warms it up: connections
-// are made, scripts are loaded.
+// newWorker opens everything that the job needs and warms it up. It makes
+// connections and loads scripts.
 func newWorker(ctx context.Context, j job) (w *worker, closeAll func(), err error) {
 	w = &worker{job: j, wire: new(wire)}
 	a, unmap, err := host.Share[arena](j.Arena)
@@ -133,8 +133,8 @@ func newWorker(ctx context.Context, j job) (w *worker, closeAll func(), err erro
 	return w, closeAll, nil
 }
 
-// warmUp uses keys of its own, several times from each of as many callers as
-// have connections.
+// warmUp uses its own keys. There are as many callers as connections, and each
+// calls several times.
 func (w *worker) warmUp(ctx context.Context) error {
 	var wg sync.WaitGroup
 	errs := make([]error, min(max(w.Callers, 4), 64))
@@ -152,9 +152,9 @@ func (w *worker) warmUp(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// free calls f, which wants a key that nobody has. A few tries are allowed:
-// with rueidislock, a try whose answer took longer than TryNextAfter waits to
-// be told of a change that never comes, even if the key is free.
+// free calls f, which wants a key without a holder. A few tries are allowed
+// because of rueidislock. If an answer took longer than its TryNextAfter, it
+// waits for a change that never comes, even if the key is free.
 func (w *worker) free(ctx context.Context, f func(ctx context.Context) error) (err error) {
 	for range 5 {
 		tryCtx, cancel := context.WithCancel(ctx)
@@ -162,14 +162,14 @@ func (w *worker) free(ctx context.Context, f func(ctx context.Context) error) (e
 		err = f(tryCtx)
 		timer.Stop()
 		if err == nil {
-			return nil // and tryCtx stays: a lease may live in it
+			return nil // tryCtx stays open, because a lease may live in it
 		}
 		cancel()
 	}
 	return err
 }
 
-// hold is Hold for a key that nobody has.
+// hold is Hold for a key without a holder.
 func (w *worker) hold(key string) (held lease, err error) {
 	err = w.free(context.Background(), func(ctx context.Context) error {
 		held, err = w.lock.Hold(ctx, key)
@@ -178,8 +178,8 @@ func (w *worker) hold(key string) (held lease, err error) {
 	return held, err
 }
 
-// sell is the section of the hot-key workloads, that of a flash sale: a GET and
-// a SET that lose an update if another section runs in between.
+// sell is the section of the hot-key workloads, like that of a flash sale. It
+// is a GET and a SET that lose an update if another section runs in between.
 func (w *worker) sell(ctx context.Context) {
 	w.arena.enter(0)
 	defer w.arena.leave(0)
@@ -197,8 +197,8 @@ func (w *worker) update(ctx context.Context) {
 	}
 }
 
-// touch is the section of the spread workloads: no I/O, so that the lock is all
-// there is to measure.
+// touch is the section of the spread workloads. It has no I/O, so that only the
+// lock is measured.
 func (w *worker) touch(key int) {
 	w.arena.enter(key)
 	count := &w.arena.slots[key].count
@@ -206,8 +206,8 @@ func (w *worker) touch(key int) {
 	w.arena.leave(key)
 }
 
-// sectionError is the error of the first section that failed: it makes the
-// measurement worthless.
+// sectionError returns the error of the first section that failed. Such an
+// error makes the measurement worthless.
 func (w *worker) sectionError() error {
 	if err := w.broken.Load(); err != nil {
 		return fmt.Errorf("in a section: %w", *err)
@@ -215,7 +215,8 @@ func (w *worker) sectionError() error {
 	return nil
 }
 
-// unlocked is what serial uses, and what no library may be.
+// unlocked is the locker of serial. It does not lock at all, which no library
+// may do.
 type unlocked struct{}
 
 func (unlocked) Do(_ context.Context, _ string, fn func()) error { fn(); return nil }

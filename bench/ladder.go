@@ -14,7 +14,7 @@ const (
 )
 
 // climb measures rates of arrival, each 1.25 times the one before, until two in
-// a row were too many; if none was served well, it looks for one below.
+// a row were too high. If none was served well, it tries lower rates.
 func climb(b *bench, c call) (runs []run, err error) {
 	if c.library == serial {
 		return b.hotLoop(c, 1, 1)
@@ -64,8 +64,7 @@ func (b *bench) rung(c call, rate float64) (run, error) {
 	return r, err
 }
 
-// overload sends five times what the same library has just shown to be able to
-// do.
+// overload sends five times the rate that the same library has just served.
 func overload(b *bench, c call) ([]run, error) {
 	closed, err := b.hotLoop(c, openProcs, 25)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 var errHolderLost = errors.New("the holder lost its lease")
 
-// holdMany acquires a lease for each caller, and then does nothing but hold
-// them: what the measurement sees is renewal.
+// holdMany acquires a lease for each caller and then only holds them. So the
+// measurement shows the cost of renewal.
 func (w *worker) holdMany() measurement {
 	leases := make([]lease, w.Callers)
 	errs := make([]error, w.Callers)
@@ -39,7 +39,7 @@ func (w *worker) holdMany() measurement {
 				lost++
 			}
 		}
-		keys, err := w.rdb.DBSize(ctx).Result() // which the library has no say in
+		keys, err := w.rdb.DBSize(ctx).Result() // counted independently of the library
 		r.Values = map[string]float64{
 			"lost": float64(max(lost, w.Callers-int(keys))), "goroutines": float64(goroutines), "cpu %": 100 * share,
 		}
@@ -48,7 +48,7 @@ func (w *worker) holdMany() measurement {
 	}
 }
 
-// each calls f for every caller, some at a time.
+// each calls f for every caller, several at a time.
 func (w *worker) each(f func(i int)) {
 	var wg sync.WaitGroup
 	const some = 64
@@ -65,6 +65,6 @@ func (w *worker) each(f func(i int)) {
 // cpuTime returns the processor time that this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // fails for a wrong argument only
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // fails only for a wrong argument
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -1,7 +1,7 @@
-// Bench measures guard beside other Go libraries for locks in Redis:
-// bsm/redislock, go-redsync/redsync and rueidislock. It starts a redis-server
-// of its own, runs every workload with every library in turns, several rounds
-// of it, looks in each run whether the library excluded, and prints medians,
+// Bench measures guard beside other Go libraries for locks in Redis, which are
+// bsm/redislock, go-redsync/redsync and rueidislock. It starts its own
+// redis-server. It runs several rounds of every workload with every library in
+// turn. In each run it checks that the library excluded. It prints medians,
 // ratios and all rounds. See README.md beside this file.
 //
 //	go run ./bench
@@ -21,7 +21,7 @@ import (
 	"syscall"
 )
 
-// Exit statuses. That a bar is not met is not a failure.
+// Exit statuses. A bar that is not met is not a failure.
 const (
 	exitOK          = 0
 	exitFailed      = 1 // a library did not exclude, or the run itself failed

@@ -11,7 +11,7 @@ import (
 	"github.com/go-lockguard/guard/bench/internal/host"
 )
 
-// errViolation says that a library did not exclude.
+// errViolation means that a library did not exclude.
 var errViolation = errors.New("exclusion was violated")
 
 // values are the measures of one measurement, by name.
@@ -25,11 +25,11 @@ type run struct {
 	Rate     float64   `json:"rate,omitempty"` // of arrivals: one rung of the ladder
 	Values   values    `json:"values"`
 	CDF      []float64 `json:"cdf_ms,omitempty"` // quantiles of the wait at cdfShares
-	// of the first call that failed for another reason than the key being held
+	// of the first call that failed for another reason than a held key
 	Failure string `json:"failure,omitempty"`
 }
 
-// bench is what all measurements share.
+// bench has the parts that all measurements share.
 type bench struct {
 	srv   *host.Server
 	dir   string // for arenas
@@ -39,8 +39,8 @@ type bench struct {
 	before string // an earlier build of this program
 }
 
-// measure empties Redis, runs n processes at j and looks whether they excluded
-// each other. beside runs in the parent.
+// measure empties Redis, runs n processes with job j and checks that they
+// excluded each other. beside runs in the parent.
 func (b *bench) measure(ctx context.Context, n int, j job, beside func(context.Context)) (all result,
 	each []result, err error,
 ) {
@@ -52,7 +52,7 @@ func (b *bench) measure(ctx context.Context, n int, j job, beside func(context.C
 	return b.measureJobs(ctx, jobs, beside)
 }
 
-// build returns j for the build that is to do it.
+// build returns j for the build that must do it.
 func (b *bench) build(j job) job {
 	if j.Library == before {
 		j.Program, j.Library = b.before, ours
@@ -94,8 +94,8 @@ func (b *bench) measureJobs(ctx context.Context, jobs []job, beside func(context
 	return all, each, b.excluded(ctx, arena, all.Sections)
 }
 
-// excluded compares what the unguarded counters say with how many sections ran:
-// each lost update is a section that did not run alone. Overlaps without a lost
+// excluded compares the unguarded counters with the number of sections. Each
+// lost update is a section that did not run alone. Overlaps without a lost
 // update are in the arena.
 func (b *bench) excluded(ctx context.Context, a *arena, sections int64) error {
 	sold, err := b.srv.Client.Get(ctx, stock).Int64()
@@ -110,7 +110,7 @@ func (b *bench) excluded(ctx context.Context, a *arena, sections int64) error {
 	return nil
 }
 
-// waits returns the measures of the waits, which it sorts.
+// waits returns the measures of the waits. It sorts the waits.
 func waits(ds []time.Duration) values {
 	ds = sorted(ds)
 	return values{
@@ -121,7 +121,7 @@ func waits(ds []time.Duration) values {
 	}
 }
 
-// perSecond is a rate over the time that d says.
+// perSecond returns a rate over the duration d.
 func perSecond(n int64, d time.Duration) float64 { return float64(n) / d.Seconds() }
 
 func share(n, of int64) float64 {

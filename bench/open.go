@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// request is what became of one request of the open loop.
+// request is the record of one request of the open loop.
 type request struct {
-	lag    time.Duration // from its time to its call
+	lag    time.Duration // from its due time to its call
 	took   time.Duration // from the call to its section, or to the refusal
 	served bool
-	inTime bool // its section ended before the measurement did
+	inTime bool // its section ended before the measurement
 	err    error
 }
 
-// openLoop sends requests at their time, however many wait already, each from a
-// goroutine of its own.
+// openLoop sends requests at their due time, however many wait already. Each
+// has its own goroutine.
 func (w *worker) openLoop(ctx context.Context, start time.Time) (result, error) {
 	interval := time.Duration(float64(time.Second) / w.Rate)
 	start = start.Add(interval * time.Duration(w.Proc) / openProcs) // the processes take turns
@@ -53,9 +53,9 @@ func (w *worker) send(ctx context.Context, q *request, due, end time.Time) {
 	}
 }
 
-// add counts the request. Its wait is counted from when it was due, so that a
-// sender that falls behind does not flatter anybody; a refusal from the call,
-// which is what the library answers for.
+// add counts the request. Its wait is counted from its due time, so that a
+// sender that falls behind does not flatter a library. A refusal is counted
+// from the call, because the library is responsible only for that time.
 func (r *result) add(q *request) {
 	r.Lags = append(r.Lags, q.lag)
 	if !q.served {

@@ -10,8 +10,8 @@ const cutInterval = 100 * time.Millisecond
 // takeOver measures how long a key stays free between two processes.
 func takeOver(b *bench, c call) ([]run, error) { return b.passOn(c, nil) }
 
-// cut is takeOver while subscriptions do not last: a message that was lost must
-// not cost more than a poll.
+// cut is takeOver while subscriptions are cut. A lost message must not cost
+// more than a poll.
 func cut(b *bench, c call) ([]run, error) {
 	return b.passOn(c, func(ctx context.Context) {
 		t := time.NewTicker(cutInterval)
@@ -38,7 +38,7 @@ func (b *bench) passOn(c call, beside func(context.Context)) ([]run, error) {
 	return b.one(c, all, v), err
 }
 
-// crowd measures what it costs to wait.
+// crowd measures the cost of waiting.
 func crowd(b *bench, c call) ([]run, error) {
 	j := job{Library: c.library, Duration: b.plan.Crowd, MaxWait: patient, Crowd: true}
 	holder, waiters := j, j
@@ -51,7 +51,7 @@ func crowd(b *bench, c call) ([]run, error) {
 	return b.one(c, all, each[1].Values), nil
 }
 
-// manyLeases measures what it costs to hold.
+// manyLeases measures the cost of holding.
 func manyLeases(b *bench, c call) ([]run, error) {
 	all, each, err := b.measure(c.ctx, 1, job{
 		Kind: "leases", Library: c.library, Callers: b.plan.LeaseCount, Duration: b.plan.Leases,

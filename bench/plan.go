@@ -2,17 +2,17 @@ package main
 
 import "time"
 
-// plan is how long and how large the measurements are.
+// plan defines the durations and sizes of the measurements.
 type plan struct {
 	Closed   time.Duration // of each closed loop
 	Open     time.Duration // of each rung of the ladder, and of the overload
 	TakeOver time.Duration // of the take-over workloads
-	Crowd    time.Duration // how long the holder keeps the crowd waiting
-	Leases   time.Duration // how long the leases are held
+	Crowd    time.Duration // for which the holder keeps the crowd waiting
+	Leases   time.Duration // for which the leases are held
 
 	CrowdSize  int
 	LeaseCount int
-	TopRung    int // the ladder ends there at the latest
+	TopRung    int // the ladder ends no later than there
 	Overload   float64
 }
 
@@ -21,19 +21,19 @@ var (
 		Closed: 3 * time.Second, Open: 4 * time.Second, TakeOver: 5 * time.Second, Crowd: 10 * time.Second,
 		Leases: 40 * time.Second, CrowdSize: 10_000, LeaseCount: 10_000, TopRung: 16, Overload: 5,
 	}
-	quickPlan = plan{ // to see that everything works: its numbers say little
+	quickPlan = plan{ // to check that everything works; its numbers mean little
 		Closed: 300 * time.Millisecond, Open: 500 * time.Millisecond, TakeOver: 500 * time.Millisecond,
 		Crowd:  2 * time.Second,
 		Leases: 4 * time.Second, CrowdSize: 1000, LeaseCount: 1000, TopRung: 3, Overload: 5,
 	}
 )
 
-// workload is one row, or group of rows, of what is to be shown.
+// workload is one row, or group of rows, of the report.
 type workload struct {
 	name    string
 	title   string
-	libs    []string // beside ours
-	once    bool     // peers run in the first round only: no bar compares with them
+	libs    []string // besides guard
+	once    bool     // peers run in the first round only, because no bar compares with them
 	measure func(b *bench, c call) ([]run, error)
 }
 

@@ -29,8 +29,8 @@ const (
 	legendWidth  = 4.5 * vg.Centimeter
 )
 
-// drawAll writes those plots to dir for which there is data, as SVG, and
-// returns the names of the files.
+// drawAll writes the plots that have data to dir as SVG. It returns the names
+// of the files.
 func drawAll(d *data, dir string) (files []string, err error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
@@ -92,14 +92,14 @@ var colors = map[string]color.Color{
 	"rueidislock": color.RGBA{R: 0xc0, G: 0x2b, B: 0x4e, A: 0xff},
 }
 
-// line adds the points of a library, always in the same color; the tuned
+// line adds the points of a library, always in the same color. The tuned
 // setting of a peer is dashed.
 func (f *figure) line(library string, pts plotter.XYs, marks bool) {
 	if len(pts) == 0 {
 		return
 	}
 	l, s, err := plotter.NewLinePoints(pts)
-	if err != nil { // a point that is no number
+	if err != nil { // a point that is not a number
 		return
 	}
 	base, tuned := strings.CutSuffix(library, "-tuned")
@@ -119,7 +119,7 @@ func (f *figure) line(library string, pts plotter.XYs, marks bool) {
 	f.lines++
 }
 
-// spreadPlot is throughput by callers.
+// spreadPlot shows throughput by callers.
 func spreadPlot(d *data) *figure {
 	f := newFigure("Spread keys: acquire and release", "callers", "pairs/s")
 	all := []float64{1, 4, 16, 64, 512}
@@ -137,7 +137,7 @@ func spreadPlot(d *data) *figure {
 	return f
 }
 
-// arrivalPlot is a measure by rate of arrival.
+// arrivalPlot shows a measure by rate of arrival.
 func arrivalPlot(d *data, title, unit, measure string) *figure {
 	f := newFigure(title, "requests/s", unit)
 	for _, lib := range allNames() {
@@ -158,7 +158,7 @@ func arrivalPlot(d *data, title, unit, measure string) *figure {
 	return f
 }
 
-// waitPlot is the distribution of the wait.
+// waitPlot shows the distribution of the wait.
 func waitPlot(d *data) *figure {
 	f := newFigure("Hot key, 4 processes x 25 callers: wait for the key", "ms",
 		"share of the calls that waited no longer")
@@ -172,7 +172,7 @@ func waitPlot(d *data) *figure {
 	return f
 }
 
-// medianCDF has the median over rounds of every quantile.
+// medianCDF returns the median over rounds of every quantile.
 func medianCDF(runs []run) (pts plotter.XYs) {
 	for i, share := range cdfShares {
 		var qs []float64

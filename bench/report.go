@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 )
 
-// columns are the measures of a workload that the report shows; the first is
-// the one whose rounds are shown too.
+// columns are the measures of a workload that the report shows. Of the first
+// measure the rounds are shown too.
 func columns(workload string) []string {
 	switch {
 	case strings.HasPrefix(workload, "spread-"):
@@ -28,7 +28,7 @@ func columns(workload string) []string {
 	}[workload]
 }
 
-// rungColumns are those of one rate of arrival.
+// rungColumns are the columns of one rate of arrival.
 var rungColumns = []string{"served", "p50 ms", "p99 ms", "cmds/call", "late p99 ms"}
 
 // report writes everything for people to read.
@@ -125,8 +125,7 @@ func reportBars(w io.Writer, vs []verdict) {
 	t.Flush()
 }
 
-// reportFailures tells of calls that failed for another reason than the key
-// being held.
+// reportFailures reports calls that failed for another reason than a held key.
 func reportFailures(w io.Writer, d *data) {
 	var told []string
 	for _, r := range d.runs {
@@ -140,7 +139,7 @@ func reportFailures(w io.Writer, d *data) {
 	}
 }
 
-// number shows three digits, or all of those before the point.
+// number shows three digits, or all digits before the point if there are more.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v):

@@ -31,11 +31,11 @@ type results struct {
 	CDFShares  []float64         `json:"cdf_shares"`
 	Bars       []verdict         `json:"bars"`
 	Violations []string          `json:"violations"`
-	Failed     []string          `json:"failed"` // measurements that gave no result
+	Failed     []string          `json:"failed"` // measurements without a result
 }
 
-// runAll measures everything that cfg asks for, round by round, and tells of
-// its progress.
+// runAll measures everything that cfg asks for, round by round, and reports its
+// progress.
 func runAll(ctx context.Context, cfg config, progress io.Writer) (*results, error) {
 	dir, err := os.MkdirTemp("", "guard-bench")
 	if err != nil {
@@ -66,8 +66,8 @@ func runAll(ctx context.Context, cfg config, progress io.Writer) (*results, erro
 	return res, nil
 }
 
-// take keeps what was measured and says what it was. If something went wrong it
-// keeps that instead: the other measurements are still worth having.
+// take keeps the result of a measurement and prints it. If the measurement
+// failed it keeps the failure, because the other measurements are still useful.
 func (r *results) take(runs []run, err error, where string) string {
 	switch {
 	case errors.Is(err, errViolation):
@@ -81,7 +81,7 @@ func (r *results) take(runs []run, err error, where string) string {
 	return err.Error()
 }
 
-// librariesOf returns what to measure in this round of a workload.
+// librariesOf returns the libraries to measure in this round of a workload.
 func librariesOf(w workload, chosen []string, round int) (libs []string) {
 	for _, l := range append([]string{ours, before}, w.libs...) {
 		own := l == ours || l == before
@@ -92,8 +92,8 @@ func librariesOf(w workload, chosen []string, round int) (libs []string) {
 	return libs
 }
 
-// turn turns libs by one place a round, so that none always comes first or
-// after the same.
+// turn rotates libs by one place a round. So no library is always the first, or
+// always after the same one.
 func turn(libs []string, round int) []string {
 	if len(libs) == 0 {
 		return nil
@@ -124,7 +124,7 @@ func describe(ctx context.Context, cfg config, srv *host.Server) *results {
 	return r
 }
 
-// versions returns the libraries that this program was built with.
+// versions returns the versions of the libraries in this program.
 func versions() (vs []string) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

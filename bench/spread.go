@@ -8,22 +8,21 @@ import (
 	"time"
 )
 
-// call is one order to measure: which library, in which workload.
+// call is an order to measure a library in a workload.
 type call struct {
 	ctx      context.Context //nolint:containedctx // it lives as long as the measurement
 	workload string
 	library  string
 }
 
-const patient = time.Minute // MaxWait where nobody is to be turned away
+const patient = time.Minute // MaxWait if no caller may be turned away
 
-// spread is the workload in which nobody competes: each caller has keys of its
-// own.
+// spread is the workload without competition. Each caller has keys of its own.
 func spread(callers int) workload {
 	return workload{
 		name:  fmt.Sprintf("spread-%d", callers),
 		title: fmt.Sprintf("spread keys, 1 process x %s, closed loop, empty section", some(callers, "caller", "s")),
-		libs:  append([]string{"redislock"}, peersOf("rueidislock")...), // redislock-tuned differs when it waits
+		libs:  append([]string{"redislock"}, peersOf("rueidislock")...), // redislock-tuned differs only while it waits
 		measure: func(b *bench, c call) ([]run, error) {
 			all, _, err := b.measure(c.ctx, 1, job{
 				Kind: "closed", Library: c.library, Callers: callers, Keys: keysEach,
@@ -37,8 +36,8 @@ func spread(callers int) workload {
 	}
 }
 
-// one is the only run of a measurement. What is no number, as a share of
-// nothing, it leaves out.
+// one returns the only run of a measurement. It leaves out values that are not
+// numbers, like a share of nothing.
 func (b *bench) one(c call, all result, v values) []run {
 	maps.DeleteFunc(v, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 	return []run{{

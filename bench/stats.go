@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// quantile returns the q-quantile of sorted by nearest rank, or 0 of nothing.
+// quantile returns the q-quantile of sorted by nearest rank, or 0 if sorted is
+// empty.
 func quantile[T any](sorted []T, q float64) (v T) {
 	if len(sorted) == 0 {
 		return v
@@ -16,8 +17,8 @@ func quantile[T any](sorted []T, q float64) (v T) {
 	return sorted[min(max(i, 0), len(sorted)-1)]
 }
 
-// median returns the middle of vs, the mean of the middle two of an even
-// number, or NaN of nothing.
+// median returns the middle of vs. For an even number it returns the mean of
+// the middle two. If vs is empty it returns NaN.
 func median(vs []float64) float64 {
 	if len(vs) == 0 {
 		return math.NaN()
@@ -27,8 +28,8 @@ func median(vs []float64) float64 {
 	return (vs[(n-1)/2] + vs[n/2]) / 2
 }
 
-// jain is Jain's index of fairness: 1 if all shares are equal, 1/n if one has
-// it all.
+// jain returns Jain's index of fairness. It is 1 if all shares are equal, and
+// 1/n if one has everything.
 func jain(shares []float64) float64 {
 	var sum, squares float64
 	for _, s := range shares {
@@ -41,9 +42,9 @@ func jain(shares []float64) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// idealWait is how long each of n callers in a closed loop would wait in one
-// line for all, at rate sections a second: for the n-1 others to have their
-// turn.
+// idealWait returns the wait of each of n callers in a closed loop with one
+// queue, at rate sections a second. It is the time of the turns of the n-1
+// others.
 func idealWait(n int, rate float64) time.Duration {
 	if rate <= 0 {
 		return 0
@@ -51,7 +52,7 @@ func idealWait(n int, rate float64) time.Duration {
 	return time.Duration(float64(n-1) / rate * float64(time.Second))
 }
 
-// sorted returns all of lists in one, sorted.
+// sorted returns the elements of lists in one sorted list.
 func sorted[T cmp.Ordered](lists ...[]T) []T {
 	all := slices.Concat(lists...)
 	slices.Sort(all)
@@ -60,8 +61,8 @@ func sorted[T cmp.Ordered](lists ...[]T) []T {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// cdfShares are the shares at which a distribution is kept: even steps, and
-// finer ones in the tail.
+// cdfShares are the shares at which a distribution is kept. The steps are even,
+// and finer in the tail.
 var cdfShares = func() []float64 {
 	var s []float64
 	for i := 1; i < 100; i++ {

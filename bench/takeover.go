@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// takeOver has two processes pass a key to each other: one holds it until the
-// other waits, and some milliseconds more, and comes back only when the other
-// has it. Each wait is for a key that another process holds, and the time that
-// counts runs from the end of its section.
+// takeOver lets two processes pass a key to each other. One process holds it
+// until the other waits, and some milliseconds more. It comes back only when
+// the other has the key. So each wait is for a key that another process holds.
+// The time that counts begins at the end of the other's section.
 func (w *worker) takeOver(ctx context.Context, start time.Time) (result, error) {
 	end := start.Add(w.Duration)
 	ctx, cancel := context.WithCancel(ctx)
@@ -50,9 +50,9 @@ func (w *worker) takeOver(ctx context.Context, start time.Time) (result, error) 
 	return r, w.sectionError()
 }
 
-// rest sleeps a little. It stands before the trip as before the release, so
-// that both start from rest: a processor that slept, and connections on which
-// nothing went on.
+// rest sleeps a little. It is called before the trip and before the release, so
+// that both start from rest. Then the processor has slept and the connections
+// have been idle.
 func rest() { time.Sleep(time.Millisecond + rand.N(2*time.Millisecond)) }
 
 // trip measures a round trip.
@@ -62,8 +62,8 @@ func (w *worker) trip(ctx context.Context) time.Duration {
 	return time.Since(sent)
 }
 
-// until returns when the condition holds, which depends on another process, or
-// at end.
+// until returns when the condition holds, or at end. The condition depends on
+// another process.
 func until(end time.Time, condition func() bool) {
 	for !condition() && time.Now().Before(end) {
 		time.Sleep(100 * time.Microsecond)

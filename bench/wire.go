@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// wire counts the commands that a client sends: what is written to its
-// connections, so every library is counted alike, whatever it calls a command.
-// Commands that scripts run on the server do not count.
+// wire counts the commands that a client sends. It counts writes to
+// connections, so all libraries are counted alike. Commands that scripts run on
+// the server do not count.
 type wire struct{ commands atomic.Int64 }
 
 // dial is a dialer for go-redis.
 func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	d := net.Dialer{Timeout: 5 * time.Second, KeepAlive: 5 * time.Minute} // as go-redis has it
+	d := net.Dialer{Timeout: 5 * time.Second, KeepAlive: 5 * time.Minute} // as in go-redis
 	c, err := d.DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ type countedConn struct {
 	requests requests
 }
 
-// SyscallConn lets go-redis look whether the connection is alive.
+// SyscallConn lets go-redis check whether the connection is alive.
 func (c *countedConn) SyscallConn() (syscall.RawConn, error) {
 	return c.Conn.(*net.TCPConn).SyscallConn()
 }
@@ -45,16 +45,16 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// requests finds the commands in a stream of RESP arrays of bulk strings, which
-// is all that clients send.
+// requests finds the commands in a stream of RESP arrays of bulk strings.
+// Clients send nothing else.
 type requests struct {
-	kind   byte // of the line that is being read; 0: none
+	kind   byte // of the line that is being read; 0 if none
 	number int
-	skip   int // bytes of a bulk string that are still to come, with its line end
+	skip   int // remaining bytes of a bulk string, with its line end
 }
 
-// feed reads the next part of the stream and returns how many commands begin in
-// it.
+// feed reads the next part of the stream. It returns the number of commands
+// that begin in it.
 func (r *requests) feed(b []byte) (n int) {
 	for len(b) > 0 {
 		if r.skip > 0 {

@@ -19,15 +19,15 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// result is what became of the leases.
+// result counts the lost leases.
 type result struct {
 	Lost  int
-	First time.Duration // after all were held
+	First time.Duration // time of the first loss, from when all were held
 	CPU   float64       // of one core, in percent
 }
 
 // holdMain is the process that holds the leases. It writes a line when it has
-// them, and one with the result.
+// all leases, and a line with the result.
 func holdMain(out io.Writer) error {
 	var j job
 	if err := json.Unmarshal([]byte(os.Getenv(jobEnv)), &j); err != nil {
@@ -59,16 +59,16 @@ func holdMain(out io.Writer) error {
 	return json.NewEncoder(out).Encode(r) // the leases end with the process
 }
 
-// holder counts what it loses.
+// holder counts the leases that it loses.
 type holder struct {
 	guard *guard.Guard
-	start atomic.Int64 // when all were held; 0: not yet
+	start atomic.Int64 // when all were held; 0 if not yet
 	lost  atomic.Int64
 	first atomic.Int64 // when the first was lost, in ns after start
 }
 
-// acquire acquires n leases, some at a time. One that is lost is counted, and
-// given up as a function would do.
+// acquire acquires n leases, several at a time. A lost lease is counted and
+// given up, as a guarded function would do.
 func (h *holder) acquire(n int) error {
 	const some = 64
 	errs := make([]error, some)
@@ -90,13 +90,13 @@ func (h *holder) acquire(n int) error {
 }
 
 func (h *holder) lose(l *guard.Lease) {
-	if start := h.start.Load(); h.lost.Add(1) == 1 && start > 0 { // else it was lost before all were held
+	if start := h.start.Load(); h.lost.Add(1) == 1 && start > 0 { // otherwise it was lost before all were held
 		h.first.Store(time.Now().UnixNano() - start)
 	}
 	_ = l.Release(context.Background())
 }
 
-// spin uses all the processor it gets.
+// spin uses all processor time that it gets.
 func spin() {
 	for x := 0; ; x++ {
 		_ = x
@@ -106,6 +106,6 @@ func spin() {
 // cpuTime returns the processor time that this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // fails for a wrong argument only
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // fails only for a wrong argument
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -1,12 +1,12 @@
-// Cliff holds many leases in one process and counts those that are lost, beside
-// busy processes or goroutines where it is told to: what load does to leases,
-// and where it begins to.
+// Cliff holds many leases in one process and counts the leases that are lost.
+// Its flags add busy processes or goroutines. So it shows the load at which
+// leases begin to get lost.
 //
 //	go run ./bench/cliff -leases 26000
 //	go run ./bench/cliff -leases 5000 -busy 6 -runs 7
 //	go run ./bench/cliff -leases 1000 -ttl 10s -procs 1 -spin 8
 //
-// It starts a redis-server of its own. Figures are reported, not judged.
+// It starts its own redis-server. Figures are reported, not judged.
 package main
 
 import (
@@ -33,10 +33,10 @@ const (
 	roleEnv  = "CLIFF_ROLE" // of a process that this program has started
 	roleHold = "hold"
 	roleBusy = "busy"
-	jobEnv   = "CLIFF_JOB" // what a holder is to do, as JSON
+	jobEnv   = "CLIFF_JOB" // the job of a holder, as JSON
 )
 
-// job is what the flags say.
+// job holds the values of the flags.
 type job struct {
 	Addr   string
 	Leases int
@@ -119,8 +119,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return nil
 }
 
-// run has a process hold the leases. The busy ones start when it has all of
-// them.
+// run lets a process hold the leases. The busy processes start when it has all
+// leases.
 func (j *job) run(ctx context.Context) (r result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -140,7 +140,7 @@ func (j *job) run(ctx context.Context) (r result, err error) {
 		return r, err
 	}
 	lines := bufio.NewScanner(out)
-	if lines.Scan() { // it has them
+	if lines.Scan() { // it has all of them
 		busy := make([]*exec.Cmd, j.busy)
 		for i := range busy {
 			busy[i] = j.child(ctx, roleBusy)
@@ -161,7 +161,7 @@ func (j *job) run(ctx context.Context) (r result, err error) {
 	return r, cmp.Or(holder.Wait(), lines.Err(), err)
 }
 
-// child is this program in another role; it is killed when ctx ends.
+// child returns this program in another role. It is killed when ctx ends.
 func (j *job) child(ctx context.Context, role string, env ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, os.Args[0]) //nolint:gosec // this program itself
 	c.Env = append(append(os.Environ(), roleEnv+"="+role), env...)

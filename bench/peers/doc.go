@@ -1,6 +1,6 @@
-// Package peers puts the libraries that compete with guard through the rows of
-// docs/faults.md. Nothing of what they do is asserted: they promise what they
-// promise, and the page has what was seen.
+// Package peers runs the rows of docs/faults.md with the libraries that compete
+// with guard. Nothing is asserted about them, because their promises differ.
+// The page has the results.
 //
 //	go -C bench test -v ./peers -all                   # all rows, for minutes
 //	go -C bench test -v ./peers -all -run /Fault17     # one of them

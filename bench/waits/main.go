@@ -1,10 +1,10 @@
-// Waits has one process hold many keys while another waits for each, and counts
-// what that costs at rest, how soon a key that is released is taken, and how
-// soon all of them are when the holder is killed.
+// Waits lets one process hold many keys while another waits for each. It
+// measures the cost at rest, and the time until a released key is taken. It
+// also measures the time until all keys are taken after the holder is killed.
 //
 //	go run ./bench/waits -keys 10000
 //
-// It starts a redis-server of its own. Figures are reported, not judged.
+// It starts its own redis-server. Figures are reported, not judged.
 package main
 
 import (
@@ -31,10 +31,10 @@ const (
 	roleEnv   = "WAITS_ROLE" // of a process that this program has started
 	roleHold  = "hold"
 	roleWaits = "wait"
-	jobEnv    = "WAITS_JOB" // what it is to do, as JSON
+	jobEnv    = "WAITS_JOB" // its job, as JSON
 )
 
-// job is what the flags say.
+// job holds the values of the flags.
 type job struct {
 	Addr    string
 	Keys    int
@@ -97,7 +97,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	if err := holder.read(1, nil); err != nil { // it has them
+	if err := holder.read(1, nil); err != nil { // it has all of them
 		return err
 	}
 	waiter, err := j.child(ctx, roleWaits)
@@ -113,7 +113,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return j.takeOver(holder, waiter, stdout)
 }
 
-// rest reports what it costs that all wait.
+// rest reports the cost while all wait.
 func (j *job) rest(ctx context.Context, holder, waiter *child, out io.Writer) error {
 	rdb := redis.NewClient(&redis.Options{Addr: j.Addr})
 	defer func() { _ = rdb.Close() }()
@@ -134,7 +134,7 @@ func (j *job) rest(ctx context.Context, holder, waiter *child, out io.Writer) er
 	return nil
 }
 
-// handOver reports how soon a released key is taken.
+// handOver reports the time until a released key is taken.
 func (j *job) handOver(holder, waiter *child, out io.Writer) error {
 	if j.release == 0 {
 		return nil
@@ -152,7 +152,7 @@ func (j *job) handOver(holder, waiter *child, out io.Writer) error {
 	return nil
 }
 
-// takeOver kills the holder, and reports how soon its keys are taken.
+// takeOver kills the holder, and reports the time until its keys are taken.
 func (j *job) takeOver(holder, waiter *child, out io.Writer) error {
 	killed := time.Now()
 	if err := holder.Process.Kill(); err != nil {
@@ -204,8 +204,8 @@ func (j *job) child(ctx context.Context, role string) (*child, error) {
 	return c, c.Start()
 }
 
-// read reads n lines of a child, each a key and a time, into times if there is
-// one.
+// read reads n lines of a child, each a key and a time. If times is not nil the
+// times go there.
 func (c *child) read(n int, times map[int]int64) error {
 	for range n {
 		if !c.lines.Scan() {

@@ -32,8 +32,8 @@ func open() (j job, g *guard.Guard, err error) {
 	return j, g, err
 }
 
-// holdMain holds all keys and says so. Then it reads how many to release, one
-// after another, and says when it did.
+// holdMain holds all keys and reports that. Then it reads how many keys to
+// release one after another, and reports the times.
 func holdMain(in io.Reader, out io.Writer) error {
 	j, g, err := open()
 	if err != nil {
@@ -42,7 +42,7 @@ func holdMain(in io.Reader, out io.Writer) error {
 	leases := make([]*guard.Lease, j.Keys)
 	errs := make([]error, 64)
 	var wg sync.WaitGroup
-	for at := range errs { // so many at a time
+	for at := range errs { // limits the number at a time
 		wg.Go(func() {
 			for i := at; i < j.Keys && errs[at] == nil; i += len(errs) {
 				leases[i], errs[at] = g.Acquire(context.Background(), guard.Key("waits", i))
@@ -70,7 +70,7 @@ func holdMain(in io.Reader, out io.Writer) error {
 	select {} // until it is killed
 }
 
-// waitMain waits for each key, and says when it has it.
+// waitMain waits for each key, and reports the time when it has the key.
 func waitMain(out io.Writer) error {
 	j, g, err := open()
 	if err != nil {
@@ -93,8 +93,8 @@ func waitMain(out io.Writer) error {
 	select {} // until it is killed
 }
 
-// usage returns how many requests the server has had, and how many seconds of
-// processor time the server and the children have used.
+// usage returns the number of requests to the server, and the seconds of
+// processor time that the server and the children have used.
 func usage(ctx context.Context, rdb *redis.Client, children ...*child) (requests float64,
 	seconds []float64, err error,
 ) {
@@ -110,7 +110,7 @@ func usage(ctx context.Context, rdb *redis.Client, children ...*child) (requests
 		switch {
 		case name == "process_id":
 			pids[0] = n
-		case strings.HasPrefix(name, "cmdstat_eval"): // all else is a part of those
+		case strings.HasPrefix(name, "cmdstat_eval"): // all other commands are a part of those
 			requests += float64(n)
 		}
 	}

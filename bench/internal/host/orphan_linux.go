@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// DieWithParent has the kernel end cmd when this process is killed.
+// DieWithParent makes the kernel end cmd when this process is killed.
 func DieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

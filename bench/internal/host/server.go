@@ -1,5 +1,6 @@
-// Package host is what programs of this module share: a redis-server of their
-// own, memory for several processes, and children that do not outlive them.
+// Package host has the parts that programs of this module share. They are a
+// redis-server, memory for several processes, and children that do not outlive
+// their parent.
 package host
 
 import (
@@ -14,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is the redis-server of this run: in memory only, on a free loopback
-// port.
+// Server is the redis-server of this run. It keeps everything in memory and
+// uses a free loopback port.
 type Server struct {
 	Addr   string
 	Client *redis.Client // for the parent's own errands
@@ -28,8 +29,8 @@ type Server struct {
 var errNoServer = errors.New("redis-server is not in PATH: install Redis 7.0.5 or newer (Debian, Ubuntu: " +
 	"redis-server; macOS: brew install redis)")
 
-// StartServer starts a redis-server with dir as its working directory and
-// returns when it answers.
+// StartServer starts a redis-server with dir as its working directory. It
+// returns when the server answers.
 func StartServer(ctx context.Context, dir string) (*Server, error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -73,8 +74,8 @@ func tryServer(ctx context.Context, binary, dir string) (*Server, error) {
 	return s, nil
 }
 
-// answers waits until the server answers; false if it ends before, or takes
-// very long.
+// answers waits until the server answers. It returns false if the server ends
+// before or takes very long.
 func (s *Server) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -92,7 +93,7 @@ func (s *Server) answers(ctx context.Context) bool {
 	return false
 }
 
-// Version returns what the server calls itself.
+// Version returns the version that the server reports, or "unknown".
 func (s *Server) Version(ctx context.Context) string {
 	for _, section := range s.Client.InfoMap(ctx, "server").Val() {
 		return section["redis_version"]

@@ -6,8 +6,9 @@ import (
 	"unsafe"
 )
 
-// Share maps a T in file, which it makes if it is not there: memory that all
-// processes share that do so. T has no pointers. unmap ends that.
+// Share maps a T in file, and makes the file if it does not exist. All
+// processes that do so share this memory. T must have no pointers. unmap ends
+// the mapping.
 func Share[T any](file string) (shared *T, unmap func() error, err error) {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // a file of the parent's own
 	if err != nil {
@@ -26,7 +27,7 @@ func Share[T any](file string) (shared *T, unmap func() error, err error) {
 	return (*T)(unsafe.Pointer(&b[0])), func() error { return syscall.Munmap(b) }, nil
 }
 
-// TempFile returns a name for a file in dir, and what removes it.
+// TempFile returns a name for a file in dir and a function that removes it.
 func TempFile(dir string) (file string, remove func(), err error) {
 	f, err := os.CreateTemp(dir, "arena")
 	if err != nil {
