@@ -16,8 +16,8 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// The code of docs/migrating.md that is side by side, for this module has the
-// libraries.
+// The code of docs/migrating.md that is side by side. It is here because this
+// module has the libraries.
 
 var errBusy = errors.New("busy")
 

@@ -18,7 +18,7 @@ import (
 	"github.com/go-lockguard/guard/bench/internal/host"
 )
 
-// What a test can do to the children.
+// The faults that a test can cause in the children.
 const (
 	plantEnv = "GUARD_BENCH_PLANT" // replaces guard by something that does not exclude
 	dieEnv   = "GUARD_BENCH_DIE"   // has them end badly, after their result
@@ -106,7 +106,7 @@ func TestEveryWorkloadRunsAndExcludes(t *testing.T) {
 	checkPlots(t, d)
 }
 
-// checkReport looks whether everything that was measured is in the report.
+// checkReport checks that everything that was measured is in the report.
 func checkReport(t *testing.T, res *results) {
 	t.Helper()
 	res.Bars = judge(&data{res.Runs, 1})
@@ -143,8 +143,8 @@ func checkPlots(t *testing.T, d *data) {
 	}
 }
 
-// Spread keys and leases are not here: nobody competes there, so there is
-// nothing that an unlocked section could hit.
+// Spread keys and leases are not here. They have no competition, so an unlocked
+// section could not hit another.
 func TestLibraryThatDoesNotExcludeIsCaught(t *testing.T) {
 	t.Setenv(plantEnv, "1")
 	b := newBench(t)

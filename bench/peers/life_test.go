@@ -18,8 +18,8 @@ import (
 // lifeTTL is the TTL of a process that is stopped or killed.
 const lifeTTL = 2 * time.Second
 
-// playPeer holds a key of another library in a process of its own: it works as
-// rig.Long as the lock is held, and then writes.
+// playPeer holds a key of another library in a process of its own. It works as
+// long as the lock is held, and then writes.
 func playPeer(name, addr string) int {
 	chosen, err := libs.Named(name)
 	if err != nil {
@@ -170,7 +170,8 @@ func peerHerd(t *testing.T, lib *libs.Library) result {
 	}
 }
 
-// commands is how many the server has processed since its counters were reset.
+// commands returns the number of commands that the server has processed since
+// its counters were reset.
 func commands(t *testing.T, s *redistest.Server) (n int) {
 	t.Helper()
 	info, _ := s.Do(t.Context(), "info", "stats").Text()

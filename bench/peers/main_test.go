@@ -18,7 +18,8 @@ var (
 	update = flag.Bool("update", false, "write what was seen into "+seenFile)
 )
 
-// seenFile is what docs/faults.md is made of: see package faults.
+// seenFile has the results from which docs/faults.md is made, see package
+// faults.
 const seenFile = "../../internal/torture/faults/testdata/seen.json"
 
 func TestMain(m *testing.M) {
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code) // what the libraries leave behind is not looked at
 }
 
-// quiet keeps go-redis from telling of every fault.
+// quiet keeps go-redis from logging every fault.
 type quiet struct{}
 
 // Printf does nothing.

@@ -36,7 +36,7 @@ const (
 	none  = rig.None
 )
 
-// rows are those of docs/faults.md that they are tried in.
+// rows are the rows of docs/faults.md in which the peers are tried.
 var rows = map[int]func(t *testing.T, lib *libs.Library) result{
 	1: peerLostReply, 2: peerLateReply, 3: peerAbandoned, 4: peerForgets, 5: peerMove, 6: peerTrouble, 7: peerRefused,
 	8: peerLostFailover, 9: peerSentinel, 10: peerCluster, 11: peerStopped, 13: peerClocks,
@@ -87,7 +87,7 @@ func note(t *testing.T, n int, lib *libs.Library, r result) {
 	seen.by[n][lib.Name] = rig.Result{Kept: r.kept, Does: r.does}
 }
 
-// peer opens a library on a server, with renewal unless the set-up says
+// peer opens a library on a server, with renewal unless the setup says
 // otherwise.
 func peer(t *testing.T, lib *libs.Library, s libs.Setup) libs.Locker {
 	t.Helper()
@@ -108,8 +108,8 @@ func peerOn(t *testing.T, lib *libs.Library, addr string, ttl time.Duration) lib
 	return peer(t, lib, libs.Setup{Addrs: []string{addr}, TTL: ttl})
 }
 
-// network is a server, a client that sees it as it is, and a network that can
-// be made to fail on the way to it.
+// network has a server, a client with a direct connection, and a network to the
+// server that can be made to fail.
 type network struct {
 	*redistest.Proxy
 	server *redistest.Server
@@ -122,8 +122,8 @@ func peerNetwork(t *testing.T, args ...string) *network {
 	return &network{Proxy: redistest.NewProxy(t, s.Addr), server: s, direct: redistest.Client(t, s.Addr)}
 }
 
-// partition cuts all that goes through the proxy off, without a word, or mends
-// that. What was swallowed is gone then, and so are its connections.
+// partition cuts off the clients of the proxy without a sign, or ends that.
+// Bytes that were swallowed are then lost, and so are their connections.
 func (n *network) partition(cut bool) {
 	n.DropUp(cut)
 	n.DropDown(cut)
@@ -146,12 +146,12 @@ func command(t *testing.T, rdb *redis.Client, args ...any) {
 	}
 }
 
-// stuck is what a library panics with in a test when it does not get a key that
-// is free.
+// stuck is the value with which a library panics in a test if it does not get a
+// free key.
 type stuck struct{ err error }
 
 // take acquires a key that is free, or will be soon, for a test that goes on
-// from there: whoever gives up may try again.
+// from there. A library that gives up may try again.
 func take(t *testing.T, l libs.Locker, key string) libs.Lease {
 	t.Helper()
 	for end := time.Now().Add(rig.Long); ; {
@@ -165,7 +165,7 @@ func take(t *testing.T, l libs.Locker, key string) libs.Lease {
 	}
 }
 
-// tried puts a library through a row.
+// tried runs a row with a library.
 func tried(t *testing.T, lib *libs.Library, row func(*testing.T, *libs.Library) result) (r result) {
 	t.Helper()
 	defer func() {
@@ -214,7 +214,7 @@ func round(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// kept is yes if it is so.
+// kept returns yes if the condition is true.
 func kept(so bool) rig.Verdict {
 	if so {
 		return yes
@@ -222,7 +222,7 @@ func kept(so bool) rig.Verdict {
 	return no
 }
 
-// brief is an error fit for a table.
+// brief returns the text of an error in a form for a table.
 func brief(err error) string {
 	if err == nil {
 		return "no error"

@@ -131,7 +131,7 @@ func peerCluster(t *testing.T, lib *libs.Library) result {
 	return firstGrant(t, l, killed)
 }
 
-// firstGrant tries until there is one.
+// firstGrant tries until there is a grant.
 func firstGrant(t *testing.T, l libs.Locker, killed time.Time) result {
 	t.Helper()
 	elected := time.Since(killed)

@@ -8,7 +8,7 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// Times are in ms. Key 0 is given back at freed.
+// Times are in ms. Key 0 is released at freed.
 const (
 	freed = 60_000
 	ms    = int64(time.Millisecond)
@@ -19,8 +19,8 @@ func inVain(l *lifetime, asked, gaveUp int64) *visit {
 	return &visit{lifetime: l, asked: (freed + asked) * ms, got: (freed + gaveUp) * ms}
 }
 
-// freeFor makes a history in which key 0 is free for that long, and the process
-// that gets it then has waited for some of that time.
+// freeFor makes a history in which key 0 is free for that long. The process
+// that then gets it has waited for some of that time.
 func freeFor(gap, waited int64, others ...*visit) *history {
 	before := &visit{lifetime: &lifetime{proc: 1, number: 1}, got: (freed - 10) * ms, has: true, exit: freed * ms}
 	after := &visit{

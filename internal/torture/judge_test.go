@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A run of a mutant ends with the first violation that is found. What comes
-// later, or hides behind another, is planted here.
+// A run of a mutant ends with the first violation that is found. Violations
+// that come later, or hide behind another, are planted here.
 
 const block = locker.FenceBlock
 
@@ -23,7 +23,7 @@ func turn(l *lifetime, nth, got int64, token uint64) *visit {
 	}
 }
 
-// told makes a history of turns on key 0 and what the store has logged.
+// told makes a history of turns on key 0 and of the store's log.
 func told(log []entry, turns ...*visit) *history {
 	h := &history{complete: true, byID: map[string]*visit{}, keys: [][]*visit{turns}, log: [][]entry{log}}
 	for _, x := range turns {
@@ -228,7 +228,7 @@ func TestStallsAreNoTimeInWhichAKeyCouldBeGranted(t *testing.T) {
 }
 
 // A worker that was stopped while its write was on the way may miss the answer.
-// It must not write again: that would look like a lost update.
+// It must not write again, because that would look like a lost update.
 func TestAWriteWithoutAnAnswerIsDoneOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(exitOK)
 }
 
-// tortured runs the program on a machine that may be very busy, and returns its
-// exit status and what it printed.
+// tortured runs the program on a machine that may be very busy. It returns its
+// exit status and its output.
 func tortured(t *testing.T, args string) (status int, report string) {
 	t.Helper()
 	var out, progress bytes.Buffer
@@ -93,8 +93,8 @@ func TestPeersAreOnlyCounted(t *testing.T) {
 	}
 }
 
-// TestEveryMutantIsCaught gives each the faults that it needs, so that it does
-// not take long.
+// TestEveryMutantIsCaught gives each mutant only the faults that it needs, so
+// that the test does not take long.
 func TestEveryMutantIsCaught(t *testing.T) {
 	t.Parallel()
 	caught := map[string]struct{ checks, args string }{

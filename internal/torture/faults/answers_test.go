@@ -13,7 +13,7 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
-// Answers that are lost, late, or those of somebody else's wish.
+// Answers that are lost, late, or caused by another party.
 
 func TestFault01AnAcquireWhoseReplyIsLostSucceeds(t *testing.T) {
 	begin(t)
@@ -176,7 +176,7 @@ type renewed struct {
 	atomic.Int64
 }
 
-// Renewed is called with the answer to each.
+// Renewed is called with the result of each renewal.
 func (r *renewed) Renewed(_ context.Context, _ guard.WaitInfo, result guard.RenewResult) {
 	if result.Err == nil {
 		r.Add(1)

@@ -16,9 +16,10 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Clocks that are wrong. Those of the servers are lied to; a client's own
-// cannot be set here without setting everybody's, so row 12 and half of row 13
-// are unit tests of the deadline: go test -race -run Fault ./internal/turns
+// Clocks that are wrong. The tests shift the clocks of servers. A client's own
+// clock cannot be set here without setting the clock of all processes. So row
+// 12 and half of row 13 are unit tests of the deadline: go test -race -run
+// Fault ./internal/turns
 
 // clocked starts a server whose clock can be shifted, by hours at once.
 func clocked(t *testing.T) (*redistest.Server, *redis.Client) {
@@ -76,8 +77,8 @@ func TestFault13AClockThatIsHoursOffChangesNothing(t *testing.T) {
 		"by the unit test of row 12")
 }
 
-// absolute finds the words that take a time of day. They are whole words,
-// because an owner id may happen to have one inside.
+// absolute matches the commands and options that take a time of day. They are
+// whole words, because an owner id may contain one by chance.
 var absolute = regexp.MustCompile(`(?i)\b(PXAT|EXAT|P?EXPIREAT)\b`)
 
 func TestFault13AWordThatTakesATimeIsFound(t *testing.T) {
@@ -92,7 +93,7 @@ func TestFault13AWordThatTakesATimeIsFound(t *testing.T) {
 	}
 }
 
-// spoken is a hook that keeps everything that a client says.
+// spoken is a hook that keeps all commands of a client.
 type spoken struct {
 	mu    sync.Mutex // guards lines
 	lines []string

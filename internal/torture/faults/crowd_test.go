@@ -16,7 +16,7 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
-// Many who wait at once.
+// Many waiters at once.
 
 func TestFault26AHerdIsOneContenderPerProcess(t *testing.T) {
 	begin(t)
@@ -82,7 +82,8 @@ func (c *counting) WaitEnd(_ context.Context, _ guard.WaitInfo, r guard.WaitResu
 
 var evalCalls = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`)
 
-// evals is how many scripts the server has run since its counters were reset.
+// evals returns the number of scripts that the server has run since its
+// counters were reset.
 func evals(t *testing.T, rdb *redis.Client) (n int64) {
 	t.Helper()
 	stats := rdb.Info(t.Context(), "commandstats").Val()

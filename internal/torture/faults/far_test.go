@@ -57,9 +57,9 @@ func TestFault41AFarServerGivesItsKeys(t *testing.T) {
 		strings.Join(all, "; "))
 }
 
-// newcomers lets four processes come to a far server, each to a key of its own,
-// and returns when the last had its first turn. A hot key is handed around by
-// four callers of another process, which is near.
+// newcomers lets four processes use a far server, each with a key of its own.
+// It returns when the last had its first turn. Four callers of another process,
+// which is near, hand a hot key around.
 func newcomers(t *testing.T, n *network, kind string) time.Duration {
 	t.Helper()
 	const count = 4
@@ -89,7 +89,7 @@ func newcomers(t *testing.T, n *network, kind string) time.Duration {
 	return slices.Max(turns).Round(10 * time.Millisecond)
 }
 
-// turnWithin returns how long a turn took to begin, and fails t if that was too
+// turnWithin returns the time until a turn began, and fails t if that was too
 // long.
 func turnWithin(t *testing.T, g *guard.Guard, key string, limit time.Duration) (began time.Duration) {
 	t.Helper()

@@ -17,7 +17,7 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
-// What may go wrong right after a key was handed over, or before.
+// Faults right before or after a key was handed over.
 
 const (
 	handed    = 30               // keys that are handed over at once
@@ -26,7 +26,7 @@ const (
 
 func keyOf(i int) string { return fmt.Sprint(key, i) }
 
-// takeAll acquires as many keys at once, and says so of each.
+// takeAll acquires all keys at once, and calls has with the result of each.
 func takeAll(ctx context.Context, g *guard.Guard, has func(*guard.Lease, error)) {
 	var wg sync.WaitGroup
 	for i := range handed {
@@ -54,13 +54,13 @@ func releaseAll(t *testing.T, ls []*guard.Lease) {
 	wg.Wait()
 }
 
-// inboxes is how many processes can be told of a hand-over.
+// inboxes returns the number of processes that can be told of a hand-over.
 func inboxes(t *testing.T, rdb *redis.Client) int {
 	t.Helper()
 	return len(rdb.PubSubChannels(t.Context(), "guard:inbox:*").Val())
 }
 
-// allQueued waits until somebody waits for each key, and can be told.
+// allQueued waits until each key has a waiter that can be told.
 func allQueued(t *testing.T, rdb *redis.Client, told int) {
 	t.Helper()
 	rig.Eventually(t, "the waiter can be told", func() bool { return inboxes(t, rdb) == told })
@@ -141,7 +141,7 @@ func TestFault42APauseRightAfterAHandOverCostsNoLease(t *testing.T) {
 		handed, stops, handedTTL)
 }
 
-// playTaker takes keys as soon as it can, and says when it is told to end how
+// playTaker takes keys as soon as it can. When it is told to end, it prints how
 // many leases it has kept.
 func playTaker(ctx context.Context, g *guard.Guard) {
 	terminated, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
@@ -204,7 +204,7 @@ func TestFault43WaitersThatDieInTheirFirstWaitCostOneShortOffer(t *testing.T) {
 	keeps(t, "%d processes killed in their first wait cost the others %v, all together", dead, cost)
 }
 
-// turnGaps adds up the time in which nobody had a turn.
+// turnGaps adds up the time without a turn.
 type turnGaps struct {
 	mu    sync.Mutex // guards what follows
 	last  time.Time

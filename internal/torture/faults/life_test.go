@@ -18,7 +18,7 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// What is kept for a key, and what stays in the end.
+// The entries that are kept for a key, and those that stay in the end.
 
 func TestFault32KeysThatAreNotHeldCostNothing(t *testing.T) {
 	begin(t)

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// quiet keeps go-redis from telling of every fault.
+// quiet keeps go-redis from logging every fault.
 type quiet struct{}
 
 // Printf does nothing.

@@ -10,8 +10,8 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// The part of docs/faults.md between two comments is made of rows and of what
-// was seen, which is kept in a file.
+// The part of docs/faults.md between two comments is generated from rows and
+// from results, which are kept in a file.
 
 const (
 	pageFile = "../../../docs/faults.md"
@@ -20,7 +20,7 @@ const (
 	to       = "<!-- The end of the rows. -->\n"
 )
 
-// writePage adds what this run has seen to what was seen before, and writes the
+// writePage adds the results of this run to the earlier ones, and writes the
 // page anew.
 func writePage() error {
 	by, err := results.by.Update(seenFile)
@@ -38,7 +38,7 @@ func writePage() error {
 	return os.WriteFile(pageFile, []byte(head+render(by)+rest), 0o644)
 }
 
-// split returns the page before, in and after the part that is made.
+// split returns the page before, in and after the generated part.
 func split(page string) (head, made, rest string, err error) {
 	head, made, ok := strings.Cut(page, from)
 	made, rest, ok2 := strings.Cut(made, to)
@@ -48,8 +48,8 @@ func split(page string) (head, made, rest string, err error) {
 	return head + from, made, to + rest, nil
 }
 
-// notAsked says why the competitors were not asked in a row; bench/peers has
-// the other rows.
+// notAsked has the reasons why the competitors were not tried in a row.
+// bench/peers has the other rows.
 var notAsked = map[int]string{
 	12: "not tried: a machine cannot be put to sleep here",
 	24: "not tried: nothing can be done between two steps of its wait",
@@ -90,7 +90,7 @@ func render(by rig.Results) string {
 	return page.String()
 }
 
-// repeats is the command that tries a row again.
+// repeats returns the command that tries a row again.
 func repeats(n int) string {
 	if n == 12 {
 		return "go test -race -run Fault12 ./internal/turns"
@@ -98,7 +98,8 @@ func repeats(n int) string {
 	return fmt.Sprintf("go -C internal/torture test -race -run Fault%02d ./faults", n)
 }
 
-// of is what a library did in a row, or why it was not asked.
+// of returns the result of a library in a row, or the reason why it was not
+// tried.
 func of(by rig.Results, n int, lib string) rig.Result {
 	if r, ok := by[n][lib]; ok {
 		return r

@@ -43,7 +43,8 @@ func TestFault17AHolderCutOffStopsBeforeAnotherStarts(t *testing.T) {
 	keeps(t, "stopped %v before the other started", before.Round(time.Millisecond))
 }
 
-// A hundred holders at a time are cut off, at any moment between two renewals.
+// A hundred holders at a time are cut off at random moments between two
+// renewals.
 func TestFault17APartitionedHolderIsToldBeforeItsKeyExpires(t *testing.T) {
 	begin(t)
 	const ttl, holders = 4 * time.Second, 100 // a margin of 200 ms, because the machine may be busy
@@ -104,9 +105,9 @@ func TestFault17APartitionedHolderIsToldBeforeItsKeyExpires(t *testing.T) {
 		inTime, injected, least, ttl)
 }
 
-// keyEnd waits until the context of l has ended, and returns when the key of l
-// ends. The server itself says so, by the clock that it shares with this
-// process, and nothing renews the key any more.
+// keyEnd waits until the context of l has ended, and returns the time at which
+// the key of l ends. The server itself tells that time, by the clock that it
+// shares with this process. The key is not renewed any more.
 func keyEnd(t *testing.T, rdb *redis.Client, l *guard.Lease) time.Time {
 	t.Helper()
 	end, err := rdb.PExpireTime(t.Context(), lock(l.Key())).Result()

@@ -19,12 +19,12 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Processes that are stopped or killed. Each is this test binary once more, in
-// a role; what it says comes line by line.
+// Processes that are stopped or killed. Each is a second process of this test
+// binary, in a role. Its output comes line by line.
 
 const processTTL = 2 * time.Second
 
-// play is what the process of a role does; it returns its exit code.
+// play does the work of a role's process, and returns the exit code.
 func play(role string) int {
 	opts := []guard.Option{guard.WithLogger(slog.New(slog.DiscardHandler))}
 	switch role {
@@ -81,8 +81,8 @@ func play(role string) int {
 	return 0
 }
 
-// guarded is a resource that looks at tokens: it takes a write only with one
-// that is as high as any before.
+// guarded is a resource that checks tokens. It accepts a write only if no
+// earlier token was higher.
 var guarded = redis.NewScript(`
 if tonumber(ARGV[1]) < tonumber(redis.call("get", KEYS[1]) or 0) then return 0 end
 redis.call("set", KEYS[1], ARGV[1], "ex", 60)

@@ -12,8 +12,8 @@ import (
 )
 
 // A lease on a bare quorum of three nodes. One of the two forgets it in a
-// restart, and the third comes back: together they would be a quorum for
-// another, if they voted at once.
+// restart, and the third comes back. Together they would be a quorum for
+// another holder if they voted at once.
 func TestFault30ANodeThatForgotDoesNotVoteForAnother(t *testing.T) {
 	begin(t)
 	const ttl, holdOut = 3 * time.Second, 4 * time.Second

@@ -11,7 +11,7 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/libs"
 )
 
-// results are those of this run, by row and library.
+// results are the results of this run, by row and library.
 var results = struct {
 	sync.Mutex // guards by
 	by         rig.Results
@@ -19,7 +19,7 @@ var results = struct {
 
 var rowNumber = regexp.MustCompile(`Fault(\d\d)`)
 
-// row is the number of the row that t is about.
+// row returns the number of the row that t tries.
 func row(t *testing.T) int {
 	t.Helper()
 	m := rowNumber.FindStringSubmatch(t.Name())
@@ -30,8 +30,8 @@ func row(t *testing.T) int {
 	return n
 }
 
-// keeps ends a test: it notes that guard does what the row wants, unless t has
-// failed.
+// keeps ends a test. It records that guard does what the row demands, unless t
+// has failed.
 func keeps(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if t.Failed() {

@@ -14,11 +14,11 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
-// Nothing may be left behind: what the tests of all rows end with, and the
-// faults that it must find.
+// Nothing may be left behind. This file has the check at the end of all rows,
+// and the faults that it must find.
 
-// begin lets t run beside the other rows, and fails it if a goroutine is left
-// when all its cleanups have run. Call it first.
+// begin lets t run in parallel with the other rows. It fails t if a goroutine
+// is left when all its cleanups have run. Call it first.
 func begin(t *testing.T) {
 	t.Helper()
 	t.Parallel()
@@ -31,8 +31,8 @@ func begin(t *testing.T) {
 	})
 }
 
-// settled gives what ends in the background time for it, and returns what does
-// not.
+// settled calls find until it returns nothing, for at most 10 s. It returns the
+// last leftovers.
 func settled(find func() []string) []string {
 	end := time.Now().Add(10 * time.Second)
 	for {
@@ -44,9 +44,9 @@ func settled(find func() []string) []string {
 	}
 }
 
-// serve starts a server for t, and fails t if keys without a TTL or connections
-// are left on it in the end. What t makes afterwards is closed before that
-// look. A server that t has ended is not asked.
+// serve starts a server for t. It fails t if keys without a TTL or connections
+// are left on it in the end. Clients that t makes afterwards are closed before
+// that check. A server that t has ended is not checked.
 func serve(t *testing.T, args ...string) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t, args...)
@@ -65,8 +65,8 @@ func leavesNothing(t *testing.T, addr string) {
 	})
 }
 
-// residue returns what is left on a server but rdb's own connection, which must
-// be one; nothing if it does not answer.
+// residue returns the leftovers on a server, except rdb's own connection, which
+// must be one. It returns nothing if the server does not answer.
 func residue(rdb *redis.Client) (left []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

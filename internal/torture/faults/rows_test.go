@@ -1,7 +1,7 @@
 package faults
 
-// rows are the faults of the matrix, in order: what happens, and what must hold
-// then.
+// rows are the faults of the matrix in order. Each has the event, and the
+// conditions that must hold then.
 var rows = []struct{ fault, wanted string }{
 	1: {"The reply to an acquire is lost", "The wish is known by its owner id, so trying again succeeds: nobody " +
 		"waits for himself."},

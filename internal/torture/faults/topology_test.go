@@ -80,7 +80,7 @@ func TestFault05ASlotThatMovesCostsNoCall(t *testing.T) {
 	keeps(t, "%d calls while the slot moved %d times: no error, one at a time, tokens rise", calls.Load(), moves)
 }
 
-// startCluster starts a cluster whose nodes are looked at in the end.
+// startCluster starts a cluster whose nodes are checked in the end.
 func startCluster(t *testing.T, replicas bool) *redisproc.Cluster {
 	t.Helper()
 	c, err := redistest.Lab(t).StartCluster(replicas)

@@ -15,7 +15,7 @@ import (
 	"github.com/go-lockguard/guard/internal/torture/faults/rig"
 )
 
-// trouble is a state that a server refuses requests in, for a while.
+// trouble is a state in which a server refuses requests for a while.
 type trouble struct {
 	code       string
 	args       []string // of the server
@@ -48,7 +48,7 @@ func config(name, value string) func(*testing.T, *redistest.Server, *redis.Clien
 	}
 }
 
-// demote makes the server a replica of nobody who answers.
+// demote makes the server a replica of a server that does not answer.
 func demote(t *testing.T, _ *redistest.Server, rdb *redis.Client) {
 	t.Helper()
 	command(t, rdb, "replicaof", "127.0.0.1", "1")
@@ -59,7 +59,7 @@ func promote(t *testing.T, _ *redistest.Server, rdb *redis.Client) {
 	command(t, rdb, "replicaof", "no", "one")
 }
 
-// loseDirectory leaves the server nowhere to save to.
+// loseDirectory takes away the directory to which the server saves.
 func loseDirectory(t *testing.T, s *redistest.Server, rdb *redis.Client) {
 	t.Helper()
 	_ = os.RemoveAll(s.Dir)
@@ -81,7 +81,7 @@ func endLoop(t *testing.T, _ *redistest.Server, rdb *redis.Client) {
 	command(t, rdb, "script", "kill")
 }
 
-// load has the server read its data again, for 750 ms, which nothing can cut
+// load makes the server read its data again for 750 ms. This cannot be cut
 // short.
 func load(t *testing.T, s *redistest.Server, rdb *redis.Client) {
 	t.Helper()

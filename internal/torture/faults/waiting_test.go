@@ -16,13 +16,13 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-// Those who wait, and how they learn that it is their turn.
+// Waiters, and how they learn of their turns.
 
-// poll is how long a waiter may sleep on a lost message, and more than that.
+// poll is longer than a waiter may sleep after a lost message.
 const poll = 500*time.Millisecond + slow
 
-// waits lets g wait for the key in a goroutine of its own. The lease comes when
-// it has one.
+// waits lets g wait for the key in a new goroutine. It returns a channel that
+// receives the lease.
 func waits(t *testing.T, g *guard.Guard) <-chan *guard.Lease {
 	t.Helper()
 	got := make(chan *guard.Lease, 1)
@@ -36,7 +36,7 @@ func waits(t *testing.T, g *guard.Guard) <-chan *guard.Lease {
 	return got
 }
 
-// queued waits until somebody waits for the key in the store.
+// queued waits until a waiter for the key is in the store.
 func queued(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	rig.Eventually(t, "a waiter is queued", func() bool { return rdb.ZCard(t.Context(), lock(key)+":wait").Val() > 0 })
@@ -115,8 +115,7 @@ func TestFault23SubscriptionsThatAreKilledAgainAndAgainAreNoPolling(t *testing.T
 		instances, killed, quiet)
 }
 
-// between calls what it is told to before or after the n-th request of a
-// client.
+// between calls a function before or after the n-th request of a client.
 type between struct {
 	left atomic.Int64 // to the request
 	then func()

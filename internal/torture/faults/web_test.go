@@ -19,7 +19,7 @@ import (
 
 // Handlers that end in other ways than by returning, on a server of net/http.
 
-// web serves h, and returns a function that asks it.
+// web serves h, and returns a function that sends a request to it.
 func web(t *testing.T, h http.Handler) func() (status int, err error) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)

@@ -46,14 +46,14 @@ func newGuardOn(t *testing.T, l guard.Locker, opts ...guard.Option) *guard.Guard
 	return g
 }
 
-// on opens a guard with a client of its own for addr.
+// on opens a guard with a new client for addr.
 func on(t *testing.T, addr string, opts ...guard.Option) *guard.Guard {
 	t.Helper()
 	return newGuard(t, redistest.Client(t, addr), opts...)
 }
 
-// network is a server, a client that sees it as it is, and a network that can
-// be made to fail on the way to it.
+// network has a server, a client with a direct connection, and a network to the
+// server that can be made to fail.
 type network struct {
 	*redistest.Proxy
 	server *redistest.Server
@@ -66,8 +66,8 @@ func newNetwork(t *testing.T, args ...string) *network {
 	return &network{Proxy: redistest.NewProxy(t, s.Addr), server: s, direct: redistest.Client(t, s.Addr)}
 }
 
-// partition cuts everything that goes through the proxy off from the server,
-// without a word to either, or mends that.
+// partition separates the clients of the proxy from the server, without a sign
+// to either, or ends that.
 func (n *network) partition(cut bool) {
 	n.DropUp(cut)
 	n.DropDown(cut)
@@ -90,7 +90,7 @@ func has(t *testing.T, rdb redis.UniversalClient, key string) bool {
 func lock(key string) string { return "guard:{" + key + "}" }
 
 // warm lets g connect and load its scripts. On a busy machine a call that makes
-// one attempt may be over before it has a connection; the next one finds it.
+// one attempt may be over before it has a connection. The next call finds it.
 func warm(t *testing.T, g *guard.Guard) {
 	t.Helper()
 	rig.Eventually(t, "the guard is connected", func() bool {
@@ -136,7 +136,7 @@ func wantErr(t *testing.T, got error, want ...error) {
 	}
 }
 
-// lost waits until the lease's context has ended, and returns when that was.
+// lost waits until the lease's context has ended, and returns the time of that.
 func lost(t *testing.T, l *guard.Lease, limit time.Duration) time.Time {
 	t.Helper()
 	select {
@@ -150,9 +150,9 @@ func lost(t *testing.T, l *guard.Lease, limit time.Duration) time.Time {
 }
 
 // lostByRenewal waits until the lease's context has ended because a renewal did
-// not find the key, and not because of its deadline, which is later. It returns
-// how long that was after start. TTLs are such that a busy machine has 2 s for
-// it.
+// not find the key. It fails t if the deadline, which is later, was the cause.
+// It returns the time since start. TTLs are so long that a busy machine has 2 s
+// for it.
 func lostByRenewal(t *testing.T, l *guard.Lease, start time.Time) time.Duration {
 	t.Helper()
 	at := lost(t, l, long)
@@ -162,8 +162,8 @@ func lostByRenewal(t *testing.T, l *guard.Lease, start time.Time) time.Duration 
 	return at.Sub(start).Round(time.Millisecond)
 }
 
-// took fails t if what began at start took longer than limit, and returns how
-// long it took.
+// took fails t if more than limit has passed since start, and returns the time
+// since start.
 func took(t *testing.T, what string, start time.Time, limit time.Duration) time.Duration {
 	t.Helper()
 	d := time.Since(start)
