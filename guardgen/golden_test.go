@@ -21,7 +21,8 @@ func TestGeneratedCodeIsWhatItWas(t *testing.T) {
 
 func TestGeneratedCodeCompiles(t *testing.T) {
 	pkgs, err := packages.Load(&packages.Config{
-		Mode: packages.NeedName | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedTypes | packages.NeedSyntax,
+		Mode: packages.NeedName | packages.NeedCompiledGoFiles | packages.NeedImports |
+			packages.NeedTypes | packages.NeedSyntax,
 	}, golden...)
 	if err != nil {
 		t.Fatal(err)

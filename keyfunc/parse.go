@@ -86,7 +86,9 @@ func (p *part) placeholder(text string) (at int, problem string) {
 }
 
 // sources are the Funcs that a template can name with a prefix.
-var sources = map[string]func(name string) Func{"query": Query, "header": Header, "cookie": Cookie, "form": Form, "json": JSON}
+var sources = map[string]func(name string) Func{
+	"query": Query, "header": Header, "cookie": Cookie, "form": Form, "json": JSON,
+}
 
 // origin reads the origin of the value, which is a name or source.name.
 func (p *part) origin(text string) (problem string) {

@@ -87,7 +87,8 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 			}
 			return sum
 		}
-		oldest := metricdata.Gauge[float64]{DataPoints: []metricdata.DataPoint[float64]{{Attributes: attribute.NewSet(name)}}}
+		points := []metricdata.DataPoint[float64]{{Attributes: attribute.NewSet(name)}}
+		oldest := metricdata.Gauge[float64]{DataPoints: points}
 		want := []metricdata.Metrics{
 			{Name: "guard.wait.duration", Unit: "s", Data: histogram(waits, "acquired", 0, 0)},
 			{Name: "guard.hold.duration", Unit: "s", Data: histogram(holds, "max_hold", 12, 5)},

@@ -149,7 +149,8 @@ func peerRace(t *testing.T, lib *libs.Library) result {
 		wg.Go(func() {
 			time.Sleep(at + time.Duration(i-10)*20*time.Millisecond)
 			_ = held.Release(t.Context())
-			for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			end := time.Now().Add(500 * time.Millisecond)
+			for ; time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 				if lib != libs.Rueidislock && locked(t, n.direct, lib, k) || time.Until(end) < 250*time.Millisecond &&
 					locked(t, n.direct, lib, k) {
 					back.Add(1)

@@ -1,7 +1,8 @@
 // Flashsale sells out a stock over real HTTP, through several app instances in
-// processes of their own: with a guard on the route, with a guard and fencing
-// tokens, with none, and as one atomic script. Package shop is the app, and
-// package show is all that is around it. See README.md beside this file.
+// processes of their own. It does so with a guard on the route, with fencing
+// tokens too, without a guard, and as one atomic script. Package shop is the
+// app, and package show is all that is around it. See README.md beside this
+// file.
 //
 //	go run ./examples/flashsale
 //	go run ./examples/flashsale -mode none

@@ -22,7 +22,8 @@ func TestATokenInAColumnOfTheRowRefusesLateWrites(t *testing.T) {
 			for i, c := range []struct {
 				token int64
 				rows  int64
-			}{{token, 1}, {token, 1}, {token - 1, 0}, {1 << 62, 1}, {1<<62 - 1, 0}, {1 << 62, 0}} { // the last finds nothing left
+			}{{token, 1}, {token, 1}, {token - 1, 0}, {1 << 62, 1}, {1<<62 - 1, 0}, {1 << 62, 0}} {
+				// the last finds nothing left
 				args := []any{c.token, "lamp", c.token}
 				if d.dialect == sqlfence.PostgreSQL {
 					args = args[:2]

@@ -1,6 +1,7 @@
 package doccheck
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -141,6 +142,56 @@ func TestALinkThatChangesTheLanguageSaysSo(t *testing.T) {
 	} {
 		if found := Unmarked(Parse("docs/page.zh-CN.md", "# Title\n"+text+"\n"), pages); (len(found) == 0) != ok {
 			t.Errorf("%s: %v", text, found)
+		}
+	}
+}
+
+func TestSourceIsReadable(t *testing.T) {
+	inDocuments := map[string]bool{}
+	for _, page := range load(t) {
+		for _, s := range page.Sections {
+			for _, b := range s.Blocks {
+				for line := range strings.Lines(b.Text) {
+					inDocuments[strings.TrimSpace(line)] = true
+				}
+			}
+		}
+	}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || path != root && strings.HasPrefix(d.Name(), ".")):
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_gen.go"):
+			return nil
+		}
+		src, err := os.ReadFile(path)
+		for _, found := range Unreadable(path, src, inDocuments) {
+			t.Error(found)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsHardToReadIsFound(t *testing.T) {
+	long, wide := strings.Repeat("a ", maxWords+1), strings.Repeat("x", maxColumns+1)
+	for src, want := range map[string]int{
+		"// " + long + "\npackage p\n":                                1,
+		"// A word. " + long + "\n// more. " + long + "\npackage p\n": 2,
+		"//\t" + long + wide + "\npackage p\n":                        0, // code
+		"package p\n\nvar x" + wide + " int\n":                        1,
+		"package p\n\nvar x = `" + wide + "`\n":                       0,
+		"package p\n\nvar x int //nolint:all // " + wide + "\n":       0,
+		"package p\n\n// Output:\n// " + long + wide + "\n":           0,
+		"package p\n\nvar documented" + wide + " int\n":               0,
+	} {
+		known := map[string]bool{"var documented" + wide + " int": true}
+		if found := Unreadable("p.go", []byte(src), known); len(found) != want {
+			t.Errorf("%.40q: %v, want %d", src, found, want)
 		}
 	}
 }

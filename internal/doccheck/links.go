@@ -40,8 +40,8 @@ func (s *Section) text() string {
 	return strings.Join(parts, "\n")
 }
 
-// BrokenLinks returns the links of the pages that lead to no file below root, or to no heading of one of the pages. What
-// is elsewhere on the web is not asked for.
+// BrokenLinks returns the links of the pages that lead to no file below root,
+// or to no heading of one of the pages. Links to the web are not followed.
 func BrokenLinks(root string, pages []*Page) []string {
 	anchors := map[string][]string{}
 	for _, p := range pages {

@@ -78,9 +78,10 @@ func TestCluster(t *testing.T) { //nolint:tparallel // its parts share one clust
 	t.Run("a lost release is not taken for a lost lease", func(t *testing.T) {
 		p := redistest.NewProxy(t, nodes[0].Addr)
 		flush(t)
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+		slots := func(context.Context) ([]redis.ClusterSlot, error) {
 			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: p.Addr}}}}, nil
-		}})
+		}
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: slots})
 		defer func() { _ = rdb.Close() }()
 		l := open(t, rdb)
 		var c *locker.Claim

@@ -19,12 +19,13 @@ import (
 func twoNodes(t *testing.T) (a, b *redistest.Server, rdb *redis.ClusterClient) {
 	t.Helper()
 	a, b = redistest.Start(t), redistest.Start(t)
-	rdb = redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+	slots := func(context.Context) ([]redis.ClusterSlot, error) {
 		return []redis.ClusterSlot{
 			{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: a.Addr}}},
 			{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: b.Addr}}},
 		}, nil
-	}})
+	}
+	rdb = redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: slots})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return a, b, rdb
 }

@@ -1,8 +1,11 @@
 // Package shop is the app that the flash sale runs several instances of. Read
-// routes.go first, where the guard stands on the route; then shop.go, the
-// business step; book.go and redisbook.go, where stock and orders are;
-// price.go, the service that the step asks; style.go, the guard around the step
-// instead.
+// its files in this order:
+//
+//   - routes.go: the guard on the route
+//   - shop.go: the business step
+//   - book.go, redisbook.go: the stock and the orders
+//   - price.go: the service that the step asks
+//   - style.go: the guard around the step instead
 package shop
 
 import (

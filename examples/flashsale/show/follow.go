@@ -111,7 +111,7 @@ func (f *follower) WaitEnd(ctx context.Context, _ guard.WaitInfo, r guard.WaitRe
 func (f *follower) HoldStart(ctx context.Context, _ guard.WaitInfo) context.Context {
 	noteVisit(ctx, func(v *visit) { v.Held = now() })
 	select {
-	case f.soon <- struct{}{}: // the process may be stopped any moment, and who holds the key is what pages want to know
+	case f.soon <- struct{}{}: // pages want to know the holder, and this process may be stopped any moment
 	default:
 	}
 	return ctx

@@ -2,10 +2,16 @@
 // counts what came of it, and tells it on a console or a page. Package shop has
 // what an instance sells by.
 //
-// Where to look: main.go and config.go are the command, sale.go one sale,
-// fleet.go and instance.go the processes, store.go and sqlbook.go what stock
-// and orders are kept in, story.go and acts.go the five acts, web.go and
-// stage.go the page, record.go a page in a file, waterfall.go what spans tell.
+// Where to look:
+//
+//   - main.go, config.go: the command
+//   - sale.go: one sale
+//   - fleet.go, instance.go: the processes
+//   - store.go, sqlbook.go: where stock and orders are kept
+//   - story.go, acts.go: the five acts
+//   - web.go, stage.go: the page
+//   - record.go: a page in a file
+//   - waterfall.go: what spans tell
 package show
 
 import (

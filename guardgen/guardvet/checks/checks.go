@@ -15,12 +15,15 @@
 //	perrequest  With in a handler or a loop
 //	grpcmethods a gRPC method as a text instead of its generated constant
 //
-// What they cannot know without guessing stays unreported: a constant key in a
-// handler (a service may have one job), guard.Key("stock", id) with an id that
-// nobody has set, an r.Use behind the routes that it should guard (those before
-// it may be free on purpose), and keys that several functions nest in different
-// orders. The log tells of the last, and package guardtest finds a lock that is
-// not there.
+// They report nothing that they would have to guess:
+//
+//   - a constant key in a handler, because a service may have one job
+//   - guard.Key("stock", id) with an id that nobody has set
+//   - an r.Use behind the routes that it should guard, because the routes before
+//     it may be free on purpose
+//   - keys that several functions nest in different orders
+//
+// The log tells of the last, and package guardtest finds a lock that is missing.
 //
 // An analyzer sees one package at a time. It reports what is surely a mistake,
 // and says nothing of what it cannot follow. Tests may do as they like, with

@@ -153,7 +153,8 @@ func TestFault21ARenewalUnderWayDoesNotBringAReleasedKeyBack(t *testing.T) {
 				return
 			}
 			released.Add(1)
-			for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			end := time.Now().Add(500 * time.Millisecond)
+			for ; time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 				if has(t, n.direct, l.Key()) {
 					t.Errorf("%s is back", l.Key())
 					return
