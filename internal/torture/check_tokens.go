@@ -48,7 +48,8 @@ func (v *verdict) tokens(h *history) {
 	for key, visits := range h.keys {
 		v.distinct(visits)
 		for _, x := range visits {
-			if x.token == 0 && x.exit != 0 && x.lost == 0 && x.freed == 0 && !x.closing { // it was held until its release
+			unfenced := x.token == 0 && x.exit != 0 && x.lost == 0 // it was held until its release
+			if unfenced && x.freed == 0 && !x.closing {
 				v.violate(tokenOrder, "a turn without a token: %v", x)
 			}
 		}
