@@ -21,7 +21,7 @@ import (
 // The faults that a test can cause in the children.
 const (
 	plantEnv = "GUARD_BENCH_PLANT" // replaces guard by something that does not exclude
-	dieEnv   = "GUARD_BENCH_DIE"   // has them end badly, after their result
+	dieEnv   = "GUARD_BENCH_DIE"   // makes them end with an error after their result
 )
 
 func TestMain(m *testing.M) {

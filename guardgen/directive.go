@@ -35,7 +35,7 @@ type option struct {
 // reader takes no value.
 var options = map[string]struct {
 	setter string
-	read   func(value string) (any, string) // returns what is wrong, if anything
+	read   func(value string) (any, string) // returns the mistake, or ""
 }{
 	"wait":    {"WithMaxWait", readDuration},
 	"ttl":     {"WithTTL", readTTL},

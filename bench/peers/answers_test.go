@@ -191,7 +191,7 @@ func peerTwice(t *testing.T, lib *libs.Library) result {
 	if err := held.Release(t.Context()); err != nil {
 		return result{no, "release: " + brief(err)}
 	}
-	time.Sleep(100 * time.Millisecond) // what is sent in the background
+	time.Sleep(100 * time.Millisecond) // for requests that are sent in the background
 	n.Reset()
 	err := held.Release(t.Context())
 	c := n.Commands()

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
-	os.Exit(code) // what the libraries leave behind is not looked at
+	os.Exit(code) // leftovers of the libraries are not checked
 }
 
 // quiet keeps go-redis from logging every fault.

@@ -16,7 +16,8 @@ var (
 	codeSpan = regexp.MustCompile("`[^`]*`")
 )
 
-// links returns where the prose and the tables of a section lead to.
+// links returns the targets of the links in the prose and the tables of a
+// section.
 func (s *Section) links() []string {
 	text := s.text()
 	var to []string
@@ -29,7 +30,7 @@ func (s *Section) links() []string {
 	return to
 }
 
-// text is the prose of a section and what its tables say.
+// text returns the prose of a section and the text of its tables.
 func (s *Section) text() string {
 	parts := []string{s.Prose}
 	for _, t := range s.Tables {
@@ -63,7 +64,7 @@ func BrokenLinks(root string, pages []*Page) []string {
 	return broken
 }
 
-// follow returns what is wrong with a link, or "".
+// follow returns the mistake in a link, or "".
 func follow(root, from, to string, anchors map[string][]string) string {
 	if strings.HasPrefix(to, "https://") || strings.HasPrefix(to, "http://") {
 		return ""

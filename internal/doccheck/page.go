@@ -117,7 +117,8 @@ func Parse(path, text string) *Page {
 	return p
 }
 
-// fenced reads the block that begins in line i, and returns how many lines that were.
+// fenced reads the block that begins in line i, and returns its number of
+// lines.
 func (s *Section) fenced(lines []string, i int) int {
 	n := 1
 	for i+n < len(lines) && !fence.MatchString(lines[i+n]) {
@@ -164,7 +165,8 @@ func cells(line string) []string {
 	return row
 }
 
-// anchor makes the id of a heading, as GitHub does: the second of the same name gets a number.
+// anchor makes the id of a heading, as GitHub does. The second heading of the
+// same name gets a number.
 func anchor(title string, seen map[string]int) string {
 	id := strings.Map(func(r rune) rune {
 		switch {

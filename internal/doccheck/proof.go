@@ -106,8 +106,8 @@ func hasTest(dir, name string) bool {
 	return false
 }
 
-// Shell returns the blocks of shell commands that are to be run, by page and
-// line. Translations have the same ones.
+// Shell returns the blocks of shell commands that must be run, by page and
+// line. It leaves out translations, which have the same blocks.
 func Shell(pages []*Page) map[string]Block {
 	blocks := map[string]Block{}
 	for _, p := range pages {
@@ -125,8 +125,8 @@ func Shell(pages []*Page) map[string]Block {
 	return blocks
 }
 
-// Run runs a block of shell commands in root, as long as ctx lasts. Each of
-// them must end well.
+// Run runs a block of shell commands in root, at most until ctx ends. Each
+// command must succeed.
 func Run(ctx context.Context, root string, b Block) error {
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.Text) //nolint:gosec // commands of our own documents
 	cmd.Dir = root
@@ -136,7 +136,7 @@ func Run(ctx context.Context, root string, b Block) error {
 	return nil
 }
 
-// Words returns how many words a text in Markdown has outside its fences.
+// Words returns the number of words outside the fences of a text in Markdown.
 func Words(text string) int {
 	words, inside := 0, false
 	for line := range strings.Lines(text) {

@@ -17,7 +17,7 @@ func Ending(ctx, work context.Context) context.Context {
 	if c == nil || c != ctx.Value(self) {
 		return ctx
 	}
-	if ctx.Done() == nil { // what ends later must not look at the gin.Context, which may serve another request by then
+	if ctx.Done() == nil { // later the gin.Context may serve another request, so do not depend on it
 		ctx = context.WithoutCancel(ctx)
 	}
 	both, cancel := context.WithCancelCause(ctx)

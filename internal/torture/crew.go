@@ -23,7 +23,7 @@ type crew struct {
 	dir   string
 	wires []*wire
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	lives []*life    // of all places, including ended ones
 	now   []*life    // of each place
 }

@@ -167,9 +167,9 @@ func (v *visit) end(r record) {
 	v.inner, v.denied = r.Inner, r.Denied
 }
 
-// promised is until when v alone may have held its key: it was seen to be held,
-// and not beyond what the library said. One that has no clock is not held to
-// more than the first moment in which its process did not run.
+// promised returns the time until which v alone may have held its key. The key
+// was seen to be held, and not beyond the time that the library told. If the
+// library has no clock, the promise ends when its process first did not run.
 func (v *visit) promised() int64 {
 	if v.until != 0 {
 		return max(v.got, min(v.held, v.until))

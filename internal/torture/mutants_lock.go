@@ -46,7 +46,7 @@ type receipt struct {
 	libs.Lease
 	ttl time.Duration
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	saw   time.Time
 	until time.Time
 }

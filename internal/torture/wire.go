@@ -106,7 +106,7 @@ func (l *link) Up(b []byte) bool {
 	return l.wire.up.pass(l.wire.pipe.Closed()) && l.send(l.server, b)
 }
 
-// Down passes replies on when they may pass, unless their connection is to be
+// Down passes replies on when they may pass, unless their connection must be
 // cut.
 func (l *link) Down(b []byte) bool {
 	w := l.wire

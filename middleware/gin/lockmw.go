@@ -128,7 +128,7 @@ func answer(c *gin.Context, lock *httpguard.Lock, err error) {
 		o.Status = http.StatusInternalServerError
 	}
 	if !c.Writer.Written() {
-		c.Status(o.Status) // in case nobody writes: never a 200 if the handler did not run
+		c.Status(o.Status) // in case nothing is written: never a 200 if the handler did not run
 	}
 	switch {
 	case a.OnError != nil:

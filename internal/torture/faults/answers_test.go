@@ -122,7 +122,7 @@ func TestFault20AReleaseLeavesSomebodyElsesLockAlone(t *testing.T) {
 	theirs := acquire(t, b, key)
 	value := n.direct.Get(t.Context(), lock(key)).Val()
 	wantErr(t, l.Release(t.Context()), guard.ErrLeaseLost)
-	if err := a.Close(t.Context()); err != nil { // does what is left to clean up
+	if err := a.Close(t.Context()); err != nil { // does the cleanup that is left
 		t.Fatal(err)
 	}
 	if n.direct.Get(t.Context(), lock(key)).Val() != value {

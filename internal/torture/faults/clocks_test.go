@@ -168,7 +168,7 @@ func TestFault15AServersClockBehindStretchesLeasesButNoWaits(t *testing.T) {
 	got := waits(t, b)
 	queued(t, rdb)
 	start := time.Now()
-	rdb.Del(t.Context(), lock(key)) // without a word to who waits
+	rdb.Del(t.Context(), lock(key)) // without a message to waiters
 	next := <-got
 	d := took(t, "a waiter's look", start, poll)
 	if n := token(t, next); n <= first {

@@ -206,7 +206,7 @@ func TestFault43WaitersThatDieInTheirFirstWaitCostOneShortOffer(t *testing.T) {
 
 // turnGaps adds up the time without a turn.
 type turnGaps struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	last  time.Time
 	lost  time.Duration // in gaps of more than 200 ms
 	turns int

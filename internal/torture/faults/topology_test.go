@@ -122,7 +122,7 @@ func TestFault08ALostFailoverIsNoticedAndTokensRise(t *testing.T) {
 	way.To(replica.Addr)
 	failed := time.Now()
 	b := on(t, replica.Addr, guard.WithTTL(ttl), guard.WithFencing())
-	next := acquire(t, b, key) // nobody can keep it from that
+	next := acquire(t, b, key) // no other holder can prevent that
 	if n := token(t, next); n <= last {
 		t.Errorf("token %d, and the one before had %d", n, last)
 	}

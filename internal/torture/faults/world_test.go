@@ -72,7 +72,7 @@ func (n *network) partition(cut bool) {
 	n.DropUp(cut)
 	n.DropDown(cut)
 	if !cut {
-		n.CutAll() // what was swallowed is gone, and so are the connections that miss it
+		n.CutAll() // swallowed bytes are lost, and so are the connections that miss them
 	}
 }
 
