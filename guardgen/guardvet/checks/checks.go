@@ -1,5 +1,6 @@
-// Package checks holds the analyzers of guardvet: mistakes in the use of
-// package guard that the compiler accepts and that no test notices by itself.
+// Package checks has the analyzers of guardvet. They find mistakes in the use
+// of package guard that the compiler accepts and that no test notices by
+// itself.
 //
 //	rawkeys     a key that is concatenated, or has an empty part
 //	keyparts    a part for which guard.Key always gives ""
@@ -19,16 +20,17 @@
 //
 //   - a constant key in a handler, because a service may have one job
 //   - guard.Key("stock", id) with an id that nobody has set
-//   - an r.Use behind the routes that it should guard, because the routes before
-//     it may be free on purpose
+//   - an r.Use behind the routes that it should guard, because the routes
+//     before it may be free on purpose
 //   - keys that several functions nest in different orders
 //
-// The log tells of the last, and package guardtest finds a lock that is missing.
+// The log tells of the last, and package guardtest finds a lock that is
+// missing.
 //
-// An analyzer sees one package at a time. It reports what is surely a mistake,
-// and says nothing of what it cannot follow. Tests may do as they like, with
-// two exceptions by which they would pass for nothing: a dropped error of a
-// verb, and a raw key that package guardtest is given.
+// An analyzer sees one package at a time. It reports code that is surely a
+// mistake, and ignores code that it cannot follow. Tests may do as they like,
+// with two exceptions. A dropped error of a verb, or a raw key for package
+// guardtest, would let a test pass that proves nothing.
 package checks
 
 import (
@@ -53,7 +55,8 @@ func All() []*analysis.Analyzer {
 }
 
 // newAnalyzer returns an analyzer that calls check for each call of guard's
-// packages, and in the code of tests for those of them that inTests names.
+// packages. In the code of tests it does so only for the packages that inTests
+// names.
 func newAnalyzer(name, doc string, inTests func(call) bool, check func(*analysis.Pass, call)) *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name:     name,
@@ -73,11 +76,11 @@ func newAnalyzer(name, doc string, inTests func(call) bool, check func(*analysis
 
 const url = "https://" + module + "/blob/main/guardgen/README.md#guardvet"
 
-// never is for analyzers that have nothing to say of tests.
+// never is for analyzers that ignore tests.
 func never(call) bool { return false }
 
-// callExprs iterates over all calls of a package, and tells whether they are
-// the code of tests.
+// callExprs iterates over all calls of a package. With each it yields whether
+// the call is in the code of tests.
 func callExprs(pass *analysis.Pass) iter.Seq2[inspector.Cursor, bool] {
 	return func(yield func(inspector.Cursor, bool) bool) {
 		root := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector).Root()
@@ -98,8 +101,8 @@ func isTest(pass *analysis.Pass, file *ast.File) bool {
 	return strings.HasSuffix(pass.Fset.File(file.FileStart).Name(), "_test.go")
 }
 
-// importsTesting reports whether file imports testing. A package with such a
-// file that is no test is a package of helpers for tests.
+// importsTesting reports whether file imports testing. If such a file is no
+// test, its package has helpers for tests.
 func importsTesting(file *ast.File) bool {
 	return slices.ContainsFunc(file.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"testing"` })
 }
@@ -150,8 +153,8 @@ func (c call) takesKeys() bool {
 	return path == module || c.isMiddleware() || c.isGuardtest() || strings.HasPrefix(path, module+"/jobs/")
 }
 
-// arguments iterates over the arguments of c with the parameters that they are
-// for. Each argument of a variadic parameter comes with that parameter.
+// arguments iterates over the arguments of c with their parameters. Each
+// argument of a variadic parameter comes with that parameter.
 func (c call) arguments() iter.Seq2[*types.Var, ast.Expr] {
 	return func(yield func(*types.Var, ast.Expr) bool) {
 		params := c.sig.Params()
@@ -181,8 +184,8 @@ func (c call) isVerb() bool {
 	return c.isGuard("Do", "DoAll", "TryDo", "Call", "Lead", "Acquire", "TryAcquire")
 }
 
-// isNamed reports whether t, or what t points to, is the type of that name in a
-// package whose path begins with path: other major versions included.
+// isNamed reports whether t is the type of that name in a package whose path
+// begins with path, or a pointer to it. So other major versions are included.
 func isNamed(t types.Type, path, name string) bool {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		t = p.Elem()

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/tools/go/analysis/passes/inspect"
 )
 
-// all is every analyzer in one, so that what one reports is right for the
+// all is every analyzer in one, so that each is also tested on the code for the
 // others.
 var all = &analysis.Analyzer{
 	Name:     "all",

@@ -30,7 +30,7 @@ func checkDropped(pass *analysis.Pass, c call) {
 	}
 }
 
-// lostIn names what is lost if nobody looks at results, or returns "".
+// lostIn names the value that is lost if results are ignored, or returns "".
 func lostIn(results *types.Tuple) string {
 	for i := results.Len() - 1; i >= 0; i-- {
 		switch t := results.At(i).Type(); {

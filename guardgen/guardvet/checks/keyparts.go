@@ -33,7 +33,7 @@ func checkKeyParts(pass *analysis.Pass, c call) {
 	}
 }
 
-// refused says what a part is if guard.Key refuses it whatever its value is.
+// refused describes a part that guard.Key refuses whatever its value is.
 func refused(part types.TypeAndValue) string {
 	if part.IsNil() {
 		return "nil"

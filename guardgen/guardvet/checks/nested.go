@@ -53,9 +53,9 @@ func keyOf(pass *analysis.Pass, c call) *ast.CallExpr {
 	return expr
 }
 
-// sameKind reports whether a and b begin with the same constant and differ in
-// one value of the same type after it, as guard.Key("account", from) and
-// guard.Key("account", to) do.
+// sameKind reports whether a and b begin with the same constant and then differ
+// in one value of the same type. An example is guard.Key("account", from) and
+// guard.Key("account", to).
 func sameKind(pass *analysis.Pass, a, b *ast.CallExpr) bool {
 	if len(a.Args) != 2 || len(b.Args) != 2 || a.Ellipsis.IsValid() || b.Ellipsis.IsValid() {
 		return false

@@ -47,8 +47,8 @@ func checkOuterCtx(pass *analysis.Pass, c call) {
 	})
 }
 
-// isOuterContext reports whether expr is a context from outside of fn: a
-// variable, or what the Context method of an HTTP request returns.
+// isOuterContext reports whether expr is a context from outside of fn. That is
+// a variable, or the result of the Context method of an HTTP request.
 func isOuterContext(pass *analysis.Pass, fn *ast.FuncLit, expr ast.Expr) bool {
 	t := pass.TypesInfo.TypeOf(expr)
 	switch expr := ast.Unparen(expr).(type) {
@@ -69,8 +69,8 @@ func isRoot(pass *analysis.Pass, expr *ast.CallExpr) bool {
 	return ok && (fn.FullName() == "context.Background" || fn.FullName() == "context.TODO")
 }
 
-// isHarmless reports whether what fn does with a context can go on without the
-// lease: logging, and work that is meant to.
+// isHarmless reports whether the work of fn with a context can go on without
+// the lease. That is logging, and work that is intended to go on.
 func isHarmless(fn *types.Func) bool {
 	return fn.FullName() == "context.WithoutCancel" || fn.Pkg() != nil && fn.Pkg().Path() == "log/slog"
 }

@@ -58,8 +58,8 @@ func isMessage(t types.Type) bool {
 	return ok
 }
 
-// isUsedInLoop reports whether a verb is called on what c returns, in the same
-// round of a loop. A loop over the routes of a service is something else.
+// isUsedInLoop reports whether a verb is called on the result of c in the same
+// round of a loop. A loop over the routes of a service does not count.
 func isUsedInLoop(pass *analysis.Pass, c call) bool {
 	for outer := range c.cur.Enclosing(
 		(*ast.ForStmt)(nil), (*ast.RangeStmt)(nil), (*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {

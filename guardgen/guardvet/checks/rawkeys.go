@@ -86,8 +86,8 @@ func checkKeyFunc(pass *analysis.Pass, c call, fn ast.Expr) {
 	})
 }
 
-// bodyOf returns the body of the function that fn is, if it is a literal or
-// declared in this package.
+// bodyOf returns the body of fn, if it is a literal or declared in this
+// package.
 func bodyOf(pass *analysis.Pass, fn ast.Expr) *ast.BlockStmt {
 	switch fn := fn.(type) {
 	case *ast.FuncLit:
@@ -105,7 +105,7 @@ func bodyOf(pass *analysis.Pass, fn ast.Expr) *ast.BlockStmt {
 	return nil
 }
 
-// checkPart reports a part of guard.Key that is several parts.
+// checkPart reports a part of guard.Key that consists of several parts.
 func checkPart(pass *analysis.Pass, c call, part ast.Expr, first bool) {
 	if text, ok := constantText(pass, part); ok {
 		if first && strings.Contains(text, ":") {
@@ -125,14 +125,14 @@ func checkPart(pass *analysis.Pass, c call, part ast.Expr, first bool) {
 	}
 }
 
-// joined is a text that is made of others.
+// joined is a text that is joined from others.
 type joined struct {
 	by     string // concatenation, or the name of the function
 	text   string // the constant texts in it
-	values int    // how many others
+	values int    // the number of other parts
 }
 
-// joinedOf returns what expr joins, or nil.
+// joinedOf returns the parts that expr joins, or nil.
 func joinedOf(pass *analysis.Pass, expr ast.Expr) *joined {
 	switch expr := expr.(type) {
 	case *ast.BinaryExpr:
@@ -174,7 +174,7 @@ func (j *joined) add(pass *analysis.Pass, expr ast.Expr) {
 	j.values++
 }
 
-// constantText returns the text that expr is if it is a constant.
+// constantText returns the text of expr if it is a constant.
 func constantText(pass *analysis.Pass, expr ast.Expr) (string, bool) {
 	v := pass.TypesInfo.Types[expr].Value
 	if v == nil || v.Kind() != constant.String {
@@ -183,9 +183,9 @@ func constantText(pass *analysis.Pass, expr ast.Expr) (string, bool) {
 	return constant.StringVal(v), true
 }
 
-// resolve returns the expression that a local variable has its only value from;
-// other expressions as they are. The variable must be declared in the function
-// around c.
+// resolve returns the expression that gives a local variable its only value. It
+// returns other expressions unchanged. The variable must be declared in the
+// function around c.
 func resolve(pass *analysis.Pass, c call, expr ast.Expr) ast.Expr {
 	expr = ast.Unparen(expr)
 	id, ok := expr.(*ast.Ident)
@@ -206,7 +206,8 @@ func resolve(pass *analysis.Pass, c call, expr ast.Expr) ast.Expr {
 	return ast.Unparen(values[0])
 }
 
-// valuesOf returns what is assigned to v in fn: nil for what cannot be told.
+// valuesOf returns the expressions that are assigned to v in fn. An expression
+// that cannot be told is nil.
 func valuesOf(pass *analysis.Pass, fn ast.Node, v *types.Var) (values []ast.Expr) {
 	is := func(e ast.Expr) bool {
 		id, ok := ast.Unparen(e).(*ast.Ident)

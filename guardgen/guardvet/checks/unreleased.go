@@ -38,7 +38,7 @@ func checkUnreleased(pass *analysis.Pass, c call) {
 var getters = []string{"Context", "Key", "Deadline", "Err", "FencingToken"}
 
 // leaves reports whether lease is released in the function around cur, or
-// handed to somebody who may do it.
+// handed to code that may release it.
 func leaves(pass *analysis.Pass, cur inspector.Cursor, lease types.Object) bool {
 	var outermost inspector.Cursor
 	for fn := range cur.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
@@ -85,7 +85,7 @@ func isPrinted(pass *analysis.Pass, c *ast.CallExpr, id *ast.Ident) bool {
 	return slices.Contains([]string{"fmt", "log", "log/slog"}, fn.Pkg().Path())
 }
 
-// isValueOf reports whether assign keeps id somewhere else than in _.
+// isValueOf reports whether assign keeps id, other than in _.
 func isValueOf(assign *ast.AssignStmt, id *ast.Ident) bool {
 	for i, value := range assign.Rhs {
 		if value != id {
