@@ -53,7 +53,7 @@ func TestTheJudgeFindsWhatIsPlanted(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		h    *history
-		want string // the check; "": nothing is wrong
+		want string // the check; "" if nothing is wrong
 	}{
 		"all is well":             {told(sound, one, two, three), ""},
 		"a lower token is let in": {told([]entry{fenced(two, 0), fenced(one, 1)}, one, two), fencedExclusion},

@@ -14,9 +14,9 @@
 //
 // # Order
 //
-// Put the lock last, right before the handler. The order from outside in is
-// recovery, telemetry, logging, authentication, rate limit, body limit,
-// timeout, lock:
+// Put the lock last, right before the handler. From outside in the order is
+// recovery, telemetry, logging, authentication, rate and body limits, timeout,
+// lock:
 //
 //	e.Use(middleware.Recover(), otelecho.Middleware("shop"), auth, middleware.BodyLimit("1M"), middleware.ContextTimeout(5*time.Second))
 //	e.POST("/stock/:sku/buy", buy, lockmw.Key(g, "stock:{sku}"))

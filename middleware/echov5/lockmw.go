@@ -37,9 +37,9 @@ func Key(g *guard.Guard, template string, opts ...Option) echo.MiddlewareFunc {
 }
 
 // Static is [Key] for one constant key that all requests wait for. It is for
-// work of which only one may run at a time, whatever its parameters. key is
-// written like a template: "jobs:nightly" is guard.Key("jobs", "nightly").
-// Static panics if key has a placeholder.
+// jobs that may run only once at a time, whatever their parameters. key is
+// written like a template. For example, "jobs:nightly" is guard.Key("jobs",
+// "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) echo.MiddlewareFunc {
 	key = httpguard.Constant(key)
 	return newMiddleware(g, func(*exchange) (string, error) { return key, nil }, opts)
@@ -111,8 +111,8 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 // run twice takes its keys before it does anything, see docs/http.md.
 //
 // An empty key is treated as a server error and answered with 500. If the
-// client left the value out, use &keyfunc.Error{Source: "json", Name: "sku",
-// Err: keyfunc.ErrMissing} as the error. Then the answer is 400.
+// client left the value out, use the error &keyfunc.Error{Source: "json", Name:
+// "sku", Err: keyfunc.ErrMissing}. Then the answer is 400.
 //
 // A middleware of this package that the error passes sets the media type of the
 // answer, and applies its own error handler. On other routes the answer is

@@ -66,8 +66,8 @@ func answersIn(c fiber.Ctx) answers {
 // run twice takes its keys before it does anything, see docs/http.md.
 //
 // An empty key is treated as a server error and answered with 500. If the
-// client left the value out, use &keyfunc.Error{Source: "json", Name: "sku",
-// Err: keyfunc.ErrMissing} as the error. Then the answer is 400.
+// client left the value out, use the error &keyfunc.Error{Source: "json", Name:
+// "sku", Err: keyfunc.ErrMissing}. Then the answer is 400.
 func Error(c fiber.Ctx, err error) error {
 	if _, ours := outcome.Of(c.Context(), err); !ours {
 		return err

@@ -30,9 +30,9 @@ func Key(g *guard.Guard, template string, opts ...Option) fiber.Handler {
 }
 
 // Static is [Key] for one constant key that all requests wait for. It is for
-// work of which only one may run at a time, whatever its parameters. key is
-// written like a template: "jobs:nightly" is guard.Key("jobs", "nightly").
-// Static panics if key has a placeholder.
+// jobs that may run only once at a time, whatever their parameters. key is
+// written like a template. For example, "jobs:nightly" is guard.Key("jobs",
+// "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) fiber.Handler {
 	key = httpguard.Constant(key)
 	return newMiddleware(g, false, func(*exchange) (string, error) { return key, nil }, opts)

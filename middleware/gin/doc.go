@@ -25,9 +25,9 @@
 //
 // # Order
 //
-// Put the lock last, right before the handler. The order from outside in is
-// recovery, telemetry, logging, authentication, rate limit, body limit,
-// timeout, lock:
+// Put the lock last, right before the handler. From outside in the order is
+// recovery, telemetry, logging, authentication, rate and body limits, timeout,
+// lock:
 //
 //	r.Use(gin.Recovery(), otelgin.Middleware("shop"), auth, limit, timeout)
 //	r.POST("/stock/:sku/buy", lockmw.Key(g, "stock:{sku}"), buy)

@@ -14,9 +14,9 @@
 //
 // # Order
 //
-// Put the lock last, right before the handler. The order from outside in is
-// recovery, telemetry, logging, authentication, rate limit, body limit,
-// timeout, lock:
+// Put the lock last, right before the handler. From outside in the order is
+// recovery, telemetry, logging, authentication, rate and body limits, timeout,
+// lock:
 //
 //	recovery(telemetry(auth(limit(http.TimeoutHandler(lockmw.Key(g, "stock:{sku}")(buy), 5*time.Second, "")))))
 //

@@ -28,9 +28,9 @@ func Key(g *guard.Guard, template string, opts ...Option) func(http.Handler) htt
 }
 
 // Static is [Key] for one constant key that all requests wait for. It is for
-// work of which only one may run at a time, whatever its parameters. key is
-// written like a template: "jobs:nightly" is guard.Key("jobs", "nightly").
-// Static panics if key has a placeholder.
+// jobs that may run only once at a time, whatever their parameters. key is
+// written like a template. For example, "jobs:nightly" is guard.Key("jobs",
+// "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) func(http.Handler) http.Handler {
 	return KeyFunc(g, keyfunc.Static(httpguard.Constant(key)), opts...)
 }
@@ -76,8 +76,8 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler
 // [outcome.Of] instead. Then the answer has a Retry-After.
 //
 // An empty key is treated as a server error and answered with 500. If the
-// client left the value out, use &keyfunc.Error{Source: "json", Name: "sku",
-// Err: keyfunc.ErrMissing} as the error. Then the answer is 400.
+// client left the value out, use the error &keyfunc.Error{Source: "json", Name:
+// "sku", Err: keyfunc.ErrMissing}. Then the answer is 400.
 func Error(w http.ResponseWriter, r *http.Request, err error) bool {
 	if _, ours := outcome.Of(r.Context(), err); !ours {
 		return false

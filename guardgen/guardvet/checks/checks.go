@@ -55,8 +55,8 @@ func All() []*analysis.Analyzer {
 }
 
 // newAnalyzer returns an analyzer that calls check for each call of guard's
-// packages. In the code of tests it does so only for the packages that inTests
-// names.
+// packages. In the code of tests it does so only for the calls for which
+// inTests returns true.
 func newAnalyzer(name, doc string, inTests func(call) bool, check func(*analysis.Pass, call)) *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name:     name,

@@ -78,7 +78,7 @@ func TestFault03AnAcquireThatIsAbandonedLeavesNoKey(t *testing.T) {
 	d := time.Since(start)
 	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if !empty() {
-			start = time.Now() // one that came late, which the second shot takes
+			start = time.Now() // a late one, which the second shot hits
 			rig.Eventually(t, "the late ones are gone, too", empty)
 			d += time.Since(start)
 		}
@@ -101,7 +101,7 @@ func TestFault16ALostReplyDirectionEndsTheLeaseInTime(t *testing.T) {
 	if left <= 0 {
 		t.Errorf("the context ended after the key: %v", left)
 	}
-	_, err := g.Acquire(t.Context(), "another") // carried out, and not heard of
+	_, err := g.Acquire(t.Context(), "another") // executed, but its answer is lost
 	wantErr(t, err, guard.ErrUnavailable)
 	wantErr(t, l.Release(t.Context()), guard.ErrLeaseLost)
 	n.DropDown(false)

@@ -57,7 +57,7 @@ func TestFault26AHerdIsOneContenderPerProcess(t *testing.T) {
 	mustRelease(t, l)
 	wg.Wait()
 	calls := evals(t, n.direct)
-	most := 3*grants.Load() + processes*int64(8*time.Since(start).Seconds()+10) // and everybody's looks
+	most := 3*grants.Load() + processes*int64(8*time.Since(start).Seconds()+10) // and the looks of all
 	if turns.Load() != processes*waiters || calls > most {
 		t.Errorf("%d turns in %d grants cost %d requests, want %d turns and at most %d",
 			turns.Load(), grants.Load(), calls,

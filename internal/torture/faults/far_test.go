@@ -24,7 +24,7 @@ import (
 
 const (
 	opening   = 3
-	firstTurn = 3 * time.Second // by when a newcomer has had a turn, on a machine that is not busy
+	firstTurn = 3 * time.Second // max time to a newcomer's turn, on a machine that is not busy
 )
 
 //nolint:tparallel // its distances are parallel, inside the one subtest that waits for them

@@ -55,7 +55,7 @@ func TestFault32KeysThatAreNotHeldCostNothing(t *testing.T) {
 	for _, l := range leases {
 		mustRelease(t, l)
 	}
-	counters := rdb.DBSize(t.Context()).Val() // each with a TTL, or the look at what is left finds it
+	counters := rdb.DBSize(t.Context()).Val() // each with a TTL; otherwise the check for leftovers finds it
 	keeps(t, "after %d keys nothing in the process, and %d fencing counters with a TTL on the server; no goroutine "+
 		"for a held key", used, counters)
 }

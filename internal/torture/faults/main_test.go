@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	}
 	redis.SetLogger(quiet{})
 	code := m.Run()
-	if *update { // a row that failed is not noted
+	if *update { // a row that failed is not recorded
 		if err := writePage(); err != nil {
 			_, _ = fmt.Fprintln(os.Stderr, err)
 			code = 1

@@ -44,7 +44,7 @@ func play(role string) int {
 	terminated, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
 	switch role {
-	case "writer": // writes, as long as its context lives; in the end once more, as if it had not looked
+	case "writer": // writes until its context ends, and then once more, as if it ignored the end
 		l, err := g.Acquire(ctx, key)
 		if err != nil {
 			return 1
@@ -63,7 +63,7 @@ func play(role string) int {
 	case "waiter": // until it is killed
 		_, err = g.Acquire(ctx, key)
 		fmt.Println("has", err)
-	case "service": // holds keys for work that takes a moment, and shuts down when it is told
+	case "service": // holds keys for short work, and shuts down on request
 		for i := range 3 {
 			go func() { // ends with the process
 				_ = g.Do(ctx, fmt.Sprint(key, i), func(ctx context.Context) error {

@@ -177,7 +177,7 @@ func TestFault30ARestartIsSurvivedOrNoticed(t *testing.T) {
 	kept := serve(t, "--appendonly", "yes", "--appendfsync", "everysec")
 	g = on(t, kept.Addr, opts...)
 	l := acquire(t, g, key)
-	kept.Restart() // what was written is in the kernel's pages, not on the disk: kill -9 costs nothing
+	kept.Restart() // writes are in the kernel's pages, not on the disk, so kill -9 costs nothing
 	select {
 	case <-l.Context().Done():
 		t.Errorf("a restart with its data cost a lease: %v", context.Cause(l.Context()))

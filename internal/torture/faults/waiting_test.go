@@ -108,7 +108,7 @@ func TestFault23SubscriptionsThatAreKilledAgainAndAgainAreNoPolling(t *testing.T
 	killed := during(func() { direct.ClientKillByFilter(t.Context(), "TYPE", "pubsub") })
 	stop()
 	wg.Wait()
-	if killed < quiet/10 { // a machine that is busy takes its part
+	if killed < quiet/10 { // a busy machine costs its share
 		t.Errorf("%.0f turns/s while subscriptions are killed every 100 ms, %.0f before", killed, quiet)
 	}
 	keeps(t, "with subscriptions killed every 100 ms, %d instances took %.0f turns/s at one key, %.0f before",

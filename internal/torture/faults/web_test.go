@@ -92,7 +92,7 @@ func TestFault35ATimeoutOutsideTheLockKeepsTheKeyToTheHandlersEnd(t *testing.T) 
 	heldAfter := func(wrap func(http.Handler) http.Handler) bool {
 		finish, ended := make(chan struct{}), make(chan error, 1)
 		ask := web(t, wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			<-finish // whatever its context says
+			<-finish // even if its context has ended
 			ended <- context.Cause(r.Context())
 		})))
 		if status, err := ask(); status != http.StatusServiceUnavailable {
