@@ -2,10 +2,17 @@
 // key, across every instance of the service.
 //
 //	sku := func(req *pb.BuyRequest) string { return guard.Key("stock", req.GetSku()) }
+//	watched := func(req *pb.WatchRequest) string { return guard.Key("stock", req.GetSku()) }
+//	rules := []lockmw.Rule{
+//		lockmw.Key(g, pb.Stock_Buy_FullMethodName, sku),
+//		lockmw.Key(g, pb.Stock_Watch_FullMethodName, watched), // a stream
+//	}
 //	s := grpc.NewServer(
-//		grpc.ChainUnaryInterceptor(lockmw.Unary(lockmw.Key(g, pb.Stock_Buy_FullMethodName, sku))),
-//		grpc.ChainStreamInterceptor(lockmw.Stream(lockmw.Key(g, pb.Stock_Watch_FullMethodName, watched))),
+//		grpc.ChainUnaryInterceptor(lockmw.Unary(rules...)),
+//		grpc.ChainStreamInterceptor(lockmw.Stream(rules...)),
 //	)
+//	pb.RegisterStockServer(s, stock)
+//	err := lockmw.Verify(s, rules...) // do not serve on an error
 //
 // Calls of a method without a rule pass unlocked. So do calls whose rule has a
 // wrong name or is in the wrong interceptor, so call [Verify] before Serve.
