@@ -5,8 +5,10 @@
 //
 // The engine knows keys, turns and package locker. Package guard, the face,
 // knows contexts that carry leases, options, observers, logs and requests. The
-// engine knows nothing of them. All that passes between the two stands in this
-// file and in the methods of [Engine] and [Turn].
+// engine knows nothing of them. What passes between the two stands in this file
+// and in the methods of [Engine] and [Turn]. Beside these the face uses the
+// limits of limits.go, trust.go and tenure.go, [Backoff], and the plain values
+// of state.go.
 package turns
 
 import (

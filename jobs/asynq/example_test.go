@@ -22,13 +22,13 @@ func Example() {
 	_ = config // for asynq.NewServer
 
 	mux := asynq.NewServeMux()
-	mux.Use(asynqlock.Key(g, func(t *asynq.Task) string { return guard.Key("order", t.Payload()[0]) }))
+	mux.Use(asynqlock.Key(g, func(t *asynq.Task) string { return guard.Key("order", string(t.Payload())) }))
 	mux.HandleFunc("order:pay", func(context.Context, *asynq.Task) error {
 		fmt.Println("paid")
 		return nil
 	})
 
-	task := asynq.NewTask("order:pay", []byte{7})
+	task := asynq.NewTask("order:pay", []byte("7"))
 	_ = g.Do(context.Background(), "order:7", func(context.Context) error { // another holder
 		err := mux.ProcessTask(context.Background(), task)
 		fmt.Println("counts as a failure:", asynqlock.IsFailure(err))

@@ -32,7 +32,7 @@
 //	ABORTED              LOCK_HELD              retry the key was held until MaxWait ended
 //	RESOURCE_EXHAUSTED   LOCK_QUEUE_FULL        retry too many were waiting already, or the wait would have been too long
 //	UNAVAILABLE          LOCK_UNAVAILABLE       retry the locker gave no answer, or the guard is closed
-//	DEADLINE_EXCEEDED    LOCK_WAIT_ABORTED            a deadline outside the guard ended the wait
+//	DEADLINE_EXCEEDED    LOCK_WAIT_ABORTED            a deadline of the server ended the wait (of a client: it does not see this)
 //	INTERNAL             LOCK_LOST                    the lease was lost while the handler ran: what it did is uncertain
 //	INVALID_ARGUMENT     LOCK_KEY_INVALID             the message has no key, or one that is too long
 //	INTERNAL             LOCK_MISCONFIGURED           our own mistake: a message of another type, no default guard
