@@ -14,7 +14,8 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-func TestCluster(t *testing.T) { //nolint:tparallel // its parts share one cluster
+// Its parts share one cluster.
+func TestCluster(t *testing.T) {
 	t.Parallel() // it mostly waits
 	nodes := redistest.StartCluster(t)
 	client := func(t *testing.T) *redis.ClusterClient {

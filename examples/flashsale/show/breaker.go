@@ -9,8 +9,8 @@ import (
 )
 
 // breaker stands between the instances and Redis, and can cut them off:
-// connections are closed, and new ones as soon as they are made. What it passes
-// on it does not look at. Safe for concurrent use.
+// connections are closed, and new ones as soon as they are made. It does not
+// look at the bytes that it passes on. Safe for concurrent use.
 type breaker struct {
 	addr     string
 	listener net.Listener

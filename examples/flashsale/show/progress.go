@@ -35,8 +35,8 @@ func watch(ctx context.Context, con *console, t *tally, requests, stock int) {
 	}
 }
 
-// bar is filled by the requests that have been answered. What was sold stands
-// beside it, under a name of its own.
+// bar is filled by the requests that have been answered. The number
+// of sold items stands beside it, under a name of its own.
 type bar struct {
 	*progressbar.ProgressBar
 	stock string // "": no room for more than how many were sold

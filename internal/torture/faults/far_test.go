@@ -27,7 +27,7 @@ const (
 	firstTurn = 3 * time.Second // max time to a newcomer's turn, on a machine that is not busy
 )
 
-//nolint:tparallel // its distances are parallel, inside the one subtest that waits for them
+// Its distances are parallel, inside the one subtest that waits for them.
 func TestFault41AFarServerGivesItsKeys(t *testing.T) {
 	begin(t)
 	var mu sync.Mutex // guards did

@@ -115,7 +115,7 @@ func refuses(t *testing.T, s *redistest.Server, code string) {
 		func() bool { return redis.HasErrorPrefix(s.Do(t.Context(), "get", "x").Err(), code) })
 }
 
-//nolint:tparallel // one trouble after the other: the end is about all
+// One trouble comes after the other, because the end is about all.
 func TestFault06AServerInTroubleIsUnavailableAndWaitedFor(t *testing.T) {
 	begin(t)
 	for _, trouble := range troubles { // one after the other: the end is about all

@@ -142,7 +142,8 @@ func (r *Route) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
 // To changes the server for new connections.
 func (r *Route) To(addr string) { r.addr.Store(&addr) }
 
-// Follow waits until replica follows a primary. replica was started with --replicaof.
+// Follow waits until replica follows a primary. replica was started with
+// --replicaof.
 func Follow(t *testing.T, replica *redistest.Server) {
 	t.Helper()
 	rdb := redistest.Client(t, replica.Addr)
