@@ -3,17 +3,22 @@ package guard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/turns"
 )
 
 // Hints are lines in the log about mistakes that look like something else. A
 // guard gives each hint once, unless the hint says otherwise.
 
 // hint gives the hints that a wait deserves.
-func (l *Lease) hint(ctx context.Context, r WaitResult) {
+func (l *Lease) hint(ctx context.Context, p turns.Patience, r WaitResult) {
 	if r.Err != nil {
 		l.hintHere(ctx, r.Err)
+		l.hintDeadline(ctx, p, r.Err)
 	}
 	if r.Err == nil && l.within != nil && l.guard.set.MinHold > 0 {
 		l.hintMinHold(ctx)
@@ -41,10 +46,25 @@ func (l *Lease) hintHere(ctx context.Context, err error) {
 	}
 }
 
+// hintDeadline tells of a wait that a deadline of ctx ended before MaxWait. The
+// caller then gets the answer of its own timeout, such as a bare 503 of the
+// framework, in place of the guard's.
+func (l *Lease) hintDeadline(ctx context.Context, p turns.Patience, err error) {
+	deadline, set := ctx.Deadline()
+	whole := l.guard.set.MaxWait
+	if !set || p.Once || whole == forever || !deadline.Before(p.Until) || errors.Is(err, ErrUnavailable) ||
+		!errors.Is(err, ErrNotAcquired) || !errors.Is(err, context.DeadlineExceeded) {
+		return
+	}
+	l.hintOnce(ctx, "deadline", fmt.Sprintf("guard: the request's deadline ends the wait before MaxWait (%v < %v)",
+		deadline.Sub(p.Start).Round(time.Millisecond), whole),
+		"give the wait a MaxWait below the timeout around it, or raise that timeout")
+}
+
 // hintOnce logs a hint unless the guard has given it before.
 func (l *Lease) hintOnce(ctx context.Context, about, text, look string) {
 	if g := l.guard; g.family.hints.first(about, g.set.Name) {
-		g.log().LogAttrs(ctx, slog.LevelWarn, text, //nolint:sloglint // the callers give constants
+		g.log().LogAttrs(ctx, slog.LevelWarn, text, //nolint:sloglint // the callers give constants, or two durations in one
 			g.about(l.key, slog.String("look", look))...)
 	}
 }

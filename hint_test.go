@@ -15,6 +15,7 @@ import (
 const (
 	hereLine     = `level=WARN msg="guard: key held by this process: was fn's ctx passed on?" look="for `
 	orderLine    = `level=WARN msg="guard: key held by this process while the caller held another: are keys taken in different orders?" look="take `
+	deadlineLine = `level=WARN msg="guard: the request's deadline ends the wait before MaxWait `
 	neighborLine = `level=WARN msg="guard: a guard of another name holds the same key: do services share a store without prefixes?" holder_name=`
 )
 
@@ -101,6 +102,93 @@ func TestAnElectionThatIsOverIsLogged(t *testing.T) {
 		_ = b.Lead(ctx, key, func(ctx context.Context) error { cancel(); return ctx.Err() })
 		book.want(t)
 	})
+}
+
+// within returns a context that ends after d, as that of a request does.
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestADeadlineThatEndsAWaitBeforeMaxWaitIsToldOnce(t *testing.T) {
+	for name, verb := range map[string]func(g *guard.Guard, ctx context.Context) error{
+		"Do":      func(g *guard.Guard, ctx context.Context) error { return g.Do(ctx, key, nop) },
+		"Acquire": func(g *guard.Guard, ctx context.Context) error { _, err := g.Acquire(ctx, key); return err },
+		"DoAll":   func(g *guard.Guard, ctx context.Context) error { return g.DoAll(ctx, []string{"a", key}, nop) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, book := newLogged(t)
+				held := must(b.other.Acquire(t.Context(), key))
+				for range 2 {
+					wantErr(t, verb(b.Guard, within(t, time.Second)), context.DeadlineExceeded)
+				}
+				book.want(t, deadlineLine+`(1s < 3s)" look="give `)
+				route := b.With(guard.WithName("shop"), guard.WithMaxWait(time.Minute))
+				wantErr(t, verb(route, within(t, 1500*time.Millisecond)), context.DeadlineExceeded)
+				book.want(t) // the name has had its line
+				wantErr(t, held.Release(t.Context()), nil)
+			})
+		})
+	}
+}
+
+func TestADeadlineThatEndsNoWaitBeforeMaxWaitIsNotTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts []guard.Option
+		ctx  func(t *testing.T) context.Context
+		down bool
+		verb func(g *guard.Guard, ctx context.Context) error
+	}{
+		"a later one": {ctx: func(t *testing.T) context.Context { t.Helper(); return within(t, 4*time.Second) }},
+		"one of MaxWait's length": {
+			opts: []guard.Option{guard.WithMaxWait(2 * time.Second)},
+			ctx:  func(t *testing.T) context.Context { t.Helper(); return within(t, 2*time.Second) },
+		},
+		"a client that leaves": {ctx: func(t *testing.T) context.Context {
+			t.Helper()
+			ctx, cancel := context.WithCancel(within(t, time.Minute))
+			time.AfterFunc(time.Second, cancel)
+			return ctx
+		}},
+		"a store that is down": {down: true, ctx: func(t *testing.T) context.Context {
+			t.Helper()
+			return within(t, time.Second)
+		}},
+		"one attempt": {
+			opts: []guard.Option{guard.WithMaxWait(0)},
+			ctx:  func(t *testing.T) context.Context { t.Helper(); return within(t, time.Millisecond) },
+		},
+		"an election": {
+			ctx:  func(t *testing.T) context.Context { t.Helper(); return within(t, time.Minute) },
+			verb: func(g *guard.Guard, ctx context.Context) error { return g.Lead(ctx, key, nop) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, book := newLogged(t, c.opts...)
+				held := must(b.other.Acquire(t.Context(), key))
+				if c.down {
+					defer b.mem.Break()()
+				}
+				verb := c.verb
+				if verb == nil {
+					verb = func(g *guard.Guard, ctx context.Context) error { return g.Do(ctx, key, nop) }
+				}
+				if err := verb(b.Guard, c.ctx(t)); err == nil {
+					t.Error("it ran")
+				}
+				for _, line := range book.lines() {
+					if strings.Contains(line, "deadline ends the wait") {
+						t.Errorf("logged %q", line)
+					}
+				}
+				_ = held.Release(t.Context())
+			})
+		})
+	}
 }
 
 func TestAMinHoldThatIsIgnoredIsInTheDebugLog(t *testing.T) {

@@ -89,7 +89,7 @@ func (l *Lease) acquire(ctx context.Context, p turns.Patience) error {
 	waitCtx := g.observers.waitStart(ctx, info)
 	r := l.wait(waitCtx, p)
 	g.observers.waitEnd(waitCtx, info, r)
-	l.hint(waitCtx, r)
+	l.hint(waitCtx, p, r)
 	if r.Err == nil {
 		l.open(ctx, info)
 	}
