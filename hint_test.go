@@ -139,7 +139,6 @@ func TestADeadlineThatEndsNoWaitBeforeMaxWaitIsNotTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts []guard.Option
 		ctx  func(t *testing.T) context.Context
-		down bool
 		verb func(g *guard.Guard, ctx context.Context) error
 	}{
 		"a later one": {ctx: func(t *testing.T) context.Context { t.Helper(); return within(t, 4*time.Second) }},
@@ -152,10 +151,6 @@ func TestADeadlineThatEndsNoWaitBeforeMaxWaitIsNotTold(t *testing.T) {
 			ctx, cancel := context.WithCancel(within(t, time.Minute))
 			time.AfterFunc(time.Second, cancel)
 			return ctx
-		}},
-		"a store that is down": {down: true, ctx: func(t *testing.T) context.Context {
-			t.Helper()
-			return within(t, time.Second)
 		}},
 		"one attempt": {
 			opts: []guard.Option{guard.WithMaxWait(0)},
@@ -170,9 +165,6 @@ func TestADeadlineThatEndsNoWaitBeforeMaxWaitIsNotTold(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, book := newLogged(t, c.opts...)
 				held := must(b.other.Acquire(t.Context(), key))
-				if c.down {
-					defer b.mem.Break()()
-				}
 				verb := c.verb
 				if verb == nil {
 					verb = func(g *guard.Guard, ctx context.Context) error { return g.Do(ctx, key, nop) }
