@@ -93,10 +93,10 @@ var statements = map[string][]string{
 		"409 for up to {ttl}.", "at most {offer}, together;", "a lost message {most},", "one beyond {key}",
 	},
 	"README.zh-CN.md": {
-		"| `WithTTL` | {ttl}，过三分之一时续期；可设 {min ttl} 到 {max ttl} 天。",
+		"| `WithTTL` | {ttl}，每隔三分之一 TTL 续期一次；可设 {min ttl} 到 {max ttl} 天。",
 		"| `WithMaxWait` | {wait}；0 ",
 		"| `WithMaxWaiters` | 每个进程每个 key {waiters} 个；",
-		"| `WithMaxHold` | 每一轮 {hold}；",
+		"| `WithMaxHold` | 每次持有最长 {hold}；",
 		"（full jitter），{first} 到 {most} |",
 		"TTL - max({drift}, {least drift}) - max({margin}, {least margin}) |",
 		"至少还剩{剩}的 TTL",
