@@ -9,11 +9,12 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Finding is one result of a check of the locker. It has a Name and a Severity,
-// and says what to change.
+// Finding is one result of a check of the locker. Its fields are Name, Severity
+// and Text, which says what was found and what to change.
 type Finding = locker.Finding //nolint:errname // a word of its own, and in Findings no error
 
-// Severity says what a [Finding] means: [Refuse] or [Warn].
+// Severity says what a [Finding] means. It is [Refuse] or [Warn], and its String
+// is "refuse" or "warn".
 type Severity = locker.Severity
 
 // The severities.
@@ -22,15 +23,15 @@ const (
 	Warn   = locker.Warn   // it costs time, could not be looked at, or was accepted: only Findings returns it
 )
 
-// WithAccepted makes findings of these names warnings, so that Check passes
-// with them. It is for findings that you know and accept, such as "eviction" on
-// a managed Redis whose policy cannot be changed. The package of the locker
-// lists the names.
+// WithAcceptedFindings makes findings of these names warnings, so that Check
+// passes with them. It is for findings that you know and accept, such as
+// "eviction" on a managed Redis whose policy cannot be changed. The package of
+// the locker lists the names, as constants that begin with Finding.
 //
 // A name that the locker does not have is an ErrInvalidOption. That needs a
 // locker that tells its names. A store outside of this module need not be a
 // [locker.FindingNamer], and then no name is refused.
-func WithAccepted(names ...string) Option {
+func WithAcceptedFindings(names ...string) Option {
 	return optionFunc(func(c *config) error {
 		if slices.Contains(names, "") {
 			return fmt.Errorf("%w: the name of an accepted finding is empty", ErrInvalidOption)

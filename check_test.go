@@ -69,12 +69,12 @@ func TestCheckReturnsWhatRefusesAndFindingsAll(t *testing.T) {
 }
 
 func TestAnAcceptedFindingNeedsAName(t *testing.T) {
-	_, err := guard.New(memlocker.New(), guard.WithAccepted("process", ""))
+	_, err := guard.New(memlocker.New(), guard.WithAcceptedFindings("process", ""))
 	wantErr(t, err, guard.ErrInvalidOption)
 }
 
 func TestAnAcceptedFindingThatDoesNotExistIsRefused(t *testing.T) {
-	typo := guard.WithAccepted("process", "evicton")
+	typo := guard.WithAcceptedFindings("process", "evicton")
 	const want = `the locker has no finding "evicton", only ["process" "client" "eviction" `
 	refused := func(err error) {
 		t.Helper()
@@ -86,7 +86,7 @@ func TestAnAcceptedFindingThatDoesNotExistIsRefused(t *testing.T) {
 	mem := memlocker.New()
 	_, err := guard.New(mem, typo)
 	refused(err)
-	g := newGuard(t, mem, guard.WithAccepted("process")) // the failed New did not take the locker
+	g := newGuard(t, mem, guard.WithAcceptedFindings("process")) // the failed New did not take the locker
 
 	var none *guard.Guard
 	late := none.With(typo) // derived before a default guard is known

@@ -31,8 +31,8 @@ func facts() map[string]string {
 	c := defaults().set
 	return map[string]string{
 		"ttl": written(c.TTL), "wait": written(c.MaxWait), "waiters": thousands(c.MaxWaiters),
-		"hold":  written(c.MaxHold),
-		"first": written(c.Backoff.First), "most": written(c.Backoff.Max),
+		"hold":    written(c.MaxHold),
+		"initial": written(c.Backoff.Initial), "max": written(c.Backoff.Max),
 		"least look": strconv.Itoa(int(c.Backoff.Max / 2 / time.Millisecond)),
 		"most look":  written(locker.LookEvery), "min ttl": written(minTTL),
 		"max ttl": strconv.Itoa(int(maxTTL / 24 / time.Hour)),
@@ -73,7 +73,7 @@ var statements = map[string][]string{
 		"0 makes one attempt. Default {wait}.",
 		"0 means no limit. Default {waiters}.",
 		"0 means no limit. Default {hold}.",
-		"Default {first} and {most}.",
+		"Default {initial} and {max}.",
 	},
 	"doc.go": {
 		"({left} of the TTL, at most {most try})", "after {turns} turns or {tenure}",
@@ -86,22 +86,22 @@ var statements = map[string][]string{
 		"| `WithMaxWait` | {wait}; 0 makes",
 		"| `WithMaxWaiters` | {waiters} per key and process;",
 		"| `WithMaxHold` | {hold} per turn;",
-		"full jitter, {first} to {most} |",
+		"full jitter, {initial} to {max} |",
 		"TTL - max({drift}, {least drift}) - max({margin}, {least margin}) after the request",
 		"only with {left} of the TTL left",
 		"try min(TTL/{try}, {most try})", "release min({most release}, TTL/{release})",
-		"409 for up to {ttl}.", "at most {offer}, together;", "a lost message {most},", "one beyond {key}",
+		"409 for up to {ttl}.", "at most {offer}, together;", "a lost message {max},", "one beyond {key}",
 	},
 	"README.zh-CN.md": {
 		"| `WithTTL` | {ttl}，每隔三分之一 TTL 续期一次；可设 {min ttl} 到 {max ttl} 天。",
 		"| `WithMaxWait` | {wait}；0 ",
 		"| `WithMaxWaiters` | 每个进程每个 key {waiters} 个；",
 		"| `WithMaxHold` | 每次持有最长 {hold}；",
-		"（full jitter），{first} 到 {most} |",
+		"（full jitter），{initial} 到 {max} |",
 		"TTL - max({drift}, {least drift}) - max({margin}, {least margin}) |",
 		"至少还剩{剩}的 TTL",
 		"尝试 min(TTL/{try}, {most try})", "释放 min({most release}, TTL/{release})",
-		"最长 {ttl} 都返回 409", "最多耽误别人 {offer}，", "丢一条消息最多 {most}，", "超过 {key} 的 key",
+		"最长 {ttl} 都返回 409", "最多耽误别人 {offer}，", "丢一条消息最多 {max}，", "超过 {key} 的 key",
 	},
 	"guardgen/README.md": {
 		"the guard's, {wait} |", "the guard's, {ttl} |", "the guard's, {hold} |", "the guard's, {waiters} |",
@@ -114,7 +114,7 @@ var statements = map[string][]string{
 	"examples/flashsale/README.md":       {"a guard's default is {ttl}."},
 	"examples/flashsale/README.zh-CN.md": {"guard 自己的默认值是 {ttl}。"},
 	"docs/how-it-works.md": {
-		"after {least look} to {most}, or", "{least look} to {most} by default, at most {most look}",
+		"after {least look} to {max}, or", "{least look} to {max} by default, at most {most look}",
 		"its offer, at most {offer}.",
 		"ends after {turns} turns or {tenure};",
 		"TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
@@ -147,7 +147,7 @@ var statements = map[string][]string{
 	"llms.txt":                  {"at most {wait} later.", "the TTL ({ttl}) or by"},
 	"guardtest/doc.go":          {"waits {wait} for a key", "the TTL of {ttl}. Set", "after about {third} of virtual"},
 	"guardtest/guardtest.go":    {"takes more than {wait}. release"},
-	"locker/redislocker/doc.go": {"by itself every {least look} to {most} ", "at most {most try} after which"},
+	"locker/redislocker/doc.go": {"by itself every {least look} to {max} ", "at most {most try} after which"},
 }
 
 // unfounded returns the statements that do not stand in the files, given the

@@ -46,12 +46,14 @@ var (
 	// down or slow, or it refuses us.
 	ErrUnavailable = locker.ErrUnavailable
 
-	// ErrNoLease says that ctx carries no lease that is still held.
+	// ErrNoLease says that ctx carries no lease that is still held. Pass on the
+	// ctx that the function got.
 	ErrNoLease = errors.New("guard: no lease in this context")
 
 	// ErrInvalidKey says that a key is empty, longer than 64 KiB or botched by
 	// fmt. A botched key contains "%!" or "<nil>". [Key] returns the empty key
-	// for parts that cannot be told apart.
+	// for parts that cannot be told apart. Give Key a value that identifies what
+	// is locked.
 	ErrInvalidKey = errors.New("guard: invalid key")
 
 	// ErrInvalidOption says that an option, a locker setting or an argument is
@@ -70,8 +72,9 @@ type queueFullError string
 func (e queueFullError) Error() string        { return string(e) }
 func (e queueFullError) Is(target error) bool { return target == ErrNotAcquired }
 
-// Holder describes who holds a key, as far as the store knows it. It is for
-// logs and operators, not for clients.
+// Holder describes the process that holds a key, as far as the store knows it.
+// Its fields are Instance, Host, PID, Since, Name (of its guard) and
+// Traceparent. It is for logs and operators, not for clients.
 type Holder = locker.Holder
 
 // HeldError is the ErrNotAcquired of a key that another holder had when the

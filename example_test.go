@@ -96,8 +96,8 @@ func write(_ context.Context, _ string, token uint64) error {
 // Call Check at start-up. A finding does not pass by itself, so somebody must
 // change what it names.
 func ExampleGuard_Check() {
-	accepted := guard.WithAccepted(redislocker.FoundEviction) // a managed Redis, whose policy nobody can change
-	g, err := guard.New(memlocker.New(), accepted)            // redislocker.New(rdb) in production
+	accepted := guard.WithAcceptedFindings(redislocker.FindingEviction) // a managed Redis, whose policy nobody can change
+	g, err := guard.New(memlocker.New(), accepted)                      // redislocker.New(rdb) in production
 	if err != nil {
 		panic(err)
 	}

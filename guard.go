@@ -126,7 +126,10 @@ func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context)
 	return l.run(ctx, fn)
 }
 
-var errNilFunc = fmt.Errorf("%w: the function is nil", ErrInvalidOption)
+var (
+	errNilFunc    = fmt.Errorf("%w: the function to run is nil", ErrInvalidOption)
+	errNilKeyFunc = fmt.Errorf("%w: the key function is nil", ErrInvalidOption)
+)
 
 // Acquire waits for key as [Guard.Do] does, with the same errors. It returns a
 // lease for a critical section that does not fit a function.
@@ -230,8 +233,11 @@ func Wrap[A, R any](g *Guard, key func(A) string,
 	fn func(context.Context, A) (R, error),
 ) func(context.Context, A) (R, error) {
 	return func(ctx context.Context, arg A) (R, error) {
-		if key == nil || fn == nil {
-			var none R
+		var none R
+		if key == nil {
+			return none, errNilKeyFunc
+		}
+		if fn == nil {
 			return none, errNilFunc
 		}
 		return Call(ctx, g, key(arg), func(ctx context.Context) (R, error) { return fn(ctx, arg) })

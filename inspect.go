@@ -10,15 +10,17 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// KeyState is the state of one key in the store at one moment. It tells the
-// holder and the end of its lease, and one waiter for each process that waits.
+// KeyState is the state of one key in the store at one moment. Its fields are
+// Key, Held, Owner (the owner id), Holder, Remaining (of the lease), Waiting
+// (how many processes wait) and Waiters (the first 1,000 of them, in order).
 //
 // Key is the key as the verbs take it, unless it is too long for the store. The
 // store has only a hash of such a key. The hash begins with "%sha256:", and
 // [Guard.Inspect] and [Guard.ForceRelease] take it as well.
 type KeyState = locker.KeyState
 
-// Waiter is a process that waits for a key, see [KeyState].
+// Waiter is a process that waits for a key, see [KeyState]. Its fields are Owner
+// (the owner id that it would have) and Holder, which describes the process.
 type Waiter = locker.Waiter
 
 // Inspect returns the holder of key in the store, in this process or another,

@@ -90,9 +90,9 @@ func checkName(key string) error {
 	switch {
 	case key == "":
 		return fmt.Errorf("%w: it is empty, as guard.Key makes it of a part that is empty or "+
-			"has no spelling", ErrInvalidKey)
+			"has no spelling: check the parts", ErrInvalidKey)
 	case len(key) > maxKey:
-		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrInvalidKey, len(key), maxKey)
+		return fmt.Errorf("%w: it has %d bytes, more than %d: lock a hash of it", ErrInvalidKey, len(key), maxKey)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ const forever = 100 * 365 * 24 * time.Hour
 
 // betweenElections is the pause between tries at a store that refuses us. An
 // operator may set the store right meanwhile.
-var betweenElections = turns.Backoff{First: 10 * time.Millisecond, Max: time.Second}
+var betweenElections = turns.Backoff{Initial: 10 * time.Millisecond, Max: time.Second}
 
 // lead runs fn under l until fn returns. It reports whether fn led to its end.
 func (l *Lease) lead(fn func(ctx context.Context) error) (over bool, err error) {

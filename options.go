@@ -38,7 +38,7 @@ func defaults() config {
 		MaxWait:    3 * time.Second,
 		MaxWaiters: 1000,
 		MaxHold:    60 * time.Second,
-		Backoff:    turns.Backoff{First: 5 * time.Millisecond, Max: 250 * time.Millisecond},
+		Backoff:    turns.Backoff{Initial: 5 * time.Millisecond, Max: 250 * time.Millisecond},
 		Name:       "guard",
 	}}
 }
@@ -78,7 +78,7 @@ func (c *config) checkAccepted(l locker.Locker) error {
 	known := namer.FindingNames()
 	for _, name := range c.accepted {
 		if !slices.Contains(known, name) {
-			errs = append(errs, fmt.Errorf("%w: WithAccepted: the locker has no finding %q, only %q",
+			errs = append(errs, fmt.Errorf("%w: WithAcceptedFindings: the locker has no finding %q, only %q",
 				ErrInvalidOption, name, known))
 		}
 	}
@@ -203,21 +203,21 @@ func WithMinHold(d time.Duration, on ...KeepOn) Option {
 }
 
 // WithBackoff sets the pauses between tries while the locker is unavailable or
-// cannot queue. The n-th pause is random between 0 and first*2^n (full jitter),
-// where first*2^n is capped at the parameter most. first is at least 1 ms.
-// Default 5 ms and 250 ms.
+// cannot queue. The n-th pause is random between 0 and initial*2^n (full
+// jitter), where initial*2^n is capped at max. initial is at least 1 ms. Default
+// 5 ms and 250 ms.
 //
 // A call that is queued in the store is handed the key there. It looks by
-// itself only because a message can get lost. It does so after most/2 to most,
-// but at least twice a second. A guard that waits for n keys looks less often
-// if n is 300 or more. There most is n/1000 s if that is longer, up to 10 s.
-// That does not apply if messages are known not to come.
-func WithBackoff(first, most time.Duration) Option {
+// itself only because a message can get lost. It does so after max/2 to max, but
+// at least twice a second. A guard that waits for n keys looks less often if n
+// is 300 or more. There max is n/1000 s if that is longer, up to 10 s. That does
+// not apply if messages are known not to come.
+func WithBackoff(initial, max time.Duration) Option { //nolint:predeclared // the word that users read
 	return optionFunc(func(c *config) error {
-		if first < time.Millisecond || most < first {
-			return fmt.Errorf("%w: backoff is %v to %v, want 1ms <= first <= most", ErrInvalidOption, first, most)
+		if initial < time.Millisecond || max < initial {
+			return fmt.Errorf("%w: backoff is %v to %v, want 1ms <= initial <= max", ErrInvalidOption, initial, max)
 		}
-		c.set.Backoff = turns.Backoff{First: first, Max: most}
+		c.set.Backoff = turns.Backoff{Initial: initial, Max: max}
 		return nil
 	})
 }

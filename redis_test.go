@@ -244,19 +244,19 @@ func TestCheckSaysWhatToChange(t *testing.T) {
 func TestCheckPassesWithAFindingThatIsAccepted(t *testing.T) {
 	g := onRedis(t, redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "volatile-lru").Addr)
 	var f *guard.Finding
-	if err := g.Check(t.Context()); !errors.As(err, &f) || f.Name != redislocker.FoundEviction ||
+	if err := g.Check(t.Context()); !errors.As(err, &f) || f.Name != redislocker.FindingEviction ||
 		f.Severity != guard.Refuse {
 		t.Errorf("got %v", err)
 	}
-	knowing := g.With(guard.WithAccepted(redislocker.FoundEviction))
+	knowing := g.With(guard.WithAcceptedFindings(redislocker.FindingEviction))
 	if err := knowing.Check(t.Context()); err != nil {
 		t.Errorf("it was accepted: %v", err)
 	}
 	found, err := knowing.Findings(t.Context())
-	if err != nil || len(found) != 1 || found[0].Name != redislocker.FoundEviction || found[0].Severity != guard.Warn {
+	if err != nil || len(found) != 1 || found[0].Name != redislocker.FindingEviction || found[0].Severity != guard.Warn {
 		t.Errorf("got %+v, %v", found, err)
 	}
-	if err := g.With(guard.WithAccepted("messages")).Check(t.Context()); err == nil {
+	if err := g.With(guard.WithAcceptedFindings("messages")).Check(t.Context()); err == nil {
 		t.Error("another finding was accepted")
 	}
 }

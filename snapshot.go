@@ -9,14 +9,15 @@ import (
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
-// GateState is the state of one key that calls of this process want. It tells
-// the calls that hold the key and the calls that wait for it.
-type GateState struct {
+// LocalState is the state of one key that calls of this process want. It tells
+// the calls that hold the key and the calls that wait for it. [KeyState] is the
+// state of a key in the store.
+type LocalState struct {
 	Key string
 
 	Holds   []HoldState // the call that holds the key, if any, and earlier calls that run on after they lost it
 	Waiting int         // how many calls of this process wait
-	Waiters []WaitState // the first 100 of them; the first one asks the store
+	Waits   []WaitState // the first 100 of them; the first one asks the store
 
 	// Blocker is the other holder that this process saw when it last asked.
 	// BlockedFor is how long that lease can last from now unless it is renewed.
@@ -31,7 +32,7 @@ type HoldState struct {
 	Owner   string        // owner id in the store
 	Since   time.Time     // when its turn began
 	MaxHold time.Duration // 0: no limit
-	Until   time.Time     // when the lease can no longer be trusted unless it is renewed
+	Until   time.Time     // the moment at which the lease ends here unless it is renewed
 	Err     error         // why the lease was lost; nil while it is held
 	Kept    bool          // its function has returned, and WithMinHold keeps the key taken
 	Stack   string        // of its goroutine; see Snapshot
@@ -41,10 +42,10 @@ type HoldState struct {
 type WaitState struct {
 	Name  string
 	Since time.Time
-	Until time.Time // when its MaxWait ends
+	Until time.Time // the moment at which its MaxWait ends
 }
 
-const snapshotWaiters = 100
+const snapshotWaits = 100
 
 // Snapshot returns the keys that calls of this process hold and wait for, in no
 // order. It covers every guard of g's family. It asks nobody but this process.
@@ -59,21 +60,21 @@ const snapshotWaiters = 100
 // This stops the whole process for some milliseconds. It finds functions that
 // run under a verb such as Do. It does not find a lease of Acquire, which
 // belongs to no goroutine.
-func (g *Guard) Snapshot(stacks bool) []GateState {
+func (g *Guard) Snapshot(stacks bool) []LocalState {
 	g, err := g.resolve()
 	if err != nil {
 		return nil
 	}
 	now := time.Now()
-	var all []GateState
+	var all []LocalState
 	var long []longHold
-	for _, s := range g.family.engine.States(now, snapshotWaiters) {
-		gs := gateState(s)
-		all = append(all, gs)
-		for i, h := range gs.Holds {
+	for _, s := range g.family.engine.States(now, snapshotWaits) {
+		local := localState(s)
+		all = append(all, local)
+		for i, h := range local.Holds {
 			o, told := s.Holds[i].Occupant.(occupant)
 			if told && !h.Kept && (h.Err != nil || h.MaxHold > 0 && now.Sub(h.Since) > h.MaxHold/2) {
-				long = append(long, longHold{&gs.Holds[i], o.lease})
+				long = append(long, longHold{&local.Holds[i], o.lease})
 			}
 		}
 	}
@@ -83,18 +84,18 @@ func (g *Guard) Snapshot(stacks bool) []GateState {
 	return all
 }
 
-// gateState converts s to the types of this package.
-func gateState(s turns.State) GateState {
-	gs := GateState{Key: s.Key, Waiting: s.Waiting, Blocker: s.Blocker, BlockedFor: s.BlockedFor}
+// localState converts s to the types of this package.
+func localState(s turns.State) LocalState {
+	local := LocalState{Key: s.Key, Waiting: s.Waiting, Blocker: s.Blocker, BlockedFor: s.BlockedFor}
 	for _, h := range s.Holds {
-		gs.Holds = append(gs.Holds, HoldState{
+		local.Holds = append(local.Holds, HoldState{
 			Name: h.Name, Owner: h.Owner, Since: h.Since, MaxHold: h.MaxHold, Until: h.Until, Err: h.Err, Kept: h.Kept,
 		})
 	}
-	for _, w := range s.Waiters {
-		gs.Waiters = append(gs.Waiters, WaitState(w))
+	for _, w := range s.Waits {
+		local.Waits = append(local.Waits, WaitState(w))
 	}
-	return gs
+	return local
 }
 
 // longHold is a hold whose stack is wanted.

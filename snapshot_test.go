@@ -34,7 +34,7 @@ func TestASnapshotShowsWhoHoldsAndWhoWaitsHere(t *testing.T) {
 			h.Owner != must(b.Inspect(t.Context(), "k")).Owner {
 			t.Errorf("%+v", h)
 		}
-		if w := s[0].Waiters[0]; w.Name != "waits" || !w.Since.Equal(began) || w.Until.Sub(w.Since) != 3*time.Second {
+		if w := s[0].Waits[0]; w.Name != "waits" || !w.Since.Equal(began) || w.Until.Sub(w.Since) != 3*time.Second {
 			t.Errorf("%+v", w)
 		}
 		s = b.other.Snapshot(false)

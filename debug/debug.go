@@ -102,7 +102,7 @@ func on(value string) bool {
 func (h *handler) page(ctx context.Context, stacks, store bool, limit int) *page {
 	p := &page{At: time.Now(), Stacks: stacks}
 	gates := h.guard.Snapshot(stacks)
-	slices.SortFunc(gates, func(a, b guard.GateState) int {
+	slices.SortFunc(gates, func(a, b guard.LocalState) int {
 		return cmp.Or(since(a).Compare(since(b)), cmp.Compare(a.Key, b.Key))
 	})
 	p.Keys = len(gates)
@@ -117,11 +117,11 @@ func (h *handler) page(ctx context.Context, stacks, store bool, limit int) *page
 
 // since is when the oldest call came that holds the key. If no call holds it,
 // since is when the oldest waiting call came.
-func since(s guard.GateState) time.Time {
+func since(s guard.LocalState) time.Time {
 	if len(s.Holds) > 0 {
 		return s.Holds[0].Since
 	}
-	return s.Waiters[0].Since
+	return s.Waits[0].Since
 }
 
 // name returns the form in which a key is shown.

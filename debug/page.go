@@ -103,7 +103,7 @@ func newPeer(h guard.Holder) *peer {
 }
 
 // gate describes s at the time at.
-func (h *handler) gate(s guard.GateState, at time.Time) gate {
+func (h *handler) gate(s guard.LocalState, at time.Time) gate {
 	g := gate{name: h.name(s.Key), Waiting: s.Waiting, Blocker: newPeer(s.Blocker), For: seconds(s.BlockedFor)}
 	for _, held := range s.Holds {
 		line := hold{
@@ -116,7 +116,7 @@ func (h *handler) gate(s guard.GateState, at time.Time) gate {
 		}
 		g.Holds = append(g.Holds, line)
 	}
-	for _, w := range s.Waiters {
+	for _, w := range s.Waits {
 		g.Waiters = append(g.Waiters, wait{
 			Name: w.Name, Waited: seconds(at.Sub(w.Since)), Left: seconds(max(0, w.Until.Sub(at))),
 		})

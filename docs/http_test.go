@@ -73,7 +73,7 @@ func envelope(c *gin.Context, err error) {
 func envelope200(c *gin.Context, err error) {
 	code, msg := "internal", "Something went wrong."
 	if o, ours := outcome.Of(c.Request.Context(), err); ours {
-		code, msg = o.Code, o.Detail
+		code, msg = string(o.Code), o.Detail
 		o.Prepare(c.Writer.Header())
 	}
 	c.Header("Content-Type", "application/json; charset=utf-8")

@@ -31,7 +31,7 @@ func TestTheDebugPageIsWhereItIsMounted(t *testing.T) {
 }
 
 func acceptEviction(rdb *redis.Client) (*guard.Guard, error) {
-	g, err := guard.New(redislocker.New(rdb), guard.WithAccepted(redislocker.FoundEviction))
+	g, err := guard.New(redislocker.New(rdb), guard.WithAcceptedFindings(redislocker.FindingEviction))
 	return g, err
 }
 

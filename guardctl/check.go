@@ -28,7 +28,7 @@ warnings.`,
 				Name: "ttl", Value: 10 * time.Second,
 				Usage: "the TTL of the services, see guard.WithTTL",
 			},
-			&cli.StringSliceFlag{Name: "accept", Usage: "only warn of findings of this `name`, see guard.WithAccepted"},
+			&cli.StringSliceFlag{Name: "accept", Usage: "only warn of findings of this `name`, see guard.WithAcceptedFindings"},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := args(cmd, 0); err != nil {
@@ -41,7 +41,7 @@ warnings.`,
 				}
 			}
 			return withGuard(ctx, cmd, func(g *guard.Guard) error { return c.examine(ctx, cmd, g) },
-				guard.WithTTL(cmd.Duration("ttl")), guard.WithAccepted(accepted...))
+				guard.WithTTL(cmd.Duration("ttl")), guard.WithAcceptedFindings(accepted...))
 		},
 	}
 }

@@ -15,7 +15,7 @@ type Finding struct { //nolint:errname // a word of its own, and for Findings no
 }
 
 // FindingNamer is a [Locker] that lists the names of its findings, so that
-// guard.WithAccepted refuses others.
+// guard.WithAcceptedFindings refuses others.
 type FindingNamer interface {
 	// FindingNames returns the names that findings can have. It is called at
 	// any time, even before Open.

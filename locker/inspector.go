@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// MostWaiters is the number of waiting claims that a [KeyState] names. Further
+// MaxListed is the number of waiting claims that a [KeyState] names. Further
 // claims are only counted.
-const MostWaiters = 1000
+const MaxListed = 1000
 
 // KeyState is the state of one key in the store at one moment. Its parts may be
 // a few milliseconds apart.
@@ -27,7 +27,7 @@ type KeyState struct {
 	Remaining time.Duration `json:"remaining_ns,omitempty"`
 
 	Waiting int `json:"waiting"` // claims in the queue, one for each process that waits
-	// Waiters are the first MostWaiters claims of the queue, in the order in
+	// Waiters are the first MaxListed claims of the queue, in the order in
 	// which they will be served.
 	Waiters []Waiter `json:"waiters,omitempty"`
 }

@@ -38,7 +38,7 @@ import (
 // Outcome is an answer to a request. The zero Outcome is no answer.
 type Outcome struct {
 	Status int    // HTTP status
-	Code   string // for programs; "" if nothing is to be written
+	Code   Code   // for programs; "" if nothing is to be written
 	Detail string // for people
 	// RetryAfter is in seconds, with jitter. It is 0 for no Retry-After: then
 	// repeating the request may do its work twice.
@@ -50,17 +50,21 @@ type Outcome struct {
 // answer.
 const ClientGone = 499
 
-// Codes of the outcomes that have a body.
+// Code names an outcome for programs. Its text does not change, and further
+// codes may be added.
+type Code string
+
+// The codes of the outcomes that have a body.
 const (
-	Held          = "lock_held"
-	QueueFull     = "lock_queue_full"
-	Unavailable   = "lock_unavailable"
-	WaitAborted   = "lock_wait_aborted"
-	Lost          = "lock_lost"
-	KeyInvalid    = "lock_key_invalid"
-	BodyTooLarge  = "lock_body_too_large"
-	MediaType     = "lock_unsupported_media_type"
-	Misconfigured = "lock_misconfigured"
+	CodeHeld          Code = "lock_held"
+	CodeQueueFull     Code = "lock_queue_full"
+	CodeUnavailable   Code = "lock_unavailable"
+	CodeWaitAborted   Code = "lock_wait_aborted"
+	CodeLost          Code = "lock_lost"
+	CodeKeyInvalid    Code = "lock_key_invalid"
+	CodeBodyTooLarge  Code = "lock_body_too_large"
+	CodeMediaType     Code = "lock_unsupported_media_type"
+	CodeMisconfigured Code = "lock_misconfigured"
 )
 
 // Of returns the outcome of err for a request whose context is ctx. It returns
@@ -135,7 +139,7 @@ func refused(ctx context.Context, r refusal, err error) Outcome {
 	o := r.Outcome
 	_, inside := guard.LeaseFrom(ctx)
 	begun := inside || guard.Ran(err)
-	if status := heldstatus.Of(err); status != 0 && o.Code == Held && (!begun || !heldstatus.Repeated(status)) {
+	if status := heldstatus.Of(err); status != 0 && o.Code == CodeHeld && (!begun || !heldstatus.Repeated(status)) {
 		o.Status = status
 	}
 	if begun {
@@ -153,28 +157,28 @@ const later = " Try again later."
 
 var (
 	held = refusal{Outcome{
-		Status: http.StatusConflict, Code: Held,
+		Status: http.StatusConflict, Code: CodeHeld,
 		Detail: "Another request is working on the same resource.",
 	}, later, true}
 	queueFull = refusal{Outcome{
-		Status: http.StatusTooManyRequests, Code: QueueFull,
+		Status: http.StatusTooManyRequests, Code: CodeQueueFull,
 		Detail: "Too many requests are waiting for the same resource.",
 	}, later, true}
 	unavailable = refusal{Outcome{
-		Status: http.StatusServiceUnavailable, Code: Unavailable,
+		Status: http.StatusServiceUnavailable, Code: CodeUnavailable,
 		Detail: "The lock service cannot answer.",
 	}, later, true}
 	waitAborted = refusal{Outcome{
-		Status: http.StatusServiceUnavailable, Code: WaitAborted,
+		Status: http.StatusServiceUnavailable, Code: CodeWaitAborted,
 		Detail: "The request's time ended while it waited for another one.",
 	}, " It was not carried out.", false}
 	lost = Outcome{
-		Status: http.StatusInternalServerError, Code: Lost,
+		Status: http.StatusInternalServerError, Code: CodeLost,
 		Detail: "The lock was lost while the request was worked on. It may or may not have been carried out; check " +
 			"before trying again.",
 	}
 	misconfigured = Outcome{
-		Status: http.StatusInternalServerError, Code: Misconfigured,
+		Status: http.StatusInternalServerError, Code: CodeMisconfigured,
 		Detail: "The lock of this route is not set up correctly.",
 	}
 )

@@ -34,7 +34,7 @@ func TestEveryErrorHasItsOneOutcome(t *testing.T) {
 		ctx    context.Context
 		err    error
 		status int
-		code   string
+		code   outcome.Code
 		retry  bool
 	}{
 		{"held", alive, &guard.HeldError{Key: "k"}, 409, "lock_held", true},

@@ -24,17 +24,17 @@ func badRequest(err error) Outcome {
 	switch {
 	case errors.Is(err, keyfunc.ErrTooLarge):
 		return Outcome{
-			Status: http.StatusRequestEntityTooLarge, Code: BodyTooLarge,
+			Status: http.StatusRequestEntityTooLarge, Code: CodeBodyTooLarge,
 			Detail: "The body is too large to read the " + where + " in it.",
 		}
 	case errors.Is(err, keyfunc.ErrMediaType):
 		return Outcome{
-			Status: http.StatusUnsupportedMediaType, Code: MediaType,
+			Status: http.StatusUnsupportedMediaType, Code: CodeMediaType,
 			Detail: "The Content-Type is not one to read the " + where + " in.",
 		}
 	}
 	return Outcome{
-		Status: http.StatusBadRequest, Code: KeyInvalid,
+		Status: http.StatusBadRequest, Code: CodeKeyInvalid,
 		Detail: "The " + subject + " is " + problem(err) + ".",
 	}
 }
@@ -42,9 +42,9 @@ func badRequest(err error) Outcome {
 // brokenBody is the outcome of a body that could not be read to its end.
 func brokenBody(err error) Outcome {
 	if errors.Is(err, keyfunc.ErrTooLarge) {
-		return Outcome{Status: http.StatusRequestEntityTooLarge, Code: BodyTooLarge, Detail: "The body is too large."}
+		return Outcome{Status: http.StatusRequestEntityTooLarge, Code: CodeBodyTooLarge, Detail: "The body is too large."}
 	}
-	return Outcome{Status: http.StatusBadRequest, Code: KeyInvalid, Detail: "The body is incomplete."}
+	return Outcome{Status: http.StatusBadRequest, Code: CodeKeyInvalid, Detail: "The body is incomplete."}
 }
 
 // source names the place where the value should be. It is "" if the name would

@@ -49,7 +49,7 @@ func (o Outcome) Body() []byte {
 		Title  string `json:"title"`
 		Status int    `json:"status"`
 		Detail string `json:"detail"`
-		Code   string `json:"code"`
+		Code   Code   `json:"code"`
 	}{"about:blank", http.StatusText(o.Status), o.Status, o.Detail, o.Code})
 	return body
 }

@@ -50,6 +50,6 @@
 // # What does not leave the process
 //
 // Spans carry [guard.KeyHash] of the key instead of the key, unless
-// [WithRawKeys] is given. Metrics carry neither. The holder stays in errors,
+// [WithKeys] is given. Metrics carry neither. The holder stays in errors,
 // and owner ids in the store.
 package tracing

@@ -49,7 +49,7 @@ func collectAll(t *testing.T) emitted {
 	}}
 	for _, s := range append(slices.Clone(stories), renewal) {
 		synctest.Test(t, func(t *testing.T) {
-			h := s.tell(t, setup{tracing: []tracing.Option{tracing.WithRawKeys()}})
+			h := s.tell(t, setup{tracing: []tracing.Option{tracing.WithKeys()}})
 			for _, m := range h.collect(t).ScopeMetrics[0].Metrics {
 				e.metrics[m.Name] = m
 			}

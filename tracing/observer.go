@@ -25,7 +25,7 @@ type Observer struct {
 	tracer  trace.Tracer // nil if there will be no spans
 	in      instruments
 	catalog catalog
-	rawKeys bool
+	keys    bool
 }
 
 var (
@@ -41,7 +41,7 @@ func New(opts ...Option) (*Observer, error) {
 		return nil, err
 	}
 	v := version()
-	o := &Observer{catalog: catalog{fixed: c.attributes}, rawKeys: c.rawKeys}
+	o := &Observer{catalog: catalog{fixed: c.attributes}, keys: c.keys}
 	meter := c.meters.Meter(ScopeName, metric.WithInstrumentationVersion(v), metric.WithSchemaURL(semconv.SchemaURL))
 	if o.in, err = newInstruments(meter); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (o *Observer) startSpan(ctx context.Context, w guard.WaitInfo, name string,
 		return ctx, nil
 	}
 	span.SetAttributes(keyHashKey.String(guard.KeyHash(w.Key)))
-	if o.rawKeys {
+	if o.keys {
 		span.SetAttributes(rawKeyKey.String(w.Key))
 	}
 	return ctx, span

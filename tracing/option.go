@@ -22,7 +22,7 @@ func (f optionFunc) apply(c *config) { f(c) }
 type config struct {
 	tracers    trace.TracerProvider
 	meters     metric.MeterProvider
-	rawKeys    bool
+	keys       bool
 	attributes []attribute.KeyValue
 }
 
@@ -61,12 +61,12 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	})
 }
 
-// WithRawKeys adds the attribute guard.key, which is the key itself, to spans.
+// WithKeys adds the attribute guard.key, which is the key itself, to spans.
 // A key may name a customer. Traces are often read by more people than the
 // database, and kept elsewhere. By default it is off, and [guard.KeyHash] finds
 // a key that you know.
-func WithRawKeys() Option {
-	return optionFunc(func(c *config) { c.rawKeys = true })
+func WithKeys() Option {
+	return optionFunc(func(c *config) { c.keys = true })
 }
 
 // WithAttributes adds fixed attributes to every span and every metric. They

@@ -116,7 +116,7 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 }
 
 func TestKeysMakeNoSeries(t *testing.T) {
-	h := open(t, setup{sampler: sdktrace.NeverSample(), tracing: []tracing.Option{tracing.WithRawKeys()}})
+	h := open(t, setup{sampler: sdktrace.NeverSample(), tracing: []tracing.Option{tracing.WithKeys()}})
 	for i := range 100_000 {
 		w := guard.WaitInfo{Name: "shop", Key: guard.Key("stock", i)}
 		h.obs.WaitEnd(h.obs.WaitStart(t.Context(), w), w, guard.WaitResult{})
@@ -198,7 +198,7 @@ func grep(t *testing.T, s story, raw bool) {
 		tracing: []tracing.Option{tracing.WithAttributes(attribute.String("team", "sales"))},
 	}
 	if raw {
-		with.tracing = append(with.tracing, tracing.WithRawKeys())
+		with.tracing = append(with.tracing, tracing.WithKeys())
 	}
 	h := s.tell(t, with)
 	spans, metrics := dump(t, h.stubs()), dump(t, h.collect(t))

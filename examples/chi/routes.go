@@ -75,7 +75,7 @@ func answer(w http.ResponseWriter, r *http.Request, err error) {
 	o.Prepare(w.Header())
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(o.Status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"code": o.Code, "msg": o.Detail})
+	_ = json.NewEncoder(w).Encode(map[string]string{"code": string(o.Code), "msg": o.Detail})
 }
 
 type userKey struct{}

@@ -20,7 +20,7 @@ type note struct{ what, pattern string }
 // nil outside of guarded routes.
 func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outcome, bool) {
 	o, ours := outcome.Of(r.Context(), err)
-	if o.Code != outcome.Misconfigured {
+	if o.Code != outcome.CodeMisconfigured {
 		return o, ours
 	}
 	if l != nil {

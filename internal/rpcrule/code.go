@@ -20,20 +20,20 @@ const (
 // Code returns the code for an outcome. If part of the work may be done, it is
 // not a code that clients repeat by themselves.
 func Code(o outcome.Outcome) uint32 {
-	if refused := o.Code == outcome.Held || o.Code == outcome.QueueFull ||
-		o.Code == outcome.Unavailable; refused && o.RetryAfter == 0 {
+	if refused := o.Code == outcome.CodeHeld || o.Code == outcome.CodeQueueFull ||
+		o.Code == outcome.CodeUnavailable; refused && o.RetryAfter == 0 {
 		return Internal
 	}
 	switch o.Code {
-	case outcome.Held:
+	case outcome.CodeHeld:
 		return Aborted
-	case outcome.QueueFull:
+	case outcome.CodeQueueFull:
 		return ResourceExhausted
-	case outcome.Unavailable:
+	case outcome.CodeUnavailable:
 		return Unavailable
-	case outcome.WaitAborted:
+	case outcome.CodeWaitAborted:
 		return DeadlineExceeded
-	case outcome.KeyInvalid, outcome.BodyTooLarge, outcome.MediaType:
+	case outcome.CodeKeyInvalid, outcome.CodeBodyTooLarge, outcome.CodeMediaType:
 		return InvalidArgument
 	case "":
 		return Canceled
@@ -42,4 +42,4 @@ func Code(o outcome.Outcome) uint32 {
 }
 
 // Reason returns the reason for an outcome: its code in capitals.
-func Reason(o outcome.Outcome) string { return strings.ToUpper(o.Code) }
+func Reason(o outcome.Outcome) string { return strings.ToUpper(string(o.Code)) }

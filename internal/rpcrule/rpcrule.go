@@ -116,7 +116,7 @@ func tooLong(key string, err error) error {
 
 // Log logs server errors, because the client is told no details of them.
 func (r *Rule) Log(ctx context.Context, err error) {
-	if o, _ := outcome.Of(ctx, err); o.Code == outcome.Misconfigured {
+	if o, _ := outcome.Of(ctx, err); o.Code == outcome.CodeMisconfigured {
 		r.Guard.Logger().ErrorContext(ctx, "guard: the lock of a method is misconfigured",
 			"guard", r.Guard.Name(), "method", r.Method, "error", err)
 	}

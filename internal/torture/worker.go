@@ -214,7 +214,7 @@ func (w *worker) feelStalls(left <-chan struct{}) {
 func (w *worker) newLocker() (libs.Locker, error) {
 	s := libs.Setup{
 		Topology: w.Topology, Addrs: w.Addrs, Master: w.Master, TTL: w.TTL, Dial: dialBy(w.Wire),
-		HoldOut: mostTTL + 500*time.Millisecond,
+		RestartDelay: mostTTL + 500*time.Millisecond,
 	}
 	if w.Mutant == "" {
 		return w.lib.Open(s)

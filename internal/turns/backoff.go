@@ -9,13 +9,13 @@ import (
 
 // Backoff is full jitter over an exponential: "Exponential Backoff And Jitter",
 // AWS Architecture Blog, 2015.
-type Backoff struct{ First, Max time.Duration }
+type Backoff struct{ Initial, Max time.Duration }
 
 // Pause returns the pause after the n-th try (from 0) that got nowhere.
 func (b Backoff) Pause(n int) time.Duration {
 	d := b.Max
-	if n < 30 && b.First < b.Max>>n {
-		d = b.First << n
+	if n < 30 && b.Initial < b.Max>>n {
+		d = b.Initial << n
 	}
 	return rand.N(d) + 1
 }

@@ -11,7 +11,7 @@ import (
 type act func(c *contender, now time.Time)
 
 var (
-	contenderBackoff = Backoff{First: 5 * time.Millisecond, Max: 250 * time.Millisecond}
+	contenderBackoff = Backoff{Initial: 5 * time.Millisecond, Max: 250 * time.Millisecond}
 	errStore         = locker.ErrUnavailable
 )
 

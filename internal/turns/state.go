@@ -12,7 +12,7 @@ type State struct {
 	Key     string
 	Holds   []HoldState
 	Waiting int
-	Waiters []WaitState // the first of them
+	Waits   []WaitState // the first of them
 
 	Blocker    locker.Holder // the other holder, when this process last asked
 	BlockedFor time.Duration
@@ -38,19 +38,19 @@ type WaitState struct {
 }
 
 // States returns the keys that calls of this process hold and wait for, in no
-// order. It names at most maxWaiters waiters of each key. It takes the lock of
+// order. It names at most maxWaits waits of each key. It takes the lock of
 // one gate at a time for a moment.
-func (e *Engine) States(now time.Time, maxWaiters int) []State {
+func (e *Engine) States(now time.Time, maxWaits int) []State {
 	var all []State
 	for _, gt := range e.gates.all() {
-		if s := gt.state(now, maxWaiters); len(s.Holds) > 0 || s.Waiting > 0 {
+		if s := gt.state(now, maxWaits); len(s.Holds) > 0 || s.Waiting > 0 {
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
-func (gt *gate) state(now time.Time, maxWaiters int) State {
+func (gt *gate) state(now time.Time, maxWaits int) State {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	s := State{Key: gt.key}
@@ -58,8 +58,8 @@ func (gt *gate) state(now time.Time, maxWaiters int) State {
 		s.Holds = append(s.Holds, t.grant.state(t))
 	}
 	wait := func(t *Turn) {
-		if s.Waiting++; s.Waiting <= maxWaiters {
-			s.Waiters = append(s.Waiters, WaitState{Name: t.set.Name, Since: t.joined, Until: t.patience.Until})
+		if s.Waiting++; s.Waiting <= maxWaits {
+			s.Waits = append(s.Waits, WaitState{Name: t.set.Name, Since: t.joined, Until: t.patience.Until})
 		}
 	}
 	if t := gt.floor; t != nil {

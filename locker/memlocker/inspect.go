@@ -92,7 +92,7 @@ func (s *store) inspect(key string, now time.Time) locker.KeyState {
 	}
 	e.find("", now) // drops claims that are not seen any more
 	state.Waiting = len(e.queue)
-	for _, w := range e.queue[:min(len(e.queue), locker.MostWaiters)] {
+	for _, w := range e.queue[:min(len(e.queue), locker.MaxListed)] {
 		about := w.claim.Holder
 		about.Instance = w.by.id
 		state.Waiters = append(state.Waiters, locker.Waiter{Owner: w.claim.Owner, Holder: about})

@@ -156,16 +156,16 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 }
 
-// FoundProcess names the finding that [Locker.Check] always has, see
-// [guard.WithAccepted].
-const FoundProcess = "process" // other processes are not excluded
+// FindingProcess names the finding that [Locker.Check] always has, see
+// [guard.WithAcceptedFindings].
+const FindingProcess = "process" // other processes are not excluded
 
 // FindingNames implements [locker.FindingNamer]. It has the names of
 // redislocker and redlock too, because a Locker stands in for those in tests,
 // with the same options.
 func (*Locker) FindingNames() []string {
 	return []string{
-		FoundProcess, "client", "eviction", "hold-out", "list", "messages", "node", "replicas",
+		FindingProcess, "client", "eviction", "restart-delay", "list", "messages", "node", "replicas",
 		"rights", "round-trip", "twin",
 	}
 }
@@ -177,7 +177,7 @@ func (l *Locker) Check(ctx context.Context, _ time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return &locker.Finding{Name: FoundProcess, Severity: locker.Warn, Text: "memlocker: one process only: " +
+	return &locker.Finding{Name: FindingProcess, Severity: locker.Warn, Text: "memlocker: one process only: " +
 		"a second instance of the service is not excluded, use redislocker where there may be one"}
 }
 

@@ -17,20 +17,20 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Names of the findings of [Locker.Check], see [guard.WithAccepted].
+// Names of the findings of [Locker.Check], see [guard.WithAcceptedFindings].
 const (
-	FoundEviction  = "eviction"   // the server drops keys when it is full, or does not say whether it does
-	FoundRoundTrip = "round-trip" // too long for the TTL
-	FoundRights    = "rights"     // the user lacks rights that leases need
-	FoundMessages  = "messages"   // the user lacks rights without which waiting is polling
-	FoundList      = "list"       // the user lacks the rights of List
-	FoundReplicas  = "replicas"   // fewer are connected than WithReplicas waits for
-	FoundClient    = "client"     // a setting of the client of WithClient
+	FindingEviction  = "eviction"   // the server drops keys when it is full, or does not say whether it does
+	FindingRoundTrip = "round-trip" // too long for the TTL
+	FindingRights    = "rights"     // the user lacks rights that leases need
+	FindingMessages  = "messages"   // the user lacks rights without which waiting is polling
+	FindingList      = "list"       // the user lacks the rights of List
+	FindingReplicas  = "replicas"   // fewer are connected than WithReplicas waits for
+	FindingClient    = "client"     // a setting of the client of WithClient
 )
 
 // FindingNames implements [locker.FindingNamer].
 func (*Locker) FindingNames() []string {
-	return []string{FoundEviction, FoundRoundTrip, FoundRights, FoundMessages, FoundList, FoundReplicas, FoundClient}
+	return []string{FindingEviction, FindingRoundTrip, FindingRights, FindingMessages, FindingList, FindingReplicas, FindingClient}
 }
 
 const (
@@ -169,7 +169,7 @@ func (l *Locker) checkReplicas(ctx context.Context) error {
 	}
 	return l.readInfo(ctx, "replication", func(info map[string]string, _ error) error {
 		if n, err := strconv.Atoi(info["connected_slaves"]); err == nil && n < want {
-			return finding(FoundReplicas, locker.Refuse,
+			return finding(FindingReplicas, locker.Refuse,
 				"%d replicas are connected and WithReplicas waits for %d: no key can be had until "+
 					"they are there", n, want)
 		}
@@ -187,15 +187,15 @@ func (l *Locker) evicts(info map[string]string, err error) error {
 	case err != nil && !l.refused(err):
 		return unclear(err)
 	case l.missed(err, "+info") != "":
-		return finding(FoundEviction, locker.Warn,
+		return finding(FindingEviction, locker.Warn,
 			"whether the server drops keys when it is full is not known: give the user +info, or accept it")
 	case policy == "":
-		return finding(FoundEviction, locker.Warn,
+		return finding(FindingEviction, locker.Warn,
 			"whether the server drops keys when it is full is not known, its INFO does not say: find "+
 				"out, and accept it")
 	case limit == "0" || policy == "noeviction":
 		return nil
 	}
-	return finding(FoundEviction, locker.Refuse, "the server drops keys, leases among them, when %s bytes are full: "+
+	return finding(FindingEviction, locker.Refuse, "the server drops keys, leases among them, when %s bytes are full: "+
 		"set its maxmemory-policy to noeviction instead of %s, or give leases a server of their own", limit, policy)
 }

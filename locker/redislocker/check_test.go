@@ -102,16 +102,16 @@ func TestCheckNamesEachMissingRight(t *testing.T) {
 	s := redistest.Start(t)
 	rights := documented(t)
 	for _, missing := range rights {
-		name, severity := redislocker.FoundRights, locker.Refuse
+		name, severity := redislocker.FindingRights, locker.Refuse
 		switch missing {
 		case "+select", "+client", "+wait": // not used here; a connection without a name does
 			continue
 		case "&guard:inbox:*", "+publish", "+subscribe", "+ping": // without them waiting is polling
-			name, severity = redislocker.FoundMessages, locker.Warn
+			name, severity = redislocker.FindingMessages, locker.Warn
 		case "+scan":
-			name, severity = redislocker.FoundList, locker.Warn
+			name, severity = redislocker.FindingList, locker.Warn
 		case "+info":
-			name, severity = redislocker.FoundEviction, locker.Warn
+			name, severity = redislocker.FindingEviction, locker.Warn
 		}
 		err := open(t, as(t, s, without(rights, missing))).Check(t.Context(), ttl)
 		if found, rest := locker.Findings(err); len(found) != 1 || rest != nil {
@@ -128,10 +128,10 @@ func TestCheckNamesAllMissingRightsAtOnce(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := as(t, s, without(documented(t), "+get", "+zadd", "+publish", "+info"))
 	err := open(t, rdb).Check(t.Context(), ttl)
-	if text := wantFinding(t, err, redislocker.FoundRights, locker.Refuse); !strings.Contains(text, "+get +zadd (") {
+	if text := wantFinding(t, err, redislocker.FindingRights, locker.Refuse); !strings.Contains(text, "+get +zadd (") {
 		t.Errorf("%q", text)
 	}
-	if text := wantFinding(t, err, redislocker.FoundMessages, locker.Warn); !strings.Contains(text, "+publish (") {
+	if text := wantFinding(t, err, redislocker.FindingMessages, locker.Warn); !strings.Contains(text, "+publish (") {
 		t.Errorf("%q", text)
 	}
 	emptied(t, redistest.Client(t, s.Addr))
@@ -140,7 +140,7 @@ func TestCheckNamesAllMissingRightsAtOnce(t *testing.T) {
 func TestCheckNamesTheKeysOfItsPrefix(t *testing.T) {
 	s := redistest.Start(t)
 	l := open(t, as(t, s, without(documented(t), "~guard:*")), redislocker.WithPrefix("shop"))
-	if text := wantFinding(t, l.Check(t.Context(), ttl), redislocker.FoundRights,
+	if text := wantFinding(t, l.Check(t.Context(), ttl), redislocker.FindingRights,
 		locker.Refuse); !strings.Contains(text, "~shop:*") {
 		t.Errorf("%q", text)
 	}
@@ -150,7 +150,7 @@ func TestCheckNamesTheKeysOfItsPrefix(t *testing.T) {
 func TestCheckNamesACommandThatTheServerDoesNotHave(t *testing.T) {
 	s := redistest.Start(t, "--rename-command", "ZRANGE", "")
 	err := open(t, redistest.Client(t, s.Addr)).Check(t.Context(), ttl)
-	if text := wantFinding(t, err, redislocker.FoundRights, locker.Refuse); !strings.Contains(text, "+zrange") {
+	if text := wantFinding(t, err, redislocker.FindingRights, locker.Refuse); !strings.Contains(text, "+zrange") {
 		t.Errorf("%q", text)
 	}
 }
@@ -189,7 +189,7 @@ func TestCheckRefusesAServerThatDropsKeys(t *testing.T) {
 			}
 			continue
 		}
-		if text := wantFinding(t, err, redislocker.FoundEviction, locker.Refuse); !strings.Contains(text,
+		if text := wantFinding(t, err, redislocker.FindingEviction, locker.Refuse); !strings.Contains(text,
 			"maxmemory-policy") || !strings.Contains(text, c.policy) {
 			t.Errorf("%q, want it to name the setting", text)
 		}
@@ -203,7 +203,7 @@ func TestCheckNamesReplicasThatAreMissing(t *testing.T) {
 		t.Errorf("with as many as are waited for: %v", err)
 	}
 	err := open(t, rdb, redislocker.WithReplicas(2, 100*time.Millisecond)).Check(t.Context(), ttl)
-	if text := wantFinding(t, err, redislocker.FoundReplicas, locker.Refuse); !strings.Contains(text,
+	if text := wantFinding(t, err, redislocker.FindingReplicas, locker.Refuse); !strings.Contains(text,
 		"1 replicas are connected and WithReplicas waits for 2") {
 		t.Errorf("%q", text)
 	}
@@ -216,7 +216,7 @@ func TestCheckNamesTheRightToWait(t *testing.T) {
 	primary, _ := replicated(t)
 	rdb := as(t, primary, without(documented(t), "+wait"))
 	err := open(t, rdb, redislocker.WithReplicas(1, 400*time.Millisecond)).Check(t.Context(), ttl)
-	if text := wantFinding(t, err, redislocker.FoundRights, locker.Refuse); !strings.Contains(text, "+wait (") {
+	if text := wantFinding(t, err, redislocker.FindingRights, locker.Refuse); !strings.Contains(text, "+wait (") {
 		t.Errorf("%q", text)
 	}
 }
@@ -233,7 +233,7 @@ func TestCheckAsksEachMasterForItsPolicy(t *testing.T) {
 	one := redistest.Client(t, nodes[len(nodes)-1].Addr)
 	one.ConfigSet(t.Context(), "maxmemory", "100mb")
 	one.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-random")
-	wantFinding(t, l.Check(t.Context(), ttl), redislocker.FoundEviction, locker.Refuse)
+	wantFinding(t, l.Check(t.Context(), ttl), redislocker.FindingEviction, locker.Refuse)
 }
 
 func TestCheckComparesRoundTripWithTTL(t *testing.T) {
@@ -242,7 +242,7 @@ func TestCheckComparesRoundTripWithTTL(t *testing.T) {
 	l := open(t, rdb)
 	warm(t, l)
 	p.DelayReplies(20 * time.Millisecond)
-	if text := wantFinding(t, l.Check(t.Context(), 100*time.Millisecond), redislocker.FoundRoundTrip,
+	if text := wantFinding(t, l.Check(t.Context(), 100*time.Millisecond), redislocker.FindingRoundTrip,
 		locker.Refuse); !strings.Contains(text, "WithTTL") {
 		t.Errorf("%q, want it to name the setting", text)
 	}
@@ -250,9 +250,9 @@ func TestCheckComparesRoundTripWithTTL(t *testing.T) {
 		t.Error(err)
 	}
 	p.DelayReplies(190 * time.Millisecond) // less than a tenth, but a new connection has no time for it
-	wantFinding(t, l.Check(t.Context(), 2*time.Second), redislocker.FoundRoundTrip, locker.Warn)
+	wantFinding(t, l.Check(t.Context(), 2*time.Second), redislocker.FindingRoundTrip, locker.Warn)
 	p.DelayReplies(460 * time.Millisecond) // however long the TTL, a try has 500 ms
-	if text := wantFinding(t, l.Check(t.Context(), time.Hour), redislocker.FoundRoundTrip,
+	if text := wantFinding(t, l.Check(t.Context(), time.Hour), redislocker.FindingRoundTrip,
 		locker.Refuse); !strings.Contains(text, "closer") {
 		t.Errorf("%q, want it to say what helps", text)
 	}
@@ -266,7 +266,7 @@ func TestCheckMeasuresANewConnection(t *testing.T) {
 	p := redistest.NewProxy(t, s.Addr)
 	p.Far(redistest.Distance{RoundTrip: 200 * time.Millisecond, Opening: 3})
 	l := open(t, redistest.Client(t, p.Addr))
-	text := wantFinding(t, l.Check(t.Context(), time.Minute), redislocker.FoundRoundTrip, locker.Warn)
+	text := wantFinding(t, l.Check(t.Context(), time.Minute), redislocker.FindingRoundTrip, locker.Warn)
 	if !strings.Contains(text, "login 8") || !strings.Contains(text, "of a try to acquire") {
 		t.Errorf("%q, want it to say that a login takes 800 ms, and what a try has", text)
 	}
@@ -274,7 +274,7 @@ func TestCheckMeasuresANewConnection(t *testing.T) {
 	theirs := redis.NewClient(&redis.Options{Addr: p.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = theirs.Close() })
 	l = open(t, nil, redislocker.WithClient(theirs))
-	text = wantFinding(t, l.Check(t.Context(), time.Minute), redislocker.FoundRoundTrip, locker.Refuse)
+	text = wantFinding(t, l.Check(t.Context(), time.Minute), redislocker.FindingRoundTrip, locker.Refuse)
 	if !strings.Contains(text, "WithClient") {
 		t.Errorf("%q, want it to say that a login is a part of the try", text)
 	}
@@ -320,7 +320,7 @@ func TestCheckLooksAtTheClientOfWithClient(t *testing.T) {
 				}
 				return
 			}
-			if text := wantFinding(t, err, redislocker.FoundClient, c.severity); !strings.Contains(text, c.says) {
+			if text := wantFinding(t, err, redislocker.FindingClient, c.severity); !strings.Contains(text, c.says) {
 				t.Errorf("%q, want it to name %s", text, c.says)
 			}
 		})

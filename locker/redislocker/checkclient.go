@@ -19,7 +19,7 @@ func (s *settings) checkClient(ttl time.Duration) error {
 	limits := func(read, write time.Duration) {
 		least := min(ttl/4, time.Second)
 		if early := func(d time.Duration) bool { return d > 0 && d < least }; early(read) || early(write) {
-			errs = append(errs, finding(FoundClient, locker.Refuse,
+			errs = append(errs, finding(FindingClient, locker.Refuse,
 				"ReadTimeout and WriteTimeout of WithClient's client, %v and %v, end "+
 					"requests that may take %v: leave that to their contexts, with -2", read, write, least))
 		}
@@ -30,12 +30,12 @@ func (s *settings) checkClient(ttl time.Duration) error {
 	case *redis.ClusterClient:
 		limits(c.Options().ReadTimeout, c.Options().WriteTimeout)
 		if every := c.Options().ClusterStateReloadInterval; every > reload {
-			errs = append(errs, finding(FoundClient, locker.Warn,
+			errs = append(errs, finding(FindingClient, locker.Warn,
 				"the ClusterStateReloadInterval of WithClient's client is %v: "+
 					"so long it may ask a master that has died, set it to %v", every, reload))
 		}
 	default:
-		errs = append(errs, finding(FoundClient, locker.Warn,
+		errs = append(errs, finding(FindingClient, locker.Warn,
 			"WithClient's client is a %T, whose settings cannot be looked at: "+
 				"it must not retry (MaxRetries -1) and must keep deadlines (ContextTimeoutEnabled)", c))
 	}

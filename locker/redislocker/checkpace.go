@@ -48,11 +48,11 @@ func (l *Locker) checkTrip(trip, ttl time.Duration) error {
 	}
 	switch needs := time.Duration(trips) * trip; {
 	case needs > limit*9/10 && limit == tryMost:
-		return finding(FoundRoundTrip, locker.Refuse,
+		return finding(FindingRoundTrip, locker.Refuse,
 			"a round trip takes %v, and a try to acquire, which needs %d, has %v: "+
 				"bring the server closer", trip, trips, limit)
 	case needs > limit*9/10, trip > ttl/paceShare:
-		return finding(FoundRoundTrip, locker.Refuse,
+		return finding(FindingRoundTrip, locker.Refuse,
 			"a round trip takes %v: too long for a TTL of %v, with %v for a try to acquire "+
 				"and %v for one to renew; raise the TTL with guard.WithTTL, or bring the server closer",
 			trip, ttl, limit, ttl/6)
@@ -66,19 +66,19 @@ func (l *Locker) checkConnection(trip, dial, login, ttl time.Duration) error {
 	limit := tryLimit(ttl)
 	switch all := dial + login + trip; {
 	case !l.own && login+trip > limit:
-		return finding(FoundRoundTrip, locker.Refuse,
+		return finding(FindingRoundTrip, locker.Refuse,
 			"a login takes %v and a round trip %v: more than the %v of a try to acquire, of which "+
 				"the client of WithClient makes both a part; let the locker make its own client, or bring "+
 				"the server closer", login, trip, limit)
 	case all > ttl/6:
-		return finding(FoundRoundTrip, locker.Warn,
+		return finding(FindingRoundTrip, locker.Warn,
 			"a new connection takes %v (dial %v, login %v) and a round trip %v, together more than a "+
 				"sixth of the TTL of %v: a connection that breaks may cost its lease; raise the TTL with "+
 				"guard.WithTTL, "+
 				"or bring the server "+
 				"closer", dial+login, dial, login, trip, ttl)
 	case all > limit:
-		return finding(FoundRoundTrip, locker.Warn,
+		return finding(FindingRoundTrip, locker.Warn,
 			"a new connection takes %v (dial %v, login %v) and a round trip %v, together more than the "+
 				"%v of a try to acquire: until a connection is there, TryAcquire and a MaxWait of 0 find the "+
 				"locker unavailable", dial+login,

@@ -106,7 +106,7 @@
 //   - for [Locker.List]: +scan
 //   - for [Locker.Check] to see the eviction policy: +info
 //   - for [WithReplicas]: +wait
-//   - for [WithRawKeys]: a pattern for its names as well
+//   - for [WithKeyNames]: a pattern for its names as well
 //
 // # Connections
 //

@@ -17,7 +17,7 @@ const scanPage = 500 // how many of the server's keys one SCAN looks at
 
 // List goes through the keys of every primary with SCAN, a page at a time. It
 // inspects each lock and each queue under the prefix. A page takes two round
-// trips. Keys under names of their own are not listed, see [WithRawKeys].
+// trips. Keys under names of their own are not listed, see [WithKeyNames].
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
 		if err := l.gate.Enter(); err != nil {

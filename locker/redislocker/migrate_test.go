@@ -31,7 +31,7 @@ func oldName(key string) string {
 }
 
 func openOld(rdb redis.UniversalClient) (*guard.Guard, error) {
-	g, err := guard.New(redislocker.New(rdb, redislocker.WithRawKeys(oldName)))
+	g, err := guard.New(redislocker.New(rdb, redislocker.WithKeyNames(oldName)))
 	return g, err
 }
 
@@ -60,7 +60,7 @@ func TestEachStepOfAMigrationExcludesTheOneBefore(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	var guards []*guard.Guard
 	for range 2 {
-		g, err := guard.New(redislocker.New(rdb, redislocker.WithRawKeys(oldName)), guard.WithMaxWait(0))
+		g, err := guard.New(redislocker.New(rdb, redislocker.WithKeyNames(oldName)), guard.WithMaxWait(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestTheOldNameIsThereWhileDeploy1Runs(t *testing.T) {
 		name string
 		open func(redis.UniversalClient) (*guard.Guard, error)
 		want int64
-	}{{"with WithRawKeys", openOld, 1}, {"forgotten", forgotten, 0}} {
+	}{{"with WithKeyNames", openOld, 1}, {"forgotten", forgotten, 0}} {
 		g, err := c.open(rdb)
 		if err != nil {
 			t.Fatal(err)

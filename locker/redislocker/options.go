@@ -26,7 +26,7 @@ type settings struct {
 	hooks  []redis.Hook
 	nilOpt bool
 
-	raw      func(key string) string // of WithRawKeys
+	raw      func(key string) string // of WithKeyNames
 	rawGiven bool
 	name     string // of WithClientName
 
@@ -82,7 +82,7 @@ func (s *settings) check() error {
 	case strings.ContainsFunc(s.prefix, func(r rune) bool { return r == '{' || r == '}' || r < ' ' || r == 0x7f }):
 		return invalid("the prefix has braces or control bytes")
 	case s.rawGiven && s.raw == nil:
-		return invalid("the function of WithRawKeys is nil")
+		return invalid("the function of WithKeyNames is nil")
 	case strings.ContainsFunc(s.name, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return invalid("the client name has blanks, or others than printable ASCII characters")
 	case s.given && s.sentinelGiven:

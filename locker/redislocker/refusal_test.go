@@ -104,7 +104,7 @@ func TestUserWithoutRightsIsRefused(t *testing.T) {
 		c := claim("secret")
 		_, err := l.Acquire(t.Context(), c, locker.Try{})
 		expectRefusal(t, err, c, "rights")
-		if found := wantFinding(t, l.Check(t.Context(), ttl), redislocker.FoundRights,
+		if found := wantFinding(t, l.Check(t.Context(), ttl), redislocker.FindingRights,
 			locker.Refuse); strings.Contains(found, c.Key) {
 			t.Errorf("%q names a key", found)
 		}

@@ -76,9 +76,9 @@ func (l *Locker) checkRights(ctx context.Context) error {
 		return l.tryError(err)
 	}
 	return errors.Join(
-		lacks(missing, needed, FoundRights, locker.Refuse, "leases need them"),
-		lacks(missing, forMessages, FoundMessages, locker.Warn, "without them those who wait are not told, and poll"),
-		lacks(missing, forList, FoundList, locker.Warn, "Guard.List and guardctl ls need it"))
+		lacks(missing, needed, FindingRights, locker.Refuse, "leases need them"),
+		lacks(missing, forMessages, FindingMessages, locker.Warn, "without them those who wait are not told, and poll"),
+		lacks(missing, forList, FindingList, locker.Warn, "Guard.List and guardctl ls need it"))
 }
 
 func forMessages(right string) bool {

@@ -23,7 +23,7 @@ const rounds = 4
 // If the votes are not enough, Acquire gives them back before it returns. If
 // the votes are split, the claim in the lead keeps its votes and asks again
 // after a random pause. All others give theirs back. Acquire returns
-// [locker.ErrInvalidOption] for a TTL longer than the hold-out.
+// [locker.ErrInvalidOption] for a TTL longer than the restart delay.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Answer{}, err

@@ -24,8 +24,8 @@ func BenchmarkPrice(b *testing.B) {
 		open func() guard.Locker
 	}{
 		{"1", func() guard.Locker { return redislocker.New(all[0]) }},
-		{"3", func() guard.Locker { return redlock.New(all[:3], redlock.WithHoldOut(0)) }},
-		{"5", func() guard.Locker { return redlock.New(all, redlock.WithHoldOut(0)) }},
+		{"3", func() guard.Locker { return redlock.New(all[:3], redlock.WithRestartDelay(0)) }},
+		{"5", func() guard.Locker { return redlock.New(all, redlock.WithRestartDelay(0)) }},
 	}
 	for _, c := range []struct {
 		name string

@@ -12,16 +12,16 @@ import (
 )
 
 // Names of the findings of [Locker.Check], besides those of each node's
-// redislocker. See [guard.WithAccepted].
+// redislocker. See [guard.WithAcceptedFindings].
 const (
-	FoundHoldOut = "hold-out" // the TTL is longer than the hold-out
-	FoundTwin    = "twin"     // two nodes are the same server
-	FoundNode    = "node"     // a node does not answer, or is held out, and the others are a quorum
+	FindingRestartDelay = "restart-delay" // the TTL is longer than the restart delay
+	FindingTwin         = "twin"          // two nodes are the same server
+	FindingNode         = "node"          // a node does not answer, or is held out, and the others are a quorum
 )
 
 // FindingNames implements [locker.FindingNamer].
 func (*Locker) FindingNames() []string {
-	return append((*redislocker.Locker)(nil).FindingNames(), FoundHoldOut, FoundTwin, FoundNode)
+	return append((*redislocker.Locker)(nil).FindingNames(), FindingRestartDelay, FindingTwin, FindingNode)
 }
 
 // Check reports whether a quorum of the nodes can serve leases of ttl now. It
@@ -33,7 +33,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	}
 	defer l.gate.Leave()
 	if err := l.fits(ttl); err != nil {
-		return finding(FoundHoldOut, locker.Refuse, err)
+		return finding(FindingRestartDelay, locker.Refuse, err)
 	}
 	errs := make([]error, len(l.nodes))
 	var all sync.WaitGroup
@@ -44,7 +44,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	well, found := 0, []error(nil)
 	for _, err := range errs {
 		if errors.Is(err, locker.ErrUnavailable) {
-			found = append(found, finding(FoundNode, locker.Warn, err))
+			found = append(found, finding(FindingNode, locker.Warn, err))
 			continue
 		}
 		well++
@@ -67,8 +67,8 @@ var classes = strings.NewReplacer(locker.ErrInvalidOption.Error()+": ", "",
 
 // fits returns the reason why a lease cannot have the given TTL, or nil.
 func (l *Locker) fits(ttl time.Duration) error {
-	if out := l.settings.holdOut; out > 0 && ttl > out {
-		return invalid("a TTL of %v outlives the hold-out of %v after a node's restart: raise WithHoldOut in every "+
+	if out := l.settings.restartDelay; out > 0 && ttl > out {
+		return invalid("a TTL of %v outlives the restart delay of %v after a node's restart: raise WithRestartDelay in every "+
 			"process, or shorten the TTL", ttl, out)
 	}
 	return nil
@@ -81,7 +81,7 @@ func (n *node) check(ctx context.Context, ttl time.Duration) error {
 	defer n.mu.Unlock()
 	switch {
 	case n.twin != nil:
-		return finding(FoundTwin, locker.Refuse, n.twin)
+		return finding(FindingTwin, locker.Refuse, n.twin)
 	case err == nil:
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 func TestCloseKeepsItsTimeWhileNodesHang(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartN(t, 3)
-	l := redlock.New(clientsOf(t, servers), redlock.WithHoldOut(0))
+	l := redlock.New(clientsOf(t, servers), redlock.WithRestartDelay(0))
 	if err := l.Open(waker{}); err != nil {
 		t.Fatal(err)
 	}

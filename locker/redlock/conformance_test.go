@@ -18,7 +18,7 @@ import (
 // forSuite makes a locker whose nodes count at once and may be slow. So the
 // suite does not depend on the machine.
 func forSuite(nodes []redis.UniversalClient) locker.Locker {
-	return warm{redlock.New(nodes, redlock.WithHoldOut(0), redlock.WithNodeLimit(5*time.Second))}
+	return warm{redlock.New(nodes, redlock.WithRestartDelay(0), redlock.WithNodeLimit(5*time.Second))}
 }
 
 // warm has connections once it is open. On a busy machine a try of a short TTL

@@ -11,7 +11,7 @@
 // See package redislocker.
 //
 // A server counts only after it has been up for a minute. To try servers that
-// you have just started, give New WithHoldOut(0). See "Nodes that forget".
+// you have just started, give New WithRestartDelay(0). See "Nodes that forget".
 //
 // # What it buys
 //
@@ -48,8 +48,8 @@
 //
 // The third objection concerns memory. A node that restarts empty votes again,
 // for somebody else. So a node counts as not answering until it has been up for
-// [WithHoldOut]. No TTL is longer than that, so every lease that the node knew
-// has ended by then.
+// [WithRestartDelay]. No TTL is longer than that, so every lease that the node
+// knew has ended by then.
 //
 // The locker asks each new connection for uptime_in_seconds. So nothing between
 // it and the node may keep connections open over a restart, as a proxy would.
@@ -57,8 +57,8 @@
 // cannot see an event that wipes a node without a restart, such as FLUSHALL,
 // eviction or a restored image of the machine.
 //
-// So restart nodes one at a time, a hold-out apart. If a quorum restarts at
-// once, nobody gets a key until the hold-out is over.
+// So restart nodes one at a time, a restart delay apart. If a quorum restarts
+// at once, nobody gets a key until the restart delay is over.
 //
 // The table shows how many nodes may lose a lease at once, unseen, before
 // another claim can get the key beside its owner:

@@ -26,8 +26,8 @@ func Example() {
 		nodes = append(nodes, rdb)
 	}
 
-	// WithHoldOut(0) is for this example only, whose nodes never restart.
-	g, err := guard.New(redlock.New(nodes, redlock.WithHoldOut(0)), guard.WithName("stock"), guard.WithFencing())
+	// WithRestartDelay(0) is for this example only, whose nodes never restart.
+	g, err := guard.New(redlock.New(nodes, redlock.WithRestartDelay(0)), guard.WithName("stock"), guard.WithFencing())
 	if err != nil {
 		log.Print(err)
 		return

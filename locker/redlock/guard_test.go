@@ -18,7 +18,7 @@ import (
 // at once.
 func newGuard(t testing.TB, nodes []redis.UniversalClient, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(redlock.New(nodes, redlock.WithHoldOut(0)), opts...)
+	g, err := guard.New(redlock.New(nodes, redlock.WithRestartDelay(0)), opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func (waker) WakeAll()                                  {}
 // unless opts say otherwise.
 func open(t testing.TB, nodes []redis.UniversalClient, opts ...redlock.Option) *redlock.Locker {
 	t.Helper()
-	l := redlock.New(nodes, append([]redlock.Option{redlock.WithHoldOut(0)}, opts...)...)
+	l := redlock.New(nodes, append([]redlock.Option{redlock.WithRestartDelay(0)}, opts...)...)
 	if err := l.Open(waker{}); err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,10 @@ var _ locker.Inspector = (*Locker)(nil)
 // Held reports on how many nodes this locker holds key, and how many nodes
 // there are. It asks nobody, and goes by the last answers of the nodes. held is
 // between a quorum and all of them, or 0 if the locker does not own the key.
-// The more nodes hold the key, the more may lose what they know. See the
-// package comment.
+//
+// Held is for monitoring. A key on a bare quorum has two owners as soon as one
+// of these nodes forgets it, so alert if held stays below nodes. Held is safe
+// for concurrent use.
 func (l *Locker) Held(key string) (held, nodes int) {
 	if l.nodes == nil {
 		return 0, len(l.settings.nodes)

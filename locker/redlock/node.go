@@ -16,10 +16,10 @@ import (
 
 // node is one of the servers, with its health as this locker knows it.
 type node struct {
-	number  int // from 1, as errors name it
-	store   *redislocker.Locker
-	holdOut time.Duration
-	ids     *identities
+	number       int // from 1, as errors name it
+	store        *redislocker.Locker
+	restartDelay time.Duration
+	ids          *identities
 
 	mu      sync.Mutex // guards the fields below; never held across I/O
 	down    bool       // its last request had no answer
@@ -64,23 +64,23 @@ func (n *node) end(err error) {
 // is held.
 func (n *node) out() error {
 	if left := time.Until(n.outTill); left > 0 {
-		return fmt.Errorf("%w: it started %v ago and counts in %v, when no lease of before can be left (WithHoldOut)",
-			locker.ErrUnavailable, (n.holdOut - left).Round(time.Second), left.Round(time.Second))
+		return fmt.Errorf("%w: it started %v ago and counts in %v, when no lease of before can be left (WithRestartDelay)",
+			locker.ErrUnavailable, (n.restartDelay - left).Round(time.Second), left.Round(time.Second))
 	}
 	return nil
 }
 
 // admit checks a new connection. A server that has restarted has only new
-// connections. So none is used before its hold-out is over, unless something
-// between the locker and the server hides the restart.
+// connections. So none is used before its restart delay is over, unless
+// something between the locker and the server hides the restart.
 func (n *node) admit(info string, err error) error {
-	if n.holdOut == 0 && err != nil {
+	if n.restartDelay == 0 && err != nil {
 		// Without the right to INFO, a server that was given twice is not
 		// found.
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("when the server started must be known, give the user +info (or see WithHoldOut): %w", err)
+		return fmt.Errorf("when the server started must be known, give the user +info (or see WithRestartDelay): %w", err)
 	}
 	uptime, id := facts(info)
 	n.mu.Lock()
@@ -92,13 +92,13 @@ func (n *node) admit(info string, err error) error {
 		}
 		return n.twin
 	}
-	if n.holdOut == 0 {
+	if n.restartDelay == 0 {
 		return nil
 	}
 	if uptime < 0 {
-		return errors.New("the server does not say when it started (uptime_in_seconds), see WithHoldOut")
+		return errors.New("the server does not say when it started (uptime_in_seconds), see WithRestartDelay")
 	}
-	n.outTill = time.Now().Add(n.holdOut - uptime)
+	n.outTill = time.Now().Add(n.restartDelay - uptime)
 	return n.out()
 }
 

@@ -217,9 +217,9 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 	if _, err := found(t, l, ttl); !errors.Is(err, locker.ErrUnavailable) {
 		t.Errorf("Check with two of three nodes dead: %v, want ErrUnavailable", err)
 	}
-	short := open(t, clientsOf(t, servers), redlock.WithHoldOut(time.Second))
-	if names, err := found(t, short, ttl); !slices.Equal(names, []string{"hold-out refuse"}) || err != nil {
-		t.Errorf("Check of a TTL longer than the hold-out: %v, %v", names, err)
+	short := open(t, clientsOf(t, servers), redlock.WithRestartDelay(time.Second))
+	if names, err := found(t, short, ttl); !slices.Equal(names, []string{"restart-delay refuse"}) || err != nil {
+		t.Errorf("Check of a TTL longer than the restart delay: %v, %v", names, err)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestCheckTellsWhatItFindsOnANode(t *testing.T) {
 	for range 2 { // the second time a node is dead
 		all, err := locker.Findings(l.Check(t.Context(), ttl))
 		of := func(f locker.Finding) bool {
-			return f.Name == redislocker.FoundEviction && strings.Contains(f.Text, "node 2")
+			return f.Name == redislocker.FindingEviction && strings.Contains(f.Text, "node 2")
 		}
 		if err != nil || !slices.ContainsFunc(all, of) {
 			t.Errorf("got %+v, %v", all, err)
@@ -257,18 +257,18 @@ func TestAServerThatIsTwoNodesCountsOnce(t *testing.T) {
 
 // This repeats with real servers a test in virtual time. A server that has just
 // started does not vote. A server that restarts does not vote until its
-// hold-out is over. Then it is taken as well.
+// restart delay is over. Then it is taken as well.
 func TestARestartedServerIsHeldOut(t *testing.T) {
 	t.Parallel() // it mostly waits
 	const out = 3 * time.Second
 	start := time.Now()
 	servers := redistest.StartN(t, 3)
-	l := open(t, clientsOf(t, servers), redlock.WithHoldOut(out))
+	l := open(t, clientsOf(t, servers), redlock.WithRestartDelay(out))
 	c := claim("k")
 	c.TTL = out
 	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) ||
-		!strings.Contains(err.Error(), "WithHoldOut") {
-		t.Errorf("Acquire from servers that have just started: %v, want ErrUnavailable that names WithHoldOut", err)
+		!strings.Contains(err.Error(), "WithRestartDelay") {
+		t.Errorf("Acquire from servers that have just started: %v, want ErrUnavailable that names WithRestartDelay", err)
 	}
 	mustAcquire(t, l, c)
 	if took := time.Since(start); took < out {

@@ -17,16 +17,16 @@ func (f optionFunc) apply(s *settings) { f(s) }
 
 // settings are kept as they were given. check validates them.
 type settings struct {
-	nodes   []redis.UniversalClient // owned by the caller
-	prefix  string
-	limit   time.Duration
-	holdOut time.Duration
-	nilOpt  bool
+	nodes        []redis.UniversalClient // owned by the caller
+	prefix       string
+	limit        time.Duration
+	restartDelay time.Duration
+	nilOpt       bool
 }
 
 const (
-	defaultLimit   = 200 * time.Millisecond
-	defaultHoldOut = time.Minute
+	defaultLimit        = 200 * time.Millisecond
+	defaultRestartDelay = time.Minute
 )
 
 // WithPrefix sets the prefix of the name of every key on every node, as
@@ -38,7 +38,7 @@ func WithPrefix(prefix string) Option { return optionFunc(func(s *settings) { s.
 // it to some ten round trips, and far below the TTL. Default 200 ms.
 func WithNodeLimit(d time.Duration) Option { return optionFunc(func(s *settings) { s.limit = d }) }
 
-// WithHoldOut sets how long a node counts as not answering after it has
+// WithRestartDelay sets how long a node counts as not answering after it has
 // started. It must be the same in every process. No TTL may be longer. Then all
 // leases that the node knew before have ended, and its memory may be empty.
 // Default 1 minute.
@@ -46,7 +46,9 @@ func WithNodeLimit(d time.Duration) Option { return optionFunc(func(s *settings)
 // With 0 a node counts as soon as it answers. That is safe only if no restart
 // forgets anything. An example is "appendonly yes" and "appendfsync always" on
 // a disk that keeps what it has confirmed.
-func WithHoldOut(d time.Duration) Option { return optionFunc(func(s *settings) { s.holdOut = d }) }
+func WithRestartDelay(d time.Duration) Option {
+	return optionFunc(func(s *settings) { s.restartDelay = d })
+}
 
 // check returns the first problem of the settings, as an ErrInvalidOption.
 func (s *settings) check() error {
@@ -58,8 +60,8 @@ func (s *settings) check() error {
 			"loss of the others", n)
 	case s.limit < time.Millisecond:
 		return invalid("the limit of a node is %v: give it a few round trips, at least 1 ms", s.limit)
-	case s.holdOut < 0:
-		return invalid("the hold-out is negative")
+	case s.restartDelay < 0:
+		return invalid("the restart delay is negative")
 	}
 	given := make(map[*redis.Client]int)
 	for i, node := range s.nodes {

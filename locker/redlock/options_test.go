@@ -44,7 +44,7 @@ func TestWhatIsWrongWithTheSettingsIsSaidAtOpen(t *testing.T) {
 		{"a client twice", append(nodes(1), twice, twice), nil, "nodes 2 and 3"},
 		{"a nil option", nodes(3), []redlock.Option{nil}, "nil"},
 		{"no time for a node", nodes(3), []redlock.Option{redlock.WithNodeLimit(0)}, "limit"},
-		{"a negative hold-out", nodes(3), []redlock.Option{redlock.WithHoldOut(-time.Second)}, "hold-out"},
+		{"a negative restart delay", nodes(3), []redlock.Option{redlock.WithRestartDelay(-time.Second)}, "restart delay"},
 		{"an empty prefix", nodes(3), []redlock.Option{redlock.WithPrefix("")}, "prefix"},
 	} {
 		err := redlock.New(c.nodes, c.opts...).Open(waker{})
@@ -80,7 +80,7 @@ func TestALockerThatWasNotOpenedSaysSo(t *testing.T) {
 // nodes hang that have something to clean up.
 func TestCloseEndsWithItsContext(t *testing.T) {
 	servers := redistest.StartN(t, 3)
-	l := redlock.New(clientsOf(t, servers), redlock.WithHoldOut(0))
+	l := redlock.New(clientsOf(t, servers), redlock.WithRestartDelay(0))
 	if err := l.Open(waker{}); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestCloseEndsWithItsContext(t *testing.T) {
 }
 
 func TestCallsAfterCloseAreRefused(t *testing.T) {
-	l := redlock.New(clientsOf(t, redistest.StartN(t, 3)), redlock.WithHoldOut(0))
+	l := redlock.New(clientsOf(t, redistest.StartN(t, 3)), redlock.WithRestartDelay(0))
 	if err := l.Open(waker{}); err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ var _ locker.Locker = (*Locker)(nil)
 // stay open as long as the locker.
 func New(nodes []redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
-		settings: settings{nodes: nodes, prefix: "guard", limit: defaultLimit, holdOut: defaultHoldOut},
+		settings: settings{nodes: nodes, prefix: "guard", limit: defaultLimit, restartDelay: defaultRestartDelay},
 		instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "redlock"},
 	}
 	for _, o := range opts {
@@ -72,7 +72,7 @@ func (l *Locker) ready(w locker.Waker) error {
 	l.waker, l.quorum, l.known = w, len(nodes)/2+1, newRegistry()
 	l.agenda, l.picks = newAgenda(l.attend), make(chan struct{}, mostPicks)
 	for i, rdb := range l.settings.nodes {
-		n := &node{number: i + 1, holdOut: l.settings.holdOut, ids: ids}
+		n := &node{number: i + 1, restartDelay: l.settings.restartDelay, ids: ids}
 		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix),
 			redislocker.WithNode(redisnode.Node{Instance: l.instance, Admit: n.admit}))
 		if err := n.store.Open(&ear{locker: l, seat: i}); err != nil { // no need to close: nothing was sent

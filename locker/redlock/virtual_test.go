@@ -184,11 +184,11 @@ func TestANodeThatRestartedIsHeldOut(t *testing.T) {
 }
 
 // The test above can see its fault.
-func TestWithoutAHoldOutThereAreTwoOwners(t *testing.T) {
+func TestWithoutARestartDelayThereAreTwoOwners(t *testing.T) {
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()
-		if !secondOwner(t, nodes, WithHoldOut(0)) {
-			t.Error("a node that restarted empty has not voted: the hold-out is not tested")
+		if !secondOwner(t, nodes, WithRestartDelay(0)) {
+			t.Error("a node that restarted empty has not voted: the restart delay is not tested")
 		}
 	})
 }
@@ -197,7 +197,7 @@ func TestAHeldOutNodeCountsAgainInTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()
 		const out = 20 * time.Second
-		l := openOn(t, nodes, WithHoldOut(out))
+		l := openOn(t, nodes, WithRestartDelay(out))
 		for _, f := range nodes {
 			f.restart()
 		}
@@ -213,12 +213,12 @@ func TestAHeldOutNodeCountsAgainInTime(t *testing.T) {
 	})
 }
 
-func TestATTLDoesNotOutliveTheHoldOut(t *testing.T) {
+func TestATTLDoesNotOutliveTheRestartDelay(t *testing.T) {
 	inBubble(t, func(t *testing.T, nodes []*fake) {
 		t.Helper()
-		l := openOn(t, nodes, WithHoldOut(5*time.Second))
+		l := openOn(t, nodes, WithRestartDelay(5*time.Second))
 		if _, err := l.Acquire(t.Context(), newClaim(6*time.Second), locker.Try{}); err == nil {
-			t.Error("a lease was granted that outlives the hold-out")
+			t.Error("a lease was granted that outlives the restart delay")
 		}
 		if err := l.Check(t.Context(), 6*time.Second); err == nil {
 			t.Error("Check finds nothing wrong with it")

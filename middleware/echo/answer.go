@@ -78,11 +78,11 @@ func answer(c echo.Context, lock *httpguard.Lock, err error) error {
 	switch {
 	case !ours:
 		return err
-	case o.Code == outcome.KeyInvalid && errors.As(err, &limit):
+	case o.Code == outcome.CodeKeyInvalid && errors.As(err, &limit):
 		return limit
 	case o.Code == "":
 		return c.NoContent(o.Status) // for the log: the client has gone
-	case o.Code == outcome.WaitAborted && errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case o.Code == outcome.CodeWaitAborted && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return ctx.Err()
 	}
 	o.Prepare(res.Header())

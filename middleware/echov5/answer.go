@@ -55,11 +55,11 @@ func answer(c *echo.Context, lock *httpguard.Lock, err error) error {
 	switch {
 	case !ours:
 		return err
-	case o.Code == outcome.KeyInvalid && errors.Is(err, echo.ErrStatusRequestEntityTooLarge): // of echo's BodyLimit
+	case o.Code == outcome.CodeKeyInvalid && errors.Is(err, echo.ErrStatusRequestEntityTooLarge): // of echo's BodyLimit
 		return echo.ErrStatusRequestEntityTooLarge
 	case o.Code == "":
 		return c.NoContent(o.Status) // for the log: the client has gone
-	case o.Code == outcome.WaitAborted && errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case o.Code == outcome.CodeWaitAborted && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return ctx.Err()
 	}
 	o.Prepare(header)

@@ -16,14 +16,14 @@ import (
 // another holder if they voted at once.
 func TestFault30ANodeThatForgotDoesNotVoteForAnother(t *testing.T) {
 	begin(t)
-	const ttl, holdOut = 3 * time.Second, 4 * time.Second
+	const ttl, restartDelay = 3 * time.Second, 4 * time.Second
 	servers := []*redistest.Server{serve(t), serve(t), serve(t)}
 	quorum := func() *guard.Guard {
 		var nodes []redis.UniversalClient
 		for _, s := range servers {
 			nodes = append(nodes, redistest.Client(t, s.Addr))
 		}
-		return newGuardOn(t, redlock.New(nodes, redlock.WithHoldOut(holdOut)), guard.WithTTL(ttl),
+		return newGuardOn(t, redlock.New(nodes, redlock.WithRestartDelay(restartDelay)), guard.WithTTL(ttl),
 			guard.WithMaxWait(long), guard.WithFencing())
 	}
 	a, b := quorum(), quorum()

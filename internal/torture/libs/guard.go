@@ -49,8 +49,8 @@ func newStore(s Setup, rdbs []redis.UniversalClient) guard.Locker {
 	case Sentinel:
 		return redislocker.New(rdbs[0], redislocker.WithSentinel(s.failover()))
 	case Redlock:
-		if s.HoldOut > 0 {
-			return redlock.New(rdbs, redlock.WithHoldOut(s.HoldOut))
+		if s.RestartDelay > 0 {
+			return redlock.New(rdbs, redlock.WithRestartDelay(s.RestartDelay))
 		}
 		return redlock.New(rdbs)
 	}

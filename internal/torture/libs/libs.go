@@ -82,9 +82,9 @@ type Setup struct {
 	// net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// HoldOut is the time for which a restarted server of [Redlock] does not
+	// RestartDelay is the time for which a restarted server of [Redlock] does not
 	// count. It is for guard only. 0 means guard's default.
-	HoldOut time.Duration
+	RestartDelay time.Duration
 
 	// Wrap puts a locker between a guard and its store. It is for guard only.
 	// nil means none.

@@ -25,7 +25,7 @@ func legacy(key string) string {
 
 func TestARawKeyAndPlainRedislockExcludeEachOther(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	l := open(t, rdb, redislocker.WithRawKeys(legacy))
+	l := open(t, rdb, redislocker.WithKeyNames(legacy))
 
 	c := claim("legacy:42")
 	mustAcquire(t, l, c)
@@ -54,8 +54,8 @@ func TestARawKeyAndPlainRedislockExcludeEachOther(t *testing.T) {
 
 func TestARawKeyIsHandedOver(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	a := open(t, rdb, redislocker.WithRawKeys(legacy))
-	b := open(t, rdb, redislocker.WithRawKeys(legacy))
+	a := open(t, rdb, redislocker.WithKeyNames(legacy))
+	b := open(t, rdb, redislocker.WithKeyNames(legacy))
 	c, next := fenced("legacy:42"), fenced("legacy:42")
 	first := mustAcquire(t, a, c)
 	held(t, b, next, locker.Try{Wait: true})
@@ -70,7 +70,7 @@ func TestInAClusterARawKeyAndItsQueueShareANode(t *testing.T) {
 	nodes := redistest.StartCluster(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr}})
 	t.Cleanup(func() { _ = rdb.Close() })
-	l := open(t, rdb, redislocker.WithRawKeys(func(key string) string { return key[len("legacy:"):] }))
+	l := open(t, rdb, redislocker.WithKeyNames(func(key string) string { return key[len("legacy:"):] }))
 	for _, name := range []string{"lock:1", "lock:2", "user:{7}:lock", "a}b{c}", "}"} {
 		c, next := fenced("legacy:"+escaped(name)), claim("legacy:"+escaped(name))
 		a, err := l.Acquire(t.Context(), c, locker.Try{})
@@ -99,7 +99,7 @@ func escaped(key string) string {
 
 func TestAKeyWithoutAKnownNameIsRefused(t *testing.T) {
 	_, rdb := redistest.Miniredis(t)
-	l := open(t, rdb, redislocker.WithRawKeys(legacy))
+	l := open(t, rdb, redislocker.WithKeyNames(legacy))
 	hash := "%sha256:" + strings.Repeat("x", 43)
 	if _, err := l.Acquire(t.Context(), claim(hash), locker.Try{}); !errors.Is(err, locker.ErrInvalidOption) {
 		t.Errorf("%v, want ErrInvalidOption", err)

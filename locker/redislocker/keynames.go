@@ -6,9 +6,9 @@ import (
 	"github.com/go-lockguard/guard/internal/keyenc"
 )
 
-// WithRawKeys guards keys under names in Redis that others already use, for the
-// time of a migration. Such users take a name by SET NX with a value of their
-// own, as redislock and redsync do. They and this locker exclude each other.
+// WithKeyNames guards keys under names in Redis that others already use, for
+// the time of a migration. Such users take a name by SET NX with a value of
+// their own, as redislock and redsync do. They and this locker exclude each other.
 //
 // name is given a key as the verbs take it, with the escapes of guard.Key.
 // url.PathUnescape undoes those part by part. name returns the key's name in
@@ -24,7 +24,7 @@ import (
 // bytes is refused, because nobody could tell its name. In a cluster, a key is
 // also refused if its queue would not be on the node of its name. This is so if
 // the name has a brace but no hash tag. See docs/migrating.md for the steps.
-func WithRawKeys(name func(key string) string) Option {
+func WithKeyNames(name func(key string) string) Option {
 	return optionFunc(func(s *settings) { s.raw, s.rawGiven = name, true })
 }
 
@@ -46,11 +46,11 @@ func (l *Locker) fits(key string) error {
 		return nil
 	}
 	if keyenc.IsHash(key) {
-		return invalid("WithRawKeys: a key of more than 200 bytes has no name of its own")
+		return invalid("WithKeyNames: a key of more than 200 bytes has no name of its own")
 	}
 	raw := l.rawName(key)
 	if tag := hashTag(raw); l.cluster != nil && tag == raw && strings.ContainsAny(raw, "{}") {
-		return invalid("WithRawKeys: in a cluster a name with braces must have a hash tag")
+		return invalid("WithKeyNames: in a cluster a name with braces must have a hash tag")
 	}
 	return nil
 }
