@@ -105,7 +105,7 @@ func firstForTests(text string) string {
 // translated lists the pages that must have a Chinese translation.
 var translated = []string{
 	"README.md", "examples/flashsale/README.md", "guardgen/README.md",
-	"docs/choosing.md", "docs/compare.md", "docs/frameworks.md", "docs/from-java.md",
+	"docs/choosing.md", "docs/compare.md", "docs/errors.md", "docs/frameworks.md", "docs/from-java.md",
 	"docs/http.md", "docs/jobs.md", "docs/migrating.md", "docs/operations.md",
 }
 
