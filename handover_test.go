@@ -188,6 +188,60 @@ func TestAGrantGoesToTheNextInLineIfItsWaiterLeaves(t *testing.T) {
 	})
 }
 
+// A bid has terms, and the grant that it wins has no others.
+func TestABidOfOneWhoLeftIsNotKeptForACallOnOtherTerms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := pairWithCourier(t)
+		l := must(b.other.Acquire(t.Context(), key))
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = b.With(guard.WithTTL(time.Second)).Do(ctx, key, nop) }()
+		synctest.Wait()
+		got := make(chan *guard.Lease)
+		go func() { got <- must(b.With(guard.WithTTL(30*time.Second)).Acquire(t.Context(), key)) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if n := b.spy.abandons.Load(); n != 1 {
+			t.Errorf("%d bids were abandoned, want that of the one who left", n)
+		}
+		_ = l.Release(t.Context())
+		mine := <-got
+		time.Sleep(100 * time.Millisecond) // a key that was handed over is renewed by then
+		if left := time.Until(mine.Deadline()); left < 20*time.Second {
+			t.Errorf("%v are left of a TTL of 30 s", left)
+		}
+		_ = mine.Release(t.Context())
+	})
+}
+
+// A turn that is passed on within the process has the terms of its grant.
+func TestACallThatAsksForMoreThanTheGrantHasGetsAGrantOfItsOwn(t *testing.T) {
+	for name, c := range map[string]struct{ has, asks []guard.Option }{
+		"a longer TTL":  {[]guard.Option{guard.WithTTL(time.Second)}, []guard.Option{guard.WithTTL(30 * time.Second)}},
+		"a shorter TTL": {[]guard.Option{guard.WithTTL(30 * time.Second)}, []guard.Option{guard.WithTTL(time.Second)}},
+		"renewal":       {[]guard.Option{guard.WithoutRenewal()}, nil},
+		"no renewal":    {nil, []guard.Option{guard.WithoutRenewal()}},
+		"fencing":       {nil, []guard.Option{guard.WithFencing()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				first := must(b.With(c.has...).Acquire(t.Context(), key))
+				got := make(chan *guard.Lease)
+				go func() { got <- must(b.With(c.asks...).Acquire(t.Context(), key)) }()
+				synctest.Wait()
+				releases := b.spy.releases.Load()
+				_ = first.Release(t.Context())
+				next := <-got
+				if b.spy.releases.Load() == releases {
+					t.Error("it was given the grant of the turn before")
+				}
+				_ = next.Release(t.Context())
+			})
+		})
+	}
+}
+
 func TestATakeOverTakesOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithFencing())

@@ -118,6 +118,18 @@ func TestAContenderKnowsItsBidAndItsNextAct(t *testing.T) {
 	}
 }
 
+func TestABidOnOtherTermsIsOver(t *testing.T) {
+	c := &contender{}
+	opened(c, time.Now())
+	old := c.bid
+	if b, other := c.bidFor(old.terms); b != old || other != nil {
+		t.Errorf("on the same terms: %v to go on with and %v to abandon", b, other)
+	}
+	if b, other := c.bidFor(terms{fencing: true}); b != nil || other != old || c.bid != nil {
+		t.Errorf("on other terms: %v to go on with and %v to abandon, with %v kept", b, other, c.bid)
+	}
+}
+
 // An offer counts from the last answered request that saw the bid in the queue
 // (law 1), and is taken once.
 func TestAnOfferCountsFromTheLastLook(t *testing.T) {

@@ -175,6 +175,8 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 // grant, or with the end of the wait. t has the floor.
 func (t *Turn) contend(ctx context.Context) (gr *grant, err error) {
 	defer t.noteWaits(false)
+	_, other := t.gate.bidFor(t.set.terms())
+	t.abandonBid(other) // before it is granted
 	for gr == nil && err == nil {
 		if err = t.awaitAlarm(ctx); err != nil {
 			break
