@@ -10,6 +10,7 @@ import (
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -40,14 +41,14 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		}
 		return locker.Answer{}, err
 	}
-	if l.trip.tight(ctx) && l.settings.replicas == 0 {
+	if l.conn.Trip.Tight(ctx) && l.settings.replicas == 0 {
 		return l.acquireFar(ctx, c, t)
 	}
 	if !t.Held && !t.Queued {
 		start := time.Now()
 		answer, err := l.obtain(ctx, c)
 		if err == nil {
-			l.trip.note(time.Since(start))
+			l.conn.Trip.Note(time.Since(start))
 		}
 		if err != nil || answer.Acquired {
 			return answer, err
@@ -71,7 +72,7 @@ func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, er
 
 // obtainBy is obtain with a way of its own. A nil way is the way of all
 // requests.
-func (l *Locker) obtainBy(ctx context.Context, own way, c *locker.Claim) (locker.Answer, error) {
+func (l *Locker) obtainBy(ctx context.Context, own redisconn.Way, c *locker.Claim) (locker.Answer, error) {
 	locks, tr := l.locks, (*travel)(nil)
 	switch {
 	case c.Fencing:
@@ -109,7 +110,7 @@ func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a loc
 	start := time.Now()
 	answer := l.run(ctx, call)[0]
 	if answer.Err() == nil {
-		l.trip.note(time.Since(start))
+		l.conn.Trip.Note(time.Since(start))
 	}
 	return l.seen(answer, queues, t.Rest)
 }
@@ -119,7 +120,7 @@ func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a loc
 // the claim's process, and in a cluster nobody knows whom a message reaches
 // (laws 5 and 7).
 func (l *Locker) rest(t locker.Try) time.Duration {
-	if l.cluster != nil || !l.inbox.live.Load() {
+	if l.conn.Cluster() || !l.inbox.live.Load() {
 		return 0
 	}
 	return min(t.Rest, locker.MaxRest)
@@ -192,13 +193,11 @@ func (l *Locker) fenced(c *locker.Claim, answer command) (uint64, error) {
 
 // Fence reserves a block of tokens in one round trip.
 func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
-	return l.FenceFrom(ctx, c, 0)
+	return l.fenceFrom(ctx, c, 0)
 }
 
-// FenceFrom is [Locker.Fence] with no token below floor. It raises the server's
-// last token where the tokens of one key come from several servers (package
-// redlock).
-func (l *Locker) FenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (uint64, error) {
+// fenceFrom is [Locker.Fence] with no token below floor.
+func (l *Locker) fenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (uint64, error) {
 	if err := l.gate.Enter(); err != nil {
 		return 0, err
 	}

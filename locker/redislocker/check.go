@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -140,24 +138,25 @@ func (l *Locker) readInfo(ctx context.Context, section string,
 		}
 		return read(info, err)
 	}
-	if l.cluster == nil {
-		return one(l.client.Info(ctx, section).Result())
+	nodes, err := l.conn.Primaries(ctx)
+	if err != nil {
+		return unclear(err)
 	}
 	var mu sync.Mutex // guards errs, because the nodes are asked at the same time
 	var errs []error
-	err := l.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		err := one(node.Info(ctx, section).Result())
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
-			errs = append(errs, err)
-		}
-		return nil
-	})
-	if err != nil {
-		err = unclear(err)
+	var wg sync.WaitGroup
+	for _, node := range nodes {
+		wg.Go(func() { // ends with the request
+			err := one(node.Info(ctx, section).Result())
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+				errs = append(errs, err)
+			}
+		})
 	}
-	return errors.Join(append(errs, err)...)
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // checkReplicas finds too few replicas for any acquire to succeed. The probe

@@ -6,13 +6,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
 
 // checkClient finds settings of WithClient's client that could be better.
 // [settings.check] refuses the settings that it must not have at all.
 func (s *settings) checkClient(ttl time.Duration) error {
-	if !s.given {
+	if !s.conn.GivenAsIs {
 		return nil
 	}
 	var errs []error
@@ -24,15 +25,15 @@ func (s *settings) checkClient(ttl time.Duration) error {
 					"requests that may take %v: leave that to their contexts, with -2", read, write, least))
 		}
 	}
-	switch c := s.asIs.(type) {
+	switch c := s.conn.AsIs.(type) {
 	case *redis.Client:
 		limits(c.Options().ReadTimeout, c.Options().WriteTimeout)
 	case *redis.ClusterClient:
 		limits(c.Options().ReadTimeout, c.Options().WriteTimeout)
-		if every := c.Options().ClusterStateReloadInterval; every > reload {
+		if every := c.Options().ClusterStateReloadInterval; every > redisconn.Reload {
 			errs = append(errs, finding(FindingClient, locker.Warn,
 				"the ClusterStateReloadInterval of WithClient's client is %v: "+
-					"so long it may ask a master that has died, set it to %v", every, reload))
+					"so long it may ask a master that has died, set it to %v", every, redisconn.Reload))
 		}
 	default:
 		errs = append(errs, finding(FindingClient, locker.Warn,

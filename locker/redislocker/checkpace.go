@@ -17,7 +17,7 @@ func (l *Locker) checkPace(ctx context.Context, ttl time.Duration) error {
 	if found := l.checkTrip(trip, ttl); found != nil {
 		return found
 	}
-	dial, login, err := l.measureConnection(ctx)
+	dial, login, err := l.conn.MeasureConnection(ctx, l.lockName(probeKey()))
 	if err != nil {
 		return unclear(err)
 	}
@@ -43,7 +43,7 @@ func (l *Locker) measureTrip(ctx context.Context) (best time.Duration, err error
 // checkTrip finds a round trip that is too long for any try.
 func (l *Locker) checkTrip(trip, ttl time.Duration) error {
 	limit, trips := tryLimit(ttl), 1
-	if l.settings.replicas > 0 || !l.own {
+	if l.settings.replicas > 0 || !l.conn.Own() {
 		trips = 2 // one more for the wait for replicas, or for a login that go-redis makes part of the try
 	}
 	switch needs := time.Duration(trips) * trip; {
@@ -65,7 +65,7 @@ func (l *Locker) checkTrip(trip, ttl time.Duration) error {
 func (l *Locker) checkConnection(trip, dial, login, ttl time.Duration) error {
 	limit := tryLimit(ttl)
 	switch all := dial + login + trip; {
-	case !l.own && login+trip > limit:
+	case !l.conn.Own() && login+trip > limit:
 		return finding(FindingRoundTrip, locker.Refuse,
 			"a login takes %v and a round trip %v: more than the %v of a try to acquire, of which "+
 				"the client of WithClient makes both a part; let the locker make its own client, or bring "+
@@ -89,27 +89,3 @@ func (l *Locker) checkConnection(trip, dial, login, ttl time.Duration) error {
 
 // tryLimit is the time that the guard gives a try to acquire.
 func tryLimit(ttl time.Duration) time.Duration { return min(ttl/4, tryMost) }
-
-// measureConnection opens a connection and closes it.
-func (l *Locker) measureConnection(ctx context.Context) (dial, login time.Duration, err error) {
-	client, err := l.nodeClient(ctx, probeKey())
-	if err != nil || client == nil { // a type whose options are not known
-		return 0, 0, err
-	}
-	o := client.Options()
-	start := time.Now()
-	conn, err := o.Dialer(ctx, o.Network, o.Addr)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { _ = conn.Close() }()
-	dialed := time.Now()
-	by := l.greeter
-	if by == nil {
-		by = &greeter{l.greeters, loginOf(o)}
-	}
-	if err := by.greet(ctx, conn); err != nil {
-		return 0, 0, err
-	}
-	return dialed.Sub(start).Round(time.Millisecond), time.Since(dialed).Round(time.Millisecond), nil
-}

@@ -8,8 +8,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
+
+// errNoAnswer is the error of an answer that cannot be used.
+var errNoAnswer = redisconn.ErrNoAnswer
 
 var errNotOwner = fmt.Errorf("%w: the key is not ours any more", locker.ErrLeaseLost)
 
@@ -64,7 +68,7 @@ func (l *Locker) refused(err error) bool {
 	}
 	c := code(err)
 	if c == "MOVED" || c == "ASK" { // a cluster client has followed as many as it may
-		return l.cluster == nil
+		return !l.conn.Cluster()
 	}
 	return !slices.Contains(passing, c)
 }

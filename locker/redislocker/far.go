@@ -17,7 +17,9 @@ import (
 func (l *Locker) acquireFar(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	t.Rest = l.rest(t)
 	look, queues := l.lookCall(c, t)
-	over := func(ctx context.Context, cmds ...command) []command { return l.sendPooled(ctx, c.Key, cmds) }
+	over := func(ctx context.Context, cmds ...command) []command {
+		return l.conn.SendPooled(ctx, l.lockName(c.Key), cmds)
+	}
 	tr := &travel{locker: l, own: over, whole: true, behind: []call{look}}
 	if c.Fencing {
 		tr.behind = append(tr.behind, fenceCall(c, l.state(c).keys, 0))
@@ -25,7 +27,7 @@ func (l *Locker) acquireFar(ctx context.Context, c *locker.Claim, t locker.Try) 
 	start := time.Now()
 	err := l.set(ctx, redislock.New(tr), c)
 	if err == nil || errors.Is(err, redislock.ErrNotObtained) {
-		l.trip.note(time.Since(start))
+		l.conn.Trip.Note(time.Since(start))
 	}
 	switch {
 	case err == nil && c.Fencing:
@@ -41,20 +43,4 @@ func (l *Locker) acquireFar(ctx context.Context, c *locker.Claim, t locker.Try) 
 		return l.obtain(ctx, c)
 	}
 	return answer, err
-}
-
-// sendPooled is send over the connections that tries wait for. Newer versions
-// of go-redis have other connections for pipelines.
-func (l *Locker) sendPooled(ctx context.Context, key string, cmds []command) []command {
-	client, err := l.nodeClient(ctx, key)
-	if err != nil || client == nil || l.inFlight.Load() >= directRequests {
-		return l.send(ctx, cmds...)
-	}
-	defer l.inFlight.Add(-1)
-	l.inFlight.Add(1)
-	conn := client.Conn()
-	defer func() { _ = conn.Close() }() // back to the pool
-	err = exchange(ctx, conn, cmds)
-	l.astray(ctx, err)
-	return cmds
 }

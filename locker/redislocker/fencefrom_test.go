@@ -3,6 +3,7 @@ package redislocker_test
 import (
 	"testing"
 
+	"github.com/go-lockguard/guard/internal/redisnode"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -12,7 +13,7 @@ func TestTokensAreNeverBelowTheFloor(t *testing.T) {
 	c := fenced("k")
 	first := mustAcquire(t, l, c)
 	floor := first + 1_000_000_000_000 // µs: far in front of the clock
-	raised, err := l.FenceFrom(t.Context(), c, floor)
+	raised, err := redisnode.FenceFrom(t.Context(), l, c, floor)
 	if err != nil || raised != floor {
 		t.Fatalf("FenceFrom %d: %d, %v", floor, raised, err)
 	}

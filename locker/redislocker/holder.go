@@ -26,7 +26,7 @@ func (l *Locker) describe(c *locker.Claim) string {
 	h, since, offer := c.Holder, c.Holder.Since, c.LongOffer().Milliseconds()
 	// A node's offer is a vote and not a grant. Nobody trusts it, and others
 	// wait for it.
-	if l.settings.node.Instance != "" {
+	if l.settings.instance != "" {
 		offer = c.ShortOffer().Milliseconds()
 	}
 	h.Since = time.Time{}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -21,7 +22,7 @@ import (
 // wait until Close. Its messages are hints, and the locker never relies on
 // them.
 type inbox struct {
-	client  redis.UniversalClient
+	client  *redisconn.Conns
 	channel string
 	waker   locker.Waker
 	strange func(key, owner string) // called for a key that was granted to nobody here
@@ -61,7 +62,7 @@ const (
 	revokedWord = "revoked "
 )
 
-func newInbox(client redis.UniversalClient, channel string, w locker.Waker, strange func(key, owner string)) *inbox {
+func newInbox(client *redisconn.Conns, channel string, w locker.Waker, strange func(key, owner string)) *inbox {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // serves every caller, until close
 	return &inbox{client: client, channel: channel, waker: w, strange: strange, ctx: ctx, cancel: cancel}
 }

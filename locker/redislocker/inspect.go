@@ -89,7 +89,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	// The message is a hint. Without the right to publish, or without a
 	// listener, the holder renews in vain.
 	case s.Owner == owner && s.Holder.Instance != "":
-		_ = l.client.Publish(ctx, l.settings.prefix+":inbox:"+s.Holder.Instance, revokedWord+owner+" "+key).Err()
+		_ = l.conn.Publish(ctx, l.settings.prefix+":inbox:"+s.Holder.Instance, revokedWord+owner+" "+key)
 	}
 	return nil
 }

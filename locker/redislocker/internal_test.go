@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -25,7 +26,7 @@ func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
 	script := func(s string) string {
 		return "ERR Error running script (call to f_0123): @user_script:19: @user_script: 19: " + s
 	}
-	l := &Locker{}
+	l := &Locker{conn: &redisconn.Conns{}}
 	passes := []string{
 		"LOADING Redis is loading the dataset in memory",
 		"READONLY You can't write against a read only replica.",
@@ -72,34 +73,12 @@ func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
 			t.Errorf("%q while holding: %v, want ErrUnavailable or ErrLeaseLost", text, err)
 		}
 	}
-	l.cluster = &redis.ClusterClient{}
+	theirs := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	defer func() { _ = theirs.Close() }()
+	l.conn = redisconn.New(&redisconn.Settings{Client: theirs})
+	defer l.conn.Close()
 	if err := l.tryError(saying("MOVED 1234 10.0.0.1:6379")); !errors.Is(err, locker.ErrUnavailable) {
 		t.Errorf("MOVED in a cluster: %v, want ErrUnavailable", err)
-	}
-}
-
-// The caller's options have been through NewClient, where -1 became 0. A copy
-// of them would retry.
-func TestOwnClientNeitherRetriesNorIgnoresDeadlines(t *testing.T) {
-	for name, o := range map[string]*redis.Options{
-		"defaults": {}, "no retries": {MaxRetries: -1}, "many": {MaxRetries: 9, ReadTimeout: -1, MinIdleConns: 5},
-	} {
-		theirs := redis.NewClient(o)
-		ours := redis.NewClient(ownOptions(theirs.Options()))
-		got := ours.Options()
-		if got.MaxRetries != 0 || !got.ContextTimeoutEnabled || got.ReadTimeout != ioLimit || got.MinIdleConns != 0 ||
-			got.Protocol != 2 || got.PoolSize != poolSize || got.DialTimeout > dialLimit {
-			t.Errorf("%s: %+v", name, got)
-		}
-		_, _ = theirs.Close(), ours.Close()
-	}
-}
-
-func TestConnectionsOfASentinelClientAreShortLived(t *testing.T) {
-	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}})
-	defer func() { _ = rdb.Close() }()
-	if d := ownOptions(rdb.Options()).ConnMaxLifetime; d != sentinelLife {
-		t.Errorf("they live for %v, want %v", d, sentinelLife)
 	}
 }
 

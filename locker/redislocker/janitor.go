@@ -23,7 +23,7 @@ const (
 // that hangs carries out its requests once it goes on. At most some thousand
 // keys wait for that. The others are left to the TTL.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
-	if l.client == nil {
+	if l.conn == nil {
 		return
 	}
 	st := l.state(c)

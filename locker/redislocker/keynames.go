@@ -49,7 +49,7 @@ func (l *Locker) fits(key string) error {
 		return invalid("WithKeyNames: a key of more than 200 bytes has no name of its own")
 	}
 	raw := l.rawName(key)
-	if tag := hashTag(raw); l.cluster != nil && tag == raw && strings.ContainsAny(raw, "{}") {
+	if tag := hashTag(raw); l.conn.Cluster() && tag == raw && strings.ContainsAny(raw, "{}") {
 		return invalid("WithKeyNames: in a cluster a name with braces must have a hash tag")
 	}
 	return nil

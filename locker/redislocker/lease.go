@@ -59,5 +59,5 @@ func released(answer any) (r locker.Released, owned bool, err error) {
 // owner's entry, which leaves the queue. next is queued behind all others.
 func (l *Locker) releaseCall(key string, k keys, owner, own, next any) call {
 	return newCall(releaseScript, 4, k.lock, k.wait, k.due, k.fence,
-		owner, own, next, l.inboxes, flag(l.cluster == nil), block, counterLife, key)
+		owner, own, next, l.inboxes, flag(!l.conn.Cluster()), block, counterLife, key)
 }

@@ -1,12 +1,9 @@
 package redislocker
 
 import (
-	"cmp"
 	"context"
 	"iter"
-	"slices"
 	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,7 +22,7 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 			return
 		}
 		defer l.gate.Leave()
-		nodes, err := l.primaries(ctx)
+		nodes, err := l.conn.Primaries(ctx)
 		if err != nil {
 			yield(locker.KeyState{}, l.tryError(err))
 			return
@@ -99,26 +96,4 @@ func (l *Locker) parseName(name string) (key string, queue, ok bool) {
 // pattern is the pattern of names for SCAN.
 func (l *Locker) pattern() string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`).Replace(l.settings.prefix) + ":{*"
-}
-
-// primaries returns a client for each server that has keys, in the order of
-// their addresses.
-func (l *Locker) primaries(ctx context.Context) ([]redis.Cmdable, error) {
-	if l.cluster == nil {
-		return []redis.Cmdable{l.client}, nil
-	}
-	var mu sync.Mutex // guards nodes
-	var nodes []*redis.Client
-	err := l.cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		nodes = append(nodes, node)
-		return nil
-	})
-	slices.SortFunc(nodes, func(a, b *redis.Client) int { return cmp.Compare(a.Options().Addr, b.Options().Addr) })
-	all := make([]redis.Cmdable, len(nodes))
-	for i, n := range nodes {
-		all[i] = n
-	}
-	return all, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -24,24 +25,12 @@ type Locker struct {
 	gate     lockerkit.Gate
 
 	// Set by Open, before any other method.
-	client    redis.UniversalClient
-	own       bool                 // client is ours to close
-	cluster   *redis.ClusterClient // client, if it is one
-	janitor   *janitor
-	inbox     *inbox
-	batcher   *batcher
-	fresh     *fresh
-	greeters  *greeters         // log in on new connections
-	greeter   *greeter          // the one of client, if that is the locker's own
-	at        *whereabouts      // of the primary, if client is the locker's own for Sentinel
-	sentinels *sentinels        // of WithSentinel
-	recent    *recent           // nil on a server that never changes
-	waits     waits             // of WithReplicas
-	locks     *redislock.Client // obtains keys without fencing
+	conn    *redisconn.Conns
+	janitor *janitor
+	inbox   *inbox
+	recent  *recent           // nil on a server that never changes
+	locks   *redislock.Client // obtains keys without fencing
 
-	inFlight  atomic.Int64                // requests under way
-	trip      trip                        // how long a round trip takes
-	openings  openings                    // of connections that tries wait for
 	described atomic.Pointer[description] // see describe
 }
 
@@ -53,7 +42,7 @@ var _ locker.Locker = (*Locker)(nil)
 // stays the caller's. See [WithClient] for any other type.
 func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
-		settings: settings{rdb: rdb, prefix: "guard", name: "guard"},
+		settings: settings{conn: redisconn.Settings{Client: rdb, Name: "guard"}, prefix: "guard"},
 		instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "redislocker"},
 	}
 	for _, o := range opts {
@@ -63,7 +52,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 		}
 		o.apply(&l.settings)
 	}
-	l.instance = cmp.Or(l.settings.node.Instance, l.instance)
+	l.instance = cmp.Or(l.settings.instance, l.instance)
 	return l
 }
 
@@ -77,31 +66,21 @@ func (l *Locker) ready(w locker.Waker) error {
 	if err := l.settings.check(); err != nil {
 		return err
 	}
-	l.greeters = newGreeters(l.settings.name, l.settings.node.Admit, l.trip.note)
-	if err := l.connect(); err != nil {
-		return err
-	}
-	l.cluster, _ = l.client.(*redis.ClusterClient)
+	l.conn = redisconn.New(&l.settings.conn)
 	l.janitor = newJanitor(l.clean)
-	l.batcher = newBatcher(func(ctx context.Context, cmds []command) { l.exchange(ctx, l.client, cmds) })
-	l.fresh = l.newFresh()
 	l.locks = redislock.New(&travel{locker: l})
 	inboxes := l.settings.prefix + ":inbox:"
 	l.inboxes = inboxes
 	if l.settings.replicas > 0 {
 		w = confirming{w, l}
 	}
-	l.inbox = newInbox(l.client, inboxes+l.instance, w, l.giveBack)
-	if l.at != nil {
-		l.inbox.where = l.at.now
+	l.inbox = newInbox(l.conn, inboxes+l.instance, w, l.giveBack)
+	if l.conn.Sentinel() {
+		l.inbox.where = l.conn.Elected
 	}
-	if l.settings.sentinelGiven {
-		l.sentinels = newSentinels(ownFailoverOptions(l.settings.sentinel), l.greeters, &l.trip)
-		l.at.sentinels = l.sentinels
-	}
-	if l.cluster != nil || l.at != nil {
+	if l.conn.Cluster() || l.conn.Sentinel() {
 		l.recent = newRecent(l.primary, l.ask, l.giveBack)
-		l.recent.trip = &l.trip
+		l.recent.trip = &l.conn.Trip
 	}
 	return nil
 }
@@ -118,22 +97,11 @@ func (l *Locker) Close(ctx context.Context) error {
 	return err
 }
 
-// shutDown closes the client only when nobody uses it. When go-redis 9.19
-// closes a connection, it takes away the time limit of a read under way, and
-// then waits for this read.
+// shutDown closes the connections only when nobody uses them.
 func (l *Locker) shutDown() {
 	l.recent.close()
 	l.inbox.close()
 	l.janitor.finish()
 	l.gate.Wait()
-	l.greeters.close()
-	l.openings.dials.Wait()
-	l.batcher.close()
-	l.fresh.close()
-	if l.sentinels != nil {
-		l.sentinels.close()
-	}
-	if l.own {
-		_ = l.client.Close()
-	}
+	l.conn.Close()
 }

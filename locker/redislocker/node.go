@@ -4,31 +4,33 @@ import (
 	"context"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/go-lockguard/guard/locker"
 )
+
+// connected waits until there is a connection for key.
+func (l *Locker) connected(ctx context.Context, key string) error {
+	if l.conn.Near() {
+		return nil
+	}
+	return l.tryError(l.conn.Ready(ctx, l.lockName(key)))
+}
 
 // node returns the address of the cluster node that has key, as far as the
 // client knows it now. It sends nothing. Without a cluster the result is the
 // same for all keys.
 func (l *Locker) node(key string) string {
-	if l.cluster == nil {
+	if !l.conn.Cluster() {
 		return ""
 	}
-	client, err := l.cluster.MasterForKey(over, l.lockName(key))
-	if err != nil {
-		return ""
-	}
-	return client.Options().Addr
+	return l.conn.Node(l.lockName(key))
 }
 
 // primary returns the address where key lives now, as far as the client knows.
 // It is for servers that may change. The result is "" if the client does not
 // know.
 func (l *Locker) primary(key string) string {
-	if l.cluster == nil {
-		return l.at.now()
+	if l.conn.Sentinel() {
+		return l.conn.Elected()
 	}
 	return l.node(key)
 }
@@ -36,22 +38,12 @@ func (l *Locker) primary(key string) string {
 // ask sends a request to the primary of each key. From the answers the client
 // learns whether it still is the primary.
 func (l *Locker) ask(ctx context.Context, keys []string) {
-	if l.at != nil {
-		l.at.look(ctx)
-	}
-	cmds := make([]command, len(keys))
+	names := make([]string, len(keys))
 	for i, k := range keys {
-		cmds[i] = command{redis.NewCmd(ctx, "exists", l.lockName(k))}
+		names[i] = l.lockName(k)
 	}
-	l.exchange(ctx, l.client, cmds)
+	l.conn.Ask(ctx, names)
 }
-
-// over is a context that has ended, for calls that must not wait.
-var over = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends here
-	cancel()
-	return ctx
-}()
 
 // perNode calls send once for each node, with the indices of the node's claims.
 // It serves all nodes at the same time.

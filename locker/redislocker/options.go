@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
-	"github.com/go-lockguard/guard/internal/redisnode"
+	"github.com/go-lockguard/guard/internal/redisconn"
 )
 
 // Option changes one setting of [New].
@@ -19,30 +19,17 @@ func (f optionFunc) apply(s *settings) { f(s) }
 
 // settings are kept as they were given; check finds what is wrong.
 type settings struct {
-	rdb    redis.UniversalClient // the caller's
+	conn   redisconn.Settings
 	prefix string
-	asIs   redis.UniversalClient // of WithClient
-	given  bool                  // WithClient was used, even with nil
-	hooks  []redis.Hook
 	nilOpt bool
 
 	raw      func(key string) string // of WithKeyNames
 	rawGiven bool
-	name     string // of WithClientName
-
-	sentinel      *redis.FailoverOptions // of WithSentinel
-	sentinelGiven bool
 
 	replicas     int // of WithReplicas
 	replicasWait time.Duration
 
-	node redisnode.Node // of WithNode; zero: the locker stands alone
-}
-
-// WithNode is for package redlock, whose lockers keep a lease on several
-// servers. Nobody else can make a node.
-func WithNode(n redisnode.Node) Option {
-	return optionFunc(func(s *settings) { s.node = n })
+	instance string // of a node of package redlock; "": the locker stands alone
 }
 
 // WithPrefix sets the prefix of every name in Redis, before a colon. Lockers
@@ -58,22 +45,45 @@ func WithPrefix(prefix string) Option {
 // -1) and ContextTimeoutEnabled on. rdb should serve nothing else. The locker
 // does not close it.
 func WithClient(rdb redis.UniversalClient) Option {
-	return optionFunc(func(s *settings) { s.asIs, s.given = rdb, true })
+	return optionFunc(func(s *settings) { s.conn.AsIs, s.conn.GivenAsIs = rdb, true })
 }
 
 // WithHook adds a hook to the locker's own client, for tracing or metrics of
 // its requests.
 func WithHook(h redis.Hook) Option {
-	return optionFunc(func(s *settings) { s.hooks = append(s.hooks, h) })
+	return optionFunc(func(s *settings) { s.conn.Hooks = append(s.conn.Hooks, h) })
+}
+
+// WithSentinel gives the locker a client of its own for Sentinel. It hears of
+// every failover (+switch-master). Of the sentinels that answer, the majority
+// decides which server is the primary. A single sentinel may be seconds behind
+// the others, and the server that it names may still take writes. As long as a
+// released lease would still be within its TTL, the locker asks the sentinels
+// several times a second. It then sends nothing more over connections to
+// another server. So name all sentinels in o, three or more.
+//
+// o has the options of the caller's client. From there the locker takes how to
+// reach and authenticate with sentinels and servers. The client given to [New]
+// is not used then, and may be nil.
+//
+// Without this option a client made by redis.NewFailoverClient works too, but
+// does not tell the locker of a failover. The locker then leaves its
+// connections every 3 s.
+func WithSentinel(o *redis.FailoverOptions) Option {
+	return optionFunc(func(s *settings) { s.conn.Sentinel, s.conn.GivenSentinel = o, true })
+}
+
+// WithClientName sets the name of the locker's own connections in CLIENT LIST.
+// It is printable ASCII without blanks, or "" for no name. Default "guard". If
+// the user may not name its connections, they have no name. If the caller's
+// client has a ClientName, that is used instead. A client of WithClient keeps
+// its own name.
+func WithClientName(name string) Option {
+	return optionFunc(func(s *settings) { s.conn.Name = name })
 }
 
 // check returns an ErrInvalidOption for the first wrong setting.
 func (s *settings) check() error {
-	for _, h := range s.hooks {
-		if lockerkit.IsNil(h) {
-			return invalid("the hook is nil")
-		}
-	}
 	switch {
 	case s.nilOpt:
 		return invalid("an option is nil")
@@ -83,24 +93,11 @@ func (s *settings) check() error {
 		return invalid("the prefix has braces or control bytes")
 	case s.rawGiven && s.raw == nil:
 		return invalid("the function of WithKeyNames is nil")
-	case strings.ContainsFunc(s.name, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return invalid("the client name has blanks, or others than printable ASCII characters")
-	case s.given && s.sentinelGiven:
-		return invalid("WithSentinel and WithClient exclude each other")
-	case s.given && lockerkit.IsNil(s.asIs):
-		return invalid("the client of WithClient is nil")
-	case s.given && len(s.hooks) > 0:
-		return invalid("WithHook is for the locker's own client: add the hook to the client of WithClient")
-	case s.checkReplicas() != nil:
-		return s.checkReplicas()
-	case s.given:
-		return checkAsIs(s.asIs)
-	case s.sentinelGiven:
-		return s.checkSentinel()
-	case lockerkit.IsNil(s.rdb):
-		return invalid("the client is nil")
 	}
-	return nil
+	if err := s.conn.Check(); err != nil {
+		return invalid("%v", err)
+	}
+	return s.checkReplicas()
 }
 
 func invalid(format string, args ...any) error {

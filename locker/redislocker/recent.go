@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/redisconn"
 )
 
 const (
@@ -28,7 +30,7 @@ type recent struct {
 	ctx     context.Context         // of asking
 	cancel  context.CancelFunc      // ends it
 	watcher sync.WaitGroup          // the goroutine that watches; at most one
-	trip    *trip                   // to the primary; nil: it is near
+	trip    *redisconn.Trip         // to the primary; nil: it is near
 
 	mu       sync.Mutex // guards the fields below; never held across I/O
 	ring     []ended    // grows to recentMost, and is then overwritten from next on
@@ -88,7 +90,7 @@ func (r *recent) watch() {
 		if !ok {
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.ctx, r.trip.patience(2*recentTick))
+		ctx, cancel := context.WithTimeout(r.ctx, r.trip.Patience(2*recentTick))
 		r.ask(ctx, keys)
 		cancel()
 		r.look()

@@ -2,10 +2,10 @@ package redislocker
 
 import (
 	"context"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -28,11 +28,11 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		// EVAL loads the script for the calls behind it, because a renewal has
 		// no time for a second round trip.
 		calls[0] = calls[0].spelled()
-		unknown := l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
-		if len(unknown) == 0 {
+		missing := l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
+		if len(missing) == 0 {
 			return
 		}
-		calls, at = pick(calls, unknown), pick(at, unknown)
+		calls, at = pick(calls, missing), pick(at, missing)
 		for n := range calls {
 			calls[n] = calls[n].spelled() // their script has gone since, or they have moved to a node without it
 		}
@@ -40,29 +40,25 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	})
 }
 
-// renew sends calls as one request. It does not join the batches of acquires,
-// because it is a batch itself. It returns the indices of the calls that failed
+// renew sends calls as one request. It returns the indices of the calls that failed
 // because the server does not know the script.
 func (l *Locker) renew(ctx context.Context, node string, calls []call,
 	answered func(n int, err error),
-) (unknown []int) {
-	all, cmds := make([]renewal, len(calls)), make([]*renewal, len(calls))
+) (missing []int) {
+	all, cmds := make([]renewal, len(calls)), make([]redisconn.Answerable, len(calls))
 	for n := range calls {
 		all[n] = renewal{Cmd: redis.NewCmd(ctx, calls[n].line...), n: n, answered: answered}
 		cmds[n] = &all[n]
 	}
-	sent := time.Now()
-	l.heed(ctx, exchange(ctx, l.fresh.way(node, l.client), cmds))
-	first := all[0].Err()
-	l.fresh.note(node, sent, first != nil && unanswered(first))
+	l.conn.SendRenewals(ctx, node, cmds)
 	for n := range all {
-		if command := (command{all[n].Cmd}); command.unknown() && calls[n].byName() {
-			unknown = append(unknown, n)
+		if unknown(command{Cmd: all[n].Cmd}) && calls[n].byName() {
+			missing = append(missing, n)
 		} else {
 			all[n].tell()
 		}
 	}
-	return unknown
+	return missing
 }
 
 func pick[E any](from []E, places []int) []E {
@@ -97,7 +93,7 @@ func (r *renewal) SetErr(err error) {
 func (r *renewal) tell() {
 	if !r.told {
 		r.told = true
-		r.answered(r.n, renewed(command{r.Cmd}))
+		r.answered(r.n, renewed(command{Cmd: r.Cmd}))
 	}
 }
 

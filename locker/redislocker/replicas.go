@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -51,11 +51,11 @@ func (s *settings) checkReplicas() error {
 	case s.replicasWait < time.Millisecond:
 		return invalid("the wait for replicas is %v: less than a millisecond is no limit to Redis", s.replicasWait)
 	}
-	switch s.asIs.(type) {
+	switch s.conn.AsIs.(type) {
 	case nil, *redis.Client, *redis.ClusterClient:
 		return nil
 	}
-	return invalid("WithReplicas needs a *redis.Client or a *redis.ClusterClient, not a %T", s.asIs)
+	return invalid("WithReplicas needs a *redis.Client or a *redis.ClusterClient, not a %T", s.conn.AsIs)
 }
 
 // ReplicasError reports that too few replicas had a key in time. It comes with
@@ -89,18 +89,14 @@ var touchScript = newScript(touchSource)
 
 // obtainReplicated acquires c and waits for the replicas.
 func (l *Locker) obtainReplicated(ctx context.Context, c *locker.Claim) (answer locker.Answer, err error) {
-	send, done, err := l.oneConn(ctx, c.Key)
+	send, done, err := l.conn.OneConn(ctx, l.lockName(c.Key))
 	if err != nil {
 		return answer, l.tryError(err)
 	}
 	defer done()
 	answer, err = l.obtainBy(ctx, send, c)
-	if err != nil {
-		l.astray(ctx, err)
+	if err != nil || !answer.Acquired {
 		return answer, err
-	}
-	if !answer.Acquired {
-		return answer, nil
 	}
 	if err := l.awaitReplicas(ctx, send); err != nil {
 		// Free the key now, not in the background: the next try may have the
@@ -118,68 +114,16 @@ func (l *Locker) obtainReplicated(ctx context.Context, c *locker.Claim) (answer 
 	return answer, nil
 }
 
-// oneConn returns a way over one connection to the primary of key, until done.
-// WAIT is about the writes of its own connection. oneConn waits while too many
-// connections are in use, so that the pool has others left for renewals.
-func (l *Locker) oneConn(ctx context.Context, key string) (send way, done func(), err error) {
-	client, _ := l.client.(*redis.Client)
-	if l.cluster != nil {
-		if client, err = l.cluster.MasterForKey(ctx, l.lockName(key)); err != nil {
-			return nil, nil, err
-		}
-	}
-	place := l.waits.of(client.Options().Addr)
-	select {
-	case place <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, unclear(errReplicasBusy)
-	}
-	conn := client.Conn()
-	return func(ctx context.Context, cmds ...command) []command {
-		_ = exchange(ctx, conn, cmds) // each command has its own error
-		return cmds
-	}, func() { _ = conn.Close(); <-place }, nil // back to the pool
-}
-
-// waitsMost is the max number of connections to a server that use WAIT at a
-// time.
-const waitsMost = poolSize * 3 / 4
-
-var errReplicasBusy = errors.New("too many others wait for replicas: see that those are up and keep pace, or " +
-	"change WithReplicas")
-
-// waits are the places of the acquires that wait for replicas, for each server.
-type waits struct {
-	mu     sync.Mutex // guards places
-	places map[string]chan struct{}
-}
-
-// of returns the places at a server. A send takes a place and a receive frees
-// it.
-func (w *waits) of(server string) chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	place := w.places[server]
-	if place == nil {
-		place = make(chan struct{}, waitsMost)
-		if w.places == nil {
-			w.places = make(map[string]chan struct{})
-		}
-		w.places[server] = place
-	}
-	return place
-}
-
 // awaitReplicas waits until enough replicas have the last write. It leaves a
 // part of the try's time to free the key again. The caller completes a
 // [ReplicasError].
-func (l *Locker) awaitReplicas(ctx context.Context, send way) error {
+func (l *Locker) awaitReplicas(ctx context.Context, send redisconn.Way) error {
 	want, within := l.settings.replicas, l.settings.replicasWait
 	if end, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(end)*3/4)
 	}
 	within = max(within.Truncate(time.Millisecond), time.Millisecond) // 0 would wait for ever
-	cmd := send(ctx, command{redis.NewCmd(ctx, "wait", want, within.Milliseconds())})[0]
+	cmd := send(ctx, redisconn.NewCommand(ctx, "wait", want, within.Milliseconds()))[0]
 	got, err := cmd.Int()
 	switch {
 	case err != nil:
@@ -202,14 +146,6 @@ func connected(info command) int {
 		return -1
 	}
 	return n
-}
-
-// astray makes a cluster client learn where keys live, if err says that it was
-// wrong.
-func (l *Locker) astray(ctx context.Context, err error) {
-	if c := code(err); l.cluster != nil && (c == "MOVED" || c == "ASK" || unreachable(err)) {
-		l.cluster.ReloadState(ctx)
-	}
 }
 
 // confirming is a waker that hears of a hand-over only when the replicas have
@@ -241,14 +177,12 @@ func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 func (l *Locker) confirm(key, owner string) bool {
 	ctx, cancel := context.WithTimeout(l.janitor.ctx, cleanLimit) // ends when Close does or gives up
 	defer cancel()
-	send, done, err := l.oneConn(ctx, key)
+	send, done, err := l.conn.OneConn(ctx, l.lockName(key))
 	if err != nil {
 		return false
 	}
 	defer done()
-	answer := run(ctx, send, newCall(touchScript, 1, l.keys(key).lock, owner))[0]
-	l.astray(ctx, answer.Err())
-	n, err := answer.Int()
+	n, err := run(ctx, send, newCall(touchScript, 1, l.keys(key).lock, owner))[0].Int()
 	return err == nil && n == 1 && l.awaitReplicas(ctx, send) == nil
 }
 

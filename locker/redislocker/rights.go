@@ -5,10 +5,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -111,11 +113,11 @@ func lacks(missing []string, kind func(string) bool, name string, severity locke
 func (l *Locker) lacking(ctx context.Context, rights []right) (missing []string, err error) {
 	tries := make([]command, len(rights))
 	for i, r := range rights {
-		tries[i] = command{redis.NewCmd(ctx, r.line...)}
+		tries[i] = redisconn.NewCommand(ctx, r.line...)
 	}
-	for i, answer := range l.send(ctx, tries...) {
+	for i, answer := range l.conn.Send(ctx, tries...) {
 		switch err := answer.Err(); {
-		case err == nil, errors.Is(err, redis.Nil), answer.unknown():
+		case err == nil, errors.Is(err, redis.Nil), unknown(answer):
 		case l.missed(err, rights[i].name) != "":
 			missing = append(missing, l.missed(err, rights[i].name))
 		default:
@@ -145,12 +147,15 @@ func (l *Locker) missed(err error, tried string) string {
 	}
 }
 
+// subscribeLimit bounds the try to subscribe.
+const subscribeLimit = 2 * time.Second
+
 // trySubscribe subscribes to a channel that nobody uses, on a connection of its
 // own.
 func (l *Locker) trySubscribe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, ioLimit)
+	ctx, cancel := context.WithTimeout(ctx, subscribeLimit)
 	defer cancel()
-	sub := l.client.Subscribe(ctx, l.settings.prefix+":inbox:"+lockerkit.NewID())
+	sub := l.conn.Subscribe(ctx, l.settings.prefix+":inbox:"+lockerkit.NewID())
 	defer sub.Close()
 	_, err := sub.Receive(ctx)
 	return err

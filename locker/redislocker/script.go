@@ -1,16 +1,14 @@
 package redislocker
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
-	"net"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -91,7 +89,7 @@ func flag(b bool) any {
 	return no
 }
 
-func (c *call) bySHA(ctx context.Context) command { return command{redis.NewCmd(ctx, c.line...)} }
+func (c *call) bySHA(ctx context.Context) command { return redisconn.NewCommand(ctx, c.line...) }
 
 func (c *call) whole(ctx context.Context) command {
 	if c.script == nil {
@@ -112,12 +110,7 @@ func (c *call) spelled() call {
 	return call{c.script, line}
 }
 
-// command is a request that go-redis must not repeat by itself, as a cluster
-// client does. A release that is done twice answers "not held".
-type command struct{ *redis.Cmd }
-
-// NoRetry is asked by go-redis.
-func (command) NoRetry() bool { return true }
+type command = redisconn.Command
 
 func newCommand(ctx context.Context, verb any, script string, keys []string, args []any) command {
 	all := make([]any, 0, 3+len(keys)+len(args))
@@ -125,116 +118,29 @@ func newCommand(ctx context.Context, verb any, script string, keys []string, arg
 	for _, k := range keys {
 		all = append(all, k)
 	}
-	return command{redis.NewCmd(ctx, append(all, args...)...)}
+	return redisconn.NewCommand(ctx, append(all, args...)...)
 }
 
 // unknown reports whether the server does not have the script. It was
 // restarted, failed over or flushed then.
-func (c command) unknown() bool { return c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") }
-
-var errNoAnswer = errors.New("no usable answer")
-
-// send sends cmds as one request. It returns them when each holds its answer or
-// error. The caller must not use cmds itself any more.
-//
-// Up to directRequests requests go their own way at once. Further requests
-// share pipelines. In a cluster all requests go their own way. A pipeline is
-// answered only when its slowest node has answered, and a node that hangs must
-// not stop the keys of others.
-func (l *Locker) send(ctx context.Context, cmds ...command) []command {
-	defer l.inFlight.Add(-1)
-	if l.inFlight.Add(1) <= directRequests || l.cluster != nil {
-		l.exchange(ctx, l.client, cmds)
-		return cmds
-	}
-	err := l.batcher.send(ctx, cmds)
-	if err == nil {
-		return cmds
-	}
-	failed := make([]command, len(cmds)) // the batch may still write to cmds
-	for i := range failed {
-		failed[i] = command{redis.NewCmd(ctx)}
-		failed[i].SetErr(err)
-	}
-	return failed
-}
-
-// exchange sends cmds by client.
-func (l *Locker) exchange(ctx context.Context, client redis.UniversalClient, cmds []command) {
-	l.heed(ctx, exchange(ctx, client, cmds))
-}
-
-// heed makes a cluster client look at the cluster if an exchange ended as if
-// the cluster had changed.
-func (l *Locker) heed(ctx context.Context, err error) {
-	if l.cluster != nil && (unreachable(err) || errors.Is(err, context.DeadlineExceeded)) {
-		// This goes on in the background, and not too often. Without it the
-		// client would learn of a failover much later.
-		l.cluster.ReloadState(ctx)
-	}
-}
-
-// carrier is a client, or one connection of it.
-type carrier interface {
-	Process(ctx context.Context, cmd redis.Cmder) error
-	Pipeline() redis.Pipeliner
-}
-
-// answerable is a command that holds its answer.
-type answerable interface {
-	redis.Cmder
-	Val() any
-}
-
-// exchange sends cmds in a pipeline and returns its error. A cluster client
-// splits the pipeline by node. It gets even one command as a pipeline, because
-// it looks up single ones in the server's list of commands first.
-func exchange[C answerable](ctx context.Context, client carrier, cmds []C) error {
-	if _, cluster := client.(*redis.ClusterClient); len(cmds) == 1 && !cluster {
-		return client.Process(ctx, cmds[0])
-	}
-	pipe := client.Pipeline()
-	for _, c := range cmds {
-		_ = pipe.Process(ctx, c) // only queues
-	}
-	_, err := pipe.Exec(ctx)
-	for _, c := range cmds {
-		if c.Err() == nil && c.Val() == nil { // go-redis leaves them so if the login of a new connection was refused
-			c.SetErr(cmp.Or(err, errNoAnswer))
-		}
-	}
-	return err
-}
-
-func unreachable(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op)
-}
-
-// unanswered reports whether a request may have been sent and then ran into its
-// time limit.
-func unanswered(err error) bool {
-	var timeout net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
-}
-
-// way is a function that sends commands, see send.
-type way func(ctx context.Context, cmds ...command) []command
+func unknown(c command) bool { return c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") }
 
 // run sends calls as one request and returns their answers. Calls that fail
 // because the server does not know their script go again. First each script
 // goes once with its text, so that the calls behind it find it. Then all
 // remaining calls go with their text, for the sake of the other nodes of a
 // cluster.
-func (l *Locker) run(ctx context.Context, calls ...call) []command { return run(ctx, l.send, calls...) }
+func (l *Locker) run(ctx context.Context, calls ...call) []command {
+	return run(ctx, l.conn.Send, calls...)
+}
 
-func run(ctx context.Context, send way, calls ...call) []command {
+func run(ctx context.Context, send redisconn.Way, calls ...call) []command {
 	answers := make([]command, len(calls))
 	for i := range calls {
 		answers[i] = calls[i].bySHA(ctx)
 	}
 	answers = send(ctx, answers...)
-	if !slices.ContainsFunc(answers, command.unknown) {
+	if !slices.ContainsFunc(answers, unknown) {
 		return answers
 	}
 	told := map[*script]bool{}
@@ -245,11 +151,11 @@ func run(ctx context.Context, send way, calls ...call) []command {
 
 // runUnknown sends again the calls whose answer is NOSCRIPT. It sends the text
 // of a script if whole says so.
-func runUnknown(ctx context.Context, send way, calls []call, answers []command, whole func(*script) bool) {
+func runUnknown(ctx context.Context, send redisconn.Way, calls []call, answers []command, whole func(*script) bool) {
 	var at []int
 	var again []command
 	for i := range answers {
-		if !answers[i].unknown() {
+		if !unknown(answers[i]) {
 			continue
 		}
 		at = append(at, i)
@@ -275,10 +181,10 @@ type travel struct {
 	redis.Scripter // the rest of the interface, which redislock never calls
 
 	locker  *Locker
-	own     way       // nil: that of all requests
-	whole   bool      // send all texts, because there is no time to learn that the server does not know the scripts
-	behind  []call    // go behind the script
-	answers []command // to behind
+	own     redisconn.Way // nil: that of all requests
+	whole   bool          // send all texts, because there is no time to learn that the server does not know the scripts
+	behind  []call        // go behind the script
+	answers []command     // to behind
 }
 
 // EvalSha sends a script by its hash. redislock answers NOSCRIPT with Eval.
@@ -289,12 +195,12 @@ func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ..
 		return head.Cmd
 	}
 	head = t.send(ctx, head, (*call).bySHA)
-	if head.unknown() {
+	if unknown(head) {
 		head.SetErr(redis.ErrNoScript) // redislock compares the text
 		return head.Cmd
 	}
 	for i, a := range t.answers {
-		if a.unknown() {
+		if unknown(a) {
 			t.answers[i] = t.by(ctx, t.behind[i].whole(ctx))[0]
 		}
 	}
@@ -328,5 +234,5 @@ func (t *travel) by(ctx context.Context, cmds ...command) []command {
 	if t.own != nil {
 		return t.own(ctx, cmds...)
 	}
-	return t.locker.send(ctx, cmds...)
+	return t.locker.conn.Send(ctx, cmds...)
 }

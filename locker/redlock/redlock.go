@@ -73,8 +73,8 @@ func (l *Locker) ready(w locker.Waker) error {
 	l.agenda, l.picks = newAgenda(l.attend), make(chan struct{}, mostPicks)
 	for i, rdb := range l.settings.nodes {
 		n := &node{number: i + 1, restartDelay: l.settings.restartDelay, ids: ids}
-		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix),
-			redislocker.WithNode(redisnode.Node{Instance: l.instance, Admit: n.admit}))
+		isNode, _ := redisnode.Option(redisnode.Node{Instance: l.instance, Admit: n.admit}).(redislocker.Option)
+		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix), isNode)
 		if err := n.store.Open(&ear{locker: l, seat: i}); err != nil { // no need to close: nothing was sent
 			return fmt.Errorf("redlock: %w", n.of(err))
 		}

@@ -1,4 +1,4 @@
-package redislocker
+package redisconn
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 func TestRequestsWhoseCallersHaveLeftAreNotSent(t *testing.T) {
@@ -16,7 +14,7 @@ func TestRequestsWhoseCallersHaveLeftAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late atomic.Int64
 		start := time.Now()
-		b := newBatcher(func(ctx context.Context, cmds []command) {
+		b := newBatcher(func(ctx context.Context, cmds []Command) {
 			if time.Since(start) > 600*time.Millisecond {
 				late.Add(int64(len(cmds)))
 			}
@@ -26,7 +24,7 @@ func TestRequestsWhoseCallersHaveLeftAreNotSent(t *testing.T) {
 			go func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 				defer cancel()
-				_ = b.send(ctx, []command{{redis.NewCmd(ctx)}})
+				_ = b.send(ctx, []Command{NewCommand(ctx)})
 			}()
 		}
 		time.Sleep(time.Minute)
@@ -42,11 +40,11 @@ func TestRequestsWhoseCallersHaveLeftAreNotSent(t *testing.T) {
 func TestRequestsOfOneBubbleAreNotUsedInAnother(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
-			b := newBatcher(func(context.Context, []command) { time.Sleep(time.Millisecond) })
+			b := newBatcher(func(context.Context, []Command) { time.Sleep(time.Millisecond) })
 			var all sync.WaitGroup
 			for range 100 {
 				all.Go(func() {
-					if err := b.send(t.Context(), []command{{redis.NewCmd(t.Context())}}); err != nil {
+					if err := b.send(t.Context(), []Command{NewCommand(t.Context())}); err != nil {
 						t.Error(err)
 					}
 				})

@@ -1,4 +1,4 @@
-package redislocker
+package redisconn
 
 import (
 	"time"
@@ -13,108 +13,54 @@ const (
 	// ioLimit is for the client's own requests, such as a handshake. Other
 	// requests end with their context, which is shorter.
 	ioLimit      = dialLimit
-	sentinelLife = 3 * time.Second  // max age of a connection that hears of no failover
-	reload       = 10 * time.Second // max age of a cluster client's map of slots
+	sentinelLife = 3 * time.Second // max age of a connection that hears of no failover
+	// Reload is the max age of a cluster client's map of slots.
+	Reload = 10 * time.Second
 )
 
-// connect makes the client to use. It sends nothing yet.
-func (l *Locker) connect() error {
-	s := &l.settings
-	if s.given {
-		l.client = s.asIs
-		return nil
-	}
-	rdb, err := l.ownClient()
-	if err != nil {
-		return err
-	}
-	for _, h := range s.hooks {
-		rdb.AddHook(h)
-	}
-	if c, ok := rdb.(*redis.Client); ok && c.Options().Addr == sentinelAddr {
-		l.at = &whereabouts{}
-		rdb.AddHook(l.at)
-	}
-	l.client, l.own = rdb, true
-	return nil
-}
-
 // ownClient makes the locker's own client.
-func (l *Locker) ownClient() (redis.UniversalClient, error) {
-	s := &l.settings
-	if s.sentinelGiven {
-		o := ownFailoverOptions(s.sentinel)
-		l.greeter = l.greeters.insteadFailover(o)
-		c := redis.NewFailoverClient(o)
-		c.AddHook(l.greeter)
-		return c, nil
+func (c *Conns) ownClient(s *Settings) redis.UniversalClient {
+	if s.GivenSentinel {
+		o := ownFailoverOptions(s.Sentinel)
+		c.greeter = c.greeters.insteadFailover(o)
+		rdb := redis.NewFailoverClient(o)
+		rdb.AddHook(c.greeter)
+		return rdb
 	}
-	switch c := s.rdb.(type) {
-	case *redis.Client:
-		o := ownOptions(c.Options())
-		l.greeter = l.greeters.instead(o)
-		return l.newClient(o), nil
-	case *redis.ClusterClient:
-		o := ownClusterOptions(c.Options())
-		l.greeter = l.greeters.insteadCluster(o)
-		return l.newCluster(o), nil
-	case *redis.Ring:
-		return nil, errRing
-	default:
-		return nil, invalid("a client of type %T is unknown: pass one made for leases with WithClient", s.rdb)
+	if theirs, ok := s.Client.(*redis.ClusterClient); ok {
+		o := ownClusterOptions(theirs.Options())
+		c.greeter = c.greeters.insteadCluster(o)
+		return c.newCluster(o)
 	}
+	theirs := s.Client.(*redis.Client) // Check knows no other type
+	o := ownOptions(theirs.Options())
+	c.greeter = c.greeters.instead(o)
+	return c.newClient(o)
 }
 
-// newClient makes a client for the server of the locker's client.
-func (l *Locker) newClient(o *redis.Options) *redis.Client {
-	greeter := l.greeter
+// newClient makes a client for the server of our client.
+func (c *Conns) newClient(o *redis.Options) *redis.Client {
+	greeter := c.greeter
 	if greeter == nil {
-		greeter = l.greeters.instead(o)
+		greeter = c.greeters.instead(o)
 	}
-	c := redis.NewClient(o)
-	c.AddHook(greeter)
-	return c
+	rdb := redis.NewClient(o)
+	rdb.AddHook(greeter)
+	return rdb
 }
 
 // newCluster is newClient for a cluster.
-func (l *Locker) newCluster(o *redis.ClusterOptions) *redis.ClusterClient {
-	greeter := l.greeter
+func (c *Conns) newCluster(o *redis.ClusterOptions) *redis.ClusterClient {
+	greeter := c.greeter
 	if greeter == nil {
-		greeter = l.greeters.insteadCluster(o)
+		greeter = c.greeters.insteadCluster(o)
 	}
 	o.NewClient = func(o *redis.Options) *redis.Client {
-		c := redis.NewClient(o)
-		c.AddHook(greeter)
-		return c
+		rdb := redis.NewClient(o)
+		rdb.AddHook(greeter)
+		return rdb
 	}
 	return redis.NewClusterClient(o)
-}
-
-var errRing = invalid("a redis.Ring moves keys to other servers when one is down, so two could hold a key: use one " +
-	"server, Sentinel or Cluster")
-
-// checkAsIs finds settings of WithClient's client that would break the locker's
-// promises. It knows only the client types of go-redis.
-func checkAsIs(rdb redis.UniversalClient) error {
-	var retries int
-	var byContext bool
-	switch c := rdb.(type) {
-	case *redis.Client:
-		retries, byContext = c.Options().MaxRetries, c.Options().ContextTimeoutEnabled
-	case *redis.ClusterClient:
-		retries, byContext = c.Options().MaxRetries, c.Options().ContextTimeoutEnabled
-	case *redis.Ring:
-		return errRing
-	default:
-		return nil
-	}
-	switch {
-	case retries > 0:
-		return invalid("the client of WithClient retries requests: set its MaxRetries to -1")
-	case !byContext:
-		return invalid("the client of WithClient ignores deadlines: set its ContextTimeoutEnabled")
-	}
-	return nil
 }
 
 // sentinelAddr is the address that go-redis reports for a Sentinel client.
@@ -163,7 +109,7 @@ func ownClusterOptions(o *redis.ClusterOptions) *redis.ClusterOptions {
 		ReadTimeout: ioLimit, WriteTimeout: ioLimit, PoolTimeout: ioLimit,
 		DialTimeout: min(o.DialTimeout, dialLimit), DialerRetries: 1,
 		PoolSize: poolSize, Protocol: 2, DisableIdentity: true,
-		ClusterStateReloadInterval: reload,
+		ClusterStateReloadInterval: Reload,
 		MaintNotificationsConfig:   noMaintenance(),
 	}
 }

@@ -1,4 +1,4 @@
-package redislocker
+package redisconn
 
 import (
 	"context"
@@ -38,27 +38,27 @@ const maxOpening = poolSize / 2
 
 var errConnecting = errors.New("no connection to the server yet: it is being opened")
 
-// connected waits until there is a connection for key, unless the server is
-// near. If too little of the try is left by then, it fails as unavailable. The
-// next try will find the connection, because the dial goes on in the
-// background.
-func (l *Locker) connected(ctx context.Context, key string) error {
-	if !l.own || l.trip.short() {
-		return nil
-	}
-	client, err := l.nodeClient(ctx, key)
+// Near reports whether a try need not wait for Ready, because the server is
+// near or the client is the caller's.
+func (c *Conns) Near() bool { return !c.own || c.Trip.short() }
+
+// Ready waits until there is a connection for name. If too little of the try is
+// left by then, it returns an error. The next try will find the connection,
+// because the dial goes on in the background.
+func (c *Conns) Ready(ctx context.Context, name string) error {
+	client, err := c.nodeClient(ctx, name)
 	if err != nil {
-		return unclear(err)
+		return err
 	}
 	start, waited := time.Now(), false
 	for lacking(client) {
 		waited = true
-		if err := l.openings.wait(ctx, client); err != nil {
-			return l.tryError(err)
+		if err := c.openings.wait(ctx, client); err != nil {
+			return err
 		}
 	}
 	if end, ok := ctx.Deadline(); waited && ok && time.Since(start) > time.Until(end)/4 {
-		return unclear(errConnecting)
+		return errConnecting
 	}
 	return nil
 }
@@ -67,15 +67,6 @@ func (l *Locker) connected(ctx context.Context, key string) error {
 func lacking(client *redis.Client) bool {
 	s := client.PoolStats()
 	return s.IdleConns == 0 && s.TotalConns < maxOpening
-}
-
-// nodeClient returns the client of the node that has key.
-func (l *Locker) nodeClient(ctx context.Context, key string) (*redis.Client, error) {
-	if l.cluster != nil {
-		return l.cluster.MasterForKey(ctx, l.lockName(key))
-	}
-	client, _ := l.client.(*redis.Client)
-	return client, nil
 }
 
 // wait waits for the next dial to end. It begins one if fewer dials than

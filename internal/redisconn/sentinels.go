@@ -1,4 +1,4 @@
-package redislocker
+package redisconn
 
 import (
 	"context"
@@ -18,11 +18,11 @@ type sentinels struct {
 	name    string
 	clients []*redis.SentinelClient
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error) // to a server
-	trip    *trip                                                             // to the servers near the sentinels
+	trip    *Trip                                                             // to the servers near the sentinels
 	meeting *meeting
 }
 
-func newSentinels(o *redis.FailoverOptions, g *greeters, trip *trip) *sentinels {
+func newSentinels(o *redis.FailoverOptions, g *greeters, trip *Trip) *sentinels {
 	s := &sentinels{name: o.MasterName, dial: serverDialer(o), trip: trip, meeting: newMeeting()}
 	for _, addr := range o.SentinelAddrs {
 		own := &redis.Options{
@@ -67,7 +67,7 @@ var (
 func (s *sentinels) lead(ctx context.Context, network string, conn net.Conn, err error) (c net.Conn,
 	elected string, _ error,
 ) {
-	addr, answered := s.elect(ctx, s.trip.patience(voteLimit))
+	addr, answered := s.elect(ctx, s.trip.Patience(voteLimit))
 	if !answered || err == nil && conn.RemoteAddr().String() == addr {
 		return conn, addr, err
 	}

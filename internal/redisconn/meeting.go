@@ -1,4 +1,4 @@
-package redislocker
+package redisconn
 
 import (
 	"context"

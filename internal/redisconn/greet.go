@@ -1,4 +1,4 @@
-package redislocker
+package redisconn
 
 import (
 	"cmp"
@@ -196,7 +196,7 @@ func (g *greeter) greet(dial context.Context, conn net.Conn) error {
 		return context.Cause(ctx)
 	}
 	if !errors.Is(err, errGreeted) {
-		return cmp.Or(err, errNoAnswer)
+		return cmp.Or(err, ErrNoAnswer)
 	}
 	return conn.SetDeadline(time.Time{})
 }

@@ -1,10 +1,11 @@
-package redislocker
+package redisconn
 
 import (
 	"context"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,9 +20,10 @@ const (
 // start with the first request and end when the queue is empty. There are at
 // most batchWorkers of them.
 type batcher struct {
-	exec func(context.Context, []command) // sends a pipeline; each command holds its answer or error when it returns
+	inFlight atomic.Int64                     // requests, in a batch or not
+	exec     func(context.Context, []Command) // sends a pipeline; each command holds its answer or error when it returns
 
-	ctx    context.Context // of all batches; ended by the locker's Close
+	ctx    context.Context // of all batches; ended by close
 	cancel context.CancelFunc
 
 	spare sync.Pool // answered requests; not shared, because those of a testing/synctest bubble must stay in it
@@ -35,19 +37,27 @@ type batcher struct {
 // request is one caller's part of a batch. The batch owns its commands until it
 // has answered.
 type request struct {
-	cmds     []command
+	cmds     []Command
 	answered chan struct{} // told once, by the batch; buffered
 	left     bool          // its caller has gone: do not send it; guarded by the batcher's mutex
 }
 
-func newBatcher(exec func(context.Context, []command)) *batcher {
+func newBatcher(exec func(context.Context, []Command)) *batcher {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // batches belong to no one caller
 	return &batcher{exec: exec, ctx: ctx, cancel: cancel}
 }
 
+// enter counts a request until its leave, and returns the number under way.
+func (b *batcher) enter() int64 { return b.inFlight.Add(1) }
+
+func (b *batcher) leave() { b.inFlight.Add(-1) }
+
+// busy reports whether another request would have to join a batch.
+func (b *batcher) busy() bool { return b.inFlight.Load() >= directRequests }
+
 // send queues cmds and waits for their answers. If ctx ends first, it returns
 // ctx's error. The commands may still be sent then, and must not be looked at.
-func (b *batcher) send(ctx context.Context, cmds []command) error {
+func (b *batcher) send(ctx context.Context, cmds []Command) error {
 	r, ok := b.spare.Get().(*request)
 	if !ok {
 		r = &request{answered: make(chan struct{}, 1)}
@@ -82,7 +92,7 @@ func (b *batcher) add(r *request) {
 
 func (b *batcher) run() {
 	var batch []*request
-	var cmds []command
+	var cmds []Command
 	for {
 		runtime.Gosched() // lets callers that are about to send join
 		if batch = b.take(batch[:0]); len(batch) == 0 {

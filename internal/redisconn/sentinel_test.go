@@ -1,4 +1,4 @@
-package redislocker
+package redisconn
 
 import (
 	"context"
@@ -44,19 +44,18 @@ func TestAConnectionWithoutVotesIsLeftOnceAnotherServerIsElected(t *testing.T) {
 func TestFreshConnectionsTooAreLeftOnceAnotherServerIsElected(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)
-	l := New(nil, WithSentinel(&redis.FailoverOptions{MasterName: redisproc.SentinelName, SentinelAddrs: s.Addrs()}))
-	if err := l.Open(&listener{}); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close(context.WithoutCancel(t.Context())) }()
-	l.fresh.used = true // there is something to close
-	client, _ := l.fresh.client().(*redis.Client)
+	c := New(&Settings{GivenSentinel: true, Sentinel: &redis.FailoverOptions{
+		MasterName: redisproc.SentinelName, SentinelAddrs: s.Addrs(),
+	}})
+	defer c.Close()
+	c.fresh.used = true // there is something to close
+	client, _ := c.fresh.client().(*redis.Client)
 	conn := client.Conn()
 	defer func() { _ = conn.Close() }()
 	if err := conn.Ping(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	l.at.note("192.0.2.1:6379")
+	c.at.note("192.0.2.1:6379")
 	if err := conn.Ping(t.Context()).Err(); !errors.Is(err, errLeft) {
 		t.Errorf("to another server than the elected one: %v, want errLeft", err)
 	}

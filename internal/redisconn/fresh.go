@@ -1,4 +1,4 @@
-package redislocker
+package redisconn
 
 import (
 	"sync"
@@ -39,25 +39,25 @@ const (
 	freshIdle = doubted / 3
 )
 
-func (l *Locker) newFresh() *fresh {
+func (c *Conns) newFresh(hooks []redis.Hook) *fresh {
 	return &fresh{silent: make(map[string]silence), client: sync.OnceValue(func() (rdb redis.UniversalClient) {
-		switch c := l.client.(type) {
+		switch theirs := c.client.(type) {
 		case *redis.Client:
-			o := ownOptions(c.Options())
+			o := ownOptions(theirs.Options())
 			o.ConnMaxIdleTime = freshIdle
-			rdb = l.newClient(o)
+			rdb = c.newClient(o)
 		case *redis.ClusterClient:
-			o := ownClusterOptions(c.Options())
+			o := ownClusterOptions(theirs.Options())
 			o.ConnMaxIdleTime = freshIdle
-			rdb = l.newCluster(o)
+			rdb = c.newCluster(o)
 		default:
 			return nil
 		}
-		for _, h := range l.settings.hooks {
+		for _, h := range hooks {
 			rdb.AddHook(h)
 		}
-		if l.at != nil {
-			rdb.AddHook(l.at) // its connections also leave a replaced primary
+		if c.at != nil {
+			rdb.AddHook(c.at) // its connections also leave a replaced primary
 		}
 		return rdb
 	})}

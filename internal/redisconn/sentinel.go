@@ -1,4 +1,4 @@
-package redislocker
+package redisconn
 
 import (
 	"cmp"
@@ -10,40 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 )
-
-// WithSentinel gives the locker a client of its own for Sentinel. It hears of
-// every failover (+switch-master). Of the sentinels that answer, the majority
-// decides which server is the primary. A single sentinel may be seconds behind
-// the others, and the server that it names may still take writes. As long as a
-// released lease would still be within its TTL, the locker asks the sentinels
-// several times a second. It then sends nothing more over connections to
-// another server. So name all sentinels in o, three or more.
-//
-// o has the options of the caller's client. From there the locker takes how to
-// reach and authenticate with sentinels and servers. The client given to [New]
-// is not used then, and may be nil.
-//
-// Without this option a client made by redis.NewFailoverClient works too, but
-// does not tell the locker of a failover. The locker then leaves its
-// connections every 3 s.
-func WithSentinel(o *redis.FailoverOptions) Option {
-	return optionFunc(func(s *settings) { s.sentinel, s.sentinelGiven = o, true })
-}
-
-// checkSentinel checks the options of WithSentinel.
-func (s *settings) checkSentinel() error {
-	switch {
-	case s.sentinel == nil:
-		return invalid("the options of WithSentinel are nil")
-	case s.sentinel.MasterName == "":
-		return invalid("the options of WithSentinel have no MasterName")
-	case len(s.sentinel.SentinelAddrs) == 0:
-		return invalid("the options of WithSentinel have no SentinelAddrs")
-	case s.sentinel.ReplicaOnly:
-		return invalid("the options of WithSentinel are ReplicaOnly: leases are kept by the primary")
-	}
-	return nil
-}
 
 // ownFailoverOptions takes from o how to reach sentinels and servers, as
 // ownOptions does.
@@ -100,7 +66,7 @@ func (w *whereabouts) note(addr string) {
 // server are not used from then on.
 func (w *whereabouts) look(ctx context.Context) {
 	if w.sentinels != nil {
-		addr, _ := w.sentinels.elect(ctx, w.sentinels.trip.patience(voteLimit))
+		addr, _ := w.sentinels.elect(ctx, w.sentinels.trip.Patience(voteLimit))
 		w.note(addr)
 	}
 }

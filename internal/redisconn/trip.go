@@ -1,4 +1,4 @@
-package redislocker
+package redisconn
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// trip is the length of a round trip. It is a moving average, so that one slow
-// answer does not count for much. A trip is safe for concurrent use.
-type trip struct{ mean atomic.Int64 } // ns; 0: not known
+// Trip is the length of a round trip. It is a moving average, so that one slow
+// answer does not count for much. A Trip is safe for concurrent use.
+type Trip struct{ mean atomic.Int64 } // ns; 0: not known
 
-// note adds a measurement to the average.
-func (t *trip) note(took time.Duration) {
+// Note adds a measurement to the average.
+func (t *Trip) Note(took time.Duration) {
 	next := int64(took)
 	if old := t.mean.Load(); old > 0 {
 		next = old + (next-old)/4
@@ -19,15 +19,15 @@ func (t *trip) note(took time.Duration) {
 	t.mean.Store(max(next, 1)) // a measurement lost in a race does no harm
 }
 
-// tight reports whether two round trips, one after the other, may be too long
+// Tight reports whether two round trips, one after the other, may be too long
 // for ctx.
-func (t *trip) tight(ctx context.Context) bool {
+func (t *Trip) Tight(ctx context.Context) bool {
 	end, ok := ctx.Deadline()
 	return ok && 4*time.Duration(t.mean.Load()) > time.Until(end)
 }
 
 // short reports whether the server is known to be near.
-func (t *trip) short() bool {
+func (t *Trip) short() bool {
 	mean := time.Duration(t.mean.Load())
 	return mean > 0 && mean < shortTrip
 }
@@ -36,9 +36,9 @@ func (t *trip) short() bool {
 // connection cost no try there.
 const shortTrip = 50 * time.Millisecond
 
-// patience is limit, or longer if the server is too far away for that. A nil
-// trip stands for a near server.
-func (t *trip) patience(limit time.Duration) time.Duration {
+// Patience is limit, or longer if the server is too far away for that. A nil
+// Trip stands for a near server.
+func (t *Trip) Patience(limit time.Duration) time.Duration {
 	if t == nil {
 		return limit
 	}

@@ -1,0 +1,83 @@
+package redisconn
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Node returns the address of the cluster node that has name, as far as the
+// client knows it now. It sends nothing. Without a cluster the result is the
+// same for all names.
+func (c *Conns) Node(name string) string {
+	if c.cluster == nil {
+		return ""
+	}
+	client, err := c.cluster.MasterForKey(over, name)
+	if err != nil {
+		return ""
+	}
+	return client.Options().Addr
+}
+
+// over is a context that has ended, for calls that must not wait.
+var over = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ends here
+	cancel()
+	return ctx
+}()
+
+// Sentinel reports whether the client is our own for Sentinel.
+func (c *Conns) Sentinel() bool { return c.at != nil }
+
+// Elected returns the address of the primary under Sentinel, as far as it is
+// known, or "". It asks nobody.
+func (c *Conns) Elected() string { return c.at.now() }
+
+// Ask sends a request to the primary of each name. From the answers the client
+// learns whether it still is the primary.
+func (c *Conns) Ask(ctx context.Context, names []string) {
+	if c.at != nil {
+		c.at.look(ctx)
+	}
+	cmds := make([]Command, len(names))
+	for i, n := range names {
+		cmds[i] = NewCommand(ctx, "exists", n)
+	}
+	c.exchange(ctx, c.client, cmds)
+}
+
+// nodeClient returns the client of the node that has name. It returns nil for a
+// client of an unknown type.
+func (c *Conns) nodeClient(ctx context.Context, name string) (*redis.Client, error) {
+	if c.cluster != nil {
+		return c.cluster.MasterForKey(ctx, name)
+	}
+	client, _ := c.client.(*redis.Client)
+	return client, nil
+}
+
+// Primaries returns a client for each server that has keys, in the order of
+// their addresses.
+func (c *Conns) Primaries(ctx context.Context) ([]redis.Cmdable, error) {
+	if c.cluster == nil {
+		return []redis.Cmdable{c.client}, nil
+	}
+	var mu sync.Mutex // guards nodes
+	var nodes []*redis.Client
+	err := c.cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		nodes = append(nodes, node)
+		return nil
+	})
+	slices.SortFunc(nodes, func(a, b *redis.Client) int { return cmp.Compare(a.Options().Addr, b.Options().Addr) })
+	all := make([]redis.Cmdable, len(nodes))
+	for i, n := range nodes {
+		all[i] = n
+	}
+	return all, err
+}

@@ -1,0 +1,160 @@
+package redisconn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Command is a request that go-redis must not repeat by itself, as a cluster
+// client does. A release that is done twice answers "not held".
+type Command struct{ *redis.Cmd }
+
+// NewCommand returns a command with these arguments, the verb first.
+func NewCommand(ctx context.Context, args ...any) Command { return Command{redis.NewCmd(ctx, args...)} }
+
+// NoRetry is called by go-redis.
+func (Command) NoRetry() bool { return true }
+
+// Answerable is a command that holds its answer.
+type Answerable interface {
+	redis.Cmder
+	Val() any
+}
+
+// Way is a function that sends commands, see [Conns.Send].
+type Way func(ctx context.Context, cmds ...Command) []Command
+
+// ErrNoAnswer is the error of a command whose answer cannot be used.
+var ErrNoAnswer = errors.New("no usable answer")
+
+// Send sends cmds as one request. It returns them when each holds its answer or
+// error. The caller must not use cmds itself any more.
+//
+// Up to directRequests requests go their own way at once. Further requests
+// share pipelines. In a cluster all requests go their own way. A pipeline is
+// answered only when its slowest node has answered, and a node that hangs must
+// not stop the keys of others.
+func (c *Conns) Send(ctx context.Context, cmds ...Command) []Command {
+	defer c.batcher.leave()
+	if c.batcher.enter() <= directRequests || c.cluster != nil {
+		c.exchange(ctx, c.client, cmds)
+		return cmds
+	}
+	err := c.batcher.send(ctx, cmds)
+	if err == nil {
+		return cmds
+	}
+	failed := make([]Command, len(cmds)) // the batch may still write to cmds
+	for i := range failed {
+		failed[i] = NewCommand(ctx)
+		failed[i].SetErr(err)
+	}
+	return failed
+}
+
+// SendPooled is Send over the connections that tries wait for, see
+// [Conns.Ready]. Newer versions of go-redis have other connections for
+// pipelines.
+func (c *Conns) SendPooled(ctx context.Context, name string, cmds []Command) []Command {
+	client, err := c.nodeClient(ctx, name)
+	if err != nil || client == nil || c.batcher.busy() {
+		return c.Send(ctx, cmds...)
+	}
+	c.batcher.enter()
+	defer c.batcher.leave()
+	conn := client.Conn()
+	defer func() { _ = conn.Close() }() // back to the pool
+	c.astray(ctx, exchange(ctx, conn, cmds))
+	return cmds
+}
+
+// SendRenewals sends cmds to node as one request. It does not join the batches
+// of others, because it is a batch itself. A node that left several of them in
+// a row without an answer gets them over new connections.
+func (c *Conns) SendRenewals(ctx context.Context, node string, cmds []Answerable) {
+	sent := time.Now()
+	c.heed(ctx, exchange(ctx, c.fresh.way(node, c.client), cmds))
+	first := cmds[0].Err()
+	c.fresh.note(node, sent, first != nil && unanswered(first))
+}
+
+// Publish sends a message to a channel.
+func (c *Conns) Publish(ctx context.Context, channel, message string) error {
+	return c.client.Publish(ctx, channel, message).Err()
+}
+
+// exchange sends cmds by client.
+func (c *Conns) exchange(ctx context.Context, client redis.UniversalClient, cmds []Command) {
+	c.heed(ctx, exchange(ctx, client, cmds))
+}
+
+// heed makes a cluster client look at the cluster if an exchange ended as if
+// the cluster had changed.
+func (c *Conns) heed(ctx context.Context, err error) {
+	if c.cluster != nil && (unreachable(err) || errors.Is(err, context.DeadlineExceeded)) {
+		// This goes on in the background, and not too often. Without it the
+		// client would learn of a failover much later.
+		c.cluster.ReloadState(ctx)
+	}
+}
+
+// astray makes a cluster client learn where keys live, if err says that it was
+// wrong. It is for exchanges with one node, whose answers the client does not
+// follow.
+func (c *Conns) astray(ctx context.Context, err error) {
+	if c.cluster != nil && (moved(err) || unreachable(err)) {
+		c.cluster.ReloadState(ctx)
+	}
+}
+
+// carrier is a client, or one connection of it.
+type carrier interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+	Pipeline() redis.Pipeliner
+}
+
+// exchange sends cmds in a pipeline and returns its error. A cluster client
+// splits the pipeline by node. It gets even one command as a pipeline, because
+// it looks up single ones in the server's list of commands first.
+func exchange[C Answerable](ctx context.Context, client carrier, cmds []C) error {
+	if _, cluster := client.(*redis.ClusterClient); len(cmds) == 1 && !cluster {
+		return client.Process(ctx, cmds[0])
+	}
+	pipe := client.Pipeline()
+	for _, c := range cmds {
+		_ = pipe.Process(ctx, c) // only queues
+	}
+	_, err := pipe.Exec(ctx)
+	for _, c := range cmds {
+		if c.Err() == nil && c.Val() == nil { // go-redis leaves them so if the login of a new connection was refused
+			c.SetErr(cmp.Or(err, ErrNoAnswer))
+		}
+	}
+	return err
+}
+
+// moved reports whether a node of a cluster answered that another node has the
+// key.
+func moved(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer) &&
+		(strings.HasPrefix(answer.Error(), "MOVED ") || strings.HasPrefix(answer.Error(), "ASK "))
+}
+
+func unreachable(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op)
+}
+
+// unanswered reports whether a request may have been sent and then ran into its
+// time limit.
+func unanswered(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
