@@ -212,7 +212,7 @@ func WithMinHold(d time.Duration, on ...KeepOn) Option {
 // at least twice a second. A guard that waits for n keys looks less often if n
 // is 300 or more. There max is n/1000 s if that is longer, up to 10 s. That does
 // not apply if messages are known not to come.
-func WithBackoff(initial, max time.Duration) Option { //nolint:predeclared // the word that users read
+func WithBackoff(initial, max time.Duration) Option { //nolint:predeclared,revive // the word that users read
 	return optionFunc(func(c *config) error {
 		if initial < time.Millisecond || max < initial {
 			return fmt.Errorf("%w: backoff is %v to %v, want 1ms <= initial <= max", ErrInvalidOption, initial, max)
