@@ -20,10 +20,10 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	redis.SetLogger(quiet{})
 	if role := os.Getenv(rig.RoleEnv); role != "" {
 		os.Exit(play(role))
 	}
-	redis.SetLogger(quiet{})
 	code := m.Run()
 	if *update { // a row that failed is not recorded
 		if err := writePage(); err != nil {

@@ -35,7 +35,7 @@ func play(role string) int {
 	default:
 		return 1
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: os.Getenv(rig.AddrEnv)})
+	rdb := rig.Connect(os.Getenv(rig.AddrEnv))
 	g, err := guard.New(redislocker.New(rdb), opts...)
 	if err != nil {
 		return 1
@@ -88,7 +88,7 @@ if tonumber(ARGV[1]) < tonumber(redis.call("get", KEYS[1]) or 0) then return 0 e
 redis.call("set", KEYS[1], ARGV[1], "ex", 60)
 return 1`)
 
-func write(ctx context.Context, rdb *redis.Client, token uint64) (accepted bool, err error) {
+func write(ctx context.Context, rdb redis.UniversalClient, token uint64) (accepted bool, err error) {
 	n, err := guarded.Run(ctx, rdb, []string{"resource"}, token).Int()
 	return n == 1, err
 }

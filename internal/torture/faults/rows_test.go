@@ -91,7 +91,8 @@ var rows = []struct{ fault, wanted string }{
 		"up to a round trip of 400 ms and TLS."},
 	42: {
 		"The server or a process stops right after a key was handed over",
-		"A pause of a second or two costs no lease and lets nobody else in.",
+		"A pause of a second or two costs no lease and lets nobody else in. In a cluster that is true of less than a " +
+			"second.",
 	},
 	43: {
 		"Processes are killed while they wait for the first time",
