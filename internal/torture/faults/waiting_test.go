@@ -21,6 +21,11 @@ import (
 // poll is longer than a waiter may sleep after a lost message.
 const poll = 500*time.Millisecond + slow
 
+// silent is longer than a waiter may need whose looks get no answer either. It
+// sleeps, gives a look up after half a second, and looks again over another
+// connection, which may be dead too.
+const silent = 3*750*time.Millisecond + slow
+
 // waits lets g wait for the key in a new goroutine. It returns a channel that
 // receives the lease.
 func waits(t *testing.T, g *guard.Guard) <-chan *guard.Lease {
@@ -48,8 +53,7 @@ func TestFault23ALostMessageCostsOneLook(t *testing.T) {
 	a := on(t, n.server.Addr, guard.WithTTL(long), guard.WithMaxWait(long))
 	b := on(t, n.Addr, guard.WithTTL(long), guard.WithMaxWait(long))
 	warm(t, b)
-	var worst time.Duration
-	handOver := func(what string, fault func()) {
+	handOver := func(what string, fault func(), limit time.Duration) time.Duration {
 		l := acquire(t, a, key)
 		got := waits(t, b)
 		queued(t, n.direct)
@@ -57,13 +61,16 @@ func TestFault23ALostMessageCostsOneLook(t *testing.T) {
 		start := time.Now()
 		mustRelease(t, l)
 		theirs := <-got
-		worst = max(worst, took(t, what, start, poll))
+		d := took(t, what, start, limit)
 		mustRelease(t, theirs)
+		return d
 	}
+	var dropped, silenced time.Duration
 	for range 5 {
-		handOver("after a dropped subscription", func() { n.direct.ClientKillByFilter(t.Context(), "TYPE", "pubsub") })
+		kill := func() { n.direct.ClientKillByFilter(t.Context(), "TYPE", "pubsub") }
+		dropped = max(dropped, handOver("after a dropped subscription", kill, poll))
+		silenced = max(silenced, handOver("after connections that died without a word", n.SilenceAll, silent))
 	}
-	handOver("after connections that died without a word", n.SilenceAll)
 	killing, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { // ends with stop
@@ -73,46 +80,61 @@ func TestFault23ALostMessageCostsOneLook(t *testing.T) {
 		}
 	})
 	for range 5 {
-		handOver("with subscriptions dropped all the time", func() {})
+		dropped = max(dropped, handOver("with subscriptions dropped all the time", func() {}, poll))
 	}
 	stop()
 	wg.Wait()
-	keeps(t, "a waiter had the key at most %v after the release", worst)
+	keeps(t, "a waiter had the key at most %v after the release, or %v where all its connections died without a word",
+		dropped, silenced)
 }
 
 func TestFault23SubscriptionsThatAreKilledAgainAndAgainAreNoPolling(t *testing.T) {
 	begin(t)
-	s := serve(t)
-	direct := redistest.Client(t, s.Addr)
+	killedSubscriptions(t, oneServer(t))
+}
+
+func TestFault23SubscriptionsThatAreKilledUnderSentinelAreNoPolling(t *testing.T) {
+	begin(t)
+	killedSubscriptions(t, underSentinel(t))
+}
+
+// killedSubscriptions compares the turns on a key while subscriptions live,
+// while they are killed again and again, and while nobody may subscribe.
+func killedSubscriptions(t *testing.T, p *place) {
+	t.Helper()
 	const instances, span = 20, 2 * time.Second
-	ctx, stop := context.WithCancel(t.Context())
-	var turns atomic.Int64
+	gs := make([]*guard.Guard, instances)
+	for i := range gs {
+		gs[i] = p.open(t, guard.WithTTL(long), guard.WithMaxWait(long))
+		warm(t, gs[i])
+	}
+	rate := func() float64 { return takeTurns(t, gs, nil, span).rate(0, span) }
+	kill := func() { p.direct[0].ClientKillByFilter(t.Context(), "TYPE", "pubsub") }
+	quiet := rate()
+	stop := make(chan struct{})
 	var wg sync.WaitGroup
-	for range instances {
-		g := on(t, s.Addr, guard.WithTTL(long), guard.WithMaxWait(long))
-		wg.Go(func() { // ends with stop
-			for ctx.Err() == nil {
-				_ = g.Do(ctx, key, func(context.Context) error { turns.Add(1); return nil })
+	wg.Go(func() { // ends with stop
+		for every := time.NewTicker(100 * time.Millisecond); ; <-every.C {
+			select {
+			case <-stop:
+				every.Stop()
+				return
+			default:
+				kill()
 			}
-		})
-	}
-	during := func(fault func()) float64 {
-		before, start := turns.Load(), time.Now()
-		for ; time.Since(start) < span; time.Sleep(100 * time.Millisecond) {
-			fault()
 		}
-		return float64(turns.Load()-before) / time.Since(start).Seconds()
-	}
-	rig.Eventually(t, "all wait", func() bool { return turns.Load() > 10*instances })
-	quiet := during(func() {})
-	killed := during(func() { direct.ClientKillByFilter(t.Context(), "TYPE", "pubsub") })
-	stop()
+	})
+	killed := rate()
+	close(stop)
 	wg.Wait()
+	command(t, p.direct[0], "acl", "setuser", "default", "-subscribe")
+	kill()
+	polled := rate()
 	if killed < quiet/10 { // a busy machine costs its share
 		t.Errorf("%.0f turns/s while subscriptions are killed every 100 ms, %.0f before", killed, quiet)
 	}
-	keeps(t, "with subscriptions killed every 100 ms, %d instances took %.0f turns/s at one key, %.0f before",
-		instances, killed, quiet)
+	keeps(t, "%s: with subscriptions killed every 100 ms, %d instances took %.0f turns/s at one key, %.0f before, and %.0f "+
+		"without the right to subscribe", p.name, instances, killed, quiet, polled)
 }
 
 // between calls a function before or after the n-th request of a client.
