@@ -44,9 +44,7 @@ func (r *RefusedError) Error() string { return r.err.Error() }
 func (r *RefusedError) Unwrap() error { return r.err }
 
 // Held reports whether somebody else had the key. Otherwise nobody knows.
-func (r *RefusedError) Held() bool {
-	return errors.Is(r.err, guard.ErrNotAcquired) && !errors.Is(r.err, guard.ErrUnavailable)
-}
+func (r *RefusedError) Held() bool { return Held(r.err) }
 
 // Do runs fn as g.Do does. If the key may be free at another time, and fn has
 // not run, its error is a *RefusedError. A wait that ctx has ended is none,

@@ -2,7 +2,6 @@ package cronlock
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -85,28 +84,12 @@ type tick struct {
 func (t tick) Run() {
 	ctx := unbounded()
 	err := jobguard.Do(ctx, t.guard, t.key, t.work)
-	log, refused := t.guard.Logger(), (*jobguard.RefusedError)(nil)
 	switch {
 	case err == nil:
-	case errors.As(err, &refused) && refused.Held():
-		log.LogAttrs(ctx, slog.LevelInfo, "guard: tick skipped: the job runs elsewhere, "+
-			"or has just run", t.about(err)...)
 	case !guard.Ran(err):
-		log.LogAttrs(ctx, slog.LevelWarn, "guard: tick skipped: nobody knows whether it "+
-			"runs elsewhere", t.about(err)...)
+		jobguard.LogSkipped(ctx, t.guard, t.key, err)
 	default:
-		log.LogAttrs(ctx, slog.LevelError, "guard: the job has failed", t.about(err)...)
+		t.guard.Logger().LogAttrs(ctx, slog.LevelError, "guard: the job has failed",
+			jobguard.About(t.guard, t.key, err)...)
 	}
-}
-
-// about returns the attributes of every line, and the holder if it is known.
-func (t tick) about(err error) []slog.Attr {
-	attrs := []slog.Attr{
-		slog.String("guard", t.guard.Name()), slog.String("key_hash", guard.KeyHash(t.key)),
-		slog.Any("error", err),
-	}
-	if held := (*guard.HeldError)(nil); errors.As(err, &held) && held.Holder.Host != "" {
-		attrs = append(attrs, slog.String("holder_host", held.Holder.Host), slog.Int("holder_pid", held.Holder.PID))
-	}
-	return attrs
 }

@@ -15,6 +15,7 @@ newest_otel_125=v1.43.0
 newest_redis=v9.23.0     # needs Go 1.26
 newest_redis_125=v9.22.0 # the last one for Go 1.25
 newest_asynq=v0.26.0
+newest_gocron=v2.21.2
 newest_river=v0.51.1     # needs Go 1.26
 newest_river_125=v0.42.0
 
@@ -139,6 +140,7 @@ step_newest() {
   newest_in middleware/echov5 "github.com/labstack/echo/v5@$newest_echov5"
   newest_in middleware/fiber "github.com/gofiber/fiber/v3@$newest_fiber"
   newest_in jobs/asynq "github.com/hibiken/asynq@$newest_asynq"
+  newest_in jobs/gocron "github.com/go-co-op/gocron/v2@$newest_gocron"
   newest_in jobs/river github.com/riverqueue/river{,/riverdriver/riverpgxv5}@"$river"
 }
 
