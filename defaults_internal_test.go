@@ -120,6 +120,11 @@ var statements = map[string][]string{
 		"TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
 		"begins only with {left} of the TTL left", "a block of {block} numbers",
 	},
+	"docs/how-it-works.zh-CN.md": {
+		"过 {least look} 到 {max}，或者", "默认 {least look} 到 {max}，至多 {most look}", "它的保留期，最多 {offer}。",
+		"最多 {turns} 个轮次或 {tenure}；", "至少还剩{剩}的 TTL", "预留 {block} 个连续的编号",
+		"TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
+	},
 	"docs/from-java.md": {
 		"without a limit: {wait} unless", "`WithTTL`, {ttl} |", "ends at MaxHold, {hold} |", "cost {offer} at most",
 		"`wait=`, {wait} |", "`ttl=`, {ttl} |", "loses its lease after {hold},", "the first is the TTL, {ttl}, and",
