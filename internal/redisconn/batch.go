@@ -21,7 +21,7 @@ const (
 // most batchWorkers of them.
 type batcher struct {
 	inFlight atomic.Int64                     // requests, in a batch or not
-	exec     func(context.Context, []Command) // sends a pipeline; each command holds its answer or error when it returns
+	exec     func(context.Context, []Command) // sends a pipeline; each command then holds its answer or error
 
 	ctx    context.Context // of all batches; ended by close
 	cancel context.CancelFunc

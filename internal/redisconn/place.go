@@ -7,7 +7,8 @@ import (
 )
 
 // ErrBusy means that too many requests have a connection alone.
-var ErrBusy = errors.New("too many others wait for replicas: see that those are up and keep pace, or change WithReplicas")
+var ErrBusy = errors.New("too many others wait for replicas: see that those are up and keep pace, or " +
+	"change WithReplicas")
 
 // OneConn returns a way over one connection to the primary of name, until done.
 // WAIT is about the writes of its own connection. OneConn waits while too many

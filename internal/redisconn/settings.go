@@ -66,8 +66,8 @@ func checkClient(rdb redis.UniversalClient) error {
 	return fmt.Errorf("a client of type %T is unknown: pass one made for leases with WithClient", rdb)
 }
 
-var errRing = errors.New("a redis.Ring moves keys to other servers when one is down, so two could hold a key: use one " +
-	"server, Sentinel or Cluster")
+var errRing = errors.New("a redis.Ring moves keys to other servers when one is down, so two could hold a key: use " +
+	"one server, Sentinel or Cluster")
 
 // checkAsIs finds settings of WithClient's client that would break the locker's
 // promises. It knows only the client types of go-redis.

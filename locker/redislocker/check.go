@@ -28,7 +28,9 @@ const (
 
 // FindingNames implements [locker.FindingNamer].
 func (*Locker) FindingNames() []string {
-	return []string{FindingEviction, FindingRoundTrip, FindingRights, FindingMessages, FindingList, FindingReplicas, FindingClient}
+	return []string{
+		FindingEviction, FindingRoundTrip, FindingRights, FindingMessages, FindingList, FindingReplicas, FindingClient,
+	}
 }
 
 const (

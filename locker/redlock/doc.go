@@ -4,6 +4,10 @@
 //	nodes := []redis.UniversalClient{a, b, c} // *redis.Client of three servers that share nothing
 //	g, err := guard.New(redlock.New(nodes), guard.WithName("stock"), guard.WithFencing())
 //
+// The package is experimental. Until that word is gone, a minor version may
+// change its functions and options, see docs/versions.md. What it promises of a
+// lease is tested like any other store's.
+//
 // The number of nodes N is odd and at least three. A quorum is q = N/2+1 nodes.
 // Nodes do not replicate and have no Sentinel, because nobody would see a
 // failover that forgets a lease. Each node is used as a redislocker with its

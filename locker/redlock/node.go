@@ -64,7 +64,8 @@ func (n *node) end(err error) {
 // is held.
 func (n *node) out() error {
 	if left := time.Until(n.outTill); left > 0 {
-		return fmt.Errorf("%w: it started %v ago and counts in %v, when no lease of before can be left (WithRestartDelay)",
+		return fmt.Errorf("%w: it started %v ago and counts in %v, when no lease of before can be left "+
+			"(WithRestartDelay)",
 			locker.ErrUnavailable, (n.restartDelay - left).Round(time.Second), left.Round(time.Second))
 	}
 	return nil
@@ -80,7 +81,8 @@ func (n *node) admit(info string, err error) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("when the server started must be known, give the user +info (or see WithRestartDelay): %w", err)
+		return fmt.Errorf("when the server started must be known, give the user +info "+
+			"(or see WithRestartDelay): %w", err)
 	}
 	uptime, id := facts(info)
 	n.mu.Lock()

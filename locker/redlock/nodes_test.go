@@ -268,7 +268,7 @@ func TestARestartedServerIsHeldOut(t *testing.T) {
 	c.TTL = out
 	if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) ||
 		!strings.Contains(err.Error(), "WithRestartDelay") {
-		t.Errorf("Acquire from servers that have just started: %v, want ErrUnavailable that names WithRestartDelay", err)
+		t.Errorf("from servers that have just started: %v, want ErrUnavailable that names WithRestartDelay", err)
 	}
 	mustAcquire(t, l, c)
 	if took := time.Since(start); took < out {
