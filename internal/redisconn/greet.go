@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -261,26 +262,41 @@ func (lent) Close() error { return nil }
 
 // introduced is a connection that has logged in already. It answers a HELLO
 // itself, which is the first request of go-redis and the request of open. One
-// request at a time uses it, so its field needs no mutex.
+// request at a time uses it, so answer needs no mutex. A pool may check the
+// connection beside a request, so reading is atomic.
 type introduced struct {
 	net.Conn
 
-	answer string // the unread rest of the answer to a HELLO
+	answer  string      // the unread rest of the answer to a HELLO
+	reading atomic.Bool // a read is under way
 }
 
 // introducedSocket is an introduced connection that go-redis can check before
 // it uses it.
 type introducedSocket struct {
 	introduced
-	syscall.Conn
+	socket syscall.Conn
+}
+
+// errReading refuses a look at a connection that somebody reads from.
+var errReading = errors.New("redisconn: a read is under way")
+
+// SyscallConn returns the socket for the check of go-redis, but not while a
+// read is under way. A pool that closes takes away the time limit of such a
+// read and then checks the connection. The check waits for the read to end,
+// and with a server that does not answer it never ends.
+func (c *introducedSocket) SyscallConn() (syscall.RawConn, error) {
+	if c.reading.Load() {
+		return nil, errReading
+	}
+	return c.socket.SyscallConn()
 }
 
 func introduce(conn net.Conn) net.Conn {
-	i := introduced{Conn: conn}
 	if socket, ok := conn.(syscall.Conn); ok {
-		return &introducedSocket{i, socket}
+		return &introducedSocket{introduced{Conn: conn}, socket}
 	}
-	return &i
+	return &introduced{Conn: conn}
 }
 
 func (c *introduced) Write(b []byte) (int, error) {
@@ -303,5 +319,7 @@ func (c *introduced) Read(b []byte) (int, error) {
 		c.answer = c.answer[n:]
 		return n, nil
 	}
+	c.reading.Store(true)
+	defer c.reading.Store(false)
 	return c.Conn.Read(b)
 }
