@@ -87,7 +87,7 @@ func code(err error) string {
 		return maxClients
 	case strings.Contains(text, "ACL failure"), strings.Contains(text, "can't run this command"):
 		return "NOPERM"
-	case strings.HasPrefix(text, "ERR unknown command"):
+	case strings.HasPrefix(text, "ERR unknown command"), strings.Contains(text, "Unknown Redis command"): // in a script
 		return unknownCommand
 	case first != "ERR":
 		return first
