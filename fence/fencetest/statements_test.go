@@ -24,7 +24,8 @@ const root = "../.."
 var args = map[string][]any{
 	"UPDATE stock SET n = n - 1 WHERE sku = $1 AND n > 0":                                 {"lamp"},
 	"UPDATE stock SET n = n - 1 WHERE sku = $1":                                           {"lamp"},
-	"UPDATE articles SET body = $1, version = version + 1 WHERE id = $2 AND version = $3": {"text", 1, 1},
+	"UPDATE articles SET body = $1, version = version + 1 WHERE id = $2 AND version = $3": {"text", "a1", 1},
+	"SELECT body, version FROM articles WHERE id = $1":                                    {"a1"},
 	"INSERT INTO accounts (email) VALUES ($1) ON CONFLICT (email) DO NOTHING":             {"ann@example.com"},
 	"INSERT IGNORE INTO accounts (email) VALUES (?)":                                      {"ann@example.com"},
 	"INSERT INTO requests (id) VALUES ($1) ON CONFLICT DO NOTHING":                        {"r1"},
@@ -44,10 +45,10 @@ var tablesOfTheDocuments = []string{
 	"CREATE TABLE accounts (email VARCHAR(40) PRIMARY KEY)",
 	"CREATE TABLE requests (id VARCHAR(40) PRIMARY KEY)",
 	"CREATE TABLE jobs (id INTEGER PRIMARY KEY, payload VARCHAR(40) NOT NULL)",
-	"CREATE TABLE articles (id INTEGER PRIMARY KEY, body VARCHAR(40) NOT NULL, version INTEGER NOT NULL)",
+	"CREATE TABLE articles (id VARCHAR(40) PRIMARY KEY, body VARCHAR(40) NOT NULL, version INTEGER NOT NULL)",
 	fmt.Sprintf("INSERT INTO stock (sku, n) VALUES ('lamp', %d)", stocked),
 	"INSERT INTO jobs (id, payload) VALUES (1, 'a'), (2, 'b'), (3, 'c')",
-	"INSERT INTO articles (id, body, version) VALUES (1, '', 1)",
+	"INSERT INTO articles (id, body, version) VALUES ('a1', '', 1)",
 }
 
 func makeTables(t *testing.T, db *sql.DB) {

@@ -119,6 +119,9 @@ func TestTranslationsKeepUp(t *testing.T) {
 	}
 	for path, page := range pages {
 		other := pages[chinese(path)]
+		if other == nil && filepath.Dir(path) == "docs/recipes" && !strings.HasSuffix(path, Translation) {
+			t.Errorf("%s is missing", chinese(path))
+		}
 		if other == nil || page == other {
 			continue
 		}

@@ -96,7 +96,7 @@ step_lint() {
 
 # Links, code, translations and defaults in the documents.
 step_docs() {
-  go test -race -count=1 ./internal/doccheck ./docs
+  go test -race -count=1 ./internal/doccheck ./docs/...
   go test -race -count=1 -run 'Default' .
 }
 

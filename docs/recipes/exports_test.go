@@ -1,0 +1,97 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/guardtest"
+	"github.com/go-lockguard/guard/outcome"
+)
+
+// The code of background-work.md.
+
+// exports runs one export of a tenant at a time.
+type exports struct {
+	guard  *guard.Guard // with a MaxHold as long as an export may take
+	export func(ctx context.Context, tenant string) error
+}
+
+func newExports(g *guard.Guard, export func(ctx context.Context, tenant string) error) *exports {
+	return &exports{g.With(guard.WithName("export"), guard.WithMaxHold(time.Hour)), export}
+}
+
+// start begins an export that outlives its request, and answers 202.
+func (s *exports) start(w http.ResponseWriter, r *http.Request, tenant string) {
+	ctx := context.WithoutCancel(r.Context()) // goes on when the request has ended
+	lease, err := s.guard.TryAcquire(ctx, guard.Key("export", tenant))
+	if o, ours := outcome.Of(r.Context(), err); ours {
+		outcome.Write(w, o) // 409 if one is under way
+		return
+	}
+	go func() {
+		err := s.export(lease.Context(), tenant) // ends when the lease does
+		if err := errors.Join(err, lease.Release(ctx)); err != nil {
+			log.Print("export: ", err)
+		}
+	}()
+	w.Header().Set("Location", "/exports/"+tenant)
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// state answers whether an export is under way, on whichever instance.
+func (s *exports) state(w http.ResponseWriter, r *http.Request, tenant string) {
+	state, err := s.guard.Inspect(r.Context(), guard.Key("export", tenant))
+	if o, ours := outcome.Of(r.Context(), err); ours {
+		outcome.Write(w, o)
+		return
+	}
+	fmt.Fprintf(w, `{"running":%t}`, state.Held)
+}
+
+var exportMounts = map[string]func(s *exports) http.Handler{
+	"gin": ginExports, "echo": echoExports, "net/http": netExports,
+}
+
+func TestWorkOutlivesItsRequestUnderItsLease(t *testing.T) {
+	inEach(t, exportMounts, func(t *testing.T, mount func(*exports) http.Handler) {
+		done := 0
+		g := guardtest.New(t)
+		h := mount(newExports(g.Guard, func(ctx context.Context, _ string) error {
+			time.Sleep(10 * time.Minute) // much longer than the TTL and the default MaxHold
+			if err := context.Cause(ctx); err != nil {
+				t.Error(err)
+			}
+			done++
+			return nil
+		}))
+		expect := func(method, target string, status int, body string) {
+			t.Helper()
+			w := send(h, method, target, "ann", "")
+			if w.Code != status || body != "" && w.Body.String() != body {
+				t.Errorf("%s %s: got %d %s, want %d %s", method, target, w.Code, w.Body, status, body)
+			}
+		}
+		expect(http.MethodGet, "/exports/a", http.StatusOK, `{"running":false}`)
+		expect(http.MethodPost, "/exports/a", http.StatusAccepted, "")
+		time.Sleep(5 * time.Minute)
+		expect(http.MethodPost, "/exports/a", http.StatusConflict, "")
+		expect(http.MethodPost, "/exports/b", http.StatusAccepted, "")
+		expect(http.MethodGet, "/exports/a", http.StatusOK, `{"running":true}`)
+		time.Sleep(6 * time.Minute)
+		synctest.Wait()
+		expect(http.MethodGet, "/exports/a", http.StatusOK, `{"running":false}`)
+		if done != 1 {
+			t.Errorf("%d exports are done", done)
+		}
+		if err := g.Close(t.Context()); err != nil || done != 2 { // it waits for the other
+			t.Errorf("closed with %v after %d exports", err, done)
+		}
+	})
+}
