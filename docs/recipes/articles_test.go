@@ -19,7 +19,8 @@ func TestTheRoutesOfArticlesLeadToTheirHandlers(t *testing.T) {
 		"gin": ginArticles, "echo": echoArticles, "net/http": netArticles,
 	} {
 		for method, want := range map[string]string{http.MethodGet: "get a7", http.MethodPut: "put a7"} {
-			if w := send(mount(articles{}), method, "/articles/a7", "", ""); w.Code != http.StatusOK || w.Body.String() != want {
+			w := send(mount(articles{}), method, "/articles/a7", "", "")
+			if w.Code != http.StatusOK || w.Body.String() != want {
 				t.Errorf("%s: got %d %s, want %s", name, w.Code, w.Body, want)
 			}
 		}

@@ -85,7 +85,7 @@ func passesOn(t *testing.T, g *guard.Guard, addr string) {
 	waited := make(chan error, 1)
 	err = g.Do(t.Context(), "stock:4711", func(context.Context) error {
 		go func() {
-			waited <- other.Do(context.WithoutCancel(t.Context()), "stock:4711", func(context.Context) error { return nil })
+			waited <- other.Do(t.Context(), "stock:4711", func(context.Context) error { return nil })
 		}()
 		for {
 			state, err := g.Inspect(t.Context(), "stock:4711")

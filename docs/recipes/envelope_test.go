@@ -86,7 +86,8 @@ func TestEveryAnswerOfALockIsInTheEnvelope(t *testing.T) {
 			t.Helper()
 			w := send(h, http.MethodPost, target, "", "")
 			again := w.Header().Get("Retry-After") != ""
-			if w.Code != status || strings.TrimSpace(w.Body.String()) != body || again != strings.Contains(body, "Try again") {
+			if w.Code != status || strings.TrimSpace(w.Body.String()) != body ||
+				again != strings.Contains(body, "Try again") {
 				t.Errorf("%s: got %d %v %s", target, w.Code, w.Header(), w.Body)
 			}
 			if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, "application/json") {
@@ -132,7 +133,8 @@ func TestEveryOutcomeHasANumber(t *testing.T) {
 	if want := slices.Sorted(maps.Keys(codes)); !slices.Equal(seen, want) {
 		t.Errorf("tried %q of %q", seen, want)
 	}
-	if status, _ := refusal(ended, http.Header{}, errors.Join(guard.ErrNotAcquired, context.Canceled)); status != outcome.ClientGone {
+	gone := errors.Join(guard.ErrNotAcquired, context.Canceled)
+	if status, _ := refusal(ended, http.Header{}, gone); status != outcome.ClientGone {
 		t.Errorf("a client that has gone gets %d", status)
 	}
 }
