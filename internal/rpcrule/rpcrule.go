@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync/atomic"
 
@@ -23,6 +24,7 @@ type Rule struct {
 	Guard  *guard.Guard // nil means the default guard
 	Method string
 	Key    func(ctx context.Context, message any) (string, error)
+	Type   reflect.Type // of the messages that Key takes
 
 	Unary, Stream atomic.Bool // an interceptor was made with it, for [Rule.Problem]
 }
@@ -35,17 +37,28 @@ func New[M any](g *guard.Guard, method string, key func(ctx context.Context, mes
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
-	return &Rule{Guard: g, Method: method, Key: func(ctx context.Context, message any) (string, error) {
-		m, ok := message.(M)
-		if !ok {
-			return "", &keyfunc.Error{Source: "message", Name: fmt.Sprintf("%T", message), Err: keyfunc.ErrNoSource}
-		}
-		name, err := key(ctx, m)
-		if err == nil && name == "" {
-			err = &keyfunc.Error{Source: "message", Err: keyfunc.ErrMissing}
-		}
-		return name, err
-	}}
+	return &Rule{
+		Guard: g, Method: method, Type: reflect.TypeFor[M](),
+		Key: func(ctx context.Context, message any) (string, error) {
+			m, ok := message.(M)
+			if !ok {
+				return "", WrongType(message)
+			}
+			name, err := key(ctx, m)
+			if err == nil && name == "" {
+				err = NoKey
+			}
+			return name, err
+		},
+	}
+}
+
+// NoKey is the error of a call whose client has left the key out.
+var NoKey error = &keyfunc.Error{Source: "message", Err: keyfunc.ErrMissing}
+
+// WrongType returns the error of a rule for messages of another type.
+func WrongType(message any) error {
+	return &keyfunc.Error{Source: "message", Name: fmt.Sprintf("%T", message), Err: keyfunc.ErrNoSource}
 }
 
 // OfMessage makes a key function for [New] from one that gets only the message.

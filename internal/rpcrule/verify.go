@@ -26,7 +26,7 @@ func (r *Rule) Problem(services map[string][]Method, split bool) string {
 	case problem != "":
 		return problem
 	case !unary && !stream:
-		return "no interceptor was made with it"
+		return "no interceptor that is in use has it"
 	case split && m.Streams && !stream:
 		return "the method streams, so the rule belongs to Stream, not to Unary"
 	case split && !m.Streams && !unary:
@@ -40,7 +40,7 @@ func find(method string, services map[string][]Method) (m Method, problem string
 	service, name, _ := split(method)
 	methods, known := services[service]
 	if !known {
-		return m, fmt.Sprintf("the server has no such service, only %q", slices.Sorted(maps.Keys(services)))
+		return m, fmt.Sprintf("there is no such service, only %q", slices.Sorted(maps.Keys(services)))
 	}
 	i := slices.IndexFunc(methods, func(m Method) bool { return m.Name == name })
 	if i < 0 {

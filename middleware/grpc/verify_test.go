@@ -28,10 +28,10 @@ func TestARuleByWhichNothingIsLockedIsFoundBeforeServe(t *testing.T) {
 	}
 	for wrong, want := range map[string]lockmw.Rule{
 		`"/shop.Stock/Bye": the service has no such method, only ["Botch" "Buy"`:  inUnary(rule("/shop.Stock/Bye")),
-		`"/shop.stock/Buy": the server has no such service, only ["shop.Stock"]`:  inUnary(rule("/shop.stock/Buy")),
+		`"/shop.stock/Buy": there is no such service, only ["shop.Stock"]`:        inUnary(rule("/shop.stock/Buy")),
 		`"/shop.Stock/Watch": the method streams, so the rule belongs to Stream`:  inUnary(rule(watch)),
 		`"/shop.Stock/Buy": the method does not stream, so the rule belongs to U`: inStream(rule(buy)),
-		`"/shop.Stock/Haggle": no interceptor was made with it`:                   rule(haggle),
+		`"/shop.Stock/Haggle": no interceptor that is in use has it`:              rule(haggle),
 		`"": it was not made by Key or KeyFunc`:                                   {},
 	} {
 		err := lockmw.Verify(s, append(right, want)...)

@@ -345,8 +345,8 @@ func TestARuleByWhichNothingIsLockedIsFoundBeforeTheStart(t *testing.T) {
 	}
 	for text, r := range map[string]lockmw.Rule{
 		`"/shop.Stock/Bye": the service has no such method`: placed("/shop.Stock/Bye"),
-		`"/shop.stock/Buy": the server has no such service`: placed("/shop.stock/Buy"),
-		`"/shop.Stock/Buy": no interceptor was made`:        lockmw.Key(nil, buy, key),
+		`"/shop.stock/Buy": there is no such service`:       placed("/shop.stock/Buy"),
+		`"/shop.Stock/Buy": no interceptor that is in use`:  lockmw.Key(nil, buy, key),
 		`"": it was not made by Key`:                        {},
 	} {
 		if err := lockmw.Verify(s, placed(look), r); !errors.Is(err, guard.ErrInvalidOption) ||

@@ -14,6 +14,8 @@ newest_otel=v1.47.0      # needs Go 1.26
 newest_otel_125=v1.43.0
 newest_redis=v9.23.0     # needs Go 1.26
 newest_redis_125=v9.22.0 # the last one for Go 1.25
+newest_connect=v1.21.1    # needs Go 1.26
+newest_connect_125=v1.20.0
 newest_asynq=v0.26.0
 newest_gocron=v2.21.2
 newest_river=v0.51.1     # needs Go 1.26
@@ -129,8 +131,11 @@ step_single() {
 }
 
 step_newest() {
-  local redis=$newest_redis otel=$newest_otel river=$newest_river
-  case $(go env GOVERSION) in go1.25*) redis=$newest_redis_125 otel=$newest_otel_125 river=$newest_river_125 ;; esac
+  local redis=$newest_redis otel=$newest_otel river=$newest_river connect=$newest_connect
+  case $(go env GOVERSION) in go1.25*)
+    redis=$newest_redis_125 otel=$newest_otel_125 river=$newest_river_125 connect=$newest_connect_125
+    ;;
+  esac
   cp go.mod go.sum "$tmp"
   go get -modfile="$tmp/go.mod" "github.com/gin-gonic/gin@$newest_gin" "github.com/labstack/echo/v4@$newest_echo" \
     "github.com/redis/go-redis/v9@$redis" \
@@ -139,6 +144,7 @@ step_newest() {
   go test -modfile="$tmp/go.mod" -short -vet=off -timeout 10m ./... # and for once at full speed, without -race
   newest_in middleware/echov5 "github.com/labstack/echo/v5@$newest_echov5"
   newest_in middleware/fiber "github.com/gofiber/fiber/v3@$newest_fiber"
+  newest_in middleware/connect "connectrpc.com/connect@$connect"
   newest_in jobs/asynq "github.com/hibiken/asynq@$newest_asynq"
   newest_in jobs/gocron "github.com/go-co-op/gocron/v2@$newest_gocron"
   newest_in jobs/river github.com/riverqueue/river{,/riverdriver/riverpgxv5}@"$river"

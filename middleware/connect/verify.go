@@ -1,0 +1,86 @@
+package lockmw
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/rpcrule"
+)
+
+// Verify reports rules by which no call is ever locked. Such a rule is for a
+// procedure that no service of the program has, or for messages of another
+// type, or no handler has an interceptor with it. Without Verify such
+// procedures run unlocked. Call it after the handlers are made and before the
+// server starts. Do not start if it returns an error:
+//
+//	if err := lockmw.Verify(rules...); err != nil {
+//		return err
+//	}
+//
+// Connect does not tell which handlers a server has. So Verify looks into the
+// schemas that generated code has registered. It cannot see that a service is
+// not mounted, that only another service has the interceptor, or that a handler
+// has no registered schema. A test that holds the key sees all of that.
+//
+// The error joins all findings and Is [guard.ErrInvalidOption]. Verify does not
+// block and is safe for concurrent use.
+func Verify(rules ...Rule) error {
+	services, inputs := schemas()
+	var errs []error
+	for _, r := range rules {
+		problem := r.r.Problem(services, false)
+		if problem == "" {
+			problem = r.mismatch(inputs[r.r.Method])
+		}
+		if problem != "" {
+			errs = append(errs, fmt.Errorf("%w: lockmw: rule for %q: %s", guard.ErrInvalidOption,
+				r.procedure(), problem))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// schemas returns the methods of all registered services, and the messages that
+// they take by their procedures.
+func schemas() (services map[string][]rpcrule.Method, inputs map[string]protoreflect.FullName) {
+	services, inputs = map[string][]rpcrule.Method{}, map[string]protoreflect.FullName{}
+	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
+		for i := range f.Services().Len() {
+			service := f.Services().Get(i)
+			name := string(service.FullName())
+			services[name] = nil
+			for j := range service.Methods().Len() {
+				m := service.Methods().Get(j)
+				services[name] = append(services[name], rpcrule.Method{
+					Name: string(m.Name()), Streams: m.IsStreamingClient() || m.IsStreamingServer(),
+				})
+				inputs["/"+name+"/"+string(m.Name())] = m.Input().FullName()
+			}
+		}
+		return true
+	})
+	return services, inputs
+}
+
+// mismatch returns the reason why the rule's key function never gets a message,
+// or "".
+func (r Rule) mismatch(input protoreflect.FullName) string {
+	m, ok := reflect.TypeAssert[proto.Message](reflect.Zero(r.r.Type))
+	if ok && m.ProtoReflect().Descriptor().FullName() == input {
+		return ""
+	}
+	return fmt.Sprintf("the messages of the procedure are %s, not %v", input, r.r.Type)
+}
+
+func (r Rule) procedure() string {
+	if r.r == nil {
+		return ""
+	}
+	return r.r.Method
+}
