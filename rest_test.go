@@ -200,7 +200,7 @@ func TestWhoeverRestsLooksAtTheUsualPaceOnceMessagesMayBeMissed(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		h.deaf.Store(true)
 		h.waker.WakeAll()
-		synctest.Wait()
+		time.Sleep(250 * time.Millisecond) // 1,000 keys at 4,000 a second
 		if d := h.longest(2 * time.Second); d > 250*time.Millisecond {
 			t.Errorf("%v between two looks", d)
 		}
@@ -213,6 +213,50 @@ func TestWhoeverRestsLooksAtTheUsualPaceOnceMessagesMayBeMissed(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		if n := (h.looks.Load() - before) / 5; n > 1_500 {
 			t.Errorf("%d looks a second after messages came again", n)
+		}
+	})
+}
+
+// looksAfterWakeAll returns how many looks at keys there are in each tenth of a
+// second after WakeAll.
+func (h *resthouse) looksAfterWakeAll(tenths int) []int {
+	counts := make([]int, tenths)
+	before := h.looks.Load()
+	h.waker.WakeAll()
+	for i := range counts {
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		now := h.looks.Load()
+		counts[i], before = int(now-before), now
+	}
+	return counts
+}
+
+func TestManyCallsThatAreWokenTogetherSpreadTheirLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := rest(t, 8_000, never)
+		time.Sleep(10 * time.Second)
+		all := 0
+		for i, n := range h.looksAfterWakeAll(21) {
+			if all += n; n > 600 {
+				t.Errorf("%d looks in tenth %d of a second after the wake-up, want 400 and those due anyway", n, i)
+			}
+		}
+		if d := h.longest(0); d > 2200*time.Millisecond || all < len(h.held) {
+			t.Errorf("%d looks after 2.1 s, and a key was not looked at for %v", all, d)
+		}
+	})
+}
+
+func TestFewCallsThatAreWokenTogetherLookAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := rest(t, 299, never)
+		time.Sleep(time.Second)
+		before := h.looks.Load()
+		h.waker.WakeAll()
+		synctest.Wait()
+		if n := h.looks.Load() - before; n != 299 {
+			t.Errorf("%d looks at once, want 299", n)
 		}
 	})
 }

@@ -126,7 +126,9 @@
 //     TTL.
 //  12. Unclear is not refused. A store that cannot tell whether a request was
 //     carried out answers [ErrUnavailable]. The guard then abandons the claim
-//     with late, or repeats an Acquire of a claim that is not in the queue.
+//     with late, or repeats an Acquire of a claim that is not in the queue. A
+//     store that knows that it sent nothing adds [ErrUnsent]. The guard then
+//     goes on with the claim.
 //
 // A store that can change two entries in one step hands over, even if it has
 // watches. A watch is then only the message. etcd, ZooKeeper, Consul and SQL

@@ -14,6 +14,11 @@ var (
 	// have been carried out, or may yet be.
 	ErrUnavailable = errors.New("guard: locker unavailable")
 
+	// ErrUnsent comes with ErrUnavailable if the store cannot have seen the
+	// request, so that the claim stands where it stood before. The guard goes on
+	// with the claim, and has nothing to clean up.
+	ErrUnsent = errors.New("not sent")
+
 	// ErrInvalidOption says that a setting of the locker is not usable.
 	ErrInvalidOption = errors.New("guard: invalid option")
 

@@ -26,7 +26,8 @@ import (
 // 1 s. A Renew has a sixth. Other calls may have no deadline.
 //
 // A call that waits for its turn within the locker may be dropped unsent when
-// its ctx ends. That is ErrUnavailable too.
+// too little of its time is left. That is ErrUnavailable too. An Acquire adds
+// ErrUnsent if nothing was sent that could make its claim the owner or queue it.
 //
 // Before Open every method but Close does nothing, and returns an error if it
 // can.
@@ -153,6 +154,7 @@ type Waker interface {
 	Wake(key string)
 
 	// WakeAll tells that messages may have been missed. All calls that wait
-	// here, for any key, try now.
+	// here, for any key, try now. If they wait for 300 keys or more, they try
+	// within a second for each 4,000 keys.
 	WakeAll()
 }

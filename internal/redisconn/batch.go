@@ -2,6 +2,7 @@ package redisconn
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -39,8 +40,16 @@ type batcher struct {
 type request struct {
 	cmds     []Command
 	answered chan struct{} // told once, by the batch; buffered
-	left     bool          // its caller has gone: do not send it; guarded by the batcher's mutex
+	last     time.Time     // too late to send it after this; zero: never
+
+	// The batcher's mutex guards the fields below.
+	left  bool // its caller has gone: do not send it
+	taken bool // it is sent, or was
 }
+
+// ErrUnsent says that a request was dropped from the queue. The server cannot
+// have seen it.
+var ErrUnsent = fmt.Errorf("too many requests wait: %w", context.DeadlineExceeded)
 
 func newBatcher(exec func(context.Context, []Command)) *batcher {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // batches belong to no one caller
@@ -57,22 +66,37 @@ func (b *batcher) busy() bool { return b.inFlight.Load() >= directRequests }
 
 // send queues cmds and waits for their answers. If ctx ends first, it returns
 // ctx's error. The commands may still be sent then, and must not be looked at.
+//
+// A request that has spent half of its time in the queue is dropped with
+// ErrUnsent, because the answer would come too late for most of those that wait
+// as long. They would be sent in vain, and repeated.
 func (b *batcher) send(ctx context.Context, cmds []Command) error {
 	r, ok := b.spare.Get().(*request)
 	if !ok {
 		r = &request{answered: make(chan struct{}, 1)}
 	}
-	r.cmds = cmds
+	r.cmds, r.last, r.taken = cmds, time.Time{}, false
+	if end, ok := ctx.Deadline(); ok {
+		now := time.Now()
+		r.last = now.Add(end.Sub(now) / 2)
+	}
 	b.add(r)
 	select {
 	case <-r.answered:
+		sent := r.taken // the batch is done with it
 		r.cmds = nil
 		b.spare.Put(r)
+		if !sent {
+			return ErrUnsent
+		}
 		return nil
 	case <-ctx.Done():
 		b.mu.Lock()
+		defer b.mu.Unlock()
 		r.left = true // never used again: the batch may be about to answer
-		b.mu.Unlock()
+		if !r.taken {
+			return ErrUnsent
+		}
 		return context.Cause(ctx)
 	}
 }
@@ -117,9 +141,14 @@ func (b *batcher) run() {
 func (b *batcher) take(batch []*request) []*request {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n, cmds := 0, 0
+	n, cmds, now := 0, 0, time.Now()
 	for ; n < len(b.queue) && cmds < batchCommands; n++ {
-		if r := b.queue[n]; !r.left {
+		switch r := b.queue[n]; {
+		case r.left:
+		case !r.last.IsZero() && now.After(r.last):
+			r.answered <- struct{}{} // buffered, and sent once: never blocks
+		default:
+			r.taken = true
 			batch = append(batch, r)
 			cmds += len(r.cmds)
 		}

@@ -2,6 +2,7 @@ package redisconn
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,6 +31,42 @@ func TestRequestsWhoseCallersHaveLeftAreNotSent(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n := late.Load(); n > 0 {
 			t.Errorf("%d requests were sent after their callers had left", n)
+		}
+		b.close()
+	})
+}
+
+// Each request has 500 ms. The server takes 100 ms for a batch, so some of 10,000
+// requests wait in the queue for too long.
+func TestARequestThatIsSentHasTimeForItsAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var sent atomic.Int64
+		b := newBatcher(func(_ context.Context, cmds []Command) {
+			sent.Add(int64(len(cmds)))
+			time.Sleep(100 * time.Millisecond)
+		})
+		var answered, dropped atomic.Int64
+		for range 10_000 {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				defer cancel()
+				switch err := b.send(ctx, []Command{NewCommand(ctx)}); {
+				case err == nil:
+					answered.Add(1)
+				case errors.Is(err, ErrUnsent):
+					dropped.Add(1)
+				default:
+					t.Error(err)
+				}
+			}()
+		}
+		time.Sleep(time.Minute)
+		if sent.Load() != answered.Load() || sent.Load()+dropped.Load() != 10_000 {
+			t.Errorf("%d of 10,000 were sent, %d answered, %d dropped", sent.Load(), answered.Load(), dropped.Load())
+		}
+		if least := int64(2 * 2 * batchCommands); answered.Load() < least {
+			t.Errorf("%d were answered, want %d at least", answered.Load(), least)
 		}
 		b.close()
 	})

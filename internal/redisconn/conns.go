@@ -41,7 +41,7 @@ type Conns struct {
 // sends nothing.
 func New(s *Settings) *Conns {
 	c := &Conns{}
-	c.greeters = newGreeters(s.Name, s.Admit, c.Trip.Note)
+	c.greeters = newGreeters(s.Name, s.Admit, c.Trip.note)
 	c.connect(s)
 	c.cluster, _ = c.client.(*redis.ClusterClient)
 	c.batcher = newBatcher(func(ctx context.Context, cmds []Command) { c.exchange(ctx, c.client, cmds) })

@@ -10,13 +10,21 @@ import (
 // answer does not count for much. A Trip is safe for concurrent use.
 type Trip struct{ mean atomic.Int64 } // ns; 0: not known
 
-// Note adds a measurement to the average.
-func (t *Trip) Note(took time.Duration) {
+// note adds a measurement to the average.
+func (t *Trip) note(took time.Duration) {
 	next := int64(took)
 	if old := t.mean.Load(); old > 0 {
 		next = old + (next-old)/4
 	}
 	t.mean.Store(max(next, 1)) // a measurement lost in a race does no harm
+}
+
+// NoteTrip adds the time of a request that was sent at the given time, unless it
+// may have waited behind others of this process before it was sent.
+func (c *Conns) NoteTrip(sent time.Time) {
+	if !c.batcher.busy() {
+		c.Trip.note(time.Since(sent))
+	}
 }
 
 // Tight reports whether two round trips, one after the other, may be too long

@@ -9,19 +9,18 @@ import (
 // An alarm says when the contender of a gate acts next. It is a state machine
 // of five states and no I/O:
 //
-//	        begin             rest                 time
-//	┌─ due ───────► trying ─────────► asleep ───────────────► (due)
-//	│   ▲             │ wake            │ wake
-//	│   │             ▼                 │
-//	│   ├─── rest ── recalled           │
-//	│   └───────────────────────────────┘
+//	       begin            rest           time
+//	┌ due ──────► trying ────────► asleep ──────► (due)
+//	│               │ wake          ▲  ▲ │ wake, to a time that is not later
+//	│               ▼               │  └─┘
+//	│           recalled ── rest ───┘
 //	│ grant, from any state
-//	└──────► offered ── take ──► due
+//	└─────► offered ── take ──► due
 //
 // It is guarded by its gate's mutex.
 type alarm struct {
 	state alarmState
-	at    time.Time    // asleep: until when
+	at    time.Time    // asleep: until when; recalled: when the other try is due
 	offer locker.Offer // offered: what was granted
 }
 
@@ -30,7 +29,7 @@ type alarmState int
 const (
 	due      alarmState = iota // to try now
 	trying                     // a try, or a release that queues, is under way
-	recalled                   // as trying, and woken since it began: another try is due after it
+	recalled                   // as trying, and woken since it began: another try is due at a time of its own
 	asleep                     // the next try is due later
 	offered                    // the key was granted by another process
 )
@@ -47,22 +46,31 @@ func (a *alarm) begin() {
 func (a *alarm) rest(until time.Time) {
 	switch a.state {
 	case recalled:
-		a.state = due
+		a.state, a.at = asleep, earlier(a.at, until)
 	case offered:
 	default:
 		a.state, a.at = asleep, until
 	}
 }
 
-// wake notes that the key may be free.
-func (a *alarm) wake() {
+// wake notes that the key may be free, and that the next try is due at the given
+// time at the latest. A try that begins earlier counts as that try. One that is
+// under way does not.
+func (a *alarm) wake(at time.Time) {
 	switch a.state {
 	case trying:
-		a.state = recalled
-	case asleep:
-		a.state = due
+		a.state, a.at = recalled, at
+	case recalled, asleep:
+		a.at = earlier(a.at, at)
 	default: // it will be looked at anyway
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // grant notes that the key was granted to the gate's claim.

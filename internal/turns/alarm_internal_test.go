@@ -15,7 +15,7 @@ func TestAnAlarmKnowsWhatIsNext(t *testing.T) {
 	events := map[string]func(*alarm){
 		"begin": (*alarm).begin,
 		"rest":  func(a *alarm) { a.rest(later) },
-		"wake":  (*alarm).wake,
+		"wake":  func(a *alarm) { a.wake(later) },
 		"grant": func(a *alarm) { a.grant(o) },
 		"take":  func(a *alarm) { a.take() },
 	}
@@ -25,8 +25,8 @@ func TestAnAlarmKnowsWhatIsNext(t *testing.T) {
 	}{
 		{from: due, begin: trying, rest: asleep, wake: due, grant: offered, take: due},
 		{from: trying, begin: trying, rest: asleep, wake: recalled, grant: offered, take: trying},
-		{from: recalled, begin: trying, rest: due, wake: recalled, grant: offered, take: recalled},
-		{from: asleep, begin: trying, rest: asleep, wake: due, grant: offered, take: asleep},
+		{from: recalled, begin: trying, rest: asleep, wake: recalled, grant: offered, take: recalled},
+		{from: asleep, begin: trying, rest: asleep, wake: asleep, grant: offered, take: asleep},
 		{from: offered, begin: offered, rest: offered, wake: offered, grant: offered, take: due},
 	} {
 		want := map[string]alarmState{
@@ -54,9 +54,32 @@ func TestAnAlarmGoesOffInTime(t *testing.T) {
 	if d := a.left(now); d != time.Second {
 		t.Errorf("%v are left, want 1s", d)
 	}
-	a.wake()
+	a.wake(now.Add(2 * time.Second))
+	if d := a.left(now); d != time.Second {
+		t.Errorf("%v are left after a wake-up for later, want 1s", d)
+	}
+	a.wake(now)
 	if d := a.left(now); d > 0 {
 		t.Errorf("%v are left after a wake-up", d)
+	}
+}
+
+// A try that was sent before a wake-up is not the one that the wake-up is for,
+// and one that begins after it is.
+func TestAWakeUpIsOneTryThatBeginsAfterIt(t *testing.T) {
+	now := time.Now()
+	var a alarm
+	a.begin()
+	a.wake(now.Add(time.Second))
+	a.wake(now.Add(2 * time.Second))
+	a.rest(now.Add(time.Hour))
+	if d := a.left(now); d != time.Second {
+		t.Errorf("%v are left after the try that was under way, want 1s", d)
+	}
+	a.begin()
+	a.rest(now.Add(time.Hour))
+	if d := a.left(now); d != time.Hour {
+		t.Errorf("%v are left after the try, want 1h", d)
 	}
 }
 

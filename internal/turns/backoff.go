@@ -41,6 +41,10 @@ const (
 	// looksPerSecond is the number of looks per second of all claims that rest,
 	// if each comes as late as it may. On average there are a third more.
 	looksPerSecond = 1000
+
+	// wakesPerSecond is the number of looks per second when they must all look
+	// again.
+	wakesPerSecond = 4000
 )
 
 // restFor returns how long a claim would rest in a process that waits for that
@@ -50,4 +54,13 @@ func restFor(waits int64) time.Duration {
 		return 0
 	}
 	return min(time.Duration(waits)*time.Second/looksPerSecond+locker.LookEvery, locker.MaxRest)
+}
+
+// wakeSpread returns the time over which a process that waits for that many keys
+// spreads its looks when messages may have been missed.
+func wakeSpread(waits int64) time.Duration {
+	if waits < manyWaits {
+		return 0
+	}
+	return time.Duration(waits) * time.Second / wakesPerSecond
 }

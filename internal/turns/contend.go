@@ -142,16 +142,22 @@ func (c *contender) foundHeld(a locker.Answer, sent, now time.Time, b Backoff) (
 // the bid, the bid is returned to be abandoned. Nobody can say since when it
 // has been in the queue (law 12). A bid granted meanwhile is kept.
 func (c *contender) foundNoAnswer(queued bool, fault error, now time.Time, b Backoff) (over *bid) {
-	c.fault, c.seen = fault, sighting{}
 	c.bid.unclear = true
 	c.bid.queued = c.bid.queued || queued
-	pause := b.Pause(c.tries)
-	c.tries++
 	if queued && c.alarm.state != offered {
 		over = c.dropBid()
 	}
-	c.alarm.rest(now.Add(pause))
+	c.foundUnsent(fault, now, b)
 	return over
+}
+
+// foundUnsent records that a try was not sent. The bid stands where it stood
+// before (law 12).
+func (c *contender) foundUnsent(fault error, now time.Time, b Backoff) {
+	c.fault, c.seen = fault, sighting{}
+	pause := b.Pause(c.tries)
+	c.tries++
+	c.alarm.rest(now.Add(pause))
 }
 
 // beginQueuing makes b the bid that a release puts into the queue. From now on
@@ -202,8 +208,8 @@ func (c *contender) granted(owner string, o locker.Offer) bool {
 	return c.last == owner
 }
 
-// wake makes the next try due at once.
-func (c *contender) wake() {
-	c.alarm.wake()
+// wake makes the next try due at the given time at the latest.
+func (c *contender) wake(at time.Time) {
+	c.alarm.wake(at)
 	c.signal()
 }

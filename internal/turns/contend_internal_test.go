@@ -32,10 +32,11 @@ func noAnswer(c *contender, now time.Time) { c.foundNoAnswer(false, errStore, no
 func perhapsQueued(c *contender, now time.Time) {
 	c.foundNoAnswer(true, errStore, now, contenderBackoff)
 }
-func offer(c *contender, _ time.Time)   { c.granted("mine", locker.Offer{Length: time.Second}) }
-func strange(c *contender, _ time.Time) { c.granted("strange", locker.Offer{Length: time.Second}) }
-func woken(c *contender, _ time.Time)   { c.wake() }
-func won(c *contender, _ time.Time)     { c.won("mine") }
+func unsent(c *contender, now time.Time) { c.foundUnsent(errStore, now, contenderBackoff) }
+func offer(c *contender, _ time.Time)    { c.granted("mine", locker.Offer{Length: time.Second}) }
+func strange(c *contender, _ time.Time)  { c.granted("strange", locker.Offer{Length: time.Second}) }
+func woken(c *contender, now time.Time)  { c.wake(now) }
+func won(c *contender, _ time.Time)      { c.won("mine") }
 
 // The state of a contender after a row of answers and messages, and its next
 // action.
@@ -61,6 +62,14 @@ func TestAContenderKnowsItsBidAndItsNextAct(t *testing.T) {
 		"a bid that may be in the queue is over": {acts: []act{opened, sent, perhapsQueued}, pauses: true},
 		"a lost answer keeps the bid": {
 			acts: []act{opened, sent, noAnswer}, bid: true,
+			pauses: true, knows: true,
+		},
+		"a try that was not sent keeps a bid in the queue": {
+			acts: []act{opened, sent, queued, sent, unsent}, bid: true, queued: true,
+			pauses: true, place: 7, knows: true,
+		},
+		"a try that was not sent keeps a bid out of it": {
+			acts: []act{opened, sent, unsent}, bid: true,
 			pauses: true, knows: true,
 		},
 		"a hand-over ends the pause": {
@@ -127,6 +136,21 @@ func TestABidOnOtherTermsIsOver(t *testing.T) {
 	}
 	if b, other := c.bidFor(terms{fencing: true}); b != nil || other != old || c.bid != nil {
 		t.Errorf("on other terms: %v to go on with and %v to abandon, with %v kept", b, other, c.bid)
+	}
+}
+
+// A caller that leaves after tries that were not sent leaves nothing to clean up
+// (law 12).
+func TestATryThatWasNotSentLeavesNothingToCleanUp(t *testing.T) {
+	var c contender
+	now := time.Now()
+	opened(&c, now)
+	for range 3 {
+		sent(&c, now)
+		unsent(&c, now)
+	}
+	if b := c.withdraw(); b.queued || b.unclear {
+		t.Errorf("the bid may be in the queue: %t, or under way: %t", b.queued, b.unclear)
 	}
 }
 

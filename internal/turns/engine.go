@@ -151,14 +151,17 @@ func (w waker) Wanted(key string) {
 // Wake implements [locker.Waker].
 func (w waker) Wake(key string) {
 	if gt := w.engine.gates.find(key); gt != nil {
-		gt.wake()
+		gt.wake(time.Now())
 	}
 }
 
-// WakeAll implements [locker.Waker].
+// WakeAll implements [locker.Waker]. The tries of very many calls are spread,
+// because they would all run into their limits if they came at once.
 func (w waker) WakeAll() {
-	for _, gt := range w.engine.gates.all() {
-		gt.wake()
+	now, all := time.Now(), w.engine.gates.all()
+	spread := wakeSpread(w.engine.waits.Load())
+	for i, gt := range all {
+		gt.wake(now.Add(spread * time.Duration(i) / time.Duration(len(all))))
 	}
 }
 

@@ -75,6 +75,13 @@ func (gt *gate) tryUnanswered(queued bool, fault error, b Backoff) (over *bid) {
 	return gt.contender.foundNoAnswer(queued, fault, time.Now(), b)
 }
 
+// tryUnsent is [contender.foundUnsent].
+func (gt *gate) tryUnsent(fault error, b Backoff) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.contender.foundUnsent(fault, time.Now(), b)
+}
+
 // beginRelease records that the floor releases gr. It returns the first in
 // line, which wants the key again.
 func (gt *gate) beginRelease(gr *grant) (next *Turn) {

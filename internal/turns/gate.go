@@ -241,13 +241,13 @@ func (gt *gate) want() {
 	gt.wanted = true
 }
 
-// wake ends the contender's pause, if the floor contends.
-func (gt *gate) wake() {
+// wake ends the contender's pause at the given time, if the floor contends.
+func (gt *gate) wake(at time.Time) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	gt.contender.busy = time.Time{}
 	if gt.floor != nil && gt.grant == nil {
-		gt.contender.wake()
+		gt.contender.wake(at)
 	}
 }
 

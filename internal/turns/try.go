@@ -35,7 +35,11 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 		return nil, err
 	}
 	t.fault = moreTelling(t.fault, err)
-	t.abandonBid(t.gate.tryUnanswered(answer.Queued, err, t.set.Backoff))
+	if errors.Is(err, locker.ErrUnsent) {
+		t.gate.tryUnsent(err, t.set.Backoff)
+	} else {
+		t.abandonBid(t.gate.tryUnanswered(answer.Queued, err, t.set.Backoff))
+	}
 	if refused {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		start := time.Now()
 		answer, err := l.obtain(ctx, c)
 		if err == nil {
-			l.conn.Trip.Note(time.Since(start))
+			l.conn.NoteTrip(start)
 		}
 		if err != nil || answer.Acquired {
 			return answer, err
@@ -110,7 +110,7 @@ func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a loc
 	start := time.Now()
 	answer := l.run(ctx, call)[0]
 	if answer.Err() == nil {
-		l.conn.Trip.Note(time.Since(start))
+		l.conn.NoteTrip(start)
 	}
 	return l.seen(answer, queues, t.Rest)
 }

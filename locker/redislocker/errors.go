@@ -47,6 +47,9 @@ func unclear(err error) error {
 	if errors.As(err, &answer) {
 		err = &serverError{err}
 	}
+	if errors.Is(err, redisconn.ErrUnsent) {
+		return fmt.Errorf("%w: redislocker: %w: %w", locker.ErrUnavailable, locker.ErrUnsent, err)
+	}
 	return fmt.Errorf("%w: redislocker: %w", locker.ErrUnavailable, err)
 }
 

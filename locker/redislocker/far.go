@@ -27,7 +27,7 @@ func (l *Locker) acquireFar(ctx context.Context, c *locker.Claim, t locker.Try) 
 	start := time.Now()
 	err := l.set(ctx, redislock.New(tr), c)
 	if err == nil || errors.Is(err, redislock.ErrNotObtained) {
-		l.conn.Trip.Note(time.Since(start))
+		l.conn.NoteTrip(start)
 	}
 	switch {
 	case err == nil && c.Fencing:
