@@ -2,6 +2,7 @@ package redislocker
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -15,13 +16,15 @@ const (
 	cleanTries = 7                    // then the key ends by its TTL; the pauses double, so this is half a minute
 	cleanBatch = 256                  // keys in one request
 	cleanMost  = 4096                 // max chores of each kind per node; more are dropped and end by their TTL
+	tellEvery  = time.Minute          // between two logs of how many were dropped at a node
 )
 
 // Abandon frees c's key in the background by owner id, or hands it on. It also
 // takes c out of the queue. It does so at once, and with late again a second
 // later. If there is no answer, it goes on for half a minute, because a server
 // that hangs carries out its requests once it goes on. At most some thousand
-// keys wait for that. The others are left to the TTL.
+// keys wait for that. The others are left to the TTL, and a warning in the log
+// counts them.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	if l.conn == nil {
 		return
@@ -108,7 +111,10 @@ func (j *janitor) add(node string, c chore) {
 // work does the chores of one node until none is left.
 func (j *janitor) work(node string, ln *lane) {
 	for {
-		due, pause, ok := j.next(node, ln)
+		due, pause, dropped, ok := j.next(node, ln)
+		if dropped > 0 {
+			slog.Warn("redislocker: too many keys to free, more end by their TTL", "dropped", dropped)
+		}
 		switch {
 		case !ok:
 			return
@@ -131,16 +137,18 @@ func (j *janitor) work(node string, ln *lane) {
 
 // next takes a batch of due chores. When the janitor closes, all chores are
 // due. If none is due, pause is the time until the next one. If none is left,
-// next ends the lane and ok is false.
-func (j *janitor) next(node string, ln *lane) (due []chore, pause time.Duration, ok bool) {
+// next ends the lane and ok is false. dropped is the number of chores to warn of.
+func (j *janitor) next(node string, ln *lane) (due []chore, pause time.Duration, dropped int, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	now := time.Now()
+	dropped = ln.tell(now)
 	if ln.empty() {
 		delete(j.nodes, node)
-		return nil, 0, false
+		return nil, 0, dropped, false
 	}
-	now := time.Now()
-	return ln.take(now, j.closed), ln.pause(now), true
+	due = ln.take(now, j.closed)
+	return due, ln.pause(now), dropped, true
 }
 
 // settle decides which chores come again. These are chores that need a second

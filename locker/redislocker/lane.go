@@ -13,16 +13,33 @@ type lane struct {
 	wake  chan struct{} // holds one: there are new chores
 	fresh []chore
 	again repeats
+
+	dropped int       // since they were last told
+	toldAt  time.Time // when they were; zero: never
 }
 
-// add keeps c, unless there are too many already.
+// add keeps c, unless there are too many already. It counts those that it drops.
 func (ln *lane) add(c chore) {
 	switch {
 	case c.tries == 0 && len(ln.fresh) < cleanMost:
 		ln.fresh = append(ln.fresh, c)
 	case c.tries > 0 && len(ln.again) < cleanMost:
 		heap.Push(&ln.again, c)
+	default:
+		ln.dropped++
 	}
+}
+
+// tell returns how many chores were dropped and not told yet. While more are
+// dropped, it does so once in tellEvery. At the end of the lane it tells all.
+func (ln *lane) tell(now time.Time) (dropped int) {
+	if !ln.toldAt.IsZero() && now.Sub(ln.toldAt) < tellEvery && !ln.empty() {
+		return 0
+	}
+	if dropped, ln.dropped = ln.dropped, 0; dropped > 0 {
+		ln.toldAt = now
+	}
+	return dropped
 }
 
 func (ln *lane) empty() bool { return len(ln.fresh) == 0 && len(ln.again) == 0 }

@@ -32,6 +32,32 @@ func TestALaneIsBoundedInEachOfItsParts(t *testing.T) {
 	}
 }
 
+func TestALaneTellsOnceAMinuteAndAtItsEndHowManyItDropped(t *testing.T) {
+	ln, now := &lane{}, time.Now()
+	told := func(after time.Duration, want int) {
+		t.Helper()
+		if got := ln.tell(now.Add(after)); got != want {
+			t.Errorf("after %v it tells of %d, want %d", after, got, want)
+		}
+	}
+	told(0, 0)
+	for n := range cleanMost + 10 {
+		ln.add(named(n))
+	}
+	told(0, 10)
+	ln.add(named(0))
+	told(time.Second, 0)
+	ln.add(named(0))
+	told(tellEvery, 2)
+	ln.add(named(0))
+	for !ln.empty() {
+		told(tellEvery, 0)
+		ln.take(now, true)
+	}
+	told(tellEvery, 1)
+	told(2*tellEvery, 0)
+}
+
 func TestALaneGivesTheFreshInTheirOrderAndThenWhatIsDueByTime(t *testing.T) {
 	ln, now := &lane{}, time.Now()
 	for _, n := range rand.Perm(100) {
