@@ -104,18 +104,23 @@ step_docs() {
 
 # -shuffle runs everything again: with it Go keeps no results of tests.
 step_test() {
-  local m tested=()
+  local m tested=() code=0
   for m in "${modules[@]}"; do
     [[ $m == "$sql_module" || $m == "$browser_module" ]] || tested+=("$m")
   done
-  side_by_side test_module "${tested[@]}"
+  if [[ $set == small ]]; then # step demo needs it, and tests mostly wait
+    nice go -C examples build -race ./flashsale/... &
+  fi
+  side_by_side test_module "${tested[@]}" || code=$?
+  wait
+  return "$code"
 }
 
 test_module() {
-  # shellcheck disable=SC2207 # a flag or nothing
-  local flags=($(race_of "$1") -vet=off -timeout 15m -parallel 4) # parallel tests mostly wait
+  local flags=(-vet=off -timeout 15m -parallel 4) # parallel tests mostly wait
   if [[ -n $short ]]; then flags+=(-short); else flags+=(-shuffle=on); fi
-  go -C "$1" test "${flags[@]}" ./...
+  # By the environment, so that programs which tests build share what is compiled.
+  GOFLAGS="$GOFLAGS $(race_of "$1")" go -C "$1" test "${flags[@]}" ./...
 }
 
 step_sql() { go -C "$sql_module" test -race -vet=off -timeout 5m ./...; }
