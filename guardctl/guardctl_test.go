@@ -268,8 +268,8 @@ func TestEveryFindingOfRedislockerCanBeAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, found := range regexp.MustCompile(`\tFound\w+ += "([a-z-]+)"`).FindAllSubmatch(source, -1) {
-		names = append(names, string(found[1]))
+	for _, finding := range regexp.MustCompile(`\tFinding\w+ += "([a-z-]+)"`).FindAllSubmatch(source, -1) {
+		names = append(names, string(finding[1]))
 	}
 	if known := new(redislocker.Locker).FindingNames(); !slices.Equal(names, known) {
 		t.Errorf("check knows %q, redislocker has %q", known, names)
