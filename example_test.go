@@ -96,8 +96,9 @@ func write(_ context.Context, _ string, token uint64) error {
 // Call Check at start-up. A finding does not pass by itself, so somebody must
 // change what it names.
 func ExampleGuard_Check() {
-	accepted := guard.WithAcceptedFindings(redislocker.FindingEviction) // a managed Redis, whose policy nobody can change
-	g, err := guard.New(memlocker.New(), accepted)                      // redislocker.New(rdb) in production
+	// a managed Redis, whose policy nobody can change
+	accepted := guard.WithAcceptedFindings(redislocker.FindingEviction)
+	g, err := guard.New(memlocker.New(), accepted) // redislocker.New(rdb) in production
 	if err != nil {
 		panic(err)
 	}

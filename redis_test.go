@@ -253,7 +253,8 @@ func TestCheckPassesWithAFindingThatIsAccepted(t *testing.T) {
 		t.Errorf("it was accepted: %v", err)
 	}
 	found, err := knowing.Findings(t.Context())
-	if err != nil || len(found) != 1 || found[0].Name != redislocker.FindingEviction || found[0].Severity != guard.Warn {
+	if err != nil || len(found) != 1 || found[0].Name != redislocker.FindingEviction ||
+		found[0].Severity != guard.Warn {
 		t.Errorf("got %+v, %v", found, err)
 	}
 	if err := g.With(guard.WithAcceptedFindings("messages")).Check(t.Context()); err == nil {

@@ -28,7 +28,10 @@ warnings.`,
 				Name: "ttl", Value: 10 * time.Second,
 				Usage: "the TTL of the services, see guard.WithTTL",
 			},
-			&cli.StringSliceFlag{Name: "accept", Usage: "only warn of findings of this `name`, see guard.WithAcceptedFindings"},
+			&cli.StringSliceFlag{
+				Name:  "accept",
+				Usage: "only warn of findings of this `name`, see guard.WithAcceptedFindings",
+			},
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := args(cmd, 0); err != nil {

@@ -42,7 +42,10 @@ func badRequest(err error) Outcome {
 // brokenBody is the outcome of a body that could not be read to its end.
 func brokenBody(err error) Outcome {
 	if errors.Is(err, keyfunc.ErrTooLarge) {
-		return Outcome{Status: http.StatusRequestEntityTooLarge, Code: CodeBodyTooLarge, Detail: "The body is too large."}
+		return Outcome{
+			Status: http.StatusRequestEntityTooLarge, Code: CodeBodyTooLarge,
+			Detail: "The body is too large.",
+		}
 	}
 	return Outcome{Status: http.StatusBadRequest, Code: CodeKeyInvalid, Detail: "The body is incomplete."}
 }

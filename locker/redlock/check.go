@@ -68,7 +68,8 @@ var classes = strings.NewReplacer(locker.ErrInvalidOption.Error()+": ", "",
 // fits returns the reason why a lease cannot have the given TTL, or nil.
 func (l *Locker) fits(ttl time.Duration) error {
 	if out := l.settings.restartDelay; out > 0 && ttl > out {
-		return invalid("a TTL of %v outlives the restart delay of %v after a node's restart: raise WithRestartDelay in "+
+		return invalid("a TTL of %v outlives the restart delay of %v after a node's restart: raise "+
+			"WithRestartDelay in "+
 			"every process, or shorten the TTL", ttl, out)
 	}
 	return nil

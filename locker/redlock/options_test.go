@@ -44,7 +44,11 @@ func TestWhatIsWrongWithTheSettingsIsSaidAtOpen(t *testing.T) {
 		{"a client twice", append(nodes(1), twice, twice), nil, "nodes 2 and 3"},
 		{"a nil option", nodes(3), []redlock.Option{nil}, "nil"},
 		{"no time for a node", nodes(3), []redlock.Option{redlock.WithNodeLimit(0)}, "limit"},
-		{"a restart delay below 0", nodes(3), []redlock.Option{redlock.WithRestartDelay(-time.Second)}, "restart delay"},
+		{
+			"a restart delay below 0", nodes(3),
+			[]redlock.Option{redlock.WithRestartDelay(-time.Second)},
+			"restart delay",
+		},
 		{"an empty prefix", nodes(3), []redlock.Option{redlock.WithPrefix("")}, "prefix"},
 	} {
 		err := redlock.New(c.nodes, c.opts...).Open(waker{})

@@ -70,7 +70,8 @@ func deadWaiters(t *testing.T, p *place) {
 	if soon < 0.1 || late < 0.1 {
 		t.Errorf("%.0f %% of the turns in the first 3 s, and %.0f %% after 5 s", 100*soon, 100*late)
 	}
-	keeps(t, "%s: %d processes killed in their first wait cost the others %v, all together (%.0f %% of the %.0f turns/s "+
+	keeps(t, "%s: %d processes killed in their first wait cost the others %v, all together (%.0f %% of "+
+		"the %.0f turns/s "+
 		"without them in the first 3 s, %.0f %% after 5 s)", p.name, dead, cost, 100*soon, undisturbed, 100*late)
 }
 

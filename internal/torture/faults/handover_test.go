@@ -92,7 +92,8 @@ func TestFault42InACluster(t *testing.T) {
 		t.Errorf("a client that stopped for %v: it kept %d of %d leases, and another had %d of its keys",
 			long, kept, handed, shared)
 	}
-	keeps(t, "%s, where an offer lasts 1 s: none was lost in 3 stops of the servers (%v); a client that stopped for %v "+
+	keeps(t, "%s, where an offer lasts 1 s: none was lost in 3 stops of the servers (%v); a client that "+
+		"stopped for %v "+
 		"lost %d of %d, and knew it", p.name, lasts, long, handed-kept, handed)
 }
 
@@ -103,7 +104,8 @@ func pauses(t *testing.T, p *place, servers ...time.Duration) {
 	for _, after := range []time.Duration{0, 30 * time.Millisecond, 150 * time.Millisecond} {
 		for _, lasts := range servers {
 			if lost := lostInAStop(t, p, after, lasts); lost > 0 {
-				t.Errorf("%d leases were lost when the server stopped for %v, %v after the hand-over", lost, lasts, after)
+				t.Errorf("%d leases were lost when the server stopped for %v, %v after the hand-over", lost,
+					lasts, after)
 			}
 		}
 	}

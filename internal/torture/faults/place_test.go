@@ -35,7 +35,8 @@ func underSentinel(t *testing.T) *place {
 	t.Helper()
 	s := redistest.StartSentinel(t)
 	for _, watch := range s.Sentinels {
-		err := watch.Do(t.Context(), "sentinel", "set", redisproc.SentinelName, "down-after-milliseconds", forgiving).Err()
+		err := watch.Do(t.Context(), "sentinel", "set", redisproc.SentinelName, "down-after-milliseconds",
+			forgiving).Err()
 		if err != nil {
 			t.Fatal(err)
 		}

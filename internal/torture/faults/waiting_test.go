@@ -133,7 +133,8 @@ func killedSubscriptions(t *testing.T, p *place) {
 	if killed < quiet/10 { // a busy machine costs its share
 		t.Errorf("%.0f turns/s while subscriptions are killed every 100 ms, %.0f before", killed, quiet)
 	}
-	keeps(t, "%s: with subscriptions killed every 100 ms, %d instances took %.0f turns/s at one key, %.0f before, and %.0f "+
+	keeps(t, "%s: with subscriptions killed every 100 ms, %d instances took %.0f turns/s at one key, %.0f "+
+		"before, and %.0f "+
 		"without the right to subscribe", p.name, instances, killed, quiet, polled)
 }
 
