@@ -54,7 +54,7 @@ end
 local now = clock()
 local oldest = redis.call("zrange", KEYS[3], 0, 0, "withscores")
 if oldest[1] and now - tonumber(oldest[2]) > QUEUE_LIFE then
-  redis.call("zrem", KEYS[3], oldest[1]) -- one of a claim that scripts of version 1 took out of the queue
+  redis.call("zrem", KEYS[3], oldest[1]) -- most likely of a claim that a release took out of the queue
 end
 redis.call("zadd", KEYS[3], now + ARGV[5], ARGV[1])
 keep(KEYS[2], ARGV[5] + QUEUE_LIFE - LOOK_EVERY)

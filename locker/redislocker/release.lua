@@ -89,6 +89,21 @@ local function offer(entry, version, late, told)
   return not late and (heard ~= 0 or not told) -- one that only looks finds the key by itself
 end
 
+-- enqueue puts an entry behind all others and returns its place. It returns nil
+-- if a newer version has queued the last entry. If alone, no other entry is in
+-- the queue, and the queue has no TTL yet.
+local function enqueue(entry, alone)
+  local place = alone and string.format("%.0f", micros()) or back(KEYS[2])
+  if not place then
+    return nil
+  end
+  redis.call("zadd", KEYS[2], place, entry)
+  if alone or redis.call("pttl", KEYS[2]) < QUEUE_LIFE then
+    redis.call("pexpire", KEYS[2], QUEUE_LIFE + LOOK_EVERY) -- some more, so that few releases do this
+  end
+  return place
+end
+
 for i = 1, math.min(waited, 100) do -- bounded: the next that is dead costs a short offer
   local first = redis.call("zrange", KEYS[2], 0, 0, "withscores")
   local entry, owner, late = first[1], string.sub(first[1], 7, 28), 0
@@ -100,8 +115,7 @@ for i = 1, math.min(waited, 100) do -- bounded: the next that is dead costs a sh
   if version == "2" then
     late = overdue(owner, tonumber(first[2]))
   end
-  redis.call("zrem", KEYS[2], entry)
-  redis.pcall("zrem", KEYS[3], owner)
+  redis.call("zrem", KEYS[2], entry) -- a later look drops what it is due
   behind = behind - 1
   local gone = late > QUEUE_LIFE - LOOK_EVERY or late > LATE and not known -- not seen for QUEUE_LIFE, or most likely dead
   local told = string.sub(entry, 1, 1) == "m" or late < -LOOK_EVERY -- a rest, which only those are granted that hear
@@ -109,11 +123,7 @@ for i = 1, math.min(waited, 100) do -- bounded: the next that is dead costs a sh
   if there or there == false and not gone and i == 100 then
     local place = ""
     if owned == 1 and ARGV[3] ~= "" then
-      place = back(KEYS[2]) or ""
-    end
-    if place ~= "" then
-      redis.call("zadd", KEYS[2], place, ARGV[3])
-      keep(KEYS[2], QUEUE_LIFE)
+      place = enqueue(ARGV[3], i == waited) or ""
     end
     return {owned, waited, 1, place}
   end
