@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/keyfunc"
@@ -69,46 +70,50 @@ const (
 )
 
 func TestEveryAnswerOfALockIsInTheEnvelope(t *testing.T) {
-	inEach(t, envelopes, func(t *testing.T, mount envelopeMounts) {
-		store := memlocker.New()
-		g, err := guard.New(store, guard.WithMaxWait(0), guard.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
-		broken := func(*http.Request) (string, error) { return "", errors.New("no tenant") }
-		order := func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write([]byte(`{"code":0,"msg":"ok","data":null}`))
-		}
-		all, always := mount.all(g, broken, order), mount.always(g, order)
-		ask := func(h http.Handler, target string, status int, body string) {
-			t.Helper()
-			w := send(h, http.MethodPost, target, "", "")
-			again := w.Header().Get("Retry-After") != ""
-			if w.Code != status || strings.TrimSpace(w.Body.String()) != body ||
-				again != strings.Contains(body, "Try again") {
-				t.Errorf("%s: got %d %v %s", target, w.Code, w.Header(), w.Body)
-			}
-			if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, "application/json") {
-				t.Errorf("%s: the type is %q", target, got)
-			}
-		}
-		const sku = "/skus/7/orders"
-		ask(all, sku, http.StatusOK, `{"code":0,"msg":"ok","data":null}`)
-		_ = g.Do(t.Context(), guard.Key("stock", 7), func(context.Context) error {
-			ask(all, sku, http.StatusConflict, `{"code":40901,`+heldText)
-			ask(always, sku, http.StatusOK, `{"code":40901,`+heldText)
-			return nil
+	for name, mount := range envelopes {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memlocker.New()
+				g, err := guard.New(store, guard.WithMaxWait(0), guard.WithLogger(slog.New(slog.DiscardHandler)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+				broken := func(*http.Request) (string, error) { return "", errors.New("no tenant") }
+				order := func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					_, _ = w.Write([]byte(`{"code":0,"msg":"ok","data":null}`))
+				}
+				all, always := mount.all(g, broken, order), mount.always(g, order)
+				ask := func(h http.Handler, target string, status int, body string) {
+					t.Helper()
+					w := send(h, http.MethodPost, target, "", "")
+					again := w.Header().Get("Retry-After") != ""
+					if w.Code != status || strings.TrimSpace(w.Body.String()) != body ||
+						again != strings.Contains(body, "Try again") {
+						t.Errorf("%s: got %d %v %s", target, w.Code, w.Header(), w.Body)
+					}
+					if got := w.Header().Get("Content-Type"); !strings.HasPrefix(got, "application/json") {
+						t.Errorf("%s: the type is %q", target, got)
+					}
+				}
+				const sku = "/skus/7/orders"
+				ask(all, sku, http.StatusOK, `{"code":0,"msg":"ok","data":null}`)
+				_ = g.Do(t.Context(), guard.Key("stock", 7), func(context.Context) error {
+					ask(all, sku, http.StatusConflict, `{"code":40901,`+heldText)
+					ask(always, sku, http.StatusOK, `{"code":40901,`+heldText)
+					return nil
+				})
+				ask(all, "/skus/x/orders", http.StatusBadRequest, `{"code":40001,`+badText)
+				ask(always, "/skus/x/orders", http.StatusOK, `{"code":40001,`+badText)
+				ask(all, "/own", http.StatusInternalServerError, `{"code":50000,"msg":"Something went wrong.","data":null}`)
+				mend := store.Break()
+				ask(all, sku, http.StatusServiceUnavailable, `{"code":50301,`+downText)
+				ask(always, sku, http.StatusOK, `{"code":50301,`+downText)
+				mend()
+			})
 		})
-		ask(all, "/skus/x/orders", http.StatusBadRequest, `{"code":40001,`+badText)
-		ask(always, "/skus/x/orders", http.StatusOK, `{"code":40001,`+badText)
-		ask(all, "/own", http.StatusInternalServerError, `{"code":50000,"msg":"Something went wrong.","data":null}`)
-		mend := store.Break()
-		ask(all, sku, http.StatusServiceUnavailable, `{"code":50301,`+downText)
-		ask(always, sku, http.StatusOK, `{"code":50301,`+downText)
-		mend()
-	})
+	}
 }
 
 func TestEveryOutcomeHasANumber(t *testing.T) {

@@ -60,38 +60,42 @@ var exportMounts = map[string]func(s *exports) http.Handler{
 }
 
 func TestWorkOutlivesItsRequestUnderItsLease(t *testing.T) {
-	inEach(t, exportMounts, func(t *testing.T, mount func(*exports) http.Handler) {
-		done := 0
-		g := guardtest.New(t)
-		h := mount(newExports(g.Guard, func(ctx context.Context, _ string) error {
-			time.Sleep(10 * time.Minute) // much longer than the TTL and the default MaxHold
-			if err := context.Cause(ctx); err != nil {
-				t.Error(err)
-			}
-			done++
-			return nil
-		}))
-		expect := func(method, target string, status int, body string) {
-			t.Helper()
-			w := send(h, method, target, "ann", "")
-			if w.Code != status || body != "" && w.Body.String() != body {
-				t.Errorf("%s %s: got %d %s, want %d %s", method, target, w.Code, w.Body, status, body)
-			}
-		}
-		expect(http.MethodGet, "/exports/a", http.StatusOK, `{"running":false}`)
-		expect(http.MethodPost, "/exports/a", http.StatusAccepted, "")
-		time.Sleep(5 * time.Minute)
-		expect(http.MethodPost, "/exports/a", http.StatusConflict, "")
-		expect(http.MethodPost, "/exports/b", http.StatusAccepted, "")
-		expect(http.MethodGet, "/exports/a", http.StatusOK, `{"running":true}`)
-		time.Sleep(6 * time.Minute)
-		synctest.Wait()
-		expect(http.MethodGet, "/exports/a", http.StatusOK, `{"running":false}`)
-		if done != 1 {
-			t.Errorf("%d exports are done", done)
-		}
-		if err := g.Close(t.Context()); err != nil || done != 2 { // it waits for the other
-			t.Errorf("closed with %v after %d exports", err, done)
-		}
-	})
+	for name, mount := range exportMounts {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				done := 0
+				g := guardtest.New(t)
+				h := mount(newExports(g.Guard, func(ctx context.Context, _ string) error {
+					time.Sleep(10 * time.Minute) // much longer than the TTL and the default MaxHold
+					if err := context.Cause(ctx); err != nil {
+						t.Error(err)
+					}
+					done++
+					return nil
+				}))
+				expect := func(method, target string, status int, body string) {
+					t.Helper()
+					w := send(h, method, target, "ann", "")
+					if w.Code != status || body != "" && w.Body.String() != body {
+						t.Errorf("%s %s: got %d %s, want %d %s", method, target, w.Code, w.Body, status, body)
+					}
+				}
+				expect(http.MethodGet, "/exports/a", http.StatusOK, `{"running":false}`)
+				expect(http.MethodPost, "/exports/a", http.StatusAccepted, "")
+				time.Sleep(5 * time.Minute)
+				expect(http.MethodPost, "/exports/a", http.StatusConflict, "")
+				expect(http.MethodPost, "/exports/b", http.StatusAccepted, "")
+				expect(http.MethodGet, "/exports/a", http.StatusOK, `{"running":true}`)
+				time.Sleep(6 * time.Minute)
+				synctest.Wait()
+				expect(http.MethodGet, "/exports/a", http.StatusOK, `{"running":false}`)
+				if done != 1 {
+					t.Errorf("%d exports are done", done)
+				}
+				if err := g.Close(t.Context()); err != nil || done != 2 { // it waits for the other
+					t.Errorf("closed with %v after %d exports", err, done)
+				}
+			})
+		})
+	}
 }
