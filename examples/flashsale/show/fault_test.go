@@ -60,8 +60,10 @@ func startStep(t *testing.T, s *sale, order string, at *instance) (answered <-ch
 }
 
 func TestKilledHolderDelaysTheSaleByAtMostOneTTL(t *testing.T) {
+	t.Parallel()
 	for _, m := range []shop.Mode{shop.ModeLock, shop.ModeFence} {
 		t.Run(string(m), func(t *testing.T) {
+			t.Parallel()
 			s := openTestSale(t, func(c *config) { c.mode = m })
 			s.sell(t.Context(), 1, 50, s.fleet)
 			victim := s.fleet[1]
@@ -104,6 +106,7 @@ func TestKilledHolderDelaysTheSaleByAtMostOneTTL(t *testing.T) {
 }
 
 func TestStoppedHolderFindsItsContextCancelled(t *testing.T) {
+	t.Parallel()
 	s := openTestSale(t, func(c *config) { c.mode = shop.ModeFence })
 	holder, others := s.fleet[0], s.fleet[1:]
 	answered, _ := startStep(t, s, "1", holder)
@@ -118,6 +121,7 @@ func TestStoppedHolderFindsItsContextCancelled(t *testing.T) {
 }
 
 func TestLateFencedWriteIsRefused(t *testing.T) {
+	t.Parallel()
 	s := openTestSale(t, func(c *config) { c.mode, c.deaf = shop.ModeFence, true })
 	holder, others := s.fleet[0], s.fleet[1:]
 	answered, givePrice := startStep(t, s, "1", holder)
@@ -139,6 +143,7 @@ func TestLateFencedWriteIsRefused(t *testing.T) {
 }
 
 func TestLateWriteWithoutTokenLosesUpdates(t *testing.T) {
+	t.Parallel()
 	s := openTestSale(t, func(c *config) { c.mode, c.deaf = shop.ModeLock, true })
 	holder, others := s.fleet[0], s.fleet[1:]
 	answered, givePrice := startStep(t, s, "1", holder)
@@ -197,13 +202,19 @@ type program struct {
 
 var sceneLine = regexp.MustCompile(`http://(\S+)  pid (\d+)`)
 
-func startProgram(t *testing.T, redisAddr string, requests int, more ...string) *program {
+func startProgram(t *testing.T, redisAddr string, requests int) *program {
+	t.Helper()
+	return startProgramIn(t, t.TempDir(), redisAddr, requests)
+}
+
+// startProgramIn starts a program whose temporary files are in dir.
+func startProgramIn(t *testing.T, dir, redisAddr string, requests int, more ...string) *program {
 	t.Helper()
 	n := strconv.Itoa(requests)
 	p := &program{cmd: exec.Command(os.Args[0],
 		append([]string{"-redis", redisAddr, "-requests", n, "-stock", n}, more...)...)}
 	p.cmd.Stderr = &p.stderr
-	p.cmd.Env = append(os.Environ(), mainEnv+"=1")
+	p.cmd.Env = append(os.Environ(), mainEnv+"=1", "TMPDIR="+dir)
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -252,15 +263,19 @@ func (p *program) awaitChildrenGone(t *testing.T) {
 }
 
 func TestCtrlCLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	for name, store := range map[string]string{
 		"in Redis": "", "in SQLite": "sqlite", "in PostgreSQL": servers.postgres,
 		"in MariaDB": servers.maria,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if store != "" && store != "sqlite" {
+				servers.alone(t)
+			}
 			server := redistest.Start(t)
 			dir := t.TempDir()
-			t.Setenv("TMPDIR", dir)
-			p := startProgram(t, server.Addr, 1_000_000, "-store", store)
+			p := startProgramIn(t, dir, server.Addr, 1_000_000, "-store", store)
 			if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
@@ -282,6 +297,7 @@ func TestCtrlCLeavesNothingBehind(t *testing.T) {
 }
 
 func TestCtrlCSaysWhatIsLeftBehind(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	p := startProgram(t, server.Addr, 1_000_000)
 	server.Kill()
@@ -297,6 +313,7 @@ func TestCtrlCSaysWhatIsLeftBehind(t *testing.T) {
 }
 
 func TestKilledParentLeavesNoChildBehind(t *testing.T) {
+	t.Parallel()
 	p := startProgram(t, redistest.Start(t).Addr, 1_000_000)
 	if runtime.GOOS == "linux" { // one that cannot see the end of its stdin
 		if err := syscall.Kill(p.pids[0], syscall.SIGSTOP); err != nil {
@@ -311,6 +328,7 @@ func TestKilledParentLeavesNoChildBehind(t *testing.T) {
 }
 
 func TestSaleThatNoInstanceSurvivesFails(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	p := startProgram(t, server.Addr, 3000)
 	for _, pid := range p.pids {

@@ -12,6 +12,7 @@ import (
 )
 
 func TestFiftyTabsHearTheSame(t *testing.T) {
+	t.Parallel()
 	p := servePage(t)
 	const tabs = 50
 	heard := make([][]string, tabs)
@@ -48,6 +49,7 @@ func TestFiftyTabsHearTheSame(t *testing.T) {
 }
 
 func TestATabThatNeverReadsBlocksNobodyAndIsDropped(t *testing.T) {
+	t.Parallel()
 	p := servePage(t)
 	p.hub.patience = 3 * time.Second
 	deaf, err := net.Dial("tcp", p.addr)

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -34,6 +37,9 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
+		flag.Parse()
+		// They wait most of the time: for processes, and for leases that must end.
+		_ = flag.Set("test.parallel", "6")
 		code := m.Run()
 		servers.close()
 		if err := goleak.Find(); err != nil && code == 0 {
@@ -50,21 +56,38 @@ var servers databases
 type databases struct {
 	postgres, maria string // URLs, with a password that is not to be seen anywhere
 	close           func()
+	turn            sync.Mutex // of the one test that uses them, see alone
+}
+
+// alone waits until no other test uses the databases. A test that counts the
+// tables there needs it.
+func (d *databases) alone(t *testing.T) {
+	t.Helper()
+	d.turn.Lock()
+	t.Cleanup(d.turn.Unlock)
 }
 
 const secret = "s3cret"
 
 func (d *databases) start() error {
-	pg, err := sqltest.StartPostgreSQL()
-	if err != nil {
+	var pg, maria *sqltest.Server
+	var pgErr, mariaErr error
+	var both sync.WaitGroup
+	both.Go(func() { pg, pgErr = sqltest.StartPostgreSQL() })
+	both.Go(func() { maria, mariaErr = sqltest.StartMariaDB() })
+	both.Wait()
+	d.close = func() {
+		if pgErr == nil {
+			pg.Close()
+		}
+		if mariaErr == nil {
+			maria.Close()
+		}
+	}
+	if err := errors.Join(pgErr, mariaErr); err != nil {
+		d.close()
 		return err
 	}
-	maria, err := sqltest.StartMariaDB()
-	if err != nil {
-		pg.Close()
-		return err
-	}
-	d.close = func() { pg.Close(); maria.Close() }
 	// Neither server asks for it.
 	d.postgres = strings.Replace(pg.URL, "@", ":"+secret+"@", 1)
 	d.maria = strings.Replace(maria.URL, "@", ":"+secret+"@", 1)
@@ -97,8 +120,10 @@ func wantEmpty(t *testing.T, addr string) {
 }
 
 func TestALockSellsEveryItemOnceAndLosesNoUpdate(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"lock", "fence"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			server := redistest.Start(t)
 			code, res := sell(t, "-mode", mode, "-redis", server.Addr)
 			if code != exitOK {
@@ -122,11 +147,16 @@ func TestALockSellsEveryItemOnceAndLosesNoUpdate(t *testing.T) {
 }
 
 func TestTheBookMayBeInADatabase(t *testing.T) {
+	t.Parallel()
 	for name, store := range map[string]string{
 		"SQLite in a file": "sqlite", "PostgreSQL at ": servers.postgres,
 		"MySQL at ": servers.maria,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if store != "sqlite" {
+				servers.alone(t)
+			}
 			server := redistest.Start(t)
 			var stdout, stderr bytes.Buffer
 			code := run([]string{
@@ -152,6 +182,8 @@ func TestTheBookMayBeInADatabase(t *testing.T) {
 }
 
 func TestABookThatCannotBeFinishedIsRemoved(t *testing.T) {
+	t.Parallel()
+	servers.alone(t)
 	server := redistest.Start(t)
 	for _, store := range []string{servers.postgres, servers.maria} {
 		d, err := parseStore(store)
@@ -201,6 +233,8 @@ func wantNoTables(t *testing.T, store string) {
 }
 
 func TestNoLockOversellsInADatabaseToo(t *testing.T) {
+	t.Parallel()
+	servers.alone(t)
 	for _, store := range []string{"sqlite", servers.postgres, servers.maria} {
 		code, res := sell(t, "-mode", "none", "-requests", "400", "-stock", "100", "-store", store)
 		if code != exitOK || res.Oversold+res.LostUpdates == 0 {
@@ -224,6 +258,7 @@ func TestAStoreThatDoesNotAnswerFailsTheRunWithoutItsPassword(t *testing.T) {
 }
 
 func TestMoreStockThanRequestsSellsOneToEach(t *testing.T) {
+	t.Parallel()
 	code, res := sell(t, "-requests", "60", "-stock", "100", "-concurrency", "20")
 	if code != exitOK || res.Sold != 60 || res.Refused != 0 {
 		t.Errorf("exit status %d, %d sold, %d refused of 60", code, res.Sold, res.Refused)
@@ -234,6 +269,7 @@ func TestMoreStockThanRequestsSellsOneToEach(t *testing.T) {
 }
 
 func TestNoLockOversellsOrLosesUpdates(t *testing.T) {
+	t.Parallel()
 	for _, addr := range []string{"", redistest.Start(t).Addr} {
 		args := []string{"-mode", "none", "-requests", "400", "-stock", "100"}
 		if addr != "" {
@@ -251,6 +287,7 @@ func TestNoLockOversellsOrLosesUpdates(t *testing.T) {
 }
 
 func TestOneScriptNeedsNoLock(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	code, res := sell(t, "-mode", "atomic", "-requests", "400", "-stock", "100", "-redis", server.Addr)
 	if code != exitOK || res.Sold != 100 || res.Orders != 100 || res.Oversold != 0 || res.LostUpdates != 0 {
@@ -341,6 +378,7 @@ func TestHelpShowsAVisitorsFlagsAndOnDemandAll(t *testing.T) {
 }
 
 func TestRedisThatDoesNotAnswerFailsTheRun(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	server.Kill()
 	var stdout, stderr bytes.Buffer
@@ -351,12 +389,15 @@ func TestRedisThatDoesNotAnswerFailsTheRun(t *testing.T) {
 }
 
 func TestStoryGoesAsTold(t *testing.T) {
-	t.Setenv("COLUMNS", "40")
+	t.Parallel()
 	var stdout, stderr bytes.Buffer
-	code := run([]string{"-story"}, &stdout, &stderr)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-story")
+	cmd.Env = append(os.Environ(), mainEnv+"=1", "COLUMNS=40")
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
 	t.Logf("%s%s", stdout.String(), stderr.String())
-	if code != exitOK {
-		t.Errorf("exit status %d", code)
+	if err != nil {
+		t.Error(err)
 	}
 	if strings.Contains(stdout.String(), "\x1b") {
 		t.Error("colors, though stdout is not a terminal")

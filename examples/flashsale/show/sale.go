@@ -99,7 +99,7 @@ func (s *sale) settings(name string) instanceConfig {
 		TTL: s.cfg.ttl, Wait: s.cfg.wait, Trace: s.cfg.trace, OTLP: s.cfg.otlp, Deaf: s.cfg.deaf, Live: s.cfg.live,
 	}
 	if s.cutter != nil {
-		c.RedisVia = s.cutter.addr
+		c.RedisVia = s.cutter.Addr
 	}
 	return c
 }

@@ -74,6 +74,7 @@ func TestTheSecondToSellAnItemIsMarked(t *testing.T) {
 }
 
 func TestRedisCanBeCutOffForAWhile(t *testing.T) {
+	t.Parallel()
 	upstream, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +102,7 @@ func TestRedisCanBeCutOffForAWhile(t *testing.T) {
 		return err
 	}
 	dial := func() net.Conn {
-		c, err := net.Dial("tcp", b.addr)
+		c, err := net.Dial("tcp", b.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}

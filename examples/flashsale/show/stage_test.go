@@ -42,6 +42,7 @@ func (p *testPage) must(t *testing.T, path, body string) {
 }
 
 func TestTheHandOfFateSpoilsNoCountUnderAFence(t *testing.T) {
+	t.Parallel()
 	p := servePage(t)
 	p.cfg.ttl = 500 * time.Millisecond
 	p.must(t, "start", `{"mode": "fence", "stock": 120, "requests": 300, "buyers": 16, "think_ms": 10, "deaf": true}`)
@@ -95,6 +96,7 @@ func TestTheHandOfFateSpoilsNoCountUnderAFence(t *testing.T) {
 }
 
 func TestStopLetsThoseInTheShopFinishAndResetClears(t *testing.T) {
+	t.Parallel()
 	p := servePage(t)
 	p.must(t, "start", `{"mode": "lock", "stock": 5000, "requests": 20000, "buyers": 20, "think_ms": 5}`)
 	if status, _ := p.post(t, "act", `{"act": 1}`); status != http.StatusConflict {
@@ -136,6 +138,7 @@ func TestButtonsRefuseWhatMakesNoSense(t *testing.T) {
 }
 
 func TestThePageEndsWithTheProgram(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cfg, err := parseFlags([]string{"-web"})
 	if err != nil {
@@ -172,6 +175,7 @@ func TestThePageEndsWithTheProgram(t *testing.T) {
 }
 
 func TestARecordIsOneFileThatAsksForNothing(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "sale.html")
 	var stdout, stderr bytes.Buffer
 	code := run([]string{

@@ -12,9 +12,11 @@ import (
 )
 
 func TestAGuardAroundTheStepKeepsWhatOneOnTheRouteKeeps(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"wrap", "generated"} {
 		for _, mode := range []string{"lock", "fence"} {
 			t.Run(how+" "+mode, func(t *testing.T) {
+				t.Parallel()
 				server := redistest.Start(t)
 				code, res := sell(t, "-style", how, "-mode", mode, "-redis", server.Addr, "-requests",
 					"800", "-stock", "200")

@@ -77,6 +77,7 @@ func every(from, to time.Duration) (ds []time.Duration) {
 }
 
 func TestTraceFollowsAWaiterAcrossTwoProcesses(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	var stdout, stderr bytes.Buffer
 	code := run([]string{"-trace", "-requests", "400", "-stock", "200", "-redis", server.Addr}, &stdout, &stderr)
@@ -224,6 +225,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestACollectorGetsSpansAndMetricsOfEveryInstance(t *testing.T) {
+	t.Parallel()
 	c := &collector{instances: map[string]bool{}, spans: map[string]bool{}, metrics: map[string]int{}}
 	server := httptest.NewServer(c)
 	defer server.Close()
@@ -248,6 +250,7 @@ func TestACollectorGetsSpansAndMetricsOfEveryInstance(t *testing.T) {
 }
 
 func TestACollectorThatIsNotThereDelaysNobody(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(nil)
 	server.Close()
 	if code, res := sell(t, "-otlp", server.URL, "-requests", "100", "-stock", "50", "-instances",

@@ -53,7 +53,7 @@ func startCluster(t *testing.T) topology {
 }
 
 func TestTheSaleSurvivesTheLossOfThePrimary(t *testing.T) {
-	t.Parallel() // when all others are done
+	t.Parallel()
 	for name, c := range map[string]struct {
 		start func(t *testing.T) topology
 		store string
@@ -66,6 +66,9 @@ func TestTheSaleSurvivesTheLossOfThePrimary(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time
+			if c.store != "" {
+				servers.alone(t)
+			}
 			top := c.start(t)
 			cfg := defaultConfig()
 			cfg.redis, cfg.store = top.url, c.store
