@@ -3,8 +3,6 @@ package asynqlock
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -42,7 +40,7 @@ func Key(g *guard.Guard, key func(*asynq.Task) string, opts ...Option) asynq.Mid
 	k := &keyed{guard: jobguard.Apply(opts).Guard(g), key: key}
 	return func(next asynq.Handler) asynq.Handler {
 		return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
-			k.warn(ctx, t)
+			k.times.Warn(ctx, k.guard, t.Type(), "give the task asynq.Timeout, or the guard WithMaxHold")
 			return jobguard.Do(ctx, k.patient(ctx), key(t), func(ctx context.Context) error {
 				return next.ProcessTask(ctx, t)
 			})
@@ -51,9 +49,9 @@ func Key(g *guard.Guard, key func(*asynq.Task) string, opts ...Option) asynq.Mid
 }
 
 type keyed struct {
-	guard  *guard.Guard
-	key    func(*asynq.Task) string
-	warned sync.Map // types of tasks whose time is longer than MaxHold; it grows with the types only
+	guard *guard.Guard
+	key   func(*asynq.Task) string
+	times jobguard.LongTimes
 }
 
 // lastWait is the wait of a task's last attempt if the task has no deadline.
@@ -72,21 +70,6 @@ func (k *keyed) patient(ctx context.Context) *guard.Guard {
 		wait = time.Until(end) / 2
 	}
 	return k.guard.With(guard.WithMaxWait(max(wait, k.guard.MaxWait(), time.Millisecond)))
-}
-
-// warn logs once per type that the time of a task does not fit.
-func (k *keyed) warn(ctx context.Context, t *asynq.Task) {
-	end, ok := ctx.Deadline()
-	limit := k.guard.MaxHold()
-	if left := time.Until(end); ok && limit > 0 && left > limit {
-		if _, before := k.warned.LoadOrStore(t.Type(), nil); before {
-			return
-		}
-		k.guard.Logger().WarnContext(ctx, "guard: the task's time is longer than MaxHold, which ends it: "+
-			"give it asynq.Timeout, or the guard WithMaxHold",
-			slog.String("guard", k.guard.Name()), slog.String("type", t.Type()),
-			slog.Duration("time", left.Round(time.Second)), slog.Duration("max_hold", limit))
-	}
 }
 
 // IsFailure is an asynq.Config.IsFailure. It does not count a task whose key

@@ -18,6 +18,8 @@ newest_connect=v1.21.1    # needs Go 1.26
 newest_connect_125=v1.20.0
 newest_asynq=v0.26.0
 newest_gocron=v2.21.2
+newest_watermill=v1.5.1
+newest_redisstream=v1.4.5
 newest_river=v0.51.1     # needs Go 1.26
 newest_river_125=v0.42.0
 
@@ -152,6 +154,8 @@ step_newest() {
   newest_in middleware/connect "connectrpc.com/connect@$connect"
   newest_in jobs/asynq "github.com/hibiken/asynq@$newest_asynq"
   newest_in jobs/gocron "github.com/go-co-op/gocron/v2@$newest_gocron"
+  newest_in jobs/watermill "github.com/ThreeDotsLabs/watermill@$newest_watermill" \
+    "github.com/ThreeDotsLabs/watermill-redisstream@$newest_redisstream"
   newest_in jobs/river github.com/riverqueue/river{,/riverdriver/riverpgxv5}@"$river"
 }
 
