@@ -3,6 +3,7 @@
 // also measures the time until all keys are taken after the holder is killed.
 //
 //	go run ./bench/waits -keys 10000
+//	go run ./bench/waits -keys 4000 -settle 2s -cuts 20
 //
 // It starts its own redis-server. Figures are reported, not judged.
 package main
@@ -42,6 +43,7 @@ type job struct {
 	settle  time.Duration
 	count   time.Duration
 	release int
+	cuts    int
 }
 
 func main() {
@@ -70,6 +72,7 @@ func parse(args []string, out io.Writer) (j job, err error) {
 	fs.DurationVar(&j.settle, "settle", 20*time.Second, "how long all wait before anything is counted")
 	fs.DurationVar(&j.count, "for", 20*time.Second, "how long commands are counted")
 	fs.IntVar(&j.release, "release", 200, "how many of the keys are released")
+	fs.IntVar(&j.cuts, "cuts", 0, "only: how often all keys are released while the subscriptions break")
 	return j, fs.Parse(args)
 }
 
@@ -93,6 +96,9 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return err
 	}
 	j.Addr = server.Addr
+	if j.cuts > 0 {
+		return j.cutting(ctx, stdout)
+	}
 	holder, err := j.child(ctx, roleHold)
 	if err != nil {
 		return err

@@ -26,10 +26,15 @@ func open() (j job, g *guard.Guard, err error) {
 	if err := json.Unmarshal([]byte(os.Getenv(jobEnv)), &j); err != nil {
 		return j, nil, err
 	}
-	g, err = guard.New(redislocker.New(redis.NewClient(&redis.Options{Addr: j.Addr})), // both end with the process
+	g, err = j.guard()
+	return j, g, err
+}
+
+// guard returns a new guard, which ends with the process.
+func (j *job) guard() (*guard.Guard, error) {
+	return guard.New(redislocker.New(redis.NewClient(&redis.Options{Addr: j.Addr})),
 		guard.WithTTL(j.TTL), guard.WithMaxHold(0), guard.WithMaxWait(time.Hour),
 		guard.WithLogger(slog.New(slog.DiscardHandler)))
-	return j, g, err
 }
 
 // holdMain holds all keys and reports that. Then it reads how many keys to

@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -147,15 +148,20 @@ func (c *contender) foundNoAnswer(queued bool, fault error, now time.Time, b Bac
 	if queued && c.alarm.state != offered {
 		over = c.dropBid()
 	}
-	c.foundUnsent(fault, now, b)
+	c.failed(fault, now, b.Pause(c.tries))
 	return over
 }
 
 // foundUnsent records that a try was not sent. The bid stands where it stood
-// before (law 12).
-func (c *contender) foundUnsent(fault error, now time.Time, b Backoff) {
+// before (law 12). spread is the time over which all that wait spread their next
+// tries, because too many wait to be sent.
+func (c *contender) foundUnsent(fault error, now time.Time, b Backoff, spread time.Duration) {
+	c.failed(fault, now, b.Pause(c.tries)+rand.N(spread+1))
+}
+
+// failed records a try that has told nothing. The next one is due after pause.
+func (c *contender) failed(fault error, now time.Time, pause time.Duration) {
 	c.fault, c.seen = fault, sighting{}
-	pause := b.Pause(c.tries)
 	c.tries++
 	c.alarm.rest(now.Add(pause))
 }

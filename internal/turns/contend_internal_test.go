@@ -32,7 +32,7 @@ func noAnswer(c *contender, now time.Time) { c.foundNoAnswer(false, errStore, no
 func perhapsQueued(c *contender, now time.Time) {
 	c.foundNoAnswer(true, errStore, now, contenderBackoff)
 }
-func unsent(c *contender, now time.Time) { c.foundUnsent(errStore, now, contenderBackoff) }
+func unsent(c *contender, now time.Time) { c.foundUnsent(errStore, now, contenderBackoff, 0) }
 func offer(c *contender, _ time.Time)    { c.granted("mine", locker.Offer{Length: time.Second}) }
 func strange(c *contender, _ time.Time)  { c.granted("strange", locker.Offer{Length: time.Second}) }
 func woken(c *contender, now time.Time)  { c.wake(now) }
@@ -136,6 +136,22 @@ func TestABidOnOtherTermsIsOver(t *testing.T) {
 	}
 	if b, other := c.bidFor(terms{fencing: true}); b != nil || other != old || c.bid != nil {
 		t.Errorf("on other terms: %v to go on with and %v to abandon, with %v kept", b, other, c.bid)
+	}
+}
+
+func TestTriesThatWereNotSentAreSpread(t *testing.T) {
+	var c contender
+	now := time.Now()
+	opened(&c, now)
+	var least, most time.Duration = time.Hour, 0
+	for range 1000 {
+		sent(&c, now)
+		c.foundUnsent(errStore, now, contenderBackoff, time.Second)
+		left, _, _ := c.untilDue(now)
+		least, most = min(least, left), max(most, left)
+	}
+	if least > 250*time.Millisecond || most < 800*time.Millisecond || most > 1250*time.Millisecond {
+		t.Errorf("pauses of %v to %v, want up to 1 s and the backoff", least, most)
 	}
 }
 

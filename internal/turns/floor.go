@@ -76,10 +76,10 @@ func (gt *gate) tryUnanswered(queued bool, fault error, b Backoff) (over *bid) {
 }
 
 // tryUnsent is [contender.foundUnsent].
-func (gt *gate) tryUnsent(fault error, b Backoff) {
+func (gt *gate) tryUnsent(fault error, b Backoff, spread time.Duration) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.contender.foundUnsent(fault, time.Now(), b)
+	gt.contender.foundUnsent(fault, time.Now(), b, spread)
 }
 
 // beginRelease records that the floor releases gr. It returns the first in

@@ -36,7 +36,7 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	}
 	t.fault = moreTelling(t.fault, err)
 	if errors.Is(err, locker.ErrUnsent) {
-		t.gate.tryUnsent(err, t.set.Backoff)
+		t.gate.tryUnsent(err, t.set.Backoff, min(wakeSpread(e.waits.Load()), locker.QueueLife/2))
 	} else {
 		t.abandonBid(t.gate.tryUnanswered(answer.Queued, err, t.set.Backoff))
 	}
