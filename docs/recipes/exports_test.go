@@ -52,6 +52,7 @@ func (s *exports) state(w http.ResponseWriter, r *http.Request, tenant string) {
 		outcome.Write(w, o)
 		return
 	}
+	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"running":%t}`, state.Held)
 }
 

@@ -31,6 +31,7 @@ func (a articles) get(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	w.Header().Set("ETag", strconv.Quote(strconv.Itoa(version)))
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, body)
 }
 
