@@ -95,7 +95,7 @@ func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (e
 	panicked := true // or Goexit
 	defer func() {
 		for _, l := range s.all {
-			l.failed.Store(panicked || err != nil)
+			l.fn.failed.Store(panicked || err != nil)
 		}
 		lost := s.release(ctx, panicked)
 		if !panicked {
@@ -103,7 +103,7 @@ func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (e
 		}
 	}()
 	for _, l := range s.all {
-		l.called.Store(true)
+		l.fn.called.Store(true)
 	}
 	err = fn(s.all[len(s.all)-1].ctx)
 	panicked = false
@@ -125,8 +125,8 @@ func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 	releaseAll(s.guard.family.engine.Within(ctx, turns.ReleaseLimit(s.guard.set.TTL)), endings)
 	settle(endings, panicked)
 	for _, l := range s.all {
-		if errors.Is(l.releaseErr, ErrLeaseLost) {
-			return l.releaseErr
+		if err := l.fate.result(); errors.Is(err, ErrLeaseLost) {
+			return err
 		}
 	}
 	return nil
@@ -137,7 +137,7 @@ func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 func (s *leases) stop(unused bool) []ending {
 	endings := make([]ending, 0, len(s.all))
 	for _, l := range slices.Backward(s.all) {
-		if over := l.beginRelease(); over != nil {
+		if over := l.fate.begin(); over != nil {
 			<-over
 			continue
 		}

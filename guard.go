@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -34,7 +35,7 @@ func New(l Locker, opts ...Option) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	if isNil(l) {
+	if lockerkit.IsNil(l) {
 		return nil, fmt.Errorf("%w: locker is nil", ErrInvalidOption)
 	}
 	if err := c.suits(l); err != nil {

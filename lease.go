@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,10 +16,10 @@ import (
 // under [Lease.Context]. The caller releases the lease when it is done. Its
 // methods are safe for concurrent use.
 //
-// Invariant: turn is &own, or within's turn if within is set. cause does not
-// change once it is set, and is not set after released. releasing, released and
-// settled become true in this order. A lease outlives the leases inside it.
-// released waits for the slot of stile, unless the lease is lost.
+// Invariant: turn is &own, or within's turn if within is set. turn, ctx and
+// cancel are nil until the lease is acquired, and do not change afterwards. A
+// lease outlives the leases inside it. Its release waits for the slot of stile,
+// unless the lease is lost.
 type Lease struct {
 	guard  *Guard
 	key    string
@@ -34,17 +33,11 @@ type Lease struct {
 	cancel context.CancelCauseFunc // DoAll's leases share one
 	stile  turnstile               // for the calls that run inside
 
-	called atomic.Bool // a function runs under it, so it will end
-	failed atomic.Bool // the function has returned an error or panicked
-
-	mu         sync.Mutex    // guards the fields below; nothing is locked inside
-	cause      error         // why the lease was lost
-	lostAt     time.Time     // when it was lost, or could no longer be trusted if that was earlier
-	releasing  bool          // there has been a first Release
-	released   bool          // the first Release is past the re-entrant calls
-	settled    bool          // the first Release has its result
-	releaseErr error         // that result
-	over       chan struct{} // closed when the result is there; the second Release makes it
+	fn struct {
+		called atomic.Bool // a function runs under the lease, so it will end
+		failed atomic.Bool // the function has returned an error or panicked
+	}
+	fate fate
 }
 
 // acquire acquires a lease for every verb. g is resolved. DoAll passes the
@@ -166,9 +159,7 @@ func (l *Lease) Deadline() time.Time { return l.turn.Deadline() }
 // released, Err returns ErrNoLease. Err looks at the clocks itself, so it is
 // right even before the context has ended.
 func (l *Lease) Err() error {
-	l.mu.Lock()
-	released, cause := l.released, l.cause
-	l.mu.Unlock()
+	released, cause := l.fate.state()
 	switch {
 	case released:
 		return ErrNoLease
@@ -209,15 +200,9 @@ func (o occupant) HalfTime() { o.lease.tellHalf() }
 // lost ends the contexts of l and of the calls inside it. It tells observers
 // and log.
 func (l *Lease) lost(cause error) {
-	at := l.turn.EndedBy(time.Now())
-	l.mu.Lock()
-	if l.cause != nil || l.released {
-		l.mu.Unlock()
+	if !l.fate.lose(cause, l.turn.EndedBy(time.Now())) {
 		return
 	}
-	l.cause, l.lostAt = cause, at
-	l.mu.Unlock()
-
 	l.cancel(cause)
 	if inner := l.stile.close(); inner != nil {
 		inner.lost(cause)
@@ -233,14 +218,7 @@ func (l *Lease) tellLoss(cause error) {
 	}
 }
 
-func (l *Lease) lossTime() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lostAt
-}
-
 func (l *Lease) isReleased() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.released
+	released, _ := l.fate.state()
+	return released
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -254,7 +255,7 @@ func WithFencing() Option {
 // name an observer of its guard again.
 func WithObserver(o Observer) Option {
 	return optionFunc(func(c *config) error {
-		if isNil(o) {
+		if lockerkit.IsNil(o) {
 			return fmt.Errorf("%w: observer is nil", ErrInvalidOption)
 		}
 		if !slices.ContainsFunc(c.observers, func(there Observer) bool { return same(there, o) }) {
@@ -280,15 +281,6 @@ func WithLogger(l *slog.Logger) Option {
 // cannot compare.
 func same(a, b Observer) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
-}
-
-// isNil reports whether v is nil or a nil pointer in an interface.
-func isNil(v any) bool {
-	if v == nil {
-		return true
-	}
-	r := reflect.ValueOf(v)
-	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 func (c *config) log() *slog.Logger {

@@ -43,13 +43,13 @@ func (l *Lease) Release(ctx context.Context) error {
 func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (err error) {
 	panicked := true // or Goexit
 	defer func() {
-		l.failed.Store(panicked || err != nil)
+		l.fn.failed.Store(panicked || err != nil)
 		lost := l.release(ctx, panicked)
 		if !panicked {
 			err = afterRun(withLoss(err, lost))
 		}
 	}()
-	l.called.Store(true)
+	l.fn.called.Store(true)
 	err = fn(l.ctx)
 	runtime.KeepAlive(l) // so that stacks show the address, see findStacks
 	panicked = false
@@ -70,9 +70,9 @@ func withLoss(err, lost error) error {
 }
 
 func (l *Lease) release(ctx context.Context, panicked bool) error {
-	if over := l.beginRelease(); over != nil {
+	if over := l.fate.begin(); over != nil {
 		<-over
-		return l.releaseErr
+		return l.fate.result()
 	}
 	back, err := l.stop(false)
 	if back {
@@ -80,24 +80,6 @@ func (l *Lease) release(ctx context.Context, panicked bool) error {
 	}
 	l.settle(ctx, err, panicked)
 	return err
-}
-
-// beginRelease returns nil to the first caller that releases l. It returns a
-// channel to later callers, which is closed when l.releaseErr is there.
-func (l *Lease) beginRelease() (over <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.releasing {
-		l.releasing = true
-		return nil
-	}
-	if l.over == nil {
-		l.over = make(chan struct{})
-		if l.settled {
-			close(l.over)
-		}
-	}
-	return l.over
 }
 
 // stop ends l's turn once no call runs inside l. It returns why l was lost, if
@@ -108,13 +90,10 @@ func (l *Lease) stop(unused bool) (back bool, cause error) {
 	if !alone {
 		l.turn.Outlived()
 	}
-	l.mu.Lock()
-	l.released = true
-	cause = l.cause
-	l.mu.Unlock()
+	cause = l.fate.release()
 	l.cancel(nil)
 	if l.within == nil {
-		keep := !unused && (!l.guard.keepIfDone || !l.failed.Load())
+		keep := !unused && (!l.guard.keepIfDone || !l.fn.failed.Load())
 		return l.turn.End(alone, keep)
 	}
 	if cause == nil {
@@ -131,12 +110,7 @@ func (l *Lease) settle(ctx context.Context, err error, panicked bool) {
 	if l.within == nil {
 		defer l.turn.Leave()
 	}
-	l.mu.Lock()
-	l.releaseErr, l.settled = err, true
-	if l.over != nil {
-		close(l.over)
-	}
-	l.mu.Unlock()
+	l.fate.settle(err)
 	if err != nil && !errors.Is(err, ErrLeaseLost) && l.within == nil {
 		l.guard.logRelease(ctx, l.key, err)
 	}
@@ -148,7 +122,7 @@ func (l *Lease) tellEnd(err error, panicked bool) {
 	r := HoldResult{Held: time.Since(l.hold.began), Err: err, Panicked: panicked}
 	if errors.Is(err, ErrLeaseLost) {
 		l.tellLoss(err)
-		if at := l.lossTime(); !at.IsZero() {
+		if at := l.fate.lossTime(); !at.IsZero() {
 			r.Overrun = time.Since(at)
 		}
 	}

@@ -137,7 +137,7 @@ func (s *turnstile) drain(limit time.Duration) (empty bool) {
 func (s *turnstile) holdsBare() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.inside != nil && !s.inside.called.Load()
+	return s.inside != nil && !s.inside.fn.called.Load()
 }
 
 // admit waits until a call may run inside l. It fails with ErrLeaseLost, or
@@ -172,7 +172,6 @@ func (l *Lease) contain(inner *Lease) error {
 	l.stile.mu.Lock()
 	l.stile.inside = inner
 	l.stile.mu.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cause
+	_, cause := l.fate.state()
+	return cause
 }

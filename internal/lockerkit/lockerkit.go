@@ -1,5 +1,6 @@
 // Package lockerkit has what every store of leases needs: ids, errors about
-// settings, and the life of a Locker from Open to Close.
+// settings, and the life of a Locker from Open to Close. The engine and the root
+// package use some of it.
 package lockerkit
 
 import (
@@ -11,12 +12,14 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// NewID returns locker.OwnerLen random base64url characters. They serve as the
-// id of an instance, or as an owner of the store's own.
+// NewID returns locker.OwnerLen random base64url characters, which are 128
+// bits. They serve as an owner id, or as the id of an instance.
 func NewID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
+	var text [locker.OwnerLen]byte
+	base64.RawURLEncoding.Encode(text[:], b[:])
+	return string(text[:])
 }
 
 // IsNil reports whether v is nil, or an interface that holds a nil pointer.

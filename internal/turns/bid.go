@@ -3,6 +3,7 @@ package turns
 import (
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -46,7 +47,7 @@ func (t terms) serve(u terms) bool {
 func (t *Turn) newBid() *bid {
 	s := t.set
 	return &bid{terms: s.terms(), claim: locker.Claim{
-		Key: t.gate.name, Owner: newOwner(), TTL: s.TTL, Fencing: s.Fencing,
+		Key: t.gate.name, Owner: lockerkit.NewID(), TTL: s.TTL, Fencing: s.Fencing,
 		Holder: locker.Holder{
 			Host: hostname(), PID: pid, Since: time.Now(), Name: s.Name,
 			Traceparent: t.events.Traceparent(t.ctx),

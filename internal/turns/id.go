@@ -1,22 +1,9 @@
 package turns
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"os"
 	"sync"
-
-	"github.com/go-lockguard/guard/locker"
 )
-
-// newOwner returns locker.OwnerLen random base64url characters: 128 bits.
-func newOwner() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	var text [locker.OwnerLen]byte
-	base64.RawURLEncoding.Encode(text[:], b[:])
-	return string(text[:])
-}
 
 // A claim tells people these facts of this process.
 var (
