@@ -5,14 +5,18 @@ go 1.25.0
 replace (
 	github.com/go-lockguard/guard => ../../
 	github.com/go-lockguard/guard/middleware/fiber => ../../middleware/fiber
+	github.com/go-lockguard/guard/middleware/grpc => ../../middleware/grpc
 )
 
 require (
 	github.com/go-lockguard/guard v0.0.0-00010101000000-000000000000
 	github.com/go-lockguard/guard/middleware/fiber v0.0.0-00010101000000-000000000000
+	github.com/go-lockguard/guard/middleware/grpc v0.0.0-00010101000000-000000000000
 	github.com/gofiber/fiber/v3 v3.1.0
 	github.com/redis/go-redis/v9 v9.22.0
 	go.uber.org/goleak v1.3.0
+	google.golang.org/grpc v1.80.0
+	google.golang.org/protobuf v1.36.11
 )
 
 require (
@@ -34,4 +38,5 @@ require (
 	golang.org/x/net v0.50.0 // indirect
 	golang.org/x/sys v0.42.0 // indirect
 	golang.org/x/text v0.34.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260401024825-9d38bb4040a9 // indirect
 )

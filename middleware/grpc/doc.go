@@ -14,6 +14,8 @@
 //	pb.RegisterStockServer(s, stock)
 //	err := lockmw.Verify(s, rules...) // do not serve on an error
 //
+// A server that runs is in examples/frameworks/grpc.
+//
 // Calls of a method without a rule pass unlocked. So do calls whose rule has a
 // wrong name or is in the wrong interceptor, so call [Verify] before Serve.
 //
