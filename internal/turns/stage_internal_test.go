@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -130,7 +131,7 @@ func (s *stage) do(line string) {
 		p.engine.waits.Add(10_000)
 	case "releases what it does not own":
 		_, err := p.Locker.Release(s.t.Context(), &locker.Claim{
-			Key: stageKey, Owner: newOwner(), TTL: settings().TTL,
+			Key: stageKey, Owner: lockerkit.NewID(), TTL: settings().TTL,
 		}, nil)
 		s.answered(who+"'s release", "ok", err)
 	default:
