@@ -184,3 +184,39 @@ func TestFault15AServersClockBehindStretchesLeasesButNoWaits(t *testing.T) {
 	keeps(t, "a key of 10 s had %v left; a waiter found it free %v after it was, and tokens rise",
 		left.Round(time.Second), d)
 }
+
+// Each step changes how long the waiting claims seem not to have been seen.
+func TestFault15TurnsGoOnThoughTheServersClockSteps(t *testing.T) {
+	begin(t)
+	s, _ := clocked(t)
+	gs := make([]*guard.Guard, 4)
+	for i := range gs {
+		gs[i] = on(t, s.Addr, guard.WithTTL(10*time.Second), guard.WithMaxWait(long), guard.WithFencing())
+		warm(t, gs[i])
+	}
+	steps := []time.Duration{time.Second, 30 * time.Second, -90 * time.Second, time.Hour, 0}
+	const span = time.Second
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for _, step := range steps {
+			time.Sleep(span)
+			if err := s.ShiftClock(step); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	all := takeTurns(t, gs, nil, span*time.Duration(len(steps)+1))
+	wg.Wait()
+	worst := all.longest().Round(time.Millisecond)
+	if worst > poll {
+		t.Errorf("%v without a turn", worst)
+	}
+	for i := range steps {
+		from := span * time.Duration(i+1)
+		if all.rate(from, from+span) == 0 {
+			t.Errorf("no turn after the step to %v", steps[i])
+		}
+	}
+	keeps(t, "processes that take turns on a key, while the clock is set by up to an hour in both directions: %v without "+
+		"a turn at most", worst)
+}

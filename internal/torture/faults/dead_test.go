@@ -123,6 +123,15 @@ func (a *turns) lost() (sum time.Duration) {
 	return sum
 }
 
+// longest returns the longest time between two turns.
+func (a *turns) longest() (gap time.Duration) {
+	last := time.Duration(0)
+	for _, at := range a.at {
+		gap, last = max(gap, at-last), at
+	}
+	return gap
+}
+
 // rate returns the turns in a second from one time to another.
 func (a *turns) rate(from, to time.Duration) float64 {
 	n := 0

@@ -60,7 +60,11 @@ var notAsked = map[int]string{
 	41: "not tried",
 	42: "hands no key over",
 	43: "hands no key over",
+	44: "not tried: it does not renew by itself, or renews each key alone",
 }
+
+// cliff is the row that a benchmark measures, because it needs a quiet machine.
+const cliff = 44
 
 func render(by rig.Results) string {
 	var page strings.Builder
@@ -92,8 +96,14 @@ func render(by rig.Results) string {
 
 // repeats returns the command that tries a row again.
 func repeats(n int) string {
-	if n == 12 {
+	switch n {
+	case 12:
 		return "go test -race -run Fault12 ./internal/turns"
+	case cliff:
+		return "go test -race -run 'Urgent|LateBatch|NoMoreLeases|TellsEach' . ./internal/turns ./locker/redislocker\n" +
+			"go run ./bench/cliff -leases 26000\n" +
+			"go run ./bench/cliff -leases 5000 -busy 6 -runs 7\n" +
+			"go run ./bench/cliff -leases 1000 -ttl 10s -procs 1 -spin 8"
 	}
 	return fmt.Sprintf("go -C internal/torture test -race -run Fault%02d ./faults", n)
 }
@@ -108,6 +118,12 @@ func of(by rig.Results, n int, lib string) rig.Result {
 		return rig.Result{Kept: rig.Yes, Does: "its deadline is kept by both clocks, and the lease is lost when " +
 			"either has passed it. A machine cannot be put to " +
 			"sleep here without all that runs on it: a unit test of the deadline sets the clocks apart"}
+	}
+	if n == cliff && lib == libs.Guard.Name {
+		return rig.Result{Kept: rig.Yes, Does: "on 2 slow cores shared with Redis, in one process for 10 s: 0 of 20,000 " +
+			"and 0 of 26,000 leases of 1 s were lost; of 5,000 beside 6 processes that never rest 0 in 6 runs of 7, and " +
+			"5.3 % in one; 0 of 1,000 leases of 10 s with one processor that 8 goroutines never leave. Unit tests count the " +
+			"order and the answers"}
 	}
 	return rig.Result{Kept: rig.None, Does: notAsked[n]}
 }

@@ -98,4 +98,8 @@ var rows = []struct{ fault, wanted string }{
 		"Processes are killed while they wait for the first time",
 		"They cost those who wait behind them a second, all together.",
 	},
+	44: {
+		"More leases than can be renewed in time",
+		"Only the surplus is lost, and the most urgent leases are renewed first.",
+	},
 }
