@@ -3,10 +3,12 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/gorilla/mux"
+	"github.com/julienschmidt/httprouter"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
@@ -52,6 +54,37 @@ func vars(next http.Handler) http.Handler {
 			keyfunc.SetPath(r, name, value)
 		}
 		r.Pattern, _ = mux.CurrentRoute(r).GetPathTemplate()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func TestTheTableOnHttprouter(t *testing.T) {
+	lockmwtest.Run(t, lockmwtest.Adapter{Mount: func(g *guard.Guard, h lockmwtest.Handler,
+		locks ...lockmwtest.Lock,
+	) http.Handler {
+		handler := handler(h)
+		for _, m := range slices.Backward(middlewares(g, locks)) {
+			handler = m(handler)
+		}
+		r := httprouter.New()
+		for _, method := range []string{
+			http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+			http.MethodOptions, http.MethodTrace, "QUERY",
+		} {
+			r.Handler(method, "/stock/:sku", params("/stock/:sku", handler))
+		}
+		return r
+	}})
+}
+
+// params hands httprouter's path parameters to the locks inside, and the
+// pattern, which their logs name.
+func params(pattern string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, p := range httprouter.ParamsFromContext(r.Context()) {
+			keyfunc.SetPath(r, p.Key, p.Value)
+		}
+		r.Pattern = pattern
 		next.ServeHTTP(w, r)
 	})
 }
