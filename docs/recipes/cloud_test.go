@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
@@ -80,15 +81,15 @@ func TestCheckNamesWhatACloudsRedisLacks(t *testing.T) {
 // passesOn has a key pass from one process to another that waits.
 func passesOn(t *testing.T, g *guard.Guard, addr string) {
 	t.Helper()
-	other, err := guard.New(redislocker.New(redistest.Client(t, addr)))
+	other, err := guard.New(redislocker.New(redistest.Client(t, addr)), guard.WithMaxWait(time.Minute))
 	other = closeAtEnd(t, other, err)
 	waited := make(chan error, 1)
-	err = g.Do(t.Context(), "stock:4711", func(context.Context) error {
+	err = g.Do(t.Context(), "stock:4711", func(ctx context.Context) error {
 		go func() {
 			waited <- other.Do(t.Context(), "stock:4711", func(context.Context) error { return nil })
 		}()
 		for {
-			state, err := g.Inspect(t.Context(), "stock:4711")
+			state, err := g.Inspect(ctx, "stock:4711")
 			if err != nil || len(state.Waiters) > 0 {
 				return err
 			}
