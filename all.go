@@ -40,6 +40,9 @@ func (g *Guard) DoAll(ctx context.Context, keys []string, fn func(ctx context.Co
 			return err
 		}
 	}
+	if ctx == nil {
+		return errNilContext
+	}
 	set := &leases{guard: g}
 	ctx, set.cancel = context.WithCancelCause(ctx)
 	defer set.cancel(nil)

@@ -130,6 +130,7 @@ func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context)
 var (
 	errNilFunc    = fmt.Errorf("%w: the function to run is nil", ErrInvalidOption)
 	errNilKeyFunc = fmt.Errorf("%w: the key function is nil", ErrInvalidOption)
+	errNilContext = fmt.Errorf("%w: the ctx is nil", ErrInvalidOption)
 )
 
 // Acquire waits for key as [Guard.Do] does, with the same errors. It returns a

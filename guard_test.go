@@ -77,6 +77,27 @@ func TestBadInputIsATypedErrorAndLeavesNothing(t *testing.T) {
 	}
 }
 
+func TestANilContextIsATypedErrorInEveryVerb(t *testing.T) {
+	var none context.Context
+	b := newBench(t)
+	_, acquired := b.Acquire(none, key)
+	_, tried := b.TryAcquire(none, key)
+	_, did := b.TryDo(none, key, nop)
+	_, called := guard.Call(none, b.Guard, key, func(context.Context) (int, error) { return 0, nil })
+	l := must(b.Acquire(t.Context(), key))
+	for verb, err := range map[string]error{
+		"Do": b.Do(none, key, nop), "DoAll": b.DoAll(none, []string{key}, nop), "Lead": b.Lead(none, key, nop),
+		"Acquire": acquired, "TryAcquire": tried, "TryDo": did, "Call": called, "Release": l.Release(none),
+	} {
+		if !errors.Is(err, guard.ErrInvalidOption) || !strings.Contains(err.Error(), "ctx is nil") {
+			t.Errorf("%s: %v, want ErrInvalidOption that names ctx", verb, err)
+		}
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release with a ctx after that: %v", err)
+	}
+}
+
 func TestTheDefaultGuard(t *testing.T) {
 	defer guard.SetDefault(nil)
 	var none *guard.Guard

@@ -49,6 +49,9 @@ func (g *Guard) acquire(
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	outer := leaseIn(ctx)
 	if outer != nil {
 		ctx = leasekey.Ending(ctx, outer.Context()) // a gin.Context never ends by itself

@@ -29,8 +29,12 @@ import (
 // TTL. Calling it again returns the same.
 //
 // With the ctx of one of those re-entrant calls Release would wait for itself.
-// Then it does nothing and returns ErrInvalidOption.
+// Then it does nothing and returns ErrInvalidOption. It does the same with a
+// nil ctx.
 func (l *Lease) Release(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	for in := leaseIn(ctx); in != nil; in = in.outer {
 		if in.runsInside(l) && !in.isReleased() {
 			return fmt.Errorf("%w: Release inside a call that the lease must outlive", ErrInvalidOption)
