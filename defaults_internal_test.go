@@ -246,6 +246,9 @@ func TestEveryStatementOfADefaultIsListed(t *testing.T) {
 		}
 	}
 	values := facts()
+	if len(unfounded(t, values)) > 0 {
+		return // the documents are wrong already, and told
+	}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
