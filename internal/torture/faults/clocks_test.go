@@ -217,6 +217,6 @@ func TestFault15TurnsGoOnThoughTheServersClockSteps(t *testing.T) {
 			t.Errorf("no turn after the step to %v", steps[i])
 		}
 	}
-	keeps(t, "processes that take turns on a key, while the clock is set by up to an hour in both directions: %v without "+
-		"a turn at most", worst)
+	keeps(t, "processes that take turns on a key, while the clock is set by up to an hour in both directions: "+
+		"%v without a turn at most", worst)
 }

@@ -100,7 +100,8 @@ func repeats(n int) string {
 	case 12:
 		return "go test -race -run Fault12 ./internal/turns"
 	case cliff:
-		return "go test -race -run 'Urgent|LateBatch|NoMoreLeases|TellsEach' . ./internal/turns ./locker/redislocker\n" +
+		return "go test -race -run 'Urgent|LateBatch|NoMoreLeases|TellsEach' " +
+			". ./internal/turns ./locker/redislocker\n" +
 			"go run ./bench/cliff -leases 26000\n" +
 			"go run ./bench/cliff -leases 5000 -busy 6 -runs 7\n" +
 			"go run ./bench/cliff -leases 1000 -ttl 10s -procs 1 -spin 8"
@@ -120,10 +121,10 @@ func of(by rig.Results, n int, lib string) rig.Result {
 			"sleep here without all that runs on it: a unit test of the deadline sets the clocks apart"}
 	}
 	if n == cliff && lib == libs.Guard.Name {
-		return rig.Result{Kept: rig.Yes, Does: "on 2 slow cores shared with Redis, in one process for 10 s: 0 of 20,000 " +
-			"and 0 of 26,000 leases of 1 s were lost; of 5,000 beside 6 processes that never rest 0 in 6 runs of 7, and " +
-			"5.3 % in one; 0 of 1,000 leases of 10 s with one processor that 8 goroutines never leave. Unit tests count the " +
-			"order and the answers"}
+		return rig.Result{Kept: rig.Yes, Does: "on 2 slow cores shared with Redis, in one process for " +
+			"10 s: 0 of 20,000 and 0 of 26,000 leases of 1 s were lost; of 5,000 beside 6 processes that " +
+			"never rest 0 in 6 runs of 7, and 5.3 % in one; 0 of 1,000 leases of 10 s with one processor " +
+			"that 8 goroutines never leave. Unit tests count the order and the answers"}
 	}
 	return rig.Result{Kept: rig.None, Does: notAsked[n]}
 }
