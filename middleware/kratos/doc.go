@@ -1,4 +1,4 @@
-// Package lockmw guards operations of Kratos v2 servers for HTTP and gRPC. One
+// Package lockmw guards operations of Kratos v3 servers for HTTP and gRPC. One
 // call at a time works on a key, across every instance of the service.
 //
 //	sku := func(req *pb.BuyRequest) string { return guard.Key("stock", req.GetSku()) }
@@ -49,5 +49,6 @@
 // # Streams
 //
 // Do not use Server in grpc.StreamMiddleware, which sees each message by
-// itself. Give the interceptor of middleware/grpc to grpc.StreamInterceptor.
+// itself. Give the interceptor of middleware/grpc to grpc.StreamInterceptor. In
+// a stream of the HTTP server call g.Do.
 package lockmw

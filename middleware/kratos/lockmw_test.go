@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
-	kerrors "github.com/go-kratos/kratos/v2/errors"
-	"github.com/go-kratos/kratos/v2/log"
-	"github.com/go-kratos/kratos/v2/middleware"
-	"github.com/go-kratos/kratos/v2/middleware/recovery"
-	"github.com/go-kratos/kratos/v2/transport/grpc"
-	"github.com/go-kratos/kratos/v2/transport/http"
+	kerrors "github.com/go-kratos/kratos/v3/errors"
+	"github.com/go-kratos/kratos/v3/log"
+	"github.com/go-kratos/kratos/v3/middleware"
+	"github.com/go-kratos/kratos/v3/middleware/recovery"
+	"github.com/go-kratos/kratos/v3/transport/grpc"
+	"github.com/go-kratos/kratos/v3/transport/http"
 	"go.uber.org/goleak"
 	ggrpc "google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -33,7 +33,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	log.SetLogger(log.NewStdLogger(io.Discard))
+	log.SetDefault(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m)
 }
 
@@ -318,6 +318,34 @@ func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {
 			t.Errorf("%s: the wait ended with %v", kind, err)
 		}
 		<-gone
+	}
+}
+
+// One call contends for the key, one is in line, and one is too many.
+func TestOfThreeCallsOneFindsTheQueueFull(t *testing.T) {
+	g := guardtest.New(t, guard.WithMaxWait(time.Hour), guard.WithMaxWaiters(1),
+		guard.WithLogger(slog.New(slog.DiscardHandler)))
+	for kind, call := range serve(t, done, rules(g.Guard, lockmw.WithMaxWait(time.Hour))...) {
+		release := g.Hold(guard.Key("stock", "42"))
+		type result struct {
+			err   *kerrors.Error
+			after string
+		}
+		results := make(chan result)
+		for range 3 {
+			go func() { // ends with release
+				err, after := call(t.Context(), buy, "42")
+				results <- result{err, after}
+			}()
+		}
+		r := <-results
+		want(t, kind, r.err, r.after, 429, "LOCK_QUEUE_FULL", true)
+		release()
+		for range 2 {
+			if r := <-results; r.err != nil {
+				t.Errorf("%s: %v", kind, r.err)
+			}
+		}
 	}
 }
 

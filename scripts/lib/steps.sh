@@ -9,13 +9,14 @@ race_of() { [[ $1 == guardgen* ]] || echo -race; }
 newest_gin=v1.12.0
 newest_echo=v4.16.0
 newest_echov5=v5.4.4
-newest_fiber=v3.1.0
+newest_fiber=v3.5.0
 newest_otel=v1.47.0      # needs Go 1.26
 newest_otel_125=v1.43.0
 newest_redis=v9.23.0     # needs Go 1.26
 newest_redis_125=v9.22.0 # the last one for Go 1.25
 newest_connect=v1.21.1    # needs Go 1.26
 newest_connect_125=v1.20.0
+newest_kratos=v3.0.0
 newest_asynq=v0.26.0
 newest_gocron=v2.21.2
 newest_watermill=v1.5.1
@@ -151,6 +152,7 @@ step_newest() {
   go test -modfile="$tmp/go.mod" -short -vet=off -timeout 10m ./... # and for once at full speed, without -race
   newest_in middleware/echov5 "github.com/labstack/echo/v5@$newest_echov5"
   newest_in middleware/fiber "github.com/gofiber/fiber/v3@$newest_fiber"
+  newest_in middleware/kratos "github.com/go-kratos/kratos/v3@$newest_kratos"
   newest_in middleware/connect "connectrpc.com/connect@$connect"
   newest_in jobs/asynq "github.com/hibiken/asynq@$newest_asynq"
   newest_in jobs/gocron "github.com/go-co-op/gocron/v2@$newest_gocron"
