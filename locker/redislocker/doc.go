@@ -72,7 +72,9 @@
 // then looks at N keys every N/2000 to N/1000 s, and at more than 10,000 keys
 // every 5 to 10 s. A message may be lost although the subscription is not. That
 // then costs the same time, or the time until the holder's lease can end. A
-// queue that the server forgets costs as much. In a cluster no claim rests.
+// queue that the server forgets costs as much. When the subscription is lost or
+// confirmed anew, it looks at all N keys within N/4000 s. In a cluster no claim
+// rests.
 //
 // A waiter whose message reaches nobody is passed over in three cases:
 //
