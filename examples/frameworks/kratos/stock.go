@@ -48,7 +48,9 @@ func registerGRPC(s *grpc.Server, srv stock) {
 	for _, operation := range operations {
 		d.Methods = append(d.Methods, ggrpc.MethodDesc{
 			MethodName: short(operation),
-			Handler: func(_ any, ctx context.Context, dec func(any) error, in ggrpc.UnaryServerInterceptor) (any, error) {
+			Handler: func(
+				_ any, ctx context.Context, dec func(any) error, in ggrpc.UnaryServerInterceptor,
+			) (any, error) {
 				m := new(request)
 				if err := dec(m); err != nil {
 					return nil, err
