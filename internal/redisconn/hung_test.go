@@ -41,7 +41,10 @@ func TestAPoolClosesWhileAServerHangs(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- rdb.Close() }()
 	select {
-	case <-closed:
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("Close waits for an answer of the server that hangs")
 	}
