@@ -13,7 +13,8 @@ const (
 	cleanLimit = time.Second          // for one request that cleans up
 	cleanAgain = time.Second          // until the second cleaning; a try that was on its way has arrived by then
 	cleanSoon  = 5 * time.Millisecond // until the second try if the first had no answer
-	cleanTries = 7                    // then the key ends by its TTL; the pauses double, so this is half a minute
+	cleanPause = time.Second          // until each later try: a server that goes on after a hang frees its keys soon
+	cleanFor   = 31 * time.Second     // then a chore without an answer is given up, and its key ends by its TTL
 	cleanBatch = 256                  // keys in one request
 	cleanMost  = 4096                 // max chores of each kind per node; more are dropped and end by their TTL
 	tellEvery  = time.Minute          // between two logs of how many were dropped at a node
@@ -21,16 +22,16 @@ const (
 
 // Abandon frees c's key in the background by owner id, or hands it on. It also
 // takes c out of the queue. It does so at once, and with late again a second
-// later. If there is no answer, it goes on for half a minute, because a server
-// that hangs carries out its requests once it goes on. At most some thousand
-// keys wait for that. The others are left to the TTL, and a warning in the log
-// counts them.
+// later. If there is no answer, it tries again every second for half a minute,
+// because a server that hangs carries out its requests once it goes on. At most
+// some thousand keys wait for that. The others are left to the TTL, and a
+// warning in the log counts them.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	if l.conn == nil {
 		return
 	}
 	st := l.state(c)
-	l.recent.note(c.Key, c.Owner, c.TTL) // in an outage the janitor's pauses grow; a new primary need not wait for them
+	l.recent.note(c.Key, c.Owner, c.TTL) // a new primary need not wait for the janitor's pause
 	l.janitor.add(l.node(c.Key), chore{call: l.releaseCall(c.Key, st.keys, c.Owner, st.entry, ""), again: late})
 }
 
@@ -160,7 +161,7 @@ func (j *janitor) settle(ln *lane, done []chore, answered []bool) {
 	for i, c := range done {
 		c.tries++
 		early := c.again && now.Before(c.came.Add(cleanAgain))
-		if answered[i] && !early || c.tries == cleanTries || j.closed && c.tries > 1 {
+		if answered[i] && !early || now.Sub(c.came) >= cleanFor || j.closed && c.tries > 1 {
 			continue
 		}
 		switch {
@@ -169,7 +170,7 @@ func (j *janitor) settle(ln *lane, done []chore, answered []bool) {
 		case c.tries == 1: // its connection may have died just then
 			c.due = now.Add(cleanSoon)
 		default:
-			c.due = now.Add(cleanAgain << (c.tries - 2))
+			c.due = now.Add(cleanPause)
 		}
 		ln.add(c)
 	}

@@ -93,8 +93,12 @@ func TestAnUnansweredChoreComesAgainUntilItIsGivenUp(t *testing.T) {
 		t.Helper()
 		j.add("", named(1))
 		time.Sleep(time.Hour)
-		if got := s.at(1); !slices.Equal(got, soonThen(0, 1, 3, 7, 15, 31)) || len(got) != cleanTries {
-			t.Errorf("sent at %v", got)
+		want := soonThen(0)
+		for want[len(want)-1] < cleanFor {
+			want = append(want, want[len(want)-1]+cleanPause)
+		}
+		if got := s.at(1); !slices.Equal(got, want) {
+			t.Errorf("sent at %v, want %v", got, want)
 		}
 		synctest.Wait()
 		if len(j.nodes) > 0 {
@@ -110,7 +114,7 @@ func TestANewChoreDoesNotWaitForOneThatComesAgain(t *testing.T) {
 	cleaning(t, answers, func(t *testing.T, j *janitor, s *sent) {
 		t.Helper()
 		j.add("", named(1))
-		time.Sleep(4 * time.Second) // it comes again after 7 s
+		time.Sleep(4 * time.Second) // it comes again 5 ms later
 		down.Store(false)
 		j.add("", named(2))
 		synctest.Wait()
@@ -118,10 +122,35 @@ func TestANewChoreDoesNotWaitForOneThatComesAgain(t *testing.T) {
 			t.Errorf("sent at %v, want at 4 s", got)
 		}
 		time.Sleep(time.Hour)
-		if got := s.at(1); !slices.Equal(got, soonThen(0, 1, 3, 7)) {
+		if got := s.at(1); !slices.Equal(got, soonThen(0, 1, 2, 3, 4)) {
 			t.Errorf("the old one was sent at %v", got)
 		}
 	})
+}
+
+// A try that the server carries out when it goes on takes a key for nobody.
+func TestAServerThatGoesOnAfterAHangHasItsKeysFreedWithinTwoSeconds(t *testing.T) {
+	for hang := time.Second; hang < cleanFor-cleanLimit-cleanPause; hang += 700 * time.Millisecond {
+		var goesOn time.Time
+		answers := func(ctx context.Context, due []chore) bool {
+			select {
+			case <-time.After(time.Until(goesOn)):
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
+		cleaning(t, answers, func(t *testing.T, j *janitor, s *sent) {
+			t.Helper()
+			goesOn = time.Now().Add(hang)
+			j.add("", named(1))
+			time.Sleep(time.Hour)
+			got := s.at(1)
+			if last := got[len(got)-1]; last > hang+cleanPause || last < hang-cleanLimit {
+				t.Errorf("after %v of hanging the key was freed by the request at %v", hang, last)
+			}
+		})
+	}
 }
 
 func TestANodeThatHangsDelaysNoOthersChores(t *testing.T) {
@@ -169,7 +198,7 @@ func TestAJanitorThatFinishesDoesWhatIsLeftAtOnceAndTakesNoMore(t *testing.T) {
 	cleaning(t, answers, func(t *testing.T, j *janitor, s *sent) {
 		t.Helper()
 		j.add("", named(1))
-		time.Sleep(10 * time.Second) // it comes again after 15 s
+		time.Sleep(3 * time.Second) // it comes again 5 ms later
 		down.Store(false)
 		late := named(2)
 		late.again = true
@@ -178,10 +207,10 @@ func TestAJanitorThatFinishesDoesWhatIsLeftAtOnceAndTakesNoMore(t *testing.T) {
 		j.finish()
 		j.add("", named(3))
 		synctest.Wait()
-		if got := s.at(1); !slices.Equal(got, append(soonThen(0, 1, 3, 7), 10*time.Second)) {
+		if got := s.at(1); !slices.Equal(got, append(soonThen(0, 1, 2), 3*time.Second)) {
 			t.Errorf("sent at %v", got)
 		}
-		if got := s.at(2); !slices.Equal(got, seconds(10, 10)) {
+		if got := s.at(2); !slices.Equal(got, seconds(3, 3)) {
 			t.Errorf("late: sent at %v", got)
 		}
 		if got := s.at(3); len(got) > 0 {
