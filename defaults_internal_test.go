@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -183,14 +184,21 @@ var (
 	comment = regexp.MustCompile(`(?m)^\s*//`)
 )
 
+var proses sync.Map // file to string; the race detector makes the expressions slow
+
 // prose is the text of a file in one line, without the slashes of comments.
 func prose(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.FromSlash(file))
+	if text, ok := proses.Load(file); ok {
+		return text.(string)
+	}
+	source, err := os.ReadFile(filepath.FromSlash(file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return space.ReplaceAllString(comment.ReplaceAllString(string(text), ""), " ")
+	text := space.ReplaceAllString(comment.ReplaceAllString(string(source), ""), " ")
+	proses.Store(file, text)
+	return text
 }
 
 func TestDocumentsStateTheDefaultsOfTheCode(t *testing.T) {

@@ -100,7 +100,7 @@ var passages = sync.Pool{New: func() any {
 
 // errFailed tells the guard that the handler has failed, for WithMinHold.
 // Callers never see it.
-var errFailed = errors.New("httpguard: the handler has failed")
+var errFailed = errors.New("the handler has failed")
 
 // pass runs x.Next under the lease. If ran is true, err is nil or the loss of
 // the lease.
