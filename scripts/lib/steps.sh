@@ -52,7 +52,11 @@ step_tidy() {
   sed "s|^\t\.|\t$root/.|" go.work >"$tmp/work/go.work"
   cp go.work.sum "$tmp/work"
   GOWORK="$tmp/work/go.work" go list -m all >/dev/null
-  diff go.work.sum "$tmp/work/go.work.sum" || { echo "go.work.sum is not complete: go list -m all"; return 1; }
+  GOWORK="$tmp/work/go.work" go list -deps -test work >/dev/null
+  diff go.work.sum "$tmp/work/go.work.sum" || {
+    echo "go.work.sum is not complete: go list -m all; go list -deps -test work"
+    return 1
+  }
 }
 
 # The committed output of generators must be what they write now. In a clean tree this is go generate && git diff
