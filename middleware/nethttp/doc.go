@@ -49,7 +49,7 @@
 // each parameter. For gorilla/mux that is
 //
 //	for name, value := range mux.Vars(r) {
-//	keyfunc.SetPath(r, name, value)
+//		keyfunc.SetPath(r, name, value)
 //	}
 //	r.Pattern, _ = mux.CurrentRoute(r).GetPathTemplate() // for logs
 //
