@@ -14,9 +14,9 @@ import (
 // ownFailoverOptions takes from o how to reach sentinels and servers, as
 // ownOptions does.
 func ownFailoverOptions(o *redis.FailoverOptions) *redis.FailoverOptions {
-	dial := dialLimit
+	dial := 2 * dialLimit // it asks a sentinel for the server first, on a connection that it may have to open
 	if o.DialTimeout > 0 {
-		dial = min(o.DialTimeout, dialLimit)
+		dial = min(o.DialTimeout, dial)
 	}
 	return &redis.FailoverOptions{
 		MasterName: o.MasterName, SentinelAddrs: o.SentinelAddrs,

@@ -46,15 +46,15 @@ func New[M any](g *guard.Guard, method string, key func(ctx context.Context, mes
 			}
 			name, err := key(ctx, m)
 			if err == nil && name == "" {
-				err = NoKey
+				err = ErrNoKey
 			}
 			return name, err
 		},
 	}
 }
 
-// NoKey is the error of a call whose client has left the key out.
-var NoKey error = &keyfunc.Error{Source: "message", Err: keyfunc.ErrMissing}
+// ErrNoKey is the error of a call whose client has left the key out.
+var ErrNoKey error = &keyfunc.Error{Source: "message", Err: keyfunc.ErrMissing}
 
 // WrongType returns the error of a rule for messages of another type.
 func WrongType(message any) error {

@@ -35,7 +35,7 @@ func (s *stream) receiveFirst(t reflect.Type) error {
 	first := reflect.New(t.Elem()).Interface().(proto.Message)
 	if err := s.StreamingHandlerConn.Receive(first); err != nil {
 		if errors.Is(err, io.EOF) {
-			return rpcrule.NoKey
+			return rpcrule.ErrNoKey
 		}
 		return err
 	}

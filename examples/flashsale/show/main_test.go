@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		}
 		flag.Parse()
 		// They wait most of the time: for processes, and for leases that must end.
-		_ = flag.Set("test.parallel", "6")
+		_ = flag.Set("test.parallel", "3") // each is a shop of many processes
 		code := m.Run()
 		servers.close()
 		if err := goleak.Find(); err != nil && code == 0 {

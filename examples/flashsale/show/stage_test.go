@@ -41,8 +41,8 @@ func (p *testPage) must(t *testing.T, path, body string) {
 	}
 }
 
+// It is not parallel: its hand must come while the sale lasts.
 func TestTheHandOfFateSpoilsNoCountUnderAFence(t *testing.T) {
-	t.Parallel()
 	p := servePage(t)
 	p.cfg.ttl = 500 * time.Millisecond
 	p.must(t, "start", `{"mode": "fence", "stock": 120, "requests": 300, "buyers": 16, "think_ms": 10, "deaf": true}`)

@@ -157,7 +157,8 @@ func TestFault41FarSentinelsAndClustersGiveTheirKeys(t *testing.T) {
 			if far.Opening > 1 {
 				at += " with TLS"
 			}
-			first := func(where string, l guard.Locker) {
+			first := func(t *testing.T, where string, l guard.Locker) {
+				t.Helper()
 				g := newGuardOn(t, l, guard.WithMaxWait(long))
 				d := turnWithin(t, g, key+at, time.Duration(far.Opening+1)*firstTurn+slow)
 				mu.Lock()
@@ -173,9 +174,9 @@ func TestFault41FarSentinelsAndClustersGiveTheirKeys(t *testing.T) {
 				t.Cleanup(func() { _ = rdb.Close() })
 				c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr}, Dialer: far.Dial})
 				t.Cleanup(func() { _ = c.Close() })
-				first("a client of Sentinel", redislocker.New(rdb))
-				first("`WithSentinel`", redislocker.New(nil, redislocker.WithSentinel(o)))
-				first("a Cluster", redislocker.New(c))
+				first(t, "a client of Sentinel", redislocker.New(rdb))
+				first(t, "`WithSentinel`", redislocker.New(nil, redislocker.WithSentinel(o)))
+				first(t, "a Cluster", redislocker.New(c))
 			})
 		}
 	})

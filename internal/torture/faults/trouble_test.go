@@ -84,8 +84,8 @@ func endLoop(t *testing.T, _ *redistest.Server, rdb *redis.Client) {
 // load makes the server read its data again for 3 s. This cannot be cut short.
 func load(t *testing.T, s *redistest.Server, rdb *redis.Client) {
 	t.Helper()
-	command(t, rdb, "debug", "populate", 20_000, "x", 100)
-	command(t, rdb, "config", "set", "key-load-delay", 150) // µs
+	command(t, rdb, "debug", "populate", 2000, "x", 1000)
+	command(t, rdb, "config", "set", "key-load-delay", 1500) // µs; a shorter sleep takes much longer than asked for
 	inBackground(t, s, "debug", "reload")
 	refuses(t, s, "LOADING")
 }
@@ -94,7 +94,7 @@ func loaded(t *testing.T, _ *redistest.Server, rdb *redis.Client) {
 	t.Helper()
 	rig.Eventually(t, "the server has loaded",
 		func() bool { return errors.Is(rdb.Do(t.Context(), "get", "x").Err(), redis.Nil) })
-	command(t, rdb, "eval", "for i = 0, 19999 do redis.call('del', 'x:' .. i) end return 1", 0)
+	command(t, rdb, "eval", "for i = 0, 1999 do redis.call('del', 'x:' .. i) end return 1", 0)
 }
 
 // inBackground sends a command whose answer comes when the trouble is over.
