@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		flag.Parse()
-		// They wait most of the time: for processes, and for leases that must end.
-		_ = flag.Set("test.parallel", "3") // each is a shop of many processes
+		// Each is a shop of many processes, and some count how much it sells.
+		_ = flag.Set("test.parallel", "1")
 		code := m.Run()
 		servers.close()
 		if err := goleak.Find(); err != nil && code == 0 {
