@@ -14,6 +14,10 @@ const (
 	// MaxKey is the length in bytes of the longest Claim.Key.
 	MaxKey = 200
 
+	// NoLimit is the Claim.Limit of a claim that any number of other such
+	// claims may own the key with: a shared lease.
+	NoLimit = 999_999
+
 	// LookEvery is the longest time that a waiting claim goes unseen, unless it
 	// rests. The guard calls Acquire for it again within that time.
 	LookEvery = 500 * time.Millisecond
@@ -53,6 +57,15 @@ type Claim struct {
 	// Fencing says that becoming the owner also reserves a block of fencing
 	// tokens.
 	Fencing bool
+
+	// Limit is how many claims may own the key at once, this one included. 0
+	// and 1 mean that this claim owns the key alone. NoLimit shares the key with
+	// any number of claims, and comes without Fencing. A number in between makes
+	// the claim one of so many permits. See laws 13 to 15.
+	//
+	// Only a [Sharer] gets claims with a limit above 1.
+	Limit int
+
 	// Holder describes this process, for others to read beside the key. The
 	// locker puts its own id into Instance.
 	Holder Holder
@@ -150,10 +163,11 @@ type Answer struct {
 	Token uint64
 
 	// Holder is the owner if another claim owns the key. It is zero if the
-	// store cannot know.
+	// store cannot know, or if the owners have a limit above 1.
 	Holder Holder
 	// Remaining is the time until that lease ends unless it is renewed. It may
-	// be more, up to the TTL. 0 means unknown.
+	// be more, up to the TTL. 0 means unknown. If there are several owners, it
+	// is the time until the last of their leases ends.
 	Remaining time.Duration
 	// Queued says that the claim is in the queue. With ErrUnavailable, the
 	// claim may be in the queue by this Acquire or an earlier one.
@@ -177,7 +191,11 @@ type Released struct {
 	// does not. Waiting is 1 if the number is not known.
 	Waiting int
 
-	Handed bool  // the key went to one of them, whatever its process answers
-	Queued bool  // next is in the queue
+	// Handed says that another claim owns the key now, whatever its process
+	// answers: one of those that waited, or one that owned the key beside c.
+	Handed bool
+	// Queued says that next was put into the queue. It may own the key already
+	// if its limit is above 1. Its process is told by Granted then.
+	Queued bool
 	Place  Place // its place there
 }

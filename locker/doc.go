@@ -24,10 +24,20 @@
 // that another claim owns its key (law 2). After that its owner id never comes
 // back. A store need not guard against that.
 //
+// # Several owners
+//
+// A claim says by [Claim].Limit how many claims may own its key at once. One
+// rule decides for all of them (law 13): a claim that must be alone, permits,
+// and shared claims. In the table above, "nobody owns the key" then reads "law
+// 13 has room for it", and a Release, or the end of a lease, ends the claim's own
+// share of the key. Only a [Sharer] gets such claims. All other stores can skip
+// laws 13 to 15.
+//
 // # What a store keeps
 //
 //   - For each key that is owned: the owner id, the claim's description of its
-//     [Holder], and the time at which the lease ends.
+//     [Holder], and the time at which the lease ends. A Sharer keeps them for
+//     each owner, with its limit.
 //   - For each key that is waited for: a queue of claims in the order of their
 //     places. Each claim has a time at which it must be seen again. A claim
 //     that was not seen for [QueueLife] is never granted. A claim that rests
@@ -73,7 +83,7 @@
 //
 // # The laws
 //
-// The owner id in the key decides who holds it. That is all of exclusion. The
+// The owner ids in the key decide who holds it. That is all of exclusion. The
 // queue only decides which id comes next, and which process learns of it. A
 // lost message, a wrong entry or a crash may cost time, never exclusion. Laws
 // 1, 10 and 12 are kept by the guard and the store together. The other laws are
@@ -82,7 +92,8 @@
 //  1. Trust begins before the request. A TTL starts when the store gets the
 //     Acquire or Renew, or later. An offer starts at the hand-over, and lasts
 //     for the [Offer].Length that the message tells. No claim is granted that
-//     is not in the queue. The guard counts a TTL from before it sent that
+//     is not in the queue. No renewal puts back a lease that has ended, because
+//     its place may have been given away. The guard counts a TTL from before it sent that
 //     request. It counts an offer from before it sent the last answered request
 //     that saw the claim queued. It relies on no offer of unknown length, and
 //     it renews each offer soon. A claim that rested was often seen too long
@@ -91,7 +102,8 @@
 //     key becomes its own, or in the same step. An Acquire with Try.Queued must
 //     not put back a claim that is not in the queue any more.
 //  3. A grant for nobody is given back. If [Waker.Granted] reports false, the
-//     locker releases the key by its owner id. That release hands the key on.
+//     locker releases the key by its owner id alone. That release hands the key
+//     on.
 //  4. The message is a hint. A claim whose message got lost learns of its grant
 //     by its next Acquire. That comes within [LookEvery], or within the rest
 //     that it was granted. It comes in any case when the lease ends that its
@@ -101,7 +113,8 @@
 //     has heard of it. A store that cannot know that makes short offers, see
 //     [Claim.LongOffer] and [Claim.ShortOffer]. It grants no rest either,
 //     because it would take a dead claim for a live one for as long.
-//  6. A claim that is given up leaves the queue. Abandon takes it out.
+//  6. A claim that is given up leaves the queue. Abandon takes it out. In the
+//     same step the claims behind it get the key if they may own it now.
 //  7. A claim whose process may be there must not be passed over. A store may
 //     pass over the processes that are gone, say because a message reached
 //     nobody. It may do that only to two kinds of claims. The first were
@@ -116,7 +129,9 @@
 //  8. Only the end of a lease lets a claim barge. Acquire takes a key that
 //     nobody owns, whichever claims are in the queue. A key is in that state
 //     only when a lease has ended by its TTL. A Release does not leave the key
-//     free while a claim is in the queue.
+//     free while a claim is in the queue. While others still own the key, room
+//     that the end of a lease has left goes to those who wait, from the front.
+//     The next Acquire of anybody sees to it.
 //  9. The releaser goes to the back. The next claim that Release is given is
 //     queued behind the claims that wait.
 //  10. A caller that leaves as the key comes passes it on. Within the process
@@ -129,6 +144,19 @@
 //     with late, or repeats an Acquire of a claim that is not in the queue. A
 //     store that knows that it sent nothing adds [ErrUnsent]. The guard then
 //     goes on with the claim.
+//  13. A claim becomes an owner only if fewer claims own the key than its own
+//     limit, and fewer than the limit of each owner. A lease that has ended does
+//     not count. Each lease ends by itself, whatever the other owners renew.
+//     When the last one ends, the key is free.
+//  14. A claim that may own the key beside its owners stays behind a claim in
+//     front of it that may not, for as long as that one is seen. It need not
+//     stay behind a claim that was not seen for twice LookEvery, or for
+//     LookEvery after its rest. When a claim gets the key, those right behind it
+//     that may own the key too get it in the same step. Each is told how many
+//     wait behind all of them.
+//  15. A claim with NoLimit reserves no tokens. Permits do, a block for each
+//     grant. Two permits that are held at once have their tokens in the order of
+//     the grants, not of the turns.
 //
 // A store that can change two entries in one step hands over, even if it has
 // watches. A watch is then only the message. etcd, ZooKeeper, Consul and SQL

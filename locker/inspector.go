@@ -26,15 +26,22 @@ type KeyState struct {
 	// if that is unknown, or if the lease never ends.
 	Remaining time.Duration `json:"remaining_ns,omitempty"`
 
+	// Limit is the lowest limit of the owners, see [Claim]. It is 0 if nobody
+	// owns the key or one claim owns it alone. Otherwise Owner and Holder are
+	// zero, Remaining is the time until the last lease ends, and Owners are the
+	// first MaxListed of those that own the key.
+	Limit  int      `json:"limit,omitempty"`
+	Owners []Waiter `json:"owners,omitempty"`
+
 	Waiting int `json:"waiting"` // claims in the queue, one for each process that waits
 	// Waiters are the first MaxListed claims of the queue, in the order in
 	// which they will be served.
 	Waiters []Waiter `json:"waiters,omitempty"`
 }
 
-// Waiter is a claim in the queue of a key.
+// Waiter is a claim in the queue of a key, or one of its several owners.
 type Waiter struct {
-	Owner  string `json:"owner"` // the owner id that it would have
+	Owner  string `json:"owner"` // the owner id that it has or would have
 	Holder Holder `json:"waiter,omitzero"`
 }
 

@@ -48,6 +48,11 @@ type Locker interface {
 	// waiting claims. If c is new in the queue, the owner's process is told by
 	// [Waker.Wanted]. If the owner changed meanwhile, nobody need be told.
 	//
+	// A claim with a limit above 1 also becomes an owner beside others, if laws
+	// 13 and 14 allow it. The processes of all owners are told when such a claim
+	// or another one is new in the queue. If others wait there already, they
+	// need not be told again.
+	//
 	// With c.Fencing an Acquire that succeeds also reserves a block of fencing
 	// tokens, a new one each time.
 	//
@@ -81,8 +86,12 @@ type Locker interface {
 	// A claim is passed over if its process is known to be gone (law 7), or if
 	// its locker was closed.
 	//
-	// If the key went to another claim, next is queued behind all claims that
-	// wait. next is nil if nobody here wants the key again.
+	// If several claims in front of the queue may own the key together, all of
+	// them get it (law 14). The same is done if others still own the key.
+	//
+	// If another claim owns the key now, next is queued behind all claims that
+	// wait. next is nil if nobody here wants the key again. A next with a limit
+	// above 1 may be one of those that get the key.
 	//
 	// Release returns ErrLeaseLost if c did not own the key. A key that nobody
 	// owns then still goes to the first in the queue, and next is not queued.
@@ -91,7 +100,8 @@ type Locker interface {
 	Release(ctx context.Context, c, next *Claim) (Released, error)
 
 	// Abandon leaves nothing of c behind, neither in the queue nor in the key.
-	// The key goes to the first in the queue, even if nobody owned it.
+	// The key goes to the first in the queue, even if nobody owned it. Claims
+	// that stood behind c and may own the key beside its owners get it too.
 	//
 	// Abandon does not block. I/O goes on in the background. A request without
 	// an answer is tried again, until the claim must have ended by itself, or
@@ -145,7 +155,7 @@ type Waker interface {
 	Granted(key, owner string, o Offer) (known bool)
 
 	// Wanted tells that another process has begun to wait for key, which this
-	// one owns. It does no harm if that is this process itself. A process that
+	// one owns, alone or beside others. It does no harm if that is this process itself. A process that
 	// comes to own a key for which others wait already is not told. The others
 	// are served after 100 ms.
 	Wanted(key string)

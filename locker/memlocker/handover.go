@@ -47,44 +47,49 @@ func (s *store) leave() {
 
 // The methods below need s.mu.
 
-// release hands on the key of c, its owner. If somebody gets it, release queues
-// next at the back (law 9).
+// release ends the share of c, an owner. It queues next at the back if another
+// claim waits for the key or owns it (law 9), and hands the key on.
 func (l *Locker) release(e *entry, c, next *locker.Claim, now time.Time) (r locker.Released) {
 	e.remove(c.Owner, now)
+	e.unshare(c.Owner)
 	r.Waiting = len(e.queue)
-	r.Handed = r.Waiting > 0
+	r.Handed = r.Waiting > 0 || e.held(now)
 	if r.Queued = r.Handed && next != nil; r.Queued {
 		l.sign(next)
 		r.Place = l.store.back()
 		e.insert(waiting{claim: next, by: l, place: r.Place, seen: now})
 	}
-	l.store.pass(c.Key, e, now)
+	l.store.serve(c.Key, e, now)
 	return r
 }
 
-// free leaves nothing of owner at key, neither in the queue nor as its owner.
-// If the key is free then, it goes to the first in the queue.
+// free leaves nothing of owner at key, neither in the queue nor as an owner.
+// Those who may own the key then get it.
 func (s *store) free(key, owner string, now time.Time) {
-	e := s.keys[key]
-	if e == nil {
-		return
-	}
-	e.remove(owner, now)
-	if e.owner == owner || !e.held(now) {
-		s.pass(key, e, now)
+	if e := s.keys[key]; e != nil {
+		e.remove(owner, now)
+		e.unshare(owner)
+		s.serve(key, e, now)
 	}
 }
 
-// pass gives key to the first in its queue, or drops the entry if there is
-// none.
-func (s *store) pass(key string, e *entry, now time.Time) {
-	if len(e.queue) == 0 {
-		s.drop(key, e)
-		return
+// serve gives key to those who wait, from the front, as long as each may own it
+// beside its owners. It drops the entry if there is neither owner nor queue.
+func (s *store) serve(key string, e *entry, now time.Time) {
+	e.settle(now)
+	e.find("", now) // drops claims that are not seen any more
+	told := len(s.out)
+	for len(e.queue) > 0 && e.room(e.queue[0].claim) {
+		w := e.queue[0]
+		e.queue = slices.Delete(e.queue, 0, 1)
+		o := locker.Offer{Length: w.claim.LongOffer()} // every peer hears
+		o.Token = s.grant(e, w.by, w.claim, now.Add(o.Length), now)
+		s.out = append(s.out, message{to: w.by, key: key, owner: w.claim.Owner, offer: o})
 	}
-	first := e.queue[0]
-	e.queue = slices.Delete(e.queue, 0, 1)
-	o := locker.Offer{Length: first.claim.LongOffer(), Waiting: len(e.queue)} // every peer hears
-	o.Token = s.grant(e, first.by, first.claim, now.Add(o.Length), now)
-	s.out = append(s.out, message{to: first.by, key: key, owner: e.owner, offer: o})
+	for i := told; i < len(s.out); i++ {
+		s.out[i].offer.Waiting = len(e.queue)
+	}
+	if len(e.owners) == 0 && len(e.queue) == 0 {
+		s.drop(key, e)
+	}
 }

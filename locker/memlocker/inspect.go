@@ -69,11 +69,11 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if err != nil {
 		return err
 	}
-	e := l.store.keys[key]
-	if e == nil || !e.held(now) || e.owner != owner {
+	own := l.store.owned(&locker.Claim{Key: key, Owner: owner}, now)
+	if own == nil {
 		return fmt.Errorf("memlocker: %w: that owner does not hold the key", locker.ErrLeaseLost)
 	}
-	if by := e.by; by.state == open {
+	if by := own.by; by.state == open {
 		l.store.out = append(l.store.out, message{to: by, key: key, owner: owner, revoked: true})
 	}
 	l.store.free(key, owner, now)
@@ -88,7 +88,8 @@ func (s *store) inspect(key string, now time.Time) locker.KeyState {
 		return state
 	}
 	if e.held(now) {
-		state.Held, state.Owner, state.Holder, state.Remaining = true, e.owner, e.holder, e.expires.Sub(now)
+		state.Held, state.Remaining = true, e.lasts(now)
+		e.describe(&state)
 	}
 	e.find("", now) // drops claims that are not seen any more
 	state.Waiting = len(e.queue)
@@ -98,4 +99,19 @@ func (s *store) inspect(key string, now time.Time) locker.KeyState {
 		state.Waiters = append(state.Waiters, locker.Waiter{Owner: w.claim.Owner, Holder: about})
 	}
 	return state
+}
+
+// describe fills in who owns the key, which is held.
+func (e *entry) describe(state *locker.KeyState) {
+	if first := &e.owners[0]; first.limit == 1 {
+		state.Owner, state.Holder = first.owner, first.holder
+		return
+	}
+	state.Limit = locker.NoLimit
+	for i, s := range e.owners {
+		state.Limit = min(state.Limit, s.limit)
+		if i < locker.MaxListed {
+			state.Owners = append(state.Owners, locker.Waiter{Owner: s.owner, Holder: s.holder})
+		}
+	}
 }

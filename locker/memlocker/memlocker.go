@@ -36,7 +36,10 @@ type Locker struct {
 	waker locker.Waker // set by Open, and never changed afterwards
 }
 
-var _ locker.Locker = (*Locker)(nil)
+var (
+	_ locker.Locker = (*Locker)(nil)
+	_ locker.Sharer = (*Locker)(nil)
+)
 
 type state int
 
@@ -67,8 +70,8 @@ func (l *Locker) Open(w locker.Waker) error {
 	return nil
 }
 
-// Acquire makes c the owner of its key if nobody else is. Otherwise it returns
-// the owner and, if t.Wait, queues c.
+// Acquire makes c an owner of its key if the limits of c and of all owners allow
+// it. Otherwise it returns the owner and, if t.Wait, queues c.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	now, err := l.enter(ctx)
 	defer l.store.leave()
@@ -77,13 +80,25 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	}
 	l.sign(c)
 	e := l.store.at(c.Key)
-	if e.held(now) && e.owner != c.Owner {
-		a := locker.Answer{Holder: e.holder, Remaining: e.expires.Sub(now)}
-		l.queue(e, c, t, now, &a)
-		return a, nil
+	if e.held(now) { // a share may have ended, and left room for those who wait
+		l.store.serve(c.Key, e, now)
 	}
-	e.remove(c.Owner, now)
-	return locker.Answer{Acquired: true, Token: l.store.grant(e, l, c, now.Add(c.TTL), now)}, nil
+	own := e.share(c.Owner, now)
+	switch {
+	case own != nil:
+		own.expires = now.Add(c.TTL)
+		e.remove(c.Owner, now)
+		return locker.Answer{Acquired: true, Token: l.store.tokens(c, now)}, nil
+	case e.room(c) && (len(e.owners) == 0 || !e.behind(c, t.Place, now)): // law 8: a free key is anybody's
+		e.remove(c.Owner, now)
+		return locker.Answer{Acquired: true, Token: l.store.grant(e, l, c, now.Add(c.TTL), now)}, nil
+	}
+	a := locker.Answer{Remaining: e.lasts(now)}
+	if first := &e.owners[0]; first.limit == 1 {
+		a.Holder = first.holder
+	}
+	l.queue(e, c, t, now, &a)
+	return a, nil
 }
 
 // Renew gives each claim its full TTL again, or answers ErrLeaseLost.
@@ -98,13 +113,13 @@ func (l *Locker) renew(ctx context.Context, cs []*locker.Claim) []error {
 	now, err := l.enter(ctx)
 	defer l.store.leave()
 	for i, c := range cs {
-		switch e := l.store.owned(c, now); {
+		switch own := l.store.owned(c, now); {
 		case err != nil:
 			errs[i] = err
-		case e == nil:
+		case own == nil:
 			errs[i] = locker.ErrLeaseLost
 		default:
-			e.expires = now.Add(c.TTL)
+			own.expires = now.Add(c.TTL)
 		}
 	}
 	return errs
@@ -125,15 +140,16 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (token uint64, err 
 }
 
 // Release gives the key of c to the claim that has waited longest, if c owns
-// it. It queues next behind the others.
+// it, and to those behind it that may own it too. It queues next behind the
+// others.
 func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
 	now, err := l.enter(ctx)
 	defer l.store.leave()
 	if err != nil {
 		return locker.Released{}, err
 	}
-	if e := l.store.owned(c, now); e != nil {
-		return l.release(e, c, next, now), nil
+	if l.store.owned(c, now) != nil {
+		return l.release(l.store.keys[c.Key], c, next, now), nil
 	}
 	l.store.free(c.Key, c.Owner, now) // the key may be nobody's, with others in its queue
 	return locker.Released{}, locker.ErrLeaseLost
@@ -155,6 +171,9 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 		l.store.free(c.Key, c.Owner, now)
 	}
 }
+
+// Shares reports true: the store keeps shared claims and permits.
+func (*Locker) Shares(int) bool { return true }
 
 // FindingProcess names the finding that [Locker.Check] always has, see
 // [guard.WithAcceptedFindings].

@@ -49,9 +49,9 @@ func (e *entry) insert(w waiting) {
 	e.queue = slices.Insert(e.queue, i, w)
 }
 
-// queue handles c, whose key another claim holds. c stays in the queue, or
-// enters it if it waits and was never there. The holder's process is told of a
-// new claim. queue fills in what a says of the queue.
+// queue handles c, which cannot own its key now. c stays in the queue, or enters
+// it if it waits and was never there. The owners' processes are told of a new
+// claim. queue fills in what a says of the queue.
 func (l *Locker) queue(e *entry, c *locker.Claim, t locker.Try, now time.Time, a *locker.Answer) {
 	w := waiting{c, l, t.Place, now, min(t.Rest, locker.MaxRest)}
 	i := e.find(c.Owner, now)
@@ -71,10 +71,14 @@ func (l *Locker) queue(e *entry, c *locker.Claim, t locker.Try, now time.Time, a
 	a.Queued, a.Place, a.Rest = true, w.place, w.rest
 }
 
-// want tells the owner of key that another waits for it.
+// want tells the owners of key that another waits for it, each process once.
 func (l *Locker) want(e *entry, key string) {
-	if e.by != l && e.by.state == open {
-		l.store.out = append(l.store.out, message{to: e.by, key: key})
+	told := map[*Locker]bool{l: true}
+	for _, s := range e.owners {
+		if !told[s.by] && s.by.state == open {
+			told[s.by] = true
+			l.store.out = append(l.store.out, message{to: s.by, key: key})
+		}
 	}
 }
 

@@ -36,14 +36,11 @@ type store struct {
 	broken int          // how many Breaks are not mended
 }
 
-// entry is one key: its owner, and the claims that wait for it. An entry is
+// entry is one key: its owners, and the claims that wait for it. An entry is
 // dropped when it is neither held nor waited for.
 type entry struct {
-	owner   string // "" if released
-	by      *Locker
-	holder  locker.Holder
-	expires time.Time
-	queue   []waiting // in the order of their places
+	owners []share
+	queue  []waiting // in the order of their places
 }
 
 // late is an abandoned claim, to be dropped again.
@@ -52,8 +49,6 @@ type late struct {
 	by         *Locker
 	key, owner string
 }
-
-func (e *entry) held(now time.Time) bool { return e.owner != "" && now.Before(e.expires) }
 
 // The methods below need s.mu.
 
@@ -73,26 +68,33 @@ func (s *store) at(key string) *entry {
 // drop forgets the entry of key.
 func (s *store) drop(key string, e *entry) {
 	delete(s.keys, key)
-	*e = entry{queue: e.queue[:0]}
+	*e = entry{owners: e.owners[:0], queue: e.queue[:0]}
 	s.spare = e
 }
 
-// owned returns the entry of c.Key if c owns it now, and nil otherwise.
-func (s *store) owned(c *locker.Claim, now time.Time) *entry {
-	if e := s.keys[c.Key]; e != nil && e.held(now) && e.owner == c.Owner {
-		return e
+// owned returns c's own share of its key, and nil if c does not own the key now.
+func (s *store) owned(c *locker.Claim, now time.Time) *share {
+	if e := s.keys[c.Key]; e != nil {
+		return e.share(c.Owner, now)
 	}
 	return nil
 }
 
-// grant makes c the owner until the given time, and returns the first of its
+// grant makes c an owner until the given time, and returns the first of its
 // tokens. c is not in the queue.
 func (s *store) grant(e *entry, by *Locker, c *locker.Claim, until, now time.Time) (token uint64) {
-	e.owner, e.by, e.expires, e.holder = c.Owner, by, until, c.Holder
-	if c.Fencing {
-		token = s.fence(now)
+	e.owners = append(e.owners, share{
+		owner: c.Owner, limit: max(c.Limit, 1), by: by, holder: c.Holder, expires: until,
+	})
+	return s.tokens(c, now)
+}
+
+// tokens reserves a block of tokens if c wants one, and returns the first.
+func (s *store) tokens(c *locker.Claim, now time.Time) uint64 {
+	if !c.Fencing {
+		return 0
 	}
-	return token
+	return s.fence(now)
 }
 
 // fence reserves a block of tokens and returns the first. The time makes it
