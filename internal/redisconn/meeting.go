@@ -70,7 +70,9 @@ func (s *sentinels) early(ctx context.Context, network string) (conn net.Conn, a
 	defer cancel()
 	stay := context.AfterFunc(s.meeting.met, cancel)
 	defer stay()
-	if addr, _ = s.elect(ctx, dialLimit); addr == "" {
+	// The first votes come on new connections. Far away, with TLS, these take
+	// longer than one dial.
+	if addr, _ = s.elect(ctx, 2*dialLimit); addr == "" {
 		return nil, ""
 	}
 	conn, err := s.dial(ctx, network, addr)

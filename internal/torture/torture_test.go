@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 }
 
 // tortured runs the program on a machine that may be very busy. It returns its
-// exit status and its output.
+// exit status and its output. Tests whose runs must be clean are not parallel,
+// because the judge also asks how soon a key was given.
 func tortured(t *testing.T, args string) (status int, report string) {
 	t.Helper()
 	var out, progress bytes.Buffer
@@ -52,10 +53,8 @@ func TestGuardKeepsItsPromises(t *testing.T) {
 }
 
 func TestGuardKeepsThemOnManyServers(t *testing.T) {
-	t.Parallel()
 	for _, topology := range []libs.Topology{libs.Sentinel, libs.Cluster, libs.Redlock} {
 		t.Run(string(topology), func(t *testing.T) {
-			t.Parallel()
 			if status, report := tortured(t, "-for 5s -topology "+string(topology)); status != exitOK {
 				t.Errorf("status %d\n%s", status, report)
 			}
@@ -65,7 +64,6 @@ func TestGuardKeepsThemOnManyServers(t *testing.T) {
 
 // A service that is deployed runs its old and its new version side by side.
 func TestTwoVersionsShareTheirKeys(t *testing.T) {
-	t.Parallel()
 	if status, report := tortured(t, "-for 10s -seed 5 -beside "+unmarked); status != exitOK {
 		t.Errorf("status %d\n%s", status, report)
 	}
@@ -101,7 +99,7 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		"noowner":    {exclusion, ""},
 		"norenew":    {exclusion + toldInTime, ""},
 		"recreate":   {exclusion, "-faults flush -long 50"},
-		"notjoined":  {exclusion, ""},
+		"notjoined":  {exclusion + toldInTime, ""}, // it may cut the next holder's lease short, too
 		"sametoken":  {tokenOrder, ""},
 		"localtoken": {tokenOrder, ""},
 		"lostwakeup": {liveness, "-for 5s -faults none"},

@@ -162,8 +162,8 @@ func TestAbandonGivesUpInTheEnd(t *testing.T) {
 		before := w.requests()
 		l.Abandon(claim("k"), false)
 		time.Sleep(time.Hour)
-		if n := w.requests() - before; n != 7 {
-			t.Errorf("%d tries in an hour, want 7", n)
+		if n := w.requests() - before; n != 33 {
+			t.Errorf("%d tries in an hour, want 33", n)
 		}
 	})
 }

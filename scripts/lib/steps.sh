@@ -113,19 +113,21 @@ step_docs() {
 step_test() {
   local m tested=() code=0
   for m in "${modules[@]}"; do
-    [[ $m == "$sql_module" || $m == "$browser_module" ]] || tested+=("$m")
+    [[ $m == "$sql_module" || $m == "$browser_module" || $m == "$torture_module" ]] || tested+=("$m")
   done
   if [[ $set == small ]]; then # step demo needs it, and tests mostly wait
     nice go -C examples build -race ./flashsale/... &
   fi
-  side_by_side test_module "${tested[@]}" || code=$?
+  ((${#tested[@]} == 0)) || side_by_side test_module "${tested[@]}" || code=$?
   wait
+  ! is_chosen "$torture_module" || side_by_side test_module "$torture_module" || code=$?
   return "$code"
 }
 
 test_module() {
   local flags=(-vet=off -timeout 15m -parallel 4) # parallel tests mostly wait
   if [[ -n $short ]]; then flags+=(-short); else flags+=(-shuffle=on); fi
+  [[ $1 != "$torture_module" ]] || flags+=(-p 1)
   # By the environment, so that programs which tests build share what is compiled.
   GOFLAGS="$GOFLAGS $(race_of "$1")" go -C "$1" test "${flags[@]}" ./...
 }

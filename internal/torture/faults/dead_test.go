@@ -32,8 +32,9 @@ const dead = 20
 
 // deadWaiters kills processes in their first wait for a key, and lets others
 // take turns on it. What the dead cost is judged by the time without a turn and
-// by the queue. The rates of turns are reported. Only a tenth of them is
-// demanded, because the machine may be busy with other tests.
+// by the queue. The rates of turns are reported. Only a thirtieth of them is
+// demanded, because the machine may be busy with other tests. Waiters that are
+// not told of their turn have a hundredth.
 func deadWaiters(t *testing.T, p *place) {
 	t.Helper()
 	rdb := p.client(t)
@@ -67,7 +68,7 @@ func deadWaiters(t *testing.T, p *place) {
 	}
 	soon := all.rate(0, 3*time.Second) / undisturbed
 	late := all.rate(5*time.Second, 5*time.Second+span) / undisturbed
-	if soon < 0.1 || late < 0.1 {
+	if soon < 0.03 || late < 0.03 {
 		t.Errorf("%.0f %% of the turns in the first 3 s, and %.0f %% after 5 s", 100*soon, 100*late)
 	}
 	keeps(t, "%s: %d processes killed in their first wait cost the others %v, all together (%.0f %% of "+
