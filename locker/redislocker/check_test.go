@@ -251,8 +251,8 @@ func TestCheckComparesRoundTripWithTTL(t *testing.T) {
 	if err := l.Check(t.Context(), time.Hour); err != nil {
 		t.Error(err)
 	}
-	p.DelayReplies(190 * time.Millisecond) // less than a tenth, but a new connection has no time for it
-	wantFinding(t, l.Check(t.Context(), 2*time.Second), redislocker.FindingRoundTrip, locker.Warn)
+	p.DelayReplies(350 * time.Millisecond) // less than a tenth, but a new connection has no time for it
+	wantFinding(t, l.Check(t.Context(), 4*time.Second), redislocker.FindingRoundTrip, locker.Warn)
 	p.DelayReplies(460 * time.Millisecond) // however long the TTL, a try has 500 ms
 	if text := wantFinding(t, l.Check(t.Context(), time.Hour), redislocker.FindingRoundTrip,
 		locker.Refuse); !strings.Contains(text, "closer") {

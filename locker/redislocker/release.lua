@@ -118,7 +118,9 @@ for i = 1, math.min(waited, 100) do -- bounded: the next that is dead costs a sh
   redis.call("zrem", KEYS[2], entry) -- a later look drops what it is due
   behind = behind - 1
   local gone = late > QUEUE_LIFE - LOOK_EVERY or late > LATE and not known -- not seen for QUEUE_LIFE, or most likely dead
-  local told = string.sub(entry, 1, 1) == "m" or late < -LOOK_EVERY -- a rest, which only those are granted that hear
+  -- One that rests beyond LOOK_EVERY hears, else it had not been let. A place has
+  -- fractions of a ms, which the clock has not.
+  local told = string.sub(entry, 1, 1) == "m" or late < -LOOK_EVERY - 1
   local there = not gone and offer(entry, version, late > LATE, told)
   if there or there == false and not gone and i == 100 then
     local place = ""

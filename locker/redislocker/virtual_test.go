@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -214,5 +215,25 @@ func TestManyAbandonedKeysShareRequests(t *testing.T) {
 		if n := w.requests() - before; n < 2 || n > 50 {
 			t.Errorf("%d requests to free 1,000 keys twice", n)
 		}
+	})
+}
+
+// A waiter that cannot be told yet finds the key by itself. A release hands the
+// key to such a waiter even if it comes within the millisecond in which the
+// waiter came.
+func TestAReleaseInTheSameMillisecondPassesOverNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, rdb := redistest.Miniredis(t)
+		l := open(t, rdb)
+		c, next := claim("k"), claim("k")
+		mustAcquire(t, l, c)
+		time.Sleep(1500 * time.Microsecond)
+		queue(t, l, next)
+		first := rdb.ZRangeWithScores(t.Context(), line("k"), 0, 0).Val()[0]
+		entry, _ := first.Member.(string)
+		deaf := "l" + entry[1:6+22] + strings.Repeat("x", 22) + entry[6+22+22:]
+		rdb.ZRem(t.Context(), line("k"), entry)
+		rdb.ZAdd(t.Context(), line("k"), redis.Z{Score: first.Score, Member: deaf})
+		release(t, l, c, nil, locker.Released{Waiting: 1, Handed: true})
 	})
 }

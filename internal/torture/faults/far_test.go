@@ -140,8 +140,7 @@ func TestFault41ALineThatJittersGivesItsKeys(t *testing.T) {
 }
 
 // A newcomer finds the primary or the nodes first, and those are round trips of
-// their own. So it may take longer than with one server. With TLS at 400 ms
-// they take longer than one dial may.
+// their own. So it may take longer than with one server.
 func TestFault41FarSentinelsAndClustersGiveTheirKeys(t *testing.T) {
 	begin(t)
 	s, nodes := redistest.StartSentinel(t), redistest.StartCluster(t)
