@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/go-lockguard/guard/internal/leasekey"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // A context carries its innermost lease. A chain leads from it to the leases
@@ -82,4 +83,22 @@ func FencingToken(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("%w: pass on the ctx that the function got", ErrNoLease)
 	}
 	return l.FencingToken(ctx)
+}
+
+// Holds returns what l and the leases around it own in store, for a store that
+// has a use for it in transactions of its user, such as etcdlocker. It returns
+// false if none of them is of the guard on store, or if one that is was
+// released. A lost lease counts, because the store knows whether it was. Holds
+// does not block and is safe for concurrent use.
+func (l *Lease) Holds(store locker.Locker) (holds []locker.Hold, ok bool) {
+	for ; l != nil; l = l.outer {
+		if l.guard.family.locker != store {
+			continue
+		}
+		if l.isReleased() {
+			return nil, false
+		}
+		holds = append(holds, l.turn.Hold())
+	}
+	return holds, len(holds) > 0
 }

@@ -298,6 +298,12 @@ func (t *Turn) EndedBy(now time.Time) time.Time { return t.grant.endedBy(now) }
 // Held returns the turn's holder in the store, and how long it holds.
 func (t *Turn) Held() (locker.Holder, time.Duration) { return t.grant.heldBy(time.Now()) }
 
+// Hold returns the claim by which the turn's grant owns the key.
+func (t *Turn) Hold() locker.Hold {
+	c := &t.grant.bid.claim
+	return locker.Hold{Key: c.Key, Owner: c.Owner}
+}
+
 // Token returns the fencing token of the turn. It may make a request. It then
 // blocks until that is answered or ctx ends. It returns why the turn cannot be
 // trusted, ErrUnavailable of package locker, or ctx's error.

@@ -1,0 +1,106 @@
+package etcdlocker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+const (
+	lateAfter  = time.Second      // when an Abandon with late is done again
+	insistMax  = 30 * time.Second // for which a request without an answer is repeated
+	firstLimit = 250 * time.Millisecond
+	lastLimit  = 2 * time.Second // short limits find a new leader soon
+)
+
+// Abandon takes c out of key and queue, in the background. It takes one request
+// or two.
+func (l *Locker) Abandon(c *locker.Claim, late bool) {
+	if l.gate.Enter() != nil {
+		return
+	}
+	defer l.gate.Leave()
+	entry := ""
+	if st, ok := c.State.(*state); ok {
+		entry = l.leaves(st)
+	}
+	l.disown(c.Key, c.Owner)
+	key, owner := c.Key, c.Owner
+	l.gate.Go(func() {
+		l.clear(key, owner, entry)
+		if late {
+			l.pause(lateAfter)
+			l.clear(key, owner, entry)
+		}
+	})
+}
+
+// pause waits for d, or until the locker is closed.
+func (l *Locker) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-l.closing:
+	}
+}
+
+// clear leaves nothing of an owner id behind.
+func (l *Locker) clear(key, owner, entry string) {
+	l.insist(func(ctx context.Context) error { return l.leave(ctx, key, owner, entry) })
+}
+
+// insist calls try until it succeeds, for insistMax at most. Close ends the
+// first of its pauses.
+func (l *Locker) insist(try func(ctx context.Context) error) {
+	closing := l.closing
+	limit, pause := firstLimit, 10*time.Millisecond
+	for end := time.Now().Add(insistMax); time.Now().Before(end); {
+		ctx, cancel := context.WithTimeout(l.ctx, limit)
+		err := try(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-closing:
+			closing = nil // once
+			limit, pause = firstLimit, 5*time.Millisecond
+		}
+		t.Stop()
+		limit, pause = min(2*limit, lastLimit), min(2*pause, time.Second)
+	}
+}
+
+// leave takes an owner id out of the queue. If it owns the key, or nobody does,
+// the key goes to the first in the queue.
+func (l *Locker) leave(ctx context.Context, key, owner, entry string) error {
+	var then []clientv3.Op
+	if entry != "" {
+		then = append(then, clientv3.OpDelete(entry))
+	}
+	n := len(then)
+	then = append(then, clientv3.OpGet(l.lockKey(key)), prefixed(l.queueOf(key), clientv3.WithCountOnly()))
+	r, err := l.txn(ctx, nil, then, nil)
+	if err != nil {
+		return err
+	}
+	locks, waiting := rangeOf(r, n).Kvs, rangeOf(r, n+1).Count
+	switch {
+	case len(locks) == 0 && waiting == 0:
+		return nil
+	case len(locks) > 0 && !strings.HasPrefix(string(locks[0].Value), owner+"/"):
+		return nil
+	}
+	if _, err := l.free(ctx, key, owner, nil); !errors.Is(err, locker.ErrLeaseLost) {
+		return err
+	}
+	return nil
+}

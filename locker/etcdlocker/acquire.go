@@ -1,0 +1,235 @@
+package etcdlocker
+
+import (
+	"context"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// maxTries bounds the transactions of a call whose key changes each time.
+const maxTries = 32
+
+// Acquire makes c the owner of its key, or puts it into the queue. It takes one
+// request if nobody owns the key, one to look at a key that is held, and two to
+// join a queue. An answer that stays until somebody changes something, such as a
+// missing right, is an error of its own.
+func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	if err := l.gate.Enter(); err != nil {
+		return locker.Answer{Queued: t.Queued}, err
+	}
+	defer l.gate.Leave()
+	l.listen.Do(func() { l.service.Go(l.hear) })
+	try := attempt{l: l, c: c, st: l.stateOf(c), Try: t}
+	a, err := try.run(ctx)
+	if err != nil {
+		return locker.Answer{Queued: t.Queued || l.mayQueue(try.st)}, tryError(err)
+	}
+	return a, nil
+}
+
+// attempt is one Acquire.
+type attempt struct {
+	l  *Locker
+	c  *locker.Claim
+	st *state
+	locker.Try
+	revision int64 // in which the key was taken
+}
+
+// found is what a look at a key has found.
+type found struct {
+	lock     *mvccpb.KeyValue // nil: nobody owns the key
+	queued   bool             // our entry is in the queue
+	revision int64
+}
+
+func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
+	var f *found // nil: nothing is known yet
+	if entry := t.l.saw(t.st); t.Held || entry != "" {
+		if f, err = t.look(ctx); err != nil {
+			return a, err
+		}
+	}
+	for range maxTries {
+		a, take := t.judge(f)
+		switch {
+		case take != nil:
+			f, err = t.take(ctx, take)
+			if err == nil && f == nil {
+				return t.won()
+			}
+		case f.queued:
+			return a, t.stay(ctx, &a)
+		case !t.Wait || t.Queued:
+			t.l.leaves(t.st)
+			return a, nil
+		default:
+			f, err = t.join(ctx, f, &a)
+			if err == nil && f == nil {
+				return a, nil
+			}
+		}
+		if err != nil {
+			return a, err
+		}
+	}
+	return a, errChanging
+}
+
+// looks are the operations that fill a found.
+func (t *attempt) looks() []clientv3.Op {
+	ops := []clientv3.Op{clientv3.OpGet(t.l.lockKey(t.c.Key))}
+	if entry := t.l.saw(t.st); entry != "" {
+		ops = append(ops, clientv3.OpGet(entry, clientv3.WithCountOnly()))
+	}
+	return ops
+}
+
+func (t *attempt) foundIn(r *clientv3.TxnResponse) *found {
+	f := &found{revision: r.Header.Revision}
+	if kvs := rangeOf(r, 0).Kvs; len(kvs) > 0 {
+		f.lock = kvs[0]
+	}
+	f.queued = len(r.Responses) > 1 && rangeOf(r, 1).Count > 0 && t.l.mayQueue(t.st)
+	return f
+}
+
+func (t *attempt) look(ctx context.Context) (*found, error) {
+	r, err := t.l.txn(ctx, nil, t.looks(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return t.foundIn(r), nil
+}
+
+// judge returns the comparisons by which the key can be taken, or the Answer of
+// a key that another claim owns.
+func (t *attempt) judge(f *found) (a locker.Answer, take []clientv3.Cmp) {
+	key := t.l.lockKey(t.c.Key)
+	if f == nil || f.lock == nil {
+		return a, []clientv3.Cmp{absent(key)}
+	}
+	owner, r, ok := parse(f.lock.Value)
+	if ok && owner == t.c.Owner {
+		return a, owns(key, owner)
+	}
+	now := time.Now()
+	s := t.l.sight(t.c.Key, f.lock, now)
+	if s.over(now) {
+		return a, []clientv3.Cmp{unchanged(key, f.lock.ModRevision)}
+	}
+	a.Holder, a.Remaining = r.Holder, s.left(now)
+	return a, nil
+}
+
+// take takes the key if the comparisons hold, and returns nil. Otherwise it
+// returns what it has found.
+func (t *attempt) take(ctx context.Context, ifs []clientv3.Cmp) (*found, error) {
+	lease, err := t.l.keyLease(ctx, t.c.TTL)
+	if err != nil {
+		return nil, err
+	}
+	key := t.l.lockKey(t.c.Key)
+	then := []clientv3.Op{
+		clientv3.OpPut(key, lockValue(t.c.Owner, recordOf(t.c, t.c.TTL)), clientv3.WithLease(lease)),
+	}
+	if entry := t.l.saw(t.st); entry != "" {
+		then = append(then, clientv3.OpDelete(entry))
+	}
+	r, err := t.l.lane.carry(ctx, []string{key}, ifs, then, t.looks())
+	switch {
+	case noLease(err):
+		t.l.sessionFor(t.c.TTL).lost(lease)
+		return t.look(ctx)
+	case err != nil:
+		return nil, err
+	case !r.Succeeded:
+		return t.foundIn(r), nil
+	}
+	t.revision = r.Header.Revision
+	return nil, nil
+}
+
+func (t *attempt) won() (locker.Answer, error) {
+	t.l.has(t.st, t.c.TTL)
+	t.l.own(t.c)
+	a := locker.Answer{Acquired: true}
+	if t.c.Fencing {
+		a.Token = token(t.revision)
+	}
+	return a, nil
+}
+
+// own makes a line for a key that c owns, unless there is one from its grant.
+func (l *Locker) own(c *locker.Claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.seen, c.Key)
+	if ln := l.owned[c.Key]; ln == nil || ln.owner != c.Owner {
+		l.owned[c.Key] = &line{owner: c.Owner}
+	}
+}
+
+// stay keeps the claim in the queue. Its entry is written again if this process
+// has another etcd lease for its places by now.
+func (t *attempt) stay(ctx context.Context, a *locker.Answer) error {
+	entry := t.l.saw(t.st)
+	place, err := t.l.placeLease(ctx)
+	if err != nil {
+		return err
+	}
+	a.Queued, a.Place = true, placeOf(entry)
+	if t.st.lease == place {
+		return nil
+	}
+	r, err := t.l.txn(ctx, []clientv3.Cmp{exists(entry)},
+		[]clientv3.Op{clientv3.OpPut(entry, encode(entryOf(t.c, place)), clientv3.WithLease(place))}, nil)
+	switch {
+	case err != nil:
+		return err
+	case r.Succeeded:
+		t.l.queues(t.st, entry, place)
+	default: // granted or dropped meanwhile; the next look finds out
+	}
+	return nil
+}
+
+// join puts the claim into the queue and tells the owner's process, and returns
+// nil. If nobody owns the key any more, it returns what it has found.
+func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found, error) {
+	place, err := t.l.placeLease(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key := t.l.lockKey(t.c.Key)
+	if a.Place = t.Place; a.Place <= 0 {
+		a.Place = locker.Place(f.revision)
+	}
+	entry := t.l.entryKey(t.c.Key, a.Place, f.revision, t.c.Owner)
+	t.l.queues(t.st, entry, place)
+
+	e := queued{Key: []byte(entry), Value: []byte(encode(entryOf(t.c, place)))}
+	m := message{Kind: wanted, Key: []byte(t.c.Key), Queue: []queued{e}}
+	then := []clientv3.Op{clientv3.OpPut(entry, string(e.Value), clientv3.WithLease(place))}
+	if a.Holder.Instance != "" {
+		then = append(then, clientv3.OpPut(t.l.inboxOf(a.Holder.Instance), encode(m), clientv3.WithLease(place)))
+	}
+	r, err := t.l.txn(ctx, []clientv3.Cmp{exists(key)}, then, t.looks())
+	switch {
+	case noLease(err):
+		t.l.rejoins(t.st)
+		t.l.places.lost(place)
+		return t.look(ctx)
+	case err != nil:
+		return nil, err
+	case !r.Succeeded:
+		t.l.rejoins(t.st)
+		return t.foundIn(r), nil
+	}
+	a.Queued = true
+	return nil, nil
+}

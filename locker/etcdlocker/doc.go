@@ -1,0 +1,59 @@
+// Package etcdlocker keeps leases in etcd 3.5.3 or newer.
+//
+//	client, err := clientv3.New(clientv3.Config{
+//		Endpoints:            []string{"a:2379", "b:2379", "c:2379"},
+//		DialKeepAliveTime:    5 * time.Second, // else a connection that was cut is noticed after minutes
+//		DialKeepAliveTimeout: time.Second,
+//	})
+//	g, err := guard.New(etcdlocker.New(client))
+//
+// TLS, user and password are the client's. The caller closes the client, after
+// the guard.
+//
+// # What it is good for
+//
+// A lease survives the crash of any member while a majority lives. All answers
+// come from that majority, so no failover forgets a lease. [Locker.Held] puts
+// the lease into the If of the caller's own etcd transaction, which then needs
+// no fencing token.
+//
+// Each hand-over and each renewal is a write to the log of etcd. Choose a TTL of
+// 3 s or more, because an election of a new leader takes 1 s to 1.5 s, and a
+// shorter lease may not survive it. Where speed matters more than survival,
+// redislocker is faster.
+//
+// # How it keeps time
+//
+// The TTL stands beside the owner id in the key. Each process that finds a key
+// held measures that TTL by its own monotonic clock, from its first sight of the
+// key's revision. It takes the key by a comparison of that revision. So a lease
+// ends late, never early. See [Locker.Limits] for how late. The clocks of the
+// processes and of etcd need not agree.
+//
+// Each process also keeps etcd leases, one for its places in queues and one for
+// each TTL that it uses. They only see to it that the keys of a dead process go.
+//
+// # Rights
+//
+// With etcd's authentication the user needs one role, with read and write on
+// the keys that begin with the prefix:
+//
+//	etcdctl role add guard
+//	etcdctl role grant-permission guard --prefix=true readwrite guard/
+//	etcdctl user grant-role app guard
+//
+// # Settings of the server
+//
+//   - --auto-compaction-retention=1h, or another limit. etcd keeps each old
+//     revision until it is compacted, and a pair of Acquire and Release adds
+//     some 300 bytes. Without compaction the database reaches its quota, and
+//     then every write fails.
+//   - Three members or five. With one, its restart stops all locks. With two,
+//     the loss of either does.
+//
+// A backup that is restored brings back old revisions, and fencing tokens are
+// made of them. Restore with --bump-revision and --mark-compacted.
+//
+// Do not use the etcd of a Kubernetes cluster. Its API server counts on having
+// it alone.
+package etcdlocker

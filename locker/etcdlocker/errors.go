@@ -1,0 +1,65 @@
+package etcdlocker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+var (
+	errNotOwner = fmt.Errorf("%w: the key is not ours any more", locker.ErrLeaseLost)
+	errChanging = errors.New("the key changed hands too often meanwhile")
+	errUnsent   = fmt.Errorf("%w: it waited for its turn", locker.ErrUnsent)
+)
+
+// refusals are the answers of etcd that stay until somebody changes something.
+var refusals = []error{
+	rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrRoleNotFound,
+	rpctypes.ErrAuthFailed, rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps,
+}
+
+// refused reports whether a new try cannot help.
+func refused(err error) bool {
+	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
+}
+
+// lacksRights reports whether the user may not do what was asked.
+func lacksRights(err error) bool { return refused(err) && !errors.Is(err, rpctypes.ErrRequestTooLarge) }
+
+func noLease(err error) bool { return errors.Is(err, rpctypes.ErrLeaseNotFound) }
+
+// tryError is the error that Acquire returns for err. It is ErrUnavailable, or
+// etcd's refusal if a new try cannot help.
+func tryError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case refused(err):
+		return fmt.Errorf("etcdlocker: %w", withAdvice(err))
+	}
+	return unclear(err)
+}
+
+// unclear is the error of a call whose outcome is not known. For a holder, a
+// refusal leaves as much in doubt as silence does.
+func unclear(err error) error {
+	return fmt.Errorf("%w: etcdlocker: %w", locker.ErrUnavailable, withAdvice(err))
+}
+
+// withAdvice adds what to do about err.
+func withAdvice(err error) error {
+	switch {
+	case lacksRights(err):
+		return fmt.Errorf("%w (give the client's user the rights that the documentation of package etcdlocker lists)", err)
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return fmt.Errorf("%w (compact and defragment etcd, then disarm the alarm: etcdctl alarm disarm)", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("no answer in time: %w", err)
+	}
+	return err
+}

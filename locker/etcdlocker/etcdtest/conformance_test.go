@@ -1,0 +1,55 @@
+package etcdtest_test
+
+import (
+	"testing"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/etcdlocker"
+	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
+	"github.com/go-lockguard/guard/locker/lockertest"
+)
+
+func TestTheLockerKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	for _, c := range lockertest.Checks() {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			addr, prefix := store(t)
+			a := etcdlocker.New(etcdtest.Client(t, addr), etcdlocker.WithPrefix(prefix))
+			b := etcdlocker.New(etcdtest.Client(t, addr), etcdlocker.WithPrefix(prefix))
+			report(t, c.Test(a, b))
+			wantNoKeys(t, addr, prefix)
+		})
+	}
+}
+
+func TestTheLockerKeepsItsPromisesWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	for name, breakOne := range map[string]func(p *etcdtest.Pipe) (mend func()){
+		"the server hangs":    func(p *etcdtest.Pipe) func() { return p.Cut(true, true) },
+		"requests get lost":   func(p *etcdtest.Pipe) func() { return p.Cut(true, false) },
+		"answers get lost":    func(p *etcdtest.Pipe) func() { return p.Cut(false, true) },
+		"connections refused": (*etcdtest.Pipe).Refuse,
+	} {
+		for _, c := range lockertest.FaultyChecks() {
+			t.Run(name+"/"+c.Name, func(t *testing.T) {
+				t.Parallel()
+				addr, prefix := store(t)
+				one := func() (*etcdtest.Pipe, locker.Locker) {
+					p := etcdtest.NewPipe(t, addr)
+					return p, etcdlocker.New(etcdtest.Client(t, p.Addr), etcdlocker.WithPrefix(prefix))
+				}
+				p, a := one()
+				q, b := one()
+				report(t, c.Test(a, b, func() func() {
+					mends := []func(){breakOne(p), breakOne(q)}
+					return func() {
+						for _, mend := range mends {
+							mend()
+						}
+					}
+				}))
+			})
+		}
+	}
+}

@@ -1,0 +1,204 @@
+// Package etcdtest tests package etcdlocker on real servers, and measures it. It
+// is a module of its own because of the server's requirements, which users of
+// etcdlocker must not get.
+//
+// Its servers are processes, so that they can be killed and stopped. All of them
+// run one program, which is built once in a test.
+package etcdtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Member is one server. Its methods are for one goroutine at a time.
+type Member struct {
+	Addr string // host:port for clients
+
+	program string
+	config  map[string]any
+	cmd     *exec.Cmd
+	stdin   io.Closer // its end ends the server
+}
+
+// Settings of a server.
+type Settings struct {
+	Sync  bool  // write to the disk, as a real server does
+	Quota int64 // bytes of the database; 0 is etcd's default
+}
+
+// program builds the server once in this process. It returns the path, and a
+// function that deletes it.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "etcdtest")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "server")
+	build := exec.Command("go", "build", "-race=false", "-o", path, "github.com/go-lockguard/guard/locker/etcdlocker/etcdtest/server")
+	if text, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the server: %w\n%s", err, text)
+	}
+	return path, nil
+})
+
+// Main runs the tests of a package, and deletes the server's program
+// afterwards. It returns the code to exit with.
+func Main(run func() int) int {
+	defer func() {
+		if path, err := program(); err == nil {
+			_ = os.RemoveAll(filepath.Dir(path))
+		}
+	}()
+	return run()
+}
+
+// NewCluster starts n servers that keep their data in dir.
+func NewCluster(ctx context.Context, n int, dir string, s Settings) ([]*Member, error) {
+	path, err := program()
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(2 * n)
+	if err != nil {
+		return nil, err
+	}
+	var cluster []string
+	for i := range n {
+		cluster = append(cluster, fmt.Sprintf("m%d=http://%s", i, ports[n+i]))
+	}
+	members := make([]*Member, n)
+	errs := make(chan error, n)
+	for i := range n {
+		name := fmt.Sprintf("m%d", i)
+		members[i] = &Member{Addr: ports[i], program: path, config: map[string]any{
+			"Name": name, "Dir": filepath.Join(dir, name), "Client": "http://" + ports[i], "Peer": "http://" + ports[n+i],
+			"Cluster": strings.Join(cluster, ","), "Sync": s.Sync, "Quota": s.Quota,
+		}}
+		go func() { errs <- members[i].Start(ctx) }()
+	}
+	for range n {
+		if e := <-errs; e != nil {
+			err = e
+		}
+	}
+	return members, err
+}
+
+// freePorts returns addresses on which nobody listened a moment ago.
+func freePorts(n int) (addrs []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs, nil
+}
+
+// Start starts the server, which is not running, and waits until it serves.
+func (m *Member) Start(ctx context.Context) error {
+	config, err := json.Marshal(m.config)
+	if err != nil {
+		return err
+	}
+	m.cmd = exec.Command(m.program, string(config))
+	m.cmd.Stderr = os.Stderr
+	if m.stdin, err = m.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := m.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := m.cmd.Start(); err != nil {
+		return err
+	}
+	ready := make(chan error, 1)
+	go func() { // ends when the server prints a line or ends
+		_, err := bufio.NewReader(out).ReadString('\n')
+		ready <- err
+	}()
+	select {
+	case err := <-ready:
+		if err != nil {
+			return fmt.Errorf("the server at %s does not start: %w", m.Addr, err)
+		}
+		return nil
+	case <-ctx.Done():
+		m.Kill()
+		return ctx.Err()
+	}
+}
+
+// Kill ends the server by SIGKILL and waits for its end. Start may start it
+// again, on its data.
+func (m *Member) Kill() {
+	if m.cmd == nil || m.cmd.Process == nil {
+		return
+	}
+	_ = m.cmd.Process.Kill()
+	_ = m.stdin.Close()
+	_ = m.cmd.Wait()
+	m.cmd = nil
+}
+
+// Pause stops the server by SIGSTOP. Its connections stay.
+func (m *Member) Pause() { _ = m.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (m *Member) Resume() { _ = m.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Config is for a client of the addresses, with the settings that package
+// etcdlocker recommends.
+func Config(addrs ...string) clientv3.Config {
+	return clientv3.Config{
+		Endpoints: addrs, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+		DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: time.Second,
+	}
+}
+
+// Start starts a cluster of n servers that ends with tb.
+func Start(tb testing.TB, n int, s Settings) []*Member {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	members, err := NewCluster(ctx, n, tb.TempDir(), s)
+	tb.Cleanup(func() {
+		for _, m := range members {
+			m.Kill()
+		}
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return members
+}
+
+// Client returns a client of the addresses that is closed when tb ends.
+func Client(tb testing.TB, addrs ...string) *clientv3.Client {
+	tb.Helper()
+	c, err := clientv3.New(Config(addrs...))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = c.Close() })
+	return c
+}

@@ -1,0 +1,65 @@
+// Command server runs one member of an etcd cluster for tests. It prints a line
+// when the member serves, and ends when its standard input does. So it does not
+// outlive the test that started it.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// member is the first argument, as JSON.
+type member struct {
+	Name, Dir    string
+	Client, Peer string // URLs
+	Cluster      string // name=peer URL, ...
+	Sync         bool   // write to the disk, as a real server does
+	Quota        int64  // bytes of the database; 0 is etcd's default
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var m member
+	if err := json.Unmarshal([]byte(os.Args[1]), &m); err != nil {
+		return err
+	}
+	client, err := url.Parse(m.Client)
+	if err != nil {
+		return err
+	}
+	peer, err := url.Parse(m.Peer)
+	if err != nil {
+		return err
+	}
+	c := embed.NewConfig()
+	c.Name, c.Dir, c.InitialCluster = m.Name, m.Dir, m.Cluster
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
+	c.UnsafeNoFsync, c.QuotaBackendBytes = !m.Sync, m.Quota
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	e, err := embed.StartEtcd(c)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	select {
+	case <-e.Server.ReadyNotify():
+	case err := <-e.Err():
+		return err
+	}
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return nil
+}

@@ -1,0 +1,245 @@
+package etcdlocker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+const (
+	shownMax = 4  // entries that travel in a message
+	readMax  = 64 // entries that a Release reads
+)
+
+// Release ends c's hold and hands the key over, in one request if this process
+// knows the first claim in the queue, and in two if not.
+func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	if err := l.gate.Enter(); err != nil {
+		return locker.Released{}, err
+	}
+	defer l.gate.Leave()
+	st := l.stateOf(c)
+	over := l.over(st)
+	l.leaves(st)
+	if over { // etcd may still name c, so the key is freed all the same
+		next = nil
+	}
+	r, err := l.free(ctx, c.Key, c.Owner, next)
+	if over && err == nil {
+		return locker.Released{}, errNotOwner
+	}
+	return r, err
+}
+
+// free takes the key from owner, if it has it, and gives it to the first in the
+// queue. It does the latter too if nobody has the key.
+func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim) (locker.Released, error) {
+	h := handover{l: l, key: key, owner: owner, next: next, line: l.disown(key, owner)}
+	l.mu.Lock()
+	h.place = locker.Place(l.newest)
+	l.mu.Unlock()
+	if next != nil {
+		h.nextState = l.stateOf(next)
+	}
+	r, err := h.run(ctx)
+	switch {
+	case err == nil && h.nobodys:
+		return locker.Released{}, errNotOwner
+	case err == nil, err == errNotOwner: //nolint:errorlint // itself
+		return r, err
+	}
+	return r, unclear(err)
+}
+
+// handover is one Release. Its transaction is made of what the releaser believes
+// of the key and its queue, and compares that. If it is wrong, the answer tells
+// what is so, and the next try is made of that.
+type handover struct {
+	l          *Locker
+	key, owner string
+	next       *locker.Claim
+	nextState  *state
+
+	nobodys bool     // nobody owns the key
+	line    []queued // the first in the queue, in their order
+	behind  int      // claims in the queue that are not in line
+	place   locker.Place
+
+	tail queued // the entry of next in the present try; empty if next is not queued
+}
+
+func (h *handover) run(ctx context.Context) (locker.Released, error) {
+	for range maxTries {
+		ifs, then, err := h.plan(ctx)
+		if err != nil {
+			return locker.Released{}, err
+		}
+		lock := h.l.lockKey(h.key)
+		els := []clientv3.Op{
+			clientv3.OpGet(lock), prefixed(h.l.queueOf(h.key), clientv3.WithLimit(readMax)),
+		}
+		r, err := h.l.lane.carry(ctx, h.writes(), ifs, then, els)
+		switch {
+		case noLease(err):
+			err = h.leaseGone(ctx)
+		case err != nil:
+			return locker.Released{Queued: h.queuesNext()}, err
+		case r.Succeeded:
+			return h.done(r), nil
+		default:
+			err = h.learn(r)
+		}
+		if err != nil {
+			return locker.Released{}, err
+		}
+	}
+	return locker.Released{}, errChanging
+}
+
+// queuesNext reports whether the present try queues next.
+func (h *handover) queuesNext() bool { return len(h.tail.Key) > 0 }
+
+// writes returns the keys that the present try may share with others.
+func (h *handover) writes() []string {
+	keys := []string{h.l.lockKey(h.key)}
+	if e, ok := h.first(); ok {
+		keys = append(keys, h.l.inboxOf(e.Record.Holder.Instance))
+	}
+	return keys
+}
+
+// first returns the first in the queue. An entry that cannot be read counts as
+// none.
+func (h *handover) first() (e entry, ok bool) {
+	if len(h.line) == 0 || json.Unmarshal(h.line[0].Value, &e) != nil {
+		return entry{}, false
+	}
+	return e, true
+}
+
+// plan makes the transaction of a try.
+func (h *handover) plan(ctx context.Context) (ifs []clientv3.Cmp, then []clientv3.Op, err error) {
+	lock, queue := h.l.lockKey(h.key), h.l.queueOf(h.key)
+	ifs = owns(lock, h.owner)
+	if h.nobodys {
+		ifs = []clientv3.Cmp{absent(lock)}
+	}
+	h.tail = queued{}
+	if len(h.line) == 0 {
+		return append(ifs, none(queue, endOf(queue))), []clientv3.Op{clientv3.OpDelete(lock)}, nil
+	}
+	e, ok := h.first()
+	if !ok {
+		return nil, nil, fmt.Errorf("%w: an entry of the queue is not ours", locker.ErrUnavailable)
+	}
+	entry, lease := string(h.line[0].Key), clientv3.LeaseID(e.Lease)
+	ifs = append(ifs, exists(entry), none(queue, entry))
+	then = append(then, prefixed(queue, clientv3.WithCountOnly()), clientv3.OpDelete(entry))
+	if h.next != nil && !h.nobodys {
+		put, err := h.queueNext(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		ifs = append(ifs, none(h.l.placeKey(h.key, h.place), endOf(queue))) // law 9
+		then = append(then, put)
+	}
+	r := e.Record
+	r.TTL = e.Offer
+	then = append(then,
+		clientv3.OpPut(lock, lockValue(e.Owner, r), clientv3.WithLease(lease)),
+		clientv3.OpPut(h.l.inboxOf(r.Holder.Instance), encode(h.grant(e)), clientv3.WithLease(lease)))
+	return ifs, then, nil
+}
+
+// grant is the message to the first in the queue. It brings the next claims, so
+// that its own Release knows them.
+func (h *handover) grant(e entry) message {
+	behind := h.line[1:]
+	m := message{
+		Kind: granted, Key: []byte(h.key), Owner: e.Owner, Fence: e.Fence, Offer: e.Offer,
+		Waiting: len(behind) + h.behind,
+	}
+	m.Queue = append(m.Queue, behind[:min(len(behind), shownMax)]...)
+	if h.queuesNext() {
+		m.Waiting++
+		if h.behind == 0 && len(behind) < shownMax {
+			m.Queue = append(m.Queue, h.tail)
+		}
+	}
+	return m
+}
+
+// queueNext returns the operation that puts next behind all others.
+func (h *handover) queueNext(ctx context.Context) (clientv3.Op, error) {
+	place, err := h.l.placeLease(ctx)
+	if err != nil {
+		return clientv3.Op{}, err
+	}
+	h.place = max(h.place, placeOf(string(h.line[len(h.line)-1].Key))+1)
+	h.tail = queued{
+		Key:   []byte(h.l.entryKey(h.key, h.place, int64(h.place), h.next.Owner)),
+		Value: []byte(encode(entryOf(h.next, place))),
+	}
+	h.l.queues(h.nextState, string(h.tail.Key), place)
+	return clientv3.OpPut(string(h.tail.Key), string(h.tail.Value), clientv3.WithLease(place)), nil
+}
+
+// done is the result of a try that succeeded.
+func (h *handover) done(r *clientv3.TxnResponse) locker.Released {
+	if len(h.line) == 0 {
+		return locker.Released{}
+	}
+	released := locker.Released{Handed: true, Waiting: int(rangeOf(r, 0).Count)}
+	if h.queuesNext() {
+		released.Queued, released.Place = true, h.place
+	}
+	return released
+}
+
+// learn takes what a refused try tells. It returns errNotOwner if there is
+// nothing to hand over.
+func (h *handover) learn(r *clientv3.TxnResponse) error {
+	h.notQueued()
+	locks, queue := rangeOf(r, 0).Kvs, rangeOf(r, 1)
+	h.line, h.behind = queuedOf(queue.Kvs), int(queue.Count)-len(queue.Kvs)
+	h.place = locker.Place(r.Header.Revision)
+	h.nobodys = len(locks) == 0
+	switch {
+	case h.nobodys && len(h.line) == 0:
+		return errNotOwner
+	case !h.nobodys && !strings.HasPrefix(string(locks[0].Value), h.owner+"/"):
+		return errNotOwner
+	}
+	return nil
+}
+
+// notQueued undoes what queueNext has noted.
+func (h *handover) notQueued() {
+	if h.queuesNext() {
+		h.l.rejoins(h.nextState)
+		h.tail = queued{}
+	}
+}
+
+// leaseGone finds out which etcd lease of a try has ended. If it was ours, there
+// is another now. Otherwise the first in the queue is dropped, because its
+// process has not renewed its lease for QueueLife (law 7).
+func (h *handover) leaseGone(ctx context.Context) error {
+	if h.queuesNext() {
+		h.notQueued()
+		if lives, err := h.l.places.lives(ctx); err != nil || !lives {
+			return err
+		}
+	}
+	if len(h.line) == 0 {
+		return nil
+	}
+	_, err := h.l.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(string(h.line[0].Key))}, nil)
+	h.line = h.line[1:]
+	return err
+}

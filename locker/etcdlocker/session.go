@@ -1,0 +1,240 @@
+package etcdlocker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+const (
+	// rotation is how long an etcd lease serves for writing keys. It is granted
+	// for that much longer than the TTL of the keys.
+	rotation = 3 * time.Second
+
+	// rotationShare bounds the etcd leases of a process: for long TTLs, rotation
+	// is that part of the TTL.
+	rotationShare = 1000
+
+	// placeNeed is how long the etcd lease of a place in a queue lives at least
+	// after a look at the claim. A key that is offered to the claim stands under
+	// it too. So it is as long as the longest ShortOffer.
+	placeNeed = time.Second
+)
+
+// session is the etcd lease under which this process writes. etcd deletes what
+// was written some seconds after the process has died.
+//
+// The one of places in queues is renewed while it is asked for. That of keys is
+// not, but another is granted when too little of it is left. So a key goes soon
+// after its TTL, although the process still writes others.
+//
+// The client's own KeepAlive does not tell when it has sent a request. Law 1
+// counts from there.
+type session struct {
+	l       *Locker
+	seconds int64 // to ask for
+	renewed bool
+
+	turn chan struct{} // holds one: the goroutine that grants or renews the lease
+
+	mu   sync.Mutex // guards what follows; never held across I/O
+	id   clientv3.LeaseID
+	life time.Duration // as the server granted it
+	sent time.Time     // when the last answered grant or renewal was sent
+	used time.Time     // when the session was last asked for
+	kept bool          // keep runs
+}
+
+func newSession(l *Locker, life time.Duration) *session {
+	seconds := int64((life + time.Second - 1) / time.Second)
+	return &session{l: l, seconds: seconds, turn: make(chan struct{}, 1)}
+}
+
+// placesOf returns the session of places in queues. Its life is the shortest
+// that etcd grants by default.
+func placesOf(l *Locker) *session {
+	s := newSession(l, locker.QueueLife)
+	s.renewed = true
+	return s
+}
+
+// keyLease returns an etcd lease that outlives ttl from now on. TTLs that need
+// equal seconds share one.
+func (l *Locker) keyLease(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
+	return l.sessionFor(ttl).lease(ctx, ttl)
+}
+
+func (l *Locker) sessionFor(ttl time.Duration) *session {
+	s := newSession(l, ttl+max(rotation, ttl/rotationShare))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.sessions[s.seconds]; known != nil {
+		return known
+	}
+	l.sessions[s.seconds] = s
+	return s
+}
+
+// placeLease returns the etcd lease of this process's places in queues.
+func (l *Locker) placeLease(ctx context.Context) (clientv3.LeaseID, error) {
+	return l.places.lease(ctx, placeNeed)
+}
+
+func (s *session) current() clientv3.LeaseID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
+}
+
+// good returns the lease if it lives for need from now on.
+func (s *session) good(need time.Duration) (clientv3.LeaseID, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used = time.Now()
+	return s.id, s.id != 0 && s.sent.Add(s.life).After(s.used.Add(need))
+}
+
+// lease returns a lease that lives for need from now on.
+func (s *session) lease(ctx context.Context, need time.Duration) (clientv3.LeaseID, error) {
+	if id, ok := s.good(need); ok {
+		return id, nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer s.leave()
+	if id, ok := s.good(need); ok {
+		return id, nil
+	}
+	return s.refresh(ctx)
+}
+
+func (s *session) enter(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *session) leave() { <-s.turn }
+
+// refresh renews the lease, or gets a new one. The caller has the turn.
+func (s *session) refresh(ctx context.Context) (clientv3.LeaseID, error) {
+	c := s.l.client()
+	sent := time.Now()
+	if id := s.current(); s.renewed && id != 0 {
+		life, err := keepAlive(ctx, c, id)
+		if err == nil {
+			s.set(id, life, sent)
+			return id, nil
+		}
+		if !noLease(err) {
+			s.l.doubt(c, err)
+			return 0, err
+		}
+		s.lost(id)
+		sent = time.Now()
+	}
+	r, err := c.Grant(ctx, s.seconds)
+	if err != nil {
+		s.l.doubt(c, err)
+		return 0, err
+	}
+	s.set(r.ID, time.Duration(r.TTL)*time.Second, sent)
+	return r.ID, nil
+}
+
+// keepAlive renews a lease by one request. The client's KeepAliveOnce would
+// repeat it without a pause while the server cannot be reached.
+func keepAlive(ctx context.Context, c *clientv3.Client, id clientv3.LeaseID) (life time.Duration, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream
+	stream, err := etcdserverpb.NewLeaseClient(c.ActiveConnection()).LeaseKeepAlive(ctx)
+	if err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	if err := stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	r, err := stream.Recv()
+	switch {
+	case err != nil:
+		return 0, rpctypes.Error(err)
+	case r.TTL <= 0:
+		return 0, rpctypes.ErrLeaseNotFound
+	}
+	return time.Duration(r.TTL) * time.Second, nil
+}
+
+// set notes an answer. The first of a session that is renewed starts keep.
+func (s *session) set(id clientv3.LeaseID, life time.Duration, sent time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id, s.life, s.sent = id, life, sent
+	if s.renewed && !s.kept {
+		s.kept = true
+		every := (life - placeNeed) / 4
+		s.l.service.Go(func() { s.keep(every) })
+	}
+}
+
+// lost forgets a lease that has ended.
+func (s *session) lost(id clientv3.LeaseID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id == id {
+		s.id = 0
+	}
+}
+
+// lives renews the lease, and reports whether it was still there.
+func (s *session) lives(ctx context.Context) (bool, error) {
+	if err := s.enter(ctx); err != nil {
+		return false, err
+	}
+	defer s.leave()
+	was := s.current()
+	id, err := s.refresh(ctx)
+	return err == nil && id == was, err
+}
+
+// keep renews the lease until the locker is closed, or nobody has asked for the
+// session for so long that nothing depends on it.
+func (s *session) keep(every time.Duration) {
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.l.ctx.Done():
+			return
+		case <-t.C:
+		}
+		if s.idle() {
+			return
+		}
+		ctx, cancel := context.WithTimeout(s.l.ctx, max(every, placeNeed))
+		if s.enter(ctx) == nil {
+			_, _ = s.refresh(ctx)
+			s.leave()
+		}
+		cancel()
+	}
+}
+
+// idle reports whether keep may end. After that set starts it again.
+func (s *session) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.used) > s.life {
+		s.kept = false
+	}
+	return !s.kept
+}
