@@ -59,28 +59,29 @@ func (g *Guard) logOver(ctx context.Context, key string, err error) {
 		g.about(key, slog.Any("error", err))...)
 }
 
-func (g *Guard) logRelease(ctx context.Context, key string, err error) {
-	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL",
-		g.about(key, slog.Any("error", err))...)
-	g.noteStore(ctx, key, err)
+// logRelease logs that the release of l is not confirmed.
+func (l *Lease) logRelease(ctx context.Context, err error) {
+	l.guard.log().LogAttrs(ctx, slog.LevelWarn, "guard: release not confirmed, the key ends with its TTL",
+		l.guard.about(l.key, slog.Any("error", err))...)
+	l.turn.NoteRelease(ctx, err)
 }
 
-// noteStore logs the start of an outage at the first ErrUnavailable, even
-// before any call fails, and its end at the next clear answer. All guards that
+// logOutage logs the begin of an outage at the first ErrUnavailable, even
+// before any call fails, or its end at the next clear answer. All guards that
 // share a locker log it once.
-func (g *Guard) noteStore(ctx context.Context, key string, err error) {
-	o := &g.family.outage
-	switch {
-	case errors.Is(err, ErrUnavailable):
-		if o.begin(time.Now()) {
-			g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker unavailable", g.about(key, slog.Any("error", err))...)
-		}
-	case err == nil, errors.Is(err, ErrLeaseLost):
-		if lasted, tell := o.end(time.Now()); tell {
-			g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker available again",
-				g.about(key, slog.Duration("after", lasted))...)
-		}
+func (g *Guard) logOutage(ctx context.Context, key string, n turns.News) {
+	if n.Err != nil {
+		g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker unavailable", g.about(key, slog.Any("error", n.Err))...)
+		return
 	}
+	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker available again",
+		g.about(key, slog.Duration("after", n.Lasted))...)
+}
+
+// logUnguarded warns that functions run without their keys.
+func (g *Guard) logUnguarded(ctx context.Context, key string, err error) {
+	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: functions run unguarded while the locker is silent (WithFailOpen)",
+		g.about(key, slog.Any("error", err))...)
 }
 
 // events is a guard as the engine sees it. It hears what happens to its turns,
@@ -97,15 +98,19 @@ func (e events) Renewed(o turns.Occupant, key string, r turns.Renewal) {
 		ctx, info = o.lease.hold.ctx, o.lease.hold.info
 	}
 	e.guard.observers.renewed(ctx, info, RenewResult(r))
-	e.guard.noteStore(ctx, key, r.Err)
 }
 
-// Store implements [turns.Events].
-func (e events) Store(ctx context.Context, key string, err error) { e.guard.noteStore(ctx, key, err) }
+// Outage implements [turns.Events].
+func (e events) Outage(ctx context.Context, o turns.Occupant, key string, n turns.News) {
+	if o, ok := o.(occupant); ok {
+		ctx = o.lease.hold.ctx
+	}
+	e.guard.logOutage(ctx, key, n)
+}
 
 // Unconfirmed implements [turns.Events].
 func (e events) Unconfirmed(o turns.Occupant, err error) {
 	if o, ok := o.(occupant); ok {
-		e.guard.logRelease(o.lease.hold.ctx, o.lease.key, err)
+		o.lease.logRelease(o.lease.hold.ctx, err)
 	}
 }

@@ -116,7 +116,7 @@ func (l *Lease) settle(ctx context.Context, err error, panicked bool) {
 	}
 	l.fate.settle(err)
 	if err != nil && !errors.Is(err, ErrLeaseLost) && l.within == nil {
-		l.guard.logRelease(ctx, l.key, err)
+		l.logRelease(ctx, err)
 	}
 	l.tellEnd(err, panicked)
 }

@@ -19,6 +19,16 @@ var (
 	// with the claim, and has nothing to clean up.
 	ErrUnsent = errors.New("not sent")
 
+	// ErrSilent comes with the ErrUnavailable of an Acquire if the store was
+	// asked and gave no answer at all: it cannot be reached, or says nothing. It
+	// does not come with an answer of the store, whatever that says, or if
+	// something in this process was full.
+	//
+	// While all tries end so, the guard asks less. Functions may run unguarded
+	// then, see guard.WithFailOpen. A store that never says ErrSilent has
+	// neither.
+	ErrSilent = errors.New("no answer")
+
 	// ErrInvalidOption says that a setting of the locker is not usable.
 	ErrInvalidOption = errors.New("guard: invalid option")
 

@@ -20,6 +20,7 @@ type Engine struct {
 	renewer renewer
 	limits  *timelimit.Wheel // of requests
 	errands errands
+	outages outages
 
 	// waits counts the keys that this process waits for. They are the gates
 	// whose contender has paused.
@@ -48,6 +49,9 @@ func Open(l locker.Locker) (*Engine, error) {
 	}
 	e.gates = gates{engine: e, seed: maphash.MakeSeed()}
 	e.renewer.engine = e
+	if n, ok := l.(locker.Noder); ok {
+		e.outages.node = n.Node
+	}
 	if err := l.Open(waker{e}); err != nil {
 		return nil, err
 	}
@@ -85,6 +89,14 @@ func (e *Engine) Closing() <-chan struct{} { return e.closing }
 // request.
 func (e *Engine) Within(ctx context.Context, d time.Duration) context.Context {
 	return e.limits.Within(ctx, d)
+}
+
+// tell notes how a request for gt's key went that was no try, and tells events
+// if that is news. The request belongs to o, or to ctx if o is nil.
+func (e *Engine) tell(ctx context.Context, events Events, o Occupant, gt *gate, err error) {
+	if n, is := e.outages.note(gt.name, heard(err), err); is {
+		events.Outage(ctx, o, gt.key, n)
+	}
 }
 
 // Close turns new calls away, waits for the others until ctx ends, and then

@@ -82,6 +82,13 @@ func (gt *gate) tryUnsent(fault error, b Backoff, spread time.Duration) {
 	gt.contender.foundUnsent(fault, time.Now(), b, spread)
 }
 
+// notAdmitted records that the floor may not try, because of fault.
+func (gt *gate) notAdmitted(fault error) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.contender.fault, gt.contender.seen = fault, sighting{}
+}
+
 // beginRelease records that the floor releases gr. It returns the first in
 // line, which wants the key again.
 func (gt *gate) beginRelease(gr *grant) (next *Turn) {

@@ -182,6 +182,13 @@ func (gt *gate) holding() *grant {
 	return gt.grant
 }
 
+// contends reports whether the turn on the floor has no grant yet.
+func (gt *gate) contends() bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.floor != nil && gt.grant == nil
+}
+
 // began records that t's turn begins.
 func (gt *gate) began(t *Turn, now time.Time) {
 	gt.mu.Lock()

@@ -392,4 +392,6 @@ func (gr *grant) tellRenewal(r Renewal) {
 	}
 	gr.mu.Unlock()
 	events.Renewed(o, gr.gate.key, r)
+	ctx := context.Background() //nolint:forbidigo // a batch belongs to no caller
+	gr.gate.engine.tell(ctx, events, o, gr.gate, r.Err)
 }

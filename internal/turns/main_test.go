@@ -18,14 +18,17 @@ type party struct {
 	lost        error
 	renewal     Renewal
 	unconfirmed error
+	news        []News
 }
 
 func (p *party) Lost(cause error)                        { p.lost = cause }
 func (*party) HalfTime()                                 {}
 func (*party) Traceparent(context.Context) string        { return "" }
 func (p *party) Renewed(_ Occupant, _ string, r Renewal) { p.renewal = r }
-func (*party) Store(context.Context, string, error)      {}
-func (p *party) Unconfirmed(_ Occupant, err error)       { p.unconfirmed = err }
+func (p *party) Outage(_ context.Context, _ Occupant, _ string, n News) {
+	p.news = append(p.news, n)
+}
+func (p *party) Unconfirmed(_ Occupant, err error) { p.unconfirmed = err }
 
 // settings are the settings of the tests. Some tests change them.
 func settings() Settings {

@@ -57,9 +57,9 @@ type Events interface {
 	Traceparent(ctx context.Context) string
 	// Renewed tells how a try to renew the lease on key went.
 	Renewed(o Occupant, key string, r Renewal)
-	// Store tells how a try to acquire key went. err is nil if the store gave
-	// an answer.
-	Store(ctx context.Context, key string, err error)
+	// Outage tells of the begin or the end of an outage, which a request for
+	// key has found out. The request belongs to o, or to ctx if o is nil.
+	Outage(ctx context.Context, o Occupant, key string, n News)
 	// Unconfirmed tells that a key which was kept for MinHold could not be
 	// released.
 	Unconfirmed(o Occupant, err error)
@@ -70,6 +70,12 @@ type Renewal struct {
 	Err  error         // nil, ErrLeaseLost or ErrUnavailable of package locker
 	Left time.Duration // how long the lease could still be trusted when the answer came
 	Late bool          // Left was less than half of what a fresh lease has
+}
+
+// News is the begin or the end of an outage that is worth a log line.
+type News struct {
+	Err    error         // set: answers are missing since now
+	Lasted time.Duration // otherwise: how long they were missing
 }
 
 // The errors of a wait beside those of package locker.

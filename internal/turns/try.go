@@ -18,12 +18,13 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	t.attempts++
 	sent, limit := time.Now(), t.tryLimit()
 	answer, err := e.locker.Acquire(e.Within(ctx, limit), &b.claim, how)
+	h := heardByTry(err, ctx.Err() == nil && limit == TryLimit(t.set.TTL))
 	// trying again cannot help
 	refused := err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrClosed)
 	if refused {
 		err = fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
 	}
-	defer t.tellTry(ctx, limit, err) // last, because a logger may panic
+	defer t.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
 	case err == nil && answer.Acquired:
 		return t.won(b, sent, answer.Token), nil
@@ -44,14 +45,6 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 		return nil, err
 	}
 	return nil, nil
-}
-
-// tellTry tells how a try went, unless it was cut short. A try is cut short if
-// its caller left, or by the end of the wait.
-func (t *Turn) tellTry(ctx context.Context, limit time.Duration, err error) {
-	if err == nil || (ctx.Err() == nil && limit == TryLimit(t.set.TTL)) {
-		t.events.Store(ctx, t.gate.key, err)
-	}
 }
 
 // moreTelling returns the later of two faults, unless that is only a timeout.
@@ -144,6 +137,7 @@ func (t *Turn) ReleaseKey(ctx context.Context) error {
 		err = gr.taken(err)
 	}
 	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
+		gt.engine.outages.answered(gt.name)
 		if gt.released(released, next, sent, t.set.Backoff) {
 			gt.engine.gates.linger(gt)
 		}

@@ -42,6 +42,8 @@ type tried struct {
 	waits    bool          // it has paused while it contends: one of the engine's waits
 	blocker  locker.Holder // the last holder seen
 	fault    error         // the most telling of the tries without an answer
+	silent   bool          // the wait ended because the store gave no answer
+	probe    *silence      // set while the try of the turn is the probe in this silence
 }
 
 // Take waits for a turn on key, and begins it. It ends by max(p.Until, try
@@ -62,6 +64,7 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 		}
 	}()
 	refusal, err := t.wait(ctx)
+	t.silent = err != nil && t.endedSilent(err)
 	begun = err == nil
 	if begun {
 		e.arrive(t.grant.bid.claim.Holder.Instance)
@@ -120,6 +123,9 @@ func (t *Turn) refusal(now time.Time) (Refusal, error) {
 
 // join enters the gate, or says why waiting there would not help.
 func (t *Turn) join() (Refusal, error) {
+	if err := t.hopeless(); err != nil {
+		return Refusal{}, err
+	}
 	now := time.Now()
 	joined, ahead, expected := t.gate.join(t, now)
 	switch {
@@ -134,6 +140,15 @@ func (t *Turn) join() (Refusal, error) {
 		r.Ahead = ahead
 	}
 	return r, ErrFull
+}
+
+// hopeless returns the error of a call that would stand in line behind one that
+// cannot even try, because of an outage that has lasted too long.
+func (t *Turn) hopeless() error {
+	if err := t.gate.engine.outages.refuses(t.gate.name, t.longest()); err != nil && t.gate.contends() {
+		return err
+	}
+	return nil
 }
 
 // mayWait decides whether t may stand in line. The first in line always may, so
@@ -175,6 +190,7 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 // grant, or with the end of the wait. t has the floor.
 func (t *Turn) contend(ctx context.Context) (gr *grant, err error) {
 	defer t.noteWaits(false)
+	defer t.unprobe(false) // after a panic of the locker
 	_, other := t.gate.bidFor(t.set.terms())
 	t.abandonBid(other) // before it is granted
 	for gr == nil && err == nil {
@@ -183,6 +199,10 @@ func (t *Turn) contend(ctx context.Context) (gr *grant, err error) {
 		}
 		if b, o, since, ok := t.gate.takeOffer(); ok {
 			gr = t.accept(b, o, since)
+			continue
+		}
+		may := false
+		if may, err = t.admitted(ctx); !may {
 			continue
 		}
 		gr, err = t.try(ctx)
