@@ -76,6 +76,13 @@ func (e *ear) timesWoken(key string) int {
 	return e.wakes[key] + e.wakes[""]
 }
 
+// timesWokenFor returns the number of wake-ups for key alone.
+func (e *ear) timesWokenFor(key string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.wakes[key]
+}
+
 // timesWanted returns the number of times that the holder of key was told that
 // others wait.
 func (e *ear) timesWanted(key string) int {

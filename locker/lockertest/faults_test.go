@@ -21,12 +21,31 @@ type memory struct {
 // ledger is what the two lockers of a faulty pair know of each other.
 type ledger struct {
 	mu     sync.Mutex
-	queued []func() // each looks for a claim in the queue again
+	queued []again
 	tries  locker.Place
 	kept   map[string]time.Time // until when a free key is kept for the claim that waits
 
+	waiting []*locker.Claim // queued at any time
+	lowest  int             // limit above 1
+
 	releasing int             // Releases under way
 	meanwhile []*locker.Claim // queued during one
+}
+
+// again looks for a claim in the queue again.
+type again struct {
+	owner string
+	look  func()
+}
+
+// again keeps the last look of each owner. It needs a.mu.
+func (a *ledger) again(owner string, look func()) {
+	i := slices.IndexFunc(a.queued, func(w again) bool { return w.owner == owner })
+	if i < 0 {
+		a.queued = append(a.queued, again{owner, look})
+		return
+	}
+	a.queued[i].look = look
 }
 
 // find returns what a stranger finds that wants key. It leaves no trace.
@@ -52,7 +71,7 @@ type fault struct {
 	plant    func(m memory) locker.Locker
 }
 
-var faults = slices.Concat(ownershipFaults, wakingFaults, queueFaults, inspectionFaults, momentFaults)
+var faults = slices.Concat(ownershipFaults, wakingFaults, queueFaults, inspectionFaults, momentFaults, sharingFaults)
 
 var ownershipFaults = []fault{
 	{
@@ -90,7 +109,10 @@ var ownershipFaults = []fault{
 	},
 	{
 		"does not prolong when it acquires again",
-		[]string{"an owner that acquires again has the full TTL again", "a lost message costs the next look only"},
+		[]string{
+			"an owner that acquires again has the full TTL again", "a lost message costs the next look only",
+			"a lost message of a share costs the next look only",
+		},
 		func(m memory) locker.Locker { return keepsOldTTL{m} },
 	},
 	{
@@ -161,6 +183,7 @@ var ownershipFaults = []fault{
 		[]string{
 			"an abandoned claim leaves nothing behind", "an abandoned claim that arrives late is freed too",
 			"who is given up is not granted", "what was granted to who is given up goes on",
+			"who leaves the queue lets in those behind",
 		},
 		func(m memory) locker.Locker { return abandonsNothing{m} },
 	},
@@ -184,7 +207,10 @@ var ownershipFaults = []fault{
 	},
 	{
 		"gives the same token always",
-		[]string{"fencing tokens rise from grant to grant", "fencing tokens rise from hand-over to hand-over"},
+		[]string{
+			"fencing tokens rise from grant to grant", "fencing tokens rise from hand-over to hand-over",
+			"permits have tokens of their own, and shared claims have none",
+		},
 		func(m memory) locker.Locker { return changesToken{m, constant} },
 	},
 	{

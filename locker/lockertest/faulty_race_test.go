@@ -62,21 +62,23 @@ func plantRace(t *testing.T) {
 
 // The checks that need an optional interface are skipped by name for a locker
 // without it.
-func TestMissingInspectorIsSkippedByName(t *testing.T) {
-	skipped := 0
+func TestMissingInterfaceIsSkippedByName(t *testing.T) {
+	skipped := map[string]int{}
 	for _, c := range lockertest.Checks() {
 		synctest.Test(t, func(t *testing.T) {
 			mem := memlocker.New()
 			a, b := struct{ locker.Locker }{mem}, struct{ locker.Locker }{mem.Peer()}
 			switch err := c.Test(a, b); {
 			case errors.Is(err, lockertest.ErrSkipped) && strings.Contains(err.Error(), "is no locker.Inspector"):
-				skipped++
+				skipped["Inspector"]++
+			case errors.Is(err, lockertest.ErrSkipped) && strings.Contains(err.Error(), "is no locker.Sharer"):
+				skipped["Sharer"]++
 			case err != nil:
 				t.Errorf("%s: %v", c.Name, err)
 			}
 		})
 	}
-	if skipped != 5 {
-		t.Errorf("%d checks were skipped for want of an Inspector, want 5", skipped)
+	if skipped["Inspector"] != 5 || skipped["Sharer"] != 24 {
+		t.Errorf("checks skipped for want of an interface: %v, want 5 for Inspector and 24 for Sharer", skipped)
 	}
 }

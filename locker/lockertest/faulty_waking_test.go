@@ -78,7 +78,10 @@ var wakingFaults = []fault{
 	},
 	{
 		"takes every grant for known",
-		[]string{"a grant that nobody knows goes on", "a grant that nobody knows frees the key, if nobody waits"},
+		[]string{
+			"a grant that nobody knows goes on", "a grant that nobody knows frees the key, if nobody waits",
+			"a share that nobody knows goes on",
+		},
 		func(m memory) locker.Locker {
 			return tells{m, func(w locker.Waker) locker.Waker { return allKnown{w} }}
 		},
@@ -110,7 +113,7 @@ var wakingFaults = []fault{
 	},
 	{
 		"queues an owner id again",
-		[]string{"an owner id is queued once"},
+		[]string{"an owner id is queued once", "a shared claim that came too late is not queued again"},
 		func(m memory) locker.Locker { return changesTry{m, func(t *locker.Try) { t.Queued = false }} },
 	},
 	{
@@ -388,15 +391,15 @@ func (l keepsQueue) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) 
 		l.all.mu.Lock()
 		defer l.all.mu.Unlock()
 		t.Queued, t.Place = false, a.Place
-		l.all.queued = append(l.all.queued, func() { _, _ = l.memory.Acquire(context.Background(), c, t) })
+		l.all.again(c.Owner, func() { _, _ = l.memory.Acquire(context.Background(), c, t) })
 	}
 	return a, err
 }
 
 func (l keepsQueue) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
 	l.all.mu.Lock()
-	for _, look := range l.all.queued {
-		look()
+	for _, w := range l.all.queued {
+		w.look()
 	}
 	l.all.queued = nil
 	l.all.mu.Unlock()
@@ -407,8 +410,8 @@ type seesAll struct{ keepsQueue }
 
 func (l seesAll) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	l.all.mu.Lock()
-	for _, look := range l.all.queued {
-		look()
+	for _, w := range l.all.queued {
+		w.look()
 	}
 	l.all.mu.Unlock()
 	return l.keepsQueue.Acquire(ctx, c, t)

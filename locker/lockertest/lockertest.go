@@ -25,8 +25,8 @@
 // The suite checks the owner of a key and the end of its lease, and that
 // nothing is mixed up. It checks the fate of a key that is released, given up
 // or left to its TTL. It checks the order of the queue, the messages to a
-// process, and what a process must find by itself. It checks fencing tokens,
-// and the answers of a [locker.Inspector].
+// process, and what a process must find by itself. It checks fencing tokens, the
+// answers of a [locker.Inspector], and the several owners of a [locker.Sharer].
 //
 // A TTL may end as late as [locker.Limits] says. A store that hands keys over
 // shows that by Released.Handed. A store that wakes by watching frees the key
@@ -99,7 +99,7 @@ func Checks() []Check {
 	var all []Check
 	for _, of := range [][]Check{
 		ownership, renewal, ended, release, abandoning, handover, queueing, moment, resting, outsiders, granting,
-		fencing, crowd, inspection,
+		fencing, crowd, inspection, sharing, sharedQueue, permits,
 		life,
 	} {
 		all = append(all, of...)

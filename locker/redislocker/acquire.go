@@ -41,6 +41,9 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		}
 		return locker.Answer{}, err
 	}
+	if c.Limit > 1 {
+		return l.share(ctx, c, t)
+	}
 	if l.conn.Trip.Tight(ctx) && l.settings.replicas == 0 {
 		return l.acquireFar(ctx, c, t)
 	}
@@ -65,7 +68,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 // else holds it.
 func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, error) {
 	if l.settings.replicas > 0 {
-		return l.obtainReplicated(ctx, c)
+		return l.replicated(ctx, c, func(own redisconn.Way) (locker.Answer, error) { return l.obtainBy(ctx, own, c) })
 	}
 	return l.obtainBy(ctx, nil, c)
 }
@@ -135,9 +138,9 @@ func (l *Locker) lookCall(c *locker.Claim, t locker.Try) (call call, queues bool
 		l.inbox.open()
 		entry = l.queued(c)
 	}
-	return newCall(lookScript, 3, st.keys.lock, st.keys.wait, st.keys.due,
+	return newCall(lookScript, 5, st.keys.lock, st.keys.wait, st.keys.due, st.keys.fence, st.keys.crowd,
 		st.owner, entry, flag(t.Queued), int64(t.Place), max(t.Rest, locker.LookEvery).Milliseconds(), l.inboxes,
-		wantedWord+c.Key), entry != ""
+		wantedWord+c.Key, flag(!l.conn.Cluster())), entry != ""
 }
 
 // seen reads the answer to a look that granted a rest. There is no rest if the
@@ -210,7 +213,7 @@ func (l *Locker) fenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (
 }
 
 func fenceCall(c *locker.Claim, k keys, floor uint64) call {
-	return newCall(fenceScript, 2, k.lock, k.fence, c.Owner, block, counterLife, floor)
+	return newCall(fenceScript, 3, k.lock, k.fence, k.crowd, c.Owner, block, counterLife, floor)
 }
 
 func token(answer command) (uint64, error) {

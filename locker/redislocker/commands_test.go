@@ -19,7 +19,7 @@ func inner(t *testing.T, rdb *redis.Client) (n int) {
 	t.Helper()
 	for _, stat := range commandStat.FindAllStringSubmatch(rdb.Info(t.Context(), "commandstats").Val(), -1) {
 		switch stat[1] {
-		case "eval", "evalsha", "info", "config", "subscribe", "ping":
+		case "eval", "evalsha", "info", "config", "subscribe", "ping", "hello":
 			continue
 		}
 		calls, _ := strconv.Atoi(stat[2])
@@ -65,6 +65,51 @@ func TestAHandOverRunsFewCommands(t *testing.T) {
 		}
 		if all := inner(t, rdb); all > rounds*c.limit+rounds/10 {
 			t.Errorf("%d processes: %d commands for %d hand-overs, want %d each", c.processes, all, rounds, c.limit)
+		}
+	}
+}
+
+// TestAKeyOfOneOwnerCostsNoMoreThanBefore counts the commands inside Redis of
+// looks and releases of claims without a limit. The scripts from before there
+// were limits run as many.
+func TestAKeyOfOneOwnerCostsNoMoreThanBefore(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, _ := listening(t, rdb, 1)
+	l := ls[0]
+	old := olderOn(t, rdb)
+	count := func(f func()) int {
+		t.Helper()
+		if err := rdb.ConfigResetStat(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		f()
+		return inner(t, rdb)
+	}
+	for _, waiting := range []int{0, 1} {
+		var costs [2][2]int // of a look and a release, before and now
+		for i := range costs {
+			key := strconv.Itoa(waiting*2 + i)
+			a, b := claim(key), claim(key)
+			mustAcquire(t, l, a)
+			if waiting > 0 {
+				costs[i][0] = count(func() {
+					if i == 0 {
+						old.waits(b, false)
+					} else {
+						held(t, l, b, locker.Try{Wait: true, Held: true}) // looks first
+					}
+				})
+			}
+			costs[i][1] = count(func() {
+				if i == 0 {
+					old.frees(a)
+				} else {
+					mustRelease(t, l, a)
+				}
+			})
+		}
+		if costs[0] != costs[1] {
+			t.Errorf("%d waiting: a look and a release run %d commands, want %d as before", waiting, costs[1], costs[0])
 		}
 	}
 }

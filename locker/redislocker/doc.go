@@ -18,12 +18,17 @@
 //	guard:{K}        string, for the lease's TTL    owner id (22 bytes), instance id (22 bytes), JSON about the holder
 //	guard:{K}:wait   sorted set, for 2 to 12 s      the queue: an entry for each claim that waits for K, by its place
 //	guard:{K}:due    sorted set, for 2 to 12 s      the owner id of each claim, by the ms when it must be seen again
+//	guard:{K}:crowd  sorted set, as guard:{K}       several owners: the entry of each, by the ms when its share ends
 //	guard:{K}:fence  string, for 20 minutes         the last fencing token given
 //
 // "guard" is the prefix of [WithPrefix]. K is the key as the guard names it,
 // with '%', braces and control bytes percent-encoded. If that is longer than
 // 200 bytes, K is a hash of it. The braces keep all entries of one key on one
 // node of a cluster. No key is without a TTL.
+//
+// If several claims with limits own K, guard:{K} has no owner id. It begins with
+// "*guard:several-own-it*", lasts as long as the last share, and is a key that
+// somebody else holds to a plain redislock user and to older processes.
 //
 // The line of JSON begins with the version of the stored format, {"v":2, and
 // with the long offer in ms. Processes of the version before may work on the

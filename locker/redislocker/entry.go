@@ -29,8 +29,15 @@ const (
 //	22 + 22     owner id, instance id
 //	{"v":2,     byte 56 is the version, the first member of the line
 //	"offer":N,  the long offer, in ms; then the rest of the line
+//	"limit":"000004"}  the end of the line, of a claim with a limit above 1
 //
 // It stays the same for the life of the claim.
+//
+// Version 2 had no limits at first. To a process that knows none, such a claim
+// wants to own the key alone, and gets it alone. The lock of a crowd is somebody
+// else's to that process. Its claims in the queue are seen by what they are due,
+// so those that could join the crowd stay behind them. Its message that it waits
+// reaches no member of the crowd.
 //
 // Version 1 has neither "v" nor "offer" in its line, and keeps no dues. The two
 // versions work on the same keys:

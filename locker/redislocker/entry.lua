@@ -1,6 +1,5 @@
 -- entry.lua begins every script that reads or queues entries. entry.go
--- describes an entry. VERSION, LOOK_EVERY and QUEUE_LIFE stand in front of it.
--- They come from entry.go and package locker, in ms.
+-- describes an entry. Constants stand in front of it, see consts in script.go.
 
 -- version returns the version of an entry, one character.
 local function version(entry)

@@ -2,6 +2,8 @@ package redislocker
 
 import (
 	"encoding/json"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,7 +45,11 @@ func (l *Locker) describe(c *locker.Claim) string {
 	value.Grow(len(d.text) + len(time.RFC3339Nano) + 2)
 	value.WriteString(d.text)
 	value.Write(since.AppendFormat(make([]byte, 0, len(time.RFC3339Nano)), time.RFC3339Nano))
-	value.WriteString(`"}`)
+	value.WriteByte('"')
+	if c.Limit > 1 {
+		_, _ = fmt.Fprintf(&value, limitField+`%06d"`, c.Limit)
+	}
+	value.WriteByte('}')
 	return value.String()
 }
 
@@ -55,7 +61,24 @@ type description struct {
 	text   string
 }
 
-const sinceField = `"since":"`
+const (
+	sinceField = `"since":"`
+	limitField = `,"limit":"` // the last one, of six digits, in the line of a claim with a limit above 1
+)
+
+// limitOf returns the limit of a claim by its entry, and 1 if it has none.
+func limitOf(entry string) int {
+	const digits = 6
+	text, ok := strings.CutSuffix(entry, `"}`)
+	if !ok || len(text) < digits || !strings.HasSuffix(text[:len(text)-digits], limitField) {
+		return 1
+	}
+	n, err := strconv.Atoi(text[len(text)-digits:])
+	if err != nil {
+		return 1
+	}
+	return n
+}
 
 // holder reads a key's value. The result is zero if the value is not one of
 // ours.

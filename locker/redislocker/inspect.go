@@ -28,14 +28,14 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 
 func (l *Locker) inspectCall(key string) call {
 	k := l.keys(key)
-	return newCall(inspectScript, 2, k.lock, k.wait, locker.MaxListed)
+	return newCall(inspectScript, 3, k.lock, k.wait, k.crowd, locker.MaxListed)
 }
 
 // inspected reads the answer of inspect.lua.
 func (l *Locker) inspected(key string, answer command) (locker.KeyState, error) {
 	s := locker.KeyState{Key: key}
 	parts, err := answer.Slice()
-	if err == nil && len(parts) != 4 {
+	if err == nil && len(parts) != 5 {
 		err = errNoAnswer
 	}
 	if err != nil {
@@ -44,21 +44,32 @@ func (l *Locker) inspected(key string, answer command) (locker.KeyState, error) 
 	ttl, _ := parts[0].(int64)
 	value, _ := parts[1].(string)
 	waiting, _ := parts[2].(int64)
-	entries, _ := parts[3].([]any)
 	if ttl != -2 {
-		s.Held, s.Owner, s.Holder = true, value[:min(len(value), locker.OwnerLen)], holder(value)
-		s.Remaining = time.Duration(max(ttl, 0)) * time.Millisecond
+		s.Held, s.Remaining = true, time.Duration(max(ttl, 0))*time.Millisecond
+		if s.Owners, s.Limit = claims(parts[4]); s.Owners == nil {
+			s.Owner, s.Holder = value[:min(len(value), locker.OwnerLen)], holder(value)
+		}
 	}
 	s.Waiting = int(waiting)
+	s.Waiters, _ = claims(parts[3])
+	return s, nil
+}
+
+// claims reads entries. It returns their claims, and the lowest limit of them.
+func claims(part any) (all []locker.Waiter, limit int) {
+	entries, _ := part.([]any)
 	for _, e := range entries {
 		if text, _ := e.(string); len(text) > entryHead {
 			value := text[entryHead:]
-			s.Waiters = append(s.Waiters, locker.Waiter{
+			all = append(all, locker.Waiter{
 				Owner: value[:min(len(value), locker.OwnerLen)], Holder: holder(value),
 			})
+			if n := limitOf(text); limit == 0 || n < limit {
+				limit = n
+			}
 		}
 	}
-	return s, nil
+	return all, limit
 }
 
 // ForceRelease ends the hold of owner on key and hands the key on, as
@@ -86,10 +97,13 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 		return err
 	case !owned:
 		return fmt.Errorf("redislocker: %w: that owner does not hold the key", locker.ErrLeaseLost)
+	}
 	// The message is a hint. Without the right to publish, or without a
 	// listener, the holder renews in vain.
-	case s.Owner == owner && s.Holder.Instance != "":
-		_ = l.conn.Publish(ctx, l.settings.prefix+":inbox:"+s.Holder.Instance, revokedWord+owner+" "+key)
+	for _, o := range append(s.Owners, locker.Waiter{Owner: s.Owner, Holder: s.Holder}) {
+		if o.Owner == owner && o.Holder.Instance != "" {
+			_ = l.conn.Publish(ctx, l.settings.prefix+":inbox:"+o.Holder.Instance, revokedWord+owner+" "+key)
+		}
 	}
 	return nil
 }

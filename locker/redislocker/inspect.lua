@@ -1,15 +1,25 @@
--- inspect.lua returns the holder of a key and its waiters. It changes nothing.
+-- inspect.lua returns the owners of a key and its waiters. It changes nothing.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  wait queue, see look.lua
+-- KEYS[3]  crowd, see crowd.lua
 -- ARGV[1]  max number of entries to return
 --
 -- Returns {remaining TTL in ms, -1 for none or -2 if the key is free, the start
--- of its value, the number of waiters, the entries of the first of them}.
+-- of its value, the number of waiters, the entries of the first of them, those of
+-- the members of a crowd}.
 
-return {
-  redis.call("pttl", KEYS[1]),
-  redis.call("getrange", KEYS[1], 0, 2047),
-  redis.call("zcard", KEYS[2]),
-  redis.call("zrange", KEYS[2], 0, ARGV[1] - 1),
-}
+local ttl, value = redis.call("pttl", KEYS[1]), redis.call("getrange", KEYS[1], 0, 2047)
+local members = {}
+if string.sub(value, 1, 22) == MARK then
+  local all = redis.call("zrange", KEYS[3], 0, -1, "withscores")
+  for i = 1, #all, 2 do
+    if tonumber(all[i + 1]) > clock() and #members < tonumber(ARGV[1]) then
+      members[#members + 1] = all[i]
+    end
+  end
+  if #members == 0 then
+    ttl = -2
+  end
+end
+return {ttl, value, redis.call("zcard", KEYS[2]), redis.call("zrange", KEYS[2], 0, ARGV[1] - 1), members}

@@ -8,21 +8,29 @@ import (
 
 // keys are the names in Redis of all entries of one key, as arguments of
 // commands. They share a hash tag, so they live on one node.
-type keys struct{ lock, wait, due, fence any }
+type keys struct{ lock, wait, due, fence, crowd any }
 
-const waitSuffix, dueSuffix, fenceSuffix = ":wait", ":due", ":fence"
+const waitSuffix, dueSuffix, fenceSuffix, crowdSuffix = ":wait", ":due", ":fence", ":crowd"
 
 // keys returns the names in Redis of all entries of a key. The guard has made
 // the key fit for a hash tag.
 func (l *Locker) keys(key string) keys {
 	if raw := l.rawName(key); raw != "" {
 		beside := l.settings.prefix + ":{" + hashTag(raw) + "}:raw:" + key
-		return keys{lock: raw, wait: beside + waitSuffix, due: beside + dueSuffix, fence: beside + fenceSuffix}
+		return keys{
+			lock: raw, wait: beside + waitSuffix, due: beside + dueSuffix, fence: beside + fenceSuffix,
+			crowd: beside + crowdSuffix,
+		}
 	}
-	lock := l.lockName(key)
-	wait, due := len(lock)+len(waitSuffix), len(lock)+len(dueSuffix)
-	all := lock + waitSuffix + lock + dueSuffix + lock + fenceSuffix // one allocation
-	return keys{lock: lock, wait: all[:wait], due: all[wait : wait+due], fence: all[wait+due:]}
+	begin, end := l.settings.prefix+":{", "}"
+	lock := len(begin) + len(key) + len(end)
+	// One allocation for all names.
+	all := begin + key + end + waitSuffix + begin + key + end + dueSuffix + begin + key + end + fenceSuffix +
+		begin + key + end + crowdSuffix
+	wait := lock + len(waitSuffix)
+	due := wait + lock + len(dueSuffix)
+	fence := due + lock + len(fenceSuffix)
+	return keys{lock: all[:lock], wait: all[:wait], due: all[wait:due], fence: all[due:fence], crowd: all[fence:]}
 }
 
 // lockName returns the name of the key itself.

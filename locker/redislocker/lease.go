@@ -22,8 +22,12 @@ func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 		behind = l.queued(next)
 	}
 	st := l.state(c)
+	var own any = ""
+	if c.Limit > 1 {
+		own = st.entry // its share is found sooner
+	}
 	l.recent.note(c.Key, c.Owner, c.TTL)
-	answer := l.run(ctx, l.releaseCall(c.Key, st.keys, st.owner, "", behind))[0]
+	answer := l.run(ctx, l.releaseCall(c.Key, st.keys, st.owner, own, behind))[0]
 	if answer.Err() != nil {
 		return locker.Released{}, leaseError(answer.Err())
 	}
@@ -56,8 +60,8 @@ func released(answer any) (r locker.Released, owned bool, err error) {
 }
 
 // releaseCall frees the key by owner id alone, or hands it on. own is the
-// owner's entry, which leaves the queue. next is queued behind all others.
+// owner's entry, which leaves the queue and the crowd. next is queued behind all others.
 func (l *Locker) releaseCall(key string, k keys, owner, own, next any) call {
-	return newCall(releaseScript, 4, k.lock, k.wait, k.due, k.fence,
-		owner, own, next, l.inboxes, flag(!l.conn.Cluster()), block, counterLife, key)
+	return newCall(releaseScript, 5, k.lock, k.wait, k.due, k.fence, k.crowd,
+		owner, own, next, l.inboxes, flag(!l.conn.Cluster()), key)
 }

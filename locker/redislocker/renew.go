@@ -25,9 +25,9 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		for n, i := range at {
 			calls[n] = l.renewCall(cs[i])
 		}
-		// EVAL loads the script for the calls behind it, because a renewal has
-		// no time for a second round trip.
-		calls[0] = calls[0].spelled()
+		// EVAL loads a script for the calls behind it, because a renewal has no
+		// time for a second round trip.
+		spellFirst(calls)
 		missing := l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
 		if len(missing) == 0 {
 			return
@@ -59,6 +59,17 @@ func (l *Locker) renew(ctx context.Context, node string, calls []call,
 		}
 	}
 	return missing
+}
+
+// spellFirst puts the text of each script into its first call.
+func spellFirst(calls []call) {
+	told := make(map[*script]bool, 2)
+	for n := range calls {
+		if s := calls[n].script; !told[s] {
+			told[s] = true
+			calls[n] = calls[n].spelled()
+		}
+	}
 }
 
 func pick[E any](from []E, places []int) []E {
@@ -101,6 +112,9 @@ func (l *Locker) renewCall(c *locker.Claim) call {
 	st, ok := c.State.(*state) // only read, because Abandon may run at the same time
 	if !ok {
 		st = &state{keys: l.keys(c.Key), owner: c.Owner}
+	}
+	if c.Limit > 1 {
+		return newCall(stayScript, 2, st.keys.lock, st.keys.crowd, st.owner, st.entry, c.TTL.Milliseconds())
 	}
 	return newCall(renewScript, 1, st.keys.lock, st.owner, c.TTL.Milliseconds())
 }

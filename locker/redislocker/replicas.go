@@ -2,7 +2,6 @@ package redislocker
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -82,19 +81,17 @@ func (e *ReplicasError) Error() string {
 	return text.String()
 }
 
-//go:embed touch.lua
-var touchSource string
-
-var touchScript = newScript(touchSource)
-
-// obtainReplicated acquires c and waits for the replicas.
-func (l *Locker) obtainReplicated(ctx context.Context, c *locker.Claim) (answer locker.Answer, err error) {
+// replicated acquires c by a function that sends its request by a way of its
+// own. It then waits for the replicas.
+func (l *Locker) replicated(ctx context.Context, c *locker.Claim,
+	acquire func(own redisconn.Way) (locker.Answer, error),
+) (answer locker.Answer, err error) {
 	send, done, err := l.conn.OneConn(ctx, l.lockName(c.Key))
 	if err != nil {
 		return answer, l.tryError(err)
 	}
 	defer done()
-	answer, err = l.obtainBy(ctx, send, c)
+	answer, err = acquire(send)
 	if err != nil || !answer.Acquired {
 		return answer, err
 	}
@@ -182,7 +179,8 @@ func (l *Locker) confirm(key, owner string) bool {
 		return false
 	}
 	defer done()
-	n, err := run(ctx, send, newCall(touchScript, 1, l.keys(key).lock, owner))[0].Int()
+	k := l.keys(key)
+	n, err := run(ctx, send, newCall(touchScript, 2, k.lock, k.crowd, owner))[0].Int()
 	return err == nil && n == 1 && l.awaitReplicas(ctx, send) == nil
 }
 

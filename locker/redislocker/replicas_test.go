@@ -199,3 +199,56 @@ func TestConformanceWithReplicas(t *testing.T) {
 		return made(), made()
 	})
 }
+
+func TestAShareIsOnTheReplicaAndOutlivesItsPrimary(t *testing.T) {
+	t.Parallel()
+	primary, replica := replicated(t)
+	l := open(t, redistest.Client(t, primary.Addr), redislocker.WithReplicas(1, 400*time.Millisecond))
+	a, b, w := limited("k", 2), limited("k", 2), limited("k", 2)
+	for _, c := range []*locker.Claim{a, b} {
+		mustAcquire(t, l, c)
+	}
+	queue(t, l, w)
+	follower := redistest.Client(t, replica.Addr)
+	if n := follower.ZCard(t.Context(), crowdOf("k")).Val(); n != 2 {
+		t.Errorf("the replica has %d shares, want 2", n)
+	}
+	eventually(t, "the replica has the queue", func() bool { return follower.ZCard(t.Context(), line("k")).Val() == 1 })
+	if err := follower.SlaveOf(t.Context(), "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	after := open(t, follower)
+	s, err := after.Inspect(t.Context(), "k")
+	if err != nil || len(s.Owners) != 2 || s.Limit != 2 || s.Waiting != 1 {
+		t.Fatalf("Inspect of the new primary: %+v, %v, want two owners and one that waits", s, err)
+	}
+	for _, c := range []*locker.Claim{a, b} {
+		copied := *c
+		copied.State = nil // of the locker on the old primary
+		if !owns(t, after, &copied) {
+			t.Error("a share was lost with the primary")
+		}
+		mustRelease(t, after, &copied)
+	}
+}
+
+func TestAShareThatTooFewReplicasHaveIsFreedAlone(t *testing.T) {
+	t.Parallel()
+	primary, replica := replicated(t)
+	rdb := redistest.Client(t, primary.Addr)
+	l := open(t, rdb, redislocker.WithReplicas(1, 100*time.Millisecond))
+	a, b := limited("k", locker.NoLimit), limited("k", locker.NoLimit)
+	eventually(t, "the replica confirms within the limit", func() bool {
+		got, err := l.Acquire(t.Context(), a, locker.Try{})
+		return err == nil && got.Acquired
+	})
+	replica.Stop()
+	defer replica.Cont()
+	var short *redislocker.ReplicasError
+	if _, err := l.Acquire(within(t, 10*time.Second), b, locker.Try{}); !errors.As(err, &short) {
+		t.Errorf("Acquire: %v, want a ReplicasError", err)
+	}
+	if n := rdb.ZCard(t.Context(), crowdOf("k")).Val(); n != 1 || !owns(t, l, a) {
+		t.Errorf("%d shares, want the one from before", n)
+	}
+}

@@ -2,9 +2,10 @@ package redislocker
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,50 +13,59 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-//go:embed look.lua
-var lookSource string
+//go:embed *.lua
+var sources embed.FS
 
-//go:embed release.lua
-var releaseSource string
-
-//go:embed renew.lua
-var renewSource string
-
-//go:embed fence.lua
-var fenceSource string
-
-//go:embed inspect.lua
-var inspectSource string
-
-//go:embed tokens.lua
-var tokensSource string
-
-//go:embed back.lua
-var backSource string
-
-//go:embed entry.lua
-var entrySource string
-
-var (
-	queueSource   = queueConsts() + entrySource + backSource
-	lookScript    = newScript(queueSource + lookSource)
-	releaseScript = newScript(tokensSource + queueSource + releaseSource)
-	renewScript   = newScript(renewSource)
-	fenceScript   = newScript(tokensSource + fenceSource)
-	inspectScript = newScript(inspectSource)
+// The names of the keys and arguments that the shared parts of scripts use.
+const (
+	allNames   = "local LOCK, WAIT, DUE, FENCE, CROWD = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]\n"
+	crowdNames = "local LOCK, CROWD = KEYS[1], KEYS[2]\n"
+	inRelease  = `local INBOXES, KNOWN, KEY = ARGV[4], ARGV[5] == "1", ARGV[6]` + "\n"
+	inLook     = `local INBOXES, KNOWN, KEY = ARGV[6], ARGV[8] == "1", string.sub(ARGV[7], 8)` + "\n" // behind "wanted "
 )
 
-// queueConsts are the constants of the scripts that know the queue, on one
-// line.
-func queueConsts() string {
-	return fmt.Sprintf("local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE = \"%d\", %d, %d, %d\n",
-		entryVersion, late, locker.LookEvery.Milliseconds(), locker.QueueLife.Milliseconds())
+// The scripts. What a key of a single owner needs stands in front, because a
+// script pays for each function that it defines.
+var (
+	lookScript = newScript(consts(), lua("entry", "back", "look"),
+		allNames, inLook, lua("tokens", "late", "crowd", "serve", "lookcrowd"))
+	enterScript   = newScript(consts(), allNames, inLook, lua("entry", "back", "tokens", "late", "crowd", "serve", "enter"))
+	releaseScript = newScript(consts(), lua("tokens", "entry", "back", "release"),
+		allNames, inRelease, lua("late", "handover", "crowd", "share", "serve", "releasecrowd"))
+	renewScript   = newScript(lua("renew"))
+	stayScript    = newScript(consts(), crowdNames, lua("entry", "crowd", "share", "stay"))
+	fenceScript   = newScript(consts(), "local CROWD = KEYS[3]\n", lua("entry", "tokens", "share", "fence"))
+	inspectScript = newScript(consts(), lua("entry", "inspect"))
+	touchScript   = newScript(consts(), crowdNames, lua("entry", "share", "touch"))
+)
+
+// lua returns the named sources, one behind the other.
+func lua(names ...string) string {
+	var all strings.Builder
+	for _, name := range names {
+		text, err := sources.ReadFile(name + ".lua")
+		if err != nil {
+			panic(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// consts are the constants of the scripts, on one line. MARK is the start of a
+// lock that a crowd owns, see crowd.lua.
+func consts() string {
+	return fmt.Sprintf("local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, MARK = "+
+		"\"%d\", %d, %d, %d, %d, %d, %q\n",
+		entryVersion, late, locker.LookEvery.Milliseconds(), locker.QueueLife.Milliseconds(), locker.FenceBlock,
+		fenceLife.Milliseconds(), crowdMark)
 }
 
 // script is a script's text and name, as the arguments of a command.
 type script struct{ source, sha any }
 
-func newScript(source string) *script {
+func newScript(sources ...string) *script {
+	source := strings.Join(sources, "")
 	return &script{source: source, sha: redis.NewScript(source).Hash()}
 }
 

@@ -1,0 +1,84 @@
+-- crowd.lua is for scripts that meet a crowd: several claims that own a key at
+-- once. LOCK and CROWD in front of it are the names of the key's entries.
+--
+-- The entry of a claim ends with its limit, see entry.go. A claim may own the
+-- key if fewer own it than its own limit, and fewer than the limit of each owner.
+--
+-- While a crowd owns it, the lock is MARK, 22 dashes and "limit NNNNNN". No owner
+-- id begins with "*". So the lock is nobody's own, for any version and for plain
+-- users of the name. The limit is the lowest of those that have joined. CROWD is
+-- a sorted set: the entry of each member -> when its share ends, in ms by the
+-- server's clock. Both keys end with the last share.
+
+local NO_LIMIT = 999999
+
+-- limit_of returns the limit of an entry.
+local function limit_of(entry)
+  if string.sub(entry, -17, -9) == '"limit":"' then
+    return tonumber(string.sub(entry, -8, -3))
+  end
+  return 1
+end
+
+-- write makes the lock that of a crowd with this limit, for ms.
+local function write(limit, ms)
+  redis.call("set", LOCK, MARK .. string.rep("-", 22) .. string.format("limit %06d", limit), "px", ms)
+end
+
+-- settle drops the members whose share has ended. It lets the keys end with the
+-- last share, and returns how many members are left. With none the key is free.
+local function settle()
+  local now = clock()
+  while true do
+    local first = redis.call("zrange", CROWD, 0, 0, "withscores")
+    if not first[1] then
+      redis.call("del", LOCK)
+      return 0
+    end
+    if tonumber(first[2]) > now then
+      break
+    end
+    redis.call("zrem", CROWD, first[1])
+  end
+  local last = tonumber(redis.call("zrange", CROWD, -1, -1, "withscores")[2])
+  redis.call("pexpire", LOCK, last - now)
+  redis.call("pexpire", CROWD, last - now)
+  return redis.call("zcard", CROWD)
+end
+
+-- room reports whether a claim of this limit may join n members, and extra ones
+-- that will be members, of which the strictest allows low.
+local function room(limit, n, extra, low)
+  local m = n + extra
+  if m == 0 then
+    return true
+  elseif m >= limit or m >= low then
+    return false
+  elseif n == 0 then
+    return true
+  end
+  local lowest = tonumber(redis.call("getrange", LOCK, 50, 55)) or 1
+  if m < lowest then
+    return true
+  end
+  -- A member with that limit may have left.
+  lowest = NO_LIMIT
+  for _, entry in ipairs(redis.call("zrange", CROWD, 0, -1)) do
+    lowest = math.min(lowest, limit_of(entry))
+  end
+  write(lowest, math.max(redis.call("pttl", LOCK), 1))
+  return m < lowest
+end
+
+-- put makes an entry a member for ms, beside n members. settle must follow,
+-- because the keys must last as long as the last share.
+local function put(entry, n, ms)
+  local limit = limit_of(entry)
+  if n == 0 then
+    redis.call("del", CROWD) -- what is left of an earlier crowd
+    write(limit, ms)
+  elseif limit < tonumber(redis.call("getrange", LOCK, 50, 55)) then
+    write(limit, math.max(redis.call("pttl", LOCK), 1))
+  end
+  redis.call("zadd", CROWD, clock() + ms, entry)
+end

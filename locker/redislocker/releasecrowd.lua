@@ -1,0 +1,29 @@
+-- releasecrowd.lua goes on behind handover.lua, crowd.lua, share.lua and serve.lua.
+-- A crowd owns the key, or a claim with a limit is the first in its queue.
+
+local n = 0
+if value == MARK then
+  local own, ends = ARGV[2], ARGV[2] ~= "" and redis.call("zscore", CROWD, ARGV[2])
+  local live = ends and tonumber(ends) > clock()
+  if not ends then
+    own, live = share(ARGV[1])
+  end
+  if own then
+    redis.call("zrem", CROWD, own)
+    owned = live and 1 or 0
+  end
+  n = settle()
+  if n == 0 and waited == 0 then
+    return owned
+  end
+end
+local place, newer = "", nil
+if owned == 1 and ARGV[3] ~= "" then
+  place = enqueue(ARGV[3], false) or ""
+end
+n, newer = serve(n)
+if n == 0 then
+  redis.call("del", LOCK)
+  return {owned, waited, 0, place, newer}
+end
+return {owned, waited, 1, place}

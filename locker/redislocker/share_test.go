@@ -1,0 +1,300 @@
+package redislocker_test
+
+import (
+	"embed"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// limited makes a claim with a limit.
+func limited(key string, limit int) *locker.Claim {
+	c := claim(key)
+	c.Limit = limit
+	return c
+}
+
+func crowdOf(key string) string { return lock(key) + ":crowd" }
+
+// owns reports whether c owns its key, and gives it its full TTL again.
+func owns(t *testing.T, l locker.Locker, c *locker.Claim) bool {
+	t.Helper()
+	return renew(t.Context(), t, l, c)[0] == nil
+}
+
+func TestPlainUsersOfANameAndCrowdsExcludeEachOther(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, _ := listening(t, rdb, 2)
+	plain := redislock.New(rdb)
+	a := limited("k", locker.NoLimit)
+	mustAcquire(t, ls[0], a)
+	if _, err := plain.Obtain(t.Context(), lock("k"), ttl, nil); !errors.Is(err, redislock.ErrNotObtained) {
+		t.Errorf("redislock beside a shared claim: %v, want ErrNotObtained", err)
+	}
+	if ok, err := rdb.SetNX(t.Context(), lock("k"), "redsync", ttl).Result(); ok || err != nil {
+		t.Errorf("SET NX beside a shared claim: %v, %v", ok, err)
+	}
+	mustRelease(t, ls[0], a)
+
+	theirs, err := plain.Obtain(t.Context(), lock("k"), ttl, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := limited("k", 4)
+	if got := held(t, ls[1], b, locker.Try{Wait: true}); !got.Queued || got.Remaining <= 0 || got.Rest != 0 {
+		t.Errorf("a permit beside a plain user: %+v", got)
+	}
+	if err := theirs.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustTry(t, ls[1], b, locker.Try{Wait: true, Queued: true})
+}
+
+// Both keys of a crowd end with its last share, and nothing stays.
+func TestACrowdLeavesNothingBehind(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, _ := listening(t, rdb, 2)
+	a, b, w := limited("k", 3), limited("k", 3), claim("k")
+	a.TTL = ttl / 2
+	mustAcquire(t, ls[0], a)
+	mustAcquire(t, ls[1], b)
+	queue(t, ls[1], w)
+	for _, key := range rdb.Keys(t.Context(), "*").Val() {
+		if d := rdb.PTTL(t.Context(), key).Val(); d <= 0 || d > ttl {
+			t.Errorf("%s lasts %v", key, d)
+		}
+	}
+	if d := rdb.PTTL(t.Context(), lock("k")).Val(); d < ttl-ttl/4 {
+		t.Errorf("the key lasts %v, want the longest of the shares", d)
+	}
+	mustRelease(t, ls[1], b)
+	if d := rdb.PTTL(t.Context(), crowdOf("k")).Val(); d <= 0 || d > ttl/2 {
+		t.Errorf("the crowd lasts %v, want the share that is left", d)
+	}
+	ls[1].Abandon(w, false)
+	mustRelease(t, ls[0], a)
+	emptied(t, rdb)
+}
+
+// An operator deletes a lock. What is left of its crowd is no part of the next
+// one.
+func TestWhatIsLeftOfACrowdIsNoPartOfTheNext(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, _ := listening(t, rdb, 2)
+	a, b := limited("k", locker.NoLimit), limited("k", 2)
+	mustAcquire(t, ls[0], a)
+	rdb.Del(t.Context(), lock("k"))
+	if owns(t, ls[0], a) {
+		t.Error("a renewal creates a key")
+	}
+	mustAcquire(t, ls[1], b)
+	if n := rdb.ZCard(t.Context(), crowdOf("k")).Val(); n != 1 {
+		t.Errorf("%d shares, want one", n)
+	}
+	if _, err := ls[0].Release(t.Context(), a, nil); !lost(err) {
+		t.Errorf("Release of a share that is lost: %v", err)
+	}
+	if !owns(t, ls[1], b) {
+		t.Error("b has lost its share")
+	}
+}
+
+// A release that has lost the claim's entry finds the share by the owner id.
+func TestAShareIsReleasedByOwnerIDAlone(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 2)
+	a, b, w := limited("k", 2), limited("k", 2), claim("k")
+	mustAcquire(t, ls[0], a)
+	mustAcquire(t, ls[0], b)
+	queue(t, ls[1], w)
+	es[0].wanted(t, "k")
+	for _, c := range []*locker.Claim{a, b} {
+		mustRelease(t, ls[1], &locker.Claim{Key: "k", Owner: c.Owner, TTL: ttl, Limit: 2})
+	}
+	es[1].granted(t, w, 0)
+}
+
+// A claim that asks the server while its message is on the way owns its key
+// once.
+func TestAClaimThatWasHandedAShareJoinsOnce(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 2)
+	a, b, c := claim("k"), limited("k", 2), limited("k", 2)
+	mustAcquire(t, ls[0], a)
+	queue(t, ls[1], b)
+	queue(t, ls[1], c)
+	mustRelease(t, ls[0], a)
+	mustTry(t, ls[1], b, locker.Try{Wait: true, Queued: true})
+	es[1].granted(t, b, 0)
+	es[1].granted(t, c, 0)
+	if n := rdb.ZCard(t.Context(), crowdOf("k")).Val(); n != 2 {
+		t.Errorf("%d shares, want 2", n)
+	}
+	if n := rdb.ZCard(t.Context(), line("k")).Val() + rdb.ZCard(t.Context(), dues("k")).Val(); n != 1 {
+		t.Errorf("%d entries of the queue are left, want those of c's dues", n)
+	}
+}
+
+// The processes of a run that are gone are passed over.
+func TestTheDeadOfARunArePassedOver(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 3)
+	a, b, dead, c := claim("k"), limited("k", locker.NoLimit), limited("k", locker.NoLimit), limited("k", locker.NoLimit)
+	mustAcquire(t, ls[0], a)
+	queue(t, ls[1], b)
+	queue(t, ls[2], dead)
+	queue(t, ls[1], c)
+	if err := ls[2].Close(t.Context()); err != nil { // deaf, and still in the queue
+		t.Fatal(err)
+	}
+	mustRelease(t, ls[0], a)
+	es[1].granted(t, b, 0)
+	es[1].granted(t, c, 0)
+	if n := rdb.ZCard(t.Context(), crowdOf("k")).Val(); n != 2 {
+		t.Errorf("%d shares, want those of b and c", n)
+	}
+}
+
+func TestAClaimWithLimitHasTokensAndAWrongCounterIsSaid(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, _ := listening(t, rdb, 1)
+	rdb.SAdd(t.Context(), lock("k")+":fence", "x")
+	c := limited("k", 2)
+	c.Fencing = true
+	if _, err := ls[0].Acquire(t.Context(), c, locker.Try{}); err == nil || !strings.Contains(err.Error(), "fencing tokens") {
+		t.Errorf("Acquire with a counter of another type: %v, want advice", err)
+	}
+	if n := size(t, rdb); n != 1 {
+		t.Errorf("%d keys, want the counter alone", n)
+	}
+}
+
+//go:embed testdata/unshared/*.lua
+var unshared embed.FS
+
+// before are scripts of the version before claims had limits.
+func before(t *testing.T, names ...string) *redis.Script {
+	t.Helper()
+	text := "local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE = \"2\", 100, 500, 2000\n"
+	for _, name := range names {
+		source, err := unshared.ReadFile("testdata/unshared/" + name + ".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(source)
+	}
+	return redis.NewScript(text)
+}
+
+// older is a process of the version before claims had limits.
+type older struct {
+	*testing.T
+	rdb           *redis.Client
+	look, release *redis.Script
+}
+
+func olderOn(t *testing.T, rdb *redis.Client) older {
+	t.Helper()
+	return older{
+		t, rdb, before(t, "entry", "back", "look"), before(t, "tokens", "entry", "back", "release"),
+	}
+}
+
+// waits looks at the key of c, and reports whether c is in the queue.
+func (o older) waits(c *locker.Claim, before bool) bool {
+	o.Helper()
+	flag := "0"
+	if before {
+		flag = "1"
+	}
+	got, err := o.look.Run(o.Context(), o.rdb, []string{lock(c.Key), line(c.Key), dues(c.Key)},
+		c.Owner, o.entry(c), flag, "0", "500", "guard:inbox:", "wanted "+c.Key).Slice()
+	if errors.Is(err, redis.Nil) {
+		return false
+	} else if err != nil {
+		o.Fatal(err)
+	}
+	return len(got) == 3 && got[2] != ""
+}
+
+func (o older) entry(c *locker.Claim) string {
+	return entryOf(c, "l-1000", `{"v":2,"offer":5000,"pid":1}`)
+}
+
+// frees releases the key of c, and reports whether c owned it.
+func (o older) frees(c *locker.Claim) bool {
+	o.Helper()
+	got, err := o.release.Run(o.Context(), o.rdb, []string{lock(c.Key), line(c.Key), dues(c.Key), lock(c.Key) + ":fence"},
+		c.Owner, "", "", "guard:inbox:", "1", "64", "1200000", c.Key).Result()
+	if err != nil {
+		o.Fatal(err)
+	}
+	if parts, ok := got.([]any); ok {
+		return parts[0] == int64(1)
+	}
+	return got == int64(1)
+}
+
+// A version without limits hands the key to a claim with a limit, which then owns
+// it alone, and tells it so.
+func TestAVersionWithoutLimitsHandsAKeyToAClaimWithLimit(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 2)
+	old := olderOn(t, rdb)
+	a, b, c := claim("k"), limited("k", locker.NoLimit), limited("k", locker.NoLimit)
+	mustAcquire(t, ls[0], a) // stands for one of that version: its value has not changed
+	queue(t, ls[1], b)
+	queue(t, ls[1], c)
+	if !old.frees(a) {
+		t.Fatal("its release did nothing")
+	}
+	es[1].granted(t, b, 1)
+	if !owns(t, ls[1], b) || owns(t, ls[1], c) {
+		t.Fatal("want b alone to own the key")
+	}
+	mustTry(t, ls[1], b, locker.Try{Wait: true, Queued: true})
+	held(t, ls[0], claim("k"), locker.Try{})
+	mustRelease(t, ls[1], b)
+	es[1].granted(t, c, 0)
+}
+
+// A claim of a version without limits waits at a crowd. Its looks keep newcomers
+// out, and it is served.
+func TestAVersionWithoutLimitsIsNotPassedAtACrowd(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 2)
+	old := olderOn(t, rdb)
+	a, w, b := limited("k", locker.NoLimit), claim("k"), limited("k", locker.NoLimit)
+	mustAcquire(t, ls[0], a)
+	if !old.waits(w, false) {
+		t.Fatal("it is not in the queue")
+	}
+	for start := time.Now(); time.Since(start) < 3*locker.LookEvery; time.Sleep(locker.LookEvery / 5) {
+		sent := time.Now()
+		if !old.waits(w, true) {
+			t.Fatal("it has left the queue")
+		}
+		a, err := ls[1].Acquire(t.Context(), b, locker.Try{Wait: true})
+		if err != nil || a.Acquired && time.Since(sent) < locker.LookEvery {
+			t.Fatalf("a newcomer: %+v, %v, want it to wait", a, err)
+		}
+	}
+	if old.frees(w) || !owns(t, ls[0], a) {
+		t.Fatal("its release of what it does not own took something")
+	}
+	mustRelease(t, ls[0], a)
+	if v := rdb.Get(t.Context(), lock("k")).Val(); !strings.HasPrefix(v, w.Owner) {
+		t.Fatalf("the key is %q, want it handed to the older version", v)
+	}
+	if !old.frees(w) {
+		t.Fatal("it did not own the key")
+	}
+	es[1].granted(t, b, 0)
+}

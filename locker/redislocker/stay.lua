@@ -1,0 +1,28 @@
+-- stay.lua gives a claim with a limit its full TTL again, if its share of the key
+-- has not ended. It never creates a key, and never puts back a share.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  crowd, see crowd.lua
+-- ARGV[1]  owner id
+-- ARGV[2]  its entry, or "" if that is not known
+-- ARGV[3]  TTL in ms
+--
+-- Returns 1, or 0 if the claim does not own the key.
+
+local value = redis.call("getrange", LOCK, 0, #ARGV[1] - 1)
+if value == ARGV[1] then -- handed over by a version without crowds
+  return redis.call("pexpire", LOCK, ARGV[3])
+elseif value ~= MARK then
+  return 0
+end
+local entry, ends = ARGV[2], ARGV[2] ~= "" and redis.call("zscore", CROWD, ARGV[2])
+local live = ends and tonumber(ends) > clock()
+if ARGV[2] == "" then
+  entry, live = share(ARGV[1])
+end
+if not live then
+  return 0
+end
+redis.call("zadd", CROWD, clock() + ARGV[3], entry)
+settle()
+return 1

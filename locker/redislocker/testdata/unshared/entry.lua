@@ -1,0 +1,35 @@
+-- entry.lua begins every script that reads or queues entries. entry.go
+-- describes an entry. VERSION, LOOK_EVERY and QUEUE_LIFE stand in front of it.
+-- They come from entry.go and package locker, in ms.
+
+-- version returns the version of an entry, one character.
+local function version(entry)
+  if string.sub(entry, 51, 55) ~= '{"v":' then
+    return "1" -- before there were versions
+  end
+  return string.sub(entry, 56, 56)
+end
+
+-- micros returns the time in µs by the server's clock. It is the same
+-- throughout a script.
+local started
+local function micros()
+  if not started then
+    local time = redis.call("time")
+    started = time[1] * 1000000 + time[2]
+  end
+  return started
+end
+
+-- clock returns the time in ms by the server's clock.
+local function clock()
+  return math.floor(micros() / 1000)
+end
+
+-- keep makes a key last for at least this many ms.
+local function keep(key, ms)
+  if redis.call("pttl", key) < ms then
+    redis.call("pexpire", key, ms)
+  end
+end
+
