@@ -85,31 +85,27 @@ func TestAKeyOfOneOwnerCostsNoMoreThanBefore(t *testing.T) {
 		f()
 		return inner(t, rdb)
 	}
-	for _, waiting := range []int{0, 1} {
-		var costs [2][2]int // of a look and a release, before and now
-		for i := range costs {
-			key := strconv.Itoa(waiting*2 + i)
-			a, b := claim(key), claim(key)
-			mustAcquire(t, l, a)
-			if waiting > 0 {
-				costs[i][0] = count(func() {
-					if i == 0 {
-						old.waits(b, false)
-					} else {
-						held(t, l, b, locker.Try{Wait: true, Held: true}) // looks first
-					}
-				})
-			}
-			costs[i][1] = count(func() {
-				if i == 0 {
-					old.frees(a)
-				} else {
-					mustRelease(t, l, a)
-				}
-			})
-		}
-		if costs[0] != costs[1] {
-			t.Errorf("%d waiting: a look and a release run %d commands, want %d as before", waiting, costs[1], costs[0])
+	looked := [2]func(*locker.Claim){
+		func(c *locker.Claim) { old.waits(c, false) },
+		func(c *locker.Claim) { held(t, l, c, locker.Try{Wait: true, Held: true}) }, // looks first
+	}
+	freed := [2]func(*locker.Claim){
+		func(c *locker.Claim) { old.frees(c) },
+		func(c *locker.Claim) { mustRelease(t, l, c) },
+	}
+	var looks, frees, handOvers [2]int // before, and now
+	for i := range 2 {
+		free, owner, first, second := claim("free"), claim(strconv.Itoa(i)), claim(strconv.Itoa(i)), claim(strconv.Itoa(i))
+		mustAcquire(t, l, free)
+		frees[i] = count(func() { freed[i](free) })
+		mustAcquire(t, l, owner)
+		held(t, l, first, locker.Try{Wait: true})
+		looks[i] = count(func() { looked[i](second) })
+		handOvers[i] = count(func() { freed[i](owner) })
+	}
+	for what, n := range map[string][2]int{"a look": looks, "a release": frees, "a hand-over": handOvers} {
+		if n[0] != n[1] || n[0] == 0 {
+			t.Errorf("%s runs %d commands, want %d as before", what, n[1], n[0])
 		}
 	}
 }
