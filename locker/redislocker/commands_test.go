@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -100,6 +101,7 @@ func TestAKeyOfOneOwnerCostsNoMoreThanBefore(t *testing.T) {
 		frees[i] = count(func() { freed[i](free) })
 		mustAcquire(t, l, owner)
 		held(t, l, first, locker.Try{Wait: true})
+		time.Sleep(5 * time.Millisecond) // each look then lets the queue last longer
 		looks[i] = count(func() { looked[i](second) })
 		handOvers[i] = count(func() { freed[i](owner) })
 	}
