@@ -35,6 +35,7 @@ var causes = map[outcome.Code]error{
 	outcome.CodeKeyInvalid:    &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrMissing},
 	outcome.CodeBodyTooLarge:  &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrTooLarge},
 	outcome.CodeMediaType:     &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMediaType},
+	outcome.CodeTooManyKeys:   keyfunc.ErrTooManyKeys,
 	outcome.CodeMisconfigured: guard.ErrNoDefault,
 }
 
@@ -48,7 +49,8 @@ var sentinels = map[string]error{
 	"keyfunc.ErrMissing": keyfunc.ErrMissing, "keyfunc.ErrAmbiguous": keyfunc.ErrAmbiguous,
 	"keyfunc.ErrInvalid": keyfunc.ErrInvalid, "keyfunc.ErrMediaType": keyfunc.ErrMediaType,
 	"keyfunc.ErrTooLarge": keyfunc.ErrTooLarge, "keyfunc.ErrNoSource": keyfunc.ErrNoSource,
-	"fence.ErrLateWrite": fence.ErrLateWrite,
+	"keyfunc.ErrTooManyKeys": keyfunc.ErrTooManyKeys,
+	"fence.ErrLateWrite":     fence.ErrLateWrite,
 }
 
 func TestTheTablesOfErrorsAreComplete(t *testing.T) {

@@ -51,6 +51,31 @@ func Example_doubleSubmit() {
 	// 409
 }
 
+// A cart is locked with all its items and its user.
+func Example_cart() {
+	g, end := open()
+	defer end()
+	r := gin.New()
+	order := func(c *gin.Context) {
+		l, _ := guard.LeaseOf(c.Request.Context(), guard.Key("stock", "apple"))
+		c.String(http.StatusCreated, l.Key())
+	}
+
+	r.POST("/cart", lockmw.Keys(g, "stock:{json.items[].sku}", "user:{header.X-User}"), order)
+
+	for _, items := range []string{`[{"sku": "pear"}, {"sku": "apple"}, {"sku": "pear"}]`, `[]`} {
+		req := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/cart",
+			strings.NewReader(`{"items": `+items+`}`))
+		req.Header.Set("X-User", "ann")
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, req)
+		fmt.Println(w.Code, w.Body)
+	}
+	// Output:
+	// 201 stock:apple
+	// 400 {"type":"about:blank","title":"Bad Request","status":400,"detail":"The JSON member \"items[]\", which names the resource to lock, is missing or empty.","code":"lock_key_invalid"}
+}
+
 // reply is the one form of all answers.
 func reply(c *gin.Context, status int, msg string, data any) {
 	c.Header("Content-Type", "application/json; charset=utf-8")

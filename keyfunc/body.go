@@ -156,38 +156,48 @@ func wholeBody(r *http.Request) ([]byte, error) {
 
 // member returns the value of the member name of the object in text.
 func member(text []byte, name string) (string, error) {
+	value, err := field(text, name)
+	if err != nil {
+		return "", err
+	}
+	return scalar(value)
+}
+
+// field returns the member name of the object in text. It is empty if the
+// object has no such member.
+func field(text []byte, name string) (json.RawMessage, error) {
 	if len(text) == 0 {
-		return "", ErrMissing
+		return nil, ErrMissing
 	}
 	if !json.Valid(text) { // false too if something follows the object
-		return "", ErrInvalid
+		return nil, ErrInvalid
 	}
 	object := json.NewDecoder(bytes.NewReader(text))
 	if start, err := object.Token(); err != nil || start != json.Delim('{') {
-		return "", ErrInvalid
+		return nil, ErrInvalid
 	}
 	var value json.RawMessage
 	seen := make(map[string]bool) // names as fold returns them
 	for object.More() {
 		key, err := object.Token()
 		if err != nil {
-			return "", ErrInvalid
+			return nil, ErrInvalid
 		}
 		var v json.RawMessage
 		if err := object.Decode(&v); err != nil {
-			return "", ErrInvalid
+			return nil, ErrInvalid
 		}
 		text, _ := key.(string) // always a string before a ':'
 		folded := fold(text)
 		if seen[folded] {
-			return "", ErrAmbiguous
+			return nil, ErrAmbiguous
 		}
 		seen[folded] = true
 		if text == name {
 			value = v
 		}
 	}
-	return scalar(value)
+	return value, nil
 }
 
 // fold returns the same string for all names that are equal under

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/go-lockguard/guard/internal/keylist"
 )
 
 // These errors say why a request gives no key. Test for them with errors.Is.
@@ -27,6 +29,10 @@ var (
 	// limit is the package's own, or the one that the application set with
 	// [http.MaxBytesReader].
 	ErrTooLarge = errors.New("keyfunc: the body is too large")
+
+	// ErrTooManyKeys says that the request has more than 64 distinct keys. Only
+	// templates of several keys give it, and lockmw's KeysFunc.
+	ErrTooManyKeys = keylist.ErrTooMany
 
 	// ErrNoSource says that the value can never be there. The route may have no
 	// parameter of that name. The middleware may run before the router has

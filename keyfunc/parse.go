@@ -10,12 +10,18 @@ import (
 )
 
 // ParseTemplate reads a template. It returns the same errors as [Parse].
-func ParseTemplate(template string) (*Template, error) {
+func ParseTemplate(template string) (*Template, error) { return parse(template, false) }
+
+// parse reads a template, which may have a list if lists is true.
+func parse(template string, lists bool) (*Template, error) {
 	t := &Template{}
 	for at := 0; ; {
 		p, end, err := parsePart(template, at)
 		if err != nil {
 			return nil, err
+		}
+		if problem := t.addList(&p, lists); problem != "" {
+			return nil, refuse(template, at+len(p.before)+1, problem)
 		}
 		t.parts = append(t.parts, p)
 		if end == len(template) {
@@ -111,6 +117,9 @@ func (p *part) origin(text string) (problem string) {
 	p.source, p.name = "path", name
 	if dotted {
 		p.source, p.find = prefix, find(name)
+	}
+	if p.source == "json" {
+		return p.element(name)
 	}
 	return ""
 }

@@ -31,8 +31,8 @@ import (
 // Parse refuses two placeholders in one part, because "{a}-{b}" would be one
 // key for different a and b. It refuses empty parts, and braces that do not
 // make a placeholder. It also refuses placeholders of other languages: $sku,
-// ${sku}, <sku>, %s, and /:sku or /*sku of a router. The error names the
-// column, in characters from 1.
+// ${sku}, <sku>, %s, and /:sku or /*sku of a router. It refuses lists, which
+// only [ParseKeys] has. The error names the column, in characters from 1.
 func Parse(template string) (Func, error) {
 	t, err := ParseTemplate(template)
 	if err != nil {
@@ -55,7 +55,10 @@ func MustParse(template string) Func {
 // their path parameters. With it an adapter need not copy them into each
 // request with [SetPath]. Make it with [ParseTemplate]. It is safe for
 // concurrent use.
-type Template struct{ parts []part }
+type Template struct {
+	parts []part
+	list  string // the JSON member that has an element for each key; "" for one key
+}
 
 // Constant reports whether t has no placeholder. Then every request has the
 // same key.
@@ -99,9 +102,7 @@ func (t *Template) Key(r *http.Request, p Params) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		key = keyenc.Append(key, t.parts[i].before)
-		key = keyenc.Append(key, v)
-		key = keyenc.Append(key, t.parts[i].after)
+		key = t.parts[i].append(key, v)
 	}
 	return string(key), nil
 }
@@ -112,7 +113,15 @@ type part struct {
 	before, after string
 	source, name  string // of the value; source is "" if there is none
 	find          Func   // nil for a path parameter, or if there is no value
+	list, member  string // of {json.list[].member}, see several.go; else ""
 	steps         []step
+}
+
+// append appends the part with value v to key.
+func (p *part) append(key []byte, v string) []byte {
+	key = keyenc.Append(key, p.before)
+	key = keyenc.Append(key, v)
+	return keyenc.Append(key, p.after)
 }
 
 // read returns the value of the part, or "" if it is text alone.
@@ -125,11 +134,19 @@ func (p *part) read(r *http.Request, from Params) (v string, err error) {
 	default:
 		v, err = pathValue(r, from, p.name)
 	}
+	if err != nil {
+		return "", err
+	}
+	return p.normalize(v)
+}
+
+// normalize passes v through the normalizers of the part.
+func (p *part) normalize(v string) (string, error) {
 	for _, to := range p.steps {
-		if err != nil {
+		var err error
+		if v, err = to.take(v, p.source, p.name); err != nil {
 			return "", err
 		}
-		v, err = to.take(v, p.source, p.name)
 	}
-	return v, err
+	return v, nil
 }

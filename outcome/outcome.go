@@ -11,6 +11,7 @@
 //	400     lock_key_invalid             the request's key value is missing, malformed or repeated
 //	413     lock_body_too_large          the body is too large to find the key's value in it
 //	415     lock_unsupported_media_type  the body is of a type in which the key's value cannot be found
+//	413     lock_too_many_keys           the request has more than 64 keys
 //	500     lock_misconfigured           a server error: no such parameter, no default guard, an empty key
 //	499                                  the client has gone: nothing is written
 //
@@ -64,6 +65,7 @@ const (
 	CodeKeyInvalid    Code = "lock_key_invalid"
 	CodeBodyTooLarge  Code = "lock_body_too_large"
 	CodeMediaType     Code = "lock_unsupported_media_type"
+	CodeTooManyKeys   Code = "lock_too_many_keys"
 	CodeMisconfigured Code = "lock_misconfigured"
 )
 
@@ -93,6 +95,8 @@ func Of(ctx context.Context, err error) (Outcome, bool) {
 		return lost, true
 	case is(keyfunc.ErrNoSource), is(guard.ErrNoDefault):
 		return misconfigured, true
+	case is(keyfunc.ErrTooManyKeys):
+		return tooManyKeys, true
 	case is(keyfunc.ErrTooLarge), is(keyfunc.ErrMissing), is(keyfunc.ErrAmbiguous), is(keyfunc.ErrInvalid):
 		return badRequest(err), true
 	case is(guard.ErrInvalidKey): // no error of keyfunc blames the client
@@ -176,6 +180,10 @@ var (
 		Status: http.StatusInternalServerError, Code: CodeLost,
 		Detail: "The lock was lost while the request was worked on. It may or may not have been carried out; check " +
 			"before trying again.",
+	}
+	tooManyKeys = Outcome{
+		Status: http.StatusRequestEntityTooLarge, Code: CodeTooManyKeys,
+		Detail: "The request names more than 64 resources to lock.",
 	}
 	misconfigured = Outcome{
 		Status: http.StatusInternalServerError, Code: CodeMisconfigured,

@@ -94,6 +94,7 @@ func TestEveryErrorHasItsOneOutcome(t *testing.T) {
 			"body too large", alive, fmt.Errorf("%w: %w", keyfunc.ErrTooLarge, &http.MaxBytesError{Limit: 1}), 413,
 			"lock_body_too_large", false,
 		},
+		{"too many keys", alive, fmt.Errorf("cart: %w", keyfunc.ErrTooManyKeys), 413, "lock_too_many_keys", false},
 		{
 			"no source", alive, &keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrNoSource}, 500,
 			"lock_misconfigured", false,

@@ -36,6 +36,7 @@ var codes = map[outcome.Code]int{
 	outcome.CodeKeyInvalid:    40001,
 	outcome.CodeBodyTooLarge:  41301,
 	outcome.CodeMediaType:     41501,
+	outcome.CodeTooManyKeys:   41302,
 	outcome.CodeMisconfigured: 50002,
 	"":                        50000, // not of a lock
 }
@@ -125,7 +126,8 @@ func TestEveryOutcomeHasANumber(t *testing.T) {
 		errors.Join(guard.ErrNotAcquired, context.DeadlineExceeded), guard.ErrLeaseLost, guard.ErrNoDefault,
 		&keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrMissing},
 		&keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrTooLarge},
-		&keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMediaType}, errors.New("own"),
+		&keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMediaType}, keyfunc.ErrTooManyKeys,
+		errors.New("own"),
 	} {
 		o, _ := outcome.Of(t.Context(), err)
 		seen = append(seen, o.Code)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -21,7 +20,7 @@ import (
 // calls its methods, one at a time.
 type Exchange interface {
 	Request() *http.Request // as the middleware got it
-	Key() (string, error)   // derives the key
+	Keys() (Keys, error)    // derives the keys
 	Next(l *guard.Lease)    // serves the request under l's context
 	Begun() bool            // whether the response has begun, so that no other answer can be given
 	Failed() bool           // whether the status of the answer is, or will be, 400 or more
@@ -44,7 +43,7 @@ func New(g *guard.Guard, bodyLimit int) *Lock { return &Lock{guard: g, bodyLimit
 // DefaultBodyLimit is the body limit of a middleware without an option for it.
 const DefaultBodyLimit = readahead.Limit
 
-// Serve runs x.Next while it holds x's key, and returns the error that the
+// Serve runs x.Next while it holds x's keys, and returns the error that the
 // adapter must answer. The error is the reason why x.Next did not run. Or it
 // says that the lease was lost while x.Next ran and nothing has been written
 // yet.
@@ -59,7 +58,7 @@ func (l *Lock) Serve(x Exchange) error {
 		readahead.SetLimit(x.Request(), l.bodyLimit)
 	}
 	l.lookAtServer(x)
-	key, err := x.Key()
+	keys, err := x.Keys()
 	if err == nil {
 		err = l.readAhead(x.Request())
 	}
@@ -68,21 +67,16 @@ func (l *Lock) Serve(x Exchange) error {
 		l.logKeyFunc(x, err)
 		return err
 	}
-	ran, err := l.pass(x, key)
+	ran, err := l.pass(x, keys)
 	switch {
 	case err != nil && ran && x.Begun():
-		l.logLost(x, key, err)
+		l.logLost(x, keys, err)
 		return nil
-	case fromRequest(key) && errors.Is(err, guard.ErrInvalidKey):
+	case keys.fromRequest() && errors.Is(err, guard.ErrInvalidKey):
 		return fmt.Errorf("%w: %w", keyfunc.ErrInvalid, err)
 	}
 	return err
 }
-
-// fromRequest reports whether a refused key is the client's fault, because a
-// value from the request is too long. An empty key is not, nor is a key with
-// "%!", which comes from a key function that misuses fmt.
-func fromRequest(key string) bool { return key != "" && !strings.Contains(key, "%!") }
 
 // passage is one call of x.Next under the lease. Passages are reused, because a
 // closure for each request would be garbage.
@@ -104,10 +98,10 @@ var errFailed = errors.New("the handler has failed")
 
 // pass runs x.Next under the lease. If ran is true, err is nil or the loss of
 // the lease.
-func (l *Lock) pass(x Exchange, key string) (ran bool, err error) {
+func (l *Lock) pass(x Exchange, keys Keys) (ran bool, err error) {
 	p := passages.Get().(*passage)
 	p.exchange, p.ran = x, false
-	err = l.guard.Do(x.Request().Context(), key, p.run)
+	err = keys.do(x.Request().Context(), l.guard, p.run)
 	ran = p.ran
 	p.exchange = nil
 	passages.Put(p)       // not after a panic, whose origin is unknown

@@ -48,10 +48,10 @@ func (l *Lock) logKeyFunc(x Exchange, err error) {
 
 // logLost logs that a response was given under a lost lease, before the loss or
 // after it. The client has not been told.
-func (l *Lock) logLost(x Exchange, key string, err error) {
+func (l *Lock) logLost(x Exchange, keys Keys, err error) {
 	r := x.Request()
 	l.logger(route(r, x.Pattern())).WarnContext(r.Context(), "guard: lease lost, but the handler's response stands",
-		"key_hash", guard.KeyHash(key), "error", err)
+		"key_hash", keys.hash(), "error", err)
 }
 
 // logger returns the guard's logger for lines about a route.

@@ -11,11 +11,29 @@ import (
 // one, and would silently lock all requests by one key.
 func Template(text string) *keyfunc.Template {
 	t := parse(text)
+	refuseConstant(t, text)
+	return t
+}
+
+// Templates parses texts for an adapter's Keys. It panics if one is no template
+// or has no placeholder, as Template does.
+func Templates(texts []string) keyfunc.Templates {
+	ts, err := keyfunc.ParseTemplates(texts...)
+	if err != nil {
+		panic(err)
+	}
+	for i, t := range ts {
+		refuseConstant(t, texts[i])
+	}
+	return ts
+}
+
+// refuseConstant panics if t, which text describes, has no placeholder.
+func refuseConstant(t *keyfunc.Template, text string) {
 	if t.Constant() {
 		panic(fmt.Sprintf("lockmw: template %q has no placeholder like {sku}, so all requests would wait for one key. "+
-			"If you mean that, use lockmw.Static instead of lockmw.Key", text))
+			"If you mean that, use lockmw.Static", text))
 	}
-	return t
 }
 
 // Constant returns the constant key that text describes, for an adapter's

@@ -33,7 +33,7 @@ func Code(o outcome.Outcome) uint32 {
 		return Unavailable
 	case outcome.CodeWaitAborted:
 		return DeadlineExceeded
-	case outcome.CodeKeyInvalid, outcome.CodeBodyTooLarge, outcome.CodeMediaType:
+	case outcome.CodeKeyInvalid, outcome.CodeBodyTooLarge, outcome.CodeMediaType, outcome.CodeTooManyKeys:
 		return InvalidArgument
 	case "":
 		return Canceled

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/keylist"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -24,19 +26,15 @@ type Rule struct {
 	Guard  *guard.Guard // nil means the default guard
 	Method string
 	Key    func(ctx context.Context, message any) (string, error)
-	Type   reflect.Type // of the messages that Key takes
+	Keys   func(ctx context.Context, message any) ([]string, error) // instead of Key if not nil
+	Type   reflect.Type                                             // of the messages that Key takes
 
 	Unary, Stream atomic.Bool // an interceptor was made with it, for [Rule.Problem]
 }
 
 // New returns a rule. It panics if method is no full name, or key is nil.
 func New[M any](g *guard.Guard, method string, key func(ctx context.Context, message M) (string, error)) *Rule {
-	if _, _, ok := split(method); !ok {
-		panic(fmt.Sprintf("lockmw: method %q is no full name like \"/shop.Stock/Buy\"", method))
-	}
-	if key == nil {
-		panic("lockmw: the key function is nil")
-	}
+	check(method, key == nil)
 	return &Rule{
 		Guard: g, Method: method, Type: reflect.TypeFor[M](),
 		Key: func(ctx context.Context, message any) (string, error) {
@@ -50,6 +48,40 @@ func New[M any](g *guard.Guard, method string, key func(ctx context.Context, mes
 			}
 			return name, err
 		},
+	}
+}
+
+// NewSeveral is [New] for a function that makes all keys of a call.
+func NewSeveral[M any](
+	g *guard.Guard, method string, keys func(ctx context.Context, message M) ([]string, error),
+) *Rule {
+	check(method, keys == nil)
+	return &Rule{
+		Guard: g, Method: method, Type: reflect.TypeFor[M](),
+		Keys: func(ctx context.Context, message any) ([]string, error) {
+			m, ok := message.(M)
+			if !ok {
+				return nil, WrongType(message)
+			}
+			names, err := keys(ctx, m)
+			if err == nil && (len(names) == 0 || slices.Contains(names, "")) {
+				err = ErrNoKey
+			}
+			if err != nil {
+				return nil, err
+			}
+			return keylist.Distinct(names)
+		},
+	}
+}
+
+// check panics if method is no full name, or its function is nil.
+func check(method string, isNil bool) {
+	if _, _, ok := split(method); !ok {
+		panic(fmt.Sprintf("lockmw: method %q is no full name like \"/shop.Stock/Buy\"", method))
+	}
+	if isNil {
+		panic("lockmw: the key function is nil")
 	}
 }
 
@@ -76,7 +108,7 @@ func Index(rules []*Rule) map[string]*Rule {
 	byMethod := make(map[string]*Rule, len(rules))
 	for _, r := range rules {
 		if r == nil {
-			panic("lockmw: a rule was not made by Key or KeyFunc")
+			panic("lockmw: a rule was not made by Key, KeyFunc or KeysFunc")
 		}
 		if byMethod[r.Method] != nil {
 			panic(fmt.Sprintf("lockmw: method %q has two rules", r.Method))
@@ -86,11 +118,15 @@ func Index(rules []*Rule) map[string]*Rule {
 	return byMethod
 }
 
-// Run runs handler under the lease of the message's key, as a verb of g does.
-// It blocks for the wait, at most MaxWait, and for handler.
+// Run runs handler under the lease of the message's key, or the leases of its
+// keys, as a verb of g does. It blocks for the wait, at most MaxWait, and for
+// handler.
 func Run[T any](ctx context.Context, g *guard.Guard, r *Rule, message any,
 	handler func(context.Context) (T, error),
 ) (T, error) {
+	if r.Keys != nil {
+		return runSeveral(ctx, g, r, message, handler)
+	}
 	key, err := r.Key(ctx, message)
 	if err != nil {
 		var none T
@@ -102,26 +138,48 @@ func Run[T any](ctx context.Context, g *guard.Guard, r *Rule, message any,
 		return handler(ctx)
 	})
 	if !called {
-		err = tooLong(key, err)
+		err = tooLong(err, key)
+	}
+	return resp, err
+}
+
+// runSeveral is [Run] for a rule with several keys.
+func runSeveral[T any](ctx context.Context, g *guard.Guard, r *Rule, message any,
+	handler func(context.Context) (T, error),
+) (resp T, err error) {
+	keys, err := r.Keys(ctx, message)
+	if err != nil {
+		return resp, err
+	}
+	called := false
+	err = g.DoAll(ctx, keys, func(ctx context.Context) (err error) {
+		called = true
+		resp, err = handler(ctx)
+		return err
+	})
+	if !called {
+		err = tooLong(err, keys...)
 	}
 	return resp, err
 }
 
 // Acquire acquires the message's key. It blocks for the wait, at most MaxWait.
+// The rule must not have several keys.
 func (r *Rule) Acquire(ctx context.Context, message any) (*guard.Lease, error) {
 	key, err := r.Key(ctx, message)
 	if err != nil {
 		return nil, err
 	}
 	l, err := r.Guard.Acquire(ctx, key)
-	return l, tooLong(key, err)
+	return l, tooLong(err, key)
 }
 
 // tooLong marks an error for a key that guard refuses as the client's error,
 // because its value comes from the client. A key with "%!" comes from a key
 // function that misuses fmt instead.
-func tooLong(key string, err error) error {
-	if errors.Is(err, guard.ErrInvalidKey) && !strings.Contains(key, "%!") {
+func tooLong(err error, keys ...string) error {
+	misused := func(key string) bool { return strings.Contains(key, "%!") }
+	if errors.Is(err, guard.ErrInvalidKey) && !slices.ContainsFunc(keys, misused) {
 		return fmt.Errorf("%w: %w", keyfunc.ErrInvalid, err)
 	}
 	return err

@@ -18,7 +18,7 @@ type Method struct {
 // interceptor of their own.
 func (r *Rule) Problem(services map[string][]Method, split bool) string {
 	if r == nil {
-		return "it was not made by Key or KeyFunc"
+		return "it was not made by Key, KeyFunc or KeysFunc"
 	}
 	m, problem := find(r.Method, services)
 	unary, stream := r.Unary.Load(), r.Stream.Load()

@@ -34,6 +34,17 @@ func KeyFunc[M any](g *guard.Guard, procedure string, key func(ctx context.Conte
 	return Rule{rpcrule.New(g, procedure, key)}
 }
 
+// KeysFunc is [KeyFunc] with a function that makes all keys of the call, such as
+// those of all items of a cart. The handler runs under all the leases, and
+// guard.LeaseOf finds each. The keys are taken as [guard.Guard.DoAll] takes
+// them, each once. A call with more than 64 keys is refused with
+// InvalidArgument, as is one without keys.
+func KeysFunc[M any](
+	g *guard.Guard, procedure string, keys func(ctx context.Context, message M) ([]string, error),
+) Rule {
+	return Rule{rpcrule.NewSeveral(g, procedure, keys)}
+}
+
 // Interceptor returns an interceptor for the handlers of rules, unary and
 // streaming. It waits for the key for at most MaxWait and runs the handler
 // under the lease. The handler's context ends when the lease is lost.

@@ -24,7 +24,7 @@ func TestARuleByWhichNothingIsLockedIsFoundBeforeTheStart(t *testing.T) {
 		`"/shop.Stock/Bye": the service has no such method, only ["Botch" "Buy"`: used(rule("/shop.Stock/Bye")),
 		`"/shop.stock/Buy": there is no such service, only ["shop.Stock"]`:       used(rule("/shop.stock/Buy")),
 		`"/shop.Stock/Haggle": no interceptor that is in use has it`:             alone,
-		`"": it was not made by Key or KeyFunc`:                                  {},
+		`"": it was not made by Key, KeyFunc or KeysFunc`:                        {},
 		`"/shop.Stock/Buy": the messages of the procedure are google.protobuf.StringValue, not *wrapperspb.BytesValue`: used(
 			lockmw.Key(nil, buy, func(*wrapperspb.BytesValue) string { return "k" })),
 		`"/shop.Stock/Look": the messages of the procedure are google.protobuf.StringValue, not int`: used(

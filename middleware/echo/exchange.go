@@ -17,7 +17,7 @@ import (
 // exchange is a request as [httpguard.Lock] sees it.
 type exchange struct {
 	c    echo.Context
-	key  func(*exchange) (string, error)
+	keys func(*exchange) (httpguard.Keys, error)
 	next echo.HandlerFunc
 	err  error // returned by next
 }
@@ -26,11 +26,11 @@ type exchange struct {
 // after its request.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
-func (x *exchange) Request() *http.Request { return x.c.Request() }
-func (x *exchange) Key() (string, error)   { return x.key(x) }
-func (x *exchange) Begun() bool            { return x.c.Response().Committed }
-func (x *exchange) Pattern() string        { return x.c.Path() }
-func (x *exchange) Failed() bool           { return x.c.Response().Status >= 400 || !x.Begun() && x.err != nil }
+func (x *exchange) Request() *http.Request        { return x.c.Request() }
+func (x *exchange) Keys() (httpguard.Keys, error) { return x.keys(x) }
+func (x *exchange) Begun() bool                   { return x.c.Response().Committed }
+func (x *exchange) Pattern() string               { return x.c.Path() }
+func (x *exchange) Failed() bool                  { return x.c.Response().Status >= 400 || !x.Begun() && x.err != nil }
 
 // Next serves the request under l.
 func (x *exchange) Next(l *guard.Lease) {

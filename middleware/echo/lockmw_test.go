@@ -41,6 +41,10 @@ func mountBare(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) h
 			chain = append(chain, lockmw.Answers(answers(l)...))
 		case l.Key != nil:
 			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
+		case l.Templates != nil:
+			chain = append(chain, lockmw.Keys(g, l.Templates...))
+		case l.Keys != nil:
+			chain = append(chain, lockmw.KeysFunc(g, l.Keys, options(l)...))
 		case l.Static != "":
 			chain = append(chain, lockmw.Static(g, l.Static, options(l)...))
 		default:

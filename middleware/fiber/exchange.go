@@ -18,7 +18,7 @@ import (
 type exchange struct {
 	c    fiber.Ctx
 	lock *httpguard.Lock
-	key  func(*exchange) (string, error)
+	keys func(*exchange) (httpguard.Keys, error)
 	req  *http.Request
 	url  url.URL // of a light req
 	bad  error   // why req is not whole
@@ -36,11 +36,11 @@ func (x *exchange) Pattern() string        { return x.c.Route().Path }
 // handlers have returned.
 func (x *exchange) Begun() bool { return false }
 
-func (x *exchange) Key() (string, error) {
+func (x *exchange) Keys() (httpguard.Keys, error) {
 	if x.bad != nil {
-		return "", x.bad
+		return httpguard.Keys{}, x.bad
 	}
-	return x.key(x)
+	return x.keys(x)
 }
 
 func (x *exchange) Failed() bool {

@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 
 	"github.com/gofiber/fiber/v3"
@@ -26,7 +27,9 @@ import (
 // other outcome gets an answer of package outcome.
 func Key(g *guard.Guard, template string, opts ...Option) fiber.Handler {
 	t := httpguard.Template(template)
-	return newMiddleware(g, !t.PathOnly(), func(x *exchange) (string, error) { return t.Key(x.req, x) }, opts)
+	return newMiddleware(g, !t.PathOnly(), func(x *exchange) (httpguard.Keys, error) {
+		return httpguard.One(t.Key(x.req, x))
+	}, opts)
 }
 
 // Static is [Key] for one constant key that all requests wait for. It is for
@@ -35,7 +38,7 @@ func Key(g *guard.Guard, template string, opts ...Option) fiber.Handler {
 // "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) fiber.Handler {
 	key = httpguard.Constant(key)
-	return newMiddleware(g, false, func(*exchange) (string, error) { return key, nil }, opts)
+	return newMiddleware(g, false, func(*exchange) (httpguard.Keys, error) { return httpguard.One(key, nil) }, opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. The
@@ -46,9 +49,9 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) fiber.Handler {
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
-	return newMiddleware(g, true, func(x *exchange) (string, error) {
+	return newMiddleware(g, true, func(x *exchange) (httpguard.Keys, error) {
 		x.setPath()
-		return key(x.req)
+		return httpguard.One(key(x.req))
 	}, opts)
 }
 
@@ -61,14 +64,46 @@ func KeyFrom(g *guard.Guard, key func(fiber.Ctx) (string, error), opts ...Option
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
-	return newMiddleware(g, false, func(x *exchange) (string, error) {
+	return newMiddleware(g, false, func(x *exchange) (httpguard.Keys, error) {
 		k, err := key(x.c)
-		return strings.Clone(k), err // it may be in the request's memory, which fiber reuses
+		return httpguard.One(strings.Clone(k), err) // it may be in the request's memory, which fiber reuses
 	}, opts)
 }
 
-// newMiddleware must be told whether key looks at the whole request.
-func newMiddleware(g *guard.Guard, whole bool, key func(*exchange) (string, error), opts []Option) fiber.Handler {
+// Keys is [Key] for all keys that the templates make of one request. The handler
+// runs under all the leases, and guard.LeaseOf finds each. [keyfunc.ParseKeys]
+// describes templates with lists, such as "stock:{json.items[].sku}".
+//
+// The keys are taken as [guard.Guard.DoAll] takes them, each once, and MaxWait
+// bounds all the waiting. A request with more than 64 keys is refused with
+// status 413. Keys panics if there are no templates, or if one is bad or has no
+// placeholder. For options pass [keyfunc.MustParseKeys] to KeysFunc.
+func Keys(g *guard.Guard, templates ...string) fiber.Handler {
+	t := httpguard.Templates(templates)
+	return newMiddleware(g, !t.PathOnly(), func(x *exchange) (httpguard.Keys, error) {
+		return httpguard.All(t.Keys(x.req, x))
+	}, nil)
+}
+
+// KeysFunc is [Keys] with a function that makes the keys of the request, as
+// [KeyFunc] is to [Key]. No keys at all are a server error. If the client left
+// them out, return an error of keyfunc.
+func KeysFunc(
+	g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option,
+) fiber.Handler {
+	if keys == nil {
+		panic("lockmw: the key function is nil")
+	}
+	return newMiddleware(g, true, func(x *exchange) (httpguard.Keys, error) {
+		x.setPath()
+		return httpguard.All(keys(x.req))
+	}, opts)
+}
+
+// newMiddleware must be told whether keys looks at the whole request.
+func newMiddleware(
+	g *guard.Guard, whole bool, keys func(*exchange) (httpguard.Keys, error), opts []Option,
+) fiber.Handler {
 	cfg := newConfig(opts)
 	waits := maxwait.New(g, cfg.maxWait)
 	patient, hasty := httpguard.New(g, cfg.bodyLimit), httpguard.New(waits.Short, cfg.bodyLimit)
@@ -86,7 +121,7 @@ func newMiddleware(g *guard.Guard, whole bool, key func(*exchange) (string, erro
 			lock = hasty
 		}
 		x := exchanges.Get().(*exchange)
-		*x = exchange{c: c, lock: lock, key: key}
+		*x = exchange{c: c, lock: lock, keys: keys}
 		if whole {
 			x.req, x.bad = x.whole()
 		} else {

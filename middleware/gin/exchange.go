@@ -15,17 +15,17 @@ import (
 type exchange struct {
 	c    *gin.Context
 	lock *httpguard.Lock
-	key  func(*exchange) (string, error)
+	keys func(*exchange) (httpguard.Keys, error)
 }
 
 // exchanges are reused, as gin reuses its contexts. No exchange is referred to
 // after its request.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
-func (x *exchange) Request() *http.Request { return x.c.Request }
-func (x *exchange) Key() (string, error)   { return x.key(x) }
-func (x *exchange) Begun() bool            { return x.c.Writer.Written() }
-func (x *exchange) Pattern() string        { return x.c.FullPath() }
+func (x *exchange) Request() *http.Request        { return x.c.Request }
+func (x *exchange) Keys() (httpguard.Keys, error) { return x.keys(x) }
+func (x *exchange) Begun() bool                   { return x.c.Writer.Written() }
+func (x *exchange) Pattern() string               { return x.c.FullPath() }
 
 // Failed also returns true if the handler has left an error in c.Errors for an
 // outer middleware to answer.

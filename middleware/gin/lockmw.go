@@ -27,7 +27,9 @@ import (
 // outcome aborts the chain with an answer of package outcome.
 func Key(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
 	t := httpguard.Template(template)
-	return newMiddleware(g, func(x *exchange) (string, error) { return t.Key(x.c.Request, x) }, opts)
+	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
+		return httpguard.One(t.Key(x.c.Request, x))
+	}, opts)
 }
 
 // Static is [Key] for one constant key that all requests wait for. It is for
@@ -36,7 +38,7 @@ func Key(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
 // "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) gin.HandlerFunc {
 	key = httpguard.Constant(key)
-	return newMiddleware(g, func(*exchange) (string, error) { return key, nil }, opts)
+	return newMiddleware(g, func(*exchange) (httpguard.Keys, error) { return httpguard.One(key, nil) }, opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. Path
@@ -45,11 +47,11 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
-	return newMiddleware(g, func(x *exchange) (string, error) {
+	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
 		for _, p := range x.c.Params {
 			keyfunc.SetPath(x.c.Request, p.Key, p.Value)
 		}
-		return key(x.c.Request)
+		return httpguard.One(key(x.c.Request))
 	}, opts)
 }
 
@@ -61,10 +63,42 @@ func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Opt
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
-	return newMiddleware(g, func(x *exchange) (string, error) { return key(x.c) }, opts)
+	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) { return httpguard.One(key(x.c)) }, opts)
 }
 
-func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []Option) gin.HandlerFunc {
+// Keys is [Key] for all keys that the templates make of one request. The handler
+// runs under all the leases, and guard.LeaseOf finds each. [keyfunc.ParseKeys]
+// describes templates with lists, such as "stock:{json.items[].sku}".
+//
+// The keys are taken as [guard.Guard.DoAll] takes them, each once, and MaxWait
+// bounds all the waiting. A request with more than 64 keys is refused with
+// status 413. Keys panics if there are no templates, or if one is bad or has no
+// placeholder. For options pass [keyfunc.MustParseKeys] to KeysFunc.
+func Keys(g *guard.Guard, templates ...string) gin.HandlerFunc {
+	t := httpguard.Templates(templates)
+	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
+		return httpguard.All(t.Keys(x.c.Request, x))
+	}, nil)
+}
+
+// KeysFunc is [Keys] with a function that makes the keys of the request, as
+// [KeyFunc] is to [Key]. No keys at all are a server error. If the client left
+// them out, return an error of keyfunc.
+func KeysFunc(
+	g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option,
+) gin.HandlerFunc {
+	if keys == nil {
+		panic("lockmw: the key function is nil")
+	}
+	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
+		for _, p := range x.c.Params {
+			keyfunc.SetPath(x.c.Request, p.Key, p.Value)
+		}
+		return httpguard.All(keys(x.c.Request))
+	}, opts)
+}
+
+func newMiddleware(g *guard.Guard, keys func(*exchange) (httpguard.Keys, error), opts []Option) gin.HandlerFunc {
 	cfg := newConfig(opts)
 	lock := httpguard.New(g, cfg.bodyLimit)
 	return func(c *gin.Context) {
@@ -77,7 +111,7 @@ func newMiddleware(g *guard.Guard, key func(*exchange) (string, error), opts []O
 			defer c.Set(answersKey, before)
 		}
 		x := exchanges.Get().(*exchange)
-		*x = exchange{c, lock, key}
+		*x = exchange{c, lock, keys}
 		err := lock.Serve(x)
 		*x = exchange{}
 		exchanges.Put(x) // not after a panic

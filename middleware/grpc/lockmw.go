@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/grpc"
 
@@ -33,6 +34,19 @@ func KeyFunc[M any](g *guard.Guard, method string, key func(ctx context.Context,
 	return Rule{rpcrule.New(g, method, key)}
 }
 
+// KeysFunc is [KeyFunc] with a function that makes all keys of the call, such as
+// those of all items of a cart. The handler runs under all the leases, and
+// guard.LeaseOf finds each. The keys are taken as [guard.Guard.DoAll] takes
+// them, each once. A call with more than 64 keys is refused with
+// InvalidArgument, as is one without keys.
+//
+// The method must be unary. In the handler of a stream use DoAll.
+func KeysFunc[M any](
+	g *guard.Guard, method string, keys func(ctx context.Context, message M) ([]string, error),
+) Rule {
+	return Rule{rpcrule.NewSeveral(g, method, keys)}
+}
+
 // Unary returns an interceptor for the unary methods of rules. It waits for the
 // key for at most MaxWait and runs the handler under the lease. The handler's
 // context ends when the lease is lost. Unary panics if a method has two rules.
@@ -56,10 +70,15 @@ func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 
 // Stream returns an interceptor for the streaming methods of rules. The receipt
 // of the first message waits for the key, for at most MaxWait. The lease lasts
-// until the handler returns. Stream panics if a method has two rules.
+// until the handler returns. Stream panics if a method has two rules or a rule
+// of [KeysFunc].
 func Stream(rules ...Rule) grpc.StreamServerInterceptor {
 	byMethod := index(rules)
 	for _, r := range byMethod {
+		if r.Keys != nil {
+			panic(fmt.Sprintf("lockmw: the rule for %q has several keys, so the method must be unary: "+
+				"call DoAll in its handler", r.Method))
+		}
 		r.Stream.Store(true)
 	}
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {

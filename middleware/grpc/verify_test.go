@@ -32,7 +32,7 @@ func TestARuleByWhichNothingIsLockedIsFoundBeforeServe(t *testing.T) {
 		`"/shop.Stock/Watch": the method streams, so the rule belongs to Stream`:  inUnary(rule(watch)),
 		`"/shop.Stock/Buy": the method does not stream, so the rule belongs to U`: inStream(rule(buy)),
 		`"/shop.Stock/Haggle": no interceptor that is in use has it`:              rule(haggle),
-		`"": it was not made by Key or KeyFunc`:                                   {},
+		`"": it was not made by Key, KeyFunc or KeysFunc`:                         {},
 	} {
 		err := lockmw.Verify(s, append(right, want)...)
 		if err == nil || !strings.Contains(err.Error(), wrong) || strings.Count(err.Error(), "rule for") != 1 {

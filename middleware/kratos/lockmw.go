@@ -58,6 +58,22 @@ func Key[M any](g *guard.Guard, operation string, key func(message M) string, op
 func KeyFunc[M any](
 	g *guard.Guard, operation string, key func(ctx context.Context, message M) (string, error), opts ...Option,
 ) Rule {
+	return Rule{rpcrule.New(g, operation, key), waits(g, opts)}
+}
+
+// KeysFunc is [KeyFunc] with a function that makes all keys of the call, such as
+// those of all items of a cart. The handler runs under all the leases, and
+// guard.LeaseOf finds each. The keys are taken as [guard.Guard.DoAll] takes
+// them, each once. A call with more than 64 keys is refused with 413, and one
+// without keys with 400.
+func KeysFunc[M any](
+	g *guard.Guard, operation string, keys func(ctx context.Context, message M) ([]string, error), opts ...Option,
+) Rule {
+	return Rule{rpcrule.NewSeveral(g, operation, keys), waits(g, opts)}
+}
+
+// waits returns the limit of waits that the options set.
+func waits(g *guard.Guard, opts []Option) *maxwait.Cap {
 	c := config{maxWait: defaultMaxWait}
 	for _, o := range opts {
 		if o == nil {
@@ -65,7 +81,7 @@ func KeyFunc[M any](
 		}
 		o(&c)
 	}
-	return Rule{rpcrule.New(g, operation, key), maxwait.New(g, c.maxWait)}
+	return maxwait.New(g, c.maxWait)
 }
 
 // Server returns a middleware for the operations of rules, in servers of HTTP

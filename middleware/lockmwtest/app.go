@@ -36,14 +36,18 @@ import (
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
 // Lock is one middleware on the route. It is Key(g, Template), or Static(g,
-// Static) or KeyFunc(g, Key) if that field is set. The options that are set are
-// added.
+// Static), KeyFunc(g, Key), Keys(g, Templates...) or KeysFunc(g, Keys) if that
+// field is set. The options that are set are added, but Keys has none.
 type Lock struct {
 	Template string
 	Static   string
 	Key      keyfunc.Func
-	OnError  func(w http.ResponseWriter, r *http.Request, err error) // WithErrorHandler
-	Held     int                                                     // WithHeldStatus, unless 0
+	// several keys
+	Templates []string
+	Keys      func(*http.Request) ([]string, error)
+
+	OnError func(w http.ResponseWriter, r *http.Request, err error) // WithErrorHandler
+	Held    int                                                     // WithHeldStatus, unless 0
 	// not a lock but Answers with the options for answers
 	Answers   bool
 	SkipSafe  bool // WithSkipper(SafeMethods)

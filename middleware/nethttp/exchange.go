@@ -5,23 +5,22 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/keyfunc"
 )
 
 // exchange is a request as [httpguard.Lock] sees it.
 type exchange struct {
 	writer
 
-	key     keyfunc.Func
+	keys    func(*http.Request) (httpguard.Keys, error)
 	next    http.Handler
 	answers answers // for the handlers inside
 }
 
-func (x *exchange) Request() *http.Request { return x.request }
-func (x *exchange) Key() (string, error)   { return x.key(x.request) }
-func (x *exchange) Begun() bool            { return x.begun }
-func (x *exchange) Pattern() string        { return x.request.Pattern }
-func (x *exchange) Failed() bool           { return x.status >= 400 }
+func (x *exchange) Request() *http.Request        { return x.request }
+func (x *exchange) Keys() (httpguard.Keys, error) { return x.keys(x.request) }
+func (x *exchange) Begun() bool                   { return x.begun }
+func (x *exchange) Pattern() string               { return x.request.Pattern }
+func (x *exchange) Failed() bool                  { return x.status >= 400 }
 
 // Next serves the request under l.
 func (x *exchange) Next(l *guard.Lease) {

@@ -41,6 +41,37 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
+	return newMiddleware(g, func(r *http.Request) (httpguard.Keys, error) { return httpguard.One(key(r)) }, opts)
+}
+
+// Keys is [Key] for all keys that the templates make of one request. The handler
+// runs under all the leases, and guard.LeaseOf finds each. [keyfunc.ParseKeys]
+// describes templates with lists, such as "stock:{json.items[].sku}".
+//
+// The keys are taken as [guard.Guard.DoAll] takes them, each once, and MaxWait
+// bounds all the waiting. A request with more than 64 keys is refused with
+// status 413. Keys panics if there are no templates, or if one is bad or has no
+// placeholder. For options pass [keyfunc.MustParseKeys] to KeysFunc.
+func Keys(g *guard.Guard, templates ...string) func(http.Handler) http.Handler {
+	t := httpguard.Templates(templates)
+	return KeysFunc(g, func(r *http.Request) ([]string, error) { return t.Keys(r, nil) })
+}
+
+// KeysFunc is [Keys] with a function that makes the keys of the request, as
+// [KeyFunc] is to [Key]. No keys at all are a server error. If the client left
+// them out, return an error of keyfunc.
+func KeysFunc(
+	g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option,
+) func(http.Handler) http.Handler {
+	if keys == nil {
+		panic("lockmw: the key function is nil")
+	}
+	return newMiddleware(g, func(r *http.Request) (httpguard.Keys, error) { return httpguard.All(keys(r)) }, opts)
+}
+
+func newMiddleware(
+	g *guard.Guard, keys func(*http.Request) (httpguard.Keys, error), opts []Option,
+) func(http.Handler) http.Handler {
 	cfg := newConfig(opts)
 	lock := httpguard.New(g, cfg.bodyLimit)
 	return func(next http.Handler) http.Handler {
@@ -50,7 +81,7 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) func(http.Handler
 				return
 			}
 			x := &exchange{
-				writer: writer{ResponseWriter: w, lock: lock, request: r}, key: key,
+				writer: writer{ResponseWriter: w, lock: lock, request: r}, keys: keys,
 				next: next, answers: cfg.answers,
 			}
 			if err := lock.Serve(x); err != nil {

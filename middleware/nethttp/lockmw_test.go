@@ -35,6 +35,10 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 			next = lockmw.Answers(answers(l)...)(next)
 		case l.Key != nil:
 			next = lockmw.KeyFunc(g, l.Key, options(l)...)(next)
+		case l.Templates != nil:
+			next = lockmw.Keys(g, l.Templates...)(next)
+		case l.Keys != nil:
+			next = lockmw.KeysFunc(g, l.Keys, options(l)...)(next)
 		case l.Static != "":
 			next = lockmw.Static(g, l.Static, options(l)...)(next)
 		default:
