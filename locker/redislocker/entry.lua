@@ -1,4 +1,4 @@
--- entry.lua begins every script that reads or queues entries. entry.go
+-- entry.lua is for every script that reads or queues entries. entry.go
 -- describes an entry. Constants stand in front of it, see consts in script.go.
 
 -- version returns the version of an entry, one character.

@@ -30,7 +30,7 @@ var (
 	lookScript = newScript(consts(), lua("entry", "back", "look"),
 		allNames, inLook, lua("tokens", "late", "crowd", "serve", "lookcrowd"))
 	enterScript   = newScript(consts(), allNames, inLook, lua("entry", "back", "tokens", "late", "crowd", "serve", "enter"))
-	releaseScript = newScript(consts(), lua("tokens", "entry", "back", "release"),
+	releaseScript = newScript(consts(), lua("release", "tokens", "entry", "back"),
 		allNames, inRelease, lua("late", "handover", "crowd", "share", "serve", "releasecrowd"))
 	renewScript   = newScript(lua("renew"))
 	stayScript    = newScript(consts(), crowdNames, lua("entry", "crowd", "share", "stay"))
