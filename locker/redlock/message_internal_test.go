@@ -90,8 +90,8 @@ func waited(t *testing.T, nodes []*fake, l *Locker) *locker.Claim {
 
 // isRelease reports whether args are those of a script that releases c.
 func isRelease(args []string, c *locker.Claim) bool {
-	const keys = "4" // no other script has so many
-	return args[1] == keys && slices.Contains(args, c.Owner)
+	const keys, values = 5, 6 // no other script has as many of both
+	return len(args) == 2+keys+values && slices.Contains(args, c.Owner)
 }
 
 func nothingLeft(t *testing.T, nodes []*fake) {
