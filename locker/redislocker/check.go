@@ -97,10 +97,13 @@ func probeClaim() *locker.Claim {
 // live takes c through the life of a lease that another claim waits for. It
 // takes the other claim through a hand-over.
 func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
-	if a, err := l.obtain(ctx, c); err != nil {
-		return err
-	} else if !a.Acquired {
-		return unclear(errors.New("a key that nobody else knows is held"))
+	for range 2 { // as its first request, then as a later one
+		if a, err := l.obtain(ctx, c); err != nil {
+			return err
+		} else if !a.Acquired {
+			_, _, err := l.look(ctx, c, locker.Try{})
+			return cmp.Or(err, unclear(errors.New("a key that nobody else knows is held")))
+		}
 	}
 	waiter := &locker.Claim{Key: c.Key, Owner: lockerkit.NewID(), TTL: probeTTL, Fencing: true}
 	for range 2 { // queues, then finds itself in the queue

@@ -3,9 +3,11 @@
 //
 //	g, err := guard.New(redislocker.New(rdb), guard.WithName("stock"))
 //
-// Keys are acquired by github.com/bsm/redislock. So a plain redislock user of
-// the key "guard:{K}" and this locker exclude each other. This package adds
-// everything around it:
+// A claim's first request is SET with NX and PX, of the value that
+// github.com/bsm/redislock would set. Each later one is redislock's own script,
+// which knows an owner that comes again. So a plain redislock user of the key
+// "guard:{K}" and this locker exclude each other. This package adds everything
+// around it:
 //
 //   - renewal
 //   - releases that hand the key over

@@ -84,6 +84,7 @@ type state struct {
 	owner any
 	about string // behind the owner id in the value of the key: the instance id and a line about the holder
 	entry string // in the queue; "" before it was queued
+	asked bool   // it may own its key: a request was sent that could do that, or will be
 }
 
 func (l *Locker) state(c *locker.Claim) *state {
@@ -100,6 +101,7 @@ func (l *Locker) state(c *locker.Claim) *state {
 // the subscription was confirmed before the claim was queued (law 7).
 func (l *Locker) queued(c *locker.Claim) string {
 	st := l.state(c)
+	st.asked = true
 	if st.entry == "" {
 		st.entry = entry(c, c.Owner+st.about, l.inbox.live.Load())
 	}

@@ -86,6 +86,9 @@ func newCall(s *script, keys int, keysAndArgs ...any) call {
 var (
 	evalSHA     any = "evalsha"
 	eval        any = "eval"
+	set         any = "set"
+	px          any = "px"
+	nx          any = "nx"
 	yes         any = "1"
 	no          any = "0"
 	block       any = locker.FenceBlock
