@@ -21,7 +21,9 @@ local place, newer = "", nil
 if owned == 1 and ARGV[3] ~= "" then
   place = enqueue(ARGV[3], false) or ""
 end
-n, newer = serve(n)
+if waited > 0 or place ~= "" then
+  n, newer = serve(n)
+end
 if n == 0 then
   redis.call("del", LOCK)
   return {owned, waited, 0, place, newer}

@@ -176,6 +176,18 @@ func TestAClaimWithLimitHasTokensAndAWrongCounterIsSaid(t *testing.T) {
 	}
 }
 
+// As with a key of one owner, nobody waits in a queue of another type.
+func TestAShareIsReleasedBesideAQueueOfAnotherType(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, _ := listening(t, rdb, 1)
+	a, b := limited("k", 2), limited("k", 2)
+	mustAcquire(t, ls[0], a)
+	mustAcquire(t, ls[0], b)
+	rdb.Set(t.Context(), line("k"), "x", ttl)
+	release(t, ls[0], a, nil, locker.Released{Handed: true})
+	release(t, ls[0], b, nil, locker.Released{})
+}
+
 //go:embed testdata/unshared/*.lua
 var unshared embed.FS
 
