@@ -58,6 +58,7 @@ type leases struct {
 	guard  *Guard
 	cancel context.CancelCauseFunc
 	all    []*Lease
+	ctx    context.Context // of the last key, for the function
 }
 
 // acquire acquires all keys, one after the other, or none.
@@ -76,8 +77,10 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 		if err != nil {
 			return withLoss(err, s.err())
 		}
-		s.all = append(s.all, l)
-		before = l
+		if !l.bare {
+			s.all = append(s.all, l)
+		}
+		s.ctx, before = l.ctx, l
 	}
 	complete = true
 	return nil
@@ -108,7 +111,7 @@ func (s *leases) run(ctx context.Context, fn func(ctx context.Context) error) (e
 	for _, l := range s.all {
 		l.fn.called.Store(true)
 	}
-	err = fn(s.all[len(s.all)-1].ctx)
+	err = fn(s.ctx)
 	panicked = false
 	return err
 }

@@ -19,8 +19,11 @@ type leaseContext struct {
 }
 
 func (c *leaseContext) Value(key any) any {
-	if key == any(leasekey.Key) {
+	switch {
+	case key == any(leasekey.Key):
 		return c.lease
+	case c.lease.bare && key == any(leasekey.Unguarded):
+		return true
 	}
 	return c.Context.Value(key)
 }
@@ -35,7 +38,7 @@ func leaseIn(ctx context.Context) *Lease {
 // of the family on key that has not been released, or nil.
 func findLease(l *Lease, f *family, key string) *Lease {
 	for ; l != nil; l = l.outer {
-		if l.key == key && l.guard.family == f && !l.isReleased() {
+		if l.key == key && l.guard.family == f && !l.isReleased() && !l.bare {
 			return l
 		}
 	}
@@ -50,10 +53,12 @@ func (l *Lease) runsInside(outer *Lease) bool {
 	return l != nil
 }
 
-// LeaseFrom returns the innermost lease in ctx that has not been released. It
-// does not block and is safe for concurrent use.
+// LeaseFrom returns the innermost lease in ctx that has not been released. A
+// function that [WithFailOpen] lets run has none, even inside another lease,
+// which does not protect what the function does. LeaseFrom does not block and
+// is safe for concurrent use.
 func LeaseFrom(ctx context.Context) (*Lease, bool) {
-	for l := leaseIn(ctx); l != nil; l = l.outer {
+	for l := leaseIn(ctx); l != nil && !l.bare; l = l.outer {
 		if !l.isReleased() {
 			return l, true
 		}
@@ -67,7 +72,11 @@ func LeaseFrom(ctx context.Context) (*Lease, bool) {
 // It does not block and is safe for concurrent use.
 func LeaseOf(ctx context.Context, key string) (*Lease, bool) {
 	for l := leaseIn(ctx); l != nil; l = l.outer {
-		if l.key == key && !l.isReleased() {
+		switch {
+		case l.key != key || l.isReleased():
+		case l.bare:
+			return nil, false
+		default:
 			return l, true
 		}
 	}
@@ -95,7 +104,7 @@ func (l *Lease) Holds(store locker.Locker) (holds []locker.Hold, ok bool) {
 		if l.guard.family.locker != store {
 			continue
 		}
-		if l.isReleased() {
+		if l.isReleased() || l.bare {
 			return nil, false
 		}
 		holds = append(holds, l.turn.Hold())

@@ -120,7 +120,11 @@ func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context)
 	if fn == nil {
 		return errNilFunc
 	}
-	l, err := g.Acquire(ctx, key)
+	g, err := g.resolve()
+	if err != nil {
+		return err
+	}
+	l, err := g.acquire(ctx, key, g.patience(), nil, nil)
 	if err != nil {
 		return err
 	}
@@ -144,7 +148,7 @@ func (g *Guard) Acquire(ctx context.Context, key string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.acquire(ctx, key, g.patience(), nil, nil)
+	return g.closed().acquire(ctx, key, g.patience(), nil, nil)
 }
 
 // TryAcquire makes one attempt, for callers that skip instead of wait. It
@@ -155,8 +159,24 @@ func (g *Guard) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
+	return g.closed().acquire(ctx, key, once(), nil, nil)
+}
+
+// once is the patience of a verb that makes one attempt.
+func once() turns.Patience {
 	now := time.Now()
-	return g.acquire(ctx, key, turns.Patience{Start: now, Until: now, Once: true}, nil, nil)
+	return turns.Patience{Start: now, Until: now, Once: true}
+}
+
+// closed returns g, or a copy that does not fail open. A lease that is none
+// would lie.
+func (g *Guard) closed() *Guard {
+	if !g.failOpen {
+		return g
+	}
+	c := g.config
+	c.failOpen = false
+	return &Guard{config: c, family: g.family}
 }
 
 // patience is how long a verb waits from now.

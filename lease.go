@@ -16,7 +16,7 @@ import (
 // under [Lease.Context]. The caller releases the lease when it is done. Its
 // methods are safe for concurrent use.
 //
-// Invariant: turn is &own, or within's turn if within is set. turn, ctx and
+// Invariant of a lease that is not bare: turn is &own, or within's turn if within is set. turn, ctx and
 // cancel are nil until the lease is acquired, and do not change afterwards. A
 // lease outlives the leases inside it. Its release waits for the slot of stile,
 // unless the lease is lost.
@@ -32,6 +32,7 @@ type Lease struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc // DoAll's leases share one
 	stile  turnstile               // for the calls that run inside
+	bare   bool                    // no lease at all: its function runs unguarded, see WithFailOpen
 
 	fn struct {
 		called atomic.Bool // a function runs under the lease, so it will end
@@ -86,11 +87,24 @@ func (l *Lease) acquire(ctx context.Context, p turns.Patience) error {
 	r := l.wait(waitCtx, p)
 	g.observers.waitEnd(waitCtx, info, r)
 	l.hint(waitCtx, p, r)
-	if r.Err == nil {
+	switch {
+	case r.Err == nil:
 		l.open(ctx, info)
+	case r.Unguarded:
+		l.runBare(ctx, r.Err)
+		r.Err = nil
 	}
 	settled = true
 	return r.Err
+}
+
+// runBare makes the context of a function that runs without a lease, because of
+// err.
+func (l *Lease) runBare(ctx context.Context, err error) {
+	l.bare, l.ctx = true, &leaseContext{Context: ctx, lease: l}
+	if l.own.TellUnguarded() {
+		l.guard.logUnguarded(ctx, l.key, err)
+	}
 }
 
 // wait gets a turn for l. That is the turn of the lease that l runs inside, or
@@ -105,6 +119,7 @@ func (l *Lease) wait(ctx context.Context, p turns.Patience) (r WaitResult) {
 		refusal, err := t.Take(ctx, l.guard.family.engine, l.key, &l.guard.set, events{l.guard}, p)
 		r.Err = refused(ctx, l.key, waitedSince(start, p), refusal, err)
 		r.Attempts, r.Handoff, r.Blocker = t.Tried()
+		r.Unguarded = l.guard.failOpen && t.Silent()
 	}
 	r.Waited = time.Since(start)
 	if r.Err == nil {

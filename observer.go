@@ -65,6 +65,10 @@ type WaitResult struct {
 	Attempts int    // tries sent to the locker by this call
 	Handoff  bool   // the turn came from another call of this process, without a round trip
 	Blocker  Holder // the last holder seen in the way, here or elsewhere; zero if none was
+	// Unguarded says that the function runs all the same, because the store is
+	// silent, see [WithFailOpen]. Err is the ErrUnavailable that another guard
+	// would return. There is no hold.
+	Unguarded bool
 }
 
 // HoldResult says how a hold ended.

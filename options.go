@@ -28,6 +28,7 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 type config struct {
 	set        turns.Settings
 	keepIfDone bool // MinHold holds only after success
+	failOpen   bool // functions run unguarded while the store is silent
 	observers  observers
 	accepted   []string     // findings that only warn
 	logger     *slog.Logger // nil: slog.Default() at the time of logging
@@ -248,6 +249,26 @@ func WithoutRenewal() Option {
 // rising across a failover that lost the lock only with this option.
 func WithFencing() Option {
 	return optionFunc(func(c *config) error { c.set.Fencing = true; return nil })
+}
+
+// WithFailOpen lets functions run unguarded while the store is silent. It is
+// for a lock that only saves work, where two at a time do no harm and an outage
+// of the store must not stop the work. It is never for money, stock or anything
+// else that two at a time would damage.
+//
+// It replaces an ErrUnavailable of Do, DoAll, Call, Wrap, TryDo and the
+// middleware, if the store gave no answer at all within a full try. Then the
+// function runs with the verb's own context. [LeaseFrom] finds no lease there,
+// and [FencingToken] returns ErrNoLease. The wait has the outcome "unguarded",
+// and the log has one warning for each outage. Of the keys of a DoAll, those
+// that could be acquired are held.
+//
+// Everything else is refused as always: a key that is held, a full queue, a
+// closed guard, a store that answers with an error, as without rights or while
+// it loads its data. Acquire, TryAcquire, Lead and streams of gRPC and Connect
+// ignore the option, because they have a lease or nothing.
+func WithFailOpen() Option {
+	return optionFunc(func(c *config) error { c.failOpen = true; return nil })
 }
 
 // WithObserver adds an observer to the guard's observers. An observer that is

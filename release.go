@@ -45,6 +45,9 @@ func (l *Lease) Release(ctx context.Context) error {
 
 // run runs fn under the lease and releases it, whatever fn does.
 func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	if l.bare {
+		return afterRun(fn(l.ctx))
+	}
 	panicked := true // or Goexit
 	defer func() {
 		l.fn.failed.Store(panicked || err != nil)

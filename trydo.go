@@ -19,7 +19,11 @@ func (g *Guard) TryDo(ctx context.Context, key string, fn func(ctx context.Conte
 	if fn == nil {
 		return false, errNilFunc
 	}
-	l, err := g.TryAcquire(ctx, key)
+	g, err = g.resolve()
+	if err != nil {
+		return false, err
+	}
+	l, err := g.acquire(ctx, key, once(), nil, nil)
 	switch held := (*HeldError)(nil); {
 	case errors.As(err, &held):
 		return false, nil

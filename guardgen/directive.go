@@ -37,20 +37,22 @@ var options = map[string]struct {
 	setter string
 	read   func(value string) (any, string) // returns the mistake, or ""
 }{
-	"wait":    {"WithMaxWait", readDuration},
-	"ttl":     {"WithTTL", readTTL},
-	"hold":    {"WithMaxHold", readDuration},
-	"minhold": {"WithMinHold", readDuration},
-	"waiters": {"WithMaxWaiters", readCount},
-	"fencing": {"WithFencing", nil},
-	"norenew": {"WithoutRenewal", nil},
-	"one":     {"", nil},
-	"name":    {"", readName},
-	"func":    {"", readIdentifier},
+	"wait":     {"WithMaxWait", readDuration},
+	"ttl":      {"WithTTL", readTTL},
+	"hold":     {"WithMaxHold", readDuration},
+	"minhold":  {"WithMinHold", readDuration},
+	"waiters":  {"WithMaxWaiters", readCount},
+	"fencing":  {"WithFencing", nil},
+	"norenew":  {"WithoutRenewal", nil},
+	"failopen": {"WithFailOpen", nil},
+	"one":      {"", nil},
+	"name":     {"", readName},
+	"func":     {"", readIdentifier},
 }
 
 // optionNames lists the options for people.
-const optionNames = "wait=, ttl=, hold=, minhold=, waiters=, name=, fencing, norenew, one and, above a function, func="
+const optionNames = "wait=, ttl=, hold=, minhold=, waiters=, name=, fencing, norenew, failopen, one and, above a " +
+	"function, func="
 
 // isDirective reports whether a comment is a directive, well-formed or not. It
 // ignores case, because a capital letter must not take the lock away.

@@ -17,7 +17,7 @@ import (
 func TestADirectiveSaysKeysAndOptions(t *testing.T) {
 	d, problems := parseDirective(
 		"//guard:lock  stock:{from} + stock:x-{o.To.Sku()}-y\twait=0s ttl=30s hold=1m30s minhold=5s waiters=0 " +
-			"name=transfer func=Go fencing norenew")
+			"name=transfer func=Go fencing norenew failopen")
 	if len(problems) > 0 {
 		t.Fatal(*problems[0])
 	}
@@ -38,6 +38,7 @@ func TestADirectiveSaysKeysAndOptions(t *testing.T) {
 		{"WithMaxWaiters", 0},
 		{"WithFencing", nil},
 		{"WithoutRenewal", nil},
+		{"WithFailOpen", nil},
 	}
 	if !reflect.DeepEqual(d.settings, want) || d.name != "transfer" || d.function != "Go" {
 		t.Errorf("got %+v", d)
@@ -54,6 +55,7 @@ var setters = map[string]func(value any) guard.Option{
 	"WithMaxWaiters": func(v any) guard.Option { return guard.WithMaxWaiters(v.(int)) },
 	"WithFencing":    func(any) guard.Option { return guard.WithFencing() },
 	"WithoutRenewal": func(any) guard.Option { return guard.WithoutRenewal() },
+	"WithFailOpen":   func(any) guard.Option { return guard.WithFailOpen() },
 }
 
 // FuzzDirective checks that package guard accepts all settings that the parser

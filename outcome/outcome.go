@@ -33,6 +33,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/heldstatus"
+	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
@@ -142,7 +143,7 @@ type refusal struct {
 func refused(ctx context.Context, r refusal, err error) Outcome {
 	o := r.Outcome
 	_, inside := guard.LeaseFrom(ctx)
-	begun := inside || guard.Ran(err)
+	begun := inside || ctx.Value(leasekey.Unguarded) == true || guard.Ran(err)
 	if status := heldstatus.Of(err); status != 0 && o.Code == CodeHeld && (!begun || !heldstatus.Repeated(status)) {
 		o.Status = status
 	}

@@ -27,6 +27,7 @@
 //	queue_full      refused at once: too many waiters, or an expected wait longer than MaxWait
 //	canceled        the caller's ctx ended first
 //	unavailable     the locker gave no usable answer (an error)
+//	unguarded       the locker gave no answer, and the function ran without a lease (an error)
 //	closed          the guard is closed
 //	lost            the lease that the call was to run inside is lost (an error)
 //	outer_released  the lease that the call was to run inside was released; a second wait follows

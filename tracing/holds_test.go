@@ -126,7 +126,8 @@ func (h *shop) zeros(t *testing.T, name string) (got []string) {
 var zeros = []string{
 	"guard.waits outcome=acquired", "guard.waits outcome=reentered", "guard.waits outcome=timeout",
 	"guard.waits outcome=queue_full",
-	"guard.waits outcome=canceled", "guard.waits outcome=unavailable", "guard.waits outcome=closed",
+	"guard.waits outcome=canceled", "guard.waits outcome=unavailable", "guard.waits outcome=unguarded",
+	"guard.waits outcome=closed",
 	"guard.waits outcome=lost",
 	"guard.waits outcome=outer_released", "guard.waits outcome=error", "guard.waiters", "guard.leases",
 	"guard.leases.lost outcome=closed reason=closed", "guard.leases.lost outcome=lost reason=deadline",

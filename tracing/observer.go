@@ -163,7 +163,7 @@ func (o *Observer) WaitEnd(ctx context.Context, w guard.WaitInfo, r guard.WaitRe
 	if st != nil && st.counted {
 		o.in.waiters.Add(ctx, -1, st.series.now...)
 	}
-	out, s := waitOutcome(w, r.Err), o.catalog.find(w.Name)
+	out, s := waitOutcome(w, r), o.catalog.find(w.Name)
 	s.waits[out].Add(1)
 	if o.in.waitDuration.Enabled(ctx) {
 		o.in.waitDuration.Record(ctx, r.Waited.Seconds(), s.record[out]...)

@@ -22,6 +22,7 @@ const (
 	queueFull
 	canceled
 	unavailable
+	unguarded
 	closed
 	lost
 	outerReleased
@@ -46,6 +47,7 @@ var outcomeNames = [outcomes]string{
 	queueFull:     "queue_full",
 	canceled:      "canceled",
 	unavailable:   "unavailable",
+	unguarded:     "unguarded",
 	closed:        "closed",
 	lost:          "lost",
 	outerReleased: "outer_released",
@@ -58,8 +60,11 @@ var outcomeNames = [outcomes]string{
 
 func (o outcome) String() string { return outcomeNames[o] }
 
-func waitOutcome(w guard.WaitInfo, err error) outcome {
+func waitOutcome(w guard.WaitInfo, r guard.WaitResult) outcome {
+	err := r.Err
 	switch {
+	case r.Unguarded:
+		return unguarded
 	case err == nil && w.Reentry:
 		return reentered
 	case err == nil:
@@ -83,7 +88,9 @@ func waitOutcome(w guard.WaitInfo, err error) outcome {
 	return otherError
 }
 
-func (o outcome) failedWait() bool { return o == unavailable || o == lost || o == otherError }
+func (o outcome) failedWait() bool {
+	return o == unavailable || o == unguarded || o == lost || o == otherError
+}
 
 // lossOutcome is the outcome of a lease that was lost for the given reason.
 func lossOutcome(r loss.Reason) outcome {

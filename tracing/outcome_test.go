@@ -30,7 +30,7 @@ func TestOutcomesOfErrors(t *testing.T) {
 		{guard.ErrNoLease, outerReleased},
 		{errors.New("new"), otherError},
 	} {
-		if got := waitOutcome(guard.WaitInfo{}, c.err); got != c.want {
+		if got := waitOutcome(guard.WaitInfo{}, guard.WaitResult{Err: c.err}); got != c.want {
 			t.Errorf("outcome of %v is %v, want %v", c.err, got, c.want)
 		}
 	}

@@ -174,6 +174,22 @@ var stories = []story{
 		},
 	},
 	{
+		name:  "unguarded",
+		guard: []guard.Option{guard.WithMaxWait(0), guard.WithFailOpen()},
+		run: func(h *shop, ctx context.Context) {
+			mend := h.mem.Break()
+			_ = h.Do(ctx, key, nop)
+			mend()
+		},
+		spans: []string{
+			"acquire shop < request, 0s, Error, attempts=1 error.type=unguarded handoff=false outcome=unguarded",
+		},
+		metrics: []string{
+			"guard.wait.duration{outcome=unguarded} 1 in 0s",
+			"guard.leases{} 0", "guard.waiters{} 0",
+		},
+	},
+	{
 		name: "release not confirmed",
 		run: func(h *shop, ctx context.Context) {
 			_ = h.Do(ctx, key, func(context.Context) error { h.mem.Break(); return nil })

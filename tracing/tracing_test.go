@@ -100,7 +100,7 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 			{
 				Name: "guard.waits", Unit: "{wait}",
 				Data: counter("acquired", "reentered", "timeout", "queue_full", "canceled",
-					"unavailable", "closed", "lost", "outer_released", "error"),
+					"unavailable", "unguarded", "closed", "lost", "outer_released", "error"),
 			},
 		}
 		got := rm.ScopeMetrics[0].Metrics

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/internal/readahead"
 	"github.com/go-lockguard/guard/keyfunc"
 )
@@ -113,7 +114,7 @@ func (l *Lock) pass(x Exchange, keys Keys) (ran bool, err error) {
 
 func (p *passage) serve(ctx context.Context) error {
 	p.ran = true
-	l, _ := guard.LeaseFrom(ctx)
+	l, _ := ctx.Value(leasekey.Key).(*guard.Lease) // also where there is only a context, see WithFailOpen
 	p.exchange.Next(l)
 	if p.exchange.Failed() {
 		return errFailed

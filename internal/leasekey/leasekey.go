@@ -6,6 +6,10 @@ package leasekey
 // Key is the key under which a context answers with its innermost *guard.Lease.
 const Key = "github.com/go-lockguard/guard.lease"
 
+// Unguarded is the key under which a context answers with true if it belongs to
+// a function that runs without a lease, see guard.WithFailOpen.
+const Unguarded = "github.com/go-lockguard/guard.unguarded"
+
 // Endless is the key under which a *gin.Context returns itself while it carries
 // a lease. No other context has a value for it. A *gin.Context never ends by
 // itself.

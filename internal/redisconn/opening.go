@@ -36,7 +36,9 @@ type arrival struct {
 // time for waiting tries.
 const maxOpening = poolSize / 2
 
-var errConnecting = errors.New("no connection to the server yet: it is being opened")
+// ErrConnecting means that a request ended before there was a connection for
+// it.
+var ErrConnecting = errors.New("no connection to the server yet: it is being opened")
 
 // Near reports whether a try need not wait for Ready, because the server is
 // near or the client is the caller's.
@@ -58,7 +60,7 @@ func (c *Conns) Ready(ctx context.Context, name string) error {
 		}
 	}
 	if end, ok := ctx.Deadline(); waited && ok && time.Since(start) > time.Until(end)/4 {
-		return errConnecting
+		return ErrConnecting
 	}
 	return nil
 }
@@ -79,7 +81,7 @@ func (o *openings) wait(ctx context.Context, client *redis.Client) error {
 	case <-a.done:
 		return a.err
 	case <-ctx.Done():
-		return errConnecting
+		return ErrConnecting
 	}
 }
 

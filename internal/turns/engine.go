@@ -170,6 +170,7 @@ func (w waker) Wake(key string) {
 // WakeAll implements [locker.Waker]. The tries of very many calls are spread,
 // because they would all run into their limits if they came at once.
 func (w waker) WakeAll() {
+	w.engine.outages.hope()
 	now, all := time.Now(), w.engine.gates.all()
 	spread := wakeSpread(w.engine.waits.Load())
 	for i, gt := range all {

@@ -332,6 +332,22 @@ func (os *outages) unprobe(s *silence, inVain bool, b Backoff) {
 	}
 }
 
+// hope makes a probe of each silence due, because something of the store is
+// back.
+func (os *outages) hope() {
+	if os.on.Load() == 0 {
+		return
+	}
+	now := time.Now()
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	for _, o := range os.by {
+		if o.silence != nil {
+			o.silence.next = now
+		}
+	}
+}
+
 // left notes that a turn does not wait for the end of s any more.
 func (os *outages) left(s *silence) {
 	os.mu.Lock()

@@ -20,7 +20,7 @@ func (l *Locker) Lose(key string) (held bool) {
 // ErrUnavailable and changes nothing, as if the store could not be reached.
 // Leases taken before stay, and go on expiring.
 //
-// mend is idempotent. Each of several Breaks must be mended.
+// After mend the guard on l looks again at once. mend is idempotent. Each of several Breaks must be mended.
 func (l *Locker) Break() (mend func()) {
 	s := l.store
 	s.mu.Lock()
@@ -29,6 +29,10 @@ func (l *Locker) Break() (mend func()) {
 	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		s.broken--
+		waker := l.waker
 		s.mu.Unlock()
+		if waker != nil {
+			waker.WakeAll()
+		}
 	})
 }

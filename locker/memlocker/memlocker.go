@@ -235,7 +235,7 @@ func (l *Locker) enter(ctx context.Context) (now time.Time, err error) {
 	case ctx.Err() != nil:
 		return now, fmt.Errorf("memlocker: %w: %w", locker.ErrUnavailable, ctx.Err())
 	case l.store.broken > 0:
-		return now, fmt.Errorf("memlocker: %w: broken for a test", locker.ErrUnavailable)
+		return now, fmt.Errorf("memlocker: %w: %w: broken for a test", locker.ErrUnavailable, locker.ErrSilent)
 	}
 	l.store.tidy(now)
 	return now, nil

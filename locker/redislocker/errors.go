@@ -1,8 +1,11 @@
 package redislocker
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strings"
 
@@ -50,8 +53,29 @@ func unclear(err error) error {
 	if errors.Is(err, redisconn.ErrUnsent) {
 		return fmt.Errorf("%w: redislocker: %w: %w", locker.ErrUnavailable, locker.ErrUnsent, err)
 	}
+	if silent(err) {
+		err = silentError{err}
+	}
 	return fmt.Errorf("%w: redislocker: %w", locker.ErrUnavailable, err)
 }
+
+// silent reports whether err says that the server gave no answer. What was full
+// in this process says nothing about the server.
+func silent(err error) bool {
+	var answer redis.Error
+	if errors.As(err, &answer) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redisconn.ErrUnsent) {
+		return false
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redisconn.ErrConnecting)
+}
+
+// silentError is a [locker.ErrSilent] whose text is that of its cause.
+type silentError struct{ error }
+
+func (e silentError) Unwrap() error      { return e.error }
+func (silentError) Is(target error) bool { return target == locker.ErrSilent }
 
 // passing are the error codes of states that a server leaves by itself or by a
 // failover.

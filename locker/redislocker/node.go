@@ -25,6 +25,9 @@ func (l *Locker) node(key string) string {
 	return l.conn.Node(l.lockName(key))
 }
 
+// Node implements [locker.Noder]. The address is that of the cluster node.
+func (l *Locker) Node(key string) string { return l.node(key) }
+
 // primary returns the address where key lives now, as far as the client knows.
 // It is for servers that may change. The result is "" if the client does not
 // know.

@@ -1,0 +1,243 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// waitBook is an observer that notes the last wait, and counts holds.
+type waitBook struct {
+	guard.NopObserver
+
+	last  guard.WaitResult
+	holds int
+}
+
+func (w *waitBook) WaitEnd(_ context.Context, _ guard.WaitInfo, r guard.WaitResult) { w.last = r }
+
+func (w *waitBook) HoldStart(ctx context.Context, _ guard.WaitInfo) context.Context {
+	w.holds++
+	return ctx
+}
+
+const unguardedLine = `level=WARN msg="guard: functions run unguarded while the locker is silent (WithFailOpen)"`
+
+// inSilence runs a test on a guard that fails open, whose store is silent.
+func inSilence(t *testing.T, test func(t *testing.T, b *bench, seen *waitBook)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		seen := &waitBook{}
+		b, _ := newLogged(t, guard.WithFailOpen(), guard.WithMaxWait(time.Second), guard.WithObserver(seen))
+		b.mem.Break()
+		test(t, b, seen)
+	})
+}
+
+func TestFailOpenRunsEveryVerbOfAFunctionWithoutALease(t *testing.T) {
+	errOwn := errors.New("own")
+	for name, verb := range map[string]func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error{
+		"Do": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
+			return g.Do(ctx, key, fn)
+		},
+		"Do with one attempt": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
+			return g.With(guard.WithMaxWait(0)).Do(ctx, key, fn)
+		},
+		"DoAll": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
+			return g.DoAll(ctx, []string{"a", key, "z"}, fn)
+		},
+		"Call": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
+			_, err := guard.Call(ctx, g, key, func(ctx context.Context) (int, error) { return 1, fn(ctx) })
+			return err
+		},
+		"Wrap": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
+			_, err := guard.Wrap(g, func(k string) string { return k },
+				func(ctx context.Context, _ string) (int, error) { return 1, fn(ctx) })(ctx, key)
+			return err
+		},
+		"TryDo": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
+			ran, err := g.TryDo(ctx, key, fn)
+			if !ran {
+				return errors.New("TryDo says that nothing ran")
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSilence(t, func(t *testing.T, b *bench, seen *waitBook) {
+				ran := 0
+				err := verb(t.Context(), b.Guard, func(ctx context.Context) error {
+					ran++
+					if _, ok := guard.LeaseFrom(ctx); ok {
+						t.Error("a lease in the context")
+					}
+					if _, ok := guard.LeaseOf(ctx, key); ok {
+						t.Error("a lease on the key")
+					}
+					_, err := guard.FencingToken(ctx)
+					wantErr(t, err, guard.ErrNoLease)
+					return errOwn
+				})
+				wantErr(t, err, errOwn)
+				if ran != 1 || seen.holds != 0 {
+					t.Errorf("ran %d times, %d holds", ran, seen.holds)
+				}
+				if !seen.last.Unguarded || !errors.Is(seen.last.Err, guard.ErrUnavailable) {
+					t.Errorf("the wait ended with %+v", seen.last)
+				}
+			})
+		})
+	}
+}
+
+func TestVerbsThatGiveALeaseDoNotFailOpen(t *testing.T) {
+	inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
+		_, err := b.Acquire(t.Context(), key)
+		wantErr(t, err, guard.ErrUnavailable)
+		_, err = b.TryAcquire(t.Context(), key)
+		wantErr(t, err, guard.ErrUnavailable)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err = b.Lead(ctx, key, func(context.Context) error { t.Error("it led"); return nil })
+		wantErr(t, err, guard.ErrNotAcquired)
+	})
+}
+
+// What is not the silence of the store is refused as without the option.
+func TestFailOpenStaysClosedForEverythingElse(t *testing.T) {
+	never := func(t *testing.T) func(context.Context) error {
+		return func(context.Context) error { t.Error("it ran"); return nil }
+	}
+	t.Run("a key that is held", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, guard.WithFailOpen())
+			l := must(b.other.Acquire(t.Context(), key))
+			wantErr(t, b.Do(t.Context(), key, never(t)), guard.ErrNotAcquired)
+			wantErr(t, l.Release(t.Context()), nil)
+		})
+	})
+	t.Run("a full line", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, guard.WithFailOpen(), guard.WithMaxWaiters(1))
+			b.mem.Break()
+			done := make(chan error)
+			for range 2 { // one contends, one stands in line; both will run
+				go func() { done <- b.Do(t.Context(), key, nop) }()
+			}
+			synctest.Wait()
+			wantErr(t, b.Do(t.Context(), key, never(t)), guard.ErrQueueFull)
+			wantErr(t, <-done, nil)
+			wantErr(t, <-done, nil)
+		})
+	})
+	t.Run("a guard that is closed", func(t *testing.T) {
+		inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
+			_ = b.Do(t.Context(), key, nop) // evidence
+			wantErr(t, b.Close(t.Context()), nil)
+			wantErr(t, b.Do(t.Context(), key, never(t)), guard.ErrClosed)
+		})
+	})
+	t.Run("a caller that leaves", func(t *testing.T) {
+		inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			wantErr(t, b.Do(ctx, key, never(t)), guard.ErrNotAcquired)
+		})
+	})
+	for name, answer := range map[string]error{
+		"a refusal":              errors.New("NOPERM"),
+		"a store that loads":     errors.Join(locker.ErrUnavailable, errors.New("LOADING")),
+		"a queue in the process": errors.Join(locker.ErrUnavailable, locker.ErrUnsent, locker.ErrSilent),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				g := must(guard.New(answering{b.mem.Peer(), answer}, guard.WithFailOpen()))
+				for range 5 {
+					wantErr(t, g.Do(t.Context(), key, never(t)), guard.ErrUnavailable)
+				}
+				wantErr(t, g.Close(t.Context()), nil)
+			})
+		})
+	}
+}
+
+// answering is a locker that answers each try with an error.
+type answering struct {
+	guard.Locker
+
+	err error
+}
+
+func (a answering) Acquire(context.Context, *locker.Claim, locker.Try) (locker.Answer, error) {
+	return locker.Answer{}, a.err
+}
+
+func TestUnguardedRunsAreLoggedOnceForEachOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t, guard.WithFailOpen(), guard.WithMaxWait(time.Second))
+		for range 2 {
+			mend := b.mem.Break()
+			for range 5 {
+				wantErr(t, b.Do(t.Context(), key, nop), nil)
+			}
+			book.want(t, downLine, unguardedLine)
+			mend()
+			wantErr(t, b.Do(t.Context(), key, nop), nil)
+			book.want(t, upLine)
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// A token of the outer lease would be taken for one of the inner resource.
+func TestAnUnguardedFunctionHasNoTokenOfTheLeaseAround(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithFailOpen(), guard.WithMaxWait(time.Second))
+		wantErr(t, b.Do(t.Context(), "outer", func(ctx context.Context) error {
+			mend := b.mem.Break()
+			return b.Do(ctx, "inner", func(ctx context.Context) error {
+				_, err := guard.FencingToken(ctx)
+				wantErr(t, err, guard.ErrNoLease)
+				if _, ok := guard.LeaseOf(ctx, "outer"); !ok {
+					t.Error("the outer lease is not found by its key")
+				}
+				// A call on the outer key runs inside the outer lease, as always.
+				wantErr(t, b.With(guard.WithMaxWait(0)).Do(ctx, "outer", nop), nil)
+				mend()
+				// One on the inner key has a lease again once the store is back.
+				return b.Do(ctx, "inner", func(ctx context.Context) error {
+					_, err := guard.FencingToken(ctx)
+					return err
+				})
+			})
+		}), nil)
+	})
+}
+
+// A refusal inside it may come when half of the work is done.
+func TestARefusalInsideAnUnguardedFunctionCountsAsRun(t *testing.T) {
+	inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
+		err := b.Do(t.Context(), key, func(context.Context) error { return guard.ErrNotAcquired })
+		if !guard.Ran(err) {
+			t.Error("Ran is false")
+		}
+	})
+}
+
+func TestAPanicOfAnUnguardedFunctionPassesThrough(t *testing.T) {
+	inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
+		defer func() {
+			if p := recover(); p == nil || !strings.Contains(p.(string), "own") {
+				t.Errorf("got %v", p)
+			}
+		}()
+		_ = b.Do(t.Context(), key, func(context.Context) error { panic("own") })
+	})
+}
