@@ -55,8 +55,8 @@ func (l *Locker) clear(key, owner, entry string) {
 	l.insist(func(ctx context.Context) error { return l.leave(ctx, key, owner, entry) })
 }
 
-// insist calls try until it succeeds, for insistMax at most. Close ends the
-// first of its pauses.
+// insist calls try until it succeeds, for insistMax at most. Without rights it
+// cannot. Close ends the first of its pauses.
 func (l *Locker) insist(try func(ctx context.Context) error) {
 	closing := l.closing
 	limit, pause := firstLimit, 10*time.Millisecond
@@ -64,7 +64,7 @@ func (l *Locker) insist(try func(ctx context.Context) error) {
 		ctx, cancel := context.WithTimeout(l.ctx, limit)
 		err := try(ctx)
 		cancel()
-		if err == nil {
+		if err == nil || lacksRights(err) {
 			return
 		}
 		t := time.NewTimer(pause)

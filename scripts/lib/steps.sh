@@ -23,6 +23,8 @@ newest_watermill=v1.5.1
 newest_redisstream=v1.4.5
 newest_river=v0.51.1     # needs Go 1.26
 newest_river_125=v0.42.0
+newest_etcd=v3.7.3       # needs Go 1.26
+newest_etcd_125=v3.6.16
 
 step_tools() {
   echo "building the linters (minutes on a machine that has not done it before)"
@@ -145,9 +147,9 @@ step_single() {
 }
 
 step_newest() {
-  local redis=$newest_redis otel=$newest_otel river=$newest_river connect=$newest_connect
+  local redis=$newest_redis otel=$newest_otel river=$newest_river connect=$newest_connect etcd=$newest_etcd
   case $(go env GOVERSION) in go1.25*)
-    redis=$newest_redis_125 otel=$newest_otel_125 river=$newest_river_125 connect=$newest_connect_125
+    redis=$newest_redis_125 otel=$newest_otel_125 river=$newest_river_125 connect=$newest_connect_125 etcd=$newest_etcd_125
     ;;
   esac
   cp go.mod go.sum "$tmp"
@@ -164,6 +166,8 @@ step_newest() {
   newest_in jobs/gocron "github.com/go-co-op/gocron/v2@$newest_gocron"
   newest_in jobs/watermill "github.com/ThreeDotsLabs/watermill@$newest_watermill" \
     "github.com/ThreeDotsLabs/watermill-redisstream@$newest_redisstream"
+  newest_in locker/etcdlocker "go.etcd.io/etcd/client/v3@$etcd"
+  newest_in locker/etcdlocker/etcdtest go.etcd.io/etcd/{client,server}/v3@"$etcd"
   newest_in jobs/river github.com/riverqueue/river{,/riverdriver/riverpgxv5}@"$river"
 }
 

@@ -1,6 +1,7 @@
 package etcdtest
 
 import (
+	"context"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -14,7 +15,6 @@ type Pipe struct {
 	Addr string
 
 	pipe     *faultpipe.Pipe
-	upstream string
 	up, down atomic.Bool // bytes are swallowed
 	refuse   atomic.Bool // connections are refused
 }
@@ -22,12 +22,21 @@ type Pipe struct {
 // NewPipe starts a Pipe to the server at upstream. It ends with tb.
 func NewPipe(tb testing.TB, upstream string) *Pipe {
 	tb.Helper()
-	pipe, err := faultpipe.New(tb.Context())
+	p, err := OpenPipe(tb.Context(), upstream)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Pipe{Addr: pipe.Addr, pipe: pipe, upstream: upstream}
-	tb.Cleanup(pipe.Close)
+	tb.Cleanup(p.Close)
+	return p
+}
+
+// OpenPipe starts a Pipe that the caller must close.
+func OpenPipe(ctx context.Context, upstream string) (*Pipe, error) {
+	pipe, err := faultpipe.New(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pipe{Addr: pipe.Addr, pipe: pipe}
 	pipe.Serve(func(client net.Conn) (faultpipe.Link, error) {
 		if p.refuse.Load() {
 			return nil, net.ErrClosed
@@ -38,8 +47,11 @@ func NewPipe(tb testing.TB, upstream string) *Pipe {
 		}
 		return &link{p, client, server}, nil
 	})
-	return p
+	return p, nil
 }
+
+// Close ends the Pipe. It must be called once.
+func (p *Pipe) Close() { p.pipe.Close() }
 
 // Cut lets requests get lost, or answers, or both. The function that it returns
 // mends the network. Connections that have lost bytes are closed then.

@@ -1,0 +1,201 @@
+package etcdtest_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/etcdlocker"
+	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
+)
+
+// newGuard returns a guard that is closed when t ends, and its locker.
+func newGuard(t *testing.T, c *clientv3.Client, prefix string, opts ...guard.Option) (*guard.Guard, *etcdlocker.Locker) {
+	t.Helper()
+	l := etcdlocker.New(c, etcdlocker.WithPrefix(prefix))
+	g, err := guard.New(l, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return g, l
+}
+
+// writes writes x under the leases in ctx, and reports whether it was done.
+func writes(ctx context.Context, t *testing.T, c *clientv3.Client, l *etcdlocker.Locker, x string) bool {
+	t.Helper()
+	r, err := c.Txn(context.WithoutCancel(ctx)).If(l.Held(ctx)...).Then(clientv3.OpPut(x, "1")).Commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Succeeded
+}
+
+func TestHeldIsTrueForTheOwnerOnly(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c := etcdtest.Client(t, addr)
+	g, l := newGuard(t, c, prefix)
+	other, otherLocker := newGuard(t, c, prefix)
+	data := prefix + "data" // its own, not in braces
+
+	var leaked context.Context
+	err := g.DoAll(t.Context(), []string{"a", "b"}, func(ctx context.Context) error {
+		leaked = ctx
+		if !writes(ctx, t, c, l, data) || len(l.Held(ctx)) != 4 {
+			t.Error("Held does not hold for the owner of both keys")
+		}
+		if writes(ctx, t, c, otherLocker, data) {
+			t.Error("Held holds for a locker whose guard has no lease in ctx")
+		}
+		if err := g.Do(ctx, "a", func(ctx context.Context) error {
+			if !writes(ctx, t, c, l, data) {
+				t.Error("Held does not hold inside a lease on the same key")
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		s, err := other.Inspect(ctx, "a")
+		if err != nil {
+			return err
+		}
+		if err := other.ForceRelease(ctx, "a", s.Owner); err != nil {
+			return err
+		}
+		if writes(ctx, t, c, l, data) {
+			t.Error("Held holds after one of the keys was taken away")
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, guard.ErrLeaseLost) {
+		t.Fatal(err)
+	}
+	if writes(leaked, t, c, l, data) {
+		t.Error("Held holds after the lease was released")
+	}
+	if writes(t.Context(), t, c, l, data) {
+		t.Error("Held holds without a lease")
+	}
+}
+
+func TestTheRightsThatAreDocumentedAreEnough(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t, 1, etcdtest.Settings{})[0]
+	withAuth(t, etcdtest.Client(t, m.Addr))
+
+	as := func(user string) *clientv3.Client {
+		config := etcdtest.Config(m.Addr)
+		config.Username, config.Password = user, user
+		if user == "" {
+			config.Password = ""
+		}
+		c, err := clientv3.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	g, l := newGuard(t, as("app"), "guard/")
+	found, rest := locker.Findings(g.Check(t.Context()))
+	if rest != nil {
+		t.Fatal(rest)
+	}
+	for _, f := range found {
+		if f.Name != etcdlocker.FindingStatus {
+			t.Errorf("Check: %v", f)
+		}
+	}
+	handsOver(t, g, as("app"))
+	if _, err := l.Inspect(t.Context(), "k"); err != nil {
+		t.Error(err)
+	}
+	for _, user := range []string{"stranger", ""} {
+		strange, _ := newGuard(t, as(user), "guard/")
+		err := strange.Do(t.Context(), "k", func(context.Context) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), "rights") {
+			t.Errorf("Do of user %q: %v, want an error that says what to do", user, err)
+		}
+		found, _ := locker.Findings(strange.Check(t.Context()))
+		if len(found) == 0 || found[0].Name != etcdlocker.FindingRights {
+			t.Errorf("Check of user %q: %v, want a finding %q", user, found, etcdlocker.FindingRights)
+		}
+	}
+}
+
+// withAuth turns authentication on, with a user that has the rights of the
+// documentation and one that has none.
+func withAuth(t *testing.T, c *clientv3.Client) {
+	t.Helper()
+	ctx := t.Context()
+	_, e1 := c.RoleAdd(ctx, "root")
+	_, e2 := c.RoleAdd(ctx, "guard")
+	_, e3 := c.RoleGrantPermission(ctx, "guard", "guard/", clientv3.GetPrefixRangeEnd("guard/"),
+		clientv3.PermissionType(clientv3.PermReadWrite))
+	var users []error
+	for user, role := range map[string]string{"root": "root", "app": "guard", "stranger": ""} {
+		_, err := c.UserAdd(ctx, user, user)
+		if role != "" {
+			_, grant := c.UserGrantRole(ctx, user, role)
+			err = errors.Join(err, grant)
+		}
+		users = append(users, err)
+	}
+	_, e4 := c.AuthEnable(ctx)
+	if err := errors.Join(append(users, e1, e2, e3, e4)...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// handsOver lets a second guard wait for a key of g.
+func handsOver(t *testing.T, g *guard.Guard, c *clientv3.Client) {
+	t.Helper()
+	other, _ := newGuard(t, c, "guard/")
+	got := make(chan error, 1)
+	err := g.Do(t.Context(), "k", func(ctx context.Context) error {
+		go func() { got <- other.Do(t.Context(), "k", func(context.Context) error { return nil }) }()
+		for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
+			if s, err := g.Inspect(ctx, "k"); err != nil || s.Waiting == 1 {
+				return err
+			}
+		}
+		return errors.New("nobody waits")
+	})
+	if err := errors.Join(err, <-got); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCheckSaysThatEtcdIsFull(t *testing.T) {
+	t.Parallel()
+	m := etcdtest.Start(t, 1, etcdtest.Settings{Quota: 4 << 20})[0]
+	c := etcdtest.Client(t, m.Addr)
+	g, _ := newGuard(t, c, "guard/")
+	if err := g.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	value := strings.Repeat("x", 1<<20)
+	for i := 0; ; i++ {
+		if _, err := c.Put(t.Context(), "fill", value); err != nil {
+			break
+		}
+		if i > 100 {
+			t.Fatal("it takes more than its quota")
+		}
+	}
+	found, _ := locker.Findings(g.Check(t.Context()))
+	if len(found) != 1 || found[0].Name != etcdlocker.FindingSpace || !strings.Contains(found[0].Text, "alarm disarm") {
+		t.Errorf("Check: %v, want a finding %q", found, etcdlocker.FindingSpace)
+	}
+}

@@ -1,0 +1,150 @@
+package etcdlocker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/locker"
+)
+
+func TestAPlaceIsReadFromItsEntry(t *testing.T) {
+	l := New(nil)
+	for _, p := range []locker.Place{1, 4711, 1<<63 - 1} {
+		key := l.entryKey("a/q/b", p, 12, lockerkit.NewID())
+		if got := placeOf(key); got != p || !strings.HasPrefix(key, l.queueOf("a/q/b")) {
+			t.Errorf("%s: place %d, want %d", key, got, p)
+		}
+	}
+	for _, strange := range []string{"", "guard/{k}", "guard/{k}/q/", "guard/{k}/q/zz"} {
+		if got := placeOf(strange); got != 0 {
+			t.Errorf("%q: place %d, want 0", strange, got)
+		}
+	}
+}
+
+func TestAValueIsReadAsItWasWritten(t *testing.T) {
+	c := &locker.Claim{Owner: lockerkit.NewID(), TTL: 1500 * time.Millisecond, Holder: locker.Holder{Host: "h", PID: 1}}
+	owner, r, ok := parse([]byte(lockValue(c.Owner, recordOf(c, c.TTL))))
+	if !ok || owner != c.Owner || r.ttl() != c.TTL || r.Holder != c.Holder {
+		t.Errorf("%q %+v %v", owner, r, ok)
+	}
+	for _, strange := range []string{"", "x", c.Owner, c.Owner + "/", c.Owner + "/{", c.Owner + "0{}"} {
+		if _, _, ok := parse([]byte(strange)); ok {
+			t.Errorf("%q was taken for ours", strange)
+		}
+	}
+}
+
+func TestATTLRunsFromTheFirstSightOfARevision(t *testing.T) {
+	l, now := New(nil), time.Now()
+	value := func(rev int64, ttl time.Duration) *mvccpb.KeyValue {
+		c := &locker.Claim{Owner: lockerkit.NewID(), TTL: ttl}
+		return &mvccpb.KeyValue{ModRevision: rev, Value: []byte(lockValue(c.Owner, recordOf(c, ttl)))}
+	}
+	first := value(7, time.Second)
+	for after, over := range map[time.Duration]bool{0: false, 999 * time.Millisecond: false, time.Second: true} {
+		l.sight("k", first, now)
+		if got := l.sight("k", first, now.Add(after)).over(now.Add(after)); got != over {
+			t.Errorf("over %v after the first sight: %v", after, got)
+		}
+	}
+	if s := l.sight("k", value(8, time.Second), now.Add(time.Hour)); s.over(now.Add(time.Hour)) {
+		t.Error("a renewed key was over at first sight")
+	}
+	stranger := &mvccpb.KeyValue{ModRevision: 9, Value: []byte("x")}
+	if s := l.sight("k", stranger, now); s.over(now.Add(time.Hour)) || s.left(now) != 0 {
+		t.Errorf("the value of a stranger ends: %+v", s)
+	}
+	for i := range 2 * maxSeen {
+		l.sight(fmt.Sprint(i), first, now)
+	}
+	if len(l.seen) > maxSeen {
+		t.Errorf("%d keys are remembered, want %d at most", len(l.seen), maxSeen)
+	}
+}
+
+func TestARefusalIsFinalAndSaysWhatToDo(t *testing.T) {
+	for _, err := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrGRPCPermissionDenied} {
+		got := tryError(rpctypes.Error(err))
+		if errors.Is(got, locker.ErrUnavailable) || !strings.Contains(got.Error(), "rights") {
+			t.Errorf("%v: got %v", err, got)
+		}
+		if held := unclear(rpctypes.Error(err)); !errors.Is(held, locker.ErrUnavailable) {
+			t.Errorf("%v for a holder: %v", err, held)
+		}
+	}
+	for _, err := range []error{rpctypes.ErrNoSpace, rpctypes.ErrNoLeader, context.DeadlineExceeded} {
+		if got := tryError(err); !errors.Is(got, locker.ErrUnavailable) {
+			t.Errorf("%v: got %v, want ErrUnavailable", err, got)
+		}
+	}
+	if got := tryError(errors.Join(errUnsent, context.Canceled)); !errors.Is(got, locker.ErrUnsent) {
+		t.Errorf("not sent: got %v", got)
+	}
+}
+
+func TestSettingsAreChecked(t *testing.T) {
+	for name, l := range map[string]*Locker{
+		"no client": New(nil),
+		"no prefix": New(&clientv3.Client{}, WithPrefix("")),
+		"no member": New(&clientv3.Client{}, WithMembers(nil)),
+	} {
+		if err := l.Open(nil); !errors.Is(err, locker.ErrInvalidOption) {
+			t.Errorf("%s: %v, want ErrInvalidOption", name, err)
+		}
+	}
+}
+
+func TestWithoutALeaseHeldNeverHolds(t *testing.T) {
+	held := New(nil).Held(t.Context())
+	if len(held) != 1 || held[0].Target != etcdserverpb.Compare_CREATE || held[0].Result != etcdserverpb.Compare_LESS {
+		t.Errorf("%+v", held)
+	}
+}
+
+func TestAMemberIsJudgedByItsStatus(t *testing.T) {
+	for want, change := range map[string]func(s *clientv3.StatusResponse){
+		"":                      func(*clientv3.StatusResponse) {},
+		FindingQuorum:           func(s *clientv3.StatusResponse) { s.Leader = 0 },
+		FindingVersion:          func(s *clientv3.StatusResponse) { s.Version = "3.5.2" },
+		FindingSpace:            func(s *clientv3.StatusResponse) { s.Errors = []string{"memberID:1 alarm:NOSPACE "} },
+		FindingSpace + " early": func(s *clientv3.StatusResponse) { s.DbSize = 90 },
+	} {
+		s := &clientv3.StatusResponse{Version: "3.6.9", Leader: 1, DbSize: 10, DbSizeQuota: 100}
+		change(s)
+		found, rest := locker.Findings(judgeStatus("a:1", s))
+		want, _, _ = strings.Cut(want, " ")
+		if rest != nil || (want == "") != (len(found) == 0) || len(found) > 0 && found[0].Name != want {
+			t.Errorf("%v: %v, %v, want %q", s, found, rest, want)
+		}
+	}
+	for version, old := range map[string]bool{
+		"3.4.30": true, "3.5.2": true, "3.5.3": false, "3.6.0-rc.1": false, "3.7.3": false, "4.0.0": false, "": false, "x": false,
+	} {
+		if olderThan(version, 3, 5, 3) != old {
+			t.Errorf("%q is older than 3.5.3: %v", version, !old)
+		}
+	}
+}
+
+func TestCompactionIsMissedWhenOldRevisionsAreThere(t *testing.T) {
+	if err := judgeCompaction(rpctypes.ErrCompacted); err != nil {
+		t.Error(err)
+	}
+	if found, _ := locker.Findings(judgeCompaction(nil)); len(found) != 1 || found[0].Name != FindingCompaction {
+		t.Errorf("%v", found)
+	}
+	if err := judgeCompaction(context.DeadlineExceeded); !errors.Is(err, locker.ErrUnavailable) {
+		t.Error(err)
+	}
+}
