@@ -129,7 +129,8 @@ func TestAMemberIsJudgedByItsStatus(t *testing.T) {
 		}
 	}
 	for version, old := range map[string]bool{
-		"3.4.30": true, "3.5.2": true, "3.5.3": false, "3.6.0-rc.1": false, "3.7.3": false, "4.0.0": false, "": false, "x": false,
+		"3.4.30": true, "3.5.2": true, "3.5.3": false, "3.6.0-rc.1": false, "3.7.3": false, "4.0.0": false,
+		"": false, "x": false,
 	} {
 		if olderThan(version, 3, 5, 3) != old {
 			t.Errorf("%q is older than 3.5.3: %v", version, !old)

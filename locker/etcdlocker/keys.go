@@ -143,6 +143,7 @@ func owns(lockKey, owner string) []clientv3.Cmp {
 }
 
 func exists(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), ">", 0) }
+
 func absent(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), "=", 0) }
 
 // unchanged says that the key stands as it did at a revision.

@@ -50,7 +50,8 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "server")
-	build := exec.Command("go", "build", "-race=false", "-o", path, "github.com/go-lockguard/guard/locker/etcdlocker/etcdtest/server")
+	const server = "github.com/go-lockguard/guard/locker/etcdlocker/etcdtest/server"
+	build := exec.Command("go", "build", "-race=false", "-o", path, server)
 	if text, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the server: %w\n%s", err, text)
 	}

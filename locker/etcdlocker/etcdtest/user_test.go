@@ -16,7 +16,9 @@ import (
 )
 
 // newGuard returns a guard that is closed when t ends, and its locker.
-func newGuard(t *testing.T, c *clientv3.Client, prefix string, opts ...guard.Option) (*guard.Guard, *etcdlocker.Locker) {
+func newGuard(t *testing.T, c *clientv3.Client, prefix string, opts ...guard.Option) (
+	*guard.Guard, *etcdlocker.Locker,
+) {
 	t.Helper()
 	l := etcdlocker.New(c, etcdlocker.WithPrefix(prefix))
 	g, err := guard.New(l, opts...)

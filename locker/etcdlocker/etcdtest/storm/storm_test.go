@@ -47,8 +47,8 @@ func TestTheJudgeSeesFaults(t *testing.T) {
 	j.enters(2, 0, 6) // and is fenced off
 	j.mu.Unlock()
 	r := j.close()
-	if len(r.violations) != 2 || !strings.Contains(r.violations[0], "beside") || !strings.Contains(r.violations[1], "token") ||
-		r.fenced != 2 {
+	if len(r.violations) != 2 || r.fenced != 2 ||
+		!strings.Contains(r.violations[0], "beside") || !strings.Contains(r.violations[1], "token") {
 		t.Errorf("%v", r)
 	}
 }

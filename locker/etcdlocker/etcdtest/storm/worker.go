@@ -91,7 +91,8 @@ func work() {
 		clients[i] = c
 	}
 	first := os.Getpid() % len(clients)
-	l := etcdlocker.New(clients[first], etcdlocker.WithMembers(clients[(first+1)%len(clients)], clients[(first+2)%len(clients)]))
+	clients = append(clients[first:], clients[:first]...)
+	l := etcdlocker.New(clients[0], etcdlocker.WithMembers(clients[1:]...))
 	g, err := guard.New(l, guard.WithTTL(s.TTL), guard.WithFencing())
 	if err != nil {
 		panic(err)
