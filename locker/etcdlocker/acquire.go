@@ -63,14 +63,18 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 				return t.won()
 			}
 		case f.queued:
-			return a, t.stay(ctx, &a)
+			err = t.stay(ctx, &a)
+			return a, err
 		case !t.Wait || t.Queued:
 			t.l.leaves(t.st)
 			return a, nil
 		default:
 			f, err = t.join(ctx, f, &a)
-			if err == nil && f == nil {
+			if err == nil && f == nil && a.Queued {
 				return a, nil
+			}
+			if err == nil && f == nil {
+				return t.won()
 			}
 		}
 		if err != nil {
@@ -134,9 +138,7 @@ func (t *attempt) take(ctx context.Context, ifs []clientv3.Cmp) (*found, error) 
 		return nil, err
 	}
 	key := t.l.lockKey(t.c.Key)
-	then := []clientv3.Op{
-		clientv3.OpPut(key, lockValue(t.c.Owner, recordOf(t.c, t.c.TTL)), clientv3.WithLease(lease)),
-	}
+	then := []clientv3.Op{t.put(lease)}
 	if entry := t.l.saw(t.st); entry != "" {
 		then = append(then, clientv3.OpDelete(entry))
 	}
@@ -152,6 +154,11 @@ func (t *attempt) take(ctx context.Context, ifs []clientv3.Cmp) (*found, error) 
 	}
 	t.revision = r.Header.Revision
 	return nil, nil
+}
+
+// put is the operation that makes the claim the owner.
+func (t *attempt) put(lease clientv3.LeaseID) clientv3.Op {
+	return clientv3.OpPut(t.l.lockKey(t.c.Key), lockValue(t.c.Owner, recordOf(t.c, t.c.TTL)), clientv3.WithLease(lease))
 }
 
 func (t *attempt) won() (locker.Answer, error) {
@@ -198,10 +205,17 @@ func (t *attempt) stay(ctx context.Context, a *locker.Answer) error {
 	return nil
 }
 
-// join puts the claim into the queue and tells the owner's process, and returns
-// nil. If nobody owns the key any more, it returns what it has found.
+// join puts the claim into the queue and tells the owner's process. If nobody
+// owns the key any more, it takes the key in the same step, and a.Queued is
+// false. Two steps could miss each other for ever, in step with another process
+// that takes and frees the key. If an etcd lease has ended, it returns what it
+// has found.
 func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found, error) {
 	place, err := t.l.placeLease(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := t.l.keyLease(ctx, t.c.TTL)
 	if err != nil {
 		return nil, err
 	}
@@ -218,17 +232,19 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 	if a.Holder.Instance != "" {
 		then = append(then, clientv3.OpPut(t.l.inboxOf(a.Holder.Instance), encode(m), clientv3.WithLease(place)))
 	}
-	r, err := t.l.txn(ctx, []clientv3.Cmp{exists(key)}, then, t.looks())
+	r, err := t.l.txn(ctx, []clientv3.Cmp{exists(key)}, then, []clientv3.Op{t.put(lease)})
 	switch {
 	case noLease(err):
 		t.l.rejoins(t.st)
 		t.l.places.lost(place)
+		t.l.sessionFor(t.c.TTL).lost(lease)
 		return t.look(ctx)
 	case err != nil:
 		return nil, err
 	case !r.Succeeded:
 		t.l.rejoins(t.st)
-		return t.foundIn(r), nil
+		t.revision = r.Header.Revision
+		return nil, nil
 	}
 	a.Queued = true
 	return nil, nil
