@@ -165,7 +165,8 @@ func judgeStatus(endpoint string, s *clientv3.StatusResponse) error {
 	}
 	if olderThan(s.Version, 3, 5, 3) {
 		found = append(found, finding(FindingVersion, locker.Refuse,
-			"the member at %s is etcd %s, which may lose data in a crash: upgrade to 3.5.3 or newer", endpoint, s.Version))
+			"the member at %s is etcd %s, which may lose data in a crash: upgrade to 3.5.3 or newer",
+			endpoint, s.Version))
 	}
 	return errors.Join(found...)
 }

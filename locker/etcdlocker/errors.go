@@ -55,7 +55,8 @@ func unclear(err error) error {
 func withAdvice(err error) error {
 	switch {
 	case lacksRights(err):
-		return fmt.Errorf("%w (give the client's user the rights that the documentation of package etcdlocker lists)", err)
+		return fmt.Errorf(
+			"%w (give the client's user the rights that the documentation of package etcdlocker lists)", err)
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return fmt.Errorf("%w (compact and defragment etcd, then disarm the alarm: etcdctl alarm disarm)", err)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -74,7 +74,8 @@ func New(client *clientv3.Client, opts ...Option) *Locker {
 	l := &Locker{
 		settings: s, gate: lockerkit.Gate{Store: store}, instance: lockerkit.NewID(),
 		closing:  make(chan struct{}),
-		sessions: map[int64]*session{}, queued: map[string]*state{}, owned: map[string]*line{}, seen: map[string]sighting{},
+		sessions: map[int64]*session{}, queued: map[string]*state{},
+		owned: map[string]*line{}, seen: map[string]sighting{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker itself, ended by Close
 	l.lane.locker = l

@@ -88,7 +88,8 @@ func NewCluster(ctx context.Context, n int, dir string, s Settings) ([]*Member, 
 	for i := range n {
 		name := fmt.Sprintf("m%d", i)
 		members[i] = &Member{Addr: ports[i], program: path, config: map[string]any{
-			"Name": name, "Dir": filepath.Join(dir, name), "Client": "http://" + ports[i], "Peer": "http://" + ports[n+i],
+			"Name": name, "Dir": filepath.Join(dir, name),
+			"Client": "http://" + ports[i], "Peer": "http://" + ports[n+i],
 			"Cluster": strings.Join(cluster, ","), "Sync": s.Sync, "Quota": s.Quota,
 		}}
 		go func() { errs <- members[i].Start(ctx) }()

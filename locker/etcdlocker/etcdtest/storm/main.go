@@ -62,5 +62,6 @@ func (r report) failed() bool { return len(r.violations) > 0 || len(r.left) > 0 
 
 func (r report) String() string {
 	return fmt.Sprintf("%d sections, %d fenced off, longest gap %v; faults %v; %d violations %v; %d keys left %v",
-		r.sections, r.fenced, r.gap.Round(time.Millisecond), r.faults, len(r.violations), r.violations, len(r.left), r.left)
+		r.sections, r.fenced, r.gap.Round(time.Millisecond), r.faults,
+		len(r.violations), r.violations, len(r.left), r.left)
 }

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestAStormBreaksNothing(t *testing.T) {
-	r, err := run(t.Context(), settings{length: 12 * time.Second, processes: 3, callers: 3, ttl: 2 * time.Second})
+	r, err := run(t.Context(), settings{length: 8 * time.Second, processes: 3, callers: 3, ttl: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
