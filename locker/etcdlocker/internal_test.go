@@ -3,7 +3,7 @@ package etcdlocker
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +66,7 @@ func TestATTLRunsFromTheFirstSightOfARevision(t *testing.T) {
 		t.Errorf("the value of a stranger ends: %+v", s)
 	}
 	for i := range 2 * maxSeen {
-		l.sight(fmt.Sprint(i), first, now)
+		l.sight(strconv.Itoa(i), first, now)
 	}
 	if len(l.seen) > maxSeen {
 		t.Errorf("%d keys are remembered, want %d at most", len(l.seen), maxSeen)
