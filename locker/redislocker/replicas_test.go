@@ -214,7 +214,7 @@ func TestAShareIsOnTheReplicaAndOutlivesItsPrimary(t *testing.T) {
 		t.Errorf("the replica has %d shares, want 2", n)
 	}
 	eventually(t, "the replica has the queue", func() bool { return follower.ZCard(t.Context(), line("k")).Val() == 1 })
-	if err := follower.SlaveOf(t.Context(), "NO", "ONE").Err(); err != nil {
+	if err := follower.Do(t.Context(), "replicaof", "no", "one").Err(); err != nil {
 		t.Fatal(err)
 	}
 	after := open(t, follower)

@@ -194,15 +194,16 @@ var unshared embed.FS
 // before are scripts of the version before claims had limits.
 func before(t *testing.T, names ...string) *redis.Script {
 	t.Helper()
-	text := "local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE = \"2\", 100, 500, 2000\n"
+	var text strings.Builder
+	text.WriteString("local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE = \"2\", 100, 500, 2000\n")
 	for _, name := range names {
 		source, err := unshared.ReadFile("testdata/unshared/" + name + ".lua")
 		if err != nil {
 			t.Fatal(err)
 		}
-		text += string(source)
+		text.Write(source)
 	}
-	return redis.NewScript(text)
+	return redis.NewScript(text.String())
 }
 
 // older is a process of the version before claims had limits.
