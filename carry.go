@@ -85,8 +85,12 @@ func LeaseOf(ctx context.Context, key string) (*Lease, bool) {
 
 // FencingToken returns the fencing token of the innermost lease in ctx that has
 // not been released, as [Lease.FencingToken] does. It returns ErrNoLease if
-// there is no such lease. It is safe for concurrent use.
+// there is no such lease, and ErrInvalidOption if ctx is nil. It is safe for
+// concurrent use.
 func FencingToken(ctx context.Context) (uint64, error) {
+	if ctx == nil {
+		return 0, errNilContext
+	}
 	l, ok := LeaseFrom(ctx)
 	if !ok {
 		return 0, fmt.Errorf("%w: pass on the ctx that the function got", ErrNoLease)

@@ -50,7 +50,8 @@ func WithAcceptedFindings(names ...string) Option {
 // The error joins the findings of severity [Refuse]. Each is a *[Finding] that
 // says what to change. errors.As finds the first, and [Guard.Findings] returns
 // all. The error is ErrUnavailable if the locker does not answer, which may
-// pass by itself. It is ErrClosed if the guard is closed.
+// pass by itself. It is ErrClosed if the guard is closed, and ErrInvalidOption
+// if ctx is nil.
 func (g *Guard) Check(ctx context.Context) error {
 	found, err := g.Findings(ctx)
 	var errs []error
@@ -72,6 +73,9 @@ func (g *Guard) Findings(ctx context.Context) ([]Finding, error) {
 	g, err := g.resolve()
 	if err != nil {
 		return nil, err
+	}
+	if ctx == nil {
+		return nil, errNilContext
 	}
 	if !g.family.engine.Enter() {
 		return nil, ErrClosed

@@ -193,11 +193,15 @@ func (c *config) patience() turns.Patience {
 // If ctx ends first, Close returns its error. The contexts of those functions
 // then end with a cause that Is ErrClosed and ErrLeaseLost. Their keys are left
 // to the TTL, and are never released under a running function. Calling Close
-// again waits again.
+// again waits again. With a nil ctx Close does nothing and returns
+// ErrInvalidOption.
 func (g *Guard) Close(ctx context.Context) error {
 	g, err := g.resolve()
 	if err != nil {
 		return err
+	}
+	if ctx == nil {
+		return errNilContext
 	}
 	return g.family.engine.Close(ctx)
 }

@@ -85,7 +85,17 @@ func TestANilContextIsATypedErrorInEveryVerb(t *testing.T) {
 	_, did := b.TryDo(none, key, nop)
 	_, called := guard.Call(none, b.Guard, key, func(context.Context) (int, error) { return 0, nil })
 	l := must(b.Acquire(t.Context(), key))
+	_, found := b.Findings(none)
+	_, inspected := b.Inspect(none, key)
+	_, token := l.FencingToken(none)
+	_, carried := guard.FencingToken(none)
+	var listed error
+	for _, err := range b.List(none) {
+		listed = err
+	}
 	for verb, err := range map[string]error{
+		"Close": b.Close(none), "Check": b.Check(none), "Findings": found, "Inspect": inspected, "List": listed,
+		"ForceRelease": b.ForceRelease(none, key, "A"), "Lease.FencingToken": token, "FencingToken": carried,
 		"Do": b.Do(none, key, nop), "DoAll": b.DoAll(none, []string{key}, nop), "Lead": b.Lead(none, key, nop),
 		"Acquire": acquired, "TryAcquire": tried, "TryDo": did, "Call": called, "Release": l.Release(none),
 	} {

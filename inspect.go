@@ -29,12 +29,13 @@ type Waiter = locker.Waiter
 //
 // Inspect is for operators. It makes one request to the store, which disturbs
 // nobody. It blocks until the answer or the end of ctx. Its errors are
-// ErrInvalidKey, ErrUnavailable, ErrClosed and ErrNoDefault. It returns
-// [errors.ErrUnsupported] if the locker is no [locker.Inspector]. Inspect, List
-// and ForceRelease are safe for concurrent use.
+// ErrInvalidKey, ErrUnavailable, ErrClosed, ErrNoDefault, and ErrInvalidOption
+// for a nil ctx. It returns [errors.ErrUnsupported] if the locker is no
+// [locker.Inspector]. Inspect, List and ForceRelease are safe for concurrent
+// use.
 func (g *Guard) Inspect(ctx context.Context, key string) (KeyState, error) {
 	s := KeyState{Key: key}
-	err := g.inspect(func(in locker.Inspector) error {
+	err := g.inspect(ctx, func(in locker.Inspector) error {
 		if err := checkName(key); err != nil {
 			return err
 		}
@@ -56,7 +57,7 @@ func (g *Guard) Inspect(ctx context.Context, key string) (KeyState, error) {
 // key alone. An error without a Key is one of Inspect's and ends the list.
 func (g *Guard) List(ctx context.Context) iter.Seq2[KeyState, error] {
 	return func(yield func(KeyState, error) bool) {
-		err := g.inspect(func(in locker.Inspector) error {
+		err := g.inspect(ctx, func(in locker.Inspector) error {
 			for s, err := range in.List(ctx) {
 				if key, ok := keyenc.Key(s.Key); ok {
 					s.Key = key
@@ -87,7 +88,7 @@ func (g *Guard) List(ctx context.Context) iter.Seq2[KeyState, error] {
 // Other errors are those of Inspect. After ErrUnavailable the key may be free
 // or not, so look again.
 func (g *Guard) ForceRelease(ctx context.Context, key, owner string) error {
-	return g.inspect(func(in locker.Inspector) error {
+	return g.inspect(ctx, func(in locker.Inspector) error {
 		if err := checkName(key); err != nil {
 			return err
 		}
@@ -95,11 +96,14 @@ func (g *Guard) ForceRelease(ctx context.Context, key, owner string) error {
 	})
 }
 
-// inspect calls look with the locker. The locker is kept open meanwhile.
-func (g *Guard) inspect(look func(in locker.Inspector) error) error {
+// inspect calls look with the locker, unless ctx is nil. The locker is kept open meanwhile.
+func (g *Guard) inspect(ctx context.Context, look func(in locker.Inspector) error) error {
 	g, err := g.resolve()
 	if err != nil {
 		return err
+	}
+	if ctx == nil {
+		return errNilContext
 	}
 	in, ok := g.family.locker.(locker.Inspector)
 	if !ok {

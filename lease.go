@@ -194,8 +194,12 @@ func (l *Lease) Err() error {
 //
 // Without [WithFencing] the first call makes a round trip. FencingToken returns
 // ErrLeaseLost once the lease is lost or released. It returns ErrUnavailable or
-// ctx's error if the number could not be fetched.
+// ctx's error if the number could not be fetched, and ErrInvalidOption if ctx
+// is nil.
 func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
+	if ctx == nil {
+		return 0, errNilContext
+	}
 	if err := l.Err(); err != nil {
 		if errors.Is(err, ErrNoLease) {
 			return 0, fmt.Errorf("%w: it was released", ErrLeaseLost)
