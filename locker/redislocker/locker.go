@@ -23,6 +23,7 @@ type Locker struct {
 	instance string // how others know this locker
 	inboxes  any    // start of the channel of every inbox under this prefix, before the instance id
 	gate     lockerkit.Gate
+	owned    redis.UniversalClient // nil, or the client that locker.FromDSN made
 
 	// Set by Open, before any other method.
 	conn    *redisconn.Conns
@@ -104,4 +105,5 @@ func (l *Locker) shutDown() {
 	l.janitor.finish()
 	l.gate.Wait()
 	l.conn.Close()
+	l.closeOwned()
 }
