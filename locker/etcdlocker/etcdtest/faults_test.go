@@ -167,7 +167,7 @@ func TestALockerGoesOnWithTheNextMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := g.Close(context.Background()); err != nil {
+		if err := g.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}()

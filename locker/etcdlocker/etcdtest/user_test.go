@@ -26,7 +26,7 @@ func newGuard(t *testing.T, c *clientv3.Client, prefix string, opts ...guard.Opt
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := g.Close(context.Background()); err != nil {
+		if err := g.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})

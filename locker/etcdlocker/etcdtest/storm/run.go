@@ -106,7 +106,8 @@ func (w *world) strike(ctx context.Context) error {
 	default:
 		w.judge.fault("cut off from all")
 		for _, p := range w.pipes {
-			defer p.Cut(true, true)()
+			mend := p.Cut(true, true)
+			defer mend()
 		}
 		time.Sleep(length)
 	}
