@@ -4,7 +4,10 @@
 # needs_of prints the commands that a step can be left out for, each with the Debian packages that have it.
 needs_of() {
   case $1 in
-    test | newest) if is_chosen jobs/river; then echo "initdb postgresql"; fi ;;
+    test | newest)
+      if is_chosen jobs/river; then echo "initdb postgresql"; fi
+      if is_chosen locker/mysqllocker; then echo "mariadbd mariadb-server"; fi
+      ;;
     sql) printf '%s\n' "initdb postgresql" "mariadbd mariadb-server" ;;
     browser) printf '%s\n' "chromium chromium fonts-dejavu-core" ;;
     models) printf '%s\n' "spin spin" ;;

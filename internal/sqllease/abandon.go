@@ -1,0 +1,95 @@
+package sqllease
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+const (
+	lateAfter  = time.Second      // when an Abandon with late is done again
+	insistMax  = 30 * time.Second // for which a request without an answer is repeated
+	insistTry  = time.Second      // limit of one request
+	firstPause = 10 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// Abandon takes c out of key and queue, in the background.
+func (l *Locker) Abandon(c *locker.Claim, late bool) {
+	if l.gate.Enter() != nil {
+		return
+	}
+	defer l.gate.Leave()
+	l.forget(c.Owner)
+	key, owner := c.Key, c.Owner
+	l.gate.Go(func() {
+		l.insist(key, owner)
+		if late {
+			l.pause(lateAfter)
+			l.insist(key, owner)
+		}
+	})
+}
+
+// giveBack releases a key that was granted to a claim which nobody knows (law
+// 3). After Close it does nothing: Close has released all claims that waited.
+func (l *Locker) giveBack(key, owner string) {
+	if l.gate.Enter() != nil {
+		return
+	}
+	defer l.gate.Leave()
+	l.gate.Go(func() { l.insist(key, owner) })
+}
+
+// pause waits for d, or until the locker is closed.
+func (l *Locker) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-l.closing:
+	}
+}
+
+// insist releases key by owner until that is answered, for insistMax at most.
+// Close ends the first of its pauses.
+func (l *Locker) insist(key, owner string) {
+	closing, wait := l.closing, firstPause
+	for end := time.Now().Add(insistMax); time.Now().Before(end); {
+		ctx, cancel := context.WithTimeout(l.ctx, insistTry)
+		r := l.lanes.do(ctx, request{verb: release, key: key, owner: owner})
+		cancel()
+		if r.err == nil {
+			return
+		}
+		if v := l.table.Judge(r.err); v != Unavailable && v != Again {
+			return // it would fail again
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-closing:
+			closing, wait = nil, firstPause // once
+		}
+		t.Stop()
+		wait = min(2*wait, lastPause)
+	}
+}
+
+// leaveAll takes the claims that wait here out of their queues.
+func (l *Locker) leaveAll() {
+	l.mu.Lock()
+	keys := make(map[string]string, len(l.queued))
+	for owner, w := range l.queued {
+		keys[owner] = w.claim.Key
+	}
+	clear(l.queued)
+	l.mu.Unlock()
+	var all sync.WaitGroup
+	for owner, key := range keys {
+		all.Go(func() { l.insist(key, owner) })
+	}
+	all.Wait()
+}

@@ -1,0 +1,205 @@
+package sqllease
+
+import (
+	"context"
+	"hash/maphash"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	batchMax = 128
+	laneMax  = 1024 // calls that wait for a worker before others block
+
+	// batchLeast is the shortest limit of a batch. It is longer than the limit of
+	// an impatient call, because others travel with that call.
+	batchLeast = 100 * time.Millisecond
+	// batchMost is the limit of a batch with a call that has no deadline.
+	batchMost = 10 * time.Second
+)
+
+// call is a request on its way.
+//
+// Invariant: exactly one of the caller and the worker moves state on from
+// pending. If that is the caller, the worker skips the call.
+type call struct {
+	request
+
+	ctx   context.Context
+	state atomic.Int32
+	done  chan reply // has room for the one reply
+}
+
+const (
+	pending int32 = iota
+	taken         // by a worker
+	dropped       // by its caller
+)
+
+type reply struct {
+	result
+
+	err    error
+	unsent bool // the table is as if the request had never been made
+}
+
+// lane brings the calls for some of the keys to the table, many at a time. A key
+// belongs to one lane, so that the calls of a process do not conflict.
+type lane struct {
+	table *table
+	calls chan *call
+}
+
+// lanes are all lanes of a locker.
+type lanes struct {
+	seed maphash.Seed
+	all  []*lane
+}
+
+func newLanes(t *table) *lanes {
+	ls := &lanes{seed: maphash.MakeSeed()}
+	for range t.Workers {
+		ls.all = append(ls.all, &lane{t, make(chan *call, laneMax)})
+	}
+	return ls
+}
+
+// do blocks until the request is answered or ctx ends.
+func (ls *lanes) do(ctx context.Context, q request) reply {
+	if err := ctx.Err(); err != nil {
+		return reply{err: err, unsent: true}
+	}
+	c := &call{request: q, ctx: ctx, done: make(chan reply, 1)}
+	l := ls.all[maphash.String(ls.seed, q.key)%uint64(len(ls.all))]
+	select {
+	case l.calls <- c:
+	case <-ctx.Done():
+		return reply{err: ctx.Err(), unsent: true}
+	}
+	select {
+	case r := <-c.done:
+		return r
+	case <-ctx.Done():
+		return reply{err: ctx.Err(), unsent: c.state.CompareAndSwap(pending, dropped)}
+	}
+}
+
+// work serves the calls until ctx ends.
+func (l *lane) work(ctx context.Context) {
+	for {
+		select {
+		case first := <-l.calls:
+			l.serve(ctx, l.gather(first))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// gather takes the calls that are there.
+func (l *lane) gather(first *call) (batch []*call) {
+	for c := first; ; {
+		if c.state.CompareAndSwap(pending, taken) {
+			batch = append(batch, c)
+		}
+		if len(batch) == batchMax {
+			return batch
+		}
+		select {
+		case c = <-l.calls:
+		default:
+			return batch
+		}
+	}
+}
+
+// serve answers all calls of a batch.
+func (l *lane) serve(ctx context.Context, batch []*call) {
+	if len(batch) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, limitOf(batch))
+	defer cancel()
+	results, unsent, err := l.change(ctx, batch)
+	for i, c := range batch {
+		if err != nil {
+			c.done <- reply{err: err, unsent: unsent}
+		} else {
+			c.done <- reply{result: results[i]}
+		}
+	}
+}
+
+// limitOf returns how long the most patient call waits.
+func limitOf(batch []*call) time.Duration {
+	limit := batchLeast
+	for _, c := range batch {
+		if end, ok := c.ctx.Deadline(); ok {
+			limit = max(limit, time.Until(end))
+		} else {
+			limit = max(limit, batchMost)
+		}
+	}
+	return min(limit, batchMost)
+}
+
+// change applies a batch to the table, and begins anew as long as others change
+// its rows meanwhile. unsent says that nothing was written.
+func (l *lane) change(ctx context.Context, batch []*call) (results []result, unsent bool, err error) {
+	keys := keysOf(batch)
+	for n := 0; ; n++ {
+		var rows map[string]*row
+		if rows, err = l.table.readAll(ctx, keys); err == nil {
+			var dirty bool
+			if results, dirty = applyAll(rows, batch); !dirty {
+				return results, true, nil
+			}
+			if err = l.table.write(ctx, rows); err == nil {
+				return results, false, nil
+			}
+			if l.table.Judge(err) == Unavailable {
+				return nil, false, err
+			}
+		}
+		if l.table.Judge(err) != Again || !pause(ctx, n) {
+			return nil, true, err
+		}
+	}
+}
+
+// pause waits a moment before the n-th repetition, unless ctx ends. Pauses are
+// short, so that a process among busy ones gets its turn.
+func pause(ctx context.Context, n int) bool {
+	t := time.NewTimer(rand.N(100 * time.Microsecond << min(n, 4)))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func keysOf(batch []*call) (keys []string) {
+	seen := make(map[string]bool, len(batch))
+	for _, c := range batch {
+		if !seen[c.key] {
+			seen[c.key] = true
+			keys = append(keys, c.key)
+		}
+	}
+	return keys
+}
+
+// applyAll applies the calls to their rows.
+func applyAll(rows map[string]*row, batch []*call) (results []result, dirty bool) {
+	results = make([]result, len(batch))
+	for i, c := range batch {
+		results[i] = rows[c.key].apply(&c.request)
+	}
+	for _, r := range rows {
+		dirty = dirty || r.dirty
+	}
+	return results, dirty
+}

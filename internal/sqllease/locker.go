@@ -1,0 +1,214 @@
+package sqllease
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Locker is a [locker.Locker] on a table. It serves one guard.
+type Locker struct {
+	table    table
+	gate     lockerkit.Gate
+	instance string
+	waker    locker.Waker // set by Open
+	lanes    *lanes
+
+	closing chan struct{}      // closed by Close, ends the pauses of Abandon
+	ctx     context.Context    // of the background, ended when Close has done all
+	cancel  context.CancelFunc // ends it
+	service sync.WaitGroup     // workers, the poller and the sweeper; joined by Close
+
+	bell chan struct{} // wakes the poller; has room for one
+
+	mu     sync.Mutex          // guards the maps below; never held across I/O or a callback
+	queued map[string]*waiting // by owner id: claims that may wait in the table
+	owned  map[string]string   // by owner id: keys owned here, for which nobody was seen to wait
+}
+
+// waiting is a claim that may be in a queue. It is replaced, never changed.
+type waiting struct {
+	claim *locker.Claim
+	// sent is when the last look was sent, or the Release that queued the claim.
+	sent time.Time
+}
+
+// New returns a Locker on the table of that name. It sends nothing.
+func New(d *Dialect, db *sql.DB, name string) *Locker {
+	l := &Locker{
+		table: table{d, db, name}, gate: lockerkit.Gate{Store: d.Name}, instance: lockerkit.NewID(),
+		closing: make(chan struct{}), bell: make(chan struct{}, 1),
+		queued: map[string]*waiting{}, owned: map[string]string{},
+	}
+	l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker itself, ended by Close
+	l.lanes = newLanes(&l.table)
+	return l
+}
+
+// Schema returns the statement that makes the table.
+func (l *Locker) Schema() string { return l.table.schema() }
+
+// Migrate makes the table, unless it is there. It may be called before Open and
+// by several processes at once. It blocks until the database has answered or
+// ctx ends.
+func (l *Locker) Migrate(ctx context.Context) error {
+	if err := l.check(); err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		_, err := l.table.db.ExecContext(ctx, l.table.schema())
+		if err == nil {
+			return nil
+		}
+		if l.table.Judge(err) != Again || !pause(ctx, n) {
+			return l.sorted(err)
+		}
+	}
+}
+
+func (l *Locker) check() error {
+	if l.table.db == nil {
+		return lockerkit.Invalid(l.table.Name, "the database is nil")
+	}
+	if !tableName.MatchString(l.table.name) {
+		return lockerkit.Invalid(l.table.Name, "WithTable(%q): a table is named by letters, digits and _, "+
+			"with its schema and a dot in front if need be", l.table.name)
+	}
+	return nil
+}
+
+// Open checks the settings, and starts what serves the calls.
+func (l *Locker) Open(w locker.Waker) error {
+	return l.gate.Open(func() error {
+		if err := l.check(); err != nil {
+			return err
+		}
+		l.waker = w
+		for _, lane := range l.lanes.all {
+			l.service.Go(func() { lane.work(l.ctx) })
+		}
+		l.service.Go(l.poll)
+		l.service.Go(l.sweep)
+		return nil
+	})
+}
+
+// Close takes the claims that wait here out of their queues, does what Abandon
+// has left to do, and ends the goroutines of l. The database stays open. Keys
+// that are owned stay until their TTL ends.
+//
+// Close blocks until that is done or ctx ends. Then it returns ctx's error, and
+// goes on in the background for half a minute at most.
+func (l *Locker) Close(ctx context.Context) error {
+	return l.gate.Close(ctx, func() {
+		close(l.closing)
+		l.gate.Wait()
+		l.leaveAll()
+		l.cancel()
+		l.service.Wait()
+	})
+}
+
+// Acquire makes c the owner of its key if nobody else owns it. It takes a read,
+// and a write if something changes.
+func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	if err := l.gate.Enter(); err != nil {
+		return locker.Answer{Queued: t.Queued}, err
+	}
+	defer l.gate.Leave()
+	if t.Wait || t.Queued {
+		l.looks(c)
+	}
+	r := l.lanes.do(ctx, request{
+		verb: acquire, key: c.Key, owner: c.Owner, ttl: c.TTL.Microseconds(), offer: c.ShortOffer().Microseconds(),
+		fencing: c.Fencing, holder: l.describe(c), place: int64(t.Place), wait: t.Wait, wasInQueue: t.Queued,
+	})
+	if r.err != nil {
+		return locker.Answer{Queued: t.Queued || t.Wait && !r.unsent}, l.unclear(r)
+	}
+	if !r.queued {
+		l.forget(c.Owner)
+	}
+	if r.ok {
+		l.owns(c.Key, c.Owner)
+		return locker.Answer{Acquired: true, Token: uint64(r.token)}, nil
+	}
+	return locker.Answer{
+		Holder: holderOf(r.holder), Remaining: time.Duration(r.remains) * time.Microsecond,
+		Queued: r.queued, Place: locker.Place(r.place),
+	}, nil
+}
+
+// Release hands the key of c to the first in the queue.
+func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	if err := l.gate.Enter(); err != nil {
+		return locker.Released{}, err
+	}
+	defer l.gate.Leave()
+	l.forget(c.Owner)
+	q := request{verb: release, key: c.Key, owner: c.Owner}
+	if next != nil {
+		q.next, q.offer, q.fencing = next.Owner, next.ShortOffer().Microseconds(), next.Fencing
+		q.holder = l.describe(next)
+		l.looks(next)
+	}
+	r := l.lanes.do(ctx, q)
+	if r.err != nil {
+		return locker.Released{Queued: next != nil && !r.unsent}, l.unclear(r)
+	}
+	if next != nil && !r.queued {
+		l.forget(next.Owner)
+	}
+	out := locker.Released{Waiting: r.waiting, Handed: r.handed, Queued: r.queued, Place: locker.Place(r.place)}
+	if !r.ok {
+		return out, l.lost()
+	}
+	return out, nil
+}
+
+// Fence reserves a block of tokens for c.
+func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
+	if err := l.gate.Enter(); err != nil {
+		return 0, err
+	}
+	defer l.gate.Leave()
+	r := l.lanes.do(ctx, request{verb: fence, key: c.Key, owner: c.Owner})
+	if r.err != nil {
+		return 0, l.unclear(r)
+	}
+	if !r.ok {
+		return 0, l.lost()
+	}
+	return uint64(r.token), nil
+}
+
+// describe signs c, once, and returns its holder as it is kept in the table.
+func (l *Locker) describe(c *locker.Claim) []byte {
+	if c.Holder.Instance == "" {
+		c.Holder.Instance = l.instance
+	}
+	text, _ := json.Marshal(c.Holder) // cannot fail: plain fields
+	return text
+}
+
+func holderOf(text []byte) (h locker.Holder) {
+	if json.Unmarshal(text, &h) != nil {
+		return locker.Holder{}
+	}
+	return h
+}
+
+// unclear returns the error of a reply.
+func (l *Locker) unclear(r reply) error {
+	err := l.sorted(r.err)
+	if r.unsent && errors.Is(err, locker.ErrUnavailable) {
+		return errors.Join(err, locker.ErrUnsent)
+	}
+	return err
+}

@@ -1,0 +1,184 @@
+package sqllease
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+const (
+	// pollFloor is the shortest pause between two looks at the claims that wait
+	// here.
+	pollFloor = 10 * time.Millisecond
+	// pollIdle is the pause if claims only own their keys here.
+	pollIdle = 40 * time.Millisecond
+	// pollShare bounds the share of the time that looks may take. The pause is
+	// that many times as long as the look before.
+	pollShare = 4
+	pollCeil  = 60 * time.Millisecond
+	pollLimit = time.Second
+	pollPage  = 500
+)
+
+// looks notes that a request is about to be sent that may queue c, or see it
+// queued.
+func (l *Locker) looks(c *locker.Claim) {
+	w := &waiting{c, time.Now()}
+	l.mu.Lock()
+	l.queued[c.Owner] = w
+	l.mu.Unlock()
+	l.ring()
+}
+
+// owns notes that owner owns key here.
+func (l *Locker) owns(key, owner string) {
+	l.mu.Lock()
+	l.owned[owner] = key
+	l.mu.Unlock()
+	l.ring()
+}
+
+// forget drops what is known of owner.
+func (l *Locker) forget(owner string) {
+	l.mu.Lock()
+	delete(l.queued, owner)
+	delete(l.owned, owner)
+	l.mu.Unlock()
+}
+
+func (l *Locker) ring() {
+	select {
+	case l.bell <- struct{}{}:
+	default:
+	}
+}
+
+// poll finds out by itself what a message would tell: which claims were granted
+// their keys, and which keys others wait for. It asks nothing while no claim
+// waits or owns a key here.
+func (l *Locker) poll() {
+	var took time.Duration
+	for l.ctx.Err() == nil {
+		keys, waits := l.watched()
+		if len(keys) == 0 {
+			select {
+			case <-l.bell:
+			case <-l.ctx.Done():
+			}
+			continue
+		}
+		if !sleep(l.ctx, pauseAfter(took, waits)) {
+			return
+		}
+		began := time.Now()
+		for len(keys) > 0 {
+			n := min(len(keys), pollPage)
+			l.look(keys[:n])
+			keys = keys[n:]
+		}
+		took = time.Since(began)
+	}
+}
+
+// pauseAfter returns the pause after a look that took so long. waits says that
+// a claim waits here. Processes that began together drift apart.
+func pauseAfter(took time.Duration, waits bool) time.Duration {
+	floor := pollIdle
+	if waits {
+		floor = pollFloor
+	}
+	return max(floor, min(pollShare*took, pollCeil)) + rand.N(floor/4)
+}
+
+// watched returns the keys for which claims wait here or which they own here.
+// waits says that one of them waits.
+func (l *Locker) watched() (keys []string, waits bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen := make(map[string]bool, len(l.queued)+len(l.owned))
+	add := func(key string) {
+		if !seen[key] {
+			seen[key] = true
+			keys = append(keys, key)
+		}
+	}
+	for _, w := range l.queued {
+		add(w.claim.Key)
+	}
+	for _, key := range l.owned {
+		add(key)
+	}
+	return keys, len(l.queued) > 0
+}
+
+// look reads the rows of keys, and tells the guard what is new. An error costs
+// time only: the next look comes soon.
+func (l *Locker) look(keys []string) {
+	ctx, cancel := context.WithTimeout(l.ctx, pollLimit)
+	defer cancel()
+	sent := time.Now()
+	rows, err := l.table.read(ctx, keys)
+	if err != nil {
+		return
+	}
+	for key, r := range rows {
+		if !r.free() {
+			l.tell(key, r, sent)
+		}
+	}
+}
+
+// tell tells the guard what it does not know of a key that is owned.
+func (l *Locker) tell(key string, r *row, sent time.Time) {
+	behind := r.waiting()
+	l.mu.Lock()
+	w := l.queued[r.owner]
+	_, owned := l.owned[r.owner]
+	if w != nil {
+		delete(l.queued, r.owner)
+	}
+	if owned && behind > 0 {
+		delete(l.owned, r.owner) // once: it will hand the key over
+	}
+	l.mu.Unlock()
+	switch {
+	case w != nil:
+		l.grant(key, w, r, sent, behind)
+	case owned && behind > 0:
+		l.waker.Wanted(key)
+	}
+}
+
+// grant tells the guard that the claim of w owns key. Nobody knows exactly when
+// the key was handed over: a look that was answered before the write could be
+// seen may have been sent after the time in the row. So the offer ends when the
+// row says, seen from this look. The guard counts it from the last look of the
+// claim, which was not sent later than w.sent.
+func (l *Locker) grant(key string, w *waiting, r *row, sent time.Time, behind int) {
+	c := w.claim
+	left := time.Duration(r.ends-r.now)*time.Microsecond - l.table.Grain
+	o := locker.Offer{Length: max(0, min(c.ShortOffer(), left+sent.Sub(w.sent))), Waiting: behind}
+	if c.Fencing {
+		o.Token = uint64(r.token)
+	}
+	switch {
+	case !l.waker.Granted(key, c.Owner, o):
+		l.giveBack(key, c.Owner)
+	case behind == 0:
+		l.owns(key, c.Owner)
+	}
+}
+
+// sleep blocks for d. It returns false if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

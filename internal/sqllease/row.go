@@ -1,0 +1,214 @@
+package sqllease
+
+import (
+	"cmp"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// touch is how old the record of the last look may be before a look is written.
+const touch = 400 * time.Millisecond
+
+// row is one key in the table. Times are µs since 1970 by the server's clock.
+//
+// Invariant: owner is in no entry of queue, and queue is in the order of places.
+type row struct {
+	version int64 // changes with each write; 0 before the first
+	owner   string
+	ends    int64 // when the lease of owner ends; also when the key was last owned
+	token   int64 // first of the last block of tokens
+	holder  []byte
+	queue   []waiter
+
+	now   int64 // when the row was read
+	grain int64 // resolution of the server's clock, by which leases end later
+	dirty bool  // changed since it was read
+}
+
+// waiter is a claim in the queue. The table keeps it as JSON.
+type waiter struct {
+	Owner   string          `json:"o"`
+	Place   int64           `json:"p"`
+	Seen    int64           `json:"s"`
+	Offer   int64           `json:"f"` // length, in µs
+	Fencing bool            `json:"x,omitempty"`
+	Holder  json.RawMessage `json:"h"`
+}
+
+// verb is what a call does.
+type verb int
+
+const (
+	acquire verb = iota
+	release
+	fence
+	revoke // a release that does nothing unless owner owns the key
+)
+
+// request is a call, without what belongs to Go.
+type request struct {
+	verb             verb
+	key, owner       string
+	ttl, offer       int64 // µs; offer is that of next in a release
+	fencing          bool
+	holder           []byte
+	place            int64
+	wait, wasInQueue bool
+	next             string // owner id of the claim that a release queues, or ""
+}
+
+// result is the answer to a request.
+type result struct {
+	ok      bool // acquired, released, fenced
+	token   int64
+	holder  []byte // of another owner, with the time that its lease has left
+	remains int64
+	queued  bool
+	place   int64
+	waiting int
+	handed  bool
+}
+
+// free reports whether nobody owns the key.
+func (r *row) free() bool { return r.owner == "" || r.ends <= r.now }
+
+// owned reports whether owner owns the key.
+func (r *row) owned(owner string) bool { return r.owner == owner && !r.free() }
+
+// alive reports whether w may still be granted the key.
+func (r *row) alive(w waiter) bool { return w.Seen > r.now-locker.QueueLife.Microseconds() }
+
+// waiting counts the claims that may still be granted the key.
+func (r *row) waiting() (n int) {
+	for _, w := range r.queue {
+		if r.alive(w) {
+			n++
+		}
+	}
+	return n
+}
+
+// own makes owner the owner for d µs.
+func (r *row) own(owner string, d int64, holder []byte) {
+	r.owner, r.ends, r.holder, r.dirty = owner, r.now+r.grain+d, holder, true
+}
+
+// block reserves a block of tokens, and returns the first. The clock is ahead of
+// all tokens of a row that was deleted, unless it was set back.
+func (r *row) block() int64 {
+	r.token, r.dirty = max(r.token+locker.FenceBlock, r.now), true
+	return r.token
+}
+
+// back returns a place behind all claims.
+func (r *row) back() int64 {
+	if n := len(r.queue); n > 0 {
+		return max(r.now, r.queue[n-1].Place+1)
+	}
+	return r.now
+}
+
+// next returns the version to be written.
+func (r *row) next() int64 {
+	if r.version == 0 {
+		return 1 + rand.Int64N(1<<62) // unlike that of an earlier row of the same key
+	}
+	return r.version + 1
+}
+
+// apply is the protocol. It changes r, and sets r.dirty if that must be written
+// before the result is true.
+func (r *row) apply(q *request) result {
+	switch q.verb {
+	case acquire:
+		return r.acquire(q)
+	case fence:
+		if !r.owned(q.owner) {
+			return result{}
+		}
+		return result{ok: true, token: r.block()}
+	case revoke:
+		if !r.owned(q.owner) {
+			return result{}
+		}
+	case release:
+	}
+	return r.release(q)
+}
+
+func (r *row) acquire(q *request) result {
+	at := slices.IndexFunc(r.queue, func(w waiter) bool { return w.Owner == q.owner })
+	if r.owner == q.owner || r.free() {
+		r.own(q.owner, q.ttl, q.holder)
+		if at >= 0 {
+			r.queue = slices.Delete(r.queue, at, at+1)
+		}
+		res := result{ok: true}
+		if q.fencing {
+			res.token = r.block()
+		}
+		return res
+	}
+	res := result{holder: r.holder, remains: r.ends - r.now}
+	switch {
+	case at >= 0 && r.alive(r.queue[at]):
+		w := &r.queue[at]
+		if w.Seen <= r.now-touch.Microseconds() {
+			w.Seen, r.dirty = r.now, true
+		}
+		res.queued, res.place = true, w.Place
+	case q.wait && !q.wasInQueue: // law 2: an owner id is queued once
+		res.queued, res.place = true, r.enqueue(q)
+	}
+	return res
+}
+
+// enqueue puts the claim of q into the queue, behind those with its place. It
+// drops claims that were not seen for too long.
+func (r *row) enqueue(q *request) (place int64) {
+	place = q.place
+	if place == 0 {
+		place = r.back()
+	}
+	r.queue = slices.DeleteFunc(r.queue, func(w waiter) bool { return !r.alive(w) || w.Owner == q.owner })
+	at, _ := slices.BinarySearchFunc(r.queue, place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
+	r.queue = slices.Insert(r.queue, at, waiter{q.owner, place, r.now, q.offer, q.fencing, q.holder})
+	r.dirty = true
+	return place
+}
+
+// release takes the owner of q out of key and queue. If nobody owns the key
+// then, it goes to the first in the queue.
+func (r *row) release(q *request) result {
+	res := result{ok: r.owned(q.owner)}
+	back := r.back()
+	n := len(r.queue)
+	r.queue = slices.DeleteFunc(r.queue, func(w waiter) bool { return !r.alive(w) || w.Owner == q.owner })
+	r.dirty = r.dirty || len(r.queue) < n
+	res.waiting = len(r.queue)
+	if !res.ok && !r.free() {
+		return res
+	}
+	if len(r.queue) == 0 {
+		if r.owner != "" {
+			r.owner, r.ends, r.holder, r.dirty = "", min(r.ends, r.now), nil, true
+		}
+		return res
+	}
+	first := r.queue[0]
+	r.queue = slices.Delete(r.queue, 0, 1)
+	if res.ok && q.next != "" { // law 9: behind all
+		res.queued, res.place = true, back
+		r.queue = append(r.queue, waiter{q.next, back, r.now, q.offer, q.fencing, q.holder})
+	}
+	r.own(first.Owner, first.Offer, first.Holder)
+	if first.Fencing {
+		r.block()
+	}
+	res.handed = true
+	return res
+}

@@ -1,0 +1,185 @@
+package sqllease
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// table runs statements on the table of leases. It is safe for concurrent use.
+type table struct {
+	*Dialect
+
+	db   *sql.DB
+	name string
+}
+
+var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
+
+const columns = "k, version, owner, ends, token, holder, queue, "
+
+// read returns the rows of keys. A key without a row gets none.
+func (t *table) read(ctx context.Context, keys []string) (map[string]*row, error) {
+	args := make([]any, len(keys))
+	for i, k := range keys {
+		args[i] = []byte(k)
+	}
+	got := make(map[string]*row, len(keys))
+	err := t.scan(ctx, "WHERE k IN ("+marks("?", len(keys))+")", args, func(key string, r *row) { got[key] = r })
+	return got, err
+}
+
+// readAll is read, with an empty row for each key that has none.
+func (t *table) readAll(ctx context.Context, keys []string) (map[string]*row, error) {
+	rows, err := t.read(ctx, keys)
+	if err != nil || len(rows) == len(keys) {
+		return rows, err
+	}
+	now, err := t.now(ctx)
+	for _, key := range keys {
+		if rows[key] == nil {
+			rows[key] = &row{now: now, grain: t.Grain.Microseconds()}
+		}
+	}
+	return rows, err
+}
+
+// page returns the keys behind after in their order, n at most, with their rows.
+func (t *table) page(ctx context.Context, after string, n int) (keys []string, rows []*row, err error) {
+	err = t.scan(ctx, "WHERE k > ? ORDER BY k LIMIT ?", []any{[]byte(after), n}, func(key string, r *row) {
+		keys, rows = append(keys, key), append(rows, r)
+	})
+	return keys, rows, err
+}
+
+func (t *table) scan(ctx context.Context, where string, args []any, each func(key string, r *row)) error {
+	rows, err := t.db.QueryContext(ctx, "SELECT "+columns+t.Now+" FROM "+t.name+" "+where, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var key, queue []byte
+		r := &row{grain: t.Grain.Microseconds()}
+		err := rows.Scan(&key, &r.version, &r.owner, &r.ends, &r.token, &r.holder, &queue, &r.now)
+		if err == nil && len(queue) > 0 {
+			err = json.Unmarshal(queue, &r.queue)
+		}
+		if err != nil {
+			return fmt.Errorf("a row that cannot be read: %w", err)
+		}
+		each(string(key), r)
+	}
+	return rows.Err()
+}
+
+// now returns the server's time.
+func (t *table) now(ctx context.Context) (now int64, err error) {
+	err = t.db.QueryRowContext(ctx, "SELECT "+t.Now).Scan(&now)
+	return now, err
+}
+
+// write writes the dirty rows in one statement, in the order of their keys, so
+// that two processes lock rows in one order.
+func (t *table) write(ctx context.Context, rows map[string]*row) error {
+	var args []any
+	n := 0
+	for _, key := range slices.Sorted(maps.Keys(rows)) {
+		r := rows[key]
+		if !r.dirty {
+			continue
+		}
+		queue, holder := []byte{}, r.holder
+		if len(r.queue) > 0 {
+			var err error
+			if queue, err = json.Marshal(r.queue); err != nil {
+				return fmt.Errorf("a queue that cannot be written: %w", err)
+			}
+		}
+		if holder == nil {
+			holder = []byte{}
+		}
+		args = append(args, []byte(key), r.next(), r.owner, r.ends, r.token, holder, queue)
+		n++
+	}
+	_, err := t.db.ExecContext(ctx, "INSERT INTO "+t.name+" (k, version, owner, ends, token, holder, queue) VALUES "+
+		marks("(?,?,?,?,?,?,?)", n)+" "+t.Upsert, args...)
+	return err
+}
+
+// renew gives each owner its TTL, and returns those that own their keys.
+func (t *table) renew(ctx context.Context, keys, owners []string, ttl time.Duration) (map[string]bool, error) {
+	in := "k IN (" + marks("?", len(keys)) + ") AND owner IN (" + marks("?", len(owners)) + ") AND ends > " + t.Now
+	var names []any
+	for _, k := range keys {
+		names = append(names, []byte(k))
+	}
+	for _, o := range owners {
+		names = append(names, o)
+	}
+	_, err := t.db.ExecContext(ctx, "UPDATE "+t.name+" SET version = version + 1, ends = "+t.Now+" + ? WHERE "+in,
+		append([]any{(t.Grain + ttl).Microseconds()}, names...)...)
+	if err != nil {
+		return nil, err
+	}
+	// A row that still has its owner was renewed: nobody else makes ends later.
+	rows, err := t.db.QueryContext(ctx, "SELECT owner FROM "+t.name+" WHERE "+in, names...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	renewed := make(map[string]bool, len(owners))
+	for rows.Next() {
+		var owner string
+		if err := rows.Scan(&owner); err != nil {
+			return nil, err
+		}
+		renewed[owner] = true
+	}
+	return renewed, rows.Err()
+}
+
+const sweepPage = 500
+
+// sweep deletes the rows of keys that nobody has owned for a time. It returns
+// whether there may be more.
+func (t *table) sweep(ctx context.Context, unused time.Duration) (more bool, err error) {
+	now, err := t.now(ctx)
+	if err != nil {
+		return false, err
+	}
+	old := now - unused.Microseconds()
+	rows, err := t.db.QueryContext(ctx, "SELECT k FROM "+t.name+" WHERE ends < ? AND token < ? LIMIT ?", old, old, sweepPage)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	var keys []any
+	for rows.Next() {
+		var key []byte
+		if err := rows.Scan(&key); err != nil {
+			return false, err
+		}
+		keys = append(keys, key)
+	}
+	if err := rows.Err(); err != nil || len(keys) == 0 {
+		return false, err
+	}
+	_, err = t.db.ExecContext(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+marks("?", len(keys))+") AND ends < ? AND token < ?",
+		append(keys, old, old)...)
+	return len(keys) == sweepPage, err
+}
+
+// remove deletes the row of a key that nobody uses.
+func (t *table) remove(ctx context.Context, key string) error {
+	_, err := t.db.ExecContext(ctx, "DELETE FROM "+t.name+" WHERE k = ?", []byte(key))
+	return err
+}
+
+func (t *table) schema() string { return strings.ReplaceAll(t.Create, "%s", t.name) }

@@ -1,0 +1,128 @@
+package mysqllocker_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/mysqllocker"
+)
+
+// checked opens a locker on db and returns what Check finds.
+func checked(t *testing.T, db *sql.DB, opts ...mysqllocker.Option) ([]locker.Finding, error) {
+	t.Helper()
+	l := mysqllocker.New(db, opts...)
+	g, err := guard.New(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	return locker.Findings(l.Check(t.Context(), time.Minute))
+}
+
+// has fails the test unless exactly the findings of these names are there.
+func has(t *testing.T, found []locker.Finding, err error, names ...string) {
+	t.Helper()
+	var got []string
+	for _, f := range found {
+		got = append(got, f.Name)
+		if !slices.Contains((*mysqllocker.Locker)(nil).FindingNames(), f.Name) {
+			t.Errorf("FindingNames lacks %s", f.Name)
+		}
+	}
+	if err != nil || !slices.Equal(got, names) {
+		t.Errorf("%+v, %v; want %v", found, err, names)
+	}
+}
+
+func exec(t *testing.T, db interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}, statements ...string) {
+	t.Helper()
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+// TestRights has a server of its own, because it turns the grants on that the
+// other tests go without.
+func TestRights(t *testing.T) {
+	server, err := sqltest.StartMariaDB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	as := func(user string) *sql.DB {
+		db, err := sql.Open("mysql", strings.NewReplacer("mysql://guard@", user+"@tcp(", "/guard", ")/guard").Replace(server.URL))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		return db
+	}
+	admin, err := as("root").Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	exec(t, admin,
+		"FLUSH PRIVILEGES", "SET GLOBAL innodb_flush_log_at_trx_commit = 1", mysqllocker.New(as("root")).Schema(),
+		"CREATE USER app@'%', reader@'%'",
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON guard.guard_lease TO app@'%'",
+		"GRANT SELECT ON guard.guard_lease TO reader@'%'",
+	)
+	found, err := checked(t, as("app"))
+	has(t, found, err)
+	found, err = checked(t, as("reader"))
+	has(t, found, err, mysqllocker.FindingRights)
+
+	g, err := guard.New(mysqllocker.New(as("reader")), guard.WithMaxWait(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close(context.WithoutCancel(t.Context()))
+	began := time.Now()
+	err = g.Do(t.Context(), "k", func(context.Context) error { return nil })
+	if err == nil || time.Since(began) > time.Minute/2 || !strings.Contains(err.Error(), "GRANT SELECT, INSERT") {
+		t.Errorf("%v after %v, want an error at once that names the rights", err, time.Since(began))
+	}
+}
+
+func TestCheckNamesWhatToChange(t *testing.T) {
+	db := open(t)
+	exec(t, db, "SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+	found, err := checked(t, db, newTable(t, db))
+	has(t, found, err, mysqllocker.FindingDurability)
+	exec(t, db, "SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+	found, err = checked(t, db, newTable(t, db))
+	has(t, found, err)
+	found, err = checked(t, db, mysqllocker.WithTable("nobody_made_it"))
+	has(t, found, err, mysqllocker.FindingSchema)
+
+	lazy, err := sql.Open("mysql", dsn+"?autocommit=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lazy.Close()
+	found, err = checked(t, lazy, newTable(t, db))
+	has(t, found, err, mysqllocker.FindingAutocommit)
+}
+
+func TestWrongSettingsAreRefusedByGuardNew(t *testing.T) {
+	for _, l := range []*mysqllocker.Locker{
+		mysqllocker.New(nil), mysqllocker.New(new(sql.DB), mysqllocker.WithTable("a; DROP TABLE b")),
+	} {
+		if _, err := guard.New(l); !errors.Is(err, locker.ErrInvalidOption) {
+			t.Errorf("%v, want ErrInvalidOption", err)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package sqlitelocker_test
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/lockertest"
+	"github.com/go-lockguard/guard/locker/sqlitelocker"
+)
+
+func dsn(file string) string {
+	return "file:" + file + "?_pragma=journal_mode(wal)&_pragma=synchronous(normal)"
+}
+
+// open opens a database in file with the table.
+func open(t *testing.T, file string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", dsn(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := sqlitelocker.New(db).Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// newFile returns the name of a file that does not exist.
+func newFile(t *testing.T) string { return filepath.Join(t.TempDir(), "locks.db") }
+
+func TestLocker(t *testing.T) {
+	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
+		file := newFile(t)
+		return sqlitelocker.New(open(t, file)), sqlitelocker.New(open(t, file))
+	})
+}
+
+func TestLockerOnADatabaseThatHangs(t *testing.T) {
+	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+		file, fault := newFile(t), sqlfault.New()
+		plain := open(t, file)
+		db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn(file)))
+		t.Cleanup(func() { _ = db.Close() })
+		return sqlitelocker.New(db), sqlitelocker.New(db), fault.Break
+	})
+}
+
+func TestMigrateIsSafeBesideOthers(t *testing.T) {
+	file := newFile(t)
+	errs := make(chan error, 8)
+	for range cap(errs) {
+		db, err := sql.Open("sqlite", dsn(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		go func() { errs <- sqlitelocker.New(db).Migrate(context.Background()) }() // ends with its one call
+	}
+	for range cap(errs) {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package sqlitelocker
+
+import (
+	"strings"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/sqllease"
+)
+
+const store = "sqlitelocker"
+
+var dialect = sqllease.Dialect{
+	Name: store,
+	Create: `CREATE TABLE IF NOT EXISTS %s (
+  k       BLOB    NOT NULL PRIMARY KEY,
+  version INTEGER NOT NULL, -- changes with each write
+  owner   TEXT    NOT NULL, -- owner id; '' is nobody
+  ends    INTEGER NOT NULL, -- of the lease: µs since 1970
+  token   INTEGER NOT NULL, -- first of the last block of fencing tokens
+  holder  BLOB    NOT NULL, -- JSON: who owns the key
+  queue   BLOB    NOT NULL  -- JSON: the claims that wait, in their order
+) WITHOUT ROWID`,
+	Now:   "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
+	Grain: time.Millisecond,
+	// NULL breaks the rule NOT NULL, which ends the whole statement.
+	Upsert: `ON CONFLICT (k) DO UPDATE SET
+  version = CASE WHEN version = excluded.version - 1 THEN excluded.version END,
+  owner = excluded.owner, ends = excluded.ends, token = excluded.token, holder = excluded.holder, queue = excluded.queue`,
+	Judge:   judgeError,
+	Check:   check,
+	Rights:  "the process must be allowed to write the file of %s and its directory",
+	Workers: 1, // as SQLite has one writer
+}
+
+// verdicts tell errors apart by their text, because each driver has types of
+// its own. The texts are SQLite's.
+var verdicts = []struct {
+	text string
+	sqllease.Verdict
+}{
+	{"NOT NULL constraint failed", sqllease.Again}, // by Upsert
+	{"database is locked", sqllease.Again},
+	{"database table is locked", sqllease.Again},
+	{"database schema is locked", sqllease.Again},
+	{"SQLITE_BUSY", sqllease.Again},
+	{"no such table", sqllease.NoTable},
+	{"no such column", sqllease.NoTable},
+	{"has no column named", sqllease.NoTable},
+	{"unknown database", sqllease.NoTable},
+	{"readonly database", sqllease.NoRight},
+	{"not authorized", sqllease.NoRight},
+	{"access permission denied", sqllease.NoRight},
+	{"unable to open database file", sqllease.NoRight},
+	{"file is not a database", sqllease.Other},
+	{"disk image is malformed", sqllease.Other},
+	{"syntax error", sqllease.Other},
+	{"converting NULL", sqllease.Other}, // the clock, before 3.42
+}
+
+func judgeError(err error) sqllease.Verdict {
+	for _, v := range verdicts {
+		if strings.Contains(err.Error(), v.text) {
+			return v.Verdict
+		}
+	}
+	return sqllease.Unavailable
+}
