@@ -1,5 +1,5 @@
 // Package mysqllocker keeps leases in a table of MySQL 5.7, MariaDB 10.6, or
-// newer.
+// newer. Its tests run on MariaDB 10.11.
 //
 //	db, err := sql.Open("mysql", "app:secret@tcp(db:3306)/app")
 //	store := mysqllocker.New(db)

@@ -32,7 +32,8 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error { return l.
 // check returns the findings about the settings of the database.
 func check(ctx context.Context, db *sql.DB) []error {
 	var file, mode string
-	err := db.QueryRowContext(ctx, "SELECT coalesce(file, '') FROM pragma_database_list WHERE name = 'main'").Scan(&file)
+	const place = "SELECT coalesce(file, '') FROM pragma_database_list WHERE name = 'main'"
+	err := db.QueryRowContext(ctx, place).Scan(&file)
 	if err == nil {
 		err = db.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode)
 	}
