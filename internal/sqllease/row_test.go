@@ -17,7 +17,9 @@ func at(r row, second float64) row {
 const ttl = int64(10 * time.Second / time.Microsecond)
 
 func asks(owner string, wait bool) *request {
-	return &request{verb: acquire, key: "k", owner: owner, ttl: ttl, offer: 1e6, fencing: true, holder: []byte("{}"), wait: wait}
+	return &request{
+		verb: acquire, key: "k", owner: owner, ttl: ttl, offer: 1e6, fencing: true, holder: []byte("{}"), wait: wait,
+	}
 }
 
 // held returns a row that a owns from second 100 on, with b and c behind it.

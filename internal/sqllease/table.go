@@ -155,7 +155,8 @@ func (t *table) sweep(ctx context.Context, unused time.Duration) (more bool, err
 		return false, err
 	}
 	old := now - unused.Microseconds()
-	rows, err := t.db.QueryContext(ctx, "SELECT k FROM "+t.name+" WHERE ends < ? AND token < ? LIMIT ?", old, old, sweepPage)
+	const unusedSince = " ends < ? AND token < ?"
+	rows, err := t.db.QueryContext(ctx, "SELECT k FROM "+t.name+" WHERE"+unusedSince+" LIMIT ?", old, old, sweepPage)
 	if err != nil {
 		return false, err
 	}
@@ -171,7 +172,7 @@ func (t *table) sweep(ctx context.Context, unused time.Duration) (more bool, err
 	if err := rows.Err(); err != nil || len(keys) == 0 {
 		return false, err
 	}
-	_, err = t.db.ExecContext(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+marks("?", len(keys))+") AND ends < ? AND token < ?",
+	_, err = t.db.ExecContext(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+marks("?", len(keys))+") AND"+unusedSince,
 		append(keys, old, old)...)
 	return len(keys) == sweepPage, err
 }

@@ -62,7 +62,8 @@ func TestRights(t *testing.T) {
 	}
 	defer server.Close()
 	as := func(user string) *sql.DB {
-		db, err := sql.Open("mysql", strings.NewReplacer("mysql://guard@", user+"@tcp(", "/guard", ")/guard").Replace(server.URL))
+		address := strings.NewReplacer("mysql://guard@", user+"@tcp(", "/guard", ")/guard").Replace(server.URL)
+		db, err := sql.Open("mysql", address)
 		if err != nil {
 			t.Fatal(err)
 		}

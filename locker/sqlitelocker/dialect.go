@@ -25,7 +25,8 @@ var dialect = sqllease.Dialect{
 	// NULL breaks the rule NOT NULL, which ends the whole statement.
 	Upsert: `ON CONFLICT (k) DO UPDATE SET
   version = CASE WHEN version = excluded.version - 1 THEN excluded.version END,
-  owner = excluded.owner, ends = excluded.ends, token = excluded.token, holder = excluded.holder, queue = excluded.queue`,
+  owner = excluded.owner, ends = excluded.ends, token = excluded.token,
+  holder = excluded.holder, queue = excluded.queue`,
 	Judge:   judgeError,
 	Check:   check,
 	Rights:  "the process must be allowed to write the file of %s and its directory",

@@ -54,7 +54,8 @@ func Process(store func(dsn string) (locker.Locker, error)) bool {
 	for range callers {
 		go func() { // ends with the process
 			for {
-				if err := g.Do(context.Background(), "hot", func(ctx context.Context) error { return section(ctx, dir) }); err != nil {
+				work := func(ctx context.Context) error { return section(ctx, dir) }
+				if err := g.Do(context.Background(), "hot", work); err != nil {
 					fmt.Println("fault", err)
 				}
 			}
