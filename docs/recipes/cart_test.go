@@ -2,6 +2,7 @@ package recipes_test
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -87,6 +88,24 @@ func TestAChangeIsRefusedWhenOthersOfTheUserTakeTooLong(t *testing.T) {
 					t.Errorf("got %d after %v", w.Code, took)
 				}
 				wg.Wait()
+			})
+		})
+	}
+}
+
+func TestACartWithoutAUserIsNoLockForEverybody(t *testing.T) {
+	for name, mount := range carts {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := mount(guardtest.New(t).Guard, func(http.ResponseWriter, *http.Request) {})
+				w := send(h, http.MethodPost, "/cart", "", "")
+				if w.Code != http.StatusInternalServerError ||
+					!strings.Contains(w.Body.String(), "lock_misconfigured") {
+					t.Errorf("got %d %s", w.Code, w.Body)
+				}
+				if w := send(h, http.MethodGet, "/cart", "", ""); w.Code != http.StatusOK {
+					t.Errorf("reading: got %d", w.Code)
+				}
 			})
 		})
 	}

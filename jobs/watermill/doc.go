@@ -18,7 +18,8 @@
 //
 // Other brokers forget the metadata, and give the message back at once, again
 // and again. For NATS set its subscriber's NakDelay. The subscriber of RabbitMQ
-// has nothing like it, so use [WithWait].
+// has nothing like it, so use [WithWait]. The same is true for gochannel. It
+// works within one process, and loses its messages when the process ends.
 //
 // # Order of the middleware
 //
