@@ -71,7 +71,8 @@ type fault struct {
 	plant    func(m memory) locker.Locker
 }
 
-var faults = slices.Concat(ownershipFaults, wakingFaults, queueFaults, inspectionFaults, momentFaults, sharingFaults)
+var faults = slices.Concat(ownershipFaults, wakingFaults, queueFaults, inspectionFaults, momentFaults, sharingFaults,
+	severalFaults)
 
 var ownershipFaults = []fault{
 	{

@@ -16,6 +16,11 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 }
 
 func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	return freed(l.run(ctx, l.releasing(c, next))[0])
+}
+
+// releasing is the request of a release.
+func (l *Locker) releasing(c, next *locker.Claim) call {
 	var behind any = ""
 	if next != nil {
 		l.inbox.open()
@@ -27,7 +32,11 @@ func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 		own = st.entry // its share is found sooner
 	}
 	l.recent.note(c.Key, c.Owner, c.TTL)
-	answer := l.run(ctx, l.releaseCall(c.Key, st.keys, st.owner, own, behind))[0]
+	return l.releaseCall(c.Key, st.keys, st.owner, own, behind)
+}
+
+// freed reads the answer to a release.
+func freed(answer command) (locker.Released, error) {
 	if answer.Err() != nil {
 		return locker.Released{}, leaseError(answer.Err())
 	}

@@ -32,6 +32,7 @@ var (
 	enterScript   = newScript(consts(), allNames, inLook, lua("entry", "back", "tokens", "late", "crowd", "serve", "enter"))
 	releaseScript = newScript(consts(), lua("release", "tokens", "entry", "back"),
 		allNames, inRelease, lua("late", "handover", "crowd", "share", "serve", "releasecrowd"))
+	allScript     = newScript(consts(), lua("tokens", "all"))
 	renewScript   = newScript(lua("renew"))
 	stayScript    = newScript(consts(), crowdNames, lua("entry", "crowd", "share", "stay"))
 	fenceScript   = newScript(consts(), "local CROWD = KEYS[3]\n", lua("entry", "tokens", "share", "fence"))

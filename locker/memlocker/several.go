@@ -1,0 +1,56 @@
+package memlocker
+
+import (
+	"context"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+var _ locker.Several = (*Locker)(nil)
+
+// AcquireAll makes each claim the owner of its key, or only those in front of
+// the first key that is held if prefix, or none.
+func (l *Locker) AcquireAll(
+	ctx context.Context, cs []*locker.Claim, prefix bool,
+) (as []locker.Answer, held int, err error) {
+	now, err := l.enter(ctx)
+	defer l.store.leave()
+	if err != nil {
+		return nil, 0, err
+	}
+	as = make([]locker.Answer, len(cs))
+	for held < len(cs) {
+		e := l.store.at(cs[held].Key)
+		if e.held(now) && e.share(cs[held].Owner, now) == nil {
+			if as[held].Remaining = e.lasts(now); e.owners[0].limit == 1 {
+				as[held].Holder = e.owners[0].holder
+			}
+			break
+		}
+		held++
+	}
+	if held < len(cs) && !prefix {
+		return as, held, nil
+	}
+	for i, c := range cs[:held] {
+		l.sign(c)
+		e, until := l.store.at(c.Key), now.Add(c.TTL)
+		as[i].Acquired = true
+		if own := e.share(c.Owner, now); own != nil {
+			own.expires, as[i].Token = until, l.store.tokens(c, now)
+			continue
+		}
+		as[i].Token = l.store.grant(e, l, c, until, now)
+	}
+	return as, held, nil
+}
+
+// ReleaseAll is Release for each claim.
+func (l *Locker) ReleaseAll(
+	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
+) {
+	for i, c := range cs {
+		r, err := l.Release(ctx, c, nexts[i])
+		answered(i, r, err)
+	}
+}
