@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/turns"
@@ -13,8 +12,11 @@ import (
 
 // DoAll is [Guard.Do] for several keys at once. It acquires them in sorted
 // order, each once, so that two calls cannot deadlock. MaxWait bounds all the
-// waiting for keys that are held. Each key has an attempt of its own. So the
-// round trips of many free keys may take longer.
+// waiting for keys that are held. With a MaxWait of 0 it takes all keys or none.
+//
+// Free keys take one round trip for each 64 of them, if the locker is a
+// [locker.Several]. With other lockers each key has an attempt of its own. So the
+// round trips of many free keys may take longer than MaxWait.
 //
 // fn's context carries all the leases and ends with the first that is lost.
 // [LeaseFrom] finds the lease of the last key, and [LeaseOf] that of each. All
@@ -61,7 +63,8 @@ type leases struct {
 	ctx    context.Context // of the last key, for the function
 }
 
-// acquire acquires all keys, one after the other, or none.
+// acquire acquires all keys or none. It takes as many as it can at once, and
+// waits for the others one after the other.
 func (s *leases) acquire(ctx context.Context, keys []string) error {
 	complete := false
 	defer func() {
@@ -70,10 +73,12 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 		}
 	}()
 	p := s.guard.patience()
+	group := s.group(ctx, keys)
+	defer group.Drop()
 	var before *Lease
 	for _, key := range keys {
 		p.Start = time.Now()
-		l, err := s.guard.acquire(ctx, key, p, before, s.cancel)
+		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel})
 		if err != nil {
 			return withLoss(err, s.err())
 		}
@@ -84,6 +89,17 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 	}
 	complete = true
 	return nil
+}
+
+// group returns the group for those of keys that need a turn of their own. A
+// guard that fails open has none, because it decides for each key by itself.
+func (s *leases) group(ctx context.Context, keys []string) *turns.Group {
+	if s.guard.failOpen {
+		return nil
+	}
+	g, outer := s.guard, leaseIn(ctx)
+	own := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return findLease(outer, g.family, key) != nil })
+	return g.family.engine.NewGroup(own, &g.set, events{g})
 }
 
 // err returns the cause of the first lease that is lost, or nil.
@@ -128,7 +144,7 @@ type ending struct {
 // loss.
 func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 	endings := s.stop(false)
-	releaseAll(s.guard.family.engine.Within(ctx, turns.ReleaseLimit(s.guard.set.TTL)), endings)
+	releaseAll(s.guard.family.engine.Within(ctx, turns.ReleaseLimit(s.guard.set.TTL)), s.guard.family.engine, endings)
 	settle(endings, panicked)
 	for _, l := range s.all {
 		if err := l.fate.result(); errors.Is(err, ErrLeaseLost) {
@@ -154,28 +170,19 @@ func (s *leases) stop(unused bool) []ending {
 	return endings
 }
 
-// releasers is how many releases of one DoAll are under way at a time.
-const releasers = 64
-
-// releaseAll releases the keys of the endings that need it, side by side. It
+// releaseAll releases the keys of the endings that need it, together. It
 // returns when all releases have an answer.
-func releaseAll(ctx context.Context, endings []ending) {
-	todo := make(chan *ending, len(endings))
+func releaseAll(ctx context.Context, e *turns.Engine, endings []ending) {
+	var back []*turns.Turn
+	var at []int
 	for i := range endings {
 		if endings[i].back {
-			todo <- &endings[i]
+			back, at = append(back, endings[i].lease.turn), append(at, i)
 		}
 	}
-	close(todo)
-	var wg sync.WaitGroup
-	for range min(len(todo), releasers) {
-		wg.Go(func() { // ends when nothing is left to do
-			for e := range todo {
-				e.err = e.lease.turn.ReleaseKey(ctx)
-			}
-		})
+	for n, err := range e.ReleaseKeys(ctx, back) {
+		endings[at[n]].err = err
 	}
-	wg.Wait()
 }
 
 // drop gives up the leases of a DoAll that did not get all its keys. It does so

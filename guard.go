@@ -124,7 +124,7 @@ func (g *Guard) Do(ctx context.Context, key string, fn func(ctx context.Context)
 	if err != nil {
 		return err
 	}
-	l, err := g.acquire(ctx, key, g.patience(), nil, nil)
+	l, err := g.acquire(ctx, key, g.patience(), with{})
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (g *Guard) Acquire(ctx context.Context, key string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.closed().acquire(ctx, key, g.patience(), nil, nil)
+	return g.closed().acquire(ctx, key, g.patience(), with{})
 }
 
 // TryAcquire makes one attempt, for callers that skip instead of wait. It
@@ -159,7 +159,7 @@ func (g *Guard) TryAcquire(ctx context.Context, key string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.closed().acquire(ctx, key, once(), nil, nil)
+	return g.closed().acquire(ctx, key, once(), with{})
 }
 
 // once is the patience of a verb that makes one attempt.

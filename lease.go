@@ -16,10 +16,11 @@ import (
 // under [Lease.Context]. The caller releases the lease when it is done. Its
 // methods are safe for concurrent use.
 //
-// Invariant of a lease that is not bare: turn is &own, or within's turn if within is set. turn, ctx and
-// cancel are nil until the lease is acquired, and do not change afterwards. A
-// lease outlives the leases inside it. Its release waits for the slot of stile,
-// unless the lease is lost.
+// Invariant of a lease that is not bare: turn is &own, or within's turn if
+// within is set, or one that a group has taken. turn, ctx and cancel are nil
+// until the lease is acquired, and do not change afterwards. A lease outlives
+// the leases inside it. Its release waits for the slot of stile, unless the
+// lease is lost.
 type Lease struct {
 	guard  *Guard
 	key    string
@@ -41,12 +42,16 @@ type Lease struct {
 	fate fate
 }
 
-// acquire acquires a lease for every verb. g is resolved. DoAll passes the
-// lease that it acquired before, if there is one. It also passes the cancel
-// function that its leases share. Other verbs pass nil for both.
-func (g *Guard) acquire(
-	ctx context.Context, key string, p turns.Patience, before *Lease, cancel context.CancelCauseFunc,
-) (*Lease, error) {
+// with is what the leases of one DoAll have in common. The zero with is that of
+// every other verb.
+type with struct {
+	group  *turns.Group            // takes the turns; nil: each lease takes its own
+	before *Lease                  // the lease acquired before this one, if there is one
+	cancel context.CancelCauseFunc // shared by all
+}
+
+// acquire acquires a lease for every verb. g is resolved.
+func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w with) (*Lease, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
@@ -59,10 +64,10 @@ func (g *Guard) acquire(
 	}
 	for {
 		l := &Lease{
-			guard: g, key: key, outer: cmp.Or(before, outer),
-			within: findLease(outer, g.family, key), cancel: cancel,
+			guard: g, key: key, outer: cmp.Or(w.before, outer),
+			within: findLease(outer, g.family, key), cancel: w.cancel,
 		}
-		err := l.acquire(ctx, p)
+		err := l.acquire(ctx, p, w.group)
 		switch {
 		case err == nil:
 			return l, nil
@@ -75,7 +80,7 @@ func (g *Guard) acquire(
 
 // acquire gets a turn for l and opens l. If an observer panics on the way, it
 // gives the turn up.
-func (l *Lease) acquire(ctx context.Context, p turns.Patience) error {
+func (l *Lease) acquire(ctx context.Context, p turns.Patience, group *turns.Group) error {
 	settled := false
 	defer func() {
 		if !settled {
@@ -84,7 +89,7 @@ func (l *Lease) acquire(ctx context.Context, p turns.Patience) error {
 	}()
 	g, info := l.guard, WaitInfo{Name: l.guard.set.Name, Key: l.key, Reentry: l.within != nil}
 	waitCtx := g.observers.waitStart(ctx, info)
-	r := l.wait(waitCtx, p)
+	r := l.wait(waitCtx, p, group)
 	g.observers.waitEnd(waitCtx, info, r)
 	l.hint(waitCtx, p, r)
 	switch {
@@ -109,15 +114,20 @@ func (l *Lease) runBare(ctx context.Context, err error) {
 
 // wait gets a turn for l. That is the turn of the lease that l runs inside, or
 // one of its own.
-func (l *Lease) wait(ctx context.Context, p turns.Patience) (r WaitResult) {
+func (l *Lease) wait(ctx context.Context, p turns.Patience, group *turns.Group) (r WaitResult) {
 	start := time.Now()
 	t := &l.own
 	if l.within != nil {
 		r.Handoff, r.Err = true, l.within.admit(ctx, p)
 		t = l.within.turn
 	} else {
-		refusal, err := t.Take(ctx, l.guard.family.engine, l.key, &l.guard.set, events{l.guard}, p)
-		r.Err = refused(ctx, l.key, waitedSince(start, p), refusal, err)
+		ahead, at, refusal, err := group.Take(ctx, l.key, p)
+		if ahead != nil {
+			t = ahead
+		} else {
+			refusal, err = t.Take(ctx, l.guard.family.engine, l.key, &l.guard.set, events{l.guard}, p)
+		}
+		r.Err = refused(ctx, at, waitedSince(start, p), refusal, err)
 		r.Attempts, r.Handoff, r.Blocker = t.Tried()
 		r.Unguarded = l.guard.failOpen && t.Silent()
 	}

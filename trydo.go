@@ -23,7 +23,7 @@ func (g *Guard) TryDo(ctx context.Context, key string, fn func(ctx context.Conte
 	if err != nil {
 		return false, err
 	}
-	l, err := g.acquire(ctx, key, once(), nil, nil)
+	l, err := g.acquire(ctx, key, once(), with{})
 	switch held := (*HeldError)(nil); {
 	case errors.As(err, &held):
 		return false, nil

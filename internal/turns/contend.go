@@ -139,6 +139,14 @@ func (c *contender) foundHeld(a locker.Answer, sent, now time.Time, b Backoff) (
 	return nil
 }
 
+// foundTaken records that a try without a place in the queue found the key held.
+// The next one is due at once, and looks first.
+func (c *contender) foundTaken(a locker.Answer, now time.Time) {
+	c.seen, c.fault = sighting{a.Holder, a.Remaining, now}, nil
+	c.busy = now.Add(lingers)
+	c.alarm.rest(now)
+}
+
 // foundNoAnswer records that a try got no answer. If the try may have queued
 // the bid, the bid is returned to be abandoned. Nobody can say since when it
 // has been in the queue (law 12). A bid granted meanwhile is kept.

@@ -68,6 +68,13 @@ func (gt *gate) tryHeld(a locker.Answer, sent time.Time, b Backoff) (over *bid) 
 	return gt.contender.foundHeld(a, sent, time.Now(), b)
 }
 
+// tryTaken is [contender.foundTaken].
+func (gt *gate) tryTaken(a locker.Answer, now time.Time) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.contender.foundTaken(a, now)
+}
+
 // tryUnanswered is [contender.foundNoAnswer].
 func (gt *gate) tryUnanswered(queued bool, fault error, b Backoff) (over *bid) {
 	gt.mu.Lock()

@@ -56,6 +56,17 @@ func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected t
 	return true, ahead, expected
 }
 
+// joinFree gives t the floor if nobody has it.
+func (gt *gate) joinFree(t *Turn) bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.floor != nil {
+		return false
+	}
+	gt.floor = t
+	return true
+}
+
 // rejoin is for a turn whose grant did not last until its begin. It puts the
 // turn back on the floor, or in front of the line if another turn has the
 // floor.

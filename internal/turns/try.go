@@ -120,19 +120,36 @@ func (t *Turn) accept(b *bid, o locker.Offer, since time.Time) *grant {
 // package locker: ErrLeaseLost if the key was not ours any more, or
 // ErrUnavailable.
 func (t *Turn) ReleaseKey(ctx context.Context) error {
-	gr, gt, l := t.grant, t.gate, t.gate.engine.locker
 	defer t.passFloor()
-	if !gr.finish() {
-		gr.abandon(gr.bid.unclear) // lost since the turn ended: nobody's loss any more
-		return nil
+	if may, err := t.mayRelease(ctx); !may {
+		return err
 	}
-	if !gr.join(ctx) {
-		gr.abandon(true)
-		return fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
-	}
-	next, claim := t.nextBid(gr)
+	next, claim := t.nextBid(t.grant)
 	sent := time.Now()
-	released, err := l.Release(ctx, &gr.bid.claim, claim)
+	released, err := t.gate.engine.locker.Release(ctx, &t.grant.bid.claim, claim)
+	return t.released(released, err, next, sent)
+}
+
+// mayRelease ends t's grant, and waits for a renewal in flight until ctx ends.
+// It returns false if there is no key to release, or none that can be released
+// now.
+func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
+	gr := t.grant
+	switch {
+	case !gr.finish():
+		gr.abandon(gr.bid.unclear) // lost since the turn ended: nobody's loss any more
+		return false, nil
+	case !gr.join(ctx):
+		gr.abandon(true)
+		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
+	}
+	return true, nil
+}
+
+// released notes the answer to a release that was sent at the given time. next
+// is the bid that it was to queue, or nil. It returns the error of ReleaseKey.
+func (t *Turn) released(released locker.Released, err error, next *bid, sent time.Time) error {
+	gr, gt := t.grant, t.gate
 	if errors.Is(err, locker.ErrLeaseLost) {
 		err = gr.taken(err)
 	}

@@ -57,28 +57,35 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 		return Refusal{}, locker.ErrClosed
 	}
 	*t = Turn{gate: e.gates.enter(key), set: s, events: ev, ctx: ctx, patience: p, joined: time.Now()}
+	return t.take(ctx, false)
+}
+
+// take waits for t to begin. If t does not, it quits. joined reports that t has
+// the floor or a place in line already.
+func (t *Turn) take(ctx context.Context, joined bool) (refusal Refusal, err error) {
 	begun := false
 	defer func() {
 		if !begun { // also after a panic of the locker
 			t.quit()
 		}
 	}()
-	refusal, err := t.wait(ctx)
+	if !joined {
+		refusal, err = t.join()
+	}
+	if err == nil {
+		refusal, err = t.wait(ctx)
+	}
 	t.silent = err != nil && t.endedSilent(err)
 	begun = err == nil
 	if begun {
-		e.arrive(t.grant.bid.claim.Holder.Instance)
+		t.gate.engine.arrive(t.grant.bid.claim.Holder.Instance)
 	}
 	return refusal, err
 }
 
 // wait stands in line, contends and begins. It starts over if a grant does not
 // last until then.
-func (t *Turn) wait(ctx context.Context) (Refusal, error) {
-	refusal, err := t.join()
-	if err != nil {
-		return refusal, err
-	}
+func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
 	for err == nil {
 		gr, has, given := t.gate.stand(t)
 		switch {

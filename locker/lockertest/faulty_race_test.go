@@ -71,7 +71,6 @@ func TestMissingInterfaceIsSkippedByName(t *testing.T) {
 			switch err := c.Test(a, b); {
 			case errors.Is(err, lockertest.ErrSkipped) && strings.Contains(err.Error(), "is no locker.Inspector"):
 				skipped["Inspector"]++
-			case errors.Is(err, lockertest.ErrSkipped) && strings.Contains(err.Error(), "is no locker.Sharer"):
 			case errors.Is(err, lockertest.ErrSkipped) && strings.Contains(err.Error(), "is no locker.Several"):
 				skipped["Several"]++
 			case errors.Is(err, lockertest.ErrSkipped) && strings.Contains(err.Error(), "is no locker.Sharer"):

@@ -16,7 +16,7 @@ local n = #KEYS / 2
 local held, ttl, about = n, 0, ""
 for i = 1, n do
   local value = redis.call("getrange", KEYS[i], 0, 2047)
-  if string.sub(value, 1, 22) ~= string.sub(ARGV[i + 3], 1, 22) and (value ~= "" or redis.call("exists", KEYS[i]) == 1) then
+  if string.sub(value, 1, 22) ~= string.sub(ARGV[i + 3], 1, 22) and redis.call("pttl", KEYS[i]) ~= -2 then
     held, ttl, about = i - 1, redis.call("pttl", KEYS[i]), value
     break
   end

@@ -1,0 +1,218 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// A Group takes turns on several keys for one caller. It asks for as many keys
+// as it can in one request, and waits for the others one after the other.
+//
+// The caller takes the keys in sorted order. While it waits for one, it holds
+// only keys in front of it, so two callers never wait for each other. Floors
+// are taken only where that needs no wait, and given back before any wait.
+//
+// A nil Group takes no turns. The methods are not safe for concurrent use. Drop
+// is the last call.
+//
+// Invariant: ahead are turns on keys[:len(ahead)]. Each has the floor of its
+// gate. All but the last have a grant that has not begun.
+type Group struct {
+	engine  *Engine
+	several locker.Several
+	set     *Settings
+	events  Events
+	keys    []string // that are still to take
+	ahead   []*Turn
+	refused *refused // how a caller with one attempt was refused
+}
+
+// refused is the end of a group with one attempt.
+type refused struct {
+	turn    *Turn
+	refusal Refusal
+	err     error
+}
+
+// NewGroup returns the group for keys, in sorted order. It returns nil if the
+// keys must be taken one after the other.
+func (e *Engine) NewGroup(keys []string, s *Settings, ev Events) *Group {
+	several, ok := e.locker.(locker.Several)
+	if !ok || len(keys) < 2 {
+		return nil
+	}
+	return &Group{engine: e, several: several, set: s, events: ev, keys: keys}
+}
+
+// Take is [Turn.Take] for the next key. It returns a nil turn if the caller must
+// take the key by itself. A refusal may be for a key behind it, at.
+func (g *Group) Take(ctx context.Context, key string, p Patience) (t *Turn, at string, r Refusal, err error) {
+	if g == nil || len(g.keys) == 0 || g.keys[0] != key {
+		return nil, key, r, nil
+	}
+	if len(g.ahead) == 0 {
+		g.fetch(ctx, p)
+	}
+	if end := g.refused; end != nil {
+		return end.turn, end.turn.gate.key, end.refusal, end.err
+	}
+	g.keys = g.keys[1:]
+	if len(g.ahead) == 0 {
+		return nil, key, r, nil
+	}
+	t, g.ahead = g.ahead[0], g.ahead[1:]
+	t.ctx, t.patience = ctx, p
+	if !t.beginAhead(ctx) {
+		g.dropAhead() // before t waits
+		r, err = t.take(ctx, true)
+	}
+	return t, key, r, err
+}
+
+// Drop gives up the turns that were not taken.
+func (g *Group) Drop() {
+	if g != nil {
+		g.dropAhead()
+	}
+}
+
+func (g *Group) dropAhead() {
+	quitAll(g.ahead)
+	g.ahead = nil
+}
+
+func quitAll(ts []*Turn) {
+	for _, t := range ts {
+		t.quit()
+	}
+}
+
+// fetch takes the next turns with one request. It blocks until the answer, at
+// most for a try limit.
+func (g *Group) fetch(ctx context.Context, p Patience) {
+	if g.engine.outages.on.Load() != 0 {
+		return // a turn by itself knows what to do in an outage
+	}
+	ts := g.floors(ctx, p)
+	done := false
+	defer func() {
+		if !done { // after a panic of the locker
+			quitAll(ts)
+		}
+	}()
+	switch whole := len(ts) == min(len(g.keys), locker.MaxSeveral); {
+	case p.Once && !whole:
+		quitAll(ts) // it ends at a key that is busy here, see Turn.join
+	case len(ts) < 2:
+		g.ahead = ts
+	default:
+		g.ahead = g.ask(ctx, ts)
+	}
+	done = true
+}
+
+// floors takes the floors of the next gates, up to the first that is not free.
+func (g *Group) floors(ctx context.Context, p Patience) (ts []*Turn) {
+	e, now := g.engine, time.Now()
+	for _, key := range g.keys[:min(len(g.keys), locker.MaxSeveral)] {
+		if !e.Enter() {
+			break
+		}
+		t := &Turn{gate: e.gates.enter(key), set: g.set, events: g.events, ctx: ctx, patience: p, joined: now}
+		if !t.gate.joinFree(t) {
+			t.Leave()
+			break
+		}
+		ts = append(ts, t)
+	}
+	return ts
+}
+
+// ask asks for the keys of ts, which have their floors, in one request. It
+// returns those of ts that go on: the turns with a grant, and behind them the
+// one that has to wait. It ends the others.
+func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
+	first, bids, claims := ts[0], make([]*bid, len(ts)), make([]*locker.Claim, len(ts))
+	sent, limit := time.Now(), first.tryLimit()
+	for i, t := range ts {
+		bids[i] = t.currentBid()
+		claims[i] = &bids[i].claim
+		t.gate.beginTry(false, sent)
+		t.attempts++
+	}
+	as, held, err := g.several.AcquireAll(g.engine.Within(ctx, limit), claims, !first.patience.Once)
+	h := heardByTry(err, ctx.Err() == nil && limit == TryLimit(g.set.TTL))
+	if err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrClosed) {
+		err = fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
+	}
+	defer first.noteTry(ctx, h, err) // last, because a logger may panic
+	n := g.answered(ts, bids, sent, as, held, err)
+	if n < len(ts) && first.patience.Once {
+		g.refuse(ts, max(n, held%len(ts)))
+		return nil
+	}
+	last := min(n+1, len(ts))
+	quitAll(ts[last:])
+	return ts[:last]
+}
+
+// answered tells the gates of ts what AcquireAll has answered. It returns how
+// many turns in front have a grant.
+func (g *Group) answered(ts []*Turn, bids []*bid, sent time.Time, as []locker.Answer, held int, err error) (n int) {
+	for i, t := range ts {
+		switch {
+		case err != nil:
+			t.unansweredAhead(err)
+		case i == held:
+			t.heldAhead(as[i])
+		case !as[i].Acquired:
+		case i > n: // behind an answer that was too slow
+			t.unansweredAhead(fmt.Errorf("%w: the answer was too slow", locker.ErrUnavailable))
+		case t.won(bids[i], sent, as[i].Token) != nil:
+			n++
+		}
+	}
+	return n
+}
+
+// refuse ends the group of a caller with one attempt, at the turn number at.
+func (g *Group) refuse(ts []*Turn, at int) {
+	end := &refused{turn: ts[at]}
+	end.refusal, end.err = ts[at].refusal(time.Now())
+	end.turn.silent = end.turn.endedSilent(end.err)
+	g.refused = end
+	quitAll(ts)
+}
+
+// beginAhead begins t on the grant that its group has got. It returns false if
+// there is none, or if t must look again why its wait ends.
+func (t *Turn) beginAhead(ctx context.Context) bool {
+	gr, has, _ := t.gate.stand(t)
+	if !has || gr == nil || t.stopped(ctx) != nil || !gr.begin(t) {
+		return false
+	}
+	t.gate.began(t, time.Now())
+	t.gate.engine.arrive(gr.bid.claim.Holder.Instance)
+	return true
+}
+
+// heldAhead records that somebody else owns the key. The next try, if there is
+// one, comes at once and looks first.
+func (t *Turn) heldAhead(a locker.Answer) {
+	t.blocker = a.Holder
+	t.gate.tryTaken(a, time.Now())
+}
+
+// unansweredAhead records that it is not known whether the bid of t has its key.
+func (t *Turn) unansweredAhead(err error) {
+	t.fault = err
+	if errors.Is(err, locker.ErrUnsent) {
+		t.gate.tryUnsent(err, t.set.Backoff, 0)
+		return
+	}
+	t.abandonBid(t.gate.tryUnanswered(false, err, t.set.Backoff))
+}

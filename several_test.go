@@ -1,0 +1,258 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// together is a locker of several keys that counts its requests. The answer of
+// an AcquireAll is lost while mute is set.
+type together struct {
+	*memlocker.Locker
+	all, one, back atomic.Int64
+	mute           atomic.Bool
+}
+
+func (l *together) AcquireAll(
+	ctx context.Context, cs []*locker.Claim, prefix bool,
+) (as []locker.Answer, held int, err error) {
+	l.all.Add(1)
+	as, held, err = l.Locker.AcquireAll(ctx, cs, prefix)
+	if l.mute.Load() {
+		return nil, 0, guard.ErrUnavailable
+	}
+	return as, held, err
+}
+
+func (l *together) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	l.one.Add(1)
+	return l.Locker.Acquire(ctx, c, t)
+}
+
+func (l *together) ReleaseAll(
+	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
+) {
+	l.back.Add(1)
+	l.Locker.ReleaseAll(ctx, cs, nexts, answered)
+}
+
+// expect fails the test unless these requests were sent since the last expect.
+func (l *together) expect(t *testing.T, all, one, back int64) {
+	t.Helper()
+	gotAll, gotOne, gotBack := l.all.Swap(0), l.one.Swap(0), l.back.Swap(0)
+	if gotAll != all || gotOne != one || gotBack != back {
+		t.Errorf("%d AcquireAll, %d Acquire, %d ReleaseAll; want %d, %d, %d", gotAll, gotOne, gotBack, all, one, back)
+	}
+}
+
+// inGroups runs test in a bubble with two guards on one store.
+func inGroups(t *testing.T, test func(t *testing.T, l *together, g, other *guard.Guard), opts ...guard.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l := &together{Locker: memlocker.New()}
+		open := func(l guard.Locker) *guard.Guard {
+			g := must(guard.New(l, append(opts, guard.WithLogger(slog.New(slog.DiscardHandler)))...))
+			t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+			return g
+		}
+		test(t, l, open(l), open(l.Peer()))
+	})
+}
+
+// allFree fails the test unless other can have each key within two seconds.
+func allFree(t *testing.T, other *guard.Guard, keys ...string) {
+	t.Helper()
+	time.Sleep(2 * time.Second) // for what is released in the background
+	for _, key := range keys {
+		if l, err := other.TryAcquire(t.Context(), key); err != nil {
+			t.Errorf("%s was left: %v", key, err)
+		} else {
+			_ = l.Release(t.Context())
+		}
+	}
+}
+
+func TestFreeKeysTakeTwoRequests(t *testing.T) {
+	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
+		for n, requests := range map[int]int64{2: 1, 3: 1, 64: 1, 65: 1, 130: 3} {
+			var last uint64
+			err := g.DoAll(t.Context(), manyKeys(n), func(ctx context.Context) error {
+				for _, key := range manyKeys(n) {
+					if _, err := other.TryAcquire(ctx, key); err == nil {
+						t.Errorf("%s is free", key)
+					}
+					lease, found := guard.LeaseOf(ctx, key)
+					if !found {
+						t.Fatalf("no lease on %s", key)
+					}
+					if token, err := lease.FencingToken(ctx); err != nil || token == last {
+						t.Errorf("token %d, %v", token, err)
+					} else {
+						last = token
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			single := int64(0)
+			if n%locker.MaxSeveral == 1 { // the last one by itself
+				single = 1
+			}
+			l.expect(t, requests, single, 1)
+			allFree(t, other, manyKeys(n)...)
+		}
+	}, guard.WithFencing())
+}
+
+func TestAHeldKeyIsWaitedForWithTheKeysInFrontOfIt(t *testing.T) {
+	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
+		held := must(other.Acquire(t.Context(), "c"))
+		done := make(chan error, 1)
+		go func() { done <- g.DoAll(t.Context(), []string{"e", "d", "c", "b", "a"}, nop) }()
+		time.Sleep(time.Second)
+		for key, free := range map[string]bool{"a": false, "b": false, "d": true, "e": true} {
+			got, err := other.TryAcquire(t.Context(), key)
+			if (err == nil) != free {
+				t.Errorf("%s while c is waited for: %v", key, err)
+			}
+			if got != nil {
+				_ = got.Release(t.Context())
+			}
+		}
+		_ = held.Release(t.Context())
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		allFree(t, other, "a", "b", "c", "d", "e")
+	})
+}
+
+func TestOneAttemptTakesAllKeysOrNone(t *testing.T) {
+	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
+		keys := []string{"a", "b", "c"}
+		held := must(other.Acquire(t.Context(), "b"))
+		var refusal *guard.HeldError
+		if err := g.DoAll(t.Context(), keys, nop); !errors.As(err, &refusal) || refusal.Key != "b" || guard.Ran(err) {
+			t.Errorf("got %v, want that b is held", err)
+		}
+		l.expect(t, 1, 0, 0)
+		for _, key := range []string{"a", "c"} { // at once
+			_ = must(other.TryAcquire(t.Context(), key)).Release(t.Context())
+		}
+		_ = held.Release(t.Context())
+		if err := g.DoAll(t.Context(), keys, nop); err != nil {
+			t.Error(err)
+		}
+		l.mute.Store(true)
+		if err := g.DoAll(t.Context(), keys, nop); !errors.Is(err, guard.ErrUnavailable) {
+			t.Errorf("got %v, want ErrUnavailable", err)
+		}
+		allFree(t, other, keys...)
+	}, guard.WithMaxWait(0))
+}
+
+// The keys were acquired, and nobody knows it.
+func TestALostAnswerForSeveralKeysLeavesNothing(t *testing.T) {
+	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
+		l.mute.Store(true)
+		if err := g.DoAll(t.Context(), manyKeys(5), nop); err != nil {
+			t.Error(err)
+		}
+		allFree(t, other, manyKeys(5)...)
+	})
+}
+
+func TestCloseEndsAWaitForSeveralKeys(t *testing.T) {
+	inGroups(t, func(t *testing.T, _ *together, g, other *guard.Guard) {
+		held := must(other.Acquire(t.Context(), "b"))
+		done := make(chan error, 1)
+		go func() { done <- g.DoAll(t.Context(), []string{"a", "b", "c"}, nop) }()
+		time.Sleep(time.Second)
+		if err := g.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantErr(t, <-done, guard.ErrClosed)
+		_ = held.Release(t.Context())
+		allFree(t, other, "a", "b", "c")
+	})
+}
+
+func TestALostKeyOfSeveralEndsThemAll(t *testing.T) {
+	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
+		err := g.DoAll(t.Context(), manyKeys(5), func(ctx context.Context) error {
+			l.Lose("k00003")
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		wantErr(t, err, guard.ErrLeaseLost)
+		allFree(t, other, manyKeys(5)...)
+	})
+}
+
+// Calls of two processes want random keys, some several and some one.
+func TestCallsForSeveralKeysExcludeEachOtherWithoutDeadlock(t *testing.T) {
+	inGroups(t, func(t *testing.T, _ *together, g, other *guard.Guard) {
+		var mu sync.Mutex // guards inside
+		inside := map[string]bool{}
+		mark := func(keys []string, in bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, key := range keys {
+				if inside[key] == in {
+					t.Errorf("%s: two at once", key)
+				}
+				inside[key] = in
+			}
+		}
+		var wg sync.WaitGroup
+		for caller := range 16 {
+			by := []*guard.Guard{g, other}[caller%2]
+			wg.Go(func() {
+				for range 40 {
+					var keys []string
+					for range 1 + rand.IntN(4) {
+						keys = append(keys, fmt.Sprint("k", rand.IntN(9)))
+					}
+					slices.Sort(keys)
+					keys = slices.Compact(keys)
+					section := func(context.Context) error {
+						mark(keys, true)
+						time.Sleep(time.Duration(rand.IntN(3)) * time.Millisecond)
+						mark(keys, false)
+						return nil
+					}
+					var err error
+					if len(keys) == 1 {
+						err = by.Do(t.Context(), keys[0], section)
+					} else {
+						err = by.DoAll(t.Context(), keys, section)
+					}
+					if err != nil {
+						t.Errorf("%q: %v", keys, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		var all []string
+		for i := range 9 {
+			all = append(all, fmt.Sprint("k", i))
+		}
+		allFree(t, g, all...)
+	}, guard.WithMaxWait(time.Minute), guard.WithMaxWaiters(0))
+}
