@@ -122,6 +122,10 @@ func middlewares(g *guard.Guard, locks []lockmwtest.Lock) (ms []func(http.Handle
 			ms = append(ms, lockmw.Answers(answers(l)...))
 		case l.Key != nil:
 			ms = append(ms, lockmw.KeyFunc(g, l.Key, opts...))
+		case l.Templates != nil:
+			ms = append(ms, lockmw.Keys(g, l.Templates...))
+		case l.Keys != nil:
+			ms = append(ms, lockmw.KeysFunc(g, l.Keys, opts...))
 		case l.Static != "":
 			ms = append(ms, lockmw.Static(g, l.Static, opts...))
 		default:
