@@ -98,7 +98,8 @@ func (s *leases) group(ctx context.Context, keys []string) *turns.Group {
 		return nil
 	}
 	g, outer := s.guard, leaseIn(ctx)
-	own := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return findLease(outer, g.family, key) != nil })
+	inside := func(key string) bool { return findLease(outer, g.family, key) != nil }
+	own := slices.DeleteFunc(slices.Clone(keys), inside)
 	return g.family.engine.NewGroup(own, &g.set, events{g})
 }
 

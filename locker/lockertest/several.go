@@ -39,8 +39,8 @@ func (p *pair) together(s *side, cs []*locker.Claim, prefix bool, held int) []lo
 	}
 	for i, a := range as {
 		if want := i < own; a.Acquired != want {
-			fail("AcquireAll, prefix %v, of %d keys of which number %d is held: the answer to number %d has Acquired %v",
-				prefix, len(cs), held, i, a.Acquired)
+			fail("AcquireAll, prefix %v, of %d keys of which number %d is held: "+
+				"the answer to number %d has Acquired %v", prefix, len(cs), held, i, a.Acquired)
 		}
 	}
 	return as
@@ -62,7 +62,8 @@ func acquiresAll(p *pair) {
 			cs := claims("k", n)
 			for i, a := range p.together(s, cs, true, n) {
 				if a.Token <= last[cs[i].Key] {
-					fail("AcquireAll gives %q token %d after %d, want a higher one", cs[i].Key, a.Token, last[cs[i].Key])
+					fail("AcquireAll gives %q token %d after %d, want a higher one", cs[i].Key, a.Token,
+						last[cs[i].Key])
 				}
 				last[cs[i].Key] = a.Token + locker.FenceBlock - 1
 				if i%20 == 0 {
