@@ -153,13 +153,16 @@ func (l *Locker) tell(key string, r *row, sent time.Time) {
 
 // grant tells the guard that the claim of w owns key. Nobody knows exactly when
 // the key was handed over: a look that was answered before the write could be
-// seen may have been sent after the time in the row. So the offer ends when the
-// row says, seen from this look. The guard counts it from the last look of the
-// claim, which was not sent later than w.sent.
+// seen may have been sent after the time in the row. The guard counts the offer
+// from the last look of the claim, which was not sent later than w.sent. If the
+// row may end before, the length is not told, and the guard asks again.
 func (l *Locker) grant(key string, w *waiting, r *row, sent time.Time, behind int) {
 	c := w.claim
 	left := time.Duration(r.ends-r.now)*time.Microsecond - l.table.Grain
-	o := locker.Offer{Length: max(0, min(c.ShortOffer(), left+sent.Sub(w.sent))), Waiting: behind}
+	o := locker.Offer{Waiting: behind}
+	if left+sent.Sub(w.sent) >= c.ShortOffer() {
+		o.Length = c.ShortOffer()
+	}
 	if c.Fencing {
 		o.Token = uint64(r.token)
 	}
