@@ -21,11 +21,6 @@ var imports = map[string]string{
 	"redis+sentinel": "locker/redislocker",
 	"redis+cluster":  "locker/redislocker",
 	"mem":            "locker/memlocker",
-	"postgres":       "locker/postgreslocker",
-	"postgresql":     "locker/postgreslocker",
-	"etcd":           "locker/etcdlocker",
-	"mysql":          "locker/mysqllocker",
-	"sqlite":         "locker/sqlitelocker",
 }
 
 // RegisterDSN makes open the function by which [FromDSN] opens the addresses of

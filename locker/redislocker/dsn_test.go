@@ -77,10 +77,3 @@ func TestNoErrorShowsAPassword(t *testing.T) {
 		}
 	}
 }
-
-func TestAnUnknownSchemeNamesTheImport(t *testing.T) {
-	_, err := locker.FromDSN("postgres://localhost/db")
-	if err == nil || !strings.Contains(err.Error(), `import _ "github.com/go-lockguard/guard/locker/postgreslocker"`) {
-		t.Errorf("%v, want the import", err)
-	}
-}
