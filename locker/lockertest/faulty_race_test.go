@@ -81,6 +81,7 @@ func TestMissingInterfaceIsSkippedByName(t *testing.T) {
 		})
 	}
 	if skipped["Inspector"] != 5 || skipped["Sharer"] != 24 || skipped["Several"] != 4 {
-		t.Errorf("checks skipped for want of an interface: %v, want 5 for Inspector, 24 for Sharer and 4 for Several", skipped)
+		t.Errorf("checks skipped for want of an interface: %v, want "+
+			"5 for Inspector, 24 for Sharer and 4 for Several", skipped)
 	}
 }
