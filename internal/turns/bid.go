@@ -31,15 +31,17 @@ type terms struct {
 	ttl       time.Duration
 	noRenewal bool
 	fencing   bool
+	limit     int // see [Settings]
 }
 
 func (s *Settings) terms() terms {
-	return terms{ttl: s.TTL, noRenewal: s.NoRenewal, fencing: s.Fencing}
+	return terms{ttl: s.TTL, noRenewal: s.NoRenewal, fencing: s.Fencing, limit: s.Limit}
 }
 
 // serve reports whether a grant on terms t serves a call that asks for u.
 func (t terms) serve(u terms) bool {
-	return t.ttl == u.ttl && t.noRenewal == u.noRenewal && (t.fencing || !u.fencing)
+	same := t.ttl == u.ttl && t.noRenewal == u.noRenewal && t.limit == u.limit
+	return same && (t.fencing || !u.fencing)
 }
 
 // newBid makes a bid under an owner id that was never used before (law 2). It
@@ -47,7 +49,7 @@ func (t terms) serve(u terms) bool {
 func (t *Turn) newBid() *bid {
 	s := t.set
 	return &bid{terms: s.terms(), claim: locker.Claim{
-		Key: t.gate.name, Owner: lockerkit.NewID(), TTL: s.TTL, Fencing: s.Fencing,
+		Key: t.gate.name, Owner: lockerkit.NewID(), TTL: s.TTL, Fencing: s.Fencing, Limit: s.Limit,
 		Holder: locker.Holder{
 			Host: hostname(), PID: pid, Since: time.Now(), Name: s.Name,
 			Traceparent: t.events.Traceparent(t.ctx),

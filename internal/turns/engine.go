@@ -138,7 +138,7 @@ func (e *Engine) Close(ctx context.Context) error {
 // loseAll ends every turn that is on.
 func (e *Engine) loseAll() {
 	for _, gt := range e.gates.all() {
-		if gr := gt.holding(); gr != nil {
+		for _, gr := range gt.grants() {
 			gr.lose(errClosedUnder)
 		}
 	}
@@ -184,7 +184,9 @@ func (w waker) Revoked(key, owner string) {
 	if gt == nil {
 		return
 	}
-	if gr := gt.holding(); gr != nil && gr.bid.claim.Owner == owner {
-		gr.doubt()
+	for _, gr := range gt.grants() {
+		if gr.bid.claim.Owner == owner {
+			gr.doubt()
+		}
 	}
 }

@@ -51,14 +51,19 @@ func (gt *gate) beginTry(wait bool, now time.Time) locker.Try {
 }
 
 // tryWon records that the bid has become gr, which the floor holds from now on.
+// A turn that need not be alone holds it without the floor.
 func (gt *gate) tryWon(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.grant = gr
 	gt.contender.won(gr.bid.claim.Owner)
 	if gt.wanted {
 		gr.shorten(gt.line.length)
 	}
+	if gr.crowded() {
+		gt.disperse(gr)
+		return
+	}
+	gt.grant = gr
 }
 
 // tryHeld is [contender.foundHeld].
@@ -96,11 +101,15 @@ func (gt *gate) notAdmitted(fault error) {
 	gt.contender.fault, gt.contender.seen = fault, sighting{}
 }
 
-// beginRelease records that the floor releases gr. It returns the first in
-// line, which wants the key again.
+// beginRelease records that gr is released. If the floor releases it, the first
+// in line, which wants the key again, is returned. Otherwise the call on the
+// floor contends already, or nobody does.
 func (gt *gate) beginRelease(gr *grant) (next *Turn) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
+	if gr.crowded() {
+		return nil
+	}
 	if gt.grant == gr {
 		gt.grant = nil
 	}

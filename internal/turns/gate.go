@@ -16,8 +16,8 @@ import (
 // Its methods take the mutex for a few instructions, and never across I/O or a
 // callback. Package lockorder says what may be locked inside.
 //
-// Invariant: if floor is nil, the line is empty, and there is no grant and no
-// bid. grant is nil while the floor contends or releases. While there is a
+// Invariant: if floor is nil, there is no grant and no bid. Then the line is
+// empty, or the first in it waits for a permit of this process. grant is nil while the floor contends or releases. While there is a
 // grant, there is no bid. A turn is never both on the floor and in line. A turn
 // that has ended has the floor only while it releases the key, or while
 // WithMinHold keeps the key.
@@ -31,6 +31,7 @@ type gate struct {
 	floor     *Turn
 	grant     *grant // what the floor holds
 	line      line
+	crowd     *crowd // of turns that need not be alone; nil if there has been none
 	pace      pace
 	strays    []*Turn // whose functions run on without the key
 	contender contender
@@ -43,11 +44,17 @@ type gate struct {
 func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected time.Duration) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if gt.floor == nil {
-		gt.floor = t
-		return true, 0, 0
+	if gt.floor == nil && gt.line.first == nil {
+		switch {
+		case gt.openTo(t):
+			gt.enter(t, gt.crowd.open)
+			return true, 0, 0
+		case !gt.crowd.full(t):
+			gt.floor = t
+			return true, 0, 0
+		}
 	}
-	ahead, expected = gt.line.length, gt.pace.expect(gt.line.length+1)
+	ahead, expected = gt.line.length, gt.pace.expect(gt.line.turns()+1)
 	if !t.mayWait(ahead, expected, now) {
 		return false, ahead, expected
 	}
@@ -69,10 +76,21 @@ func (gt *gate) joinFree(t *Turn) bool {
 
 // rejoin is for a turn whose grant did not last until its begin. It puts the
 // turn back on the floor, or in front of the line if another turn has the
-// floor.
-func (gt *gate) rejoin(t *Turn) {
+// floor. It reports whether the grant is left to nobody. The caller must discard
+// it then.
+func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
+	unused = true
+	if t.entered != nil {
+		t.entered = nil
+		if gt.crowd.open == gr {
+			gt.crowd.open = nil
+		}
+		if unused = gt.exit(gr); unused {
+			gt.crowd.forget(gr)
+		}
+	}
 	switch gt.floor {
 	case t:
 		gt.grant = nil
@@ -82,6 +100,7 @@ func (gt *gate) rejoin(t *Turn) {
 		t.floor = make(chan struct{}, 1)
 		gt.line.pushFront(t)
 	}
+	return unused
 }
 
 // stand reports whether t has the floor, and with which grant. If not, given
@@ -89,6 +108,9 @@ func (gt *gate) rejoin(t *Turn) {
 func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
+	if t.entered != nil {
+		return t.entered, true, nil
+	}
 	return gt.grant, gt.floor == t, t.floor
 }
 
@@ -101,7 +123,11 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 	defer gt.mu.Unlock()
 	if t.inLine {
 		gt.line.remove(t)
+		gt.advance()
 		return nil, nil
+	}
+	if t.entered != nil {
+		return gt.leaveGrant(t), nil
 	}
 	if gt.floor != t {
 		return nil, nil
@@ -116,10 +142,14 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 
 // handOff gives the floor to the next in line together with t's grant. It does
 // so if the grant allows another turn and that call asks for no more than it
-// offers. If it returns false, only the pace has changed.
+// offers. If it returns false, only the pace has changed. A permit goes to the
+// next without the floor.
 func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
+	if t.grant.crowded() {
+		return gt.handPermit(t.grant)
+	}
 	if gt.floor != t || gt.grant != t.grant {
 		return false
 	}
@@ -142,11 +172,16 @@ func (gt *gate) nextMayUse(gr *grant) bool {
 }
 
 // passFloor ends t's floor, if t still has it, and gives it to the next in line
-// to contend. It returns a bid that nobody is left to go on with; the caller
+// to contend. A turn that had no floor ends its grant instead. It returns a bid that nobody is left to go on with; the caller
 // must abandon it (law 6).
 func (gt *gate) passFloor(t *Turn) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
+	if gr := t.grant; gr != nil && gr.crowded() {
+		gt.crowd.forget(gr)
+		gt.advance()
+		return nil
+	}
 	if gt.floor != t {
 		return nil
 	}
@@ -163,9 +198,17 @@ func (gt *gate) vacate() *bid {
 	return gt.contender.withdraw()
 }
 
-// giveFloor gives the floor to the first in line. gt.mu is held.
+// giveFloor gives the floor to the first in line. Turns in front of it that may
+// enter the open grant do so before, if the floor comes without a grant. gt.mu
+// is held.
 func (gt *gate) giveFloor(gr *grant) {
+	if gr == nil {
+		gt.admitFront()
+	}
 	next := gt.line.first
+	if next != nil && gr == nil && gt.crowd.full(next) {
+		next = nil // it is given a permit of this process
+	}
 	gt.floor, gt.grant = next, gr
 	if next != nil {
 		gt.line.remove(next)
@@ -178,11 +221,12 @@ func (gt *gate) giveFloor(gr *grant) {
 func (gt *gate) revoke(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if t := gr.current(); t != nil { // nil: the function has returned already
-		gt.strays = append(gt.strays, t)
-	}
-	if gt.grant == gr {
+	gt.strays = append(gt.strays, gr.current()...) // not those whose function has returned
+	switch {
+	case gt.grant == gr:
 		gt.giveFloor(nil)
+	case gt.crowd.forget(gr):
+		gt.advance()
 	}
 }
 
@@ -204,6 +248,9 @@ func (gt *gate) contends() bool {
 func (gt *gate) began(t *Turn, now time.Time) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
+	if t.shared() && t.number > 1 {
+		return // it came together with the first
+	}
 	gt.pace.began(now, t.joined)
 }
 
@@ -213,7 +260,10 @@ func (gt *gate) began(t *Turn, now time.Time) {
 func (gt *gate) known(now time.Time) (r Refusal, fault error) {
 	gt.mu.Lock()
 	gr, seen, fault := gt.grant, gt.contender.seen, gt.contender.fault
-	r.Expected = gt.pace.expect(gt.line.length + 1)
+	r.Expected = gt.pace.expect(gt.line.turns() + 1)
+	if gt.crowd != nil {
+		r.Remaining = gt.crowd.lasts(now)
+	}
 	gt.mu.Unlock()
 	switch {
 	case gr != nil:
@@ -257,6 +307,9 @@ func (gt *gate) want() {
 		gt.grant.shorten(gt.line.length)
 	}
 	gt.wanted = true
+	if gt.crowd != nil {
+		gt.crowd.want(gt.line.length)
+	}
 }
 
 // wake ends the contender's pause at the given time, if the floor contends.
@@ -274,5 +327,5 @@ func (gt *gate) wake(at time.Time) {
 func (gt *gate) granted(owner string, o locker.Offer) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.contender.granted(owner, o)
+	return gt.contender.granted(owner, o) || gt.crowd.has(owner)
 }

@@ -36,6 +36,8 @@ type grant struct {
 	timer *time.Timer // fires when trust ends, a renewal is due, or something in the tenure is
 	cause error       // why it ended; nil while it has not
 
+	members *members // of a shared grant, which has no turns in its tenure; nil: it is not shared
+
 	renewal renewal // the renewer's, guarded by its mutex
 }
 
@@ -56,6 +58,9 @@ func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint6
 	}
 	if !b.terms.noRenewal {
 		gr.renewAt = renewalTime(sent, length)
+	}
+	if b.terms.limit == locker.NoLimit {
+		gr.members = &members{}
 	}
 	return gr
 }
@@ -78,6 +83,10 @@ func (gr *grant) begin(t *Turn) bool {
 	if gr.cause != nil || !gr.trust.enough(now) {
 		return false
 	}
+	if gr.members != nil {
+		gr.beginMember(t, now)
+		return true
+	}
 	t.grant, t.number = gr, gr.tenure.begin(t, t.set.MaxHold, now)
 	gr.arm(now)
 	return true
@@ -89,8 +98,18 @@ func (gr *grant) attach(t *Turn, o Occupant, began time.Time) error {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	t.occupant, t.began = o, began
-	if errors.Is(gr.cause, errFinished) {
+	cause := gr.causeOf(t)
+	if errors.Is(cause, errFinished) {
 		return nil
+	}
+	return cause
+}
+
+// causeOf returns why t cannot go on, as far as it was told; or nil. t has
+// begun and was not ended. gr.mu is held.
+func (gr *grant) causeOf(t *Turn) error {
+	if gr.cause == nil && gr.members != nil && !t.inLine { // expelled
+		return overLong(t.set.MaxHold)
 	}
 	return gr.cause
 }
@@ -124,8 +143,11 @@ func (gr *grant) shorten(waiting int) {
 
 // arm sets the timer to whatever is due next. gr.mu is held.
 func (gr *grant) arm(now time.Time) {
-	next := gr.trust.left(now)
-	if at := gr.tenure.due(); !at.IsZero() {
+	next, at := gr.trust.left(now), gr.tenure.due()
+	if gr.members != nil {
+		at = gr.members.lookAt
+	}
+	if !at.IsZero() {
 		next = min(next, at.Sub(now))
 	}
 	if !gr.renewAt.IsZero() && gr.renewing == nil {
@@ -164,7 +186,13 @@ func (gr *grant) due(now time.Time) (act func()) {
 		cause := gr.overdue(now)
 		return func() { gr.lose(cause) }
 	}
-	switch event, t := gr.tenure.next(now); {
+	event, t := gr.tenure.next(now)
+	if gr.members != nil {
+		event, t = gr.members.next(now)
+	}
+	switch {
+	case event == maxHoldDue && gr.members != nil:
+		act = func() { gr.expel(t) }
 	case event == maxHoldDue:
 		cause := overLong(t.set.MaxHold)
 		return func() { gr.lose(cause) }
@@ -202,12 +230,14 @@ func (gr *grant) renewed(sent time.Time, err error) Renewal {
 		return r
 	}
 	cause := gr.taken(err)
-	if o := gr.end(cause); o != nil {
+	if told := gr.end(cause); len(told) > 0 {
 		errands := &gr.gate.engine.errands
 		errands.begin()
 		go func() { // an errand, because an observer may be slow; ends with it
 			defer errands.end()
-			o.Lost(cause)
+			for _, o := range told {
+				o.Lost(cause)
+			}
 		}()
 	}
 	return r
@@ -241,18 +271,17 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	return r, false
 }
 
-// lose ends a grant that cannot be trusted any longer, and tells its occupant.
+// lose ends a grant that cannot be trusted any longer, and tells its occupants.
 // The floor goes on, because the function may not notice for long. What is left
 // in the store is freed when the function has returned.
 func (gr *grant) lose(cause error) {
-	if o := gr.end(cause); o != nil {
+	for _, o := range gr.end(cause) {
 		o.Lost(cause)
 	}
 }
 
-// end is lose, but for the occupant. It returns the occupant to tell, if there
-// is one.
-func (gr *grant) end(cause error) (o Occupant) {
+// end is lose, but for the occupants. It returns those to tell.
+func (gr *grant) end(cause error) (told []Occupant) {
 	gr.mu.Lock()
 	if gr.cause != nil {
 		gr.mu.Unlock()
@@ -260,8 +289,10 @@ func (gr *grant) end(cause error) (o Occupant) {
 	}
 	gr.cause = cause
 	gr.stopTimer()
-	if t := gr.tenure.turn; t != nil {
-		o = t.occupant // nil: attach will return the cause
+	for _, t := range gr.everyone() {
+		if t.occupant != nil { // otherwise attach will return the cause
+			told = append(told, t.occupant)
+		}
 	}
 	kept := gr.tenure.unkeep()
 	gr.mu.Unlock()
@@ -270,7 +301,7 @@ func (gr *grant) end(cause error) (o Occupant) {
 	if kept != nil {
 		gr.gate.engine.gates.leave(gr.gate)
 	}
-	return o
+	return told
 }
 
 // discard ends a grant that nobody will use, or use any longer, and leaves its
@@ -331,7 +362,7 @@ func (gr *grant) err(t *Turn) error {
 // errLocked is err. gr.mu is held.
 func (gr *grant) errLocked(t *Turn) error {
 	switch {
-	case gr.tenure.turn != t:
+	case !gr.isOn(t):
 		return locker.ErrLeaseLost
 	case gr.cause != nil:
 		return gr.cause
@@ -374,11 +405,11 @@ func (gr *grant) heldSince(since time.Time) bool {
 	return t != nil && t.occupant != nil && !t.began.After(since)
 }
 
-// current returns the turn that is on, or nil.
-func (gr *grant) current() *Turn {
+// current returns the turns that are on.
+func (gr *grant) current() []*Turn {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	return gr.tenure.turn
+	return gr.everyone()
 }
 
 // tellRenewal reports the result of a renewal to the events of the current
@@ -387,7 +418,7 @@ func (gr *grant) current() *Turn {
 func (gr *grant) tellRenewal(r Renewal) {
 	events, o := gr.events, Occupant(nil)
 	gr.mu.Lock()
-	if t := gr.tenure.turn; t != nil && t.occupant != nil {
+	if t := gr.someone(); t != nil && t.occupant != nil {
 		events, o = t.events, t.occupant
 	}
 	gr.mu.Unlock()

@@ -50,7 +50,7 @@ func (t *Turn) endKept() {
 // keys to the TTL.
 func (e *Engine) loseKept(ctx context.Context) {
 	for _, gt := range e.gates.all() {
-		if gr := gt.holding(); gr != nil {
+		for _, gr := range gt.grants() {
 			gr.lose(errClosedUnder)
 			gr.join(ctx)
 		}

@@ -7,12 +7,17 @@ import "time"
 type line struct {
 	first, last *Turn
 	length      int
+	shared      int // how many of them may be on the key together
 }
 
-// A spot is where a turn stands in a line. The gate's mutex guards it.
+// A spot is where a turn stands in a line. The gate's mutex guards it. Once the
+// turn is a member of a shared grant, it stands in the line of the members, and
+// the grant's mutex guards prev, next, inLine and halfTold.
 type spot struct {
 	prev, next *Turn
 	inLine     bool
+	halfTold   bool   // of a member, see below: half of its MaxHold was reported
+	entered    *grant // what the turn was given without the floor, until it begins
 	// floor has one signal when the turn gets the floor. It is buffered, and
 	// made anew each time the turn joins the line.
 	floor chan struct{}
@@ -26,7 +31,7 @@ func (l *line) push(w *Turn) {
 		l.last.next = w
 	}
 	l.last = w
-	l.length++
+	l.count(w, 1)
 }
 
 func (l *line) pushFront(w *Turn) {
@@ -37,7 +42,7 @@ func (l *line) pushFront(w *Turn) {
 		l.first.prev = w
 	}
 	l.first = w
-	l.length++
+	l.count(w, 1)
 }
 
 func (l *line) remove(w *Turn) {
@@ -52,8 +57,19 @@ func (l *line) remove(w *Turn) {
 		w.next.prev = w.prev
 	}
 	w.prev, w.next, w.inLine = nil, nil, false
-	l.length--
+	l.count(w, -1)
 }
+
+func (l *line) count(w *Turn, n int) {
+	l.length += n
+	if w.shared() {
+		l.shared += n
+	}
+}
+
+// turns returns how many turns there will be, one after the other. Shared ones
+// come together.
+func (l *line) turns() int { return l.length - l.shared + min(l.shared, 1) }
 
 // pace estimates the interval between turns at a gate. It is a mean over two
 // windows: the current one and the last one before it that had any turns. So a

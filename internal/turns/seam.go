@@ -31,6 +31,10 @@ type Settings struct {
 	Name       string // of the guard, for people to read
 	NoRenewal  bool
 	Fencing    bool
+	// Limit is how many turns may own the key at once, this one included: 0 for
+	// one alone, locker.NoLimit for a shared one. It is never 1. Shared turns
+	// have neither Fencing nor MinHold.
+	Limit int
 }
 
 // Patience is how long a call waits for one key.

@@ -28,6 +28,7 @@ type HoldState struct {
 	Until    time.Time
 	Err      error // why the grant was lost; nil while it is held
 	Kept     bool  // its turn has ended, and MinHold keeps the key
+	Limit    int   // how many may own the key with it, see [Settings]
 }
 
 // WaitState is a call that waits for its key.
@@ -74,10 +75,15 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 			wait(t)
 		}
 	}
+	if gt.crowd != nil {
+		for _, gr := range gt.crowd.grants {
+			s.Holds = append(s.Holds, gr.states()...)
+		}
+	}
 	for t := gt.line.first; t != nil; t = t.next {
 		wait(t)
 	}
-	if seen := gt.contender.seen; gt.grant == nil && !seen.at.IsZero() {
+	if seen := gt.contender.seen; len(s.Holds) == len(gt.strays) && !seen.at.IsZero() {
 		s.Blocker, s.BlockedFor = seen.holder, seen.left(now)
 	}
 	return s
@@ -87,8 +93,30 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 func (gr *grant) state(t *Turn) HoldState {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
+	return gr.stateLocked(t)
+}
+
+// states describes the turns on a grant with a limit, and the one whose key is
+// kept.
+func (gr *grant) states() (all []HoldState) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	on := gr.everyone()
+	if gr.tenure.kept != nil {
+		on = append(on, gr.tenure.kept)
+	}
+	for _, t := range on {
+		if t.occupant != nil {
+			all = append(all, gr.stateLocked(t))
+		}
+	}
+	return all
+}
+
+// stateLocked is state. gr.mu is held.
+func (gr *grant) stateLocked(t *Turn) HoldState {
 	return HoldState{
 		Occupant: t.occupant, Name: t.set.Name, Owner: gr.bid.claim.Owner, Since: t.began, MaxHold: t.set.MaxHold,
-		Until: gr.trust.mono, Err: gr.cause, Kept: gr.tenure.kept == t,
+		Until: gr.trust.mono, Err: gr.causeOf(t), Kept: gr.tenure.kept == t, Limit: t.set.Limit,
 	}
 }

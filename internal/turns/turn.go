@@ -102,8 +102,9 @@ func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
 			return Refusal{}, nil
 		}
 		if err == nil { // it aged or was lost on its way here: again, first in line
-			gr.discard()
-			t.gate.rejoin(t)
+			if t.gate.rejoin(t, gr) {
+				gr.discard()
+			}
 		}
 	}
 	if errors.Is(err, errNoWait) {
@@ -348,6 +349,9 @@ func (t *Turn) Outlived() { t.grant.lose(errOutlived) }
 // alone says that nothing runs on inside the turn. What is left of a lost key
 // is then removed in the background, because the function has returned.
 func (t *Turn) End(alone, keep bool) (back bool, cause error) {
+	if t.grant.members != nil {
+		return t.endShared(alone)
+	}
 	kept, cause := t.grant.endTurn(t, keep)
 	if cause != nil {
 		t.gate.turnReturned(t)
@@ -356,12 +360,17 @@ func (t *Turn) End(alone, keep bool) (back bool, cause error) {
 	case kept: // endKept ends it later
 	case cause == nil:
 		back = !t.gate.handOff(t, time.Now())
-	case !alone, errors.Is(cause, locker.ErrClosed), errors.Is(cause, errOutlived):
-		// The key is left to its TTL.
+	case leftToTTL(alone, cause):
 	default:
 		t.grant.discard()
 	}
 	return back, cause
+}
+
+// leftToTTL reports whether a key that was lost for the given cause is left to
+// its TTL when the function returns.
+func leftToTTL(alone bool, cause error) bool {
+	return !alone || errors.Is(cause, locker.ErrClosed) || errors.Is(cause, errOutlived)
 }
 
 // Drop ends a turn that was never used, without any I/O.

@@ -1,0 +1,219 @@
+package turns
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// A crowd is what a gate knows of turns that need not be alone on the key. A
+// gate without such turns has none. The gate's mutex guards it.
+//
+// Such a turn has the floor only until it has a grant. Then the next in line
+// may contend. A permit is a grant of its own. Shared turns enter one grant
+// together, as its [members].
+//
+// Invariant: open is nil or one of grants. It has not ended.
+type crowd struct {
+	grants []*grant // with a limit above 1, until they are released or lost
+	open   *grant   // the shared one that others may enter; nil: there is none
+}
+
+// has reports whether owner has one of the grants.
+func (c *crowd) has(owner string) bool {
+	return c != nil && slices.ContainsFunc(c.grants, func(gr *grant) bool { return gr.bid.claim.Owner == owner })
+}
+
+// full reports whether t wants a permit while this process has all of them. A
+// turn that ends passes its permit on, so t need not contend.
+func (c *crowd) full(t *Turn) bool {
+	return c != nil && t.set.Limit > 1 && len(c.grants) >= t.set.Limit
+}
+
+// lasts returns how long the last grant lasts in the store from now unless it
+// is renewed.
+func (c *crowd) lasts(now time.Time) (d time.Duration) {
+	for _, gr := range c.grants {
+		_, left := gr.heldBy(now)
+		d = max(d, left)
+	}
+	return d
+}
+
+// forget takes gr out. It reports whether gr was there.
+func (c *crowd) forget(gr *grant) bool {
+	if c == nil {
+		return false
+	}
+	if c.open == gr {
+		c.open = nil
+	}
+	i := slices.Index(c.grants, gr)
+	if i < 0 {
+		return false
+	}
+	c.grants = slices.Delete(c.grants, i, i+1)
+	return true
+}
+
+// want records that other processes wait. Nobody enters the open grant any
+// more, and permits have one pass over the calls in line (law 9).
+func (c *crowd) want(waiting int) {
+	c.open = nil
+	for _, gr := range c.grants {
+		gr.shorten(waiting)
+	}
+}
+
+// The methods below are those of a gate whose turns are not alone. The mutex is
+// held.
+
+// openTo reports whether t may enter the open grant.
+func (gt *gate) openTo(t *Turn) bool {
+	if gt.crowd == nil || gt.crowd.open == nil || !t.shared() {
+		return false
+	}
+	gr := gt.crowd.open
+	if !gr.mayEnter() {
+		gt.crowd.open = nil // it ends with its last member
+		return false
+	}
+	return gr.bid.terms.serve(t.set.terms())
+}
+
+// enter gives gr to t, which does not have the floor. From now on gr counts t.
+func (gt *gate) enter(t *Turn, gr *grant) {
+	if gr.members != nil {
+		gr.members.inside++
+	}
+	t.entered = gr
+}
+
+// admitFirst lets the first in line enter gr.
+func (gt *gate) admitFirst(gr *grant) { gt.admitFromLine(gt.line.first, gr) }
+
+func (gt *gate) admitFromLine(t *Turn, gr *grant) {
+	gt.line.remove(t)
+	gt.enter(t, gr)
+	t.floor <- struct{}{} // buffered, and sent once: never blocks
+}
+
+// admitFront lets the shared turns in front of the line enter the open grant.
+func (gt *gate) admitFront() {
+	for gt.line.first != nil && gt.openTo(gt.line.first) {
+		gt.admitFirst(gt.crowd.open)
+	}
+}
+
+// disperse is tryWon for a grant with a limit. The turn on the floor enters gr
+// and leaves the floor to the next. If gr is shared, all shared turns in line
+// enter it too, also those that stand behind others. So the front of the line
+// is overtaken once, and the others need not contend one by one.
+func (gt *gate) disperse(gr *grant) {
+	if gt.crowd == nil {
+		gt.crowd = &crowd{}
+	}
+	gt.crowd.grants = append(gt.crowd.grants, gr)
+	gt.enter(gt.floor, gr)
+	if gr.members != nil {
+		gt.crowd.open = gr
+		for t := gt.line.first; t != nil; {
+			next := t.next
+			if gt.openTo(t) {
+				gt.admitFromLine(t, gr)
+			}
+			t = next
+		}
+		if gt.wanted {
+			gt.crowd.open = nil // law 9: these were the last
+		}
+	}
+	gt.giveFloor(nil)
+}
+
+// advance gives the floor to the first in line, if nobody has it.
+func (gt *gate) advance() {
+	if gt.floor == nil && gt.line.first != nil {
+		gt.giveFloor(nil)
+	}
+}
+
+// exit takes a turn out of gr. It reports whether gr was left without a turn by
+// that. Nobody enters gr any more then.
+func (gt *gate) exit(gr *grant) (last bool) {
+	if gr.members == nil {
+		return true
+	}
+	gr.members.inside--
+	if last = gr.members.inside == 0; last && gt.crowd.open == gr {
+		gt.crowd.open = nil
+	}
+	return last
+}
+
+// handPermit gives gr to the first in line, if that waits for a permit and gr
+// has room for another turn. It does so only if nobody has the floor, because
+// the turn on the floor comes first.
+func (gt *gate) handPermit(gr *grant) bool {
+	if gr.members != nil || gt.floor != nil || !gt.nextMayUse(gr) {
+		return false
+	}
+	gt.admitFirst(gr)
+	return true
+}
+
+// leaveGrant takes t out of the grant that it was given without the floor. It
+// returns the grant if nobody is left on it. The caller must abandon it.
+func (gt *gate) leaveGrant(t *Turn) *grant {
+	gr := t.entered
+	t.entered = nil
+	if !gt.exit(gr) || gt.handPermit(gr) {
+		return nil
+	}
+	gt.crowd.forget(gr)
+	gt.advance()
+	return gr
+}
+
+// expel takes t out of gr, unless t is not on gr any more or is alone there. It
+// reports whether nobody is left on gr. The caller must discard it then.
+func (gt *gate) expel(t *Turn, gr *grant) (expelled, last bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if !gr.endOneOf(t) {
+		return false, false
+	}
+	gt.strays = append(gt.strays, t)
+	if last = gt.exit(gr); last {
+		gt.crowd.forget(gr)
+		gt.advance()
+	}
+	return true, last
+}
+
+// leave takes a member whose turn has ended out of gr, see [gate.exit].
+func (gt *gate) leave(gr *grant) (last bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.exit(gr)
+}
+
+// grants returns all grants that this process has of the key.
+func (gt *gate) grants() (all []*grant) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gt.grant != nil {
+		all = append(all, gt.grant)
+	}
+	if gt.crowd != nil {
+		all = append(all, gt.crowd.grants...)
+	}
+	return all
+}
+
+// shared reports whether t may be beside any number of shared turns.
+func (t *Turn) shared() bool { return t.set.Limit == locker.NoLimit }
+
+// crowded reports whether others may own the key beside gr.
+func (gr *grant) crowded() bool { return gr.bid.terms.limit > 1 }

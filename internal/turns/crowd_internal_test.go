@@ -1,0 +1,509 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// A counter counts the requests of a process.
+type counter struct {
+	locker.Locker
+
+	acquires, releases, abandons atomic.Int64
+	delay                        time.Duration // of a release
+}
+
+func (c *counter) Acquire(ctx context.Context, cl *locker.Claim, try locker.Try) (locker.Answer, error) {
+	c.acquires.Add(1)
+	return c.Locker.Acquire(ctx, cl, try)
+}
+
+func (c *counter) Release(ctx context.Context, cl, next *locker.Claim) (locker.Released, error) {
+	c.releases.Add(1)
+	time.Sleep(c.delay)
+	return c.Locker.Release(ctx, cl, next)
+}
+
+func (c *counter) Abandon(cl *locker.Claim, late bool) {
+	c.abandons.Add(1)
+	c.Locker.Abandon(cl, late)
+}
+
+func limited(limit int) Settings {
+	s := settings()
+	s.Limit = limit
+	return s
+}
+
+func mustTake(t *testing.T, e *Engine, s Settings) *Turn {
+	t.Helper()
+	turn, err := new(party).take(t.Context(), e, stageKey, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}
+
+func mustEnd(t *testing.T, turns ...*Turn) {
+	t.Helper()
+	for _, turn := range turns {
+		if err := end(t.Context(), turn); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// closed closes e, and checks that nothing is left at its gates.
+func closed(t *testing.T, e *Engine) {
+	t.Helper()
+	time.Sleep(time.Second) // a gate may linger for a moment
+	if n := len(e.gates.all()); n != 0 {
+		t.Errorf("%d gates are left", n)
+	}
+	if err := e.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Many shared turns of a process need one acquire and one release, by the last.
+func TestSharedTurnsHaveOneGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &counter{Locker: memlocker.New()}
+		e := open(t, l)
+		var all []*Turn
+		for range 100 {
+			all = append(all, mustTake(t, e, limited(locker.NoLimit)))
+		}
+		if s := e.States(time.Now(), 1); len(s) != 1 || len(s[0].Holds) != 100 || s[0].Waiting != 0 {
+			t.Errorf("the snapshot is %+v", s)
+		}
+		mustEnd(t, all[1:]...)
+		if n := l.releases.Load(); n != 0 {
+			t.Fatalf("released under a turn that is on")
+		}
+		if err := all[0].Err(); err != nil {
+			t.Error(err)
+		}
+		mustEnd(t, all[0])
+		if a, r := l.acquires.Load(), l.releases.Load(); a != 1 || r != 1 {
+			t.Errorf("%d acquires and %d releases", a, r)
+		}
+		closed(t, e)
+	})
+}
+
+// A turn that must be alone is not beside a shared one, in one process or two.
+// It is not overtaken by shared ones that come later from the same process.
+func TestAnExclusiveTurnIsAlone(t *testing.T) {
+	for name, processes := range map[string]int{"one process": 1, "two processes": 2} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memlocker.New()
+				writers := open(t, store.Peer())
+				readers := writers
+				if processes == 2 {
+					readers = open(t, store.Peer())
+				}
+				var mu sync.Mutex
+				var on []string
+				begun := func(what string) {
+					mu.Lock()
+					defer mu.Unlock()
+					on = append(on, what)
+				}
+				first := mustTake(t, readers, limited(locker.NoLimit))
+				var done sync.WaitGroup
+				go1 := func(e *Engine, what string, limit int) {
+					done.Go(func() {
+						turn, err := new(party).take(t.Context(), e, stageKey, limited(limit))
+						if err != nil {
+							t.Error(what, err)
+							return
+						}
+						begun(what)
+						time.Sleep(10 * time.Millisecond)
+						mustEnd(t, turn)
+					})
+					synctest.Wait()
+				}
+				go1(writers, "writer", 0)
+				go1(readers, "reader", locker.NoLimit)
+				go1(readers, "reader", locker.NoLimit)
+				if len(on) != 0 {
+					t.Errorf("%v came in beside a shared turn", on)
+				}
+				mustEnd(t, first)
+				done.Wait()
+				if len(on) != 3 || on[0] != "writer" {
+					t.Errorf("the order is %v", on)
+				}
+				closed(t, readers)
+				if processes == 2 {
+					closed(t, writers)
+				}
+			})
+		})
+	}
+}
+
+// Shared turns that wait behind an exclusive one come in together, with one
+// request.
+func TestSharedTurnsThatWaitComeInTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &counter{Locker: memlocker.New()}
+		e := open(t, l)
+		w := mustTake(t, e, settings())
+		var done sync.WaitGroup
+		var on, peak atomic.Int64
+		for i := range 20 {
+			limit := locker.NoLimit
+			if i == 7 {
+				limit = 0 // the others come in beside each other although it is between them
+			}
+			done.Go(func() {
+				turn := mustTake(t, e, limited(limit))
+				if n := on.Add(1); n > peak.Load() {
+					peak.Store(n)
+				}
+				time.Sleep(50 * time.Millisecond)
+				on.Add(-1)
+				mustEnd(t, turn)
+			})
+			synctest.Wait()
+		}
+		before := l.acquires.Load()
+		mustEnd(t, w)
+		done.Wait()
+		if peak.Load() != 19 {
+			t.Errorf("%d at once, want 19", peak.Load())
+		}
+		if n := l.acquires.Load() - before; n > 6 {
+			t.Errorf("%d acquires", n)
+		}
+		closed(t, e)
+	})
+}
+
+// There are never more permits than the limit, over all processes, and everybody
+// is served.
+func TestPermitsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, callers = 3, 20
+		store := memlocker.New()
+		var on, peak, served atomic.Int64
+		var done sync.WaitGroup
+		var engines []*Engine
+		for range 3 {
+			e := open(t, store.Peer())
+			engines = append(engines, e)
+			for i := range callers {
+				done.Go(func() {
+					time.Sleep(time.Duration(i) * time.Millisecond)
+					s := limited(limit)
+					s.MaxWait = time.Minute
+					turn := mustTake(t, e, s)
+					if n := on.Add(1); n > peak.Load() {
+						peak.Store(n)
+					}
+					time.Sleep(5 * time.Millisecond)
+					on.Add(-1)
+					served.Add(1)
+					mustEnd(t, turn)
+				})
+			}
+		}
+		done.Wait()
+		if peak.Load() != limit || served.Load() != 3*callers {
+			t.Errorf("%d at once, %d served", peak.Load(), served.Load())
+		}
+		for _, e := range engines {
+			closed(t, e)
+		}
+	})
+}
+
+// A permit goes to the next of the process without a request.
+func TestAPermitIsHandedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &counter{Locker: memlocker.New()}
+		e := open(t, l)
+		var done sync.WaitGroup
+		for range 10 {
+			done.Go(func() {
+				turn := mustTake(t, e, limited(2))
+				time.Sleep(5 * time.Millisecond)
+				mustEnd(t, turn)
+			})
+		}
+		done.Wait()
+		if a, r := l.acquires.Load(), l.releases.Load(); a != 2 || r != 2 {
+			t.Errorf("%d acquires and %d releases for 2 permits", a, r)
+		}
+		closed(t, e)
+	})
+}
+
+// A turn beyond its MaxHold leaves the shared grant. The others stay.
+func TestMaxHoldIsForOneSharedTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &counter{Locker: memlocker.New()}
+		e := open(t, l)
+		long, short := limited(locker.NoLimit), limited(locker.NoLimit)
+		long.MaxHold, short.MaxHold = time.Hour, 20*time.Second
+		var hung, other party
+		stays, err := other.take(t.Context(), e, stageKey, long)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hangs, err := hung.take(t.Context(), e, stageKey, short)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(short.MaxHold + time.Millisecond)
+		synctest.Wait()
+		if !errors.Is(hung.lost, ErrMaxHold) || other.lost != nil || stays.Err() != nil || hangs.Err() == nil {
+			t.Errorf("%v and %v; %v and %v", hung.lost, other.lost, hangs.Err(), stays.Err())
+		}
+		mustEnd(t, stays)
+		if n := l.releases.Load(); n != 1 {
+			t.Errorf("%d releases: a turn that hangs keeps the key", n)
+		}
+		if back, cause := hangs.End(true, true); back || !errors.Is(cause, ErrMaxHold) {
+			t.Errorf("%t, %v", back, cause)
+		}
+		hangs.Leave()
+		closed(t, e)
+	})
+}
+
+// The last of the shared turns to hang loses the grant as an exclusive one does.
+func TestMaxHoldOfAllSharedTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, memlocker.New())
+		s := limited(locker.NoLimit)
+		s.MaxHold = 20 * time.Second
+		parties, all := make([]party, 3), make([]*Turn, 3)
+		for i := range all {
+			var err error
+			if all[i], err = parties[i].take(t.Context(), e, stageKey, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(s.MaxHold + time.Millisecond)
+		synctest.Wait()
+		for i, turn := range all {
+			if _, cause := turn.End(true, true); !errors.Is(cause, ErrMaxHold) || !errors.Is(parties[i].lost, ErrMaxHold) {
+				t.Errorf("turn %d: %v, %v", i, cause, parties[i].lost)
+			}
+			turn.Leave()
+		}
+		mustEnd(t, mustTake(t, e, settings()))
+		closed(t, e)
+	})
+}
+
+// A loss ends all turns of a shared grant, and the key is free once the last has
+// returned.
+func TestALossEndsAllSharedTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memlocker.New()
+		l := &counter{Locker: mem}
+		e := open(t, l)
+		parties, all := make([]party, 3), make([]*Turn, 3)
+		for i := range all {
+			var err error
+			if all[i], err = parties[i].take(t.Context(), e, stageKey, limited(locker.NoLimit)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mend := mem.Break()
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		mend()
+		for i, turn := range all {
+			if !errors.Is(parties[i].lost, locker.ErrLeaseLost) {
+				t.Errorf("turn %d was not told", i)
+			}
+			if n := l.abandons.Load(); n != 0 {
+				t.Errorf("%d abandons before the last has returned", n)
+			}
+			if back, cause := turn.End(true, true); back || !errors.Is(cause, locker.ErrLeaseLost) {
+				t.Errorf("turn %d: %t, %v", i, back, cause)
+			}
+			turn.Leave()
+		}
+		if n := l.abandons.Load(); n != 1 {
+			t.Errorf("%d abandons", n)
+		}
+		closed(t, e)
+	})
+}
+
+// Close waits for shared turns and permits, and takes them if it may not wait.
+func TestCloseDuringACrowd(t *testing.T) {
+	for name, limit := range map[string]int{"shared": locker.NoLimit, "permits": 4} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := open(t, memlocker.New())
+				parties, all := make([]party, 3), make([]*Turn, 3)
+				for i := range all {
+					var err error
+					if all[i], err = parties[i].take(t.Context(), e, stageKey, limited(limit)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				over := make(chan error, 1)
+				go func() { over <- e.Close(t.Context()) }()
+				synctest.Wait()
+				if _, err := new(party).take(t.Context(), e, stageKey, limited(limit)); !errors.Is(err, locker.ErrClosed) {
+					t.Errorf("a call came in: %v", err)
+				}
+				mustEnd(t, all[0])
+				synctest.Wait()
+				select {
+				case <-over:
+					t.Fatal("Close did not wait")
+				default:
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				if err := e.Close(ctx); err == nil {
+					t.Error("Close that may not wait returned nil")
+				}
+				for i, turn := range all[1:] {
+					if !errors.Is(parties[i+1].lost, locker.ErrClosed) {
+						t.Errorf("turn %d: %v", i+1, parties[i+1].lost)
+					}
+					if _, cause := turn.End(true, true); !errors.Is(cause, locker.ErrClosed) {
+						t.Errorf("turn %d: %v", i+1, cause)
+					}
+					turn.Leave()
+				}
+				if err := <-over; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A call that leaves just as it was let in leaves nothing behind, whatever it
+// was let into.
+func TestACallThatLeavesAsItIsLetIn(t *testing.T) {
+	for name, limit := range map[string]int{"shared": locker.NoLimit, "permits": 2} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &counter{Locker: memlocker.New()}
+				e := open(t, l)
+				s := limited(limit)
+				first := mustTake(t, e, s)
+				gt := e.gates.enter(stageKey)
+				in := &Turn{gate: gt, set: &s, events: new(party), ctx: t.Context(), patience: Patience{Until: time.Now().Add(time.Hour)}}
+				gt.mu.Lock()
+				if limit == locker.NoLimit {
+					gt.enter(in, first.grant)
+					gt.mu.Unlock()
+				} else { // the permit of the first one
+					in.floor = make(chan struct{}, 1)
+					gt.line.push(in)
+					gt.mu.Unlock()
+					if back, cause := first.End(true, true); back || cause != nil {
+						t.Fatalf("the permit was not handed off: %t, %v", back, cause)
+					}
+				}
+				if !e.Enter() {
+					t.Fatal("closed")
+				}
+				in.quit()
+				if limit == locker.NoLimit {
+					mustEnd(t, first)
+				} else {
+					first.Leave()
+				}
+				mustEnd(t, mustTake(t, e, settings())) // the key is free
+				closed(t, e)
+			})
+		})
+	}
+}
+
+// Crowds of all kinds on one key, with calls that leave at any moment: no turn
+// is beside one that it must not be beside, and nothing is left.
+func TestTortureOfCrowds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memlocker.New()
+		var on judge
+		var done sync.WaitGroup
+		var engines []*Engine
+		for p := range 3 {
+			e := open(t, store.Peer())
+			engines = append(engines, e)
+			for c := range 12 {
+				limit := []int{locker.NoLimit, locker.NoLimit, 3, 0}[c%4]
+				done.Go(func() {
+					for i := range 60 {
+						step := time.Duration((i*7+c*3+p*5)%11) * time.Millisecond
+						s := limited(limit)
+						s.MaxWait = time.Minute
+						ctx, cancel := context.WithCancel(t.Context())
+						if i%5 == 0 {
+							ctx, cancel = context.WithTimeout(t.Context(), step)
+						}
+						turn, err := new(party).take(ctx, e, stageKey, s)
+						cancel()
+						if err != nil {
+							if !errors.Is(err, ErrEnded) {
+								t.Error(err)
+							}
+							continue
+						}
+						on.come(t, limit)
+						time.Sleep(step)
+						on.go1(limit)
+						mustEnd(t, turn)
+					}
+				})
+			}
+		}
+		done.Wait()
+		for _, e := range engines {
+			closed(t, e)
+		}
+	})
+}
+
+// A judge checks the rule of law 13.
+type judge struct {
+	mu sync.Mutex
+	by map[int]int // turns by limit
+}
+
+func (j *judge) come(t *testing.T, limit int) {
+	t.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.by == nil {
+		j.by = make(map[int]int)
+	}
+	j.by[limit]++
+	switch {
+	case j.by[0] > 1, j.by[0] == 1 && len(j.by) > 1, j.by[3] > 3:
+		t.Errorf("together: %v", j.by)
+	}
+}
+
+func (j *judge) go1(limit int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.by[limit]--; j.by[limit] == 0 {
+		delete(j.by, limit)
+	}
+}
