@@ -92,9 +92,10 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 }
 
 // group returns the group for those of keys that need a turn of their own. A
-// guard that fails open has none, because it decides for each key by itself.
+// guard that fails open has none, because it decides for each key by itself. Nor
+// has one with a mode, whose keys are acquired one after the other.
 func (s *leases) group(ctx context.Context, keys []string) *turns.Group {
-	if s.guard.failOpen {
+	if s.guard.failOpen || s.guard.set.Limit != 0 {
 		return nil
 	}
 	g, outer := s.guard, leaseIn(ctx)

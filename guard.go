@@ -19,8 +19,8 @@ import (
 // concurrent use.
 type Guard struct {
 	config
-	family *family  // nil in a Guard derived from a nil one
-	late   []Option // options for the default guard, if family is nil
+	family *family    // nil in a Guard derived from a nil one
+	late   [][]Option // lists of options for the default guard, if family is nil
 }
 
 // Locker is a store that leases live in. It is redislocker, memlocker or one of
@@ -60,9 +60,9 @@ func (g *Guard) introduce() {
 // work. It shares keys, waiters and the locker with g. Call it at start-up,
 // because it panics if an option is invalid.
 func (g *Guard) With(opts ...Option) *Guard {
-	base, late := defaults(), opts
+	base, late := defaults(), [][]Option{opts}
 	if g != nil {
-		base, late = g.config, slices.Concat(g.late, opts)
+		base, late = g.config, append(slices.Clip(g.late), opts)
 	}
 	c, err := base.with(opts)
 	if err != nil {
@@ -92,9 +92,12 @@ func (g *Guard) resolve() (*Guard, error) {
 	if g == nil {
 		return d, nil
 	}
-	c, err := d.config.with(g.late)
-	if err != nil {
-		return nil, err
+	c := d.config
+	for _, opts := range g.late {
+		var err error
+		if c, err = c.with(opts); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.suits(d.family.locker); err != nil {
 		return nil, err

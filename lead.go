@@ -3,9 +3,11 @@ package guard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/turns"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // Lead runs fn whenever this process is elected, which is while it holds key.
@@ -18,6 +20,9 @@ import (
 // not elected again, so fn should loop until its context ends. For one pass of
 // work at a time use [Guard.TryDo]. The log says that the election is over,
 // unless ctx has ended or the guard is closing.
+//
+// With [WithPermits] so many instances lead at a time. With [WithShared] Lead
+// returns ErrInvalidOption.
 //
 // Lead waits as long as ctx lives, whatever MaxWait and MaxWaiters say. It
 // waits even through an outage of the store. Where Do would return
@@ -41,6 +46,9 @@ func (g *Guard) Lead(ctx context.Context, key string, fn func(ctx context.Contex
 	g, err := g.resolve()
 	if err != nil {
 		return err
+	}
+	if g.set.Limit == locker.NoLimit {
+		return fmt.Errorf("%w: Lead with WithShared would elect everybody", ErrInvalidOption)
 	}
 	c := g.config
 	c.set.MaxWait, c.set.MaxWaiters, c.set.MaxHold = forever, 0, 0

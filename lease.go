@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/internal/turns"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // Lease is one turn of one caller on its key. Work that needs the key runs
@@ -67,6 +68,9 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 			guard: g, key: key, outer: cmp.Or(w.before, outer),
 			within: findLease(outer, g.family, key), cancel: w.cancel,
 		}
+		if err := l.within.bars(g.set.Limit); err != nil {
+			return nil, err
+		}
 		err := l.acquire(ctx, p, w.group)
 		switch {
 		case err == nil:
@@ -87,7 +91,7 @@ func (l *Lease) acquire(ctx context.Context, p turns.Patience, group *turns.Grou
 			l.drop()
 		}
 	}()
-	g, info := l.guard, WaitInfo{Name: l.guard.set.Name, Key: l.key, Reentry: l.within != nil}
+	g, info := l.guard, WaitInfo{Name: l.guard.set.Name, Key: l.key, Reentry: l.within != nil, Mode: modeOf(l.limit())}
 	waitCtx := g.observers.waitStart(ctx, info)
 	r := l.wait(waitCtx, p, group)
 	g.observers.waitEnd(waitCtx, info, r)
@@ -204,8 +208,8 @@ func (l *Lease) Err() error {
 //
 // Without [WithFencing] the first call makes a round trip. FencingToken returns
 // ErrLeaseLost once the lease is lost or released. It returns ErrUnavailable or
-// ctx's error if the number could not be fetched, and ErrInvalidOption if ctx
-// is nil.
+// ctx's error if the number could not be fetched. It returns ErrInvalidOption if
+// ctx is nil, and from a shared lease, which has no number.
 func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
 	if ctx == nil {
 		return 0, errNilContext
@@ -215,6 +219,9 @@ func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
 			return 0, fmt.Errorf("%w: it was released", ErrLeaseLost)
 		}
 		return 0, err
+	}
+	if l.limit() == locker.NoLimit {
+		return 0, errNoTokens
 	}
 	return l.turn.Token(ctx)
 }

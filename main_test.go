@@ -161,3 +161,9 @@ func wantErr(t *testing.T, got error, want ...error) {
 }
 
 func nop(context.Context) error { return nil }
+
+// Shares implements [locker.Sharer].
+func (s *spy) Shares(limit int) bool {
+	sharer, ok := s.Locker.(locker.Sharer)
+	return ok && sharer.Shares(limit)
+}

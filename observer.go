@@ -56,6 +56,7 @@ type WaitInfo struct {
 	Name    string // of the guard, see WithName: low cardinality, fit for metrics
 	Key     string // not fit for metrics; fit for traces only by decision
 	Reentry bool   // the call runs inside a lease that its ctx already carries
+	Mode    string // "shared" or "permits", see WithShared and WithPermits; "" is exclusive
 }
 
 // WaitResult says how a wait ended.

@@ -27,8 +27,11 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 // once it is in use.
 type config struct {
 	set        turns.Settings
-	keepIfDone bool // MinHold holds only after success
-	failOpen   bool // functions run unguarded while the store is silent
+	given      given         // of the list of options that is read
+	fencing    bool          // WithFencing; set.Fencing is what the mode leaves of it
+	minHold    time.Duration // WithMinHold, likewise
+	keepIfDone bool          // MinHold holds only after success
+	failOpen   bool          // functions run unguarded while the store is silent
 	observers  observers
 	accepted   []string     // findings that only warn
 	logger     *slog.Logger // nil: slog.Default() at the time of logging
@@ -49,6 +52,7 @@ func defaults() config {
 // into one error.
 func (c config) with(opts []Option) (config, error) {
 	c.observers = slices.Clip(c.observers) // so that WithObserver copies
+	c.given = given{}
 	var errs []error
 	for _, o := range opts {
 		if o == nil {
@@ -57,6 +61,8 @@ func (c config) with(opts []Option) (config, error) {
 		}
 		errs = append(errs, o.apply(&c))
 	}
+	c.settle()
+	errs = append(errs, c.given.check())
 	if c.set.NoRenewal && c.set.MinHold > c.set.TTL {
 		errs = append(errs, fmt.Errorf("%w: MinHold is %v, longer than a key lasts WithoutRenewal: %v",
 			ErrInvalidOption, c.set.MinHold, c.set.TTL))
@@ -65,9 +71,9 @@ func (c config) with(opts []Option) (config, error) {
 }
 
 // suits refuses settings that l cannot serve. These are a TTL that its store
-// cannot keep, and names of findings that it does not have.
+// cannot keep, a mode that it does not have, and names of findings that it does not have.
 func (c *config) suits(l locker.Locker) error {
-	return errors.Join(locker.LimitsOf(l).Check(c.set.TTL), c.checkAccepted(l))
+	return errors.Join(locker.LimitsOf(l).Check(c.set.TTL), c.checkMode(l), c.checkAccepted(l))
 }
 
 // checkAccepted refuses names that no finding of l has.
@@ -199,7 +205,7 @@ func WithMinHold(d time.Duration, on ...KeepOn) Option {
 				return fmt.Errorf("%w: MinHold with KeepOn %d, want OnSuccess", ErrInvalidOption, o)
 			}
 		}
-		c.set.MinHold, c.keepIfDone = d, len(on) > 0
+		c.minHold, c.keepIfDone, c.given.minHold = d, len(on) > 0, true
 		return nil
 	})
 }
@@ -248,7 +254,7 @@ func WithoutRenewal() Option {
 // Without it the first call of [Lease.FencingToken] fetches them. Tokens keep
 // rising across a failover that lost the lock only with this option.
 func WithFencing() Option {
-	return optionFunc(func(c *config) error { c.set.Fencing = true; return nil })
+	return optionFunc(func(c *config) error { c.fencing, c.given.fencing = true, true; return nil })
 }
 
 // WithFailOpen lets functions run unguarded while the store is silent. It is

@@ -15,7 +15,7 @@ import (
 type LocalState struct {
 	Key string
 
-	Holds   []HoldState // the call that holds the key, if any, and earlier calls that run on after they lost it
+	Holds   []HoldState // the calls that hold the key, if any, and earlier calls that run on after they lost it
 	Waiting int         // how many calls of this process wait
 	Waits   []WaitState // the first 100 of them; the first one asks the store
 
@@ -34,6 +34,7 @@ type HoldState struct {
 	MaxHold time.Duration // 0: no limit
 	Until   time.Time     // the moment at which the lease ends here unless it is renewed
 	Err     error         // why the lease was lost; nil while it is held
+	Mode    string        // "shared" or "permits"; "" is exclusive
 	Kept    bool          // its function has returned, and WithMinHold keeps the key taken
 	Stack   string        // of its goroutine; see Snapshot
 }
@@ -90,6 +91,7 @@ func localState(s turns.State) LocalState {
 	for _, h := range s.Holds {
 		local.Holds = append(local.Holds, HoldState{
 			Name: h.Name, Owner: h.Owner, Since: h.Since, MaxHold: h.MaxHold, Until: h.Until, Err: h.Err, Kept: h.Kept,
+			Mode: modeOf(h.Limit),
 		})
 	}
 	for _, w := range s.Waits {

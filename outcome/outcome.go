@@ -100,7 +100,7 @@ func Of(ctx context.Context, err error) (Outcome, bool) {
 		return tooManyKeys, true
 	case is(keyfunc.ErrTooLarge), is(keyfunc.ErrMissing), is(keyfunc.ErrAmbiguous), is(keyfunc.ErrInvalid):
 		return badRequest(err), true
-	case is(guard.ErrInvalidKey): // no error of keyfunc blames the client
+	case is(guard.ErrInvalidKey), is(guard.ErrInvalidOption): // no error of keyfunc blames the client
 		return misconfigured, true
 	case !is(guard.ErrNotAcquired) && !is(guard.ErrUnavailable) && !is(guard.ErrClosed):
 		return Outcome{}, false

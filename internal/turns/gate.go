@@ -31,7 +31,7 @@ type gate struct {
 	floor     *Turn
 	grant     *grant // what the floor holds
 	line      line
-	crowd     *crowd // of turns that need not be alone; nil if there has been none
+	crowd     *company // of turns that need not be alone; nil if there has been none
 	pace      pace
 	strays    []*Turn // whose functions run on without the key
 	contender contender

@@ -15,7 +15,7 @@ const releasers = 64
 // locker can. It blocks until all are answered. It returns the error of each.
 func (e *Engine) ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 	errs := make([]error, len(ts))
-	if several, ok := e.locker.(locker.Several); ok && len(ts) > 1 {
+	if several, ok := e.locker.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.crowded() {
 		releaseTogether(ctx, several, ts, errs)
 		return errs
 	}

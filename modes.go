@@ -1,0 +1,160 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// This file is modes: how many calls may have a key at once.
+
+// WithShared makes leases shared. Any number of shared leases may have a key at
+// once, over all instances. None is held beside a lease that is not shared. It
+// is for readers of what an exclusive lease changes:
+//
+//	read := g.With(guard.WithShared())
+//
+// An exclusive call is not starved by readers: those that come after it wait
+// until it had its turn. Only readers of its own process that wait already may
+// go before it. MaxHold bounds each turn for itself. A reader that holds the key
+// for long makes the exclusive call wait, and all readers behind it.
+//
+// A shared lease has no fencing token. WithShared ignores [WithFencing] and
+// [WithMinHold] of the guard that it changes. In one list with either of them,
+// or with [WithPermits], it is ErrInvalidOption. [Guard.Lead] refuses it.
+//
+// An exclusive call inside a shared lease on the same key would wait for itself.
+// It gets ErrInvalidOption at once. Take the key exclusively from the start.
+//
+// A store that cannot share keys is refused with an ErrInvalidOption that Is
+// [errors.ErrUnsupported]. New returns it, and [Guard.With] panics with it.
+func WithShared() Option {
+	return optionFunc(func(c *config) error {
+		c.set.Limit, c.given.shared = locker.NoLimit, true
+		return nil
+	})
+}
+
+// WithPermits lets at most n leases have a key at once, over all instances. n
+// is 1 to 999,998, where 1 is the exclusive lease of every guard. It is for work
+// that only so many may do at a time:
+//
+//	export := g.With(guard.WithPermits(3))
+//
+// All callers should use the same n. If they do not, the smallest n of those that
+// hold the key and of the call decides. A rollout may thus change n. An exclusive
+// call on the key waits until all permits are back, and stops new ones.
+//
+// Each permit is a lease with renewals of its own, so n should be tens, not
+// thousands. With [WithMinHold] at most n turns begin within that time. Under
+// [Guard.Lead] there are n leaders. A call inside a permit on the same key runs
+// inside it and takes no second one. An exclusive call inside a permit gets
+// ErrInvalidOption at once, because it would wait for itself. Fencing tokens are
+// unique, but turns that run at the same time need not begin in their order.
+//
+// With [WithShared] in one list it is ErrInvalidOption. A later [Guard.With]
+// replaces the mode. A store without permits is refused as in WithShared.
+func WithPermits(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 1 || n >= locker.NoLimit {
+			return fmt.Errorf("%w: Permits is %d, want 1 to %d", ErrInvalidOption, n, locker.NoLimit-1)
+		}
+		c.set.Limit, c.given.permits = n, true
+		if n == 1 {
+			c.set.Limit = 0
+		}
+		return nil
+	})
+}
+
+// given says which options are in one list.
+type given struct{ shared, permits, fencing, minHold bool }
+
+// check refuses options that have no meaning together.
+func (g given) check() error {
+	var with string
+	switch {
+	case !g.shared:
+		return nil
+	case g.permits:
+		with = "WithPermits"
+	case g.fencing:
+		with = "WithFencing"
+	case g.minHold:
+		with = "WithMinHold"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: WithShared together with %s", ErrInvalidOption, with)
+}
+
+// settle sets what the mode leaves of other settings.
+func (c *config) settle() {
+	c.set.Fencing, c.set.MinHold = c.fencing, c.minHold
+	if c.set.Limit == locker.NoLimit {
+		c.set.Fencing, c.set.MinHold = false, 0
+	}
+}
+
+// checkMode refuses a mode that l does not have.
+func (c *config) checkMode(l locker.Locker) error {
+	if c.set.Limit == 0 {
+		return nil
+	}
+	if s, ok := l.(locker.Sharer); ok && s.Shares(c.set.Limit) {
+		return nil
+	}
+	lacks := "permits"
+	if c.set.Limit == locker.NoLimit {
+		lacks = "shared leases"
+	}
+	return fmt.Errorf("%w: %w: this locker has no %s", ErrInvalidOption, errors.ErrUnsupported, lacks)
+}
+
+// Modes as observers see them.
+const (
+	modeShared  = "shared"
+	modePermits = "permits"
+)
+
+// modeOf names the mode of a limit. An exclusive lease has none.
+func modeOf(limit int) string {
+	switch limit {
+	case 0:
+		return ""
+	case locker.NoLimit:
+		return modeShared
+	}
+	return modePermits
+}
+
+// limit returns how many may have the key with l. A lease that runs inside
+// another one has what that one has.
+func (l *Lease) limit() int {
+	for l.within != nil {
+		l = l.within
+	}
+	return l.guard.set.Limit
+}
+
+// bars returns why a call with the given limit cannot run inside l, or nil. It
+// asks for more than l has, and would wait for l.
+func (l *Lease) bars(limit int) error {
+	if l == nil {
+		return nil
+	}
+	has := l.limit()
+	if has == 0 || limit == locker.NoLimit || limit != 0 && has != locker.NoLimit {
+		return nil
+	}
+	wants := "an exclusive lease"
+	if limit != 0 {
+		wants = "a permit"
+	}
+	return fmt.Errorf("%w: %s inside a lease of mode %s on the same key would wait for itself: "+
+		"take the key exclusively from the start", ErrInvalidOption, wants, modeOf(has))
+}
+
+// errNoTokens says why a shared lease has no token.
+var errNoTokens = fmt.Errorf("%w: a shared lease has no fencing token", ErrInvalidOption)

@@ -1,0 +1,303 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker/memlocker"
+	"github.com/go-lockguard/guard/outcome"
+)
+
+// together runs n calls of each guard at once, and returns how many functions
+// ran at the same time at most.
+func together(t *testing.T, n int, lasts time.Duration, gs ...*guard.Guard) int64 {
+	t.Helper()
+	var on, peak atomic.Int64
+	var wg sync.WaitGroup
+	for _, g := range gs {
+		for range n {
+			wg.Go(func() {
+				err := g.Do(t.Context(), key, func(context.Context) error {
+					now := on.Add(1)
+					for seen := peak.Load(); now > seen && !peak.CompareAndSwap(seen, now); seen = peak.Load() {
+					}
+					time.Sleep(lasts)
+					on.Add(-1)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return peak.Load()
+}
+
+func TestSharedLeasesRunTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memlocker.New()
+		one := newGuard(t, mem, guard.WithShared())
+		two := newGuard(t, mem.Peer(), guard.WithShared())
+		if n := together(t, 10, time.Second, one, two); n != 20 {
+			t.Errorf("%d at once, want 20", n)
+		}
+		if n := together(t, 2, time.Second, one.With(guard.WithPermits(1)), two.With(guard.WithPermits(1))); n != 1 {
+			t.Errorf("%d exclusive calls at once", n)
+		}
+	})
+}
+
+func TestPermitsRunSoManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memlocker.New()
+		opts := []guard.Option{guard.WithPermits(3), guard.WithMaxWait(time.Minute)}
+		if n := together(t, 10, time.Second, newGuard(t, mem, opts...), newGuard(t, mem.Peer(), opts...)); n != 3 {
+			t.Errorf("%d at once, want 3", n)
+		}
+	})
+}
+
+// The modes keep their rule on a real server, among processes and with exclusive
+// calls beside them.
+func TestModesOnRedis(t *testing.T) {
+	addr := redistest.Start(t).Addr
+	one, two := onRedis(t, addr, guard.WithMaxWait(time.Minute)), onRedis(t, addr, guard.WithMaxWait(time.Minute))
+	if n := together(t, 20, 5*time.Millisecond, one.With(guard.WithPermits(3)), two.With(guard.WithPermits(3))); n > 3 {
+		t.Errorf("%d permits at once, want 3", n)
+	}
+	var readers, writers atomic.Int64
+	var wg sync.WaitGroup
+	for _, g := range []*guard.Guard{one, two} {
+		for i := range 12 {
+			wg.Go(func() {
+				reads := i%4 != 0
+				for range 10 {
+					mine, use := &writers, g
+					if reads {
+						mine, use = &readers, g.With(guard.WithShared())
+					}
+					err := use.Do(t.Context(), key, func(context.Context) error {
+						mine.Add(1)
+						defer mine.Add(-1)
+						for range 2 {
+							if r, w := readers.Load(), writers.Load(); w > 1 || w == 1 && r > 0 {
+								t.Errorf("%d readers and %d writers at once", r, w)
+							}
+							time.Sleep(time.Millisecond)
+						}
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+func TestModesThatDoNotFit(t *testing.T) {
+	for name, opts := range map[string][]guard.Option{
+		"shared and permits": {guard.WithShared(), guard.WithPermits(2)},
+		"shared and fencing": {guard.WithFencing(), guard.WithShared()},
+		"shared and MinHold": {guard.WithShared(), guard.WithMinHold(time.Second)},
+		"no permits":         {guard.WithPermits(0)},
+		"too many permits":   {guard.WithPermits(999_999)},
+	} {
+		if _, err := guard.New(memlocker.New(), opts...); !errors.Is(err, guard.ErrInvalidOption) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	bare := struct{ guard.Locker }{memlocker.New()}
+	for _, mode := range []guard.Option{guard.WithShared(), guard.WithPermits(2)} {
+		_, err := guard.New(bare, mode)
+		if !errors.Is(err, guard.ErrInvalidOption) || !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("a store without modes: %v", err)
+		}
+	}
+	g := newGuard(t, bare, guard.WithPermits(1))
+	defer func() {
+		if err, _ := recover().(error); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("With: %v", err)
+		}
+	}()
+	g.With(guard.WithShared())
+}
+
+// A mode of With replaces the guard's. What the mode ignores comes back with the
+// next one.
+func TestAModeReplacesTheGuards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuard(t, memlocker.New(), guard.WithMinHold(time.Minute), guard.WithFencing())
+		read := g.With(guard.WithShared())
+		if d := read.MinHold(); d != 0 {
+			t.Errorf("a shared lease is kept for %v", d)
+		}
+		if d := read.With(guard.WithPermits(2)).MinHold(); d != time.Minute {
+			t.Errorf("a permit is kept for %v", d)
+		}
+		if n := together(t, 4, time.Second, read); n != 4 {
+			t.Errorf("%d readers at once", n)
+		}
+	})
+}
+
+func TestCallsInsideALeaseOfAMode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		mode := map[string]*guard.Guard{
+			"exclusive": b.Guard, "shared": b.With(guard.WithShared()), "permits": b.With(guard.WithPermits(2)),
+		}
+		bars := map[string][]string{
+			"exclusive": nil, "shared": {"exclusive", "permits"}, "permits": {"exclusive"},
+		}
+		for outer, g := range mode {
+			for inner, in := range mode {
+				err := g.Do(t.Context(), key, func(ctx context.Context) error {
+					before := b.spy.acquires.Load()
+					err := in.Do(ctx, key, func(context.Context) error { return nil })
+					if n := b.spy.acquires.Load() - before; n != 0 {
+						t.Errorf("%s inside %s: %d tries", inner, outer, n)
+					}
+					if o, _ := outcome.Of(context.WithoutCancel(t.Context()), err); err != nil &&
+						(o.Status != http.StatusInternalServerError || o.Code != outcome.CodeMisconfigured) {
+						t.Errorf("%s inside %s: %+v", inner, outer, o)
+					}
+					return err
+				})
+				barred := slices.Contains(bars[outer], inner)
+				if errors.Is(err, guard.ErrInvalidOption) != barred || !barred && err != nil {
+					t.Errorf("%s inside %s: %v", inner, outer, err)
+				}
+			}
+		}
+	})
+}
+
+func TestASharedLeaseHasNoToken(t *testing.T) {
+	g := newGuard(t, memlocker.New())
+	for name, c := range map[string]struct {
+		opt  guard.Option
+		want error
+	}{"shared": {guard.WithShared(), guard.ErrInvalidOption}, "permits": {guard.WithPermits(2), nil}} {
+		err := g.With(c.opt).Do(t.Context(), key, func(ctx context.Context) error {
+			_, err := guard.FencingToken(ctx)
+			return err
+		})
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// So many instances lead as there are permits, and the next one when one ends.
+func TestPermitsLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memlocker.New()
+		var leading atomic.Int64
+		var wg sync.WaitGroup
+		stop := make(chan struct{}, 3)
+		for range 3 {
+			g := newGuard(t, mem.Peer(), guard.WithPermits(2))
+			wg.Go(func() {
+				err := g.Lead(t.Context(), key, func(context.Context) error {
+					leading.Add(1)
+					<-stop
+					leading.Add(-1)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(time.Minute)
+		if n := leading.Load(); n != 2 {
+			t.Errorf("%d lead, want 2", n)
+		}
+		stop <- struct{}{}
+		time.Sleep(time.Second)
+		if n := leading.Load(); n != 2 {
+			t.Errorf("%d lead after one has ended, want 2", n)
+		}
+		stop <- struct{}{}
+		stop <- struct{}{}
+		wg.Wait()
+		err := newGuard(t, mem, guard.WithShared()).Lead(t.Context(), key, func(context.Context) error { return nil })
+		if !errors.Is(err, guard.ErrInvalidOption) {
+			t.Errorf("Lead with WithShared: %v", err)
+		}
+	})
+}
+
+// A crowd has no one holder to name. The time until its end is known.
+func TestTheHolderOfACrowdIsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memlocker.New()
+		read := newGuard(t, mem, guard.WithShared())
+		for name, g := range map[string]*guard.Guard{"here": read.With(guard.WithPermits(1)), "elsewhere": newGuard(t, mem.Peer())} {
+			err := read.Do(t.Context(), key, func(context.Context) error {
+				_, err := g.TryAcquire(t.Context(), key)
+				var held *guard.HeldError
+				if !errors.As(err, &held) || held.Holder != (guard.Holder{}) || held.Remaining <= 0 {
+					t.Errorf("%s: %v, %+v", name, err, held)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			if s := read.Snapshot(false); len(s) != 0 && len(s[0].Holds) != 0 {
+				t.Errorf("%s: left in the snapshot: %+v", name, s)
+			}
+		}
+	})
+}
+
+func TestTheSnapshotShowsTheMode(t *testing.T) {
+	g := newGuard(t, memlocker.New(), guard.WithShared())
+	_ = g.Do(t.Context(), key, func(context.Context) error {
+		if s := g.Snapshot(false); len(s) != 1 || len(s[0].Holds) != 1 || s[0].Holds[0].Mode != "shared" {
+			t.Errorf("%+v", s)
+		}
+		return nil
+	})
+}
+
+// All of a DoAll are of the guard's mode.
+func TestDoAllOfAMode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memlocker.New()
+		var on atomic.Int64
+		var wg sync.WaitGroup
+		for range 3 {
+			g := newGuard(t, mem.Peer(), guard.WithShared())
+			wg.Go(func() {
+				err := g.DoAll(t.Context(), []string{"b", "a", "c"}, func(context.Context) error {
+					on.Add(1)
+					time.Sleep(time.Second)
+					if n := on.Load(); n != 3 {
+						t.Errorf("%d at once", n)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
