@@ -52,7 +52,7 @@ func TestSharedLeasesRunTogether(t *testing.T) {
 		if n := together(t, 10, time.Second, one, two); n != 20 {
 			t.Errorf("%d at once, want 20", n)
 		}
-		if n := together(t, 2, time.Second, one.With(guard.WithPermits(1)), two.With(guard.WithPermits(1))); n != 1 {
+		if n := together(t, 2, 100*time.Millisecond, one.With(guard.WithPermits(1)), two.With(guard.WithPermits(1))); n != 1 {
 			t.Errorf("%d exclusive calls at once", n)
 		}
 	})
