@@ -17,9 +17,9 @@ import (
 	"github.com/go-lockguard/guard/outcome"
 )
 
-// together runs n calls of each guard at once, and returns how many functions
+// runAtOnce runs n calls of each guard at once, and returns how many functions
 // ran at the same time at most.
-func together(t *testing.T, n int, lasts time.Duration, gs ...*guard.Guard) int64 {
+func runAtOnce(t *testing.T, n int, lasts time.Duration, gs ...*guard.Guard) int64 {
 	t.Helper()
 	var on, peak atomic.Int64
 	var wg sync.WaitGroup
@@ -49,10 +49,10 @@ func TestSharedLeasesRunTogether(t *testing.T) {
 		mem := memlocker.New()
 		one := newGuard(t, mem, guard.WithShared())
 		two := newGuard(t, mem.Peer(), guard.WithShared())
-		if n := together(t, 10, time.Second, one, two); n != 20 {
+		if n := runAtOnce(t, 10, time.Second, one, two); n != 20 {
 			t.Errorf("%d at once, want 20", n)
 		}
-		if n := together(t, 2, 100*time.Millisecond, one.With(guard.WithPermits(1)), two.With(guard.WithPermits(1))); n != 1 {
+		if n := runAtOnce(t, 2, 100*time.Millisecond, one.With(guard.WithPermits(1)), two.With(guard.WithPermits(1))); n != 1 {
 			t.Errorf("%d exclusive calls at once", n)
 		}
 	})
@@ -62,7 +62,7 @@ func TestPermitsRunSoManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
 		opts := []guard.Option{guard.WithPermits(3), guard.WithMaxWait(time.Minute)}
-		if n := together(t, 10, time.Second, newGuard(t, mem, opts...), newGuard(t, mem.Peer(), opts...)); n != 3 {
+		if n := runAtOnce(t, 10, time.Second, newGuard(t, mem, opts...), newGuard(t, mem.Peer(), opts...)); n != 3 {
 			t.Errorf("%d at once, want 3", n)
 		}
 	})
@@ -73,7 +73,7 @@ func TestPermitsRunSoManyAtOnce(t *testing.T) {
 func TestModesOnRedis(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	one, two := onRedis(t, addr, guard.WithMaxWait(time.Minute)), onRedis(t, addr, guard.WithMaxWait(time.Minute))
-	if n := together(t, 20, 5*time.Millisecond, one.With(guard.WithPermits(3)), two.With(guard.WithPermits(3))); n > 3 {
+	if n := runAtOnce(t, 20, 5*time.Millisecond, one.With(guard.WithPermits(3)), two.With(guard.WithPermits(3))); n > 3 {
 		t.Errorf("%d permits at once, want 3", n)
 	}
 	var readers, writers atomic.Int64
@@ -148,7 +148,7 @@ func TestAModeReplacesTheGuards(t *testing.T) {
 		if d := read.With(guard.WithPermits(2)).MinHold(); d != time.Minute {
 			t.Errorf("a permit is kept for %v", d)
 		}
-		if n := together(t, 4, time.Second, read); n != 4 {
+		if n := runAtOnce(t, 4, time.Second, read); n != 4 {
 			t.Errorf("%d readers at once", n)
 		}
 	})
