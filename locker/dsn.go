@@ -61,7 +61,8 @@ func FromDSN(dsn string) (Locker, error) {
 	scheme, _, ok := strings.Cut(dsn, ":")
 	scheme = strings.ToLower(scheme)
 	if !ok || !isScheme(scheme) {
-		return nil, fmt.Errorf("%w: the address has no scheme, such as redis:// in redis://localhost:6379", ErrInvalidOption)
+		return nil, fmt.Errorf("%w: the address has no scheme, such as redis:// in redis://localhost:6379",
+			ErrInvalidOption)
 	}
 	dsnMu.Lock()
 	open := openers[scheme]

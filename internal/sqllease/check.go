@@ -68,7 +68,10 @@ func (l *Locker) probe(ctx context.Context, ttl time.Duration) (took time.Durati
 	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'
 	for range 2 {
 		owner, sent := lockerkit.NewID(), time.Now()
-		r := l.lanes.do(ctx, request{verb: acquire, key: key, owner: owner, ttl: ttl.Microseconds(), holder: []byte("{}")})
+		r := l.lanes.do(ctx, request{
+			verb: acquire, key: key, owner: owner, ttl: ttl.Microseconds(),
+			holder: []byte("{}"),
+		})
 		if r.err != nil {
 			return 0, r.err
 		}

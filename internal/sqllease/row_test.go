@@ -63,7 +63,9 @@ func TestAReleaseHandsTheKeyToTheFirstThatWasSeen(t *testing.T) {
 
 func TestAKeyWhoseLeaseHasEndedIsNobodysInEveryVerb(t *testing.T) {
 	for _, q := range []*request{
-		{verb: fence, key: "k", owner: "a"}, {verb: revoke, key: "k", owner: "a"}, {verb: release, key: "k", owner: "a"},
+		{verb: fence, key: "k", owner: "a"},
+		{verb: revoke, key: "k", owner: "a"},
+		{verb: release, key: "k", owner: "a"},
 	} {
 		r := at(held(t), 110)
 		if res := r.apply(q); res.ok {

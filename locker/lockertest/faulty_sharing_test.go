@@ -69,7 +69,10 @@ var sharingFaults = []fault{
 	},
 	{
 		"hands a key to one claim at a time",
-		[]string{"those behind who gets a key may get it in the same step", "who leaves the queue lets in those behind"},
+		[]string{
+			"those behind who gets a key may get it in the same step",
+			"who leaves the queue lets in those behind",
+		},
 		func(m memory) locker.Locker { return handsToOne{m} },
 	},
 	{

@@ -272,7 +272,8 @@ func seesOwners(p *pair) {
 		}
 		s := p.inspect(in, key)
 		if !s.Held || s.Limit != 4 || s.Owner != "" || len(s.Owners) != 2 || s.Waiting != 1 {
-			fail("Inspect of a key with two owners, of limits %d and 4, and one claim that waits: %+v", locker.NoLimit, s)
+			fail("Inspect of a key with two owners, of limits %d and 4, and one claim that waits: %+v",
+				locker.NoLimit, s)
 		}
 		for _, c := range []*locker.Claim{a, b} {
 			if s.Owners[0].Owner != c.Owner && s.Owners[1].Owner != c.Owner {

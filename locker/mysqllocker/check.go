@@ -39,7 +39,8 @@ func check(ctx context.Context, db *sql.DB) []error {
 
 func judge(flush, autocommit int, err error) (found []error) {
 	if err != nil {
-		return []error{sqllease.Finding(store, FindingDurability, locker.Warn, "the settings could not be read: %v", err)}
+		return []error{sqllease.Finding(store, FindingDurability, locker.Warn,
+			"the settings could not be read: %v", err)}
 	}
 	if autocommit == 0 {
 		found = append(found, sqllease.Finding(store, FindingAutocommit, locker.Refuse,
@@ -47,7 +48,8 @@ func judge(flush, autocommit int, err error) (found []error) {
 	}
 	if flush != 1 {
 		found = append(found, sqllease.Finding(store, FindingDurability, locker.Warn,
-			"innodb_flush_log_at_trx_commit is %d: a crash of the server forgets leases of up to a second, set it to 1", flush))
+			"innodb_flush_log_at_trx_commit is %d: a crash of the server forgets leases of up to a "+
+				"second, set it to 1", flush))
 	}
 	return found
 }

@@ -96,7 +96,8 @@ func TestAKeyOfOneOwnerCostsNoMoreThanBefore(t *testing.T) {
 	}
 	var looks, frees, handOvers [2]int // before, and now
 	for i := range 2 {
-		free, owner, first, second := claim("free"), claim(strconv.Itoa(i)), claim(strconv.Itoa(i)), claim(strconv.Itoa(i))
+		free, owner, first, second := claim("free"), claim(strconv.Itoa(i)), claim(strconv.Itoa(i)),
+			claim(strconv.Itoa(i))
 		mustAcquire(t, l, free)
 		frees[i] = count(func() { freed[i](free) })
 		mustAcquire(t, l, owner)

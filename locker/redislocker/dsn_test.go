@@ -28,7 +28,8 @@ func TestAnAddressOpensAStoreThatOwnsItsClient(t *testing.T) {
 		if err := g.Do(t.Context(), "k", func(context.Context) error { ran = true; return nil }); err != nil || !ran {
 			t.Errorf("%s: Do: %v, ran: %v", dsn, err, ran)
 		}
-		if err := g.Close(context.WithoutCancel(t.Context())); err != nil { // TestMain finds what a client leaves running
+		// TestMain finds what a client leaves running
+		if err := g.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Errorf("%s: Close: %v", dsn, err)
 		}
 	}

@@ -21,7 +21,8 @@ const (
 	allNames   = "local LOCK, WAIT, DUE, FENCE, CROWD = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]\n"
 	crowdNames = "local LOCK, CROWD = KEYS[1], KEYS[2]\n"
 	inRelease  = `local INBOXES, KNOWN, KEY = ARGV[4], ARGV[5] == "1", ARGV[6]` + "\n"
-	inLook     = `local INBOXES, KNOWN, KEY = ARGV[6], ARGV[8] == "1", string.sub(ARGV[7], 8)` + "\n" // behind "wanted "
+	// behind "wanted "
+	inLook = `local INBOXES, KNOWN, KEY = ARGV[6], ARGV[8] == "1", string.sub(ARGV[7], 8)` + "\n"
 )
 
 // The scripts. What a key of a single owner needs stands in front, because a
@@ -29,7 +30,8 @@ const (
 var (
 	lookScript = newScript(consts(), lua("entry", "back", "look"),
 		allNames, inLook, lua("tokens", "late", "crowd", "serve", "lookcrowd"))
-	enterScript   = newScript(consts(), allNames, inLook, lua("entry", "back", "tokens", "late", "crowd", "serve", "enter"))
+	enterScript = newScript(consts(), allNames, inLook,
+		lua("entry", "back", "tokens", "late", "crowd", "serve", "enter"))
 	releaseScript = newScript(consts(), lua("release", "tokens", "entry", "back"),
 		allNames, inRelease, lua("late", "handover", "crowd", "share", "serve", "releasecrowd"))
 	allScript     = newScript(consts(), lua("tokens", "all"))

@@ -146,7 +146,8 @@ func TestAClaimThatWasHandedAShareJoinsOnce(t *testing.T) {
 func TestTheDeadOfARunArePassedOver(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, es := listening(t, rdb, 3)
-	a, b, dead, c := claim("k"), limited("k", locker.NoLimit), limited("k", locker.NoLimit), limited("k", locker.NoLimit)
+	a, b, dead, c := claim("k"), limited("k", locker.NoLimit), limited("k", locker.NoLimit),
+		limited("k", locker.NoLimit)
 	mustAcquire(t, ls[0], a)
 	queue(t, ls[1], b)
 	queue(t, ls[2], dead)
@@ -168,7 +169,8 @@ func TestAClaimWithLimitHasTokensAndAWrongCounterIsSaid(t *testing.T) {
 	rdb.SAdd(t.Context(), lock("k")+":fence", "x")
 	c := limited("k", 2)
 	c.Fencing = true
-	if _, err := ls[0].Acquire(t.Context(), c, locker.Try{}); err == nil || !strings.Contains(err.Error(), "fencing tokens") {
+	if _, err := ls[0].Acquire(t.Context(), c, locker.Try{}); err == nil ||
+		!strings.Contains(err.Error(), "fencing tokens") {
 		t.Errorf("Acquire with a counter of another type: %v, want advice", err)
 	}
 	if n := size(t, rdb); n != 1 {
@@ -244,7 +246,8 @@ func (o older) entry(c *locker.Claim) string {
 // frees releases the key of c, and reports whether c owned it.
 func (o older) frees(c *locker.Claim) bool {
 	o.Helper()
-	got, err := o.release.Run(o.Context(), o.rdb, []string{lock(c.Key), line(c.Key), dues(c.Key), lock(c.Key) + ":fence"},
+	got, err := o.release.Run(o.Context(), o.rdb,
+		[]string{lock(c.Key), line(c.Key), dues(c.Key), lock(c.Key) + ":fence"},
 		c.Owner, "", "", "guard:inbox:", "1", "64", "1200000", c.Key).Result()
 	if err != nil {
 		o.Fatal(err)
