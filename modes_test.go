@@ -52,7 +52,8 @@ func TestSharedLeasesRunTogether(t *testing.T) {
 		if n := runAtOnce(t, 10, time.Second, one, two); n != 20 {
 			t.Errorf("%d at once, want 20", n)
 		}
-		if n := runAtOnce(t, 2, 100*time.Millisecond, one.With(guard.WithPermits(1)), two.With(guard.WithPermits(1))); n != 1 {
+		alone := guard.WithPermits(1)
+		if n := runAtOnce(t, 2, 100*time.Millisecond, one.With(alone), two.With(alone)); n != 1 {
 			t.Errorf("%d exclusive calls at once", n)
 		}
 	})
@@ -62,7 +63,8 @@ func TestPermitsRunSoManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
 		opts := []guard.Option{guard.WithPermits(3), guard.WithMaxWait(time.Minute)}
-		if n := runAtOnce(t, 10, time.Second, newGuard(t, mem, opts...), newGuard(t, mem.Peer(), opts...)); n != 3 {
+		one, two := newGuard(t, mem, opts...), newGuard(t, mem.Peer(), opts...)
+		if n := runAtOnce(t, 10, time.Second, one, two); n != 3 {
 			t.Errorf("%d at once, want 3", n)
 		}
 	})
@@ -247,7 +249,9 @@ func TestTheHolderOfACrowdIsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
 		read := newGuard(t, mem, guard.WithShared())
-		for name, g := range map[string]*guard.Guard{"here": read.With(guard.WithPermits(1)), "elsewhere": newGuard(t, mem.Peer())} {
+		for name, g := range map[string]*guard.Guard{
+			"here": read.With(guard.WithPermits(1)), "elsewhere": newGuard(t, mem.Peer()),
+		} {
 			err := read.Do(t.Context(), key, func(context.Context) error {
 				_, err := g.TryAcquire(t.Context(), key)
 				var held *guard.HeldError

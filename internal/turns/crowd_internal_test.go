@@ -300,7 +300,8 @@ func TestMaxHoldOfAllSharedTurns(t *testing.T) {
 		time.Sleep(s.MaxHold + time.Millisecond)
 		synctest.Wait()
 		for i, turn := range all {
-			if _, cause := turn.End(true, true); !errors.Is(cause, ErrMaxHold) || !errors.Is(parties[i].lost, ErrMaxHold) {
+			_, cause := turn.End(true, true)
+			if !errors.Is(cause, ErrMaxHold) || !errors.Is(parties[i].lost, ErrMaxHold) {
 				t.Errorf("turn %d: %v, %v", i, cause, parties[i].lost)
 			}
 			turn.Leave()
@@ -363,7 +364,8 @@ func TestCloseDuringACrowd(t *testing.T) {
 				over := make(chan error, 1)
 				go func() { over <- e.Close(t.Context()) }()
 				synctest.Wait()
-				if _, err := new(party).take(t.Context(), e, stageKey, limited(limit)); !errors.Is(err, locker.ErrClosed) {
+				_, err := new(party).take(t.Context(), e, stageKey, limited(limit))
+				if !errors.Is(err, locker.ErrClosed) {
 					t.Errorf("a call came in: %v", err)
 				}
 				mustEnd(t, all[0])
@@ -406,7 +408,10 @@ func TestACallThatLeavesAsItIsLetIn(t *testing.T) {
 				s := limited(limit)
 				first := mustTake(t, e, s)
 				gt := e.gates.enter(stageKey)
-				in := &Turn{gate: gt, set: &s, events: new(party), ctx: t.Context(), patience: Patience{Until: time.Now().Add(time.Hour)}}
+				in := &Turn{
+					gate: gt, set: &s, events: new(party), ctx: t.Context(),
+					patience: Patience{Until: time.Now().Add(time.Hour)},
+				}
 				gt.mu.Lock()
 				if limit == locker.NoLimit {
 					gt.enter(in, first.grant)
