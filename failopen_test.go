@@ -71,6 +71,7 @@ func TestFailOpenRunsEveryVerbOfAFunctionWithoutALease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inSilence(t, func(t *testing.T, b *bench, seen *waitBook) {
+				t.Helper()
 				ran := 0
 				err := verb(t.Context(), b.Guard, func(ctx context.Context) error {
 					ran++
@@ -98,6 +99,7 @@ func TestFailOpenRunsEveryVerbOfAFunctionWithoutALease(t *testing.T) {
 
 func TestVerbsThatGiveALeaseDoNotFailOpen(t *testing.T) {
 	inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
+		t.Helper()
 		_, err := b.Acquire(t.Context(), key)
 		wantErr(t, err, guard.ErrUnavailable)
 		_, err = b.TryAcquire(t.Context(), key)
@@ -112,6 +114,7 @@ func TestVerbsThatGiveALeaseDoNotFailOpen(t *testing.T) {
 // What is not the silence of the store is refused as without the option.
 func TestFailOpenStaysClosedForEverythingElse(t *testing.T) {
 	never := func(t *testing.T) func(context.Context) error {
+		t.Helper()
 		return func(context.Context) error { t.Error("it ran"); return nil }
 	}
 	t.Run("a key that is held", func(t *testing.T) {
@@ -138,6 +141,7 @@ func TestFailOpenStaysClosedForEverythingElse(t *testing.T) {
 	})
 	t.Run("a guard that is closed", func(t *testing.T) {
 		inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
+			t.Helper()
 			_ = b.Do(t.Context(), key, nop) // evidence
 			wantErr(t, b.Close(t.Context()), nil)
 			wantErr(t, b.Do(t.Context(), key, never(t)), guard.ErrClosed)
@@ -145,6 +149,7 @@ func TestFailOpenStaysClosedForEverythingElse(t *testing.T) {
 	})
 	t.Run("a caller that leaves", func(t *testing.T) {
 		inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
+			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			wantErr(t, b.Do(ctx, key, never(t)), guard.ErrNotAcquired)
@@ -224,6 +229,7 @@ func TestAnUnguardedFunctionHasNoTokenOfTheLeaseAround(t *testing.T) {
 // A refusal inside it may come when half of the work is done.
 func TestARefusalInsideAnUnguardedFunctionCountsAsRun(t *testing.T) {
 	inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
+		t.Helper()
 		err := b.Do(t.Context(), key, func(context.Context) error { return guard.ErrNotAcquired })
 		if !guard.Ran(err) {
 			t.Error("Ran is false")
@@ -233,6 +239,7 @@ func TestARefusalInsideAnUnguardedFunctionCountsAsRun(t *testing.T) {
 
 func TestAPanicOfAnUnguardedFunctionPassesThrough(t *testing.T) {
 	inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
+		t.Helper()
 		defer func() {
 			if p := recover(); p == nil || !strings.Contains(p.(string), "own") {
 				t.Errorf("got %v", p)

@@ -14,12 +14,12 @@ func TestALeaseTellsWhatItHoldsInItsStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.Close(context.Background())
+	defer g.Close(context.WithoutCancel(t.Context()))
 	outer, err := guard.New(other)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer outer.Close(context.Background())
+	defer outer.Close(context.WithoutCancel(t.Context()))
 
 	var leaked *guard.Lease
 	err = outer.Do(t.Context(), "a", func(ctx context.Context) error {

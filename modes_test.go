@@ -27,8 +27,9 @@ func runAtOnce(t *testing.T, n int, lasts time.Duration, gs ...*guard.Guard) int
 		for range n {
 			wg.Go(func() {
 				err := g.Do(t.Context(), key, func(context.Context) error {
-					now := on.Add(1)
-					for seen := peak.Load(); now > seen && !peak.CompareAndSwap(seen, now); seen = peak.Load() {
+					now, seen := on.Add(1), peak.Load()
+					for now > seen && !peak.CompareAndSwap(seen, now) {
+						seen = peak.Load()
 					}
 					time.Sleep(lasts)
 					on.Add(-1)

@@ -87,6 +87,7 @@ func allFree(t *testing.T, other *guard.Guard, keys ...string) {
 
 func TestFreeKeysTakeTwoRequests(t *testing.T) {
 	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
+		t.Helper()
 		for n, requests := range map[int]int64{2: 1, 3: 1, 64: 1, 65: 1, 130: 3} {
 			var last uint64
 			err := g.DoAll(t.Context(), manyKeys(n), func(ctx context.Context) error {
@@ -121,6 +122,7 @@ func TestFreeKeysTakeTwoRequests(t *testing.T) {
 
 func TestAHeldKeyIsWaitedForWithTheKeysInFrontOfIt(t *testing.T) {
 	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
+		t.Helper()
 		held := must(other.Acquire(t.Context(), "c"))
 		done := make(chan error, 1)
 		go func() { done <- g.DoAll(t.Context(), []string{"e", "d", "c", "b", "a"}, nop) }()
@@ -144,6 +146,7 @@ func TestAHeldKeyIsWaitedForWithTheKeysInFrontOfIt(t *testing.T) {
 
 func TestOneAttemptTakesAllKeysOrNone(t *testing.T) {
 	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
+		t.Helper()
 		keys := []string{"a", "b", "c"}
 		held := must(other.Acquire(t.Context(), "b"))
 		var refusal *guard.HeldError
@@ -169,6 +172,7 @@ func TestOneAttemptTakesAllKeysOrNone(t *testing.T) {
 // The keys were acquired, and nobody knows it.
 func TestALostAnswerForSeveralKeysLeavesNothing(t *testing.T) {
 	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
+		t.Helper()
 		l.mute.Store(true)
 		if err := g.DoAll(t.Context(), manyKeys(5), nop); err != nil {
 			t.Error(err)
@@ -179,6 +183,7 @@ func TestALostAnswerForSeveralKeysLeavesNothing(t *testing.T) {
 
 func TestCloseEndsAWaitForSeveralKeys(t *testing.T) {
 	inGroups(t, func(t *testing.T, _ *together, g, other *guard.Guard) {
+		t.Helper()
 		held := must(other.Acquire(t.Context(), "b"))
 		done := make(chan error, 1)
 		go func() { done <- g.DoAll(t.Context(), []string{"a", "b", "c"}, nop) }()
@@ -194,6 +199,7 @@ func TestCloseEndsAWaitForSeveralKeys(t *testing.T) {
 
 func TestALostKeyOfSeveralEndsThemAll(t *testing.T) {
 	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
+		t.Helper()
 		err := g.DoAll(t.Context(), manyKeys(5), func(ctx context.Context) error {
 			l.Lose("k00003")
 			<-ctx.Done()
@@ -207,6 +213,7 @@ func TestALostKeyOfSeveralEndsThemAll(t *testing.T) {
 // Calls of two processes want random keys, some several and some one.
 func TestCallsForSeveralKeysExcludeEachOtherWithoutDeadlock(t *testing.T) {
 	inGroups(t, func(t *testing.T, _ *together, g, other *guard.Guard) {
+		t.Helper()
 		var mu sync.Mutex // guards inside
 		inside := map[string]bool{}
 		mark := func(keys []string, in bool) {

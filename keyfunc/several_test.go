@@ -2,10 +2,10 @@ package keyfunc_test
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +26,7 @@ func cart(body string) *http.Request {
 func numbers(n int) string {
 	var s []string
 	for i := range n {
-		s = append(s, fmt.Sprint(i))
+		s = append(s, strconv.Itoa(i))
 	}
 	return strings.Join(s, ",")
 }
@@ -44,7 +44,8 @@ func TestAListGivesAKeyForEachElement(t *testing.T) {
 		{
 			[]string{"{json.shop}:x-{json.items[].sku}:{json.items[].size|lower}", "user:{header.X-User}"},
 			`{"shop": "m:1", "items": [{"sku": 1, "size": "L"}, {"sku": 1, "size": "m"}]}`,
-			[]string{guard.Key("m:1", "x-1", "l"), guard.Key("m:1", "x-1", "m"), "user:ann"}, nil,
+			[]string{guard.Key("m:1", "x-1", "l"), guard.Key("m:1", "x-1", "m"), "user:ann"},
+			nil,
 		},
 		{[]string{"n:{json.n[]}"}, `{"n": [` + numbers(64) + `, 3]}`, nil, nil},
 		{[]string{"n:{json.n[]}"}, `{"n": [` + numbers(65) + `]}`, nil, keyfunc.ErrTooManyKeys},

@@ -371,8 +371,8 @@ func TestCloseDuringACrowd(t *testing.T) {
 				mustEnd(t, all[0])
 				synctest.Wait()
 				select {
-				case <-over:
-					t.Fatal("Close did not wait")
+				case err := <-over:
+					t.Fatal("Close did not wait", err)
 				default:
 				}
 				ctx, cancel := context.WithCancel(t.Context())

@@ -110,6 +110,7 @@ func ask(ctx context.Context, e *Engine, key string, s Settings) result {
 
 // crowd makes n calls side by side on keys of their own on a node.
 func crowd(t *testing.T, e *Engine, node string, n int, s Settings) (wait func() []result) {
+	t.Helper()
 	results := make([]result, n)
 	var wg sync.WaitGroup
 	for i := range n {
@@ -120,6 +121,7 @@ func crowd(t *testing.T, e *Engine, node string, n int, s Settings) (wait func()
 
 // keepAsking makes a call each 10 ms, so that there is evidence, until stop.
 func keepAsking(t *testing.T, e *Engine, node string, s Settings) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -135,6 +137,7 @@ func TestAKnownOutageRefusesAtOnceAndAsksLittle(t *testing.T) {
 	for name, f := range map[string]failure{"a server that hangs": hangs, "a server that is gone": gone} {
 		t.Run(name, func(t *testing.T) {
 			inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+				t.Helper()
 				p.fail("a", f)
 				stop := keepAsking(t, e, "a", settings())
 				defer stop()
@@ -167,6 +170,7 @@ func TestAKnownOutageRefusesAtOnceAndAsksLittle(t *testing.T) {
 
 func TestThoseWhoWaitInAnOutageAreRefusedTogetherAndSendNothing(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		p.fail("a", hangs)
 		first := crowd(t, e, "a", 50, settings())
 		time.Sleep(600 * time.Millisecond) // noticed after 500
@@ -186,6 +190,7 @@ func TestThoseWhoWaitInAnOutageAreRefusedTogetherAndSendNothing(t *testing.T) {
 
 func TestThoseWhoWaitedComeBackSpreadAndAreServed(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		p.fail("a", gone)
 		all := crowd(t, e, "a", 5000, settings())
 		time.Sleep(time.Second)
@@ -220,6 +225,7 @@ func TestAnAnswerOfAnyKindIsNoSilence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+				t.Helper()
 				p.fail("a", f)
 				stop := keepAsking(t, e, "a", settings())
 				defer stop()
@@ -239,6 +245,7 @@ func TestAnAnswerOfAnyKindIsNoSilence(t *testing.T) {
 // A refusal of the server ends a silence: it is there.
 func TestARefusalEndsASilence(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		p.fail("a", hangs)
 		stop := keepAsking(t, e, "a", settings())
 		defer stop()
@@ -253,6 +260,7 @@ func TestARefusalEndsASilence(t *testing.T) {
 
 func TestATryThatWasCutShortIsNoSilence(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		p.fail("a", hangs)
 		for range 100 { // for 4 s
 			ctx, leave := context.WithTimeout(t.Context(), 40*time.Millisecond)
@@ -271,6 +279,7 @@ func TestATryThatWasCutShortIsNoSilence(t *testing.T) {
 // Under overload some are answered and others are not.
 func TestOverloadNeverBecomesAKnownOutage(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		under := make(chan struct{}, 5) // what it can do at a time
 		p.fail("a", func(ctx context.Context) error {
 			select {
@@ -295,6 +304,7 @@ func TestOverloadNeverBecomesAKnownOutage(t *testing.T) {
 
 func TestAnOutageOfOneNodeIsNoneOfTheOthers(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		p.fail("a", hangs)
 		stop := keepAsking(t, e, "a", settings())
 		time.Sleep(5 * time.Second)
@@ -323,6 +333,7 @@ func TestAnOutageOfOneNodeIsNoneOfTheOthers(t *testing.T) {
 // an old outage.
 func TestAnOutageIsAsOldAsItsFirstNotice(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		p.fail("a", func(context.Context) error { // the process is paused while its tries are under way
 			time.Sleep(time.Minute)
 			return errors.Join(locker.ErrUnavailable, locker.ErrSilent)
@@ -336,12 +347,15 @@ func TestAnOutageIsAsOldAsItsFirstNotice(t *testing.T) {
 		}
 		all()
 	})
-	inOutages(t, func(t *testing.T, e *Engine, p *patchy) { // paused in an outage, with a probe under way
+	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
+		// It is paused in an outage, with a probe under way.
 		p.fail("a", hangs)
 		stop := keepAsking(t, e, "a", settings())
 		time.Sleep(5 * time.Second)
 		stop()
 		p.fail("a", func(context.Context) error {
+			t.Helper()
 			time.Sleep(time.Minute)
 			return errors.Join(locker.ErrUnavailable, locker.ErrSilent)
 		})
@@ -360,6 +374,7 @@ func TestAnOutageIsAsOldAsItsFirstNotice(t *testing.T) {
 
 func TestOldEvidenceIsNone(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		p.fail("a", hangs)
 		stop := keepAsking(t, e, "a", settings())
 		time.Sleep(5 * time.Second)
@@ -378,6 +393,7 @@ func TestOldEvidenceIsNone(t *testing.T) {
 
 func TestAProbeWhoseCallerLeavesIsLeftToTheNext(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		p.fail("a", hangs)
 		stop := keepAsking(t, e, "a", settings())
 		defer stop()
@@ -404,6 +420,7 @@ func TestAProbeWhoseCallerLeavesIsLeftToTheNext(t *testing.T) {
 // A locker that panics in a probe gives the role back, too.
 func TestAProbeThatPanicsIsLeftToTheNext(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		p.fail("a", gone)
 		if r := ask(t.Context(), e, "a:1", settings()); !r.silent {
 			t.Fatalf("got %+v", r)
@@ -424,6 +441,7 @@ func TestAProbeThatPanicsIsLeftToTheNext(t *testing.T) {
 // Callers with one attempt do not fail on every blip.
 func TestAnAttemptIsNotRefusedBeforeItsTryLimit(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		once := settings()
 		once.MaxWait = 0
 		p.fail("a", gone)
@@ -462,6 +480,7 @@ func TestAnAttemptIsNotRefusedBeforeItsTryLimit(t *testing.T) {
 
 func TestTurnsGoOnInThisProcessWhileTheStoreIsSilent(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		s := settings()
 		holder, err := new(party).take(t.Context(), e, "a:k", s)
 		if err != nil {
@@ -487,6 +506,7 @@ func TestTurnsGoOnInThisProcessWhileTheStoreIsSilent(t *testing.T) {
 
 func TestNobodyStandsBehindACallThatMayNotEvenTry(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		p.fail("a", hangs)
 		stop := keepAsking(t, e, "a", settings())
 		defer stop()
@@ -512,6 +532,7 @@ func TestNobodyStandsBehindACallThatMayNotEvenTry(t *testing.T) {
 // What the log is told: the begin, and the end.
 func TestAnOutageIsToldOnceWithItsEnd(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
+		t.Helper()
 		who, s := &party{}, settings()
 		try := func() {
 			if turn, err := who.take(t.Context(), e, "a:k", s); err == nil {

@@ -209,7 +209,7 @@ func (t *Turn) contend(ctx context.Context) (gr *grant, err error) {
 			gr = t.accept(b, o, since)
 			continue
 		}
-		may := false
+		var may bool
 		if may, err = t.admitted(ctx); !may {
 			continue
 		}

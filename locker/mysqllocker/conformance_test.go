@@ -1,7 +1,6 @@
 package mysqllocker_test
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"os"
@@ -66,6 +65,7 @@ func newTable(t *testing.T, db *sql.DB) mysqllocker.Option {
 
 func TestLocker(t *testing.T) {
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
+		t.Helper()
 		name := newTable(t, open(t))
 		return mysqllocker.New(open(t), name), mysqllocker.New(open(t), name)
 	})
@@ -73,6 +73,7 @@ func TestLocker(t *testing.T) {
 
 func TestLockerOnAServerThatHangs(t *testing.T) {
 	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+		t.Helper()
 		plain, fault := open(t), sqlfault.New()
 		name := newTable(t, plain)
 		db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn))
@@ -86,7 +87,7 @@ func TestMigrateIsSafeBesideOthers(t *testing.T) {
 	errs := make(chan error, 8)
 	for range cap(errs) {
 		db := open(t)
-		go func() { errs <- mysqllocker.New(db, name).Migrate(context.Background()) }() // ends with its one call
+		go func() { errs <- mysqllocker.New(db, name).Migrate(t.Context()) }() // ends with its one call
 	}
 	for range cap(errs) {
 		if err := <-errs; err != nil {

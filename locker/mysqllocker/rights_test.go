@@ -44,7 +44,8 @@ func has(t *testing.T, found []locker.Finding, err error, names ...string) {
 
 func exec(t *testing.T, db interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}, statements ...string) {
+}, statements ...string,
+) {
 	t.Helper()
 	for _, s := range statements {
 		if _, err := db.ExecContext(t.Context(), s); err != nil {

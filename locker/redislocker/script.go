@@ -21,7 +21,7 @@ const (
 	allNames   = "local LOCK, WAIT, DUE, FENCE, CROWD = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]\n"
 	crowdNames = "local LOCK, CROWD = KEYS[1], KEYS[2]\n"
 	inRelease  = `local INBOXES, KNOWN, KEY = ARGV[4], ARGV[5] == "1", ARGV[6]` + "\n"
-	// behind "wanted "
+	// The key stands behind "wanted ".
 	inLook = `local INBOXES, KNOWN, KEY = ARGV[6], ARGV[8] == "1", string.sub(ARGV[7], 8)` + "\n"
 )
 

@@ -1,7 +1,6 @@
 package sqlitelocker_test
 
 import (
-	"context"
 	"database/sql"
 	"path/filepath"
 	"testing"
@@ -36,7 +35,9 @@ func open(t *testing.T, file string) *sql.DB {
 func newFile(t *testing.T) string { return filepath.Join(t.TempDir(), "locks.db") }
 
 func TestLocker(t *testing.T) {
+	t.Helper()
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
+		t.Helper()
 		file := newFile(t)
 		return sqlitelocker.New(open(t, file)), sqlitelocker.New(open(t, file))
 	})
@@ -44,6 +45,7 @@ func TestLocker(t *testing.T) {
 
 func TestLockerOnADatabaseThatHangs(t *testing.T) {
 	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
+		t.Helper()
 		file, fault := newFile(t), sqlfault.New()
 		plain := open(t, file)
 		db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn(file)))
@@ -61,7 +63,7 @@ func TestMigrateIsSafeBesideOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		go func() { errs <- sqlitelocker.New(db).Migrate(context.Background()) }() // ends with its one call
+		go func() { errs <- sqlitelocker.New(db).Migrate(t.Context()) }() // ends with its one call
 	}
 	for range cap(errs) {
 		if err := <-errs; err != nil {

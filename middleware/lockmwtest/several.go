@@ -33,7 +33,7 @@ func (r *rig) order(app http.Handler, req *http.Request) *httptest.ResponseRecor
 // severalKeys checks that a handler runs under the leases of all keys of its
 // request, by templates and by a function, and that all are released.
 func severalKeys(r *rig) {
-	all := func(req *http.Request) ([]string, error) {
+	all := func(*http.Request) ([]string, error) {
 		return []string{guard.Key("stock", "b"), guard.Key("stock", "a"), key, guard.Key("stock", "b")}, nil
 	}
 	for _, l := range []Lock{{Templates: []string{items, template}}, {Keys: all}} {

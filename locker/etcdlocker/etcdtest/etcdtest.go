@@ -180,7 +180,7 @@ func Config(addrs ...string) clientv3.Config {
 // Start starts a cluster of n servers that ends with tb.
 func Start(tb testing.TB, n int, s Settings) []*Member {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
 	defer cancel()
 	members, err := NewCluster(ctx, n, tb.TempDir(), s)
 	tb.Cleanup(func() {
