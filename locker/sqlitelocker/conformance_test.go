@@ -32,7 +32,10 @@ func open(t *testing.T, file string) *sql.DB {
 }
 
 // newFile returns the name of a file that does not exist.
-func newFile(t *testing.T) string { return filepath.Join(t.TempDir(), "locks.db") }
+func newFile(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "locks.db")
+}
 
 func TestLocker(t *testing.T) {
 	t.Helper()
