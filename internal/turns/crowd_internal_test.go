@@ -512,3 +512,49 @@ func (j *judge) go1(limit int) {
 		delete(j.by, limit)
 	}
 }
+
+// A shared turn does not enter a grant whose last member has left. That grant is
+// being released, and its key goes to others.
+func TestNobodyEntersASharedGrantThatIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &counter{Locker: memlocker.New(), delay: 50 * time.Millisecond}
+		e := open(t, l)
+		first := mustTake(t, e, limited(locker.NoLimit))
+		var done sync.WaitGroup
+		done.Go(func() { mustEnd(t, first) }) // ends with the release
+		synctest.Wait()
+		second := mustTake(t, e, limited(locker.NoLimit))
+		done.Wait()
+		if n := l.acquires.Load(); n != 2 {
+			t.Errorf("%d acquires for a grant that ended and one that began", n)
+		}
+		mustEnd(t, second)
+		closed(t, e)
+	})
+}
+
+// A call that waits for a permit of its own process goes to the store once one
+// of these permits is lost, because nobody will pass it on.
+func TestALostPermitSendsTheNextToTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, memlocker.New())
+		s := limited(2)
+		s.TTL, s.MaxWait = time.Second, time.Minute
+		hangs := s
+		hangs.MaxHold = 2 * time.Second
+		hung, stays := mustTake(t, e, hangs), mustTake(t, e, s)
+		start := time.Now()
+		next := mustTake(t, e, s) // waits
+		if waited := time.Since(start); waited > hangs.MaxHold+2*s.TTL {
+			t.Errorf("it came in after %v, want it at the end of the permit that was lost", waited)
+		}
+		if hung.Err() == nil || stays.Err() != nil {
+			t.Errorf("the permit that was to be lost: %v, the other: %v", hung.Err(), stays.Err())
+		}
+		mustEnd(t, stays, next)
+		if err := end(t.Context(), hung); !errors.Is(err, ErrMaxHold) {
+			t.Error(err)
+		}
+		closed(t, e)
+	})
+}

@@ -17,8 +17,9 @@ import (
 // callback. Package lockorder says what may be locked inside.
 //
 // Invariant: if floor is nil, there is no grant and no bid. Then the line is
-// empty, or the first in it waits for a permit of this process. grant is nil while the floor contends or releases. While there is a
-// grant, there is no bid. A turn is never both on the floor and in line. A turn
+// empty, or the first in it waits for a permit of this process. grant is nil
+// while the floor contends or releases. While there is a grant, there is no bid.
+// A turn is never both on the floor and in line. A turn
 // that has ended has the floor only while it releases the key, or while
 // WithMinHold keeps the key.
 type gate struct {
@@ -172,8 +173,8 @@ func (gt *gate) nextMayUse(gr *grant) bool {
 }
 
 // passFloor ends t's floor, if t still has it, and gives it to the next in line
-// to contend. A turn that had no floor ends its grant instead. It returns a bid that nobody is left to go on with; the caller
-// must abandon it (law 6).
+// to contend. A turn that had no floor ends its grant instead. passFloor returns
+// a bid that nobody is left to go on with. The caller must abandon it (law 6).
 func (gt *gate) passFloor(t *Turn) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
