@@ -76,7 +76,8 @@ func TestPermitsRunSoManyAtOnce(t *testing.T) {
 func TestModesOnRedis(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	one, two := onRedis(t, addr, guard.WithMaxWait(time.Minute)), onRedis(t, addr, guard.WithMaxWait(time.Minute))
-	if n := runAtOnce(t, 20, 5*time.Millisecond, one.With(guard.WithPermits(3)), two.With(guard.WithPermits(3))); n > 3 {
+	if n := runAtOnce(t, 20, 5*time.Millisecond, one.With(guard.WithPermits(3)),
+		two.With(guard.WithPermits(3))); n > 3 {
 		t.Errorf("%d permits at once, want 3", n)
 	}
 	var readers, writers atomic.Int64
