@@ -19,11 +19,33 @@ func unclear(err error) error {
 	return fmt.Errorf("%w: redlock: %w", locker.ErrUnavailable, err)
 }
 
-// noQuorum is an ErrUnavailable because too few nodes have answered.
+// noQuorum is an ErrUnavailable because too few nodes have answered. It is an
+// ErrSilent if so many are silent that the others are no quorum.
 func (l *Locker) noQuorum(answered int, why []error) error {
+	var all error = reasons(why)
+	silent := 0
+	for _, err := range why {
+		if errors.Is(err, locker.ErrSilent) {
+			silent++
+		}
+	}
+	if len(l.nodes)-silent >= l.quorum {
+		all = heard{all}
+	}
 	return fmt.Errorf("%w: redlock: %d of %d nodes answered, %d are needed: %w",
-		locker.ErrUnavailable, answered, len(l.nodes), l.quorum, reasons(why))
+		locker.ErrUnavailable, answered, len(l.nodes), l.quorum, all)
 }
+
+// heard is an error that is no ErrSilent, whatever it wraps.
+type heard struct{ err error }
+
+func (h heard) Error() string { return h.err.Error() }
+
+// Is is called by [errors.Is].
+func (h heard) Is(target error) bool { return target != locker.ErrSilent && errors.Is(h.err, target) }
+
+// As is called by [errors.As].
+func (h heard) As(target any) bool { return errors.As(h.err, target) }
 
 // of adds to an error the node that it is about.
 func (n *node) of(err error) error { return fmt.Errorf("node %d: %w", n.number, err) }

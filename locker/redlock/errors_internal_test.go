@@ -1,0 +1,30 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// A quorum is silent only if the nodes that are not silent are no quorum.
+func TestOneSilentNodeIsNoSilentQuorum(t *testing.T) {
+	l := &Locker{nodes: make([]*node, 3), quorum: 2}
+	silent := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrSilent)
+	refused := &nodeRefusal{}
+	for n, why := range [][]error{{refused}, {silent, refused}, {silent, silent, refused}, {silent, silent, silent}} {
+		err := l.noQuorum(3-len(why), why)
+		if got := errors.Is(err, locker.ErrSilent); got != (n > 1) {
+			t.Errorf("%v: silent is %t", err, got)
+		}
+		var as *nodeRefusal
+		if !errors.Is(err, locker.ErrUnavailable) || n < 3 && !errors.As(err, &as) {
+			t.Errorf("%v hides what it is", err)
+		}
+	}
+}
+
+type nodeRefusal struct{}
+
+func (*nodeRefusal) Error() string { return "refused" }
