@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"sync"
 	"time"
 
@@ -123,7 +122,7 @@ func call(ctx context.Context, g *guard.Guard, s workerSettings) {
 	}
 	for ctx.Err() == nil {
 		key := rand.N(keys)
-		err := g.Do(ctx, "key"+strconv.Itoa(key), func(ctx context.Context) error {
+		err := g.Do(ctx, guard.Key("key", key), func(ctx context.Context) error {
 			token, err := guard.FencingToken(ctx)
 			if err != nil || ctx.Err() != nil {
 				return err
