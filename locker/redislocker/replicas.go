@@ -153,8 +153,10 @@ type confirming struct {
 	locker *Locker
 }
 
-// Granted waits for the replicas in the background. It gives the key back if
-// they do not get it, or if nobody here knows the owner (law 3).
+// Granted waits for the replicas in the background. If they do not get the key
+// in time, it passes on no length. The claim then acquires the key itself, and
+// waits for them in doing so. It may have done that meanwhile, so the key is
+// given back only if nobody here knows the owner (law 3).
 func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	l := w.locker
 	if l.gate.Enter() != nil {
@@ -162,7 +164,10 @@ func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	}
 	go func() { // ends with its time limit; Close waits for it
 		defer l.gate.Leave()
-		if !l.confirm(key, owner) || !w.Waker.Granted(key, owner, o) {
+		if !l.confirm(key, owner) {
+			o.Length = 0
+		}
+		if !w.Waker.Granted(key, owner, o) {
 			l.giveBack(key, owner)
 		}
 	}()

@@ -148,6 +148,39 @@ func TestAHandedOverKeyWaitsForReplicasToo(t *testing.T) {
 	}
 }
 
+// A claim may have acquired the key that it was handed before the replicas fail
+// to confirm the hand-over. So the key stays its own, and the claim is told to
+// acquire it. If nobody knows the claim, the key is given back.
+func TestAHandOverThatReplicasMissedIsLeftToItsClaim(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		primary, replica := replicated(t)
+		rdb := redistest.Client(t, primary.Addr)
+		e, replicas := newEar(), redislocker.WithReplicas(1, 300*time.Millisecond)
+		a, b := open(t, rdb, replicas), openFor(t, e, rdb, replicas)
+		c, next := claim("k"), claim("k")
+		mustAcquire(t, a, c)
+		queue(t, b, next)
+		e.wakeAll(t)
+		if !known {
+			close(e.deaf)
+		}
+		replica.Stop()
+		release(t, a, c, nil, locker.Released{Waiting: 1, Handed: true})
+		if known {
+			if got := e.next(t, "a grant"); got.what != "granted" || got.owner != next.Owner || got.offer.Length != 0 {
+				t.Errorf("heard %+v, want a grant of no length", got)
+			}
+		} else {
+			eventually(t, "the key is given back", func() bool { return rdb.Exists(t.Context(), lock("k")).Val() == 0 })
+		}
+		replica.Cont()
+		if known {
+			mustTry(t, b, next, locker.Try{Queued: true, Wait: true})
+			mustRelease(t, b, next)
+		}
+	}
+}
+
 func TestReplicasOfAClusterAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	dialsEnd(t)
