@@ -12,19 +12,19 @@ import (
 func TestOneSilentNodeIsNoSilentQuorum(t *testing.T) {
 	l := &Locker{nodes: make([]*node, 3), quorum: 2}
 	silent := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrSilent)
-	refused := &nodeRefusal{}
+	refused := &refusalError{}
 	for n, why := range [][]error{{refused}, {silent, refused}, {silent, silent, refused}, {silent, silent, silent}} {
 		err := l.noQuorum(3-len(why), why)
 		if got := errors.Is(err, locker.ErrSilent); got != (n > 1) {
 			t.Errorf("%v: silent is %t", err, got)
 		}
-		var as *nodeRefusal
+		var as *refusalError
 		if !errors.Is(err, locker.ErrUnavailable) || n < 3 && !errors.As(err, &as) {
 			t.Errorf("%v hides what it is", err)
 		}
 	}
 }
 
-type nodeRefusal struct{}
+type refusalError struct{}
 
-func (*nodeRefusal) Error() string { return "refused" }
+func (*refusalError) Error() string { return "refused" }
