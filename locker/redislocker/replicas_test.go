@@ -155,8 +155,9 @@ func TestAHandOverThatReplicasMissedIsLeftToItsClaim(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		primary, replica := replicated(t)
 		rdb := redistest.Client(t, primary.Addr)
-		e, replicas := newEar(), redislocker.WithReplicas(1, 300*time.Millisecond)
-		a, b := open(t, rdb, replicas), openFor(t, e, rdb, replicas)
+		e := newEar()
+		a := open(t, rdb, redislocker.WithReplicas(1, 10*time.Second))
+		b := openFor(t, e, rdb, redislocker.WithReplicas(1, 300*time.Millisecond))
 		c, next := claim("k"), claim("k")
 		mustAcquire(t, a, c)
 		queue(t, b, next)
@@ -175,7 +176,10 @@ func TestAHandOverThatReplicasMissedIsLeftToItsClaim(t *testing.T) {
 		}
 		replica.Cont()
 		if known {
-			mustTry(t, b, next, locker.Try{Queued: true, Wait: true})
+			eventually(t, "the claim has its key", func() bool {
+				answer, err := b.Acquire(t.Context(), next, locker.Try{Queued: true, Wait: true})
+				return err == nil && answer.Acquired
+			})
 			mustRelease(t, b, next)
 		}
 	}

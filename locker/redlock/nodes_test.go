@@ -66,9 +66,13 @@ func TestWithoutAQuorumNothingIsGrantedOrRenewed(t *testing.T) {
 			t.Errorf("%d nodes: Release: %v, want ErrUnavailable", n, err)
 		}
 		for _, s := range servers[n/2+1:] {
-			if eventually(t, "votes are given back", func() bool { return !has(t, s, "k") }); has(t, s, "k") {
-				t.Errorf("%d nodes: a vote is left", n)
-			}
+			gone := 0 // looks in a row; a try that was on its way may vote once more, and that vote is given back too
+			eventually(t, "votes are given back", func() bool {
+				if gone++; has(t, s, "k") {
+					gone = 0
+				}
+				return gone >= 20
+			})
 		}
 	}
 }
