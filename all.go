@@ -12,11 +12,12 @@ import (
 
 // DoAll is [Guard.Do] for several keys at once. It acquires them in sorted
 // order, each once, so that two calls cannot deadlock. MaxWait bounds all the
-// waiting for keys that are held. With a MaxWait of 0 it takes all keys or none.
+// waiting for keys that are held. With a MaxWait of 0 it takes all keys or
+// none.
 //
 // Free keys take one round trip for each 64 of them, if the locker is a
-// [locker.Several]. With other lockers each key has an attempt of its own. So the
-// round trips of many free keys may take longer than MaxWait.
+// [locker.Several]. With other lockers each key has an attempt of its own. So
+// the round trips of many free keys may take longer than MaxWait.
 //
 // fn's context carries all the leases and ends with the first that is lost.
 // [LeaseFrom] finds the lease of the last key, and [LeaseOf] that of each. All
@@ -92,8 +93,8 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 }
 
 // group returns the group for those of keys that need a turn of their own. A
-// guard that fails open has none, because it decides for each key by itself. Nor
-// has one with a mode, whose keys are acquired one after the other.
+// guard that fails open has none, because it decides for each key by itself.
+// Nor has one with a mode, whose keys are acquired one after the other.
 func (s *leases) group(ctx context.Context, keys []string) *turns.Group {
 	if s.guard.failOpen || s.guard.set.Limit != 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 // and Text, which says what was found and what to change.
 type Finding = locker.Finding //nolint:errname // a word of its own, and in Findings no error
 
-// Severity says what a [Finding] means. It is [Refuse] or [Warn], and its String
-// is "refuse" or "warn".
+// Severity says what a [Finding] means. It is [Refuse] or [Warn], and its
+// String is "refuse" or "warn".
 type Severity = locker.Severity
 
 // The severities.

@@ -213,10 +213,12 @@ func TestAnUnguardedFunctionHasNoTokenOfTheLeaseAround(t *testing.T) {
 				if _, ok := guard.LeaseOf(ctx, "outer"); !ok {
 					t.Error("the outer lease is not found by its key")
 				}
-				// A call on the outer key runs inside the outer lease, as always.
+				// A call on the outer key runs inside the outer lease, as
+				// always.
 				wantErr(t, b.With(guard.WithMaxWait(0)).Do(ctx, "outer", nop), nil)
 				mend()
-				// One on the inner key has a lease again once the store is back.
+				// One on the inner key has a lease again once the store is
+				// back.
 				return b.Do(ctx, "inner", func(ctx context.Context) error {
 					_, err := guard.FencingToken(ctx)
 					return err

@@ -19,8 +19,9 @@ import (
 // [Guard.Inspect] and [Guard.ForceRelease] take it as well.
 type KeyState = locker.KeyState
 
-// Waiter is a process that waits for a key, see [KeyState]. Its fields are Owner
-// (the owner id that it would have) and Holder, which describes the process.
+// Waiter is a process that waits for a key, see [KeyState]. Its fields are
+// Owner (the owner id that it would have) and Holder, which describes the
+// process.
 type Waiter = locker.Waiter
 
 // Inspect returns the holder of key in the store, in this process or another,
@@ -96,7 +97,8 @@ func (g *Guard) ForceRelease(ctx context.Context, key, owner string) error {
 	})
 }
 
-// inspect calls look with the locker, unless ctx is nil. The locker is kept open meanwhile.
+// inspect calls look with the locker, unless ctx is nil. The locker is kept
+// open meanwhile.
 func (g *Guard) inspect(ctx context.Context, look func(in locker.Inspector) error) error {
 	g, err := g.resolve()
 	if err != nil {

@@ -208,8 +208,8 @@ func (l *Lease) Err() error {
 //
 // Without [WithFencing] the first call makes a round trip. FencingToken returns
 // ErrLeaseLost once the lease is lost or released. It returns ErrUnavailable or
-// ctx's error if the number could not be fetched. It returns ErrInvalidOption if
-// ctx is nil, and from a shared lease, which has no number.
+// ctx's error if the number could not be fetched. It returns ErrInvalidOption
+// if ctx is nil, and from a shared lease, which has no number.
 func (l *Lease) FencingToken(ctx context.Context) (uint64, error) {
 	if ctx == nil {
 		return 0, errNilContext

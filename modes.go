@@ -17,15 +17,16 @@ import (
 //
 // An exclusive call is not starved by readers: those that come after it wait
 // until it had its turn. Only readers of its own process that wait already may
-// go before it. MaxHold bounds each turn for itself. A reader that holds the key
-// for long makes the exclusive call wait, and all readers behind it.
+// go before it. MaxHold bounds each turn for itself. A reader that holds the
+// key for long makes the exclusive call wait, and all readers behind it.
 //
 // A shared lease has no fencing token. WithShared ignores [WithFencing] and
 // [WithMinHold] of the guard that it changes. In one list with either of them,
 // or with [WithPermits], it is ErrInvalidOption. [Guard.Lead] refuses it.
 //
-// An exclusive call inside a shared lease on the same key would wait for itself.
-// It gets ErrInvalidOption at once. Take the key exclusively from the start.
+// An exclusive call inside a shared lease on the same key would wait for
+// itself. It gets ErrInvalidOption at once. Take the key exclusively from the
+// start.
 //
 // A store that cannot share keys is refused with an ErrInvalidOption that Is
 // [errors.ErrUnsupported]. New returns it, and [Guard.With] panics with it.
@@ -37,21 +38,23 @@ func WithShared() Option {
 }
 
 // WithPermits lets at most n leases have a key at once, over all instances. n
-// is 1 to 999,998, where 1 is the exclusive lease of every guard. It is for work
-// that only so many may do at a time:
+// is 1 to 999,998, where 1 is the exclusive lease of every guard. It is for
+// work that only so many may do at a time:
 //
 //	export := g.With(guard.WithPermits(3))
 //
-// All callers should use the same n. If they do not, the smallest n of those that
-// hold the key and of the call decides. A rollout may thus change n. An exclusive
-// call on the key waits until all permits are back, and stops new ones.
+// All callers should use the same n. If they do not, the smallest n of those
+// that hold the key and of the call decides. A rollout may thus change n. An
+// exclusive call on the key waits until all permits are back, and stops new
+// ones.
 //
 // Each permit is a lease with renewals of its own, so n should be tens, not
 // thousands. With [WithMinHold] at most n turns begin within that time. Under
 // [Guard.Lead] there are n leaders. A call inside a permit on the same key runs
 // inside it and takes no second one. An exclusive call inside a permit gets
-// ErrInvalidOption at once, because it would wait for itself. Fencing tokens are
-// unique, but turns that run at the same time need not begin in their order.
+// ErrInvalidOption at once, because it would wait for itself. Fencing tokens
+// are unique, but turns that run at the same time need not begin in their
+// order.
 //
 // With [WithShared] in one list it is ErrInvalidOption. A later [Guard.With]
 // replaces the mode. A store without permits is refused as in WithShared.

@@ -71,8 +71,8 @@ func TestPermitsRunSoManyAtOnce(t *testing.T) {
 	})
 }
 
-// The modes keep their rule on a real server, among processes and with exclusive
-// calls beside them.
+// The modes keep their rule on a real server, among processes and with
+// exclusive calls beside them.
 func TestModesOnRedis(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	one, two := onRedis(t, addr, guard.WithMaxWait(time.Minute)), onRedis(t, addr, guard.WithMaxWait(time.Minute))
@@ -140,8 +140,8 @@ func TestModesThatDoNotFit(t *testing.T) {
 	g.With(guard.WithShared())
 }
 
-// A mode of With replaces the guard's. What the mode ignores comes back with the
-// next one.
+// A mode of With replaces the guard's. What the mode ignores comes back with
+// the next one.
 func TestAModeReplacesTheGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(t, memlocker.New(), guard.WithMinHold(time.Minute), guard.WithFencing())

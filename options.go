@@ -71,7 +71,8 @@ func (c config) with(opts []Option) (config, error) {
 }
 
 // suits refuses settings that l cannot serve. These are a TTL that its store
-// cannot keep, a mode that it does not have, and names of findings that it does not have.
+// cannot keep, a mode that it does not have, and names of findings that it does
+// not have.
 func (c *config) suits(l locker.Locker) error {
 	return errors.Join(locker.LimitsOf(l).Check(c.set.TTL), c.checkMode(l), c.checkAccepted(l))
 }
@@ -212,14 +213,14 @@ func WithMinHold(d time.Duration, on ...KeepOn) Option {
 
 // WithBackoff sets the pauses between tries while the locker is unavailable or
 // cannot queue. The n-th pause is random between 0 and initial*2^n (full
-// jitter), where initial*2^n is capped at max. initial is at least 1 ms. Default
-// 5 ms and 250 ms.
+// jitter), where initial*2^n is capped at max. initial is at least 1 ms.
+// Default 5 ms and 250 ms.
 //
 // A call that is queued in the store is handed the key there. It looks by
-// itself only because a message can get lost. It does so after max/2 to max, but
-// at least twice a second. A guard that waits for n keys looks less often if n
-// is 300 or more. There max is n/1000 s if that is longer, up to 10 s. That does
-// not apply if messages are known not to come.
+// itself only because a message can get lost. It does so after max/2 to max,
+// but at least twice a second. A guard that waits for n keys looks less often
+// if n is 300 or more. There max is n/1000 s if that is longer, up to 10 s.
+// That does not apply if messages are known not to come.
 func WithBackoff(initial, max time.Duration) Option { //nolint:predeclared,revive // the word that users read
 	return optionFunc(func(c *config) error {
 		if initial < time.Millisecond || max < initial {

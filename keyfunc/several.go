@@ -72,8 +72,8 @@ func (ts Templates) PathOnly() bool {
 	return !slices.ContainsFunc(ts, func(t *Template) bool { return !t.PathOnly() })
 }
 
-// Keys returns the distinct keys of r, as the function of [ParseKeys] does. If p
-// is nil, the path parameters in r itself are used.
+// Keys returns the distinct keys of r, as the function of [ParseKeys] does. If
+// p is nil, the path parameters in r itself are used.
 func (ts Templates) Keys(r *http.Request, p Params) (keys []string, err error) {
 	for _, t := range ts {
 		if keys, err = t.appendKeys(keys, r, p); err != nil {

@@ -115,7 +115,8 @@ func TestABadListIsRefusedWithItsColumn(t *testing.T) {
 	}
 }
 
-// A handler of a body with thousands of elements must not read it once for each.
+// A handler of a body with thousands of elements must not read it once for
+// each.
 func TestALongListReadsSharedValuesOnce(t *testing.T) {
 	r := cart(`{"shop": "m", "skus": [` + strings.Repeat("1,", 10_000) + `1]}`)
 	keys := keyfunc.MustParseKeys("{json.shop}:{json.skus[]}")

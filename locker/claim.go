@@ -59,9 +59,9 @@ type Claim struct {
 	Fencing bool
 
 	// Limit is how many claims may own the key at once, this one included. 0
-	// and 1 mean that this claim owns the key alone. NoLimit shares the key with
-	// any number of claims, and comes without Fencing. A number in between makes
-	// the claim one of so many permits. See laws 13 to 15.
+	// and 1 mean that this claim owns the key alone. NoLimit shares the key
+	// with any number of claims, and comes without Fencing. A number in between
+	// makes the claim one of so many permits. See laws 13 to 15.
 	//
 	// Only a [Sharer] gets claims with a limit above 1.
 	Limit int

@@ -29,9 +29,9 @@
 // A claim says by [Claim].Limit how many claims may own its key at once. One
 // rule decides for all of them (law 13): a claim that must be alone, permits,
 // and shared claims. In the table above, "nobody owns the key" then reads "law
-// 13 has room for it", and a Release, or the end of a lease, ends the claim's own
-// share of the key. Only a [Sharer] gets such claims. All other stores can skip
-// laws 13 to 15.
+// 13 has room for it", and a Release, or the end of a lease, ends the claim's
+// own share of the key. Only a [Sharer] gets such claims. All other stores can
+// skip laws 13 to 15.
 //
 // # What a store keeps
 //

@@ -15,13 +15,13 @@ var (
 	ErrUnavailable = errors.New("guard: locker unavailable")
 
 	// ErrUnsent comes with ErrUnavailable if the store cannot have seen the
-	// request, so that the claim stands where it stood before. The guard goes on
-	// with the claim, and has nothing to clean up.
+	// request, so that the claim stands where it stood before. The guard goes
+	// on with the claim, and has nothing to clean up.
 	ErrUnsent = errors.New("not sent")
 
 	// ErrSilent comes with the ErrUnavailable of an Acquire if the store was
-	// asked and gave no answer at all: it cannot be reached, or says nothing. It
-	// does not come with an answer of the store, whatever that says, or if
+	// asked and gave no answer at all: it cannot be reached, or says nothing.
+	// It does not come with an answer of the store, whatever that says, or if
 	// something in this process was full.
 	//
 	// While all tries end so, the guard asks less. Functions may run unguarded

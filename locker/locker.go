@@ -27,7 +27,8 @@ import (
 //
 // A call that waits for its turn within the locker may be dropped unsent when
 // too little of its time is left. That is ErrUnavailable too. An Acquire adds
-// ErrUnsent if nothing was sent that could make its claim the owner or queue it.
+// ErrUnsent if nothing was sent that could make its claim the owner or queue
+// it.
 //
 // Before Open every method but Close does nothing, and returns an error if it
 // can.
@@ -49,9 +50,9 @@ type Locker interface {
 	// [Waker.Wanted]. If the owner changed meanwhile, nobody need be told.
 	//
 	// A claim with a limit above 1 also becomes an owner beside others, if laws
-	// 13 and 14 allow it. The processes of all owners are told when such a claim
-	// or another one is new in the queue. If others wait there already, they
-	// need not be told again.
+	// 13 and 14 allow it. The processes of all owners are told when such a
+	// claim or another one is new in the queue. If others wait there already,
+	// they need not be told again.
 	//
 	// With c.Fencing an Acquire that succeeds also reserves a block of fencing
 	// tokens, a new one each time.
@@ -155,9 +156,9 @@ type Waker interface {
 	Granted(key, owner string, o Offer) (known bool)
 
 	// Wanted tells that another process has begun to wait for key, which this
-	// one owns, alone or beside others. It does no harm if that is this process itself. A process that
-	// comes to own a key for which others wait already is not told. The others
-	// are served after 100 ms.
+	// one owns, alone or beside others. It does no harm if that is this process
+	// itself. A process that comes to own a key for which others wait already
+	// is not told. The others are served after 100 ms.
 	Wanted(key string)
 
 	// Wake tells that key may be free. Calls that wait for it here try now.

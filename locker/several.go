@@ -13,7 +13,8 @@ const MaxSeveral = 64
 type Several interface {
 	// AcquireAll makes each claim the owner of its key, or none of them if
 	// somebody else owns one of the keys. With prefix, the claims in front of
-	// the first such key become owners all the same, and those behind it do not.
+	// the first such key become owners all the same, and those behind it do
+	// not.
 	//
 	// cs are 1 to MaxSeveral claims for different keys, with the same TTL and
 	// Fencing. None of them has a limit above 1 or was ever in a queue, and
@@ -21,15 +22,15 @@ type Several interface {
 	// wait for a free key are no hindrance, as in Acquire.
 	//
 	// held is the place in cs of the first key that somebody else owns, or
-	// len(cs). as has an Answer for each claim. That of a claim that is an owner
-	// now says so. That of cs[held] tells the owner, as Acquire does.
+	// len(cs). as has an Answer for each claim. That of a claim that is an
+	// owner now says so. That of cs[held] tells the owner, as Acquire does.
 	//
 	// A claim that is not to be an owner may own its key for the moment, if the
 	// store needs several requests. The store gives such a key back by itself.
 	//
 	// AcquireAll returns ErrUnavailable if any of the claims may or may not own
-	// its key now. The guard then abandons all of them, or repeats an Acquire. It
-	// adds ErrUnsent if nothing was sent.
+	// its key now. The guard then abandons all of them, or repeats an Acquire.
+	// It adds ErrUnsent if nothing was sent.
 	AcquireAll(ctx context.Context, cs []*Claim, prefix bool) (as []Answer, held int, err error)
 
 	// ReleaseAll is Release for each claim, with nexts[i] as its next. It calls

@@ -62,8 +62,8 @@ func (l *Locker) fault(err error) error {
 	return sorted
 }
 
-// probe takes and releases a key as a lock would. It returns how long the better
-// of two tries took, because the first may have had to connect.
+// probe takes and releases a key as a lock would. It returns how long the
+// better of two tries took, because the first may have had to connect.
 func (l *Locker) probe(ctx context.Context, ttl time.Duration) (took time.Duration, err error) {
 	key := "%check " + lockerkit.NewID() // no caller's key has a '%' before a 'c' and an 'h'
 	for range 2 {

@@ -21,8 +21,8 @@ type Dialect struct {
 	Grain time.Duration
 
 	// Upsert stands behind the VALUES of an INSERT. It replaces a row whose
-	// version is one less than the new one. For any other row it makes the whole
-	// statement fail, with an error that Judge calls Again.
+	// version is one less than the new one. For any other row it makes the
+	// whole statement fail, with an error that Judge calls Again.
 	Upsert string
 
 	// Judge sorts an error of the driver.

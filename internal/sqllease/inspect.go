@@ -12,7 +12,8 @@ import (
 
 const listPage = 200
 
-// Inspect returns the owner of key and the claims that wait for it, by one read.
+// Inspect returns the owner of key and the claims that wait for it, by one
+// read.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.KeyState{}, err

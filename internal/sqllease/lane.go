@@ -12,8 +12,8 @@ const (
 	batchMax = 128
 	laneMax  = 1024 // calls that wait for a worker before others block
 
-	// batchLeast is the shortest limit of a batch. It is longer than the limit of
-	// an impatient call, because others travel with that call.
+	// batchLeast is the shortest limit of a batch. It is longer than the limit
+	// of an impatient call, because others travel with that call.
 	batchLeast = 100 * time.Millisecond
 	// batchMost is the limit of a batch with a call that has no deadline.
 	batchMost = 10 * time.Second
@@ -44,8 +44,8 @@ type reply struct {
 	unsent bool // the table is as if the request had never been made
 }
 
-// lane brings the calls for some of the keys to the table, many at a time. A key
-// belongs to one lane, so that the calls of a process do not conflict.
+// lane brings the calls for some of the keys to the table, many at a time. A
+// key belongs to one lane, so that the calls of a process do not conflict.
 type lane struct {
 	table *table
 	calls chan *call

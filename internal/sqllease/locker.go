@@ -35,7 +35,8 @@ type Locker struct {
 // waiting is a claim that may be in a queue. It is replaced, never changed.
 type waiting struct {
 	claim *locker.Claim
-	// sent is when the last look was sent, or the Release that queued the claim.
+	// sent is when the last look was sent, or the Release that queued the
+	// claim.
 	sent time.Time
 }
 

@@ -10,8 +10,8 @@ import (
 // renewPage is how many leases are renewed in one statement.
 const renewPage = 500
 
-// Renew gives each claim its full TTL again, in two requests for each 500 claims
-// of one TTL.
+// Renew gives each claim its full TTL again, in two requests for each 500
+// claims of one TTL.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.gate.Enter(); err != nil {
 		for i := range cs {

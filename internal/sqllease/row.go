@@ -15,7 +15,8 @@ const touch = 400 * time.Millisecond
 
 // row is one key in the table. Times are µs since 1970 by the server's clock.
 //
-// Invariant: owner is in no entry of queue, and queue is in the order of places.
+// Invariant: owner is in no entry of queue, and queue is in the order of
+// places.
 type row struct {
 	version int64 // changes with each write; 0 before the first
 	owner   string
@@ -97,8 +98,8 @@ func (r *row) own(owner string, d int64, holder []byte) {
 	r.owner, r.ends, r.holder, r.dirty = owner, r.now+r.grain+d, holder, true
 }
 
-// block reserves a block of tokens, and returns the first. The clock is ahead of
-// all tokens of a row that was deleted, unless it was set back.
+// block reserves a block of tokens, and returns the first. The clock is ahead
+// of all tokens of a row that was deleted, unless it was set back.
 func (r *row) block() int64 {
 	r.token, r.dirty = max(r.token+locker.FenceBlock, r.now), true
 	return r.token

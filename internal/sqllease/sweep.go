@@ -12,8 +12,8 @@ const (
 	sweepLimit = 5 * time.Second
 )
 
-// sweep deletes the rows of keys that nobody uses, from time to time. A row that
-// is deleted and comes back has its tokens from the clock, which is ahead.
+// sweep deletes the rows of keys that nobody uses, from time to time. A row
+// that is deleted and comes back has its tokens from the clock, which is ahead.
 func (l *Locker) sweep() {
 	for sleep(l.ctx, sweepEvery/2+rand.N(sweepEvery)) {
 		for more := true; more; {

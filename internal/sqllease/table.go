@@ -50,7 +50,8 @@ func (t *table) readAll(ctx context.Context, keys []string) (map[string]*row, er
 	return rows, err
 }
 
-// page returns the keys behind after in their order, n at most, with their rows.
+// page returns the keys behind after in their order, n at most, with their
+// rows.
 func (t *table) page(ctx context.Context, after string, n int) (keys []string, rows []*row, err error) {
 	err = t.scan(ctx, "WHERE k > ? ORDER BY k LIMIT ?", []any{[]byte(after), n}, func(key string, r *row) {
 		keys, rows = append(keys, key), append(rows, r)

@@ -139,8 +139,8 @@ func (c *contender) foundHeld(a locker.Answer, sent, now time.Time, b Backoff) (
 	return nil
 }
 
-// foundTaken records that a try without a place in the queue found the key held.
-// The next one is due at once, and looks first.
+// foundTaken records that a try without a place in the queue found the key
+// held. The next one is due at once, and looks first.
 func (c *contender) foundTaken(a locker.Answer, now time.Time) {
 	c.seen, c.fault = sighting{a.Holder, a.Remaining, now}, nil
 	c.busy = now.Add(lingers)
@@ -161,8 +161,8 @@ func (c *contender) foundNoAnswer(queued bool, fault error, now time.Time, b Bac
 }
 
 // foundUnsent records that a try was not sent. The bid stands where it stood
-// before (law 12). spread is the time over which all that wait spread their next
-// tries, because too many wait to be sent.
+// before (law 12). spread is the time over which all that wait spread their
+// next tries, because too many wait to be sent.
 func (c *contender) foundUnsent(fault error, now time.Time, b Backoff, spread time.Duration) {
 	c.failed(fault, now, b.Pause(c.tries)+rand.N(spread+1))
 }

@@ -192,8 +192,8 @@ func TestSharedTurnsThatWaitComeInTogether(t *testing.T) {
 	})
 }
 
-// There are never more permits than the limit, over all processes, and everybody
-// is served.
+// There are never more permits than the limit, over all processes, and
+// everybody is served.
 func TestPermitsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, callers = 3, 20
@@ -284,7 +284,8 @@ func TestMaxHoldIsForOneSharedTurn(t *testing.T) {
 	})
 }
 
-// The last of the shared turns to hang loses the grant as an exclusive one does.
+// The last of the shared turns to hang loses the grant as an exclusive one
+// does.
 func TestMaxHoldOfAllSharedTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t, memlocker.New())
@@ -311,8 +312,8 @@ func TestMaxHoldOfAllSharedTurns(t *testing.T) {
 	})
 }
 
-// A loss ends all turns of a shared grant, and the key is free once the last has
-// returned.
+// A loss ends all turns of a shared grant, and the key is free once the last
+// has returned.
 func TestALossEndsAllSharedTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
@@ -513,8 +514,8 @@ func (j *judge) go1(limit int) {
 	}
 }
 
-// A shared turn does not enter a grant whose last member has left. That grant is
-// being released, and its key goes to others.
+// A shared turn does not enter a grant whose last member has left. That grant
+// is being released, and its key goes to others.
 func TestNobodyEntersASharedGrantThatIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &counter{Locker: memlocker.New(), delay: 50 * time.Millisecond}

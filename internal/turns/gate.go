@@ -18,10 +18,9 @@ import (
 //
 // Invariant: if floor is nil, there is no grant and no bid. Then the line is
 // empty, or the first in it waits for a permit of this process. grant is nil
-// while the floor contends or releases. While there is a grant, there is no bid.
-// A turn is never both on the floor and in line. A turn
-// that has ended has the floor only while it releases the key, or while
-// WithMinHold keeps the key.
+// while the floor contends or releases. While there is a grant, there is no
+// bid. A turn is never both on the floor and in line. A turn that has ended has
+// the floor only while it releases the key, or while WithMinHold keeps the key.
 type gate struct {
 	engine *Engine
 	key    string // as the callers gave it
@@ -77,8 +76,8 @@ func (gt *gate) joinFree(t *Turn) bool {
 
 // rejoin is for a turn whose grant did not last until its begin. It puts the
 // turn back on the floor, or in front of the line if another turn has the
-// floor. It reports whether the grant is left to nobody. The caller must discard
-// it then.
+// floor. It reports whether the grant is left to nobody. The caller must
+// discard it then.
 func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -173,8 +172,9 @@ func (gt *gate) nextMayUse(gr *grant) bool {
 }
 
 // passFloor ends t's floor, if t still has it, and gives it to the next in line
-// to contend. A turn that had no floor ends its grant instead. passFloor returns
-// a bid that nobody is left to go on with. The caller must abandon it (law 6).
+// to contend. A turn that had no floor ends its grant instead. passFloor
+// returns a bid that nobody is left to go on with. The caller must abandon it
+// (law 6).
 func (gt *gate) passFloor(t *Turn) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()

@@ -48,8 +48,8 @@ func (e *Engine) NewGroup(keys []string, s *Settings, ev Events) *Group {
 	return &Group{engine: e, several: several, set: s, events: ev, keys: keys}
 }
 
-// Take is [Turn.Take] for the next key. It returns a nil turn if the caller must
-// take the key by itself. A refusal may be for a key behind it, at.
+// Take is [Turn.Take] for the next key. It returns a nil turn if the caller
+// must take the key by itself. A refusal may be for a key behind it, at.
 func (g *Group) Take(ctx context.Context, key string, p Patience) (t *Turn, at string, r Refusal, err error) {
 	if g == nil || len(g.keys) == 0 || g.keys[0] != key {
 		return nil, key, r, nil
@@ -207,7 +207,8 @@ func (t *Turn) heldAhead(a locker.Answer) {
 	t.gate.tryTaken(a, time.Now())
 }
 
-// unansweredAhead records that it is not known whether the bid of t has its key.
+// unansweredAhead records that it is not known whether the bid of t has its
+// key.
 func (t *Turn) unansweredAhead(err error) {
 	t.fault = err
 	if errors.Is(err, locker.ErrUnsent) {

@@ -26,8 +26,8 @@
 // # Why a worker
 //
 // [Key] wraps a worker, because a rivertype.WorkerMiddleware gets the job
-// without its decoded arguments and cannot see the worker's Timeout. So it could
-// neither make a key of typed arguments nor refuse a Timeout at start-up.
+// without its decoded arguments and cannot see the worker's Timeout. So it
+// could neither make a key of typed arguments nor refuse a Timeout at start-up.
 //
 // A job's own river.JobSnooze and river.JobCancel pass through.
 package riverlock

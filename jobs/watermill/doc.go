@@ -10,11 +10,11 @@
 // # Who keeps the delay
 //
 // The delay stands in the metadata that package components/delay of Watermill
-// has for it. The delayed requeuers of watermill-sql keep it. The subscribers of
-// Redis Streams and Kafka give a nacked message back at once, with its metadata.
-// There the middleware itself waits until the time has come. Such a subscriber
-// has no other message meanwhile. So [WithWait] costs nothing more there, and
-// the message gets its key sooner.
+// has for it. The delayed requeuers of watermill-sql keep it. The subscribers
+// of Redis Streams and Kafka give a nacked message back at once, with its
+// metadata. There the middleware itself waits until the time has come. Such a
+// subscriber has no other message meanwhile. So [WithWait] costs nothing more
+// there, and the message gets its key sooner.
 //
 // Other brokers forget the metadata, and give the message back at once, again
 // and again. For NATS set its subscriber's NakDelay. The subscriber of RabbitMQ
@@ -39,9 +39,10 @@
 // A lost lease ends the context of the message, and the message is nacked. It
 // may have been worked on, and comes back. So does the message of a worker that
 // died, when its broker has noticed that. A turn ends after MaxHold, 60 s by
-// default. The brokers have a time of their own, after which they give a message
-// to another consumer: MaxIdleTime of Redis Streams, 60 s by default. Make it
-// longer than MaxHold and the waits together, or the message is worked on twice.
+// default. The brokers have a time of their own, after which they give a
+// message to another consumer: MaxIdleTime of Redis Streams, 60 s by default.
+// Make it longer than MaxHold and the waits together, or the message is worked
+// on twice.
 //
 // Messages that a handler returns are published after the key was released. If
 // the next holder must find them, publish them in the handler.

@@ -15,8 +15,8 @@ const maxTries = 32
 
 // Acquire makes c the owner of its key, or puts it into the queue. It takes one
 // request if nobody owns the key, one to look at a key that is held, and two to
-// join a queue. An answer that stays until somebody changes something, such as a
-// missing right, is an error of its own.
+// join a queue. An answer that stays until somebody changes something, such as
+// a missing right, is an error of its own.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Answer{Queued: t.Queued}, err

@@ -35,13 +35,13 @@ func (*Locker) FindingNames() []string {
 }
 
 const (
-	// paceShare is the part of a TTL that a write may take. A try to renew has a
-	// sixth.
+	// paceShare is the part of a TTL that a write may take. A try to renew has
+	// a sixth.
 	paceShare = 10
 	// paceMax is less than the limit of a try, which is 500 ms at most.
 	paceMax = 250 * time.Millisecond
-	// keptMax is how many revisions etcd may keep before Check warns. At 300 bytes
-	// a pair they are some 150 MB.
+	// keptMax is how many revisions etcd may keep before Check warns. At 300
+	// bytes a pair they are some 150 MB.
 	keptMax = 1_000_000
 	// fullShare is the part of the quota above which Check warns.
 	fullShare = 0.8

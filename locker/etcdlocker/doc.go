@@ -17,21 +17,22 @@
 // the lease into the If of the caller's own etcd transaction, which then needs
 // no fencing token.
 //
-// Each hand-over and each renewal is a write to the log of etcd. Choose a TTL of
-// 3 s or more, because an election of a new leader takes 1 s to 1.5 s, and a
+// Each hand-over and each renewal is a write to the log of etcd. Choose a TTL
+// of 3 s or more, because an election of a new leader takes 1 s to 1.5 s, and a
 // shorter lease may not survive it. Where speed matters more than survival,
 // redislocker is faster.
 //
 // # How it keeps time
 //
 // The TTL stands beside the owner id in the key. Each process that finds a key
-// held measures that TTL by its own monotonic clock, from its first sight of the
-// key's revision. It takes the key by a comparison of that revision. So a lease
-// ends late, never early. See [Locker.Limits] for how late. The clocks of the
-// processes and of etcd need not agree.
+// held measures that TTL by its own monotonic clock, from its first sight of
+// the key's revision. It takes the key by a comparison of that revision. So a
+// lease ends late, never early. See [Locker.Limits] for how late. The clocks of
+// the processes and of etcd need not agree.
 //
 // Each process also keeps etcd leases, one for its places in queues and one for
-// each TTL that it uses. They only see to it that the keys of a dead process go.
+// each TTL that it uses. They only see to it that the keys of a dead process
+// go.
 //
 // # Rights
 //

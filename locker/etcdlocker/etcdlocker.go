@@ -20,9 +20,9 @@ const store = "etcdlocker"
 // Locker is a [locker.Locker] on etcd. It serves one guard. It is safe for
 // concurrent use.
 //
-// It has one goroutine that watches its inbox from the first Acquire on, one for
-// each etcd lease in use, and at most two that send transactions. All end with
-// Close.
+// It has one goroutine that watches its inbox from the first Acquire on, one
+// for each etcd lease in use, and at most two that send transactions. All end
+// with Close.
 type Locker struct {
 	settings
 	gate     lockerkit.Gate
@@ -36,8 +36,8 @@ type Locker struct {
 	places      *session     // of this process in queues, and for offers
 
 	closing chan struct{} // closed first by Close: what is left to do is done at once
-	// ctx ends what runs in the background. Close ends it by cancel when no call
-	// is in progress any more.
+	// ctx ends what runs in the background. Close ends it by cancel when no
+	// call is in progress any more.
 	ctx     context.Context
 	cancel  context.CancelFunc
 	service sync.WaitGroup // the watch, and the goroutines of sessions
@@ -57,15 +57,16 @@ var (
 	_ locker.FindingNamer = (*Locker)(nil)
 )
 
-// line is what the owner of a key knows of its queue: the first claims, in their
-// order. It may be wrong, and the transaction of a Release finds that out.
+// line is what the owner of a key knows of its queue: the first claims, in
+// their order. It may be wrong, and the transaction of a Release finds that
+// out.
 type line struct {
 	owner string
 	queue []queued
 }
 
-// New returns a Locker that keeps leases by client. It sends nothing. The caller
-// closes client, after the Locker.
+// New returns a Locker that keeps leases by client. It sends nothing. The
+// caller closes client, after the Locker.
 func New(client *clientv3.Client, opts ...Option) *Locker {
 	s := settings{prefix: "guard/", members: []*clientv3.Client{client}}
 	for _, o := range opts {

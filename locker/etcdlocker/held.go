@@ -14,8 +14,8 @@ import (
 //	r, err := client.Txn(ctx).If(l.Held(ctx)...).Then(clientv3.OpPut("x", "1")).Commit()
 //
 // If r.Succeeded is false, the lease was lost and nothing was written. ctx is
-// that of the function under the lease. With several leases of the guard of l in
-// ctx, such as those of DoAll, all of them must hold.
+// that of the function under the lease. With several leases of the guard of l
+// in ctx, such as those of DoAll, all of them must hold.
 //
 // If ctx carries no such lease, or one of them was released, the comparison
 // never holds. Held sends nothing, does not block, and is safe for concurrent

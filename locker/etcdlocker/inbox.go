@@ -35,8 +35,8 @@ func (l *Locker) hear() {
 	}
 }
 
-// hearFrom watches until the watch breaks. It returns the revision from which to
-// go on.
+// hearFrom watches until the watch breaks. It returns the revision from which
+// to go on.
 func (l *Locker) hearFrom(last int64) int64 {
 	ctx, stop := context.WithCancel(clientv3.WithRequireLeader(l.ctx))
 	defer stop()

@@ -104,8 +104,8 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 }
 
-// Without a comparison a transaction always writes. That this one never holds is
-// tested on a server.
+// Without a comparison a transaction always writes. That this one never holds
+// is tested on a server.
 func TestWithoutALeaseHeldIsNotEmpty(t *testing.T) {
 	if held := New(nil).Held(t.Context()); len(held) != 1 {
 		t.Errorf("%+v", held)

@@ -43,8 +43,8 @@ type trip struct {
 }
 
 // carry sends a transaction that may write to the keys in writes, perhaps
-// together with others. It returns errUnsent if ctx ends before it was sent. The
-// caller is between Enter and Leave of the gate.
+// together with others. It returns errUnsent if ctx ends before it was sent.
+// The caller is between Enter and Leave of the gate.
 func (ln *lane) carry(ctx context.Context, writes []string, ifs []clientv3.Cmp, then, els []clientv3.Op) (
 	*clientv3.TxnResponse, error,
 ) {
@@ -135,7 +135,8 @@ func (ln *lane) send(batch []*trip) {
 	}
 	r, err := ln.locker.txn(ctx, nil, ops, nil)
 	if noLease(err) || errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrRequestTooLarge) {
-		// One of them fails all, and nothing was done. Alone each gets its own answer.
+		// One of them fails all, and nothing was done. Alone each gets its own
+		// answer.
 		var alone sync.WaitGroup
 		for _, t := range batch {
 			alone.Go(func() { ln.sendAlone(t) })

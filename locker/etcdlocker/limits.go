@@ -16,9 +16,9 @@ const granularity = 3 * time.Second
 // and every 250 ms with guard's default backoff. It measures the TTL of a dead
 // holder from its first look after the last renewal.
 //
-// A process that never looked before finds the key until etcd deletes it. With a
-// TTL of more than 50 minutes, a thousandth of the TTL is added. An election of a
-// new leader prolongs all etcd leases, and may add the TTL once more.
+// A process that never looked before finds the key until etcd deletes it. With
+// a TTL of more than 50 minutes, a thousandth of the TTL is added. An election
+// of a new leader prolongs all etcd leases, and may add the TTL once more.
 func (*Locker) Limits() locker.Limits {
 	return locker.Limits{Late: locker.LookEvery, LateForOthers: rotation + granularity}
 }

@@ -56,9 +56,9 @@ func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim
 	return r, unclear(err)
 }
 
-// handover is one Release. Its transaction is made of what the releaser believes
-// of the key and its queue, and compares that. If it is wrong, the answer tells
-// what is so, and the next try is made of that.
+// handover is one Release. Its transaction is made of what the releaser
+// believes of the key and its queue, and compares that. If it is wrong, the
+// answer tells what is so, and the next try is made of that.
 type handover struct {
 	l          *Locker
 	key, owner string
@@ -226,9 +226,9 @@ func (h *handover) notQueued() {
 	}
 }
 
-// leaseGone finds out which etcd lease of a try has ended. If it was ours, there
-// is another now. Otherwise the first in the queue is dropped, because its
-// process has not renewed its lease for QueueLife (law 7).
+// leaseGone finds out which etcd lease of a try has ended. If it was ours,
+// there is another now. Otherwise the first in the queue is dropped, because
+// its process has not renewed its lease for QueueLife (law 7).
 func (h *handover) leaseGone(ctx context.Context) error {
 	if h.queuesNext() {
 		h.notQueued()

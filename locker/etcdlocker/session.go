@@ -17,13 +17,13 @@ const (
 	// for that much longer than the TTL of the keys.
 	rotation = 3 * time.Second
 
-	// rotationShare bounds the etcd leases of a process: for long TTLs, rotation
-	// is that part of the TTL.
+	// rotationShare bounds the etcd leases of a process: for long TTLs,
+	// rotation is that part of the TTL.
 	rotationShare = 1000
 
 	// placeNeed is how long the etcd lease of a place in a queue lives at least
-	// after a look at the claim. A key that is offered to the claim stands under
-	// it too. So it is as long as the longest ShortOffer.
+	// after a look at the claim. A key that is offered to the claim stands
+	// under it too. So it is as long as the longest ShortOffer.
 	placeNeed = time.Second
 )
 

@@ -12,8 +12,8 @@ import (
 const maxSeen = 10_000
 
 // sighting is a revision of a key, with the time at which its TTL ends by the
-// clock of this process. Nobody sees a revision before it is written, so that is
-// never early. ends is zero for the value of a stranger, which never ends.
+// clock of this process. Nobody sees a revision before it is written, so that
+// is never early. ends is zero for the value of a stranger, which never ends.
 type sighting struct {
 	revision int64
 	ends     time.Time

@@ -8,8 +8,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// state is what the locker keeps of a claim. Locker.mu guards it. The calls of a
-// claim, which never overlap while it is in a queue, read entry and lease
+// state is what the locker keeps of a claim. Locker.mu guards it. The calls of
+// a claim, which never overlap while it is in a queue, read entry and lease
 // without it, because nothing else changes them.
 type state struct {
 	claim *locker.Claim    // never changes
@@ -17,9 +17,9 @@ type state struct {
 	lease clientv3.LeaseID // under which the entry was written
 	gone  bool             // it was taken out of the queue for good
 
-	// due is when the claim is over: as an owner that was not renewed, or in the
-	// queue without a look. timer then calls timeUp. Both are zero while neither
-	// can happen.
+	// due is when the claim is over: as an owner that was not renewed, or in
+	// the queue without a look. timer then calls timeUp. Both are zero while
+	// neither can happen.
 	due   time.Time
 	timer *time.Timer
 	owner bool // it has owned its key; due is then when the key is over for this process
@@ -121,8 +121,8 @@ func (l *Locker) over(st *state) bool {
 }
 
 // timeUp clears up after a claim that is over. As an owner, it would keep its
-// key from others for longer than a dead process would. In the queue, it was not
-// looked at for QueueLife.
+// key from others for longer than a dead process would. In the queue, it was
+// not looked at for QueueLife.
 func (l *Locker) timeUp(st *state) {
 	if l.gate.Enter() != nil {
 		return // Close leaves queues, and leaves keys to their TTL

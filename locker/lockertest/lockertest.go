@@ -25,9 +25,9 @@
 // The suite checks the owner of a key and the end of its lease, and that
 // nothing is mixed up. It checks the fate of a key that is released, given up
 // or left to its TTL. It checks the order of the queue, the messages to a
-// process, and what a process must find by itself. It checks fencing tokens, the
-// answers of a [locker.Inspector], the several owners of a [locker.Sharer], and
-// the several keys of a [locker.Several].
+// process, and what a process must find by itself. It checks fencing tokens,
+// the answers of a [locker.Inspector], the several owners of a [locker.Sharer],
+// and the several keys of a [locker.Several].
 //
 // A TTL may end as late as [locker.Limits] says. A store that hands keys over
 // shows that by Released.Handed. A store that wakes by watching frees the key

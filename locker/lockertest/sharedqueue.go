@@ -19,8 +19,8 @@ var sharedQueue = []Check{
 	{"a shared claim that came too late is not queued again", "law 2", shareQueuedOnce},
 }
 
-// behind queues c, a newcomer that may own the key beside its owners. A claim in
-// front of it, which may not, was seen at the given time or later.
+// behind queues c, a newcomer that may own the key beside its owners. A claim
+// in front of it, which may not, was seen at the given time or later.
 func (p *pair) behind(s *side, c *locker.Claim, seen time.Time) error {
 	switch a := p.try(s, c, locker.Try{Wait: true}); {
 	case a.Acquired && time.Since(seen) > locker.LookEvery:

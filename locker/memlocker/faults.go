@@ -20,7 +20,8 @@ func (l *Locker) Lose(key string) (held bool) {
 // ErrUnavailable and changes nothing, as if the store could not be reached.
 // Leases taken before stay, and go on expiring.
 //
-// After mend the guard on l looks again at once. mend is idempotent. Each of several Breaks must be mended.
+// After mend the guard on l looks again at once. mend is idempotent. Each of
+// several Breaks must be mended.
 func (l *Locker) Break() (mend func()) {
 	s := l.store
 	s.mu.Lock()

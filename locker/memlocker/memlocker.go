@@ -70,8 +70,8 @@ func (l *Locker) Open(w locker.Waker) error {
 	return nil
 }
 
-// Acquire makes c an owner of its key if the limits of c and of all owners allow
-// it. Otherwise it returns the owner and, if t.Wait, queues c.
+// Acquire makes c an owner of its key if the limits of c and of all owners
+// allow it. Otherwise it returns the owner and, if t.Wait, queues c.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	now, err := l.enter(ctx)
 	defer l.store.leave()

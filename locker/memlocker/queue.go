@@ -49,9 +49,9 @@ func (e *entry) insert(w waiting) {
 	e.queue = slices.Insert(e.queue, i, w)
 }
 
-// queue handles c, which cannot own its key now. c stays in the queue, or enters
-// it if it waits and was never there. The owners' processes are told of a new
-// claim. queue fills in what a says of the queue.
+// queue handles c, which cannot own its key now. c stays in the queue, or
+// enters it if it waits and was never there. The owners' processes are told of
+// a new claim. queue fills in what a says of the queue.
 func (l *Locker) queue(e *entry, c *locker.Claim, t locker.Try, now time.Time, a *locker.Answer) {
 	w := waiting{c, l, t.Place, now, min(t.Rest, locker.MaxRest)}
 	i := e.find(c.Owner, now)

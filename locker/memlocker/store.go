@@ -72,7 +72,8 @@ func (s *store) drop(key string, e *entry) {
 	s.spare = e
 }
 
-// owned returns c's own share of its key, and nil if c does not own the key now.
+// owned returns c's own share of its key, and nil if c does not own the key
+// now.
 func (s *store) owned(c *locker.Claim, now time.Time) *share {
 	if e := s.keys[c.Key]; e != nil {
 		return e.share(c.Owner, now)

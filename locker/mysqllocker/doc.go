@@ -20,7 +20,7 @@
 //
 // MySQL sends no messages. A process with a claim that waits reads its rows
 // every 10 ms, and one that only owns keys reads theirs every 40 ms. With many
-// keys the reads are fewer, so that they take a fifth of the time at most.
+// keys the reads are fewer, with a pause of at most 60 ms between two.
 //
 // Leases end by the UTC clock of the server. A clock that is set forward ends
 // them early. Time zones do not matter.

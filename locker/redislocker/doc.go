@@ -28,9 +28,9 @@
 // 200 bytes, K is a hash of it. The braces keep all entries of one key on one
 // node of a cluster. No key is without a TTL.
 //
-// If several claims with limits own K, guard:{K} has no owner id. It begins with
-// "*guard:several-own-it*", lasts as long as the last share, and is a key that
-// somebody else holds to a plain redislock user and to older processes.
+// If several claims with limits own K, guard:{K} has no owner id. It begins
+// with "*guard:several-own-it*", lasts as long as the last share, and is a key
+// that somebody else holds to a plain redislock user and to older processes.
 //
 // The line of JSON begins with the version of the stored format, {"v":2, and
 // with the long offer in ms. Processes of the version before may work on the

@@ -34,10 +34,10 @@ const (
 // It stays the same for the life of the claim.
 //
 // Version 2 had no limits at first. To a process that knows none, such a claim
-// wants to own the key alone, and gets it alone. The lock of a crowd is somebody
-// else's to that process. Its claims in the queue are seen by what they are due,
-// so those that could join the crowd stay behind them. Its message that it waits
-// reaches no member of the crowd.
+// wants to own the key alone, and gets it alone. The lock of a crowd is
+// somebody else's to that process. Its claims in the queue are seen by what
+// they are due, so those that could join the crowd stay behind them. Its
+// message that it waits reaches no member of the crowd.
 //
 // Version 1 has neither "v" nor "offer" in its line, and keeps no dues. The two
 // versions work on the same keys:

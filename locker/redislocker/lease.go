@@ -69,7 +69,8 @@ func released(answer any) (r locker.Released, owned bool, err error) {
 }
 
 // releaseCall frees the key by owner id alone, or hands it on. own is the
-// owner's entry, which leaves the queue and the crowd. next is queued behind all others.
+// owner's entry, which leaves the queue and the crowd. next is queued behind
+// all others.
 func (l *Locker) releaseCall(key string, k keys, owner, own, next any) call {
 	return newCall(releaseScript, 5, k.lock, k.wait, k.due, k.fence, k.crowd,
 		owner, own, next, l.inboxes, flag(!l.conn.Cluster()), key)

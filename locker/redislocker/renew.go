@@ -40,8 +40,8 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	})
 }
 
-// renew sends calls as one request. It returns the indices of the calls that failed
-// because the server does not know the script.
+// renew sends calls as one request. It returns the indices of the calls that
+// failed because the server does not know the script.
 func (l *Locker) renew(ctx context.Context, node string, calls []call,
 	answered func(n int, err error),
 ) (missing []int) {

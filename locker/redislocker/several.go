@@ -11,8 +11,8 @@ import (
 var _ locker.Several = (*Locker)(nil)
 
 // AcquireAll takes one round trip. In a cluster it takes one for each node, all
-// at the same time. With replicas, or on a server that is far away, it takes the
-// keys one after the other.
+// at the same time. With replicas, or on a server that is far away, it takes
+// the keys one after the other.
 func (l *Locker) AcquireAll(
 	ctx context.Context, cs []*locker.Claim, prefix bool,
 ) (as []locker.Answer, held int, err error) {
@@ -127,8 +127,8 @@ func (l *Locker) onNodes(ctx context.Context, cs []*locker.Claim) (as []locker.A
 	return as, held, errors.Join(errs...)
 }
 
-// oneByOne takes each key by itself, one after the other up to the first that is
-// held.
+// oneByOne takes each key by itself, one after the other up to the first that
+// is held.
 func (l *Locker) oneByOne(ctx context.Context, cs []*locker.Claim) (as []locker.Answer, held int, err error) {
 	as = make([]locker.Answer, len(cs))
 	for ; held < len(cs); held++ {

@@ -9,8 +9,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// crowdMark is the start of a lock that several claims own, see crowd.lua. It is
-// as long as an owner id, and is none.
+// crowdMark is the start of a lock that several claims own, see crowd.lua. It
+// is as long as an owner id, and is none.
 const crowdMark = "*guard:several-own-it*"
 
 var _ locker.Sharer = (*Locker)(nil)
@@ -19,8 +19,8 @@ var _ locker.Sharer = (*Locker)(nil)
 func (*Locker) Shares(int) bool { return true }
 
 // share is Acquire for a claim with a limit above 1. It takes one round trip,
-// whether or not somebody owns the key. Such a claim never rests, because it may
-// get a share of the key that nobody gives back.
+// whether or not somebody owns the key. Such a claim never rests, because it
+// may get a share of the key that nobody gives back.
 func (l *Locker) share(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	enter := l.enterCall(c, t)
 	if l.settings.replicas > 0 {

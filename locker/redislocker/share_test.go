@@ -258,8 +258,8 @@ func (o older) frees(c *locker.Claim) bool {
 	return got == int64(1)
 }
 
-// A version without limits hands the key to a claim with a limit, which then owns
-// it alone, and tells it so.
+// A version without limits hands the key to a claim with a limit, which then
+// owns it alone, and tells it so.
 func TestAVersionWithoutLimitsHandsAKeyToAClaimWithLimit(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, es := listening(t, rdb, 2)
@@ -281,8 +281,8 @@ func TestAVersionWithoutLimitsHandsAKeyToAClaimWithLimit(t *testing.T) {
 	es[1].granted(t, c, 0)
 }
 
-// A claim of a version without limits waits at a crowd. Its looks keep newcomers
-// out, and it is served.
+// A claim of a version without limits waits at a crowd. Its looks keep
+// newcomers out, and it is served.
 func TestAVersionWithoutLimitsIsNotPassedAtACrowd(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, es := listening(t, rdb, 2)

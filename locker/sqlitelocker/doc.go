@@ -24,12 +24,12 @@
 //
 // There is one row for each key, with the owner and the queue. A request reads
 // the row, and writes it back in one statement, which fails if another process
-// was faster. No transaction stays open, so a process that is stopped in between
-// blocks nobody.
+// was faster. No transaction stays open, so a process that is stopped in
+// between blocks nobody.
 //
 // SQLite sends no messages. A process with a claim that waits reads its rows
 // every 10 ms, and one that only owns keys reads theirs every 40 ms. With many
-// keys the reads are fewer, so that they take a fifth of the time at most.
+// keys the reads are fewer, with a pause of at most 60 ms between two.
 //
 // # Settings
 //

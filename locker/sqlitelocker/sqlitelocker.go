@@ -45,21 +45,23 @@ func New(db *sql.DB, opts ...Option) *Locker {
 // Schema returns the statement that makes the table, for a migration tool.
 func (l *Locker) Schema() string { return l.store.Schema() }
 
-// Migrate makes the table, unless it is there. It may be called before guard.New
-// and by several processes at once. It blocks on the database until ctx ends.
+// Migrate makes the table, unless it is there. It may be called before
+// guard.New and by several processes at once. It blocks on the database until
+// ctx ends.
 func (l *Locker) Migrate(ctx context.Context) error { return l.store.Migrate(ctx) }
 
-// Open keeps w and starts the goroutines of l. It returns an ErrInvalidOption if
-// a setting is wrong, or if the locker was opened before.
+// Open keeps w and starts the goroutines of l. It returns an ErrInvalidOption
+// if a setting is wrong, or if the locker was opened before.
 func (l *Locker) Open(w locker.Waker) error { return l.store.Open(w) }
 
-// Acquire implements [locker.Locker]. It reads the row of the key, and writes it
-// if something changes.
+// Acquire implements [locker.Locker]. It reads the row of the key, and writes
+// it if something changes.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	return l.store.Acquire(ctx, c, t)
 }
 
-// Renew implements [locker.Locker]. It takes two statements for each 500 claims.
+// Renew implements [locker.Locker]. It takes two statements for each 500
+// claims.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	l.store.Renew(ctx, cs, answered)
 }
@@ -75,8 +77,8 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	return l.store.Release(ctx, c, next)
 }
 
-// Abandon implements [locker.Locker]. It works in the background, until Close at
-// the latest.
+// Abandon implements [locker.Locker]. It works in the background, until Close
+// at the latest.
 func (l *Locker) Abandon(c *locker.Claim, late bool) { l.store.Abandon(c, late) }
 
 // Inspect implements [locker.Inspector] by one read.
@@ -90,8 +92,8 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return l.store.List(ctx)
 }
 
-// ForceRelease implements [locker.Inspector]. The owner learns of it by its next
-// renewal.
+// ForceRelease implements [locker.Inspector]. The owner learns of it by its
+// next renewal.
 func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	return l.store.ForceRelease(ctx, key, owner)
 }
@@ -100,8 +102,8 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 func (*Locker) Limits() locker.Limits { return locker.Limits{MinTTL: 200 * time.Millisecond} }
 
 // Close takes the claims that wait here out of their queues, does what Abandon
-// has left to do, and ends the goroutines of l. It leaves the database open, and
-// keys that are owned to their TTL.
+// has left to do, and ends the goroutines of l. It leaves the database open,
+// and keys that are owned to their TTL.
 //
 // Close blocks until that is done or ctx ends. Then it returns ctx's error, and
 // goes on in the background for half a minute at most.

@@ -34,8 +34,8 @@ func KeyFunc[M any](g *guard.Guard, procedure string, key func(ctx context.Conte
 	return Rule{rpcrule.New(g, procedure, key)}
 }
 
-// KeysFunc is [KeyFunc] with a function that makes all keys of the call, such as
-// those of all items of a cart. The handler runs under all the leases, and
+// KeysFunc is [KeyFunc] with a function that makes all keys of the call, such
+// as those of all items of a cart. The handler runs under all the leases, and
 // guard.LeaseOf finds each. The keys are taken as [guard.Guard.DoAll] takes
 // them, each once. A call with more than 64 keys is refused with
 // InvalidArgument, as is one without keys.
@@ -50,8 +50,8 @@ func KeysFunc[M any](
 // under the lease. The handler's context ends when the lease is lost.
 //
 // Give it to handlers only. In a client the calls of a procedure with a rule
-// fail, because a client's lock would make the server's wait. Interceptor panics
-// if a procedure has two rules.
+// fail, because a client's lock would make the server's wait. Interceptor
+// panics if a procedure has two rules.
 func Interceptor(rules ...Rule) connect.Interceptor {
 	inner := make([]*rpcrule.Rule, len(rules))
 	for i, r := range rules {

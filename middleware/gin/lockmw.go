@@ -66,9 +66,10 @@ func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Opt
 	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) { return httpguard.One(key(x.c)) }, opts)
 }
 
-// Keys is [Key] for all keys that the templates make of one request. The handler
-// runs under all the leases, and guard.LeaseOf finds each. [keyfunc.ParseKeys]
-// describes templates with lists, such as "stock:{json.items[].sku}".
+// Keys is [Key] for all keys that the templates make of one request. The
+// handler runs under all the leases, and guard.LeaseOf finds each.
+// [keyfunc.ParseKeys] describes templates with lists, such as
+// "stock:{json.items[].sku}".
 //
 // The keys are taken as [guard.Guard.DoAll] takes them, each once, and MaxWait
 // bounds all the waiting. A request with more than 64 keys is refused with

@@ -34,8 +34,8 @@ func KeyFunc[M any](g *guard.Guard, method string, key func(ctx context.Context,
 	return Rule{rpcrule.New(g, method, key)}
 }
 
-// KeysFunc is [KeyFunc] with a function that makes all keys of the call, such as
-// those of all items of a cart. The handler runs under all the leases, and
+// KeysFunc is [KeyFunc] with a function that makes all keys of the call, such
+// as those of all items of a cart. The handler runs under all the leases, and
 // guard.LeaseOf finds each. The keys are taken as [guard.Guard.DoAll] takes
 // them, each once. A call with more than 64 keys is refused with
 // InvalidArgument, as is one without keys.

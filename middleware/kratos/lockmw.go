@@ -61,8 +61,8 @@ func KeyFunc[M any](
 	return Rule{rpcrule.New(g, operation, key), waits(g, opts)}
 }
 
-// KeysFunc is [KeyFunc] with a function that makes all keys of the call, such as
-// those of all items of a cart. The handler runs under all the leases, and
+// KeysFunc is [KeyFunc] with a function that makes all keys of the call, such
+// as those of all items of a cart. The handler runs under all the leases, and
 // guard.LeaseOf finds each. The keys are taken as [guard.Guard.DoAll] takes
 // them, each once. A call with more than 64 keys is refused with 413, and one
 // without keys with 400.

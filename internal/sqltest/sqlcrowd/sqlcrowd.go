@@ -148,10 +148,10 @@ func (w *worker) works(t *testing.T) {
 	}
 }
 
-// Test has processes work on one key of the store. One after the other is killed,
-// whether it owns the key, waits for it, or is in the middle of a request. No
-// two may be in their sections at once, tokens rise, and all others get turns
-// afterwards. It logs the longest wait.
+// Test has processes work on one key of the store. One after the other is
+// killed, whether it owns the key, waits for it, or is in the middle of a
+// request. No two may be in their sections at once, tokens rise, and all others
+// get turns afterwards. It logs the longest wait.
 func Test(t *testing.T, dsn string) {
 	dir := t.TempDir()
 	crowd := make([]*worker, processes)

@@ -1,9 +1,9 @@
-// Package etcdtest tests package etcdlocker on real servers, and measures it. It
-// is a module of its own because of the server's requirements, which users of
-// etcdlocker must not get.
+// Package etcdtest tests package etcdlocker on real servers, and measures it.
+// It is a module of its own because of the server's requirements, which users
+// of etcdlocker must not get.
 //
-// Its servers are processes, so that they can be killed and stopped. All of them
-// run one program, which is built once in a test.
+// Its servers are processes, so that they can be killed and stopped. All of
+// them run one program, which is built once in a test.
 package etcdtest
 
 import (

@@ -31,7 +31,8 @@ func waiting(t *testing.T, g *guard.Guard, key string, n int) {
 	t.Fatalf("%d do not come to wait for %s", n, key)
 }
 
-// A holder that is cut off is, for everybody else, one whose process was killed.
+// A holder that is cut off is, for everybody else, one whose process was
+// killed.
 func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 	t.Parallel()
 	const holders, ttl = 20, 2 * time.Second

@@ -166,8 +166,8 @@ func useGuard(client *clientv3.Client, c contest, process int) ([]section, func(
 	return all, func() { _ = g.Close(context.Background()) }, nil
 }
 
-// useMutex gives each caller of a hot key a session, which is its fast form, and
-// the callers of own keys one for all.
+// useMutex gives each caller of a hot key a session, which is its fast form,
+// and the callers of own keys one for all.
 func useMutex(client *clientv3.Client, c contest, process int) ([]section, func(), error) {
 	var sessions []*concurrency.Session
 	end := func() {

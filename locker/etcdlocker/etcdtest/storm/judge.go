@@ -126,7 +126,8 @@ func (j *judge) fault(name string) {
 	j.report.faults[name]++
 }
 
-// close ends the judge when all callers have gone, and returns what it has seen.
+// close ends the judge when all callers have gone, and returns what it has
+// seen.
 func (j *judge) close() report {
 	_ = j.listener.Close()
 	j.work.Wait()

@@ -131,7 +131,8 @@ func (w *world) leader(ctx context.Context) *etcdtest.Member {
 	return w.members[0]
 }
 
-// finish ends the workers as a service would end, and looks what they have left.
+// finish ends the workers as a service would end, and looks what they have
+// left.
 func (w *world) finish(ctx context.Context) (report, error) {
 	for _, one := range w.workers {
 		one.end()
