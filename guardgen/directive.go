@@ -3,11 +3,14 @@ package main
 import (
 	"fmt"
 	"go/token"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // prefix begins a directive.
@@ -42,6 +45,8 @@ var options = map[string]struct {
 	"hold":     {"WithMaxHold", readDuration},
 	"minhold":  {"WithMinHold", readDuration},
 	"waiters":  {"WithMaxWaiters", readCount},
+	"shared":   {"WithShared", nil},
+	"permits":  {"WithPermits", readPermits},
 	"fencing":  {"WithFencing", nil},
 	"norenew":  {"WithoutRenewal", nil},
 	"failopen": {"WithFailOpen", nil},
@@ -51,8 +56,8 @@ var options = map[string]struct {
 }
 
 // optionNames lists the options for people.
-const optionNames = "wait=, ttl=, hold=, minhold=, waiters=, name=, fencing, norenew, failopen, one and, above a " +
-	"function, func="
+const optionNames = "wait=, ttl=, hold=, minhold=, waiters=, permits=, name=, shared, fencing, norenew, failopen, " +
+	"one and, above a function, func="
 
 // isDirective reports whether a comment is a directive, well-formed or not. It
 // ignores case, because a capital letter must not take the lock away.
@@ -143,28 +148,45 @@ func parseDirective(comment string) (directive, []*problem) {
 		}
 	}
 	if len(problems) == 0 {
-		problems = append(d.checkShared(seen), d.checkMinHold(seen)...)
+		problems = slices.Concat(d.checkOne(seen), checkMode(seen), d.checkMinHold(seen))
 	}
 	return d, problems
 }
 
-// checkShared checks that a key without a placeholder is intended, because it
-// is one lock for all calls.
-func (d *directive) checkShared(given map[string]word) (problems []*problem) {
+// checkOne checks that a key without a placeholder is intended, because it is
+// one lock for all calls.
+func (d *directive) checkOne(given map[string]word) (problems []*problem) {
 	one, meant := given["one"]
-	shared := false
+	constant := false
 	for _, k := range d.keys {
 		if !k.isConstant() {
 			continue
 		}
-		if shared = true; !meant {
+		if constant = true; !meant {
 			problems = append(problems, problemAt(k.at,
 				"%q has no {placeholder}, so all calls would share one lock: name a parameter, or add "+
 					"the option one", k.text))
 		}
 	}
-	if meant && !shared {
+	if meant && !constant {
 		problems = append(problems, problemAt(one.at, "option one is for a key without a {placeholder}"))
+	}
+	return problems
+}
+
+// checkMode reports options that guard.With would refuse beside shared.
+func checkMode(given map[string]word) (problems []*problem) {
+	if _, shared := given["shared"]; !shared {
+		return nil
+	}
+	for _, o := range []struct{ name, why string }{
+		{"permits", "a key is shared by any number, or by so many"},
+		{"fencing", "a shared lease has no fencing token"},
+		{"minhold", "a shared lease keeps no other reader out"},
+	} {
+		if w, ok := given[o.name]; ok {
+			problems = append(problems, problemAt(w.at, "%s together with shared: %s", o.name, o.why))
+		}
 	}
 	return problems
 }
@@ -283,6 +305,15 @@ func readCount(value string) (any, string) {
 	n, err := strconv.ParseInt(value, 10, 32)
 	if err != nil || n < 0 {
 		return nil, "want a whole number, 0 or more"
+	}
+	return int(n), ""
+}
+
+// readPermits reads a value that guard.WithPermits accepts.
+func readPermits(value string) (any, string) {
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || n < 1 || n >= locker.NoLimit {
+		return nil, fmt.Sprintf("want a whole number, 1 to %d", locker.NoLimit-1)
 	}
 	return int(n), ""
 }

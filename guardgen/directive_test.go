@@ -17,7 +17,7 @@ import (
 func TestADirectiveSaysKeysAndOptions(t *testing.T) {
 	d, problems := parseDirective(
 		"//guard:lock  stock:{from} + stock:x-{o.To.Sku()}-y\twait=0s ttl=30s hold=1m30s minhold=5s waiters=0 " +
-			"name=transfer func=Go fencing norenew failopen")
+			"permits=3 name=transfer func=Go fencing norenew failopen")
 	if len(problems) > 0 {
 		t.Fatal(*problems[0])
 	}
@@ -36,6 +36,7 @@ func TestADirectiveSaysKeysAndOptions(t *testing.T) {
 		{"WithMaxHold", 90 * time.Second},
 		{"WithMinHold", 5 * time.Second},
 		{"WithMaxWaiters", 0},
+		{"WithPermits", 3},
 		{"WithFencing", nil},
 		{"WithoutRenewal", nil},
 		{"WithFailOpen", nil},
@@ -53,6 +54,8 @@ var setters = map[string]func(value any) guard.Option{
 	"WithMaxHold":    func(v any) guard.Option { return guard.WithMaxHold(v.(time.Duration)) },
 	"WithMinHold":    func(v any) guard.Option { return guard.WithMinHold(v.(time.Duration)) },
 	"WithMaxWaiters": func(v any) guard.Option { return guard.WithMaxWaiters(v.(int)) },
+	"WithShared":     func(any) guard.Option { return guard.WithShared() },
+	"WithPermits":    func(v any) guard.Option { return guard.WithPermits(v.(int)) },
 	"WithFencing":    func(any) guard.Option { return guard.WithFencing() },
 	"WithoutRenewal": func(any) guard.Option { return guard.WithoutRenewal() },
 	"WithFailOpen":   func(any) guard.Option { return guard.WithFailOpen() },
@@ -67,6 +70,9 @@ func FuzzDirective(f *testing.F) {
 		" stock:{sku} wait=200ms",
 		" order:{o.ID} ttl=30s wait=0s fencing",
 		" stock:{a} + stock:{b} hold=1m waiters=10 name=x norenew", // two keys, all options
+		" doc:{id} shared failopen",                                // a mode
+		" export:{id} permits=999998 fencing",                      // the other one, at its max
+		" export:{id} permits=1 shared minhold=1s",                 // too much of it
 		" {a}+{b}",                            // no spaces between keys
 		" a +",                                // the second key is missing
 		" sku:{req.GetSku()}:pre-{n}-post",    // a call, text around a placeholder
@@ -161,6 +167,8 @@ func TestOptionsThatGuardRefusesAreRefused(t *testing.T) {
 	for _, text := range []string{
 		"wait=-1ns", "wait=1ns", "hold=1ns", "minhold=999us", "ttl=1s minhold=2s norenew",
 		"ttl=0s", "ttl=99ms", "ttl=100.5ms", "ttl=-1s", "ttl=577h", "hold=-1s", "minhold=-1s", "waiters=-1", "name=",
+		"permits=0", "permits=-1", "permits=999999", "permits=1.5", "permits=",
+		"shared permits=3", "permits=1 shared", "shared fencing", "minhold=1s shared",
 	} {
 		if _, problems := parseDirective("//guard:lock k one " + text); len(problems) != 1 {
 			t.Errorf("%s: %d problems, want 1", text, len(problems))

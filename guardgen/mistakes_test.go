@@ -184,6 +184,24 @@ var methodMistakes = []struct{ method, want string }{
 		"//guard:lock a one waiters=¦1.5\n\tM(ctx context.Context) error",
 		`waiters is "1.5", want a whole number, 0 or more`,
 	},
+	{
+		"//guard:lock a one permits=¦0\n\tM(ctx context.Context) error",
+		`permits is "0", want a whole number, 1 to 999998`,
+	},
+	{"//guard:lock a one ¦permits\n\tM(ctx context.Context) error", "option permits has no value, want permits="},
+	{"//guard:lock a one ¦shared=yes\n\tM(ctx context.Context) error", "option shared takes no value"},
+	{
+		"//guard:lock a one ¦permits=3 shared\n\tM(ctx context.Context) error",
+		"permits together with shared: a key is shared by any number, or by so many",
+	},
+	{
+		"//guard:lock a one shared ¦fencing\n\tM(ctx context.Context) error",
+		"fencing together with shared: a shared lease has no fencing token",
+	},
+	{
+		"//guard:lock a one shared wait=1s ¦minhold=5s\n\tM(ctx context.Context) error",
+		"minhold together with shared: a shared lease keeps no other reader out",
+	},
 	{"//guard:lock a one name=¦\n\tM(ctx context.Context) error", `name is "", want a word`},
 	{"//guard:lock a one ¦wait\n\tM(ctx context.Context) error", "option wait has no value, want wait="},
 	{"//guard:lock a one ¦fencing=true\n\tM(ctx context.Context) error", "option fencing takes no value"},

@@ -239,6 +239,45 @@ func (d *guardedRun) Select(ctx context.Context, id uint8) error {
 	})
 }
 
+// GuardDocs returns next with these methods guarded by g: Export, Read, Write. Each holds its key
+// while it runs, and returns the errors of [guard.Guard.Do]. Call it at start-up; a nil g is the default guard.
+func GuardDocs(g *guard.Guard, next Docs) Docs {
+	return &guardedDocs{
+		Docs:     next,
+		onExport: g.With(guard.WithName("Docs.Export"), guard.WithPermits(3)),
+		onRead:   g.With(guard.WithName("Docs.Read"), guard.WithShared(), guard.WithFailOpen()),
+		onWrite:  g.With(guard.WithName("Docs.Write")),
+	}
+}
+
+type guardedDocs struct {
+	Docs
+	onExport *guard.Guard
+	onRead   *guard.Guard
+	onWrite  *guard.Guard
+}
+
+// Export holds exports while it runs.
+func (d *guardedDocs) Export(ctx context.Context, id string) error {
+	return d.onExport.Do(ctx, guard.Key("exports"), func(ctx context.Context) error {
+		return d.Docs.Export(ctx, id)
+	})
+}
+
+// Read holds doc:{id} while it runs.
+func (d *guardedDocs) Read(ctx context.Context, id string) error {
+	return d.onRead.Do(ctx, guard.Key("doc", id), func(ctx context.Context) error {
+		return d.Docs.Read(ctx, id)
+	})
+}
+
+// Write holds doc:{id} while it runs.
+func (d *guardedDocs) Write(ctx context.Context, id string) error {
+	return d.onWrite.Do(ctx, guard.Key("doc", id), func(ctx context.Context) error {
+		return d.Docs.Write(ctx, id)
+	})
+}
+
 // guardHidden returns next with these methods guarded by g: do. Each holds its key
 // while it runs, and returns the errors of [guard.Guard.Do]. Call it at start-up; a nil g is the default guard.
 func guardHidden(g *guard.Guard, next hidden) hidden {

@@ -89,6 +89,16 @@ type Run interface {
 	onRun()
 }
 
+// Docs has the modes.
+type Docs interface {
+	//guard:lock doc:{id}
+	Write(ctx context.Context, id string) error
+	//guard:lock doc:{id} shared failopen
+	Read(ctx context.Context, id string) error
+	//guard:lock exports one permits=3
+	Export(ctx context.Context, id string) error
+}
+
 type hidden interface {
 	//guard:lock {ok}
 	do(ctx context.Context, ok bool) error
