@@ -70,7 +70,7 @@ func newFlagSet(c *config) *flag.FlagSet {
 		"embedded, in this process")
 	fs.StringVar(&c.store, "store", c.store,
 		"`database` for stock and orders instead of Redis: sqlite, postgres://user:password@host:port/database "+
-			"or mysql://...")
+			"or mysql://...; only ./examples/flashsale/withsql has their drivers")
 	fs.IntVar(&c.instances, "instances", c.instances, "app instances, each a process")
 	fs.IntVar(&c.requests, "requests", c.requests, "requests in all, round robin over the instances")
 	fs.IntVar(&c.concurrency, "concurrency", c.concurrency, "buyers that send them, each one at a time")

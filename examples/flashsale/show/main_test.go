@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	_ "github.com/go-lockguard/guard/examples/flashsale/show/sqldb/drivers"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/internal/sqltest"
 )
@@ -190,7 +191,7 @@ func TestABookThatCannotBeFinishedIsRemoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		db, err := d.open()
+		db, err := d.Open()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +203,7 @@ func TestABookThatCannotBeFinishedIsRemoved(t *testing.T) {
 		cfg := defaultConfig()
 		cfg.redis, cfg.store = server.Addr, store
 		if _, err := openStore(t.Context(), cfg, "half"); err == nil {
-			t.Errorf("%s: two tables of one name", d.name)
+			t.Errorf("%s: two tables of one name", d.Name)
 		}
 		wantNoTables(t, store)
 	}
@@ -219,7 +220,7 @@ func wantNoTables(t *testing.T, store string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := d.open()
+	db, err := d.Open()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func openStore(ctx context.Context, cfg config, run string) (_ *store, err error
 	}
 	if cfg.store != "" {
 		d, _ := parseStore(cfg.store) // it was opened
-		s.bookName = d.name
+		s.bookName = d.Name
 	}
 	undo = func() error { // a part of the book may be there, if only because somebody has interrupted us
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
@@ -104,11 +104,11 @@ func openBook(rdb redis.UniversalClient, e endpoint, addr, run string) (shop.Ord
 	if err != nil {
 		return nil, err
 	}
-	db, err := d.open()
+	db, err := d.Open()
 	if err != nil {
 		return nil, err
 	}
-	return newSQLBook(db, d.dialect, run)
+	return newSQLBook(db, d.Dialect, run)
 }
 
 // startBreaker puts something between the instances and this Redis that can cut
