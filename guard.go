@@ -23,6 +23,23 @@ type Guard struct {
 	late   [][]Option // lists of options for the default guard, if family is nil
 }
 
+// A family is the state shared by a Guard and its copies.
+type family struct {
+	locker locker.Locker
+	engine *turns.Engine
+	hints  hints
+}
+
+// isClosing reports whether Close was called.
+func (f *family) isClosing() bool {
+	select {
+	case <-f.engine.Closing():
+		return true
+	default:
+		return false
+	}
+}
+
 // Locker is a store that leases live in. It is redislocker, memlocker or one of
 // your own, see package locker.
 type Locker = locker.Locker

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/turns"
@@ -13,6 +14,20 @@ import (
 
 // Hints are lines in the log about mistakes that look like something else. A
 // guard gives each hint once, unless the hint says otherwise.
+
+// hints records the hints that the guards of a family have given.
+type hints struct {
+	names sync.Map // names that New and With have given its guards
+	given sync.Map // by hint
+}
+
+type hint struct{ about, name string }
+
+// first reports whether the guard of that name has not given a hint before.
+func (h *hints) first(about, name string) bool {
+	_, before := h.given.LoadOrStore(hint{about, name}, nil)
+	return !before
+}
 
 // hint gives the hints that a wait deserves.
 func (l *Lease) hint(ctx context.Context, p turns.Patience, r WaitResult) {
