@@ -13,6 +13,9 @@ import (
 // It is the oldest commit beside which today's guard must work.
 const unmarked = "c57b0845aa0dab343a3824010531520f850028c0"
 
+// modeless is the last commit that has exclusive leases only.
+const modeless = "f88c977c242c45512e818c87c7852e5e034af404"
+
 // build makes the torture program of another commit in dir. Its workers run
 // beside those of today on the same keys. It needs git and the commit.
 //

@@ -42,6 +42,8 @@ const (
 func (v *verdict) gaps(h *history, r *run) {
 	for key, visits := range h.keys {
 		waits := h.waits(key)
+		carts := filled(waits)
+		waits = slices.DeleteFunc(waits, func(x *visit) bool { return x.cart })
 		var last *visit // whose section ended last
 		for _, x := range visits {
 			if last != nil && x.got-last.over() >= int64(minGap) {
@@ -49,7 +51,7 @@ func (v *verdict) gaps(h *history, r *run) {
 				if r.to != 0 {
 					to = min(to, r.to)
 				}
-				if gap := waited(waits, span{last.over(), to}); gap.length() >= minGap {
+				if gap := waited(waits, carts, span{last.over(), to}); gap.length() >= minGap {
 					v.gap(h, r, gap, last, x)
 				}
 			}
@@ -88,15 +90,17 @@ func (h *history) waits(key int) (waits []*visit) {
 }
 
 // waited returns the longest part of a gap in which a caller waited without a
-// break, in a process that ran.
-func waited(waits []*visit, gap span) (longest span) {
+// break, in a process that ran. The times of carts do not count.
+func waited(waits []*visit, carts []span, gap span) (longest span) {
 	var parts []span
 	for _, x := range waits {
 		if x.asked >= gap.To {
 			break
 		}
 		if x.got > gap.From {
-			parts = append(parts, awake(x.frozen, span{max(x.asked, gap.From), min(x.got, gap.To)})...)
+			for _, p := range awake(x.frozen, span{max(x.asked, gap.From), min(x.got, gap.To)}) {
+				parts = append(parts, awake(carts, p)...)
+			}
 		}
 	}
 	for _, p := range apart(parts) {

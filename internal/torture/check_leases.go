@@ -10,16 +10,10 @@ import (
 // takes it.
 func (v *verdict) exclusion(h *history) {
 	for _, visits := range h.keys {
-		var last *visit // whose promise ends last
+		v.crowds(h, visits)
 		for _, x := range visits {
 			if h.forgets(x, x.got, x.promised()+1) {
 				continue
-			}
-			if last != nil && x.got < last.promised() {
-				v.violate(exclusion, "two at once:\n    %v\n    got it while %v%v", x, last, h.around(last.got, x.got))
-			}
-			if last == nil || x.promised() > last.promised() {
-				last = x
 			}
 			if v.lib == libs.Guard && x.early(h) {
 				v.violate(exclusion, "it was lost before its time: %v%v", x, h.around(x.got, x.over()))

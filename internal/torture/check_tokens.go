@@ -47,15 +47,16 @@ func (v *verdict) tokens(h *history) {
 	}
 	for key, visits := range h.keys {
 		v.distinct(visits)
+		v.permitTokens(h, visits)
 		for _, x := range visits {
-			unfenced := x.token == 0 && x.exit != 0 && x.lost == 0 // it was held until its release
+			unfenced := x.token == 0 && x.role() != reader && x.exit != 0 && x.lost == 0 // it was held until its release
 			if unfenced && x.freed == 0 && !x.closing {
 				v.violate(tokenOrder, "a turn without a token: %v", x)
 			}
 		}
 		var given, written []porcupine.Operation
 		for _, x := range visits {
-			if x.token != 0 && !h.forgets(x, x.asked, x.got) {
+			if x.token != 0 && x.alone() && !h.forgets(x, x.asked, x.got) {
 				given = append(given, porcupine.Operation{
 					ClientId: x.proc, Input: op{token: x.token},
 					Call: x.asked, Return: x.got,
@@ -189,6 +190,9 @@ func (v *verdict) handOffs(h *history) {
 			if x.denied || x.inner != 0 && x.inner != x.token {
 				v.violate(handOff, "a call inside the section was not its turn, token %d, "+
 					"refused %t: %v", x.inner, x.denied, x)
+			}
+			if !x.alone() { // its grants overlap others
+				continue
 			}
 			o := last[x.lifetime]
 			last[x.lifetime] = x

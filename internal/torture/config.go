@@ -24,6 +24,7 @@ type config struct {
 	procs    int
 	callers  int
 	keys     int
+	roles    []string // none: writers
 	long     int
 	slack    time.Duration
 	gapSlack time.Duration
@@ -47,6 +48,8 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs.IntVar(&c.procs, "procs", 4, "worker processes")
 	fs.IntVar(&c.callers, "callers", 8, "callers in each, in closed loops")
 	fs.IntVar(&c.keys, "keys", 4, "keys that all of them want")
+	cast := fs.String("roles", writer, "what calls do, as a `list`: "+strings.Join(roles, ", ")+"; others than writer "+
+		"are of guard alone")
 	fs.IntVar(&c.long, "long", 1, "of a thousand sections, how many are about as long as the TTL or longer")
 	fs.DurationVar(&c.slack, "slack", 100*time.Millisecond,
 		"what a wait may take beyond its bound, stalls of its process not counted; promised are 50ms")
@@ -61,6 +64,9 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	}
 	c.topology = libs.Topology(*topology)
 	if c.libs, err = libs.Named(*names); err != nil {
+		return c, err
+	}
+	if c.roles, err = parseRoles(*cast); err != nil {
 		return c, err
 	}
 	if err := c.check(fs.NArg()); err != nil {
@@ -89,6 +95,8 @@ func (c config) check(rest int) error {
 		return fmt.Errorf("-for is %v, want at least 1s", c.length)
 	case c.procs < 2 || c.callers < 1 || c.keys < 1:
 		return errors.New("want at least 2 -procs, 1 of -callers, and 1 of -keys")
+	case !c.onlyWriters() && (len(c.libs) != 1 || c.libs[0] != libs.Guard || c.topology == libs.Redlock):
+		return errors.New("-roles: others than writer are of guard alone, and not with redlock")
 	case c.beside != "" && (len(c.libs) != 1 || c.libs[0] != libs.Guard):
 		return errors.New("-beside: two versions are of guard alone")
 	case c.mutant == "":
@@ -99,6 +107,10 @@ func (c config) check(rest int) error {
 		return errors.New("-mutant: mutants are of guard, on a single server")
 	}
 	return nil
+}
+
+func (c config) onlyWriters() bool {
+	return !slices.ContainsFunc(c.roles, func(r string) bool { return r != writer })
 }
 
 // replay returns the command that runs a library with the same faults again.
@@ -113,6 +125,9 @@ func (c config) replay(lib *libs.Library) string {
 	}
 	if len(c.faults) != len(kindsFor(c.topology)) {
 		s += " -faults " + strings.Join(append(c.faults, "none")[:max(len(c.faults), 1)], ",")
+	}
+	if !c.onlyWriters() {
+		s += " -roles " + strings.Join(c.roles, ",")
 	}
 	return s + fmt.Sprintf(" -procs %d -callers %d -keys %d -long %d", c.procs, c.callers, c.keys, c.long)
 }

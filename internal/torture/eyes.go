@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/torture/libs"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -73,12 +74,12 @@ func (e *eyes) roles(ctx context.Context, pid, keys int) map[int]role {
 	for end := time.Now().Add(offer(mostTTL)); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		for key := range keys {
 			s := e.state(ctx, key)
-			owns := s.Holder.PID == pid
+			owns := s.Holder.PID == pid || named(s.Owners, pid)
 			switch {
 			case owns && (first || s.Remaining > offer(mostTTL)):
 				roles[key] = holder
 			case roles[key] == holder:
-			case owns || queued(s, pid):
+			case owns || named(s.Waiters, pid):
 				roles[key] = waiter
 			case roles[key] == "":
 				roles[key] = bystander
@@ -89,8 +90,9 @@ func (e *eyes) roles(ctx context.Context, pid, keys int) map[int]role {
 	return roles
 }
 
-func queued(s guard.KeyState, pid int) bool {
-	for _, w := range s.Waiters {
+// named reports whether one of several owners or waiters is of a process.
+func named(claims []locker.Waiter, pid int) bool {
+	for _, w := range claims {
 		if w.Holder.PID == pid {
 			return true
 		}

@@ -33,7 +33,7 @@ func freeFor(gap, waited int64, others ...*visit) *history {
 }
 
 func judgedGaps(h *history, seen bool) *verdict {
-	v := &verdict{lib: libs.Guard, violations: map[string]int{}, free: map[string]gapTally{}}
+	v := newVerdict(libs.Guard)
 	v.gaps(h, &run{cfg: config{gapSlack: time.Second}, seen: seen})
 	return v
 }
@@ -44,6 +44,8 @@ func TestAGapIsAsLongAsSomebodyWaited(t *testing.T) {
 	slept := &lifetime{proc: 3, frozen: []span{{(freed + 50) * ms, (freed + 450) * ms}}}
 	closing := inVain(a, -50, 700)
 	closing.closing = true
+	cart := inVain(b, -500, 300)
+	cart.cart = true
 	for what, c := range map[string]struct {
 		h    *history
 		want int64
@@ -53,6 +55,7 @@ func TestAGapIsAsLongAsSomebodyWaited(t *testing.T) {
 		"with a break":                {freeFor(600, 100, inVain(a, -50, 300)), 300},
 		"in a process that slept":     {freeFor(600, 100, inVain(slept, -50, 700)), 150},
 		"in a process that is closed": {freeFor(600, 100, closing), 100},
+		"while a cart may have it":    {freeFor(2600, 100, cart, inVain(a, -50, 2500)), 1900},
 		"too short":                   {freeFor(600, 40), 0},
 	} {
 		if got := judgedGaps(c.h, true).free[noFault].longest; got != time.Duration(c.want*ms) {

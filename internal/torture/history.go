@@ -16,6 +16,8 @@ type visit struct {
 
 	nth          int64 // its number in its life
 	key          int
+	limit        int  // how many may have the key at once; 0 and 1 mean that it is alone
+	cart         bool // one of several keys of a call
 	asked, bound int64
 	got          int64 // when the wait ended, with the key or without
 	token        uint64
@@ -132,7 +134,7 @@ func readLife(l life) (*lifetime, error) {
 		case kindGot, kindNot:
 			v := &visit{
 				lifetime: t, nth: r.N, key: r.Key, asked: r.Asked, bound: r.Bound, got: r.At,
-				token: r.Token, err: r.Err,
+				token: r.Token, err: r.Err, limit: r.Limit, cart: r.Cart,
 				has: r.Kind == kindGot, until: r.Until, held: r.At, closing: r.Closing,
 			}
 			t.visits = append(t.visits, v)
@@ -202,9 +204,9 @@ func (v *visit) String() string {
 		}
 		return fmt.Sprintf("%.6f", float64(stamp)/1e9)
 	}
-	return fmt.Sprintf("%s key %d token %d: asked %s, got %s, trusted to %s, seen held %s, told of loss %s, over "+
+	return fmt.Sprintf("%s %s key %d token %d: asked %s, got %s, trusted to %s, seen held %s, told of loss %s, over "+
 		"%s, wrote %s %s",
-		v.id(), v.key, v.token, at(v.asked), at(v.got), at(v.until), at(v.held), at(v.lost),
+		v.id(), v.role(), v.key, v.token, at(v.asked), at(v.got), at(v.until), at(v.held), at(v.lost),
 		at(v.exit), at(v.wrote), v.err)
 }
 

@@ -54,8 +54,17 @@ type verdict struct {
 	starved    time.Duration       // the longest wait in calm times, without long sections
 	closeness  time.Duration       // the min time between telling a holder of its loss and the possible end of the key
 	stalls     time.Duration       // of all workers, stops not counted
+	atOnce     map[string]int      // how many had a key at once at most, by the role of the last to come
+	turns      map[string]int      // by role
 	violations map[string]int
 	texts      []string // of the first violations of each check
+}
+
+func newVerdict(lib *libs.Library) *verdict {
+	return &verdict{
+		lib: lib, faults: map[string]int{}, violations: map[string]int{}, free: map[string]gapTally{}, closeness: -1,
+		atOnce: map[string]int{}, turns: map[string]int{},
+	}
 }
 
 func (v *verdict) violate(check, format string, args ...any) {
@@ -96,10 +105,8 @@ func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &verdict{
-		lib: r.lib, replay: r.cfg.replay(r.lib), beside: r.cfg.beside != "", faults: map[string]int{},
-		violations: map[string]int{}, free: map[string]gapTally{}, closeness: -1,
-	}
+	v := newVerdict(r.lib)
+	v.replay, v.beside = r.cfg.replay(r.lib), r.cfg.beside != ""
 	for _, f := range h.faults {
 		v.faults[f.Kind]++
 	}
@@ -137,6 +144,7 @@ func (v *verdict) count(h *history) {
 				v.told++
 			}
 			v.grants++
+			v.turns[x.countedAs()]++
 		}
 		for _, s := range l.frozen {
 			v.stalls += s.length() - within(l.stops, s.From, s.To)

@@ -78,6 +78,27 @@ func TestTheJudgeFindsWhatIsPlanted(t *testing.T) {
 			spoil(one, func(x *visit) { x.asked, x.got, x.wrote = 400, 410, 0 })), tokenOrder},
 		"another gets it meanwhile": {told(nil, spoil(one, unwritten),
 			spoil(three, func(x *visit) { x.got, x.wrote = 104, 0 })), exclusion},
+		"readers and then a writer": {told(nil, shared(turn(a, 1, 100, 0)), shared(turn(b, 1, 101, 0)),
+			spoil(three, unwritten)), ""},
+		"a writer beside a reader": {told(nil, shared(turn(a, 1, 298, 0)), spoil(three, unwritten)), exclusion},
+		"a reader beside a writer": {told(nil, spoil(three, unwritten), shared(turn(a, 1, 301, 0))), exclusion},
+		"as many permits as there are": {told(nil, permits(2, turn(a, 1, 100, block)),
+			permits(2, turn(b, 1, 101, 2*block))), ""},
+		"one permit too many": {told(nil, permits(2, turn(a, 1, 100, block)),
+			permits(2, turn(b, 1, 101, 2*block)), permits(2, turn(a, 2, 102, 3*block))), exclusion},
+		"the smaller number of permits counts": {told(nil, permits(2, turn(a, 1, 100, block)),
+			permits(3, turn(b, 1, 101, 2*block)), permits(3, turn(a, 2, 102, 3*block))), exclusion},
+		"a permit that is handed on counts once": {told(nil, permits(2, turn(a, 1, 100, block)),
+			permits(2, turn(b, 1, 101, 2*block)), permits(2, turn(a, 2, 109, block+1))), ""},
+		"permits begin in any order": {told(nil, permits(2, turn(a, 1, 100, 2*block)),
+			permits(2, turn(b, 1, 101, block))), ""},
+		"two permits have one token": {told(nil, permits(2, turn(a, 1, 100, block)),
+			permits(2, turn(b, 1, 101, block))), tokenOrder},
+		"a permit has a lower token than a writer before": {told(nil, spoil(one, unwritten),
+			permits(2, turn(b, 1, 200, block-1))), tokenOrder},
+		"a reader's share ends with its promise": {told(nil,
+			spoil(shared(turn(a, 1, 290, 0)), func(x *visit) { x.until, x.exit = 295, 295 }),
+			spoil(three, unwritten)), ""},
 		"a call inside is its turn": {told(nil, spoil(one, func(x *visit) { x.wrote, x.inner = 0, block })), ""},
 		"a call inside is another turn": {told(nil,
 			spoil(one, func(x *visit) { x.wrote, x.inner = 0, block+1 })), handOff},
@@ -102,7 +123,7 @@ func TestTheJudgeFindsWhatIsPlanted(t *testing.T) {
 		for key := range c.h.keys { // times look at the lives
 			c.h.lives = append(c.h.lives, &lifetime{visits: c.h.keys[key]})
 		}
-		v := &verdict{lib: libs.Guard, violations: map[string]int{}, closeness: -1}
+		v := newVerdict(libs.Guard)
 		v.fencedCounter(c.h)
 		v.unfencedCounter(c.h)
 		v.tokens(c.h)
@@ -116,6 +137,14 @@ func TestTheJudgeFindsWhatIsPlanted(t *testing.T) {
 }
 
 func unwritten(x *visit) { x.wrote = 0 }
+
+// shared makes the turn of a reader, and permits that of one of n.
+func shared(x *visit) *visit { return permits(locker.NoLimit, x) }
+
+func permits(n int, x *visit) *visit {
+	x.limit, x.wrote = n, 0
+	return x
+}
 
 func TestAStarvedCallerIsFound(t *testing.T) {
 	t.Parallel()
@@ -153,7 +182,8 @@ func TestAStarvedCallerIsFound(t *testing.T) {
 		h := told(nil, c.others...)
 		h.lives = []*lifetime{{visits: []*visit{c.x}}}
 		h.faults = []fault{{span: span{-4 * second, -2*second - second/4}}}
-		v := &verdict{lib: libs.Guard, beside: true, violations: map[string]int{}}
+		v := newVerdict(libs.Guard)
+		v.beside = true
 		v.starvation(h, &run{to: 10 * second})
 		if v.fails() != c.want {
 			t.Errorf("%s: found %t, want %t: %v", name, v.fails(), c.want, v.texts)
@@ -169,7 +199,7 @@ func TestAKeyThatIsNeverGrantedAgainFailsTheRun(t *testing.T) {
 		got  int64
 		want bool
 	}{{calm + int64(9*time.Second), false}, {calm - 1, true}} {
-		v := &verdict{lib: libs.Guard, violations: map[string]int{}}
+		v := newVerdict(libs.Guard)
 		v.liveness(told(nil, turn(l, 1, c.got, 1)), &run{calm: calm, to: calm + int64(11*time.Second)})
 		if v.fails() != c.want {
 			t.Errorf("granted at %v: %v", time.Duration(c.got), v.texts)
@@ -219,7 +249,7 @@ func TestStallsAreNoTimeInWhichAKeyCouldBeGranted(t *testing.T) {
 		l := &lifetime{frozen: c.frozen}
 		h := told(nil, turn(l, 1, late, 1))
 		h.lives = []*lifetime{l}
-		v := &verdict{lib: libs.Guard, violations: map[string]int{}}
+		v := newVerdict(libs.Guard)
 		v.liveness(h, &run{calm: calm, to: late + int64(time.Second)})
 		if v.violations[liveness] != c.want {
 			t.Errorf("stalls %v: %v", c.frozen, v.texts)

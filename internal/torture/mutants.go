@@ -29,12 +29,18 @@ var mutants = map[string]mutant{
 	"lostwakeup": {about: "the message that a key was handed over gets lost", store: newLostWakeUp},
 	"longlife":   {about: "keys last four times their TTL, so a dead holder costs too much", store: newLongLife},
 	"nottl":      {about: "some keys have no TTL", store: newNoTTL},
+	"freecrowd":  {about: "a release frees the key of all that share it", store: newFreeCrowd},
+	"nostay":     {about: "renewals of shares and permits are said to work and not sent", store: newNoStay},
+	"halfcart":   {about: "several keys are said to be taken when one is held", store: newHalfCart},
+
+	"permittoken": {about: "the tokens of permits are the same for a second", store: newPermitToken},
 
 	"nolock":    {about: "everybody is let in", lock: newNoLock},
 	"receipt":   {about: "trust is counted from the receipt of an answer", lock: newReceipt},
 	"untold":    {about: "nobody is told that a lease has ended", lock: newUntold},
 	"afterloss": {about: "a lease that was lost is handed on", lock: newAfterLoss},
 	"overstay":  {about: "waits last longer than they should", lock: newOverstay},
+	"onemore":   {about: "one permit too many", lock: newOneMore},
 	"leak":      {about: "a goroutine stays behind", lock: newLeak},
 }
 
@@ -56,12 +62,14 @@ func (m mutant) open(s libs.Setup) (libs.Locker, error) {
 	if err != nil {
 		return nil, errors.Join(err, rdb.Close())
 	}
-	return spoiled{l, rdb}, nil
+	return spoiled{l, l.(libs.Moded), rdb}, nil
 }
 
 // spoiled is a guard whose store has a client of its own.
 type spoiled struct {
 	libs.Locker
+	libs.Moded
+
 	rdb *redis.Client
 }
 

@@ -18,6 +18,10 @@ type record struct {
 	N    int64  `json:"n,omitempty"` // number of the visit in this life
 	Key  int    `json:"k,omitempty"`
 
+	// how many may have the key at once; 0 and 1 mean that the visit is alone
+	Limit int  `json:"limit,omitempty"`
+	Cart  bool `json:"cart,omitempty"` // one of several keys of a call
+
 	// got and not record the result of a wait.
 	Asked int64  `json:"asked,omitempty"` // when it began
 	Bound int64  `json:"bound,omitempty"` // its max duration in ns

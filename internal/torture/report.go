@@ -41,6 +41,11 @@ func report(out io.Writer, cfg config, verdicts []*verdict) {
 		}
 		return v.fenced
 	})
+	if !cfg.onlyWriters() {
+		for _, r := range cfg.roles {
+			row("turns: "+r, func(v *verdict) any { return v.turnsOf(r) })
+		}
+	}
 	ms := func(d time.Duration) string { return d.Round(time.Millisecond).String() }
 	row("longest time that a key was free", func(v *verdict) any { return ms(v.idle) })
 	for _, kind := range gapKinds(verdicts) {
@@ -67,6 +72,14 @@ func report(out io.Writer, cfg config, verdicts []*verdict) {
 			fmt.Fprintf(out, "\nagain: %s\n", v.replay)
 		}
 	}
+}
+
+// turnsOf counts the turns of a role, and how many of them were at once.
+func (v *verdict) turnsOf(role string) string {
+	if role == cart {
+		return fmt.Sprint(v.turns[role])
+	}
+	return fmt.Sprintf("%d, at most %d at once", v.turns[role], v.atOnce[role])
 }
 
 // gapKinds returns the faults after which at least one of the libraries had

@@ -35,7 +35,7 @@ func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Wri
 	c := &crew{cfg: cfg, dir: dir, job: job{
 		Library: lib.Name, Mutant: cfg.mutant, Topology: cfg.topology, Addrs: w.addrs,
 		Master: w.master, Store: w.store.Addr,
-		Callers: cfg.callers, Keys: cfg.keys, Long: cfg.long, Seed: cfg.seed,
+		Callers: cfg.callers, Keys: cfg.keys, Long: cfg.long, Roles: cfg.roles, Seed: cfg.seed,
 	}}
 	if cfg.beside != "" {
 		built, err := os.MkdirTemp("", "torture-beside-")

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +70,30 @@ func TestTwoVersionsShareTheirKeys(t *testing.T) {
 	}
 }
 
+// Readers, permits, writers and carts meet on the same keys.
+func TestModesKeepTheirPromises(t *testing.T) {
+	for _, args := range []string{"-for 8s -seed 7", "-for 4s -topology sentinel", "-for 4s -topology cluster"} {
+		status, report := tortured(t, args+" -roles reader,writer,permit,cart")
+		if status != exitOK {
+			t.Errorf("%s: status %d\n%s", args, status, report)
+		}
+		for _, role := range roles {
+			if !regexp.MustCompile(`turns: ` + role + ` +[1-9]`).MatchString(report) {
+				t.Errorf("%s: no turn of a %s\n%s", args, role, report)
+			}
+		}
+	}
+}
+
+// A service that is deployed begins to use modes while its old version, which
+// has exclusive leases only, still runs.
+func TestAVersionWithoutModesWorksBesideThem(t *testing.T) {
+	status, report := tortured(t, "-for 8s -seed 5 -roles reader,writer,permit -beside "+modeless)
+	if status != exitOK {
+		t.Errorf("status %d\n%s", status, report)
+	}
+}
+
 func TestAVersionThatCannotBeBuiltIsNoRun(t *testing.T) {
 	t.Parallel()
 	status, report := tortured(t, "-for 1s -beside nosuchcommit")
@@ -111,6 +136,12 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		"afterloss":  {handOff + exclusion + toldInTime + tokenOrder, "-faults both,hole -long 50"},
 		"overstay":   {boundedWait, "-slack 1s"},
 		"leak":       {residue, "-for 3s -faults none"},
+
+		"freecrowd":   {exclusion, "-roles reader,writer"},
+		"nostay":      {exclusion, "-roles reader,permit,writer -long 50"},
+		"permittoken": {tokenOrder, "-roles permit"},
+		"onemore":     {exclusion, "-roles permit"},
+		"halfcart":    {exclusion, "-roles cart"},
 	}
 	for _, name := range mutantNames() {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +192,8 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"-for 1ms", "-topology no", "-libs no", "-mutant no", "-faults no", "-procs 1", "-callers 0", "-keys 0", "x",
-		"-mutant leak -libs redislock", "-mutant leak -topology cluster", "-faults migrate",
+		"-mutant leak -libs redislock", "-roles no", "-roles reader -libs redislock", "-roles cart -topology redlock",
+		"-mutant leak -topology cluster", "-faults migrate",
 	} {
 		if _, err := parseFlags(strings.Fields(args), t.Output()); err == nil {
 			t.Errorf("%q is taken", args)

@@ -21,11 +21,13 @@ type plan struct {
 	stubborn bool          // it goes on after it was told that its lease is lost
 	probes   bool          // it asks the server how long its key lasts
 	nested   bool          // it takes the key again in its section
+	role     string
+	cart     []int // the keys of a cart
 }
 
 // newPlan draws a random plan. Most sections are short, and a few in a thousand
 // outlast the TTL.
-func newPlan(rnd *rand.Rand, keys, long int, ttl time.Duration) (p plan) {
+func newPlan(rnd *rand.Rand, keys, long int, ttl time.Duration, roles []string) (p plan) {
 	p.key = rnd.IntN(keys)
 	waits := []time.Duration{
 		0, 50 * time.Millisecond, 200 * time.Millisecond, time.Second,
@@ -44,6 +46,7 @@ func newPlan(rnd *rand.Rand, keys, long int, ttl time.Duration) (p plan) {
 		p.cancel = time.Millisecond + upTo(rnd, 800*time.Millisecond)
 	}
 	p.stubborn, p.probes, p.nested = rnd.IntN(20) == 0, rnd.IntN(10) == 0, rnd.IntN(20) == 0
+	p.cast(rnd, roles, keys)
 	return p
 }
 
@@ -68,19 +71,22 @@ func (p plan) bound(ttl time.Duration) time.Duration {
 
 // visit makes one call. An error means that the worker cannot go on.
 func (w *worker) visit(rnd *rand.Rand) error {
-	p := newPlan(rnd, w.Keys, w.Long, w.TTL)
+	p := newPlan(rnd, w.Keys, w.Long, w.TTL, w.Roles)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if p.cancel > 0 {
 		defer time.AfterFunc(p.cancel, cancel).Stop()
 	}
-	r := record{N: w.visits.Add(1), Key: p.key, Bound: int64(p.bound(w.TTL)), Asked: now()}
-	lease, err := w.locker.Acquire(ctx, keyName(p.key), p.wait)
+	rest := upTo(rnd, 10*time.Millisecond) // after a refusal: a server that is down refuses quickly
+	if p.role == cart {
+		return w.fill(ctx, p, rest)
+	}
+	r := record{N: w.visits.Add(1), Key: p.key, Limit: p.limit(w.Proc), Bound: int64(p.bound(w.TTL)), Asked: now()}
+	lease, err := w.acquire(ctx, p)
 	r.At = now()
 	if err != nil {
-		r.Kind, r.Err, r.Closing = kindNot, err.Error(), w.closing.Load()
-		time.Sleep(upTo(rnd, 10*time.Millisecond)) // a server that is down refuses quickly
-		return w.diary.write(r)
+		time.Sleep(rest)
+		return w.refused(r, err)
 	}
 	return w.section(p, r, lease)
 }
@@ -129,9 +135,14 @@ func (w *worker) section(p plan, got record, lease libs.Lease) error {
 	return nil
 }
 
-// use reads the store, takes its time, and writes the value plus one.
+// use takes the time of the section. One that is alone reads the store before
+// and writes the value plus one after.
 func (s *section) use(token uint64) {
 	ctx := context.Background()
+	if s.plan.limit(s.Proc) > 1 {
+		s.stay(ctx)
+		return
+	}
 	r, ok, err := s.store.read(ctx, s.plan.key, token)
 	switch {
 	case err != nil:
@@ -141,19 +152,26 @@ func (s *section) use(token uint64) {
 		s.end.Refused = true
 		return
 	}
-	if s.plan.nested {
-		s.nest(ctx)
-	}
-	held := s.work(s.plan.work)
-	if held && s.plan.probes {
-		s.probe()
-		held = s.holds()
-	}
+	held := s.stay(ctx)
 	if stubborn := s.plan.stubborn && token > 0; !held && !stubborn {
 		return
 	}
 	ok, err = s.store.write(ctx, s.plan.key, token, s.id(), r, held)
 	s.end.Wrote, s.end.Refused, s.end.Broken = now(), !ok, err != nil
+}
+
+// stay takes the time of the section. It reports whether the lease was held to
+// the end.
+func (s *section) stay(ctx context.Context) (held bool) {
+	if s.plan.nested {
+		s.nest(ctx)
+	}
+	held = s.work(s.plan.work)
+	if held && s.plan.probes {
+		s.probe()
+		held = s.holds()
+	}
+	return held
 }
 
 // nest takes the key of s again, if the library lets a holder do so. The inner

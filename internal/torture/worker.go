@@ -36,6 +36,7 @@ type job struct {
 	Callers  int
 	Keys     int
 	Long     int
+	Roles    []string // none: writers
 	TTL      time.Duration
 	Seed     uint64
 }

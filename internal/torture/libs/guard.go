@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 	"github.com/go-lockguard/guard/locker/redlock"
 )
@@ -18,7 +19,7 @@ import (
 var Guard = &Library{
 	Name: "guard", Renews: true, Tells: true, Tokens: true,
 	Topologies: Topologies,
-	Keys:       func(key string) []string { return []string{"guard:{" + key + "}"} },
+	Keys:       func(key string) []string { return []string{"guard:{" + key + "}", "guard:{" + key + "}:crowd"} },
 	open:       openGuard,
 }
 
@@ -60,9 +61,13 @@ func newStore(s Setup, rdbs []redis.UniversalClient) guard.Locker {
 // Acquire bounds the wait itself, because the lease lives in the context that
 // guard gets.
 func (l *guardLocker) Acquire(ctx context.Context, key string, wait time.Duration) (Lease, error) {
+	return acquire(ctx, l.guard.With(guard.WithMaxWait(wait)), key)
+}
+
+func acquire(ctx context.Context, g *guard.Guard, key string) (Lease, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(ctx, cancel)
-	held, err := l.guard.With(guard.WithMaxWait(wait)).Acquire(own, key)
+	held, err := g.Acquire(own, key)
 	switch linked := unlink(); {
 	case err != nil:
 		cancel()
@@ -72,8 +77,54 @@ func (l *guardLocker) Acquire(ctx context.Context, key string, wait time.Duratio
 		cancel()
 		return nil, errors.Join(ctx.Err(), err)
 	}
-	return &guardLease{held, l.guard, key, cancel}, nil
+	return &guardLease{held, g, key, cancel}, nil
 }
+
+// AcquireLimited is Acquire for a shared lease or a permit.
+func (l *guardLocker) AcquireLimited(ctx context.Context, key string, wait time.Duration, limit int) (Lease, error) {
+	mode := guard.WithShared()
+	if limit != locker.NoLimit {
+		mode = guard.WithPermits(limit)
+	}
+	lease, err := acquire(ctx, l.guard.With(mode, guard.WithMaxWait(wait)), key)
+	if err == nil && limit == locker.NoLimit {
+		lease = sharedLease{lease.(*guardLease)}
+	}
+	return lease, err
+}
+
+// sharedLease has no tokens.
+type sharedLease struct{ *guardLease }
+
+func (sharedLease) Token(context.Context) (uint64, error) { return 0, ErrNoToken }
+
+func (l sharedLease) Again(ctx context.Context) (token uint64, err error) {
+	return 0, l.again(ctx, func(context.Context, *guard.Lease) error { return nil })
+}
+
+// AcquireAll bounds the wait itself, as Acquire does.
+func (l *guardLocker) AcquireAll(ctx context.Context, keys []string, wait time.Duration, fn func([]Lease)) error {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	unlink := context.AfterFunc(ctx, cancel)
+	return l.guard.With(guard.WithMaxWait(wait)).DoAll(own, keys, func(own context.Context) error {
+		if !unlink() {
+			return ctx.Err()
+		}
+		var leases []Lease
+		for _, key := range keys {
+			held, _ := guard.LeaseOf(own, key)
+			leases = append(leases, heldLease{&guardLease{held, l.guard, key, cancel}})
+		}
+		fn(leases)
+		return nil
+	})
+}
+
+// heldLease is released by the call that has it.
+type heldLease struct{ *guardLease }
+
+func (heldLease) Release(context.Context) error { return nil }
 
 func (l *guardLocker) Close(ctx context.Context) error {
 	return errors.Join(l.guard.Close(ctx), closeAll(l.rdbs))
@@ -94,20 +145,30 @@ type guardLease struct {
 	cancel context.CancelFunc
 }
 
-var _ Reentrant = (*guardLease)(nil)
+var (
+	_ Moded     = (*guardLocker)(nil)
+	_ Reentrant = (*guardLease)(nil)
+)
 
 // Again also ends with the lease's own context, in which guard finds the lease.
 func (l *guardLease) Again(ctx context.Context) (token uint64, err error) {
+	err = l.again(ctx, func(ctx context.Context, again *guard.Lease) (err error) {
+		token, err = again.FencingToken(ctx)
+		return err
+	})
+	return token, err
+}
+
+func (l *guardLease) again(ctx context.Context, use func(context.Context, *guard.Lease) error) error {
 	inner, cancel := context.WithCancel(l.Context())
 	defer cancel()
 	unlink := context.AfterFunc(ctx, cancel)
 	defer unlink()
 	again, err := l.guard.Acquire(inner, l.key)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	token, err = again.FencingToken(inner)
-	return token, errors.Join(err, again.Release(inner))
+	return errors.Join(use(inner, again), again.Release(inner))
 }
 
 func (l *guardLease) Lost() <-chan struct{} { return l.Context().Done() }

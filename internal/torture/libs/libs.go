@@ -105,6 +105,19 @@ type Locker interface {
 	Close(ctx context.Context) error
 }
 
+// Moded is a Locker with leases that need not be alone, and with several keys
+// at once. Its methods block and end as Acquire does.
+type Moded interface {
+	// AcquireLimited waits for a lease that at most limit may have at once.
+	// Shared leases have the limit locker.NoLimit and no token.
+	AcquireLimited(ctx context.Context, key string, wait time.Duration, limit int) (Lease, error)
+
+	// AcquireAll runs fn under a lease of each key, in the order of keys, and
+	// releases them. An error before fn runs means that it has none of them.
+	// The Release of such a lease does nothing.
+	AcquireAll(ctx context.Context, keys []string, wait time.Duration, fn func([]Lease)) error
+}
+
 // Lease is a held lock. Its methods are safe for concurrent use, except a
 // second Release.
 type Lease interface {
