@@ -91,7 +91,7 @@ func (l *Lease) acquire(ctx context.Context, p turns.Patience, group *turns.Grou
 			l.drop()
 		}
 	}()
-	g, info := l.guard, WaitInfo{Name: l.guard.set.Name, Key: l.key, Reentry: l.within != nil, Mode: modeOf(l.limit())}
+	g, info := l.guard, l.info()
 	waitCtx := g.observers.waitStart(ctx, info)
 	r := l.wait(waitCtx, p, group)
 	g.observers.waitEnd(waitCtx, info, r)
@@ -105,6 +105,15 @@ func (l *Lease) acquire(ctx context.Context, p turns.Patience, group *turns.Grou
 	}
 	settled = true
 	return r.Err
+}
+
+// info describes l for observers.
+func (l *Lease) info() WaitInfo {
+	limit := l.limit()
+	return WaitInfo{
+		Name: l.guard.set.Name, Key: l.key, Reentry: l.within != nil,
+		Mode: modeOf(limit), Permits: permitsOf(limit),
+	}
 }
 
 // runBare makes the context of a function that runs without a lease, because of

@@ -13,9 +13,14 @@ import (
 // the key, never the key. It is logged under the context of its call, so that a
 // handler can add the trace of the call.
 
-// about returns the attributes that every line has, and detail.
+// about returns the attributes that every line has, and detail. A line of a
+// guard that is not exclusive has its mode too.
 func (c *config) about(key string, detail slog.Attr) []slog.Attr {
-	return []slog.Attr{slog.String("guard", c.set.Name), slog.String("key_hash", KeyHash(key)), detail}
+	attrs := []slog.Attr{slog.String("guard", c.set.Name), slog.String("key_hash", KeyHash(key)), detail}
+	if mode := modeOf(c.set.Limit); mode != "" {
+		attrs = append(attrs, slog.String("mode", mode))
+	}
+	return attrs
 }
 
 func (g *Guard) logLost(ctx context.Context, key string, cause error) {
@@ -93,7 +98,9 @@ func (e events) Traceparent(ctx context.Context) string { return e.guard.observe
 
 // Renewed implements [turns.Events].
 func (e events) Renewed(o turns.Occupant, key string, r turns.Renewal) {
-	ctx, info := context.Background(), WaitInfo{Name: e.guard.set.Name, Key: key} //nolint:forbidigo // a batch belongs to no caller
+	set := &e.guard.set
+	info := WaitInfo{Name: set.Name, Key: key, Mode: modeOf(set.Limit), Permits: permitsOf(set.Limit)}
+	ctx := context.Background() //nolint:forbidigo // a batch belongs to no caller
 	if o, ok := o.(occupant); ok {
 		ctx, info = o.lease.hold.ctx, o.lease.hold.info
 	}

@@ -94,6 +94,20 @@ func TestALostLeaseIsLoggedOnceAsAnError(t *testing.T) {
 	})
 }
 
+func TestALineOfAnotherModeSaysWhich(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t)
+		for mode, o := range map[string]guard.Option{"shared": guard.WithShared(), "permits": guard.WithPermits(3)} {
+			_ = b.With(o).Do(t.Context(), key, func(ctx context.Context) error {
+				b.mem.Lose(key)
+				<-ctx.Done()
+				return nil
+			})
+			book.want(t, lostLine+`lease lost: the key is not ours any more" mode=`+mode)
+		}
+	})
+}
+
 func TestAFunctionThatRunsPastItsLossIsLoggedWhenItReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithoutRenewal())

@@ -132,6 +132,14 @@ func modeOf(limit int) string {
 	return modePermits
 }
 
+// permitsOf returns n for the limit of WithPermits(n), and 0 for other limits.
+func permitsOf(limit int) int {
+	if modeOf(limit) == modePermits {
+		return limit
+	}
+	return 0
+}
+
 // limit returns how many may have the key with l. A lease that runs inside
 // another one has what that one has.
 func (l *Lease) limit() int {

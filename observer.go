@@ -57,6 +57,7 @@ type WaitInfo struct {
 	Key     string // not fit for metrics; fit for traces only by decision
 	Reentry bool   // the call runs inside a lease that its ctx already carries
 	Mode    string // "shared" or "permits", see WithShared and WithPermits; "" is exclusive
+	Permits int    // how many leases may have the key at once, in the mode "permits"; else 0
 }
 
 // WaitResult says how a wait ended.

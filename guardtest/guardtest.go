@@ -79,9 +79,13 @@ func (g *Guard) end() {
 // until release is called or the test ends. It waits for a call of g that has
 // the key, and ends the test if that takes more than 3 s. release is
 // idempotent. At its end the test fails if g was never asked for key.
-func (g *Guard) Hold(key string) (release func()) {
+//
+// Options make it a lease of another mode, as of a reader elsewhere:
+//
+//	g.Hold(key, guard.WithShared())
+func (g *Guard) Hold(key string, opts ...guard.Option) (release func()) {
 	g.t.Helper()
-	_, release = hold(g.t, g.other, key)
+	_, release = hold(g.t, g.other.With(opts...), key)
 	g.staged.add(key)
 	return release
 }
@@ -110,10 +114,11 @@ func (g *Guard) Break() (mend func()) {
 // Context returns a context with a live lease of g on key, like the context
 // that Do passes to its function. It is for code that calls [guard.LeaseFrom]
 // or [guard.FencingToken]. Context waits for the key as Acquire does, and ends
-// the test if it does not get it. The lease is released when t ends.
-func (g *Guard) Context(t testing.TB, key string) context.Context {
+// the test if it does not get it. The lease is released when t ends. Options
+// such as [guard.WithPermits] make it a lease of another mode.
+func (g *Guard) Context(t testing.TB, key string, opts ...guard.Option) context.Context {
 	t.Helper()
-	l, _ := hold(t, g.Guard, key)
+	l, _ := hold(t, g.With(opts...), key)
 	return l.Context()
 }
 

@@ -37,6 +37,39 @@ func TestHeldKeyIsRefusedUntilItsRelease(t *testing.T) {
 	}
 }
 
+func TestAReaderElsewhereKeepsOutOnlyExclusiveCalls(t *testing.T) {
+	g := guardtest.New(t, guard.WithMaxWait(0))
+	release := g.Hold("k", guard.WithShared())
+	if err := g.Do(t.Context(), "k", nop); !errors.Is(err, guard.ErrNotAcquired) {
+		t.Errorf("an exclusive call: %v, want ErrNotAcquired", err)
+	}
+	if err := g.With(guard.WithShared()).Do(t.Context(), "k", nop); err != nil {
+		t.Errorf("a shared call: %v", err)
+	}
+	release()
+	if err := g.Do(t.Context(), "k", nop); err != nil {
+		t.Errorf("after the release: %v", err)
+	}
+}
+
+func TestHeldPermitsAreRefusedUntilOneIsBack(t *testing.T) {
+	g := guardtest.New(t, guard.WithMaxWait(0))
+	two := guard.WithPermits(2)
+	export := g.With(two)
+	ctx := g.Context(t, "k", two) // a permit of the code under test
+	release := g.Hold("k", two)
+	if err := export.Do(t.Context(), "k", nop); !errors.Is(err, guard.ErrNotAcquired) {
+		t.Errorf("a third permit: %v, want ErrNotAcquired", err)
+	}
+	if err := export.Do(ctx, "k", nop); err != nil {
+		t.Errorf("inside its own permit: %v", err)
+	}
+	release()
+	if err := export.Do(t.Context(), "k", nop); err != nil {
+		t.Errorf("after the release: %v", err)
+	}
+}
+
 func TestHeldKeyStaysHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guardtest.New(t)

@@ -114,7 +114,7 @@ func (h *shop) spanLines(t *testing.T) []string {
 			s.Name() + " < " + names[s.Parent().SpanID()],
 			s.EndTime().Sub(s.StartTime()).String(),
 			s.Status().Code.String() + s.Status().Description,
-			describe(s.Attributes(), name, keyHash),
+			describe(s.Attributes(), name, exclusive, keyHash),
 		}
 		for _, l := range s.Links() {
 			parts = append(parts, "link to "+names[l.SpanContext.SpanID()]+describe(l.Attributes))
@@ -149,8 +149,9 @@ func describe(attrs []attribute.KeyValue, same ...attribute.KeyValue) string {
 }
 
 var (
-	name    = attribute.String("guard.name", "shop")
-	keyHash = attribute.String("guard.key.hash", guard.KeyHash(key))
+	name      = attribute.String("guard.name", "shop")
+	exclusive = attribute.String("guard.mode", "exclusive")
+	keyHash   = attribute.String("guard.key.hash", guard.KeyHash(key))
 )
 
 func (h *shop) collect(t *testing.T) metricdata.ResourceMetrics {
@@ -171,7 +172,7 @@ func (h *shop) metricLines(t *testing.T) []string {
 	for _, scope := range h.collect(t).ScopeMetrics {
 		for _, m := range scope.Metrics {
 			add := func(set attribute.Set, value any) {
-				lines = append(lines, fmt.Sprintf("%s{%s} %v", m.Name, describe(set.ToSlice(), name), value))
+				lines = append(lines, fmt.Sprintf("%s{%s} %v", m.Name, describe(set.ToSlice(), name, exclusive), value))
 			}
 			switch data := m.Data.(type) {
 			case metricdata.Histogram[float64]:

@@ -79,7 +79,7 @@ func TestCountersBeginWithZeroBeforeTheFirstCall(t *testing.T) {
 	for _, m := range h.collect(t).ScopeMetrics[0].Metrics {
 		if data, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "guard.waits" {
 			for _, p := range data.DataPoints {
-				if does := describe(p.Attributes.ToSlice()) == "name=refund outcome=acquired"; (p.Value == 1) != does {
+				if does := describe(p.Attributes.ToSlice(), exclusive) == "name=refund outcome=acquired"; (p.Value == 1) != does {
 					t.Errorf("%s is %d", describe(p.Attributes.ToSlice()), p.Value)
 				}
 			}
@@ -117,7 +117,7 @@ func (h *shop) zeros(t *testing.T, name string) (got []string) {
 				t.Errorf("%s is %d", m.Name, p.Value)
 			}
 			got = append(got, strings.TrimSpace(m.Name+" "+describe(p.Attributes.ToSlice(),
-				attribute.String("guard.name", name))))
+				attribute.String("guard.name", name), exclusive)))
 		}
 	}
 	return got

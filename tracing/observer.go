@@ -140,18 +140,22 @@ func (o *Observer) startSpan(ctx context.Context, w guard.WaitInfo, name string,
 		return ctx, nil
 	}
 	span.SetAttributes(keyHashKey.String(guard.KeyHash(w.Key)))
+	if w.Permits > 0 {
+		span.SetAttributes(permitsKey.Int(w.Permits))
+	}
 	if o.keys {
 		span.SetAttributes(rawKeyKey.String(w.Key))
 	}
 	return ctx, span
 }
 
-// GuardNamed makes the metrics of a guard exist before its first call.
-func (o *Observer) GuardNamed(name string) { o.catalog.find(name) }
+// GuardNamed makes the metrics of a guard exist before its first call. They are
+// those of exclusive calls. Those of another mode exist from its first call on.
+func (o *Observer) GuardNamed(name string) { o.catalog.find(work{name: name}) }
 
 // WaitStart begins the span "acquire {name}".
 func (o *Observer) WaitStart(ctx context.Context, w guard.WaitInfo) context.Context {
-	s := o.catalog.find(w.Name)
+	s := o.catalog.find(workOf(w))
 	ctx, _ = o.start(ctx, w, s.acquire, s, o.in.waiters)
 	return ctx
 }
@@ -163,7 +167,7 @@ func (o *Observer) WaitEnd(ctx context.Context, w guard.WaitInfo, r guard.WaitRe
 	if st != nil && st.counted {
 		o.in.waiters.Add(ctx, -1, st.series.now...)
 	}
-	out, s := waitOutcome(w, r), o.catalog.find(w.Name)
+	out, s := waitOutcome(w, r), o.catalog.find(workOf(w))
 	s.waits[out].Add(1)
 	if o.in.waitDuration.Enabled(ctx) {
 		o.in.waitDuration.Record(ctx, r.Waited.Seconds(), s.record[out]...)
@@ -192,7 +196,7 @@ func (s *stage) end(out outcome, failed bool, err error, attrs ...attribute.KeyV
 // function's spans. A call that runs inside another lease has a span too. It is
 // not counted, because it holds nothing of its own.
 func (o *Observer) HoldStart(ctx context.Context, w guard.WaitInfo) context.Context {
-	s := o.catalog.find(w.Name)
+	s := o.catalog.find(workOf(w))
 	gauge := o.in.leases
 	if w.Reentry {
 		gauge = nil
@@ -208,7 +212,7 @@ func (o *Observer) HoldStart(ctx context.Context, w guard.WaitInfo) context.Cont
 func (o *Observer) LeaseLost(ctx context.Context, w guard.WaitInfo, err error) {
 	reason := lossReason(err)
 	if !w.Reentry && o.in.leasesLost.Enabled(ctx) {
-		o.in.leasesLost.Add(ctx, 1, o.catalog.find(w.Name).losses[reason]...)
+		o.in.leasesLost.Add(ctx, 1, o.catalog.find(workOf(w)).losses[reason]...)
 	}
 	if st := o.stage(ctx); st != nil && st.span != nil {
 		st.span.AddEvent("guard.lost", trace.WithAttributes(
@@ -225,7 +229,7 @@ func (o *Observer) HoldEnd(ctx context.Context, w guard.WaitInfo, r guard.HoldRe
 	}
 	out := holdOutcome(r)
 	if !w.Reentry && o.in.holdDuration.Enabled(ctx) {
-		o.in.holdDuration.Record(ctx, r.Held.Seconds(), o.catalog.find(w.Name).record[out]...)
+		o.in.holdDuration.Record(ctx, r.Held.Seconds(), o.catalog.find(workOf(w)).record[out]...)
 	}
 	if st != nil && st.span != nil {
 		st.end(out, out.failedHold(), r.Err)
@@ -237,7 +241,7 @@ func (o *Observer) HoldEnd(ctx context.Context, w guard.WaitInfo, r guard.HoldRe
 func (o *Observer) Renewed(ctx context.Context, w guard.WaitInfo, r guard.RenewResult) {
 	out := renewOutcome(r.Err)
 	if o.in.renewals.Enabled(ctx) {
-		o.in.renewals.Add(ctx, 1, o.catalog.find(w.Name).count[out]...)
+		o.in.renewals.Add(ctx, 1, o.catalog.find(workOf(w)).count[out]...)
 	}
 	if out == renewed && !r.Late || out == lost { // a loss is an event of its own
 		return

@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -10,11 +11,14 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/loss"
 )
 
 const (
 	nameKey     = attribute.Key("guard.name")
+	modeKey     = attribute.Key("guard.mode")
+	permitsKey  = attribute.Key("guard.permits")
 	outcomeKey  = attribute.Key("guard.outcome")
 	attemptsKey = attribute.Key("guard.attempts")
 	handoffKey  = attribute.Key("guard.handoff")
@@ -24,28 +28,38 @@ const (
 	reasonKey   = attribute.Key("guard.reason")
 )
 
-// A series has the attributes that all calls with one guard name share. It is
-// made once, so that recording allocates nothing.
+// work is what a series is about: the calls of one mode that have one guard
+// name. Both have few values.
+type work struct{ name, mode string }
+
+// workOf returns the work that w is part of.
+func workOf(w guard.WaitInfo) work { return work{w.Name, w.Mode} }
+
+// exclusive is the mode that a [guard.WaitInfo] has no word for.
+const exclusive = "exclusive"
+
+// A series has the attributes that all calls of one work share. It is made
+// once, so that recording allocates nothing.
 type series struct {
 	acquire, hold string // names of spans
 	start         []trace.SpanStartOption
-	now           []metric.AddOption // for gauges of the present state: name
+	now           []metric.AddOption // for gauges of the present state: name and mode
 	observe       []metric.ObserveOption
 	zero          sync.Once // makes the counters exist
 	holds         holds
 	waits         [waitOutcomes]atomic.Int64           // ended waits
-	tell          [waitOutcomes][]metric.ObserveOption // name and outcome
-	record        [outcomes][]metric.RecordOption      // name and outcome
+	tell          [waitOutcomes][]metric.ObserveOption // and outcome
+	record        [outcomes][]metric.RecordOption      // the same
 	count         [outcomes][]metric.AddOption
-	losses        map[loss.Reason][]metric.AddOption // name, outcome and reason
+	losses        map[loss.Reason][]metric.AddOption // and reason
 }
 
-func newSeries(name string, fixed []attribute.KeyValue) *series {
-	attrs := append(slices.Clip(fixed), nameKey.String(name))
+func newSeries(of work, fixed []attribute.KeyValue) *series {
+	attrs := append(slices.Clip(fixed), nameKey.String(of.name), modeKey.String(cmp.Or(of.mode, exclusive)))
 	only := metric.WithAttributeSet(attribute.NewSet(slices.Clone(attrs)...))
 	s := &series{
-		acquire: "acquire " + name,
-		hold:    "hold " + name,
+		acquire: "acquire " + of.name,
+		hold:    "hold " + of.name,
 		start:   []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(attrs...)},
 		now:     []metric.AddOption{only},
 		observe: []metric.ObserveOption{only},
@@ -67,42 +81,42 @@ func newSeries(name string, fixed []attribute.KeyValue) *series {
 	return s
 }
 
-// catalog finds the series of a name. A guard has few names. So the map is
-// copied for each new name, and read without a lock.
+// catalog finds the series of a work. There are few. So the map is copied for
+// each new one, and read without a lock.
 type catalog struct {
 	fixed  []attribute.KeyValue
-	byName atomic.Pointer[map[string]*series]
+	byWork atomic.Pointer[map[work]*series]
 	mu     sync.Mutex // held while the map is replaced
 }
 
-func (c *catalog) find(name string) *series {
-	if m := c.byName.Load(); m != nil {
-		if s := (*m)[name]; s != nil {
+func (c *catalog) find(of work) *series {
+	if m := c.byWork.Load(); m != nil {
+		if s := (*m)[of]; s != nil {
 			return s
 		}
 	}
-	return c.add(name)
+	return c.add(of)
 }
 
-func (c *catalog) add(name string) *series {
+func (c *catalog) add(of work) *series {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := make(map[string]*series)
-	if m := c.byName.Load(); m != nil {
-		if s := (*m)[name]; s != nil {
+	next := make(map[work]*series)
+	if m := c.byWork.Load(); m != nil {
+		if s := (*m)[of]; s != nil {
 			return s
 		}
 		maps.Copy(next, *m)
 	}
-	s := newSeries(name, c.fixed)
-	next[name] = s
-	c.byName.Store(&next)
+	s := newSeries(of, c.fixed)
+	next[of] = s
+	c.byWork.Store(&next)
 	return s
 }
 
 // all returns all series.
-func (c *catalog) all() map[string]*series {
-	if m := c.byName.Load(); m != nil {
+func (c *catalog) all() map[work]*series {
+	if m := c.byWork.Load(); m != nil {
 		return *m
 	}
 	return nil

@@ -52,7 +52,7 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 			return metricdata.Histogram[float64]{
 				Temporality: metricdata.CumulativeTemporality,
 				DataPoints: []metricdata.HistogramDataPoint[float64]{{
-					Attributes: attribute.NewSet(name, attribute.String("guard.outcome", outcome)),
+					Attributes: attribute.NewSet(name, exclusive, attribute.String("guard.outcome", outcome)),
 					Count:      1, Sum: value, Bounds: bounds, BucketCounts: counts,
 					Min: metricdata.NewExtrema(value), Max: metricdata.NewExtrema(value),
 				}},
@@ -60,7 +60,7 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 		}
 		none := metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
-			DataPoints:  []metricdata.DataPoint[int64]{{Attributes: attribute.NewSet(name)}},
+			DataPoints:  []metricdata.DataPoint[int64]{{Attributes: attribute.NewSet(name, exclusive)}},
 		}
 		losses := metricdata.Sum[int64]{Temporality: metricdata.CumulativeTemporality, IsMonotonic: true}
 		for _, l := range []struct {
@@ -74,20 +74,20 @@ func TestTheMetricsAreThoseOfTheContract(t *testing.T) {
 			{"lost", "forced", 0},
 			{"lost", "outlived", 0},
 		} {
-			set := attribute.NewSet(name, attribute.String("guard.outcome", l.outcome),
+			set := attribute.NewSet(name, exclusive, attribute.String("guard.outcome", l.outcome),
 				attribute.String("guard.reason", l.reason))
 			losses.DataPoints = append(losses.DataPoints, metricdata.DataPoint[int64]{Attributes: set, Value: l.n})
 		}
 		counter := func(counted string, others ...string) metricdata.Sum[int64] {
 			sum := metricdata.Sum[int64]{Temporality: metricdata.CumulativeTemporality, IsMonotonic: true}
 			for i, outcome := range append([]string{counted}, others...) {
-				set := attribute.NewSet(name, attribute.String("guard.outcome", outcome))
+				set := attribute.NewSet(name, exclusive, attribute.String("guard.outcome", outcome))
 				sum.DataPoints = append(sum.DataPoints,
 					metricdata.DataPoint[int64]{Attributes: set, Value: int64(1 - min(i, 1))})
 			}
 			return sum
 		}
-		points := []metricdata.DataPoint[float64]{{Attributes: attribute.NewSet(name)}}
+		points := []metricdata.DataPoint[float64]{{Attributes: attribute.NewSet(name, exclusive)}}
 		oldest := metricdata.Gauge[float64]{DataPoints: points}
 		want := []metricdata.Metrics{
 			{Name: "guard.wait.duration", Unit: "s", Data: histogram(waits, "acquired", 0, 0)},
@@ -261,7 +261,7 @@ func TestAnErrorMayNameItsType(t *testing.T) {
 		locker: func(l guard.Locker) guard.Locker { return typedFailure{l} },
 	})
 	_ = h.Do(t.Context(), key, nop)
-	equal(t, "attributes", []string{describe(h.spans.Ended()[0].Attributes(), name, keyHash)},
+	equal(t, "attributes", []string{describe(h.spans.Ended()[0].Attributes(), name, exclusive, keyHash)},
 		[]string{"attempts=1 error.type=READONLY handoff=false outcome=unavailable"})
 }
 
