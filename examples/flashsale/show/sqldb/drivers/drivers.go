@@ -61,9 +61,8 @@ func postgresStore(store string, u *url.URL) (sqldb.Database, error) {
 	if err != nil {
 		return sqldb.Database{}, errors.New("this is no URL of PostgreSQL: look at its port and parameters")
 	}
-	return sqldb.Database{Dialect: sqlfence.PostgreSQL, Name: "PostgreSQL at " + u.Host + u.Path, Open: func() (*sql.DB, error) {
-		return pooled(stdlib.OpenDB(*cfg)), nil
-	}}, nil
+	open := func() (*sql.DB, error) { return pooled(stdlib.OpenDB(*cfg)), nil }
+	return sqldb.Database{Dialect: sqlfence.PostgreSQL, Name: "PostgreSQL at " + u.Host + u.Path, Open: open}, nil
 }
 
 func mysqlStore(u *url.URL) (sqldb.Database, error) {
@@ -84,9 +83,8 @@ func mysqlStore(u *url.URL) (sqldb.Database, error) {
 	if err != nil {
 		return sqldb.Database{}, fmt.Errorf("mysql://: %w", err)
 	}
-	return sqldb.Database{Dialect: sqlfence.MySQL, Name: "MySQL at " + cfg.Addr + u.Path, Open: func() (*sql.DB, error) {
-		return pooled(sql.OpenDB(connector)), nil
-	}}, nil
+	open := func() (*sql.DB, error) { return pooled(sql.OpenDB(connector)), nil }
+	return sqldb.Database{Dialect: sqlfence.MySQL, Name: "MySQL at " + cfg.Addr + u.Path, Open: open}, nil
 }
 
 // pooled bounds the connections of one process: all instances together must
