@@ -49,7 +49,8 @@ func (v *verdict) tokens(h *history) {
 		v.distinct(visits)
 		v.permitTokens(h, visits)
 		for _, x := range visits {
-			unfenced := x.token == 0 && x.role() != reader && x.exit != 0 && x.lost == 0 // it was held until its release
+			bare := x.token == 0 && x.role() != reader
+			unfenced := bare && x.exit != 0 && x.lost == 0 // it was held until its release
 			if unfenced && x.freed == 0 && !x.closing {
 				v.violate(tokenOrder, "a turn without a token: %v", x)
 			}

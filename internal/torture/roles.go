@@ -195,7 +195,8 @@ func (v *verdict) permitTokens(h *history, visits []*visit) {
 		if x.role() != permit || x.token == 0 || h.forgets(x, x.asked, x.got) {
 			continue
 		}
-		before, _ := slices.BinarySearchFunc(lone, x.asked, func(t turn, at int64) int { return cmp.Compare(t.got, at) })
+		before, _ := slices.BinarySearchFunc(lone, x.asked,
+			func(t turn, at int64) int { return cmp.Compare(t.got, at) })
 		if before > 0 && x.token <= lone[before-1].highest {
 			v.violate(tokenOrder, "a permit has a lower token than %d, which was given before: %v",
 				lone[before-1].highest, x)
