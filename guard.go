@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,20 @@ func (f *family) isClosing() bool {
 	default:
 		return false
 	}
+}
+
+// hints records the hints that the guards of a family have given.
+type hints struct {
+	names sync.Map // names that New and With have given its guards
+	given sync.Map // by hint
+}
+
+type hint struct{ about, name string }
+
+// first reports whether the guard of that name has not given a hint before.
+func (h *hints) first(about, name string) bool {
+	_, before := h.given.LoadOrStore(hint{about, name}, nil)
+	return !before
 }
 
 // Locker is a store that leases live in. It is redislocker, memlocker or one of

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/go-lockguard/guard/locker"
@@ -69,50 +68,6 @@ func WithPermits(n int) Option {
 		}
 		return nil
 	})
-}
-
-// given says which options are in one list.
-type given struct{ shared, permits, fencing, minHold bool }
-
-// check refuses options that have no meaning together.
-func (g given) check() error {
-	var with string
-	switch {
-	case !g.shared:
-		return nil
-	case g.permits:
-		with = "WithPermits"
-	case g.fencing:
-		with = "WithFencing"
-	case g.minHold:
-		with = "WithMinHold"
-	default:
-		return nil
-	}
-	return fmt.Errorf("%w: WithShared together with %s", ErrInvalidOption, with)
-}
-
-// settle sets what the mode leaves of other settings.
-func (c *config) settle() {
-	c.set.Fencing, c.set.MinHold = c.fencing, c.minHold
-	if c.set.Limit == locker.NoLimit {
-		c.set.Fencing, c.set.MinHold = false, 0
-	}
-}
-
-// checkMode refuses a mode that l does not have.
-func (c *config) checkMode(l locker.Locker) error {
-	if c.set.Limit == 0 {
-		return nil
-	}
-	if s, ok := l.(locker.Sharer); ok && s.Shares(c.set.Limit) {
-		return nil
-	}
-	lacks := "permits"
-	if c.set.Limit == locker.NoLimit {
-		lacks = "shared leases"
-	}
-	return fmt.Errorf("%w: %w: this locker has no %s", ErrInvalidOption, errors.ErrUnsupported, lacks)
 }
 
 // Modes as observers see them.

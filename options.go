@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -10,89 +9,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/turns"
-	"github.com/go-lockguard/guard/locker"
 )
-
-// Option changes one setting. [New] takes it for a whole family, and
-// [Guard.With] for a route.
-type Option interface {
-	apply(*config) error
-}
-
-type optionFunc func(*config) error
-
-func (f optionFunc) apply(c *config) error { return f(c) }
-
-// config is the settings that options change. A Guard's copy is never changed
-// once it is in use.
-type config struct {
-	set        turns.Settings
-	given      given         // of the list of options that is read
-	fencing    bool          // WithFencing; set.Fencing is what the mode leaves of it
-	minHold    time.Duration // WithMinHold, likewise
-	keepIfDone bool          // MinHold holds only after success
-	failOpen   bool          // functions run unguarded while the store is silent
-	observers  observers
-	accepted   []string     // findings that only warn
-	logger     *slog.Logger // nil: slog.Default() at the time of logging
-}
-
-func defaults() config {
-	return config{set: turns.Settings{
-		TTL:        10 * time.Second,
-		MaxWait:    3 * time.Second,
-		MaxWaiters: 1000,
-		MaxHold:    60 * time.Second,
-		Backoff:    turns.Backoff{Initial: 5 * time.Millisecond, Max: 250 * time.Millisecond},
-		Name:       "guard",
-	}}
-}
-
-// with returns a copy of c with opts applied, or every mistake in them joined
-// into one error.
-func (c config) with(opts []Option) (config, error) {
-	c.observers = slices.Clip(c.observers) // so that WithObserver copies
-	c.given = given{}
-	var errs []error
-	for _, o := range opts {
-		if o == nil {
-			errs = append(errs, fmt.Errorf("%w: option is nil", ErrInvalidOption))
-			continue
-		}
-		errs = append(errs, o.apply(&c))
-	}
-	c.settle()
-	errs = append(errs, c.given.check())
-	if c.set.NoRenewal && c.set.MinHold > c.set.TTL {
-		errs = append(errs, fmt.Errorf("%w: MinHold is %v, longer than a key lasts WithoutRenewal: %v",
-			ErrInvalidOption, c.set.MinHold, c.set.TTL))
-	}
-	return c, errors.Join(errs...)
-}
-
-// suits refuses settings that l cannot serve. These are a TTL that its store
-// cannot keep, a mode that it does not have, and names of findings that it does
-// not have.
-func (c *config) suits(l locker.Locker) error {
-	return errors.Join(locker.LimitsOf(l).Check(c.set.TTL), c.checkMode(l), c.checkAccepted(l))
-}
-
-// checkAccepted refuses names that no finding of l has.
-func (c *config) checkAccepted(l locker.Locker) error {
-	namer, ok := l.(locker.FindingNamer)
-	if !ok || len(c.accepted) == 0 {
-		return nil
-	}
-	var errs []error
-	known := namer.FindingNames()
-	for _, name := range c.accepted {
-		if !slices.Contains(known, name) {
-			errs = append(errs, fmt.Errorf("%w: WithAcceptedFindings: the locker has no finding %q, only %q",
-				ErrInvalidOption, name, known))
-		}
-	}
-	return errors.Join(errs...)
-}
 
 const (
 	minTTL = 100 * time.Millisecond // below it, round trips and drift leave nothing to trust
@@ -309,52 +226,4 @@ func WithLogger(l *slog.Logger) Option {
 // cannot compare.
 func same(a, b Observer) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
-}
-
-func (c *config) log() *slog.Logger {
-	if c.logger != nil {
-		return c.logger
-	}
-	return slog.Default()
-}
-
-// Adapters ask the guard of a route for the settings below, so that their log
-// lines read like the guard's.
-
-// Name returns the name that [WithName] has set. A nil Guard, or one derived
-// from it, has the name of the default guard, or "guard" before [SetDefault].
-// Name does not block and is safe for concurrent use.
-func (g *Guard) Name() string { return g.settings().set.Name }
-
-// Logger returns the logger that [WithLogger] has set, or [slog.Default]. A nil
-// Guard stands for the default one here, too. Logger does not block and is safe
-// for concurrent use.
-func (g *Guard) Logger() *slog.Logger { return g.settings().log() }
-
-// MaxWait returns how long a call may wait, as [WithMaxWait] has set it. A nil
-// Guard stands for the default one here, too. It does not block, and is safe
-// for concurrent use.
-func (g *Guard) MaxWait() time.Duration { return g.settings().set.MaxWait }
-
-// MaxHold returns how long a turn may last, as [WithMaxHold] has set it. 0
-// means no limit. A nil Guard stands for the default one here, too. It does not
-// block, and is safe for concurrent use.
-func (g *Guard) MaxHold() time.Duration { return g.settings().set.MaxHold }
-
-// MinHold returns how long a key stays taken at least, as [WithMinHold] has set
-// it. 0 means no longer than its turn. A nil Guard stands for the default one
-// here, too. It does not block, and is safe for concurrent use.
-func (g *Guard) MinHold() time.Duration { return g.settings().set.MinHold }
-
-// settings returns g's settings. Before there is a default guard it returns
-// those that are known.
-func (g *Guard) settings() *config {
-	if known, err := g.resolve(); err == nil {
-		return &known.config
-	}
-	if g != nil {
-		return &g.config
-	}
-	c := defaults()
-	return &c
 }
