@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/heldby"
 )
 
 // Option changes one setting of [Handler].
@@ -152,6 +153,10 @@ func (h *handler) store(ctx context.Context, limit int) *storeView {
 			k.Error = err.Error()
 		case s.Held:
 			k.Held, k.Owner, k.Holder, k.Remaining = true, s.Owner, newPeer(s.Holder), seconds(s.Remaining)
+			k.Shared, k.Limit = heldby.Several(s), s.Limit
+		}
+		for _, o := range s.Owners {
+			k.Owners = append(k.Owners, owner{o.Owner, newPeer(o.Holder)})
 		}
 		for _, w := range s.Waiters {
 			k.Waiters = append(k.Waiters, newPeer(w.Holder))

@@ -112,6 +112,49 @@ func TestThePageShowsHoldersAndWaitersForPeople(t *testing.T) {
 	})
 }
 
+func TestThePageShowsTheModeAndEveryOwner(t *testing.T) {
+	for want, mode := range map[string]guard.Option{
+		"shared by 2": guard.WithShared(), "2 of 4 permits": guard.WithPermits(4),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			mem := memlocker.New()
+			here, elsewhere := newGuard(t, mem).With(mode), newGuard(t, mem.Peer()).With(mode)
+			err := elsewhere.Do(t.Context(), key, func(context.Context) error {
+				return here.Do(t.Context(), key, func(context.Context) error {
+					h := debug.Handler(here)
+					has(t, get(t, h, "/?store=1"), want, "<div>stock ("+here.Snapshot(false)[0].Holds[0].Mode+")")
+					var p struct {
+						Gates []struct {
+							Holds []struct{ Mode, Owner string }
+						}
+						Store struct {
+							Keys []struct {
+								Shared string
+								Owners []struct {
+									Owner  string
+									Holder struct{ Instance string }
+								}
+							}
+						}
+					}
+					if err := json.Unmarshal([]byte(get(t, h, "/?format=json&store=1")), &p); err != nil {
+						return err
+					}
+					k := p.Store.Keys[0]
+					if k.Shared != want || len(k.Owners) != 2 || k.Owners[0].Holder == k.Owners[1].Holder ||
+						k.Owners[1].Owner != p.Gates[0].Holds[0].Owner && k.Owners[0].Owner != p.Gates[0].Holds[0].Owner {
+						t.Errorf("%+v", p)
+					}
+					return nil
+				})
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestThePageShowsTheSameToTools(t *testing.T) {
 	busy(t, func(t *testing.T, g *guard.Guard) { //nolint:thelper // the test itself
 		var p struct {

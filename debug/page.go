@@ -43,6 +43,7 @@ type gate struct {
 type hold struct {
 	Name    string    `json:"guard"`
 	Owner   string    `json:"owner"`
+	Mode    string    `json:"mode,omitempty"` // shared or permits
 	Since   time.Time `json:"since"`
 	Held    seconds   `json:"held"`
 	MaxHold seconds   `json:"max_hold,omitempty"`
@@ -78,10 +79,19 @@ type storeKey struct {
 	Held      bool    `json:"held"`
 	Owner     string  `json:"owner,omitempty"`
 	Holder    *peer   `json:"holder,omitempty"`
+	Shared    string  `json:"shared,omitempty"` // in words, if several own it
+	Limit     int     `json:"limit,omitempty"`  // of them, see [guard.KeyState]
+	Owners    []owner `json:"owners,omitempty"`
 	Remaining seconds `json:"remaining,omitempty"`
 	Waiting   int     `json:"waiting"`
 	Waiters   []*peer `json:"waiters,omitempty"`
 	Error     string  `json:"error,omitempty"`
+}
+
+// owner is one of several that own a key.
+type owner struct {
+	Owner  string `json:"owner"`
+	Holder *peer  `json:"holder,omitempty"`
 }
 
 // seconds is a duration. JSON has it as a number of seconds, and people see it
@@ -107,7 +117,7 @@ func (h *handler) gate(s guard.LocalState, at time.Time) gate {
 	g := gate{name: h.name(s.Key), Waiting: s.Waiting, Blocker: newPeer(s.Blocker), For: seconds(s.BlockedFor)}
 	for _, held := range s.Holds {
 		line := hold{
-			Name: held.Name, Owner: held.Owner, Since: held.Since, Held: seconds(at.Sub(held.Since)),
+			Name: held.Name, Owner: held.Owner, Mode: held.Mode, Since: held.Since, Held: seconds(at.Sub(held.Since)),
 			MaxHold: seconds(held.MaxHold), Left: seconds(max(0, held.Until.Sub(at))),
 			Kept: held.Kept, Stack: held.Stack,
 		}

@@ -22,6 +22,8 @@ func (c *console) list() *cli.Command {
 		Description: `A key of more than 200 bytes is listed as its hash, %sha256:..., which show and release take as well.
 Cost: a SCAN through the whole database, 500 keys at a time, and a small read for each lock and each queue.
 
+Below a key that several leases share there is a line for each of the first 10; show has them all.
+
 An error about one key stands beside the list of the others.`,
 		Flags: []cli.Flag{&cli.BoolFlag{
 			Name: "waited", Aliases: []string{"w"},
@@ -85,13 +87,24 @@ func summary(keys []guard.KeyState) string {
 	return fmt.Sprintf("%d held, %d waiting", held, waiting)
 }
 
-// writeTable writes a line for each key.
+// listedOwners is how many owners of a key the table names.
+const listedOwners = 10
+
+// writeTable writes a line for each key. Below the line of a key that several
+// own there is a line for each of them.
 func writeTable(out io.Writer, keys []guard.KeyState, now time.Time) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tGUARD\tHOLDER\tHELD FOR\tTTL LEFT\tWAITING")
 	for _, s := range keys {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n",
-			printable(s.Key), name(s), where(s), age(s.Holder.Since, now), left(s), s.Waiting)
+			printable(s.Key), holderName(s.Holder), where(s), age(s.Holder.Since, now), left(s), s.Waiting)
+		for _, o := range s.Owners[:min(len(s.Owners), listedOwners)] {
+			h := o.Holder
+			fmt.Fprintf(w, "\t%s\t%s\t%s\t\t\n", holderName(h), process(h), age(h.Since, now))
+		}
+		if more := len(s.Owners) - listedOwners; more > 0 {
+			fmt.Fprintf(w, "\t\tand %d more\t\t\t\n", more)
+		}
 	}
 	_ = w.Flush()
 }

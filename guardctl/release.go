@@ -2,11 +2,11 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +25,8 @@ func (c *console) release() *cli.Command {
 of its TTL, or at once), and whoever gets the key does not wait for that. So look at that process first, and prefer to
 end it: then the key frees itself with its TTL.
 
-It frees the key only if the owner that it has shown you still has it. Exit status 1 if nothing was freed.`,
+It frees the key only if the owner that it has shown you still has it. Of a key that several leases share it frees one: that
+of --owner. Exit status 1 if nothing was freed.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask; needed where nobody can answer"},
 			&cli.StringFlag{Name: "owner", Usage: "the owner `id`, as show tells it; without it, whoever " +
@@ -50,14 +51,13 @@ func (c *console) force(ctx context.Context, cmd *cli.Command, g *guard.Guard) e
 	if !s.Held {
 		return errors.New("nobody holds the key: nothing was released")
 	}
-	owner := cmp.Or(cmd.String("owner"), s.Owner)
-	if owner != s.Owner {
-		return fmt.Errorf("the key is held by owner %s, not by %s: nothing was released",
-			printable(s.Owner), printable(owner))
+	victim, err := chosen(s, cmd.String("owner"))
+	if err != nil {
+		return err
 	}
 	if !cmd.Bool("json") {
 		writeState(c.out, s, time.Now())
-		fmt.Fprintf(c.out, "\nThe function on %s may go on for a while beside the next holder.\n", where(s))
+		fmt.Fprintf(c.out, "\nThe function on %s may go on for a while beside the next holder.\n", process(victim.Holder))
 	}
 	if !cmd.Bool("yes") {
 		if err := c.ask(ctx); err != nil {
@@ -66,17 +66,46 @@ func (c *console) force(ctx context.Context, cmd *cli.Command, g *guard.Guard) e
 	}
 	look, cancel := limited(ctx, cmd)
 	defer cancel()
-	switch err := g.ForceRelease(look, key, owner); {
+	switch err := g.ForceRelease(look, key, victim.Owner); {
 	case errors.Is(err, guard.ErrLeaseLost):
 		return errors.New("that owner does not hold the key any more: nothing was released")
 	case err != nil:
 		return err
 	}
 	if cmd.Bool("json") {
-		return writeJSON(c.out, map[string]any{"released": true, "state": s})
+		return writeJSON(c.out, map[string]any{"released": true, "owner": victim.Owner, "state": s})
 	}
-	fmt.Fprintf(c.out, "released, %d waited\n", s.Waiting)
+	freed := "released"
+	if s.Limit > 0 {
+		freed = fmt.Sprintf("released 1 of %d", len(s.Owners))
+	}
+	fmt.Fprintf(c.out, "%s, %d waited\n", freed, s.Waiting)
 	return nil
+}
+
+// chosen returns the owner of s that is to be released. id is "" for the only
+// one.
+func chosen(s guard.KeyState, id string) (guard.Waiter, error) {
+	owners := s.Owners
+	if s.Limit == 0 {
+		owners = []guard.Waiter{{Owner: s.Owner, Holder: s.Holder}}
+	}
+	switch {
+	case id != "":
+	case len(owners) == 1:
+		return owners[0], nil
+	default:
+		return guard.Waiter{}, fmt.Errorf("the key is %s: say which one with --owner, as show tells it; nothing was released",
+			where(s))
+	}
+	if i := slices.IndexFunc(owners, func(w guard.Waiter) bool { return w.Owner == id }); i >= 0 {
+		return owners[i], nil
+	}
+	if s.Limit == 0 {
+		return guard.Waiter{}, fmt.Errorf("the key is held by owner %s, not by %s: nothing was released",
+			printable(s.Owner), printable(id))
+	}
+	return guard.Waiter{}, fmt.Errorf("the key is %s, none of them owner %s: nothing was released", where(s), printable(id))
 }
 
 func inspect(ctx context.Context, cmd *cli.Command, g *guard.Guard, key string) (guard.KeyState, error) {

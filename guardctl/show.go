@@ -12,7 +12,10 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-const shownWaiters = 100
+const (
+	shownWaiters = 100
+	shownOwners  = 100
+)
 
 func (c *console) show() *cli.Command {
 	return &cli.Command{
@@ -22,6 +25,10 @@ func (c *console) show() *cli.Command {
 		Description: `Times are by the clocks of the processes that they are about. A process that waits is shown once, however many of
 its calls wait. A key that nobody has is "held by nobody", with exit status 0 like any other answer; in scripts, look at
 "held" of --json.
+
+A key that several leases share is held by "shared by 3" or "2 of 4 permits", with a line for each of them: its process, its
+guard, its age, and its owner id, which release --owner takes. All readers of a process have one share. In --json "limit" is
+4, or 999999 for shared leases, and "owners" has them.
 
 Redis does not know everything. Calls that queue in the holder's own process are not counted: "waiting 0" may hide them. A key
 that guard.WithMinHold keeps looks held after its function has returned. Both are on the page of that process, see package
@@ -53,8 +60,12 @@ func writeState(out io.Writer, s guard.KeyState, now time.Time) {
 	fmt.Fprintf(w, "key\t%s\n", printable(s.Key))
 	fmt.Fprintf(w, "hash in logs\t%s\n", guard.KeyHash(s.Key))
 	fmt.Fprintf(w, "held by\t%s\n", where(s))
-	if s.Held {
-		fmt.Fprintf(w, "guard\t%s\n", name(s))
+	switch {
+	case s.Limit > 0:
+		fmt.Fprintf(w, "TTL left\t%s, of the last of them\n", left(s))
+		writeOwners(w, s.Owners, now)
+	case s.Held:
+		fmt.Fprintf(w, "guard\t%s\n", holderName(s.Holder))
 		fmt.Fprintf(w, "since\t%s (%s)\n", moment(s.Holder.Since), age(s.Holder.Since, now))
 		fmt.Fprintf(w, "TTL left\t%s\n", left(s))
 		fmt.Fprintf(w, "owner\t%s\n", printable(s.Owner))
@@ -66,12 +77,23 @@ func writeState(out io.Writer, s guard.KeyState, now time.Time) {
 	fmt.Fprintf(w, "waiting\t%d\n", s.Waiting)
 	for i, waiter := range s.Waiters[:min(len(s.Waiters), shownWaiters)] {
 		h := waiter.Holder
-		fmt.Fprintf(w, "  %d.\t%s\t%s\tfor %s\n", i+1, process(h), printable(h.Name), age(h.Since, now))
+		fmt.Fprintf(w, "  %d.\t%s\t%s\tfor %s\n", i+1, process(h), holderName(h), age(h.Since, now))
 	}
 	if more := s.Waiting - shownWaiters; more > 0 {
 		fmt.Fprintf(w, "  and %d more\n", more)
 	}
 	_ = w.Flush()
+}
+
+// writeOwners writes a line for each of several owners.
+func writeOwners(w io.Writer, owners []guard.Waiter, now time.Time) {
+	for i, o := range owners[:min(len(owners), shownOwners)] {
+		fmt.Fprintf(w, "  %d.\t%s\t%s\tfor %s\towner %s\n",
+			i+1, process(o.Holder), holderName(o.Holder), age(o.Holder.Since, now), printable(o.Owner))
+	}
+	if more := len(owners) - shownOwners; more > 0 {
+		fmt.Fprintf(w, "  and %d more\n", more)
+	}
 }
 
 func moment(t time.Time) string {

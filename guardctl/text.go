@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/heldby"
 )
 
 // printable quotes text of other programs that has unprintable characters, so
@@ -22,17 +23,20 @@ func printable(s string) string {
 	return s
 }
 
-func name(s guard.KeyState) string {
-	if s.Holder.Name == "" {
+// holderName returns the name of a holder's guard.
+func holderName(h guard.Holder) string {
+	if h.Name == "" {
 		return "-"
 	}
-	return printable(s.Holder.Name)
+	return printable(h.Name)
 }
 
 func where(s guard.KeyState) string {
 	switch {
 	case !s.Held:
 		return "nobody"
+	case s.Limit > 0:
+		return heldby.Several(s)
 	case s.Holder == guard.Holder{}:
 		return "unknown"
 	}

@@ -92,7 +92,11 @@ func (c *console) draw(keys []guard.KeyState, err error, pause time.Duration) {
 		return
 	}
 	_, _ = io.WriteString(c.out, "\x1b[H\x1b[2J")
+	rows := 0 // owners of a key have lines of their own
 	for line := range strings.Lines(b.String()) {
+		if rows++; rows >= height {
+			return
+		}
 		if runes := []rune(strings.TrimSuffix(line, "\n")); len(runes) > width {
 			line = string(runes[:width]) + "\n"
 		}

@@ -42,7 +42,7 @@ type KeyState struct {
 // Waiter is a claim in the queue of a key, or one of its several owners.
 type Waiter struct {
 	Owner  string `json:"owner"` // the owner id that it has or would have
-	Holder Holder `json:"waiter,omitzero"`
+	Holder Holder `json:"holder,omitzero"`
 }
 
 // Inspector is a store whose keys operators can look at. A [Locker] may
