@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,7 +47,7 @@ func TestAClaimWhoseKeyWasPerhapsFreedIsGivenUp(t *testing.T) {
 		redislocker.WithHook(afterWait{func() { p.DropUp(true) }}))
 	replica.Stop()
 	defer replica.Cont()
-	a, err := l.Acquire(within(t, time.Second), claim("k"), locker.Try{})
+	a, err := l.Acquire(within(t, 5*time.Second), claim("k"), locker.Try{})
 	if !errors.Is(err, locker.ErrUnavailable) || !a.Queued {
 		t.Errorf("%+v, %v, want it unavailable and the claim given up", a, err)
 	}
@@ -57,26 +59,31 @@ func TestAClaimWhoseKeyWasPerhapsFreedIsGivenUp(t *testing.T) {
 func TestRenewalsDoNotWaitBehindThoseWhoWaitForReplicas(t *testing.T) {
 	t.Parallel()
 	primary, replica := replicated(t)
-	l := open(t, redistest.Client(t, primary.Addr), redislocker.WithReplicas(1, 2*time.Second))
+	rdb := redistest.Client(t, primary.Addr)
+	l := open(t, rdb, redislocker.WithReplicas(1, replicaTime))
 	c := claim("kept")
 	mustAcquire(t, l, c)
 	replica.Stop()
 	defer replica.Cont()
 	ctx, cancel := context.WithCancel(t.Context())
 	var crowd sync.WaitGroup
+	var ended atomic.Int64 // of the crowd's acquires
 	for i := range 32 {
 		crowd.Go(func() { // ends with ctx
 			for n := 0; ctx.Err() == nil; n++ {
-				try, end := context.WithTimeout(ctx, 4*time.Second)
-				_, _ = l.Acquire(try, claim(strconv.Itoa(i)+"-"+strconv.Itoa(n)), locker.Try{})
-				end()
+				_, _ = l.Acquire(ctx, claim(strconv.Itoa(i)+"-"+strconv.Itoa(n)), locker.Try{})
+				ended.Add(1)
 			}
 		})
 	}
-	time.Sleep(300 * time.Millisecond) // the crowd waits by now
-	if err := renew(within(t, time.Second), t, l, c)[0]; err != nil {
-		t.Errorf("a renewal beside those who wait for the replica: %v", err)
-	}
+	eventually(t, "12 wait for the replica", func() bool {
+		return strings.Contains(rdb.Info(t.Context(), "clients").Val(), "blocked_clients:12\r\n")
+	})
+	eventually(t, "a renewal ends before those who wait for the replica", func() bool {
+		before := ended.Load()
+		return renew(t.Context(), t, l, c)[0] == nil && ended.Load() == before
+	})
 	cancel()
+	replica.Cont()
 	crowd.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,10 @@ import (
 	"github.com/go-lockguard/guard/locker/lockertest"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
+
+// replicaTime is a wait for a replica that answers. It is long because a busy
+// machine may be slow.
+const replicaTime = 10 * time.Second
 
 // replicated starts a primary and a replica that follows it.
 func replicated(t *testing.T) (primary, replica *redistest.Server) {
@@ -38,7 +43,7 @@ func replicated(t *testing.T) (primary, replica *redistest.Server) {
 func TestAnAcquiredKeyIsOnTheReplica(t *testing.T) {
 	t.Parallel()
 	primary, replica := replicated(t)
-	l := open(t, redistest.Client(t, primary.Addr), redislocker.WithReplicas(1, 400*time.Millisecond))
+	l := open(t, redistest.Client(t, primary.Addr), redislocker.WithReplicas(1, replicaTime))
 	follower := redistest.Client(t, replica.Addr)
 	for _, c := range []*locker.Claim{claim("a"), fenced("b")} {
 		mustAcquire(t, l, c)
@@ -85,7 +90,8 @@ func TestAKeyThatTooFewReplicasHaveIsFreedAndUnavailable(t *testing.T) {
 	})
 }
 
-// The wait ends before the try does, so that the cause can be reported.
+// The wait ends before the try does, so that the cause can be reported. A
+// machine that stands still may take the rest of the try, so another may do.
 func TestTheWaitForReplicasFitsIntoTheTry(t *testing.T) {
 	t.Parallel()
 	primary, replica := replicated(t)
@@ -94,18 +100,20 @@ func TestTheWaitForReplicasFitsIntoTheTry(t *testing.T) {
 	mustAcquire(t, l, claim("warm"))
 	replica.Stop()
 	defer replica.Cont()
-	_, err := l.Acquire(within(t, time.Second), claim("k"), locker.Try{})
-	var short *redislocker.ReplicasError
-	if !errors.As(err, &short) {
-		t.Fatalf("%v, want a ReplicasError before the try ends", err)
+	const limit = time.Second
+	var err error
+	for n := range 10 {
+		key := "k" + strconv.Itoa(n)
+		_, err = l.Acquire(within(t, limit), claim(key), locker.Try{})
+		var short *redislocker.ReplicasError
+		if errors.As(err, &short) && short.Within < limit && strings.Contains(err.Error(),
+			"0 of 1 replicas confirmed the key within "+short.Within.String()+
+				" (the try's limit; WithReplicas has 1h0m0s); 1 is connected") &&
+			rdb.Exists(t.Context(), lock(key)).Val() == 0 {
+			return
+		}
 	}
-	if text := err.Error(); !strings.Contains(text, "0 of 1 replicas confirmed the key within ") ||
-		!strings.Contains(text, " (the try's limit; WithReplicas has 1h0m0s); 1 is connected") {
-		t.Errorf("%q, want it to say whose limit it was, and that the replica is connected", text)
-	}
-	if n := rdb.Exists(t.Context(), "guard:{k}").Val(); n != 0 {
-		t.Error("the key was not freed")
-	}
+	t.Errorf("%v, want the key freed and an error that says whose limit it was", err)
 }
 
 func TestAHandedOverKeyWaitsForReplicasToo(t *testing.T) {
@@ -113,8 +121,7 @@ func TestAHandedOverKeyWaitsForReplicasToo(t *testing.T) {
 	rdb := redistest.Client(t, primary.Addr)
 	var guards []*guard.Guard
 	for range 2 {
-		g, err := guard.New(redislocker.New(rdb,
-			redislocker.WithReplicas(1, 400*time.Millisecond)), guard.WithFencing())
+		g, err := guard.New(redislocker.New(rdb, redislocker.WithReplicas(1, replicaTime)), guard.WithFencing())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +163,7 @@ func TestAHandOverThatReplicasMissedIsLeftToItsClaim(t *testing.T) {
 		primary, replica := replicated(t)
 		rdb := redistest.Client(t, primary.Addr)
 		e := newEar()
-		a := open(t, rdb, redislocker.WithReplicas(1, 10*time.Second))
+		a := open(t, rdb, redislocker.WithReplicas(1, replicaTime))
 		b := openFor(t, e, rdb, redislocker.WithReplicas(1, 300*time.Millisecond))
 		c, next := claim("k"), claim("k")
 		mustAcquire(t, a, c)
@@ -194,8 +201,9 @@ func TestReplicasOfAClusterAreWaitedFor(t *testing.T) {
 	l := open(t, rdb, redislocker.WithReplicas(1, 400*time.Millisecond))
 	acquired := func() bool {
 		c := fenced("a")
-		a, err := l.Acquire(within(t, time.Second), c, locker.Try{})
+		a, err := l.Acquire(within(t, replicaTime), c, locker.Try{})
 		if err != nil || !a.Acquired {
+			l.Abandon(c, false) // it may own the key all the same
 			return false
 		}
 		mustRelease(t, l, c)
@@ -218,7 +226,7 @@ func TestReplicasOfAClusterAreWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	var short *redislocker.ReplicasError
-	if _, err := l.Acquire(within(t, time.Second), fenced("a"), locker.Try{}); !errors.As(err, &short) {
+	if _, err := l.Acquire(within(t, replicaTime), fenced("a"), locker.Try{}); !errors.As(err, &short) {
 		t.Errorf("%v, want a ReplicasError", err)
 	}
 }
@@ -232,7 +240,7 @@ func TestConformanceWithReplicas(t *testing.T) {
 		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		made := func() locker.Locker { return redislocker.New(rdb, redislocker.WithReplicas(1, time.Second)) }
+		made := func() locker.Locker { return redislocker.New(rdb, redislocker.WithReplicas(1, replicaTime)) }
 		return made(), made()
 	})
 }
@@ -240,7 +248,7 @@ func TestConformanceWithReplicas(t *testing.T) {
 func TestAShareIsOnTheReplicaAndOutlivesItsPrimary(t *testing.T) {
 	t.Parallel()
 	primary, replica := replicated(t)
-	l := open(t, redistest.Client(t, primary.Addr), redislocker.WithReplicas(1, 400*time.Millisecond))
+	l := open(t, redistest.Client(t, primary.Addr), redislocker.WithReplicas(1, replicaTime))
 	a, b, w := limited("k", 2), limited("k", 2), limited("k", 2)
 	for _, c := range []*locker.Claim{a, b} {
 		mustAcquire(t, l, c)

@@ -191,13 +191,21 @@ func (c *Cluster) Failover(slot int, how string) error {
 	if how != "" {
 		line = append(line, how)
 	}
-	if err := replica.do(line...).Err(); err != nil {
-		return fmt.Errorf("redisproc: %w", err)
-	}
-	return await("the replica is promoted", func() bool {
-		_, promoted := replica.owns(slot)
-		return promoted
+	var asked time.Time // again, because nodes give a failover up after 5 s
+	var refused error
+	err = await("the replica is promoted", func() bool {
+		if _, promoted := replica.owns(slot); promoted {
+			return true
+		}
+		if time.Since(asked) > 6*time.Second {
+			refused, asked = replica.do(line...).Err(), time.Now()
+		}
+		return false
 	})
+	if err != nil {
+		return errors.Join(err, refused)
+	}
+	return nil
 }
 
 // AwaitOther waits until a node other than old has the slot.
@@ -228,7 +236,10 @@ func (c *Cluster) Migrate(slot int, to *Server, slow time.Duration) error {
 		return refused == nil
 	})
 	if err != nil {
-		return errors.Join(err, refused)
+		if err != nil {
+			return errors.Join(err, refused)
+		}
+		return nil
 	}
 	enough := time.Now().Add(slow)
 	err = await("a slot's keys move", func() bool {
