@@ -57,6 +57,10 @@ type Claim struct {
 	// Fencing says that becoming the owner also reserves a block of fencing
 	// tokens.
 	Fencing bool
+	// Recall says that an Acquire finds the record of the key, if there is one,
+	// and then does nothing else. Such a claim has a Limit of 0. Only a
+	// [Recorder] gets it.
+	Recall bool
 
 	// Limit is how many claims may own the key at once, this one included. 0
 	// and 1 mean that this claim owns the key alone. NoLimit shares the key
@@ -161,6 +165,9 @@ type Answer struct {
 	// Token is the first of the claim's block of fencing tokens, if it owns the
 	// key and wants fencing.
 	Token uint64
+	// Record is the record of the key, if there is one and the claim recalls. It
+	// is "" otherwise. The claim then neither owns the key nor is in the queue.
+	Record string
 
 	// Holder is the owner if another claim owns the key. It is zero if the
 	// store cannot know, or if the owners have a limit above 1.

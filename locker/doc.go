@@ -33,6 +33,12 @@
 // own share of the key. Only a [Sharer] gets such claims. All other stores can
 // skip laws 13 to 15.
 //
+// # Records
+//
+// An owner may leave a record beside its key when it releases the key. A claim
+// that recalls finds that record instead of the key, see [Claim].Recall. Only a
+// [Recorder] gets such claims. All other stores can skip laws 16 to 19.
+//
 // # What a store keeps
 //
 //   - For each key that is owned: the owner id, the claim's description of its
@@ -157,6 +163,17 @@
 //  15. A claim with NoLimit reserves no tokens. Permits do, a block for each
 //     grant. Two permits that are held at once have their tokens in the order of
 //     the grants, not of the turns.
+//  16. A record is kept only by the owner of its key, in the step that ends its
+//     hold. A late Keep of a claim that lost the key changes nothing. Each
+//     record ends by its TTL, which begins when the store keeps it.
+//  17. While there is a record, no claim that recalls is in the queue or becomes
+//     the owner. The store looks for the record in the same step. Another claim
+//     may own the key beside a record.
+//  18. The claims that a Keep takes out of the queue are told under their own
+//     owner ids. So a late message cannot bring an old record to a new claim.
+//     The other claims are served as by a Release.
+//  19. A Keep without an answer may be repeated, and means the same. An Abandon
+//     behind it keeps the record first, and frees the key in the same step.
 //
 // A store that can change two entries in one step hands over, even if it has
 // watches. A watch is then only the message. etcd, ZooKeeper, Consul and SQL

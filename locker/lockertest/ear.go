@@ -16,7 +16,11 @@ type ear struct {
 	wanted    map[string]int   // by key
 	woken     map[string]int   // by key, "" for WakeAll, until somebody looks
 	wakes     map[string]int   // the same, never reset
+	kept      map[string]kept  // by owner
 }
+
+// kept is the content of a Kept.
+type kept struct{ key, value string }
 
 // grant is the content of a Granted.
 type grant struct {
@@ -29,6 +33,7 @@ func newEar() *ear {
 	return &ear{
 		grants: make(map[string]grant), forgotten: make(map[string]bool),
 		wanted: make(map[string]int), woken: make(map[string]int), wakes: make(map[string]int),
+		kept: make(map[string]kept),
 	}
 }
 
@@ -42,6 +47,21 @@ func (e *ear) Granted(key, owner string, o locker.Offer) (known bool) {
 func (e *ear) Wanted(key string) { e.count(e.wanted, key) }
 func (e *ear) Wake(key string)   { e.count(e.woken, key); e.count(e.wakes, key) }
 func (e *ear) WakeAll()          { e.count(e.woken, ""); e.count(e.wakes, "") }
+
+// Kept implements [locker.Joiner].
+func (e *ear) Kept(key, owner, value string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.kept[owner] = kept{key, value}
+}
+
+// keptFor returns the content of the last Kept for c.
+func (e *ear) keptFor(c *locker.Claim) (key, value string, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	k, ok := e.kept[c.Owner]
+	return k.key, k.value, ok
+}
 
 func (e *ear) count(in map[string]int, key string) {
 	e.mu.Lock()

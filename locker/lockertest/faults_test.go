@@ -72,7 +72,7 @@ type fault struct {
 }
 
 var faults = slices.Concat(ownershipFaults, wakingFaults, queueFaults, inspectionFaults, momentFaults, sharingFaults,
-	severalFaults)
+	severalFaults, recordingFaults)
 
 var ownershipFaults = []fault{
 	{

@@ -21,6 +21,11 @@ var outageFaults = []fault{
 		func(m memory) locker.Locker { return waitsForStore{m} },
 	},
 	{
+		"frees the key of a Keep without an answer",
+		[]string{"a Keep without an answer is done before the key is freed"},
+		func(m memory) locker.Locker { return freesFirst{m} },
+	},
+	{
 		"answers ctx's error alone",
 		[]string{"no answer is ErrUnavailable"},
 		func(m memory) locker.Locker { return answersContext{m} },

@@ -58,6 +58,7 @@ var outage = []Check{
 	{"what was abandoned in an outage is freed after it", "Locker.Abandon", abandonSurvivesOutage},
 	{"Close frees at once what was abandoned in an outage", "Locker.Close", closeFreesAfterOutage},
 	{"Close ends with its ctx, though the store gives no answer", "Locker.Close", closesInOutage},
+	{"a Keep without an answer is done before the key is freed", "law 19", keepsBeforeFree},
 	{"after an outage the store serves as before", "Waker.WakeAll, law 4", servesAfterOutage},
 }
 
@@ -141,6 +142,18 @@ func (p *pair) deeds() []deed {
 			return err
 		}},
 		{"Check", func(ctx context.Context) error { return p.a.Check(ctx, long) }},
+	}
+	if r, ok := p.a.Locker.(locker.Recorder); ok {
+		kept := recalling("kept", long)
+		p.acquire(p.a, kept)
+		all = append(all,
+			deed{"Acquire by a claim that recalls", acquire(recalling("free", long), locker.Try{Wait: true})},
+			deed{"Keep", func(ctx context.Context) error {
+				_, err := r.Keep(ctx, kept, nil, locker.Record{Value: "one", TTL: long})
+				return err
+			}},
+			deed{"Forget", func(ctx context.Context) error { _, err := r.Forget(ctx, "free"); return err }},
+		)
 	}
 	if in, ok := p.a.Locker.(locker.Inspector); ok {
 		all = append(all,
@@ -260,4 +273,24 @@ func servesAfterOutage(p *pair) {
 	})
 	p.eventually(p.b, "k", long)
 	handsOver(p)
+}
+
+// keepsBeforeFree keeps a record in an outage, and abandons the claim then. The
+// record is there as soon as the key is free.
+func keepsBeforeFree(p *pair) {
+	r := p.recorder(p.a)
+	owner := recalling("k", long)
+	p.acquire(p.a, owner)
+	p.broken(func() {
+		late, err := p.within(func(ctx context.Context) error {
+			_, err := r.Keep(ctx, owner, nil, locker.Record{Value: "one", TTL: long})
+			return err
+		})
+		if err == nil {
+			fail("Keep without an answer reports success, %v after its ctx", late)
+		}
+		p.a.Abandon(owner, true)
+	})
+	p.release(p.b, p.eventually(p.b, "k", long), nil)
+	p.finds("k", "one")
 }

@@ -8,12 +8,14 @@ import (
 )
 
 // message is what the store tells a peer: that owner has been given key, or was
-// made to lose it. Without an owner, it tells that others want key.
+// made to lose it, or has left its queue because of a record. Without an owner,
+// it tells that others want key.
 type message struct {
 	to         *Locker
 	key, owner string
 	offer      locker.Offer
 	revoked    bool
+	record     string
 }
 
 func (m message) tell() (known bool) {
@@ -21,6 +23,11 @@ func (m message) tell() (known bool) {
 	case m.revoked:
 		if w, ok := m.to.waker.(locker.Revoker); ok {
 			w.Revoked(m.key, m.owner)
+		}
+		return true
+	case m.record != "":
+		if w, ok := m.to.waker.(locker.Joiner); ok {
+			w.Kept(m.key, m.owner, m.record)
 		}
 		return true
 	case m.owner == "":

@@ -37,8 +37,9 @@ type Locker struct {
 }
 
 var (
-	_ locker.Locker = (*Locker)(nil)
-	_ locker.Sharer = (*Locker)(nil)
+	_ locker.Locker   = (*Locker)(nil)
+	_ locker.Sharer   = (*Locker)(nil)
+	_ locker.Recorder = (*Locker)(nil)
 )
 
 type state int
@@ -79,6 +80,9 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		return locker.Answer{Queued: t.Queued}, err
 	}
 	l.sign(c)
+	if record := l.store.recall(c, now); record != "" {
+		return locker.Answer{Record: record}, nil
+	}
 	e := l.store.at(c.Key)
 	if e.held(now) { // a share may have ended, and left room for those who wait
 		l.store.serve(c.Key, e, now)
@@ -168,7 +172,7 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 		l.again(c, now)
 	}
 	if err == nil {
-		l.store.free(c.Key, c.Owner, now)
+		l.end(c, now)
 	}
 }
 

@@ -1,6 +1,7 @@
 package memlocker
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,11 +24,12 @@ type store struct {
 	// only, never while a peer is told.
 	mu sync.Mutex
 
-	keys   map[string]*entry
-	spare  *entry // for the next new key
-	tidied time.Time
-	late   []late    // in the order of their times
-	out    []message // what leave is to tell
+	keys    map[string]*entry
+	records map[string]record // nil before the first
+	spare   *entry            // for the next new key
+	tidied  time.Time
+	late    []late    // in the order of their times
+	out     []message // what leave is to tell
 
 	// token is the last fencing token given for any key. One counter serves all
 	// keys, so that it need not expire.
@@ -45,9 +47,9 @@ type entry struct {
 
 // late is an abandoned claim, to be dropped again.
 type late struct {
-	at         time.Time
-	by         *Locker
-	key, owner string
+	at    time.Time
+	by    *Locker
+	claim *locker.Claim
 }
 
 // The methods below need s.mu.
@@ -108,14 +110,14 @@ func (s *store) fence(now time.Time) uint64 {
 
 // again notes that c is to be dropped once more.
 func (l *Locker) again(c *locker.Claim, now time.Time) {
-	l.store.late = append(l.store.late, late{now.Add(lateAfter), l, c.Key, c.Owner})
+	l.store.late = append(l.store.late, late{now.Add(lateAfter), l, c})
 }
 
 // finish drops the claims that l has abandoned, before their time.
 func (s *store) finish(l *Locker, now time.Time) {
 	for _, c := range s.late {
 		if c.by == l {
-			s.free(c.key, c.owner, now)
+			l.end(c.claim, now)
 		}
 	}
 	s.late = slices.DeleteFunc(s.late, func(c late) bool { return c.by == l })
@@ -124,13 +126,14 @@ func (s *store) finish(l *Locker, now time.Time) {
 // tidy drops entries and claims whose time is over.
 func (s *store) tidy(now time.Time) {
 	for len(s.late) > 0 && !now.Before(s.late[0].at) {
-		s.free(s.late[0].key, s.late[0].owner, now)
+		s.late[0].by.end(s.late[0].claim, now)
 		s.late = s.late[1:]
 	}
 	if now.Sub(s.tidied) < tidyEvery {
 		return
 	}
 	s.tidied = now
+	maps.DeleteFunc(s.records, func(_ string, r record) bool { return !now.Before(r.until) })
 	for key, e := range s.keys {
 		if e.find("", now); !e.held(now) && len(e.queue) == 0 {
 			s.drop(key, e)

@@ -41,8 +41,11 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		}
 		return locker.Answer{}, err
 	}
-	if c.Limit > 1 {
+	switch {
+	case c.Limit > 1:
 		return l.share(ctx, c, t)
+	case c.Recall:
+		return l.recall(ctx, c, t)
 	}
 	if l.conn.Trip.Tight(ctx) && l.settings.replicas == 0 {
 		return l.acquireFar(ctx, c, t)

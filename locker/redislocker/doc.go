@@ -22,6 +22,7 @@
 //	guard:{K}:due    sorted set, for 2 to 12 s      the owner id of each claim, by the ms when it must be seen again
 //	guard:{K}:crowd  sorted set, as guard:{K}       several owners: the entry of each, by the ms when its share ends
 //	guard:{K}:fence  string, for 20 minutes         the last fencing token given
+//	guard:{K}:kept   string, for its own TTL        a record: the owner id of the claim that kept it, and the value
 //
 // "guard" is the prefix of [WithPrefix]. K is the key as the guard names it,
 // with '%', braces and control bytes percent-encoded. If that is longer than
@@ -41,7 +42,7 @@
 // the key is handed to this claim:
 //
 //   - "m" if a message tells the claim of its grant, or "l" if the claim only
-//     looks
+//     looks; "j" or "i" for the same of a claim that recalls
 //   - "f" if the claim wants fencing tokens with the key, or "-"
 //   - four digits: for how many ms the key is offered to the claim if it does
 //     not hear of it
@@ -66,6 +67,7 @@
 //	                                fencing tokens, or 0
 //	wanted KEY                      for the holder: somebody has begun to wait
 //	revoked OWNER KEY               for the holder: an operator has released the key
+//	kept OWNER KEY\nRECORD          you left the queue because of RECORD, which is "" if it is longer than 4 KiB
 //
 // A message is only a hint. The key holds the truth. So a waiter looks again by
 // itself every 125 to 250 ms (half to all of the longest pause of

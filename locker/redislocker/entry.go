@@ -24,6 +24,7 @@ const (
 // JSON.
 //
 //	m or l      a message tells the claim, so it is gone if its message reaches nobody; or it only looks
+//	j or i      the same of a claim that recalls, see recall.lua
 //	f or -      the claim wants fencing tokens with the key, or not
 //	0000        the short offer, in ms
 //	22 + 22     owner id, instance id
@@ -38,6 +39,9 @@ const (
 // somebody else's to that process. Its claims in the queue are seen by what
 // they are due, so those that could join the crowd stay behind them. Its
 // message that it waits reaches no member of the crowd.
+//
+// To an older process, a claim with j or i only looks. It hands the key to such
+// a claim, and passes it over a little later if the claim is dead.
 //
 // Version 1 has neither "v" nor "offer" in its line, and keeps no dues. The two
 // versions work on the same keys:
@@ -60,7 +64,12 @@ const (
 //     also answers with an error, see newerError.
 func entry(c *locker.Claim, value string, told bool) string {
 	how, fencing := byte('l'), byte('-')
-	if told {
+	switch {
+	case c.Recall && told:
+		how = 'j'
+	case c.Recall:
+		how = 'i'
+	case told:
 		how = 'm'
 	}
 	if c.Fencing {
@@ -84,6 +93,7 @@ type state struct {
 	owner any
 	about string // behind the owner id in the value of the key: the instance id and a line about the holder
 	entry string // in the queue; "" before it was queued
+	keep  *call  // keeps the claim's record; nil before the first Keep
 	asked bool   // it may own its key: a request was sent that could do that, or will be
 }
 

@@ -71,7 +71,7 @@ for i = 1, crowded and 0 or math.min(waited, 100) do -- bounded: the next that i
   local gone = late > QUEUE_LIFE - LOOK_EVERY or late > LATE and not KNOWN -- not seen for QUEUE_LIFE, or most likely dead
   -- One that rests beyond LOOK_EVERY hears, else it had not been let. A place has
   -- fractions of a ms, which the clock has not.
-  local told = string.sub(entry, 1, 1) == "m" or late < -LOOK_EVERY - 1
+  local told = string.find(entry, "^[mj]") ~= nil or late < -LOOK_EVERY - 1
   local there = not gone and offer(entry, version, late > LATE, told)
   if there or there == false and not gone and i == 100 then
     local place = ""

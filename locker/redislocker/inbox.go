@@ -55,11 +55,13 @@ const (
 //	offered MS OWNER TOKEN N KEY    OWNER has the key for MS
 //	granted OWNER TOKEN N KEY       the same with a short offer, from a process of version 1
 //	revoked OWNER KEY               OWNER was made to lose the key
+//	kept OWNER KEY\nRECORD          OWNER has left the queue because of RECORD, "" if it is too long for a message
 const (
 	wantedWord  = "wanted "
 	offeredWord = "offered "
 	grantedWord = "granted "
 	revokedWord = "revoked "
+	keptWord    = "kept "
 )
 
 func newInbox(client *redisconn.Conns, channel string, w locker.Waker, strange func(key, owner string)) *inbox {
@@ -196,6 +198,12 @@ func (b *inbox) message(text string) {
 		owner, key, _ := strings.Cut(rest, " ")
 		if w, ok := b.waker.(locker.Revoker); ok {
 			w.Revoked(key, owner)
+		}
+		return
+	}
+	if key, owner, value, ok := readKept(text); ok {
+		if w, ok := b.waker.(locker.Joiner); ok {
+			w.Kept(key, owner, value)
 		}
 		return
 	}

@@ -32,7 +32,11 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 	st := l.state(c)
 	l.recent.note(c.Key, c.Owner, c.TTL) // a new primary need not wait for the janitor's pause
-	l.janitor.add(l.node(c.Key), chore{call: l.releaseCall(c.Key, st.keys, c.Owner, st.entry, ""), again: late})
+	end := l.releaseCall(c.Key, st.keys, c.Owner, st.entry, "")
+	if st.keep != nil { // law 19
+		end = *st.keep
+	}
+	l.janitor.add(l.node(c.Key), chore{call: end, again: late})
 }
 
 // giveBack releases a key that was granted to nobody here (law 3).

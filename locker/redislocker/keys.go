@@ -10,7 +10,7 @@ import (
 // commands. They share a hash tag, so they live on one node.
 type keys struct{ lock, wait, due, fence, crowd any }
 
-const waitSuffix, dueSuffix, fenceSuffix, crowdSuffix = ":wait", ":due", ":fence", ":crowd"
+const waitSuffix, dueSuffix, fenceSuffix, crowdSuffix, recordSuffix = ":wait", ":due", ":fence", ":crowd", ":kept"
 
 // keys returns the names in Redis of all entries of a key. The guard has made
 // the key fit for a hash tag.

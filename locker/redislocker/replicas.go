@@ -189,6 +189,14 @@ func (l *Locker) confirm(key, owner string) bool {
 	return err == nil && n == 1 && l.awaitReplicas(ctx, send) == nil
 }
 
+// Kept passes on that there is a record. A process whose message has none asks
+// for it, which takes longer than the replicas do as a rule.
+func (w confirming) Kept(key, owner, _ string) {
+	if j, ok := w.Waker.(locker.Joiner); ok {
+		j.Kept(key, owner, "")
+	}
+}
+
 // Revoked passes on that an operator has released a key.
 func (w confirming) Revoked(key, owner string) {
 	if r, ok := w.Waker.(locker.Revoker); ok {

@@ -12,7 +12,7 @@ end
 -- many wait behind.
 local function offer_share(entry, late, n, behind)
   local value, short, token = string.sub(entry, 7), tonumber(string.sub(entry, 3, 6)), "0"
-  local told, ms = string.sub(entry, 1, 1) == "m" or late < -LOOK_EVERY - 1, short
+  local told, ms = string.find(entry, "^[mj]") ~= nil or late < -LOOK_EVERY - 1, short
   if KNOWN and late <= LATE then
     ms = tonumber(string.match(entry, '"offer":(%d+)', 57)) or short
   end

@@ -1,0 +1,178 @@
+package lockertest_test
+
+import (
+	"context"
+	"strings"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+var recordingFaults = []fault{
+	{
+		"never looks for a record",
+		[]string{
+			"a record is found in place of the key", "a Keep may be repeated",
+			"a record is any bytes, and up to MaxRecord of them",
+		},
+		func(m memory) locker.Locker {
+			return changesClaim{m, func(c *locker.Claim) { c.Recall = false }}
+		},
+	},
+	{
+		"keeps a record for anybody",
+		[]string{"only the owner of a key keeps a record", "a lease that has ended keeps no record"},
+		func(m memory) locker.Locker {
+			return keeps{m, func(c, next *locker.Claim, r locker.Record) (locker.Released, error) {
+				released, err := m.Locker.Keep(context.Background(), c, next, r)
+				if err != nil {
+					m.Lose(c.Key)
+					_, _ = m.Acquire(context.Background(), c, locker.Try{})
+					released, err = m.Locker.Keep(context.Background(), c, next, r)
+				}
+				return released, err
+			}}
+		},
+	},
+	{
+		"answers a second Keep with a loss",
+		[]string{"a Keep may be repeated"},
+		func(m memory) locker.Locker {
+			return keeps{m, func(c, next *locker.Claim, r locker.Record) (locker.Released, error) {
+				if !m.renewed(c) {
+					return locker.Released{}, locker.ErrLeaseLost
+				}
+				return m.Locker.Keep(context.Background(), c, next, r)
+			}}
+		},
+	},
+	{
+		"hands the key to claims that recall, beside the record",
+		[]string{
+			"claims that recall leave the queue when there is a record",
+			"other claims are served when there is a record",
+		},
+		func(m memory) locker.Locker { return leavesQueued{m} },
+	},
+	{
+		"tells nobody of a record",
+		[]string{"claims that recall leave the queue when there is a record"},
+		func(m memory) locker.Locker {
+			return tells{m, func(w locker.Waker) locker.Waker { return unkept{w} }}
+		},
+	},
+	{
+		"takes all claims out of the queue when there is a record",
+		[]string{"other claims are served when there is a record"},
+		func(m memory) locker.Locker {
+			return keeps{m, func(c, _ *locker.Claim, r locker.Record) (locker.Released, error) {
+				released, err := m.Locker.Keep(context.Background(), c, nil, r)
+				if err == nil {
+					m.Lose(c.Key)
+				}
+				return released, err
+			}}
+		},
+	},
+	{
+		"queues no claim that recalls",
+		[]string{"a release without a record hands the key to a claim that recalls"},
+		func(m memory) locker.Locker { return queuesNoRecall{m} },
+	},
+	{
+		"has no tokens for claims that recall",
+		[]string{"a claim that recalls may want tokens"},
+		func(m memory) locker.Locker {
+			return changesClaim{m, func(c *locker.Claim) { c.Fencing = c.Fencing && !c.Recall }}
+		},
+	},
+	{
+		"shares a key with a claim that recalls",
+		[]string{"a claim that recalls owns its key alone"},
+		func(m memory) locker.Locker {
+			return changesClaim{m, func(c *locker.Claim) {
+				if c.Recall {
+					c.Limit = locker.NoLimit
+				}
+			}}
+		},
+	},
+	{
+		"keeps records for ever",
+		[]string{"a record ends by its TTL"},
+		func(m memory) locker.Locker {
+			return changesRecord(m, func(r *locker.Record) { r.TTL *= 1000 })
+		},
+	},
+	{
+		"cuts long records",
+		[]string{"a record is any bytes, and up to MaxRecord of them"},
+		func(m memory) locker.Locker {
+			return changesRecord(m, func(r *locker.Record) { r.Value = r.Value[:min(len(r.Value), 4<<10)] })
+		},
+	},
+	{
+		"keeps text only",
+		[]string{"a record is any bytes, and up to MaxRecord of them"},
+		func(m memory) locker.Locker {
+			return changesRecord(m, func(r *locker.Record) { r.Value = strings.ToValidUTF8(r.Value, "?") })
+		},
+	},
+	{
+		"forgets no record",
+		[]string{"a record that was forgotten is not found"},
+		func(m memory) locker.Locker { return forgetsNothing{m} },
+	},
+}
+
+// keeps is a locker with a Keep of its own.
+type keeps struct {
+	memory
+	keep func(c, next *locker.Claim, r locker.Record) (locker.Released, error)
+}
+
+func (l keeps) Keep(_ context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
+	return l.keep(c, next, r)
+}
+
+func changesRecord(m memory, change func(r *locker.Record)) locker.Locker {
+	return keeps{m, func(c, next *locker.Claim, r locker.Record) (locker.Released, error) {
+		change(&r)
+		return m.Locker.Keep(context.Background(), c, next, r)
+	}}
+}
+
+// leavesQueued queues claims that recall as if they did not.
+type leavesQueued struct{ memory }
+
+func (l leavesQueued) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	a, err := l.memory.Acquire(ctx, c, t)
+	if !c.Recall || !a.Queued {
+		return a, err
+	}
+	d := *c
+	d.Recall = false
+	return l.memory.Acquire(ctx, &d, t)
+}
+
+// unkept hides that a Waker is a Joiner.
+type unkept struct{ locker.Waker }
+
+type queuesNoRecall struct{ memory }
+
+func (l queuesNoRecall) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	t.Wait = t.Wait && !c.Recall
+	return l.memory.Acquire(ctx, c, t)
+}
+
+type forgetsNothing struct{ memory }
+
+func (forgetsNothing) Forget(context.Context, string) (bool, error) { return true, nil }
+
+// freesFirst forgets, when it abandons a claim, that there was a Keep.
+type freesFirst struct{ memory }
+
+func (l freesFirst) Abandon(c *locker.Claim, late bool) {
+	d := *c
+	d.State = nil
+	l.memory.Abandon(&d, late)
+}

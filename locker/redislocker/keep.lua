@@ -1,0 +1,28 @@
+-- keep.lua stands in front of release.lua. The owner keeps a record, and all
+-- claims that wait for one leave the queue and are told.
+--
+-- KEYS[1] to KEYS[5] and ARGV[1] to ARGV[6] are those of release.lua.
+-- KEYS[6]  record
+-- ARGV[7]  what it is set to: the owner id, then the value
+-- ARGV[8]  its TTL in ms
+-- ARGV[9]  the value as messages carry it, or "" if it is too long for them
+--
+-- Returns 2 if an earlier request of this owner has kept the record, or what
+-- release.lua returns.
+
+if redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1) == ARGV[1] then
+  redis.call("set", KEYS[6], ARGV[7], "px", ARGV[8])
+  local waiting = redis.pcall("zrange", KEYS[2], 0, -1) -- without entries if it is an error
+  for _, entry in ipairs(waiting) do
+    local how = string.sub(entry, 1, 1)
+    if how == "j" or how == "i" then
+      redis.call("zrem", KEYS[2], entry)
+      redis.pcall("zrem", KEYS[3], string.sub(entry, 7, 28))
+      redis.pcall("publish", ARGV[4] .. string.sub(entry, 29, 50),
+        "kept " .. string.sub(entry, 7, 28) .. " " .. ARGV[6] .. "\n" .. ARGV[9])
+    end
+  end
+elseif redis.call("getrange", KEYS[6], 0, #ARGV[1] - 1) == ARGV[1] then
+  redis.call("pexpire", KEYS[6], redis.call("pttl", KEYS[6])) -- so that WAIT has something to wait for
+  return 2
+end
