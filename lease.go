@@ -18,10 +18,12 @@ import (
 // methods are safe for concurrent use.
 //
 // Invariant of a lease that is not bare: turn is &own, or within's turn if
-// within is set, or one that a group has taken. turn, ctx and cancel are nil
-// until the lease is acquired, and do not change afterwards. A lease outlives
-// the leases inside it. Its release waits for the slot of stile, unless the
-// lease is lost.
+// within is set, or one that a group has taken. turn and ctx are nil until the
+// lease is acquired, and do not change afterwards. So is cancel, unless the
+// leases of a DoAll share one from the start. A lease outlives the leases
+// inside it. Its release waits for the slot of stile, unless the lease is lost.
+//
+// A bare lease has no turn and is never released. Nothing runs inside it.
 type Lease struct {
 	guard  *Guard
 	key    string
@@ -32,9 +34,9 @@ type Lease struct {
 
 	hold   hold // the hold as observers and log see it
 	ctx    context.Context
-	cancel context.CancelCauseFunc // DoAll's leases share one
-	stile  turnstile               // for the calls that run inside
-	bare   bool                    // no lease at all: its function runs unguarded, see WithFailOpen
+	cancel context.CancelCauseFunc
+	stile  turnstile // for the calls that run inside
+	bare   bool      // no lease at all: its function runs unguarded, see WithFailOpen
 
 	fn struct {
 		called atomic.Bool // a function runs under the lease, so it will end

@@ -39,7 +39,7 @@ func (t *Turn) awaitAnswer(ctx context.Context, a admission) {
 	defer t.gate.engine.outages.left(a.silence)
 	_, _, poke := t.gate.untilDue(time.Now())
 	last := t.lastMoment()
-	if !t.patience.Once && (t.attempts > 0 || t.floor != nil) {
+	if !t.patience.Once && (t.attempts > 0 || t.given != nil) {
 		last = t.patience.Until
 	}
 	timer := time.NewTimer(min(a.pause, time.Until(last)))
@@ -50,7 +50,7 @@ func (t *Turn) awaitAnswer(ctx context.Context, a admission) {
 	case <-timer.C:
 	case <-poke:
 	case <-ctx.Done():
-	case <-t.gate.engine.closing:
+	case <-t.gate.engine.calls.closing:
 	}
 }
 

@@ -49,8 +49,8 @@ func (c *contender) bidFor(terms terms) (b, other *bid) {
 	return c.bid, nil
 }
 
-// open makes b the bid.
-func (c *contender) open(b *bid) { c.bid, c.alarm = b, alarm{} }
+// openBid makes b the bid.
+func (c *contender) openBid(b *bid) { c.bid, c.alarm = b, alarm{} }
 
 // dropBid ends the bid, with the offer that it may have. It returns the bid for
 // the caller to abandon.
@@ -67,8 +67,8 @@ func (c *contender) withdraw() *bid {
 	return c.dropBid()
 }
 
-// won ends the bid as owner's grant.
-func (c *contender) won(owner string) {
+// tryWon ends the bid as owner's grant.
+func (c *contender) tryWon(owner string) {
 	c.dropBid()
 	c.last = owner
 	c.place, c.tries, c.seen, c.fault = 0, 0, sighting{}, nil
@@ -111,11 +111,11 @@ func (c *contender) beginTry(wait bool, now time.Time) locker.Try {
 	}
 }
 
-// foundHeld records that a try, sent at the given time, found the key held.
+// tryHeld records that a try, sent at the given time, found the key held.
 //
 // It returns a bid to abandon, or nil. A bid that was in the queue and is not
 // there any more was granted too late. It must not be queued again (law 2).
-func (c *contender) foundHeld(a locker.Answer, sent, now time.Time, b Backoff) (over *bid) {
+func (c *contender) tryHeld(a locker.Answer, sent, now time.Time, b Backoff) (over *bid) {
 	c.seen, c.fault = sighting{a.Holder, a.Remaining, now}, nil
 	if a.Place != 0 {
 		c.place = a.Place
@@ -139,18 +139,18 @@ func (c *contender) foundHeld(a locker.Answer, sent, now time.Time, b Backoff) (
 	return nil
 }
 
-// foundTaken records that a try without a place in the queue found the key
+// tryBusy records that a try without a place in the queue found the key
 // held. The next one is due at once, and looks first.
-func (c *contender) foundTaken(a locker.Answer, now time.Time) {
+func (c *contender) tryBusy(a locker.Answer, now time.Time) {
 	c.seen, c.fault = sighting{a.Holder, a.Remaining, now}, nil
 	c.busy = now.Add(lingers)
 	c.alarm.rest(now)
 }
 
-// foundNoAnswer records that a try got no answer. If the try may have queued
+// tryUnanswered records that a try got no answer. If the try may have queued
 // the bid, the bid is returned to be abandoned. Nobody can say since when it
 // has been in the queue (law 12). A bid granted meanwhile is kept.
-func (c *contender) foundNoAnswer(queued bool, fault error, now time.Time, b Backoff) (over *bid) {
+func (c *contender) tryUnanswered(queued bool, fault error, now time.Time, b Backoff) (over *bid) {
 	c.bid.unclear = true
 	c.bid.queued = c.bid.queued || queued
 	if queued && c.alarm.state != offered {
@@ -160,10 +160,10 @@ func (c *contender) foundNoAnswer(queued bool, fault error, now time.Time, b Bac
 	return over
 }
 
-// foundUnsent records that a try was not sent. The bid stands where it stood
+// tryUnsent records that a try was not sent. The bid stands where it stood
 // before (law 12). spread is the time over which all that wait spread their
 // next tries, because too many wait to be sent.
-func (c *contender) foundUnsent(fault error, now time.Time, b Backoff, spread time.Duration) {
+func (c *contender) tryUnsent(fault error, now time.Time, b Backoff, spread time.Duration) {
 	c.failed(fault, now, b.Pause(c.tries)+rand.N(spread+1))
 }
 
@@ -177,7 +177,7 @@ func (c *contender) failed(fault error, now time.Time, pause time.Duration) {
 // beginQueuing makes b the bid that a release puts into the queue. From now on
 // it may be granted.
 func (c *contender) beginQueuing(b *bid) {
-	c.open(b)
+	c.openBid(b)
 	b.queued = true
 	c.alarm.begin()
 }

@@ -16,27 +16,27 @@ var (
 )
 
 func opened(c *contender, _ time.Time) {
-	c.open(&bid{claim: locker.Claim{Owner: "mine", TTL: time.Second}})
+	c.openBid(&bid{claim: locker.Claim{Owner: "mine", TTL: time.Second}})
 }
 func sent(c *contender, now time.Time) { c.beginTry(true, now) }
 func queued(c *contender, now time.Time) {
-	c.foundHeld(locker.Answer{Queued: true, Place: 7, Remaining: time.Second}, now, now, contenderBackoff)
+	c.tryHeld(locker.Answer{Queued: true, Place: 7, Remaining: time.Second}, now, now, contenderBackoff)
 }
 
 func notQueued(c *contender, now time.Time) {
-	c.foundHeld(locker.Answer{Remaining: time.Second}, now, now, contenderBackoff)
+	c.tryHeld(locker.Answer{Remaining: time.Second}, now, now, contenderBackoff)
 }
 
-func noAnswer(c *contender, now time.Time) { c.foundNoAnswer(false, errStore, now, contenderBackoff) }
+func noAnswer(c *contender, now time.Time) { c.tryUnanswered(false, errStore, now, contenderBackoff) }
 
 func perhapsQueued(c *contender, now time.Time) {
-	c.foundNoAnswer(true, errStore, now, contenderBackoff)
+	c.tryUnanswered(true, errStore, now, contenderBackoff)
 }
-func unsent(c *contender, now time.Time) { c.foundUnsent(errStore, now, contenderBackoff, 0) }
+func unsent(c *contender, now time.Time) { c.tryUnsent(errStore, now, contenderBackoff, 0) }
 func offer(c *contender, _ time.Time)    { c.granted("mine", locker.Offer{Length: time.Second}) }
 func strange(c *contender, _ time.Time)  { c.granted("strange", locker.Offer{Length: time.Second}) }
 func woken(c *contender, now time.Time)  { c.wake(now) }
-func won(c *contender, _ time.Time)      { c.won("mine") }
+func won(c *contender, _ time.Time)      { c.tryWon("mine") }
 
 // The state of a contender after a row of answers and messages, and its next
 // action.
@@ -146,7 +146,7 @@ func TestTriesThatWereNotSentAreSpread(t *testing.T) {
 	var least, most time.Duration = time.Hour, 0
 	for range 1000 {
 		sent(&c, now)
-		c.foundUnsent(errStore, now, contenderBackoff, time.Second)
+		c.tryUnsent(errStore, now, contenderBackoff, time.Second)
 		left, _, _ := c.untilDue(now)
 		least, most = min(least, left), max(most, left)
 	}

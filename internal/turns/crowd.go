@@ -14,7 +14,9 @@ import (
 // may contend. A permit is a grant of its own. Shared turns enter one grant
 // together, as its [members].
 //
-// Invariant: open is nil or one of grants. It has not ended.
+// Invariant: open is nil or one of grants, and it is shared. A grant is here
+// until its release begins or it is lost. open may have ended, until mayEnter
+// is asked.
 type company struct {
 	grants []*grant // with a limit above 1, until they are released or lost
 	open   *grant   // the shared one that others may enter; nil: there is none
@@ -90,19 +92,19 @@ func (gt *gate) enter(t *Turn, gr *grant) {
 	t.entered = gr
 }
 
-// admitFirst lets the first in line enter gr.
-func (gt *gate) admitFirst(gr *grant) { gt.admitFromLine(gt.line.first, gr) }
+// enterFirst lets the first in line enter gr.
+func (gt *gate) enterFirst(gr *grant) { gt.enterFromLine(gt.line.first, gr) }
 
-func (gt *gate) admitFromLine(t *Turn, gr *grant) {
+func (gt *gate) enterFromLine(t *Turn, gr *grant) {
 	gt.line.remove(t)
 	gt.enter(t, gr)
-	t.floor <- struct{}{} // buffered, and sent once: never blocks
+	t.given <- struct{}{} // buffered, and sent once: never blocks
 }
 
-// admitFront lets the shared turns in front of the line enter the open grant.
-func (gt *gate) admitFront() {
+// enterFront lets the shared turns in front of the line enter the open grant.
+func (gt *gate) enterFront() {
 	for gt.line.first != nil && gt.openTo(gt.line.first) {
-		gt.admitFirst(gt.crowd.open)
+		gt.enterFirst(gt.crowd.open)
 	}
 }
 
@@ -121,7 +123,7 @@ func (gt *gate) disperse(gr *grant) {
 		for t := gt.line.first; t != nil; {
 			next := t.next
 			if gt.openTo(t) {
-				gt.admitFromLine(t, gr)
+				gt.enterFromLine(t, gr)
 			}
 			t = next
 		}
@@ -159,13 +161,13 @@ func (gt *gate) handPermit(gr *grant) bool {
 	if gr.members != nil || gt.floor != nil || !gt.nextMayUse(gr) {
 		return false
 	}
-	gt.admitFirst(gr)
+	gt.enterFirst(gr)
 	return true
 }
 
-// leaveGrant takes t out of the grant that it was given without the floor. It
+// quitGrant takes t out of the grant that it was given without the floor. It
 // returns the grant if nobody is left on it. The caller must abandon it.
-func (gt *gate) leaveGrant(t *Turn) *grant {
+func (gt *gate) quitGrant(t *Turn) *grant {
 	gr := t.entered
 	t.entered = nil
 	if !gt.exit(gr) || gt.handPermit(gr) {
@@ -192,8 +194,8 @@ func (gt *gate) expel(t *Turn, gr *grant) (expelled, last bool) {
 	return true, last
 }
 
-// leave takes a member whose turn has ended out of gr, see [gate.exit].
-func (gt *gate) leave(gr *grant) (last bool) {
+// exitGrant takes a member whose turn has ended out of gr, see [gate.exit].
+func (gt *gate) exitGrant(gr *grant) (last bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	return gt.exit(gr)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,25 +26,16 @@ type Engine struct {
 	waits    atomic.Int64
 	instance atomic.Pointer[string] // the locker's id; nil before the first turn
 
-	closeOnce sync.Once
-	closing   chan struct{} // closed by the first Close
-	calls     atomic.Int64  // calls that wait or hold; the first Close adds shut
-	idle      chan struct{} // closed by idleOnce when shut and no call is left
-	idleOnce  sync.Once
+	calls calls // that wait or hold
 }
-
-// shut is larger than any possible number of calls, so calls >= shut means
-// closed.
-const shut = 1 << 62
 
 // Open opens l and returns its engine. It sends nothing. Its errors are those
 // of the locker.
 func Open(l locker.Locker) (*Engine, error) {
 	e := &Engine{
-		locker:  l,
-		closing: make(chan struct{}),
-		idle:    make(chan struct{}),
-		limits:  timelimit.New(),
+		locker: l,
+		calls:  calls{closing: make(chan struct{}), idle: make(chan struct{})},
+		limits: timelimit.New(),
 	}
 	e.gates = gates{engine: e, seed: maphash.MakeSeed()}
 	e.renewer.engine = e
@@ -61,29 +51,13 @@ func Open(l locker.Locker) (*Engine, error) {
 // Enter counts a call that may hold a key, or use the locker, until its Leave.
 // It returns false once the engine is closing. The caller must not call Leave
 // then.
-func (e *Engine) Enter() bool {
-	if e.calls.Add(1) < shut {
-		return true
-	}
-	e.Leave()
-	return false
-}
+func (e *Engine) Enter() bool { return e.calls.enter() }
 
 // Leave ends what Enter began.
-func (e *Engine) Leave() {
-	if e.calls.Add(-1) == shut {
-		e.closedIdle()
-	}
-}
-
-// closedIdle tells Close that no call is left. A call that Enter turned away
-// may come here after the last real one.
-func (e *Engine) closedIdle() {
-	e.idleOnce.Do(func() { close(e.idle) })
-}
+func (e *Engine) Leave() { e.calls.leave() }
 
 // Closing returns a channel that is closed when Close begins.
-func (e *Engine) Closing() <-chan struct{} { return e.closing }
+func (e *Engine) Closing() <-chan struct{} { return e.calls.closing }
 
 // Within returns a context with ctx's values that ends after d, for one
 // request.
@@ -105,17 +79,13 @@ func (e *Engine) tell(ctx context.Context, events Events, o Occupant, gt *gate, 
 // If ctx ends first, the grants of the calls are lost. Their cause Is
 // locker.ErrClosed and locker.ErrLeaseLost, and their keys are left to the TTL.
 func (e *Engine) Close(ctx context.Context) error {
-	e.closeOnce.Do(func() {
-		close(e.closing)
-		e.calls.Add(shut)
-		e.Enter() // turned away, and leaves: if it was the last, the engine is idle
-	})
+	e.calls.shut()
 	var err error
 	select {
-	case <-e.idle:
+	case <-e.calls.idle:
 	default:
 		select {
-		case <-e.idle:
+		case <-e.calls.idle:
 		case <-ctx.Done():
 			e.loseAll()
 			err = fmt.Errorf("guard: closed before every function had returned: %w", context.Cause(ctx))

@@ -18,11 +18,11 @@ func (gt *gate) bidFor(terms terms) (b, other *bid) {
 	return gt.contender.bidFor(terms)
 }
 
-// openBid is [contender.open].
+// openBid is [contender.openBid].
 func (gt *gate) openBid(b *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.contender.open(b)
+	gt.contender.openBid(b)
 }
 
 // untilDue is [contender.untilDue].
@@ -55,7 +55,7 @@ func (gt *gate) beginTry(wait bool, now time.Time) locker.Try {
 func (gt *gate) tryWon(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.contender.won(gr.bid.claim.Owner)
+	gt.contender.tryWon(gr.bid.claim.Owner)
 	if gt.wanted {
 		gr.shorten(gt.line.length)
 	}
@@ -66,32 +66,32 @@ func (gt *gate) tryWon(gr *grant) {
 	gt.grant = gr
 }
 
-// tryHeld is [contender.foundHeld].
+// tryHeld is [contender.tryHeld].
 func (gt *gate) tryHeld(a locker.Answer, sent time.Time, b Backoff) (over *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.contender.foundHeld(a, sent, time.Now(), b)
+	return gt.contender.tryHeld(a, sent, time.Now(), b)
 }
 
-// tryTaken is [contender.foundTaken].
-func (gt *gate) tryTaken(a locker.Answer, now time.Time) {
+// tryBusy is [contender.tryBusy].
+func (gt *gate) tryBusy(a locker.Answer, now time.Time) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.contender.foundTaken(a, now)
+	gt.contender.tryBusy(a, now)
 }
 
-// tryUnanswered is [contender.foundNoAnswer].
+// tryUnanswered is [contender.tryUnanswered].
 func (gt *gate) tryUnanswered(queued bool, fault error, b Backoff) (over *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.contender.foundNoAnswer(queued, fault, time.Now(), b)
+	return gt.contender.tryUnanswered(queued, fault, time.Now(), b)
 }
 
-// tryUnsent is [contender.foundUnsent].
+// tryUnsent is [contender.tryUnsent].
 func (gt *gate) tryUnsent(fault error, b Backoff, spread time.Duration) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.contender.foundUnsent(fault, time.Now(), b, spread)
+	gt.contender.tryUnsent(fault, time.Now(), b, spread)
 }
 
 // notAdmitted records that the floor may not try, because of fault.

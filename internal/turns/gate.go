@@ -16,11 +16,15 @@ import (
 // Its methods take the mutex for a few instructions, and never across I/O or a
 // callback. Package lockorder says what may be locked inside.
 //
-// Invariant: if floor is nil, there is no grant and no bid. Then the line is
-// empty, or the first in it waits for a permit of this process. grant is nil
-// while the floor contends or releases. While there is a grant, there is no
-// bid. A turn is never both on the floor and in line. A turn that has ended has
-// the floor only while it releases the key, or while WithMinHold keeps the key.
+// Invariant: grant and the contender's bid are never both set. If floor is nil,
+// both are nil. Then the line is empty, or its first turn waits for a permit of
+// this process. grant is nil while the floor contends or releases. It is an
+// exclusive grant. Turns that need not be alone have theirs in crowd, without
+// the floor.
+//
+// A turn is in at most one place: on the floor, in line, or in a grant of
+// crowd. A turn that has ended has the floor only while it releases the key, or
+// while WithMinHold keeps the key.
 type gate struct {
 	engine *Engine
 	key    string // as the callers gave it
@@ -29,11 +33,10 @@ type gate struct {
 
 	mu        lockorder.Gate // guards what follows
 	floor     *Turn
-	grant     *grant // what the floor holds
+	grant     *grant // of the floor
 	line      line
 	crowd     *company // of turns that need not be alone; nil if there has been none
-	pace      pace
-	strays    []*Turn // whose functions run on without the key
+	strays    []*Turn  // whose functions run on without the key
 	contender contender
 	wanted    bool // other processes are known to wait for the key
 }
@@ -54,11 +57,11 @@ func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected t
 			return true, 0, 0
 		}
 	}
-	ahead, expected = gt.line.length, gt.pace.expect(gt.line.turns()+1)
+	ahead, expected = gt.line.length, gt.line.expect()
 	if !t.mayWait(ahead, expected, now) {
 		return false, ahead, expected
 	}
-	t.floor = make(chan struct{}, 1)
+	t.given = make(chan struct{}, 1)
 	gt.line.push(t)
 	return true, ahead, expected
 }
@@ -97,7 +100,7 @@ func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 	case nil:
 		gt.floor = t
 	default:
-		t.floor = make(chan struct{}, 1)
+		t.given = make(chan struct{}, 1)
 		gt.line.pushFront(t)
 	}
 	return unused
@@ -111,7 +114,7 @@ func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}) {
 	if t.entered != nil {
 		return t.entered, true, nil
 	}
-	return gt.grant, gt.floor == t, t.floor
+	return gt.grant, gt.floor == t, t.given
 }
 
 // quit takes t out of the line or off the floor. The floor goes on as after a
@@ -127,7 +130,7 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 		return nil, nil
 	}
 	if t.entered != nil {
-		return gt.leaveGrant(t), nil
+		return gt.quitGrant(t), nil
 	}
 	if gt.floor != t {
 		return nil, nil
@@ -154,7 +157,7 @@ func (gt *gate) handOff(t *Turn, now time.Time) bool {
 		return false
 	}
 	if gt.line.first == nil {
-		gt.pace.ended(now)
+		gt.line.pace.ended(now)
 		return false
 	}
 	if !gt.nextMayUse(t.grant) {
@@ -204,7 +207,7 @@ func (gt *gate) vacate() *bid {
 // is held.
 func (gt *gate) giveFloor(gr *grant) {
 	if gr == nil {
-		gt.admitFront()
+		gt.enterFront()
 	}
 	next := gt.line.first
 	if next != nil && gr == nil && gt.crowd.full(next) {
@@ -213,13 +216,13 @@ func (gt *gate) giveFloor(gr *grant) {
 	gt.floor, gt.grant = next, gr
 	if next != nil {
 		gt.line.remove(next)
-		next.floor <- struct{}{} // buffered, and sent once: never blocks
+		next.given <- struct{}{} // buffered, and sent once: never blocks
 	}
 }
 
-// revoke takes the floor from the turn that holds gr, because gr is lost. It
+// dropLost takes the floor from the turn that holds gr, because gr is lost. It
 // gives the floor to the next in line to contend.
-func (gt *gate) revoke(gr *grant) {
+func (gt *gate) dropLost(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	gt.strays = append(gt.strays, gr.current()...) // not those whose function has returned
@@ -252,7 +255,7 @@ func (gt *gate) began(t *Turn, now time.Time) {
 	if t.shared() && t.number > 1 {
 		return // it came together with the first
 	}
-	gt.pace.began(now, t.joined)
+	gt.line.pace.began(now, t.joined)
 }
 
 // known describes the holder of the key, as far as this process knows it. It
@@ -261,7 +264,7 @@ func (gt *gate) began(t *Turn, now time.Time) {
 func (gt *gate) known(now time.Time) (r Refusal, fault error) {
 	gt.mu.Lock()
 	gr, seen, fault := gt.grant, gt.contender.seen, gt.contender.fault
-	r.Expected = gt.pace.expect(gt.line.turns() + 1)
+	r.Expected = gt.line.expect()
 	if gt.crowd != nil {
 		r.Remaining = gt.crowd.lasts(now)
 	}

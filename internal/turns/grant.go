@@ -1,9 +1,7 @@
 package turns
 
 import (
-	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/lockorder"
@@ -18,7 +16,8 @@ import (
 // Invariant: once cause is set, it does not change, the timer is stopped and no
 // renewal begins. timer is nil before the first turn. renewing is set exactly
 // while a renewal is due or in flight. renewal waits in the renewer for a part
-// of that time.
+// of that time. If members is set, no turn is in the tenure, no key is kept and
+// there are no tokens.
 type grant struct {
 	gate   *gate
 	events Events // of the turn that acquired it, for what happens between turns
@@ -36,16 +35,9 @@ type grant struct {
 	timer *time.Timer // fires when trust ends, a renewal is due, or something in the tenure is
 	cause error       // why it ended; nil while it has not
 
-	members *members // of a shared grant, which has no turns in its tenure; nil: it is not shared
+	members *members // of a shared grant; nil: it is not shared
 
 	renewal renewal // the renewer's, guarded by its mutex
-}
-
-// A schedule says when a grant is renewed. The grant's mutex guards it.
-type schedule struct {
-	renewAt  time.Time     // zero: never
-	renewing chan struct{} // closed when the renewal is answered
-	revoked  bool          // the key may have been released by force since the last renewal
 }
 
 // newGrant returns the grant that b has won for t. It has a lease of the given
@@ -63,16 +55,6 @@ func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint6
 		gr.members = &members{}
 	}
 	return gr
-}
-
-// renewSoon makes the first renewal of an offer due early, because the lease is
-// shorter than its TTL until then and a pause may cost it. A turn that ends
-// before that costs no renewal. The grant is not shared yet.
-func (gr *grant) renewSoon(now time.Time) {
-	// WithoutRenewal allows the one renewal that brings the full TTL.
-	if !gr.bid.terms.noRenewal || gr.trust.length < gr.bid.terms.ttl {
-		gr.renewAt = now.Add(offerRenewal)
-	}
 }
 
 // begin starts t's turn. It returns false if too little of the grant is left.
@@ -141,217 +123,6 @@ func (gr *grant) shorten(waiting int) {
 	gr.tenure.shorten(waiting)
 }
 
-// arm sets the timer to whatever is due next. gr.mu is held.
-func (gr *grant) arm(now time.Time) {
-	next, at := gr.trust.left(now), gr.tenure.due()
-	if gr.members != nil {
-		at = gr.members.lookAt
-	}
-	if !at.IsZero() {
-		next = min(next, at.Sub(now))
-	}
-	if !gr.renewAt.IsZero() && gr.renewing == nil {
-		next = min(next, gr.renewAt.Sub(now))
-	}
-	if gr.timer == nil {
-		gr.timer = time.AfterFunc(next, gr.tick)
-	} else {
-		gr.timer.Reset(next)
-	}
-}
-
-// tick does what is due. It runs in the timer's goroutine. due sets the timer
-// again before act, which may take long, so that nothing delays the deadline.
-func (gr *grant) tick() {
-	if act := gr.due(time.Now()); act != nil {
-		defer gr.gate.engine.errands.end()
-		act()
-	}
-}
-
-// due hands a renewal that is due to the renewer. If something else is due, it
-// returns that as act, an errand for the caller to run without gr.mu.
-func (gr *grant) due(now time.Time) (act func()) {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	defer func() {
-		if act != nil {
-			gr.gate.engine.errands.begin()
-		}
-	}()
-	switch {
-	case gr.cause != nil:
-		return nil // ended while the timer fired
-	case gr.trust.left(now) <= 0:
-		cause := gr.overdue(now)
-		return func() { gr.lose(cause) }
-	}
-	event, t := gr.tenure.next(now)
-	if gr.members != nil {
-		event, t = gr.members.next(now)
-	}
-	switch {
-	case event == maxHoldDue && gr.members != nil:
-		act = func() { gr.expel(t) }
-	case event == maxHoldDue:
-		cause := overLong(t.set.MaxHold)
-		return func() { gr.lose(cause) }
-	case event == keepDue:
-		act = t.endKept
-	case event == halfDue:
-		if t.occupant != nil {
-			act = t.occupant.HalfTime
-		}
-	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
-		gr.renewing = make(chan struct{})
-		gr.gate.engine.renewer.add(gr, renewLimit(gr.trust.length), now.Add(gr.trust.left(now)))
-	}
-	gr.arm(now)
-	return act
-}
-
-// doubt makes a renewal due now, because the key may have been released by
-// force. The renewal tells whether the grant is still held.
-func (gr *grant) doubt() {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	gr.revoked = true
-	if gr.cause == nil && gr.renewing == nil {
-		gr.renewAt = time.Now()
-		gr.arm(gr.renewAt)
-	}
-}
-
-// renewed takes the answer to a renewal that was sent at the given time. It
-// does not block, because other answers wait behind it.
-func (gr *grant) renewed(sent time.Time, err error) Renewal {
-	r, lost := gr.noteRenewal(sent, err)
-	if !lost {
-		return r
-	}
-	cause := gr.taken(err)
-	if told := gr.end(cause); len(told) > 0 {
-		errands := &gr.gate.engine.errands
-		errands.begin()
-		go func() { // an errand, because an observer may be slow; ends with it
-			defer errands.end()
-			for _, o := range told {
-				o.Lost(cause)
-			}
-		}()
-	}
-	return r
-}
-
-// noteRenewal is renewed without the end of a grant that is lost.
-func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	now := time.Now()
-	left := gr.trust.left(now)
-	r = Renewal{Err: err, Left: left, Late: left < Trusted(gr.trust.length)/2}
-	close(gr.renewing)
-	gr.renewing = nil
-	if gr.cause != nil {
-		return r, false
-	}
-	switch {
-	case err == nil:
-		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.terms.ttl))
-		gr.renewAt, gr.revoked = time.Time{}, false
-		if !gr.bid.terms.noRenewal {
-			gr.renewAt = renewalTime(sent, gr.trust.length)
-		}
-	case errors.Is(err, locker.ErrLeaseLost):
-		return r, true
-	default: // the deadline decides; until then try again
-		gr.renewAt = now.Add(rand.N(gr.trust.length/20) + time.Millisecond)
-	}
-	gr.arm(now)
-	return r, false
-}
-
-// lose ends a grant that cannot be trusted any longer, and tells its occupants.
-// The floor goes on, because the function may not notice for long. What is left
-// in the store is freed when the function has returned.
-func (gr *grant) lose(cause error) {
-	for _, o := range gr.end(cause) {
-		o.Lost(cause)
-	}
-}
-
-// end is lose, but for the occupants. It returns those to tell.
-func (gr *grant) end(cause error) (told []Occupant) {
-	gr.mu.Lock()
-	if gr.cause != nil {
-		gr.mu.Unlock()
-		return nil
-	}
-	gr.cause = cause
-	gr.stopTimer()
-	for _, t := range gr.everyone() {
-		if t.occupant != nil { // otherwise attach will return the cause
-			told = append(told, t.occupant)
-		}
-	}
-	kept := gr.tenure.unkeep()
-	gr.mu.Unlock()
-
-	gr.gate.revoke(gr)
-	if kept != nil {
-		gr.gate.engine.gates.leave(gr.gate)
-	}
-	return told
-}
-
-// discard ends a grant that nobody will use, or use any longer, and leaves its
-// release to the locker (law 3).
-func (gr *grant) discard() {
-	gr.finish()
-	gr.abandon(gr.bid.unclear)
-}
-
-// abandon asks the locker to remove all that the grant has left in the store.
-func (gr *grant) abandon(late bool) { gr.gate.engine.locker.Abandon(&gr.bid.claim, late) }
-
-// finish ends a grant whose tenure is over. It reports whether it was still
-// good.
-func (gr *grant) finish() bool {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	good := gr.cause == nil
-	if good {
-		gr.cause = errFinished
-	}
-	gr.stopTimer()
-	return good
-}
-
-// join waits for a renewal in flight, so that afterwards only our release is on
-// its way to the store. It returns false if ctx ends first. The grant has
-// ended, so no other renewal begins.
-func (gr *grant) join(ctx context.Context) bool {
-	gr.mu.Lock()
-	renewing := gr.renewing
-	gr.mu.Unlock()
-	if renewing == nil || gr.gate.engine.renewer.forget(gr) {
-		return true
-	}
-	select {
-	case <-renewing:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// stopTimer keeps tick from firing again. gr.mu is held.
-func (gr *grant) stopTimer() {
-	if gr.timer != nil {
-		gr.timer.Stop()
-	}
-}
-
 // err returns why t cannot be trusted, or nil.
 func (gr *grant) err(t *Turn) error {
 	gr.mu.Lock()
@@ -410,19 +181,4 @@ func (gr *grant) current() []*Turn {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	return gr.everyone()
-}
-
-// tellRenewal reports the result of a renewal to the events of the current
-// turn. Between turns it reports to the events of the turn that acquired the
-// grant.
-func (gr *grant) tellRenewal(r Renewal) {
-	events, o := gr.events, Occupant(nil)
-	gr.mu.Lock()
-	if t := gr.someone(); t != nil && t.occupant != nil {
-		events, o = t.events, t.occupant
-	}
-	gr.mu.Unlock()
-	events.Renewed(o, gr.gate.key, r)
-	ctx := context.Background() //nolint:forbidigo // a batch belongs to no caller
-	gr.gate.engine.tell(ctx, events, o, gr.gate, r.Err)
 }

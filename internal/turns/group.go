@@ -20,7 +20,8 @@ import (
 // is the last call.
 //
 // Invariant: ahead are turns on keys[:len(ahead)]. Each has the floor of its
-// gate. All but the last have a grant that has not begun.
+// gate, or was let into a grant without it. All but the last have a grant in
+// which they have not begun.
 type Group struct {
 	engine  *Engine
 	several locker.Several
@@ -204,7 +205,7 @@ func (t *Turn) beginAhead(ctx context.Context) bool {
 // one, comes at once and looks first.
 func (t *Turn) heldAhead(a locker.Answer) {
 	t.blocker = a.Holder
-	t.gate.tryTaken(a, time.Now())
+	t.gate.tryBusy(a, time.Now())
 }
 
 // unansweredAhead records that it is not known whether the bid of t has its

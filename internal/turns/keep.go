@@ -52,15 +52,15 @@ func (e *Engine) loseKept(ctx context.Context) {
 	for _, gt := range e.gates.all() {
 		for _, gr := range gt.grants() {
 			gr.lose(errClosedUnder)
-			gr.join(ctx)
+			gr.awaitRenewal(ctx)
 		}
 	}
 }
 
-// kept returns how long MinHold alone keeps the key that t goes without, or 0.
+// keptFor returns how long MinHold alone keeps the key that t goes without, or 0.
 // It is exact for a turn of this process. For another process that does the
 // same work it may be too long, but not too short.
-func (t *Turn) kept(holder locker.Holder, now time.Time) time.Duration {
+func (t *Turn) keptFor(holder locker.Holder, now time.Time) time.Duration {
 	if gr := t.gate.holding(); gr != nil {
 		return gr.keptFor(now)
 	}

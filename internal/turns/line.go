@@ -2,28 +2,39 @@ package turns
 
 import "time"
 
-// line is the queue at a gate. It is a list, so that a waiter can leave from
-// the middle.
+// A line is the queue at a gate, with the pace at which its turns come. The
+// gate's mutex guards it.
 type line struct {
+	list
+	pace pace
+}
+
+// expect returns how long the turns in line and one more will take, or 0 if
+// that is not known.
+func (l *line) expect() time.Duration { return l.pace.expect(l.turns() + 1) }
+
+// A list is a row of turns. A turn can leave from the middle.
+type list struct {
 	first, last *Turn
 	length      int
 	shared      int // how many of them may be on the key together
 }
 
-// A spot is where a turn stands in a line. The gate's mutex guards it. Once the
-// turn is a member of a shared grant, it stands in the line of the members, and
-// the grant's mutex guards prev, next, inLine and halfTold.
+// A spot is where a turn stands. The gate's mutex guards it. Once the turn is a
+// member of a shared grant, it stands in the list of the members, and the
+// grant's mutex guards prev, next, inLine and halfTold.
 type spot struct {
 	prev, next *Turn
-	inLine     bool
-	halfTold   bool   // of a member, see below: half of its MaxHold was reported
-	entered    *grant // what the turn was given without the floor, until it begins
-	// floor has one signal when the turn gets the floor. It is buffered, and
-	// made anew each time the turn joins the line.
-	floor chan struct{}
+	inLine     bool   // it is in a list
+	halfTold   bool   // of a member: half of its MaxHold was reported
+	entered    *grant // the grant that the turn was given without the floor
+	// given has one signal when the turn is given the floor, or a grant without
+	// it. It is buffered, and made anew each time the turn joins the line. It is
+	// nil if the turn never stood in line.
+	given chan struct{}
 }
 
-func (l *line) push(w *Turn) {
+func (l *list) push(w *Turn) {
 	w.prev, w.next, w.inLine = l.last, nil, true
 	if l.last == nil {
 		l.first = w
@@ -34,7 +45,7 @@ func (l *line) push(w *Turn) {
 	l.count(w, 1)
 }
 
-func (l *line) pushFront(w *Turn) {
+func (l *list) pushFront(w *Turn) {
 	w.prev, w.next, w.inLine = nil, l.first, true
 	if l.first == nil {
 		l.last = w
@@ -45,7 +56,7 @@ func (l *line) pushFront(w *Turn) {
 	l.count(w, 1)
 }
 
-func (l *line) remove(w *Turn) {
+func (l *list) remove(w *Turn) {
 	if w.prev == nil {
 		l.first = w.next
 	} else {
@@ -60,7 +71,7 @@ func (l *line) remove(w *Turn) {
 	l.count(w, -1)
 }
 
-func (l *line) count(w *Turn, n int) {
+func (l *list) count(w *Turn, n int) {
 	l.length += n
 	if w.shared() {
 		l.shared += n
@@ -69,7 +80,7 @@ func (l *line) count(w *Turn, n int) {
 
 // turns returns how many turns there will be, one after the other. Shared ones
 // come together.
-func (l *line) turns() int { return l.length - l.shared + min(l.shared, 1) }
+func (l *list) turns() int { return l.length - l.shared + min(l.shared, 1) }
 
 // pace estimates the interval between turns at a gate. It is a mean over two
 // windows: the current one and the last one before it that had any turns. So a

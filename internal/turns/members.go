@@ -11,7 +11,7 @@ type members struct {
 	inside int // guarded by the gate's mutex
 
 	// The grant's mutex guards what follows.
-	on     line
+	on     list
 	lookAt time.Time // when to look at the MaxHold of all; zero: never
 }
 
@@ -170,7 +170,7 @@ func (t *Turn) endShared(alone bool) (back bool, cause error) {
 	if cause != nil {
 		t.gate.turnReturned(t)
 	}
-	if !t.gate.leave(t.grant) {
+	if !t.gate.exitGrant(t.grant) {
 		return false, cause
 	}
 	if cause != nil && !leftToTTL(alone, cause) {

@@ -139,7 +139,7 @@ func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
 	case !gr.finish():
 		gr.abandon(gr.bid.unclear) // lost since the turn ended: nobody's loss any more
 		return false, nil
-	case !gr.join(ctx):
+	case !gr.awaitRenewal(ctx):
 		gr.abandon(true)
 		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
 	}
