@@ -125,6 +125,22 @@ func ExampleGuard_llmsDoAll() {
 	// Output: <nil>
 }
 
+func ExampleGuard_llmsModes() {
+	g, end := open()
+	defer end()
+	ctx := context.Background()
+	show := func(context.Context) error { return nil }
+	run := func(context.Context) error { return nil }
+
+	read := g.With(guard.WithShared())     // at start-up: readers together, the writer alone with g
+	export := g.With(guard.WithPermits(3)) // at most three at once, on all instances
+	err := errors.Join(
+		read.Do(ctx, guard.Key("doc", 7), show),
+		export.Do(ctx, guard.Key("exports"), run))
+	fmt.Println(err)
+	// Output: <nil>
+}
+
 func llmsFenced(ctx context.Context, g *guard.Guard, db *sql.DB, fences *sqlfence.Table, sku string) error {
 	key := guard.Key("stock", sku)
 	err := g.Do(ctx, key, func(ctx context.Context) error {

@@ -57,7 +57,8 @@ func (c *console) force(ctx context.Context, cmd *cli.Command, g *guard.Guard) e
 	}
 	if !cmd.Bool("json") {
 		writeState(c.out, s, time.Now())
-		fmt.Fprintf(c.out, "\nThe function on %s may go on for a while beside the next holder.\n", process(victim.Holder))
+		fmt.Fprintf(c.out, "\nThe function on %s may go on for a while beside the next holder.\n",
+			process(victim.Holder))
 	}
 	if !cmd.Bool("yes") {
 		if err := c.ask(ctx); err != nil {
@@ -95,8 +96,8 @@ func chosen(s guard.KeyState, id string) (guard.Waiter, error) {
 	case len(owners) == 1:
 		return owners[0], nil
 	default:
-		return guard.Waiter{}, fmt.Errorf("the key is %s: say which one with --owner, as show tells it; nothing was released",
-			where(s))
+		return guard.Waiter{}, fmt.Errorf("the key is %s: say which one with --owner, as show tells it; "+
+			"nothing was released", where(s))
 	}
 	if i := slices.IndexFunc(owners, func(w guard.Waiter) bool { return w.Owner == id }); i >= 0 {
 		return owners[i], nil
@@ -105,7 +106,8 @@ func chosen(s guard.KeyState, id string) (guard.Waiter, error) {
 		return guard.Waiter{}, fmt.Errorf("the key is held by owner %s, not by %s: nothing was released",
 			printable(s.Owner), printable(id))
 	}
-	return guard.Waiter{}, fmt.Errorf("the key is %s, none of them owner %s: nothing was released", where(s), printable(id))
+	return guard.Waiter{}, fmt.Errorf("the key is %s, none of them owner %s: nothing was released",
+		where(s), printable(id))
 }
 
 func inspect(ctx context.Context, cmd *cli.Command, g *guard.Guard, key string) (guard.KeyState, error) {

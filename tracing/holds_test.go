@@ -79,8 +79,9 @@ func TestCountersBeginWithZeroBeforeTheFirstCall(t *testing.T) {
 	for _, m := range h.collect(t).ScopeMetrics[0].Metrics {
 		if data, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "guard.waits" {
 			for _, p := range data.DataPoints {
-				if does := describe(p.Attributes.ToSlice(), exclusive) == "name=refund outcome=acquired"; (p.Value == 1) != does {
-					t.Errorf("%s is %d", describe(p.Attributes.ToSlice()), p.Value)
+				what := describe(p.Attributes.ToSlice(), exclusive)
+				if does := what == "name=refund outcome=acquired"; (p.Value == 1) != does {
+					t.Errorf("%s is %d", what, p.Value)
 				}
 			}
 		}

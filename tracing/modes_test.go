@@ -52,8 +52,8 @@ func TestSpansAndMetricsHaveTheModeOfTheCall(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"guard.wait.duration", "guard.hold.duration", "guard.hold.oldest", "guard.waits", "guard.waiters", "guard.leases",
-		"guard.renewals", "guard.leases.lost",
+		"guard.wait.duration", "guard.hold.duration", "guard.hold.oldest", "guard.waits",
+		"guard.waiters", "guard.leases", "guard.renewals", "guard.leases.lost",
 	} {
 		for _, mode := range []string{"exclusive", "shared", "permits"} {
 			if !counted[name+" "+mode] {

@@ -93,6 +93,30 @@ func wantFinding(t *testing.T, err error, name string, severity locker.Severity)
 	return ""
 }
 
+// Shared claims, permits and several keys use no command that others do not use.
+func TestDocumentedRightsSufficeForEachMode(t *testing.T) {
+	s := redistest.Start(t)
+	ls, _ := listening(t, as(t, s, documented(t)), 3)
+	for _, limit := range []int{locker.NoLimit, 2} {
+		a, b, alone := limited("k", limit), limited("k", limit), claim("k")
+		a.Fencing, b.Fencing = limit == 2, limit == 2
+		mustAcquire(t, ls[0], a)
+		mustAcquire(t, ls[1], b)
+		if !owns(t, ls[0], a) || !owns(t, ls[1], b) {
+			t.Errorf("limit %d: a share cannot be renewed", limit)
+		}
+		held(t, ls[2], alone, locker.Try{Wait: true})
+		mustRelease(t, ls[0], a)
+		mustRelease(t, ls[1], b)
+		mustTry(t, ls[2], alone, locker.Try{Wait: true, Queued: true})
+		mustRelease(t, ls[2], alone)
+	}
+	all := []*locker.Claim{claim("k"), claim("l")}
+	if _, held, err := ls[0].AcquireAll(t.Context(), all, false); err != nil || held != len(all) {
+		t.Errorf("several keys: %d is held, %v", held, err)
+	}
+}
+
 // without returns rights without the missing ones.
 func without(rights []string, missing ...string) []string {
 	return slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return slices.Contains(missing, r) })

@@ -119,6 +119,8 @@
 //   - for [WithReplicas]: +wait
 //   - for [WithKeyNames]: a pattern for its names as well
 //
+// Shared claims and permits need no others.
+//
 // # Connections
 //
 // Leases do not share the caller's connections, because behind busy ones they
