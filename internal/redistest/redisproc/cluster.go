@@ -236,10 +236,7 @@ func (c *Cluster) Migrate(slot int, to *Server, slow time.Duration) error {
 		return refused == nil
 	})
 	if err != nil {
-		if err != nil {
-			return errors.Join(err, refused)
-		}
-		return nil
+		return errors.Join(err, refused)
 	}
 	enough := time.Now().Add(slow)
 	err = await("a slot's keys move", func() bool {
