@@ -12,7 +12,7 @@ browser_module=examples/flashsale/browsertest
 # after the other.
 torture_module=internal/torture
 
-# all_modules prints every module of the tree but tools, the root first, because its tests take the longest.
+# all_modules prints every module of the tree but tools, the root first, because its tests have the machine to themselves.
 all_modules() {
   local found
   found=$(find . -name go.mod -not -path './tools/*' -not -path '*/.*/*' -exec dirname {} \; | sed 's|^\./||' | sort)
