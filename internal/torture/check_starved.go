@@ -18,33 +18,46 @@ func (v *verdict) starvation(h *history, r *run) {
 	if slices.Contains(r.cfg.roles, cart) {
 		return
 	}
+	busy := make([][]span, len(h.keys)) // the long sections of each key
+	for key, turns := range h.keys {
+		busy[key] = longSections(turns)
+	}
 	for _, l := range h.lives {
 		for _, x := range l.visits {
 			if x.closing || x.bound < int64(mostStarved) || !r.isCalm(h, x.asked) || !r.isCalm(h, x.got) {
 				continue
 			}
-			turns, busy := turnsOfOthers(h.keys[x.key], x)
-			wait := time.Duration(x.got-x.asked) - within(x.frozen, x.asked, x.got) - busy
+			wait := time.Duration(x.got-x.asked) - within(x.frozen, x.asked, x.got) - within(busy[x.key], x.asked, x.got)
 			v.starved = max(v.starved, wait)
-			if wait > mostStarved && turns > 1 {
+			if turns := turnsOfOthers(h.keys[x.key], x); wait > mostStarved && turns > 1 {
 				v.violate(starved, "a wait of %v while others had %d turns: %v", wait, turns, x)
 			}
 		}
 	}
 }
 
-// turnsOfOthers counts the turns on the key of x that began while x waited. It
-// also returns the part of the wait that long sections took.
-func turnsOfOthers(turns []*visit, x *visit) (n int, busy time.Duration) {
+// longSections returns the times of sections that take long. Those of readers
+// overlap others, also ones that began later.
+func longSections(turns []*visit) (spans []span) {
 	const long = 20 * time.Millisecond
-	first, _ := slices.BinarySearchFunc(turns, x.asked, func(o *visit, at int64) int { return cmp.Compare(o.got, at) })
-	for i := max(first-1, 0); i < len(turns) && turns[i].got < x.got; i++ {
-		if o := turns[i]; o != x {
-			n++
-			if d := time.Duration(min(o.over(), x.got) - max(o.got, x.asked)); d > long {
-				busy += d
-			}
+	for _, x := range turns {
+		if s := (span{x.got, x.over()}); s.length() > long {
+			spans = append(spans, s)
 		}
 	}
-	return n, busy
+	return apart(spans)
+}
+
+// turnsOfOthers counts the turns on the key of x that began while x waited.
+func turnsOfOthers(turns []*visit, x *visit) (n int) {
+	first, _ := slices.BinarySearchFunc(turns, x.asked, func(o *visit, at int64) int { return cmp.Compare(o.got, at) })
+	for _, o := range turns[first:] {
+		if o.got >= x.got {
+			break
+		}
+		if o != x {
+			n++
+		}
+	}
+	return n
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"time"
 
@@ -163,11 +165,16 @@ func TestAStarvedCallerIsFound(t *testing.T) {
 	}
 	long := turn(today, 99, second, 1) // as long as the wait
 	long.exit = 4 * second
+	among := turn(today, 98, second/2, 0) // a reader's, as long as the wait, that others have begun after
+	among.exit, among.limit = 4*second, locker.NoLimit
 	for name, c := range map[string]struct {
 		x      *visit
 		others []*visit
 		want   bool
 	}{
+		"it waits for a reader among others": {waits(second, 7*second/2, same),
+			slices.SortedFunc(slices.Values(append(slices.Clone(turns), among)),
+				func(a, b *visit) int { return cmp.Compare(a.got, b.got) }), false},
 		"it waits while others have turns": {waits(second, 7*second/2, same), turns, true},
 		"it waits for a moment":            {waits(second, 2*second, same), turns, false},
 		"it waits for one long section":    {waits(second, 7*second/2, same), []*visit{long}, false},

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
 )
@@ -41,10 +42,8 @@ func report(out io.Writer, cfg config, verdicts []*verdict) {
 		}
 		return v.fenced
 	})
-	if !cfg.onlyWriters() {
-		for _, r := range cfg.roles {
-			row("turns: "+r, func(v *verdict) any { return v.turnsOf(r) })
-		}
+	for _, r := range cfg.roles {
+		row("turns: "+r, func(v *verdict) any { return v.turnsOf(r) })
 	}
 	ms := func(d time.Duration) string { return d.Round(time.Millisecond).String() }
 	row("longest time that a key was free", func(v *verdict) any { return ms(v.idle) })
@@ -77,7 +76,7 @@ func report(out io.Writer, cfg config, verdicts []*verdict) {
 // turnsOf counts the turns of a role, and how many of them were at once.
 func (v *verdict) turnsOf(role string) string {
 	if role == cart {
-		return fmt.Sprint(v.turns[role])
+		return strconv.Itoa(v.turns[role])
 	}
 	return fmt.Sprintf("%d, at most %d at once", v.turns[role], v.atOnce[role])
 }
