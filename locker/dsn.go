@@ -21,6 +21,8 @@ var imports = map[string]string{
 	"redis+sentinel": "locker/redislocker",
 	"redis+cluster":  "locker/redislocker",
 	"mem":            "locker/memlocker",
+	"etcd":           "locker/etcdlocker",
+	"etcds":          "locker/etcdlocker",
 }
 
 // RegisterDSN makes open the function by which [FromDSN] opens the addresses of

@@ -32,10 +32,11 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	l.disown(c.Key, c.Owner)
 	key, owner := c.Key, c.Owner
 	l.gate.Go(func() {
-		l.clear(key, owner, entry)
+		end := time.Now().Add(insistMax)
+		l.clear(key, owner, entry, end)
 		if late {
 			l.pause(lateAfter)
-			l.clear(key, owner, entry)
+			l.clear(key, owner, entry, end)
 		}
 	})
 }
@@ -50,17 +51,17 @@ func (l *Locker) pause(d time.Duration) {
 	}
 }
 
-// clear leaves nothing of an owner id behind.
-func (l *Locker) clear(key, owner, entry string) {
-	l.insist(func(ctx context.Context) error { return l.leave(ctx, key, owner, entry) })
+// clear leaves nothing of an owner id behind. It tries until end.
+func (l *Locker) clear(key, owner, entry string, end time.Time) {
+	l.insist(end, func(ctx context.Context) error { return l.leave(ctx, key, owner, entry) })
 }
 
-// insist calls try until it succeeds, for insistMax at most. Without rights it
-// cannot. Close ends the first of its pauses.
-func (l *Locker) insist(try func(ctx context.Context) error) {
+// insist calls try until it succeeds, or until end. Without rights it cannot.
+// Close ends the first of its pauses.
+func (l *Locker) insist(end time.Time, try func(ctx context.Context) error) {
 	closing := l.closing
 	limit, pause := firstLimit, 10*time.Millisecond
-	for end := time.Now().Add(insistMax); time.Now().Before(end); {
+	for time.Now().Before(end) {
 		ctx, cancel := context.WithTimeout(l.ctx, limit)
 		err := try(ctx)
 		cancel()

@@ -26,7 +26,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	try := attempt{l: l, c: c, st: l.stateOf(c), Try: t}
 	a, err := try.run(ctx)
 	if err != nil {
-		return locker.Answer{Queued: t.Queued || l.mayQueue(try.st)}, tryError(err)
+		return locker.Answer{Queued: t.Queued || l.mayQueue(try.st)}, l.tryError(err)
 	}
 	return a, nil
 }

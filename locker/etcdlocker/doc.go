@@ -10,6 +10,13 @@
 // TLS, user and password are the client's. The caller closes the client, after
 // the guard.
 //
+// [locker.FromDSN] makes a client for each host, see [WithMembers]:
+//
+//	etcd://[user:password@]a:2379,b:2379,c:2379[?prefix=guard/]
+//	etcds://a:2379?ca=ca.pem&cert=app.pem&key=app-key.pem
+//
+// etcds is etcd with TLS. Without ca, the system's certificates are trusted.
+//
 // # What it is good for
 //
 // A lease survives the crash of any member while a majority lives. All answers

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -33,16 +35,34 @@ func lacksRights(err error) bool { return refused(err) && !errors.Is(err, rpctyp
 
 func noLease(err error) bool { return errors.Is(err, rpctypes.ErrLeaseNotFound) }
 
+// silent reports whether err says that no server gave an answer.
+func silent(err error) bool {
+	var answer rpctypes.EtcdError
+	if errors.As(err, &answer) || errors.Is(err, errUnsent) {
+		return false
+	}
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.Unavailable
+}
+
 // tryError is the error that Acquire returns for err. It is ErrUnavailable, or
-// etcd's refusal if a new try cannot help.
-func tryError(err error) error {
+// etcd's refusal if a new try cannot help. If all members are silent, it is an
+// ErrSilent too.
+func (l *Locker) tryError(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case refused(err):
 		return fmt.Errorf("etcdlocker: %w", withAdvice(err))
+	case silent(err) && l.allSilent():
+		return fmt.Errorf("%w: %w: etcdlocker: %w", locker.ErrUnavailable, locker.ErrSilent, withAdvice(err))
 	}
 	return unclear(err)
+}
+
+// allSilent reports whether each member was tried since the last answer. With a
+// client of several endpoints nobody knows which of them were.
+func (l *Locker) allSilent() bool {
+	return l.single && (len(l.members) == 1 || int(l.member.Load()-l.answered.Load()) >= len(l.members))
 }
 
 // unclear is the error of a call whose outcome is not known. For a holder, a

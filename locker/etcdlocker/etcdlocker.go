@@ -28,9 +28,12 @@ type Locker struct {
 	gate     lockerkit.Gate
 	instance string
 	waker    locker.Waker // set by Open
+	single   bool         // set by Open: each client has one endpoint
 	member   atomic.Int32 // counts the changes of the member in use
+	answered atomic.Int32 // member at the last answer of a server
 	listen   sync.Once    // the first Acquire starts the watch of the inbox
 	lane     lane
+	dial     func() error // makes the clients, of which the locker is then the owner; nil: they are the caller's
 
 	reconnected atomic.Int64 // when doubt last made a client connect, in ns
 	places      *session     // of this process in queues, and for offers
@@ -89,11 +92,22 @@ func New(client *clientv3.Client, opts ...Option) *Locker {
 func (l *Locker) Open(w locker.Waker) error {
 	return l.gate.Open(func() error {
 		l.waker = w
-		return l.check()
+		if l.dial != nil {
+			if err := l.dial(); err != nil {
+				return err
+			}
+		}
+		if err := l.check(); err != nil {
+			l.closeOwned()
+			return err
+		}
+		l.single = !slices.ContainsFunc(l.members, func(c *clientv3.Client) bool { return len(c.Endpoints()) > 1 })
+		return nil
 	})
 }
 
-// Close ends the goroutines of l, and leaves the client open. Keys that are
+// Close ends the goroutines of l, and leaves the client open, unless
+// [locker.FromDSN] has made it. Keys that are
 // owned stay until their TTL ends. Close blocks until all calls have returned
 // and what Abandon has left to do is done, or until ctx ends. Then it returns
 // ctx's error, and goes on in the background for half a minute at most.
@@ -104,6 +118,7 @@ func (l *Locker) Close(ctx context.Context) error {
 		l.tidy()
 		l.cancel()
 		l.service.Wait()
+		l.closeOwned()
 	})
 }
 
@@ -133,6 +148,9 @@ const reconnectPause = time.Second
 // if that of c gave no answer. It also sees to it that c connects again soon,
 // because gRPC's own pause grows to two minutes.
 func (l *Locker) doubt(c *clientv3.Client, err error) {
+	if !silent(err) {
+		l.answered.Store(l.member.Load())
+	}
 	if noLease(err) || refused(err) || errors.Is(err, context.Canceled) {
 		return
 	}
@@ -169,8 +187,9 @@ func (l *Locker) txn(ctx context.Context, ifs []clientv3.Cmp, then, els []client
 	return r, nil
 }
 
-// heard keeps the newest revision.
+// heard notes an answer, and keeps the newest revision.
 func (l *Locker) heard(revision int64) {
+	l.answered.Store(l.member.Load())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.newest = max(l.newest, revision)

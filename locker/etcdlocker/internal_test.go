@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
@@ -74,7 +76,7 @@ func TestATTLRunsFromTheFirstSightOfARevision(t *testing.T) {
 
 func TestARefusalIsFinalAndSaysWhatToDo(t *testing.T) {
 	for _, err := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrGRPCPermissionDenied} {
-		got := tryError(rpctypes.Error(err))
+		got := New(nil).tryError(rpctypes.Error(err))
 		if errors.Is(got, locker.ErrUnavailable) || !strings.Contains(got.Error(), "rights") {
 			t.Errorf("%v: got %v", err, got)
 		}
@@ -83,12 +85,49 @@ func TestARefusalIsFinalAndSaysWhatToDo(t *testing.T) {
 		}
 	}
 	for _, err := range []error{rpctypes.ErrNoSpace, rpctypes.ErrNoLeader, context.DeadlineExceeded} {
-		if got := tryError(err); !errors.Is(got, locker.ErrUnavailable) {
+		if got := New(nil).tryError(err); !errors.Is(got, locker.ErrUnavailable) {
 			t.Errorf("%v: got %v, want ErrUnavailable", err, got)
 		}
 	}
-	if got := tryError(errors.Join(errUnsent, context.Canceled)); !errors.Is(got, locker.ErrUnsent) {
+	if got := New(nil).tryError(errors.Join(errUnsent, context.Canceled)); !errors.Is(got, locker.ErrUnsent) {
 		t.Errorf("not sent: got %v", got)
+	}
+}
+
+func TestOnlyTheSilenceOfAllMembersIsSilence(t *testing.T) {
+	gone := status.Error(codes.Unavailable, "connection refused")
+	one := New(nil)
+	one.single = true
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no answer in time": {context.DeadlineExceeded, true},
+		"nobody listens":    {gone, true},
+		"no leader":         {rpctypes.Error(rpctypes.ErrGRPCNoLeader), false},
+		"not sent":          {errors.Join(errUnsent, context.DeadlineExceeded), false},
+		"given up":          {context.Canceled, false},
+	} {
+		got := one.tryError(c.err)
+		if errors.Is(got, locker.ErrSilent) != c.want || !errors.Is(got, locker.ErrUnavailable) {
+			t.Errorf("%s: %v, want ErrSilent: %v", name, got, c.want)
+		}
+	}
+
+	if errors.Is(New(nil).tryError(gone), locker.ErrSilent) {
+		t.Error("one of several endpoints may have answered")
+	}
+	l := New(nil, WithMembers(nil))
+	l.single = true
+	for n, want := range []bool{false, false, true} { // the last answer is that of the member before the first change
+		l.member.Store(int32(n))
+		if errors.Is(l.tryError(gone), locker.ErrSilent) != want {
+			t.Errorf("%d of 2 members silent: want ErrSilent: %v", n, want)
+		}
+	}
+	l.heard(1)
+	if errors.Is(l.tryError(gone), locker.ErrSilent) {
+		t.Error("a member answered")
 	}
 }
 

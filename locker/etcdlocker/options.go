@@ -27,7 +27,8 @@ func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = pr
 //
 // A client of several endpoints sends requests to all in turn. If a member
 // hangs, it needs 10 s and more to find out, and until then some requests get
-// no answer.
+// no answer. A silent member is then not told from a silent etcd, so that calls
+// do not learn early of an outage, and guard.WithFailOpen has no effect.
 func WithMembers(clients ...*clientv3.Client) Option {
 	return func(s *settings) { s.members = append(s.members, clients...) }
 }

@@ -40,6 +40,10 @@ type Member struct {
 type Settings struct {
 	Sync  bool  // write to the disk, as a real server does
 	Quota int64 // bytes of the database; 0 is etcd's default
+
+	// Cert and Key are files for TLS. Clients need a certificate that Cert has
+	// signed. "" is no TLS.
+	Cert, Key string
 }
 
 // program builds the server once in this process. It returns the path, and a
@@ -83,14 +87,19 @@ func NewCluster(ctx context.Context, n int, dir string, s Settings) ([]*Member, 
 	for i := range n {
 		cluster = append(cluster, fmt.Sprintf("m%d=http://%s", i, ports[n+i]))
 	}
+	scheme := "http://"
+	if s.Cert != "" {
+		scheme = "https://"
+	}
 	members := make([]*Member, n)
 	errs := make(chan error, n)
 	for i := range n {
 		name := fmt.Sprintf("m%d", i)
 		members[i] = &Member{Addr: ports[i], program: path, config: map[string]any{
 			"Name": name, "Dir": filepath.Join(dir, name),
-			"Client": "http://" + ports[i], "Peer": "http://" + ports[n+i],
+			"Client": scheme + ports[i], "Peer": "http://" + ports[n+i],
 			"Cluster": strings.Join(cluster, ","), "Sync": s.Sync, "Quota": s.Quota,
+			"Cert": s.Cert, "Key": s.Key,
 		}}
 		go func() { errs <- members[i].Start(ctx) }()
 	}

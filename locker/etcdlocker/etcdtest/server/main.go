@@ -21,6 +21,7 @@ type member struct {
 	Cluster      string // name=peer URL, ...
 	Sync         bool   // write to the disk, as a real server does
 	Quota        int64  // bytes of the database; 0 is etcd's default
+	Cert, Key    string // files for TLS with clients, which need a certificate that Cert has signed; "": no TLS
 }
 
 func main() {
@@ -48,6 +49,10 @@ func run() error {
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
 	c.UnsafeNoFsync, c.QuotaBackendBytes = !m.Sync, m.Quota
+	if m.Cert != "" {
+		c.ClientTLSInfo.CertFile, c.ClientTLSInfo.KeyFile = m.Cert, m.Key
+		c.ClientTLSInfo.TrustedCAFile, c.ClientTLSInfo.ClientCertAuth = m.Cert, true
+	}
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	e, err := embed.StartEtcd(c)
 	if err != nil {
