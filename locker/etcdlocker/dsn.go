@@ -27,8 +27,8 @@ func init() {
 
 // errDSN is the error of every wrong address. It shows no part of it, because
 // any part may belong to a password.
-var errDSN = lockerkit.Invalid(store, "the address is wrong: want etcd://[user:password@]host:port,host:port[?prefix=guard/], "+
-	"or etcds:// for TLS, with ?ca=FILE&cert=FILE&key=FILE if the system's certificates are not enough; "+
+var errDSN = lockerkit.Invalid(store, "the address is wrong: want "+
+	"etcd://[user:password@]host:port,host:port[?prefix=guard/], or etcds:// for TLS, with ?ca=FILE&cert=FILE&key=FILE if the system's certificates are not enough; "+
 	"in users and passwords, / ? # @ are written %%2F %%3F %%23 %%40")
 
 // fromDSN serves [locker.FromDSN]. Each host has a client of its own, as with
@@ -136,7 +136,8 @@ func (l *Locker) dialAll(config clientv3.Config, web string, hosts []string) err
 func newClient(config clientv3.Config) (*clientv3.Client, error) {
 	var made atomic.Bool
 	config.DialOptions = []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
-		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+		ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
 	) error {
 		if !made.Load() {
 			return rpctypes.ErrGRPCAuthNotEnabled // the client then asks again when a request is refused

@@ -127,5 +127,5 @@ func (l *Locker) toldGranted(key string, m message, revision int64) {
 	}
 	defer l.gate.Leave()
 	l.disown(key, m.Owner)
-	l.gate.Go(func() { l.clear(key, m.Owner, "") })
+	l.gate.Go(func() { l.clear(key, m.Owner, "", time.Now().Add(insistMax)) })
 }

@@ -137,7 +137,7 @@ func (l *Locker) timeUp(st *state) {
 	l.mu.Unlock()
 	if !early {
 		l.disown(st.claim.Key, st.claim.Owner)
-		l.clear(st.claim.Key, st.claim.Owner, entry)
+		l.clear(st.claim.Key, st.claim.Owner, entry, time.Now().Add(insistMax))
 	}
 }
 
