@@ -1,7 +1,12 @@
 package main
 
 import (
+	"context"
+	"io"
+	"log"
+	"log/slog"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -15,9 +20,17 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestTwoProceduresShareOneKeyInAllProtocols(t *testing.T) {
-	g := guardtest.New(t, guard.WithMaxWait(0))
-	s := httptest.NewUnstartedServer(handlers(g.Guard, deduct))
+	g := guardtest.New(t, guard.WithMaxWait(0), guard.WithLogger(slog.New(slog.DiscardHandler)))
+	var broken atomic.Bool
+	s := httptest.NewUnstartedServer(handlers(g.Guard,
+		func(ctx context.Context, req *connect.Request[request]) (*connect.Response[request], error) {
+			if broken.Load() {
+				panic("own")
+			}
+			return deduct(ctx, req)
+		}))
 	s.EnableHTTP2 = true
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // the panics
 	s.StartTLS()
 	defer s.Close()
 	for name, protocol := range map[string]connect.ClientOption{
@@ -37,6 +50,17 @@ func TestTwoProceduresShareOneKeyInAllProtocols(t *testing.T) {
 				t.Errorf("%s%s, held: got %v", name, procedure, err)
 			}
 			release()
+			mend := g.Break()
+			if err := call(); connect.CodeOf(err) != connect.CodeUnavailable {
+				t.Errorf("%s%s, store down: got %v", name, procedure, err)
+			}
+			mend()
+			broken.Store(true)
+			if err := call(); err == nil {
+				t.Errorf("%s%s: no error after a panic", name, procedure)
+			}
+			broken.Store(false)
+			g.Hold(guard.Key("stock", "42"))() // fails if the key is still held
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
+	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
 // A server of go-zero returns from Start only when the process ends.
@@ -34,8 +36,17 @@ func TestMain(m *testing.M) {
 var key = guard.Key("stock", "42")
 
 // serve serves the routes with h as their handler, behind go-zero's own
-// timeout, and returns the address.
+// timeout, and returns the address. The server has no WriteTimeout, because
+// go-zero's leaves only a tenth of the timeout for the answer.
 func serve(t *testing.T, g *guardtest.Guard, timeout time.Duration, h http.HandlerFunc) (base string) {
+	t.Helper()
+	return serveWithin(t, g, timeout, 0, h)
+}
+
+// serveWithin is serve with a WriteTimeout.
+func serveWithin(
+	t *testing.T, g *guardtest.Guard, timeout, writeTimeout time.Duration, h http.HandlerFunc,
+) (base string) {
 	t.Helper()
 	var c rest.RestConf
 	if err := conf.LoadFromYamlBytes([]byte("{Name: stock, Host: 127.0.0.1, Port: 0}"), &c); err != nil {
@@ -46,10 +57,18 @@ func serve(t *testing.T, g *guardtest.Guard, timeout time.Duration, h http.Handl
 	}
 	c.Timeout = timeout.Milliseconds()
 	at, servers := make(chan net.Addr, 1), make(chan *http.Server, 1)
+	routes := server(c, g.Guard, h)
+	routes.AddRoute(rest.Route{
+		Method: http.MethodPost, Path: "/skus/:sku/watch", Handler: vars(lockmw.Key(g.Guard, "stock:{sku}")(h)),
+	}, rest.WithSSE())
 	started.Go(func() { // ends with proc.Shutdown
-		server(c, g.Guard, h).StartWithOpts(func(s *http.Server) {
-			logx.Disable()     // the server has set it up again
-			s.WriteTimeout = 0 // go-zero's leaves a tenth of the timeout for the answer
+		routes.StartWithOpts(func(s *http.Server) {
+			logx.Disable() // the server has set it up again
+			if s.WriteTimeout != timeout*11/10 {
+				t.Errorf("go-zero's WriteTimeout is %v for %v: docs/frameworks.md says a tenth longer",
+					s.WriteTimeout, timeout)
+			}
+			s.WriteTimeout = writeTimeout
 			s.BaseContext = func(l net.Listener) context.Context {
 				at <- l.Addr()
 				return context.WithoutCancel(t.Context())
@@ -70,14 +89,32 @@ type answer struct {
 
 func post(ctx context.Context, t *testing.T, url string) answer {
 	t.Helper()
+	return send(t, request(ctx, t, url))
+}
+
+// stream is post for a client that asks for events.
+func stream(ctx context.Context, t *testing.T, url string) answer {
+	t.Helper()
+	req := request(ctx, t, url)
+	req.Header.Set("Accept", "text/event-stream")
+	return send(t, req)
+}
+
+func request(ctx context.Context, t *testing.T, url string) *http.Request {
+	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Close = true
+	return req
+}
+
+func send(t *testing.T, req *http.Request) answer {
+	t.Helper()
 	res, err := new(http.Client).Do(req)
 	if err != nil {
-		return answer{}
+		return answer{} // such as EOF
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
@@ -90,7 +127,7 @@ func post(ctx context.Context, t *testing.T, url string) answer {
 func want(t *testing.T, what string, got answer, status int, code string) {
 	t.Helper()
 	if got.status != status || !strings.Contains(got.body, code) ||
-		(got.retryAfter != "") != (code == "lock_held" || code == "lock_unavailable") {
+		(got.retryAfter != "") != (code == "lock_held" || code == "lock_unavailable" || code == "lock_queue_full") {
 		t.Errorf("%s: got %+v, want %d %s", what, got, status, code)
 	}
 }
@@ -194,4 +231,91 @@ func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	<-w.ended
+}
+
+// One request contends for the key, one is in line, and one is too many.
+func TestOfThreeRequestsOneFindsTheQueueFull(t *testing.T) {
+	g := guardtest.New(t, guard.WithMaxWait(time.Hour), guard.WithMaxWaiters(1), quiet)
+	base := serve(t, g, 2*time.Hour, deduct)
+	release := g.Hold(key)
+	answers := make(chan answer)
+	for range 3 {
+		go func() { answers <- post(t.Context(), t, base+"/skus/42/deduct") }() // ends with release
+	}
+	want(t, "the third", <-answers, http.StatusTooManyRequests, "lock_queue_full")
+	release()
+	for range 2 {
+		want(t, "the others", <-answers, http.StatusNoContent, "")
+	}
+}
+
+// go-zero answers when the time is over. A handler that does not heed its
+// context goes on, and is still alone with the key.
+func TestAHandlerThatOutlivesItsAnswerKeepsTheKey(t *testing.T) {
+	g := guardtest.New(t, guard.WithMaxWait(0), quiet)
+	goOn, ended := make(chan struct{}), make(chan struct{})
+	base := serve(t, g, 100*time.Millisecond, func(_ http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		<-r.Context().Done()
+		<-goOn
+	})
+	got := post(t.Context(), t, base+"/skus/42/deduct")
+	if got.status != http.StatusServiceUnavailable || strings.Contains(got.body, "lock_") {
+		t.Errorf("got %+v: docs/frameworks.md says a bare 503", got)
+	}
+	if l, err := g.TryAcquire(t.Context(), key); !errors.Is(err, guard.ErrNotAcquired) {
+		t.Errorf("the key is free while the handler runs: %v, %v", l, err)
+	}
+	close(goOn)
+	<-ended
+	g.Hold(key)() // fails if the key is still held
+}
+
+// A request for events has no timeout, but the connection has one.
+func TestAStreamBeyondTheWriteTimeoutIsCutOffUnlessTheRouteSaysSSE(t *testing.T) {
+	const writeTimeout = 100 * time.Millisecond
+	g := guardtest.New(t, guard.WithMaxWait(0), quiet)
+	base := serveWithin(t, g, time.Hour, writeTimeout, func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(5 * writeTimeout)
+		if _, locked := guard.LeaseOf(r.Context(), key); !locked {
+			t.Error("no lease")
+		}
+		_, _ = io.WriteString(w, "data: 1\n\n")
+	})
+	if got := stream(t.Context(), t, base+"/skus/42/deduct"); got.status != 0 {
+		t.Errorf("without WithSSE: got %+v: docs/frameworks.md says EOF", got)
+	}
+	want(t, "with WithSSE", stream(t.Context(), t, base+"/skus/42/watch"), http.StatusOK, "data: 1")
+	g.Hold(key)() // fails if the key is still held
+}
+
+// A stream has the key until its handler returns.
+func TestAStreamIsSentUnderTheLease(t *testing.T) {
+	g := guardtest.New(t, guard.WithMaxWait(0), quiet)
+	end := make(chan struct{})
+	base := serve(t, g, time.Hour, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "data: 1\n\n")
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		<-end
+		_, _ = io.WriteString(w, "data: 2\n\n")
+	})
+	req := request(t.Context(), t, base+"/skus/42/watch")
+	req.Header.Set("Accept", "text/event-stream")
+	res, err := new(http.Client).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	first := make([]byte, len("data: 1\n\n"))
+	if _, err := io.ReadFull(res.Body, first); err != nil {
+		t.Error(err)
+	}
+	want(t, "meanwhile", stream(t.Context(), t, base+"/skus/42/watch"), http.StatusConflict, "lock_held")
+	close(end)
+	if rest, err := io.ReadAll(res.Body); err != nil || string(first)+string(rest) != "data: 1\n\ndata: 2\n\n" {
+		t.Errorf("got %q %q, %v", first, rest, err)
+	}
+	g.Hold(key)() // fails if the key is still held
 }

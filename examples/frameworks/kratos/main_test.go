@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	kerrors "github.com/go-kratos/kratos/v3/errors"
@@ -49,8 +50,14 @@ func start(t *testing.T, s interface {
 }
 
 func TestTwoOperationsShareOneKeyOverBothTransports(t *testing.T) {
-	g := guardtest.New(t, guard.WithMaxWait(0))
-	hs, gs, err := servers(g.Guard, deduct, "127.0.0.1:0", "127.0.0.1:0")
+	g := guardtest.New(t, guard.WithMaxWait(0), guard.WithLogger(slog.New(slog.DiscardHandler)))
+	var broken atomic.Bool
+	hs, gs, err := servers(g.Guard, func(ctx context.Context, req *request) (*request, error) {
+		if broken.Load() {
+			panic("own")
+		}
+		return deduct(ctx, req)
+	}, "127.0.0.1:0", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +83,13 @@ func TestTwoOperationsShareOneKeyOverBothTransports(t *testing.T) {
 		release := g.Hold(guard.Key("stock", "42"))
 		both(http.StatusConflict, "LOCK_HELD")
 		release()
+		mend := g.Break()
+		both(http.StatusServiceUnavailable, "LOCK_UNAVAILABLE")
+		mend()
+		broken.Store(true)
+		both(http.StatusInternalServerError, "UNKNOWN") // Kratos' own answer to a panic
+		broken.Store(false)
+		g.Hold(guard.Key("stock", "42"))() // fails if the key is still held
 	}
 }
 
