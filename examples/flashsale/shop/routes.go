@@ -32,6 +32,7 @@ func (m Mode) Locked() bool { return m == ModeLock || m == ModeFence }
 // AddRoutes is the app: what you would write for a service of your own, which
 // has one of these lines.
 func AddRoutes(r gin.IRoutes, g *guard.Guard, s *Shop, mode Mode, how Style) {
+	addPage(r, g, s, mode)
 	switch {
 	case mode.Locked() && how != StyleRoute:
 		r.POST("/skus/:sku/deduct", handle(Guarded(g, s, how)))

@@ -138,6 +138,9 @@ func TestALockSellsEveryItemOnceAndLosesNoUpdate(t *testing.T) {
 				t.Errorf("%d sold + %d refused + %d errors of %d requests", res.Sold, res.Refused,
 					res.Errors, res.Requests)
 			}
+			if res.Views == 0 || res.OddViews != 0 {
+				t.Errorf("%d of %d page views beside a sale, want 0 of some", res.OddViews, res.Views)
+			}
 			if res.HoldP50 <= 0 || res.HoldP99 < res.HoldP50 || res.WaitP99 < res.WaitP50 || res.RPS <= 0 {
 				t.Errorf("hold %v and %v ms, wait %v and %v ms, %v/s", res.HoldP50, res.HoldP99,
 					res.WaitP50, res.WaitP99, res.RPS)

@@ -37,10 +37,14 @@ type result struct {
 	LeasesLost      int            `json:"leases_lost"`
 	EmbeddedRedis   bool           `json:"embedded_redis"` // then the rates are not a measurement
 
+	Views    int `json:"page_views"`
+	OddViews int `json:"odd_page_views"` // whose stock and orders do not add up
+
 	Left             int    `json:"-"` // what Redis says is on the shelf
 	Settled          int    `json:"-"` // sold, but known from the order book only
 	InstancesMissing int    `json:"-"` // whose measurements are lost with them
 	Complaint        string `json:"-"` // one of the errors
+	replicated       bool   // a failover may take back what a page has shown
 }
 
 // broken names what must hold under a lock and did not. Without one nothing is
@@ -66,6 +70,9 @@ func (r result) broken() (faults []string) {
 	}
 	if r.LostUpdates != 0 {
 		faults = append(faults, fmt.Sprintf("%d lost updates", r.LostUpdates))
+	}
+	if r.OddViews != 0 && !r.replicated {
+		faults = append(faults, fmt.Sprintf("%d page views beside a sale", r.OddViews))
 	}
 	return faults
 }
@@ -126,6 +133,10 @@ func printReport(con *console, r result) {
 	count("oversold", r.Oversold, r.Oversold > 0, "orders beyond the stock")
 	count("lost updates", r.LostUpdates, r.LostUpdates != 0, "orders - (stock before - stock after)")
 	count("late writes", r.LateWrites, false, "refused by their fencing token")
+	if r.Views > 0 {
+		count("odd page views", r.OddViews, r.OddViews > 0,
+			fmt.Sprintf("of %s: stock and orders that do not add up", thousands(r.Views)))
+	}
 	con.printf("\n")
 	if r.Mode.Locked() {
 		con.printf("  %-14s \tp50 %8.1f ms   p99 %8.1f ms%s\n", "wait for key", r.WaitP50, r.WaitP99, r.missing())

@@ -30,6 +30,7 @@ type sale struct {
 	spans  *timeline // nil: nobody looks
 	show   *show     // nil: nobody looks; set before anything is sold
 	began  time.Time
+	views  views
 }
 
 // runSale plays one sale from start to clean end.
@@ -47,7 +48,9 @@ func runSale(ctx context.Context, cfg config, con *console) (res result, err err
 		defer close(watched)
 		watch(watching, con, s.tally, cfg.requests, cfg.stock)
 	}()
+	stopViewers := s.startViewers(ctx)
 	s.sell(ctx, 1, cfg.requests, s.fleet)
+	s.views = stopViewers()
 	stop()
 	<-watched
 	if res, err = s.result(ctx); err != nil || res.Errors > 0 || len(res.broken()) > 0 {
@@ -208,6 +211,9 @@ func (s *sale) result(ctx context.Context) (result, error) {
 		Seconds:         round(seconds, 3),
 		RPS:             round(float64(done)/seconds, 1),
 		EmbeddedRedis:   s.store.mini != nil,
+		Views:           s.views.seen,
+		OddViews:        s.views.odd,
+		replicated:      s.store.redis.replicated(),
 		Left:            left,
 	}
 	res.Oversold, res.LostUpdates = harm(s.cfg.stock, left, len(orders))
@@ -268,5 +274,8 @@ func (in *instance) get(ctx context.Context, client *http.Client, path string, i
 		return err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, resp.Status)
+	}
 	return json.NewDecoder(resp.Body).Decode(into)
 }

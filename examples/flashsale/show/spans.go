@@ -77,7 +77,8 @@ func newBook(spans []traced) *book {
 // this links to.
 func (t *book) waiter() (wait, behind traced, found bool) {
 	for _, s := range t.spans {
-		if s.Name != acquireSpan || s.Attrs["guard.outcome"] != "acquired" || len(s.Links) == 0 {
+		if s.Name != acquireSpan || s.Attrs["guard.outcome"] != "acquired" || len(s.Links) == 0 ||
+			s.Attrs["guard.mode"] == "shared" { // a viewer
 			continue
 		}
 		holder, ok := t.byID[s.Links[0]]

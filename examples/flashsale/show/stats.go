@@ -48,9 +48,12 @@ type histogram struct {
 	Buckets map[int32]uint64
 }
 
-// addAll adds the points of all outcomes.
+// addAll adds the points of all outcomes. Those of readers are no buyers'.
 func (h *histogram) addAll(data metricdata.Aggregation) {
 	for _, p := range data.(metricdata.ExponentialHistogram[float64]).DataPoints {
+		if mode, _ := p.Attributes.Value("guard.mode"); mode.AsString() == "shared" {
+			continue
+		}
 		one := histogram{Scale: p.Scale, Zero: p.ZeroCount, Buckets: map[int32]uint64{}}
 		for i, n := range p.PositiveBucket.Counts {
 			if n > 0 {

@@ -164,6 +164,7 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 		"6 orders for 5 sold":  func(r *result) { r.Orders = 6 },
 		"1 oversold":           func(r *result) { r.Oversold = 1 },
 		"2 lost updates":       func(r *result) { r.LostUpdates = 2 },
+		"1 page views beside":  func(r *result) { r.OddViews = 1 },
 		"-1 lost updates":      func(r *result) { r.LostUpdates = -1 },
 		"4 orders for 5 sold":  func(r *result) { r.Orders = 4 },
 		"0 sold, want 5":       func(r *result) { r.Sold = 0 },
