@@ -147,7 +147,7 @@ type ending struct {
 // loss.
 func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 	endings := s.stop(false)
-	releaseAll(s.guard.family.engine.Within(ctx, turns.ReleaseLimit(s.guard.set.TTL)), s.guard.family.engine, endings)
+	releaseAll(ctx, s.guard.family.engine, endings)
 	settle(endings, panicked)
 	for _, l := range s.all {
 		if err := l.fate.result(); errors.Is(err, ErrLeaseLost) {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/turns"
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -26,7 +26,7 @@ func facts() map[string]string {
 	percent := func(part time.Duration) string { return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(long)) }
 	share := func(part, whole time.Duration) string { return strconv.Itoa(int((whole + part/2) / part)) }
 	drift := func(length time.Duration) time.Duration {
-		return length - turns.Trusted(length) - turns.StopMargin(length)
+		return length - limits.Trusted(length) - limits.StopMargin(length)
 	}
 	offer := (&locker.Claim{TTL: long}).ShortOffer()
 	c := defaults().set
@@ -37,17 +37,17 @@ func facts() map[string]string {
 		"least look": strconv.Itoa(int(c.Backoff.Max / 2 / time.Millisecond)),
 		"most look":  written(locker.LookEvery), "min ttl": written(minTTL),
 		"max ttl": strconv.Itoa(int(maxTTL / 24 / time.Hour)),
-		"try":     share(turns.TryLimit(time.Second), time.Second), "most try": written(turns.TryLimit(long)),
-		"release":      share(turns.ReleaseLimit(time.Second), time.Second),
-		"most release": written(turns.ReleaseLimit(long)),
+		"try":     share(limits.Try(time.Second), time.Second), "most try": written(limits.Try(long)),
+		"release":      share(limits.Release(time.Second), time.Second),
+		"most release": written(limits.Release(long)),
 		"drift":        percent(drift(long)), "least drift": written(drift(time.Millisecond)),
-		"margin": percent(turns.StopMargin(long)), "least margin": written(turns.StopMargin(time.Millisecond)),
+		"margin": percent(limits.StopMargin(long)), "least margin": written(limits.StopMargin(time.Millisecond)),
 		"left": map[string]string{
 			"4": "a quarter", "3": "a third",
 			"5": "a fifth",
-		}[share(turns.MinRemaining(long), long)],
-		"剩":     map[string]string{"4": "四分之一", "3": "三分之一", "5": "五分之一"}[share(turns.MinRemaining(long), long)],
-		"turns": strconv.Itoa(turns.TenureTurns), "tenure": written(turns.TenureTime), "offer": written(offer),
+		}[share(limits.Remaining(long), long)],
+		"剩":     map[string]string{"4": "四分之一", "3": "三分之一", "5": "五分之一"}[share(limits.Remaining(long), long)],
+		"turns": strconv.Itoa(limits.TenureTurns), "tenure": written(limits.TenureTime), "offer": written(offer),
 		"half hold": written(c.MaxHold / 2), "third": fmt.Sprintf("%.1f s", (c.TTL / 3).Seconds()),
 		"key": strconv.Itoa(maxKey>>10) + " KiB", "block": strconv.Itoa(locker.FenceBlock),
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/loss"
 	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/internal/turns"
 	"github.com/go-lockguard/guard/locker"
@@ -40,7 +41,7 @@ var (
 	ErrLeaseLost = locker.ErrLeaseLost
 
 	// ErrMaxHold is the ErrLeaseLost of a turn that lasted longer than MaxHold.
-	ErrMaxHold = turns.ErrMaxHold
+	ErrMaxHold = loss.ErrMaxHold
 
 	// ErrUnavailable says that the locker gave no usable answer. The store is
 	// down or slow, or it refuses us.

@@ -143,8 +143,9 @@ func (l *Lease) wait(ctx context.Context, p turns.Patience, group *turns.Group) 
 			refusal, err = t.Take(ctx, l.guard.family.engine, l.key, &l.guard.set, events{l.guard}, p)
 		}
 		r.Err = refused(ctx, at, waitedSince(start, p), refusal, err)
-		r.Attempts, r.Handoff, r.Blocker = t.Tried()
-		r.Unguarded = l.guard.failOpen && t.Silent()
+		var silent bool
+		r.Attempts, r.Handoff, r.Blocker, silent = t.Tried()
+		r.Unguarded = l.guard.failOpen && silent
 	}
 	r.Waited = time.Since(start)
 	if r.Err == nil {

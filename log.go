@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/turns"
 )
 
@@ -36,7 +37,7 @@ func (g *Guard) logLost(ctx context.Context, key string, cause error) {
 // logOverrun warns of a function that did not stop when its lease was lost. The
 // margin of the deadline is there to stop in.
 func (g *Guard) logOverrun(ctx context.Context, key string, d time.Duration) {
-	if d <= turns.StopMargin(g.set.TTL) {
+	if d <= limits.StopMargin(g.set.TTL) {
 		return
 	}
 	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: function ran on after its lease was lost",

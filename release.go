@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/turns"
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // This file ends leases. A lease ends its turn first, without any I/O. Then it
@@ -83,7 +83,7 @@ func (l *Lease) release(ctx context.Context, panicked bool) error {
 	}
 	back, err := l.stop(false)
 	if back {
-		err = l.turn.ReleaseKey(l.guard.family.engine.Within(ctx, turns.ReleaseLimit(l.guard.set.TTL)))
+		err = l.turn.ReleaseKey(ctx)
 	}
 	l.settle(ctx, err, panicked)
 	return err
@@ -93,7 +93,7 @@ func (l *Lease) release(ctx context.Context, panicked bool) error {
 // it was. back reports that the caller must release the key, because no other
 // call here has taken it over. unused says that l never had a function.
 func (l *Lease) stop(unused bool) (back bool, cause error) {
-	alone := l.stile.drain(max(l.guard.set.MaxWait, turns.ReleaseLimit(l.guard.set.TTL)))
+	alone := l.stile.drain(max(l.guard.set.MaxWait, limits.Release(l.guard.set.TTL)))
 	if !alone {
 		l.turn.Outlived()
 	}

@@ -2,7 +2,11 @@
 // The error itself tells it to people.
 package loss
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/go-lockguard/guard/locker"
+)
 
 // A Reason is one of few words. It fits a metric.
 type Reason string
@@ -40,3 +44,12 @@ func Of(err error) Reason {
 	}
 	return Taken
 }
+
+// ErrMaxHold is the locker.ErrLeaseLost of a turn that lasted longer than
+// MaxHold.
+var ErrMaxHold error = maxHoldError("guard: held longer than the limit that WithMaxHold sets")
+
+type maxHoldError string
+
+func (e maxHoldError) Error() string        { return string(e) }
+func (e maxHoldError) Is(target error) bool { return target == locker.ErrLeaseLost }

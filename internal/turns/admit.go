@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -56,7 +57,7 @@ func (t *Turn) awaitAnswer(ctx context.Context, a admission) {
 
 // longest is how long a silence must last until t is refused at once.
 func (t *Turn) longest() time.Duration {
-	return max(t.patience.Until.Sub(t.patience.Start), TryLimit(t.set.TTL))
+	return max(t.patience.Until.Sub(t.patience.Start), limits.Try(t.set.TTL))
 }
 
 // unprobe ends a probe of t, if there is one.
@@ -82,11 +83,6 @@ func (t *Turn) noteTry(ctx context.Context, h hearing, err error) {
 func (t *Turn) NoteRelease(ctx context.Context, err error) {
 	t.gate.engine.tell(ctx, t.events, nil, t.gate, err)
 }
-
-// Silent reports whether t ended without a turn because the store gave no
-// answer. It is not true of a refusal, of a key that is held, or of a call that
-// was turned away.
-func (t *Turn) Silent() bool { return t.silent }
 
 // TellUnguarded reports whether to log that a function runs although t has
 // ended without a turn.

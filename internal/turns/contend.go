@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -143,7 +144,7 @@ func (c *contender) tryHeld(a locker.Answer, sent, now time.Time, b Backoff) (ov
 // held. The next one is due at once, and looks first.
 func (c *contender) tryBusy(a locker.Answer, now time.Time) {
 	c.seen, c.fault = sighting{a.Holder, a.Remaining, now}, nil
-	c.busy = now.Add(lingers)
+	c.busy = now.Add(limits.Lingers)
 	c.alarm.rest(now)
 }
 
@@ -196,7 +197,7 @@ func (c *contender) cancelQueuing(next *bid) *bid {
 // next is the bid that it was to queue, or nil.
 func (c *contender) released(r locker.Released, next *bid, sent, now time.Time, b Backoff) {
 	if r.Handed {
-		c.busy = now.Add(lingers)
+		c.busy = now.Add(limits.Lingers)
 	}
 	if next == nil || c.bid != next {
 		return

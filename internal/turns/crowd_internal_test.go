@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/loss"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -269,14 +270,14 @@ func TestMaxHoldIsForOneSharedTurn(t *testing.T) {
 		}
 		time.Sleep(short.MaxHold + time.Millisecond)
 		synctest.Wait()
-		if !errors.Is(hung.lost, ErrMaxHold) || other.lost != nil || stays.Err() != nil || hangs.Err() == nil {
+		if !errors.Is(hung.lost, loss.ErrMaxHold) || other.lost != nil || stays.Err() != nil || hangs.Err() == nil {
 			t.Errorf("%v and %v; %v and %v", hung.lost, other.lost, hangs.Err(), stays.Err())
 		}
 		mustEnd(t, stays)
 		if n := l.releases.Load(); n != 1 {
 			t.Errorf("%d releases: a turn that hangs keeps the key", n)
 		}
-		if back, cause := hangs.End(true, true); back || !errors.Is(cause, ErrMaxHold) {
+		if back, cause := hangs.End(true, true); back || !errors.Is(cause, loss.ErrMaxHold) {
 			t.Errorf("%t, %v", back, cause)
 		}
 		hangs.Leave()
@@ -302,7 +303,7 @@ func TestMaxHoldOfAllSharedTurns(t *testing.T) {
 		synctest.Wait()
 		for i, turn := range all {
 			_, cause := turn.End(true, true)
-			if !errors.Is(cause, ErrMaxHold) || !errors.Is(parties[i].lost, ErrMaxHold) {
+			if !errors.Is(cause, loss.ErrMaxHold) || !errors.Is(parties[i].lost, loss.ErrMaxHold) {
 				t.Errorf("turn %d: %v, %v", i, cause, parties[i].lost)
 			}
 			turn.Leave()
@@ -553,7 +554,7 @@ func TestALostPermitSendsTheNextToTheStore(t *testing.T) {
 			t.Errorf("the permit that was to be lost: %v, the other: %v", hung.Err(), stays.Err())
 		}
 		mustEnd(t, stays, next)
-		if err := end(t.Context(), hung); !errors.Is(err, ErrMaxHold) {
+		if err := end(t.Context(), hung); !errors.Is(err, loss.ErrMaxHold) {
 			t.Error(err)
 		}
 		closed(t, e)

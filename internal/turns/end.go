@@ -96,7 +96,7 @@ var (
 
 // overLong is the cause of a grant whose turn has lasted longer than MaxHold.
 func overLong(maxHold time.Duration) error {
-	return loss.Because(loss.MaxHold, fmt.Errorf("%w: %v", ErrMaxHold, maxHold))
+	return loss.Because(loss.MaxHold, fmt.Errorf("%w: %v", loss.ErrMaxHold, maxHold))
 }
 
 // overdue is the cause of a grant that was not renewed before its deadline.

@@ -59,9 +59,9 @@ func (e *Engine) Leave() { e.calls.leave() }
 // Closing returns a channel that is closed when Close begins.
 func (e *Engine) Closing() <-chan struct{} { return e.calls.closing }
 
-// Within returns a context with ctx's values that ends after d, for one
+// within returns a context with ctx's values that ends after d, for one
 // request.
-func (e *Engine) Within(ctx context.Context, d time.Duration) context.Context {
+func (e *Engine) within(ctx context.Context, d time.Duration) context.Context {
 	return e.limits.Within(ctx, d)
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/keyenc"
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // gates finds the gate of a key. It has an entry for each key that a call of
@@ -67,7 +68,7 @@ func (s *gates) leave(gt *gate) {
 // once still finds what the gate knows of other processes.
 func (s *gates) linger(gt *gate) {
 	s.retain(gt)
-	time.AfterFunc(lingers, func() { s.leave(gt) })
+	time.AfterFunc(limits.Lingers, func() { s.leave(gt) })
 }
 
 // find returns the gate of the key with the given name in the store, or nil if

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/lockorder"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -49,7 +50,7 @@ func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint6
 		trust: trustFrom(sent, length), tenure: newTenure(time.Now()), tokens: tokens{block: token, turn: 1},
 	}
 	if !b.terms.noRenewal {
-		gr.renewAt = renewalTime(sent, length)
+		gr.renewAt = limits.RenewalTime(sent, length)
 	}
 	if b.terms.limit == locker.NoLimit {
 		gr.members = &members{}

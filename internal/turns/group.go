@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -19,9 +20,8 @@ import (
 // A nil Group takes no turns. The methods are not safe for concurrent use. Drop
 // is the last call.
 //
-// Invariant: ahead are turns on keys[:len(ahead)]. Each has the floor of its
-// gate, or was let into a grant without it. All but the last have a grant in
-// which they have not begun.
+// Invariant: the turns are exclusive. ahead are turns on keys[:len(ahead)]. Each
+// has the floor of its gate. All but the last have a grant that has not begun.
 type Group struct {
 	engine  *Engine
 	several locker.Several
@@ -145,8 +145,8 @@ func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 		t.gate.beginTry(false, sent)
 		t.attempts++
 	}
-	as, held, err := g.several.AcquireAll(g.engine.Within(ctx, limit), claims, !first.patience.Once)
-	h := heardByTry(err, ctx.Err() == nil && limit == TryLimit(g.set.TTL))
+	as, held, err := g.several.AcquireAll(g.engine.within(ctx, limit), claims, !first.patience.Once)
+	h := heardByTry(err, ctx.Err() == nil && limit == limits.Try(g.set.TTL))
 	if err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrClosed) {
 		err = fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
 	}

@@ -40,7 +40,7 @@ func (t *Turn) endKept() {
 	if t.gate.handOff(t, time.Now()) {
 		return
 	}
-	err := t.ReleaseKey(e.Within(t.ctx, ReleaseLimit(t.set.TTL)))
+	err := t.ReleaseKey(t.ctx)
 	if err != nil && !errors.Is(err, locker.ErrLeaseLost) {
 		t.events.Unconfirmed(t.occupant, err)
 	}

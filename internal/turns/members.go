@@ -1,6 +1,10 @@
 package turns
 
-import "time"
+import (
+	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
+)
 
 // members are the turns on a shared grant. Any number of them are on it at
 // once. A grant that is not shared has none of this.
@@ -76,7 +80,7 @@ func (gr *grant) mayEnter() bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	now := time.Now()
-	return gr.cause == nil && now.Sub(gr.tenure.since) < TenureTime && gr.trust.enough(now)
+	return gr.cause == nil && now.Sub(gr.tenure.since) < limits.TenureTime && gr.trust.enough(now)
 }
 
 // isOn reports whether t has its turn on gr. gr.mu is held.

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -105,7 +106,7 @@ func ask(ctx context.Context, e *Engine, key string, s Settings) result {
 		_ = turn.Attach(&party{}, time.Now())
 		_ = end(ctx, turn)
 	}
-	return result{err, time.Since(start), turn.Silent()}
+	return result{err, time.Since(start), turn.silent}
 }
 
 // crowd makes n calls side by side on keys of their own on a node.
@@ -462,7 +463,7 @@ func TestAnAttemptIsNotRefusedBeforeItsTryLimit(t *testing.T) {
 		var early, late int
 		for time.Since(begin) < 5*time.Second {
 			r := ask(t.Context(), e, "a:3", once)
-			if r.took > TryLimit(once.TTL)+tryGrace {
+			if r.took > limits.Try(once.TTL)+limits.TryGrace {
 				t.Errorf("it took %v", r.took)
 			}
 			if r.took == 0 && time.Since(begin) > time.Second {

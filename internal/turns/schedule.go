@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -22,7 +23,7 @@ type schedule struct {
 func (gr *grant) renewSoon(now time.Time) {
 	// WithoutRenewal allows the one renewal that brings the full TTL.
 	if !gr.bid.terms.noRenewal || gr.trust.length < gr.bid.terms.ttl {
-		gr.renewAt = now.Add(offerRenewal)
+		gr.renewAt = now.Add(limits.OfferRenewal)
 	}
 }
 
@@ -96,7 +97,7 @@ func (gr *grant) due(now time.Time) (act func()) {
 		}
 	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
 		gr.renewing = make(chan struct{})
-		gr.gate.engine.renewer.add(gr, renewLimit(gr.trust.length), now.Add(gr.trust.left(now)))
+		gr.gate.engine.renewer.add(gr, limits.Renew(gr.trust.length), now.Add(gr.trust.left(now)))
 	}
 	gr.arm(now)
 	return act
@@ -141,7 +142,7 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	defer gr.mu.Unlock()
 	now := time.Now()
 	left := gr.trust.left(now)
-	r = Renewal{Err: err, Left: left, Late: left < Trusted(gr.trust.length)/2}
+	r = Renewal{Err: err, Left: left, Late: left < limits.Trusted(gr.trust.length)/2}
 	close(gr.renewing)
 	gr.renewing = nil
 	if gr.cause != nil {
@@ -152,7 +153,7 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.terms.ttl))
 		gr.renewAt, gr.revoked = time.Time{}, false
 		if !gr.bid.terms.noRenewal {
-			gr.renewAt = renewalTime(sent, gr.trust.length)
+			gr.renewAt = limits.RenewalTime(sent, gr.trust.length)
 		}
 	case errors.Is(err, locker.ErrLeaseLost):
 		return r, true

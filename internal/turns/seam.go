@@ -6,9 +6,8 @@
 // The engine knows keys, turns and package locker. Package guard, the face,
 // knows contexts that carry leases, options, observers, logs and requests. The
 // engine knows nothing of them. What passes between the two stands in this file
-// and in the methods of [Engine] and [Turn]. Beside these the face uses the
-// limits of limits.go, trust.go and tenure.go, [Backoff], and the plain values
-// of state.go.
+// and in the methods of [Engine] and [Turn]. Beside these the face uses
+// [Backoff] and the plain values of state.go. Package limits has the numbers.
 package turns
 
 import (
@@ -98,12 +97,3 @@ type Refusal struct {
 	Remaining time.Duration // until the holder's lease ends unless it is renewed; 0: unknown
 	Here      bool          // one call of this process held the key during the whole wait
 }
-
-// ErrMaxHold is the locker.ErrLeaseLost of a turn that lasted longer than
-// MaxHold.
-var ErrMaxHold error = maxHoldError("guard: held longer than the limit that WithMaxHold sets")
-
-type maxHoldError string
-
-func (e maxHoldError) Error() string        { return string(e) }
-func (e maxHoldError) Is(target error) bool { return target == locker.ErrLeaseLost }

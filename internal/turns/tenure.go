@@ -3,14 +3,7 @@ package turns
 import (
 	"time"
 
-	"github.com/go-lockguard/guard/locker"
-)
-
-// TenureTurns and TenureTime bound a tenure. After so many turns, or so long,
-// the key is really released, so that other processes get it.
-const (
-	TenureTurns = locker.FenceBlock
-	TenureTime  = 100 * time.Millisecond
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // A tenure is the sequence of turns on one grant. It knows the current turn,
@@ -31,7 +24,7 @@ type tenure struct {
 }
 
 // newTenure returns a tenure of full length.
-func newTenure(now time.Time) tenure { return tenure{since: now, last: TenureTurns} }
+func newTenure(now time.Time) tenure { return tenure{since: now, last: limits.TenureTurns} }
 
 // begin starts t's turn and returns its number, from 1. A maxHold of 0 is no
 // limit.
@@ -65,7 +58,7 @@ func (te *tenure) unkeep() *Turn {
 
 // open reports whether the tenure has room for another turn.
 func (te *tenure) open(now time.Time) bool {
-	return te.begun < te.last && now.Sub(te.since) < TenureTime
+	return te.begun < te.last && now.Sub(te.since) < limits.TenureTime
 }
 
 // shorten lets the tenure end after the turns of the calls that wait now.

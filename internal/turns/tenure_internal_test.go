@@ -3,6 +3,8 @@ package turns
 import (
 	"testing"
 	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // The next event in each state of a tenure, and its time in seconds after the
@@ -62,33 +64,33 @@ func TestATenureKnowsWhatIsDue(t *testing.T) {
 func TestATenureEndsAfterItsTurnsOrItsTime(t *testing.T) {
 	now := time.Now()
 	te := newTenure(now)
-	for i := range TenureTurns {
+	for i := range limits.TenureTurns {
 		if !te.open(now) {
-			t.Fatalf("it is over after %d turns, want %d", i, TenureTurns)
+			t.Fatalf("it is over after %d turns, want %d", i, limits.TenureTurns)
 		}
 		if n := te.begin(&Turn{}, 0, now); n != i+1 {
 			t.Fatalf("turn %d has number %d", i+1, n)
 		}
 	}
 	if te.open(now) {
-		t.Errorf("it is open after %d turns", TenureTurns)
+		t.Errorf("it is open after %d turns", limits.TenureTurns)
 	}
-	if te = newTenure(now); te.open(now.Add(TenureTime)) {
-		t.Errorf("it is open after %v", TenureTime)
+	if te = newTenure(now); te.open(now.Add(limits.TenureTime)) {
+		t.Errorf("it is open after %v", limits.TenureTime)
 	}
 }
 
 func TestATenureIsShortenedToTheLineOfThatMoment(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct{ begun, waiting, more int }{
-		{0, 0, 1}, {0, 3, 4}, {1, 0, 0}, {1, 3, 3}, {5, 1, 1}, {TenureTurns - 1, 10, 1},
+		{0, 0, 1}, {0, 3, 4}, {1, 0, 0}, {1, 3, 3}, {5, 1, 1}, {limits.TenureTurns - 1, 10, 1},
 	} {
 		te := newTenure(now)
 		for range c.begun {
 			te.begin(&Turn{}, 0, now)
 		}
 		te.shorten(c.waiting)
-		te.shorten(TenureTurns) // never makes it longer
+		te.shorten(limits.TenureTurns) // never makes it longer
 		more := 0
 		for ; te.open(now); more++ {
 			te.begin(&Turn{}, 0, now)

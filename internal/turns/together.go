@@ -5,16 +5,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
 // releasers is how many releases of one call are under way at a time.
 const releasers = 64
 
-// ReleaseKeys is [Turn.ReleaseKey] for several turns, in one round trip if the
-// locker can. It blocks until all are answered. It returns the error of each.
+// ReleaseKeys is [Turn.ReleaseKey] for several turns with the same TTL, in one
+// round trip if the locker can. It blocks until all are answered, or for the
+// limit of one release. It returns the error of each.
 func (e *Engine) ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 	errs := make([]error, len(ts))
+	if len(ts) == 0 {
+		return errs
+	}
+	ctx = e.within(ctx, limits.Release(ts[0].set.TTL))
 	if several, ok := e.locker.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.crowded() {
 		releaseTogether(ctx, several, ts, errs)
 		return errs
@@ -28,7 +34,7 @@ func (e *Engine) ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 	for range min(len(ts), releasers) {
 		wg.Go(func() { // ends when nothing is left to do
 			for i := range todo {
-				errs[i] = ts[i].ReleaseKey(ctx)
+				errs[i] = ts[i].releaseKey(ctx)
 			}
 		})
 	}

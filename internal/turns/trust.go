@@ -1,6 +1,10 @@
 package turns
 
-import "time"
+import (
+	"time"
+
+	"github.com/go-lockguard/guard/internal/limits"
+)
 
 // trust is the time until which a lease may be relied on. It has two deadlines.
 // One is on the monotonic clock, which nobody can set. The other is on the wall
@@ -16,7 +20,7 @@ type trust struct {
 // trustFrom returns the trust in a lease of the given length. The lease began
 // in the store at some time after its request was sent (law 1).
 func trustFrom(sent time.Time, length time.Duration) trust {
-	end := sent.Add(Trusted(length))
+	end := sent.Add(limits.Trusted(length))
 	return trust{mono: end, wall: end.Round(0), length: length}
 }
 
@@ -26,14 +30,14 @@ func (t trust) left(now time.Time) time.Duration {
 }
 
 // enough reports whether enough is left for a turn to begin.
-func (t trust) enough(now time.Time) bool { return t.left(now) >= MinRemaining(t.length) }
+func (t trust) enough(now time.Time) bool { return t.left(now) >= limits.Remaining(t.length) }
 
 // sent returns when the request was sent that the trust comes from.
-func (t trust) sent() time.Time { return t.mono.Add(-Trusted(t.length)) }
+func (t trust) sent() time.Time { return t.mono.Add(-limits.Trusted(t.length)) }
 
 // expiry returns about when the store drops the key unless the lease is
 // renewed.
-func (t trust) expiry() time.Time { return t.mono.Add(t.length - Trusted(t.length)) }
+func (t trust) expiry() time.Time { return t.mono.Add(t.length - limits.Trusted(t.length)) }
 
 // renewed returns the trust after a renewal. A renewal never shortens trust.
 func (t trust) renewed(o trust) trust {

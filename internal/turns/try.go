@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -17,8 +18,8 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	how.Rest = restFor(e.waits.Load())
 	t.attempts++
 	sent, limit := time.Now(), t.tryLimit()
-	answer, err := e.locker.Acquire(e.Within(ctx, limit), &b.claim, how)
-	h := heardByTry(err, ctx.Err() == nil && limit == TryLimit(t.set.TTL))
+	answer, err := e.locker.Acquire(e.within(ctx, limit), &b.claim, how)
+	h := heardByTry(err, ctx.Err() == nil && limit == limits.Try(t.set.TTL))
 	// trying again cannot help
 	refused := err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrClosed)
 	if refused {
@@ -76,11 +77,11 @@ func (t *Turn) currentBid() *bid {
 
 // tryLimit bounds the next try, so that the wait ends in time.
 func (t *Turn) tryLimit() time.Duration {
-	limit, left := TryLimit(t.set.TTL), time.Until(t.lastMoment())
+	limit, left := limits.Try(t.set.TTL), time.Until(t.lastMoment())
 	if left > limit {
 		return limit
 	}
-	return min(limit, left+tryGrace)
+	return min(limit, left+limits.TryGrace)
 }
 
 // won makes a grant of a try that succeeded. It returns nil if the answer was
@@ -116,10 +117,15 @@ func (t *Turn) accept(b *bid, o locker.Offer, since time.Time) *grant {
 // and passes the floor on. It comes after an End that asked for it. If a call
 // of this process still waits, the release queues it behind the others (law 9).
 //
-// It blocks until the answer, or until ctx ends. It returns nil, or an error of
-// package locker: ErrLeaseLost if the key was not ours any more, or
-// ErrUnavailable.
+// It blocks until the answer, or for the limit of a release. It uses only the
+// values of ctx. It returns nil, or an error of package locker: ErrLeaseLost if
+// the key was not ours any more, or ErrUnavailable.
 func (t *Turn) ReleaseKey(ctx context.Context) error {
+	return t.releaseKey(t.gate.engine.within(ctx, limits.Release(t.set.TTL)))
+}
+
+// releaseKey is ReleaseKey, but for its limit. It blocks until ctx ends.
+func (t *Turn) releaseKey(ctx context.Context) error {
 	defer t.passFloor()
 	if may, err := t.mayRelease(ctx); !may {
 		return err

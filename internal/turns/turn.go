@@ -62,13 +62,17 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 // Tried tells how the wait of t went. It returns the number of tries, whether
 // another turn handed its grant to t, and the last holder in the way. For a
 // call that never came to try, that is the holder that this process knows of.
-func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder) {
+//
+// silent reports that t ended without a turn because the store gave no answer.
+// It is not true of a refusal, of a key that is held, or of a call that was
+// turned away.
+func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder, silent bool) {
 	blocker = t.blocker
 	if t.attempts == 0 && t.gate != nil {
 		known, _ := t.gate.known(time.Now())
 		blocker = known.Holder
 	}
-	return t.attempts, t.number > 1, blocker
+	return t.attempts, t.number > 1, blocker, t.silent
 }
 
 // Attach makes o the occupant, whose turn began at the given time. It returns

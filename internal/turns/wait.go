@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -127,7 +128,7 @@ func (t *Turn) full(ahead int) bool { return t.set.MaxWaiters > 0 && ahead >= t.
 // lastMoment is when the last try must have ended. A short wait may take the
 // full limit of one try.
 func (t *Turn) lastMoment() time.Time {
-	if first := t.patience.Start.Add(TryLimit(t.set.TTL)); first.After(t.patience.Until) {
+	if first := t.patience.Start.Add(limits.Try(t.set.TTL)); first.After(t.patience.Until) {
 		return first
 	}
 	return t.patience.Until
