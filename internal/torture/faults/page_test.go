@@ -61,6 +61,9 @@ var notAsked = map[int]string{
 	42: "hands no key over",
 	43: "hands no key over",
 	44: "not tried: it does not renew by itself, or renews each key alone",
+	45: "has no shared leases and no permits",
+	46: "has no shared leases",
+	47: "has no shared leases and no permits",
 }
 
 // cliff is the row that a benchmark measures, because it needs a quiet machine.

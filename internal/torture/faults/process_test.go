@@ -30,6 +30,10 @@ func play(role string) int {
 	switch role {
 	case "writer", "service":
 		opts = append(opts, guard.WithTTL(processTTL), guard.WithFencing())
+	case "reader":
+		opts = append(opts, guard.WithTTL(processTTL), guard.WithShared())
+	case "permit":
+		opts = append(opts, guard.WithTTL(processTTL), guard.WithPermits(2), guard.WithMaxWait(long))
 	case "taker", "waiter":
 		opts = append(opts, guard.WithTTL(handedTTL), guard.WithMaxWait(long))
 	default:
@@ -63,6 +67,11 @@ func play(role string) int {
 	case "waiter": // until it is killed
 		_, err = g.Acquire(ctx, key)
 		fmt.Println("has", err)
+	case "reader", "permit": // until it is killed
+		if _, err = g.Acquire(ctx, key); err == nil {
+			fmt.Println("holds")
+		}
+		<-terminated.Done()
 	case "service": // holds keys for short work, and shuts down on request
 		for i := range 3 {
 			go func() { // ends with the process

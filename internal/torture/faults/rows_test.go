@@ -102,4 +102,16 @@ var rows = []struct{ fault, wanted string }{
 		"More leases than can be renewed in time",
 		"Only the surplus is lost, and the most urgent leases are renewed first.",
 	},
+	45: {
+		"A process dies with a shared lease or a permit",
+		"The others are in within its TTL, whatever they renew.",
+	},
+	46: {
+		"A writer dies in front of readers that run",
+		"New readers stay out for 1.25 s at most, also while the others go on.",
+	},
+	47: {
+		"The primary dies while several have a key",
+		"If the replica had their leases, all are kept, and nobody else comes in.",
+	},
 }
