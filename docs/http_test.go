@@ -51,6 +51,38 @@ func Example_doubleSubmit() {
 	// 409
 }
 
+// Readers of a document come in together, and a writer does not.
+func Example_readers() {
+	g, end := open()
+	defer end()
+	g = g.With(guard.WithMaxWait(0))
+	r := gin.New()
+	answer := func(method, path string) int {
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), method, path, http.NoBody))
+		return w.Code
+	}
+	show := func(c *gin.Context) {
+		if c.Query("second") == "" {
+			fmt.Println("another reader:", answer(http.MethodGet, "/docs/7?second=1"))
+			fmt.Println("a writer:", answer(http.MethodPut, "/docs/7"))
+		}
+	}
+	change, run := func(*gin.Context) {}, func(*gin.Context) {}
+
+	read, export := g.With(guard.WithShared()), g.With(guard.WithPermits(3))
+	r.GET("/docs/:id", lockmw.Key(read, "doc:{id}"), show)
+	r.PUT("/docs/:id", lockmw.Key(g, "doc:{id}"), change)
+	r.POST("/exports", lockmw.Static(export, "exports"), run)
+
+	answer(http.MethodGet, "/docs/7")
+	fmt.Println("when they have gone:", answer(http.MethodPut, "/docs/7"), answer(http.MethodPost, "/exports"))
+	// Output:
+	// another reader: 200
+	// a writer: 409
+	// when they have gone: 200 200
+}
+
 // A cart is locked with all its items and its user.
 func Example_cart() {
 	g, end := open()
