@@ -102,7 +102,7 @@ func TestABusyPoolOfTheCallerCostsNoLease(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	rdb := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1})
 	t.Cleanup(func() { _ = rdb.Close() })
-	g := newGuard(t, redislocker.New(rdb), guard.WithTTL(600*time.Millisecond))
+	g := newGuard(t, redislocker.New(rdb), guard.WithTTL(2*time.Second))
 	var wg sync.WaitGroup
 	busy, stop := context.WithCancel(t.Context())
 	for range 3 {
@@ -114,7 +114,7 @@ func TestABusyPoolOfTheCallerCostsNoLease(t *testing.T) {
 	}
 	err := g.Do(t.Context(), key, func(ctx context.Context) error {
 		select {
-		case <-time.After(2 * time.Second):
+		case <-time.After(4 * time.Second):
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)

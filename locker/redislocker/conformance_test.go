@@ -25,7 +25,7 @@ func TestConformanceInVirtualTime(t *testing.T) {
 
 func TestConformance(t *testing.T) {
 	t.Parallel() // it mostly waits
-	addr := redistest.Start(t, "--databases", "100").Addr
+	addr := redistest.Start(t, "--databases", "1000").Addr
 	db := 0
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
 		t.Helper()
@@ -38,7 +38,7 @@ func TestConformance(t *testing.T) {
 // goes on.
 func TestConformanceWhileTheServerHangs(t *testing.T) {
 	t.Parallel() // it mostly waits
-	s := redistest.Start(t, "--databases", "100")
+	s := redistest.Start(t, "--databases", "1000")
 	db := 0
 	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
 		t.Helper()
@@ -55,7 +55,7 @@ func TestConformanceWhileTheServerHangs(t *testing.T) {
 // it.
 func TestConformanceWhileAnswersGetLost(t *testing.T) {
 	t.Parallel() // it mostly waits
-	s := redistest.Start(t, "--databases", "100")
+	s := redistest.Start(t, "--databases", "1000")
 	db := 0
 	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
 		t.Helper()

@@ -63,7 +63,7 @@ func TestConformanceInVirtualTime(t *testing.T) {
 
 func TestConformance(t *testing.T) {
 	t.Parallel() // it mostly waits
-	servers := redistest.StartN(t, 3, "--databases", "100")
+	servers := redistest.StartN(t, 3, "--databases", "1000")
 	db := 0
 	lockertest.Run(t, func(t *testing.T) (a, b locker.Locker) {
 		t.Helper()
@@ -75,7 +75,7 @@ func TestConformance(t *testing.T) {
 // A quorum hangs, and one node of three answers.
 func TestConformanceWhileAQuorumHangs(t *testing.T) {
 	t.Parallel() // it mostly waits
-	servers := redistest.StartN(t, 3, "--databases", "100")
+	servers := redistest.StartN(t, 3, "--databases", "1000")
 	db := 0
 	lockertest.RunFaulty(t, func(t *testing.T) (a, b locker.Locker, breakStore func() (mend func())) {
 		t.Helper()

@@ -88,7 +88,7 @@ func TestFault39EveryServerHereRunsTheScripts(t *testing.T) {
 	for _, binary := range redisproc.Binaries() {
 		lab := redistest.Lab(t)
 		lab.Binary = binary
-		s, err := lab.Start("--databases", "100")
+		s, err := lab.Start("--databases", "1000")
 		if err != nil {
 			t.Fatal(err)
 		}
