@@ -104,3 +104,21 @@ func TestAJobMayWaitForItsKey(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestSoManyJobsHaveAKeyAsThereArePermits(t *testing.T) {
+	g := guardtest.New(t)
+	three := jobguard.Settings{}.Guard(g.With(guard.WithPermits(3)))
+	do := func() error {
+		return jobguard.Do(t.Context(), three, "k", func(context.Context) error { return nil })
+	}
+	for range 2 {
+		g.Hold("k", guard.WithPermits(3))
+	}
+	if err := do(); err != nil {
+		t.Errorf("the third: %v", err)
+	}
+	g.Hold("k", guard.WithPermits(3))
+	if r := (*jobguard.RefusedError)(nil); !errors.As(do(), &r) || !r.Held() {
+		t.Errorf("the fourth: got %v, want one that is refused", r)
+	}
+}

@@ -96,6 +96,8 @@ func Run(t *testing.T, a Adapter) {
 		{"answers given once hold for all routes inside", answers},
 		{"a held key has the status that the application chooses", heldStatus},
 		{"a server that gives less time than a wait may take is named once", shortServer},
+		{"readers go together, and a writer alone", readers},
+		{"so many requests at once as there are permits", permits},
 		{"nested middleware and service share one lease", nested},
 		{"the default guard", defaultGuard},
 	} {
