@@ -1,5 +1,6 @@
 // Command guardctl shows the holders and waiters of the keys of package guard
-// in Redis. It also releases a key by force.
+// in Redis. It also releases a key by force. For the other stores see command
+// guardctl/all.
 //
 //	go run github.com/go-lockguard/guard/guardctl@latest --url redis://localhost:6379 ls
 //
@@ -7,94 +8,9 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io"
 	"os"
-	"os/signal"
-	"runtime/debug"
-	"syscall"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/urfave/cli/v3"
+	"github.com/go-lockguard/guard/guardctl/internal/ctl"
 )
 
-func main() {
-	redis.SetLogger(silent{}) // errors are returned, and printed once
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := guardctl(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
-}
-
-// errNoCommand is returned if no command was given.
-var errNoCommand = errors.New("there is no command: see guardctl help")
-
-// guardctl runs one command line and returns its exit status.
-func guardctl(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) (status int) {
-	root := command(in, out)
-	switch err := root.Run(ctx, args); {
-	case errors.Is(err, errNoCommand):
-		root.Writer = errs
-		_ = cli.ShowRootCommandHelp(root) // there is no use for an error here
-		return 2
-	case err != nil:
-		fmt.Fprintln(errs, "guardctl:", err)
-		return 1
-	}
-	return 0
-}
-
-// version returns the version of the module, as go run and go install know it.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
-
-// silent is go-redis's logger.
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
-
-// command is guardctl, which reads answers from in and writes to out.
-func command(in io.Reader, out io.Writer) *cli.Command {
-	c := &console{in: in, out: out}
-	return &cli.Command{
-		Name:  "guardctl",
-		Usage: "who holds and who waits for a guarded key in Redis",
-		Description: `Keys are named as in the code, guard.Key("stock", 42) being stock:42. Looking disturbs nobody: ls goes through the
-server with SCAN, a page at a time, and nothing is changed but by release.
-
-Errors go to standard error, with exit status 1, or 2 without a command. With --json a line of standard output is one value; its names are in
-snake_case, durations are nanoseconds and their names end in _ns.
-
-Examples:
-  guardctl ls                                          # REDIS_URL, or redis://localhost:6379
-  guardctl --url rediss://ops@redis:6380/2 show stock:42
-  guardctl --url redis://sentinel:26379 --sentinel mymaster watch
-  guardctl --cluster --url redis://node:6379 ls --json
-  guardctl release stock:42                            # shows whom it hurts, and asks`,
-		Flags:          globalFlags(),
-		Commands:       []*cli.Command{c.list(), c.show(), c.watch(), c.release(), c.check()},
-		Version:        version(),
-		Writer:         out,
-		ErrWriter:      out,
-		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // main prints it
-		OnUsageError:   func(_ context.Context, _ *cli.Command, err error, _ bool) error { return err },
-		Action: func(_ context.Context, cmd *cli.Command) error {
-			if name := cmd.Args().First(); name != "" {
-				return fmt.Errorf("there is no command %q: see guardctl help", name)
-			}
-			return errNoCommand
-		},
-	}
-}
-
-// console is the input and output of guardctl.
-type console struct {
-	in  io.Reader
-	out io.Writer
-}
+func main() { os.Exit(ctl.Main()) }

@@ -54,8 +54,15 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "server")
-	const server = "github.com/go-lockguard/guard/locker/etcdlocker/etcdtest/server"
-	build := exec.Command("go", "build", "-race=false", "-o", path, server)
+	// In the folder of this module, because the tests of others may not require
+	// what the server does.
+	const here = "github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
+	folder, err := exec.Command("go", "list", "-f", "{{.Dir}}", here).Output()
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", here, err)
+	}
+	build := exec.Command("go", "build", "-race=false", "-o", path, "./server")
+	build.Dir = strings.TrimSpace(string(folder))
 	if text, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the server: %w\n%s", err, text)
 	}

@@ -1,4 +1,4 @@
-package main
+package ctl
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/locker/redislocker"
+	"github.com/go-lockguard/guard/locker"
 )
 
 const checkTrips = 5
@@ -37,16 +37,33 @@ warnings.`,
 			if err := args(cmd, 0); err != nil {
 				return err
 			}
-			accepted, known := cmd.StringSlice("accept"), new(redislocker.Locker).FindingNames()
-			for _, name := range accepted {
-				if !slices.Contains(known, name) {
-					return fmt.Errorf("--accept knows no finding %q, only %s", name, strings.Join(known, ", "))
-				}
+			l, closeClient, err := open(cmd)
+			if err != nil {
+				return err
 			}
-			return withGuard(ctx, cmd, func(g *guard.Guard) error { return c.examine(ctx, cmd, g) },
+			defer closeClient()
+			accepted := cmd.StringSlice("accept")
+			if err := known(l, accepted); err != nil {
+				return err
+			}
+			return withLocker(ctx, l, func(g *guard.Guard) error { return c.examine(ctx, cmd, g) },
 				guard.WithTTL(cmd.Duration("ttl")), guard.WithAcceptedFindings(accepted...))
 		},
 	}
+}
+
+// known returns an error for a name that no finding of l has.
+func known(l locker.Locker, accepted []string) error {
+	var names []string
+	if l, ok := l.(locker.FindingNamer); ok {
+		names = l.FindingNames()
+	}
+	for _, name := range accepted {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("--accept knows no finding %q, only %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
 }
 
 // health is the result of check as JSON.

@@ -1,4 +1,4 @@
-package main
+package ctl
 
 import (
 	"cmp"
@@ -10,12 +10,14 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v3"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -27,7 +29,7 @@ func globalFlags() []cli.Flag {
 			Name: "url", Aliases: []string{"u"}, Value: "redis://localhost:6379",
 			Sources: cli.EnvVars("GUARD_REDIS_URL", "REDIS_URL"),
 			Usage: "the server: redis://user:password@host:port/database, rediss:// with TLS; more nodes as " +
-				"?addr=host:port",
+				"?addr=host:port; for other stores, see locker.FromDSN",
 		},
 		&cli.BoolFlag{
 			Name: "cluster", Usage: "the URL is that of a node of a cluster",
@@ -51,14 +53,18 @@ func globalFlags() []cli.Flag {
 	}
 }
 
-// withGuard calls do with a guard on the server that the flags name.
+// withGuard calls do with a guard on the store that the flags name.
 func withGuard(ctx context.Context, cmd *cli.Command, do func(g *guard.Guard) error, opts ...guard.Option) error {
-	rdb, err := connect(cmd)
+	l, closeClient, err := open(cmd)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rdb.Close() }()
-	l := redislocker.New(rdb, redislocker.WithPrefix(cmd.String("prefix")), redislocker.WithClientName("guardctl"))
+	defer closeClient()
+	return withLocker(ctx, l, do, opts...)
+}
+
+// withLocker calls do with a guard on l.
+func withLocker(ctx context.Context, l locker.Locker, do func(g *guard.Guard) error, opts ...guard.Option) error {
 	opts = append(opts, guard.WithName("guardctl"), guard.WithLogger(slog.New(slog.DiscardHandler)))
 	g, err := guard.New(l, opts...)
 	if err != nil {
@@ -70,6 +76,37 @@ func withGuard(ctx context.Context, cmd *cli.Command, do func(g *guard.Guard) er
 		_ = g.Close(ctx)
 	}()
 	return do(g)
+}
+
+// open returns a locker on the store that the flags name, and a function that
+// closes its client. It sends nothing.
+func open(cmd *cli.Command) (l locker.Locker, closeClient func(), err error) {
+	text := cmd.String("url")
+	if scheme, _, ok := strings.Cut(text, ":"); ok && scheme != "redis" && scheme != "rediss" {
+		l, err := openDSN(cmd, text)
+		return l, func() {}, err // Close of the guard closes the client
+	}
+	rdb, err := connect(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	l = redislocker.New(rdb, redislocker.WithPrefix(cmd.String("prefix")), redislocker.WithClientName("guardctl"))
+	return l, func() { _ = rdb.Close() }, nil
+}
+
+// openDSN returns a locker for an address of which package locker knows more
+// than the flags.
+func openDSN(cmd *cli.Command, dsn string) (locker.Locker, error) {
+	for _, name := range []string{"cluster", "sentinel", "prefix", "tls-ca", "tls-cert", "tls-key", "tls-name"} {
+		if cmd.IsSet(name) {
+			return nil, fmt.Errorf("--%s goes with redis:// and rediss:// only: what other stores need is in --url", name)
+		}
+	}
+	l, err := locker.FromDSN(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("--url is not understood: %w (guardctl/all has the stores that guardctl has not)", err)
+	}
+	return l, nil
 }
 
 // limited bounds one look at the server in time.

@@ -1,4 +1,4 @@
-package main
+package ctl
 
 import (
 	"bytes"
@@ -263,7 +263,7 @@ func TestJSONHasNamesInSnakeCase(t *testing.T) {
 
 // Findings that a new version of redislocker has can be accepted as well.
 func TestEveryFindingOfRedislockerCanBeAccepted(t *testing.T) {
-	source, err := os.ReadFile("../locker/redislocker/check.go")
+	source, err := os.ReadFile("../../../locker/redislocker/check.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +394,7 @@ func TestACommandLineHasItsExitStatus(t *testing.T) {
 		{[]string{"free"}, 1, "", "guardctl: there is no command \"free\""},
 	} {
 		var out, errs bytes.Buffer
-		status := guardctl(t.Context(), append([]string{"guardctl"}, is.args...), strings.NewReader(""), &out, &errs)
+		status := Run(t.Context(), append([]string{"guardctl"}, is.args...), strings.NewReader(""), &out, &errs)
 		if status != is.status || !strings.HasPrefix(out.String(), is.out) ||
 			!strings.HasPrefix(errs.String(), is.errs) ||
 			is.out == "" && out.Len() > 0 || is.errs == "" && errs.Len() > 0 {

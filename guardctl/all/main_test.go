@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/guardctl/internal/ctl"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(etcdtest.Main(func() int {
+		code := m.Run()
+		if err := goleak.Find(); err != nil && code == 0 {
+			os.Stderr.WriteString(err.Error() + "\n")
+			code = 1
+		}
+		return code
+	}))
+}
+
+func TestAnOperatorSeesAndFreesAKeyInEtcd(t *testing.T) {
+	t.Parallel()
+	freesAKey(t, "etcd://"+etcdtest.Start(t, 1, etcdtest.Settings{})[0].Addr)
+}
+
+// freesAKey holds a key in the store, and takes it from its holder by the
+// command line.
+func freesAKey(t *testing.T, dsn string) {
+	t.Helper()
+	l, err := locker.FromDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := guard.New(l, guard.WithName("holder"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := g.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
+	err = g.Do(t.Context(), "stock:42", func(context.Context) error {
+		wants(t, dsn, "1 held, 0 waiting", "ls")
+		wants(t, dsn, "holder", "show", "stock:42")
+		wants(t, dsn, "released", "release", "--yes", "stock:42")
+		return nil
+	})
+	if err != nil && !errors.Is(err, guard.ErrLeaseLost) {
+		t.Error(err)
+	}
+	wants(t, dsn, "0 held, 0 waiting", "ls")
+	wants(t, dsn, "nobody", "show", "stock:42")
+	wants(t, dsn, "ok", "check")
+}
+
+// wants runs a command line on the store and wants its output to have text.
+func wants(t *testing.T, dsn, text string, args ...string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status := ctl.Run(t.Context(), append([]string{"guardctl", "--url", dsn}, args...), strings.NewReader(""), &out, &errs)
+	if status != 0 || !strings.Contains(out.String(), text) {
+		t.Errorf("%v: status %d, want 0 and %q\n%s%s", args, status, text, &out, &errs)
+	}
+}
