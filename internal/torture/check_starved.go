@@ -27,7 +27,8 @@ func (v *verdict) starvation(h *history, r *run) {
 			if x.closing || x.bound < int64(mostStarved) || !r.isCalm(h, x.asked) || !r.isCalm(h, x.got) {
 				continue
 			}
-			wait := time.Duration(x.got-x.asked) - within(x.frozen, x.asked, x.got) - within(busy[x.key], x.asked, x.got)
+			wait := time.Duration(x.got - x.asked)
+			wait -= within(x.frozen, x.asked, x.got) + within(busy[x.key], x.asked, x.got)
 			v.starved = max(v.starved, wait)
 			if turns := turnsOfOthers(h.keys[x.key], x); wait > mostStarved && turns > 1 {
 				v.violate(starved, "a wait of %v while others had %d turns: %v", wait, turns, x)

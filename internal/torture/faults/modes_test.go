@@ -42,8 +42,8 @@ func TestFault45AKilledReaderOrPermitCostsItsOwnTTL(t *testing.T) {
 	mustRelease(t, acquire(t, open(guard.WithPermits(2)), key))
 	permit := took(t, "the permit of a dead process", start, processTTL+patient)
 	mustRelease(t, living) // held all the time, and renewed
-	keeps(t, "a writer came in %v after a reader was killed, and a permit was free %v after its holder was, beside one "+
-		"that is renewed (TTL %v)", writer, permit, processTTL)
+	keeps(t, "a writer came in %v after a reader was killed, and a permit was free %v after its holder was, "+
+		"beside one that is renewed (TTL %v)", writer, permit, processTTL)
 }
 
 func TestFault46ADeadWriterDoesNotKeepReadersOut(t *testing.T) {
