@@ -29,7 +29,8 @@ func init() {
 // any part may belong to a password.
 var errDSN = lockerkit.Invalid(store, "the address is wrong: want "+
 	"etcd://[user:password@]host:port,host:port[?prefix=guard/], or etcds:// for TLS, with "+
-	"?ca=FILE&cert=FILE&key=FILE if the system's certificates are not enough; in users and passwords, / ? # @ are written %%2F %%3F %%23 %%40")
+	"?ca=FILE&cert=FILE&key=FILE if the system's certificates are not enough; "+
+	"in users and passwords, / ? # @ are written %%2F %%3F %%23 %%40")
 
 // fromDSN serves [locker.FromDSN]. Each host has a client of its own, as with
 // [WithMembers]. Open makes the clients, because a client has goroutines.
