@@ -52,6 +52,9 @@ func addPage(r gin.IRoutes, g *guard.Guard, s *Shop, mode Mode) {
 		r.GET("/skus/:sku", look)
 		return
 	}
-	readers := g.With(guard.WithShared())
+	readers := g
+	if !s.OneReader {
+		readers = g.With(guard.WithShared())
+	}
 	r.GET("/skus/:sku", lockmw.Key(readers, "stock:{sku}"), look)
 }

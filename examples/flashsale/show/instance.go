@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
@@ -39,9 +40,7 @@ func newRouter(g *guard.Guard, s *shop.Shop, t *telemetry, f *follower, mode sho
 
 // newGuard needs one option in a service of its own: the name. The rest is what
 // this example has flags for.
-func newGuard(rdb redis.UniversalClient, server endpoint, cfg instanceConfig, t *telemetry,
-	f *follower,
-) (*guard.Guard, error) {
+func newGuard(l locker.Locker, cfg instanceConfig, t *telemetry, f *follower) (*guard.Guard, error) {
 	observer, err := t.observer()
 	if err != nil {
 		return nil, err
@@ -55,11 +54,29 @@ func newGuard(rdb redis.UniversalClient, server endpoint, cfg instanceConfig, t 
 	if cfg.Mode == shop.ModeFence {
 		opts = append(opts, guard.WithFencing())
 	}
-	locker := []redislocker.Option{redislocker.WithPrefix(cfg.Prefix), redislocker.WithHook(t.redisHook())}
-	if server.sentinel != nil {
-		locker = append(locker, redislocker.WithSentinel(server.sentinel))
+	return guard.New(l, opts...)
+}
+
+// newLocker is the store of the leases. One of -locker closes its client.
+func newLocker(ctx context.Context, rdb redis.UniversalClient, server endpoint, cfg instanceConfig, t *telemetry) (
+	l locker.Locker, err error,
+) {
+	if cfg.Locker != "" {
+		if l, err = locker.FromDSN(cfg.Locker); err != nil {
+			return nil, err
+		}
+		if tables, ok := l.(interface {
+			Migrate(ctx context.Context) error
+		}); ok {
+			err = tables.Migrate(ctx)
+		}
+		return l, err
 	}
-	return guard.New(redislocker.New(rdb, locker...), opts...)
+	opts := []redislocker.Option{redislocker.WithPrefix(cfg.Prefix), redislocker.WithHook(t.redisHook())}
+	if server.sentinel != nil {
+		opts = append(opts, redislocker.WithSentinel(server.sentinel))
+	}
+	return redislocker.New(rdb, opts...), nil
 }
 
 // instanceEnv holds the instanceConfig of a child, as JSON.
@@ -72,6 +89,7 @@ type instanceConfig struct {
 	Style    shop.Style
 	Redis    string // any form of -redis
 	RedisVia string `json:",omitempty"` // host:port in front of it; "": none
+	Locker   string `json:",omitempty"` // address of the leases; "": in Redis
 	Store    string // of the book; "": in Redis
 	Prices   string // base URL of the price service
 	Prefix   string // of every key of this run
@@ -132,12 +150,18 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 	if cfg.Live {
 		f = newFollower(cfg.Mode.Locked())
 	}
-	g, err := newGuard(rdb, server, cfg, t, f)
+	l, err := newLocker(ctx, rdb, server, cfg, t)
 	if err != nil {
 		return err
 	}
+	g, err := newGuard(l, cfg, t, f)
+	if err != nil {
+		return err
+	}
+	sharer, shares := l.(locker.Sharer)
 	s := &shop.Shop{
-		Book: watchedBook{book}, Fenced: cfg.Mode == shop.ModeFence, Deaf: cfg.Deaf,
+		OneReader: !shares || !sharer.Shares(locker.NoLimit),
+		Book:      watchedBook{book}, Fenced: cfg.Mode == shop.ModeFence, Deaf: cfg.Deaf,
 		Prices: &shop.PriceClient{HTTP: newHTTPClient(0), Base: cfg.Prices, Instance: cfg.Name},
 	}
 
@@ -146,14 +170,14 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 	if f != nil {
 		srv.RegisterOnShutdown(f.close)
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(ready, l.Addr())
+	fmt.Fprintln(ready, listener.Addr())
 
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
+	go func() { served <- srv.Serve(listener) }()
 	select {
 	case err = <-served:
 		return err

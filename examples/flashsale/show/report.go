@@ -13,7 +13,8 @@ type result struct {
 	Mode        shop.Mode  `json:"mode"`
 	Style       shop.Style `json:"style"`
 	Redis       string     `json:"redis"`
-	Store       string     `json:"store"` // where stock and orders are
+	Store       string     `json:"store"`            // where stock and orders are
+	Locker      string     `json:"locker,omitempty"` // where the leases are; "": in that Redis
 	Instances   int        `json:"instances"`
 	Requests    int        `json:"requests"`
 	Stock       int        `json:"stock"`
@@ -83,9 +84,13 @@ func (r result) due() int { return min(r.Stock, r.Reached-r.Failed) }
 
 // printScene says who is there, so that one of them can be killed.
 func printScene(con *console, s *sale) {
-	con.printf("%s  \tmode %s, style %s, Redis %s, book in %s, %d buyers, %s requests for %s items\n",
+	leases := s.cfg.leases()
+	if leases != "" {
+		leases = ", leases in " + leases
+	}
+	con.printf("%s  \tmode %s, style %s, Redis %s%s, book in %s, %d buyers, %s requests for %s items\n",
 		con.paint(bold, "flash sale"),
-		s.cfg.mode, s.cfg.style, s.store.name, s.store.bookName, s.cfg.concurrency, thousands(s.cfg.requests),
+		s.cfg.mode, s.cfg.style, s.store.name, leases, s.store.bookName, s.cfg.concurrency, thousands(s.cfg.requests),
 		thousands(s.cfg.stock))
 	for _, in := range s.fleet {
 		con.printf("  %-7s%s  pid %d\n", in.name, in.url, in.pid())
