@@ -178,7 +178,7 @@ func (l *Lease) hintDeadline(ctx context.Context, p turns.Patience, err error) {
 // hintOnce logs a hint unless the guard has given it before.
 func (l *Lease) hintOnce(ctx context.Context, about, text, look string) {
 	if g := l.guard; g.family.hints.first(about, g.set.Name) {
-		g.log().LogAttrs(ctx, slog.LevelWarn, text, //nolint:sloglint // the callers give constants, or two durations in one
+		g.log().LogAttrs(ctx, slog.LevelWarn, text, //nolint:sloglint // constants, or one with two durations
 			g.about(l.key, slog.String("look", look))...)
 	}
 }

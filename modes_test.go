@@ -140,8 +140,8 @@ func TestModesThatDoNotFit(t *testing.T) {
 	g.With(guard.WithShared())
 }
 
-// A mode of With replaces the guard's. What the mode ignores comes back with
-// the next one.
+// A mode of With replaces the guard's. A setting that the mode ignores comes
+// back with the next one.
 func TestAModeReplacesTheGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(t, memlocker.New(), guard.WithMinHold(time.Minute), guard.WithFencing())

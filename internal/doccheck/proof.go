@@ -128,7 +128,7 @@ func Shell(pages []*Page) map[string]Block {
 // Run runs a block of shell commands in root, at most until ctx ends. Each
 // command must succeed.
 func Run(ctx context.Context, root string, b Block) error {
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.Text) //nolint:gosec // commands of our own documents
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", b.Text) //nolint:gosec // our own documents
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s\n%s", err, b.Text, out)

@@ -87,7 +87,7 @@ func (o *openings) wait(ctx context.Context, client *redis.Client) error {
 
 // open lets go-redis dial a connection and keep it. It ends with the dial.
 func open(client *redis.Client) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*dialLimit) //nolint:forbidigo // outlives the try that wants it
+	ctx, cancel := context.WithTimeout(context.Background(), 2*dialLimit) //nolint:forbidigo // outlives its try
 	defer cancel()
 	return client.Process(ctx, redis.NewMapStringInterfaceCmd(ctx, "hello", 2)) // answered by the connection itself
 }

@@ -47,7 +47,7 @@ func New(d *Dialect, db *sql.DB, name string) *Locker {
 		closing: make(chan struct{}), bell: make(chan struct{}, 1),
 		queued: map[string]*waiting{}, owned: map[string]string{},
 	}
-	l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker itself, ended by Close
+	l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker, until Close
 	l.lanes = newLanes(&l.table)
 	return l
 }

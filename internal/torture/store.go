@@ -25,7 +25,8 @@ func openStore(addr string) *store {
 func (s *store) close() error { return s.rdb.Close() }
 
 var readScript = redis.NewScript(`
--- KEYS: fenced counter, unfenced counter. ARGV: token, "0" for none. Returns whether the fence lets it in, both counters.
+-- KEYS: fenced counter, unfenced counter. ARGV: token, "0" for none.
+-- Returns whether the fence lets it in, both counters.
 local token = tonumber(ARGV[1])
 local most = tonumber(redis.call('HGET', KEYS[1], 'token') or '0')
 if token > 0 and token < most then return {0, 0, 0} end

@@ -13,8 +13,8 @@ import (
 // This file is how a grant ends: by which methods, and why.
 
 // lose ends a grant that cannot be trusted any longer, and tells its occupants.
-// The floor goes on, because the function may not notice for long. What is left
-// in the store is freed when the function has returned.
+// The floor goes on, because the function may not notice for long. The key in
+// the store is freed when the function has returned.
 func (gr *grant) lose(cause error) {
 	for _, o := range gr.markLost(cause) {
 		o.Lost(cause)

@@ -162,7 +162,7 @@ func (r *renewer) renew(batch []*grant, limit time.Duration) []Renewal {
 		claims[i] = &gr.bid.claim
 	}
 	results := make([]Renewal, len(batch))
-	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a lease outlives its caller's context
+	ctx, cancel := context.WithTimeout(context.Background(), limit) //nolint:forbidigo // a lease outlives its caller
 	defer cancel()
 	sent := time.Now()
 	r.engine.locker.Renew(ctx, claims, func(i int, err error) {

@@ -5,8 +5,8 @@
 //
 // The engine knows keys, turns and package locker. Package guard, the face,
 // knows contexts that carry leases, options, observers, logs and requests. The
-// engine knows nothing of them. What passes between the two stands in this file
-// and in the methods of [Engine] and [Turn]. Beside these the face uses
+// engine knows nothing of them. This file has all that passes between the two,
+// with the methods of [Engine] and [Turn]. Beside these the face uses
 // [Backoff] and the plain values of state.go. Package limits has the numbers.
 package turns
 

@@ -16,7 +16,7 @@ import (
 // concurrent use from the end of Take on.
 //
 // Invariant: grant is nil until the turn begins, and does not change
-// afterwards. occupant is nil until Attach. What tried has does not change
+// afterwards. occupant is nil until Attach. The fields of tried do not change
 // after Take, and waits and probe are unset then. entered is nil or, once the
 // turn has begun, grant.
 type Turn struct {
@@ -112,8 +112,8 @@ func (t *Turn) Outlived() { t.grant.lose(errOutlived) }
 // MinHold keeps it. keep says whether MinHold may keep it. cause is why the
 // grant was lost, if it was.
 //
-// alone says that nothing runs on inside the turn. What is left of a lost key
-// is then removed in the background, because the function has returned.
+// alone says that nothing runs on inside the turn. The rest of a lost key is
+// then removed in the background, because the function has returned.
 func (t *Turn) End(alone, keep bool) (back bool, cause error) {
 	if t.grant.members != nil {
 		return t.endShared(alone)

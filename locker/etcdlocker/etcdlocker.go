@@ -81,7 +81,7 @@ func New(client *clientv3.Client, opts ...Option) *Locker {
 		sessions: map[int64]*session{}, queued: map[string]*state{},
 		owned: map[string]*line{}, seen: map[string]sighting{},
 	}
-	l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker itself, ended by Close
+	l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker, until Close
 	l.lane.locker = l
 	l.places = placesOf(l)
 	return l

@@ -162,7 +162,7 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 // Abandon leaves nothing of c behind. With late, it does so again after a
 // second.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
-	now, err := l.enter(context.Background()) //nolint:forbidigo // in memory: cannot block, even if its caller's ctx has ended
+	now, err := l.enter(context.Background()) //nolint:forbidigo // in memory, so it cannot block
 	defer l.store.leave()
 	if l.state != open {
 		return

@@ -59,8 +59,8 @@ func unclear(err error) error {
 	return fmt.Errorf("%w: redislocker: %w", locker.ErrUnavailable, err)
 }
 
-// silent reports whether err says that the server gave no answer. What was full
-// in this process says nothing about the server.
+// silent reports whether err says that the server gave no answer. A queue
+// that is full in this process says nothing about the server.
 func silent(err error) bool {
 	var answer redis.Error
 	if errors.As(err, &answer) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redisconn.ErrUnsent) {

@@ -84,7 +84,7 @@ type janitor struct {
 }
 
 func newJanitor(clean func(context.Context, []chore) []bool) *janitor {
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // no caller waits for this work; Close ends it
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // no caller waits; Close ends it
 	return &janitor{
 		clean: clean, ctx: ctx, cancel: cancel, nodes: make(map[string]*lane), closing: make(chan struct{}),
 	}

@@ -25,8 +25,8 @@ const (
 	inLook = `local INBOXES, KNOWN, KEY = ARGV[6], ARGV[8] == "1", string.sub(ARGV[7], 8)` + "\n"
 )
 
-// The scripts. What a key of a single owner needs stands in front, because a
-// script pays for each function that it defines.
+// The scripts. The functions for a key of a single owner stand in front,
+// because a script pays for each function that it defines.
 var (
 	lookScript = newScript(consts(), lua("entry", "back", "look"),
 		allNames, inLook, lua("tokens", "late", "crowd", "serve", "lookcrowd"))

@@ -83,8 +83,7 @@ func TestACrowdLeavesNothingBehind(t *testing.T) {
 	emptied(t, rdb)
 }
 
-// An operator deletes a lock. What is left of its crowd is no part of the next
-// one.
+// An operator deletes a lock. The rest of its crowd is no part of the next one.
 func TestWhatIsLeftOfACrowdIsNoPartOfTheNext(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, _ := listening(t, rdb, 2)

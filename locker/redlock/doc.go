@@ -5,8 +5,8 @@
 //	g, err := guard.New(redlock.New(nodes), guard.WithName("stock"), guard.WithFencing())
 //
 // The package is experimental. Until that word is gone, a minor version may
-// change its functions and options, see docs/versions.md. What it promises of a
-// lease is tested like any other store's.
+// change its functions and options, see docs/versions.md. Its promises about
+// leases are tested like any other store's.
 //
 // The number of nodes N is odd and at least three. A quorum is q = N/2+1 nodes.
 // Nodes do not replicate and have no Sentinel, because nobody would see a

@@ -29,13 +29,16 @@
 //
 //	code                 reason                       when
 //	aborted              LOCK_HELD              retry the key was held until MaxWait ended
-//	resource_exhausted   LOCK_QUEUE_FULL        retry too many were waiting already, or the wait would have been too long
+//	resource_exhausted   LOCK_QUEUE_FULL        retry too many waited already, or the wait would be too long
 //	unavailable          LOCK_UNAVAILABLE       retry the locker gave no answer, or the guard is closed
-//	deadline_exceeded    LOCK_WAIT_ABORTED            a deadline of the server ended the wait (of a client: it does not see this)
-//	internal             LOCK_LOST                    the lease was lost while the handler ran: what it did is uncertain
-//	invalid_argument     LOCK_KEY_INVALID             the message has no key, or one that is too long; a stream has no message
+//	deadline_exceeded    LOCK_WAIT_ABORTED            a deadline of the server ended the wait
+//	internal             LOCK_LOST                    the lease was lost while the handler ran
+//	invalid_argument     LOCK_KEY_INVALID             no key, a key that is too long, or a stream without a message
 //	internal             LOCK_MISCONFIGURED           our own mistake: a message of another type, no default guard
 //	canceled                                          the client has gone
+//
+// A client does not see the code of its own deadline. After LOCK_LOST it is
+// uncertain what the handler did.
 //
 // An error marked retry carries a google.rpc.RetryInfo, and Retry-After in
 // seconds in its metadata. Its call has not run. Clients that repeat calls by

@@ -155,7 +155,7 @@ func Error(err error) error {
 	if err == nil {
 		return nil
 	}
-	o, ours := outcome.Of(context.Background(), ran.Mark(err)) //nolint:forbidigo // the middleware will look at the request's own
+	o, ours := outcome.Of(context.Background(), ran.Mark(err)) //nolint:forbidigo // the middleware has the request's
 	if !ours {
 		return err
 	}

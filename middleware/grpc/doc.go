@@ -32,12 +32,15 @@
 //
 //	status               reason                       when
 //	ABORTED              LOCK_HELD              retry the key was held until MaxWait ended
-//	RESOURCE_EXHAUSTED   LOCK_QUEUE_FULL        retry too many were waiting already, or the wait would have been too long
+//	RESOURCE_EXHAUSTED   LOCK_QUEUE_FULL        retry too many waited already, or the wait would be too long
 //	UNAVAILABLE          LOCK_UNAVAILABLE       retry the locker gave no answer, or the guard is closed
-//	DEADLINE_EXCEEDED    LOCK_WAIT_ABORTED            a deadline of the server ended the wait (of a client: it does not see this)
-//	INTERNAL             LOCK_LOST                    the lease was lost while the handler ran: what it did is uncertain
+//	DEADLINE_EXCEEDED    LOCK_WAIT_ABORTED            a deadline of the server ended the wait
+//	INTERNAL             LOCK_LOST                    the lease was lost while the handler ran
 //	INVALID_ARGUMENT     LOCK_KEY_INVALID             the message has no key, or one that is too long
 //	INTERNAL             LOCK_MISCONFIGURED           our own mistake: a message of another type, no default guard
+//
+// A client does not see the status of its own deadline. After LOCK_LOST it is
+// uncertain what the handler did.
 //	CANCELLED                                         the client has gone
 //
 // A status marked retry carries a google.rpc.RetryInfo, and its call has not

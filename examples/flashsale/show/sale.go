@@ -267,7 +267,7 @@ func round(x float64, decimals int) float64 {
 func (in *instance) get(ctx context.Context, client *http.Client, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, in.url+path, http.NoBody) //nolint:gosec // our own child's
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, in.url+path, http.NoBody) //nolint:gosec // our child's
 	if err != nil {
 		return err
 	}

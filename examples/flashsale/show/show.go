@@ -67,7 +67,7 @@ func (s *show) follow(ctx context.Context, in *instance) {
 }
 
 func (s *show) listen(ctx context.Context, in *instance) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, in.url+"/visits", http.NoBody) //nolint:gosec // our own child's
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, in.url+"/visits", http.NoBody) //nolint:gosec // our child's
 	if err != nil {
 		return
 	}

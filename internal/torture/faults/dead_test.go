@@ -31,8 +31,8 @@ func TestFault43DeadWaitersInAClusterCostOneShortOffer(t *testing.T) {
 const dead = 20
 
 // deadWaiters kills processes in their first wait for a key, and lets others
-// take turns on it. What the dead cost is judged by the time without a turn and
-// by the queue. The rates of turns are reported. Only a thirtieth of them is
+// take turns on it. The cost of the dead is judged by the time without a turn
+// and by the queue. The rates of turns are reported. Only a thirtieth of them is
 // demanded, because the machine may be busy with other tests. Waiters that are
 // not told of their turn have a hundredth.
 func deadWaiters(t *testing.T, p *place) {

@@ -107,7 +107,7 @@ func (j *judge) violates(format string, args ...any) {
 	j.report.violations = append(j.report.violations, fmt.Sprintf(format, args...))
 }
 
-// stops notes that a process is about to be stopped. What it began before may
+// stops notes that a process is about to be stopped. Its earlier work may
 // run beside others.
 func (j *judge) stops(pid int) {
 	j.mu.Lock()
