@@ -38,10 +38,10 @@
 //	INTERNAL             LOCK_LOST                    the lease was lost while the handler ran
 //	INVALID_ARGUMENT     LOCK_KEY_INVALID             the message has no key, or one that is too long
 //	INTERNAL             LOCK_MISCONFIGURED           our own mistake: a message of another type, no default guard
+//	CANCELLED                                         the client has gone
 //
 // A client does not see the status of its own deadline. After LOCK_LOST it is
 // uncertain what the handler did.
-//	CANCELLED                                         the client has gone
 //
 // A status marked retry carries a google.rpc.RetryInfo, and its call has not
 // run. Clients that repeat calls by themselves usually do so for UNAVAILABLE.
