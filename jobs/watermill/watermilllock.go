@@ -24,6 +24,10 @@ func WithWait(d time.Duration) Option { return func(s *jobguard.Settings) { s.Wa
 // logs that at level Info. It is for messages that ask for work which the holder
 // does anyway, and for duplicates. A message is not dropped because the store
 // gives no answer.
+//
+// The key of a worker that died is held until its TTL is over. Its message is
+// lost if the broker gives it back before. So MaxIdleTime of Redis Streams must
+// be longer than MaxHold and the TTL together.
 func WithDrop() Option { return func(s *jobguard.Settings) { s.Drop = true } }
 
 // Key returns a middleware that runs the handler while it holds the key that
