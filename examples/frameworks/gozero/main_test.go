@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 var key = guard.Key("stock", "42")
 
 // serve serves the routes with h as their handler, behind go-zero's own
-// timeout, and returns the address. The server has no WriteTimeout, because
-// go-zero's leaves only a tenth of the timeout for the answer.
+// timeout, and returns the address. The connection has no time limits, because
+// go-zero's leave only a tenth of the timeout for the answer.
 func serve(t *testing.T, g *guardtest.Guard, timeout time.Duration, h http.HandlerFunc) (base string) {
 	t.Helper()
 	return serveWithin(t, g, timeout, 0, h)
@@ -68,7 +68,7 @@ func serveWithin(
 				t.Errorf("go-zero's WriteTimeout is %v for %v: docs/frameworks.md says a tenth longer",
 					s.WriteTimeout, timeout)
 			}
-			s.WriteTimeout = writeTimeout
+			s.WriteTimeout, s.ReadTimeout = writeTimeout, 0
 			s.BaseContext = func(l net.Listener) context.Context {
 				at <- l.Addr()
 				return context.WithoutCancel(t.Context())
@@ -164,7 +164,7 @@ func TestMaxWaitMustBeBelowTheTimeout(t *testing.T) {
 	told := guard.WithLogger(slog.New(tells{slog.NewTextHandler(&log, nil), ended}))
 	g = guardtest.New(t, guard.WithMaxWait(time.Minute), told)
 	g.Hold(key)
-	got = post(t.Context(), t, serve(t, g, 100*time.Millisecond, deduct)+"/skus/42/deduct")
+	got = post(t.Context(), t, serve(t, g, 2*time.Second, deduct)+"/skus/42/deduct")
 	if got.status != http.StatusServiceUnavailable || strings.Contains(got.body, "lock_") {
 		t.Errorf("above: got %+v: main.go says a bare 503", got)
 	}
@@ -254,7 +254,7 @@ func TestOfThreeRequestsOneFindsTheQueueFull(t *testing.T) {
 func TestAHandlerThatOutlivesItsAnswerKeepsTheKey(t *testing.T) {
 	g := guardtest.New(t, guard.WithMaxWait(0), quiet)
 	goOn, ended := make(chan struct{}), make(chan struct{})
-	base := serve(t, g, 100*time.Millisecond, func(_ http.ResponseWriter, r *http.Request) {
+	base := serve(t, g, 3*time.Second, func(_ http.ResponseWriter, r *http.Request) {
 		defer close(ended)
 		<-r.Context().Done()
 		<-goOn
