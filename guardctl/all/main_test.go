@@ -67,7 +67,8 @@ func freesAKey(t *testing.T, dsn string) {
 func wants(t *testing.T, dsn, text string, args ...string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	status := ctl.Run(t.Context(), append([]string{"guardctl", "--url", dsn}, args...), strings.NewReader(""), &out, &errs)
+	args = append([]string{"guardctl", "--url", dsn}, args...)
+	status := ctl.Run(t.Context(), args, strings.NewReader(""), &out, &errs)
 	if status != 0 || !strings.Contains(out.String(), text) {
 		t.Errorf("%v: status %d, want 0 and %q\n%s%s", args, status, text, &out, &errs)
 	}

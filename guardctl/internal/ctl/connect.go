@@ -54,13 +54,13 @@ func globalFlags() []cli.Flag {
 }
 
 // withGuard calls do with a guard on the store that the flags name.
-func withGuard(ctx context.Context, cmd *cli.Command, do func(g *guard.Guard) error, opts ...guard.Option) error {
+func withGuard(ctx context.Context, cmd *cli.Command, do func(g *guard.Guard) error) error {
 	l, closeClient, err := open(cmd)
 	if err != nil {
 		return err
 	}
 	defer closeClient()
-	return withLocker(ctx, l, do, opts...)
+	return withLocker(ctx, l, do)
 }
 
 // withLocker calls do with a guard on l.
@@ -104,7 +104,8 @@ func openDSN(cmd *cli.Command, dsn string) (locker.Locker, error) {
 	}
 	l, err := locker.FromDSN(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("--url is not understood: %w (guardctl/all has the stores that guardctl has not)", err)
+		const hint = "guardctl/all has the stores that guardctl has not"
+		return nil, fmt.Errorf("--url is not understood: %w (%s)", err, hint)
 	}
 	return l, nil
 }
