@@ -99,7 +99,7 @@ func open(cmd *cli.Command) (l locker.Locker, closeClient func(), err error) {
 func openDSN(cmd *cli.Command, dsn string) (locker.Locker, error) {
 	for _, name := range []string{"cluster", "sentinel", "prefix", "tls-ca", "tls-cert", "tls-key", "tls-name"} {
 		if cmd.IsSet(name) {
-			return nil, fmt.Errorf("--%s goes with redis:// and rediss:// only: what other stores need is in --url", name)
+			return nil, fmt.Errorf("--%s goes with redis:// and rediss:// only: other stores take all by --url", name)
 		}
 	}
 	l, err := locker.FromDSN(dsn)
