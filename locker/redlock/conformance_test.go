@@ -34,6 +34,17 @@ func (l warm) Open(w locker.Waker) error {
 	return err
 }
 
+// Acquire believes a refusal when it has come three times. A claim that was
+// refused before may win a vote late, and gives it back a moment later.
+func (l warm) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	a, err := l.Locker.Acquire(ctx, c, t)
+	for n := 0; n < 2 && err == nil && !a.Acquired && t == (locker.Try{}); n++ {
+		time.Sleep(5 * time.Millisecond)
+		a, err = l.Locker.Acquire(ctx, c, t)
+	}
+	return a, err
+}
+
 func TestConformanceInVirtualTime(t *testing.T) {
 	t.Parallel()
 	newPair := func(t *testing.T) (a, b locker.Locker) {
