@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
+	"github.com/go-lockguard/guard/internal/jobguard/jobtest"
 	cronlock "github.com/go-lockguard/guard/jobs/cron"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -80,7 +80,7 @@ func TestEachTickRunsOnceWhereClocksDiffer(t *testing.T) {
 
 func TestASkippedTickIsTold(t *testing.T) {
 	var log bytes.Buffer
-	waits := &waits{}
+	waits := &jobtest.Waits{}
 	g := guardtest.New(t, logTo(&log), guard.WithName("reports"), guard.WithObserver(waits))
 	skipped := cronlock.Key(g.Guard, "k")(cronlock.Func(func(context.Context) error {
 		t.Error("the job ran")
@@ -88,38 +88,17 @@ func TestASkippedTickIsTold(t *testing.T) {
 	}))
 	release := g.Hold("k")
 	skipped.Run()
-	expect(t, &log, "level=INFO", "tick skipped: the job runs elsewhere", "guard=reports",
+	jobtest.ExpectLog(t, &log, "level=INFO", "tick skipped: the job runs elsewhere", "guard=reports",
 		"key_hash="+guard.KeyHash("k"))
 	release()
 	mend := g.Break()
 	defer mend()
 	skipped.Run()
-	expect(t, &log, "level=WARN", "tick skipped: nobody knows", "unavailable")
-	if len(waits.errs) != 2 || !errors.Is(waits.errs[0], guard.ErrNotAcquired) ||
-		!errors.Is(waits.errs[1], guard.ErrUnavailable) {
-		t.Errorf("the observer was told %v", waits.errs)
+	jobtest.ExpectLog(t, &log, "level=WARN", "tick skipped: nobody knows", "unavailable")
+	if len(waits.Errs) != 2 || !errors.Is(waits.Errs[0], guard.ErrNotAcquired) ||
+		!errors.Is(waits.Errs[1], guard.ErrUnavailable) {
+		t.Errorf("the observer was told %v", waits.Errs)
 	}
-}
-
-// waits records how waits ended, as the metrics do.
-type waits struct {
-	guard.NopObserver
-
-	errs []error
-}
-
-func (w *waits) WaitEnd(_ context.Context, _ guard.WaitInfo, r guard.WaitResult) {
-	w.errs = append(w.errs, r.Err)
-}
-
-func expect(t *testing.T, log *bytes.Buffer, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(log.String(), part) {
-			t.Errorf("the log lacks %q:\n%s", part, log)
-		}
-	}
-	log.Reset()
 }
 
 func TestALostLeaseEndsTheContextOfTheJob(t *testing.T) {
@@ -131,7 +110,7 @@ func TestALostLeaseEndsTheContextOfTheJob(t *testing.T) {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})).Run()
-		expect(t, &log, "level=ERROR", "the job has failed", "lease lost")
+		jobtest.ExpectLog(t, &log, "level=ERROR", "the job has failed", "lease lost")
 	})
 }
 
@@ -158,7 +137,7 @@ func TestAFailedJobAndAPanicAreNotSwallowed(t *testing.T) {
 	var log bytes.Buffer
 	g := guardtest.New(t, logTo(&log))
 	cronlock.Key(g.Guard, "a")(cronlock.Func(func(context.Context) error { return errors.New("no paper") })).Run()
-	expect(t, &log, "level=ERROR", "no paper")
+	jobtest.ExpectLog(t, &log, "level=ERROR", "no paper")
 	defer func() {
 		if recover() == nil {
 			t.Error("the panic did not pass through")

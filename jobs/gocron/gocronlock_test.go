@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
+	"github.com/go-lockguard/guard/internal/jobguard/jobtest"
 	gocronlock "github.com/go-lockguard/guard/jobs/gocron"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -160,7 +160,7 @@ func TestALeaderWhoseLeaseIsLostDoesNotLead(t *testing.T) {
 
 func TestASkippedRunIsTold(t *testing.T) {
 	var log bytes.Buffer
-	w := &waits{}
+	w := &jobtest.Waits{}
 	g := guardtest.New(t, guard.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), guard.WithName("reports"),
 		guard.WithObserver(w))
 	l := gocronlock.NewLocker(g.Guard)
@@ -168,7 +168,7 @@ func TestASkippedRunIsTold(t *testing.T) {
 	if _, err := l.Lock(t.Context(), "report"); !errors.Is(err, guard.ErrNotAcquired) {
 		t.Errorf("held: got %v", err)
 	}
-	expect(t, &log, "level=INFO", "tick skipped: the job runs elsewhere", "guard=reports", "job=report",
+	jobtest.ExpectLog(t, &log, "level=INFO", "tick skipped: the job runs elsewhere", "guard=reports", "job=report",
 		"key_hash="+guard.KeyHash("job:report"))
 	release()
 	mend := g.Break()
@@ -176,34 +176,13 @@ func TestASkippedRunIsTold(t *testing.T) {
 	if _, err := l.Lock(t.Context(), "report"); !errors.Is(err, guard.ErrUnavailable) {
 		t.Errorf("no answer: got %v", err)
 	}
-	expect(t, &log, "level=WARN", "tick skipped: nobody knows", "unavailable")
+	jobtest.ExpectLog(t, &log, "level=WARN", "tick skipped: nobody knows", "unavailable")
 	if _, err := l.Lock(t.Context(), ""); !errors.Is(err, guard.ErrInvalidKey) {
 		t.Errorf("no name: got %v", err)
 	}
-	if len(w.errs) < 2 || !errors.Is(w.errs[0], guard.ErrNotAcquired) || !errors.Is(w.errs[1], guard.ErrUnavailable) {
-		t.Errorf("the observer was told %v", w.errs)
+	if len(w.Errs) < 2 || !errors.Is(w.Errs[0], guard.ErrNotAcquired) || !errors.Is(w.Errs[1], guard.ErrUnavailable) {
+		t.Errorf("the observer was told %v", w.Errs)
 	}
-}
-
-// waits records how waits ended, as the metrics do.
-type waits struct {
-	guard.NopObserver
-
-	errs []error
-}
-
-func (w *waits) WaitEnd(_ context.Context, _ guard.WaitInfo, r guard.WaitResult) {
-	w.errs = append(w.errs, r.Err)
-}
-
-func expect(t *testing.T, log *bytes.Buffer, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(log.String(), part) {
-			t.Errorf("the log lacks %q:\n%s", part, log)
-		}
-	}
-	log.Reset()
 }
 
 func TestAJobKeepsItsKeyUntilItReturnsAndForMinHold(t *testing.T) {
@@ -258,7 +237,7 @@ func TestALostLeaseIsTheErrorOfUnlock(t *testing.T) {
 		g.Lose("job:report")
 		time.Sleep(10 * time.Second) // a renewal notices
 		synctest.Wait()
-		expect(t, &log, "level=ERROR", "lease lost")
+		jobtest.ExpectLog(t, &log, "level=ERROR", "lease lost")
 		if err := l.Unlock(t.Context()); !errors.Is(err, guard.ErrLeaseLost) {
 			t.Errorf("got %v", err)
 		}

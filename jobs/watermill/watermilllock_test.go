@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
+	"github.com/go-lockguard/guard/internal/jobguard/jobtest"
 	watermilllock "github.com/go-lockguard/guard/jobs/watermill"
 )
 
@@ -133,7 +134,7 @@ func TestADelayOfThePublisherIsNotOurs(t *testing.T) {
 
 func TestADroppedMessageIsAckedAndTold(t *testing.T) {
 	var log bytes.Buffer
-	w := &waits{}
+	w := &jobtest.Waits{}
 	g := guardtest.New(t, guard.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), guard.WithName("orders"),
 		guard.WithObserver(w))
 	g.Hold("order:7")
@@ -148,20 +149,9 @@ func TestADroppedMessageIsAckedAndTold(t *testing.T) {
 			t.Errorf("the log lacks %q:\n%s", part, &log)
 		}
 	}
-	if len(w.errs) != 1 || !errors.Is(w.errs[0], guard.ErrNotAcquired) {
-		t.Errorf("the observer was told %v", w.errs)
+	if len(w.Errs) != 1 || !errors.Is(w.Errs[0], guard.ErrNotAcquired) {
+		t.Errorf("the observer was told %v", w.Errs)
 	}
-}
-
-// waits records how waits ended, as the metrics do.
-type waits struct {
-	guard.NopObserver
-
-	errs []error
-}
-
-func (w *waits) WaitEnd(_ context.Context, _ guard.WaitInfo, r guard.WaitResult) {
-	w.errs = append(w.errs, r.Err)
 }
 
 func TestOnlyWhatIsDoneIsADuplicateWithMinHoldOnSuccess(t *testing.T) {
