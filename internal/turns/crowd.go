@@ -155,10 +155,11 @@ func (gt *gate) exit(gr *grant) (last bool) {
 }
 
 // handPermit gives gr to the first in line, if that waits for a permit and gr
-// has room for another turn. It does so only if nobody has the floor, because
-// the turn on the floor comes first.
+// has room for another turn. A turn on the floor is overtaken for as long as gr
+// goes on at most. It has its place in the store's queue meanwhile, and gr ends
+// after one pass over the line if somebody waits there (law 9).
 func (gt *gate) handPermit(gr *grant) bool {
-	if gr.members != nil || gt.floor != nil || !gt.nextMayUse(gr) {
+	if gr.members != nil || !gt.nextMayUse(gr) {
 		return false
 	}
 	gt.enterFirst(gr)

@@ -252,6 +252,50 @@ func TestAPermitIsHandedOff(t *testing.T) {
 	})
 }
 
+// A permit goes to the next in line also while a call before it contends for
+// another permit. That call is overtaken for a pass over the line at most.
+func TestAPermitIsHandedOffWhileACallContends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers, turns, section = 10, 50, 5 * time.Millisecond
+		store := memlocker.New()
+		other, l := open(t, store.Peer()), &counter{Locker: store.Peer()}
+		e := open(t, l)
+		stays := mustTake(t, other, limited(2)) // so that all here have one permit
+		var longest, handed atomic.Int64
+		var done sync.WaitGroup
+		for range callers {
+			done.Go(func() {
+				for range turns {
+					asked := time.Now()
+					turn := mustTake(t, e, limited(2))
+					if _, handoff, _, _ := turn.Tried(); handoff {
+						handed.Add(1)
+					}
+					if wait := int64(time.Since(asked)); wait > longest.Load() {
+						longest.Store(wait)
+					}
+					time.Sleep(section)
+					mustEnd(t, turn)
+				}
+			})
+		}
+		done.Wait()
+		if n := handed.Load(); n < callers*turns*3/4 {
+			t.Errorf("%d of %d permits were handed off", n, callers*turns)
+		}
+		if n := l.releases.Load(); n > callers*turns/4 {
+			t.Errorf("%d releases for %d turns", n, callers*turns)
+		}
+		const pass = callers * section // over the line
+		if wait := time.Duration(longest.Load()); wait > 3*pass {
+			t.Errorf("a wait of %v, want %v at most", wait, 3*pass)
+		}
+		mustEnd(t, stays)
+		closed(t, e)
+		closed(t, other)
+	})
+}
+
 // A turn beyond its MaxHold leaves the shared grant. The others stay.
 func TestMaxHoldIsForOneSharedTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
