@@ -33,6 +33,9 @@ type config struct {
 	observers  observers
 	accepted   []string     // findings that only warn
 	logger     *slog.Logger // nil: slog.Default() at the time of logging
+
+	codec       Codec // of the results of Once; nil: JSON
+	resultLimit int   // of a result in bytes; 0: the default
 }
 
 func defaults() config {

@@ -99,6 +99,8 @@ func (l *Lease) acquire(ctx context.Context, p turns.Patience, group *turns.Grou
 	g.observers.waitEnd(waitCtx, info, r)
 	l.hint(waitCtx, p, r)
 	switch {
+	case r.Replayed || r.Joined:
+		r.Err = turns.ErrRecorded
 	case r.Err == nil:
 		l.open(ctx, info)
 	case r.Unguarded:
@@ -142,13 +144,17 @@ func (l *Lease) wait(ctx context.Context, p turns.Patience, group *turns.Group) 
 		} else {
 			refusal, err = t.Take(ctx, l.guard.family.engine, l.key, &l.guard.set, events{l.guard}, p)
 		}
+		if errors.Is(err, turns.ErrRecorded) {
+			_, r.Joined = p.Recall.Found()
+			r.Replayed, err = !r.Joined, nil
+		}
 		r.Err = refused(ctx, at, waitedSince(start, p), refusal, err)
 		var silent bool
 		r.Attempts, r.Handoff, r.Blocker, silent = t.Tried()
 		r.Unguarded = l.guard.failOpen && silent
 	}
 	r.Waited = time.Since(start)
-	if r.Err == nil {
+	if r.Err == nil && !r.Replayed && !r.Joined {
 		l.turn = t
 	}
 	return r

@@ -71,14 +71,20 @@ type WaitResult struct {
 	// silent, see [WithFailOpen]. Err is the ErrUnavailable that another guard
 	// would return. There is no hold.
 	Unguarded bool
+	// Replayed and Joined say that the call of [Once] got the result of another
+	// call, and has no turn and no hold. Err is nil. Joined had to wait for that
+	// result.
+	Replayed, Joined bool
 }
 
 // HoldResult says how a hold ended.
 type HoldResult struct {
 	Held time.Duration
 	// Err is nil after a release. Otherwise it is ErrLeaseLost, ErrMaxHold or
-	// ErrClosed, or ErrUnavailable for a release without an answer.
+	// ErrClosed, or ErrUnavailable for a release without an answer. It Is
+	// ErrNotKept too if the release was to keep a result of [Once].
 	Err      error
+	Kept     bool          // the release has kept a result of Once
 	Panicked bool          // fn panicked, or called runtime.Goexit
 	Overrun  time.Duration // time from the loss of the lease to the end; 0 if it was not lost before
 }

@@ -127,6 +127,12 @@ func (l *Lease) settle(ctx context.Context, err error, panicked bool) {
 // tellEnd tells observers and log that l has been released.
 func (l *Lease) tellEnd(err error, panicked bool) {
 	r := HoldResult{Held: time.Since(l.hold.began), Err: err, Panicked: panicked}
+	if l.within == nil && !l.bare {
+		r.Kept = l.turn.Kept()
+		if l.turn.Keeps() && errors.Is(err, ErrUnavailable) {
+			r.Err = fmt.Errorf("%w: %w", ErrNotKept, err)
+		}
+	}
 	if errors.Is(err, ErrLeaseLost) {
 		l.tellLoss(err)
 		if at := l.fate.lossTime(); !at.IsZero() {

@@ -32,6 +32,9 @@ type terms struct {
 	noRenewal bool
 	fencing   bool
 	limit     int // see [Settings]
+	// recall says that there was no record when the claim became the owner. So
+	// there is none while it is the owner (laws 16 and 17).
+	recall bool
 }
 
 func (s *Settings) terms() terms {
@@ -41,15 +44,16 @@ func (s *Settings) terms() terms {
 // serve reports whether a grant on terms t serves a call that asks for u.
 func (t terms) serve(u terms) bool {
 	same := t.ttl == u.ttl && t.noRenewal == u.noRenewal && t.limit == u.limit
-	return same && (t.fencing || !u.fencing)
+	return same && (t.fencing || !u.fencing) && (t.recall || !u.recall)
 }
 
 // newBid makes a bid under an owner id that was never used before (law 2). It
 // names the trace of t's call.
 func (t *Turn) newBid() *bid {
 	s := t.set
-	return &bid{terms: s.terms(), claim: locker.Claim{
+	return &bid{terms: t.terms(), claim: locker.Claim{
 		Key: t.gate.name, Owner: lockerkit.NewID(), TTL: s.TTL, Fencing: s.Fencing, Limit: s.Limit,
+		Recall: t.recalls(),
 		Holder: locker.Holder{
 			Host: hostname(), PID: pid, Since: time.Now(), Name: s.Name,
 			Traceparent: t.events.Traceparent(t.ctx),

@@ -23,6 +23,7 @@ type contender struct {
 	place locker.Place  // in the store's queue; the next bid inherits it
 	alarm alarm         // when to act next
 	poke  chan struct{} // ends a pause early; buffered; made by the first pause
+	spent bool          // the bid has left the store's queue because of a record
 	tries int           // tries in a row that got nowhere
 	last  string        // owner id of the latest grant, whose message may come late
 	busy  time.Time     // until then another process is likely to hold the key
@@ -51,13 +52,16 @@ func (c *contender) bidFor(terms terms) (b, other *bid) {
 }
 
 // openBid makes b the bid.
-func (c *contender) openBid(b *bid) { c.bid, c.alarm = b, alarm{} }
+func (c *contender) openBid(b *bid) { c.bid, c.alarm, c.spent = b, alarm{}, false }
 
 // dropBid ends the bid, with the offer that it may have. It returns the bid for
 // the caller to abandon.
 func (c *contender) dropBid() *bid {
 	b := c.bid
-	c.bid, c.alarm = nil, alarm{}
+	if c.spent && b != nil {
+		b.queued = false
+	}
+	c.bid, c.alarm, c.spent = nil, alarm{}, false
 	return b
 }
 

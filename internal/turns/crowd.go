@@ -81,7 +81,7 @@ func (gt *gate) openTo(t *Turn) bool {
 		gt.crowd.open = nil // it ends with its last member
 		return false
 	}
-	return gr.bid.terms.serve(t.set.terms())
+	return gr.bid.terms.serve(t.terms())
 }
 
 // enter gives gr to t, which does not have the floor. From now on gr counts t.

@@ -171,7 +171,7 @@ func (gt *gate) handOff(t *Turn, now time.Time) bool {
 // is held.
 func (gt *gate) nextMayUse(gr *grant) bool {
 	next := gt.line.first
-	return next != nil && gr.bid.terms.serve(next.set.terms()) && gr.mayGoOn()
+	return next != nil && gr.bid.terms.serve(next.terms()) && gr.mayGoOn()
 }
 
 // passFloor ends t's floor, if t still has it, and gives it to the next in line

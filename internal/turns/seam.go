@@ -39,7 +39,8 @@ type Settings struct {
 // Patience is how long a call waits for one key.
 type Patience struct {
 	Start, Until time.Time
-	Once         bool // one try, no wait
+	Once         bool    // one try, no wait
+	Recall       *Recall // for a call that would rather have the key's record; else nil
 }
 
 // An Occupant is the caller whose turn it is. Its methods are called without a

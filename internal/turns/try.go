@@ -27,6 +27,9 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	}
 	defer t.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
+	case err == nil && answer.Record != "":
+		t.abandonBid(t.gate.recalled(t, answer.Record))
+		return nil, ErrRecorded
 	case err == nil && answer.Acquired:
 		return t.won(b, sent, answer.Token), nil
 	case err == nil:
@@ -66,7 +69,7 @@ func timedOut(err error) bool {
 // currentBid returns the bid to go on with. That is the bid of the call that
 // had the floor before, if its terms are the same. Otherwise it is a new bid.
 func (t *Turn) currentBid() *bid {
-	b, other := t.gate.bidFor(t.set.terms())
+	b, other := t.gate.bidFor(t.terms())
 	t.abandonBid(other)
 	if b == nil {
 		b = t.newBid()
@@ -130,6 +133,9 @@ func (t *Turn) releaseKey(ctx context.Context) error {
 	if may, err := t.mayRelease(ctx); !may {
 		return err
 	}
+	if t.Keeps() {
+		return t.keepKey(ctx)
+	}
 	next, claim := t.nextBid(t.grant)
 	sent := time.Now()
 	released, err := t.gate.engine.locker.Release(ctx, &t.grant.bid.claim, claim)
@@ -175,10 +181,11 @@ func (t *Turn) released(released locker.Released, err error, next *bid, sent tim
 }
 
 // nextBid makes the bid that the release queues for the first in line. It
-// returns nil if nobody is there.
+// returns nil if nobody is there, or if that call recalls. Such a call must look
+// for a record before it is queued (law 17).
 func (t *Turn) nextBid(gr *grant) (*bid, *locker.Claim) {
 	next := t.gate.beginRelease(gr)
-	if next == nil {
+	if next == nil || next.recalls() {
 		return nil, nil
 	}
 	b := next.newBid()

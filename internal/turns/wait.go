@@ -45,6 +45,9 @@ func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
 	for err == nil {
 		gr, has, given := t.gate.stand(t)
 		switch {
+		case t.gate.found(t):
+			err = ErrRecorded
+			continue
 		case !has:
 			err = t.standInLine(ctx, given)
 			continue
@@ -63,7 +66,10 @@ func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
 			}
 		}
 	}
-	if errors.Is(err, errNoWait) {
+	switch {
+	case t.gate.found(t): // whatever else ended the wait
+		return Refusal{}, ErrRecorded
+	case errors.Is(err, errNoWait):
 		return t.refusal(time.Now())
 	}
 	return Refusal{}, err
@@ -118,7 +124,8 @@ func (t *Turn) hopeless() error {
 // mayWait decides whether t may stand in line. The first in line always may, so
 // that there are turns to learn from.
 func (t *Turn) mayWait(ahead int, expected time.Duration, now time.Time) bool {
-	tooLong := ahead > 0 && expected > 0 && expected >= t.patience.Until.Sub(now)
+	tooLong := ahead > 0 && expected > 0 && expected >= t.patience.Until.Sub(now) &&
+		!t.recalls() // one turn may answer them all
 	return !t.patience.Once && !t.full(ahead) && !tooLong
 }
 
@@ -155,10 +162,14 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 func (t *Turn) contend(ctx context.Context) (gr *grant, err error) {
 	defer t.noteWaits(false)
 	defer t.unprobe(false) // after a panic of the locker
-	_, other := t.gate.bidFor(t.set.terms())
+	_, other := t.gate.bidFor(t.terms())
 	t.abandonBid(other) // before it is granted
 	for gr == nil && err == nil {
 		if err = t.awaitAlarm(ctx); err != nil {
+			break
+		}
+		if t.gate.found(t) {
+			err = ErrRecorded
 			break
 		}
 		if b, o, since, ok := t.gate.takeOffer(); ok {

@@ -1,0 +1,180 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// ErrRecorded ends a wait because the key has a record, which the call's
+// [Recall] has now.
+var ErrRecorded = errors.New("turns: the key has a record")
+
+// A Recall is what a call brings to its turn if it would rather have the key's
+// record. The locker is a [locker.Recorder], and the turn has no MinHold and no
+// Limit. It is for one use.
+type Recall struct {
+	record string        // what was found instead of a turn; guarded by the gate's mutex
+	joined bool          // the call had to wait for it; likewise
+	keep   locker.Record // what the release keeps; the goroutine's that ends the turn
+	kept   bool          // the store has confirmed it; likewise
+}
+
+// Found returns the record that ended the wait, and whether the call waited for
+// it. It comes after a Take that returned ErrRecorded.
+func (r *Recall) Found() (record string, joined bool) { return r.record, r.joined }
+
+// Keep makes the end of the turn keep a record. It comes before End.
+func (r *Recall) Keep(record locker.Record) { r.keep = record }
+
+// Kept reports whether the record was kept. It comes after ReleaseKey.
+func (r *Recall) Kept() bool { return r.kept }
+
+// recalls reports whether a record would end the wait of t.
+func (t *Turn) recalls() bool { return t.patience.Recall != nil }
+
+// Keeps reports whether the end of t keeps a record. The grant then passes to
+// no other turn, because that would keep the record from the store.
+func (t *Turn) Keeps() bool { return t.recalls() && t.patience.Recall.keep.Value != "" }
+
+// Kept reports whether the release of t has kept a record.
+func (t *Turn) Kept() bool { return t.recalls() && t.patience.Recall.kept }
+
+// terms are what t asks for.
+func (t *Turn) terms() terms {
+	all := t.set.terms()
+	all.recall = t.recalls()
+	return all
+}
+
+// found reports whether a record ends the wait of t.
+func (gt *gate) found(t *Turn) bool {
+	if !t.recalls() {
+		return false
+	}
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return t.patience.Recall.record != ""
+}
+
+// recalled records that a try of t, which has the floor, found a record. All
+// calls here that wait for one have it now. It returns the bid, which is over.
+func (gt *gate) recalled(t *Turn, record string) *bid {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if t.attempts == 1 && t.floor == nil { // t did not wait
+		t.patience.Recall.record = record
+	}
+	gt.answer(record)
+	gt.contender.spend()
+	return gt.contender.withdraw()
+}
+
+// kept records that a release of this process has kept a record. All calls here
+// that wait for one have it now.
+func (gt *gate) kept(record string) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.answer(record)
+}
+
+// told records that the claim of owner has left the store's queue because of a
+// record. Without the record itself, the next try finds it.
+func (gt *gate) told(owner, record string) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if b := gt.contender.bid; b == nil || b.claim.Owner != owner {
+		return
+	}
+	gt.contender.spend()
+	if record != "" {
+		gt.answer(record)
+	}
+	gt.contender.wake(time.Now())
+}
+
+// answer gives a record to all calls that wait for one: those in line, which
+// leave it, and the one that contends. gt.mu is held.
+func (gt *gate) answer(record string) {
+	if f := gt.floor; f != nil && gt.grant == nil && f.grant == nil {
+		f.learn(record)
+	}
+	for t := gt.line.first; t != nil; {
+		next := t.next
+		if t.learn(record) {
+			gt.line.remove(t)
+			t.floor <- struct{}{} // buffered, and sent once: never blocks
+		}
+		t = next
+	}
+}
+
+// learn gives a record to t, and reports whether t waits for one. The gate's
+// mutex is held.
+func (t *Turn) learn(record string) bool {
+	if !t.recalls() {
+		return false
+	}
+	if r := t.patience.Recall; r.record == "" {
+		r.record, r.joined = record, true
+	}
+	return true
+}
+
+// spend notes that the bid has left the store's queue for good.
+func (c *contender) spend() { c.spent = true }
+
+// keepKey is ReleaseKey for a turn with a record. It repeats a request without
+// an answer until ctx ends (law 19).
+func (t *Turn) keepKey(ctx context.Context) error {
+	gt, b := t.gate, t.grant.bid
+	next, claim := t.nextBid(t.grant)
+	sent := time.Now()
+	released, err := t.keepOnce(ctx, claim)
+	for errors.Is(err, locker.ErrUnavailable) && keepAgain(ctx) {
+		b.unclear = true
+		t.abandonBid(gt.cancelQueuing(next)) // nobody knows whether it is in the queue
+		next, sent = nil, time.Now()
+		released, err = t.keepOnce(ctx, nil)
+	}
+	if err == nil {
+		r := t.patience.Recall
+		r.kept = true
+		gt.kept(r.keep.Value)
+	}
+	return t.released(released, err, next, sent)
+}
+
+// keepOnce makes one request that keeps t's record. It leaves time for others.
+func (t *Turn) keepOnce(ctx context.Context, next *locker.Claim) (locker.Released, error) {
+	e := t.gate.engine
+	store, ok := e.locker.(locker.Recorder)
+	if !ok {
+		panic("turns: a record for a locker that keeps none")
+	}
+	return store.Keep(e.Within(ctx, ReleaseLimit(t.set.TTL)/3), &t.grant.bid.claim, next, t.patience.Recall.keep)
+}
+
+// keepPause is the time between two requests that keep a record.
+const keepPause = 5 * time.Millisecond
+
+// keepAgain pauses before another request. It returns false if ctx has ended.
+func keepAgain(ctx context.Context) bool {
+	timer := time.NewTimer(keepPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Kept implements [locker.Joiner].
+func (w waker) Kept(key, owner, value string) {
+	if gt := w.engine.gates.find(key); gt != nil {
+		gt.told(owner, value)
+	}
+}

@@ -1,0 +1,225 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/turns"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Once runs fn while it holds key, as [Guard.Do] does, and keeps fn's result for
+// ttl. A later call gets the result instead of running fn, in one round trip. A
+// call that waits for key gets it when it is there. A nil g is the default
+// guard.
+//
+// fn runs at most once per key and ttl, as long as no process dies inside fn, no
+// lease on key is lost, no failover loses the result, and the store keeps its
+// keys. After a crash inside fn, or an error of fn, the next call runs fn. An
+// error that [Final] made is kept like a result.
+//
+// If fn did not run here and nothing was kept, the error is one of those of Do.
+// It may also be ErrOtherPayload or ErrResultGone. If fn ran, its result comes
+// beside the error: fn's own, ErrNotKept, ErrLeaseLost or ErrMaxHold. After the
+// last two nothing is kept, and another call may have run fn too. Once returns
+// ErrInvalidOption inside a lease on the same key, with WithMinHold, WithShared
+// or WithPermits, and for a ttl below 1 ms. It Is errors.ErrUnsupported if the
+// store keeps no results. [WithFailOpen] does not apply.
+func Once[T any](ctx context.Context, g *Guard, key string, ttl time.Duration,
+	fn func(context.Context) (T, error),
+) (T, error) {
+	var result, none T
+	if fn == nil {
+		return none, errNilFunc
+	}
+	g, err := g.resolve()
+	if err != nil {
+		return none, err
+	}
+	var mute error // of the codec
+	r, err := g.once(ctx, key, OnceOptions{TTL: ttl}, func(ctx context.Context) (made, error) {
+		var err error
+		if result, err = fn(ctx); err != nil {
+			return made{}, err
+		}
+		var payload []byte
+		if payload, mute = g.coder().Marshal(result); mute != nil {
+			return made{kind: recordGone}, nil
+		}
+		return made{recordResult, payload}, nil
+	})
+	switch {
+	case r.Fresh && mute != nil:
+		return result, errors.Join(fmt.Errorf("%w: the codec: %w", ErrNotKept, mute), err)
+	case r.Fresh:
+		return result, err
+	case err != nil:
+		return none, err
+	}
+	if err := g.coder().Unmarshal(r.Record, &result); err != nil {
+		return none, fmt.Errorf("%w: the codec: %w", ErrResultGone, err)
+	}
+	return result, nil
+}
+
+// OnceOptions are the settings of one [Guard.OnceBytes].
+type OnceOptions struct {
+	// TTL is how long the result is kept, from the end of fn. It is at least 1
+	// ms.
+	TTL time.Duration
+	// Fingerprint tells requests apart that have the same key. It is at most 32
+	// bytes, such as the start of a hash. A call whose fingerprint differs from
+	// that of the result gets ErrOtherPayload.
+	Fingerprint []byte
+}
+
+// OnceResult is what [Guard.OnceBytes] returns.
+type OnceResult struct {
+	Record []byte // what fn returned, here or in the call that ran it
+	Fresh  bool   // fn ran in this call
+	Joined bool   // this call waited for the result of another one
+}
+
+// OnceBytes is [Once] for bytes. It says whether fn ran in this call. If fn
+// returns nil without an error, nothing is kept, and the next call runs fn.
+// Errors are those of Once.
+func (g *Guard) OnceBytes(ctx context.Context, key string, o OnceOptions,
+	fn func(context.Context) ([]byte, error),
+) (OnceResult, error) {
+	if fn == nil {
+		return OnceResult{}, errNilFunc
+	}
+	g, err := g.resolve()
+	if err != nil {
+		return OnceResult{}, err
+	}
+	return g.once(ctx, key, o, func(ctx context.Context) (made, error) {
+		payload, err := fn(ctx)
+		if payload == nil || err != nil {
+			return made{}, err
+		}
+		return made{recordResult, payload}, nil
+	})
+}
+
+// once is OnceBytes for a function that says what is to be kept. g is resolved.
+func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(context.Context) (made, error),
+) (r OnceResult, err error) {
+	if err := g.checkOnce(ctx, key, o); err != nil {
+		return OnceResult{}, err
+	}
+	recall, p := new(turns.Recall), g.patience()
+	p.Recall = recall
+	l, err := g.closed().acquire(ctx, key, p, with{})
+	switch {
+	case errors.Is(err, turns.ErrRecorded):
+		return g.replay(recall, o.Fingerprint)
+	case err != nil:
+		return OnceResult{}, err
+	}
+	r.Fresh = true
+	keeps := false
+	err = l.run(ctx, func(ctx context.Context) error {
+		m, err := fn(ctx)
+		r.Record = m.payload
+		m, err = g.finish(m, err)
+		if keeps = m.kind != 0; keeps {
+			value := encodeRecord(m, o.Fingerprint, g.limit())
+			recall.Keep(locker.Record{Value: value, TTL: o.TTL.Truncate(time.Millisecond)})
+		}
+		return err
+	})
+	if keeps && !recall.Kept() && !errors.Is(err, ErrLeaseLost) {
+		err = errors.Join(fmt.Errorf("%w: the store did not confirm it", ErrNotKept), err)
+	}
+	return r, err
+}
+
+// finish makes a final error of fn what is to be kept.
+func (g *Guard) finish(m made, err error) (made, error) {
+	final := (*FinalError)(nil)
+	if !errors.As(err, &final) {
+		return m, err
+	}
+	payload, bad := g.coder().Marshal(finalRecord{final.Code, final.Text})
+	if bad != nil {
+		return made{kind: recordGone}, errors.Join(fmt.Errorf("%w: the codec: %w", ErrNotKept, bad), err)
+	}
+	return made{recordFinal, payload}, err
+}
+
+// replay reads the record that a call got in place of its turn.
+func (g *Guard) replay(recall *turns.Recall, print []byte) (OnceResult, error) {
+	record, joined := recall.Found()
+	r := OnceResult{Joined: joined}
+	m, err := decodeRecord(record, print)
+	if err != nil {
+		return r, err
+	}
+	if m.kind == recordResult {
+		r.Record = m.payload
+		return r, nil
+	}
+	var final finalRecord
+	if err := g.coder().Unmarshal(m.payload, &final); err != nil {
+		return r, fmt.Errorf("%w: the codec: %w", ErrResultGone, err)
+	}
+	return r, &FinalError{Code: final.Code, Text: final.Text}
+}
+
+// checkOnce refuses a call that cannot keep a result.
+func (g *Guard) checkOnce(ctx context.Context, key string, o OnceOptions) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	if _, ok := g.family.locker.(locker.Recorder); !ok {
+		return errNoRecords
+	}
+	bad := ""
+	switch {
+	case o.TTL < time.Millisecond:
+		bad = fmt.Sprintf("a result is kept for %v, want at least 1ms", o.TTL)
+	case len(o.Fingerprint) > maxFingerprint:
+		bad = fmt.Sprintf("a fingerprint of %d bytes, want at most %d", len(o.Fingerprint), maxFingerprint)
+	case g.minHold > 0:
+		bad = "Once with WithMinHold: the result keeps others out by itself"
+	case g.set.Limit != 0:
+		bad = "Once with WithShared or WithPermits: it takes its key exclusively"
+	case findLease(leaseIn(ctx), g.family, key) != nil:
+		bad = "Once inside a lease on the same key"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrInvalidOption, bad)
+}
+
+var errNoRecords = fmt.Errorf("%w: %w: this locker keeps no results", ErrInvalidOption, errors.ErrUnsupported)
+
+// Forget deletes the result that [Once] has kept for key, and reports whether
+// there was one. The next call runs its function. A call that runs meanwhile is
+// not disturbed, and keeps its result. Forget blocks for one request, at most
+// until ctx ends. Its errors are ErrUnavailable, ErrClosed, ErrInvalidKey,
+// ErrNoDefault, and ErrInvalidOption if the store keeps no results.
+func (g *Guard) Forget(ctx context.Context, key string) (bool, error) {
+	g, err := g.resolve()
+	if err != nil {
+		return false, err
+	}
+	if ctx == nil {
+		return false, errNilContext
+	}
+	if err := checkName(key); err != nil {
+		return false, err
+	}
+	store, ok := g.family.locker.(locker.Recorder)
+	if !ok {
+		return false, errNoRecords
+	}
+	if !g.family.engine.Enter() {
+		return false, ErrClosed
+	}
+	defer g.family.engine.Leave()
+	return store.Forget(ctx, storeName(key))
+}
