@@ -31,7 +31,8 @@ func facts() map[string]string {
 	offer := (&locker.Claim{TTL: long}).ShortOffer()
 	c := defaults().set
 	return map[string]string{
-		"ttl": written(c.TTL), "wait": written(c.MaxWait), "waiters": thousands(c.MaxWaiters),
+		"result": strconv.Itoa(defaultResultLimit>>10) + " KiB",
+		"ttl":    written(c.TTL), "wait": written(c.MaxWait), "waiters": thousands(c.MaxWaiters),
 		"hold":    written(c.MaxHold),
 		"initial": written(c.Backoff.Initial), "max": written(c.Backoff.Max),
 		"least look": strconv.Itoa(int(c.Backoff.Max / 2 / time.Millisecond)),
@@ -82,6 +83,7 @@ var statements = map[string][]string{
 		"starts only with {left} of the TTL left",
 	},
 	"errors.go": {"longer than {key}"},
+	"record.go": {"Default {result}."},
 	"README.md": {
 		"| `WithTTL` | {ttl}, renewed at a third; {min ttl} to {max ttl} days.",
 		"| `WithMaxWait` | {wait}; 0 makes",

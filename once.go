@@ -44,11 +44,9 @@ func Once[T any](ctx context.Context, g *Guard, key string, ttl time.Duration,
 		if result, err = fn(ctx); err != nil {
 			return made{}, err
 		}
-		var payload []byte
-		if payload, mute = g.coder().Marshal(result); mute != nil {
-			return made{kind: recordGone}, nil
-		}
-		return made{recordResult, payload}, nil
+		var m made
+		m, mute = g.encode(result)
+		return m, nil
 	})
 	switch {
 	case r.Fresh && mute != nil:
@@ -137,6 +135,16 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 	return r, err
 }
 
+// encode returns what is to be kept of a result. If the codec fails, that is
+// only that there was one.
+func (g *Guard) encode(v any) (made, error) {
+	payload, err := g.coder().Marshal(v)
+	if err != nil {
+		return made{kind: recordGone}, err
+	}
+	return made{recordResult, payload}, nil
+}
+
 // finish makes a final error of fn what is to be kept.
 func (g *Guard) finish(m made, err error) (made, error) {
 	final := (*FinalError)(nil)
@@ -151,10 +159,10 @@ func (g *Guard) finish(m made, err error) (made, error) {
 }
 
 // replay reads the record that a call got in place of its turn.
-func (g *Guard) replay(recall *turns.Recall, print []byte) (OnceResult, error) {
+func (g *Guard) replay(recall *turns.Recall, mark []byte) (OnceResult, error) {
 	record, joined := recall.Found()
 	r := OnceResult{Joined: joined}
-	m, err := decodeRecord(record, print)
+	m, err := decodeRecord(record, mark)
 	if err != nil {
 		return r, err
 	}
@@ -177,7 +185,7 @@ func (g *Guard) checkOnce(ctx context.Context, key string, o OnceOptions) error 
 	if _, ok := g.family.locker.(locker.Recorder); !ok {
 		return errNoRecords
 	}
-	bad := ""
+	var bad string
 	switch {
 	case o.TTL < time.Millisecond:
 		bad = fmt.Sprintf("a result is kept for %v, want at least 1ms", o.TTL)

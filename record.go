@@ -51,7 +51,7 @@ func (e *FinalError) Unwrap() error { return e.Err }
 
 // Is reports whether target is a FinalError of the same Code without a Text.
 func (e *FinalError) Is(target error) bool {
-	t, ok := target.(*FinalError) //nolint:errorlint // Is compares with the target alone
+	t, ok := target.(*FinalError)
 	return ok && t.Code == e.Code && t.Text == ""
 }
 
@@ -138,28 +138,28 @@ type finalRecord struct {
 
 // encodeRecord returns m as a record. If that is longer than limit, it returns a
 // record without the payload.
-func encodeRecord(m made, print []byte, limit int) string {
-	if recordHead+len(print)+len(m.payload) > limit {
+func encodeRecord(m made, mark []byte, limit int) string {
+	if recordHead+len(mark)+len(m.payload) > limit {
 		m = made{kind: recordGone}
 	}
 	var b strings.Builder
-	b.Grow(recordHead + len(print) + len(m.payload))
-	b.Write([]byte{recordVersion, m.kind, byte(len(print))})
-	b.Write(print)
+	b.Grow(recordHead + len(mark) + len(m.payload))
+	b.Write([]byte{recordVersion, m.kind, byte(len(mark))})
+	b.Write(mark)
 	b.Write(m.payload)
 	return b.String()
 }
 
 // decodeRecord returns what a record has kept for calls with this fingerprint.
 // Its errors are ErrOtherPayload and ErrResultGone.
-func decodeRecord(record string, print []byte) (made, error) {
+func decodeRecord(record string, mark []byte) (made, error) {
 	b := []byte(record)
 	if len(b) < recordHead || b[0] != recordVersion || len(b) < recordHead+int(b[2]) {
 		return made{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
 	}
 	kind, b, n := b[1], b[recordHead:], int(b[2])
 	switch {
-	case !bytes.Equal(b[:n], print):
+	case !bytes.Equal(b[:n], mark):
 		return made{}, ErrOtherPayload
 	case kind == recordGone:
 		return made{}, fmt.Errorf("%w: it was too long to keep, or could not be written", ErrResultGone)

@@ -159,3 +159,20 @@ func TestRedisfenceOfTheDocumentsRefusesALateWrite(t *testing.T) {
 		}
 	}
 }
+
+func Example_theSameAnswerForAll() {
+	g, end := open()
+	defer end()
+	ctx, orderID, charges := context.Background(), "4711", 0
+	charge := func(context.Context) (string, error) {
+		charges++
+		return fmt.Sprint("receipt ", charges), nil
+	}
+	for range 2 {
+		receipt, err := guard.Once(ctx, g, guard.Key("pay", orderID), 24*time.Hour, charge)
+		fmt.Println(receipt, err)
+	}
+	// Output:
+	// receipt 1 <nil>
+	// receipt 1 <nil>
+}

@@ -81,7 +81,8 @@ func (p *pair) finds(key, value string) {
 			case value == "":
 				fail("Acquire of a key without a record: refused or answered by %d bytes, want success", len(a.Record))
 			case a.Acquired, a.Queued, a.Record != value:
-				fail("Acquire of a key with a record: Acquired %v, Queued %v, %d bytes, want the record of %d bytes alone",
+				fail("Acquire of a key with a record: Acquired %v, Queued %v, %d bytes, "+
+					"want the record of %d bytes alone",
 					a.Acquired, a.Queued, len(a.Record), len(value))
 			}
 		}
