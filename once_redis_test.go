@@ -20,7 +20,8 @@ func TestOnceOnRedisHasTwoRoundTripsAndThenOne(t *testing.T) {
 	g := onRedis(t, p.Addr)
 	once := func(key, want string) {
 		t.Helper()
-		got, err := guard.Once(t.Context(), g, key, time.Hour, func(context.Context) (string, error) { return want, nil })
+		fn := func(context.Context) (string, error) { return want, nil }
+		got, err := guard.Once(t.Context(), g, key, time.Hour, fn)
 		if got != want || err != nil {
 			t.Fatalf("%d bytes, %v, want %d", len(got), err, len(want))
 		}
