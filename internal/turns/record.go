@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -64,7 +65,7 @@ func (gt *gate) found(t *Turn) bool {
 func (gt *gate) recalled(t *Turn, record string) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if t.attempts == 1 && t.floor == nil { // t did not wait
+	if t.attempts == 1 && t.given == nil { // t did not wait
 		t.patience.Recall.record = record
 	}
 	gt.answer(record)
@@ -105,7 +106,7 @@ func (gt *gate) answer(record string) {
 		next := t.next
 		if t.learn(record) {
 			gt.line.remove(t)
-			t.floor <- struct{}{} // buffered, and sent once: never blocks
+			t.given <- struct{}{} // buffered, and sent once: never blocks
 		}
 		t = next
 	}
@@ -154,7 +155,7 @@ func (t *Turn) keepOnce(ctx context.Context, next *locker.Claim) (locker.Release
 	if !ok {
 		panic("turns: a record for a locker that keeps none")
 	}
-	return store.Keep(e.Within(ctx, ReleaseLimit(t.set.TTL)/3), &t.grant.bid.claim, next, t.patience.Recall.keep)
+	return store.Keep(e.within(ctx, limits.Release(t.set.TTL)/3), &t.grant.bid.claim, next, t.patience.Recall.keep)
 }
 
 // keepPause is the time between two requests that keep a record.
