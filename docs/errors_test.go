@@ -48,7 +48,7 @@ var sentinels = map[string]error{
 	"guard.ErrNoDefault": guard.ErrNoDefault, "guard.ErrNoLease": guard.ErrNoLease,
 	"guard.ErrNotKept": guard.ErrNotKept, "guard.ErrOtherPayload": guard.ErrOtherPayload,
 	"guard.ErrResultGone": guard.ErrResultGone,
-	"keyfunc.ErrMissing": keyfunc.ErrMissing, "keyfunc.ErrAmbiguous": keyfunc.ErrAmbiguous,
+	"keyfunc.ErrMissing":  keyfunc.ErrMissing, "keyfunc.ErrAmbiguous": keyfunc.ErrAmbiguous,
 	"keyfunc.ErrInvalid": keyfunc.ErrInvalid, "keyfunc.ErrMediaType": keyfunc.ErrMediaType,
 	"keyfunc.ErrTooLarge": keyfunc.ErrTooLarge, "keyfunc.ErrNoSource": keyfunc.ErrNoSource,
 	"keyfunc.ErrTooManyKeys": keyfunc.ErrTooManyKeys,
