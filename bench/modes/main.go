@@ -117,7 +117,7 @@ func (b *bench) child(text string, ready *sync.WaitGroup, r *result) (err error)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(b.ctx, self)
+	cmd := exec.CommandContext(b.ctx, self) //nolint:gosec // it is this program
 	cmd.Env, cmd.Stderr = append(os.Environ(), jobEnv+"="+text), os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -172,9 +172,11 @@ func TestAStarvedCallerIsFound(t *testing.T) {
 		others []*visit
 		want   bool
 	}{
-		"it waits for a reader among others": {waits(second, 7*second/2, same),
+		"it waits for a reader among others": {
+			waits(second, 7*second/2, same),
 			slices.SortedFunc(slices.Values(append(slices.Clone(turns), among)),
-				func(a, b *visit) int { return cmp.Compare(a.got, b.got) }), false},
+				func(a, b *visit) int { return cmp.Compare(a.got, b.got) }), false,
+		},
 		"it waits while others have turns": {waits(second, 7*second/2, same), turns, true},
 		"it waits for a moment":            {waits(second, 2*second, same), turns, false},
 		"it waits for one long section":    {waits(second, 7*second/2, same), []*visit{long}, false},
