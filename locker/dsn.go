@@ -21,6 +21,8 @@ var imports = map[string]string{
 	"redis+sentinel": "locker/redislocker",
 	"redis+cluster":  "locker/redislocker",
 	"mem":            "locker/memlocker",
+	"postgres":       "locker/postgreslocker",
+	"postgresql":     "locker/postgreslocker",
 	"etcd":           "locker/etcdlocker",
 	"etcds":          "locker/etcdlocker",
 }

@@ -8,8 +8,9 @@ import (
 )
 
 // StartPostgreSQL starts a PostgreSQL server and returns when it takes
-// connections. The caller closes it.
-func StartPostgreSQL() (_ *Server, err error) {
+// connections. A setting is a line of postgresql.conf, such as "fsync=on". The
+// caller closes the server.
+func StartPostgreSQL(settings ...string) (_ *Server, err error) {
 	const pkg, place = "postgresql", "/usr/lib/postgresql/*/bin"
 	initdb, err1 := binary("initdb", pkg, place)
 	postgres, err2 := binary("postgres", pkg, place)
@@ -33,10 +34,14 @@ func StartPostgreSQL() (_ *Server, err error) {
 		return nil, err
 	}
 	err = s.serve(postgres, func(port string) []string {
-		return []string{
+		args := []string{
 			"-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + s.dir,
 			"-c", "fsync=off", "-c", "shared_buffers=16MB",
 		}
+		for _, setting := range settings {
+			args = append(args, "-c", setting)
+		}
+		return args
 	}, func(host, port string) bool { // it listens before it serves
 		return s.setUp(isReady, "-q", "-h", host, "-p", port) == nil
 	})

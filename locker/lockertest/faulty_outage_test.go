@@ -88,6 +88,16 @@ func TestSoundLockerPassesOutages(t *testing.T) {
 	})
 }
 
+// A round that missed its message leaves its key to a claim that nobody gives
+// back.
+func TestALockerThatIsToldNothingAtFirstPassesOutages(t *testing.T) {
+	t.Parallel()
+	late := func(m memory) locker.Locker { return &lateEar{memory: m} }
+	if failed := failingInOutage(t, late); len(failed) > 0 {
+		t.Errorf("fails %q", failed)
+	}
+}
+
 func TestPlantedFaultInAnOutageIsCaught(t *testing.T) {
 	t.Parallel()
 	for _, f := range outageFaults {
@@ -220,4 +230,14 @@ func (l *deafened) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (
 		l.deaf.Store(true)
 	}
 	return a, err
+}
+
+// lateEar misses its first grant.
+type lateEar struct {
+	memory
+	hears atomic.Bool
+}
+
+func (l *lateEar) Open(w locker.Waker) error {
+	return l.memory.Open(grants{w, func(string, string, *uint64) bool { return l.hears.Swap(true) }})
 }

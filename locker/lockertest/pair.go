@@ -38,6 +38,7 @@ type pair struct {
 
 	came []arrival // the claims of this round, in the order in which they first came
 
+	round   int           // the number of this round, for its keys
 	hearing time.Duration // how long this round listens for a message that might not come
 }
 
@@ -240,8 +241,9 @@ func (p *pair) rounds(round func(key string) error) {
 	start := time.Now()
 	for n := 0; ; n++ {
 		p.hearing = min(short<<min(n, 5), time.Second)
-		p.came = nil // each round has its own keys
-		err := round(fmt.Sprintf("k%d", n))
+		p.came = nil // each round has its own keys, also in a second loop of one check
+		err := round(fmt.Sprintf("k%d", p.round))
+		p.round++
 		if err == nil {
 			return
 		}

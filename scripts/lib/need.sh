@@ -5,7 +5,7 @@
 needs_of() {
   case $1 in
     test | newest)
-      if is_chosen jobs/river; then echo "initdb postgresql"; fi
+      if is_chosen jobs/river || is_chosen locker/postgreslocker; then echo "initdb postgresql"; fi
       if is_chosen locker/mysqllocker; then echo "mariadbd mariadb-server"; fi
       ;;
     sql) printf '%s\n' "initdb postgresql" "mariadbd mariadb-server" ;;

@@ -1,0 +1,55 @@
+package postgreslocker
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+const (
+	lateAfter = time.Second      // when an Abandon with late is done again
+	insistMax = 30 * time.Second // for which a request without an answer is repeated
+
+	firstLimit = 250 * time.Millisecond
+	lastLimit  = 2 * time.Second // short limits find a new connection soon
+)
+
+// Abandon takes c out of key and queue, in the background. It takes one request
+// or two.
+func (l *Locker) Abandon(c *locker.Claim, late bool) { l.abandon(c.Key, c.Owner, late) }
+
+func (l *Locker) abandon(key, owner string, late bool) {
+	if l.gate.Enter() != nil {
+		return
+	}
+	defer l.gate.Leave()
+	l.forget(owner)
+	l.gate.Go(func() {
+		l.insist(key, owner)
+		if late {
+			l.pause(lateAfter, l.closing)
+			l.insist(key, owner)
+		}
+	})
+}
+
+// insist releases key until there is an answer, for insistMax at most. Close
+// ends the first of its pauses.
+func (l *Locker) insist(key, owner string) {
+	closing, limit, pause := l.closing, firstLimit, 10*time.Millisecond
+	for end := time.Now().Add(insistMax); time.Now().Before(end) && l.ctx.Err() == nil; {
+		ctx, cancel := context.WithTimeout(l.ctx, limit)
+		_, err := l.release(ctx, key, owner, nil, 0)
+		cancel()
+		if !errors.Is(err, locker.ErrUnavailable) {
+			return
+		}
+		if !l.pause(pause/2+rand.N(pause), closing) {
+			closing, limit, pause = nil, firstLimit, 5*time.Millisecond // once
+		}
+		limit, pause = min(2*limit, lastLimit), min(2*pause, time.Second)
+	}
+}

@@ -1,0 +1,122 @@
+package postgreslocker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// FindingNames returns the names that findings of Check can have.
+func (l *Locker) FindingNames() []string {
+	return []string{"standby", "schema", "rights", "unlogged", "fsync", "isolation", "round-trip", "version", "messages"}
+}
+
+// condition is what the server says of itself.
+type condition struct {
+	standby, there, rights, unlogged bool
+	version                          int
+	fsync, isolation                 string
+}
+
+const conditionSQL = `SELECT pg_is_in_recovery(),
+  to_regclass($1::text) IS NOT NULL AND to_regproc($2::text) IS NOT NULL AND to_regproc($3::text) IS NOT NULL,
+  coalesce(has_table_privilege(to_regclass($1::text), 'SELECT') AND has_table_privilege(to_regclass($1::text), 'INSERT')
+    AND has_table_privilege(to_regclass($1::text), 'UPDATE') AND has_table_privilege(to_regclass($1::text), 'DELETE')
+    AND has_function_privilege(to_regproc($2::text), 'EXECUTE')
+    AND has_function_privilege(to_regproc($3::text), 'EXECUTE'), false),
+  coalesce((SELECT relpersistence <> 'p' FROM pg_class WHERE oid = to_regclass($1::text)), false),
+  current_setting('server_version_num')::int, current_setting('fsync'), current_setting('transaction_isolation')`
+
+// Check reports whether the server can serve leases of the given TTL. It takes
+// four requests.
+func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
+	if err := l.gate.Enter(); err != nil {
+		return err
+	}
+	defer l.gate.Leave()
+	var c condition
+	if err := l.retry(ctx, func() error {
+		return l.pool.QueryRow(ctx, conditionSQL, l.sql.table, l.sql.do, l.sql.without).
+			Scan(&c.standby, &c.there, &c.rights, &c.unlogged, &c.version, &c.fsync, &c.isolation)
+	}); err != nil {
+		return translate(err)
+	}
+	trip, err := l.roundTrip(ctx)
+	if err != nil {
+		return translate(err)
+	}
+	return errors.Join(append(l.judge(&c), l.hearing(), judgeTrip(trip, ttl))...)
+}
+
+// roundTrip returns the best of three.
+func (l *Locker) roundTrip(ctx context.Context) (best time.Duration, err error) {
+	best = time.Hour
+	for range 3 {
+		sent := time.Now()
+		if err := l.pool.Ping(ctx); err != nil {
+			return 0, err
+		}
+		best = min(best, time.Since(sent))
+	}
+	return best, nil
+}
+
+func finding(name string, severity locker.Severity, format string, args ...any) error {
+	return &locker.Finding{Name: name, Severity: severity, Text: "postgreslocker: " + fmt.Sprintf(format, args...)}
+}
+
+func (l *Locker) judge(c *condition) (found []error) {
+	if c.standby {
+		found = append(found, finding("standby", locker.Refuse,
+			"the server is a standby and takes no writes: add target_session_attrs=read-write to the address"))
+	}
+	switch {
+	case !c.there:
+		found = append(found, finding("schema", locker.Refuse,
+			"the table %s or one of its functions is missing: call Migrate, or run the SQL of Schema", l.sql.table))
+	case !c.rights:
+		found = append(found, finding("rights", locker.Refuse,
+			"the role needs SELECT, INSERT, UPDATE and DELETE on %s, and EXECUTE on %s and %s",
+			l.sql.table, l.sql.do, l.sql.without))
+	}
+	if c.unlogged {
+		found = append(found, finding("unlogged", locker.Refuse,
+			"a crash empties the table: ALTER TABLE %s SET LOGGED", l.sql.table))
+	}
+	if c.fsync == "off" {
+		found = append(found, finding("fsync", locker.Warn, "fsync is off: a crash of the machine may lose leases"))
+	}
+	if c.isolation != "read committed" {
+		found = append(found, finding("isolation", locker.Warn, "the isolation is %s, and requests are sent again for it: "+
+			"set default_transaction_isolation of the role to read committed", c.isolation))
+	}
+	if c.version < 130000 {
+		found = append(found, finding("version", locker.Warn, "the server is older than PostgreSQL 13, which was not tried"))
+	}
+	return found
+}
+
+// hearing tells whether messages come.
+func (l *Locker) hearing() error {
+	l.mu.Lock()
+	began := l.listening
+	l.mu.Unlock()
+	if l.listenAt == nil || !began || l.hears.Load() {
+		return nil
+	}
+	return finding("messages", locker.Warn, "the connection that listens hears nothing, so the locker polls every %v: "+
+		"if a pooler is in between, name a direct way by WithListen", pollEvery)
+}
+
+func judgeTrip(trip, ttl time.Duration) error {
+	switch {
+	case trip > min(ttl/10, 200*time.Millisecond):
+		return finding("round-trip", locker.Refuse, "a round trip takes %v, too long for a TTL of %v", trip, ttl)
+	case trip > ttl/18:
+		return finding("round-trip", locker.Warn, "a round trip takes %v: a connection that breaks may cost a lease", trip)
+	}
+	return nil
+}

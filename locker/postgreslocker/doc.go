@@ -1,0 +1,41 @@
+// Package postgreslocker keeps leases in a table of PostgreSQL.
+//
+//	pool, err := pgxpool.New(ctx, "postgres://app@db/app")
+//	l := postgreslocker.New(pool)
+//	err = l.Migrate(ctx) // or the SQL of l.Schema, with your own tool
+//	g, err := guard.New(l)
+//
+// Every verb is one call of a function in the database, and the calls of many
+// goroutines travel together. A release hands the key over in the update that
+// ends the lease, and tells the next process by NOTIFY. So a key that many
+// processes want goes from one to the next in about a millisecond. A key that a
+// process takes and gives back by itself costs a write that reaches the disk,
+// which an advisory lock does not.
+//
+// # Connections
+//
+// The locker opens its own connections with the configuration of the pool: up
+// to four, and one that listens once a key was acquired. It never uses the pool
+// itself. Behind a pooler in transaction mode, such as pgbouncer, pass
+// [WithPooler]. A connection through it hears no messages, so name a direct
+// way by [WithListen], or poll by [WithPollOnly]. The locker says hello to
+// itself to find out whether it hears, and polls while it does not.
+//
+// # Rights
+//
+// [Locker.Migrate] needs the right to create a table and functions. The service
+// needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on the table,
+// and EXECUTE on its two functions, which everybody has by default.
+//
+// # What survives
+//
+// Who owns a key is on the disk before Acquire answers, even if the server runs
+// with synchronous_commit off. A release that hands the key to nobody, and a
+// place in a queue, may be lost in a crash, and cost time only. Leases end by
+// the server's clock. After a failover, a replica that was not synchronous may
+// have forgotten the last leases.
+//
+// A transaction that stays open for long keeps dead versions of the rows of a
+// hot key, and slows it down. Give the table a database of its own if yours has
+// such transactions.
+package postgreslocker

@@ -1,0 +1,213 @@
+package postgreslocker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+const (
+	workers  = 2 // goroutines that send calls, each with one request at a time
+	batchMax = 128
+	tripMax  = 2 * time.Second // for a request whose calls have no deadline
+)
+
+// call is one verb about one key. It travels with others in one request.
+type call struct {
+	ctx              context.Context
+	op               string
+	key, owner, next string
+	ttl, short, long int64 // microseconds
+	fence            bool
+	holder           string
+	place            int64
+	flags            int32
+
+	taken atomic.Bool // by the worker that sends it, or by the caller that gives up
+	done  chan result // has room for the one result, so that nobody waits for the caller
+}
+
+// Flags of an "a", which acquires, and of an "r", which releases.
+const (
+	flagWait   = 1
+	flagHeld   = 2
+	flagQueued = 4
+
+	flagTell = 1
+)
+
+// result is a row of the function that schema.sql defines.
+type result struct {
+	ok              bool
+	token           int64
+	holder          string
+	remain          int64
+	queued          bool
+	place           int64
+	waiting, behind int32
+	handed          bool
+	owner           string
+	offer           int64
+	channel         string
+	err             error
+}
+
+// send blocks until k has an answer or its ctx ends.
+func (l *Locker) send(k *call) (result, error) {
+	k.done = make(chan result, 1)
+	select {
+	case l.calls <- k:
+	case <-k.ctx.Done():
+		return result{}, errUnsent
+	}
+	select {
+	case r := <-k.done:
+		return r, r.err
+	case <-k.ctx.Done():
+		if k.taken.CompareAndSwap(false, true) {
+			return result{}, errUnsent
+		}
+		return result{}, errTooLate
+	}
+}
+
+// work sends the calls that have come, in one request, until the locker ends.
+func (l *Locker) work() {
+	for {
+		select {
+		case k := <-l.calls:
+			if batch := l.gather(k); len(batch) > 0 {
+				l.run(batch)
+			}
+		case <-l.ctx.Done():
+			return
+		}
+	}
+}
+
+// gather returns k and the other calls that have come, without those that were
+// given up. They are sorted by key, so that two batches lock rows in one order.
+func (l *Locker) gather(k *call) (batch []*call) {
+	for {
+		if k.taken.CompareAndSwap(false, true) {
+			batch = append(batch, k)
+		}
+		if len(batch) == batchMax {
+			break
+		}
+		select {
+		case k = <-l.calls:
+			continue
+		default:
+		}
+		break
+	}
+	slices.SortStableFunc(batch, func(a, b *call) int { return strings.Compare(a.key, b.key) })
+	return batch
+}
+
+// run answers the calls of a batch. If the server refuses all of them because
+// of one, each is sent by itself: nothing was done.
+func (l *Locker) run(batch []*call) {
+	ctx, cancel := context.WithDeadline(l.ctx, patience(batch))
+	defer cancel()
+	var rs []result
+	err := l.retry(ctx, func() (err error) {
+		rs, err = l.query(ctx, batch)
+		return err
+	})
+	if err != nil && len(batch) > 1 && ctx.Err() == nil && refused(err) {
+		for i := range batch {
+			l.run(batch[i : i+1])
+		}
+		return
+	}
+	var channels, texts []string
+	for i, k := range batch {
+		if err != nil {
+			k.done <- result{err: translate(err)}
+			continue
+		}
+		if r := &rs[i]; r.channel != "" {
+			channels = append(channels, r.channel)
+			texts = append(texts, fmt.Sprintf("g %x %s %d %d %d", k.key, r.owner, r.token, r.behind, r.offer))
+			r.owner = ""
+		}
+		k.done <- rs[i]
+	}
+	if len(channels) > 0 { // a message that gets lost is found by its owner's next look
+		_, _ = l.pool.Exec(ctx, tell, channels, texts)
+	}
+}
+
+// patience returns until when somebody waits for the batch.
+func patience(batch []*call) (until time.Time) {
+	for _, k := range batch {
+		end, ok := k.ctx.Deadline()
+		if !ok {
+			end = time.Now().Add(tripMax)
+		}
+		if end.After(until) {
+			until = end
+		}
+	}
+	return until
+}
+
+// retry calls f, and again if the server asks for it or has not seen the
+// request.
+func (l *Locker) retry(ctx context.Context, f func() error) error {
+	err := f()
+	for range 2 {
+		if err == nil || ctx.Err() != nil || !again(err) {
+			break
+		}
+		err = f()
+	}
+	return err
+}
+
+// tell does not wait for the disk, because transactions that notify wait for
+// one another.
+const tell = `SELECT pg_notify(m.c, m.t), set_config('synchronous_commit', 'off', true)
+FROM unnest($1::text[], $2::text[]) AS m(c, t)`
+
+func (l *Locker) query(ctx context.Context, batch []*call) ([]result, error) {
+	n := len(batch)
+	ops, keys, owners, nexts := make([]string, n), make([][]byte, n), make([]string, n), make([]string, n)
+	ttls, shorts, longs := make([]int64, n), make([]int64, n), make([]int64, n)
+	fences, holders, channels := make([]bool, n), make([]string, n), make([]string, n)
+	places, flags := make([]int64, n), make([]int32, n)
+	channel := l.channelNow()
+	for i, k := range batch {
+		ops[i], keys[i], owners[i], nexts[i] = k.op, []byte(k.key), k.owner, k.next
+		ttls[i], shorts[i], longs[i] = k.ttl, k.short, k.long
+		fences[i], holders[i], channels[i], places[i], flags[i] = k.fence, k.holder, channel, k.place, k.flags
+	}
+	rows, err := l.pool.Query(ctx, l.sql.call, ops, keys, owners, nexts, ttls, shorts, longs, fences, holders, channels,
+		places, flags)
+	if err != nil {
+		return nil, err
+	}
+	rs := make([]result, 0, n)
+	var r result
+	columns := []any{
+		&r.ok, &r.token, &r.holder, &r.remain, &r.queued, &r.place, &r.waiting, &r.behind, &r.handed, &r.owner,
+		&r.offer, &r.channel,
+	}
+	_, err = pgx.ForEachRow(rows, columns, func() error {
+		rs = append(rs, r)
+		return nil
+	})
+	if err == nil && len(rs) != n {
+		err = fmt.Errorf("%w: %d answers to %d calls", locker.ErrUnavailable, len(rs), n)
+	}
+	return rs, err
+}

@@ -1,0 +1,86 @@
+package postgreslocker_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/locker/lockertest"
+	"github.com/go-lockguard/guard/locker/postgreslocker"
+)
+
+var (
+	server *sqltest.Server // for all tests, from TestMain
+	tables atomic.Int64
+)
+
+func TestMain(m *testing.M) {
+	if process() {
+		os.Exit(1)
+	}
+	var err error
+	if server, err = sqltest.StartPostgreSQL(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	server.Close()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// pair returns two lockers on a table of their own.
+func pair(t *testing.T, opts ...postgreslocker.Option) (a, b *postgreslocker.Locker) {
+	opts = append(opts, postgreslocker.WithTable(fmt.Sprintf("lease_%d", tables.Add(1))))
+	a, b = postgreslocker.New(pool(t), opts...), postgreslocker.New(pool(t), opts...)
+	if err := a.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
+
+func pool(t *testing.T) *pgxpool.Pool { return poolTo(t, server.URL) }
+
+func poolTo(t *testing.T, dsn string) *pgxpool.Pool {
+	t.Helper()
+	p, err := pgxpool.New(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func TestTheLockerKeepsItsPromises(t *testing.T) {
+	for name, opts := range map[string][]postgreslocker.Option{
+		"listens":              nil,
+		"polls, with a pooler": {postgreslocker.WithPollOnly(), postgreslocker.WithPooler()},
+	} {
+		for _, c := range lockertest.Checks() {
+			t.Run(name+"/"+c.Name, func(t *testing.T) {
+				t.Parallel()
+				a, b := pair(t, opts...)
+				report(t, c.Test(a, b))
+			})
+		}
+	}
+}
+
+func report(t *testing.T, err error) {
+	t.Helper()
+	switch {
+	case errors.Is(err, lockertest.ErrSkipped):
+		t.Skip(err)
+	case err != nil:
+		t.Error(err)
+	}
+}

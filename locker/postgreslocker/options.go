@@ -1,0 +1,34 @@
+package postgreslocker
+
+// Option changes one setting of [New].
+type Option interface{ apply(*settings) }
+
+type optionFunc func(*settings)
+
+func (f optionFunc) apply(s *settings) { f(s) }
+
+// settings are kept as they were given; prepare finds what is wrong.
+type settings struct {
+	table    string
+	listen   string // "": the way of the pool
+	pollOnly bool
+	pooler   bool
+	nilOpt   bool
+}
+
+// WithTable names the table, with its schema in front if it has one:
+// "locks.guard_lease". Its functions are named after it. Lockers exclude each
+// other only in the same table. Default "guard_lease".
+func WithTable(name string) Option { return optionFunc(func(s *settings) { s.table = name }) }
+
+// WithListen is the address of the server for the connection that listens, if
+// the pool goes through a pooler. It needs a direct way.
+func WithListen(dsn string) Option { return optionFunc(func(s *settings) { s.listen = dsn }) }
+
+// WithPollOnly makes the locker look for its claims every 20 ms, by one request
+// for all, and never listen.
+func WithPollOnly() Option { return optionFunc(func(s *settings) { s.pollOnly = true }) }
+
+// WithPooler avoids what a pooler in transaction mode cannot do, which is
+// prepared statements.
+func WithPooler() Option { return optionFunc(func(s *settings) { s.pooler = true }) }

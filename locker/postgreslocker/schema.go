@@ -1,0 +1,111 @@
+package postgreslocker
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+//go:embed schema.sql
+var schema string
+
+const (
+	seed    = 7310863 // of the advisory locks
+	listMax = 200     // keys on a page of List
+	clock   = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+	touch   = 400_000 // microseconds in which a look is not written again
+)
+
+// statements are the requests, for one table.
+type statements struct {
+	table, do, without, schema string
+
+	call, renew, poll, one, list, sweep string
+}
+
+// statementsFor returns the statements for a table, perhaps with its schema.
+func statementsFor(name string) (*statements, error) {
+	parts := strings.Split(name, ".")
+	for _, part := range parts {
+		if part == "" || len(parts) > 2 || len(part) > 50 || strings.ContainsRune(part, 0) {
+			return nil, invalid("the table %q is no name, or too long: want table or schema.table", name)
+		}
+	}
+	ident := func(suffix string) string {
+		of := append([]string(nil), parts...)
+		of[len(of)-1] += suffix
+		return pgx.Identifier(of).Sanitize()
+	}
+	s := &statements{table: ident(""), do: ident("_do_1"), without: ident("_without_1")}
+	fill := strings.NewReplacer("{T}", s.table, "{F}", s.do, "{W}", s.without, "{NOW}", clock,
+		"{LIFE}", strconv.FormatInt(locker.QueueLife.Microseconds(), 10), "{TOUCH}", strconv.Itoa(touch),
+		"{SEED}", strconv.Itoa(seed), "{MOST}", strconv.Itoa(locker.MaxListed), "{PAGE}", strconv.Itoa(listMax)).Replace
+	s.schema, s.call, s.renew, s.poll = fill(schema), fill(callSQL), fill(renewSQL), fill(pollSQL)
+	s.one, s.list, s.sweep = fill(stateSQL+oneSQL), fill(stateSQL+pageSQL), fill(sweepSQL)
+	return s, nil
+}
+
+const (
+	callSQL = `SELECT * FROM {F}($1::text[], $2::bytea[], $3::text[], $4::text[], $5::bigint[], $6::bigint[],
+  $7::bigint[], $8::boolean[], $9::text[], $10::text[], $11::bigint[], $12::int[])`
+
+	// The order before FOR UPDATE keeps it from deadlocks.
+	renewSQL = `WITH c AS MATERIALIZED (
+  SELECT l.key, c.ttl FROM unnest($1::bytea[], $2::text[], $3::bigint[]) AS c(key, owner, ttl)
+  JOIN {T} AS l ON l.key = c.key AND l.owner = c.owner AND l.ends > {NOW}
+  ORDER BY l.key FOR UPDATE OF l)
+UPDATE {T} AS l SET ends = {NOW} + c.ttl FROM c WHERE l.key = c.key AND l.ends > {NOW} RETURNING l.owner`
+
+	pollSQL = `SELECT l.key, l.owner, l.token, jsonb_array_length(l.queue)
+FROM unnest($1::bytea[], $2::text[]) AS c(key, owner)
+JOIN {T} AS l ON l.key = c.key AND l.owner = c.owner AND l.ends > {NOW}`
+
+	stateSQL = `SELECT l.key, l.owner, l.holder, l.ends - {NOW},
+  (SELECT count(*) FROM jsonb_array_elements(l.queue) e WHERE (e ->> 's')::bigint > {NOW} - {LIFE}),
+  (SELECT coalesce(jsonb_agg(jsonb_build_object('o', e.v ->> 'o', 'h', e.v ->> 'h') ORDER BY e.n), '[]')
+   FROM jsonb_array_elements(l.queue) WITH ORDINALITY AS e(v, n)
+   WHERE (e.v ->> 's')::bigint > {NOW} - {LIFE} AND e.n <= {MOST})
+FROM {T} AS l WHERE `
+	oneSQL  = `l.key = $1`
+	pageSQL = `l.key > $1 AND (l.owner <> '' AND l.ends > {NOW} OR l.queue <> '[]') ORDER BY l.key LIMIT {PAGE}`
+
+	// The token starts again from the clock, which is ahead by then.
+	sweepSQL = `DELETE FROM {T} WHERE key IN (SELECT l.key FROM {T} AS l
+  WHERE greatest(l.ends, l.token) < {NOW} - $1::bigint AND NOT EXISTS (
+    SELECT FROM jsonb_array_elements(l.queue) e WHERE (e ->> 's')::bigint > {NOW} - {LIFE})
+  LIMIT 1000 FOR UPDATE SKIP LOCKED)`
+)
+
+// Schema returns the SQL of the table and its functions, for a migration tool.
+// It changes nothing that is there already. It is "" if WithTable has a wrong
+// name.
+func (l *Locker) Schema() string {
+	if l.sql == nil {
+		return ""
+	}
+	return l.sql.schema
+}
+
+// Migrate makes the table and its functions where they are missing, in one
+// transaction. Several processes may call it at once. It needs no Open, and
+// blocks for two requests, at most until ctx ends. The error is
+// ErrInvalidOption, ErrUnavailable or a refusal of the server.
+func (l *Locker) Migrate(ctx context.Context) error {
+	if l.wrong != nil {
+		return l.wrong
+	}
+	conn, err := pgx.ConnectConfig(ctx, l.config.ConnConfig)
+	if err != nil {
+		return translate(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, hashtext('%s'));\n", seed, strings.ReplaceAll(l.sql.table, "'", "''"))
+	_, err = conn.PgConn().Exec(ctx, lock+l.sql.schema).ReadAll() // several statements are one transaction
+	return translate(err)
+}

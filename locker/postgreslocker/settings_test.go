@@ -1,0 +1,109 @@
+package postgreslocker_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/postgreslocker"
+)
+
+func TestAMissingTableSaysWhatToRun(t *testing.T) {
+	l := postgreslocker.New(pool(t), postgreslocker.WithTable("missing"))
+	if err := l.Open(silent{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(t.Context()) }()
+	_, err := l.Acquire(t.Context(), claim("k"), locker.Try{})
+	if err == nil || errors.Is(err, locker.ErrUnavailable) || !strings.Contains(err.Error(), "Migrate") {
+		t.Errorf("Acquire: %v, want a final error that names Migrate", err)
+	}
+	found, rest := locker.Findings(l.Check(t.Context(), 10*time.Second))
+	if rest != nil || !named(found, "schema") {
+		t.Errorf("Check: %v, %v, want the finding schema", found, rest)
+	}
+}
+
+func TestLeastRightsAreEnough(t *testing.T) {
+	owner, _ := pair(t)
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	table := tableOf(owner)
+	if _, err := conn.Exec(t.Context(), "CREATE ROLE least LOGIN"); err != nil {
+		t.Fatal(err)
+	}
+	dsn := strings.Replace(server.URL, "guard@", "least@", 1)
+	p := poolTo(t, dsn)
+	l := postgreslocker.New(p, postgreslocker.WithTable(table))
+	g, err := guard.New(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = g.Close(t.Context()) }()
+	found, rest := locker.Findings(l.Check(t.Context(), 10*time.Second))
+	if rest != nil || !named(found, "rights") {
+		t.Errorf("Check without rights: %v, %v, want the finding rights", found, rest)
+	}
+	if _, err := g.Acquire(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), "rights") {
+		t.Errorf("Acquire without rights: %v, want an error that names them", err)
+	}
+	if _, err := conn.Exec(t.Context(), "GRANT SELECT, INSERT, UPDATE, DELETE ON "+table+" TO least"); err != nil {
+		t.Fatal(err)
+	}
+	if found, rest := locker.Findings(l.Check(t.Context(), 10*time.Second)); rest != nil || named(found, "rights") {
+		t.Errorf("Check with rights: %v, %v", found, rest)
+	}
+	lease, err := g.Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// tableOf returns the table that the schema of l makes.
+func tableOf(l *postgreslocker.Locker) string {
+	_, rest, _ := strings.Cut(l.Schema(), `CREATE TABLE IF NOT EXISTS "`)
+	name, _, _ := strings.Cut(rest, `"`)
+	return name
+}
+
+func named(found []locker.Finding, name string) bool {
+	for _, f := range found {
+		if f.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func TestAnAddressOpensTheStoreAndShowsNoPassword(t *testing.T) {
+	l, err := locker.FromDSN(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, ok := l.(*postgreslocker.Locker)
+	if !ok {
+		t.Fatalf("%T", l)
+	}
+	if err := p.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = locker.FromDSN("postgres://u:hunter%zz2@localhost/db")
+	if !errors.Is(err, locker.ErrInvalidOption) || strings.Contains(err.Error(), "hunter") {
+		t.Errorf("%v, want ErrInvalidOption without the password", err)
+	}
+	err = postgreslocker.New(pool(t), postgreslocker.WithListen("postgres://u:hunter%zz2@localhost/db")).Open(silent{})
+	if !errors.Is(err, locker.ErrInvalidOption) || strings.Contains(err.Error(), "hunter") {
+		t.Errorf("%v, want ErrInvalidOption without the password", err)
+	}
+}

@@ -1,0 +1,191 @@
+package postgreslocker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// renewMax is the number of claims that one request renews.
+const renewMax = 1000
+
+// Acquire makes c the owner of its key if nobody owns it. Otherwise it returns
+// the owner and, if t.Wait, queues c. It takes one request.
+func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	if err := l.gate.Enter(); err != nil {
+		return locker.Answer{Queued: t.Queued}, err
+	}
+	defer l.gate.Leave()
+	k := &call{
+		ctx: ctx, op: "a", key: c.Key, owner: c.Owner, ttl: c.TTL.Microseconds(), short: c.ShortOffer().Microseconds(),
+		long: c.LongOffer().Microseconds(), fence: c.Fencing, holder: l.describe(c), place: int64(t.Place),
+	}
+	for flag, set := range map[int32]bool{flagWait: t.Wait, flagHeld: t.Held, flagQueued: t.Queued} {
+		if set {
+			k.flags |= flag
+		}
+	}
+	if t.Wait || t.Queued {
+		l.remember(c) // before the message can come
+	}
+	r, err := l.send(k)
+	switch {
+	case errors.Is(err, locker.ErrUnsent):
+		if !t.Queued {
+			l.forget(c.Owner)
+		}
+		return locker.Answer{Queued: t.Queued}, err
+	case err != nil:
+		return locker.Answer{Queued: t.Wait || t.Queued}, err
+	case r.ok:
+		l.owns(c.Key, c.Owner)
+		return locker.Answer{Acquired: true, Token: tokenOf(c, r.token)}, nil
+	case !r.queued:
+		l.forget(c.Owner)
+	}
+	return locker.Answer{
+		Holder: holderOf(r.holder), Remaining: microseconds(r.remain), Queued: r.queued, Place: locker.Place(r.place),
+	}, nil
+}
+
+// Fence reserves a block of fencing tokens for c, if it owns its key, and
+// returns the first. It takes one request.
+func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (token uint64, err error) {
+	if err := l.gate.Enter(); err != nil {
+		return 0, err
+	}
+	defer l.gate.Leave()
+	r, err := l.send(&call{ctx: ctx, op: "f", key: c.Key, owner: c.Owner})
+	switch {
+	case err != nil:
+		return 0, unclear(err)
+	case !r.ok:
+		return 0, errNotOwner
+	}
+	return uint64(r.token), nil
+}
+
+// Release gives the key of c to the claim that has waited longest, if c owns
+// it. It queues next behind the others. It takes one request.
+func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	if err := l.gate.Enter(); err != nil {
+		return locker.Released{}, err
+	}
+	defer l.gate.Leave()
+	r, err := l.release(ctx, c.Key, c.Owner, next, 0)
+	return r, unclear(err)
+}
+
+func (l *Locker) release(ctx context.Context, key, owner string, next *locker.Claim, flags int32) (locker.Released, error) {
+	l.forget(owner)
+	k := &call{ctx: ctx, op: "r", key: key, owner: owner, flags: flags}
+	if next != nil {
+		k.next, k.fence, k.holder = next.Owner, next.Fencing, l.describe(next)
+		k.short, k.long = next.ShortOffer().Microseconds(), next.LongOffer().Microseconds()
+		l.remember(next)
+	}
+	r, err := l.send(k)
+	if err != nil {
+		return locker.Released{Queued: next != nil}, err
+	}
+	if next != nil && !r.queued {
+		l.forget(next.Owner)
+	}
+	if r.owner != "" { // a claim of this process
+		l.granted(key, r.owner, locker.Offer{
+			Length: microseconds(r.offer), Token: uint64(r.token), Waiting: int(r.behind),
+		})
+	}
+	if !r.ok {
+		err = errNotOwner
+	}
+	return locker.Released{
+		Waiting: int(r.waiting), Handed: r.handed, Queued: r.queued, Place: locker.Place(r.place),
+	}, err
+}
+
+// Renew gives each claim its full TTL again, or answers ErrLeaseLost. It takes
+// one request for each 1,000 claims.
+func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
+	if err := l.gate.Enter(); err != nil {
+		for i := range cs {
+			answered(i, err)
+		}
+		return
+	}
+	defer l.gate.Leave()
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	for from := 0; from < len(cs); from += renewMax {
+		part := cs[from:min(from+renewMax, len(cs))]
+		parts.Go(func() {
+			got, err := l.renewAll(ctx, part)
+			for i, c := range part {
+				switch {
+				case err != nil:
+					answered(from+i, unclear(translate(err)))
+				case got[c.Owner]:
+					answered(from+i, nil)
+				default:
+					answered(from+i, errNotOwner)
+				}
+			}
+		})
+	}
+}
+
+// renewAll returns the owner ids that still own their keys.
+func (l *Locker) renewAll(ctx context.Context, cs []*locker.Claim) (got map[string]bool, err error) {
+	keys, owners, ttls := make([][]byte, len(cs)), make([]string, len(cs)), make([]int64, len(cs))
+	for i, c := range cs {
+		keys[i], owners[i], ttls[i] = []byte(c.Key), c.Owner, c.TTL.Microseconds()
+	}
+	err = l.retry(ctx, func() error {
+		got = make(map[string]bool, len(cs))
+		rows, err := l.pool.Query(ctx, l.sql.renew, keys, owners, ttls)
+		if err != nil {
+			return err
+		}
+		var owner string
+		_, err = pgx.ForEachRow(rows, []any{&owner}, func() error {
+			got[owner] = true
+			return nil
+		})
+		return err
+	})
+	return got, err
+}
+
+// describe returns the text of c's Holder.
+func (l *Locker) describe(c *locker.Claim) string {
+	if c.Holder.Instance == "" {
+		c.Holder.Instance = l.instance
+	}
+	h := c.Holder
+	text, err := json.Marshal(h)
+	if err != nil { // a year beyond 9999
+		h.Since = time.Time{}
+		text, _ = json.Marshal(h)
+	}
+	return string(text)
+}
+
+func holderOf(text string) (h locker.Holder) {
+	_ = json.Unmarshal([]byte(text), &h) // a stranger's text describes nobody
+	return h
+}
+
+func tokenOf(c *locker.Claim, token int64) uint64 {
+	if !c.Fencing {
+		return 0
+	}
+	return uint64(token)
+}
+
+func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
