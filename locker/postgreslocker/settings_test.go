@@ -37,10 +37,11 @@ func TestLeastRightsAreEnough(t *testing.T) {
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
 	table := tableOf(owner)
-	if _, err := conn.Exec(t.Context(), "CREATE ROLE least LOGIN"); err != nil {
+	role := "least_of_" + table
+	if _, err := conn.Exec(t.Context(), "CREATE ROLE "+role+" LOGIN"); err != nil {
 		t.Fatal(err)
 	}
-	dsn := strings.Replace(server.URL, "guard@", "least@", 1)
+	dsn := strings.Replace(server.URL, "guard@", role+"@", 1)
 	p := poolTo(t, dsn)
 	l := postgreslocker.New(p, postgreslocker.WithTable(table))
 	g, err := guard.New(l)
@@ -55,7 +56,7 @@ func TestLeastRightsAreEnough(t *testing.T) {
 	if _, err := g.Acquire(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), "rights") {
 		t.Errorf("Acquire without rights: %v, want an error that names them", err)
 	}
-	if _, err := conn.Exec(t.Context(), "GRANT SELECT, INSERT, UPDATE, DELETE ON "+table+" TO least"); err != nil {
+	if _, err := conn.Exec(t.Context(), "GRANT SELECT, INSERT, UPDATE, DELETE ON "+table+" TO "+role); err != nil {
 		t.Fatal(err)
 	}
 	if found, rest := locker.Findings(l.Check(t.Context(), 10*time.Second)); rest != nil || named(found, "rights") {

@@ -199,7 +199,7 @@ func hold(dsn string, n int) error {
 		return err
 	}
 	defer pool.Close()
-	g, err := guard.New(postgreslocker.New(pool), guard.WithTTL(10*time.Second))
+	g, err := guard.New(postgreslocker.New(pool), guard.WithTTL(10*time.Second), guard.WithMaxHold(time.Hour))
 	if err != nil {
 		return err
 	}
