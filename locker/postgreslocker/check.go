@@ -11,7 +11,10 @@ import (
 
 // FindingNames returns the names that findings of Check can have.
 func (l *Locker) FindingNames() []string {
-	return []string{"standby", "schema", "rights", "unlogged", "fsync", "isolation", "round-trip", "version", "messages"}
+	return []string{
+		"standby", "schema", "rights", "unlogged", "fsync", "isolation", "round-trip", "version",
+		"messages",
+	}
 }
 
 // condition is what the server says of itself.
@@ -90,11 +93,13 @@ func (l *Locker) judge(c *condition) (found []error) {
 		found = append(found, finding("fsync", locker.Warn, "fsync is off: a crash of the machine may lose leases"))
 	}
 	if c.isolation != "read committed" {
-		found = append(found, finding("isolation", locker.Warn, "the isolation is %s, and requests are sent again for it: "+
-			"set default_transaction_isolation of the role to read committed", c.isolation))
+		found = append(found, finding("isolation", locker.Warn,
+			"the isolation is %s, and requests are sent again for it: "+
+				"set default_transaction_isolation of the role to read committed", c.isolation))
 	}
 	if c.version < 130000 {
-		found = append(found, finding("version", locker.Warn, "the server is older than PostgreSQL 13, which was not tried"))
+		found = append(found, finding("version", locker.Warn,
+			"the server is older than PostgreSQL 13, which was not tried"))
 	}
 	return found
 }
@@ -116,7 +121,8 @@ func judgeTrip(trip, ttl time.Duration) error {
 	case trip > min(ttl/10, 200*time.Millisecond):
 		return finding("round-trip", locker.Refuse, "a round trip takes %v, too long for a TTL of %v", trip, ttl)
 	case trip > ttl/18:
-		return finding("round-trip", locker.Warn, "a round trip takes %v: a connection that breaks may cost a lease", trip)
+		return finding("round-trip", locker.Warn,
+			"a round trip takes %v: a connection that breaks may cost a lease", trip)
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ func (k *link) pass(lose *atomic.Bool, to net.Conn, b []byte) bool {
 
 // piped returns the server's address through a pipe, and the pipe.
 func piped(t *testing.T, w *way) (*faultpipe.Pipe, string) {
+	t.Helper()
 	u, err := url.Parse(server.URL)
 	if err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func (l *Locker) hear() error {
 		return err
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), time.Second)
 		defer cancel()
 		_ = conn.Close(ctx)
 	}()

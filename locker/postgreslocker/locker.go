@@ -2,7 +2,6 @@ package postgreslocker
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,7 +120,7 @@ func (l *Locker) Open(w locker.Waker) error {
 		if l.wrong != nil {
 			return l.wrong
 		}
-		l.ctx, l.cancel = context.WithCancel(context.Background())
+		l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker, until Close
 		if l.pool, err = pgxpool.NewWithConfig(l.ctx, l.config); err != nil {
 			l.cancel()
 			return invalid("the pool cannot be made")
@@ -185,6 +184,3 @@ func (l *Locker) pause(d time.Duration, hurry <-chan struct{}) bool {
 		return false
 	}
 }
-
-// lost reports whether err says that a claim does not own its key.
-func lost(err error) bool { return errors.Is(err, locker.ErrLeaseLost) }

@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 
 // pair returns two lockers on a table of their own.
 func pair(t *testing.T, opts ...postgreslocker.Option) (a, b *postgreslocker.Locker) {
+	t.Helper()
 	opts = append(opts, postgreslocker.WithTable(fmt.Sprintf("lease_%d", tables.Add(1))))
 	a, b = postgreslocker.New(pool(t), opts...), postgreslocker.New(pool(t), opts...)
 	if err := a.Migrate(t.Context()); err != nil {
@@ -48,7 +49,10 @@ func pair(t *testing.T, opts ...postgreslocker.Option) (a, b *postgreslocker.Loc
 	return a, b
 }
 
-func pool(t *testing.T) *pgxpool.Pool { return poolTo(t, server.URL) }
+func pool(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	return poolTo(t, server.URL)
+}
 
 func poolTo(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()

@@ -105,7 +105,8 @@ func (l *Locker) Migrate(ctx context.Context) error {
 		return translate(err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, hashtext('%s'));\n", seed, strings.ReplaceAll(l.sql.table, "'", "''"))
+	lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, hashtext('%s'));\n", seed,
+		strings.ReplaceAll(l.sql.table, "'", "''"))
 	_, err = conn.PgConn().Exec(ctx, lock+l.sql.schema).ReadAll() // several statements are one transaction
 	return translate(err)
 }

@@ -82,7 +82,9 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	return r, unclear(err)
 }
 
-func (l *Locker) release(ctx context.Context, key, owner string, next *locker.Claim, flags int32) (locker.Released, error) {
+func (l *Locker) release(ctx context.Context, key, owner string, next *locker.Claim,
+	flags int32,
+) (locker.Released, error) {
 	l.forget(owner)
 	k := &call{ctx: ctx, op: "r", key: key, owner: owner, flags: flags}
 	if next != nil {
