@@ -150,6 +150,7 @@ var statements = map[string][]string{
 	"docs/migrating.zh-CN.md":   {"`guard.WithMaxHold`（{hold}） |", "`guard.WithMaxWait`（{wait}）；"},
 	"docs/jobs.md":              {"the TTL, {ttl} by default", "MaxHold is {hold} by default"},
 	"docs/jobs.zh-CN.md":        {"释放，默认 {ttl}。", "MaxHold 默认 {hold}。"},
+	"docs/frameworks.zh-CN.md":  {"到 TTL 结束，默认 {ttl}。"},
 	"docs/choosing.md":          {"within the TTL ({ttl}), after", "MaxWait at most, {wait} by default"},
 	"docs/choosing.zh-CN.md":    {"最长一个 TTL（{ttl}）选出下一个", "最多等 MaxWait，默认 {wait} |"},
 	"llms.txt":                  {"at most {wait} later.", "the TTL ({ttl}) or by"},

@@ -34,7 +34,7 @@ func stateOf(key string, r *row) locker.KeyState {
 	}
 	if !r.free() {
 		s.Held, s.Owner, s.Holder = true, r.owner, holderOf(r.holder)
-		s.Remaining = time.Duration(r.ends-r.now) * time.Microsecond
+		s.Remaining = time.Duration(r.remains()) * time.Microsecond
 	}
 	for _, w := range r.queue {
 		if !r.alive(w) {

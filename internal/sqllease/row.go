@@ -77,6 +77,10 @@ type result struct {
 // free reports whether nobody owns the key.
 func (r *row) free() bool { return r.owner == "" || r.ends <= r.now }
 
+// remains returns how long the lease of a row that is not free lasts at least.
+// This is never more than its TTL, to which own adds a grain of the clock.
+func (r *row) remains() int64 { return max(r.ends-r.now-r.grain, 1) }
+
 // owned reports whether owner owns the key.
 func (r *row) owned(owner string) bool { return r.owner == owner && !r.free() }
 
@@ -154,7 +158,7 @@ func (r *row) acquire(q *request) result {
 		}
 		return res
 	}
-	res := result{holder: r.holder, remains: r.ends - r.now}
+	res := result{holder: r.holder, remains: r.remains()}
 	switch {
 	case at >= 0 && r.alive(r.queue[at]):
 		w := &r.queue[at]
