@@ -127,6 +127,18 @@ func (w late) Granted(key, owner string, o locker.Offer) bool {
 	return true
 }
 
+func (w late) Kept(key, owner, value string) {
+	if j, ok := w.Waker.(locker.Joiner); ok {
+		w.later(func() { j.Kept(key, owner, value) })
+	}
+}
+
+func (l *slow) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
+	l.travel()
+	defer l.travel()
+	return l.memory.Keep(ctx, c, next, r)
+}
+
 // wakes never says that a release handed the key over. Instead of a grant it
 // tells that a try is worthwhile.
 type wakes struct{ memory }
@@ -144,4 +156,10 @@ type wake struct{ locker.Waker }
 func (w wake) Granted(key, _ string, _ locker.Offer) bool {
 	w.Wake(key)
 	return true
+}
+
+func (w wake) Kept(key, owner, value string) {
+	if j, ok := w.Waker.(locker.Joiner); ok {
+		j.Kept(key, owner, value)
+	}
 }
