@@ -10,7 +10,8 @@ import (
 
 // collect reports the oldest hold of each series, and the number of ended waits
 // by outcome. It reports outcomes that no wait has had yet as well, which a
-// histogram cannot do.
+// histogram cannot do. Only [guard.Once] replays and joins, so these two are
+// reported once there are any.
 //
 // The first collection that sees a series makes its counters exist. Their first
 // increment is then seen as one. collect does not do that earlier, because the
@@ -20,7 +21,10 @@ func (o *Observer) collect(ctx context.Context, to metric.Observer) error {
 		s.zero.Do(func() { o.zero(ctx, s) })
 		to.ObserveFloat64(o.in.holdOldest, s.holds.oldest().Seconds(), s.observe...)
 		for out := range waitOutcomes {
-			to.ObserveInt64(o.in.waits, s.waits[out].Load(), s.tell[out]...)
+			n := s.waits[out].Load()
+			if n > 0 || out != replayed && out != joined {
+				to.ObserveInt64(o.in.waits, n, s.tell[out]...)
+			}
 		}
 	}
 	return nil

@@ -24,6 +24,8 @@
 //
 //	acquired        a turn of its own
 //	reentered       the call runs inside a lease that its ctx already carried
+//	replayed        a call of guard.Once found the result of an earlier one; there is no hold
+//	joined          a call of guard.Once waited for the result of another one; there is no hold
 //	timeout         MaxWait is over, or the one attempt found the key held
 //	queue_full      refused at once: too many waiters, or an expected wait longer than MaxWait
 //	canceled        the caller's ctx ended first
@@ -37,6 +39,8 @@
 // The attribute guard.outcome of a hold is one of:
 //
 //	released     held to its end
+//	kept         the same, and the release has kept a result of guard.Once
+//	not_kept     the function ran, and the store did not confirm that its result is kept (an error)
 //	lost         the lease ended, or could not be trusted, before the function returned (an error)
 //	max_hold     the same, because it lasted longer than MaxHold (an error)
 //	closed       the same, because the guard was closed (an error)

@@ -18,6 +18,8 @@ type outcome int
 const (
 	acquired outcome = iota
 	reentered
+	replayed
+	joined
 	timeout
 	queueFull
 	canceled
@@ -29,6 +31,8 @@ const (
 	otherError
 
 	released
+	kept
+	notKept
 	maxHold
 	panicked
 
@@ -43,6 +47,8 @@ const waitOutcomes = otherError + 1
 var outcomeNames = [outcomes]string{
 	acquired:      "acquired",
 	reentered:     "reentered",
+	replayed:      "replayed",
+	joined:        "joined",
 	timeout:       "timeout",
 	queueFull:     "queue_full",
 	canceled:      "canceled",
@@ -53,6 +59,8 @@ var outcomeNames = [outcomes]string{
 	outerReleased: "outer_released",
 	otherError:    "error",
 	released:      "released",
+	kept:          "kept",
+	notKept:       "not_kept",
 	maxHold:       "max_hold",
 	panicked:      "panicked",
 	renewed:       "renewed",
@@ -65,6 +73,10 @@ func waitOutcome(w guard.WaitInfo, r guard.WaitResult) outcome {
 	switch {
 	case r.Unguarded:
 		return unguarded
+	case r.Replayed:
+		return replayed
+	case r.Joined:
+		return joined
 	case err == nil && w.Reentry:
 		return reentered
 	case err == nil:
@@ -121,13 +133,17 @@ func holdOutcome(r guard.HoldResult) outcome {
 		return lossOutcome(lossReason(r.Err))
 	case r.Panicked:
 		return panicked
+	case errors.Is(r.Err, guard.ErrNotKept):
+		return notKept
 	case r.Err != nil:
 		return unavailable
+	case r.Kept:
+		return kept
 	}
 	return released
 }
 
-func (o outcome) failedHold() bool { return o != released }
+func (o outcome) failedHold() bool { return o != released && o != kept }
 
 func renewOutcome(err error) outcome {
 	switch {

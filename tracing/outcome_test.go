@@ -36,6 +36,37 @@ func TestOutcomesOfErrors(t *testing.T) {
 	}
 }
 
+func TestOutcomesOfResults(t *testing.T) {
+	for r, want := range map[guard.WaitResult]outcome{
+		{Replayed: true}: replayed,
+		{Joined: true}:   joined,
+	} {
+		if got := waitOutcome(guard.WaitInfo{}, r); got != want || got.failedWait() {
+			t.Errorf("outcome of %+v is %v, an error: %t; want %v", r, got, got.failedWait(), want)
+		}
+	}
+}
+
+func TestOutcomesOfHolds(t *testing.T) {
+	unconfirmed := fmt.Errorf("%w: %w", guard.ErrNotKept, guard.ErrUnavailable)
+	for _, c := range []struct {
+		r    guard.HoldResult
+		want outcome
+		bad  bool
+	}{
+		{guard.HoldResult{}, released, false},
+		{guard.HoldResult{Kept: true}, kept, false},
+		{guard.HoldResult{Err: unconfirmed}, notKept, true},
+		{guard.HoldResult{Err: guard.ErrUnavailable}, unavailable, true},
+		{guard.HoldResult{Err: guard.ErrLeaseLost}, lost, true},
+		{guard.HoldResult{Panicked: true}, panicked, true},
+	} {
+		if got := holdOutcome(c.r); got != c.want || got.failedHold() != c.bad {
+			t.Errorf("outcome of %+v is %v, an error: %t; want %v", c.r, got, got.failedHold(), c.want)
+		}
+	}
+}
+
 func TestEveryOutcomeIsDocumented(t *testing.T) {
 	for _, file := range []string{"README.md", "doc.go"} {
 		text, err := os.ReadFile(file)

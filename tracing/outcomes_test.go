@@ -38,6 +38,27 @@ var stories = []story{
 		},
 	},
 	{
+		name: "a result, and the same again",
+		run: func(h *shop, ctx context.Context) {
+			charge := func(ctx context.Context) (int, error) { return 1, after(2 * time.Second)(ctx) }
+			for range 2 {
+				_, _ = guard.Once(ctx, h.Guard, key, time.Hour, charge)
+			}
+		},
+		spans: []string{
+			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
+			"hold shop < request, 2s, Unset, outcome=kept",
+			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=replayed",
+		},
+		metrics: []string{
+			"guard.hold.duration{outcome=kept} 1 in 2s",
+			"guard.leases{} 0",
+			"guard.wait.duration{outcome=acquired} 1 in 0s",
+			"guard.wait.duration{outcome=replayed} 1 in 0s",
+			"guard.waiters{} 0",
+		},
+	},
+	{
 		name: "after a wait for another process",
 		run: func(h *shop, ctx context.Context) {
 			l, _ := h.other.Acquire(ctx, key)
