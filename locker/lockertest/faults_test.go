@@ -30,6 +30,8 @@ type ledger struct {
 
 	releasing int             // Releases under way
 	meanwhile []*locker.Claim // queued during one
+
+	crowd []*locker.Claim // that acquired a share
 }
 
 // again looks for a claim in the queue again.

@@ -54,6 +54,16 @@ var outageFaults = []fault{
 		func(m memory) locker.Locker { return abandonsLater{m} },
 	},
 	{
+		"abandons all shares of a key in an outage",
+		[]string{"a share that was abandoned in an outage is freed alone"},
+		func(m memory) locker.Locker { return abandonsCrowd{m} },
+	},
+	{
+		"takes silence for a full crowd",
+		[]string{"no answer is ErrUnavailable"},
+		func(m memory) locker.Locker { return takesSilenceForCrowd{m} },
+	},
+	{
 		"waits for the store in Close",
 		[]string{"Close ends with its ctx, though the store gives no answer"},
 		func(m memory) locker.Locker { return closesSlowly{m} },
@@ -196,6 +206,40 @@ func (l abandonsLater) Abandon(c *locker.Claim, late bool) {
 		return
 	}
 	l.memory.Abandon(c, late)
+}
+
+type abandonsCrowd struct{ memory }
+
+func (l abandonsCrowd) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	a, err := l.memory.Acquire(ctx, c, t)
+	if a.Acquired && c.Limit > 1 {
+		l.all.mu.Lock()
+		defer l.all.mu.Unlock()
+		l.all.crowd = append(l.all.crowd, c)
+	}
+	return a, err
+}
+
+func (l abandonsCrowd) Abandon(c *locker.Claim, late bool) {
+	l.memory.Abandon(c, late)
+	if !l.down() {
+		return
+	}
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	for _, other := range l.all.crowd {
+		l.memory.Abandon(other, late)
+	}
+}
+
+type takesSilenceForCrowd struct{ memory }
+
+func (l takesSilenceForCrowd) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	a, err := l.memory.Acquire(ctx, c, t)
+	if c.Limit > 1 {
+		err = nil
+	}
+	return a, err
 }
 
 type closesSlowly struct{ memory }

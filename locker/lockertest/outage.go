@@ -56,6 +56,7 @@ var outage = []Check{
 	{"every call ends with its ctx, though the store gives no answer", "Locker", endsWithContext},
 	{"no answer is ErrUnavailable", "Locker, law 12", saysUnavailable},
 	{"what was abandoned in an outage is freed after it", "Locker.Abandon", abandonSurvivesOutage},
+	{"a share that was abandoned in an outage is freed alone", "Sharer, law 13", abandonsShareAlone},
 	{"Close frees at once what was abandoned in an outage", "Locker.Close", closeFreesAfterOutage},
 	{"Close ends with its ctx, though the store gives no answer", "Locker.Close", closesInOutage},
 	{"a Keep without an answer is done before the key is freed", "law 19", keepsBeforeFree},
@@ -143,6 +144,18 @@ func (p *pair) deeds() []deed {
 		}},
 		{"Check", func(ctx context.Context) error { return p.a.Check(ctx, long) }},
 	}
+	if l, ok := p.a.Locker.(locker.Sharer); ok && l.Shares(2) {
+		share := permit("shared", 2, long)
+		p.acquire(p.a, share)
+		all = append(all,
+			deed{"Acquire of a share", acquire(permit("shared", 2, long), locker.Try{})},
+			deed{"Acquire of a share with Try.Wait", acquire(permit("shared", 2, long), locker.Try{Wait: true})},
+			deed{"Release of a share", func(ctx context.Context) error {
+				_, err := p.a.Release(ctx, share, nil)
+				return err
+			}},
+		)
+	}
 	if r, ok := p.a.Locker.(locker.Recorder); ok {
 		kept := recalling("kept", long)
 		p.acquire(p.a, kept)
@@ -222,6 +235,24 @@ func abandonSurvivesOutage(p *pair) {
 	for _, key := range []string{"queued", "unclear"} {
 		p.eventually(p.b, key, long)
 	}
+}
+
+// abandonsShareAlone abandons one of two shares. A third claim gets its place,
+// and the other share is owned as before.
+func abandonsShareAlone(p *pair) {
+	p.sharers(2)
+	gone, stays := permit("k", 2, long), permit("k", 2, long)
+	p.acquire(p.a, gone)
+	p.acquire(p.b, stays)
+	p.broken(func() {
+		p.a.Abandon(gone, false)
+		time.Sleep(2 * short) // by then the first attempt has failed
+	})
+	p.comes(p.b, permit("k", 2, long), locker.Try{})
+	if err := p.renew(p.b, stays); err != nil {
+		fail("Renew of a share, after another share of its key was abandoned in an outage: %v, want success", err)
+	}
+	p.refused(p.a, permit("k", 2, long))
 }
 
 func closeFreesAfterOutage(p *pair) {
