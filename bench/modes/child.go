@@ -56,8 +56,9 @@ func childMain(text string, in io.Reader, out io.Writer) (err error) {
 	}
 	ctx := context.Background()
 	defer func() { err = errors.Join(err, g.Close(ctx)) }()
-	for _, m := range []guard.Option{guard.WithPermits(1), guard.WithPermits(2), guard.WithShared()} {
-		if err := g.With(m).Do(ctx, warmKey, func(context.Context) error { return nil }); err != nil {
+	modes := []*guard.Guard{g.With(guard.WithPermits(1)), g.With(guard.WithPermits(2)), g.With(guard.WithShared())}
+	for _, m := range modes {
+		if err := m.Do(ctx, warmKey, func(context.Context) error { return nil }); err != nil {
 			return err
 		}
 	}

@@ -102,7 +102,7 @@ func load(ctx context.Context, g *guard.Guard, start time.Time, over <-chan stru
 		}
 		open.Go(func() {
 			asked := time.Now()
-			err := g.Do(ctx, fmt.Sprint("own:", n), func(context.Context) error { return nil })
+			err := g.Do(ctx, guard.Key("own", n), func(context.Context) error { return nil })
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, called{asked.Sub(start), time.Since(asked), err})

@@ -99,6 +99,7 @@ func TestWhatPrometheusScrapes(t *testing.T) {
 		if !errors.Is(err, guard.ErrLeaseLost) {
 			t.Fatal(err)
 		}
+		synctest.Wait() // the renewal is told after the loss
 		text = scrape(t, scraped)
 		check(text, "1", "guard_leases_lost_total", `guard_outcome="lost"`, `guard_reason="taken"`)
 		check(text, "1", "guard_renewals_total", `guard_outcome="lost"`)

@@ -28,7 +28,7 @@ type Library struct {
 	// Topologies lists the topologies that the library is made for.
 	Topologies []Topology
 
-	// Keys returns the keys in Redis that a lock on key uses.
+	// Keys returns the keys in Redis of which a lock on key has one.
 	Keys func(key string) []string
 
 	open func(Setup) (Locker, error)
