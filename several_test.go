@@ -19,11 +19,12 @@ import (
 )
 
 // together is a locker of several keys that counts its requests. The answer of
-// an AcquireAll is lost while mute is set.
+// an AcquireAll is lost while mute is set, and says that a part of it was not
+// sent while partly is set.
 type together struct {
 	*memlocker.Locker
 	all, one, back atomic.Int64
-	mute           atomic.Bool
+	mute, partly   atomic.Bool
 }
 
 func (l *together) AcquireAll(
@@ -33,6 +34,9 @@ func (l *together) AcquireAll(
 	as, held, err = l.Locker.AcquireAll(ctx, cs, prefix)
 	if l.mute.Load() {
 		return nil, 0, guard.ErrUnavailable
+	}
+	if l.partly.Load() { // one node of a cluster has got its part
+		return nil, 0, fmt.Errorf("%w: %w", guard.ErrUnavailable, locker.ErrUnsent)
 	}
 	return as, held, err
 }
@@ -83,6 +87,20 @@ func allFree(t *testing.T, other *guard.Guard, keys ...string) {
 			_ = l.Release(t.Context())
 		}
 	}
+}
+
+// One error is for all keys. That a part of them was not sent says nothing of
+// the others.
+func TestKeysOfARequestThatWasPartlySentAreFreed(t *testing.T) {
+	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
+		t.Helper()
+		l.partly.Store(true)
+		once := g.With(guard.WithMaxWait(0))
+		if err := once.DoAll(t.Context(), manyKeys(3), nop); !errors.Is(err, guard.ErrUnavailable) {
+			t.Errorf("%v, want ErrUnavailable", err)
+		}
+		allFree(t, other, manyKeys(3)...)
+	})
 }
 
 func TestFreeKeysTakeTwoRequests(t *testing.T) {

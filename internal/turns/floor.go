@@ -80,6 +80,14 @@ func (gt *gate) tryBusy(a locker.Answer, now time.Time) {
 	gt.contender.tryBusy(a, now)
 }
 
+// dropBid is [contender.dropBid]. It is for a claim that the store may give
+// back by itself, because its owner id must not be used again (law 2).
+func (gt *gate) dropBid() *bid {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.dropBid()
+}
+
 // tryUnanswered is [contender.tryUnanswered].
 func (gt *gate) tryUnanswered(queued bool, fault error, b Backoff) (over *bid) {
 	gt.mu.Lock()

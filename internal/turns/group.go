@@ -167,12 +167,13 @@ func (g *Group) answered(ts []*Turn, bids []*bid, sent time.Time, as []locker.An
 	for i, t := range ts {
 		switch {
 		case err != nil:
-			t.unansweredAhead(err)
+			t.unansweredAhead(i < len(as) && as[i].Queued, err)
 		case i == held:
 			t.heldAhead(as[i])
 		case !as[i].Acquired:
+			t.abandonBid(t.gate.dropBid())
 		case i > n: // behind an answer that was too slow
-			t.unansweredAhead(fmt.Errorf("%w: the answer was too slow", locker.ErrUnavailable))
+			t.unansweredAhead(false, fmt.Errorf("%w: the answer was too slow", locker.ErrUnavailable))
 		case t.won(bids[i], sent, as[i].Token) != nil:
 			n++
 		}
@@ -209,12 +210,9 @@ func (t *Turn) heldAhead(a locker.Answer) {
 }
 
 // unansweredAhead records that it is not known whether the bid of t has its
-// key.
-func (t *Turn) unansweredAhead(err error) {
+// key, or is queued. One error is for all claims of a request, and a part of
+// them may have been sent. So locker.ErrUnsent says nothing of this one.
+func (t *Turn) unansweredAhead(queued bool, err error) {
 	t.fault = err
-	if errors.Is(err, locker.ErrUnsent) {
-		t.gate.tryUnsent(err, t.set.Backoff, 0)
-		return
-	}
-	t.abandonBid(t.gate.tryUnanswered(false, err, t.set.Backoff))
+	t.abandonBid(t.gate.tryUnanswered(queued, err, t.set.Backoff))
 }
