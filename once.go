@@ -10,15 +10,15 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Once runs fn while it holds key, as [Guard.Do] does, and keeps fn's result for
-// ttl. A later call gets the result instead of running fn, in one round trip. A
-// call that waits for key gets it when it is there. A nil g is the default
-// guard.
+// Once runs fn while it holds key, as [Guard.Do] does, and keeps fn's result
+// for ttl. A later call gets the result instead of running fn, in one round
+// trip. A call that waits for key gets it when it is there. A nil g is the
+// default guard.
 //
-// fn runs at most once per key and ttl, as long as no process dies inside fn, no
-// lease on key is lost, no failover loses the result, and the store keeps its
-// keys. After a crash inside fn, or an error of fn, the next call runs fn. An
-// error that [Final] made is kept like a result.
+// fn runs at most once per key and ttl, as long as no process dies inside fn,
+// no lease on key is lost, no failover loses the result, and the store keeps
+// its keys. After a crash inside fn, or an error of fn, the next call runs fn.
+// An error that [Final] made is kept like a result.
 //
 // If fn did not run here and nothing was kept, the error is one of those of Do.
 // It may also be ErrOtherPayload or ErrResultGone. If fn ran, its result comes

@@ -16,6 +16,7 @@ var (
 	// ErrNotKept says that fn ran and had its lease to the end, and that the
 	// store did not confirm the result. It comes beside the result. It may yet
 	// be kept. If not, a later call runs fn again.
+	// After a failure of the codec, later calls get ErrResultGone instead.
 	ErrNotKept = errors.New("guard: the result was not kept")
 
 	// ErrOtherPayload says that the key has the result of a call with another
@@ -76,8 +77,8 @@ func WithCodec(codec Codec) Option {
 
 // WithResultLimit bounds what [Once] keeps for a key, in bytes. A longer result
 // is returned, and later calls get [ErrResultGone]. 64 bytes to
-// locker.MaxRecord, which is 1 MiB. Default 64 KiB. Up to 35 of the bytes are the
-// guard's.
+// locker.MaxRecord, which is 1 MiB. Default 64 KiB. Up to 35 of the bytes are
+// the guard's.
 func WithResultLimit(bytes int) Option {
 	return optionFunc(func(c *config) error {
 		if bytes < minResultLimit || bytes > locker.MaxRecord {
@@ -136,8 +137,8 @@ type finalRecord struct {
 	Text string `json:"text"`
 }
 
-// encodeRecord returns m as a record. If that is longer than limit, it returns a
-// record without the payload.
+// encodeRecord returns m as a record. If that is longer than limit, it returns
+// a record without the payload.
 func encodeRecord(m made, mark []byte, limit int) string {
 	if recordHead+len(mark)+len(m.payload) > limit {
 		m = made{kind: recordGone}

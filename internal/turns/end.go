@@ -68,9 +68,9 @@ func (gr *grant) finish() bool {
 	return good
 }
 
-// awaitRenewal waits for a renewal in flight, so that afterwards only our release is on
-// its way to the store. It returns false if ctx ends first. The grant has
-// ended, so no other renewal begins.
+// awaitRenewal waits for a renewal in flight, so that afterwards only our
+// release is on its way to the store. It returns false if ctx ends first. The
+// grant has ended, so no other renewal begins.
 func (gr *grant) awaitRenewal(ctx context.Context) bool {
 	gr.mu.Lock()
 	renewing := gr.renewing

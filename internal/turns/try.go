@@ -181,8 +181,8 @@ func (t *Turn) released(released locker.Released, err error, next *bid, sent tim
 }
 
 // nextBid makes the bid that the release queues for the first in line. It
-// returns nil if nobody is there, or if that call recalls. Such a call must look
-// for a record before it is queued (law 17).
+// returns nil if nobody is there, or if that call recalls. Such a call must
+// look for a record before it is queued (law 17).
 func (t *Turn) nextBid(gr *grant) (*bid, *locker.Claim) {
 	next := t.gate.beginRelease(gr)
 	if next == nil || next.recalls() {

@@ -84,7 +84,8 @@ func unclear(err error) error {
 	return fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
 }
 
-// refused reports whether the server has refused a request, and so done nothing.
+// refused reports whether the server has refused a request, and so done
+// nothing.
 func refused(err error) bool {
 	var refusal *pgconn.PgError
 	return errors.As(err, &refusal)

@@ -93,7 +93,8 @@ func wantFinding(t *testing.T, err error, name string, severity locker.Severity)
 	return ""
 }
 
-// Shared claims, permits and several keys use no command that others do not use.
+// Shared claims, permits and several keys use no command that others do not
+// use.
 func TestDocumentedRightsSufficeForEachMode(t *testing.T) {
 	s := redistest.Start(t)
 	ls, _ := listening(t, as(t, s, documented(t)), 3)

@@ -32,9 +32,9 @@ const dead = 20
 
 // deadWaiters kills processes in their first wait for a key, and lets others
 // take turns on it. The cost of the dead is judged by the time without a turn
-// and by the queue. The rates of turns are reported. Only a thirtieth of them is
-// demanded, because the machine may be busy with other tests. Waiters that are
-// not told of their turn have a hundredth.
+// and by the queue. The rates of turns are reported. Only a thirtieth of them
+// is demanded, because the machine may be busy with other tests. Waiters that
+// are not told of their turn have a hundredth.
 func deadWaiters(t *testing.T, p *place) {
 	t.Helper()
 	rdb := p.client(t)
