@@ -66,11 +66,11 @@ func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected t
 	return true, ahead, expected
 }
 
-// joinFree gives t the floor if nobody has it.
+// joinFree gives t the floor if nobody has it or waits for it.
 func (gt *gate) joinFree(t *Turn) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if gt.floor != nil {
+	if gt.floor != nil || gt.line.first != nil {
 		return false
 	}
 	gt.floor = t

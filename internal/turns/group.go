@@ -147,6 +147,9 @@ func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 	}
 	as, held, err := g.several.AcquireAll(g.engine.within(ctx, limit), claims, !first.patience.Once)
 	h := heardByTry(err, ctx.Err() == nil && limit == limits.Try(g.set.TTL))
+	if err != nil && !g.engine.outages.together(ts) {
+		h = nothing // one error of several nodes does not tell which of them
+	}
 	if err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrClosed) {
 		err = fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
 	}

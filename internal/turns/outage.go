@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -157,6 +158,12 @@ func (os *outages) domain(key string) string {
 		return ""
 	}
 	return os.node(key)
+}
+
+// together reports whether the keys of ts are of one domain.
+func (os *outages) together(ts []*Turn) bool {
+	domain := os.domain(ts[0].gate.name)
+	return !slices.ContainsFunc(ts, func(t *Turn) bool { return os.domain(t.gate.name) != domain })
 }
 
 // missed notes an answer that is missing, or is a refusal. os.mu is held.

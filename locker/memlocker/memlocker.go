@@ -211,12 +211,16 @@ func (l *Locker) Close(context.Context) error {
 	l.store.mu.Lock()
 	defer l.store.leave()
 	l.state = closed
-	for _, e := range l.store.keys {
+	now, reached := time.Now(), l.store.broken == 0
+	for key, e := range l.store.keys {
 		e.removeAll(l)
+		if reached && e.held(now) { // those behind the claims of l may own it too
+			l.store.serve(key, e, now)
+		}
 	}
 	// A broken store is left to the first call after it is mended.
-	if l.store.broken == 0 {
-		l.store.finish(l, time.Now())
+	if reached {
+		l.store.finish(l, now)
 	}
 	return nil
 }

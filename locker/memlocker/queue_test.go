@@ -160,3 +160,19 @@ func TestQueuedClaimLivesWhileItIsSeen(t *testing.T) {
 		w.wantTold("c granted k as c, 0 behind")
 	})
 }
+
+// A claim that leaves the queue because its locker closes makes room as one
+// that is abandoned does (law 6).
+func TestCloseServesThoseBehindTheClaimsThatItTakesOut(t *testing.T) {
+	w := peers(t, "a", "b", "c")
+	reader, writer, behind := claim("r", "k"), claim("w", "k"), claim("r2", "k")
+	reader.Limit, behind.Limit = locker.NoLimit, locker.NoLimit
+	w.acquire(0, reader)
+	w.wait(1, writer)
+	w.wait(2, behind)
+	w.told = nil
+	if err := w.ls[1].Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantTold("c granted k as r2, 0 behind")
+}

@@ -3,6 +3,8 @@ package redislocker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-lockguard/guard/locker"
@@ -124,7 +126,18 @@ func (l *Locker) onNodes(ctx context.Context, cs []*locker.Claim) (as []locker.A
 			held = i
 		}
 	}
-	return as, held, errors.Join(errs...)
+	return as, held, ofSeveral(errs)
+}
+
+// ofSeveral joins the errors of several requests. ErrUnsent is kept only if it
+// is true of each of them.
+func ofSeveral(errs []error) error {
+	err := errors.Join(errs...)
+	sent := slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, locker.ErrUnsent) })
+	if sent && errors.Is(err, locker.ErrUnsent) {
+		return fmt.Errorf("%w: %s", locker.ErrUnavailable, err)
+	}
+	return err
 }
 
 // oneByOne takes each key by itself, one after the other up to the first that
@@ -136,6 +149,9 @@ func (l *Locker) oneByOne(ctx context.Context, cs []*locker.Claim) (as []locker.
 		if err != nil || !as[held].Acquired {
 			break
 		}
+	}
+	if err != nil && held > 0 {
+		err = ofSeveral([]error{nil, err})
 	}
 	return as, held, err
 }

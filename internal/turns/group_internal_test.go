@@ -1,0 +1,86 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// A patchyGroup asks each node of a patchy locker for its keys.
+type patchyGroup struct{ *patchy }
+
+func (p patchyGroup) AcquireAll(
+	ctx context.Context, cs []*locker.Claim, _ bool,
+) (as []locker.Answer, held int, err error) {
+	var errs []error
+	for _, c := range cs {
+		a, err := p.Acquire(ctx, c, locker.Try{})
+		as, errs = append(as, a), append(errs, err)
+	}
+	return as, len(cs), errors.Join(errs...)
+}
+
+func (patchyGroup) ReleaseAll(
+	context.Context, []*locker.Claim, []*locker.Claim, func(i int, r locker.Released, err error),
+) {
+	panic("no group has taken all its keys")
+}
+
+// patience is that of a caller with the settings s.
+func patience(s *Settings) Patience {
+	now := time.Now()
+	return Patience{Start: now, Until: now.Add(s.MaxWait)}
+}
+
+// The error of a request to several nodes does not tell which of them is
+// silent. The keys of the others go on.
+func TestAnErrorOfSeveralNodesIsNobodysOutage(t *testing.T) {
+	for _, c := range []struct {
+		keys   []string
+		silent bool
+	}{{[]string{"well:1", "sick:1"}, false}, {[]string{"sick:1", "sick:2"}, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &patchy{Locker: memlocker.New(), fails: make(map[string]failure), asked: make(map[string][]time.Time)}
+			e := open(t, patchyGroup{p})
+			p.fail("sick", gone)
+			set, events := settings(), &party{}
+			g := e.NewGroup(c.keys, &set, events)
+			g.fetch(t.Context(), patience(&set))
+			if e.outages.isSilent("well:2") || e.outages.isSilent("sick:3") != c.silent {
+				t.Errorf("%v: silent: well %v, sick %v", c.keys, e.outages.isSilent("well:2"), e.outages.isSilent("sick:3"))
+			}
+			g.Drop()
+			p.fail("sick", nil)
+			closed(t, e)
+		})
+	}
+}
+
+// A key that has callers in line, of which none has the floor because they wait
+// for a permit, is not free.
+func TestAGroupDoesNotOvertakeCallsThatWaitForAPermit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, memlocker.New())
+		first, second := mustTake(t, e, limited(2)), mustTake(t, e, limited(2))
+		waited := make(chan struct{})
+		go func() {
+			defer close(waited)
+			mustEnd(t, mustTake(t, e, limited(2)))
+		}()
+		synctest.Wait()
+		set, events := settings(), &party{}
+		g := e.NewGroup([]string{stageKey, stageKey + "2"}, &set, events)
+		if turn, at, _, err := g.Take(t.Context(), stageKey, patience(&set)); turn != nil || at != stageKey || err != nil {
+			t.Errorf("the group took the floor of %s: %v, %v", at, turn, err)
+		}
+		g.Drop()
+		mustEnd(t, first, second)
+		<-waited
+		closed(t, e)
+	})
+}
