@@ -51,8 +51,8 @@ func TestAnErrorOfSeveralNodesIsNobodysOutage(t *testing.T) {
 			set, events := settings(), &party{}
 			g := e.NewGroup(c.keys, &set, events)
 			g.fetch(t.Context(), patience(&set))
-			if e.outages.isSilent("well:2") || e.outages.isSilent("sick:3") != c.silent {
-				t.Errorf("%v: silent: well %v, sick %v", c.keys, e.outages.isSilent("well:2"), e.outages.isSilent("sick:3"))
+			if well, sick := e.outages.isSilent("well:2"), e.outages.isSilent("sick:3"); well || sick != c.silent {
+				t.Errorf("%v: silent: well %v, sick %v", c.keys, well, sick)
 			}
 			g.Drop()
 			p.fail("sick", nil)
@@ -75,7 +75,8 @@ func TestAGroupDoesNotOvertakeCallsThatWaitForAPermit(t *testing.T) {
 		synctest.Wait()
 		set, events := settings(), &party{}
 		g := e.NewGroup([]string{stageKey, stageKey + "2"}, &set, events)
-		if turn, at, _, err := g.Take(t.Context(), stageKey, patience(&set)); turn != nil || at != stageKey || err != nil {
+		turn, at, _, err := g.Take(t.Context(), stageKey, patience(&set))
+		if turn != nil || at != stageKey || err != nil {
 			t.Errorf("the group took the floor of %s: %v, %v", at, turn, err)
 		}
 		g.Drop()
