@@ -31,7 +31,12 @@ func refused(err error) bool {
 }
 
 // lacksRights reports whether the user may not do what was asked.
-func lacksRights(err error) bool { return refused(err) && !errors.Is(err, rpctypes.ErrRequestTooLarge) }
+func lacksRights(err error) bool { return refused(err) && !tooMuch(err) }
+
+// tooMuch reports whether the request was larger than the server takes.
+func tooMuch(err error) bool {
+	return errors.Is(err, rpctypes.ErrRequestTooLarge) || errors.Is(err, rpctypes.ErrTooManyOps)
+}
 
 func noLease(err error) bool { return errors.Is(err, rpctypes.ErrLeaseNotFound) }
 
@@ -77,6 +82,8 @@ func withAdvice(err error) error {
 	case lacksRights(err):
 		return fmt.Errorf(
 			"%w (give the client's user the rights that the documentation of package etcdlocker lists)", err)
+	case errors.Is(err, rpctypes.ErrTooManyOps):
+		return fmt.Errorf("%w (start each member with --max-txn-ops=128, which is the default, or more)", err)
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return fmt.Errorf("%w (compact and defragment etcd, then disarm the alarm: etcdctl alarm disarm)", err)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -144,14 +144,21 @@ func (l *Locker) client() *clientv3.Client { return l.members[int(l.member.Load(
 // that cannot be reached.
 const reconnectPause = time.Second
 
-// doubt is told of each request that failed by c. It changes to the next member
-// if that of c gave no answer. It also sees to it that c connects again soon,
-// because gRPC's own pause grows to two minutes.
-func (l *Locker) doubt(c *clientv3.Client, err error) {
+// fair is how long a member has at least to answer. A request whose caller gave
+// it less says nothing about the member.
+const fair = 200 * time.Millisecond
+
+// doubt is told of each request that was sent by c and failed. It changes to
+// the next member if that of c gave no answer. It also sees to it that c
+// connects again soon, because gRPC's own pause grows to two minutes.
+func (l *Locker) doubt(c *clientv3.Client, err error, sent time.Time) {
 	if !silent(err) {
 		l.answered.Store(l.member.Load())
 	}
 	if noLease(err) || refused(err) || errors.Is(err, context.Canceled) {
+		return
+	}
+	if errors.Is(err, context.DeadlineExceeded) && time.Since(sent) < fair {
 		return
 	}
 	now := time.Now().UnixNano()
@@ -177,10 +184,10 @@ func (l *Locker) txn(ctx context.Context, ifs []clientv3.Cmp, then, els []client
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Join(errUnsent, err)
 	}
-	c := l.client()
+	c, sent := l.client(), time.Now()
 	r, err := c.Txn(ctx).If(ifs...).Then(then...).Else(els...).Commit()
 	if err != nil {
-		l.doubt(c, err)
+		l.doubt(c, err, sent)
 		return nil, err
 	}
 	l.heard(r.Header.Revision)

@@ -109,23 +109,27 @@ func (l *Locker) lineUp(key string, entries []queued) {
 // toldGranted notes a grant before the guard hears of it, because the guard may
 // release the key at once. A grant that nobody knows is given back (law 3).
 func (l *Locker) toldGranted(key string, m message, revision int64) {
-	l.mu.Lock()
-	st := l.queued[m.Owner]
-	l.owned[key] = &line{owner: m.Owner, queue: m.Queue}
-	delete(l.seen, key)
-	l.mu.Unlock()
-
 	o := locker.Offer{Length: time.Duration(m.Offer) * time.Millisecond, Waiting: m.Waiting}
 	if m.Fence {
 		o.Token = token(revision)
 	}
-	if st != nil {
-		l.has(st, o.Length)
-	}
+	l.noteGrant(key, m, o.Length)
 	if l.waker.Granted(key, m.Owner, o) || l.gate.Enter() != nil {
 		return
 	}
 	defer l.gate.Leave()
 	l.disown(key, m.Owner)
 	l.gate.Go(func() { l.clear(key, m.Owner, "", time.Now().Add(insistMax)) })
+}
+
+// noteGrant begins an offer of length d. If an Acquire has found the grant
+// first, the claim has its full TTL, which the late message must not shorten.
+func (l *Locker) noteGrant(key string, m message, d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.owned[key] = &line{owner: m.Owner, queue: m.Queue}
+	delete(l.seen, key)
+	if st := l.queued[m.Owner]; st != nil {
+		l.hasIt(st, d)
+	}
 }

@@ -3,8 +3,10 @@ package etcdlocker
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,6 +86,10 @@ func TestARefusalIsFinalAndSaysWhatToDo(t *testing.T) {
 			t.Errorf("%v for a holder: %v", err, held)
 		}
 	}
+	if got := New(nil).tryError(rpctypes.Error(rpctypes.ErrGRPCTooManyOps)); errors.Is(got, locker.ErrUnavailable) ||
+		strings.Contains(got.Error(), "rights") || !strings.Contains(got.Error(), "--max-txn-ops") {
+		t.Errorf("too many operations: got %v", got)
+	}
 	for _, err := range []error{rpctypes.ErrNoSpace, rpctypes.ErrNoLeader, context.DeadlineExceeded} {
 		if got := New(nil).tryError(err); !errors.Is(got, locker.ErrUnavailable) {
 			t.Errorf("%v: got %v, want ErrUnavailable", err, got)
@@ -128,6 +134,72 @@ func TestOnlyTheSilenceOfAllMembersIsSilence(t *testing.T) {
 	l.heard(1)
 	if errors.Is(l.tryError(gone), locker.ErrSilent) {
 		t.Error("a member answered")
+	}
+}
+
+func TestACallerInAHurryDoesNotChangeTheMember(t *testing.T) {
+	dsn, err := locker.FromDSN("etcd://127.0.0.1:1,127.0.0.1:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dsn.Open(nil); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := dsn.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	l := dsn.(*Locker)
+	l.doubt(l.client(), context.DeadlineExceeded, time.Now().Add(time.Hour))
+	if l.member.Load() != 0 {
+		t.Error("a request that had no time to be answered changed the member")
+	}
+	for n := range int32(2) {
+		if l.allSilent() {
+			t.Errorf("all are silent after %d changes", n)
+		}
+		l.doubt(l.client(), context.DeadlineExceeded, time.Now().Add(-fair))
+	}
+	if l.member.Load() != 2 || !l.allSilent() {
+		t.Errorf("%d changes of members that do not answer, all silent: %v", l.member.Load(), l.allSilent())
+	}
+}
+
+// An Acquire may find the grant before the message of it is heard. Others want
+// the mutex too, so that the two take it in turn.
+func TestALateGrantDoesNotShortenALease(t *testing.T) {
+	l := New(nil)
+	done := make(chan struct{})
+	var others sync.WaitGroup
+	for range 4 {
+		others.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				l.mu.Lock()
+				runtime.Gosched()
+				l.mu.Unlock()
+			}
+		})
+	}
+	defer others.Wait()
+	defer close(done)
+	for range 100 {
+		c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Hour}
+		st := l.stateOf(c)
+		l.queues(st, l.entryKey(c.Key, 1, 1, c.Owner), 1)
+		var both sync.WaitGroup
+		both.Go(func() { l.noteGrant(c.Key, message{Kind: granted, Owner: c.Owner}, time.Second) })
+		both.Go(func() { l.has(st, c.TTL) })
+		both.Wait()
+		l.leaves(st)
+		if left := time.Until(st.due); left < c.TTL/2 {
+			t.Fatalf("the lease has %v left of %v", left, c.TTL)
+		}
 	}
 }
 

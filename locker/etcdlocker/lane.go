@@ -134,7 +134,7 @@ func (ln *lane) send(batch []*trip) {
 		ops[i] = clientv3.OpTxn(t.ifs, t.then, t.els)
 	}
 	r, err := ln.locker.txn(ctx, nil, ops, nil)
-	if noLease(err) || errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrRequestTooLarge) {
+	if noLease(err) || errors.Is(err, rpctypes.ErrPermissionDenied) || tooMuch(err) {
 		// One of them fails all, and nothing was done. Alone each gets its own
 		// answer.
 		var alone sync.WaitGroup

@@ -137,7 +137,7 @@ func (s *session) refresh(ctx context.Context) (clientv3.LeaseID, error) {
 			return id, nil
 		}
 		if !noLease(err) {
-			s.l.doubt(c, err)
+			s.l.doubt(c, err, sent)
 			return 0, err
 		}
 		s.lost(id)
@@ -145,7 +145,7 @@ func (s *session) refresh(ctx context.Context) (clientv3.LeaseID, error) {
 	}
 	r, err := c.Grant(ctx, s.seconds)
 	if err != nil {
-		s.l.doubt(c, err)
+		s.l.doubt(c, err, sent)
 		return 0, err
 	}
 	s.set(r.ID, time.Duration(r.TTL)*time.Second, sent)

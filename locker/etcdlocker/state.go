@@ -108,6 +108,11 @@ func (l *Locker) out(st *state) (entry string) {
 func (l *Locker) has(st *state, d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.hasIt(st, d)
+}
+
+// hasIt is has for a caller that has l.mu.
+func (l *Locker) hasIt(st *state, d time.Duration) {
 	l.out(st)
 	st.owner = true
 	l.dueIn(st, d)
