@@ -15,7 +15,7 @@ func (w *worker) closedLoop(ctx context.Context, start time.Time) (result, error
 	defer cancel()
 
 	results := make([]result, w.Callers)
-	before := w.wire.commands.Load()
+	before, paid := w.wire.commands.Load(), w.spent(ctx)
 	var wg sync.WaitGroup
 	for i := range results {
 		wg.Go(func() {
@@ -29,6 +29,7 @@ func (w *worker) closedLoop(ctx context.Context, start time.Time) (result, error
 		all.merge(r)
 	}
 	all.Commands = w.wire.commands.Load() - before
+	all.Cost = w.spent(ctx).add(paid, -1)
 	return all, w.sectionError()
 }
 

@@ -27,6 +27,7 @@ func (b *bench) hotLoop(c call, procs, callers int) ([]run, error) {
 	v := waits(all.Waits)
 	v["rate"] = perSecond(all.InTime, b.plan.Closed)
 	v["cmds/call"] = share(all.Commands, all.Sections)
+	all.Cost.note(v, all.Sections)
 	v["jain"] = jainOf(each)
 	v["ideal ms"] = ms(idealWait(procs*callers, v["rate"]))
 	return b.one(c, all, v), err

@@ -38,6 +38,7 @@ type result struct {
 	InTime   int64 // the sections that ended before the measurement
 	Requests int64
 	Commands int64 // that the lock's connections sent during the measurement
+	Cost     cost
 
 	// waits of callers that got the key; in a closed loop also of callers that
 	// waited at its end

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -60,11 +59,4 @@ func (w *worker) each(f func(i int)) {
 		})
 	}
 	wg.Wait()
-}
-
-// cpuTime returns the processor time that this process has used.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // fails only for a wrong argument
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -88,6 +88,7 @@ func (b *bench) measureJobs(ctx context.Context, jobs []job, beside func(context
 	for _, r := range each {
 		all.merge(r)
 		all.Commands += r.Commands
+		all.Cost = all.Cost.add(r.Cost, 1)
 		all.Lags = append(all.Lags, r.Lags...)
 		all.Trips = append(all.Trips, r.Trips...)
 	}

@@ -14,9 +14,9 @@ import (
 func columns(workload string) []string {
 	switch {
 	case strings.HasPrefix(workload, "spread-"):
-		return []string{"rate", "p50 ms", "p99 ms", "cmds/call"}
+		return []string{"rate", "p50 ms", "p99 ms", "cmds/call", "client us", "server us", "allocs"}
 	case strings.HasPrefix(workload, "hot-"):
-		return []string{"rate", "p50 ms", "p99 ms", "p99.9 ms", "ideal ms", "jain", "cmds/call"}
+		return []string{"rate", "p50 ms", "p99 ms", "p99.9 ms", "ideal ms", "jain", "cmds/call", "client us", "server us"}
 	}
 	return map[string][]string{
 		"open-4x":  {"top rate", "cmds/call", "rate"},

@@ -31,6 +31,7 @@ func spread(callers int) workload {
 			v := waits(all.Waits)
 			v["rate"] = perSecond(all.InTime, b.plan.Closed)
 			v["cmds/call"] = share(all.Commands, all.Sections)
+			all.Cost.note(v, all.Sections)
 			return b.one(c, all, v), err
 		},
 	}

@@ -18,10 +18,19 @@ type limited struct {
 // Within returns a context for a request that must be answered within d. It has
 // the values of ctx and outlives it. A request under way is answered or runs
 // into its limit, even if its caller has gone. The limit may be up to 5 ms
-// shorter than d. Within is safe for concurrent use and does not block.
+// shorter than d, and one of 500 ms or more up to 50 ms. Within is safe for
+// concurrent use and does not block.
 func (w *Wheel) Within(ctx context.Context, d time.Duration) context.Context {
-	end := time.Since(w.start) + d
-	return &limited{ctx, w, w.start.Add(end - end%spoke)}
+	return w.From(ctx, time.Now(), d)
+}
+
+// From is Within for a d that begins at the given time.
+func (w *Wheel) From(ctx context.Context, start time.Time, d time.Duration) context.Context {
+	end, every := start.Sub(w.start)+d, spoke
+	if d >= coarse {
+		every = coarseSpoke
+	}
+	return &limited{ctx, w, w.start.Add(end - end%every)}
 }
 
 // Deadline implements [context.Context].
@@ -52,8 +61,14 @@ type Wheel struct {
 // New returns a Wheel.
 func New() *Wheel { return &Wheel{start: time.Now(), spokes: make(map[time.Duration]chan struct{})} }
 
-// spoke is the max distance between the ends of requests that share a timer.
-const spoke = 5 * time.Millisecond
+// Requests whose ends are at most a spoke apart share a timer. Spokes of long
+// limits are wider apart. Nearly all requests are answered long before their
+// limits, so a timer wakes a process that sleeps for nothing.
+const (
+	spoke       = 5 * time.Millisecond
+	coarse      = 500 * time.Millisecond // limits from here on
+	coarseSpoke = 10 * spoke
+)
 
 var passed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 

@@ -3,10 +3,8 @@ package turns
 import (
 	"hash/maphash"
 	"sync"
-	"time"
 
 	"github.com/go-lockguard/guard/internal/keyenc"
-	"github.com/go-lockguard/guard/internal/limits"
 )
 
 // gates finds the gate of a key. It has an entry for each key that a call of
@@ -15,6 +13,8 @@ type gates struct {
 	engine *Engine
 	seed   maphash.Seed
 	shards [64]shard
+
+	lingering lingering
 }
 
 type shard struct {
@@ -68,7 +68,15 @@ func (s *gates) leave(gt *gate) {
 // once still finds what the gate knows of other processes.
 func (s *gates) linger(gt *gate) {
 	s.retain(gt)
-	time.AfterFunc(limits.Lingers, func() { s.leave(gt) })
+	s.lingering.add(gt, s.sweep)
+}
+
+// sweep leaves the gates that have lingered long enough. It runs in the
+// goroutine of a timer, as long as there are any.
+func (s *gates) sweep() {
+	for _, gt := range s.lingering.turn(s.sweep) {
+		s.leave(gt)
+	}
 }
 
 // find returns the gate of the key with the given name in the store, or nil if

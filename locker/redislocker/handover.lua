@@ -2,7 +2,7 @@
 -- first in the queue, if that claim wants to own it alone and nobody owns it.
 
 local behind = waited
-if owned == 1 and ARGV[3] ~= "" then
+if owned == 1 and NEXT ~= "" then
   behind = behind + 1
 end
 
@@ -27,8 +27,8 @@ local function offer(entry, version, late, told)
     end
   end
   redis.call("set", KEYS[1], next, "px", ms)
-  local heard = redis.pcall("publish", ARGV[4] .. string.sub(next, 23, 44),
-    word .. owner .. " " .. token .. " " .. string.format("%.0f", behind) .. " " .. ARGV[6])
+  local heard = redis.pcall("publish", INBOXES .. string.sub(next, 23, 44),
+    word .. owner .. " " .. token .. " " .. string.format("%.0f", behind) .. " " .. KEY)
   if not KNOWN or type(heard) == "number" and heard > 0 then
     return true
   end
@@ -75,8 +75,8 @@ for i = 1, crowded and 0 or math.min(waited, 100) do -- bounded: the next that i
   local there = not gone and offer(entry, version, late > LATE, told)
   if there or there == false and not gone and i == 100 then
     local place = ""
-    if owned == 1 and ARGV[3] ~= "" then
-      place = enqueue(ARGV[3], i == waited) or ""
+    if owned == 1 and NEXT ~= "" then
+      place = enqueue(NEXT, i == waited) or ""
     end
     return {owned, waited, 1, place}
   end

@@ -1,6 +1,7 @@
 package redislocker_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
 var me = locker.Holder{Host: "h", PID: 7, Name: "n", Since: time.Date(2024, 2, 29, 1, 2, 3, 0, time.UTC)}
@@ -228,4 +230,24 @@ func TestAnotherReleaseOfAKeyThatWasHandedOverTakesNothing(t *testing.T) {
 	es[2].nothing(t)
 	release(t, ls[1], b, nil, locker.Released{Waiting: 1, Handed: true})
 	es[2].granted(t, c, 0)
+}
+
+func TestAKeyIsHandedOverUnderAnyPrefix(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	for _, prefix := range []string{"p", `it's "a\b"]] -- \n`, "%d\\", "läuft"} {
+		ours := redislocker.WithPrefix(prefix)
+		holder, waiter := open(t, rdb, ours), open(t, rdb, ours)
+		a, b := claim("k"), claim("k")
+		mustAcquire(t, holder, a)
+		queue(t, waiter, b)
+		inbox := rdb.Subscribe(t.Context(), prefix+":inbox:"+b.Holder.Instance)
+		defer inbox.Close()
+		if _, err := inbox.Receive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		release(t, holder, a, nil, locker.Released{Waiting: 1, Handed: true})
+		if m, err := inbox.ReceiveMessage(t.Context()); err != nil || !strings.Contains(m.Payload, " "+b.Owner+" ") {
+			t.Errorf("%s: the message is %v, %v, want one about %s", prefix, m, err, b.Owner)
+		}
+	}
 }

@@ -84,12 +84,25 @@ func limitOf(entry string) int {
 // ours.
 func holder(value string) locker.Holder {
 	const ids = 2 * locker.OwnerLen
-	var a about
-	if len(value) < ids || json.Unmarshal([]byte(value[ids:]), &a) != nil {
+	if len(value) < ids {
 		return locker.Holder{}
 	}
-	return locker.Holder{
-		Instance: value[locker.OwnerLen:ids], Host: a.Host, PID: a.PID, Since: a.Since, Name: a.Name,
-		Traceparent: a.Traceparent,
+	h, ok := readPlain(value[ids:])
+	if !ok {
+		h, ok = readJSON(value[ids:])
 	}
+	if !ok {
+		return locker.Holder{}
+	}
+	h.Instance = value[locker.OwnerLen:ids]
+	return h
+}
+
+// readJSON reads a line of any form.
+func readJSON(line string) (h locker.Holder, ok bool) {
+	var a about
+	if json.Unmarshal([]byte(line), &a) != nil {
+		return h, false
+	}
+	return locker.Holder{Host: a.Host, PID: a.PID, Since: a.Since, Name: a.Name, Traceparent: a.Traceparent}, true
 }

@@ -21,13 +21,13 @@ func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 
 // releasing is the request of a release.
 func (l *Locker) releasing(c, next *locker.Claim) call {
-	var behind any = ""
+	behind := ""
 	if next != nil {
 		l.inbox.open()
 		behind = l.queued(next)
 	}
 	st := l.state(c)
-	var own any = ""
+	own := ""
 	if c.Limit > 1 {
 		own = st.entry // its share is found sooner
 	}
@@ -70,8 +70,15 @@ func released(answer any) (r locker.Released, owned bool, err error) {
 
 // releaseCall frees the key by owner id alone, or hands it on. own is the
 // owner's entry, which leaves the queue and the crowd. next is queued behind
-// all others.
-func (l *Locker) releaseCall(key string, k keys, owner, own, next any) call {
-	return newCall(releaseScript, 5, k.lock, k.wait, k.due, k.fence, k.crowd,
-		owner, own, next, l.inboxes, flag(!l.conn.Cluster()), key)
+// all others. Both may be "".
+func (l *Locker) releaseCall(key string, k keys, owner any, own, next string) call {
+	line := make([]any, 0, 12)
+	line = append(line, evalSHA, l.freeing.sha, 5, k.lock, k.wait, k.due, k.fence, k.crowd, owner, key)
+	switch {
+	case next != "":
+		line = append(line, own, next)
+	case own != "":
+		line = append(line, own)
+	}
+	return call{l.freeing, line}
 }

@@ -31,6 +31,7 @@ type Locker struct {
 	inbox   *inbox
 	recent  *recent           // nil on a server that never changes
 	locks   *redislock.Client // obtains keys without fencing
+	freeing *script           // release.lua for the names of this locker
 
 	described atomic.Pointer[description] // see describe
 }
@@ -72,6 +73,7 @@ func (l *Locker) ready(w locker.Waker) error {
 	l.locks = redislock.New(&travel{locker: l})
 	inboxes := l.settings.prefix + ":inbox:"
 	l.inboxes = inboxes
+	l.freeing = newRelease(inboxes, !l.conn.Cluster())
 	if l.settings.replicas > 0 {
 		w = confirming{w, l}
 	}

@@ -15,8 +15,7 @@ import (
 var (
 	recallScript = newScript(consts(), lua("tokens", "recall", "entry", "back", "look"),
 		allNames, inLook, lua("late", "crowd", "serve", "lookcrowd"))
-	keepScript = newScript(consts(), lua("keep", "release", "tokens", "entry", "back"),
-		allNames, inRelease, lua("late", "handover", "crowd", "share", "serve", "releasecrowd"))
+	keepScript = newScript(consts(), inKeep, lua("keep", "release"), releaseTail)
 )
 
 // maxTold is the length of the longest record that messages carry. Processes

@@ -7,17 +7,19 @@
 -- KEYS[4]  last fencing token given
 -- KEYS[5]  crowd, see crowd.lua
 -- ARGV[1]  owner id
--- ARGV[2]  the owner's own entry, which leaves the queue and the crowd, or ""
--- ARGV[3]  the entry that is queued behind all others if the key goes to one of
+--
+-- These names stand in front of it, see script.go:
+-- OWN      the owner's own entry, which leaves the queue and the crowd, or ""
+-- NEXT     the entry that is queued behind all others if the key goes to one of
 --          them, or ""
--- ARGV[4]  start of the channel of an inbox, before the instance id
--- ARGV[5]  "1" if it is known that a message has reached nobody, as on a single
---          server, otherwise "0"
--- ARGV[6]  the key, as messages name it
+-- INBOXES  start of the channel of an inbox, before the instance id
+-- KNOWN    whether it is known that a message has reached nobody, as on a single
+--          server
+-- KEY      the key, as messages name it
 --
 -- Returns {1 if the owner owned the key or otherwise 0, the number of other
 -- waiters, 1 if another claim has the key now or otherwise 0, the place of
--- ARGV[3] or ""}. Returns just the first if nobody waited, and no other claim
+-- NEXT or ""}. Returns just the first if nobody waited, and no other claim
 -- owns the key.
 --
 -- A free key is handed on as well (law 3), because its release may have come
@@ -25,8 +27,8 @@
 -- free. The version is the fifth value then. If the queue is a key of another
 -- type, nobody waits in it and the lock is freed.
 
-if ARGV[2] ~= "" then
-  redis.pcall("zrem", KEYS[2], ARGV[2])
+if OWN ~= "" then
+  redis.pcall("zrem", KEYS[2], OWN)
   redis.pcall("zrem", KEYS[3], ARGV[1])
 end
 local owned = 0

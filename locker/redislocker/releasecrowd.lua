@@ -3,7 +3,7 @@
 
 local n = 0
 if value == MARK then
-  local own, ends = ARGV[2], ARGV[2] ~= "" and redis.call("zscore", CROWD, ARGV[2])
+  local own, ends = OWN, OWN ~= "" and redis.call("zscore", CROWD, OWN)
   local live = ends and tonumber(ends) > clock()
   if not ends then
     own, live = share(ARGV[1])
@@ -18,8 +18,8 @@ if value == MARK then
   end
 end
 local place, newer = "", nil
-if owned == 1 and ARGV[3] ~= "" then
-  place = enqueue(ARGV[3], false) or ""
+if owned == 1 and NEXT ~= "" then
+  place = enqueue(NEXT, false) or ""
 end
 if waited > 0 or place ~= "" then
   n, newer = serve(n)

@@ -20,7 +20,8 @@ var sources embed.FS
 const (
 	allNames   = "local LOCK, WAIT, DUE, FENCE, CROWD = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]\n"
 	crowdNames = "local LOCK, CROWD = KEYS[1], KEYS[2]\n"
-	inRelease  = `local INBOXES, KNOWN, KEY = ARGV[4], ARGV[5] == "1", ARGV[6]` + "\n"
+	inRelease  = `local KEY, OWN, NEXT = ARGV[2], ARGV[3] or "", ARGV[4] or ""` + "\n"
+	inKeep     = `local OWN, NEXT, INBOXES, KNOWN, KEY = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == "1", ARGV[6]` + "\n"
 	// The key stands behind "wanted ".
 	inLook = `local INBOXES, KNOWN, KEY = ARGV[6], ARGV[8] == "1", string.sub(ARGV[7], 8)` + "\n"
 )
@@ -32,8 +33,6 @@ var (
 		allNames, inLook, lua("tokens", "late", "crowd", "serve", "lookcrowd"))
 	enterScript = newScript(consts(), allNames, inLook,
 		lua("entry", "back", "tokens", "late", "crowd", "serve", "enter"))
-	releaseScript = newScript(consts(), lua("release", "tokens", "entry", "back"),
-		allNames, inRelease, lua("late", "handover", "crowd", "share", "serve", "releasecrowd"))
 	allScript     = newScript(consts(), lua("tokens", "all"))
 	renewScript   = newScript(lua("renew"))
 	stayScript    = newScript(consts(), crowdNames, lua("entry", "crowd", "share", "stay"))
@@ -41,6 +40,31 @@ var (
 	inspectScript = newScript(consts(), lua("entry", "inspect"))
 	touchScript   = newScript(consts(), crowdNames, lua("entry", "share", "touch"))
 )
+
+// releaseTail is what follows release.lua, which most releases never reach.
+var releaseTail = lua("tokens", "entry", "back") + allNames +
+	lua("late", "handover", "crowd", "share", "serve", "releasecrowd")
+
+// newRelease returns the script that ends a hold. What never changes for a
+// locker stands in its text, because each argument costs the server a twentieth
+// of a release. inboxes is the start of the channel of an inbox.
+func newRelease(inboxes string, known bool) *script {
+	return newScript(consts(), fmt.Sprintf("local INBOXES, KNOWN = %s, %t\n", luaString(inboxes), known), inRelease,
+		lua("release"), releaseTail)
+}
+
+// luaString returns text as Lua source. Go's %q has escapes that Lua lacks.
+func luaString(text string) string {
+	quoted := []byte{'"'}
+	for _, b := range []byte(text) {
+		if b < ' ' || b > '~' || b == '"' || b == '\\' {
+			quoted = fmt.Appendf(quoted, `\%03d`, b)
+		} else {
+			quoted = append(quoted, b)
+		}
+	}
+	return string(append(quoted, '"'))
+}
 
 // lua returns the named sources, one behind the other.
 func lua(names ...string) string {

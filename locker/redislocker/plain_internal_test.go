@@ -1,0 +1,53 @@
+package redislocker
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+func FuzzAPlainLineIsReadAsJSONIs(f *testing.F) {
+	for _, line := range []string{
+		`{"v":2,"offer":5000,"host":"h","pid":7,"name":"n","traceparent":"t","since":"2024-02-29T01:02:03.5Z"}`,
+		`{"v":2,"offer":5000,"since":"2024-02-29T01:02:03+01:00","limit":"000004"}`, `{"v":2,"offer":05}`,
+		`{"v":2,"offer":1,"host":"a\"b","since":"2024-02-29T01:02:03Z"}`, `{"v":}`, `{"v":2,"since":"2024"}`,
+		`{"v":99999999999999999999}`, "{\"v\":2,\"offer\":1,\"host\":\"\xff\"}", `{"v":2,"offer":1,"host":"h`,
+		`{"v":2,"offer":1,"pid":-3}`, `{"v":2,"offer":1,"pid":3e1}`, `}`, ``, `{"host":"h"}`, `{"v":2}}`,
+	} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		got, ok := readPlain(line)
+		if !ok {
+			return
+		}
+		want, ok := readJSON(line)
+		same := got.Since.Equal(want.Since)
+		got.Since, want.Since = time.Time{}, time.Time{}
+		if !ok || !same || got != want {
+			t.Errorf("%s: read as %+v, JSON as %+v, %t", line, got, want, ok)
+		}
+	})
+}
+
+func TestTheLinesThatWeWriteArePlain(t *testing.T) {
+	l := New(nil)
+	since := time.Date(2024, 2, 29, 1, 2, 3, 400, time.UTC)
+	for _, h := range []locker.Holder{
+		{}, {Host: "h", PID: 7, Name: "läuft", Traceparent: "00-01-02-03"}, {Since: since}, {Name: "n", Since: since.Local()},
+	} {
+		for _, limit := range []int{0, 4, locker.NoLimit} {
+			line := l.describe(&locker.Claim{TTL: time.Second, Holder: h, Limit: limit})[len(l.instance):]
+			got, ok := readPlain(line)
+			if !ok || !got.Since.Equal(h.Since) || got.Name != h.Name || got.PID != h.PID || got.Host != h.Host {
+				t.Errorf("%s is read as %+v, %t", line, got, ok)
+			}
+		}
+	}
+	odd := l.describe(&locker.Claim{TTL: time.Second, Holder: locker.Holder{Name: `"quoted"\`}})
+	if h := holder(strings.Repeat("o", locker.OwnerLen) + odd); h.Name != `"quoted"\` || h.Instance != l.instance {
+		t.Errorf("%s is read as %+v", odd, h)
+	}
+}
