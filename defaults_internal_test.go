@@ -33,8 +33,11 @@ func facts() map[string]string {
 	return map[string]string{
 		"result": strconv.Itoa(defaultResultLimit>>10) + " KiB",
 		"ttl":    written(c.TTL), "wait": written(c.MaxWait), "waiters": thousands(c.MaxWaiters),
-		"hold":    written(c.MaxHold),
-		"initial": written(c.Backoff.Initial), "max": written(c.Backoff.Max),
+		"wait in words": inWords(c.MaxWait) + " seconds",
+		"等":             strings.ReplaceAll(written(c.MaxWait), "s", "秒"),
+		"租":             strings.ReplaceAll(written(c.TTL), "s", "秒"),
+		"hold":          written(c.MaxHold),
+		"initial":       written(c.Backoff.Initial), "max": written(c.Backoff.Max),
 		"least look": strconv.Itoa(int(c.Backoff.Max / 2 / time.Millisecond)),
 		"most look":  written(locker.LookEvery), "min ttl": written(minTTL),
 		"max ttl": strconv.Itoa(int(maxTTL / 24 / time.Hour)),
@@ -59,6 +62,15 @@ func written(d time.Duration) string {
 		return strconv.Itoa(int(d/time.Second)) + " s"
 	}
 	return strconv.Itoa(int(d/time.Millisecond)) + " ms"
+}
+
+// inWords returns the seconds of d as texts spell them.
+func inWords(d time.Duration) string {
+	words := map[time.Duration]string{3 * time.Second: "three", 10 * time.Second: "ten", time.Minute: "sixty"}
+	if w := words[d]; w != "" {
+		return w
+	}
+	return strconv.Itoa(int(d / time.Second))
 }
 
 func thousands(n int) string {
@@ -118,7 +130,7 @@ var statements = map[string][]string{
 	"examples/flashsale/README.zh-CN.md": {"guard 自己的默认值是 {ttl}。"},
 	"docs/how-it-works.md": {
 		"after {least look} to {max}, or", "{least look} to {max} by default, at most {most look}",
-		"its offer, at most {offer}.",
+		"its offer, at most {offer}.", "instead of {wait in words}, and",
 		"ends after {turns} turns or {tenure};",
 		"TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
 		"begins only with {left} of the TTL left", "a block of {block} numbers",
@@ -157,6 +169,19 @@ var statements = map[string][]string{
 	"guardtest/doc.go":          {"waits {wait} for a key", "the TTL of {ttl}. Set", "after about {third} of virtual"},
 	"guardtest/guardtest.go":    {"takes more than {wait}. release"},
 	"locker/redislocker/doc.go": {"by itself every {least look} to {max} ", "at most {most try} after which"},
+
+	"docs/recipes/background-work.md":       {"false a TTL ({ttl}) later."},
+	"docs/recipes/background-work.zh-CN.md": {"一个 TTL（{ttl}）之后"},
+	"docs/recipes/scheduled-jobs.md":        {"from a TTL ({ttl}) later on"},
+	"docs/recipes/scheduled-jobs.zh-CN.md":  {"最长一个 TTL（{ttl}）之后"},
+	"docs/recipes/session-lock.md":          {"MaxHold ({hold}). Lock"},
+	"docs/recipes/session-lock.zh-CN.md":    {"到了 MaxHold（{hold}）就会"},
+
+	"docs/compare.md": {
+		"is bounded by | MaxWait, {wait} |", "| Default wait | {wait} |", "| Default lease | {ttl}, renewed",
+	},
+	"docs/compare.zh-CN.md": {"等待上限 | MaxWait，{等} |", "默认等待 | {等} |", "默认租期 | {租}，"},
+	"docs/frameworks.md":    {"for the TTL, {ttl} by default."},
 }
 
 // unfounded returns the statements that do not stand in the files, given the
@@ -234,8 +259,22 @@ func TestAChangedDefaultIsFoundWhereverItIsStated(t *testing.T) {
 	}
 }
 
-// aDefault is a value that a text calls the default.
-var aDefault = regexp.MustCompile(`(?i)(default|默认)[^.;|。；]{0,30}?\b\d[\d,]*( ms| s|\.|,| KiB)`)
+// aDefault is a value that a text calls the default, on either side of that
+// word or in the next cell of a table.
+var aDefault = regexp.MustCompile(
+	`(?i)(default|默认)[^.;|。；]{0,30}?( \| )?\b\d[\d,]*( ms| s|\.|,| KiB| ?秒| ?毫秒)|\b\d[\d,]*( ms| s) by default`)
+
+// aSetting returns an expression for a setting beside its default, and for a
+// default in words. Texts that do not call it a default are found so.
+func aSetting(c config) *regexp.Regexp {
+	var forms []string
+	set := c.set
+	for name, d := range map[string]time.Duration{"TTL": set.TTL, "MaxWait": set.MaxWait, "MaxHold": set.MaxHold} {
+		n := strconv.Itoa(int(d / time.Second))
+		forms = append(forms, name+"`?[ ,，(（]{1,2}(of )?"+n+"( s| ?秒)", "(?i:\\b"+inWords(d)+" seconds)")
+	}
+	return regexp.MustCompile(strings.Join(forms, "|"))
+}
 
 // Every place that states a default must be listed above. Otherwise the test
 // above would not look there.
@@ -243,7 +282,7 @@ func TestEveryStatementOfADefaultIsListed(t *testing.T) {
 	files := []string{"CONTRIBUTING.md"}
 	for _, pattern := range []string{
 		"*.go", "*.md", "docs/*.md", "guardgen/*.md", "tracing/*.md", "locker/*.go",
-		"locker/redislocker/doc.go",
+		"locker/redislocker/doc.go", "docs/recipes/*.md", "llms.txt", "guardtest/*.go", "examples/flashsale/*.md",
 	} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
@@ -251,8 +290,13 @@ func TestEveryStatementOfADefaultIsListed(t *testing.T) {
 		}
 		files = append(files, found...)
 	}
-	for _, planted := range []string{"Default 9 s.", "by default it is 1,500 ms", "默认值是 9 s"} {
-		if !aDefault.MatchString(planted) {
+	setting := aSetting(defaults())
+	for _, planted := range []string{
+		"Default 9 s.", "by default it is 1,500 ms", "默认值是 9 s", "it is 9 s by default", "默认等待 9 秒", "| 默认等待 | 9 秒 |",
+		"| Default wait | 9 s |", "MaxWait, 3 s", "MaxWait，3 秒", "the TTL (10 s)", "MaxHold of 60 s",
+		"instead of three seconds",
+	} {
+		if !aDefault.MatchString(planted) && !setting.MatchString(planted) {
 			t.Errorf("%q would not be found", planted)
 		}
 	}
@@ -268,7 +312,7 @@ func TestEveryStatementOfADefaultIsListed(t *testing.T) {
 		for _, statement := range statements[filepath.ToSlash(file)] {
 			text = strings.ReplaceAll(text, filled(statement, values), "")
 		}
-		for _, found := range aDefault.FindAllString(text, -1) {
+		for _, found := range slices.Concat(aDefault.FindAllString(text, -1), setting.FindAllString(text, -1)) {
 			t.Errorf("%s: %q is in no statement", file, found)
 		}
 	}

@@ -44,7 +44,8 @@ var (
 	ErrMaxHold = loss.ErrMaxHold
 
 	// ErrUnavailable says that the locker gave no usable answer. The store is
-	// down or slow, or it refuses us.
+	// down or slow, or it refuses us. In an outage that has lasted for MaxWait
+	// it comes at once.
 	ErrUnavailable = locker.ErrUnavailable
 
 	// ErrNoLease says that ctx carries no lease that is still held. Pass on the
@@ -177,7 +178,7 @@ func capAt(d, limit time.Duration) time.Duration {
 }
 
 // Ran reports whether the verb that returned err ran its function. The verb is
-// Do, DoAll, Call, Wrap, TryDo or Lead.
+// Do, DoAll, Call, Wrap, TryDo, Lead or [Once].
 //
 // An error that Is ErrNotAcquired or ErrUnavailable has one of two sources. It
 // can be a refusal of this verb, and then nothing has happened. Or the function
@@ -188,6 +189,10 @@ func capAt(d, limit time.Duration) time.Duration {
 //	if err := g.Do(ctx, key, pay); errors.Is(err, guard.ErrNotAcquired) && !guard.Ran(err) {
 //		// try again later: pay has done nothing
 //	}
+//
+// After Once it is true of ErrNotKept. It is false of ErrOtherPayload and
+// ErrResultGone. It is true of a [FinalError], which may be that of an earlier
+// call: then its Err is nil. Of a nil error, Fresh of [OnceResult] tells.
 //
 // Ran is true for nil and for every error that is not one of the guard's. An
 // error stays marked when it is wrapped with %w or joined. Ran does not block

@@ -73,7 +73,9 @@ const (
 // Of returns the outcome of err for a request whose context is ctx. It returns
 // false if err is nil or not an error of guard or keyfunc. Errors that only
 // wrap context.Canceled or context.DeadlineExceeded are the handler's own, and
-// so Of returns false for them.
+// so Of returns false for them. It returns false for guard.ErrNotKept,
+// guard.ErrOtherPayload, guard.ErrResultGone and a guard.FinalError too, because
+// what they mean to a client is the handler's to say.
 //
 // Of uses ctx to tell a client that has gone from a wait that something else
 // ended.

@@ -8,7 +8,8 @@ import (
 )
 
 // A company is what a gate knows of turns that need not be alone on the key. A
-// gate without such turns has none. The gate's mutex guards it.
+// gate without such turns has none. The gate's mutex guards it. The store keeps
+// law 13 between grants. full and mayEnter keep it between the turns here.
 //
 // Such a turn has the floor only until it has a grant. Then the next in line
 // may contend. A permit is a grant of its own. Shared turns enter one grant

@@ -52,8 +52,8 @@ func (e *entry) unshare(owner string) {
 	e.owners = slices.DeleteFunc(e.owners, func(s share) bool { return s.owner == owner })
 }
 
-// room reports whether c may own the key beside its owners. Shares that have
-// ended were dropped.
+// room reports whether c may own the key beside its owners (law 13). Shares
+// that have ended were dropped.
 func (e *entry) room(c *locker.Claim) bool {
 	n := len(e.owners)
 	return n < max(c.Limit, 1) && !slices.ContainsFunc(e.owners, func(s share) bool { return n >= s.limit })

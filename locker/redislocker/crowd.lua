@@ -2,7 +2,8 @@
 -- once. LOCK and CROWD in front of it are the names of the key's entries.
 --
 -- The entry of a claim ends with its limit, see entry.go. A claim may own the
--- key if fewer own it than its own limit, and fewer than the limit of each owner.
+-- key if fewer own it than its own limit, and fewer than the limit of each owner
+-- (law 13). room decides that, and settle drops shares that have ended.
 --
 -- While a crowd owns it, the lock is MARK, 22 dashes and "limit NNNNNN". No owner
 -- id begins with "*". So the lock is nobody's own, for any version and for plain
