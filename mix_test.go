@@ -59,7 +59,7 @@ func TestALongLeaseOutlivesAnyMixOfShortOnesOnASlowLink(t *testing.T) {
 				slowLink(b, m.delay)
 				long := must(b.With(guard.WithTTL(m.long)).Acquire(t.Context(), key))
 				start := time.Now()
-				ended, stop := context.WithTimeout(t.Context(), testsize.Pick(20*m.long, 4*m.long))
+				ended, stop := context.WithTimeout(t.Context(), testsize.Pick(20*m.long, 2*m.long))
 				defer stop()
 				for i := range m.shorts { // a short lease comes again when it is lost
 					go func() {

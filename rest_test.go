@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/testsize"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
@@ -155,7 +156,7 @@ const never = 20 * 24 * time.Hour
 
 func TestAProcessThatWaitsForManyKeysLooksAtABoundedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := rest(t, 10_000, never)
+		h := rest(t, testsize.Pick(10_000, 5_000), never)
 		time.Sleep(10 * time.Second)
 		before := h.looks.Load()
 		if d := h.longest(10 * time.Second); d > locker.MaxRest {

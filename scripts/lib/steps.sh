@@ -92,8 +92,9 @@ step_vet() {
   done
 }
 
+# It compiles most of what the tests need. With fewer collections that takes a tenth less.
 # shellcheck disable=SC2046 # a flag or nothing
-vet_module() { go -C "$1" vet $(race_of "$1") ./...; }
+vet_module() { GOGC=400 go -C "$1" vet $(race_of "$1") ./...; }
 
 # shellcheck disable=SC2046 # a flag or nothing
 guardvet_module() { go -C "$1" vet $(race_of "$1") -vettool="$tmp/guardvet" ./...; }
@@ -116,11 +117,12 @@ step_docs() {
 # The root module has most of the tests on a real clock, so no other module runs beside it. -shuffle runs everything
 # again: with it Go keeps no results of tests.
 step_test() {
-  local m tested=() code=0
+  local m first=(.) tested=() code=0
+  [[ $set != small ]] || first+=(guardgen) # without clocks, it takes what the root module leaves
   for m in "${modules[@]}"; do
-    case $m in . | "$sql_module" | "$browser_module" | "$torture_module") ;; *) tested+=("$m") ;; esac
+    case " ${first[*]} $sql_module $browser_module $torture_module " in *" $m "*) ;; *) tested+=("$m") ;; esac
   done
-  ! is_chosen . || side_by_side test_module . || code=$?
+  ! is_chosen . || side_by_side test_module "${first[@]}" || code=$?
   if [[ $set == small ]]; then # step demo needs it, and tests mostly wait
     nice go -C examples build -race -o /dev/null ./flashsale &
   fi
@@ -131,11 +133,12 @@ step_test() {
 }
 
 test_module() {
-  local flags=(-vet=off -timeout 15m -parallel 4) # parallel tests mostly wait
+  local flags=(-vet=off -timeout 15m -parallel 4) nice=0 # parallel tests mostly wait
   if [[ -n $short ]]; then flags+=(-short); else flags+=(-shuffle=on); fi
   [[ $1 != "$torture_module" ]] || flags+=(-p 1)
+  [[ $1 != guardgen ]] || nice=10
   # By the environment, so that programs which tests build share what is compiled.
-  GOFLAGS="$GOFLAGS $(race_of "$1")" go -C "$1" test "${flags[@]}" ./...
+  GOFLAGS="$GOFLAGS $(race_of "$1")" nice -n "$nice" go -C "$1" test "${flags[@]}" ./...
 }
 
 step_sql() { go -C "$sql_module" test -race -vet=off -timeout 5m ./...; }
