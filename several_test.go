@@ -25,12 +25,16 @@ type together struct {
 	*memlocker.Locker
 	all, one, back atomic.Int64
 	mute, partly   atomic.Bool
+
+	prefix atomic.Bool // of the last AcquireAll
+	held   atomic.Bool // of the last Acquire: it knew that the key was held
 }
 
 func (l *together) AcquireAll(
 	ctx context.Context, cs []*locker.Claim, prefix bool,
 ) (as []locker.Answer, held int, err error) {
 	l.all.Add(1)
+	l.prefix.Store(prefix)
 	as, held, err = l.Locker.AcquireAll(ctx, cs, prefix)
 	if l.mute.Load() {
 		return nil, 0, guard.ErrUnavailable
@@ -43,6 +47,7 @@ func (l *together) AcquireAll(
 
 func (l *together) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	l.one.Add(1)
+	l.held.Store(t.Held)
 	return l.Locker.Acquire(ctx, c, t)
 }
 
@@ -144,6 +149,10 @@ func TestAHeldKeyIsWaitedForWithTheKeysInFrontOfIt(t *testing.T) {
 		held := must(other.Acquire(t.Context(), "c"))
 		done := make(chan error, 1)
 		go func() { done <- g.DoAll(t.Context(), []string{"e", "d", "c", "b", "a"}, nop) }()
+		synctest.Wait()
+		if l.expect(t, 1, 1, 0); !l.prefix.Load() || !l.held.Load() {
+			t.Error("the wait does not go on from what the request has told")
+		}
 		time.Sleep(time.Second)
 		for key, free := range map[string]bool{"a": false, "b": false, "d": true, "e": true} {
 			got, err := other.TryAcquire(t.Context(), key)
@@ -170,8 +179,12 @@ func TestOneAttemptTakesAllKeysOrNone(t *testing.T) {
 		var refusal *guard.HeldError
 		if err := g.DoAll(t.Context(), keys, nop); !errors.As(err, &refusal) || refusal.Key != "b" || guard.Ran(err) {
 			t.Errorf("got %v, want that b is held", err)
+		} else if refusal.Holder == (guard.Holder{}) {
+			t.Error("the refusal does not tell the holder")
 		}
-		l.expect(t, 1, 0, 0)
+		if l.expect(t, 1, 0, 0); l.prefix.Load() {
+			t.Error("a call with one attempt has taken keys in front")
+		}
 		for _, key := range []string{"a", "c"} { // at once
 			_ = must(other.TryAcquire(t.Context(), key)).Release(t.Context())
 		}

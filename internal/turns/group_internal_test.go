@@ -61,6 +61,34 @@ func TestAnErrorOfSeveralNodesIsNobodysOutage(t *testing.T) {
 	}
 }
 
+// In an outage a turn asks for its key alone, as its node's admission says.
+func TestAGroupAsksForNothingInAnOutageOrAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &patchy{Locker: memlocker.New(), fails: make(map[string]failure), asked: make(map[string][]time.Time)}
+		e := open(t, patchyGroup{p})
+		set, events := settings(), &party{}
+		fetch := func() (asked int) {
+			g := e.NewGroup([]string{"a:1", "a:2"}, &set, events)
+			g.fetch(t.Context(), patience(&set))
+			g.Drop()
+			return len(p.tries("a"))
+		}
+		p.fail("a", gone)
+		if n := fetch(); n == 0 {
+			t.Fatal("the store was not asked")
+		}
+		if n := fetch(); n != 0 {
+			t.Errorf("%d keys were asked for in an outage", n)
+		}
+		p.fail("a", nil)
+		closed(t, e)
+		e.outages.on.Store(0)
+		if n := fetch(); n != 0 {
+			t.Errorf("%d keys were asked for after Close", n)
+		}
+	})
+}
+
 // A key that has callers in line, of which none has the floor because they wait
 // for a permit, is not free.
 func TestAGroupDoesNotOvertakeCallsThatWaitForAPermit(t *testing.T) {
