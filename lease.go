@@ -145,8 +145,12 @@ func (l *Lease) wait(ctx context.Context, p turns.Patience, group *turns.Group) 
 			refusal, err = t.Take(ctx, l.guard.family.engine, l.key, &l.guard.set, events{l.guard}, p)
 		}
 		if errors.Is(err, turns.ErrRecorded) {
-			_, r.Joined = p.Recall.Found()
+			var record string
+			record, r.Joined = p.Recall.Found()
 			r.Replayed, err = !r.Joined, nil
+			if len(l.guard.observers) > 0 {
+				r.Origin = originIn(record).traceparent()
+			}
 		}
 		r.Err = refused(ctx, at, waitedSince(start, p), refusal, err)
 		var silent bool

@@ -37,8 +37,9 @@ type Observer interface {
 	// Renewed is called after each try to renew a lease. It gets HoldStart's
 	// context, or another one between two turns.
 	Renewed(ctx context.Context, w WaitInfo, r RenewResult)
-	// Traceparent returns the W3C traceparent to store with a key, or "".
-	// Waiters use it to link to their holder.
+	// Traceparent returns the W3C traceparent to store with a key or a result,
+	// or "". Waiters use it to link to their holder. Calls that get the result
+	// link to the call that made it.
 	Traceparent(ctx context.Context) string
 }
 
@@ -75,6 +76,9 @@ type WaitResult struct {
 	// call, and has no turn and no hold. Err is nil. Joined had to wait for that
 	// result.
 	Replayed, Joined bool
+	// Origin is what Traceparent returned in the hold of that other call. It is
+	// "" if it was no traceparent of version 00.
+	Origin string
 }
 
 // HoldResult says how a hold ended.

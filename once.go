@@ -124,7 +124,7 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 		r.Record = m.payload
 		m, err = g.finish(m, err)
 		if keeps = m.kind != 0; keeps {
-			value := encodeRecord(m, o.Fingerprint, g.limit())
+			value := encodeRecord(m, o.Fingerprint, originOf(g.observers.traceparent(ctx)), g.limit())
 			recall.Keep(locker.Record{Value: value, TTL: o.TTL.Truncate(time.Millisecond)})
 		}
 		return err

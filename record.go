@@ -120,8 +120,8 @@ type made struct {
 	payload []byte
 }
 
-// A record is the version, the kind, the length of the fingerprint and the
-// fingerprint, then the payload.
+// A record is the version, the kind, the length of the fingerprint with a bit
+// for an origin, then the fingerprint, the origin and the payload.
 const (
 	recordVersion  = 1
 	recordHead     = 3
@@ -137,16 +137,24 @@ type finalRecord struct {
 	Text string `json:"text"`
 }
 
-// encodeRecord returns m as a record. If that is longer than limit, it returns
-// a record without the payload.
-func encodeRecord(m made, mark []byte, limit int) string {
-	if recordHead+len(mark)+len(m.payload) > limit {
-		m = made{kind: recordGone}
+// encodeRecord returns m as a record. If that is longer than limit, it leaves
+// out the origin, or else the payload.
+func encodeRecord(m made, mark []byte, from origin, limit int) string {
+	length := recordHead + len(mark) + len(m.payload)
+	if length > limit {
+		m, length = made{kind: recordGone}, recordHead+len(mark)
+	}
+	flags := byte(0)
+	if from != "" && length+originSize <= limit {
+		flags, length = hasOrigin, length+originSize
 	}
 	var b strings.Builder
-	b.Grow(recordHead + len(mark) + len(m.payload))
-	b.Write([]byte{recordVersion, m.kind, byte(len(mark))})
+	b.Grow(length)
+	b.Write([]byte{recordVersion, m.kind, byte(len(mark)) | flags})
 	b.Write(mark)
+	if flags != 0 {
+		b.WriteString(string(from))
+	}
 	b.Write(m.payload)
 	return b.String()
 }
@@ -155,10 +163,17 @@ func encodeRecord(m made, mark []byte, limit int) string {
 // Its errors are ErrOtherPayload and ErrResultGone.
 func decodeRecord(record string, mark []byte) (made, error) {
 	b := []byte(record)
-	if len(b) < recordHead || b[0] != recordVersion || len(b) < recordHead+int(b[2]) {
+	if len(b) < recordHead || b[0] != recordVersion {
 		return made{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
 	}
-	kind, b, n := b[1], b[recordHead:], int(b[2])
+	kind, b, n := b[1], b[recordHead:], int(b[2]&^hasOrigin)
+	start := n
+	if record[2]&hasOrigin != 0 {
+		start += originSize
+	}
+	if len(b) < start {
+		return made{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
+	}
 	switch {
 	case !bytes.Equal(b[:n], mark):
 		return made{}, ErrOtherPayload
@@ -167,5 +182,5 @@ func decodeRecord(record string, mark []byte) (made, error) {
 	case kind != recordResult && kind != recordFinal:
 		return made{}, fmt.Errorf("%w: another version has kept it", ErrResultGone)
 	}
-	return made{kind, b[n:]}, nil
+	return made{kind, b[start:]}, nil
 }

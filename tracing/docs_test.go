@@ -124,7 +124,7 @@ func TestDashboardAndQueriesUseMetricsThatExist(t *testing.T) {
 
 func TestTheTablesNameAllThatIsEmitted(t *testing.T) {
 	e := collectAll(t)
-	if len(e.metrics) != 8 {
+	if len(e.metrics) != 9 {
 		t.Fatalf("%d metrics", len(e.metrics))
 	}
 	readme, doc := read(t, "README.md"), read(t, "doc.go")

@@ -17,6 +17,7 @@ const (
 	leasesLost   = "guard.leases.lost"
 	waits        = "guard.waits"
 	holdOldest   = "guard.hold.oldest"
+	results      = "guard.results"
 )
 
 // Buckets are in seconds. They are those of the conventions for HTTP, and 1 ms
@@ -36,11 +37,12 @@ type instruments struct {
 	leasesLost   metric.Int64Counter
 	holdOldest   metric.Float64ObservableGauge
 	waits        metric.Int64ObservableCounter
+	results      metric.Int64Counter
 }
 
 func newInstruments(m metric.Meter) (instruments, error) {
 	var in instruments
-	var errs [8]error
+	var errs [9]error
 	in.waitDuration, errs[0] = m.Float64Histogram(waitDuration, metric.WithUnit("s"),
 		metric.WithDescription("How long calls waited for their key."),
 		metric.WithExplicitBucketBoundaries(waitBuckets...))
@@ -58,5 +60,7 @@ func newInstruments(m metric.Meter) (instruments, error) {
 		metric.WithDescription("How long the oldest hold lasts already; 0 if there is none."))
 	in.waits, errs[7] = m.Int64ObservableCounter(waits, metric.WithUnit("{wait}"),
 		metric.WithDescription("Calls whose wait for a key has ended."))
+	in.results, errs[8] = m.Int64Counter(results, metric.WithUnit("{result}"),
+		metric.WithDescription("Calls of guard.Once that got a result or kept one."))
 	return in, errors.Join(errs[:]...)
 }

@@ -161,7 +161,7 @@ func (o *Observer) WaitStart(ctx context.Context, w guard.WaitInfo) context.Cont
 }
 
 // WaitEnd ends that span and records the wait. It links the span to the holder
-// that was in the way.
+// that was in the way, and to the hold that made the result which the call got.
 func (o *Observer) WaitEnd(ctx context.Context, w guard.WaitInfo, r guard.WaitResult) {
 	st := o.stage(ctx)
 	if st != nil && st.counted {
@@ -169,16 +169,27 @@ func (o *Observer) WaitEnd(ctx context.Context, w guard.WaitInfo, r guard.WaitRe
 	}
 	out, s := waitOutcome(w, r), o.catalog.find(workOf(w))
 	s.waits[out].Add(1)
+	o.countResult(ctx, w, out)
 	if o.in.waitDuration.Enabled(ctx) {
 		o.in.waitDuration.Record(ctx, r.Waited.Seconds(), s.record[out]...)
 	}
 	if st == nil || st.span == nil {
 		return
 	}
-	if by := parse(header(r.Blocker.Traceparent)); by.IsValid() {
-		st.span.AddLink(trace.Link{SpanContext: by})
+	for _, header := range []header{header(r.Blocker.Traceparent), header(r.Origin)} {
+		if span := parse(header); span.IsValid() {
+			st.span.AddLink(trace.Link{SpanContext: span})
+		}
 	}
 	st.end(out, out.failedWait(), r.Err, attemptsKey.Int(r.Attempts), handoffKey.Bool(r.Handoff))
+}
+
+// countResult counts the outcomes that only a call of guard.Once has.
+func (o *Observer) countResult(ctx context.Context, w guard.WaitInfo, out outcome) {
+	ours := out == replayed || out == joined || out == kept || out == notKept
+	if ours && o.in.results.Enabled(ctx) {
+		o.in.results.Add(ctx, 1, o.catalog.find(workOf(w)).count[out]...)
+	}
 }
 
 // end ends the span of s.
@@ -228,6 +239,7 @@ func (o *Observer) HoldEnd(ctx context.Context, w guard.WaitInfo, r guard.HoldRe
 		o.in.leases.Add(ctx, -1, st.series.now...)
 	}
 	out := holdOutcome(r)
+	o.countResult(ctx, w, out)
 	if !w.Reentry && o.in.holdDuration.Enabled(ctx) {
 		o.in.holdDuration.Record(ctx, r.Held.Seconds(), o.catalog.find(workOf(w)).record[out]...)
 	}

@@ -48,13 +48,42 @@ var stories = []story{
 		spans: []string{
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
 			"hold shop < request, 2s, Unset, outcome=kept",
-			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=replayed",
+			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=replayed, link to hold shop",
 		},
 		metrics: []string{
 			"guard.hold.duration{outcome=kept} 1 in 2s",
 			"guard.leases{} 0",
+			"guard.results{outcome=kept} 1",
+			"guard.results{outcome=replayed} 1",
 			"guard.wait.duration{outcome=acquired} 1 in 0s",
 			"guard.wait.duration{outcome=replayed} 1 in 0s",
+			"guard.waiters{} 0",
+		},
+	},
+	{
+		name: "a result that a call waits for",
+		run: func(h *shop, request context.Context) {
+			var wg sync.WaitGroup
+			var charge func(ctx context.Context) (int, error)
+			charge = func(ctx context.Context) (int, error) {
+				wg.Go(func() { _, _ = guard.Once(request, h.Guard, key, time.Hour, charge) })
+				return 1, after(2 * time.Second)(ctx)
+			}
+			_, _ = guard.Once(request, h.Guard, key, time.Hour, charge)
+			wg.Wait()
+		},
+		spans: []string{
+			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
+			"acquire shop < request, 2s, Unset, attempts=0 handoff=false outcome=joined, link to hold shop",
+			"hold shop < request, 2s, Unset, outcome=kept",
+		},
+		metrics: []string{
+			"guard.hold.duration{outcome=kept} 1 in 2s",
+			"guard.leases{} 0",
+			"guard.results{outcome=joined} 1",
+			"guard.results{outcome=kept} 1",
+			"guard.wait.duration{outcome=acquired} 1 in 0s",
+			"guard.wait.duration{outcome=joined} 1 in 2s",
 			"guard.waiters{} 0",
 		},
 	},
