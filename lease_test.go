@@ -222,8 +222,8 @@ func TestAHungStoreBoundsEveryCall(t *testing.T) {
 		b.spy.set(func(s *spy) { s.acquire = nil })
 		var released time.Time
 		_ = b.Do(t.Context(), key, func(context.Context) error { released = time.Now(); return nil })
-		if d := time.Since(released); d != time.Second {
-			t.Errorf("the release took %v, want its limit of 1s", d)
+		if d := time.Since(released); d > time.Second || d < 900*time.Millisecond {
+			t.Errorf("the release took %v, want its limit of 1s, or a little less", d)
 		}
 	})
 }
