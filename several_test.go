@@ -28,6 +28,8 @@ type together struct {
 
 	prefix atomic.Bool // of the last AcquireAll
 	held   atomic.Bool // of the last Acquire: it knew that the key was held
+
+	answered func() // if not nil: called before an AcquireAll returns
 }
 
 func (l *together) AcquireAll(
@@ -36,6 +38,9 @@ func (l *together) AcquireAll(
 	l.all.Add(1)
 	l.prefix.Store(prefix)
 	as, held, err = l.Locker.AcquireAll(ctx, cs, prefix)
+	if l.answered != nil {
+		l.answered()
+	}
 	if l.mute.Load() {
 		return nil, 0, guard.ErrUnavailable
 	}
@@ -209,6 +214,24 @@ func TestALostAnswerForSeveralKeysLeavesNothing(t *testing.T) {
 			t.Error(err)
 		}
 		allFree(t, other, manyKeys(5)...)
+	})
+}
+
+// The caller has gone while the request for its keys was under way.
+func TestACallerThatHasGoneGetsNoneOfItsKeys(t *testing.T) {
+	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
+		t.Helper()
+		ctx, leave := context.WithCancel(t.Context())
+		l.answered = leave
+		err := g.DoAll(ctx, manyKeys(3), func(context.Context) error {
+			t.Error("ran")
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) || guard.Ran(err) {
+			t.Errorf("%v, want context.Canceled", err)
+		}
+		l.answered = nil
+		allFree(t, other, manyKeys(3)...)
 	})
 }
 
