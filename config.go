@@ -36,6 +36,7 @@ type config struct {
 
 	codec       Codec // of the results of Once; nil: JSON
 	resultLimit int   // of a result in bytes; 0: the default
+	atMostOnce  bool  // Once marks the key before its function runs
 }
 
 func defaults() config {

@@ -215,7 +215,7 @@ func isRefusal(err error) bool {
 // ErrLeaseLost is the refusal of a call inside a lease that is lost.
 var refusals = []error{
 	ErrNotAcquired, ErrUnavailable, ErrClosed, ErrLeaseLost, ErrInvalidKey, ErrInvalidOption, ErrNoDefault,
-	ErrOtherPayload, ErrResultGone,
+	ErrOtherPayload, ErrResultGone, ErrInterrupted,
 }
 
 // afterRun marks the error of a function that ran if it looks like a refusal of

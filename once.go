@@ -18,10 +18,11 @@ import (
 // fn runs at most once per key and ttl, as long as no process dies inside fn,
 // no lease on key is lost, no failover loses the result, and the store keeps
 // its keys. After a crash inside fn, or an error of fn, the next call runs fn.
-// An error that [Final] made is kept like a result.
+// Under [WithAtMostOnce] it gets ErrInterrupted instead. An error that [Final]
+// made is kept like a result.
 //
 // If fn did not run here and nothing was kept, the error is one of those of Do.
-// It may also be ErrOtherPayload or ErrResultGone. If fn ran, its result comes
+// It may also be ErrOtherPayload, ErrResultGone or ErrInterrupted. If fn ran, its result comes
 // beside the error: fn's own, ErrNotKept, ErrLeaseLost or ErrMaxHold. After the
 // last two nothing is kept, and another call may have run fn too. Once returns
 // ErrInvalidOption inside a lease on the same key, with WithMinHold, WithShared
@@ -81,8 +82,8 @@ type OnceResult struct {
 }
 
 // OnceBytes is [Once] for bytes. It says whether fn ran in this call. If fn
-// returns nil without an error, nothing is kept, and the next call runs fn.
-// Errors are those of Once.
+// returns nil without an error, nothing is kept, and the next call runs fn. Under
+// [WithAtMostOnce] such a nil is like an error of fn. Errors are those of Once.
 func (g *Guard) OnceBytes(ctx context.Context, key string, o OnceOptions,
 	fn func(context.Context) ([]byte, error),
 ) (OnceResult, error) {
@@ -111,6 +112,9 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 	recall, p := new(turns.Recall), g.patience()
 	p.Recall = recall
 	l, err := g.closed().acquire(ctx, key, p, with{})
+	if err == nil {
+		err = g.begin(ctx, l, recall, o)
+	}
 	switch {
 	case errors.Is(err, turns.ErrRecorded):
 		return g.replay(recall, o.Fingerprint)
@@ -124,8 +128,9 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 		r.Record = m.payload
 		m, err = g.finish(m, err)
 		if keeps = m.kind != 0; keeps {
-			value := encodeRecord(m, o.Fingerprint, originOf(g.observers.traceparent(ctx)), g.limit())
-			recall.Keep(locker.Record{Value: value, TTL: o.TTL.Truncate(time.Millisecond)})
+			recall.Keep(g.record(ctx, m, o))
+		} else if errors.As(err, new(*nothingDone)) && g.atMostOnce {
+			l.turn.Unmark()
 		}
 		return err
 	})
@@ -133,6 +138,12 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 		err = errors.Join(fmt.Errorf("%w: the store did not confirm it", ErrNotKept), err)
 	}
 	return r, err
+}
+
+// record returns m as the store keeps it. ctx is that of the hold.
+func (c *config) record(ctx context.Context, m made, o OnceOptions) locker.Record {
+	value := encodeRecord(m, o.Fingerprint, originOf(c.observers.traceparent(ctx)), c.limit())
+	return locker.Record{Value: value, TTL: o.TTL.Truncate(time.Millisecond)}
 }
 
 // encode returns what is to be kept of a result. If the codec fails, that is
@@ -184,6 +195,9 @@ func (g *Guard) checkOnce(ctx context.Context, key string, o OnceOptions) error 
 	}
 	if _, ok := g.family.locker.(locker.Recorder); !ok {
 		return errNoRecords
+	}
+	if err := g.checkAtMostOnce(); err != nil {
+		return err
 	}
 	var bad string
 	switch {

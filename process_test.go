@@ -41,6 +41,8 @@ func TestProcess(t *testing.T) {
 		_ = g.Lead(t.Context(), key, lead)
 	case "scheduler":
 		schedulerProcess(t, g)
+	case "payer":
+		payerProcess(t, g)
 	}
 }
 

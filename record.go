@@ -130,6 +130,8 @@ const (
 	recordResult = 'r'
 	recordFinal  = 'f' // the payload is a finalRecord
 	recordGone   = 'g' // the result cannot be kept; there is no payload
+
+	recordInterrupted = 'i' // a function began, and left no result; there is no payload
 )
 
 type finalRecord struct {
@@ -177,6 +179,8 @@ func decodeRecord(record string, mark []byte) (made, error) {
 	switch {
 	case !bytes.Equal(b[:n], mark):
 		return made{}, ErrOtherPayload
+	case kind == recordInterrupted:
+		return made{}, fmt.Errorf("%w: what it has done is unknown, see Guard.Forget", ErrInterrupted)
 	case kind == recordGone:
 		return made{}, fmt.Errorf("%w: it was too long to keep, or could not be written", ErrResultGone)
 	case kind != recordResult && kind != recordFinal:

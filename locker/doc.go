@@ -37,7 +37,8 @@
 //
 // An owner may leave a record beside its key when it releases the key. A claim
 // that recalls finds that record instead of the key, see [Claim].Recall. Only a
-// [Recorder] gets such claims. All other stores can skip laws 16 to 19.
+// [Recorder] gets such claims. All other stores can skip laws 16 to 20. Law 20 is
+// for a [Marker] only, which also keeps a mark of a function that did not end.
 //
 // # What a store keeps
 //
@@ -174,6 +175,14 @@
 //     The other claims are served as by a Release.
 //  19. A Keep without an answer may be repeated, and means the same. An Abandon
 //     behind it keeps the record first, and frees the key in the same step.
+//  20. Only the owner of a key leaves a mark, and only where there is no record
+//     and no other mark. A mark counts as a record while its claim does not own
+//     the key, whether that claim released the key, lost it or died. Law 17
+//     does not hold for it. Claims that recall may wait while it comes to count,
+//     and find it by their next Acquire, which takes them out of the queue. A
+//     Release may hand them the key beside it, so the guard calls Begin before
+//     it relies on that key. A mark goes by its TTL, by a Keep or an Unmark of
+//     its claim, or by Forget. Forget takes it away only while it counts.
 //
 // A store that can change two entries in one step hands over, even if it has
 // watches. A watch is then only the message. etcd, ZooKeeper, Consul and SQL

@@ -8,6 +8,10 @@ import (
 // MaxRecord is the length in bytes of the longest Record.Value.
 const MaxRecord = 1 << 20
 
+// MaxMark is the length in bytes of the longest Record.Value of a mark, see
+// [Marker].
+const MaxMark = 64
+
 // Record is what a claim leaves beside its key for later claims.
 type Record struct {
 	Value string        // 1 to MaxRecord bytes
@@ -31,6 +35,29 @@ type Recorder interface {
 	// Forget deletes the record of key and reports whether there was one. Its
 	// error is ErrUnavailable if that is not known, or ErrClosed.
 	Forget(ctx context.Context, key string) (bool, error)
+}
+
+// Marker is a [Recorder] that can mark that a function runs under a claim. It
+// heeds law 20. Each key has one record, and a mark takes its place.
+type Marker interface {
+	Recorder
+
+	// Begin marks the key of c, which owns it and recalls. The mark is r, of at
+	// most MaxMark bytes. It counts as the record of the key once c does not
+	// own the key any more. Until then no claim finds it. A Keep of c puts its
+	// record in place of the mark.
+	//
+	// If the key has the record or the mark of another claim, Begin changes
+	// nothing and returns that record. c owns the key as before.
+	//
+	// Begin returns ErrLeaseLost if c does not own the key, and ErrUnavailable
+	// if the outcome is not known. It may be called again, and means the same.
+	Begin(ctx context.Context, c *Claim, r Record) (record string, err error)
+
+	// Unmark notes that no function has done anything under c. The Release or
+	// Abandon of c that follows removes the mark of c in the same step. Unmark
+	// sends nothing.
+	Unmark(c *Claim)
 }
 
 // Joiner is a [Waker] that can be told of a record.

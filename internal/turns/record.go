@@ -20,15 +20,21 @@ type Recall struct {
 	record string        // what was found instead of a turn; guarded by the gate's mutex
 	joined bool          // the call had to wait for it; likewise
 	keep   locker.Record // what the release keeps; the goroutine's that ends the turn
+	result bool          // keep is a result; likewise
 	kept   bool          // the store has confirmed it; likewise
+	undone bool          // nothing was done under the mark; likewise
 }
 
 // Found returns the record that ended the wait, and whether the call waited for
 // it. It comes after a Take that returned ErrRecorded.
 func (r *Recall) Found() (record string, joined bool) { return r.record, r.joined }
 
-// Keep makes the end of the turn keep a record. It comes before End.
-func (r *Recall) Keep(record locker.Record) { r.keep = record }
+// Keep makes the end of the turn keep a result. It comes before End.
+func (r *Recall) Keep(record locker.Record) { r.keep, r.result = record, true }
+
+// Interrupt makes the end of the turn keep a record that there is no result. It
+// comes before End. A Keep or an Unmark may follow it.
+func (r *Recall) Interrupt(record locker.Record) { r.keep, r.result = record, false }
 
 // Kept reports whether the record was kept. It comes after ReleaseKey.
 func (r *Recall) Kept() bool { return r.kept }
@@ -36,12 +42,18 @@ func (r *Recall) Kept() bool { return r.kept }
 // recalls reports whether a record would end the wait of t.
 func (t *Turn) recalls() bool { return t.patience.Recall != nil }
 
-// Keeps reports whether the end of t keeps a record. The grant then passes to
-// no other turn, because that would keep the record from the store.
-func (t *Turn) Keeps() bool { return t.recalls() && t.patience.Recall.keep.Value != "" }
+// keeps reports whether the end of t keeps a record.
+func (t *Turn) keeps() bool { return t.recalls() && t.patience.Recall.keep.Value != "" }
 
-// Kept reports whether the release of t has kept a record.
-func (t *Turn) Kept() bool { return t.recalls() && t.patience.Recall.kept }
+// passesOn reports whether the grant may pass from t to another turn. That would
+// keep a record from the store, or leave the mark of t there.
+func (t *Turn) passesOn() bool { return !t.keeps() && !(t.recalls() && t.patience.Recall.undone) }
+
+// Keeps reports whether the end of t keeps a result.
+func (t *Turn) Keeps() bool { return t.keeps() && t.patience.Recall.result }
+
+// Kept reports whether the release of t has kept a result.
+func (t *Turn) Kept() bool { return t.Keeps() && t.patience.Recall.kept }
 
 // terms are what t asks for.
 func (t *Turn) terms() terms {
@@ -128,13 +140,13 @@ func (t *Turn) learn(record string) bool {
 func (c *contender) spend() { c.spent = true }
 
 // keepKey is ReleaseKey for a turn with a record. It repeats a request without
-// an answer until ctx ends (law 19).
+// an answer, after the pauses of the backoff, until ctx ends (law 19).
 func (t *Turn) keepKey(ctx context.Context) error {
 	gt, b := t.gate, t.grant.bid
 	next, claim := t.nextBid(t.grant)
 	sent := time.Now()
 	released, err := t.keepOnce(ctx, claim)
-	for errors.Is(err, locker.ErrUnavailable) && keepAgain(ctx) {
+	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
 		b.unclear = true
 		t.abandonBid(gt.cancelQueuing(next)) // nobody knows whether it is in the queue
 		next, sent = nil, time.Now()
@@ -158,12 +170,10 @@ func (t *Turn) keepOnce(ctx context.Context, next *locker.Claim) (locker.Release
 	return store.Keep(e.within(ctx, limits.Release(t.set.TTL)/3), &t.grant.bid.claim, next, t.patience.Recall.keep)
 }
 
-// keepPause is the time between two requests that keep a record.
-const keepPause = 5 * time.Millisecond
-
-// keepAgain pauses before another request. It returns false if ctx has ended.
-func keepAgain(ctx context.Context) bool {
-	timer := time.NewTimer(keepPause)
+// pauses pauses after the n-th request (from 0) without an answer. It returns
+// false if ctx has ended.
+func (t *Turn) pauses(ctx context.Context, n int) bool {
+	timer := time.NewTimer(t.set.Backoff.Pause(n))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -133,7 +133,7 @@ func (t *Turn) releaseKey(ctx context.Context) error {
 	if may, err := t.mayRelease(ctx); !may {
 		return err
 	}
-	if t.Keeps() {
+	if t.keeps() {
 		return t.keepKey(ctx)
 	}
 	next, claim := t.nextBid(t.grant)

@@ -125,7 +125,7 @@ func (t *Turn) End(alone, keep bool) (back bool, cause error) {
 	switch {
 	case kept: // endKept ends it later
 	case cause == nil:
-		back = t.Keeps() || !t.gate.handOff(t, time.Now())
+		back = !t.passesOn() || !t.gate.handOff(t, time.Now())
 	case leftToTTL(alone, cause):
 	default:
 		t.grant.discard()

@@ -32,6 +32,8 @@ type ledger struct {
 	meanwhile []*locker.Claim // queued during one
 
 	crowd []*locker.Claim // that acquired a share
+
+	marks map[string]marked // the last one of each key; used by checks of one goroutine
 }
 
 // again looks for a claim in the queue again.
@@ -74,7 +76,7 @@ type fault struct {
 }
 
 var faults = slices.Concat(ownershipFaults, wakingFaults, queueFaults, inspectionFaults, momentFaults, sharingFaults,
-	severalFaults, recordingFaults)
+	severalFaults, recordingFaults, markingFaults)
 
 var ownershipFaults = []fault{
 	{

@@ -26,6 +26,11 @@ var outageFaults = []fault{
 		func(m memory) locker.Locker { return freesFirst{m} },
 	},
 	{
+		"never removes a mark",
+		[]string{"a mark without an answer is removed"},
+		func(m memory) locker.Locker { return neverUnmarks{m} },
+	},
+	{
 		"answers ctx's error alone",
 		[]string{"no answer is ErrUnavailable"},
 		func(m memory) locker.Locker { return answersContext{m} },

@@ -102,7 +102,7 @@ func Checks() []Check {
 	for _, of := range [][]Check{
 		ownership, renewal, ended, release, abandoning, handover, queueing, moment, resting, outsiders, granting,
 		fencing, crowd, inspection, sharing, sharedQueue, permits,
-		several, recording,
+		several, recording, marking,
 		life,
 	} {
 		all = append(all, of...)

@@ -3,6 +3,7 @@ package lockertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -60,6 +61,7 @@ var outage = []Check{
 	{"Close frees at once what was abandoned in an outage", "Locker.Close", closeFreesAfterOutage},
 	{"Close ends with its ctx, though the store gives no answer", "Locker.Close", closesInOutage},
 	{"a Keep without an answer is done before the key is freed", "law 19", keepsBeforeFree},
+	{"a mark without an answer is removed", "law 20", unmarksAfterOutage},
 	{"after an outage the store serves as before", "Waker.WakeAll, law 4", servesAfterOutage},
 }
 
@@ -167,6 +169,14 @@ func (p *pair) deeds() []deed {
 			}},
 			deed{"Forget", func(ctx context.Context) error { _, err := r.Forget(ctx, "free"); return err }},
 		)
+	}
+	if m, ok := p.a.Locker.(locker.Marker); ok {
+		marked := recalling("marked", long)
+		p.acquire(p.a, marked)
+		all = append(all, deed{"Begin", func(ctx context.Context) error {
+			_, err := m.Begin(ctx, marked, locker.Record{Value: "mark", TTL: long})
+			return err
+		}})
 	}
 	if in, ok := p.a.Locker.(locker.Inspector); ok {
 		all = append(all,
@@ -324,4 +334,31 @@ func keepsBeforeFree(p *pair) {
 	})
 	p.release(p.b, p.eventually(p.b, "k", long), nil)
 	p.finds("k", "one")
+}
+
+// unmarksAfterOutage begins in an outage, and gives the claim up because nobody
+// knows whether there is a mark. The mark is gone as soon as the key is free.
+func unmarksAfterOutage(p *pair) {
+	m := p.marker(p.a)
+	for _, before := range []bool{false, true} {
+		key := fmt.Sprint("k", before)
+		owner := recalling(key, long)
+		p.acquire(p.a, owner)
+		if before {
+			p.begins(p.a, owner)
+		}
+		p.broken(func() {
+			_, err := p.within(func(ctx context.Context) error {
+				_, err := m.Begin(ctx, owner, mark)
+				return err
+			})
+			if err == nil {
+				fail("Begin without an answer reports success")
+			}
+			m.Unmark(owner)
+			p.a.Abandon(owner, true)
+		})
+		p.release(p.b, p.eventually(p.b, key, long), nil)
+		p.finds(key, "")
+	}
 }

@@ -37,9 +37,9 @@ type Locker struct {
 }
 
 var (
-	_ locker.Locker   = (*Locker)(nil)
-	_ locker.Sharer   = (*Locker)(nil)
-	_ locker.Recorder = (*Locker)(nil)
+	_ locker.Locker = (*Locker)(nil)
+	_ locker.Sharer = (*Locker)(nil)
+	_ locker.Marker = (*Locker)(nil)
 )
 
 type state int
@@ -152,6 +152,7 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	if err != nil {
 		return locker.Released{}, err
 	}
+	l.store.unmark(c)
 	if l.store.owned(c, now) != nil {
 		return l.release(l.store.keys[c.Key], c, next, now), nil
 	}

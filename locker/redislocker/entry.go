@@ -89,12 +89,13 @@ func (e newerError) Error() string {
 
 // state is the locker's own part of a claim.
 type state struct {
-	keys  keys
-	owner any
-	about string // behind the owner id in the value of the key: the instance id and a line about the holder
-	entry string // in the queue; "" before it was queued
-	keep  *call  // keeps the claim's record; nil before the first Keep
-	asked bool   // it may own its key: a request was sent that could do that, or will be
+	keys   keys
+	owner  any
+	about  string // behind the owner id in the value of the key: the instance id and a line about the holder
+	entry  string // in the queue; "" before it was queued
+	keep   *call  // keeps the claim's record; nil before the first Keep
+	unmark bool   // its end removes its mark, see [Locker.Unmark]
+	asked  bool   // it may own its key: a request was sent that could do that, or will be
 }
 
 func (l *Locker) state(c *locker.Claim) *state {

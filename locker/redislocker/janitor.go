@@ -32,7 +32,7 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 	st := l.state(c)
 	l.recent.note(c.Key, c.Owner, c.TTL) // a new primary need not wait for the janitor's pause
-	end := l.releaseCall(c.Key, st.keys, c.Owner, st.entry, "")
+	end := l.endCall(c, st.entry, "")
 	if st.keep != nil { // law 19
 		end = *st.keep
 	}

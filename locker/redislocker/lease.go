@@ -32,7 +32,7 @@ func (l *Locker) releasing(c, next *locker.Claim) call {
 		own = st.entry // its share is found sooner
 	}
 	l.recent.note(c.Key, c.Owner, c.TTL)
-	return l.releaseCall(c.Key, st.keys, st.owner, own, behind)
+	return l.endCall(c, own, behind)
 }
 
 // freed reads the answer to a release.
@@ -66,6 +66,17 @@ func released(answer any) (r locker.Released, owned bool, err error) {
 	r = locker.Released{Waiting: int(waiting), Handed: handed == 1}
 	r.Place, r.Queued = place(parts[3])
 	return r, n == 1, nil
+}
+
+// endCall is releaseCall for a claim, which may have a mark to remove.
+func (l *Locker) endCall(c *locker.Claim, own, next any) call {
+	st := l.state(c)
+	if !st.unmark {
+		return l.releaseCall(c.Key, st.keys, st.owner, own, next)
+	}
+	k := st.keys
+	return newCall(unmarkScript, 6, k.lock, k.wait, k.due, k.fence, k.crowd, k.recordName(),
+		st.owner, own, next, l.inboxes, flag(!l.conn.Cluster()), c.Key)
 }
 
 // releaseCall frees the key by owner id alone, or hands it on. own is the

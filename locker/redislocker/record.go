@@ -18,6 +18,13 @@ var (
 	keepScript = newScript(consts(), inKeep, lua("keep", "release"), releaseTail)
 )
 
+var (
+	beginScript  = newScript(lua("begin"))
+	forgetScript = newScript(lua("forget"))
+	unmarkScript = newScript(consts(), lua("unmark", "release", "tokens", "entry", "back"),
+		allNames, inRelease, lua("late", "handover", "crowd", "share", "serve", "releasecrowd"))
+)
+
 // maxTold is the length of the longest record that messages carry. Processes
 // ask for a longer one.
 const maxTold = 4 << 10
@@ -25,7 +32,7 @@ const maxTold = 4 << 10
 // keptBefore is the answer of keep.lua for a record that is there already.
 const keptBefore = 2
 
-var _ locker.Recorder = (*Locker)(nil)
+var _ locker.Marker = (*Locker)(nil)
 
 // recordName returns the name of a key's record, which is the owner id of the
 // claim that kept it and the value.
@@ -71,7 +78,8 @@ func (l *Locker) recallCalls(c *locker.Claim, t locker.Try) []call {
 		{line: []any{"get", record}},
 		newCall(recallScript, 6, st.keys.lock, st.keys.wait, st.keys.due, st.keys.fence, st.keys.crowd, record,
 			st.owner, entry, flag(t.Queued), int64(t.Place), max(t.Rest, locker.LookEvery).Milliseconds(), l.inboxes,
-			wantedWord+c.Key, flag(!l.conn.Cluster()), c.Owner+st.about, c.TTL.Milliseconds(), flag(c.Fencing)),
+			wantedWord+c.Key, flag(!l.conn.Cluster()), c.Owner+st.about, c.TTL.Milliseconds(), flag(c.Fencing),
+			locker.MaxMark),
 	}
 }
 
@@ -82,11 +90,18 @@ func (l *Locker) recalled(ctx context.Context, send redisconn.Way, t locker.Try,
 	if errors.Is(answers[1].Err(), redis.Nil) { // a crowd had ended: the key was freed just now
 		answers = run(ctx, send, calls...)
 	}
+	if text, ok := answers[1].Val().(string); ok && text != "" {
+		return locker.Answer{Record: text}, nil
+	}
 	if n, ok := answers[1].Val().(int64); ok && n == 1 {
-		if errors.Is(answers[0].Err(), redis.Nil) { // kept between the two
-			answers = run(ctx, send, calls[0])
+		text, err := longRecord(answers[0])
+		if err != nil && (answers[0].Err() == nil || errors.Is(answers[0].Err(), redis.Nil)) {
+			text, err = longRecord(run(ctx, send, calls[0])[0]) // kept between the two
 		}
-		return l.found(queues, answers[0])
+		if err != nil {
+			return locker.Answer{Queued: queues}, unclear(err)
+		}
+		return locker.Answer{Record: text}, nil
 	}
 	if parts, ok := answers[1].Val().([]any); ok && len(parts) == 1 {
 		text, _ := parts[0].(string)
@@ -103,16 +118,17 @@ func (l *Locker) recalled(ctx context.Context, send redisconn.Way, t locker.Try,
 	return a, err
 }
 
-// found reads a record. If it has ended meanwhile, the next try finds that out.
-func (l *Locker) found(queued bool, answer command) (locker.Answer, error) {
+// longRecord reads a record that is longer than a mark. If it has ended
+// meanwhile, the next try finds that out.
+func longRecord(answer command) (string, error) {
 	text, err := answer.Text()
-	if err == nil && len(text) <= locker.OwnerLen {
+	if err == nil && len(text) <= locker.OwnerLen+locker.MaxMark {
 		err = errNoAnswer
 	}
 	if err != nil {
-		return locker.Answer{Queued: queued}, unclear(err)
+		return "", err
 	}
-	return locker.Answer{Record: text[locker.OwnerLen:]}, nil
+	return text[locker.OwnerLen:], nil
 }
 
 // Keep is [Locker.Release] with a record, in one round trip. With
@@ -131,22 +147,32 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 		keep = l.keepCall(c, l.queued(next), r)
 	}
 	l.recent.note(c.Key, c.Owner, c.TTL)
+	var released locker.Released
+	err := l.confirmed(ctx, c.Key, keep, func(answer command) (err error) {
+		released, err = kept(answer)
+		return err
+	})
+	return released, err
+}
+
+// confirmed sends a call for key whose answer read reads. If that succeeds, it
+// waits for the replicas that [WithReplicas] asks for.
+func (l *Locker) confirmed(ctx context.Context, key string, c call, read func(command) error) error {
 	if l.settings.replicas == 0 {
-		return kept(l.run(ctx, keep)[0])
+		return read(l.run(ctx, c)[0])
 	}
-	send, done, err := l.conn.OneConn(ctx, l.lockName(c.Key))
+	send, done, err := l.conn.OneConn(ctx, l.lockName(key))
 	if err != nil {
-		return locker.Released{}, leaseError(err)
+		return leaseError(err)
 	}
 	defer done()
-	released, err := kept(run(ctx, send, keep)[0])
-	if err == nil {
+	if err = read(run(ctx, send, c)[0]); err == nil {
 		err = l.awaitReplicas(ctx, send)
 	}
 	if short := new(ReplicasError); errors.As(err, &short) {
 		err = unclear(short)
 	}
-	return released, err
+	return err
 }
 
 // keepCall is the request of a Keep.
@@ -169,13 +195,53 @@ func kept(answer command) (locker.Released, error) {
 	return freed(answer)
 }
 
+// Begin marks the key of c, in one round trip. With [WithReplicas] it then waits
+// until they have the mark.
+func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (record string, err error) {
+	if err := l.gate.Enter(); err != nil {
+		return "", err
+	}
+	defer l.gate.Leave()
+	st := l.state(c)
+	begin := newCall(beginScript, 2, st.keys.lock, st.keys.recordName(),
+		st.owner, c.Owner+r.Value, r.TTL.Milliseconds())
+	err = l.confirmed(ctx, c.Key, begin, func(answer command) (err error) {
+		record, err = begun(answer)
+		return err
+	})
+	return record, err
+}
+
+// begun reads the answer of begin.lua.
+func begun(answer command) (record string, err error) {
+	if answer.Err() != nil {
+		return "", leaseError(answer.Err())
+	}
+	switch v := answer.Val().(type) {
+	case int64:
+		if v == 1 {
+			return "", nil
+		}
+		return "", errNotOwner
+	case string:
+		if len(v) > locker.OwnerLen {
+			return v[locker.OwnerLen:], nil
+		}
+	}
+	return "", unclear(errNoAnswer)
+}
+
+// Unmark lets the end of c remove its mark.
+func (l *Locker) Unmark(c *locker.Claim) { l.state(c).unmark = true }
+
 // Forget deletes the record of key, in one round trip.
 func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	if err := l.gate.Enter(); err != nil {
 		return false, err
 	}
 	defer l.gate.Leave()
-	n, err := l.run(ctx, call{line: []any{"del", l.keys(key).recordName()}})[0].Int()
+	k := l.keys(key)
+	n, err := l.run(ctx, newCall(forgetScript, 2, k.lock, k.recordName(), locker.OwnerLen))[0].Int()
 	if err != nil {
 		return false, unclear(err)
 	}

@@ -1,0 +1,98 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/go-lockguard/guard/internal/turns"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// ErrInterrupted says that a function began for the key under [WithAtMostOnce],
+// and left no result. Its process died, its lease was lost, it panicked, or it
+// returned an error. What it has done is unknown, and no function runs before
+// [Guard.Forget]. fn did not run in this call.
+var ErrInterrupted = errors.New("guard: an earlier call was interrupted")
+
+// WithAtMostOnce makes [Once] run a function at most once, also after a crash.
+// It is for work that must rather be left undone than done twice, such as a
+// payment.
+//
+// The store marks the key before the function runs. The result takes the place
+// of the mark. If there is none, because of a crash, a lost lease, a panic or an
+// error of the function, later calls get [ErrInterrupted]. They do so for ttl.
+// After a crash or a loss it is up to MaxHold longer. Somebody finds out what
+// was done, and calls [Guard.Forget] if the function may run again. A function
+// that knows that it has done nothing returns [NothingDone].
+//
+// Give the option to all calls of Once for the key. It needs a MaxHold, and a
+// store that is a [locker.Marker]. Otherwise Once returns ErrInvalidOption,
+// which Is errors.ErrUnsupported because of the store. A first call has one more
+// round trip. A failover that loses the mark loses the promise. [WithFailOpen]
+// does not apply.
+func WithAtMostOnce() Option {
+	return optionFunc(func(c *config) error {
+		c.atMostOnce = true
+		return nil
+	})
+}
+
+// NothingDone marks err as the error of a function that has had no effect, such
+// as that of a connection that was refused. The next call of [Once] under
+// [WithAtMostOnce] then runs its function. The text stays that of err, and
+// errors.Is and errors.As find the same in it. Without that option it has no
+// meaning. err must not be nil.
+func NothingDone(err error) error {
+	if err == nil {
+		panic("guard: NothingDone of a nil error")
+	}
+	return &nothingDone{err}
+}
+
+type nothingDone struct{ err error }
+
+func (e *nothingDone) Error() string { return e.err.Error() }
+
+func (e *nothingDone) Unwrap() error { return e.err }
+
+// checkAtMostOnce refuses a call that the store cannot mark.
+func (g *Guard) checkAtMostOnce() error {
+	if !g.atMostOnce {
+		return nil
+	}
+	if _, ok := g.family.locker.(locker.Marker); !ok {
+		return fmt.Errorf("%w: %w: this locker has no WithAtMostOnce", ErrInvalidOption, errors.ErrUnsupported)
+	}
+	if g.set.MaxHold == 0 {
+		return fmt.Errorf("%w: WithAtMostOnce without MaxHold: the mark must outlast the function", ErrInvalidOption)
+	}
+	return nil
+}
+
+// begin marks that a function runs under l, and makes the mark what is kept
+// whatever becomes of it. After an error l is released, and no function may run.
+func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, o OnceOptions) error {
+	if !g.atMostOnce {
+		return nil
+	}
+	mark := g.record(l.hold.ctx, made{kind: recordInterrupted}, o)
+	recall.Interrupt(mark)
+	if mark.TTL < math.MaxInt64-g.set.MaxHold {
+		mark.TTL += g.set.MaxHold.Truncate(time.Millisecond)
+	}
+	began := false
+	defer func() { // also after a panic of the locker
+		if !began {
+			_ = l.release(ctx, false)
+		}
+	}()
+	err := l.turn.Begin(ctx, mark)
+	if errors.Is(err, ErrLeaseLost) {
+		err = fmt.Errorf("%w: the key was lost before the function began: %v", ErrUnavailable, err)
+	}
+	began = err == nil
+	return err
+}
