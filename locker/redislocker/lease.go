@@ -69,7 +69,7 @@ func released(answer any) (r locker.Released, owned bool, err error) {
 }
 
 // endCall is releaseCall for a claim, which may have a mark to remove.
-func (l *Locker) endCall(c *locker.Claim, own, next any) call {
+func (l *Locker) endCall(c *locker.Claim, own, next string) call {
 	st := l.state(c)
 	if !st.unmark {
 		return l.releaseCall(c.Key, st.keys, st.owner, own, next)

@@ -21,8 +21,7 @@ var (
 var (
 	beginScript  = newScript(lua("begin"))
 	forgetScript = newScript(lua("forget"))
-	unmarkScript = newScript(consts(), lua("unmark", "release", "tokens", "entry", "back"),
-		allNames, inRelease, lua("late", "handover", "crowd", "share", "serve", "releasecrowd"))
+	unmarkScript = newScript(consts(), inKeep, lua("unmark", "release"), releaseTail)
 )
 
 // maxTold is the length of the longest record that messages carry. Processes
