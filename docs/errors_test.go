@@ -17,6 +17,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/fence"
 	"github.com/go-lockguard/guard/internal/doccheck"
+	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/internal/rpcrule"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
@@ -37,6 +38,10 @@ var causes = map[outcome.Code]error{
 	outcome.CodeMediaType:     &keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMediaType},
 	outcome.CodeTooManyKeys:   keyfunc.ErrTooManyKeys,
 	outcome.CodeMisconfigured: guard.ErrNoDefault,
+
+	outcome.CodeIdempotencyInvalid: httpguard.BlameKey(keyfunc.ErrMissing),
+	outcome.CodeIdempotencyReused:  httpguard.BlameKey(guard.ErrOtherPayload),
+	outcome.CodeIdempotencyGone:    httpguard.BlameKey(guard.ErrResultGone),
 }
 
 // sentinels has the exported errors of three packages by name.
@@ -94,12 +99,12 @@ func wrongErrors(page *doccheck.Page) []string {
 		o := codesOf()[unquoted(row[0])]
 		return []string{
 			strconv.Itoa(o.Status), yes(o.RetryAfter > 0), "`" + o.Detail + "`",
-			yes(o.Code == outcome.CodeLost),
+			ran(o),
 		}
 	})
 	found = append(found, wrongRows(grpc[0], reasons(), func(row []string) []string {
 		o := codesOf()[strings.ToLower(unquoted(row[0]))]
-		return []string{"`" + names[rpcrule.Code(o)] + "`", yes(o.RetryAfter > 0), yes(o.Code == outcome.CodeLost)}
+		return []string{"`" + names[rpcrule.Code(o)] + "`", yes(o.RetryAfter > 0), ran(o)}
 	})...)
 	both := doccheck.Table{Rows: slices.Concat(code[0].Rows, code[1].Rows[1:])}
 	found = append(found, wrongRows(both, slices.Collect(maps.Keys(sentinels)), func(row []string) []string {
@@ -163,7 +168,7 @@ func reasons() []string {
 var names = map[uint32]string{
 	rpcrule.InvalidArgument: "INVALID_ARGUMENT", rpcrule.DeadlineExceeded: "DEADLINE_EXCEEDED",
 	rpcrule.ResourceExhausted: "RESOURCE_EXHAUSTED", rpcrule.Aborted: "ABORTED", rpcrule.Internal: "INTERNAL",
-	rpcrule.Unavailable: "UNAVAILABLE",
+	rpcrule.Unavailable: "UNAVAILABLE", rpcrule.FailedPrecondition: "FAILED_PRECONDITION",
 }
 
 func yes(is bool) string {
@@ -171,6 +176,14 @@ func yes(is bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// ran says whether the handler has run, in the words of the tables.
+func ran(o outcome.Outcome) string {
+	if o.Code == outcome.CodeIdempotencyGone {
+		return "before"
+	}
+	return yes(o.Code == outcome.CodeLost)
 }
 
 func unquoted(cell string) string { return strings.Trim(cell, "`") }

@@ -44,13 +44,14 @@ var (
 // It never contains the value.
 type Error struct {
 	// Source is "path", "query", "header", "cookie", "form", "json", "body" or
-	// "context". It is "part" or "value" for a Func of your own.
+	// "context". It is "part" or "value" for a Func of your own, and
+	// "idempotency" for the Idempotency-Key of a request.
 	Source string
 	// Name is the name of the parameter, header, cookie or field, or the number
 	// of the part. It is "" if there is none.
 	Name string
 	// Err Is ErrMissing, ErrAmbiguous, ErrInvalid, ErrMediaType, ErrTooLarge or
-	// ErrNoSource.
+	// ErrNoSource. For an Idempotency-Key it may be an error of guard.Once.
 	Err error
 }
 

@@ -13,6 +13,9 @@
 //	415     lock_unsupported_media_type  the body is of a type in which the key's value cannot be found
 //	413     lock_too_many_keys           the request has more than 64 keys
 //	500     lock_misconfigured           a server error: no such parameter, no default guard, an empty key
+//	400     idempotency_key_invalid      the Idempotency-Key is missing, malformed or repeated
+//	422     idempotency_key_reused       the Idempotency-Key was used for another request
+//	409     idempotency_answer_gone      the request was carried out before, and its answer cannot be had
 //	499                                  the client has gone: nothing is written
 //
 // The first three carry Retry-After. They do not if part of the work may be
@@ -68,6 +71,10 @@ const (
 	CodeMediaType     Code = "lock_unsupported_media_type"
 	CodeTooManyKeys   Code = "lock_too_many_keys"
 	CodeMisconfigured Code = "lock_misconfigured"
+
+	CodeIdempotencyInvalid Code = "idempotency_key_invalid"
+	CodeIdempotencyReused  Code = "idempotency_key_reused"
+	CodeIdempotencyGone    Code = "idempotency_answer_gone"
 )
 
 // Of returns the outcome of err for a request whose context is ctx. It returns
@@ -75,7 +82,8 @@ const (
 // wrap context.Canceled or context.DeadlineExceeded are the handler's own, and
 // so Of returns false for them. It returns false for guard.ErrNotKept,
 // guard.ErrOtherPayload, guard.ErrResultGone and a guard.FinalError too, because
-// what they mean to a client is the handler's to say.
+// what they mean to a client is the handler's to say. Where an Idempotency-Key
+// has caused them, it has an outcome for the second and the third.
 //
 // Of uses ctx to tell a client that has gone from a wait that something else
 // ended.
@@ -96,6 +104,10 @@ func Of(ctx context.Context, err error) (Outcome, bool) {
 	switch {
 	case is(guard.ErrLeaseLost): // first, because the work may have been done whatever else went wrong
 		return lost, true
+	case ofIdempotencyKey(err) && is(guard.ErrOtherPayload):
+		return keyReused, true
+	case ofIdempotencyKey(err) && is(guard.ErrResultGone):
+		return answerGone, true
 	case is(keyfunc.ErrNoSource), is(guard.ErrNoDefault):
 		return misconfigured, true
 	case is(keyfunc.ErrTooManyKeys):
@@ -187,6 +199,14 @@ var (
 	tooManyKeys = Outcome{
 		Status: http.StatusRequestEntityTooLarge, Code: CodeTooManyKeys,
 		Detail: "The request names more than 64 resources to lock.",
+	}
+	keyReused = Outcome{
+		Status: http.StatusUnprocessableEntity, Code: CodeIdempotencyReused,
+		Detail: "The Idempotency-Key was used for another request.",
+	}
+	answerGone = Outcome{
+		Status: http.StatusConflict, Code: CodeIdempotencyGone,
+		Detail: "The request was carried out before. Its answer was not kept.",
 	}
 	misconfigured = Outcome{
 		Status: http.StatusInternalServerError, Code: CodeMisconfigured,

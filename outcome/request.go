@@ -11,10 +11,15 @@ import (
 // badRequest is the outcome of a request that has no key through its own fault.
 // It says what to correct, and never contains the value.
 func badRequest(err error) Outcome {
-	at := &keyfunc.Error{}
-	_ = errors.As(err, &at)
+	at := errorAt(err)
 	if at.Source == "body" && !errors.Is(err, keyfunc.ErrMissing) { // for every Func that reads the body
 		return brokenBody(err)
+	}
+	if ofIdempotencyKey(err) {
+		return Outcome{
+			Status: http.StatusBadRequest, Code: CodeIdempotencyInvalid,
+			Detail: "The header " + at.Name + " is " + problem(err) + ".",
+		}
 	}
 	where := "value that names the resource to lock"
 	subject := where
@@ -38,6 +43,16 @@ func badRequest(err error) Outcome {
 		Detail: "The " + subject + " is " + problem(err) + ".",
 	}
 }
+
+// errorAt returns the error of keyfunc in err.
+func errorAt(err error) *keyfunc.Error {
+	at := &keyfunc.Error{}
+	_ = errors.As(err, &at)
+	return at
+}
+
+// ofIdempotencyKey reports whether an Idempotency-Key has caused err.
+func ofIdempotencyKey(err error) bool { return errorAt(err).Source == "idempotency" }
 
 // brokenBody is the outcome of a body that could not be read to its end.
 func brokenBody(err error) Outcome {

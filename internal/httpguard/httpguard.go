@@ -55,10 +55,7 @@ const DefaultBodyLimit = readahead.Limit
 // Serve blocks for the arrival of a small body, for the wait of at most
 // MaxWait, and for x.Next.
 func (l *Lock) Serve(x Exchange) error {
-	if l.bodyLimit != readahead.Limit {
-		readahead.SetLimit(x.Request(), l.bodyLimit)
-	}
-	l.lookAtServer(x)
+	l.begin(x)
 	keys, err := x.Keys()
 	if err == nil {
 		err = l.readAhead(x.Request())
@@ -77,6 +74,14 @@ func (l *Lock) Serve(x Exchange) error {
 		return fmt.Errorf("%w: %w", keyfunc.ErrInvalid, err)
 	}
 	return err
+}
+
+// begin looks at the server, and sets the limit of x's body.
+func (l *Lock) begin(x Exchange) {
+	if l.bodyLimit != readahead.Limit {
+		readahead.SetLimit(x.Request(), l.bodyLimit)
+	}
+	l.lookAtServer(x)
 }
 
 // passage is one call of x.Next under the lease. Passages are reused, because a

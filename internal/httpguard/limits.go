@@ -59,7 +59,8 @@ func inTimeoutHandler() bool {
 		switch {
 		case f.Function == "net/http.(*timeoutHandler).ServeHTTP":
 			return true
-		case !more, strings.HasSuffix(f.Function, "internal/httpguard.(*Lock).Serve"):
+		case !more, strings.HasSuffix(f.Function, "internal/httpguard.(*Lock).Serve"),
+			strings.HasSuffix(f.Function, "internal/httpguard.(*Idempotent).Serve"):
 			return false // a TimeoutHandler outside the lock is right
 		}
 	}

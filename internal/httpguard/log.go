@@ -17,9 +17,13 @@ type note struct{ what, pattern string }
 
 // Outcome is [outcome.Of] for an error on a route with that pattern. It logs a
 // server error once for each route, because the client is told no details. l is
-// nil outside of guarded routes.
+// nil outside of guarded routes. An [Idempotent] outside does not keep an answer
+// that Outcome was asked for.
 func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outcome, bool) {
 	o, ours := outcome.Of(r.Context(), err)
+	if ours {
+		noteRefusal(r.Context())
+	}
 	if o.Code != outcome.CodeMisconfigured {
 		return o, ours
 	}
@@ -52,6 +56,24 @@ func (l *Lock) logLost(x Exchange, keys Keys, err error) {
 	r := x.Request()
 	l.logger(route(r, x.Pattern())).WarnContext(r.Context(), "guard: lease lost, but the handler's response stands",
 		"key_hash", keys.hash(), "error", err)
+}
+
+// logNotKept logs that a later request may run the handler again, although the
+// client got the handler's answer.
+func (l *Lock) logNotKept(x Exchange, key string, err error) {
+	r := x.Request()
+	l.logger(route(r, x.Pattern())).WarnContext(r.Context(), "guard: the store did not confirm that an answer was kept",
+		"key_hash", guard.KeyHash(key), "error", err)
+}
+
+// noteLeft logs once for a route that its handler has only left an error. What
+// a middleware outside then answers is not kept.
+func (l *Lock) noteLeft(x Exchange) {
+	r := x.Request()
+	if _, told := l.told.LoadOrStore(note{"left", x.Pattern()}, nil); !told {
+		l.logger(route(r, x.Pattern())).WarnContext(r.Context(),
+			"guard: a handler leaves its errors to a middleware outside Idempotent, so those answers are not kept")
+	}
 }
 
 // logger returns the guard's logger for lines about a route.

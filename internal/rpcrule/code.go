@@ -8,13 +8,14 @@ import (
 
 // The gRPC codes of answers. The codes of Connect are the same.
 const (
-	Canceled          = 1
-	InvalidArgument   = 3
-	DeadlineExceeded  = 4
-	ResourceExhausted = 8
-	Aborted           = 10
-	Internal          = 13
-	Unavailable       = 14
+	Canceled           = 1
+	InvalidArgument    = 3
+	DeadlineExceeded   = 4
+	ResourceExhausted  = 8
+	FailedPrecondition = 9
+	Aborted            = 10
+	Internal           = 13
+	Unavailable        = 14
 )
 
 // Code returns the code for an outcome. If part of the work may be done, it is
@@ -33,8 +34,11 @@ func Code(o outcome.Outcome) uint32 {
 		return Unavailable
 	case outcome.CodeWaitAborted:
 		return DeadlineExceeded
-	case outcome.CodeKeyInvalid, outcome.CodeBodyTooLarge, outcome.CodeMediaType, outcome.CodeTooManyKeys:
+	case outcome.CodeKeyInvalid, outcome.CodeBodyTooLarge, outcome.CodeMediaType, outcome.CodeTooManyKeys,
+		outcome.CodeIdempotencyInvalid, outcome.CodeIdempotencyReused:
 		return InvalidArgument
+	case outcome.CodeIdempotencyGone:
+		return FailedPrecondition
 	case "":
 		return Canceled
 	}

@@ -14,7 +14,7 @@ import (
 
 // adapterLines is how many lines of code, without comments, an adapter may
 // have: about its framework, and no more.
-const adapterLines = 340
+const adapterLines = 420
 
 // Check fails if the package in the working directory has more code than an
 // adapter needs. besides names files about what only its framework has.

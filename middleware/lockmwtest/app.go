@@ -48,6 +48,11 @@ type Lock struct {
 
 	OnError func(w http.ResponseWriter, r *http.Request, err error) // WithErrorHandler
 	Held    int                                                     // WithHeldStatus, unless 0
+	// not a lock but Idempotent(g, Scope, TTL) unless TTL is 0, with its options
+	Scope       keyfunc.Func
+	TTL         time.Duration
+	OptionalKey bool     // WithOptionalKey
+	KeptHeaders []string // WithKeptHeaders, unless nil
 	// not a lock but Answers with the options for answers
 	Answers   bool
 	SkipSafe  bool // WithSkipper(SafeMethods)

@@ -20,6 +20,7 @@ func Example() {
 	testTheTable := func(t *testing.T) {
 		t.Helper()
 		lockmwtest.Run(t, lockmwtest.Adapter{Mount: mount})
+		lockmwtest.RunIdempotent(t, lockmwtest.Adapter{Mount: mount})
 	}
 	_ = testTheTable
 
@@ -75,7 +76,15 @@ func middleware(g *guard.Guard, l lockmwtest.Lock) func(http.Handler) http.Handl
 	if l.BodyLimit > 0 {
 		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
 	}
+	if l.OptionalKey {
+		opts = append(opts, lockmw.WithOptionalKey())
+	}
+	if l.KeptHeaders != nil {
+		opts = append(opts, lockmw.WithKeptHeaders(l.KeptHeaders...))
+	}
 	switch {
+	case l.TTL != 0:
+		return lockmw.Idempotent(g, l.Scope, l.TTL, opts...)
 	case l.Key != nil:
 		return lockmw.KeyFunc(g, l.Key, opts...)
 	case l.Static != "":

@@ -74,6 +74,7 @@ func newMiddleware(
 	g *guard.Guard, keys func(*http.Request) (httpguard.Keys, error), opts []Option,
 ) func(http.Handler) http.Handler {
 	cfg := newConfig(opts)
+	cfg.idempotent.OnlyIdempotent()
 	lock := httpguard.New(g, cfg.bodyLimit)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -33,6 +33,8 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 		switch {
 		case l.Answers:
 			next = lockmw.Answers(answers(l)...)(next)
+		case l.TTL != 0:
+			next = lockmw.Idempotent(g, l.Scope, l.TTL, options(l)...)(next)
 		case l.Key != nil:
 			next = lockmw.KeyFunc(g, l.Key, options(l)...)(next)
 		case l.Templates != nil:
@@ -70,12 +72,20 @@ func options(l lockmwtest.Lock) (opts []lockmw.Option) {
 	if l.BodyLimit > 0 {
 		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
 	}
+	if l.OptionalKey {
+		opts = append(opts, lockmw.WithOptionalKey())
+	}
+	if l.KeptHeaders != nil {
+		opts = append(opts, lockmw.WithKeptHeaders(l.KeptHeaders...))
+	}
 	return opts
 }
 
 var adapter = lockmwtest.Adapter{Mount: mount}
 
 func TestTheTable(t *testing.T) { lockmwtest.Run(t, adapter) }
+
+func TestTheTableOfIdempotent(t *testing.T) { lockmwtest.RunIdempotent(t, adapter) }
 
 func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) {
 	lockmwtest.RunSockets(t, adapter)

@@ -1,0 +1,151 @@
+package httpguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/leasekey"
+)
+
+// HeldExchange is an [Exchange] whose Next holds the answer back. Its Keys give
+// the scope of the request. Only [Idempotent.Serve] calls its methods, one at a
+// time.
+type HeldExchange interface {
+	Exchange
+
+	Held() Answer  // what Next has held back
+	Send()         // sends what Next has held back
+	Replay(Answer) // sends the answer of an earlier request
+}
+
+// Idempotent is the state that all requests of one idempotent middleware share.
+// It is safe for concurrent use.
+type Idempotent struct {
+	*Lock
+	IdempotentOptions
+
+	ttl time.Duration
+}
+
+// IdempotentOptions are the options that only an idempotent middleware has.
+type IdempotentOptions struct {
+	Optional bool     // requests without a key pass
+	Headers  []string // kept besides those that always are
+}
+
+// NewIdempotent returns the Idempotent of a middleware on l. It panics unless
+// there is a scope and ttl is at least 1 ms.
+func NewIdempotent(l *Lock, hasScope bool, ttl time.Duration, o IdempotentOptions) *Idempotent {
+	if !hasScope {
+		panic("lockmw: Idempotent without a scope, so one client would get the answers of another")
+	}
+	if ttl < time.Millisecond {
+		panic(fmt.Sprintf("lockmw: Idempotent keeps answers for %v, want at least 1ms", ttl))
+	}
+	return &Idempotent{l, o, ttl}
+}
+
+// OnlyIdempotent panics if o has options, which constructor does not take.
+func (o IdempotentOptions) OnlyIdempotent() {
+	if o.Optional || o.Headers != nil {
+		panic("lockmw: WithOptionalKey and WithKeptHeaders are options of Idempotent")
+	}
+}
+
+// Passes reports whether requests pass without a key: those that only read, and
+// with the option those that have none.
+func (i *Idempotent) Passes(r *http.Request) bool {
+	return IsSafe(r.Method) || i.Optional && len(r.Header[keyHeader]) == 0
+}
+
+// Serve runs x.Next once for each scope, key and ttl, and replays its answer to
+// the other requests. It returns the error that the adapter must answer, as
+// [Lock.Serve] does. It blocks for the arrival of the body too.
+//
+// Nothing that x.Next holds back is sent before its record is confirmed. A
+// panic and a Goexit pass through after the release, and nothing is kept.
+func (i *Idempotent) Serve(x HeldExchange) error {
+	i.begin(x)
+	key, mark, err := i.identify(x)
+	if err != nil {
+		err = overLimit(err)
+		i.logKeyFunc(x, err)
+		return err
+	}
+	ran, inner := false, new(refusal)
+	ctx := context.WithValue(x.Request().Context(), refusalKey{}, inner)
+	o := guard.OnceOptions{TTL: i.ttl, Fingerprint: mark}
+	result, err := i.guard.OnceBytes(ctx, key, o, func(ctx context.Context) ([]byte, error) {
+		ran = true
+		l, _ := ctx.Value(leasekey.Key).(*guard.Lease)
+		x.Next(l)
+		return i.record(x, inner)
+	})
+	if ran {
+		return i.finish(x, key, err)
+	}
+	var kept Answer
+	if err == nil {
+		kept, err = decodeAnswer(result.Record)
+	}
+	switch {
+	case err == nil:
+		x.Replay(kept)
+	case errors.Is(err, guard.ErrOtherPayload), errors.Is(err, guard.ErrResultGone):
+		return BlameKey(err)
+	}
+	return err
+}
+
+// errNotForKeeping ends a turn whose answer is not kept. Callers never see it.
+var errNotForKeeping = errors.New("the answer is not one to keep")
+
+// refusal notes that a lock inside has answered. That is no result: the same
+// request may go through the next time. Only the request's own goroutine uses
+// it.
+type refusal struct{ noted bool }
+
+type refusalKey struct{}
+
+func noteRefusal(ctx context.Context) {
+	if inner, found := ctx.Value(refusalKey{}).(*refusal); found {
+		inner.noted = true
+	}
+}
+
+// record returns what is kept of the answer that x.Next has given.
+func (i *Idempotent) record(x HeldExchange, inner *refusal) ([]byte, error) {
+	if x.Begun() {
+		return goneAnswer(), nil
+	}
+	a := x.Held()
+	if a.Status == 0 {
+		i.noteLeft(x)
+	}
+	if inner.noted || !a.keepable() {
+		return nil, errNotForKeeping
+	}
+	return a.encode(i.Headers), nil
+}
+
+// finish sends what x.Next has held back. If the lease was lost, it returns the
+// loss instead, because another request may have got another answer.
+func (i *Idempotent) finish(x HeldExchange, key string, err error) error {
+	lost, unclear := errors.Is(err, guard.ErrLeaseLost), errors.Is(err, guard.ErrNotKept)
+	switch {
+	case lost && !x.Begun():
+		return err
+	case lost:
+		i.logLost(x, Keys{one: key}, err)
+	case unclear:
+		i.logNotKept(x, key, err)
+	}
+	if !x.Begun() {
+		x.Send()
+	}
+	return nil
+}

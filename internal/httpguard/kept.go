@@ -1,0 +1,145 @@
+package httpguard
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"slices"
+
+	"github.com/go-lockguard/guard"
+)
+
+// Answer is a whole answer of a handler.
+type Answer struct {
+	Status int // 0 if the handler has left the answer to a middleware outside
+	Header http.Header
+	Body   []byte
+}
+
+// Write writes a, and in place of headers that w has already those of a.
+func (a Answer) Write(w http.ResponseWriter) {
+	maps.Copy(w.Header(), a.Header)
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(a.Body) // an error here means that the client has gone
+}
+
+// keepable reports whether a is a result. An answer that asks the client to
+// come again is none, nor is a server error.
+func (a Answer) keepable() bool {
+	switch a.Status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return a.Status >= 200 && a.Status < 500 && a.Header.Get("Retry-After") == ""
+}
+
+// keptHeaders are the headers that are always kept.
+var keptHeaders = []string{
+	"Content-Type", "Content-Language", "Content-Disposition", "Content-Encoding", "Location", "Etag", "Last-Modified",
+	"Link",
+}
+
+// neverKept are the headers that are for one client, one connection or one
+// moment.
+var neverKept = []string{
+	"Set-Cookie", "Authorization", "Proxy-Authorization", "Authentication-Info", "Proxy-Authentication-Info",
+	"Www-Authenticate", "Proxy-Authenticate", "Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade", "Content-Length", "Date", "Retry-After", replayedHeader,
+}
+
+// replayedHeader is "true" in an answer of an earlier request.
+const replayedHeader = "Idempotency-Replayed"
+
+// KeptHeaders returns names in their canonical form, for an adapter's
+// WithKeptHeaders. It panics if one must never be kept.
+func KeptHeaders(names []string) []string {
+	kept := make([]string, len(names))
+	for i, name := range names {
+		kept[i] = textproto.CanonicalMIMEHeaderKey(name)
+		if name == "" || slices.Contains(neverKept, kept[i]) {
+			panic(fmt.Sprintf("lockmw: the header %q is never kept", name))
+		}
+	}
+	return kept
+}
+
+// The first byte of a record.
+const (
+	wholeAnswer = 1 // status, number of headers, names and values; the rest is the body
+	noAnswer    = 2 // that there was one
+)
+
+// goneAnswer is the record of an answer that cannot be had any more.
+func goneAnswer() []byte { return []byte{noAnswer} }
+
+// encode returns the record of a, with the headers of more.
+func (a Answer) encode(more []string) []byte {
+	var pairs []string
+	for _, name := range slices.Concat(keptHeaders, more) {
+		for _, value := range a.Header[name] {
+			pairs = append(pairs, name, value)
+		}
+	}
+	_, typed := a.Header["Content-Type"]
+	if !typed && len(a.Body) > 0 && a.Header.Get("Content-Encoding") == "" { // as net/http does
+		pairs = append(pairs, "Content-Type", http.DetectContentType(a.Body))
+	}
+	b := binary.AppendUvarint([]byte{wholeAnswer}, uint64(a.Status))
+	b = binary.AppendUvarint(b, uint64(len(pairs)))
+	for _, s := range pairs {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	return append(b, a.Body...)
+}
+
+// decodeAnswer returns the answer of a record, marked as a replay. Its error is
+// [guard.ErrResultGone].
+func decodeAnswer(record []byte) (Answer, error) {
+	if len(record) == 0 || record[0] != wholeAnswer {
+		return Answer{}, fmt.Errorf("%w: the answer was sent in parts or was too long", guard.ErrResultGone)
+	}
+	r := reader{rest: record[1:]}
+	a := Answer{Status: r.number(), Header: http.Header{replayedHeader: {"true"}}}
+	for n := r.number(); n > 0 && r.err == nil; n -= 2 {
+		name := r.text()
+		a.Header[name] = append(a.Header[name], r.text())
+	}
+	a.Body = r.rest
+	if r.err != nil || a.Status < 200 || a.Status > 999 {
+		return Answer{}, fmt.Errorf("%w: another version has kept it", guard.ErrResultGone)
+	}
+	return a, nil
+}
+
+// reader reads the parts of a record. After an error it returns nothing.
+type reader struct {
+	rest []byte
+	err  error
+}
+
+var errShort = errors.New("the record is too short")
+
+func (r *reader) number() int {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 || v > 1<<31 {
+		r.rest, r.err = nil, errShort
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return int(v)
+}
+
+func (r *reader) text() string {
+	n := r.number()
+	if n > len(r.rest) {
+		r.rest, r.err = nil, errShort
+		return ""
+	}
+	s := string(r.rest[:n])
+	r.rest = r.rest[n:]
+	return s
+}

@@ -1,0 +1,404 @@
+package lockmwtest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/go-lockguard/guard"
+)
+
+func whichHeaders(r *rig) {
+	set := map[string]string{
+		"Content-Type": "text/plain; charset=x", "Content-Language": "de", "Content-Disposition": "inline",
+		"Location": "/orders/1", "Etag": `"1"`, "Last-Modified": "Mon, 02 Jan 2006 15:04:05 GMT", "Link": "</a>; rel=next",
+		"X-Order": "1",
+	}
+	never := map[string]string{
+		"Set-Cookie": "s=1", "Www-Authenticate": "Basic", "Authorization": "x", "X-Other": "1", "Keep-Alive": "1",
+	}
+	c := &counter{h: func(w http.ResponseWriter, req *http.Request) error {
+		for _, h := range []map[string]string{set, never} {
+			for name, value := range h {
+				w.Header().Set(name, value)
+			}
+		}
+		return ok(w, req)
+	}}
+	lock := once
+	lock.KeptHeaders = []string{"x-order"}
+	one, two := r.instances(c.serve, lock)
+	first, then := r.pay(one), r.pay(two)
+	r.expectSame(first, then)
+	for name, value := range set {
+		if a, b := first.Header().Values(name), then.Header().Values(name); len(a) != 1 || a[0] != value ||
+			len(b) != 1 || b[0] != value {
+			r.Errorf("%s: first %q, then %q, want %q", name, a, b, value)
+		}
+	}
+	for name, value := range never {
+		if name != "Keep-Alive" && first.Header().Get(name) != value || then.Header().Values(name) != nil {
+			r.Errorf("%s: first %q, then %q", name, first.Header().Get(name), then.Header().Values(name))
+		}
+	}
+	for _, name := range []string{
+		"Set-Cookie", "set-cookie", "Authorization", "WWW-Authenticate", "Connection", "Date", "",
+	} {
+		bad := once
+		bad.KeptHeaders = []string{name}
+		if r.refusalOf(bad) == nil {
+			r.Errorf("%q was not refused", name)
+		}
+	}
+
+	// A type that the handler leaves to the server stays the same.
+	c = &counter{h: func(w http.ResponseWriter, _ *http.Request) error {
+		_, err := io.WriteString(w, "<!doctype html><p>done")
+		return err
+	}}
+	one, two = r.instances(c.serve)
+	typed := func(app http.Handler) string { return send(app, r.named("typed")).Result().Header.Get("Content-Type") }
+	a, b := typed(one), typed(two)
+	if a == "" || a != b {
+		r.Errorf("Content-Type %q, then %q", a, b)
+	}
+}
+
+func whichAnswers(r *rig) {
+	status, later := 0, ""
+	c := &counter{h: func(w http.ResponseWriter, _ *http.Request) error {
+		if later != "" {
+			w.Header().Set("Retry-After", later)
+		}
+		w.WriteHeader(status)
+		if status != http.StatusNoContent && status != http.StatusNotModified {
+			_, _ = io.WriteString(w, "text")
+		}
+		return nil
+	}}
+	one, two := r.instances(c.serve)
+	for _, row := range []struct {
+		status int
+		later  string
+		kept   bool
+	}{
+		{200, "", true},
+		{201, "", true},
+		{204, "", true},
+		{301, "", true},
+		{303, "", true},
+		{304, "", true},
+		{400, "", true},
+		{401, "", true},
+		{402, "", true},
+		{404, "", true},
+		{409, "", true},
+		{422, "", true},
+		{499, "", true},
+		{408, "", false},
+		{425, "", false},
+		{429, "", false},
+		{500, "", false},
+		{502, "", false},
+		{503, "", false},
+		{200, "1", false},
+		{409, "1", false},
+		{503, "1", false},
+	} {
+		status, later, c.runs = row.status, row.later, 0
+		name := fmt.Sprintf("%d%s", status, later)
+		first, then := send(one, r.named(name)), send(two, r.named(name))
+		if first.Code != status || then.Code != status || first.Body.String() != then.Body.String() ||
+			replayed(first) || replayed(then) != row.kept || (c.runs == 1) != row.kept {
+			r.Errorf("%d, Retry-After %q: got %d %s, then %d %s, replay %v, %d runs; want it kept: %v", status, later,
+				first.Code, first.Body, then.Code, then.Body, replayed(then), c.runs, row.kept)
+		}
+	}
+}
+
+func ownErrorKept(r *rig) {
+	c := &counter{h: func(http.ResponseWriter, *http.Request) error { return errors.New("own") }}
+	one, two := r.instances(c.serve)
+	first := r.pay(one)
+	if first.Code != http.StatusTeapot {
+		r.Errorf("got %d %s, want the app's own answer", first.Code, first.Body)
+	}
+	r.expectSame(first, r.pay(two))
+	r.expectRuns(c, 1)
+}
+
+// A held key will be free later. Then the same request must go through.
+func refusalInside(r *rig) {
+	refused := &counter{h: func(http.ResponseWriter, *http.Request) error { return &guard.HeldError{} }}
+	for name, row := range map[string]struct {
+		c     *counter
+		locks []Lock
+	}{
+		"middleware": {order(), []Lock{once, {Template: template}}},
+		"handler":    {refused, []Lock{once}},
+	} {
+		release := r.hold(r.other, key)
+		one, two := r.instances(row.c.serve, row.locks...)
+		r.expectProblem(send(one, r.named(name)), http.StatusConflict, "lock_held", false)
+		release()
+		runs := row.c.runs
+		if w := send(two, r.named(name)); replayed(w) || row.c.runs != runs+1 {
+			r.Errorf("%s: the refusal was kept: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+func flushed(r *rig) {
+	c := &counter{h: func(w http.ResponseWriter, req *http.Request) error {
+		err := ok(w, req)
+		w.(http.Flusher).Flush()
+		_, _ = io.WriteString(w, " and more")
+		return err
+	}}
+	one, two := r.instances(c.serve)
+	if w := r.pay(one); w.Code != http.StatusOK || w.Body.String() != "done and more" || !w.Flushed {
+		r.Errorf("got %d %s, flushed %v", w.Code, w.Body, w.Flushed)
+	}
+	r.expectProblem(r.pay(two), http.StatusConflict, "idempotency_answer_gone", false)
+	r.expectRuns(c, 1)
+}
+
+// The limit is that of what the store keeps, so the body must be a little
+// shorter. Where it ends there must be one step, and no answer that is cut.
+func overTheLimit(r *rig) {
+	const limit = 300
+	size, seen := 0, map[bool]int{}
+	c := &counter{h: func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Content-Type", "a/b")
+		for range size {
+			if _, err := io.WriteString(w, "x"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+	bound := guard.WithResultLimit(limit)
+	one, two := r.Mount(r.guard.With(bound), c.serve, once), r.Mount(r.other.With(bound), c.serve, once)
+	for size = limit - 100; size <= limit+100; size++ {
+		name := fmt.Sprint("size", size)
+		first, then := send(one, r.named(name)), send(two, r.named(name))
+		if first.Code != http.StatusOK || first.Body.String() != strings.Repeat("x", size) {
+			r.Errorf("%d bytes: got %d and %d bytes", size, first.Code, first.Body.Len())
+		}
+		kept := replayed(then)
+		seen[kept]++
+		switch {
+		case kept && seen[false] > 0:
+			r.Errorf("%d bytes are kept, fewer are not", size)
+		case kept && size > limit:
+			r.Errorf("%d bytes are kept, the limit is %d", size, limit)
+		case kept:
+			r.expectSame(first, then)
+		default:
+			r.expectProblem(then, http.StatusConflict, "idempotency_answer_gone", false)
+		}
+	}
+	if seen[true] < 60 || seen[false] < 100 {
+		r.Errorf("%d were kept and %d were not", seen[true], seen[false])
+	}
+	r.expectRuns(c, 201)
+}
+
+// watched calls seen before the first byte of an answer goes to the client.
+type watched struct {
+	*httptest.ResponseRecorder
+
+	seen func()
+	once sync.Once
+}
+
+func (w *watched) WriteHeader(status int) {
+	w.once.Do(w.seen)
+	w.ResponseRecorder.WriteHeader(status)
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	w.once.Do(w.seen)
+	return w.ResponseRecorder.Write(b)
+}
+
+func heldBack(r *rig) {
+	c := order()
+	app, _ := r.instances(c.serve)
+	sent := 0
+	app.ServeHTTP(&watched{ResponseRecorder: httptest.NewRecorder(), seen: func() {
+		sent++
+		if !r.peek(r.Context()) {
+			r.Error("the client gets an answer that another process does not find")
+		}
+	}}, r.payment())
+	if sent != 1 {
+		r.Error("nothing was sent")
+	}
+}
+
+func lostIdempotent(r *rig) {
+	c := order()
+	work := c.h
+	c.h = func(w http.ResponseWriter, req *http.Request) error {
+		if c.runs > 1 {
+			return work(w, req)
+		}
+		if !r.locker.Lose(idempotencyKey) {
+			r.Error("the key was not held")
+		}
+		<-req.Context().Done()
+		w.Header().Set("X-Order", "1")
+		return work(w, req)
+	}
+	one, two := r.instances(c.serve)
+	w := r.pay(one)
+	r.expectProblem(w, http.StatusInternalServerError, "lock_lost", false)
+	if w := r.pay(two); w.Body.String() != "order 2" || replayed(w) {
+		r.Errorf("then %d %s", w.Code, w.Body)
+	}
+}
+
+func lostFlushed(r *rig) {
+	c := &counter{h: func(w http.ResponseWriter, req *http.Request) error {
+		err := ok(w, req)
+		w.(http.Flusher).Flush()
+		r.locker.Lose(idempotencyKey)
+		<-req.Context().Done()
+		return err
+	}}
+	app, _ := r.instances(c.serve)
+	r.expectDone(r.pay(app))
+	if logs := r.logs.String(); !strings.Contains(logs, "lease lost, but the handler's response stands") {
+		r.Errorf("want a log of the loss, got:\n%s", logs)
+	}
+}
+
+func notKept(r *rig) {
+	c := order()
+	work, mend := c.h, func() {}
+	c.h = func(w http.ResponseWriter, req *http.Request) error {
+		mend = r.locker.Break()
+		return work(w, req)
+	}
+	app, _ := r.instances(c.serve)
+	w := r.pay(app)
+	if w.Code != http.StatusCreated || w.Body.String() != "order 1" || replayed(w) {
+		r.Errorf("got %d %s", w.Code, w.Body)
+	}
+	const warning = `level=WARN msg="guard: the store did not confirm that an answer was kept"`
+	if logs := r.logs.String(); !strings.Contains(logs, warning) ||
+		!strings.Contains(logs, guard.KeyHash(idempotencyKey)) || strings.Contains(logs, sku) {
+		r.Errorf("want a warning, got:\n%s", logs)
+	}
+	mend()
+}
+
+func panicsKeepNothing(r *rig) {
+	for _, own := range []any{errors.New("own"), http.ErrAbortHandler} {
+		c := order()
+		work := c.h
+		c.h = func(w http.ResponseWriter, req *http.Request) error {
+			err := work(w, req)
+			if c.runs == 1 {
+				panic(own)
+			}
+			return err
+		}
+		one, two := r.instances(c.serve)
+		w := httptest.NewRecorder()
+		func() {
+			defer func() {
+				if got := recover(); got != own {
+					r.Errorf("recovered %v, want the handler's own", got)
+				}
+			}()
+			one.ServeHTTP(w, r.payment())
+		}()
+		if w.Body.Len() > 0 {
+			r.Errorf("the client got %s", w.Body)
+		}
+		if w := r.pay(two); w.Body.String() != "order 2" || replayed(w) {
+			r.Errorf("then %d %s", w.Code, w.Body)
+		}
+		if _, err := r.guard.Forget(r.Context(), idempotencyKey); err != nil {
+			r.Error(err)
+		}
+	}
+}
+
+func exitsKeepNothing(r *rig) {
+	c := order()
+	work := c.h
+	c.h = func(w http.ResponseWriter, req *http.Request) error {
+		err := work(w, req)
+		if c.runs == 1 {
+			runtime.Goexit()
+		}
+		return err
+	}
+	one, two := r.instances(c.serve)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		r.pay(one)
+		r.Error("Goexit was stopped")
+	})
+	wg.Wait()
+	if w := r.pay(two); w.Body.String() != "order 2" || replayed(w) {
+		r.Errorf("then %d %s", w.Code, w.Body)
+	}
+}
+
+// hints notes the informational answers, which a recorder takes for the answer.
+type hints struct {
+	*httptest.ResponseRecorder
+
+	links []string
+}
+
+func (h *hints) WriteHeader(status int) {
+	if status < 200 {
+		h.links = append(h.links, h.Header().Get("Link"))
+		return
+	}
+	h.ResponseRecorder.WriteHeader(status)
+}
+
+func informational(r *rig) {
+	c := &counter{h: func(w http.ResponseWriter, req *http.Request) error {
+		w.Header().Set("Link", "</style.css>")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Del("Link")
+		return ok(w, req)
+	}}
+	one, two := r.instances(c.serve)
+	w := &hints{ResponseRecorder: httptest.NewRecorder()}
+	one.ServeHTTP(w, r.payment())
+	r.expectDone(w.ResponseRecorder)
+	if len(w.links) != 1 || w.links[0] != "</style.css>" || w.Header().Get("Link") != "" {
+		r.Errorf("got hints %q, and then the Link %q", w.links, w.Header().Get("Link"))
+	}
+	r.expectSame(w.ResponseRecorder, r.pay(two))
+	r.expectRuns(c, 1)
+}
+
+func compressed(r *rig) {
+	c := &counter{h: func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Set("Content-Type", "text/plain")
+		_, err := w.Write([]byte{0x1f, 0x8b, 0, '\n', 0xff})
+		return err
+	}}
+	one, two := r.instances(c.serve)
+	first, then := r.pay(one), r.pay(two)
+	r.expectSame(first, then)
+	if got := then.Header().Get("Content-Encoding"); got != "gzip" {
+		r.Errorf("got Content-Encoding %q", got)
+	}
+	r.expectRuns(c, 1)
+}

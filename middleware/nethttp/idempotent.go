@@ -1,0 +1,87 @@
+package lockmw
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/keyfunc"
+)
+
+// Idempotent returns a middleware that carries out each request once, by its
+// header Idempotency-Key. The answer is kept for ttl. A request that comes again
+// gets it, with the header Idempotency-Replayed. One that comes while the first
+// runs waits for it, for at most MaxWait.
+//
+// scope says who sends the request, such as the user or the tenant. Equal keys
+// of two scopes have nothing to do with each other. It should be a value that
+// the client cannot choose, see [keyfunc.FromContext]. Idempotent panics without
+// one, and if ttl is less than 1 ms. A nil g is the default guard, looked up at
+// each request. Its store must keep results, see [guard.Once].
+//
+// The handler runs under a lease, as in [Key]. Its answer is held back until it
+// is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
+// of 200 to 499 are kept, but not 408, 425, 429, those with a Retry-After, and
+// those of a lock inside. For the others the next request runs the handler. An
+// answer that was flushed, hijacked or is longer than [guard.WithResultLimit] is
+// not kept either, but its handler does not run again.
+//
+// Requests with safe methods pass, and their handler has no lease. docs/http.md
+// says what clients send and get.
+func Idempotent(
+	g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option,
+) func(http.Handler) http.Handler {
+	cfg := newConfig(opts)
+	once := httpguard.NewIdempotent(httpguard.New(g, cfg.bodyLimit), scope != nil, ttl, cfg.idempotent)
+	keys := func(r *http.Request) (httpguard.Keys, error) { return httpguard.One(scope(r)) }
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if once.Passes(r) || cfg.skip != nil && cfg.skip(r) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			x := &heldExchange{limit: once.Limit(), exchange: exchange{
+				writer: writer{ResponseWriter: w, lock: once.Lock, request: r}, keys: keys,
+				next: next, answers: cfg.answers,
+			}}
+			if err := once.Serve(x); err != nil {
+				answer(x.shaped(), r, cfg.answers, err)
+			}
+		})
+	}
+}
+
+// WithOptionalKey is an option of [Idempotent]. Requests without an
+// Idempotency-Key pass, and their handler has no lease.
+func WithOptionalKey() Option { return optionFunc(func(c *config) { c.idempotent.Optional = true }) }
+
+// WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
+// kept too. Always kept are Content-Type, Content-Language, Content-Disposition,
+// Content-Encoding, Location, ETag, Last-Modified and Link. WithKeptHeaders
+// panics for one that is never kept, such as Set-Cookie.
+func WithKeptHeaders(names ...string) Option {
+	names = httpguard.KeptHeaders(names)
+	return optionFunc(func(c *config) { c.idempotent.Headers = append(c.idempotent.Headers, names...) })
+}
+
+// heldExchange is an exchange whose answer is held back.
+type heldExchange struct {
+	exchange
+
+	limit int
+	held  *httpguard.Capture
+}
+
+// Next serves the request under l. The exchange inside does not know whether
+// the answer is held back.
+func (x *heldExchange) Next(l *guard.Lease) {
+	x.held = httpguard.NewCapture(x.shaped(), x.limit)
+	inside := x.exchange
+	inside.ResponseWriter = x.held
+	inside.Next(l)
+}
+
+func (x *heldExchange) Held() httpguard.Answer    { return x.held.Held() }
+func (x *heldExchange) Send()                     { x.held.Send() }
+func (x *heldExchange) Replay(a httpguard.Answer) { a.Write(x.shaped()) }
