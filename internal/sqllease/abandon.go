@@ -40,6 +40,7 @@ func (l *Locker) giveBack(key, owner string) {
 		return
 	}
 	defer l.gate.Leave()
+	l.forget(owner)
 	l.gate.Go(func() { l.insist(key, owner) })
 }
 

@@ -166,11 +166,11 @@ func (l *Locker) grant(key string, w *waiting, r *row, sent time.Time, behind in
 	if c.Fencing {
 		o.Token = uint64(r.token)
 	}
-	switch {
-	case !l.waker.Granted(key, c.Owner, o):
+	if behind == 0 {
+		l.owns(key, c.Owner) // before the guard knows it and may release it
+	}
+	if !l.waker.Granted(key, c.Owner, o) {
 		l.giveBack(key, c.Owner)
-	case behind == 0:
-		l.owns(key, c.Owner)
 	}
 }
 

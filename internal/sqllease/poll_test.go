@@ -1,0 +1,26 @@
+package sqllease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// hasty is a guard that releases what it is granted before it answers.
+type hasty struct{ l *Locker }
+
+func (h hasty) Granted(_, owner string, _ locker.Offer) bool { h.l.forget(owner); return true }
+func (hasty) Wanted(string)                                  {}
+func (hasty) Wake(string)                                    {}
+func (hasty) WakeAll()                                       {}
+
+func TestAGrantThatIsReleasedAtOnceIsNotLookedForAnyMore(t *testing.T) {
+	l := New(&Dialect{Name: "test"}, nil, "lease")
+	l.waker = hasty{l}
+	l.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
+	l.tell("k", &row{owner: "o", ends: 2e6, now: 1e6}, time.Now())
+	if keys, _ := l.watched(); len(keys) > 0 {
+		t.Errorf("the locker looks for %q for good, want nothing", keys)
+	}
+}
