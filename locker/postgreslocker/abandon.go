@@ -12,6 +12,7 @@ import (
 const (
 	lateAfter = time.Second      // when an Abandon with late is done again
 	insistMax = 30 * time.Second // for which a request without an answer is repeated
+	leaveMax  = locker.QueueLife // the same for a claim that waits when the locker is closed
 
 	firstLimit = 250 * time.Millisecond
 	lastLimit  = 2 * time.Second // short limits find a new connection soon
@@ -28,19 +29,19 @@ func (l *Locker) abandon(key, owner string, late bool) {
 	defer l.gate.Leave()
 	l.forget(owner)
 	l.gate.Go(func() {
-		l.insist(key, owner)
+		l.insist(key, owner, insistMax)
 		if late {
 			l.pause(lateAfter, l.closing)
-			l.insist(key, owner)
+			l.insist(key, owner, insistMax)
 		}
 	})
 }
 
-// insist releases key until there is an answer, for insistMax at most. Close
-// ends the first of its pauses.
-func (l *Locker) insist(key, owner string) {
+// insist releases key until there is an answer, for about length. Close ends the
+// first of its pauses.
+func (l *Locker) insist(key, owner string, length time.Duration) {
 	closing, limit, pause := l.closing, firstLimit, 10*time.Millisecond
-	for end := time.Now().Add(insistMax); time.Now().Before(end) && l.ctx.Err() == nil; {
+	for end := time.Now().Add(length); time.Now().Before(end) && l.ctx.Err() == nil; {
 		ctx, cancel := context.WithTimeout(l.ctx, limit)
 		_, err := l.release(ctx, key, owner, nil, 0)
 		cancel()

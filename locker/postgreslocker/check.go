@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -24,8 +26,11 @@ type condition struct {
 	fsync, isolation                 string
 }
 
+const thereSQL = `to_regclass($1::text) IS NOT NULL AND to_regproc($2::text) IS NOT NULL
+  AND to_regproc($3::text) IS NOT NULL`
+
 const conditionSQL = `SELECT pg_is_in_recovery(),
-  to_regclass($1::text) IS NOT NULL AND to_regproc($2::text) IS NOT NULL AND to_regproc($3::text) IS NOT NULL,
+  ` + thereSQL + `,
   coalesce(has_table_privilege(to_regclass($1::text), 'SELECT') AND has_table_privilege(to_regclass($1::text), 'INSERT')
     AND has_table_privilege(to_regclass($1::text), 'UPDATE') AND has_table_privilege(to_regclass($1::text), 'DELETE')
     AND has_function_privilege(to_regproc($2::text), 'EXECUTE')
@@ -41,25 +46,28 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	}
 	defer l.gate.Leave()
 	var c condition
+	var trip time.Duration
 	if err := l.retry(ctx, func() error {
-		return l.pool.QueryRow(ctx, conditionSQL, l.sql.table, l.sql.do, l.sql.without).
-			Scan(&c.standby, &c.there, &c.rights, &c.unlogged, &c.version, &c.fsync, &c.isolation)
+		return l.aside(ctx, func(conn *pgxpool.Conn) (err error) {
+			err = conn.QueryRow(ctx, conditionSQL, l.sql.table, l.sql.do, l.sql.without).
+				Scan(&c.standby, &c.there, &c.rights, &c.unlogged, &c.version, &c.fsync, &c.isolation)
+			if err == nil {
+				trip, err = roundTrip(ctx, conn)
+			}
+			return err
+		})
 	}); err != nil {
-		return translate(err)
-	}
-	trip, err := l.roundTrip(ctx)
-	if err != nil {
 		return translate(err)
 	}
 	return errors.Join(append(l.judge(&c), l.hearing(), judgeTrip(trip, ttl))...)
 }
 
 // roundTrip returns the best of three.
-func (l *Locker) roundTrip(ctx context.Context) (best time.Duration, err error) {
+func roundTrip(ctx context.Context, conn *pgxpool.Conn) (best time.Duration, err error) {
 	best = time.Hour
 	for range 3 {
 		sent := time.Now()
-		if err := l.pool.Ping(ctx); err != nil {
+		if err := conn.Ping(ctx); err != nil {
 			return 0, err
 		}
 		best = min(best, time.Since(sent))

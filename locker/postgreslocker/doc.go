@@ -15,11 +15,12 @@
 // # Connections
 //
 // The locker opens its own connections with the configuration of the pool: up
-// to four, and one that listens once a key was acquired. It never uses the pool
+// to four, and one that listens once a key was acquired. While the server is
+// silent there may be some more, which end. The locker never uses the pool
 // itself. Behind a pooler in transaction mode, such as pgbouncer, pass
-// [WithPooler]. A connection through it hears no messages, so name a direct
-// way by [WithListen], or poll by [WithPollOnly]. The locker says hello to
-// itself to find out whether it hears, and polls while it does not.
+// [WithPooler]. A connection through it hears no messages, so name a direct way
+// by [WithListen]. Otherwise the locker polls. It says hello to itself to find
+// out whether it hears, and polls while it does not.
 //
 // # Rights
 //
@@ -29,8 +30,8 @@
 //
 // # What survives
 //
-// Who owns a key is on the disk before Acquire answers, even if the server runs
-// with synchronous_commit off. A release that hands the key to nobody, and a
+// Who owns a key, and for how long, is on the disk before Acquire and Renew
+// answer, even if the server runs with synchronous_commit off. A release that hands the key to nobody, and a
 // place in a queue, may be lost in a crash, and cost time only. Leases end by
 // the server's clock. After a failover, a replica that was not synchronous may
 // have forgotten the last leases.

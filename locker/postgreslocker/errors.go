@@ -47,6 +47,8 @@ func translate(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errUnsent):
+		return err
 	case !errors.As(err, &refusal):
 		return fmt.Errorf("%w: postgreslocker: %w", locker.ErrUnavailable, withoutAddress(err))
 	case !final(refusal.Code):

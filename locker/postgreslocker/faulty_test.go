@@ -11,8 +11,10 @@ import (
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
 
-// way is what a test does to the bytes between a locker and the server.
-type way struct{ loseUp, loseDown atomic.Bool }
+// way is what a test does to the bytes between a locker and the server. gone
+// turns clients away. still keeps the bytes of both directions, and the end of
+// a connection, from the other side for good.
+type way struct{ loseUp, loseDown, gone, still atomic.Bool }
 
 // link is one connection. While a direction loses its bytes, the connection is
 // spoilt for good, and ends when the fault is mended.
@@ -20,6 +22,7 @@ type link struct {
 	client, server net.Conn
 	way            *way
 	spoilt         atomic.Bool
+	closed         <-chan struct{} // by the pipe
 }
 
 func (k *link) Ends() (client, server net.Conn) { return k.client, k.server }
@@ -27,6 +30,10 @@ func (k *link) Up(b []byte) bool                { return k.pass(&k.way.loseUp, k
 func (k *link) Down(b []byte) bool              { return k.pass(&k.way.loseDown, k.client, b) }
 
 func (k *link) pass(lose *atomic.Bool, to net.Conn, b []byte) bool {
+	if k.way.still.Load() {
+		<-k.closed
+		return false
+	}
 	if lose.Load() {
 		k.spoilt.Store(true)
 		return true
@@ -52,11 +59,14 @@ func piped(t *testing.T, w *way) (*faultpipe.Pipe, string) {
 	}
 	t.Cleanup(p.Close)
 	p.Serve(func(client net.Conn) (faultpipe.Link, error) {
+		if w.gone.Load() {
+			return nil, net.ErrClosed
+		}
 		conn, err := net.Dial("tcp", target)
 		if err != nil {
 			return nil, err
 		}
-		return &link{client: client, server: conn, way: w}, nil
+		return &link{client: client, server: conn, way: w, closed: p.Closed()}, nil
 	})
 	u.Host = p.Addr
 	return p, u.String()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -48,18 +49,42 @@ func (l *Locker) begin() {
 	if start {
 		l.own.Go(l.listen)
 	}
-	l.ring()
+	if !l.hears.Load() {
+		l.ring()
+	}
 }
 
-// owns keeps an owner that no message will tell of claims that wait.
-func (l *Locker) owns(key, owner string) {
+// owned is a key that a claim of this process owns.
+type owned struct {
+	key string
+	// told says that the row names a channel that was heard when a request last
+	// wrote it. A message then tells of claims that wait.
+	told bool
+}
+
+// owns keeps an owner. channel is the one in its row.
+func (l *Locker) owns(key, owner, channel string) {
+	told := channel == l.channel()
 	l.mu.Lock()
 	delete(l.queued, owner)
-	if !l.hears.Load() {
-		l.owned[owner] = key
-	}
+	l.owned[owner] = owned{key, told}
 	l.mu.Unlock()
 	l.begin()
+	if !told {
+		l.ring()
+	}
+}
+
+// renewed notes that a request has put channel into the rows of owners.
+func (l *Locker) renewed(owners map[string]bool, channel string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for owner := range owners {
+		if o, ok := l.owned[owner]; ok {
+			o.told = channel == l.channel()
+			l.owned[owner] = o
+		}
+	}
 }
 
 func (l *Locker) forget(owner string) {
@@ -70,8 +95,8 @@ func (l *Locker) forget(owner string) {
 }
 
 // granted tells the guard, and gives back a key that nobody here wants (law 3).
-func (l *Locker) granted(key, owner string, o locker.Offer) {
-	l.owns(key, owner)
+func (l *Locker) granted(key, owner, channel string, o locker.Offer) {
+	l.owns(key, owner, channel)
 	if !l.waker.Granted(key, owner, o) {
 		l.abandon(key, owner, false)
 	}
@@ -99,7 +124,7 @@ var errDeaf = errors.New("the connection hears nothing")
 
 // hear makes a connection and passes on what it hears, until it breaks.
 func (l *Locker) hear() error {
-	conn, err := pgx.ConnectConfig(l.ctx, l.listenAt)
+	conn, err := connect(l.ctx, l.listenAt)
 	if err != nil {
 		return err
 	}
@@ -134,20 +159,27 @@ func (l *Locker) hear() error {
 }
 
 // attend makes conn listen, and says hello from another connection. The lock
-// tells others that somebody listens. Behind a pooler the hello does not come.
+// tells others that somebody listens. It is shared, because the session of a
+// connection that was cut off may have it still. The server ends such a session
+// when its probes stay without answers. Behind a pooler the hello does not come.
 func (l *Locker) attend(conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
 	defer cancel()
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended($1::text, $2::bigint))",
-		pgx.QueryExecModeExec, l.channel(), int64(seed)); err != nil {
+	if _, err := conn.Exec(ctx, listenSQL, pgx.QueryExecModeExec, l.channel(), int64(seed)); err != nil {
 		return err
 	}
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{l.channel()}.Sanitize()); err != nil {
 		return err
 	}
-	_, err := l.pool.Exec(ctx, "SELECT pg_notify($1::text, 'hello')", l.channel())
-	return err
+	return l.aside(ctx, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, "SELECT pg_notify($1::text, 'hello')", l.channel())
+		return err
+	})
 }
+
+const listenSQL = `SELECT pg_advisory_lock_shared(hashtextextended($1::text, $2::bigint)),
+set_config('tcp_keepalives_idle', '5', false), set_config('tcp_keepalives_interval', '2', false),
+set_config('tcp_keepalives_count', '3', false)`
 
 // heard passes a message on: "g KEY OWNER TOKEN WAITING OFFER", "w KEY",
 // "r KEY OWNER" or "hello". Keys are in hexadecimal.
@@ -172,7 +204,7 @@ func (l *Locker) heard(text string) {
 		token, _ := strconv.ParseUint(f[3], 10, 64)
 		behind, _ := strconv.Atoi(f[4])
 		offer, _ := strconv.ParseInt(f[5], 10, 64)
-		l.granted(key, f[2], locker.Offer{Length: microseconds(offer), Token: token, Waiting: behind})
+		l.granted(key, f[2], l.channel(), locker.Offer{Length: microseconds(offer), Token: token, Waiting: behind})
 	case f[0] == "w":
 		l.waker.Wanted(key)
 	case f[0] == "r" && len(f) == 3:

@@ -8,6 +8,7 @@ import (
 	"iter"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -74,12 +75,14 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 
 func (l *Locker) states(ctx context.Context, sql string, key []byte) (states []locker.KeyState, err error) {
 	err = l.retry(ctx, func() error {
-		rows, err := l.pool.Query(ctx, sql, key)
-		if err != nil {
+		return l.aside(ctx, func(conn *pgxpool.Conn) error {
+			rows, err := conn.Query(ctx, sql, key)
+			if err != nil {
+				return err
+			}
+			states, err = pgx.CollectRows(rows, scanState)
 			return err
-		}
-		states, err = pgx.CollectRows(rows, scanState)
-		return err
+		})
 	})
 	return states, translate(err)
 }

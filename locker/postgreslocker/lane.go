@@ -9,12 +9,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard/locker"
 )
 
 const (
-	workers  = 2 // goroutines that send calls, each with one request at a time
+	workers  = 2  // goroutines that send calls, each with one request at a time
+	besides  = 2  // other requests at a time
+	dying    = 12 // connections that a silent server keeps from being closed, at most
 	batchMax = 128
 	tripMax  = 2 * time.Second // for a request whose calls have no deadline
 )
@@ -27,6 +30,7 @@ type call struct {
 	ttl, short, long int64 // microseconds
 	fence            bool
 	holder           string
+	channel          string // of this process, see channelNow
 	place            int64
 	flags            int32
 
@@ -179,17 +183,28 @@ func (l *Locker) retry(ctx context.Context, f func() error) error {
 const tell = `SELECT pg_notify(m.c, m.t), set_config('synchronous_commit', 'off', true)
 FROM unnest($1::text[], $2::text[]) AS m(c, t)`
 
+// aside lends f a connection, for a request that is not a call. Such requests
+// wait for one another, so that calls need not wait for them.
+func (l *Locker) aside(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
+	select {
+	case l.beside <- struct{}{}:
+		defer func() { <-l.beside }()
+	case <-ctx.Done():
+		return errUnsent
+	}
+	return l.pool.AcquireFunc(ctx, f)
+}
+
 func (l *Locker) query(ctx context.Context, batch []*call) ([]result, error) {
 	n := len(batch)
 	ops, keys, owners, nexts := make([]string, n), make([][]byte, n), make([]string, n), make([]string, n)
 	ttls, shorts, longs := make([]int64, n), make([]int64, n), make([]int64, n)
 	fences, holders, channels := make([]bool, n), make([]string, n), make([]string, n)
 	places, flags := make([]int64, n), make([]int32, n)
-	channel := l.channelNow()
 	for i, k := range batch {
 		ops[i], keys[i], owners[i], nexts[i] = k.op, []byte(k.key), k.owner, k.next
 		ttls[i], shorts[i], longs[i] = k.ttl, k.short, k.long
-		fences[i], holders[i], channels[i], places[i], flags[i] = k.fence, k.holder, channel, k.place, k.flags
+		fences[i], holders[i], channels[i], places[i], flags[i] = k.fence, k.holder, k.channel, k.place, k.flags
 	}
 	rows, err := l.pool.Query(ctx, l.sql.call, ops, keys, owners, nexts, ttls, shorts, longs, fences, holders, channels,
 		places, flags)

@@ -19,7 +19,7 @@ import (
 // for concurrent use.
 type Locker struct {
 	config   *pgxpool.Config // of the locker's own connections
-	listenAt *pgx.ConnConfig // nil: it polls only
+	listenAt *pgxpool.Config // of the connection that listens; nil: it polls only
 	sql      *statements
 	wrong    error // the first wrong setting
 	instance string
@@ -33,6 +33,7 @@ type Locker struct {
 	own    sync.WaitGroup // the goroutines that end with ctx; none begins after Close
 
 	calls   chan *call    // to the workers
+	beside  chan struct{} // has an element for each connection in use that is no worker's
 	bell    chan struct{} // has one element if there is something to poll for
 	closing chan struct{} // closed by Close
 	hears   atomic.Bool   // the connection that listens has heard itself
@@ -40,7 +41,7 @@ type Locker struct {
 	mu        sync.Mutex // guards what follows; never held across I/O or a callback
 	listening bool       // the goroutine that listens was started
 	queued    map[string]*locker.Claim
-	owned     map[string]string // key by owner id, if nobody tells that others wait
+	owned     map[string]owned // by owner id, until somebody waits
 }
 
 var (
@@ -63,8 +64,8 @@ func New(pool *pgxpool.Pool, opts ...Option) *Locker {
 func newLocker(config *pgxpool.Config, opts ...Option) *Locker {
 	l := &Locker{
 		config: config, instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "postgreslocker"},
-		calls: make(chan *call, 1024), bell: make(chan struct{}, 1), closing: make(chan struct{}),
-		queued: make(map[string]*locker.Claim), owned: make(map[string]string),
+		calls: make(chan *call, 1024), beside: make(chan struct{}, besides), bell: make(chan struct{}, 1),
+		closing: make(chan struct{}), queued: make(map[string]*locker.Claim), owned: make(map[string]owned),
 	}
 	s := settings{table: "guard_lease"}
 	for _, o := range opts {
@@ -86,30 +87,55 @@ func (l *Locker) prepare(s *settings) (err error) {
 	if s.pollOnly && s.listen != "" {
 		return invalid("WithPollOnly and WithListen exclude each other")
 	}
-	if l.sql, err = statementsFor(s.table); err != nil {
+	if l.sql, err = statementsFor(s.table, version); err != nil {
 		return err
 	}
-	l.config.MaxConns, l.config.MinConns, l.config.MinIdleConns = workers+2, 0, 0
+	l.config.MaxConns, l.config.MinConns, l.config.MinIdleConns = workers+besides+dying, 0, 0
 	conn := l.config.ConnConfig
-	if conn.ConnectTimeout == 0 || conn.ConnectTimeout > tripMax {
-		conn.ConnectTimeout = tripMax
-	}
-	if conn.RuntimeParams["application_name"] == "" {
-		conn.RuntimeParams["application_name"] = "guard"
-	}
-	if !s.pollOnly {
-		l.listenAt = conn.Copy()
-	}
-	if s.listen != "" {
-		if l.listenAt, err = pgx.ParseConfig(s.listen); err != nil {
+	complete(conn)
+	switch {
+	case s.listen != "":
+		if l.listenAt, err = pgxpool.ParseConfig(s.listen); err != nil {
 			return invalid("the address of WithListen is wrong") // pgx's error may show a password
 		}
+		complete(l.listenAt.ConnConfig)
+	case !s.pollOnly && !s.pooler:
+		l.listenAt = l.config.Copy()
 	}
 	if s.pooler {
 		conn.DefaultQueryExecMode = pgx.QueryExecModeExec
 		conn.StatementCacheCapacity, conn.DescriptionCacheCapacity = 0, 0
 	}
 	return nil
+}
+
+// complete adds what the address of a connection leaves open.
+func complete(conn *pgx.ConnConfig) {
+	if conn.ConnectTimeout == 0 || conn.ConnectTimeout > tripMax {
+		conn.ConnectTimeout = tripMax
+	}
+	if conn.RuntimeParams["application_name"] == "" {
+		conn.RuntimeParams["application_name"] = "guard"
+	}
+}
+
+// connect makes a connection of its own, as a pool of config would.
+func connect(ctx context.Context, config *pgxpool.Config) (*pgx.Conn, error) {
+	to := config.ConnConfig.Copy()
+	if config.BeforeConnect != nil {
+		if err := config.BeforeConnect(ctx, to); err != nil {
+			return nil, err
+		}
+	}
+	conn, err := pgx.ConnectConfig(ctx, to)
+	if err != nil || config.AfterConnect == nil {
+		return conn, err
+	}
+	if err := config.AfterConnect(ctx, conn); err != nil {
+		_ = conn.Close(ctx)
+		return nil, err
+	}
+	return conn, nil
 }
 
 // Open checks the settings and starts the locker's goroutines. It sends
@@ -150,11 +176,11 @@ func (l *Locker) Close(ctx context.Context) error {
 func (l *Locker) shutDown() {
 	close(l.closing)
 	l.gate.Wait()
+	var leaving sync.WaitGroup
 	for _, c := range l.waiting() {
-		if l.ctx.Err() == nil {
-			l.insist(c.Key, c.Owner)
-		}
+		leaving.Go(func() { l.insist(c.Key, c.Owner, leaveMax) })
 	}
+	leaving.Wait()
 	l.cancel()
 	l.own.Wait()
 	l.pool.Close()

@@ -22,13 +22,15 @@ type settings struct {
 func WithTable(name string) Option { return optionFunc(func(s *settings) { s.table = name }) }
 
 // WithListen is the address of the server for the connection that listens, if
-// the pool goes through a pooler. It needs a direct way.
+// the pool goes through a pooler. It needs a direct way. The address says all:
+// BeforeConnect and AfterConnect of the pool are not called for it.
 func WithListen(dsn string) Option { return optionFunc(func(s *settings) { s.listen = dsn }) }
 
 // WithPollOnly makes the locker look for its claims every 20 ms, by one request
 // for all, and never listen.
 func WithPollOnly() Option { return optionFunc(func(s *settings) { s.pollOnly = true }) }
 
-// WithPooler avoids what a pooler in transaction mode cannot do, which is
-// prepared statements.
+// WithPooler avoids what a pooler in transaction mode cannot do: prepared
+// statements and, unless [WithListen] names a direct way, listening. The locker
+// then polls as with [WithPollOnly].
 func WithPooler() Option { return optionFunc(func(s *settings) { s.pooler = true }) }

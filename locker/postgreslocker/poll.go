@@ -6,29 +6,27 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard/locker"
 )
 
 const (
 	pollEvery  = 20 * time.Millisecond
+	pollShare  = 4 // the pause is that many times as long as the look before
 	sweepEvery = 5 * time.Minute
 	sweepAfter = 20 * time.Minute // since a key was used
 )
 
-// ring wakes poll, if no messages come.
+// ring wakes poll.
 func (l *Locker) ring() {
-	if l.hears.Load() {
-		return
-	}
 	select {
 	case l.bell <- struct{}{}:
 	default:
 	}
 }
 
-// poll looks for all that this process waits for or owns, while no messages
-// come.
+// poll looks for what no message would tell of, while there is such a thing.
 func (l *Locker) poll() {
 	for {
 		select {
@@ -36,27 +34,37 @@ func (l *Locker) poll() {
 		case <-l.ctx.Done():
 			return
 		}
-		for !l.hears.Load() {
-			if !l.pause(pollEvery/2+rand.N(pollEvery), nil) {
+		var took time.Duration
+		for {
+			if !l.pause(max(pollEvery, pollShare*took)/2+rand.N(pollEvery), nil) {
 				return
 			}
 			keys, owners := l.watched()
 			if len(keys) == 0 {
 				break
 			}
+			began := time.Now()
 			l.look(keys, owners)
+			took = time.Since(began)
 		}
 	}
 }
 
+// watched returns the claims that wait here, unless messages come, and those
+// that own their keys without being told who waits.
 func (l *Locker) watched() (keys [][]byte, owners []string) {
+	hears := l.hears.Load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for owner, c := range l.queued {
-		keys, owners = append(keys, []byte(c.Key)), append(owners, owner)
+		if !hears {
+			keys, owners = append(keys, []byte(c.Key)), append(owners, owner)
+		}
 	}
-	for owner, key := range l.owned {
-		keys, owners = append(keys, []byte(key)), append(owners, owner)
+	for owner, o := range l.owned {
+		if !hears || !o.told {
+			keys, owners = append(keys, []byte(o.key)), append(owners, owner)
+		}
 	}
 	return keys, owners
 }
@@ -65,6 +73,7 @@ func (l *Locker) watched() (keys [][]byte, owners []string) {
 type seen struct {
 	key     []byte
 	owner   string
+	channel string
 	token   int64
 	waiting int32
 }
@@ -74,12 +83,16 @@ type seen struct {
 func (l *Locker) look(keys [][]byte, owners []string) {
 	ctx, cancel := context.WithTimeout(l.ctx, time.Second)
 	defer cancel()
-	rows, err := l.pool.Query(ctx, l.sql.poll, keys, owners)
-	if err != nil {
-		return
-	}
-	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (s seen, err error) {
-		return s, r.Scan(&s.key, &s.owner, &s.token, &s.waiting)
+	var all []seen
+	err := l.aside(ctx, func(conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, l.sql.poll, keys, owners)
+		if err != nil {
+			return err
+		}
+		all, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (s seen, err error) {
+			return s, r.Scan(&s.key, &s.owner, &s.channel, &s.token, &s.waiting)
+		})
+		return err
 	})
 	if err != nil {
 		return
@@ -87,17 +100,24 @@ func (l *Locker) look(keys [][]byte, owners []string) {
 	for _, s := range all {
 		l.mu.Lock()
 		c := l.queued[s.owner]
-		_, owned := l.owned[s.owner]
-		if owned && s.waiting > 0 {
-			delete(l.owned, s.owner) // told once
-		}
 		l.mu.Unlock()
-		switch {
-		case c != nil: // how long the offer is, this does not tell
-			l.granted(string(s.key), s.owner, locker.Offer{Token: tokenOf(c, s.token), Waiting: int(s.waiting)})
-		case owned && s.waiting > 0:
-			l.waker.Wanted(string(s.key))
+		if c != nil { // how long the offer is, this does not tell
+			l.granted(string(s.key), s.owner, s.channel,
+				locker.Offer{Token: tokenOf(c, s.token), Waiting: int(s.waiting)})
+		} else if s.waiting > 0 {
+			l.wanted(string(s.key), s.owner)
 		}
+	}
+}
+
+// wanted tells the guard once that others wait for the key of owner.
+func (l *Locker) wanted(key, owner string) {
+	l.mu.Lock()
+	_, first := l.owned[owner]
+	delete(l.owned, owner)
+	l.mu.Unlock()
+	if first {
+		l.waker.Wanted(key)
 	}
 }
 
@@ -106,12 +126,15 @@ func (l *Locker) sweep() {
 	for l.pause(sweepEvery+rand.N(sweepEvery), l.closing) {
 		for deleted := int64(1000); deleted == 1000; {
 			ctx, cancel := context.WithTimeout(l.ctx, 10*time.Second)
-			tag, err := l.pool.Exec(ctx, l.sql.sweep, sweepAfter.Microseconds())
+			err := l.aside(ctx, func(conn *pgxpool.Conn) error {
+				tag, err := conn.Exec(ctx, l.sql.sweep, sweepAfter.Microseconds())
+				deleted = tag.RowsAffected()
+				return err
+			})
 			cancel()
 			if err != nil {
 				break
 			}
-			deleted = tag.RowsAffected()
 		}
 	}
 }

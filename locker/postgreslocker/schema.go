@@ -16,6 +16,10 @@ import (
 var schema string
 
 const (
+	// version is in the names of the functions. A change of their text is a new
+	// version, because processes of the old one run beside it during a deploy.
+	version = "1"
+
 	seed    = 7310863 // of the advisory locks
 	listMax = 200     // keys on a page of List
 	clock   = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -29,8 +33,9 @@ type statements struct {
 	call, renew, poll, one, list, sweep string
 }
 
-// statementsFor returns the statements for a table, perhaps with its schema.
-func statementsFor(name string) (*statements, error) {
+// statementsFor returns the statements for a table, perhaps with its schema, and
+// a version of the functions.
+func statementsFor(name, version string) (*statements, error) {
 	parts := strings.Split(name, ".")
 	for _, part := range parts {
 		if part == "" || len(parts) > 2 || len(part) > 50 || strings.ContainsRune(part, 0) {
@@ -42,7 +47,7 @@ func statementsFor(name string) (*statements, error) {
 		of[len(of)-1] += suffix
 		return pgx.Identifier(of).Sanitize()
 	}
-	s := &statements{table: ident(""), do: ident("_do_1"), without: ident("_without_1")}
+	s := &statements{table: ident(""), do: ident("_do_" + version), without: ident("_without_" + version)}
 	fill := strings.NewReplacer("{T}", s.table, "{F}", s.do, "{W}", s.without, "{NOW}", clock,
 		"{LIFE}", strconv.FormatInt(locker.QueueLife.Microseconds(), 10), "{TOUCH}", strconv.Itoa(touch),
 		"{SEED}", strconv.Itoa(seed), "{MOST}", strconv.Itoa(locker.MaxListed), "{PAGE}", strconv.Itoa(listMax)).Replace
@@ -55,14 +60,17 @@ const (
 	callSQL = `SELECT * FROM {F}($1::text[], $2::bytea[], $3::text[], $4::text[], $5::bigint[], $6::bigint[],
   $7::bigint[], $8::boolean[], $9::text[], $10::text[], $11::bigint[], $12::int[])`
 
-	// The order before FOR UPDATE keeps it from deadlocks.
+	// The order before FOR UPDATE keeps it from deadlocks. The commit waits for
+	// the disk even if the server does not by itself.
 	renewSQL = `WITH c AS MATERIALIZED (
   SELECT l.key, c.ttl FROM unnest($1::bytea[], $2::text[], $3::bigint[]) AS c(key, owner, ttl)
   JOIN {T} AS l ON l.key = c.key AND l.owner = c.owner AND l.ends > {NOW}
   ORDER BY l.key FOR UPDATE OF l)
-UPDATE {T} AS l SET ends = {NOW} + c.ttl FROM c WHERE l.key = c.key AND l.ends > {NOW} RETURNING l.owner`
+UPDATE {T} AS l SET ends = {NOW} + c.ttl, chan = $4 FROM c WHERE l.key = c.key AND l.ends > {NOW}
+RETURNING l.owner, l.queue <> '[]', CASE current_setting('synchronous_commit')
+  WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`
 
-	pollSQL = `SELECT l.key, l.owner, l.token, jsonb_array_length(l.queue)
+	pollSQL = `SELECT l.key, l.owner, l.chan, l.token, jsonb_array_length(l.queue)
 FROM unnest($1::bytea[], $2::text[]) AS c(key, owner)
 JOIN {T} AS l ON l.key = c.key AND l.owner = c.owner AND l.ends > {NOW}`
 
@@ -83,8 +91,8 @@ FROM {T} AS l WHERE `
 )
 
 // Schema returns the SQL of the table and its functions, for a migration tool.
-// It changes nothing that is there already. It is "" if WithTable has a wrong
-// name.
+// The functions have a version in their names, so processes of an older release
+// go on beside them. It is "" if WithTable has a wrong name.
 func (l *Locker) Schema() string {
 	if l.sql == nil {
 		return ""
@@ -92,19 +100,25 @@ func (l *Locker) Schema() string {
 	return l.sql.schema
 }
 
-// Migrate makes the table and its functions where they are missing, in one
-// transaction. Several processes may call it at once. It needs no Open, and
-// blocks for two requests, at most until ctx ends. The error is
-// ErrInvalidOption, ErrUnavailable or a refusal of the server.
+// Migrate makes the table and its functions if one of them is missing, in one
+// transaction. Otherwise it changes nothing, and needs no right to. Several
+// processes may call it at once. It needs no Open, and blocks for three
+// requests, at most until ctx ends. The error is ErrInvalidOption,
+// ErrUnavailable or a refusal of the server.
 func (l *Locker) Migrate(ctx context.Context) error {
 	if l.wrong != nil {
 		return l.wrong
 	}
-	conn, err := pgx.ConnectConfig(ctx, l.config.ConnConfig)
+	conn, err := connect(ctx, l.config)
 	if err != nil {
 		return translate(err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT "+thereSQL, pgx.QueryExecModeExec, l.sql.table, l.sql.do, l.sql.without).
+		Scan(&there); err != nil || there {
+		return translate(err)
+	}
 	lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, hashtext('%s'));\n", seed,
 		strings.ReplaceAll(l.sql.table, "'", "''"))
 	_, err = conn.PgConn().Exec(ctx, lock+l.sql.schema).ReadAll() // several statements are one transaction

@@ -163,7 +163,7 @@ BEGIN
     FOR j IN 0 .. jsonb_array_length(r.queue) - 1 LOOP
       v := r.queue -> j;
       p := (v ->> 'p')::bigint;
-      CONTINUE WHEN (v ->> 's')::bigint <= now_us - {LIFE} OR v ->> 'o' = o;
+      CONTINUE WHEN (v ->> 's')::bigint <= now_us - {LIFE} OR v ->> 'o' = o AND flags & 1 = 0;
       IF w IS NULL AND (mine OR r.owner = '' OR r.ends <= now_us) THEN
         -- Law 7: who was sure to hear and does not listen any more is passed over: its listener holds a lock on its channel.
         CONTINUE WHEN left(v ->> 'c', 1) <> '-' AND v ->> 'c' <> me

@@ -1,12 +1,15 @@
 package postgreslocker_test
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker"
@@ -68,6 +71,61 @@ func TestLeastRightsAreEnough(t *testing.T) {
 	}
 	if err := lease.Release(t.Context()); err != nil {
 		t.Error(err)
+	}
+	if err := l.Migrate(t.Context()); err != nil {
+		t.Errorf("Migrate with nothing to do: %v", err)
+	}
+}
+
+// A pool often gets its password, and sets up its connections, by functions.
+func TestEveryConnectionIsMadeAsThePoolMakesIt(t *testing.T) {
+	t.Parallel()
+	var before, after atomic.Int64
+	config, err := pgxpool.ParseConfig(strings.Replace(server.URL, "guard@", "nobody_yet@", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.BeforeConnect = func(_ context.Context, to *pgx.ConnConfig) error {
+		before.Add(1)
+		to.User = "guard"
+		return nil
+	}
+	config.AfterConnect = func(context.Context, *pgx.Conn) error {
+		after.Add(1)
+		return nil
+	}
+	p, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	l := postgreslocker.New(p, postgreslocker.WithTable("lease_as_the_pool"))
+	if err := l.Migrate(t.Context()); err != nil || after.Load() != 1 {
+		t.Fatalf("Migrate: %v after %d calls of AfterConnect", err, after.Load())
+	}
+	open(t, l, silent{})
+	acquire(t, l, claim("k"), locker.Try{})
+	until(t, "it hears", l.Hears)
+	if before.Load() < 3 || after.Load() < 3 {
+		t.Errorf("%d calls of BeforeConnect, %d of AfterConnect, want 3 of each", before.Load(), after.Load())
+	}
+}
+
+// A session of a pooler is not the locker's own: what it listens to and locks
+// there stays for others.
+func TestNothingListensThroughAPooler(t *testing.T) {
+	l := postgreslocker.New(pool(t), postgreslocker.WithPooler())
+	if at := l.ListenAt(); at != nil {
+		t.Error("it listens through the pooler")
+	}
+	l = postgreslocker.New(pool(t), postgreslocker.WithPooler(), postgreslocker.WithListen(server.URL))
+	at := l.ListenAt()
+	if at == nil {
+		t.Fatal("it does not listen")
+	}
+	if at.ConnConfig.ConnectTimeout == 0 || at.ConnConfig.RuntimeParams["application_name"] != "guard" {
+		t.Errorf("the direct connection has a limit of %v and the name %q, want one and guard",
+			at.ConnConfig.ConnectTimeout, at.ConnConfig.RuntimeParams["application_name"])
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -24,7 +25,8 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	defer l.gate.Leave()
 	k := &call{
 		ctx: ctx, op: "a", key: c.Key, owner: c.Owner, ttl: c.TTL.Microseconds(), short: c.ShortOffer().Microseconds(),
-		long: c.LongOffer().Microseconds(), fence: c.Fencing, holder: l.describe(c), place: int64(t.Place),
+		long: c.LongOffer().Microseconds(), fence: c.Fencing, holder: l.describe(c), channel: l.channelNow(),
+		place: int64(t.Place),
 	}
 	for flag, set := range map[int32]bool{flagWait: t.Wait, flagHeld: t.Held, flagQueued: t.Queued} {
 		if set {
@@ -44,7 +46,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	case err != nil:
 		return locker.Answer{Queued: t.Wait || t.Queued}, err
 	case r.ok:
-		l.owns(c.Key, c.Owner)
+		l.owns(c.Key, c.Owner, k.channel)
 		return locker.Answer{Acquired: true, Token: tokenOf(c, r.token)}, nil
 	case !r.queued:
 		l.forget(c.Owner)
@@ -85,8 +87,10 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 func (l *Locker) release(ctx context.Context, key, owner string, next *locker.Claim,
 	flags int32,
 ) (locker.Released, error) {
-	l.forget(owner)
-	k := &call{ctx: ctx, op: "r", key: key, owner: owner, flags: flags}
+	if flags&flagTell == 0 { // else it may be another's, or wait here
+		l.forget(owner)
+	}
+	k := &call{ctx: ctx, op: "r", key: key, owner: owner, channel: l.channelNow(), flags: flags}
 	if next != nil {
 		k.next, k.fence, k.holder = next.Owner, next.Fencing, l.describe(next)
 		k.short, k.long = next.ShortOffer().Microseconds(), next.LongOffer().Microseconds()
@@ -100,7 +104,7 @@ func (l *Locker) release(ctx context.Context, key, owner string, next *locker.Cl
 		l.forget(next.Owner)
 	}
 	if r.owner != "" { // a claim of this process
-		l.granted(key, r.owner, locker.Offer{
+		l.granted(key, r.owner, "", locker.Offer{
 			Length: microseconds(r.offer), Token: uint64(r.token), Waiting: int(r.behind),
 		})
 	}
@@ -129,38 +133,50 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		parts.Go(func() {
 			got, err := l.renewAll(ctx, part)
 			for i, c := range part {
+				waits, ok := got[c.Owner]
 				switch {
 				case err != nil:
 					answered(from+i, unclear(translate(err)))
-				case got[c.Owner]:
-					answered(from+i, nil)
-				default:
+				case !ok:
 					answered(from+i, errNotOwner)
+				default:
+					answered(from+i, nil)
+					if waits {
+						l.wanted(c.Key, c.Owner)
+					}
 				}
 			}
 		})
 	}
 }
 
-// renewAll returns the owner ids that still own their keys.
+// renewAll returns the owner ids that still own their keys, and whether others
+// wait for those.
 func (l *Locker) renewAll(ctx context.Context, cs []*locker.Claim) (got map[string]bool, err error) {
 	keys, owners, ttls := make([][]byte, len(cs)), make([]string, len(cs)), make([]int64, len(cs))
 	for i, c := range cs {
 		keys[i], owners[i], ttls[i] = []byte(c.Key), c.Owner, c.TTL.Microseconds()
 	}
+	channel := l.channelNow()
 	err = l.retry(ctx, func() error {
-		got = make(map[string]bool, len(cs))
-		rows, err := l.pool.Query(ctx, l.sql.renew, keys, owners, ttls)
-		if err != nil {
+		return l.aside(ctx, func(conn *pgxpool.Conn) error {
+			got = make(map[string]bool, len(cs))
+			rows, err := conn.Query(ctx, l.sql.renew, keys, owners, ttls, channel)
+			if err != nil {
+				return err
+			}
+			var owner string
+			var waits bool
+			_, err = pgx.ForEachRow(rows, []any{&owner, &waits, nil}, func() error {
+				got[owner] = waits
+				return nil
+			})
 			return err
-		}
-		var owner string
-		_, err = pgx.ForEachRow(rows, []any{&owner}, func() error {
-			got[owner] = true
-			return nil
 		})
-		return err
 	})
+	if err == nil {
+		l.renewed(got, channel)
+	}
 	return got, err
 }
 

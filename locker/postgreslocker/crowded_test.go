@@ -1,0 +1,72 @@
+package postgreslocker_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// Renewals of very many leases that take long must not keep a call from a
+// connection: that would look as if the server were silent.
+func TestAnAcquireDoesNotWaitForRenewals(t *testing.T) {
+	t.Parallel()
+	a, _ := pair(t)
+	open(t, a, silent{})
+	claims := make([]*locker.Claim, 5000)
+	for i := range claims {
+		if claims[i] = claim("k" + strconv.Itoa(i)); i%1000 == 0 {
+			acquire(t, a, claims[i], locker.Try{})
+		}
+	}
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(a)+" FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	var renewal sync.WaitGroup
+	defer renewal.Wait()
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	renewal.Go(func() { a.Renew(t.Context(), claims, func(int, error) {}) })
+	until(t, "two requests of renewals wait for the rows", func() bool {
+		var waiting int
+		err := tx.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "+
+			"AND strpos(query, $1) > 0", tableOf(a)+`" AS l SET ends`).Scan(&waiting)
+		return err == nil && waiting >= 2
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for i := range 100 {
+		if x, err := a.Acquire(ctx, claim("free"+strconv.Itoa(i)), locker.Try{}); err != nil || !x.Acquired {
+			t.Fatalf("beside renewals that wait: %+v, %v", x, err)
+		}
+	}
+}
+
+func TestForceReleaseLeavesAClaimThatWaitsInItsPlace(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t)
+	open(t, a, silent{})
+	open(t, b, silent{})
+	waits := claim("k")
+	acquire(t, a, claim("k"), locker.Try{})
+	acquire(t, b, waits, locker.Try{Wait: true})
+	if err := a.ForceRelease(t.Context(), "k", waits.Owner); !errors.Is(err, locker.ErrLeaseLost) {
+		t.Errorf("ForceRelease of a claim that owns nothing: %v, want ErrLeaseLost", err)
+	}
+	if x := acquire(t, b, waits, locker.Try{Wait: true, Queued: true}); !x.Queued {
+		t.Errorf("%+v, want it queued still", x)
+	}
+}

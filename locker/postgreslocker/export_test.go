@@ -1,0 +1,18 @@
+package postgreslocker
+
+import "github.com/jackc/pgx/v5/pgxpool"
+
+// Hears reports whether messages come.
+func (l *Locker) Hears() bool { return l.hears.Load() }
+
+// ListenAt is the configuration of the connection that listens, or nil.
+func (l *Locker) ListenAt() *pgxpool.Config { return l.listenAt }
+
+// RenewSQL is the request that renews.
+func (l *Locker) RenewSQL() string { return l.sql.renew }
+
+// UseVersion makes l a locker of another release, with functions of its own.
+func (l *Locker) UseVersion(table, version string) (err error) {
+	l.sql, err = statementsFor(table, version)
+	return err
+}
