@@ -1,0 +1,202 @@
+package zookeeperlocker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// maxTries bounds the transactions of a call whose key changes each time.
+const maxTries = 32
+
+// Acquire makes c the owner of its key, or puts it into the queue. It takes one
+// request if nobody owns the key, two at once to look at a key that is held, and
+// another to join a queue. An answer that stays until somebody changes
+// something, such as a missing right, is an error of its own.
+func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	if err := l.begin(); err != nil {
+		return locker.Answer{Queued: t.Queued}, err
+	}
+	defer l.gate.Leave()
+	try := attempt{l: l, c: c, st: l.stateOf(c), dir: l.dir(c.Key), Try: t}
+	a, err := try.run(ctx)
+	if err != nil {
+		return locker.Answer{Queued: t.Queued || l.mayQueue(try.st)}, tryError(err)
+	}
+	return a, nil
+}
+
+// attempt is one Acquire.
+type attempt struct {
+	l   *Locker
+	c   *locker.Claim
+	st  *state
+	dir string
+	locker.Try
+}
+
+// found is what a look at a key has found.
+type found struct {
+	owner  node
+	dir    *zk.Stat // nil: there is none, or the claim is in the queue
+	queued bool     // our entry is in the queue
+}
+
+func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
+	var f *found // nil: nothing is known yet
+	entry := t.l.saw(t.st)
+	if t.Held || entry != "" {
+		if f, err = t.look(ctx); err != nil {
+			return a, err
+		}
+	}
+	for range maxTries {
+		a, take := t.judge(f)
+		done := true
+		switch {
+		case take != nil:
+			a, done, err = t.take(ctx, take, f)
+		case f.queued:
+			t.stay(&a)
+		case !t.Wait || t.Queued:
+			t.l.leaves(t.st)
+		default:
+			done, err = t.join(ctx, f, &a)
+		}
+		if done || err != nil {
+			return a, err
+		}
+		if f, err = t.look(ctx); err != nil {
+			return a, err
+		}
+	}
+	return a, errChanging
+}
+
+// look asks for the owner and our place at once. A claim that was granted its
+// key in between is in neither, so the owner is then asked for again.
+func (t *attempt) look(ctx context.Context) (*found, error) {
+	entry := t.l.saw(t.st)
+	second := t.dir
+	if entry != "" {
+		second = entry
+	}
+	var f found
+	var stat *zk.Stat
+	asked := make(chan error, 1)
+	go func() { // ends with ctx
+		var err error
+		stat, err = t.l.stat(ctx, second)
+		asked <- err
+	}()
+	var err error
+	f.owner, err = t.l.get(ctx, t.dir+ownerNode)
+	if other := <-asked; err == nil {
+		err = other
+	}
+	if err != nil {
+		return nil, err
+	}
+	if entry == "" {
+		f.dir = stat
+		return &f, nil
+	}
+	f.queued = stat != nil && t.l.mayQueue(t.st)
+	if stat == nil {
+		f.owner, err = t.l.get(ctx, t.dir+ownerNode)
+	}
+	return &f, err
+}
+
+// judge returns the operations by which the key can be taken, or the Answer of
+// a key that another claim owns.
+func (t *attempt) judge(f *found) (a locker.Answer, take []any) {
+	mine, mark := ownerValue(t.c.Owner, recordOf(t.c)), t.dir+markPrefix+t.c.Owner
+	if f == nil || f.owner.stat == nil {
+		return a, []any{t.l.create(t.dir+ownerNode, mine, 0), t.l.create(mark, nil, 0)}
+	}
+	owner, r, ok := parse(f.owner.value)
+	if ok && owner == t.c.Owner {
+		return a, []any{exists(mark), write(t.dir+ownerNode, mine, anyVersion)}
+	}
+	now := time.Now()
+	s := t.l.sight(t.c.Key, f.owner, now)
+	if s.over(now) {
+		return a, []any{
+			remove(t.dir + markPrefix + owner), write(t.dir+ownerNode, mine, f.owner.stat.Version), t.l.create(mark, nil, 0),
+		}
+	}
+	a.Holder, a.Remaining = r.Holder, s.left(now)
+	return a, nil
+}
+
+// take takes the key. done is false if something had changed.
+func (t *attempt) take(ctx context.Context, ops []any, f *found) (a locker.Answer, done bool, err error) {
+	if f != nil && f.queued {
+		ops = append(ops, remove(t.st.entry))
+	}
+	ops = append(ops, write(t.dir, nil, anyVersion)) // the last, so that it tells of the children that are left
+	r, err := t.l.multi(ctx, ops...)
+	switch {
+	case err != nil:
+		return a, false, err
+	case r.refused == nil:
+		return t.won(r.stats[len(ops)-1]), true, nil
+	case r.at == 0 && errors.Is(r.refused, zk.ErrNoNode): // the directory, or the mark of another claim
+		err = t.l.ensure(ctx, t.dir)
+	}
+	return a, false, err
+}
+
+// ownerNodes is the number of children that a directory has for its owner.
+const ownerNodes = 2
+
+// won notes that the claim owns its key. dir is the state of the directory
+// right after.
+func (t *attempt) won(dir *zk.Stat) locker.Answer {
+	t.l.mu.Lock()
+	delete(t.l.seen, t.c.Key)
+	t.l.has(t.st, t.c.TTL)
+	t.l.mu.Unlock()
+	t.l.own(t.c.Key, t.c.Owner, view{known: dir.NumChildren == ownerNodes, version: dir.Version, zxid: dir.Mzxid})
+	a := locker.Answer{Acquired: true}
+	if t.c.Fencing {
+		a.Token = token(dir.Mzxid)
+	}
+	return a
+}
+
+// stay answers for a claim that is in the queue.
+func (t *attempt) stay(a *locker.Answer) {
+	t.l.watchEntry(t.st)
+	a.Queued, a.Place = true, placeOf(t.st.entry)
+}
+
+// join puts the claim into the queue. done is false if nobody owns the key any
+// more. The owner's process watches the directory.
+func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (done bool, err error) {
+	if f.dir == nil {
+		return false, nil // stale
+	}
+	place := t.Place
+	if place <= 0 {
+		place = locker.Place(f.dir.Pzxid)
+	}
+	entry := t.dir + "/" + entryName(place, f.dir.Pzxid, t.c.Owner)
+	t.l.queues(t.st, entry)
+	r, err := t.l.multi(ctx, exists(t.dir+ownerNode), write(t.dir, nil, anyVersion),
+		t.l.create(entry, entryOf(t.c), zk.FlagEphemeral))
+	switch {
+	case err != nil:
+		return false, err
+	case r.refused != nil:
+		t.l.rejoins(t.st)
+		return false, nil
+	}
+	t.stay(a)
+	return true, nil
+}

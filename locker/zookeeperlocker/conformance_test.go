@@ -1,0 +1,55 @@
+package zookeeperlocker_test
+
+import (
+	"testing"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/lockertest"
+	"github.com/go-lockguard/guard/locker/zookeeperlocker"
+	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
+)
+
+func TestTheLockerKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	for _, c := range lockertest.Checks() {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			addr, prefix := store(t)
+			one := func() locker.Locker {
+				return zookeeperlocker.New(zktest.Connect(t, session, addr), zookeeperlocker.WithPrefix(prefix))
+			}
+			report(t, c.Test(one(), one()))
+		})
+	}
+}
+
+func TestTheLockerKeepsItsPromisesWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	for name, breakOne := range map[string]func(p *zktest.Pipe) (mend func()){
+		"the server hangs":    func(p *zktest.Pipe) func() { return p.Cut(true, true) },
+		"requests get lost":   func(p *zktest.Pipe) func() { return p.Cut(true, false) },
+		"answers get lost":    func(p *zktest.Pipe) func() { return p.Cut(false, true) },
+		"connections refused": (*zktest.Pipe).Refuse,
+	} {
+		for _, c := range lockertest.FaultyChecks() {
+			t.Run(name+"/"+c.Name, func(t *testing.T) {
+				t.Parallel()
+				addr, prefix := store(t)
+				one := func() (*zktest.Pipe, locker.Locker) {
+					p := zktest.NewPipe(t, addr)
+					return p, zookeeperlocker.New(zktest.Connect(t, session, p.Addr), zookeeperlocker.WithPrefix(prefix))
+				}
+				p, a := one()
+				q, b := one()
+				report(t, c.Test(a, b, func() func() {
+					mends := []func(){breakOne(p), breakOne(q)}
+					return func() {
+						for _, mend := range mends {
+							mend()
+						}
+					}
+				}))
+			})
+		}
+	}
+}

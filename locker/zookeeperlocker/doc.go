@@ -1,0 +1,42 @@
+// Package zookeeperlocker keeps leases in ZooKeeper 3.5.5 or newer.
+//
+//	conn, _, err := zk.Connect([]string{"a:2181", "b:2181", "c:2181"}, 10*time.Second)
+//	g, err := guard.New(zookeeperlocker.New(conn))
+//
+// TLS and logins are the connection's, by zk.WithDialer and AddAuth. The caller
+// closes the connection, after the guard.
+//
+// [locker.FromDSN] makes the connection. The path is the prefix of all nodes,
+// /guard if there is none:
+//
+//	zk://a:2181,b:2181,c:2181/prefix
+//
+// # What it is good for
+//
+// It is for those who run ZooKeeper already. A lease survives the crash of any
+// server while a majority lives, and no failover forgets one. Each acquire,
+// renewal and hand-over is a write to the log of ZooKeeper. Choose a TTL of 3 s
+// or more, because a lease must outlive the election of a new leader.
+//
+// # How it keeps time
+//
+// A key is not an ephemeral node, because such a node goes with the session. A
+// session may be shorter than the TTL, and it ends as soon as the user closes
+// the connection. So keys are persistent. The TTL stands beside the owner id.
+// Each process that finds a key held measures the TTL by its own monotonic
+// clock, from its first sight of the key's version. It takes the key by a
+// comparison of that version. So a lease ends late, never early, and the clocks
+// of processes and servers need not agree. Only the queue is ephemeral.
+//
+// One of the processes is the janitor. It frees the keys of dead processes for
+// which nobody waits. See [Locker.Limits] for how late.
+//
+// # Rights
+//
+// The user needs all rights but admin below the prefix. [WithACL] says what the
+// new nodes get. By default anybody may read and write them.
+//
+//	conn.AddAuth("digest", []byte("app:password"))
+//	g, err := guard.New(zookeeperlocker.New(conn,
+//		zookeeperlocker.WithACL(zk.DigestACL(zk.PermAll, "app", "password")...)))
+package zookeeperlocker

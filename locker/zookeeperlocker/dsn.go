@@ -1,0 +1,81 @@
+package zookeeperlocker
+
+import (
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/locker"
+)
+
+func init() { locker.RegisterDSN("zk", fromDSN) }
+
+// errDSN is the error of every wrong address. It shows no part of it, because a
+// user may have tried to put a password there.
+var errDSN = lockerkit.Invalid(store, "the address is wrong: want zk://host:port,host:port or "+
+	"zk://host:port,host:port/prefix; a user or TLS needs zookeeperlocker.New with a connection of your own")
+
+// dsnSession is the timeout of the session for queue entries.
+const dsnSession = 10 * time.Second
+
+// fromDSN serves [locker.FromDSN]. Open makes the connection, because it has
+// goroutines.
+func fromDSN(dsn string) (locker.Locker, error) {
+	_, rest, _ := strings.Cut(dsn, "://")
+	if strings.ContainsAny(rest, "@?#") {
+		return nil, errDSN
+	}
+	list, path, _ := strings.Cut(rest, "/")
+	hosts := strings.Split(list, ",")
+	for _, host := range hosts {
+		if h, port, err := net.SplitHostPort(host); err != nil || h == "" || port == "" {
+			return nil, errDSN
+		}
+	}
+	var opts []Option
+	if path != "" {
+		opts = append(opts, WithPrefix("/"+path))
+	}
+	l := New(nil, opts...)
+	if l.check() != nil {
+		return nil, errDSN
+	}
+	l.dial = func() (*zk.Conn, error) {
+		conn, _, err := zk.Connect(hosts, dsnSession,
+			zk.WithHostProvider(&ring{}), zk.WithLogger(silent{}), zk.WithLogInfo(false))
+		return conn, err
+	}
+	return l, nil
+}
+
+// ring is a [zk.HostProvider] that leaves names to the dialer. The client's own
+// looks them up once, and fails if DNS does. The client calls it from one
+// goroutine.
+type ring struct {
+	servers      []string
+	next, failed int
+}
+
+func (r *ring) Init(servers []string) error {
+	r.servers = servers
+	return nil
+}
+
+func (r *ring) Len() int   { return len(r.servers) }
+func (r *ring) Connected() { r.failed = 0 }
+
+// Next reports retryStart when all servers were tried since the last success.
+func (r *ring) Next() (server string, retryStart bool) {
+	server = r.servers[r.next%len(r.servers)]
+	r.next++
+	r.failed++
+	return server, r.failed > 1 && (r.failed-1)%len(r.servers) == 0
+}
+
+// silent keeps the client from writing to the standard error output.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}

@@ -1,0 +1,96 @@
+package zookeeperlocker
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// watchEntry waits in the background until the claim's entry is gone, unless
+// that is under way. A hand-over deletes the entry. So do the end of the
+// session and the claim's own end, which calls st.unwatch.
+func (l *Locker) watchEntry(st *state) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if st.unwatch != nil || st.gone || l.ended {
+		return
+	}
+	ctx, cancel := context.WithCancel(l.ctx)
+	st.unwatch = cancel
+	entry := st.entry
+	l.service.Go(func() {
+		defer cancel()
+		if l.awaitEnd(ctx, entry) == nil {
+			l.lookForGrant(ctx, st)
+		}
+	})
+}
+
+// awaitEnd waits until there is no node at path.
+func (l *Locker) awaitEnd(ctx context.Context, path string) error {
+	for {
+		w, err := l.watchSurely(ctx, path)
+		if err != nil || w.stat == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e := <-w.changed:
+			if e.Type == zk.EventNodeDeleted {
+				return nil
+			}
+		}
+	}
+}
+
+// lookForGrant tells the guard if the claim owns its key.
+func (l *Locker) lookForGrant(ctx context.Context, st *state) {
+	key := st.claim.Key
+	n, err := l.get(ctx, l.dir(key)+ownerNode)
+	if err != nil || n.stat == nil {
+		return
+	}
+	if owner, r, ok := parse(n.value); ok && owner == st.claim.Owner {
+		l.granted(key, st, r, n.stat.Mzxid)
+	}
+}
+
+// granted notes a grant before the guard hears of it, because the guard may
+// release the key at once. A grant that nobody knows is given back (law 3).
+func (l *Locker) granted(key string, st *state, r record, zxid int64) {
+	o := locker.Offer{Length: r.ttl(), Waiting: r.Waiting}
+	if r.Fence {
+		o.Token = token(zxid)
+	}
+	owner := st.claim.Owner
+	if !l.noteGrant(key, st, o.Length) {
+		return // an Acquire has found it first
+	}
+	l.own(key, owner, view{
+		known: len(r.Queue) == r.Waiting, version: r.Version, zxid: zxid, queue: r.Queue,
+	})
+	if l.waker.Granted(key, owner, o) || l.gate.Enter() != nil {
+		return
+	}
+	defer l.gate.Leave()
+	l.disown(key, owner)
+	l.gate.Go(func() { l.clear(key, owner, "", time.Now().Add(insistMax)) })
+}
+
+// noteGrant begins an offer of length d, if the claim is still in the queue for
+// this process. Otherwise it has its full TTL, or was given up, and a late
+// message must change neither.
+func (l *Locker) noteGrant(key string, st *state, d time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queued[st.claim.Owner] != st {
+		return false
+	}
+	delete(l.seen, key)
+	l.has(st, d)
+	return true
+}

@@ -1,0 +1,175 @@
+package zookeeperlocker
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/locker"
+)
+
+func TestAPlaceIsReadFromItsEntry(t *testing.T) {
+	for _, p := range []locker.Place{1, 4711, 1<<63 - 1} {
+		if name := entryName(p, 12, lockerkit.NewID()); placeOf(name) != p || placeOf("/a/"+name) != p {
+			t.Errorf("%s: place %d, want %d", name, placeOf(name), p)
+		}
+	}
+	for _, strange := range []string{"", "q-", "h-x", "q-zzzzzzzzzzzzzzzz"} {
+		if got := placeOf(strange); got != 0 {
+			t.Errorf("%q: place %d, want 0", strange, got)
+		}
+	}
+}
+
+func TestAKeyIsReadFromItsDirectory(t *testing.T) {
+	l := New(nil)
+	for _, key := range []string{"a", "a/b", "\xff\x00", strings.Repeat("x", locker.MaxKey)} {
+		dir := l.dir(key)
+		if got, ok := keyOf(dir[strings.LastIndex(dir, "/")+1:]); !ok || got != key {
+			t.Errorf("%q: got %q, %v", key, got, ok)
+		}
+	}
+}
+
+func TestAValueIsReadAsItWasWritten(t *testing.T) {
+	c := &locker.Claim{Owner: lockerkit.NewID(), TTL: 1500 * time.Millisecond, Holder: locker.Holder{Host: "h", PID: 1}}
+	owner, r, ok := parse(ownerValue(c.Owner, recordOf(c)))
+	if !ok || owner != c.Owner || r.ttl() != c.TTL || r.Holder != c.Holder {
+		t.Errorf("%q %+v %v", owner, r, ok)
+	}
+	for _, strange := range []string{"", "x", c.Owner, c.Owner + "/", c.Owner + "/{", c.Owner + "0{}"} {
+		if _, _, ok := parse([]byte(strange)); ok {
+			t.Errorf("%q was taken for ours", strange)
+		}
+	}
+}
+
+func TestATTLRunsFromTheFirstSightOfAVersion(t *testing.T) {
+	l, now := New(nil), time.Now()
+	value := func(zxid int64, ttl time.Duration) node {
+		c := &locker.Claim{Owner: lockerkit.NewID(), TTL: ttl}
+		return node{ownerValue(c.Owner, recordOf(c)), &zk.Stat{Mzxid: zxid}}
+	}
+	first := value(7, time.Second)
+	for after, over := range map[time.Duration]bool{0: false, 999 * time.Millisecond: false, time.Second: true} {
+		l.sight("k", first, now)
+		if got := l.sight("k", first, now.Add(after)).over(now.Add(after)); got != over {
+			t.Errorf("over %v after the first sight: %v", after, got)
+		}
+	}
+	if s := l.sight("k", value(8, time.Second), now.Add(time.Hour)); s.over(now.Add(time.Hour)) {
+		t.Error("a renewed key was over at first sight")
+	}
+	stranger := node{[]byte("x"), &zk.Stat{Mzxid: 9}}
+	if s := l.sight("k", stranger, now); s.over(now.Add(time.Hour)) || s.left(now) != 0 {
+		t.Errorf("the value of a stranger ends: %+v", s)
+	}
+	for i := range 2 * maxSeen {
+		l.sight(strconv.Itoa(i), first, now)
+	}
+	if len(l.seen) > maxSeen {
+		t.Errorf("%d keys are remembered, want %d at most", len(l.seen), maxSeen)
+	}
+}
+
+// An Acquire may find the grant before the message of it is heard.
+func TestALateGrantDoesNotShortenALease(t *testing.T) {
+	l := New(nil)
+	c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Hour}
+	st := l.stateOf(c)
+	l.queues(st, "/k/"+entryName(1, 1, c.Owner))
+	l.renewed(c)
+	if l.noteGrant(c.Key, st, time.Second) || time.Until(st.due) < c.TTL/2 {
+		t.Errorf("the lease has %v left of %v", time.Until(st.due), c.TTL)
+	}
+	l.leaves(st)
+}
+
+func TestARefusalIsFinalAndSaysWhatToDo(t *testing.T) {
+	for _, err := range []error{zk.ErrNoAuth, zk.ErrAuthFailed, zk.ErrInvalidACL} {
+		got := tryError(err)
+		if errors.Is(got, locker.ErrUnavailable) || !strings.Contains(got.Error(), "rights") {
+			t.Errorf("%v: got %v", err, got)
+		}
+		if held := unclear(err); !errors.Is(held, locker.ErrUnavailable) {
+			t.Errorf("%v for a holder: %v", err, held)
+		}
+	}
+	for _, err := range []error{zk.ErrConnectionClosed, zk.ErrSessionExpired, context.DeadlineExceeded} {
+		if got := tryError(err); !errors.Is(got, locker.ErrUnavailable) {
+			t.Errorf("%v: got %v, want ErrUnavailable", err, got)
+		}
+	}
+	if got := tryError(errors.Join(errUnsent, context.Canceled)); !errors.Is(got, locker.ErrUnsent) {
+		t.Errorf("not sent: got %v", got)
+	}
+}
+
+func TestSettingsAreChecked(t *testing.T) {
+	for name, l := range map[string]*Locker{
+		"no connection": New(nil),
+		"no slash":      New(&zk.Conn{}, WithPrefix("guard")),
+		"the root":      New(&zk.Conn{}, WithPrefix("/")),
+		"empty name":    New(&zk.Conn{}, WithPrefix("/a//b")),
+		"dots":          New(&zk.Conn{}, WithPrefix("/a/../b")),
+		"nobody":        New(&zk.Conn{}, WithACL()),
+	} {
+		if err := l.Open(nil); !errors.Is(err, locker.ErrInvalidOption) {
+			t.Errorf("%s: %v, want ErrInvalidOption", name, err)
+		}
+	}
+}
+
+func TestAWrongAddressIsRefusedAndNotShown(t *testing.T) {
+	for _, dsn := range []string{
+		"zk:", "zk://", "zk://secret", "zk://a:1,secret", "zk://a:1?secret=1", "zk://a:1#secret",
+		"zk://u:secret@a:1", "zk://a:1/secret/", "zk://a:1//secret",
+	} {
+		_, err := locker.FromDSN(dsn)
+		if !errors.Is(err, locker.ErrInvalidOption) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want an ErrInvalidOption without the secret", dsn, err)
+		}
+	}
+	for dsn, root := range map[string]string{"zk://a:1": "/guard", "zk://a:1,b:2/": "/guard", "zk://a:1/x/y": "/x/y"} {
+		l, err := locker.FromDSN(dsn)
+		if err != nil || l.(*Locker).root != root {
+			t.Errorf("%s: %v, want the prefix %s", dsn, err, root)
+		}
+	}
+}
+
+func TestARingPausesAfterARound(t *testing.T) {
+	r := &ring{}
+	_ = r.Init([]string{"a", "b"})
+	var got []string
+	for range 5 {
+		server, retry := r.Next()
+		got = append(got, server+strconv.FormatBool(retry))
+	}
+	r.Connected()
+	server, retry := r.Next()
+	got = append(got, server+strconv.FormatBool(retry))
+	if want := "afalse bfalse atrue bfalse atrue bfalse"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestAnEvenNumberOfServersIsAFinding(t *testing.T) {
+	const servers = "server.1=a:1:2:participant;0.0.0.0:3\nserver.2=b:1:2:participant\n"
+	for config, want := range map[string]string{
+		"": "", "version=0": "", servers: FindingQuorum,
+		servers + "server.3=c:1:2:participant\nversion=1": "",
+		servers + "server.3=c:1:2:observer":               FindingQuorum,
+	} {
+		found, _ := locker.Findings(judgeServers(config))
+		if (want == "") != (len(found) == 0) || len(found) > 0 && found[0].Name != want {
+			t.Errorf("%q: %v, want %q", config, found, want)
+		}
+	}
+}

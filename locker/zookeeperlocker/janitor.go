@@ -1,0 +1,112 @@
+package zookeeperlocker
+
+import (
+	"context"
+	"time"
+)
+
+// sweepEvery is the time between two sweeps of the janitor. Another process
+// takes over if the janitor has not swept for twice as long.
+const sweepEvery = 2 * time.Second
+
+// janitor frees the keys of dead processes for which nobody waits. One process
+// at a time does so: the one whose id stands in a node that it writes before
+// each sweep. Others measure by their own clocks how long it was not written.
+// Two janitors at once do no harm.
+type janitor struct {
+	l       *Locker
+	version int32 // of the node at the last look
+	since   time.Time
+	shard   uint32                      // where the next sweep begins
+	seen    [shards]map[string]sighting // by the directory of a key
+}
+
+// sweep is the janitor's goroutine, which ends with l.ctx.
+func (l *Locker) sweep() {
+	j := janitor{l: l, version: anyVersion}
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	for {
+		ctx, cancel := context.WithTimeout(l.ctx, sweepEvery)
+		if j.onDuty(ctx, time.Now()) {
+			j.round(ctx)
+		}
+		cancel()
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// onDuty reports whether this process is the janitor.
+func (j *janitor) onDuty(ctx context.Context, now time.Time) bool {
+	path := j.l.janitorNode()
+	n, err := j.l.get(ctx, path)
+	if err != nil || n.stat == nil {
+		return false // nobody has had a key yet
+	}
+	mine := string(n.value) == j.l.instance
+	if !mine && n.stat.Version != j.version {
+		j.version, j.since = n.stat.Version, now
+		return false
+	}
+	if !mine && now.Sub(j.since) < 2*sweepEvery {
+		return false
+	}
+	r, err := j.l.multi(ctx, write(path, []byte(j.l.instance), n.stat.Version))
+	return err == nil && r.refused == nil
+}
+
+// round looks at all keys that are owned, and frees those whose leases have
+// ended. If ctx ends before, the next round goes on from there.
+func (j *janitor) round(ctx context.Context) {
+	for range shards {
+		if j.roundOf(ctx, j.shard) != nil {
+			return
+		}
+		j.shard = (j.shard + 1) % shards
+	}
+}
+
+func (j *janitor) roundOf(ctx context.Context, shard uint32) error {
+	above := j.l.shard(shard)
+	c, err := j.l.children(ctx, above)
+	if err != nil {
+		return err
+	}
+	seen := map[string]sighting{}
+	for i, n := range j.l.getAll(ctx, above, c.names, ownerNode) {
+		if n.stat == nil {
+			continue
+		}
+		now, name := time.Now(), c.names[i]
+		s, known := j.seen[shard][name]
+		if !known || s.zxid != n.stat.Mzxid {
+			s = sightingOf(n, now)
+		}
+		seen[name] = s
+		if s.over(now) {
+			j.end(ctx, name, n)
+		}
+	}
+	j.seen[shard] = seen
+	return ctx.Err()
+}
+
+// end frees a key whose lease has ended, if it was not renewed meanwhile. What
+// fails is tried again by the next round.
+func (j *janitor) end(ctx context.Context, name string, n node) {
+	key, ok := keyOf(name)
+	owner, _, ours := parse(n.value)
+	if !ok || !ours {
+		return
+	}
+	dir := j.l.dir(key)
+	r, err := j.l.multi(ctx,
+		unchanged(dir+ownerNode, n.stat.Version), remove(dir+markPrefix+owner), remove(dir+ownerNode))
+	if err == nil && r.refused == nil {
+		_ = j.l.leave(ctx, key, owner, "") // to those who wait
+	}
+}

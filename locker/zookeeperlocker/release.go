@@ -1,0 +1,157 @@
+package zookeeperlocker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// shownMax is the number of entries that a hand-over tells the new owner.
+const shownMax = 4
+
+// Release ends c's hold and hands the key over, in one request if this process
+// knows the queue.
+func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	if err := l.begin(); err != nil {
+		return locker.Released{}, err
+	}
+	defer l.gate.Leave()
+	st := l.stateOf(c)
+	over := l.over(st)
+	l.leaves(st)
+	if over { // ZooKeeper may still name c, so the key is freed all the same
+		next = nil
+	}
+	r, err := l.free(ctx, c.Key, c.Owner, next)
+	if over && err == nil {
+		return locker.Released{}, errNotOwner
+	}
+	return r, err
+}
+
+// free takes the key from owner, if it has it, and gives it to the first in the
+// queue. It does the latter too if nobody has the key.
+func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim) (locker.Released, error) {
+	h := handover{l: l, dir: l.dir(key), owner: owner, next: next, view: l.disown(key, owner)}
+	if next != nil {
+		h.nextState = l.stateOf(next)
+	}
+	r, err := h.run(ctx)
+	switch {
+	case err == nil && h.nobodys, errors.Is(err, errNotOwner):
+		return locker.Released{}, errNotOwner
+	case err != nil:
+		return r, unclear(err)
+	}
+	return r, nil
+}
+
+// handover is one Release. Its transaction is made of what the releaser
+// believes of the queue, and compares that. If it is wrong, the next try is made
+// of a look.
+type handover struct {
+	l          *Locker
+	dir, owner string
+	next       *locker.Claim
+	nextState  *state
+	nobodys    bool // nobody owns the key
+	view
+
+	place locker.Place // of next in the present try; 0 if next is not queued
+}
+
+func (h *handover) run(ctx context.Context) (locker.Released, error) {
+	for range maxTries {
+		if err := h.learn(ctx); err != nil {
+			return locker.Released{}, err
+		}
+		ops, err := h.plan()
+		if err != nil {
+			return locker.Released{}, err
+		}
+		r, err := h.l.multi(ctx, ops...)
+		switch {
+		case err != nil:
+			return locker.Released{Queued: h.place > 0, Place: h.place}, err
+		case r.refused == nil:
+			return h.done(), nil
+		}
+		h.known = false
+		if h.place > 0 {
+			h.l.rejoins(h.nextState)
+		}
+	}
+	return locker.Released{}, errChanging
+}
+
+// learn looks at the queue if that is not known. It returns errNotOwner if there
+// is nothing to hand over.
+func (h *handover) learn(ctx context.Context) error {
+	if h.known && (len(h.queue) == 0 || h.queue[0].Value != nil) {
+		return nil
+	}
+	v, owner, err := h.l.readQueue(ctx, h.dir)
+	if err != nil {
+		return err
+	}
+	h.view, h.nobodys = v, owner == ""
+	if h.nobodys && len(v.queue) == 0 || !h.nobodys && owner != h.owner {
+		return errNotOwner
+	}
+	return nil
+}
+
+// plan makes the transaction of a try.
+func (h *handover) plan() (ops []any, err error) {
+	h.place = 0
+	if !h.nobodys {
+		ops = append(ops, remove(h.dir+markPrefix+h.owner))
+	}
+	if len(h.queue) == 0 {
+		return append(ops, remove(h.dir+ownerNode), unchanged(h.dir, h.version)), nil
+	}
+	var e entry
+	if json.Unmarshal(h.queue[0].Value, &e) != nil || len(e.Owner) != locker.OwnerLen {
+		return nil, errStrange
+	}
+	behind := h.queue[1:]
+	if h.next != nil && !h.nobodys {
+		tail := h.queueNext()
+		ops = append(ops, h.l.create(h.dir+"/"+tail.Name, tail.Value, zk.FlagEphemeral))
+		behind = append(behind[:len(behind):len(behind)], tail)
+	}
+	r := e.Record
+	r.TTL, r.Waiting, r.Version = e.Offer, len(behind), h.version+1
+	r.Queue = behind[:min(len(behind), shownMax)]
+	value := ownerValue(e.Owner, r)
+	if h.nobodys {
+		ops = append(ops, h.l.create(h.dir+ownerNode, value, 0))
+	} else {
+		ops = append(ops, write(h.dir+ownerNode, value, anyVersion))
+	}
+	return append(ops,
+		h.l.create(h.dir+markPrefix+e.Owner, nil, 0),
+		remove(h.dir+"/"+h.queue[0].Name),
+		write(h.dir, nil, h.version)), nil
+}
+
+// queueNext returns the entry of next behind all others (law 9).
+func (h *handover) queueNext() queued {
+	h.place = max(locker.Place(h.zxid), placeOf(h.queue[len(h.queue)-1].Name)) + 1
+	tail := queued{Name: entryName(h.place, h.zxid, h.next.Owner), Value: entryOf(h.next)}
+	h.l.queues(h.nextState, h.dir+"/"+tail.Name)
+	return tail
+}
+
+// done is the result of a try that succeeded.
+func (h *handover) done() locker.Released {
+	if h.place > 0 {
+		h.l.watchEntry(h.nextState)
+	}
+	n := len(h.queue)
+	return locker.Released{Handed: n > 0, Waiting: n, Queued: h.place > 0, Place: h.place}
+}

@@ -1,0 +1,337 @@
+package zookeeperlocker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/zookeeperlocker"
+	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
+)
+
+// patience bounds the wait for what must come.
+const patience = 60 * time.Second
+
+func nothing(context.Context) error { return nil }
+
+// newGuard returns a guard that is closed when t ends.
+func newGuard(t *testing.T, l locker.Locker, opts ...guard.Option) *guard.Guard {
+	t.Helper()
+	g, err := guard.New(l, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+func at(conn *zk.Conn, prefix string) locker.Locker {
+	return zookeeperlocker.New(conn, zookeeperlocker.WithPrefix(prefix))
+}
+
+// waiting waits until n claims wait for key.
+func waiting(t *testing.T, g *guard.Guard, key string, n int) {
+	t.Helper()
+	for start := time.Now(); time.Since(start) < patience; time.Sleep(5 * time.Millisecond) {
+		if s, err := g.Inspect(t.Context(), key); err == nil && s.Waiting >= n {
+			return
+		}
+	}
+	t.Fatalf("%d do not come to wait for %s", n, key)
+}
+
+// A holder that is cut off is, for everybody else, one whose process was
+// killed.
+func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
+	t.Parallel()
+	const holders, ttl = 20, 2 * time.Second
+	addr, prefix := store(t)
+	others := newGuard(t, at(zktest.Connect(t, session, addr), prefix), guard.WithMaxWait(2*patience))
+	var all sync.WaitGroup
+	for i := range holders {
+		p := zktest.NewPipe(t, addr)
+		// Some sessions end long before their leases, and some long after.
+		g := newGuard(t, at(zktest.Connect(t, []time.Duration{time.Second, session}[i%2], p.Addr), prefix), guard.WithTTL(ttl))
+		key := fmt.Sprint("k", i)
+		l, err := g.Acquire(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			got := make(chan time.Time, 1)
+			go func() {
+				defer close(got)
+				err := others.Do(t.Context(), key, func(context.Context) error { got <- time.Now(); return nil })
+				if err != nil {
+					t.Error(err)
+				}
+			}()
+			waiting(t, others, key, 1)
+			time.Sleep(rand.N(ttl))
+			cut := time.Now()
+			mend := p.Cut(i%4 < 2, true)
+			defer mend()
+			<-l.Context().Done()
+			stopped := time.Now()
+			_ = l.Release(t.Context()) // it was lost
+			next, ok := <-got
+			if !ok {
+				return
+			}
+			if !stopped.Before(next) {
+				t.Errorf("the next began %v before the holder was told", stopped.Sub(next))
+			}
+			t.Logf("told %v before the next, which began %v after the cut", next.Sub(stopped), next.Sub(cut))
+		})
+	}
+	all.Wait()
+}
+
+// A session that has ended takes the queue's entries with it, but no key.
+func TestWhoWaitsBeyondTheEndOfASessionIsServed(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	p := zktest.NewPipe(t, addr)
+	holder := newGuard(t, at(zktest.Connect(t, session, addr), prefix))
+	conn := zktest.Connect(t, time.Second, p.Addr)
+	waiter := newGuard(t, at(conn, prefix), guard.WithMaxWait(2*patience))
+	l, err := holder.Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, 1)
+	go func() { got <- waiter.Do(t.Context(), "k", nothing) }()
+	waiting(t, holder, "k", 1)
+	first := conn.SessionID()
+	mend := p.Cut(true, true)
+	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if s, err := holder.Inspect(t.Context(), "k"); err == nil && s.Waiting == 0 {
+			break
+		}
+		if time.Since(start) > patience {
+			t.Fatal("the entry of a session that has ended stays")
+		}
+	}
+	mend()
+	waiting(t, holder, "k", 1)
+	if conn.SessionID() == first {
+		t.Error("the session goes on")
+	}
+	if err := errors.Join(l.Release(t.Context()), <-got); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheKeyOfADeadProcessIsFreedThoughNobodyWantsIt(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	p := zktest.NewPipe(t, addr)
+	conn := zktest.Connect(t, session, addr)
+	dead := newGuard(t, at(zktest.Connect(t, time.Second, p.Addr), prefix), guard.WithTTL(time.Second))
+	l, err := dead.Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := newGuard(t, at(conn, prefix))
+	if err := other.Do(t.Context(), "another", nothing); err != nil { // it lives
+		t.Fatal(err)
+	}
+	mend := p.Cut(true, true)
+	defer mend()
+	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		s, err := other.Inspect(t.Context(), "k")
+		if err == nil && !s.Held {
+			break
+		}
+		if time.Since(start) > patience {
+			t.Fatalf("the key stays: %+v, %v", s, err)
+		}
+	}
+	<-l.Context().Done()
+	_ = l.Release(t.Context()) // it was lost
+}
+
+func TestAnOwnerWhoseKeyWasTakenIsTold(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	const ttl = time.Hour // so that no renewal tells it
+	owner := newGuard(t, at(zktest.Connect(t, session, addr), prefix), guard.WithTTL(ttl))
+	operator := newGuard(t, at(zktest.Connect(t, session, addr), prefix))
+	for _, others := range []int{0, 1} {
+		l, err := owner.Acquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		if others > 0 {
+			all.Go(func() {
+				if err := operator.Do(t.Context(), "k", nothing); err != nil {
+					t.Error(err)
+				}
+			})
+			waiting(t, operator, "k", others)
+		}
+		time.Sleep(100 * time.Millisecond) // the owner's process watches the key; if not yet, it finds out by a look
+		s, err := operator.Inspect(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := operator.ForceRelease(t.Context(), "k", s.Owner); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-l.Context().Done():
+		case <-time.After(patience):
+			t.Errorf("with %d who wait, the owner is not told", others)
+		}
+		if err := l.Release(t.Context()); !errors.Is(err, guard.ErrLeaseLost) {
+			t.Errorf("Release: %v, want ErrLeaseLost", err)
+		}
+		all.Wait()
+	}
+}
+
+func TestSectionsGoOnWhenTheLeaderIsKilled(t *testing.T) {
+	t.Parallel()
+	servers := zktest.Start(t, 3, zktest.Settings{})
+	var addrs []string
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr)
+	}
+	const processes, callers, rounds = 2, 4, 20
+	n, fenced := 0, uint64(0)
+	var all sync.WaitGroup
+	half := make(chan struct{})
+	for range processes {
+		g := newGuard(t, at(zktest.Connect(t, session, addrs...), "/guard"),
+			guard.WithTTL(30*time.Second), guard.WithMaxWait(2*patience), guard.WithFencing())
+		for range callers {
+			all.Go(func() {
+				for range rounds {
+					err := g.Do(t.Context(), "k", func(ctx context.Context) error {
+						if n++; n == processes*callers*rounds/2 {
+							close(half)
+						}
+						token, err := guard.FencingToken(ctx)
+						if err == nil && token <= fenced {
+							t.Errorf("token %d after %d", token, fenced)
+						}
+						fenced = token
+						return err
+					})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	select {
+	case <-half:
+	case <-time.After(2 * patience):
+		t.Fatal("no sections")
+	}
+	for _, s := range servers {
+		if s.Leads(t.Context()) {
+			s.Kill()
+			break
+		}
+	}
+	all.Wait()
+	if n != processes*callers*rounds {
+		t.Errorf("%d sections, want %d", n, processes*callers*rounds)
+	}
+	g := newGuard(t, at(zktest.Connect(t, session, addrs...), "/guard"))
+	if err := g.Check(t.Context()); err != nil {
+		t.Errorf("Check with two of three servers: %v", err)
+	}
+}
+
+func TestTheRightsThatAreDocumentedAreEnough(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	as := func(user string) *guard.Guard {
+		conn := zktest.Connect(t, session, addr)
+		if user != "" {
+			if err := conn.AddAuth("digest", []byte(user+":password")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all := zk.PermAll &^ zk.PermAdmin
+		return newGuard(t, zookeeperlocker.New(conn, zookeeperlocker.WithPrefix(prefix),
+			zookeeperlocker.WithACL(zk.DigestACL(int32(all), "app", "password")...)))
+	}
+	g, other := as("app"), as("app")
+	if err := g.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	got := make(chan error, 1)
+	err := g.Do(t.Context(), "k", func(context.Context) error {
+		go func() { got <- other.Do(t.Context(), "k", nothing) }()
+		waiting(t, g, "k", 1)
+		return nil
+	})
+	if err := errors.Join(err, <-got); err != nil {
+		t.Error(err)
+	}
+	for _, user := range []string{"stranger", ""} {
+		strange := as(user)
+		if err := strange.Do(t.Context(), "k", nothing); err == nil || !strings.Contains(err.Error(), "rights") {
+			t.Errorf("Do of user %q: %v, want an error that says what to do", user, err)
+		}
+		found, _ := locker.Findings(strange.Check(t.Context()))
+		if len(found) == 0 || found[0].Name != zookeeperlocker.FindingRights {
+			t.Errorf("Check of user %q: %v, want a finding %q", user, found, zookeeperlocker.FindingRights)
+		}
+	}
+}
+
+func TestModesAndRecordsAreRefused(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	conn := zktest.Connect(t, session, addr)
+	for name, mode := range map[string]guard.Option{"shared": guard.WithShared(), "permits": guard.WithPermits(2)} {
+		if _, err := guard.New(at(conn, prefix), mode); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: %v, want ErrUnsupported", name, err)
+		}
+	}
+	g := newGuard(t, at(conn, prefix))
+	_, err := guard.Once(t.Context(), g, "k", time.Minute, func(context.Context) (int, error) { return 1, nil })
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Once: %v, want ErrUnsupported", err)
+	}
+}
+
+func TestAnAddressOpensAndClosesItsConnection(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	l, err := locker.FromDSN("zk://" + addr + prefix + "/deep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := guard.New(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(g.Do(t.Context(), "k", nothing), g.Check(t.Context()), g.Close(t.Context()))
+	if err != nil {
+		t.Error(err)
+	}
+	if ok, _, err := zktest.Connect(t, session, addr).Exists(prefix + "/deep/f"); !ok || err != nil {
+		t.Errorf("nothing below the prefix of the address: %v", err)
+	}
+}

@@ -1,0 +1,163 @@
+package zookeeperlocker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// store names this package in errors.
+const store = "zookeeperlocker"
+
+// Locker is a [locker.Locker] on ZooKeeper. It serves one guard. It is safe for
+// concurrent use.
+//
+// It has two goroutines from the first Acquire on, one for each key that it
+// waits for, and one for each key that it has owned for some milliseconds. All
+// end with Close.
+type Locker struct {
+	settings
+	gate     lockerkit.Gate
+	conn     *zk.Conn
+	instance string
+	waker    locker.Waker             // set by Open
+	start    sync.Once                // the first Acquire starts tend and sweep
+	dial     func() (*zk.Conn, error) // makes conn, of which the locker is then the owner; nil: it is the caller's
+
+	closing chan struct{} // closed first by Close: what is left to do is done at once
+	// ctx ends what runs in the background. Close ends it by cancel when no
+	// call is in progress any more.
+	ctx     context.Context
+	cancel  context.CancelFunc
+	service sync.WaitGroup // tend, sweep, and the watches
+
+	mu     sync.Mutex          // guards what follows; never held across I/O or a callback
+	ended  bool                // no watch begins any more
+	queued map[string]*state   // claims of this process that may be in a queue, by owner id
+	owned  map[string]*line    // what is known of the queues of owned keys, by Claim.Key
+	seen   map[string]sighting // keys that others own, by Claim.Key
+}
+
+var (
+	_ locker.Inspector    = (*Locker)(nil)
+	_ locker.Limiter      = (*Locker)(nil)
+	_ locker.FindingNamer = (*Locker)(nil)
+)
+
+// New returns a Locker that keeps leases by conn. It sends nothing. The caller
+// closes conn, after the Locker.
+func New(conn *zk.Conn, opts ...Option) *Locker {
+	l := &Locker{
+		settings: settings{root: "/guard", acl: zk.WorldACL(zk.PermAll)},
+		gate:     lockerkit.Gate{Store: store}, conn: conn, instance: lockerkit.NewID(),
+		closing: make(chan struct{}),
+		queued:  map[string]*state{}, owned: map[string]*line{}, seen: map[string]sighting{},
+	}
+	for _, o := range opts {
+		o(&l.settings)
+	}
+	l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker, until Close
+	return l
+}
+
+// Open keeps w, and checks the settings. It returns an ErrInvalidOption if one
+// is wrong, or if the locker was opened before.
+func (l *Locker) Open(w locker.Waker) error {
+	return l.gate.Open(func() (err error) {
+		l.waker = w
+		if err := l.check(); err != nil {
+			return err
+		}
+		if l.dial != nil {
+			l.conn, err = l.dial()
+		}
+		if err == nil && l.conn == nil {
+			err = lockerkit.Invalid(store, "the connection is nil")
+		}
+		return err
+	})
+}
+
+// begin is the beginning of a call. The call ends with l.gate.Leave.
+func (l *Locker) begin() error {
+	if err := l.gate.Enter(); err != nil {
+		return err
+	}
+	l.start.Do(func() {
+		l.service.Go(l.tend)
+		l.service.Go(l.sweep)
+	})
+	return nil
+}
+
+// Close ends the goroutines of l, and leaves the connection open, unless
+// [locker.FromDSN] has made it. Keys that are owned stay until their TTL ends.
+// Close blocks until all calls have returned and what Abandon has left to do is
+// done, or until ctx ends. Then it returns ctx's error, and goes on in the
+// background for half a minute at most.
+func (l *Locker) Close(ctx context.Context) error {
+	return l.gate.Close(ctx, func() {
+		close(l.closing)
+		l.gate.Wait()
+		l.leaveQueues()
+		l.mu.Lock()
+		l.ended = true
+		l.mu.Unlock()
+		l.cancel()
+		l.service.Wait()
+		if l.dial != nil {
+			l.conn.Close()
+		}
+	})
+}
+
+// leaveQueues takes this process out of all queues.
+func (l *Locker) leaveQueues() {
+	ctx, cancel := context.WithTimeout(l.ctx, time.Second)
+	defer cancel()
+	l.mu.Lock()
+	var entries []string
+	for _, st := range l.queued {
+		entries = append(entries, l.out(st))
+	}
+	l.mu.Unlock()
+	for _, path := range entries {
+		_ = l.delete(ctx, path)
+	}
+}
+
+// inBackground runs f until the locker is closed, if it is not yet.
+func (l *Locker) inBackground(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.service.Go(f)
+	}
+}
+
+// tendEvery is how soon a new session is noticed.
+const tendEvery = 100 * time.Millisecond
+
+// tend tells the guard of each new session, because the queue entries of the
+// old one are gone, with their watches.
+func (l *Locker) tend() {
+	t := time.NewTicker(tendEvery)
+	defer t.Stop()
+	last := int64(0)
+	for {
+		if id := l.conn.SessionID(); id != last && l.conn.State() == zk.StateHasSession {
+			last = id
+			l.waker.WakeAll()
+		}
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
