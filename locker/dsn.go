@@ -25,6 +25,7 @@ var imports = map[string]string{
 	"postgresql":     "locker/postgreslocker",
 	"etcd":           "locker/etcdlocker",
 	"etcds":          "locker/etcdlocker",
+	"zk":             "locker/zookeeperlocker",
 }
 
 // RegisterDSN makes open the function by which [FromDSN] opens the addresses of

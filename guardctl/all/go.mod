@@ -7,6 +7,7 @@ replace (
 	github.com/go-lockguard/guard/guardctl => ../
 	github.com/go-lockguard/guard/locker/etcdlocker => ../../locker/etcdlocker
 	github.com/go-lockguard/guard/locker/etcdlocker/etcdtest => ../../locker/etcdlocker/etcdtest
+	github.com/go-lockguard/guard/locker/zookeeperlocker => ../../locker/zookeeperlocker
 )
 
 require (
@@ -14,6 +15,7 @@ require (
 	github.com/go-lockguard/guard/guardctl v0.0.0-00010101000000-000000000000
 	github.com/go-lockguard/guard/locker/etcdlocker v0.0.0-00010101000000-000000000000
 	github.com/go-lockguard/guard/locker/etcdlocker/etcdtest v0.0.0-00010101000000-000000000000
+	github.com/go-lockguard/guard/locker/zookeeperlocker v0.0.0-00010101000000-000000000000
 	go.uber.org/goleak v1.3.0
 )
 
@@ -22,6 +24,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.5.0 // indirect
+	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.26.3 // indirect

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-lockguard/guard/guardctl/internal/ctl"
 	_ "github.com/go-lockguard/guard/locker/etcdlocker"
+	_ "github.com/go-lockguard/guard/locker/zookeeperlocker"
 )
 
 func main() { os.Exit(ctl.Main()) }

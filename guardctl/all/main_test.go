@@ -14,6 +14,7 @@ import (
 	"github.com/go-lockguard/guard/guardctl/internal/ctl"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
+	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
 )
 
 func TestMain(m *testing.M) {
@@ -30,6 +31,11 @@ func TestMain(m *testing.M) {
 func TestAnOperatorSeesAndFreesAKeyInEtcd(t *testing.T) {
 	t.Parallel()
 	freesAKey(t, "etcd://"+etcdtest.Start(t, 1, etcdtest.Settings{})[0].Addr)
+}
+
+func TestAnOperatorSeesAndFreesAKeyInZooKeeper(t *testing.T) {
+	t.Parallel()
+	freesAKey(t, "zk://"+zktest.Start(t, 1, zktest.Settings{})[0].Addr)
 }
 
 // freesAKey holds a key in the store, and takes it from its holder by the

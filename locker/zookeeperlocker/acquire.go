@@ -193,10 +193,10 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (done bo
 	switch {
 	case err != nil:
 		return false, err
-	case r.refused != nil:
-		t.l.rejoins(t.st)
-		return false, nil
+	case r.refused == nil:
+		t.stay(a)
+		return true, nil
 	}
-	t.stay(a)
-	return true, nil
+	t.l.rejoins(t.st)
+	return false, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -122,7 +123,7 @@ func (h *handover) plan() (ops []any, err error) {
 	if h.next != nil && !h.nobodys {
 		tail := h.queueNext()
 		ops = append(ops, h.l.create(h.dir+"/"+tail.Name, tail.Value, zk.FlagEphemeral))
-		behind = append(behind[:len(behind):len(behind)], tail)
+		behind = append(slices.Clip(behind), tail)
 	}
 	r := e.Record
 	r.TTL, r.Waiting, r.Version = e.Offer, len(behind), h.version+1

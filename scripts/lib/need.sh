@@ -1,12 +1,15 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with scripts/test
 # What the steps need beside Go. Sourced by scripts/test.
 
-# needs_of prints the commands that a step can be left out for, each with the Debian packages that have it.
+# needs_of prints the commands and files that a step can be left out for, each with the Debian packages that have it.
 needs_of() {
   case $1 in
     test | newest)
       if is_chosen jobs/river || is_chosen locker/postgreslocker; then echo "initdb postgresql"; fi
       if is_chosen locker/mysqllocker; then echo "mariadbd mariadb-server"; fi
+      if is_chosen locker/zookeeperlocker || is_chosen guardctl/all || is_chosen examples/flashsale/withlockers; then
+        echo "/usr/share/java/zookeeper.jar libzookeeper-java default-jre-headless"
+      fi
       ;;
     sql) printf '%s\n' "initdb postgresql" "mariadbd mariadb-server" ;;
     browser) printf '%s\n' "chromium chromium fonts-dejavu-core" ;;
@@ -24,7 +27,7 @@ need_always() {
   done
 }
 
-# need makes sure that command $1 is there, and installs the Debian packages behind it if need be. If it fails, lacking
+# need makes sure that command or file $1 is there, and installs the Debian packages behind it if need be. If it fails, lacking
 # names the command that installs them.
 need() {
   local cmd=$1 as=""
@@ -39,9 +42,10 @@ need() {
   installed "$cmd"
 }
 
-# installed looks in PATH, and where Debian keeps servers.
+# installed looks in PATH, and where Debian keeps servers. A path that begins with / is that of a file.
 installed() {
   local other=$1
+  [[ $1 != /* ]] || { [[ -e $1 ]]; return; }
   [[ $1 != chromium ]] || other=google-chrome
   PATH="$PATH:/usr/sbin$(printf ':%s' /usr/lib/postgresql/*/bin)" command -v "$1" "$other" >/dev/null
 }

@@ -7,12 +7,14 @@ replace (
 	github.com/go-lockguard/guard/examples => ../../
 	github.com/go-lockguard/guard/locker/etcdlocker => ../../../locker/etcdlocker
 	github.com/go-lockguard/guard/locker/etcdlocker/etcdtest => ../../../locker/etcdlocker/etcdtest
+	github.com/go-lockguard/guard/locker/zookeeperlocker => ../../../locker/zookeeperlocker
 )
 
 require (
 	github.com/go-lockguard/guard/examples v0.0.0-00010101000000-000000000000
 	github.com/go-lockguard/guard/locker/etcdlocker v0.0.0-00010101000000-000000000000
 	github.com/go-lockguard/guard/locker/etcdlocker/etcdtest v0.0.0-00010101000000-000000000000
+	github.com/go-lockguard/guard/locker/zookeeperlocker v0.0.0-00010101000000-000000000000
 )
 
 require (
@@ -35,6 +37,7 @@ require (
 	github.com/go-playground/locales v0.14.1 // indirect
 	github.com/go-playground/universal-translator v0.18.1 // indirect
 	github.com/go-playground/validator/v10 v10.30.2 // indirect
+	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/goccy/go-json v0.10.6 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect

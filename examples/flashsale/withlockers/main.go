@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-lockguard/guard/examples/flashsale/show"
 	_ "github.com/go-lockguard/guard/locker/etcdlocker"
+	_ "github.com/go-lockguard/guard/locker/zookeeperlocker"
 )
 
 func main() { os.Exit(show.Main(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-lockguard/guard/examples/flashsale/show"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
+	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
 )
 
 // instanceEnv makes this program an app instance, see show.Main.
@@ -22,6 +23,10 @@ func TestMain(m *testing.M) {
 
 func TestNothingIsOversoldWithLeasesInEtcd(t *testing.T) {
 	sells(t, "etcd://"+etcdtest.Start(t, 1, etcdtest.Settings{})[0].Addr)
+}
+
+func TestNothingIsOversoldWithLeasesInZooKeeper(t *testing.T) {
+	sells(t, "zk://"+zktest.Start(t, 1, zktest.Settings{})[0].Addr)
 }
 
 // sells plays a sale of more requests than items, with fencing tokens. Its exit
