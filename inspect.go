@@ -13,10 +13,12 @@ import (
 // KeyState is the state of one key in the store at one moment. Its fields are
 // Key, Held, Owner (the owner id), Holder, Remaining (of the lease), Waiting
 // (how many processes wait) and Waiters (the first 1,000 of them, in order).
+// Limit and Owners are of a key that several have. Record has the size of the
+// result of [Once] in bytes, and how long it is kept.
 //
 // Key is the key as the verbs take it, unless it is too long for the store. The
 // store has only a hash of such a key. The hash begins with "%sha256:", and
-// [Guard.Inspect] and [Guard.ForceRelease] take it as well.
+// [Guard.Inspect], [Guard.ForceRelease] and [Guard.Forget] take it as well.
 type KeyState = locker.KeyState
 
 // Waiter is a process that waits for a key, see [KeyState]. Its fields are

@@ -155,6 +155,9 @@ func (h *handler) store(ctx context.Context, limit int) *storeView {
 			k.Held, k.Owner, k.Holder, k.Remaining = true, s.Owner, newPeer(s.Holder), seconds(s.Remaining)
 			k.Shared, k.Limit = heldby.Several(s), s.Limit
 		}
+		if s.Record.Size > 0 {
+			k.Result = &result{s.Record.Size, seconds(s.Record.Remaining)}
+		}
 		for _, o := range s.Owners {
 			k.Owners = append(k.Owners, owner{o.Owner, newPeer(o.Holder)})
 		}

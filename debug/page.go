@@ -85,7 +85,14 @@ type storeKey struct {
 	Remaining seconds `json:"remaining,omitempty"`
 	Waiting   int     `json:"waiting"`
 	Waiters   []*peer `json:"waiters,omitempty"`
+	Result    *result `json:"result,omitempty"`
 	Error     string  `json:"error,omitempty"`
+}
+
+// result is what guard.Once has kept for a key.
+type result struct {
+	Size int     `json:"size"` // bytes
+	Left seconds `json:"left"`
 }
 
 // owner is one of several that own a key.

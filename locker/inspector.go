@@ -37,6 +37,16 @@ type KeyState struct {
 	// Waiters are the first MaxListed claims of the queue, in the order in
 	// which they will be served.
 	Waiters []Waiter `json:"waiters,omitempty"`
+
+	// Record describes the record of the key. It is zero without one, and of a
+	// store that is no [Recorder].
+	Record RecordState `json:"record,omitzero"`
+}
+
+// RecordState describes a record that a claim would find, see [Recorder].
+type RecordState struct {
+	Size      int           `json:"size"`         // bytes of its value
+	Remaining time.Duration `json:"remaining_ns"` // until it ends
 }
 
 // Waiter is a claim in the queue of a key, or one of its several owners.

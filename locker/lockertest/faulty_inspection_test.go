@@ -38,6 +38,20 @@ var inspectionFaults = []fault{
 		},
 	},
 	{
+		"shows the length of a record with its owner id",
+		[]string{"a record can be seen, and how long it lasts"},
+		func(m memory) locker.Locker {
+			return shows{m, func(s *locker.KeyState) { s.Record.Size += locker.OwnerLen }}
+		},
+	},
+	{
+		"shows no end of a record",
+		[]string{"a record can be seen, and how long it lasts"},
+		func(m memory) locker.Locker {
+			return shows{m, func(s *locker.KeyState) { s.Record.Remaining = 0 }}
+		},
+	},
+	{
 		"lists all keys but one",
 		[]string{"a list has every key that is held, and none that is not"},
 		func(m memory) locker.Locker { return listsLess{m} },

@@ -15,6 +15,7 @@ var inspection = []Check{
 	{"a list has every key that is held, and none that is not", "locker.Inspector", listsHeld},
 	{"a forced release frees the key of its owner only", "locker.Inspector", forcesOwner},
 	{"a forced release hands the key over", "locker.Inspector", forcesHandOver},
+	{"a record can be seen, and how long it lasts", "locker.Inspector", seesRecord},
 }
 
 // errTooSlow starts a round over because something ended before the round could
@@ -59,6 +60,25 @@ func seesHolder(p *pair) {
 	p.release(p.a, c, nil)
 	if s := p.inspect(b, "k"); s.Held {
 		fail("Inspect of a key that was released: %+v", s)
+	}
+}
+
+func seesRecord(p *pair) {
+	a, b := p.inspectors()
+	p.recorder(p.a)
+	if s := p.inspect(a, "k"); s.Record != (locker.RecordState{}) {
+		fail("KeyState.Record of a key without a record is %+v", s.Record)
+	}
+	const value = "twelve bytes"
+	p.records(p.a, "k", value)
+	for _, in := range []locker.Inspector{a, b} {
+		s := p.inspect(in, "k")
+		if s.Record.Size != len(value) || s.Record.Remaining > long || s.Record.Remaining < long/2 {
+			fail("KeyState.Record is %+v, want %d bytes for at most %v", s.Record, len(value), long)
+		}
+		if s.Held || s.Waiting != 0 {
+			fail("Inspect of a key with a record alone: %+v, want a free key", s)
+		}
 	}
 }
 

@@ -84,6 +84,9 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 func (s *store) inspect(key string, now time.Time) locker.KeyState {
 	state := locker.KeyState{Key: key}
 	e := s.keys[key]
+	if r := s.records[key]; now.Before(r.until) && (e == nil || e.share(r.owner, now) == nil) {
+		state.Record = locker.RecordState{Size: len(r.value), Remaining: r.until.Sub(now)}
+	}
 	if e == nil {
 		return state
 	}

@@ -28,14 +28,14 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 
 func (l *Locker) inspectCall(key string) call {
 	k := l.keys(key)
-	return newCall(inspectScript, 3, k.lock, k.wait, k.crowd, locker.MaxListed)
+	return newCall(inspectScript, 4, k.lock, k.wait, k.crowd, k.recordName(), locker.MaxListed)
 }
 
 // inspected reads the answer of inspect.lua.
 func (l *Locker) inspected(key string, answer command) (locker.KeyState, error) {
 	s := locker.KeyState{Key: key}
 	parts, err := answer.Slice()
-	if err == nil && len(parts) != 5 {
+	if err == nil && len(parts) != 7 {
 		err = errNoAnswer
 	}
 	if err != nil {
@@ -44,6 +44,9 @@ func (l *Locker) inspected(key string, answer command) (locker.KeyState, error) 
 	ttl, _ := parts[0].(int64)
 	value, _ := parts[1].(string)
 	waiting, _ := parts[2].(int64)
+	length, _ := parts[5].(int64)
+	rest, _ := parts[6].(int64)
+	s.Record = locker.RecordState{Size: int(length), Remaining: time.Duration(max(rest, 0)) * time.Millisecond}
 	if ttl != -2 {
 		s.Held, s.Remaining = true, time.Duration(max(ttl, 0))*time.Millisecond
 		if s.Owners, s.Limit = claims(parts[4]); s.Owners == nil {

@@ -3,11 +3,14 @@
 -- KEYS[1]  lock
 -- KEYS[2]  wait queue, see look.lua
 -- KEYS[3]  crowd, see crowd.lua
+-- KEYS[4]  record, see keep.lua
 -- ARGV[1]  max number of entries to return
 --
 -- Returns {remaining TTL in ms, -1 for none or -2 if the key is free, the start
 -- of its value, the number of waiters, the entries of the first of them, those of
--- the members of a crowd}.
+-- the members of a crowd, the length of the record without its owner id, its
+-- remaining TTL}. Both are 0 if no claim would find a record. A record is read as
+-- a whole, because the rights for leases do not have STRLEN.
 
 local ttl, value = redis.call("pttl", KEYS[1]), redis.call("getrange", KEYS[1], 0, 2047)
 local members = {}
@@ -22,4 +25,9 @@ if string.sub(value, 1, 22) == MARK then
     ttl = -2
   end
 end
-return {ttl, value, redis.call("zcard", KEYS[2]), redis.call("zrange", KEYS[2], 0, ARGV[1] - 1), members}
+local length, rest = 0, 0
+local record = redis.pcall("getrange", KEYS[4], 0, -1)
+if type(record) == "string" and #record > 22 and string.sub(record, 1, 22) ~= string.sub(value, 1, 22) then
+  length, rest = #record - 22, redis.call("pttl", KEYS[4])
+end
+return {ttl, value, redis.call("zcard", KEYS[2]), redis.call("zrange", KEYS[2], 0, ARGV[1] - 1), members, length, rest}

@@ -64,7 +64,7 @@ func command(in io.Reader, out io.Writer) *cli.Command {
 		Name:  "guardctl",
 		Usage: "who holds and who waits for a guarded key",
 		Description: `Keys are named as in the code, guard.Key("stock", 42) being stock:42. Looking disturbs nobody: ls goes through the
-server with SCAN, a page at a time, and nothing is changed but by release.
+server with SCAN, a page at a time, and nothing is changed but by release and forget.
 
 Errors go to standard error, with exit status 1, or 2 without a command. With --json a line of standard output is one value; its names are in
 snake_case, durations are nanoseconds and their names end in _ns.
@@ -75,9 +75,10 @@ Examples:
   guardctl --url redis://sentinel:26379 --sentinel mymaster watch
   guardctl --cluster --url redis://node:6379 ls --json
   guardctl --url etcd://a:2379,b:2379 ls               # any store that locker.FromDSN knows: run guardctl/all
-  guardctl release stock:42                            # shows whom it hurts, and asks`,
+  guardctl release stock:42                            # shows whom it hurts, and asks
+  guardctl forget pay:42                               # deletes the result of guard.Once`,
 		Flags:          globalFlags(),
-		Commands:       []*cli.Command{c.list(), c.show(), c.watch(), c.release(), c.check()},
+		Commands:       []*cli.Command{c.list(), c.show(), c.watch(), c.release(), c.forget(), c.check()},
 		Version:        version(),
 		Writer:         out,
 		ErrWriter:      out,

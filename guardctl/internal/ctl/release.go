@@ -61,7 +61,7 @@ func (c *console) force(ctx context.Context, cmd *cli.Command, g *guard.Guard) e
 			process(victim.Holder))
 	}
 	if !cmd.Bool("yes") {
-		if err := c.ask(ctx); err != nil {
+		if err := c.ask(ctx, "Release it?"); err != nil {
 			return err
 		}
 	}
@@ -116,14 +116,14 @@ func inspect(ctx context.Context, cmd *cli.Command, g *guard.Guard, key string) 
 	return g.Inspect(ctx, key)
 }
 
-var errNotAsked = errors.New("nobody can be asked here: pass --yes; nothing was released")
+var errNotAsked = errors.New("nobody can be asked here: pass --yes; nothing was done")
 
-// ask returns nil for a yes.
-func (c *console) ask(ctx context.Context) error {
+// ask asks the question and returns nil for a yes.
+func (c *console) ask(ctx context.Context, question string) error {
 	if f, ok := c.in.(*os.File); ok && !term.IsTerminal(int(f.Fd())) {
 		return errNotAsked
 	}
-	fmt.Fprint(c.out, "Release it? Type yes: ")
+	fmt.Fprint(c.out, question, " Type yes: ")
 	line := make(chan string, 1)
 	go func() { // ends with the line, or with the process
 		text, _ := bufio.NewReader(c.in).ReadString('\n')
@@ -132,7 +132,7 @@ func (c *console) ask(ctx context.Context) error {
 	select {
 	case text := <-line:
 		if strings.TrimSpace(text) != "yes" {
-			return errors.New("nothing was released")
+			return errors.New("nothing was done")
 		}
 		return nil
 	case <-ctx.Done():

@@ -30,6 +30,9 @@ A key that several leases share is held by "shared by 3" or "2 of 4 permits", wi
 guard, its age, and its owner id, which release --owner takes. All readers of a process have one share. In --json "limit" is
 4, or 999999 for shared leases, and "owners" has them.
 
+A key with a result of guard.Once has a line with its size and how long it is kept. In --json it is "record", with "size" and
+"remaining_ns". The result itself is not shown.
+
 Redis does not know everything. Calls that queue in the holder's own process are not counted: "waiting 0" may hide them. A key
 that guard.WithMinHold keeps looks held after its function has returned. Both are on the page of that process, see package
 debug; it is usually mounted at /debug/guard. Cost: one small read.`,
@@ -73,6 +76,9 @@ func writeState(out io.Writer, s guard.KeyState, now time.Time) {
 		if s.Holder.Traceparent != "" {
 			fmt.Fprintf(w, "traceparent\t%s\n", printable(s.Holder.Traceparent))
 		}
+	}
+	if s.Record.Size > 0 {
+		fmt.Fprintf(w, "result\t%d bytes, kept for %s\n", s.Record.Size, rest(s.Record.Remaining))
 	}
 	fmt.Fprintf(w, "waiting\t%d\n", s.Waiting)
 	for i, waiter := range s.Waiters[:min(len(s.Waiters), shownWaiters)] {

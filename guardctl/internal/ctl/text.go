@@ -70,8 +70,11 @@ func left(s guard.KeyState) string {
 	case s.Remaining == 0:
 		return "no TTL"
 	}
-	return s.Remaining.Round(100 * time.Millisecond).String()
+	return rest(s.Remaining)
 }
+
+// rest returns a duration in a form that fits a column.
+func rest(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
 
 // writeJSON writes a value to a line.
 func writeJSON[T any](out io.Writer, values ...T) error {

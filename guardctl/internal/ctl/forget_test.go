@@ -1,0 +1,59 @@
+package ctl
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+)
+
+func TestAResultIsSeenAndForgottenOnRequestOnly(t *testing.T) {
+	s := redistest.Start(t)
+	g := instance(t, redistest.Client(t, s.Addr))
+	runs := 0
+	charge := func() {
+		t.Helper()
+		_, err := guard.Once(t.Context(), g, "pay:7", time.Hour, func(context.Context) (string, error) {
+			runs++
+			return "receipt", nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := run(t, s, "", "forget", "--yes", "pay:7")
+	if err == nil || !strings.Contains(err.Error(), "no result") {
+		t.Error("a key without a result:", out, err)
+	}
+	if text := mustRun(t, s, "show", "pay:7"); strings.Contains(text, "result") {
+		t.Error(text)
+	}
+	charge()
+	var state guard.KeyState
+	decode(t, mustRun(t, s, "show", "--json", "pay:7"), &state)
+	if n := state.Record.Size; n < len("receipt") || n > 64 || state.Record.Remaining <= 0 || state.Held {
+		t.Errorf("%+v", state)
+	}
+	if text := mustRun(t, s, "show", "pay:7"); lines(text, `^result +\d+ bytes, kept for (1h0m0s|59m)`) != 1 {
+		t.Error(text)
+	}
+	out, err = run(t, s, "no\n", "forget", "pay:7")
+	if err == nil || !strings.Contains(out, "runs its function again") {
+		t.Error("it was not asked:", out, err)
+	}
+	charge()
+	if runs != 1 {
+		t.Errorf("fn ran %d times before the result was forgotten", runs)
+	}
+	if out, err := run(t, s, "yes\n", "forget", "pay:7"); err != nil || !strings.HasSuffix(out, "deleted\n") {
+		t.Error(out, err)
+	}
+	charge()
+	out = mustRun(t, s, "forget", "--yes", "--json", "pay:7")
+	if runs != 2 || !strings.Contains(out, `"forgotten":true`) {
+		t.Errorf("fn ran %d times; %s", runs, out)
+	}
+}
