@@ -34,6 +34,7 @@ type Lease struct {
 
 	hold   hold // the hold as observers and log see it
 	ctx    context.Context
+	under  leaseContext // memory for ctx
 	cancel context.CancelCauseFunc
 	stile  turnstile // for the calls that run inside
 	bare   bool      // no lease at all: its function runs unguarded, see WithFailOpen
@@ -171,7 +172,8 @@ func (l *Lease) open(ctx context.Context, info WaitInfo) {
 	if l.cancel == nil {
 		ctx, l.cancel = context.WithCancelCause(ctx)
 	}
-	l.ctx = &leaseContext{Context: ctx, lease: l}
+	l.under = leaseContext{Context: ctx, lease: l}
+	l.ctx = &l.under
 	var cause error // set if the lease was lost before we came here
 	if l.within != nil {
 		cause = l.within.contain(l)

@@ -35,10 +35,10 @@ type batcher struct {
 	idle    chan struct{} // closed when the last worker ends; nil if there is none
 }
 
-// request is one caller's part of a batch. The batch owns its commands until it
-// has answered.
+// request is one caller's part of a batch. The batch owns what its commands
+// point to until it has answered.
 type request struct {
-	cmds     []Command
+	cmds     []Command     // a copy of the caller's
 	answered chan struct{} // told once, by the batch; buffered
 	last     time.Time     // too late to send it after this; zero: never
 
@@ -75,7 +75,7 @@ func (b *batcher) send(ctx context.Context, cmds []Command) error {
 	if !ok {
 		r = &request{answered: make(chan struct{}, 1)}
 	}
-	r.cmds, r.last, r.taken = cmds, time.Time{}, false
+	r.cmds, r.last, r.taken = append(r.cmds, cmds...), time.Time{}, false
 	if end, ok := ctx.Deadline(); ok {
 		now := time.Now()
 		r.last = now.Add(end.Sub(now) / 2)
@@ -84,7 +84,8 @@ func (b *batcher) send(ctx context.Context, cmds []Command) error {
 	select {
 	case <-r.answered:
 		sent := r.taken // the batch is done with it
-		r.cmds = nil
+		clear(r.cmds)
+		r.cmds = r.cmds[:0]
 		b.spare.Put(r)
 		if !sent {
 			return ErrUnsent

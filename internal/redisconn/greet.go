@@ -8,8 +8,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -259,67 +257,3 @@ func (n *naming) late(ctx context.Context, c *redis.Conn, name string) error {
 type lent struct{ net.Conn }
 
 func (lent) Close() error { return nil }
-
-// introduced is a connection that has logged in already. It answers a HELLO
-// itself, which is the first request of go-redis and the request of open. One
-// request at a time uses it, so answer needs no mutex. A pool may check the
-// connection beside a request, so reading is atomic.
-type introduced struct {
-	net.Conn
-
-	answer  string      // the unread rest of the answer to a HELLO
-	reading atomic.Bool // a read is under way
-}
-
-// introducedSocket is an introduced connection that go-redis can check before
-// it uses it.
-type introducedSocket struct {
-	introduced
-	socket syscall.Conn
-}
-
-// errReading refuses a look at a connection that somebody reads from.
-var errReading = errors.New("redisconn: a read is under way")
-
-// SyscallConn returns the socket for the check of go-redis, but not while a
-// read is under way. A pool that closes takes away the time limit of such a
-// read and then checks the connection. The check waits for the read to end,
-// and with a server that does not answer it never ends.
-func (c *introducedSocket) SyscallConn() (syscall.RawConn, error) {
-	if c.reading.Load() {
-		return nil, errReading
-	}
-	return c.socket.SyscallConn()
-}
-
-func introduce(conn net.Conn) net.Conn {
-	if socket, ok := conn.(syscall.Conn); ok {
-		return &introducedSocket{introduced{Conn: conn}, socket}
-	}
-	return &introduced{Conn: conn}
-}
-
-func (c *introduced) Write(b []byte) (int, error) {
-	if isHello(b) {
-		c.answer = "*0\r\n"
-		return len(b), nil
-	}
-	return c.Conn.Write(b)
-}
-
-// isHello reports whether a request begins with a HELLO.
-func isHello(b []byte) bool {
-	const verb = "\r\n$5\r\nhello\r\n"
-	return len(b) > 2+len(verb) && string(b[2:2+len(verb)]) == verb // behind "*" and the number of arguments
-}
-
-func (c *introduced) Read(b []byte) (int, error) {
-	if c.answer != "" {
-		n := copy(b, c.answer)
-		c.answer = c.answer[n:]
-		return n, nil
-	}
-	c.reading.Store(true)
-	defer c.reading.Store(false)
-	return c.Conn.Read(b)
-}

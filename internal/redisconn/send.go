@@ -58,6 +58,9 @@ func (c *Conns) Send(ctx context.Context, cmds ...Command) []Command {
 	return failed
 }
 
+// SendOne is Send for one command.
+func (c *Conns) SendOne(ctx context.Context, cmd Command) Command { return c.Send(ctx, cmd)[0] }
+
 // SendPooled is Send over the connections that tries wait for, see
 // [Conns.Ready]. Newer versions of go-redis have other connections for
 // pipelines.

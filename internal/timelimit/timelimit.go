@@ -21,16 +21,21 @@ type limited struct {
 // shorter than d, and one of 500 ms or more up to 50 ms. Within is safe for
 // concurrent use and does not block.
 func (w *Wheel) Within(ctx context.Context, d time.Duration) context.Context {
-	return w.From(ctx, time.Now(), d)
+	return w.In(ctx, new(Limit), time.Now(), d)
 }
 
-// From is Within for a d that begins at the given time.
-func (w *Wheel) From(ctx context.Context, start time.Time, d time.Duration) context.Context {
+// A Limit is memory for a context of [Wheel.In].
+type Limit struct{ limited }
+
+// In is Within for a d that begins at start. The context is in l, which must not
+// be used again.
+func (w *Wheel) In(ctx context.Context, l *Limit, start time.Time, d time.Duration) context.Context {
 	end, every := start.Sub(w.start)+d, spoke
 	if d >= coarse {
 		every = coarseSpoke
 	}
-	return &limited{ctx, w, w.start.Add(end - end%every)}
+	l.limited = limited{ctx, w, w.start.Add(end - end%every)}
+	return &l.limited
 }
 
 // Deadline implements [context.Context].

@@ -49,13 +49,13 @@ func (t terms) serve(u terms) bool {
 
 // newBid makes a bid under an owner id that was never used before (law 2). It
 // names the trace of t's call.
-func (t *Turn) newBid() *bid {
+func (t *Turn) newBid(now time.Time) *bid {
 	s := t.set
 	return &bid{terms: t.terms(), claim: locker.Claim{
 		Key: t.gate.name, Owner: lockerkit.NewID(), TTL: s.TTL, Fencing: s.Fencing, Limit: s.Limit,
 		Recall: t.recalls(),
 		Holder: locker.Holder{
-			Host: hostname(), PID: pid, Since: time.Now(), Name: s.Name,
+			Host: hostname(), PID: pid, Since: now, Name: s.Name,
 			Traceparent: t.events.Traceparent(t.ctx),
 		},
 	}}

@@ -26,7 +26,7 @@ func TestFault12AMachineThatSleptFindsItsLeasesLost(t *testing.T) {
 	if err := gr.err(turn); !errors.Is(err, locker.ErrLeaseLost) {
 		t.Errorf("got %v, want ErrLeaseLost", err)
 	}
-	if gr.begin(turn) {
+	if gr.begin(turn, time.Now()) {
 		t.Error("a turn began on it")
 	}
 	if gr, turn = heldFor(time.Minute, 30*time.Second); gr.err(turn) != nil {

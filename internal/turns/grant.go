@@ -41,13 +41,13 @@ type grant struct {
 	renewal renewal // the renewer's, guarded by its mutex
 }
 
-// newGrant returns the grant that b has won for t. It has a lease of the given
-// length, counted from when its request was sent, and a block of fencing tokens
-// or 0.
-func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint64) *grant {
+// newGrant returns the grant that b has won for t, now. It has a lease of the
+// given length, counted from when its request was sent, and a block of fencing
+// tokens or 0.
+func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint64, now time.Time) *grant {
 	gr := &grant{
 		gate: t.gate, events: t.events, bid: b,
-		trust: trustFrom(sent, length), tenure: newTenure(time.Now()), tokens: tokens{block: token, turn: 1},
+		trust: trustFrom(sent, length), tenure: newTenure(now), tokens: tokens{block: token, turn: 1},
 	}
 	if !b.terms.noRenewal {
 		gr.renewAt = limits.RenewalTime(sent, length)
@@ -59,10 +59,9 @@ func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint6
 }
 
 // begin starts t's turn. It returns false if too little of the grant is left.
-func (gr *grant) begin(t *Turn) bool {
+func (gr *grant) begin(t *Turn, now time.Time) bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	now := time.Now()
 	if gr.cause != nil || !gr.trust.enough(now) {
 		return false
 	}

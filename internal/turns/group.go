@@ -138,9 +138,10 @@ func (g *Group) floors(ctx context.Context, p Patience) (ts []*Turn) {
 // one that has to wait. It ends the others.
 func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 	first, bids, claims := ts[0], make([]*bid, len(ts)), make([]*locker.Claim, len(ts))
-	sent, limit := time.Now(), first.tryLimit()
+	sent := time.Now()
+	limit := first.tryLimit(sent)
 	for i, t := range ts {
-		bids[i] = t.currentBid()
+		bids[i] = t.currentBid(sent)
 		claims[i] = &bids[i].claim
 		t.gate.beginTry(false, sent)
 		t.attempts++
@@ -197,10 +198,9 @@ func (g *Group) refuse(ts []*Turn, at int) {
 // there is none, or if t must look again why its wait ends.
 func (t *Turn) beginAhead(ctx context.Context) bool {
 	gr, has, _ := t.gate.stand(t)
-	if !has || gr == nil || t.stopped(ctx) != nil || !gr.begin(t) {
+	if !has || gr == nil || t.stopped(ctx) != nil || !t.begin(gr) {
 		return false
 	}
-	t.gate.began(t, time.Now())
 	t.gate.engine.arrive(gr.bid.claim.Holder.Instance)
 	return true
 }

@@ -7,18 +7,18 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
 
 // try sends one try. It returns a grant, or the error that ends the wait. If it
 // returns neither, there may be another try.
 func (t *Turn) try(ctx context.Context) (*grant, error) {
-	e, b := t.gate.engine, t.currentBid()
-	how := t.gate.beginTry(!t.patience.Once, time.Now())
+	e, sent := t.gate.engine, time.Now()
+	b, limit := t.currentBid(sent), t.tryLimit(sent)
+	how := t.gate.beginTry(!t.patience.Once, sent)
 	how.Rest = restFor(e.waits.Load())
-	t.attempts++
-	sent, limit := time.Now(), t.tryLimit()
-	answer, err := e.locker.Acquire(e.within(ctx, limit), &b.claim, how)
+	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
 	h := heardByTry(err, ctx.Err() == nil && limit == limits.Try(t.set.TTL))
 	// trying again cannot help
 	refused := err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrClosed)
@@ -68,30 +68,39 @@ func timedOut(err error) bool {
 
 // currentBid returns the bid to go on with. That is the bid of the call that
 // had the floor before, if its terms are the same. Otherwise it is a new bid.
-func (t *Turn) currentBid() *bid {
+func (t *Turn) currentBid(now time.Time) *bid {
 	b, other := t.gate.bidFor(t.terms())
 	t.abandonBid(other)
 	if b == nil {
-		b = t.newBid()
+		b = t.newBid(now)
 		t.gate.openBid(b)
 	}
 	return b
 }
 
 // tryLimit bounds the next try, so that the wait ends in time.
-func (t *Turn) tryLimit() time.Duration {
-	limit, left := limits.Try(t.set.TTL), time.Until(t.lastMoment())
+func (t *Turn) tryLimit(now time.Time) time.Duration {
+	limit, left := limits.Try(t.set.TTL), t.lastMoment().Sub(now)
 	if left > limit {
 		return limit
 	}
 	return min(limit, left+limits.TryGrace)
 }
 
+// limited counts a try. It returns a context for it with this limit.
+func (t *Turn) limited(ctx context.Context, sent time.Time, limit time.Duration) context.Context {
+	memory := &t.firstTry
+	if t.attempts++; t.attempts > 1 {
+		memory = new(timelimit.Limit)
+	}
+	return t.gate.engine.limits.In(ctx, memory, sent, limit)
+}
+
 // won makes a grant of a try that succeeded. It returns nil if the answer was
 // too slow.
 func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
-	gr := newGrant(t, b, sent, b.terms.ttl, token)
 	now := time.Now()
+	gr := newGrant(t, b, sent, b.terms.ttl, token, now)
 	if gr.trust.enough(now) {
 		t.gate.tryWon(gr)
 		return gr
@@ -110,7 +119,7 @@ func (t *Turn) accept(b *bid, o locker.Offer, since time.Time) *grant {
 	if !trustFrom(since, length).enough(now) {
 		return nil
 	}
-	gr := newGrant(t, b, since, length, o.Token)
+	gr := newGrant(t, b, since, length, o.Token, now)
 	gr.renewSoon(now)
 	t.gate.tryWon(gr)
 	return gr
@@ -124,7 +133,7 @@ func (t *Turn) accept(b *bid, o locker.Offer, since time.Time) *grant {
 // values of ctx. It returns nil, or an error of package locker: ErrLeaseLost if
 // the key was not ours any more, or ErrUnavailable.
 func (t *Turn) ReleaseKey(ctx context.Context) error {
-	return t.releaseKey(t.gate.engine.within(ctx, limits.Release(t.set.TTL)))
+	return t.releaseKey(t.gate.engine.limits.In(ctx, &t.ending, time.Now(), limits.Release(t.set.TTL)))
 }
 
 // releaseKey is ReleaseKey, but for its limit. It blocks until ctx ends.
@@ -188,7 +197,7 @@ func (t *Turn) nextBid(gr *grant) (*bid, *locker.Claim) {
 	if next == nil || next.recalls() {
 		return nil, nil
 	}
-	b := next.newBid()
+	b := next.newBid(time.Now())
 	t.gate.beginQueuing(b)
 	return b, &b.claim
 }

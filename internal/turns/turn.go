@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -29,8 +30,10 @@ type Turn struct {
 	spot
 	tried
 
-	grant    *grant
-	number   int       // of the turn within the grant, from 1
+	grant            *grant
+	number           int             // of the turn within the grant, from 1
+	firstTry, ending timelimit.Limit // memory for the limits of the first try and of the release
+
 	occupant Occupant  // is told when the grant is lost; guarded by grant.mu
 	began    time.Time // when the occupant came, or a member's turn began; guarded by grant.mu
 }

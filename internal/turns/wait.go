@@ -56,8 +56,7 @@ func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
 		default:
 			err = t.stopped(ctx)
 		}
-		if err == nil && gr.begin(t) {
-			t.gate.began(t, time.Now())
+		if err == nil && t.begin(gr) {
 			return Refusal{}, nil
 		}
 		if err == nil { // it aged or was lost on its way here: again, first in line
@@ -73,6 +72,16 @@ func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
 		return t.refusal(time.Now())
 	}
 	return Refusal{}, err
+}
+
+// begin starts t's turn on gr. It returns false if too little of gr is left.
+func (t *Turn) begin(gr *grant) bool {
+	now := time.Now()
+	if !gr.begin(t, now) {
+		return false
+	}
+	t.gate.began(t, now)
+	return true
 }
 
 // refusal describes why t goes without the key, now that it does not wait any
@@ -96,7 +105,7 @@ func (t *Turn) join() (Refusal, error) {
 	if err := t.hopeless(); err != nil {
 		return Refusal{}, err
 	}
-	now := time.Now()
+	now := t.joined
 	joined, ahead, expected := t.gate.join(t, now)
 	switch {
 	case joined:

@@ -110,25 +110,31 @@ func (l *Locker) obtainBy(ctx context.Context, own redisconn.Way, c *locker.Clai
 // first makes c the owner of its key by SET with NX. The value is the one that
 // redislock sets, so that plain users of redislock exclude each other with us.
 func (l *Locker) first(ctx context.Context, own redisconn.Way, c *locker.Claim) (locker.Answer, error) {
+	st := l.state(c)
+	st.line = [...]any{set, st.keys.lock, st.value, px, st.ttl, nx}
+	call := call{line: st.line[:]}
+	if !c.Fencing {
+		taken, err := l.taken(l.runOne(ctx, own, call))
+		return locker.Answer{Acquired: taken}, err
+	}
 	if own == nil {
 		own = l.conn.Send
 	}
-	st := l.state(c)
-	calls := []call{{line: []any{set, st.keys.lock, c.Owner + st.about, px, c.TTL.Milliseconds(), nx}}}
-	if c.Fencing {
-		calls = append(calls, fenceCall(c, st.keys, 0))
-	}
-	answers := run(ctx, own, calls...)
-	switch err := answers[0].Err(); {
-	case errors.Is(err, redis.Nil):
-		return locker.Answer{}, nil
-	case err != nil:
-		return locker.Answer{}, l.tryError(err)
-	case !c.Fencing:
-		return locker.Answer{Acquired: true}, nil
+	answers := run(ctx, own, call, fenceCall(c, st.keys, 0))
+	if taken, err := l.taken(answers[0]); !taken {
+		return locker.Answer{}, err
 	}
 	token, err := l.fenced(c, answers[1])
 	return locker.Answer{Acquired: err == nil, Token: token}, err
+}
+
+// taken reads the answer to SET with NX.
+func (l *Locker) taken(answer command) (bool, error) {
+	err := answer.Err()
+	if errors.Is(err, redis.Nil) {
+		return false, nil
+	}
+	return err == nil, l.tryError(err)
 }
 
 // set makes c the owner of its key, through redislock.
@@ -146,7 +152,7 @@ func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a loc
 	t.Rest = l.rest(t)
 	call, queues := l.lookCall(c, t)
 	start := time.Now()
-	answer := l.run(ctx, call)[0]
+	answer := l.runOne(ctx, nil, call)
 	if answer.Err() == nil {
 		l.conn.NoteTrip(start)
 	}

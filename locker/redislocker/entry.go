@@ -91,7 +91,10 @@ func (e newerError) Error() string {
 type state struct {
 	keys   keys
 	owner  any
-	about  string // behind the owner id in the value of the key: the instance id and a line about the holder
+	value  any    // of the key: owner id, instance id and a line about the holder
+	about  string // the part of value behind the owner id
+	ttl    any    // in ms
+	line   [6]any // memory for the first request
 	entry  string // in the queue; "" before it was queued
 	keep   *call  // keeps the claim's record; nil before the first Keep
 	unmark bool   // its end removes its mark, see [Locker.Unmark]
@@ -101,7 +104,8 @@ type state struct {
 func (l *Locker) state(c *locker.Claim) *state {
 	st, ok := c.State.(*state)
 	if !ok {
-		st = &state{keys: l.keys(c.Key), owner: c.Owner, about: l.describe(c)}
+		value, ttl := l.describe(c)
+		st = &state{keys: l.keys(c.Key), owner: c.Owner, value: value, about: value[len(c.Owner):], ttl: ttl}
 		c.State = st
 		c.Holder.Instance = l.instance
 	}

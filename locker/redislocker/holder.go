@@ -21,10 +21,11 @@ type about struct {
 	Since       time.Time `json:"since,omitzero"`
 }
 
-// describe returns the part of the value behind the owner id. This is the
-// instance id and a line about c's holder and offers. The part that stays the
-// same from call to call is kept, for one kind of holder at a time.
-func (l *Locker) describe(c *locker.Claim) string {
+// describe returns the value of c's key. This is the owner id, the instance id
+// and a line about c's holder and offers. The part that stays the same from call
+// to call is kept, for one kind of claim at a time. describe also returns the TTL
+// as the argument of a command.
+func (l *Locker) describe(c *locker.Claim) (value string, ttl any) {
 	h, since, offer := c.Holder, c.Holder.Since, c.LongOffer().Milliseconds()
 	// A node's offer is a vote and not a grant. Nobody trusts it, and others
 	// wait for it.
@@ -33,32 +34,37 @@ func (l *Locker) describe(c *locker.Claim) string {
 	}
 	h.Since = time.Time{}
 	d := l.described.Load()
-	if d == nil || d.holder != h || d.offer != offer {
+	if d == nil || d.holder != h || d.offer != offer || d.ttl != c.TTL {
 		line, _ := json.Marshal(about{ // cannot fail: plain fields
 			entryVersion, offer, h.Host, h.PID, h.Name, h.Traceparent, time.Unix(0, 0),
 		})
 		text := l.instance + string(line)
-		d = &description{holder: h, offer: offer, text: text[:strings.LastIndex(text, sinceField)+len(sinceField)]}
+		d = &description{
+			holder: h, offer: offer, ttl: c.TTL, ms: c.TTL.Milliseconds(),
+			text: text[:strings.LastIndex(text, sinceField)+len(sinceField)],
+		}
 		l.described.Store(d)
 	}
-	var value strings.Builder
-	value.Grow(len(d.text) + len(time.RFC3339Nano) + 2)
-	value.WriteString(d.text)
-	value.Write(since.AppendFormat(make([]byte, 0, len(time.RFC3339Nano)), time.RFC3339Nano))
-	value.WriteByte('"')
+	var all strings.Builder
+	all.Grow(len(c.Owner) + len(d.text) + len(time.RFC3339Nano) + 2)
+	all.WriteString(c.Owner)
+	all.WriteString(d.text)
+	all.Write(since.AppendFormat(make([]byte, 0, len(time.RFC3339Nano)), time.RFC3339Nano))
+	all.WriteByte('"')
 	if c.Limit > 1 {
-		_, _ = fmt.Fprintf(&value, limitField+`%06d"`, c.Limit)
+		_, _ = fmt.Fprintf(&all, limitField+`%06d"`, c.Limit)
 	}
-	value.WriteByte('}')
-	return value.String()
+	all.WriteByte('}')
+	return all.String(), d.ms
 }
 
-// description is the last result of describe for holder and offer, up to the
-// time.
+// description is what the values of claims have in common.
 type description struct {
 	holder locker.Holder
 	offer  int64 // the long one, in ms
-	text   string
+	ttl    time.Duration
+	ms     any    // ttl
+	text   string // from the instance id up to the time
 }
 
 const (

@@ -87,7 +87,8 @@ func TestHolderIsNamedByInstanceAndNotByOwner(t *testing.T) {
 	instance, owner := lockerkit.NewID(), lockerkit.NewID()
 	want := h
 	want.Instance = instance
-	if got := holder(owner + (&Locker{instance: instance}).describe(&locker.Claim{Holder: h})); got != want {
+	value, _ := (&Locker{instance: instance}).describe(&locker.Claim{Owner: owner, Holder: h})
+	if got := holder(value); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

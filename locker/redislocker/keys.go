@@ -1,6 +1,7 @@
 package redislocker
 
 import (
+	"hash/maphash"
 	"strings"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
@@ -15,6 +16,23 @@ const waitSuffix, dueSuffix, fenceSuffix, crowdSuffix, recordSuffix = ":wait", "
 // keys returns the names in Redis of all entries of a key. The guard has made
 // the key fit for a hash tag.
 func (l *Locker) keys(key string) keys {
+	place := &l.known[maphash.String(l.seed, key)%uint64(len(l.known))]
+	if last := place.Load(); last != nil && last.key == key {
+		return last.keys
+	}
+	k := l.newKeys(key)
+	place.Store(&knownKey{key, k})
+	return k
+}
+
+// knownKey is a key with its names. A locker keeps some of them, because the keys
+// of a process come back, and each name costs an allocation.
+type knownKey struct {
+	key string
+	keys
+}
+
+func (l *Locker) newKeys(key string) keys {
 	if raw := l.rawName(key); raw != "" {
 		beside := l.settings.prefix + ":{" + hashTag(raw) + "}:raw:" + key
 		return keys{

@@ -16,7 +16,7 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 }
 
 func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	return freed(l.run(ctx, l.releasing(c, next))[0])
+	return freed(l.runOne(ctx, nil, l.releasing(c, next)))
 }
 
 // releasing is the request of a release.

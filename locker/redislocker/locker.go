@@ -3,6 +3,7 @@ package redislocker
 import (
 	"cmp"
 	"context"
+	"hash/maphash"
 	"sync/atomic"
 
 	"github.com/bsm/redislock"
@@ -34,6 +35,8 @@ type Locker struct {
 	freeing *script           // release.lua for the names of this locker
 
 	described atomic.Pointer[description] // see describe
+	seed      maphash.Seed
+	known     [256]atomic.Pointer[knownKey] // by hash of the key
 }
 
 var _ locker.Locker = (*Locker)(nil)
@@ -45,7 +48,7 @@ var _ locker.Locker = (*Locker)(nil)
 func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{conn: redisconn.Settings{Client: rdb, Name: "guard"}, prefix: "guard"},
-		instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "redislocker"},
+		instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "redislocker"}, seed: maphash.MakeSeed(),
 	}
 	for _, o := range opts {
 		if lockerkit.IsNil(o) {

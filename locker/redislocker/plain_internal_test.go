@@ -39,14 +39,15 @@ func TestTheLinesThatWeWriteArePlain(t *testing.T) {
 		{}, {Host: "h", PID: 7, Name: "läuft", Traceparent: "00-01-02-03"}, {Since: since}, {Name: "n", Since: since.Local()},
 	} {
 		for _, limit := range []int{0, 4, locker.NoLimit} {
-			line := l.describe(&locker.Claim{TTL: time.Second, Holder: h, Limit: limit})[len(l.instance):]
+			value, _ := l.describe(&locker.Claim{TTL: time.Second, Holder: h, Limit: limit})
+			line := value[len(l.instance):]
 			got, ok := readPlain(line)
 			if !ok || !got.Since.Equal(h.Since) || got.Name != h.Name || got.PID != h.PID || got.Host != h.Host {
 				t.Errorf("%s is read as %+v, %t", line, got, ok)
 			}
 		}
 	}
-	odd := l.describe(&locker.Claim{TTL: time.Second, Holder: locker.Holder{Name: `"quoted"\`}})
+	odd, _ := l.describe(&locker.Claim{TTL: time.Second, Holder: locker.Holder{Name: `"quoted"\`}})
 	if h := holder(strings.Repeat("o", locker.OwnerLen) + odd); h.Name != `"quoted"\` || h.Instance != l.instance {
 		t.Errorf("%s is read as %+v", odd, h)
 	}

@@ -189,6 +189,18 @@ func run(ctx context.Context, send redisconn.Way, calls ...call) []command {
 	return answers
 }
 
+// runOne is run for one call. A nil send is the way of all requests.
+func (l *Locker) runOne(ctx context.Context, send redisconn.Way, c call) command {
+	if send != nil {
+		return run(ctx, send, c)[0]
+	}
+	answer := l.conn.SendOne(ctx, c.bySHA(ctx))
+	if unknown(answer) {
+		answer = l.conn.SendOne(ctx, c.whole(ctx))
+	}
+	return answer
+}
+
 // runUnknown sends again the calls whose answer is NOSCRIPT. It sends the text
 // of a script if whole says so.
 func runUnknown(ctx context.Context, send redisconn.Way, calls []call, answers []command, whole func(*script) bool) {

@@ -65,7 +65,7 @@ func (l *Locker) allCall(cs []*locker.Claim, prefix bool) call {
 	for i, c := range cs {
 		st := l.state(c)
 		args[i], args[len(cs)+i] = st.keys.lock, st.keys.fence
-		args = append(args, c.Owner+st.about)
+		args = append(args, st.value)
 	}
 	return newCall(allScript, 2*len(cs), args...)
 }

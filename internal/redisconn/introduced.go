@@ -1,0 +1,99 @@
+package redisconn
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// introduced is a connection that has logged in already. It answers a HELLO
+// itself, which is the first request of go-redis and the request of open. One
+// request at a time uses it, so answer needs no mutex. A pool may check the
+// connection beside a request, so reading is atomic.
+type introduced struct {
+	net.Conn
+
+	answer  string       // the unread rest of the answer to a HELLO
+	reading atomic.Bool  // a read is under way
+	heard   atomic.Int64 // when the last read succeeded, after begun; 0: never
+}
+
+// begun is when the clock of introduced.heard began.
+var begun = time.Now()
+
+// introducedSocket is an introduced connection that go-redis can check before
+// it uses it.
+type introducedSocket struct {
+	introduced
+	socket syscall.Conn
+}
+
+// alive is how long a connection that the server has answered on counts as
+// alive. A check costs as much as half a request. One that died in this time is
+// found by the next request, as one that dies under way.
+const alive = 10 * time.Millisecond
+
+// errReading refuses a look at a connection that somebody reads from.
+var errReading = errors.New("redisconn: a read is under way")
+
+// SyscallConn returns the socket for the check of go-redis, but not while a
+// read is under way. A pool that closes takes away the time limit of such a
+// read and then checks the connection. The check waits for the read to end,
+// and with a server that does not answer it never ends.
+func (c *introducedSocket) SyscallConn() (syscall.RawConn, error) {
+	if c.reading.Load() {
+		return nil, errReading
+	}
+	if heard := c.heard.Load(); heard == 0 || time.Since(begun)-time.Duration(heard) > alive {
+		return c.socket.SyscallConn()
+	}
+	if b, ok := c.socket.(*boundSocket); ok && b.left() {
+		return nil, errLeft
+	}
+	return unlooked{}, nil
+}
+
+// unlooked stands for a socket that need not be checked.
+type unlooked struct{}
+
+func (unlooked) Control(func(uintptr)) error    { return nil }
+func (unlooked) Read(func(uintptr) bool) error  { return nil }
+func (unlooked) Write(func(uintptr) bool) error { return nil }
+
+func introduce(conn net.Conn) net.Conn {
+	if socket, ok := conn.(syscall.Conn); ok {
+		return &introducedSocket{introduced{Conn: conn}, socket}
+	}
+	return &introduced{Conn: conn}
+}
+
+func (c *introduced) Write(b []byte) (int, error) {
+	if isHello(b) {
+		c.answer = "*0\r\n"
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// isHello reports whether a request begins with a HELLO.
+func isHello(b []byte) bool {
+	const verb = "\r\n$5\r\nhello\r\n"
+	return len(b) > 2+len(verb) && string(b[2:2+len(verb)]) == verb // behind "*" and the number of arguments
+}
+
+func (c *introduced) Read(b []byte) (int, error) {
+	if c.answer != "" {
+		n := copy(b, c.answer)
+		c.answer = c.answer[n:]
+		return n, nil
+	}
+	c.reading.Store(true)
+	defer c.reading.Store(false)
+	n, err := c.Conn.Read(b)
+	if err == nil {
+		c.heard.Store(int64(time.Since(begun)))
+	}
+	return n, err
+}
