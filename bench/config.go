@@ -31,6 +31,8 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 	fs.StringVar(&c.plots, "plots", "bench/plots", "where the plots go, as a `directory`; \"\": no plots")
 	fs.BoolVar(&c.quick, "quick", false, "small and short, to see that everything works; draws only if -plots is "+
 		"given, and 2 rounds unless -rounds is")
+	length := fs.Duration("for", 0, "how long each closed loop and each measurement of take-overs and sizes takes; "+
+		"0: the plan's 3 to 5 s")
 	fs.StringVar(&c.before, "before", "", "an earlier build of this program, as a `file`: its guard is measured "+
 		"beside this one as "+before)
 	if err := fs.Parse(args); err != nil {
@@ -50,6 +52,9 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 		if !given["rounds"] {
 			c.rounds = 2
 		}
+	}
+	if *length > 0 {
+		c.plan.Closed, c.plan.TakeOver = *length, *length
 	}
 	if c.rounds < 1 {
 		return c, fmt.Errorf("-rounds is %d, want at least 1", c.rounds)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // A cost is what a measurement takes from processors and memory. Of a measurement
@@ -32,11 +34,15 @@ func (w *worker) spent(ctx context.Context) (c cost) {
 // serverTime returns the processor time that Redis has used.
 func (w *worker) serverTime(ctx context.Context) time.Duration {
 	var sum float64
-	for _, section := range w.rdb.InfoMap(ctx, "cpu").Val() {
-		for _, field := range []string{"used_cpu_sys", "used_cpu_user"} {
-			seconds, _ := strconv.ParseFloat(section[field], 64) // 0 if the server does not tell
-			sum += seconds
+	for _, addr := range append([]string{w.Addr}, w.Scaled.Addrs...) {
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
+		for _, section := range rdb.InfoMap(ctx, "cpu").Val() {
+			for _, field := range []string{"used_cpu_sys", "used_cpu_user"} {
+				seconds, _ := strconv.ParseFloat(section[field], 64) // 0 if the server does not tell
+				sum += seconds
+			}
 		}
+		_ = rdb.Close()
 	}
 	return time.Duration(sum * float64(time.Second))
 }

@@ -29,6 +29,7 @@ type job struct {
 	Duration time.Duration // of the measurement
 	MaxWait  time.Duration
 	Crowd    bool
+	Scaled   scaled
 	MaxHold  time.Duration
 }
 
@@ -73,6 +74,7 @@ var kinds = map[string]func(*worker) measurement{
 	"holder":   func(w *worker) measurement { return w.holdOne() },
 	"waiters":  func(w *worker) measurement { return w.waitInCrowd },
 	"leases":   func(w *worker) measurement { return w.holdMany() },
+	"scale":    func(w *worker) measurement { return w.scaled() },
 }
 
 // renewing has the kinds that hold leases for longer than a TTL.

@@ -36,7 +36,8 @@ type bench struct {
 	plan  plan
 	round int
 
-	before string // an earlier build of this program
+	before  string   // an earlier build of this program
+	cluster []string // of workloads on a cluster; nil: srv
 }
 
 // measure empties Redis, runs n processes with job j and checks that they
@@ -80,7 +81,7 @@ func (b *bench) measureJobs(ctx context.Context, jobs []job, beside func(context
 	}
 	defer func() { _ = unmap() }()
 	for i := range jobs {
-		jobs[i].Addr, jobs[i].Arena = b.srv.Addr, file
+		jobs[i].Addr, jobs[i].Arena, jobs[i].Scaled.Addrs = b.srv.Addr, file, b.cluster
 	}
 	if each, err = together(ctx, jobs, beside); err != nil {
 		return all, nil, err

@@ -37,7 +37,7 @@ type workload struct {
 	measure func(b *bench, c call) ([]run, error)
 }
 
-var workloads = []workload{
+var workloads = append([]workload{
 	spread(1), spread(4), spread(8), spread(16), spread(64), spread(512),
 	hot("hot-1x100", 1, 100),
 	hot("hot-4x25", 4, 25),
@@ -66,6 +66,6 @@ var workloads = []workload{
 		name: "cut", title: "take-over while every subscription is cut each 100 ms",
 		measure: cut,
 	},
-}
+}, scaleWorkloads()...)
 
 func withSerial(names []string) []string { return append([]string{serial}, names...) }

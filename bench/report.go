@@ -18,6 +18,9 @@ func columns(workload string) []string {
 	case strings.HasPrefix(workload, "hot-"):
 		return []string{"rate", "p50 ms", "p99 ms", "p99.9 ms", "ideal ms", "jain", "cmds/call", "client us", "server us"}
 	}
+	if strings.HasPrefix(workload, "scale-") {
+		return []string{"rate", "cmds", "bytes", "client us", "server us", "connections"}
+	}
 	return map[string][]string{
 		"open-4x":  {"top rate", "cmds/call", "rate"},
 		"overload": {"goodput", "capacity", "offered", "served", "p99 ms", "refused p99 ms", "late p99 ms"},

@@ -11,7 +11,10 @@ import (
 // wire counts the commands that a client sends. It counts writes to
 // connections, so all libraries are counted alike. Commands that scripts run on
 // the server do not count.
-type wire struct{ commands atomic.Int64 }
+type wire struct {
+	commands atomic.Int64
+	bytes    atomic.Int64 // in both directions
+}
 
 // dial is a dialer for go-redis.
 func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -42,7 +45,15 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	if n := c.requests.feed(b); n > 0 {
 		c.wire.commands.Add(int64(n))
 	}
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	c.wire.bytes.Add(int64(n))
+	return n, err
+}
+
+func (c *countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.wire.bytes.Add(int64(n))
+	return n, err
 }
 
 // requests finds the commands in a stream of RESP arrays of bulk strings.
