@@ -212,8 +212,9 @@ func (w *worker) measureScaled(ctx context.Context, start time.Time, guards []*g
 	ctx, cancel := context.WithCancel(ctx)
 	var calls atomic.Int64
 	var wg sync.WaitGroup
+	from := start
 	if w.Scaled.Does != "call" {
-		start = start.Add(-started)
+		from = start.Add(settling)
 	}
 	for _, g := range guards {
 		for i := range w.Callers {
@@ -223,12 +224,9 @@ func (w *worker) measureScaled(ctx context.Context, start time.Time, guards []*g
 			})
 		}
 	}
-	if w.Scaled.Does != "call" {
-		start = start.Add(settling)
-	}
-	time.Sleep(time.Until(start))
+	time.Sleep(time.Until(from))
 	paid, sent, bytes := w.spent(ctx), w.wire.commands.Load(), w.wire.bytes.Load()
-	time.Sleep(time.Until(start.Add(w.Duration)))
+	time.Sleep(time.Until(from.Add(w.Duration)))
 	r.Requests = calls.Load()
 	r.Cost = w.spent(ctx).add(paid, -1)
 	r.Commands = w.wire.commands.Load() - sent

@@ -60,10 +60,18 @@ func newBench(t *testing.T) *bench {
 	return &bench{srv: srv, dir: dir, plan: smokePlan, round: 1}
 }
 
+// smoked are the workloads, with one of each kind of size.
+func smoked() []workload {
+	sizes := []string{"scale-keys-1000", "scale-processes-2", "scale-cluster-3", "scale-instances-10", "scale-ttl-1s"}
+	return slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool {
+		return strings.HasPrefix(w.name, "scale-") && !slices.Contains(sizes, w.name)
+	})
+}
+
 func TestEveryWorkloadRunsAndExcludes(t *testing.T) {
 	b := newBench(t)
 	res := &results{Rounds: 1}
-	for _, w := range workloads {
+	for _, w := range smoked() {
 		libs := []string{ours}
 		switch w.name {
 		case "hot-4x25":
@@ -84,7 +92,7 @@ func TestEveryWorkloadRunsAndExcludes(t *testing.T) {
 		}
 	}
 	d := &data{res.Runs, 1}
-	for _, w := range workloads {
+	for _, w := range smoked() {
 		for _, c := range columns(w.name) {
 			if _, ok := d.get(w.name, ours, c, 1); !ok && (w.name != "open-4x" || c != "rate") {
 				t.Errorf("%s: no %s", w.name, c)
@@ -112,7 +120,7 @@ func checkReport(t *testing.T, res *results) {
 	res.Bars = judge(&data{res.Runs, 1})
 	var out bytes.Buffer
 	report(&out, res)
-	for _, w := range workloads {
+	for _, w := range smoked() {
 		if !strings.Contains(out.String(), w.title) {
 			t.Errorf("the report says nothing of %s", w.name)
 		}
@@ -148,7 +156,7 @@ func checkPlots(t *testing.T, d *data) {
 func TestLibraryThatDoesNotExcludeIsCaught(t *testing.T) {
 	t.Setenv(plantEnv, "1")
 	b := newBench(t)
-	for _, w := range workloads {
+	for _, w := range smoked() {
 		switch w.name {
 		case "hot-1x100", "hot-4x25", "hot-8x1", "overload", "takeover", "waiters", "cut":
 			_, err := w.measure(b, call{ctx: t.Context(), workload: w.name, library: ours})
