@@ -32,6 +32,7 @@ type database struct {
 var (
 	databases []database
 	mariaDSN  string
+	dsns      = map[string]string{} // by name of the database
 )
 
 func TestMain(m *testing.M) {
@@ -92,6 +93,7 @@ func startDatabases() (end func(), err error) {
 			"sqlite", "file:" + filepath.Join(dir, "db") + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)",
 		},
 	} {
+		dsns[d.name] = d.dsn
 		if d.db, err = sql.Open(d.driver, d.dsn); err != nil {
 			return end, err
 		}
