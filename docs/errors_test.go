@@ -42,6 +42,8 @@ var causes = map[outcome.Code]error{
 	outcome.CodeIdempotencyInvalid: httpguard.BlameKey(keyfunc.ErrMissing),
 	outcome.CodeIdempotencyReused:  httpguard.BlameKey(guard.ErrOtherPayload),
 	outcome.CodeIdempotencyGone:    httpguard.BlameKey(guard.ErrResultGone),
+
+	outcome.CodeIdempotencyInterrupted: httpguard.BlameKey(guard.ErrInterrupted),
 }
 
 // sentinels has the exported errors of three packages by name.
@@ -180,7 +182,7 @@ func yes(is bool) string {
 
 // ran says whether the handler has run, in the words of the tables.
 func ran(o outcome.Outcome) string {
-	if o.Code == outcome.CodeIdempotencyGone {
+	if o.Code == outcome.CodeIdempotencyGone || o.Code == outcome.CodeIdempotencyInterrupted {
 		return "before"
 	}
 	return yes(o.Code == outcome.CodeLost)

@@ -16,6 +16,7 @@
 //	400     idempotency_key_invalid      the Idempotency-Key is missing, malformed or repeated
 //	422     idempotency_key_reused       the Idempotency-Key was used for another request
 //	409     idempotency_answer_gone      the request was carried out before, and its answer cannot be had
+//	409     idempotency_interrupted      the request was begun before, and nobody knows what it did
 //	499                                  the client has gone: nothing is written
 //
 // The first three carry Retry-After. They do not if part of the work may be
@@ -72,9 +73,10 @@ const (
 	CodeTooManyKeys   Code = "lock_too_many_keys"
 	CodeMisconfigured Code = "lock_misconfigured"
 
-	CodeIdempotencyInvalid Code = "idempotency_key_invalid"
-	CodeIdempotencyReused  Code = "idempotency_key_reused"
-	CodeIdempotencyGone    Code = "idempotency_answer_gone"
+	CodeIdempotencyInvalid     Code = "idempotency_key_invalid"
+	CodeIdempotencyReused      Code = "idempotency_key_reused"
+	CodeIdempotencyGone        Code = "idempotency_answer_gone"
+	CodeIdempotencyInterrupted Code = "idempotency_interrupted"
 )
 
 // Of returns the outcome of err for a request whose context is ctx. It returns
@@ -108,6 +110,8 @@ func Of(ctx context.Context, err error) (Outcome, bool) {
 		return keyReused, true
 	case ofIdempotencyKey(err) && is(guard.ErrResultGone):
 		return answerGone, true
+	case ofIdempotencyKey(err) && is(guard.ErrInterrupted):
+		return interrupted, true
 	case is(keyfunc.ErrNoSource), is(guard.ErrNoDefault):
 		return misconfigured, true
 	case is(keyfunc.ErrTooManyKeys):
@@ -207,6 +211,11 @@ var (
 	answerGone = Outcome{
 		Status: http.StatusConflict, Code: CodeIdempotencyGone,
 		Detail: "The request was carried out before. Its answer was not kept.",
+	}
+	interrupted = Outcome{
+		Status: http.StatusConflict, Code: CodeIdempotencyInterrupted,
+		Detail: "The request was begun before and not finished. It may or may not have been carried out; check " +
+			"before trying again.",
 	}
 	misconfigured = Outcome{
 		Status: http.StatusInternalServerError, Code: CodeMisconfigured,

@@ -95,7 +95,8 @@ func (i *Idempotent) Serve(x HeldExchange) error {
 	switch {
 	case err == nil:
 		x.Replay(kept)
-	case errors.Is(err, guard.ErrOtherPayload), errors.Is(err, guard.ErrResultGone):
+	case errors.Is(err, guard.ErrOtherPayload), errors.Is(err, guard.ErrResultGone),
+		errors.Is(err, guard.ErrInterrupted):
 		return BlameKey(err)
 	}
 	return err
@@ -104,20 +105,8 @@ func (i *Idempotent) Serve(x HeldExchange) error {
 // errNotForKeeping ends a turn whose answer is not kept. Callers never see it.
 var errNotForKeeping = errors.New("the answer is not one to keep")
 
-// refusal notes that a lock inside has answered. That is no result: the same
-// request may go through the next time. Only the request's own goroutine uses
-// it.
-type refusal struct{ noted bool }
-
-type refusalKey struct{}
-
-func noteRefusal(ctx context.Context) {
-	if inner, found := ctx.Value(refusalKey{}).(*refusal); found {
-		inner.noted = true
-	}
-}
-
-// record returns what is kept of the answer that x.Next has given.
+// record returns what is kept of the answer that x.Next has given. Its error
+// tells the guard that nothing is, and perhaps that nothing was done.
 func (i *Idempotent) record(x HeldExchange, inner *refusal) ([]byte, error) {
 	if x.Begun() {
 		return goneAnswer(), nil
@@ -126,7 +115,12 @@ func (i *Idempotent) record(x HeldExchange, inner *refusal) ([]byte, error) {
 	if a.Status == 0 {
 		i.noteLeft(x)
 	}
-	if inner.noted || !a.keepable() {
+	switch {
+	case inner.noted && inner.ran:
+		return nil, errNotForKeeping
+	case inner.noted, a.refused():
+		return nil, guard.NothingDone(errNotForKeeping)
+	case a.failed():
 		return nil, errNotForKeeping
 	}
 	return a.encode(i.Headers), nil

@@ -26,15 +26,18 @@ func (a Answer) Write(w http.ResponseWriter) {
 	_, _ = w.Write(a.Body) // an error here means that the client has gone
 }
 
-// keepable reports whether a is a result. An answer that asks the client to
-// come again is none, nor is a server error.
-func (a Answer) keepable() bool {
+// refused reports whether a asks the client to come again, and so is no result.
+// A success with a Retry-After is one: the client looks at it later.
+func (a Answer) refused() bool {
 	switch a.Status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
+		return true
 	}
-	return a.Status >= 200 && a.Status < 500 && a.Header.Get("Retry-After") == ""
+	return a.Status >= 400 && a.Status < 500 && a.Header.Get("Retry-After") != ""
 }
+
+// failed reports whether a is a server error, or none of the handler's.
+func (a Answer) failed() bool { return a.Status < 200 || a.Status >= 500 }
 
 // keptHeaders are the headers that are always kept.
 var keptHeaders = []string{

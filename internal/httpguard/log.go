@@ -22,7 +22,7 @@ type note struct{ what, pattern string }
 func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outcome, bool) {
 	o, ours := outcome.Of(r.Context(), err)
 	if ours {
-		noteRefusal(r.Context())
+		noteRefusal(r.Context(), err)
 	}
 	if o.Code != outcome.CodeMisconfigured {
 		return o, ours

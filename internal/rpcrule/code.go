@@ -37,7 +37,7 @@ func Code(o outcome.Outcome) uint32 {
 	case outcome.CodeKeyInvalid, outcome.CodeBodyTooLarge, outcome.CodeMediaType, outcome.CodeTooManyKeys,
 		outcome.CodeIdempotencyInvalid, outcome.CodeIdempotencyReused:
 		return InvalidArgument
-	case outcome.CodeIdempotencyGone:
+	case outcome.CodeIdempotencyGone, outcome.CodeIdempotencyInterrupted:
 		return FailedPrecondition
 	case "":
 		return Canceled

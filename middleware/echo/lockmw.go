@@ -52,10 +52,15 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) echo.MiddlewareFu
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
+	return newMiddleware(g, ofRequest(key), opts)
+}
+
+// ofRequest returns the function of the exchange that key is for the request.
+func ofRequest(key keyfunc.Func) func(*exchange) (httpguard.Keys, error) {
+	return func(x *exchange) (httpguard.Keys, error) {
 		setPath(x.c)
 		return httpguard.One(key(x.c.Request()))
-	}, opts)
+	}
 }
 
 // KeyFrom is [Key] with a function that makes the key of the echo.Context. It
@@ -102,17 +107,14 @@ func KeysFunc(
 
 func newMiddleware(g *guard.Guard, keys func(*exchange) (httpguard.Keys, error), opts []Option) echo.MiddlewareFunc {
 	cfg := newConfig(opts)
+	cfg.idempotent.OnlyIdempotent()
 	lock := httpguard.New(g, cfg.bodyLimit)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if cfg.skip != nil && cfg.skip(c) {
 				return next(c)
 			}
-			if cfg.answers.Any() {
-				before := answersIn(c)
-				c.Set(answersKey, cfg.answers.Over(before))
-				defer c.Set(answersKey, before)
-			}
+			defer cfg.setAnswers(c)()
 			x := exchanges.Get().(*exchange)
 			*x = exchange{c: c, keys: keys, next: next}
 			err, own := lock.Serve(x), x.err

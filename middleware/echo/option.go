@@ -23,7 +23,8 @@ type config struct {
 
 	skip func(echo.Context) bool // nil: none
 
-	bodyLimit int
+	bodyLimit  int
+	idempotent httpguard.IdempotentOptions
 }
 
 func newConfig(opts []Option) config {

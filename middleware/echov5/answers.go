@@ -40,3 +40,14 @@ func Answers(opts ...AnswerOption) echo.MiddlewareFunc {
 		}
 	}
 }
+
+// setAnswers makes c carry the answers of the options, if there are any. The
+// function that it returns takes them back.
+func (cfg *config) setAnswers(c *echo.Context) (undo func()) {
+	if !cfg.answers.Any() {
+		return func() {}
+	}
+	before := answersIn(c)
+	c.Set(answersKey, cfg.answers.Over(before))
+	return func() { c.Set(answersKey, before) }
+}

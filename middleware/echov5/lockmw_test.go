@@ -40,6 +40,8 @@ func mountBare(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) h
 		switch {
 		case l.Answers:
 			chain = append(chain, lockmw.Answers(answers(l)...))
+		case l.TTL != 0:
+			chain = append(chain, lockmw.Idempotent(g, l.Scope, l.TTL, options(l)...))
 		case l.Key != nil:
 			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
 		case l.Templates != nil:
@@ -88,12 +90,20 @@ func options(l lockmwtest.Lock) (opts []lockmw.Option) {
 	if l.BodyLimit > 0 {
 		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
 	}
+	if l.OptionalKey {
+		opts = append(opts, lockmw.WithOptionalKey())
+	}
+	if l.KeptHeaders != nil {
+		opts = append(opts, lockmw.WithKeptHeaders(l.KeptHeaders...))
+	}
 	return opts
 }
 
-var adapter = lockmwtest.Adapter{Mount: mount, Timeout: true}
+var adapter = lockmwtest.Adapter{Mount: mount, Timeout: true, Final: true}
 
 func TestTheTable(t *testing.T) { lockmwtest.Run(t, adapter) }
+
+func TestTheTableOfIdempotent(t *testing.T) { lockmwtest.RunIdempotent(t, adapter) }
 
 func TestAWaiterWhoseClientHasGoneLeavesTheQueue(t *testing.T) { lockmwtest.RunSockets(t, adapter) }
 

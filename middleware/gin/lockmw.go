@@ -47,12 +47,17 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
+	return newMiddleware(g, ofRequest(key), opts)
+}
+
+// ofRequest returns the function of the exchange that key is for the request.
+func ofRequest(key keyfunc.Func) func(*exchange) (httpguard.Keys, error) {
+	return func(x *exchange) (httpguard.Keys, error) {
 		for _, p := range x.c.Params {
 			keyfunc.SetPath(x.c.Request, p.Key, p.Value)
 		}
 		return httpguard.One(key(x.c.Request))
-	}, opts)
+	}
 }
 
 // KeyFrom is [Key] with a function that makes the key of the gin.Context. It is
@@ -101,16 +106,13 @@ func KeysFunc(
 
 func newMiddleware(g *guard.Guard, keys func(*exchange) (httpguard.Keys, error), opts []Option) gin.HandlerFunc {
 	cfg := newConfig(opts)
+	cfg.idempotent.OnlyIdempotent()
 	lock := httpguard.New(g, cfg.bodyLimit)
 	return func(c *gin.Context) {
 		if cfg.skip != nil && cfg.skip(c) {
 			return
 		}
-		if cfg.answers.Any() {
-			before := answersIn(c)
-			c.Set(answersKey, cfg.answers.Over(before))
-			defer c.Set(answersKey, before)
-		}
+		defer cfg.setAnswers(c)()
 		x := exchanges.Get().(*exchange)
 		*x = exchange{c, lock, keys}
 		err := lock.Serve(x)

@@ -23,7 +23,8 @@ type config struct {
 
 	skip func(*gin.Context) bool // nil: none
 
-	bodyLimit int
+	bodyLimit  int
+	idempotent httpguard.IdempotentOptions
 }
 
 func newConfig(opts []Option) config {

@@ -1,0 +1,105 @@
+package lockmw
+
+import (
+	"time"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/keyfunc"
+)
+
+// Idempotent returns a middleware that carries out each request once, by its
+// header Idempotency-Key. The answer is kept for ttl. A request that comes again
+// gets it, with the header Idempotency-Replayed. One that comes while the first
+// runs waits for it, for at most MaxWait.
+//
+// scope says who sends the request, such as the user or the tenant. Equal keys
+// of two scopes have nothing to do with each other. It should be a value that
+// the client cannot choose, see [keyfunc.FromContext]. Idempotent panics without
+// one, and if ttl is less than 1 ms. A nil g is the default guard, looked up at
+// each request. Its store must keep results, see [guard.Once].
+//
+// The handler runs under a lease, as in [Key]. Its answer is held back until it
+// is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
+// of 200 to 499 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
+// those of a lock inside. After the others the next request runs the handler,
+// unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
+// hijacked or is longer than [guard.WithResultLimit] is not kept either, but its
+// handler does not run again.
+//
+// The application's HTTPErrorHandler answers errors of the handler, because its
+// answers are kept too. So middleware outside sees no error.
+//
+// Requests with safe methods pass, and their handler has no lease. docs/http.md
+// says what clients send and get.
+func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option) echo.MiddlewareFunc {
+	cfg := newConfig(opts)
+	once := httpguard.NewIdempotent(httpguard.New(g, cfg.bodyLimit), scope != nil, ttl, cfg.idempotent)
+	keys := ofRequest(scope)
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		answered := answeredInside(once.Lock, next)
+		return func(c *echo.Context) error {
+			if once.Passes(c.Request()) || cfg.skip != nil && cfg.skip(c) {
+				return next(c)
+			}
+			defer cfg.setAnswers(c)()
+			x := &heldExchange{exchange: exchange{c: c, keys: keys, next: answered}, limit: once.Limit()}
+			err := once.Serve(x)
+			switch {
+			case err == nil:
+				return nil
+			case unmatched(c, err):
+				return next(c) // echo's own 404 or 405
+			default:
+				return answer(c, once.Lock, err)
+			}
+		}
+	}
+}
+
+// answeredInside returns next with its errors answered, because later it is too
+// late to keep the answer.
+func answeredInside(lock *httpguard.Lock, next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		if err := returned(c, lock, next(c)); err != nil {
+			c.Echo().HTTPErrorHandler(c, err)
+		}
+		return nil
+	}
+}
+
+// WithOptionalKey is an option of [Idempotent]. Requests without an
+// Idempotency-Key pass, and their handler has no lease.
+func WithOptionalKey() Option { return optionFunc(func(c *config) { c.idempotent.Optional = true }) }
+
+// WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
+// kept too. Always kept are Content-Type, Content-Language, Content-Disposition,
+// Content-Encoding, Location, ETag, Last-Modified and Link. WithKeptHeaders
+// panics for one that is never kept, such as Set-Cookie.
+func WithKeptHeaders(names ...string) Option {
+	names = httpguard.KeptHeaders(names)
+	return optionFunc(func(c *config) { c.idempotent.Headers = append(c.idempotent.Headers, names...) })
+}
+
+// heldExchange is an exchange whose answer is held back.
+type heldExchange struct {
+	exchange
+
+	limit int
+	held  *httpguard.Capture
+}
+
+// Next serves the request under l.
+func (x *heldExchange) Next(l *guard.Lease) {
+	outer := x.c.Response()
+	x.held = httpguard.NewCapture(outer, x.limit)
+	x.c.SetResponse(echo.NewResponse(x.held, x.c.Logger()))
+	defer x.c.SetResponse(outer)
+	x.exchange.Next(l)
+}
+
+func (x *heldExchange) Held() httpguard.Answer    { return x.held.Held() }
+func (x *heldExchange) Send()                     { x.held.Send() }
+func (x *heldExchange) Replay(a httpguard.Answer) { a.Write(x.c.Response()) }

@@ -1,0 +1,75 @@
+package lockmw_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
+	lockmw "github.com/go-lockguard/guard/middleware/gin"
+)
+
+// payAgain sends the same request twice to a route with the handler, inside of
+// outer.
+func payAgain(t *testing.T, g *guard.Guard, outer, handler gin.HandlerFunc) (first, then *httptest.ResponseRecorder) {
+	t.Helper()
+	r := gin.New()
+	r.POST("/pay", outer, lockmw.Idempotent(g, keyfunc.Static("shop"), time.Hour), handler)
+	send := func() *httptest.ResponseRecorder {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", http.NoBody)
+		req.Header.Set("Idempotency-Key", "k")
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, req)
+		return w
+	}
+	return send(), send()
+}
+
+func TestErrorsThatAreAnsweredOutsideAreNotKept(t *testing.T) {
+	var logs bytes.Buffer
+	runs := 0
+	leftErrors := func(c *gin.Context) {
+		c.Next()
+		if len(c.Errors) > 0 && !c.Writer.Written() {
+			c.String(http.StatusUnprocessableEntity, "left")
+		}
+	}
+	first, then := payAgain(t, newGuard(t, guard.WithLogger(slog.New(slog.NewTextHandler(&logs, nil)))), leftErrors,
+		func(c *gin.Context) {
+			runs++
+			_ = c.Error(errors.New("own"))
+		})
+	for _, w := range []*httptest.ResponseRecorder{first, then} {
+		if w.Code != http.StatusUnprocessableEntity || w.Body.String() != "left" {
+			t.Errorf("got %d %s", w.Code, w.Body)
+		}
+	}
+	if n := strings.Count(logs.String(), "leaves its errors to a middleware outside"); runs != 2 || n != 1 {
+		t.Errorf("%d runs and %d warnings, want 2 and 1:\n%s", runs, n, logs.String())
+	}
+}
+
+// A status that gin has yet to write is part of the answer, and middleware
+// outside sees it.
+func TestAStatusWithoutABodyIsKept(t *testing.T) {
+	runs, seen := 0, 0
+	outer := func(c *gin.Context) {
+		c.Next()
+		seen = c.Writer.Status()
+	}
+	first, then := payAgain(t, newGuard(t), outer, func(c *gin.Context) {
+		runs++
+		c.Status(http.StatusAccepted)
+	})
+	if want := http.StatusAccepted; first.Code != want || then.Code != want || seen != want || runs != 1 {
+		t.Errorf("got %d, then %d, seen outside %d, %d runs", first.Code, then.Code, seen, runs)
+	}
+}
