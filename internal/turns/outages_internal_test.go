@@ -1,0 +1,151 @@
+package turns
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// inSilence runs a test in virtual time, with the outages of a locker with two
+// nodes, of which a is silent.
+func inSilence(t *testing.T, test func(t *testing.T, os *outages)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		os := &outages{node: func(key string) string { return key[:1] }}
+		os.note("a1", silent, errSilence)
+		if !os.isSilent("a2") || os.isSilent("b1") {
+			t.Fatal("a is not silent, or b is")
+		}
+		test(t, os)
+	})
+}
+
+var errSilence = fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrSilent)
+
+func TestASilenceEndsWithAnyAnswer(t *testing.T) {
+	for name, answer := range map[string]func(os *outages){
+		"a clear answer":       func(os *outages) { os.note("a2", clearly, nil) },
+		"a refusal":            func(os *outages) { os.note("a2", refusal, locker.ErrUnavailable) },
+		"a release":            func(os *outages) { os.answered("a2") },
+		"nobody asks any more": func(*outages) { time.Sleep(evidenceLife) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSilence(t, func(t *testing.T, os *outages) {
+				if answer(os); os.isSilent("a1") {
+					t.Error("the node counts as silent")
+				}
+			})
+		})
+	}
+	for name, none := range map[string]func(os *outages){
+		"the other node":      func(os *outages) { os.note("b1", clearly, nil) },
+		"a release of it":     func(os *outages) { os.answered("b1") },
+		"a request cut short": func(os *outages) { os.note("a2", nothing, nil) },
+		"no clear answer":     func(os *outages) { os.note("a2", trouble, locker.ErrUnavailable) },
+		"a probe under way": func(os *outages) {
+			if _, probe := os.admit("a1", 0, backoff); probe == nil {
+				panic("the first call is no probe")
+			}
+			time.Sleep(evidenceLife + probeLife - 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSilence(t, func(t *testing.T, os *outages) {
+				if none(os); !os.isSilent("a1") || os.on.Load() != 1 {
+					t.Errorf("%d outages, silent: %v", os.on.Load(), os.isSilent("a1"))
+				}
+			})
+		})
+	}
+}
+
+var backoff = Backoff{Initial: 10 * time.Millisecond, Max: time.Second}
+
+// Evidence that is too old is of another silence. A process that was paused
+// must not wake up in it.
+func TestANewSilenceBeginsWithItsFirstEvidence(t *testing.T) {
+	inSilence(t, func(t *testing.T, os *outages) {
+		time.Sleep(time.Hour)
+		os.note("a1", silent, errSilence)
+		if err := os.refuses("a1", time.Second); err != nil {
+			t.Errorf("refused at once: %v", err)
+		}
+		for range 3 {
+			time.Sleep(evidenceLife / 2)
+			os.note("a1", silent, errSilence)
+		}
+		if err := os.refuses("a1", 2*time.Second); err != nil {
+			t.Errorf("refused before its patience ends: %v", err)
+		}
+		if err := os.refuses("a1", time.Second); err == nil {
+			t.Error("not refused after its patience")
+		}
+		if err := os.refuses("b1", time.Second); err != nil {
+			t.Errorf("the other node: %v", err)
+		}
+	})
+}
+
+func TestUnguardedFunctionsAreToldOnceAnOutage(t *testing.T) {
+	inSilence(t, func(t *testing.T, os *outages) {
+		told := func(key string) (n int) {
+			for range 3 {
+				if os.tellUnguarded(key) {
+					n++
+				}
+			}
+			return n
+		}
+		time.Sleep(time.Millisecond)
+		if a, b := told("a1"), told("b1"); a != 1 || b != 0 {
+			t.Errorf("told %d and %d times", a, b)
+		}
+		time.Sleep(outagePause)
+		if n := told("a1"); n != 0 {
+			t.Errorf("told %d times in the same outage", n)
+		}
+		for _, after := range []time.Duration{time.Second, outagePause} {
+			os.note("a1", clearly, nil)
+			os.note("a1", silent, errSilence)
+			time.Sleep(after)
+			if n := told("a1"); n != 1 {
+				t.Errorf("told %d times in an outage that begins later", n)
+			}
+			if after == time.Second {
+				os.note("a1", clearly, nil)
+				os.note("a1", silent, errSilence)
+				time.Sleep(after)
+				if n := told("a1"); n != 0 {
+					t.Errorf("told %d times %v after the last one", n, after)
+				}
+				time.Sleep(outagePause)
+			}
+		}
+	})
+}
+
+// Those that have left are not waited for when the others try again.
+func TestTheSpreadIsForThoseThatWait(t *testing.T) {
+	inSilence(t, func(t *testing.T, os *outages) {
+		if _, probe := os.admit("a1", time.Minute, backoff); probe == nil {
+			t.Fatal("the first call is no probe")
+		}
+		var s *silence
+		for range 100 {
+			a, _ := os.admit("a1", time.Minute, backoff)
+			if s = a.silence; s == nil {
+				t.Fatalf("does not wait: %+v", a)
+			}
+		}
+		for range 90 {
+			os.left(s)
+		}
+		os.note("a1", clearly, nil)
+		if s.spread != 10*spreadEach {
+			t.Errorf("a spread of %v for 10 that wait", s.spread)
+		}
+	})
+}
