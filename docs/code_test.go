@@ -160,6 +160,22 @@ func TestRedisfenceOfTheDocumentsRefusesALateWrite(t *testing.T) {
 	}
 }
 
+func Example_atMostOnce() {
+	g, end := open()
+	defer end()
+	ctx, orderID := context.Background(), "4711"
+	charge := func(context.Context) (string, error) { return "", errors.New("no answer from the bank") }
+
+	for range 2 {
+		payments := g.With(guard.WithAtMostOnce())
+		receipt, err := guard.Once(ctx, payments, guard.Key("pay", orderID), 24*time.Hour, charge)
+		fmt.Println(receipt == "", errors.Is(err, guard.ErrInterrupted))
+	}
+	// Output:
+	// true false
+	// true true
+}
+
 func Example_theSameAnswerForAll() {
 	g, end := open()
 	defer end()
