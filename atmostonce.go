@@ -49,14 +49,14 @@ func NothingDone(err error) error {
 	if err == nil {
 		panic("guard: NothingDone of a nil error")
 	}
-	return &nothingDone{err}
+	return &nothingDoneError{err}
 }
 
-type nothingDone struct{ err error }
+type nothingDoneError struct{ err error }
 
-func (e *nothingDone) Error() string { return e.err.Error() }
+func (e *nothingDoneError) Error() string { return e.err.Error() }
 
-func (e *nothingDone) Unwrap() error { return e.err }
+func (e *nothingDoneError) Unwrap() error { return e.err }
 
 // checkAtMostOnce refuses a call that the store cannot mark.
 func (g *Guard) checkAtMostOnce() error {
@@ -91,7 +91,7 @@ func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, o Onc
 	}()
 	err := l.turn.Begin(ctx, mark)
 	if errors.Is(err, ErrLeaseLost) {
-		err = fmt.Errorf("%w: the key was lost before the function began: %v", ErrUnavailable, err)
+		err = fmt.Errorf("%w: the key was lost before the function began", ErrUnavailable)
 	}
 	began = err == nil
 	return err

@@ -21,6 +21,7 @@ func hangs(i int) bool { return i%4 == 3 }
 
 // payerProcess makes all payments, each at most once.
 func payerProcess(t *testing.T, g *guard.Guard) {
+	t.Helper()
 	g = g.With(guard.WithAtMostOnce(), guard.WithMaxWait(time.Minute))
 	for i := range payments {
 		_, err := guard.Once(t.Context(), g, payment(i), time.Hour, func(context.Context) (int, error) {

@@ -129,7 +129,7 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 		m, err = g.finish(m, err)
 		if keeps = m.kind != 0; keeps {
 			recall.Keep(g.record(ctx, m, o))
-		} else if errors.As(err, new(*nothingDone)) && g.atMostOnce {
+		} else if errors.As(err, new(*nothingDoneError)) && g.atMostOnce {
 			l.turn.Unmark()
 		}
 		return err

@@ -47,7 +47,7 @@ func (t *Turn) keeps() bool { return t.recalls() && t.patience.Recall.keep.Value
 
 // passesOn reports whether the grant may pass from t to another turn. That would
 // keep a record from the store, or leave the mark of t there.
-func (t *Turn) passesOn() bool { return !t.keeps() && !(t.recalls() && t.patience.Recall.undone) }
+func (t *Turn) passesOn() bool { return !t.recalls() || !t.keeps() && !t.patience.Recall.undone }
 
 // Keeps reports whether the end of t keeps a result.
 func (t *Turn) Keeps() bool { return t.keeps() && t.patience.Recall.result }

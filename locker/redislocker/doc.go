@@ -22,8 +22,8 @@
 //	guard:{K}:due    sorted set, for 2 to 12 s      the owner id of each claim, by the ms when it must be seen again
 //	guard:{K}:crowd  sorted set, as guard:{K}       several owners: the entry of each, by the ms when its share ends
 //	guard:{K}:fence  string, for 20 minutes         the last fencing token given
-//	guard:{K}:kept   string, for its own TTL        a record or a mark: the owner id of the claim that left it,
-//	                                                and the value
+//	guard:{K}:kept   string, for its own TTL        a record: the owner id of the claim that kept it, and the value;
+//	                                                a mark has "*" in front
 //
 // "guard" is the prefix of [WithPrefix]. K is the key as the guard names it,
 // with '%', braces and control bytes percent-encoded. If that is longer than

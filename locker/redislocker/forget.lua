@@ -7,8 +7,8 @@
 --
 -- Returns 1, or 0 if there was no record that counts.
 
-local kept = redis.call("getrange", KEYS[2], 0, ARGV[1] - 1)
-if kept ~= "" and kept == redis.call("getrange", KEYS[1], 0, ARGV[1] - 1) then
+local kept = redis.call("getrange", KEYS[2], 0, ARGV[1])
+if kept == "*" .. redis.call("getrange", KEYS[1], 0, ARGV[1] - 1) then
   return 0
 end
 return redis.call("del", KEYS[2])

@@ -28,7 +28,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 
 func (l *Locker) inspectCall(key string) call {
 	k := l.keys(key)
-	return newCall(inspectScript, 4, k.lock, k.wait, k.crowd, k.recordName(), locker.MaxListed)
+	return newCall(inspectScript, 4, k.lock, k.wait, k.crowd, l.recordName(key), locker.MaxListed)
 }
 
 // inspected reads the answer of inspect.lua.

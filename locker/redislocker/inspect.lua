@@ -27,7 +27,10 @@ if string.sub(value, 1, 22) == MARK then
 end
 local length, rest = 0, 0
 local record = redis.pcall("getrange", KEYS[4], 0, -1)
-if type(record) == "string" and #record > 22 and string.sub(record, 1, 22) ~= string.sub(value, 1, 22) then
+if type(record) == "string" and string.sub(record, 1, 1) == "*" then -- a mark, see begin.lua
+  record = string.sub(record, 2, 23) ~= string.sub(value, 1, 22) and string.sub(record, 2) or ""
+end
+if type(record) == "string" and #record > 22 then
   length, rest = #record - 22, redis.call("pttl", KEYS[4])
 end
 return {ttl, value, redis.call("zcard", KEYS[2]), redis.call("zrange", KEYS[2], 0, ARGV[1] - 1), members, length, rest}

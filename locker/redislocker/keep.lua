@@ -23,8 +23,7 @@ if redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1) == ARGV[1] then
         "kept " .. string.sub(entry, 7, 28) .. " " .. ARGV[6] .. "\n" .. ARGV[9])
     end
   end
-elseif redis.call("getrange", KEYS[6], 0, #ARGV[1] - 1) == ARGV[1]
-  and redis.call("get", KEYS[6]) == ARGV[7] then -- the record, not just the mark
+elseif redis.call("getrange", KEYS[6], 0, #ARGV[1] - 1) == ARGV[1] then -- a mark begins with "*"
   redis.call("pexpire", KEYS[6], redis.call("pttl", KEYS[6])) -- so that WAIT has something to wait for
   return 2
 end

@@ -3,6 +3,7 @@ package redislocker
 import (
 	"hash/maphash"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 )
@@ -16,13 +17,18 @@ const waitSuffix, dueSuffix, fenceSuffix, crowdSuffix, recordSuffix = ":wait", "
 // keys returns the names in Redis of all entries of a key. The guard has made
 // the key fit for a hash tag.
 func (l *Locker) keys(key string) keys {
-	place := &l.known[maphash.String(l.seed, key)%uint64(len(l.known))]
+	place := l.place(key)
 	if last := place.Load(); last != nil && last.key == key {
 		return last.keys
 	}
 	k := l.newKeys(key)
-	place.Store(&knownKey{key, k})
+	place.Store(&knownKey{key: key, keys: k})
 	return k
+}
+
+// place is where key would be known.
+func (l *Locker) place(key string) *atomic.Pointer[knownKey] {
+	return &l.known[maphash.String(l.seed, key)%uint64(len(l.known))]
 }
 
 // knownKey is a key with its names. A locker keeps some of them, because the keys
@@ -30,6 +36,7 @@ func (l *Locker) keys(key string) keys {
 type knownKey struct {
 	key string
 	keys
+	record any // the name of its record, if it had one lately, see read
 }
 
 func (l *Locker) newKeys(key string) keys {
@@ -57,6 +64,15 @@ func (l *Locker) lockName(key string) string {
 		return raw
 	}
 	return l.settings.prefix + ":{" + key + "}"
+}
+
+// recordName returns the name of a key's record, which is the owner id of the
+// claim that kept it and the value. A mark is the same behind a markSign.
+func (l *Locker) recordName(key string) string {
+	if raw := l.rawName(key); raw != "" {
+		return l.settings.prefix + ":{" + hashTag(raw) + "}:raw:" + key + recordSuffix
+	}
+	return l.settings.prefix + ":{" + key + "}" + recordSuffix
 }
 
 const probeMark = "%probe:"

@@ -75,7 +75,7 @@ func (l *Locker) endCall(c *locker.Claim, own, next string) call {
 		return l.releaseCall(c.Key, st.keys, st.owner, own, next)
 	}
 	k := st.keys
-	return newCall(unmarkScript, 6, k.lock, k.wait, k.due, k.fence, k.crowd, k.recordName(),
+	return newCall(unmarkScript, 6, k.lock, k.wait, k.due, k.fence, k.crowd, l.recordName(c.Key),
 		st.owner, own, next, l.inboxes, flag(!l.conn.Cluster()), c.Key)
 }
 

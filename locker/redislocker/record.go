@@ -28,26 +28,26 @@ var (
 // ask for a longer one.
 const maxTold = 4 << 10
 
+// markSign stands in front of a mark. No owner id begins with it.
+const markSign = "*"
+
 // keptBefore is the answer of keep.lua for a record that is there already.
 const keptBefore = 2
 
 var _ locker.Marker = (*Locker)(nil)
 
-// recordName returns the name of a key's record, which is the owner id of the
-// claim that kept it and the value.
-func (k keys) recordName() string {
-	wait, _ := k.wait.(string)
-	return strings.TrimSuffix(wait, waitSuffix) + recordSuffix
-}
-
 // recall is Acquire for a claim that recalls. It takes one round trip, whether
-// there is a record, or the key is free or held.
+// there is a record, or the key is free or held. It takes two if there was a
+// record lately that has gone since.
 func (l *Locker) recall(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	if record, err := l.read(ctx, c.Key, t); record != "" || err != nil {
+		return locker.Answer{Record: record}, err
+	}
 	t.Rest = l.rest(t)
 	calls := l.recallCalls(c, t)
 	if l.settings.replicas > 0 {
 		return l.replicated(ctx, c, func(own redisconn.Way) (locker.Answer, error) {
-			return l.recalled(ctx, own, t, calls, run(ctx, own, calls...))
+			return l.recalled(ctx, own, c, t, calls, run(ctx, own, calls...))
 		})
 	}
 	start := time.Now()
@@ -60,7 +60,7 @@ func (l *Locker) recall(ctx context.Context, c *locker.Claim, t locker.Try) (loc
 	if answers[1].Err() == nil {
 		l.conn.NoteTrip(start)
 	}
-	return l.recalled(ctx, l.conn.Send, t, calls, answers)
+	return l.recalled(ctx, l.conn.Send, c, t, calls, answers)
 }
 
 // recallCalls is the request of a recall: a GET of the record, and the script.
@@ -72,35 +72,39 @@ func (l *Locker) recallCalls(c *locker.Claim, t locker.Try) []call {
 		l.inbox.open()
 		entry = l.queued(c)
 	}
-	record := st.keys.recordName()
+	record := l.recordName(c.Key)
 	return []call{
 		{line: []any{"get", record}},
 		newCall(recallScript, 6, st.keys.lock, st.keys.wait, st.keys.due, st.keys.fence, st.keys.crowd, record,
 			st.owner, entry, flag(t.Queued), int64(t.Place), max(t.Rest, locker.LookEvery).Milliseconds(), l.inboxes,
-			wantedWord+c.Key, flag(!l.conn.Cluster()), c.Owner+st.about, c.TTL.Milliseconds(), flag(c.Fencing),
-			locker.MaxMark),
+			wantedWord+c.Key, flag(!l.conn.Cluster()), c.Owner+st.about, c.TTL.Milliseconds(), flag(c.Fencing)),
 	}
 }
 
 // recalled reads the answers to the calls of a recall.
-func (l *Locker) recalled(ctx context.Context, send redisconn.Way, t locker.Try, calls []call, answers []command,
+func (l *Locker) recalled(ctx context.Context, send redisconn.Way, c *locker.Claim, t locker.Try, calls []call,
+	answers []command,
 ) (locker.Answer, error) {
 	queues := t.Wait || t.Queued
 	if errors.Is(answers[1].Err(), redis.Nil) { // a crowd had ended: the key was freed just now
 		answers = run(ctx, send, calls...)
 	}
-	if text, ok := answers[1].Val().(string); ok && text != "" {
-		return locker.Answer{Record: text}, nil
+	if text, ok := answers[1].Val().(string); ok {
+		return found(strings.TrimPrefix(text, markSign), queues)
 	}
 	if n, ok := answers[1].Val().(int64); ok && n == 1 {
-		text, err := longRecord(answers[0])
-		if err != nil && (answers[0].Err() == nil || errors.Is(answers[0].Err(), redis.Nil)) {
-			text, err = longRecord(run(ctx, send, calls[0])[0]) // kept between the two
+		text, err := answers[0].Text()
+		if errors.Is(err, redis.Nil) || strings.HasPrefix(text, markSign) { // kept between the two
+			text, err = run(ctx, send, calls[0])[0].Text()
 		}
 		if err != nil {
 			return locker.Answer{Queued: queues}, unclear(err)
 		}
-		return locker.Answer{Record: text}, nil
+		a, err := found(text, queues)
+		if err == nil {
+			l.noteRecorded(c.Key)
+		}
+		return a, err
 	}
 	if parts, ok := answers[1].Val().([]any); ok && len(parts) == 1 {
 		text, _ := parts[0].(string)
@@ -117,17 +121,13 @@ func (l *Locker) recalled(ctx context.Context, send redisconn.Way, t locker.Try,
 	return a, err
 }
 
-// longRecord reads a record that is longer than a mark. If it has ended
-// meanwhile, the next try finds that out.
-func longRecord(answer command) (string, error) {
-	text, err := answer.Text()
-	if err == nil && len(text) <= locker.OwnerLen+locker.MaxMark {
-		err = errNoAnswer
+// found is the answer for a record. If it has ended meanwhile, or made way for a
+// mark, the next try finds that out.
+func found(text string, queued bool) (locker.Answer, error) {
+	if len(text) <= locker.OwnerLen || strings.HasPrefix(text, markSign) {
+		return locker.Answer{Queued: queued}, unclear(errNoAnswer)
 	}
-	if err != nil {
-		return "", err
-	}
-	return text[locker.OwnerLen:], nil
+	return locker.Answer{Record: text[locker.OwnerLen:]}, nil
 }
 
 // Keep is [Locker.Release] with a record, in one round trip. With
@@ -151,6 +151,9 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 		released, err = kept(answer)
 		return err
 	})
+	if err == nil {
+		l.noteRecorded(c.Key)
+	}
 	return released, err
 }
 
@@ -181,7 +184,7 @@ func (l *Locker) keepCall(c *locker.Claim, next any, r locker.Record) call {
 		told = ""
 	}
 	k := st.keys
-	return newCall(keepScript, 6, k.lock, k.wait, k.due, k.fence, k.crowd, k.recordName(),
+	return newCall(keepScript, 6, k.lock, k.wait, k.due, k.fence, k.crowd, l.recordName(c.Key),
 		st.owner, "", next, l.inboxes, flag(!l.conn.Cluster()), c.Key,
 		c.Owner+r.Value, r.TTL.Milliseconds(), told)
 }
@@ -202,8 +205,8 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (r
 	}
 	defer l.gate.Leave()
 	st := l.state(c)
-	begin := newCall(beginScript, 2, st.keys.lock, st.keys.recordName(),
-		st.owner, c.Owner+r.Value, r.TTL.Milliseconds())
+	begin := newCall(beginScript, 2, st.keys.lock, l.recordName(c.Key),
+		st.owner, markSign+c.Owner+r.Value, r.TTL.Milliseconds())
 	err = l.confirmed(ctx, c.Key, begin, func(answer command) (err error) {
 		record, err = begun(answer)
 		return err
@@ -223,7 +226,7 @@ func begun(answer command) (record string, err error) {
 		}
 		return "", errNotOwner
 	case string:
-		if len(v) > locker.OwnerLen {
+		if v = strings.TrimPrefix(v, markSign); len(v) > locker.OwnerLen {
 			return v[locker.OwnerLen:], nil
 		}
 	}
@@ -240,7 +243,7 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	}
 	defer l.gate.Leave()
 	k := l.keys(key)
-	n, err := l.run(ctx, newCall(forgetScript, 2, k.lock, k.recordName(), locker.OwnerLen))[0].Int()
+	n, err := l.run(ctx, newCall(forgetScript, 2, k.lock, l.recordName(key), locker.OwnerLen))[0].Int()
 	if err != nil {
 		return false, unclear(err)
 	}

@@ -5,6 +5,6 @@
 -- are its OWN, NEXT, INBOXES, KNOWN ("1" or "0") and KEY.
 -- KEYS[6]  record
 
-if redis.call("getrange", KEYS[6], 0, #ARGV[1] - 1) == ARGV[1] then
+if redis.call("getrange", KEYS[6], 0, #ARGV[1]) == "*" .. ARGV[1] then
   redis.call("del", KEYS[6])
 end
