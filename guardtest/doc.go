@@ -16,6 +16,12 @@
 // the handler. A middleware that is listed after the handler does nothing, and
 // neither does an r.Use after the route. The answer is then 200.
 //
+// Three lines stage what [guard.Once] may meet:
+//
+//	g.Keep("pay:7", receipt) // another call has kept this result
+//	g.LoseResult("pay:7")    // and it was lost, or forgotten
+//	g.Crash("pay:7")         // another process died inside its function, under guard.WithAtMostOnce
+//
 // The guard has the defaults of production. A call waits 3 s for a key that is
 // held. A lost lease is noticed at its next renewal, after a third of the TTL
 // of 10 s. Set shorter times, or run the test in a testing/synctest bubble.
