@@ -34,6 +34,7 @@ func TestASilenceEndsWithAnyAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inSilence(t, func(t *testing.T, os *outages) {
+				t.Helper()
 				if answer(os); os.isSilent("a1") {
 					t.Error("the node counts as silent")
 				}
@@ -54,6 +55,7 @@ func TestASilenceEndsWithAnyAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inSilence(t, func(t *testing.T, os *outages) {
+				t.Helper()
 				if none(os); !os.isSilent("a1") || os.on.Load() != 1 {
 					t.Errorf("%d outages, silent: %v", os.on.Load(), os.isSilent("a1"))
 				}
@@ -68,6 +70,7 @@ var backoff = Backoff{Initial: 10 * time.Millisecond, Max: time.Second}
 // must not wake up in it.
 func TestANewSilenceBeginsWithItsFirstEvidence(t *testing.T) {
 	inSilence(t, func(t *testing.T, os *outages) {
+		t.Helper()
 		time.Sleep(time.Hour)
 		os.note("a1", silent, errSilence)
 		if err := os.refuses("a1", time.Second); err != nil {
@@ -91,6 +94,7 @@ func TestANewSilenceBeginsWithItsFirstEvidence(t *testing.T) {
 
 func TestUnguardedFunctionsAreToldOnceAnOutage(t *testing.T) {
 	inSilence(t, func(t *testing.T, os *outages) {
+		t.Helper()
 		told := func(key string) (n int) {
 			for range 3 {
 				if os.tellUnguarded(key) {
@@ -130,6 +134,7 @@ func TestUnguardedFunctionsAreToldOnceAnOutage(t *testing.T) {
 // Those that have left are not waited for when the others try again.
 func TestTheSpreadIsForThoseThatWait(t *testing.T) {
 	inSilence(t, func(t *testing.T, os *outages) {
+		t.Helper()
 		if _, probe := os.admit("a1", time.Minute, backoff); probe == nil {
 			t.Fatal("the first call is no probe")
 		}
