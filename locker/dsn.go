@@ -23,6 +23,8 @@ var imports = map[string]string{
 	"mem":            "locker/memlocker",
 	"postgres":       "locker/postgreslocker",
 	"postgresql":     "locker/postgreslocker",
+	"mysql":          "locker/mysqllocker/mysqldsn",
+	"sqlite":         "locker/sqlitelocker/sqlitedsn",
 	"etcd":           "locker/etcdlocker",
 	"etcds":          "locker/etcdlocker",
 	"zk":             "locker/zookeeperlocker",

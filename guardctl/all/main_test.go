@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardctl/internal/ctl"
+	"github.com/go-lockguard/guard/internal/sqltest"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
@@ -38,6 +40,31 @@ func TestAnOperatorSeesAndFreesAKeyInZooKeeper(t *testing.T) {
 	freesAKey(t, "zk://"+zktest.Start(t, 1, zktest.Settings{})[0].Addr)
 }
 
+func TestAnOperatorSeesAndFreesAKeyInPostgreSQL(t *testing.T) {
+	t.Parallel()
+	server, err := sqltest.StartPostgreSQL()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	freesAKey(t, server.URL)
+}
+
+func TestAnOperatorSeesAndFreesAKeyInMySQL(t *testing.T) {
+	t.Parallel()
+	server, err := sqltest.StartMariaDB("innodb-flush-log-at-trx-commit=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	freesAKey(t, server.URL)
+}
+
+func TestAnOperatorSeesAndFreesAKeyInSQLite(t *testing.T) {
+	t.Parallel()
+	freesAKey(t, "sqlite:"+filepath.Join(t.TempDir(), "locks.db"))
+}
+
 // freesAKey holds a key in the store, and takes it from its holder by the
 // command line.
 func freesAKey(t *testing.T, dsn string) {
@@ -45,6 +72,13 @@ func freesAKey(t *testing.T, dsn string) {
 	l, err := locker.FromDSN(dsn)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if tables, ok := l.(interface {
+		Migrate(ctx context.Context) error
+	}); ok {
+		if err := tables.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	g, err := guard.New(l, guard.WithName("holder"))
 	if err != nil {

@@ -3,6 +3,7 @@ package sqllease
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"sync"
@@ -15,6 +16,7 @@ import (
 // Locker is a [locker.Locker] on a table. It serves one guard.
 type Locker struct {
 	table    table
+	opener   driver.Connector // of a database that Open opens and Close closes; or nil
 	gate     lockerkit.Gate
 	instance string
 	waker    locker.Waker // set by Open
@@ -52,6 +54,26 @@ func New(d *Dialect, db *sql.DB, name string) *Locker {
 	return l
 }
 
+// NewOwner is New with a database that belongs to the Locker: Open opens it by
+// opener, and Close closes it.
+func NewOwner(d *Dialect, opener driver.Connector, name string) *Locker {
+	l := New(d, nil, name)
+	l.opener = opener
+	return l
+}
+
+// maxConns is how many connections a Locker uses at a time.
+const maxConns = 4
+
+// openOwn opens the database of an owner.
+func (l *Locker) openOwn() *sql.DB {
+	db := sql.OpenDB(l.opener)
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxConns)
+	db.SetConnMaxIdleTime(time.Minute)
+	return db
+}
+
 // Schema returns the statement that makes the table.
 func (l *Locker) Schema() string { return l.table.schema() }
 
@@ -62,8 +84,13 @@ func (l *Locker) Migrate(ctx context.Context) error {
 	if err := l.check(); err != nil {
 		return err
 	}
+	db := l.table.db
+	if l.opener != nil {
+		db = l.openOwn() // beside the one of Open, which may not have been called
+		defer db.Close()
+	}
 	for n := 0; ; n++ {
-		_, err := l.table.db.ExecContext(ctx, l.table.schema())
+		_, err := db.ExecContext(ctx, l.table.schema())
 		if err == nil {
 			return nil
 		}
@@ -74,7 +101,7 @@ func (l *Locker) Migrate(ctx context.Context) error {
 }
 
 func (l *Locker) check() error {
-	if l.table.db == nil {
+	if l.table.db == nil && lockerkit.IsNil(l.opener) {
 		return lockerkit.Invalid(l.table.Name, "the database is nil")
 	}
 	if !tableName.MatchString(l.table.name) {
@@ -91,6 +118,9 @@ func (l *Locker) Open(w locker.Waker) error {
 			return err
 		}
 		l.waker = w
+		if l.opener != nil {
+			l.table.db = l.openOwn()
+		}
 		for _, lane := range l.lanes.all {
 			l.service.Go(func() { lane.work(l.ctx) })
 		}
@@ -101,8 +131,8 @@ func (l *Locker) Open(w locker.Waker) error {
 }
 
 // Close takes the claims that wait here out of their queues, does what Abandon
-// has left to do, and ends the goroutines of l. The database stays open. Keys
-// that are owned stay until their TTL ends.
+// has left to do, and ends the goroutines of l. The database stays open, unless
+// l opened it. Keys that are owned stay until their TTL ends.
 //
 // Close blocks until that is done or ctx ends. Then it returns ctx's error, and
 // goes on in the background for half a minute at most.
@@ -113,8 +143,14 @@ func (l *Locker) Close(ctx context.Context) error {
 		l.leaveAll()
 		l.cancel()
 		l.service.Wait()
+		if l.opener != nil {
+			_ = l.table.db.Close()
+		}
 	})
 }
+
+// Limits returns the shortest TTL. A lease ends on time, for all processes.
+func (*Locker) Limits() locker.Limits { return locker.Limits{MinTTL: 200 * time.Millisecond} }
 
 // Acquire makes c the owner of its key if nobody else owns it. It takes a read,
 // and a write if something changes.

@@ -49,9 +49,10 @@ func StartPostgreSQL(settings ...string) (_ *Server, err error) {
 	return s, err
 }
 
-// StartMariaDB starts a MariaDB server and returns when it takes connections.
-// The caller closes it.
-func StartMariaDB() (_ *Server, err error) {
+// StartMariaDB starts a MariaDB server and returns when it takes connections. A
+// setting is an option without its dashes, such as
+// "innodb-flush-log-at-trx-commit=1". The caller closes the server.
+func StartMariaDB(settings ...string) (_ *Server, err error) {
 	const pkg = "mariadb-server"
 	install, err1 := binary("mariadb-install-db", pkg)
 	mariadbd, err2 := binary("mariadbd", pkg, "/usr/sbin", "/usr/libexec")
@@ -77,13 +78,17 @@ func StartMariaDB() (_ *Server, err error) {
 		return nil, err
 	}
 	err = s.serve(mariadbd, func(port string) []string {
-		return []string{
+		args := []string{
 			"--no-defaults", "--datadir=" + data, "--socket=" + filepath.Join(s.dir, "sock"),
 			"--pid-file=" + filepath.Join(s.dir, "pid"),
 			"--bind-address=127.0.0.1", "--port=" + port, "--skip-grant-tables", "--skip-name-resolve",
 			"--init-file=" + script,
 			"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M",
 		}
+		for _, setting := range settings {
+			args = append(args, "--"+setting)
+		}
+		return args
 	}, listens)
 	s.URL = "mysql://guard@" + s.addr + "/guard"
 	return s, err

@@ -28,7 +28,7 @@ func (*Locker) FindingNames() []string {
 // that is wrong, each as a [locker.Finding] with one of the names above.
 //
 // A server that is read-only, such as a replica, is an ErrUnavailable.
-func (l *Locker) Check(ctx context.Context, ttl time.Duration) error { return l.store.Check(ctx, ttl) }
+func (l *Locker) Check(ctx context.Context, ttl time.Duration) error { return l.base.Check(ctx, ttl) }
 
 // check returns the findings about the settings of the server.
 func check(ctx context.Context, db *sql.DB) []error {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-lockguard/guard/internal/sqltest"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/mysqllocker"
+	_ "github.com/go-lockguard/guard/locker/mysqllocker/mysqldsn"
 )
 
 // checked opens a locker on db and returns what Check finds.
@@ -81,7 +82,10 @@ func TestRights(t *testing.T) {
 		"CREATE USER app@'%', reader@'%'",
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON guard.guard_lease TO app@'%'",
 		"GRANT SELECT ON guard.guard_lease TO reader@'%'",
+		"ALTER USER app@'%' IDENTIFIED BY 's/c:r@e#t?'",
 	)
+	byAddress(t, server.URL)
+	exec(t, admin, "ALTER USER app@'%' IDENTIFIED BY ''")
 	found, err := checked(t, as("app"))
 	has(t, found, err)
 	found, err = checked(t, as("reader"))
@@ -96,6 +100,35 @@ func TestRights(t *testing.T) {
 	err = g.Do(t.Context(), "k", func(context.Context) error { return nil })
 	if err == nil || time.Since(began) > time.Minute/2 || !strings.Contains(err.Error(), "GRANT SELECT, INSERT") {
 		t.Errorf("%v after %v, want an error at once that names the rights", err, time.Since(began))
+	}
+}
+
+// byAddress locks by the address of a user with a password, and by one with a
+// wrong password.
+func byAddress(t *testing.T, url string) {
+	t.Helper()
+	for _, c := range []struct{ password, finding string }{{"s%2Fc:r%40e%23t%3F", ""}, {"secret", "rights"}} {
+		l, err := locker.FromDSN(strings.Replace(url, "guard@", "app:"+c.password+"@", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := guard.New(l, guard.WithTTL(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = l.(*mysqllocker.Locker).Check(t.Context(), time.Minute)
+		found, err2 := locker.Findings(err)
+		if c.finding == "" {
+			has(t, found, err2)
+		} else {
+			has(t, found, err2, c.finding)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v shows the password", err)
+		}
+		if err := g.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func (*Locker) FindingNames() []string {
 // where the database is and whether it is in WAL mode. The error holds
 // everything that is wrong, each as a [locker.Finding] with one of the names
 // above.
-func (l *Locker) Check(ctx context.Context, ttl time.Duration) error { return l.store.Check(ctx, ttl) }
+func (l *Locker) Check(ctx context.Context, ttl time.Duration) error { return l.base.Check(ctx, ttl) }
 
 // check returns the findings about the settings of the database.
 func check(ctx context.Context, db *sql.DB) []error {

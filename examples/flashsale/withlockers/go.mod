@@ -7,17 +7,25 @@ replace (
 	github.com/go-lockguard/guard/examples => ../../
 	github.com/go-lockguard/guard/locker/etcdlocker => ../../../locker/etcdlocker
 	github.com/go-lockguard/guard/locker/etcdlocker/etcdtest => ../../../locker/etcdlocker/etcdtest
+	github.com/go-lockguard/guard/locker/mysqllocker => ../../../locker/mysqllocker
+	github.com/go-lockguard/guard/locker/postgreslocker => ../../../locker/postgreslocker
+	github.com/go-lockguard/guard/locker/sqlitelocker => ../../../locker/sqlitelocker
 	github.com/go-lockguard/guard/locker/zookeeperlocker => ../../../locker/zookeeperlocker
 )
 
 require (
+	github.com/go-lockguard/guard v0.0.0-00010101000000-000000000000
 	github.com/go-lockguard/guard/examples v0.0.0-00010101000000-000000000000
 	github.com/go-lockguard/guard/locker/etcdlocker v0.0.0-00010101000000-000000000000
 	github.com/go-lockguard/guard/locker/etcdlocker/etcdtest v0.0.0-00010101000000-000000000000
+	github.com/go-lockguard/guard/locker/mysqllocker v0.0.0-00010101000000-000000000000
+	github.com/go-lockguard/guard/locker/postgreslocker v0.0.0-00010101000000-000000000000
+	github.com/go-lockguard/guard/locker/sqlitelocker v0.0.0-00010101000000-000000000000
 	github.com/go-lockguard/guard/locker/zookeeperlocker v0.0.0-00010101000000-000000000000
 )
 
 require (
+	filippo.io/edwards25519 v1.1.0 // indirect
 	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
 	github.com/bsm/redislock v0.10.0 // indirect
 	github.com/bytedance/gopkg v0.1.4 // indirect
@@ -28,21 +36,26 @@ require (
 	github.com/cloudwego/base64x v0.1.6 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.5.0 // indirect
+	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/gabriel-vasile/mimetype v1.4.13 // indirect
 	github.com/gin-contrib/sse v1.1.1 // indirect
 	github.com/gin-gonic/gin v1.10.1 // indirect
-	github.com/go-lockguard/guard v0.0.0-00010101000000-000000000000 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-playground/locales v0.14.1 // indirect
 	github.com/go-playground/universal-translator v0.18.1 // indirect
 	github.com/go-playground/validator/v10 v10.30.2 // indirect
+	github.com/go-sql-driver/mysql v1.9.3 // indirect
 	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/goccy/go-json v0.10.6 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.28.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.9.0 // indirect
+	github.com/jackc/puddle/v2 v2.2.2 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/cpuid/v2 v2.3.0 // indirect
 	github.com/leodido/go-urn v1.4.0 // indirect
@@ -50,8 +63,10 @@ require (
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.2 // indirect
+	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/pelletier/go-toml/v2 v2.3.0 // indirect
 	github.com/redis/go-redis/v9 v9.19.0 // indirect
+	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/schollz/progressbar/v3 v3.19.1 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
@@ -77,6 +92,7 @@ require (
 	golang.org/x/arch v0.25.0 // indirect
 	golang.org/x/crypto v0.54.0 // indirect
 	golang.org/x/net v0.57.0 // indirect
+	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/term v0.45.0 // indirect
 	golang.org/x/text v0.40.0 // indirect
@@ -85,4 +101,8 @@ require (
 	google.golang.org/grpc v1.80.0 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
+	modernc.org/libc v1.72.0 // indirect
+	modernc.org/mathutil v1.7.1 // indirect
+	modernc.org/memory v1.11.0 // indirect
+	modernc.org/sqlite v1.50.0 // indirect
 )

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/go-lockguard/guard/examples/flashsale/show"
+	"github.com/go-lockguard/guard/internal/sqltest"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
 )
@@ -27,6 +29,28 @@ func TestNothingIsOversoldWithLeasesInEtcd(t *testing.T) {
 
 func TestNothingIsOversoldWithLeasesInZooKeeper(t *testing.T) {
 	sells(t, "zk://"+zktest.Start(t, 1, zktest.Settings{})[0].Addr)
+}
+
+func TestNothingIsOversoldWithLeasesInPostgreSQL(t *testing.T) {
+	server, err := sqltest.StartPostgreSQL()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	sells(t, server.URL)
+}
+
+func TestNothingIsOversoldWithLeasesInMySQL(t *testing.T) {
+	server, err := sqltest.StartMariaDB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	sells(t, server.URL)
+}
+
+func TestNothingIsOversoldWithLeasesInSQLite(t *testing.T) {
+	sells(t, "sqlite:"+filepath.Join(t.TempDir(), "locks.db"))
 }
 
 // sells plays a sale of more requests than items, with fencing tokens. Its exit
