@@ -60,7 +60,9 @@ func open(t *testing.T, dsn string) *guard.Guard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.(interface{ Migrate(ctx context.Context) error }).Migrate(t.Context()); err != nil {
+	if err := l.(interface {
+		Migrate(ctx context.Context) error
+	}).Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	g, err := guard.New(l, guard.WithTTL(time.Minute), guard.WithMaxWait(time.Minute))
