@@ -23,6 +23,8 @@ func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.
 		switch {
 		case l.Answers:
 			chain = append(chain, lockmw.Answers(answers(l)...))
+		case l.TTL != 0:
+			chain = append(chain, lockmw.Idempotent(g, l.Scope, l.TTL, options(l)...))
 		case l.Key != nil:
 			chain = append(chain, lockmw.KeyFunc(g, l.Key, options(l)...))
 		case l.Templates != nil:
@@ -81,6 +83,12 @@ func options(l lockmwtest.Lock) (opts []lockmw.Option) {
 	}
 	if l.BodyLimit > 0 {
 		opts = append(opts, lockmw.WithBodyLimit(l.BodyLimit))
+	}
+	if l.OptionalKey {
+		opts = append(opts, lockmw.WithOptionalKey())
+	}
+	if l.KeptHeaders != nil {
+		opts = append(opts, lockmw.WithKeptHeaders(l.KeptHeaders...))
 	}
 	return opts
 }

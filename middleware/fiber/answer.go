@@ -104,11 +104,8 @@ func answer(c fiber.Ctx, lock *httpguard.Lock, err error) error {
 // prepare sets the headers of o. It removes headers that a handler has set for
 // a body of its own.
 func prepare(c fiber.Ctx, o outcome.Outcome) {
-	had, want := http.Header{}, http.Header{}
+	had, want := headers(c.Response()), http.Header{}
 	h := &c.Response().Header
-	for name, value := range h.All() {
-		had.Set(string(name), string(value))
-	}
 	maps.Copy(want, had)
 	o.Prepare(want)
 	for name := range had {
@@ -139,3 +136,14 @@ type hiddenError struct{ err error }
 
 func (*hiddenError) Error() string   { return "Internal Server Error" }
 func (e *hiddenError) Unwrap() error { return e.err }
+
+// setAnswers makes c carry the answers of the options, if there are any. The
+// function that it returns takes them back.
+func (cfg *config) setAnswers(c fiber.Ctx) (undo func()) {
+	if !cfg.answers.Any() {
+		return func() {}
+	}
+	before := answersIn(c)
+	c.Locals(answersKey, cfg.answers.Over(before))
+	return func() { c.Locals(answersKey, before) }
+}

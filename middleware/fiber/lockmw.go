@@ -49,10 +49,15 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) fiber.Handler {
 	if key == nil {
 		panic("lockmw: the key function is nil")
 	}
-	return newMiddleware(g, true, func(x *exchange) (httpguard.Keys, error) {
+	return newMiddleware(g, true, ofRequest(key), opts)
+}
+
+// ofRequest returns the function of the exchange that key is for the request.
+func ofRequest(key keyfunc.Func) func(*exchange) (httpguard.Keys, error) {
+	return func(x *exchange) (httpguard.Keys, error) {
 		x.setPath()
 		return httpguard.One(key(x.req))
-	}, opts)
+	}
 }
 
 // KeyFrom is [Key] with a function that makes the key of the fiber.Ctx. It is
@@ -106,17 +111,14 @@ func newMiddleware(
 	g *guard.Guard, whole bool, keys func(*exchange) (httpguard.Keys, error), opts []Option,
 ) fiber.Handler {
 	cfg := newConfig(opts)
+	cfg.idempotent.OnlyIdempotent()
 	waits := maxwait.New(g, cfg.maxWait)
 	patient, hasty := httpguard.New(g, cfg.bodyLimit), httpguard.New(waits.Short, cfg.bodyLimit)
 	return func(c fiber.Ctx) error {
 		if cfg.skip != nil && cfg.skip(c) {
 			return c.Next()
 		}
-		if cfg.answers.Any() {
-			before := answersIn(c)
-			c.Locals(answersKey, cfg.answers.Over(before))
-			defer c.Locals(answersKey, before)
-		}
+		defer cfg.setAnswers(c)()
 		lock := patient
 		if waits.Cuts(c.Context()) {
 			lock = hasty

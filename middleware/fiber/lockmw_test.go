@@ -35,6 +35,8 @@ var adapter = lockmwtest.Adapter{Mount: mount, Buffered: true}
 
 func TestTheTable(t *testing.T) { lockmwtest.Run(t, adapter) }
 
+func TestTheTableOfIdempotent(t *testing.T) { lockmwtest.RunIdempotent(t, adapter) }
+
 // fasthttp reuses its contexts, and lockmwtest.Bench does not.
 func BenchmarkOverhead(b *testing.B) {
 	g, err := guard.New(memlocker.New())

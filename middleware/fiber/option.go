@@ -26,8 +26,9 @@ type config struct {
 
 	skip func(fiber.Ctx) bool // nil: none
 
-	bodyLimit int
-	maxWait   time.Duration
+	bodyLimit  int
+	maxWait    time.Duration
+	idempotent httpguard.IdempotentOptions
 }
 
 // defaultMaxWait is the limit of waits without a WithMaxWait option.

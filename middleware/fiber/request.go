@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
@@ -44,4 +46,13 @@ func (x *exchange) whole() (*http.Request, error) {
 		r.Header.Add(string(name), string(value))
 	}
 	return r, nil
+}
+
+// headers returns the headers of a response.
+func headers(res *fasthttp.Response) http.Header {
+	h := http.Header{}
+	for name, value := range res.Header.All() {
+		h.Add(string(name), string(value))
+	}
+	return h
 }

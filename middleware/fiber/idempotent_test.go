@@ -1,0 +1,49 @@
+package lockmw_test
+
+import (
+	"bufio"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v3"
+
+	"github.com/go-lockguard/guard/keyfunc"
+	lockmw "github.com/go-lockguard/guard/middleware/fiber"
+)
+
+func TestAStreamIsNotKeptAndItsHandlerDoesNotRunAgain(t *testing.T) {
+	runs := 0
+	chain := []any{
+		lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour),
+		func(c fiber.Ctx) error {
+			runs++
+			return c.SendStreamWriter(func(w *bufio.Writer) { _, _ = w.WriteString("part") })
+		},
+	}
+	header := http.Header{"Idempotency-Key": {"k"}}
+	if status, body := do(t, fiber.Config{}, "/stock/1", header, chain...); status != http.StatusOK || body != "part" {
+		t.Errorf("got %d %s", status, body)
+	}
+	if status, body := do(t, fiber.Config{}, "/stock/1", header, chain...); status != http.StatusConflict || runs != 1 {
+		t.Errorf("then %d %s, %d runs", status, body, runs)
+	}
+}
+
+// Errors of the handler are answered by the application, and kept.
+func TestAnErrorOfTheHandlerIsAnsweredInside(t *testing.T) {
+	runs := 0
+	chain := []any{
+		lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour),
+		func(fiber.Ctx) error {
+			runs++
+			return fiber.NewError(http.StatusUnprocessableEntity, "sold out")
+		},
+	}
+	for range 2 {
+		status, body := do(t, fiber.Config{}, "/stock/1", http.Header{"Idempotency-Key": {"k"}}, chain...)
+		if status != http.StatusUnprocessableEntity || body != "sold out" || runs != 1 {
+			t.Errorf("got %d %s, %d runs", status, body, runs)
+		}
+	}
+}
