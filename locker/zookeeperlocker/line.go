@@ -108,7 +108,7 @@ func (l *Locker) refresh(key string, ln *line, version int32) bool {
 	return true
 }
 
-// readQueue finds the queue, with the value of its first, and the owner id of
+// readQueue finds the queue, with the values of its first, and the owner id of
 // the key, or "".
 func (l *Locker) readQueue(ctx context.Context, dir string) (v view, owner string, err error) {
 	for range maxTries {
@@ -124,15 +124,26 @@ func (l *Locker) readQueue(ctx context.Context, dir string) (v view, owner strin
 		if len(v.queue) == 0 {
 			return v, owner, nil
 		}
-		first, err := l.get(ctx, dir+"/"+v.queue[0].Name)
-		if err != nil {
+		if err := l.fill(ctx, dir, v.queue); err != nil {
 			return v, "", err
 		}
-		if v.queue[0].Value = first.value; first.stat != nil {
+		if v.queue[0].Value != nil {
 			return v, owner, nil
 		}
 	}
 	return v, "", errChanging
+}
+
+// fill gets the values of the first entries. An entry that is gone has none.
+func (l *Locker) fill(ctx context.Context, dir string, queue []queued) error {
+	var names []string
+	for _, q := range queue[:min(len(queue), shownMax)] {
+		names = append(names, q.Name)
+	}
+	for i, n := range l.getAll(ctx, dir, names, "") {
+		queue[i].Value = n.value
+	}
+	return ctx.Err()
 }
 
 // queueIn returns the entries among the children of a directory, in their

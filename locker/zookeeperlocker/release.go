@@ -11,8 +11,21 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// shownMax is the number of entries that a hand-over tells the new owner.
-const shownMax = 4
+// What a hand-over tells the new owner of the queue, so that its own Release
+// need not look.
+const (
+	namedMax = 32 // entries
+	shownMax = 8  // of them with their values
+)
+
+// toldOf returns what the new owner is told of the queue behind it.
+func toldOf(behind []queued) []queued {
+	told := slices.Clone(behind[:min(len(behind), namedMax)])
+	for i := shownMax; i < len(told); i++ {
+		told[i].Value = nil
+	}
+	return told
+}
 
 // Release ends c's hold and hands the key over, in one request if this process
 // knows the queue.
@@ -127,7 +140,7 @@ func (h *handover) plan() (ops []any, err error) {
 	}
 	r := e.Record
 	r.TTL, r.Waiting, r.Version = e.Offer, len(behind), h.version+1
-	r.Queue = behind[:min(len(behind), shownMax)]
+	r.Queue = toldOf(behind)
 	value := ownerValue(e.Owner, r)
 	if h.nobodys {
 		ops = append(ops, h.l.create(h.dir+ownerNode, value, 0))
