@@ -127,7 +127,8 @@ func (t *attempt) judge(f *found) (a locker.Answer, take []any) {
 	s := t.l.sight(t.c.Key, f.owner, now)
 	if s.over(now) {
 		return a, []any{
-			remove(t.dir + markPrefix + owner), write(t.dir+ownerNode, mine, f.owner.stat.Version), t.l.create(mark, nil, 0),
+			remove(t.dir + markPrefix + owner), write(t.dir+ownerNode, mine, f.owner.stat.Version),
+			t.l.create(mark, nil, 0),
 		}
 	}
 	a.Holder, a.Remaining = r.Holder, s.left(now)

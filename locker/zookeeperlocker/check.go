@@ -123,6 +123,7 @@ func judgeServers(config string) error {
 	if voters == 0 || voters%2 != 0 {
 		return nil
 	}
-	return finding(FindingQuorum, locker.Warn, "ZooKeeper has %d servers that vote, which survive no more losses than %d: "+
-		"add one or remove one", voters, voters-1)
+	return finding(FindingQuorum, locker.Warn,
+		"ZooKeeper has %d servers that vote, which survive no more losses than %d: add one or remove one",
+		voters, voters-1)
 }

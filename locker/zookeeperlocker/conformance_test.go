@@ -37,7 +37,8 @@ func TestTheLockerKeepsItsPromisesWithoutAnswers(t *testing.T) {
 				addr, prefix := store(t)
 				one := func() (*zktest.Pipe, locker.Locker) {
 					p := zktest.NewPipe(t, addr)
-					return p, zookeeperlocker.New(zktest.Connect(t, session, p.Addr), zookeeperlocker.WithPrefix(prefix))
+					conn := zktest.Connect(t, session, p.Addr)
+					return p, zookeeperlocker.New(conn, zookeeperlocker.WithPrefix(prefix))
 				}
 				p, a := one()
 				q, b := one()

@@ -1,6 +1,7 @@
 // Package zookeeperlocker keeps leases in ZooKeeper 3.5.5 or newer.
 //
-//	conn, _, err := zk.Connect([]string{"a:2181", "b:2181", "c:2181"}, 10*time.Second)
+//	servers := []string{"a:2181", "b:2181", "c:2181"}
+//	conn, _, err := zk.Connect(servers, 10*time.Second)
 //	g, err := guard.New(zookeeperlocker.New(conn))
 //
 // TLS and logins are the connection's, by zk.WithDialer and AddAuth. The caller

@@ -47,7 +47,8 @@ func unclear(err error) error {
 func withAdvice(err error) error {
 	switch {
 	case lacksRights(err):
-		return fmt.Errorf("%w (log in by AddAuth, and see the rights in the documentation of package zookeeperlocker)", err)
+		return fmt.Errorf(
+			"%w (log in by AddAuth, and see the rights in the documentation of package zookeeperlocker)", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("no answer in time: %w", err)
 	}

@@ -50,7 +50,8 @@ func (l *Locker) renew(ctx context.Context, cs []*locker.Claim, batch []int, ans
 		ops := make([]any, 0, opsEach*len(batch))
 		for _, i := range batch {
 			c, dir := cs[i], l.dir(cs[i].Key)
-			ops = append(ops, exists(dir+markPrefix+c.Owner), write(dir+ownerNode, ownerValue(c.Owner, recordOf(c)), anyVersion))
+			value := ownerValue(c.Owner, recordOf(c))
+			ops = append(ops, exists(dir+markPrefix+c.Owner), write(dir+ownerNode, value, anyVersion))
 		}
 		r, err := l.multi(ctx, ops...)
 		if err == nil && r.refused != nil {

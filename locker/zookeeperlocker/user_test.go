@@ -63,8 +63,9 @@ func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range holders {
 		p := zktest.NewPipe(t, addr)
-		// Some sessions end long before their leases, and some long after.
-		g := newGuard(t, at(zktest.Connect(t, []time.Duration{time.Second, session}[i%2], p.Addr), prefix), guard.WithTTL(ttl))
+		// Some sessions end before their leases, and some long after.
+		conn := zktest.Connect(t, []time.Duration{time.Second, session}[i%2], p.Addr)
+		g := newGuard(t, at(conn, prefix), guard.WithTTL(ttl))
 		key := fmt.Sprint("k", i)
 		l, err := g.Acquire(t.Context(), key)
 		if err != nil {

@@ -45,7 +45,8 @@ func classPath() (string, error) {
 	} {
 		found, _ := filepath.Glob("/usr/share/java/" + name)
 		if len(found) == 0 && !strings.HasPrefix(name, "slf4j-nop") {
-			return "", fmt.Errorf("zktest: no %s: install it (Debian, Ubuntu: libzookeeper-java and default-jre-headless)", name)
+			return "", fmt.Errorf(
+				"zktest: no %s: install it (Debian, Ubuntu: libzookeeper-java and default-jre-headless)", name)
 		}
 		all = append(all, found...)
 	}
