@@ -21,10 +21,12 @@ const prefix = "//guard:lock"
 //	//guard:lock stock:{from} + stock:{to} wait=200ms ttl=30s hold=1m minhold=5s waiters=100 name=transfer fencing norenew
 type directive struct {
 	keys     []keyTemplate
-	name     string   // for telemetry; "" means that of the method
-	settings []option // the others, in the order of the directive
-	function string   // name of the generated function; "" means the function's name with Locked
-	at       int      // offset of function
+	name     string        // for telemetry; "" means that of the method
+	once     time.Duration // how long the result is kept; 0 means that it is not
+	onceAt   int           // offset of the option
+	settings []option      // the others, in the order of the directive
+	function string        // name of the generated function; "" means the function's name with Locked
+	at       int           // offset of function
 }
 
 // option is one call of guard.With... Its value is a time.Duration, an int, or
@@ -50,14 +52,15 @@ var options = map[string]struct {
 	"fencing":  {"WithFencing", nil},
 	"norenew":  {"WithoutRenewal", nil},
 	"failopen": {"WithFailOpen", nil},
+	"once":     {"", readOnce},
 	"one":      {"", nil},
 	"name":     {"", readName},
 	"func":     {"", readIdentifier},
 }
 
 // optionNames lists the options for people.
-const optionNames = "wait=, ttl=, hold=, minhold=, waiters=, permits=, name=, shared, fencing, norenew, failopen, " +
-	"one and, above a function, func="
+const optionNames = "wait=, ttl=, hold=, minhold=, waiters=, permits=, once=, name=, shared, fencing, norenew, " +
+	"failopen, one and, above a function, func="
 
 // isDirective reports whether a comment is a directive, well-formed or not. It
 // ignores case, because a capital letter must not take the lock away.
@@ -148,7 +151,7 @@ func parseDirective(comment string) (directive, []*problem) {
 		}
 	}
 	if len(problems) == 0 {
-		problems = slices.Concat(d.checkOne(seen), checkMode(seen), d.checkMinHold(seen))
+		problems = slices.Concat(d.checkOne(seen), checkMode(seen), d.checkMinHold(seen), d.checkOnce(seen))
 	}
 	return d, problems
 }
@@ -186,6 +189,28 @@ func checkMode(given map[string]word) (problems []*problem) {
 	} {
 		if w, ok := given[o.name]; ok {
 			problems = append(problems, problemAt(w.at, "%s together with shared: %s", o.name, o.why))
+		}
+	}
+	return problems
+}
+
+// checkOnce reports what guard.Once would refuse or ignore.
+func (d *directive) checkOnce(given map[string]word) (problems []*problem) {
+	once, ok := given["once"]
+	if !ok {
+		return nil
+	}
+	if len(d.keys) > 1 {
+		problems = append(problems, problemAt(once.at, "once with several keys: a result is kept for one key"))
+	}
+	for _, o := range []struct{ name, why string }{
+		{"minhold", "the result keeps others out by itself"},
+		{"shared", "a key with a result is taken exclusively"},
+		{"permits", "a key with a result is taken exclusively"},
+		{"failopen", "without the store nothing runs"},
+	} {
+		if w, ok := given[o.name]; ok {
+			problems = append(problems, problemAt(w.at, "%s together with once: %s", o.name, o.why))
 		}
 	}
 	return problems
@@ -274,6 +299,9 @@ func (d *directive) readOption(w word, seen map[string]word) *problem {
 		d.name = value
 	case "func":
 		d.function, d.at = value, w.at
+	case "once":
+		d.once, _ = v.(time.Duration)
+		d.onceAt = w.at
 	default:
 		d.settings = append(d.settings, option{o.setter, v})
 	}
@@ -287,6 +315,15 @@ func readDuration(value string) (any, string) {
 	}
 	if 0 < d && d < time.Millisecond {
 		return nil, "want 0s or at least 1ms"
+	}
+	return d, ""
+}
+
+// readOnce reads how long guard.Once keeps a result.
+func readOnce(value string) (any, string) {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < time.Millisecond || d%time.Millisecond != 0 {
+		return nil, "want a duration of at least 1ms in whole milliseconds"
 	}
 	return d, ""
 }

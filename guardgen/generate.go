@@ -46,9 +46,12 @@ type call struct {
 	With       string // arguments of guard.With
 	Receiver   string
 	Do         string // the verb with its first arguments
+	Once       string // the type of the result that is kept, or ""
+	Kept       string // for how long, for people
 	Callee     string
 	Context    string // name of package context
 	Held       string // the key templates, for people
+	keys       []string
 }
 
 //go:embed generated.go.tmpl
@@ -135,6 +138,9 @@ func (b *builder) reserve(ts []*target) []*target {
 			for _, o := range m.settings {
 				b.option(o)
 			}
+			if m.once > 0 {
+				b.duration(m.once)
+			}
 			if m.needsKeyPart() {
 				b.im.strings()
 				b.im.keyPart()
@@ -163,7 +169,7 @@ func (b *builder) decorator(t *target) *decorator {
 		c.Guard = members.unique("on" + firstUpper(m.fn.Name()))
 		c.Receiver = c.names.unique("d")
 		c.Callee = c.Receiver + "." + d.Next + "." + m.fn.Name()
-		c.Do = c.Receiver + "." + c.Guard + "." + c.Do
+		c.Do = b.verb(c, m, c.Receiver+"."+c.Guard)
 		d.Calls = append(d.Calls, c)
 		names = append(names, m.fn.Name())
 	}
@@ -177,8 +183,19 @@ func (b *builder) function(t *target) *call {
 	typeParams, typeArgs := b.typeParams(t)
 	c.Generated, c.Guard, c.TypeParams = t.generated, t.hidden, typeParams
 	c.Callee = t.obj.Name() + typeArgs
-	c.Do = c.Guard + "." + c.Do
+	c.Do = b.verb(c, t.methods[0], c.Guard)
 	return c
+}
+
+// verb writes the call of the guard's verb up to the function.
+func (b *builder) verb(c *call, m guarded, on string) string {
+	if m.once > 0 {
+		return fmt.Sprintf("%s.Once(%s, %s, %s, %s, ", b.im.guard(), c.Ctx(), on, c.keys[0], b.duration(m.once))
+	}
+	if len(c.keys) > 1 {
+		return on + ".DoAll(" + c.Ctx() + ", []string{" + strings.Join(c.keys, ", ") + "}, "
+	}
+	return on + ".Do(" + c.Ctx() + ", " + c.keys[0] + ", "
 }
 
 // call makes the part that methods and functions have in common. names are the
@@ -189,6 +206,9 @@ func (b *builder) call(t *target, m guarded, names scope) *call {
 	}
 	for _, name := range t.typeArgs {
 		names[name] = true
+	}
+	if m.once > 0 {
+		names[b.im.time()] = true
 	}
 	c := &call{signature: newSignature(m.fn.Signature(), b.im, names), Name: m.fn.Name(), Context: b.im.context()}
 
@@ -202,9 +222,9 @@ func (b *builder) call(t *target, m guarded, names scope) *call {
 		keys, templates = append(keys, key), append(templates, k.text)
 	}
 	c.Held = strings.Join(templates, " and ")
-	c.Do = "Do(" + c.Ctx() + ", " + keys[0] + ", "
-	if len(keys) > 1 {
-		c.Do = "DoAll(" + c.Ctx() + ", []string{" + strings.Join(keys, ", ") + "}, "
+	c.keys = keys
+	if m.once > 0 {
+		c.Once, c.Kept = c.results[0].text, short(m.once)
 	}
 
 	name := m.name
@@ -242,6 +262,18 @@ func (b *builder) option(o option) string {
 		value = b.duration(v)
 	}
 	return b.im.guard() + "." + o.setter + "(" + value + ")"
+}
+
+// short writes d as directives do: 24h, not 24h0m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 var units = []struct {

@@ -202,6 +202,30 @@ var methodMistakes = []struct{ method, want string }{
 		"//guard:lock a one shared wait=1s ¦minhold=5s\n\tM(ctx context.Context) error",
 		"minhold together with shared: a shared lease keeps no other reader out",
 	},
+	{
+		"//guard:lock a one once=¦0s\n\tM(ctx context.Context) (int, error)",
+		`once is "0s", want a duration of at least 1ms`,
+	},
+	{
+		"//guard:lock a one ¦once=1h\n\tM(ctx context.Context) error",
+		"once keeps one result, and M has none beside its error",
+	},
+	{
+		"//guard:lock a one ¦once=1h\n\tM(ctx context.Context) (a, b int, err error)",
+		"once keeps one result, and M has 2 beside its error",
+	},
+	{
+		"//guard:lock {a} + {b} ¦once=1h\n\tM(ctx context.Context, a, b string) (int, error)",
+		"once with several keys: a result is kept for one key",
+	},
+	{
+		"//guard:lock a one ¦minhold=5s once=1h\n\tM(ctx context.Context) (int, error)",
+		"minhold together with once: the result keeps others out by itself",
+	},
+	{
+		"//guard:lock a one once=1h ¦failopen\n\tM(ctx context.Context) (int, error)",
+		"failopen together with once: without the store nothing runs",
+	},
 	{"//guard:lock a one name=¦\n\tM(ctx context.Context) error", `name is "", want a word`},
 	{"//guard:lock a one ¦wait\n\tM(ctx context.Context) error", "option wait has no value, want wait="},
 	{"//guard:lock a one ¦fencing=true\n\tM(ctx context.Context) error", "option fencing takes no value"},

@@ -3,6 +3,7 @@ package main
 import (
 	"go/ast"
 	"go/types"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -151,6 +152,11 @@ func (l *loader) guarded(p *packages.Package, fn *types.Func, a *annotation) (gu
 	}
 	if why := unguardable(sig); why != "" {
 		l.report.add(fn.Pos(), "%s cannot be guarded: %s", fn.Name(), why)
+		return g, false
+	}
+	if ok && d.once > 0 && sig.Results().Len() != 2 {
+		l.report.add(l.in(a, d.onceAt), "once keeps one result, and %s has %s beside its error", fn.Name(),
+			map[bool]string{true: "none", false: strconv.Itoa(sig.Results().Len() - 1)}[sig.Results().Len() == 1])
 		return g, false
 	}
 	return g, ok

@@ -149,6 +149,36 @@ func (d *guardedInventory) Reserve(ctx context.Context, req *Order, until time.T
 	})
 }
 
+// GuardPayments returns next with these methods guarded by g: Charge, Quote. Each holds its key
+// while it runs, and returns the errors of [guard.Guard.Do]. Call it at start-up; a nil g is the default guard.
+func GuardPayments(g *guard.Guard, next Payments) Payments {
+	return &guardedPayments{
+		Payments: next,
+		onCharge: g.With(guard.WithName("Payments.Charge")),
+		onQuote:  g.With(guard.WithName("quote")),
+	}
+}
+
+type guardedPayments struct {
+	Payments
+	onCharge *guard.Guard
+	onQuote  *guard.Guard
+}
+
+// Charge holds pay:{o.ID} while it runs, and its result is kept for 24h.
+func (d *guardedPayments) Charge(ctx context.Context, o *Order) (receipt string, err error) {
+	return guard.Once(ctx, d.onCharge, guard.Key("pay", o.ID), 24*time.Hour, func(ctx context.Context) (string, error) {
+		return d.Payments.Charge(ctx, o)
+	})
+}
+
+// Quote holds quote:{sku} while it runs, and its result is kept for 1m30s.
+func (d *guardedPayments) Quote(ctx context.Context, sku string) (r1 *Order, err error) {
+	return guard.Once(ctx, d.onQuote, guard.Key("quote", sku), 90*time.Second, func(ctx context.Context) (*Order, error) {
+		return d.Payments.Quote(ctx, sku)
+	})
+}
+
 // GuardShelf returns next with these methods guarded by g: Get, Put. Each holds its key
 // while it runs, and returns the errors of [guard.Guard.Do]. Call it at start-up; a nil g is the default guard.
 func GuardShelf[K ~string | ~int, V any](g *guard.Guard, next Shelf[K, V]) Shelf[K, V] {

@@ -67,6 +67,14 @@ type Inventory interface {
 	internal() int
 }
 
+// Payments has methods whose results are kept.
+type Payments interface {
+	//guard:lock pay:{o.ID} once=24h
+	Charge(ctx context.Context, o *Order) (receipt string, err error)
+	//guard:lock quote:{sku} once=90s name=quote
+	Quote(_ context.Context, sku string) (*Order, error)
+}
+
 // Shelf has type parameters, and an embedded interface with its own.
 type Shelf[K ~string | ~int, V any] interface {
 	Getter[K, V]

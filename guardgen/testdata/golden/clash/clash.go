@@ -27,3 +27,8 @@ func Move(error stdcontext.Context, string, Move, guardOfMove2 string) (guard2, 
 func Generic[guard ~string, _ any, context interface{ ~int }](ctx stdcontext.Context, v guard, w context) error {
 	return nil
 }
+
+//guard:lock pay:{time} once=1500ms
+func Pay(context stdcontext.Context, time, guard string) (string, error) {
+	return time + guard, nil
+}

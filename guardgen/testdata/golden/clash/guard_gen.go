@@ -69,6 +69,16 @@ func GenericLocked[guard ~string, T any, context interface{ ~int }](ctx context2
 	})
 }
 
+var guardOfPay = (*guard2.Guard)(nil).With(guard2.WithName("clash.Pay"))
+
+// PayLocked is Pay guarded by the default guard: it holds pay:{time} while it runs, and returns
+// the errors of [guard2.Once]. Its result is kept for 1.5s.
+func PayLocked(context context2.Context, time, guard string) (r1 string, err error) {
+	return guard2.Once(context, guardOfPay, guard2.Key("pay", time), 1500*time2.Millisecond, func(context context2.Context) (string, error) {
+		return Pay(context, time, guard)
+	})
+}
+
 // keyPart2 is value with text around it, as one part of a key: like one that guard2.Key makes, empty if value is.
 func keyPart2(before string, value any, after string) string {
 	part := guard2.Key(value) // escaped, but one part has nothing to be told apart from
