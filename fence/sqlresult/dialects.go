@@ -37,13 +37,14 @@ var dialects = map[Dialect]statements{
 	PostgreSQL: {
 		schema: []string{
 			"CREATE TABLE IF NOT EXISTS {table} (name VARCHAR(255) PRIMARY KEY, value BYTEA NOT NULL, " +
-				"final BOOLEAN NOT NULL, until TIMESTAMPTZ NOT NULL)",
+				"fingerprint BYTEA NOT NULL, final BOOLEAN NOT NULL, until TIMESTAMPTZ NOT NULL)",
 			"CREATE INDEX IF NOT EXISTS {bare}_until ON {table} (until)",
 		},
-		recall: "SELECT value, final FROM {table} WHERE name = $1 AND until > statement_timestamp()",
-		keep: "INSERT INTO {table} AS r (name, value, final, until) " +
-			"VALUES ($1, $2, $3, statement_timestamp() + $4::bigint * INTERVAL '1 microsecond') " +
-			"ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value, final = EXCLUDED.final, until = EXCLUDED.until " +
+		recall: "SELECT value, fingerprint, final FROM {table} WHERE name = $1 AND until > statement_timestamp()",
+		keep: "INSERT INTO {table} AS r (name, value, fingerprint, final, until) " +
+			"VALUES ($1, $2, $3, $4, statement_timestamp() + $5::bigint * INTERVAL '1 microsecond') " +
+			"ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value, " +
+			"fingerprint = EXCLUDED.fingerprint, final = EXCLUDED.final, until = EXCLUDED.until " +
 			"WHERE r.until <= statement_timestamp()",
 		forget: "DELETE FROM {table} WHERE name = $1 AND until > statement_timestamp()",
 		sweep: "DELETE FROM {table} WHERE name IN (SELECT name FROM {table} WHERE until <= statement_timestamp() " +
@@ -54,17 +55,17 @@ var dialects = map[Dialect]statements{
 		// InnoDB, because other engines have no transactions.
 		schema: []string{
 			"CREATE TABLE IF NOT EXISTS {table} (name VARBINARY(255) PRIMARY KEY, value MEDIUMBLOB NOT NULL, " +
-				"final BOOLEAN NOT NULL, until DATETIME(6) NOT NULL, INDEX (until)) ENGINE = InnoDB",
+				"fingerprint VARBINARY(32) NOT NULL, final BOOLEAN NOT NULL, until DATETIME(6) NOT NULL, INDEX (until)) ENGINE = InnoDB",
 		},
-		recall: "SELECT value, final FROM {table} WHERE name = ? AND until > UTC_TIMESTAMP(6)",
+		recall: "SELECT value, fingerprint, final FROM {table} WHERE name = ? AND until > UTC_TIMESTAMP(6)",
 		// A DELETE that finds no row locks the gap where it would be, and two of
 		// those are a deadlock. So one that finds its row comes after a look.
 		expired: "SELECT 1 FROM {table} WHERE name = ? AND until <= UTC_TIMESTAMP(6)",
 		drop:    "DELETE FROM {table} WHERE name = ? AND until <= UTC_TIMESTAMP(6)",
 		// A row that is there is changed, and rolled back: a change counts as
 		// two rows, and a row left as it is as none or one.
-		keep: "INSERT INTO {table} (name, value, final, until) " +
-			"VALUES (?, ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) " +
+		keep: "INSERT INTO {table} (name, value, fingerprint, final, until) " +
+			"VALUES (?, ?, ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) " +
 			"ON DUPLICATE KEY UPDATE until = until + INTERVAL 1 MICROSECOND",
 		forget: "DELETE FROM {table} WHERE name = ? AND until > UTC_TIMESTAMP(6)",
 		sweep:  "DELETE FROM {table} WHERE until <= UTC_TIMESTAMP(6) ORDER BY until LIMIT ?",
@@ -72,13 +73,14 @@ var dialects = map[Dialect]statements{
 	SQLite: {
 		schema: []string{
 			"CREATE TABLE IF NOT EXISTS {table} (name TEXT PRIMARY KEY, value BLOB NOT NULL, " +
-				"final BOOLEAN NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID",
+				"fingerprint BLOB NOT NULL, final BOOLEAN NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID",
 			"CREATE INDEX IF NOT EXISTS {schema}{bare}_until ON {bare} (until)",
 		},
 		begin:  "DELETE FROM {table} WHERE name = ? AND until <= {now}",
-		recall: "SELECT value, final FROM {table} WHERE name = ? AND until > {now}",
-		keep: "INSERT INTO {table} (name, value, final, until) VALUES (?, ?, ?, {now} + ?) " +
-			"ON CONFLICT (name) DO UPDATE SET value = excluded.value, final = excluded.final, until = excluded.until " +
+		recall: "SELECT value, fingerprint, final FROM {table} WHERE name = ? AND until > {now}",
+		keep: "INSERT INTO {table} (name, value, fingerprint, final, until) VALUES (?, ?, ?, ?, {now} + ?) " +
+			"ON CONFLICT (name) DO UPDATE SET value = excluded.value, " +
+			"fingerprint = excluded.fingerprint, final = excluded.final, until = excluded.until " +
 			"WHERE until <= {now}",
 		forget: "DELETE FROM {table} WHERE name = ? AND until > {now}",
 		sweep: "DELETE FROM {table} WHERE name IN (SELECT name FROM {table} WHERE until <= {now} " +

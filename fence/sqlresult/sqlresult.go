@@ -20,6 +20,7 @@
 package sqlresult
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -53,68 +54,122 @@ import (
 func Once[T any](ctx context.Context, g *guard.Guard, db *sql.DB, t *Table, key string, ttl time.Duration,
 	fn func(ctx context.Context, tx *sql.Tx) (T, error),
 ) (T, error) {
-	o := once[T]{db: db, table: t, key: key, ttl: ttl, fn: fn}
-	if err := o.check(); err != nil {
-		return o.result, err
+	var result, none T
+	if fn == nil {
+		return none, errNoFunc
 	}
-	if done, err := o.recall(ctx); done || err != nil {
-		return o.result, err
+	r, err := OnceBytes(ctx, g, db, t, key, guard.OnceOptions{TTL: ttl},
+		func(ctx context.Context, tx *sql.Tx) (value []byte, err error) {
+			if result, err = fn(ctx, tx); err != nil {
+				return nil, err
+			}
+			if value, err = json.Marshal(result); err != nil {
+				return nil, fmt.Errorf("sqlresult: write the result, all is rolled back: %w", err)
+			}
+			return value, nil
+		})
+	switch {
+	case r.Fresh:
+		return result, err
+	case err != nil:
+		return none, err
 	}
-	err := g.Do(ctx, key, func(ctx context.Context) error {
-		o.err = o.run(ctx)
-		return o.err
-	})
-	if o.done { // whatever became of the lease
-		return o.result, o.err
+	if err := json.Unmarshal(r.Record, &result); err != nil {
+		return none, fmt.Errorf("%w: sqlresult: read the result: %w", guard.ErrResultGone, err)
 	}
-	return o.result, err
+	return result, nil
 }
 
-// once is one call of [Once].
-type once[T any] struct {
-	db    *sql.DB
-	table *Table
-	key   string
-	ttl   time.Duration
-	fn    func(ctx context.Context, tx *sql.Tx) (T, error)
+var errNoFunc = fmt.Errorf("%w: sqlresult: the function is nil", guard.ErrInvalidOption)
 
-	result T
+// OnceBytes is [Once] for bytes. It says whether it is the result of this call.
+// If fn returns nil, nothing is kept, and what it has written is rolled back.
+// It returns guard.ErrOtherPayload if the result is that of a call with another
+// fingerprint. Other errors are those of Once.
+func OnceBytes(ctx context.Context, g *guard.Guard, db *sql.DB, t *Table, key string, o guard.OnceOptions,
+	fn func(ctx context.Context, tx *sql.Tx) ([]byte, error),
+) (guard.OnceResult, error) {
+	c := call{db: db, table: t, key: key, options: o, fn: fn}
+	if err := c.check(); err != nil {
+		return guard.OnceResult{}, err
+	}
+	r, found, err := t.Recall(ctx, db, key)
+	if err != nil {
+		return guard.OnceResult{}, err
+	}
+	if found {
+		err := c.takeOver(r)
+		return c.result, err
+	}
+	err = g.Do(context.WithValue(ctx, callKey{}, &c), key, func(ctx context.Context) error {
+		c.err = c.run(ctx)
+		return c.err
+	})
+	if c.done { // whatever became of the lease
+		err = c.err
+	}
+	return c.result, err
+}
+
+// call is one call of [OnceBytes].
+type call struct {
+	db      *sql.DB
+	table   *Table
+	key     string
+	options guard.OnceOptions
+	fn      func(ctx context.Context, tx *sql.Tx) ([]byte, error)
+
+	tx     *sql.Tx // of fn
+	result guard.OnceResult
 	err    error
 	done   bool // the database has a result, which is result and err
 }
 
-func (o *once[T]) check() error {
+type callKey struct{}
+
+// TxFrom returns the transaction of the function that runs with ctx, and
+// reports whether there is one. It is for functions that do not get it, such as
+// the handlers behind lockmw.InTransaction. It is safe for concurrent use, and
+// the transaction is as safe as any.
+func TxFrom(ctx context.Context) (*sql.Tx, bool) {
+	c, _ := ctx.Value(callKey{}).(*call)
+	if c == nil || c.tx == nil {
+		return nil, false
+	}
+	return c.tx, true
+}
+
+// maxFingerprint is that of guard.OnceOptions.
+const maxFingerprint = 32
+
+func (c *call) check() error {
 	switch {
-	case o.fn == nil:
-		return fmt.Errorf("%w: sqlresult: the function is nil", guard.ErrInvalidOption)
-	case o.db == nil || o.table == nil:
+	case c.fn == nil:
+		return errNoFunc
+	case c.db == nil || c.table == nil:
 		return fmt.Errorf("%w: sqlresult: the database or the table is nil", guard.ErrInvalidOption)
+	case len(c.options.Fingerprint) > maxFingerprint:
+		return fmt.Errorf("%w: a fingerprint of %d bytes, want at most %d", guard.ErrInvalidOption,
+			len(c.options.Fingerprint), maxFingerprint)
 	}
-	return check(o.key, o.ttl)
+	return check(c.key, c.options.TTL)
 }
 
-// recall takes over the result that is there. done reports whether there is
-// one.
-func (o *once[T]) recall(ctx context.Context) (done bool, err error) {
-	r, found, err := o.table.Recall(ctx, o.db, o.key)
-	if err != nil || !found {
-		return false, err
+// takeOver makes r, which another call has kept, the result.
+func (c *call) takeOver(r Record) error {
+	c.done, c.result, c.err = true, guard.OnceResult{}, nil
+	switch {
+	case !bytes.Equal(r.Fingerprint, c.options.Fingerprint):
+		c.err = guard.ErrOtherPayload
+	case r.Final:
+		var final finalRecord
+		if c.err = json.Unmarshal(r.Value, &final); c.err == nil {
+			c.err = &guard.FinalError{Code: final.Code, Text: final.Text}
+		}
+	default:
+		c.result.Record = r.Value
 	}
-	return true, o.takeOver(r)
-}
-
-func (o *once[T]) takeOver(r Record) error {
-	var none T
-	o.done, o.result = true, none
-	if !r.Final {
-		o.err = json.Unmarshal(r.Value, &o.result)
-		return o.err
-	}
-	var final finalRecord
-	if o.err = json.Unmarshal(r.Value, &final); o.err == nil {
-		o.err = &guard.FinalError{Code: final.Code, Text: final.Text}
-	}
-	return o.err
+	return c.err
 }
 
 // finalRecord is the value of a final error.
@@ -123,13 +178,16 @@ type finalRecord struct {
 	Text string `json:"text"`
 }
 
+// errNothing rolls back a transaction of which nothing is kept.
+var errNothing = errors.New("nothing is kept")
+
 // run runs fn and commits its result, or takes over the result that another
 // call has committed meanwhile.
-func (o *once[T]) run(ctx context.Context) error {
+func (c *call) run(ctx context.Context) error {
 	var other *Record
 	ran := false
-	err := o.table.in(ctx, o.db, func(tx *sql.Tx) error {
-		r, found, err := o.table.first(ctx, tx, o.key)
+	err := c.table.in(ctx, c.db, func(tx *sql.Tx) error {
+		r, found, err := c.table.first(ctx, tx, c.key)
 		switch {
 		case err != nil:
 			return err
@@ -137,43 +195,48 @@ func (o *once[T]) run(ctx context.Context) error {
 			other = &r
 			return ErrKept
 		}
-		if o.result, err = o.fn(ctx, tx); err != nil {
+		c.tx, c.result.Fresh = tx, true
+		if c.result.Record, err = c.fn(ctx, tx); err != nil {
 			return err
 		}
-		ran = true
-		value, err := json.Marshal(o.result)
-		if err != nil {
-			return fmt.Errorf("sqlresult: write the result, all is rolled back: %w", err)
+		if c.result.Record == nil {
+			return errNothing
 		}
-		return o.table.Keep(ctx, tx, o.key, Record{Value: value}, o.ttl)
+		ran = true
+		return c.keep(ctx, tx, c.result.Record, false)
 	})
 	var final *guard.FinalError
 	switch {
 	case err == nil:
-		o.done = true
+		c.done = true
+		return nil
+	case errors.Is(err, errNothing):
 		return nil
 	case other != nil:
-		return o.takeOver(*other)
+		return c.takeOver(*other)
 	case ran:
-		return o.lookAgain(ctx, err)
+		return c.lookAgain(ctx, err)
 	case errors.As(err, &final):
-		return o.keepFinal(ctx, final, err)
+		return c.keepFinal(ctx, final, err)
 	}
 	return err
 }
 
+func (c *call) keep(ctx context.Context, tx *sql.Tx, value []byte, final bool) error {
+	r := Record{Value: value, Fingerprint: c.options.Fingerprint, Final: final}
+	return c.table.Keep(ctx, tx, c.key, r, c.options.TTL)
+}
+
 // keepFinal keeps a final error of fn, whose transaction has been rolled back.
-func (o *once[T]) keepFinal(ctx context.Context, final *guard.FinalError, err error) error {
+func (c *call) keepFinal(ctx context.Context, final *guard.FinalError, err error) error {
 	value, bad := json.Marshal(finalRecord{final.Code, final.Text})
 	if bad == nil {
-		bad = o.table.in(ctx, o.db, func(tx *sql.Tx) error {
-			return o.table.Keep(ctx, tx, o.key, Record{Value: value, Final: true}, o.ttl)
-		})
+		bad = c.table.in(ctx, c.db, func(tx *sql.Tx) error { return c.keep(ctx, tx, value, true) })
 	}
 	if bad != nil {
-		return o.lookAgain(ctx, errors.Join(err, bad))
+		return c.lookAgain(ctx, errors.Join(err, bad))
 	}
-	o.done = true
+	c.done = true
 	return err
 }
 
@@ -183,12 +246,12 @@ const lookLimit = 3 * time.Second
 // lookAgain looks for a result after the transaction has ended with err. It may
 // be that of another call, or that of this one if the answer to its COMMIT was
 // lost.
-func (o *once[T]) lookAgain(ctx context.Context, err error) error {
+func (c *call) lookAgain(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
 	defer cancel()
-	r, found, bad := o.table.Recall(ctx, o.db, o.key)
+	r, found, bad := c.table.Recall(ctx, c.db, c.key)
 	if found {
-		return o.takeOver(r)
+		return c.takeOver(r)
 	}
 	if end := (*commitError)(nil); errors.As(err, &end) {
 		err = fmt.Errorf("%w: %w", guard.ErrNotKept, err)

@@ -15,14 +15,15 @@ import (
 // rolled back, and [Table.Recall] returns the result.
 var ErrKept = errors.New("sqlresult: the key has a result already, roll back")
 
-// maxKey is the max length of a key in the table, in bytes. A longer key is
+// MaxKey is the max length of a key in the table, in bytes. A longer key is
 // refused and never cut, because two cut keys would share a result.
-const maxKey = 255
+const MaxKey = 255
 
 // Record is what is kept for a key.
 type Record struct {
-	Value []byte
-	Final bool // Value is an error that guard.Final made, not a result
+	Value       []byte
+	Fingerprint []byte // of the request, at most 32 bytes; a call with another one is refused
+	Final       bool   // Value is an error that guard.Final made, not a result
 }
 
 // Table is a table of results. It is safe for concurrent use.
@@ -50,7 +51,7 @@ type Queryer interface {
 // Recall returns what is kept for key, and reports whether there is something.
 // It blocks for one statement. Its error is the database's.
 func (t *Table) Recall(ctx context.Context, q Queryer, key string) (r Record, found bool, err error) {
-	err = q.QueryRowContext(ctx, t.recall, key).Scan(&r.Value, &r.Final)
+	err = q.QueryRowContext(ctx, t.recall, key).Scan(&r.Value, &r.Fingerprint, &r.Final)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return Record{}, false, nil
@@ -74,7 +75,8 @@ func (t *Table) Keep(ctx context.Context, tx *sql.Tx, key string, r Record, ttl 
 	if err := t.clear(ctx, tx, key); err != nil {
 		return t.failed("delete the old result", err)
 	}
-	done, err := tx.ExecContext(ctx, t.keep, key, r.Value, r.Final, ttl.Microseconds())
+	done, err := tx.ExecContext(ctx, t.keep, key, orEmpty(r.Value), orEmpty(r.Fingerprint), r.Final,
+		ttl.Microseconds())
 	if err != nil {
 		return t.failed("keep the result", err)
 	}
@@ -84,6 +86,14 @@ func (t *Table) Keep(ctx context.Context, tx *sql.Tx, key string, r Record, ttl 
 		return ErrKept
 	}
 	return nil
+}
+
+// orEmpty returns b, or what a column that is not null has for nil.
+func orEmpty(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
 }
 
 // Forget deletes what is kept for key, and reports whether there was something.
@@ -169,8 +179,8 @@ func (t *Table) failed(what string, err error) error {
 
 func check(key string, ttl time.Duration) error {
 	switch {
-	case key == "" || len(key) > maxKey:
-		return fmt.Errorf("%w: a key of %d bytes for a result, want 1 to %d", guard.ErrInvalidKey, len(key), maxKey)
+	case key == "" || len(key) > MaxKey:
+		return fmt.Errorf("%w: a key of %d bytes for a result, want 1 to %d", guard.ErrInvalidKey, len(key), MaxKey)
 	case ttl < time.Millisecond:
 		return fmt.Errorf("%w: a result is kept for %v, want at least 1ms", guard.ErrInvalidOption, ttl)
 	}

@@ -35,6 +35,7 @@ type Idempotent struct {
 type IdempotentOptions struct {
 	Optional bool     // requests without a key pass
 	Headers  []string // kept besides those that always are
+	Once     OnceFunc // nil: answers are kept in the store of the locks
 }
 
 // NewIdempotent returns the Idempotent of a middleware on l. It panics unless
@@ -51,8 +52,8 @@ func NewIdempotent(l *Lock, hasScope bool, ttl time.Duration, o IdempotentOption
 
 // OnlyIdempotent panics if o has options, which constructor does not take.
 func (o IdempotentOptions) OnlyIdempotent() {
-	if o.Optional || o.Headers != nil {
-		panic("lockmw: WithOptionalKey and WithKeptHeaders are options of Idempotent")
+	if o.Optional || o.Headers != nil || o.Once != nil {
+		panic("lockmw: WithOptionalKey, WithKeptHeaders and InTransaction are options of Idempotent")
 	}
 }
 
@@ -79,14 +80,19 @@ func (i *Idempotent) Serve(x HeldExchange) error {
 	ran, inner := false, new(refusal)
 	ctx := context.WithValue(x.Request().Context(), refusalKey{}, inner)
 	o := guard.OnceOptions{TTL: i.ttl, Fingerprint: mark}
-	result, err := i.guard.OnceBytes(ctx, key, o, func(ctx context.Context) ([]byte, error) {
+	result, err := i.once(ctx, key, o, func(ctx context.Context) ([]byte, error) {
 		ran = true
 		l, _ := ctx.Value(leasekey.Key).(*guard.Lease)
 		x.Next(l)
 		return i.record(x, inner)
 	})
-	if ran {
+	switch {
+	case ran && i.Once == nil:
 		return i.finish(x, key, err)
+	case i.Once != nil && (err != nil || ran):
+		if done, err := committed(x, ran, result, err); done {
+			return err
+		}
 	}
 	var kept Answer
 	if err == nil {

@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"bufio"
+	"database/sql"
 	"net"
 	"net/http"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/fence/sqlresult"
 	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/keyfunc"
 )
@@ -157,4 +159,20 @@ func (w *heldWriter) Flush() {
 func (w *heldWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.size = max(w.size, 0)
 	return w.capture.Hijack()
+}
+
+// InTransaction is an option of [Idempotent]. The handler runs in a transaction
+// of db, which it takes from its context by [sqlresult.TxFrom]. The answer is
+// kept in table, and committed together with what the handler has written.
+// Before an answer that is not kept, all is rolled back. So the work of a
+// request in db is done exactly once per key and ttl, also after a crash or a
+// lost lease.
+//
+// If the database gives no clear answer, the client gets 503, and gets the
+// truth when it sends the request again. The guard's store need not keep
+// results, and WithAtMostOnce and WithResultLimit do not apply. InTransaction
+// panics if db or table is nil.
+func InTransaction(db *sql.DB, table *sqlresult.Table) Option {
+	once := httpguard.InTransaction(db, table)
+	return optionFunc(func(c *config) { c.idempotent.Once = once })
 }

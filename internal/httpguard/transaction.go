@@ -1,0 +1,74 @@
+package httpguard
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/fence/sqlresult"
+)
+
+// OnceFunc is [guard.Guard.OnceBytes] for a place of its own.
+type OnceFunc func(ctx context.Context, g *guard.Guard, key string, o guard.OnceOptions,
+	fn func(context.Context) ([]byte, error)) (guard.OnceResult, error)
+
+// InTransaction returns a OnceFunc that keeps answers in table, in the
+// transaction of what the handler writes. It panics if db or table is nil.
+func InTransaction(db *sql.DB, table *sqlresult.Table) OnceFunc {
+	if db == nil || table == nil {
+		panic("lockmw: InTransaction without a database or a table")
+	}
+	return func(ctx context.Context, g *guard.Guard, key string, o guard.OnceOptions,
+		fn func(context.Context) ([]byte, error),
+	) (guard.OnceResult, error) {
+		return sqlresult.OnceBytes(ctx, g, db, table, tableKey(key), o,
+			func(ctx context.Context, _ *sql.Tx) ([]byte, error) { return fn(ctx) })
+	}
+}
+
+// tableKey returns the key of a row for key. A hash stands for a key that is too
+// long or not of UTF-8.
+func tableKey(key string) string {
+	if len(key) <= sqlresult.MaxKey && utf8.ValidString(key) && !strings.Contains(key, "\x00") {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// once keeps the answer of a request where the middleware keeps it.
+func (i *Idempotent) once(
+	ctx context.Context, key string, o guard.OnceOptions, fn func(context.Context) ([]byte, error),
+) (guard.OnceResult, error) {
+	if i.Once != nil {
+		return i.Once(ctx, i.guard, key, o, fn)
+	}
+	return i.guard.OnceBytes(ctx, key, o, fn)
+}
+
+// committed answers a request whose transaction has ended. It returns false if
+// the answer is that of another request, which is to be replayed.
+//
+// What x.Next has held back is sent only if it was committed, or if all was
+// rolled back because of it. Otherwise the client must ask again.
+func committed(x HeldExchange, ran bool, r guard.OnceResult, err error) (done bool, _ error) {
+	switch {
+	case x.Begun():
+		return true, nil
+	case ran && r.Fresh && (err == nil || errors.Is(err, errNotForKeeping)):
+		x.Send()
+		return true, nil
+	case err == nil, errors.Is(err, guard.ErrOtherPayload):
+		return false, nil
+	case errors.Is(err, guard.ErrNotAcquired), errors.Is(err, guard.ErrLeaseLost), errors.Is(err, guard.ErrClosed),
+		errors.Is(err, guard.ErrInvalidOption), errors.Is(err, guard.ErrInvalidKey):
+		return true, err
+	}
+	return true, fmt.Errorf("%w: %w", guard.ErrUnavailable, err) // of the database
+}
