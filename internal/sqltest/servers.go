@@ -2,8 +2,10 @@ package sqltest
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -45,6 +47,38 @@ func StartPostgreSQL(settings ...string) (_ *Server, err error) {
 	}, func(host, port string) bool { // it listens before it serves
 		return s.setUp(isReady, "-q", "-h", host, "-p", port) == nil
 	})
+	s.URL = "postgres://guard@" + s.addr + "/postgres?sslmode=disable"
+	return s, err
+}
+
+// StartPgBouncer starts a pooler in transaction mode in front of a PostgreSQL
+// server, and returns when it takes connections. A setting is a line of its
+// configuration, such as "default_pool_size=5". The caller closes it.
+func StartPgBouncer(before *Server, settings ...string) (_ *Server, err error) {
+	const pkg = "pgbouncer"
+	pgbouncer, err := binary("pgbouncer", pkg, "/usr/sbin")
+	if err != nil {
+		return nil, err
+	}
+	s, err := prepare("postgres")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	s.quit = syscall.SIGKILL
+	_, port, _ := net.SplitHostPort(before.addr)
+	file := filepath.Join(s.dir, "pgbouncer.ini")
+	err = s.serve(pgbouncer, func(own string) []string {
+		text := "[databases]\n* = host=127.0.0.1 user=guard port=" + port +
+			"\n[pgbouncer]\npool_mode=transaction\nauth_type=any\nlisten_addr=127.0.0.1\nunix_socket_dir=\nlisten_port=" + own +
+			"\n" + strings.Join(settings, "\n") + "\n"
+		_ = os.WriteFile(file, []byte(text), 0o644) // else it does not start
+		return []string{file}
+	}, listens)
 	s.URL = "postgres://guard@" + s.addr + "/postgres?sslmode=disable"
 	return s, err
 }

@@ -28,10 +28,19 @@ type Server struct {
 	dir  string
 	addr string
 	as   *syscall.SysProcAttr // nil: as we are
-	cmd  *exec.Cmd
 	quit os.Signal
+
+	// How it was started, for Restart.
+	path  string
+	args  func(port string) []string
+	ready func(host, port string) bool
+
+	cmd  *exec.Cmd
 	gone chan struct{} // closed by the goroutine that waits for the process
 }
+
+// Addr is the host and port on which the server listens.
+func (s *Server) Addr() string { return s.addr }
 
 // prepare makes a directory for the server, which both refuse to run as root:
 // then as the package's own user.
@@ -86,8 +95,15 @@ func (s *Server) setUp(path string, args ...string) error {
 // serve starts the server with the arguments for a port, and returns when ready
 // says that it serves.
 func (s *Server) serve(path string, args func(port string) []string, ready func(host, port string) bool) (err error) {
+	s.path, s.args, s.ready = path, args, ready
 	for range 5 { // another process may take the port between choosing and binding it
-		if err = s.serveOnce(path, args, ready); err == nil {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		s.addr = l.Addr().String()
+		_ = l.Close()
+		if err = s.serveOnce(); err == nil {
 			return nil
 		}
 		s.stop()
@@ -95,15 +111,10 @@ func (s *Server) serve(path string, args func(port string) []string, ready func(
 	return err
 }
 
-func (s *Server) serveOnce(path string, args func(port string) []string, ready func(host, port string) bool) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	s.addr = l.Addr().String()
-	_ = l.Close()
+// serveOnce starts the server on its address.
+func (s *Server) serveOnce() error {
 	host, port, _ := net.SplitHostPort(s.addr)
-	s.cmd, s.gone = s.command(context.Background(), path, args(port)...), make(chan struct{})
+	s.cmd, s.gone = s.command(context.Background(), s.path, s.args(port)...), make(chan struct{})
 	log, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
 		return err
@@ -122,14 +133,14 @@ func (s *Server) serveOnce(path string, args func(port string) []string, ready f
 		select {
 		case <-s.gone:
 			said, _ := os.ReadFile(log.Name())
-			return fmt.Errorf("sqltest: %s has ended: %v\n%s", filepath.Base(path), s.cmd.ProcessState, said)
+			return fmt.Errorf("sqltest: %s has ended: %v\n%s", filepath.Base(s.path), s.cmd.ProcessState, said)
 		default:
 		}
-		if ready(host, port) {
+		if s.ready(host, port) {
 			return nil
 		}
 	}
-	return fmt.Errorf("sqltest: %s does not answer", filepath.Base(path))
+	return fmt.Errorf("sqltest: %s does not answer", filepath.Base(s.path))
 }
 
 // listens reports whether somebody takes connections there.

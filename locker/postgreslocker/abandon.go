@@ -13,6 +13,7 @@ const (
 	lateAfter = time.Second      // when an Abandon with late is done again
 	insistMax = 30 * time.Second // for which a request without an answer is repeated
 	leaveMax  = locker.QueueLife // the same for a claim that waits when the locker is closed
+	closeMax  = time.Second      // for connections to end in order
 
 	firstLimit = 250 * time.Millisecond
 	lastLimit  = 2 * time.Second // short limits find a new connection soon

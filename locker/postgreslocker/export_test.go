@@ -16,3 +16,6 @@ func (l *Locker) UseVersion(table, version string) (err error) {
 	l.sql, err = statementsFor(table, version)
 	return err
 }
+
+// Channel is what the locker listens to.
+func (l *Locker) Channel() string { return l.channel() }

@@ -2,6 +2,7 @@ package postgreslocker
 
 import (
 	"context"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,9 @@ type Locker struct {
 	pool   *pgxpool.Pool
 	ctx    context.Context // of the locker's goroutines
 	cancel context.CancelFunc
-	own    sync.WaitGroup // the goroutines that end with ctx; none begins after Close
+	own    sync.WaitGroup  // the goroutines that end with ctx; none begins after Close
+	wire   context.Context // of the connections, which end with it
+	cut    context.CancelFunc
 
 	calls   chan *call    // to the workers
 	beside  chan struct{} // has an element for each connection in use that is no worker's
@@ -147,8 +150,13 @@ func (l *Locker) Open(w locker.Waker) error {
 			return l.wrong
 		}
 		l.ctx, l.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // of the locker, until Close
-		if l.pool, err = pgxpool.NewWithConfig(l.ctx, l.config); err != nil {
+		l.wire, l.cut = context.WithCancel(context.Background())   //nolint:forbidigo // of the locker, until Close
+		if l.listenAt != nil {
+			l.listenAt = l.wired(l.listenAt)
+		}
+		if l.pool, err = pgxpool.NewWithConfig(l.ctx, l.wired(l.config)); err != nil {
 			l.cancel()
+			l.cut()
 			return invalid("the pool cannot be made")
 		}
 		l.waker = w
@@ -183,7 +191,36 @@ func (l *Locker) shutDown() {
 	leaving.Wait()
 	l.cancel()
 	l.own.Wait()
+	defer l.cut()
+	defer time.AfterFunc(closeMax, l.cut).Stop()
 	l.pool.Close()
+}
+
+// wired returns config with connections that end with l.wire. pgx itself spends
+// up to 15 s on each connection that has become silent.
+func (l *Locker) wired(config *pgxpool.Config) *pgxpool.Config {
+	config = config.Copy()
+	dial := config.ConnConfig.DialFunc
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &wire{c, context.AfterFunc(l.wire, func() { _ = c.Close() })}, nil
+	}
+	return config
+}
+
+// wire is a connection that ends with a context, until Close.
+type wire struct {
+	net.Conn
+
+	stop func() bool
+}
+
+func (w *wire) Close() error {
+	w.stop()
+	return w.Conn.Close()
 }
 
 // waiting returns the claims that are in a queue.

@@ -1,0 +1,127 @@
+package postgreslocker_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/postgreslocker"
+)
+
+func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
+	t.Parallel()
+	const holders, ttl = 20, 2 * time.Second
+	var faults way
+	_, dsn := piped(t, &faults)
+	_, b := pair(t)
+	a := postgreslocker.New(poolTo(t, dsn), postgreslocker.WithTable(tableOf(b)))
+	cut, err := guard.New(a, guard.WithTTL(ttl))
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, err := guard.New(b, guard.WithTTL(ttl), guard.WithMaxWait(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.WithoutCancel(t.Context())
+	var all sync.WaitGroup
+	for i := range holders {
+		key := "k" + strconv.Itoa(i)
+		l, err := cut.Acquire(ctx, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			<-l.Context().Done()
+			if err := context.Cause(l.Context()); !errors.Is(err, guard.ErrLeaseLost) {
+				t.Errorf("%s ended by %v, want ErrLeaseLost", key, err)
+			}
+			_ = l.Release(ctx) // it was lost
+		})
+		all.Go(func() {
+			if err := others.Do(ctx, key, func(context.Context) error {
+				if l.Context().Err() == nil {
+					t.Errorf("the next of %s begins while the holder that was cut off works", key)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	faults.still.Store(true)
+	all.Wait()
+	faults.still.Store(false)
+	for _, g := range []*guard.Guard{cut, others} {
+		ending, cancel := context.WithTimeout(ctx, patience)
+		if err := g.Close(ending); err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}
+}
+
+// granted is a Waker that passes on which claims own their keys.
+type granted struct {
+	silent
+
+	owners chan string
+}
+
+func (w granted) Granted(_, owner string, _ locker.Offer) bool {
+	w.owners <- owner
+	return true
+}
+
+func TestAFirstWaiterThatIsGoneIsPassedOver(t *testing.T) {
+	t.Parallel()
+	var faults way
+	pipe, dsn := piped(t, &faults)
+	a, c := pair(t)
+	b := postgreslocker.New(poolTo(t, dsn), postgreslocker.WithTable(tableOf(a)))
+	w := granted{owners: make(chan string, 10)}
+	open(t, a, silent{})
+	open(t, b, silent{})
+	open(t, c, w)
+	for _, l := range []*postgreslocker.Locker{b, c} { // whoever owns a key listens
+		acquire(t, l, claim("another of "+strconv.FormatBool(l == b)), locker.Try{})
+		until(t, "it hears", l.Hears)
+	}
+	owner, first, second := claim("k"), claim("k"), claim("k")
+	acquire(t, a, owner, locker.Try{})
+	acquire(t, b, first, locker.Try{Wait: true})
+	acquire(t, c, second, locker.Try{Wait: true})
+	faults.gone.Store(true)
+	pipe.Cut(nil)
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	until(t, "its session ends", func() bool {
+		var free bool
+		err := conn.QueryRow(t.Context(), "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 7310863))",
+			b.Channel()).Scan(&free)
+		return err == nil && free
+	})
+	released := time.Now()
+	if r, err := a.Release(t.Context(), owner, nil); err != nil || !r.Handed {
+		t.Fatal(r, err)
+	}
+	select {
+	case got := <-w.owners:
+		if got != second.Owner {
+			t.Errorf("%q was granted, want %q", got, second.Owner)
+		}
+		t.Log("after ", time.Since(released))
+	case <-time.After(patience):
+		t.Error("nobody is granted the key")
+	}
+}
