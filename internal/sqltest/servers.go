@@ -74,8 +74,8 @@ func StartPgBouncer(before *Server, settings ...string) (_ *Server, err error) {
 	file := filepath.Join(s.dir, "pgbouncer.ini")
 	err = s.serve(pgbouncer, func(own string) []string {
 		text := "[databases]\n* = host=127.0.0.1 user=guard port=" + port +
-			"\n[pgbouncer]\npool_mode=transaction\nauth_type=any\nlisten_addr=127.0.0.1\nunix_socket_dir=\nlisten_port=" + own +
-			"\n" + strings.Join(settings, "\n") + "\n"
+			"\n[pgbouncer]\npool_mode=transaction\nauth_type=any\nlisten_addr=127.0.0.1\nunix_socket_dir=" +
+			"\nlisten_port=" + own + "\n" + strings.Join(settings, "\n") + "\n"
 		_ = os.WriteFile(file, []byte(text), 0o644) // else it does not start
 		return []string{file}
 	}, listens)

@@ -27,7 +27,8 @@ func TestARenewalIsOnTheDiskWhateverTheSessionSays(t *testing.T) {
 		if _, err := tx.Exec(t.Context(), "SET LOCAL synchronous_commit = "+set); err != nil {
 			t.Fatal(err)
 		}
-		tag, err := tx.Exec(t.Context(), a.RenewSQL(), [][]byte{[]byte("k")}, []string{c.Owner}, []int64{1e7}, "guard:x")
+		tag, err := tx.Exec(t.Context(), a.RenewSQL(),
+			[][]byte{[]byte("k")}, []string{c.Owner}, []int64{1e7}, "guard:x")
 		if err != nil || tag.RowsAffected() != 1 {
 			t.Fatal(tag, err)
 		}
