@@ -66,7 +66,7 @@ func bars() []bar {
 	least("hot-1x100", "x rueidislock", 1.5, over("hot-1x100", "rate", rueidislocks))
 	most("hot-1x100", "lock commands per call", 0.3, value("hot-1x100", "cmds/call"))
 
-	least("hot-4x25", "x serial", 0.8, over("hot-4x25", "rate", []string{serial}))
+	least("hot-4x25", "x serial", 0.92, over("hot-4x25", "rate", []string{serial}))
 	least("hot-4x25", "x best peer", 1.3, over("hot-4x25", "rate", everyPeer))
 	most("hot-4x25", "p99 / that peer's p99", 0.2, tailOverBest("hot-4x25"))
 	least("hot-4x25", "Jain index over processes", 0.9, value("hot-4x25", "jain"))
@@ -83,7 +83,7 @@ func bars() []bar {
 	least("overload", "goodput / capacity", 0.9, quotient("overload", "goodput", "capacity"))
 	most("overload", "p99 of refusals, ms", 50, value("overload", "refused p99 ms"))
 
-	most("takeover", "median / round trip", 3, quotient("takeover", "p50 ms", "round trip ms"))
+	most("takeover", "median / round trip", 2.8, quotient("takeover", "p50 ms", "round trip ms"))
 	most("takeover", "p99 / round trip", 20, quotient("takeover", "p99 ms", "round trip ms"))
 
 	most("waiters", "lock commands/s from waiting", 20, value("waiters", "commands/s"))
@@ -111,12 +111,12 @@ func spreadBars(least barFunc) {
 		name                   string
 		redislock, rueidislock float64
 	}{
-		{"spread-1", 1, 0},
-		{"spread-4", 1, 0},
-		{"spread-8", 1, 1},
-		{"spread-16", 1, 1},
-		{"spread-64", 1.6, 1.15},
-		{"spread-512", 2.2, 1.1},
+		{"spread-1", 0.97, 0},
+		{"spread-4", 1.1, 0},
+		{"spread-8", 1, 1.15},
+		{"spread-16", 1, 1.2},
+		{"spread-64", 1.6, 1.2},
+		{"spread-512", 2, 1.2},
 	} {
 		least(s.name, "x plain redislock", s.redislock, over(s.name, "rate", redislocks))
 		if s.rueidislock > 0 {
@@ -132,7 +132,7 @@ func earlierBars(least, most barFunc) {
 	least("hot-4x25", "x an earlier build", 1.1, over("hot-4x25", "rate", earlier))
 	least("hot-1x100", "x an earlier build", 1, over("hot-1x100", "rate", earlier))
 	most("takeover", "median / an earlier build's", 0.75, over("takeover", "p50 ms", earlier))
-	most("takeover", "median / rueidislock's", 0.7, over("takeover", "p50 ms", []string{"rueidislock"}))
+	most("takeover", "median / rueidislock's", 0.72, over("takeover", "p50 ms", []string{"rueidislock"}))
 	most("hot-8x1", "lock commands per call", 2.2, value("hot-8x1", "cmds/call"))
 }
 

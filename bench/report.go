@@ -16,7 +16,9 @@ func columns(workload string) []string {
 	case strings.HasPrefix(workload, "spread-"):
 		return []string{"rate", "p50 ms", "p99 ms", "cmds/call", "client us", "server us", "allocs"}
 	case strings.HasPrefix(workload, "hot-"):
-		return []string{"rate", "p50 ms", "p99 ms", "p99.9 ms", "ideal ms", "jain", "cmds/call", "client us", "server us"}
+		return []string{
+			"rate", "p50 ms", "p99 ms", "p99.9 ms", "ideal ms", "jain", "cmds/call", "client us", "server us",
+		}
 	}
 	if strings.HasPrefix(workload, "scale-") {
 		return []string{"rate", "cmds", "bytes", "client us", "server us", "connections"}

@@ -92,18 +92,21 @@ func scaleWorkloads() (all []workload) {
 		calls(fmt.Sprintf("processes-%d", n), "hot key, "+some(n, "process", "es")+" x 1 caller", n, 1, scaled{Keys: 1})
 	}
 	for _, late := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
-		calls("trip-"+late.String(), fmt.Sprintf("1 process x 16 callers, keys at random, answers %v later", late), 1, 16,
-			scaled{Keys: 1_000_000, Late: late})
+		title := fmt.Sprintf("1 process x 16 callers, keys at random, answers %v later", late)
+		calls("trip-"+late.String(), title, 1, 16, scaled{Keys: 1_000_000, Late: late})
 	}
 	all = append(all, onCluster(scale("cluster-3", "1 process x 16 callers, keys at random, a Cluster of three", 1,
 		job{Callers: 16, Scaled: scaled{Does: "call", Guards: 1, Keys: 1_000_000}})))
+	behind := func(name, title string, guards, callers int) {
+		s := scaled{Does: "wait", Guards: guards}
+		title += ", behind a holder"
+		all = append(all, scale(name, title, 1, job{Callers: callers, Scaled: s}, job{Kind: "holder"}))
+	}
 	for _, n := range []int{1, 10, 100, 1000} {
-		all = append(all, scale(fmt.Sprintf("instances-%d", n), some(n, "instance", "s")+" in 1 process, 1 waiter each, "+
-			"behind a holder", 1, job{Callers: 1, Scaled: scaled{Does: "wait", Guards: n}}, job{Kind: "holder"}))
+		behind(fmt.Sprintf("instances-%d", n), some(n, "instance", "s")+" in 1 process, 1 waiter each", n, 1)
 	}
 	for _, n := range []int{1, 100, 10_000} {
-		all = append(all, scale(fmt.Sprintf("waiters-%d", n), "1 instance, "+some(n, "waiter", "s")+" of one key, behind "+
-			"a holder", 1, job{Callers: n, Scaled: scaled{Does: "wait", Guards: 1}}, job{Kind: "holder"}))
+		behind(fmt.Sprintf("waiters-%d", n), "1 instance, "+some(n, "waiter", "s")+" of one key", 1, n)
 	}
 	for _, ttl := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second} {
 		all = append(all, scale("ttl-"+ttl.String(), fmt.Sprintf("1 process holds 1,000 leases of %v", ttl), 1, job{
