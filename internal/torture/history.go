@@ -46,6 +46,7 @@ type lifetime struct {
 	frozen       []span // times in which it was stopped or felt a stall, without overlaps
 	stops        []span // only the times in which it was stopped
 	visits       []*visit
+	asked        []record // of calls whose result is kept
 	closed       *record
 }
 
@@ -151,6 +152,8 @@ func readLife(l life) (*lifetime, error) {
 			frozen = append(frozen, span{r.Asked, r.At})
 		case kindClosed:
 			t.closed = &r
+		case kindBegan, kindUndone, kindResult:
+			t.asked = append(t.asked, r)
 		}
 	}
 	t.frozen = apart(frozen)

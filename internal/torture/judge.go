@@ -21,19 +21,21 @@ const (
 	handOff         = "C9"  // a grant gives a bounded number of turns, and none after its loss
 	starved         = "C10" // no caller waits forever while others have turns
 	gapBound        = "C11" // no key is free for long while a caller waits
+	oneResult       = "C12" // a key has one result, and a payment begins once
 	soundRun        = "run"
 )
 
 var checks = []string{
 	fencedExclusion, tokenOrder, exclusion, unfencedCounter, toldInTime, boundedWait, liveness,
 	residue, handOff, starved,
-	gapBound, soundRun,
+	gapBound, oneResult, soundRun,
 }
 
 // promises are the checks that make guard fail. The others depend on how busy
 // the machine is, or on properties that were not promised.
 var promises = []string{
-	fencedExclusion, tokenOrder, exclusion, toldInTime, boundedWait, residue, handOff, gapBound, soundRun,
+	fencedExclusion, tokenOrder, exclusion, toldInTime, boundedWait, residue, handOff, gapBound,
+	oneResult, soundRun,
 }
 
 // verdict holds the findings of the judge.
@@ -56,6 +58,8 @@ type verdict struct {
 	stalls     time.Duration       // of all workers, stops not counted
 	atOnce     map[string]int      // how many had a key at once at most, by the role of the last to come
 	turns      map[string]int      // by role
+	runs       map[string]int      // functions that began, of calls whose result is kept; by role
+	names      map[string]int      // keys of such calls, by role
 	violations map[string]int
 	texts      []string // of the first violations of each check
 }
@@ -63,7 +67,7 @@ type verdict struct {
 func newVerdict(lib *libs.Library) *verdict {
 	return &verdict{
 		lib: lib, faults: map[string]int{}, violations: map[string]int{}, free: map[string]gapTally{}, closeness: -1,
-		atOnce: map[string]int{}, turns: map[string]int{},
+		atOnce: map[string]int{}, turns: map[string]int{}, runs: map[string]int{}, names: map[string]int{},
 	}
 }
 
@@ -118,6 +122,7 @@ func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
 	v.handOffs(h)
 	v.times(h, r.cfg)
 	v.gaps(h, r)
+	v.results(h)
 	v.deaths(r.crew)
 	if complete {
 		v.liveness(h, r)

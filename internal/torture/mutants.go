@@ -33,6 +33,10 @@ var mutants = map[string]mutant{
 	"nostay":     {about: "renewals of shares and permits are said to work and not sent", store: newNoStay},
 	"halfcart":   {about: "several keys are said to be taken when one is held", store: newHalfCart},
 
+	"norecall": {about: "no call finds a result", store: newNoRecall},
+	"norecord": {about: "results are said to be kept and are not", store: newNoRecord},
+	"nomark":   {about: "keys are said to be marked and are not", store: newNoMark},
+
 	"permittoken": {about: "the tokens of permits are the same for a second", store: newPermitToken},
 
 	"nolock":    {about: "everybody is let in", lock: newNoLock},
@@ -62,13 +66,14 @@ func (m mutant) open(s libs.Setup) (libs.Locker, error) {
 	if err != nil {
 		return nil, errors.Join(err, rdb.Close())
 	}
-	return spoiled{l, l.(libs.Moded), rdb}, nil
+	return spoiled{l, l.(libs.Moded), l.(libs.Recording), rdb}, nil
 }
 
 // spoiled is a guard whose store has a client of its own.
 type spoiled struct {
 	libs.Locker
 	libs.Moded
+	libs.Recording
 
 	rdb *redis.Client
 }

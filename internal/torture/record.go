@@ -49,6 +49,11 @@ type record struct {
 
 	Err string `json:"err,omitempty"`
 
+	// began, undone and result record a call whose result is kept.
+	Name   string `json:"name,omitempty"`   // its key
+	Fresh  bool   `json:"fresh,omitempty"`  // its function ran in this call
+	Result string `json:"result,omitempty"` // the start of it
+
 	// stall records that the process did not run from Asked to At. closed
 	// records the leftovers when its locker was closed.
 	Goroutines int `json:"goroutines,omitempty"` // the increase since it was opened

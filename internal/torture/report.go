@@ -75,8 +75,11 @@ func report(out io.Writer, cfg config, verdicts []*verdict) {
 
 // turnsOf counts the turns of a role, and how many of them were at once.
 func (v *verdict) turnsOf(role string) string {
-	if role == cart {
+	switch role {
+	case cart:
 		return strconv.Itoa(v.turns[role])
+	case once, payment:
+		return fmt.Sprintf("%d calls, %d functions, %d keys", v.turns[role], v.runs[role], v.names[role])
 	}
 	return fmt.Sprintf("%d, at most %d at once", v.turns[role], v.atOnce[role])
 }
@@ -105,5 +108,6 @@ var titles = map[string]string{ //nolint:gosec // tokens of fencing are no crede
 	handOff:         "C9 hand-offs",
 	starved:         "C10 nobody is starved",
 	gapBound:        "C11 free keys find a waiter",
+	oneResult:       "C12 one result",
 	soundRun:        "the run itself",
 }

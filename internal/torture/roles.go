@@ -23,7 +23,7 @@ const (
 	cart   = "cart"   // a writer with up to 3 keys, all or none
 )
 
-var roles = []string{writer, reader, permit, cart}
+var roles = []string{writer, reader, permit, cart, once, payment}
 
 // parseRoles reads a list of roles.
 func parseRoles(list string) (chosen []string, err error) {

@@ -77,9 +77,24 @@ func TestModesKeepTheirPromises(t *testing.T) {
 		if status != exitOK {
 			t.Errorf("%s: status %d\n%s", args, status, report)
 		}
-		for _, role := range roles {
+		for _, role := range []string{reader, writer, permit, cart} {
 			if !regexp.MustCompile(`turns: ` + role + ` +[1-9]`).MatchString(report) {
 				t.Errorf("%s: no turn of a %s\n%s", args, role, report)
+			}
+		}
+	}
+}
+
+// Results are kept once, and payments are made once.
+func TestResultsKeepTheirPromises(t *testing.T) {
+	for _, args := range []string{"-for 6s -seed 7", "-for 4s -topology sentinel", "-for 4s -topology cluster"} {
+		status, report := tortured(t, args+" -roles writer,once,payment -long 20")
+		if status != exitOK {
+			t.Errorf("%s: status %d\n%s", args, status, report)
+		}
+		for _, role := range []string{once, payment} {
+			if !regexp.MustCompile(`turns: ` + role + ` +[1-9][0-9]* calls, [1-9]`).MatchString(report) {
+				t.Errorf("%s: no call of role %s\n%s", args, role, report)
 			}
 		}
 	}
@@ -142,6 +157,10 @@ func TestEveryMutantIsCaught(t *testing.T) {
 		"permittoken": {tokenOrder, "-roles permit"},
 		"onemore":     {exclusion, "-roles permit"},
 		"halfcart":    {exclusion, "-roles cart"},
+
+		"norecall": {oneResult, "-roles once,writer -faults none"},
+		"norecord": {oneResult, "-roles once,writer -faults none"},
+		"nomark":   {oneResult, "-roles payment,writer -faults kill -long 50"},
 	}
 	for _, name := range mutantNames() {
 		t.Run(name, func(t *testing.T) {

@@ -78,8 +78,11 @@ func (w *worker) visit(rnd *rand.Rand) error {
 		defer time.AfterFunc(p.cancel, cancel).Stop()
 	}
 	rest := upTo(rnd, 10*time.Millisecond) // after a refusal: a server that is down refuses quickly
-	if p.role == cart {
+	switch p.role {
+	case cart:
 		return w.fill(ctx, p, rest)
+	case once, payment:
+		return w.ask(ctx, p, rnd, rest)
 	}
 	r := record{N: w.visits.Add(1), Key: p.key, Limit: p.limit(w.Proc), Bound: int64(p.bound(w.TTL)), Asked: now()}
 	lease, err := w.acquire(ctx, p)

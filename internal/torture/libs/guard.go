@@ -126,6 +126,18 @@ type heldLease struct{ *guardLease }
 
 func (heldLease) Release(context.Context) error { return nil }
 
+// Once implements [Recording].
+func (l *guardLocker) Once(ctx context.Context, key string, wait, ttl time.Duration, atMostOnce bool,
+	fn func(context.Context) ([]byte, error),
+) (result []byte, fresh bool, err error) {
+	opts := []guard.Option{guard.WithMaxWait(wait)}
+	if atMostOnce {
+		opts = append(opts, guard.WithAtMostOnce())
+	}
+	r, err := l.guard.With(opts...).OnceBytes(ctx, key, guard.OnceOptions{TTL: ttl}, fn)
+	return r.Record, r.Fresh, err
+}
+
 func (l *guardLocker) Close(ctx context.Context) error {
 	return errors.Join(l.guard.Close(ctx), closeAll(l.rdbs))
 }
@@ -147,6 +159,7 @@ type guardLease struct {
 
 var (
 	_ Moded     = (*guardLocker)(nil)
+	_ Recording = (*guardLocker)(nil)
 	_ Reentrant = (*guardLease)(nil)
 )
 

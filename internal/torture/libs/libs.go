@@ -118,6 +118,14 @@ type Moded interface {
 	AcquireAll(ctx context.Context, keys []string, wait time.Duration, fn func([]Lease)) error
 }
 
+// Recording is a [Locker] that keeps the results of functions.
+type Recording interface {
+	// Once returns the result that is kept for key, and runs fn if there is
+	// none. fresh reports that fn ran. atMostOnce asks that fn never runs twice.
+	Once(ctx context.Context, key string, wait, ttl time.Duration, atMostOnce bool,
+		fn func(context.Context) ([]byte, error)) (result []byte, fresh bool, err error)
+}
+
 // Lease is a held lock. Its methods are safe for concurrent use, except a
 // second Release.
 type Lease interface {
