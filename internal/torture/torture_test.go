@@ -160,7 +160,7 @@ func TestEveryMutantIsCaught(t *testing.T) {
 
 		"norecall": {oneResult, "-roles once,writer -faults none"},
 		"norecord": {oneResult, "-roles once,writer -faults none"},
-		"nomark":   {oneResult, "-roles payment,writer -faults kill -long 50"},
+		"nomark":   {oneResult, "-roles payment,payment,writer -faults kill -long 300"},
 	}
 	for _, name := range mutantNames() {
 		t.Run(name, func(t *testing.T) {
