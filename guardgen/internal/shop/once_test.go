@@ -3,6 +3,7 @@ package shop
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,7 @@ func (b *bank) Charge(_ context.Context, o *Order) (string, error) {
 
 func (b *bank) Quote(_ context.Context, sku string) (*Order, error) {
 	b.quotes++
-	return &Order{ID: sku, Tags: []string{fmt.Sprint(b.quotes)}}, nil
+	return &Order{ID: sku, Tags: []string{strconv.Itoa(b.quotes)}}, nil
 }
 
 func TestAMethodWithOnceRunsOnceForEachKey(t *testing.T) {
