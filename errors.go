@@ -190,8 +190,8 @@ func capAt(d, limit time.Duration) time.Duration {
 //		// try again later: pay has done nothing
 //	}
 //
-// After Once it is true of ErrNotKept. It is false of ErrOtherPayload and
-// ErrResultGone. It is true of a [FinalError], which may be that of an earlier
+// After Once it is true of ErrNotKept. It is false of ErrOtherPayload,
+// ErrResultGone and ErrInterrupted. It is true of a [FinalError], which may be that of an earlier
 // call: then its Err is nil. Of a nil error, Fresh of [OnceResult] tells.
 //
 // Ran is true for nil and for every error that is not one of the guard's. An
