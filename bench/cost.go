@@ -23,7 +23,7 @@ type cost struct {
 func (w *worker) spent(ctx context.Context) (c cost) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	c.Allocs = int64(m.Mallocs) //nolint:gosec // no process lives as long
+	c.Allocs = int64(m.Mallocs)
 	if w.Proc == 0 {
 		c.Server = w.serverTime(context.WithoutCancel(ctx))
 	}

@@ -10,12 +10,12 @@ import (
 // tcpPair returns both ends of a connection.
 func tcpPair(t *testing.T) (client, server net.Conn) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a test
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if client, err = net.Dial("tcp", l.Addr().String()); err != nil { //nolint:noctx // of a test
+	if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
 	if server, err = l.Accept(); err != nil {

@@ -36,7 +36,9 @@ func TestTheLinesThatWeWriteArePlain(t *testing.T) {
 	l := New(nil)
 	since := time.Date(2024, 2, 29, 1, 2, 3, 400, time.UTC)
 	for _, h := range []locker.Holder{
-		{}, {Host: "h", PID: 7, Name: "läuft", Traceparent: "00-01-02-03"}, {Since: since},
+		{},
+		{Host: "h", PID: 7, Name: "läuft", Traceparent: "00-01-02-03"},
+		{Since: since},
 		{Name: "n", Since: since.Local()},
 	} {
 		for _, limit := range []int{0, 4, locker.NoLimit} {
