@@ -262,7 +262,7 @@ func TestAChangedDefaultIsFoundWhereverItIsStated(t *testing.T) {
 // aDefault is a value that a text calls the default, on either side of that
 // word or in the next cell of a table.
 var aDefault = regexp.MustCompile(
-	`(?i)(default|默认)[^.;|。；]{0,30}?( \| )?\b\d[\d,]*( ms| s|\.|,| KiB| ?秒| ?毫秒)|\b\d[\d,]*( ms| s) by default`)
+	`(?i)(default|默认)[^.;|。；]{0,30}?( \| )?\b\d[\d,]*( ms| s|[.,]( |$)| KiB| ?秒| ?毫秒)|\b\d[\d,]*( ms| s) by default`)
 
 // aSetting returns an expression for a setting beside its default, and for a
 // default in words. Texts that do not call it a default are found so.

@@ -191,8 +191,9 @@ func capAt(d, limit time.Duration) time.Duration {
 //	}
 //
 // After Once it is true of ErrNotKept. It is false of ErrOtherPayload,
-// ErrResultGone and ErrInterrupted. It is true of a [FinalError], which may be that of an earlier
-// call: then its Err is nil. Of a nil error, Fresh of [OnceResult] tells.
+// ErrResultGone and ErrInterrupted. It is true of a [FinalError], which may be
+// that of an earlier call: then its Err is nil. Of a nil error, Fresh of
+// [OnceResult] tells.
 //
 // Ran is true for nil and for every error that is not one of the guard's. An
 // error stays marked when it is wrapped with %w or joined. Ran does not block
