@@ -23,10 +23,11 @@ const patience = 60 * time.Second
 
 func nothing(context.Context) error { return nil }
 
-// newGuard returns a guard that is closed when t ends.
+// newGuard returns a guard that is closed when t ends. It waits for as long as a
+// slow machine may need.
 func newGuard(t *testing.T, l locker.Locker, opts ...guard.Option) *guard.Guard {
 	t.Helper()
-	g, err := guard.New(l, opts...)
+	g, err := guard.New(l, append([]guard.Option{guard.WithMaxWait(2 * patience)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +37,19 @@ func newGuard(t *testing.T, l locker.Locker, opts ...guard.Option) *guard.Guard 
 		}
 	})
 	return g
+}
+
+// wantSound wants a Check without findings. A machine that stands still makes
+// one about the round trip.
+func wantSound(t *testing.T, g *guard.Guard) {
+	t.Helper()
+	err := g.Check(t.Context())
+	for start := time.Now(); err != nil && time.Since(start) < patience; time.Sleep(10 * time.Millisecond) {
+		err = g.Check(t.Context())
+	}
+	if err != nil {
+		t.Errorf("Check: %v", err)
+	}
 }
 
 func at(conn *zk.Conn, prefix string) locker.Locker {
@@ -257,9 +271,7 @@ func TestSectionsGoOnWhenTheLeaderIsKilled(t *testing.T) {
 		t.Errorf("%d sections, want %d", n, processes*callers*rounds)
 	}
 	g := newGuard(t, at(zktest.Connect(t, session, addrs...), "/guard"))
-	if err := g.Check(t.Context()); err != nil {
-		t.Errorf("Check with two of three servers: %v", err)
-	}
+	wantSound(t, g) // with two of three servers
 }
 
 func TestTheRightsThatAreDocumentedAreEnough(t *testing.T) {
@@ -277,9 +289,7 @@ func TestTheRightsThatAreDocumentedAreEnough(t *testing.T) {
 			zookeeperlocker.WithACL(zk.DigestACL(int32(all), "app", "password")...)))
 	}
 	g, other := as("app"), as("app")
-	if err := g.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
+	wantSound(t, g)
 	got := make(chan error, 1)
 	err := g.Do(t.Context(), "k", func(context.Context) error {
 		go func() { got <- other.Do(t.Context(), "k", nothing) }()
@@ -324,12 +334,12 @@ func TestAnAddressOpensAndClosesItsConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := guard.New(l)
+	g, err := guard.New(l, guard.WithMaxWait(2*patience))
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(g.Do(t.Context(), "k", nothing), g.Check(t.Context()), g.Close(t.Context()))
-	if err != nil {
+	wantSound(t, g)
+	if err := errors.Join(g.Do(t.Context(), "k", nothing), g.Close(t.Context())); err != nil {
 		t.Error(err)
 	}
 	if ok, _, err := zktest.Connect(t, session, addr).Exists(prefix + "/deep/f"); !ok || err != nil {
