@@ -29,6 +29,10 @@ type Rule struct {
 	Keys   func(ctx context.Context, message any) ([]string, error) // instead of Key if not nil
 	Type   reflect.Type                                             // of the messages that Key takes
 
+	// Serve serves a unary call itself, instead of Key and Keys, if it is not
+	// nil.
+	Serve func(ctx context.Context, message any, handler func(context.Context) (any, error)) (any, error)
+
 	Unary, Stream atomic.Bool // an interceptor was made with it, for [Rule.Problem]
 }
 
@@ -73,6 +77,13 @@ func NewSeveral[M any](
 			return keylist.Distinct(names)
 		},
 	}
+}
+
+// NewServing returns a rule that serves the unary calls of a method itself. It
+// panics if method is no full name.
+func NewServing(g *guard.Guard, method string) *Rule {
+	check(method, false)
+	return &Rule{Guard: g, Method: method}
 }
 
 // check panics if method is no full name, or its function is nil.

@@ -114,7 +114,8 @@ func newMiddleware(g *guard.Guard, keys func(*exchange) (httpguard.Keys, error),
 			if cfg.skip != nil && cfg.skip(c) {
 				return next(c)
 			}
-			defer cfg.setAnswers(c)()
+			undo := cfg.setAnswers(c)
+			defer undo()
 			x := exchanges.Get().(*exchange)
 			*x = exchange{c: c, keys: keys, next: next}
 			err, own := lock.Serve(x), x.err

@@ -46,7 +46,8 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 			if once.Passes(c.Request()) || cfg.skip != nil && cfg.skip(c) {
 				return next(c)
 			}
-			defer cfg.setAnswers(c)()
+			undo := cfg.setAnswers(c)
+			defer undo()
 			x := &heldExchange{exchange: exchange{c: c, keys: keys, next: answered}, limit: once.Limit()}
 			err := once.Serve(x)
 			switch {

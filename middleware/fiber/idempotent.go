@@ -57,7 +57,8 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 		if once.Passes(x.req) {
 			return c.Next()
 		}
-		defer cfg.setAnswers(c)()
+		undo := cfg.setAnswers(c)
+		defer undo()
 		if err := once.Serve(x); err != nil {
 			return answer(c, once.Lock, errors.Join(err, x.err))
 		}

@@ -118,7 +118,8 @@ func newMiddleware(
 		if cfg.skip != nil && cfg.skip(c) {
 			return c.Next()
 		}
-		defer cfg.setAnswers(c)()
+		undo := cfg.setAnswers(c)
+		defer undo()
 		lock := patient
 		if waits.Cuts(c.Context()) {
 			lock = hasty

@@ -47,7 +47,8 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 		if once.Passes(c.Request) || cfg.skip != nil && cfg.skip(c) {
 			return
 		}
-		defer cfg.setAnswers(c)()
+		undo := cfg.setAnswers(c)
+		defer undo()
 		x := &heldExchange{exchange: exchange{c, once.Lock, keys}, limit: once.Limit()}
 		if err := once.Serve(x); err != nil {
 			answer(c, once.Lock, err)

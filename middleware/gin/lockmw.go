@@ -112,7 +112,8 @@ func newMiddleware(g *guard.Guard, keys func(*exchange) (httpguard.Keys, error),
 		if cfg.skip != nil && cfg.skip(c) {
 			return
 		}
-		defer cfg.setAnswers(c)()
+		undo := cfg.setAnswers(c)
+		defer undo()
 		x := exchanges.Get().(*exchange)
 		*x = exchange{c, lock, keys}
 		err := lock.Serve(x)

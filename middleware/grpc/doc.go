@@ -38,6 +38,10 @@
 //	INTERNAL             LOCK_LOST                    the lease was lost while the handler ran
 //	INVALID_ARGUMENT     LOCK_KEY_INVALID             the message has no key, or one that is too long
 //	INTERNAL             LOCK_MISCONFIGURED           our own mistake: a message of another type, no default guard
+//	INVALID_ARGUMENT     IDEMPOTENCY_KEY_INVALID      the idempotency-key is missing, repeated or malformed
+//	INVALID_ARGUMENT     IDEMPOTENCY_KEY_REUSED       it was used for another message
+//	FAILED_PRECONDITION  IDEMPOTENCY_ANSWER_GONE      the call was carried out before, and its answer cannot be had
+//	FAILED_PRECONDITION  IDEMPOTENCY_INTERRUPTED      the call was begun before, and nobody knows what it did
 //	CANCELLED                                         the client has gone
 //
 // A client does not see the status of its own deadline. After LOCK_LOST it is

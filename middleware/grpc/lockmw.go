@@ -62,6 +62,9 @@ func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 		if !locked {
 			return handler(ctx, req)
 		}
+		if r.Serve != nil {
+			return r.Serve(ctx, req, func(ctx context.Context) (any, error) { return handler(ctx, req) })
+		}
 		resp, err = rpcrule.Run(ctx, r.Guard, r, req,
 			func(ctx context.Context) (any, error) { return handler(ctx, req) })
 		return resp, answer(ctx, r, err)
@@ -71,13 +74,16 @@ func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 // Stream returns an interceptor for the streaming methods of rules. The receipt
 // of the first message waits for the key, for at most MaxWait. The lease lasts
 // until the handler returns. Stream panics if a method has two rules or a rule
-// of [KeysFunc].
+// of [KeysFunc] or [Idempotent].
 func Stream(rules ...Rule) grpc.StreamServerInterceptor {
 	byMethod := index(rules)
 	for _, r := range byMethod {
 		if r.Keys != nil {
 			panic(fmt.Sprintf("lockmw: the rule for %q has several keys, so the method must be unary: "+
 				"call DoAll in its handler", r.Method))
+		}
+		if r.Serve != nil {
+			panic(fmt.Sprintf("lockmw: the rule for %q is one of Idempotent, so the method must be unary", r.Method))
 		}
 		r.Stream.Store(true)
 	}

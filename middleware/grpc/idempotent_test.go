@@ -1,0 +1,192 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+	lockmw "github.com/go-lockguard/guard/middleware/grpc"
+)
+
+// till is a method that pays, behind the rule of Idempotent.
+type till struct {
+	runs    int
+	answers func() (string, error)
+}
+
+func tenant(ctx context.Context) (string, error) {
+	if v := metadata.ValueFromIncomingContext(ctx, "tenant"); len(v) == 1 {
+		return v[0], nil
+	}
+	return "", nil
+}
+
+// pay calls buy as a server does.
+func (s *till) pay(t *testing.T, g *guard.Guard, tenantName, message string, keys ...string) (string, error) {
+	t.Helper()
+	md := metadata.MD{"tenant": {tenantName}, "idempotency-key": keys}
+	ctx := metadata.NewIncomingContext(t.Context(), md)
+	unary := lockmw.Unary(lockmw.Idempotent(g, buy, tenant, time.Hour))
+	resp, err := unary(ctx, wrapperspb.String(message), &grpc.UnaryServerInfo{FullMethod: buy},
+		func(ctx context.Context, _ any) (any, error) {
+			s.runs++
+			if l, found := guard.LeaseFrom(ctx); !found || l.Key() != guard.Key("idempotent", tenantName, "k") {
+				t.Error("there is no lease, or on another key")
+			}
+			text, err := s.answers()
+			return wrapperspb.String(text), err
+		})
+	if m, ok := resp.(*wrapped); ok && err == nil {
+		return m.GetValue(), nil
+	}
+	return "", err
+}
+
+type wrapped = wrapperspb.StringValue
+
+// reason returns the reason in a status of this package.
+func reasonIn(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+func instances(t *testing.T, opts ...guard.Option) (l *memlocker.Locker, one, two *guard.Guard) {
+	t.Helper()
+	l = memlocker.New()
+	return l, newGuard(t, l, opts...), newGuard(t, l.Peer(), opts...)
+}
+
+func TestACallThatComesAgainGetsTheAnswer(t *testing.T) {
+	_, one, two := instances(t)
+	s := &till{answers: func() (string, error) { return "paid", nil }}
+	for _, g := range []*guard.Guard{one, two, one} {
+		if got, err := s.pay(t, g, "ann", "10", "k"); got != "paid" || err != nil || s.runs != 1 {
+			t.Errorf("got %q, %v, %d runs", got, err, s.runs)
+		}
+	}
+	if _, err := s.pay(t, two, "ann", "11", "k"); status.Code(err) != codes.InvalidArgument ||
+		reasonIn(err) != "IDEMPOTENCY_KEY_REUSED" {
+		t.Errorf("another message got %v", err)
+	}
+	if _, err := s.pay(t, two, "bob", "10", `"k"`); err != nil || s.runs != 2 {
+		t.Errorf("another scope got %v, %d runs", err, s.runs)
+	}
+	for _, keys := range [][]string{nil, {""}, {"k", "k"}, {"k 1"}} {
+		if _, err := s.pay(t, one, "ann", "10", keys...); status.Code(err) != codes.InvalidArgument ||
+			reasonIn(err) != "IDEMPOTENCY_KEY_INVALID" {
+			t.Errorf("%q got %v", keys, err)
+		}
+	}
+	if _, err := s.pay(t, one, "", "10", "k"); status.Code(err) != codes.Internal {
+		t.Errorf("an empty scope got %v", err)
+	}
+	if s.runs != 2 {
+		t.Errorf("%d runs, want 2", s.runs)
+	}
+}
+
+func TestWhichStatusesAreKept(t *testing.T) {
+	_, one, two := instances(t)
+	later, _ := status.New(codes.FailedPrecondition, "later").
+		WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	rows := []struct {
+		err  error
+		kept bool
+	}{{later.Err(), false}, {errors.New("own"), false}, {&guard.HeldError{}, false}, {guard.ErrUnavailable, false}}
+	for _, c := range []codes.Code{3, 5, 6, 7, 9, 11, 12} {
+		rows = append(rows, struct {
+			err  error
+			kept bool
+		}{status.Error(c, "own"), true})
+	}
+	for _, c := range []codes.Code{1, 2, 4, 8, 10, 13, 14, 15, 16} {
+		rows = append(rows, struct {
+			err  error
+			kept bool
+		}{status.Error(c, "own"), false})
+	}
+	for _, row := range rows {
+		s := &till{answers: func() (string, error) { return "", row.err }}
+		_, first := s.pay(t, one, "ann", "10", "k")
+		_, then := s.pay(t, two, "ann", "10", "k")
+		if status.Code(first) != status.Code(then) || first.Error() != then.Error() || (s.runs == 1) != row.kept {
+			t.Errorf("%v: got %v, then %v, %d runs", row.err, first, then, s.runs)
+		}
+		if _, err := one.Forget(t.Context(), guard.Key("idempotent", "ann", "k")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestALostLeaseKeepsNoAnswer(t *testing.T) {
+	l, one, two := instances(t)
+	s := &till{}
+	s.answers = func() (string, error) {
+		if s.runs == 1 {
+			l.Lose(guard.Key("idempotent", "ann", "k"))
+		}
+		return "paid", nil
+	}
+	if _, err := s.pay(t, one, "ann", "10", "k"); status.Code(err) != codes.Internal || reasonIn(err) != "LOCK_LOST" {
+		t.Errorf("got %v", err)
+	}
+	if got, err := s.pay(t, two, "ann", "10", "k"); got != "paid" || err != nil || s.runs != 2 {
+		t.Errorf("then %q, %v, %d runs", got, err, s.runs)
+	}
+}
+
+func TestAtMostOnceNoCallRunsAgainThatMayHavePaid(t *testing.T) {
+	_, one, two := instances(t, guard.WithAtMostOnce())
+	s := &till{answers: func() (string, error) { return "", status.Error(codes.Internal, "own") }}
+	_, _ = s.pay(t, one, "ann", "10", "k")
+	if _, err := s.pay(t, two, "ann", "10", "k"); status.Code(err) != codes.FailedPrecondition ||
+		reasonIn(err) != "IDEMPOTENCY_INTERRUPTED" || s.runs != 1 {
+		t.Errorf("got %v, %d runs", err, s.runs)
+	}
+}
+
+func TestAnAnswerThatIsTooLongIsGone(t *testing.T) {
+	_, one, two := instances(t, guard.WithResultLimit(100))
+	s := &till{answers: func() (string, error) { return string(make([]byte, 100)), nil }}
+	if got, err := s.pay(t, one, "ann", "10", "k"); len(got) != 100 || err != nil {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+	if _, err := s.pay(t, two, "ann", "10", "k"); status.Code(err) != codes.FailedPrecondition ||
+		reasonIn(err) != "IDEMPOTENCY_ANSWER_GONE" || s.runs != 1 {
+		t.Errorf("then %v, %d runs", err, s.runs)
+	}
+}
+
+func TestIdempotentRefusesWhatCannotWork(t *testing.T) {
+	g := newGuard(t, memlocker.New())
+	for name, f := range map[string]func(){
+		"no scope":   func() { lockmw.Idempotent(g, buy, nil, time.Hour) },
+		"no ttl":     func() { lockmw.Idempotent(g, buy, tenant, 0) },
+		"a bad name": func() { lockmw.Idempotent(g, "buy", tenant, time.Hour) },
+		"a stream":   func() { lockmw.Stream(lockmw.Idempotent(g, watch, tenant, time.Hour)) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
