@@ -47,6 +47,9 @@ func TestEveryBarBelongsToAWorkload(t *testing.T) {
 		judged[b.workload] = true
 	}
 	for _, w := range workloads {
+		if strings.HasPrefix(w.name, "scale-") {
+			continue // sizes have slopes, and no bar
+		}
 		if !judged[w.name] {
 			t.Errorf("%s has no bar", w.name)
 		}
