@@ -92,7 +92,7 @@ func pay(t *testing.T, payments int, instance func(*bank) http.Handler) (problem
 	t.Logf("%d payments; %d requests of clients, %d at the instances, %d cuts; %d problems", len(bank.charges),
 		proxy.sent.Load(), bank.requests.Load(), proxy.cuts.Load(), len(problems))
 	if len(bank.charges) != payments || proxy.cuts.Load() == 0 {
-		t.Errorf("%d payments were made with %d cuts, want %d with some", len(bank.charges), proxy.cuts.Load(), payments)
+		t.Errorf("%d payments were made with %d cuts, want %d", len(bank.charges), proxy.cuts.Load(), payments)
 	}
 	return problems
 }
