@@ -135,7 +135,7 @@ func ofSeveral(errs []error) error {
 	err := errors.Join(errs...)
 	sent := slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, locker.ErrUnsent) })
 	if sent && errors.Is(err, locker.ErrUnsent) {
-		return fmt.Errorf("%w: %s", locker.ErrUnavailable, err)
+		return fmt.Errorf("%w: %s", locker.ErrUnavailable, err.Error()) // without what it wraps
 	}
 	return err
 }
