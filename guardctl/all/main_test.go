@@ -31,17 +31,14 @@ func TestMain(m *testing.M) {
 }
 
 func TestAnOperatorSeesAndFreesAKeyInEtcd(t *testing.T) {
-	t.Parallel()
 	freesAKey(t, "etcd://"+etcdtest.Start(t, 1, etcdtest.Settings{})[0].Addr)
 }
 
 func TestAnOperatorSeesAndFreesAKeyInZooKeeper(t *testing.T) {
-	t.Parallel()
 	freesAKey(t, "zk://"+zktest.Start(t, 1, zktest.Settings{})[0].Addr)
 }
 
 func TestAnOperatorSeesAndFreesAKeyInPostgreSQL(t *testing.T) {
-	t.Parallel()
 	server, err := sqltest.StartPostgreSQL()
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +48,6 @@ func TestAnOperatorSeesAndFreesAKeyInPostgreSQL(t *testing.T) {
 }
 
 func TestAnOperatorSeesAndFreesAKeyInMySQL(t *testing.T) {
-	t.Parallel()
 	server, err := sqltest.StartMariaDB("innodb-flush-log-at-trx-commit=1")
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +57,6 @@ func TestAnOperatorSeesAndFreesAKeyInMySQL(t *testing.T) {
 }
 
 func TestAnOperatorSeesAndFreesAKeyInSQLite(t *testing.T) {
-	t.Parallel()
 	freesAKey(t, "sqlite:"+filepath.Join(t.TempDir(), "locks.db"))
 }
 
@@ -100,16 +95,30 @@ func freesAKey(t *testing.T, dsn string) {
 	}
 	wants(t, dsn, "0 held, 0 waiting", "ls")
 	wants(t, dsn, "nobody", "show", "stock:42")
-	wants(t, dsn, "ok", "check")
+	for try := 1; ; try++ { // a slow machine looks like a server that is far away
+		status, out := run(t, dsn, "check")
+		if status == 0 && strings.Contains(out, "ok") {
+			break
+		}
+		if try == 10 || !strings.Contains(out, "round-trip") {
+			t.Fatalf("check: status %d, %s", status, out)
+		}
+	}
 }
 
 // wants runs a command line on the store and wants its output to have text.
 func wants(t *testing.T, dsn, text string, args ...string) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	args = append([]string{"guardctl", "--url", dsn}, args...)
-	status := ctl.Run(t.Context(), args, strings.NewReader(""), &out, &errs)
-	if status != 0 || !strings.Contains(out.String(), text) {
-		t.Errorf("%v: status %d, want 0 and %q\n%s%s", args, status, text, &out, &errs)
+	if status, out := run(t, dsn, args...); status != 0 || !strings.Contains(out, text) {
+		t.Errorf("%v: status %d, want 0 and %q\n%s", args, status, text, out)
 	}
+}
+
+// run returns the status and the output of a command line on the store.
+func run(t *testing.T, dsn string, args ...string) (status int, out string) {
+	t.Helper()
+	var text bytes.Buffer
+	args = append([]string{"guardctl", "--url", dsn}, args...)
+	status = ctl.Run(t.Context(), args, strings.NewReader(""), &text, &text)
+	return status, text.String()
 }
