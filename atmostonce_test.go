@@ -233,7 +233,8 @@ func TestWithoutAMarkNothingRuns(t *testing.T) {
 			}
 			_, err := guard.Once(t.Context(), a, key, time.Hour, value(1, &runs))
 			if !errors.Is(err, guard.ErrUnavailable) || guard.Ran(err) || runs.Load() != 0 {
-				t.Errorf("the %s of the mark is lost: %v, %d runs, want ErrUnavailable and none", what, err, runs.Load())
+				t.Errorf("the %s of the mark is lost: %v, %d runs, want ErrUnavailable and none", what, err,
+					runs.Load())
 			}
 			if n := l.begins.Load(); n < 3 || n > 60 {
 				t.Errorf("%d requests in a second, want those of the backoff", n)

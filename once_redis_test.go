@@ -15,7 +15,8 @@ import (
 )
 
 // A first call has two round trips, and a replay has one, however long the
-// result is. A process whose last record of the key has gone asks once more. A busy machine can add some, so the least of several calls counts.
+// result is. A process whose last record of the key has gone asks once more. A
+// busy machine can add some, so the least of several calls counts.
 func TestOnceOnRedisHasTwoRoundTripsAndThenOne(t *testing.T) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)

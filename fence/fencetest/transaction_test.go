@@ -109,7 +109,8 @@ func TestARequestIsCommittedWithItsAnswer(t *testing.T) {
 		}
 		long := strings.Repeat("k", 255)
 		for range 2 {
-			if status, body := c.post(urls[0]+"/201", "ann\xff", long); status != http.StatusCreated || c.charges(long) != 1 {
+			if status, body := c.post(urls[0]+"/201", "ann\xff", long); status != http.StatusCreated ||
+				c.charges(long) != 1 {
 				c.Errorf("a long key: %d %s, %d charges", status, body, c.charges(long))
 			}
 		}
@@ -139,7 +140,8 @@ func TestRequestsThatNobodyExcludesAreCommittedOnce(t *testing.T) {
 				wg.Go(func() {
 					status := 0
 					for try := 0; status != http.StatusCreated && try < 50; try++ { // a deadlock in MariaDB
-						if status, bodies[i] = c.post(url+"/201", "ann", key); status < 500 && status != http.StatusCreated {
+						if status, bodies[i] = c.post(url+"/201", "ann", key); status < 500 &&
+							status != http.StatusCreated {
 							c.Errorf("%d %s", status, bodies[i])
 							return
 						}

@@ -55,7 +55,8 @@ var dialects = map[Dialect]statements{
 		// InnoDB, because other engines have no transactions.
 		schema: []string{
 			"CREATE TABLE IF NOT EXISTS {table} (name VARBINARY(255) PRIMARY KEY, value MEDIUMBLOB NOT NULL, " +
-				"fingerprint VARBINARY(32) NOT NULL, final BOOLEAN NOT NULL, until DATETIME(6) NOT NULL, INDEX (until)) ENGINE = InnoDB",
+				"fingerprint VARBINARY(32) NOT NULL, final BOOLEAN NOT NULL, until DATETIME(6) NOT NULL, INDEX " +
+				"(until)) ENGINE = InnoDB",
 		},
 		recall: "SELECT value, fingerprint, final FROM {table} WHERE name = ? AND until > UTC_TIMESTAMP(6)",
 		// A DELETE that finds no row locks the gap where it would be, and two of

@@ -172,7 +172,8 @@ func (t *Table) in(ctx context.Context, db *sql.DB, do func(tx *sql.Tx) error) e
 
 func (t *Table) failed(what string, err error) error {
 	if errors.Is(err, sql.ErrTxDone) {
-		return fmt.Errorf("sqlresult: %s: the function, or the end of its ctx, has ended the transaction: %w", what, err)
+		return fmt.Errorf("sqlresult: %s: the function, or the end of its ctx, has ended the transaction: %w",
+			what, err)
 	}
 	return fmt.Errorf("sqlresult: %s (is there the table %s, see Table.Schema?): %w", what, t.name, err)
 }

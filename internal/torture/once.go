@@ -145,6 +145,7 @@ func (a *asked) note(l *lifetime, r record) {
 		}
 	}
 	if r.Kind != kindResult || r.Fresh {
-		a.runs = append(a.runs, fmt.Sprintf("%d.%d.%d %s at %.6f %s", l.proc, l.number, r.N, r.Kind, float64(r.At)/1e9, r.Err))
+		a.runs = append(a.runs, fmt.Sprintf("%d.%d.%d %s at %.6f %s", l.proc, l.number, r.N, r.Kind,
+			float64(r.At)/1e9, r.Err))
 	}
 }

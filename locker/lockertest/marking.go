@@ -174,7 +174,8 @@ func leavesForMark(p *pair) {
 		}
 		plain := claim(key, long)
 		p.comes(p.a, plain, locker.Try{})
-		if a := p.try(p.b, waits, locker.Try{Wait: true, Queued: true}); a.Record != mark.Value || a.Queued || a.Acquired {
+		if a := p.try(p.b, waits, locker.Try{Wait: true, Queued: true}); a.Record != mark.Value || a.Queued ||
+			a.Acquired {
 			fail("Acquire by a claim in the queue, when there is a mark: %+v, want the mark alone", a)
 		}
 		if r := p.release(p.a, plain, nil); r.Handed {
