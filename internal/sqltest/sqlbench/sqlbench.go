@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -62,7 +63,7 @@ func Guard(open func() (l locker.Locker, end func(), err error)) Rival {
 		if err != nil {
 			return Process{}, err
 		}
-		g, err := guard.New(l, guard.WithTTL(leaseTTL))
+		g, err := guard.New(l, guard.WithTTL(leaseTTL), guard.WithLogger(slog.New(slog.DiscardHandler)))
 		return Process{
 			func(ctx context.Context, key string, f func()) error {
 				return g.Do(ctx, key, func(context.Context) error { f(); return nil })
