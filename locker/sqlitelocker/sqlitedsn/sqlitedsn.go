@@ -26,8 +26,8 @@ import (
 func init() { locker.RegisterDSN("sqlite", fromDSN) }
 
 // errDSN is the error of every wrong address.
-var errDSN = lockerkit.Invalid("sqlitelocker", "the address is wrong: want sqlite:/path/of/locks.db[?table=guard_lease], "+
-	"not a database in memory; in a path, ? # %% are written %%3F %%23 %%25")
+var errDSN = lockerkit.Invalid("sqlitelocker", "the address is wrong: want "+
+	"sqlite:/path/of/locks.db[?table=guard_lease], not a database in memory; in a path, ? # %% are written %%3F %%23 %%25")
 
 // fromDSN serves [locker.FromDSN].
 func fromDSN(dsn string) (locker.Locker, error) {
@@ -39,7 +39,8 @@ func fromDSN(dsn string) (locker.Locker, error) {
 		}
 	}
 	file, err := url.PathUnescape(file)
-	if err != nil || file == "" || strings.HasPrefix(file, ":") || strings.Contains(rest, "#") || strings.Contains(file, "\x00") {
+	if err != nil || file == "" || strings.HasPrefix(file, ":") ||
+		strings.Contains(rest, "#") || strings.Contains(file, "\x00") {
 		return nil, errDSN
 	}
 	q, err := url.ParseQuery(query)
