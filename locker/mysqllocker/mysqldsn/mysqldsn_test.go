@@ -16,8 +16,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestAWrongAddressIsRefusedAndNotShown(t *testing.T) {
 	for _, dsn := range []string{
 		"mysql:", "mysql://", "mysql:secret", "mysql://secret", "mysql://secret/", "mysql://u:secret@/db",
-		"mysql://u:secret/x@a:1/db", "mysql://secret/x@a:1/db", "mysql://u:secret?x@a:1/db", "mysql://u:secret#x@a:1/db",
-		"mysql://u:p@a:secret/db", "mysql://u:p@a:1/db/secret", "mysql://u:p@a:1/db?secret=1", "mysql://u:p@a:1/db#secret",
+		"mysql://u:secret/x@a:1/db", "mysql://secret/x@a:1/db", "mysql://u:secret?x@a:1/db",
+		"mysql://u:secret#x@a:1/db",
+		"mysql://u:p@a:secret/db", "mysql://u:p@a:1/db/secret", "mysql://u:p@a:1/db?secret=1",
+		"mysql://u:p@a:1/db#secret",
 		"mysql://u:p@a:1/db?tls=secret", "mysql://u:%zzsecret@a:1/db", "mysql://u:p@a:1/db?table=%zzsecret",
 	} {
 		_, err := locker.FromDSN(dsn)

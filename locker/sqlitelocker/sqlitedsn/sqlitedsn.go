@@ -27,7 +27,8 @@ func init() { locker.RegisterDSN("sqlite", fromDSN) }
 
 // errDSN is the error of every wrong address.
 var errDSN = lockerkit.Invalid("sqlitelocker", "the address is wrong: want "+
-	"sqlite:/path/of/locks.db[?table=guard_lease], not a database in memory; in a path, ? # %% are written %%3F %%23 %%25")
+	"sqlite:/path/of/locks.db[?table=guard_lease], not a database in memory; in a path, ? # %% are written "+
+	"%%3F %%23 %%25")
 
 // fromDSN serves [locker.FromDSN].
 func fromDSN(dsn string) (locker.Locker, error) {
