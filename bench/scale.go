@@ -143,7 +143,7 @@ func (w *worker) scaled() measurement {
 		opening.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(guards)); i = next.Add(1) - 1 {
 				if guards[i], errs[i] = w.openScaled(); errs[i] == nil {
-					errs[i] = guards[i].Do(context.Background(), fmt.Sprintf("bench:warm:%d", i), w.nothing)
+					errs[i] = guards[i].Do(context.Background(), guard.Key("bench", "warm", i), w.nothing)
 				}
 			}
 		})
@@ -255,7 +255,7 @@ func (w *worker) scaledCaller(ctx context.Context, g *guard.Guard, i int, calls 
 	case "wait":
 		_ = g.Do(ctx, hotKey, w.nothing)
 	case "hold":
-		held, err := g.Acquire(ctx, fmt.Sprintf("bench:lease:%d", i))
+		held, err := g.Acquire(ctx, guard.Key("bench", "lease", i))
 		if err == nil {
 			<-ctx.Done()
 			_ = held.Release(context.WithoutCancel(ctx))

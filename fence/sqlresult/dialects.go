@@ -17,8 +17,9 @@ const (
 	SQLite     = sqlfence.SQLite // 3.35 or newer
 )
 
-// statements are the statements of a dialect. {table} stands for the name of the
-// table, {schema} and {bare} for its parts, and {now} for the clock of SQLite.
+// statements are the statements of a dialect. {table} stands for the name of
+// the table, {schema} and {bare} for its parts, and {now} for the clock of
+// SQLite.
 type statements struct {
 	name    string
 	schema  []string
@@ -47,8 +48,8 @@ var dialects = map[Dialect]statements{
 			"fingerprint = EXCLUDED.fingerprint, final = EXCLUDED.final, until = EXCLUDED.until " +
 			"WHERE r.until <= statement_timestamp()",
 		forget: "DELETE FROM {table} WHERE name = $1 AND until > statement_timestamp()",
-		sweep: "DELETE FROM {table} WHERE name IN (SELECT name FROM {table} WHERE until <= statement_timestamp() " +
-			"ORDER BY until LIMIT $1 FOR UPDATE SKIP LOCKED)",
+		sweep: "DELETE FROM {table} WHERE name = ANY (ARRAY(SELECT name FROM {table} " +
+			"WHERE until <= statement_timestamp() ORDER BY until LIMIT $1 FOR UPDATE SKIP LOCKED))",
 	},
 	MySQL: {
 		// VARBINARY, because other types treat "A" or "a " as equal to "a".

@@ -42,10 +42,14 @@ import (
 // own after the rollback.
 //
 // If fn did not run and there is no result, the error is one of Do's, or the
-// database's, of which guard.Ran knows nothing. If COMMIT gives no answer, Once looks for the result. If it finds
-// none, it returns fn's result with guard.ErrNotKept: the transaction may yet be
-// committed, and a later call finds out. A lease that is lost after the commit
-// is no error.
+// database's, of which guard.Ran knows nothing. If COMMIT gives no answer, Once
+// looks for the result. If it finds none, it returns fn's result with
+// guard.ErrNotKept: the transaction may yet be committed, and a later call
+// finds out. A lease that is lost after the commit is no error. Deadlocks and
+// serialization failures are not repeated: call Once again after one.
+//
+// The result is written as JSON, whatever guard.WithCodec says, and its length
+// has no limit but the database's. [OnceBytes] is for another form.
 //
 // key has at most 255 bytes, else Once returns guard.ErrInvalidKey. It returns
 // guard.ErrInvalidOption for a ttl below 1 ms. A nil g is the default guard.

@@ -69,8 +69,8 @@ func BlameKey(err error) error {
 	return &keyfunc.Error{Source: "idempotency", Name: keyHeader, Err: err}
 }
 
-// fingerprintOf returns a hash of the method, path, query and body of r. None of
-// the first three has a line break.
+// fingerprintOf returns a hash of the method, path, query and body of r. None
+// of the first three has a line break.
 func fingerprintOf(r *http.Request) ([]byte, error) {
 	body, whole, err := readahead.Body(r)
 	switch {

@@ -17,8 +17,8 @@ type note struct{ what, pattern string }
 
 // Outcome is [outcome.Of] for an error on a route with that pattern. It logs a
 // server error once for each route, because the client is told no details. l is
-// nil outside of guarded routes. An [Idempotent] outside does not keep an answer
-// that Outcome was asked for.
+// nil outside of guarded routes. An [Idempotent] outside does not keep an
+// answer that Outcome was asked for.
 func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outcome, bool) {
 	o, ours := outcome.Of(r.Context(), err)
 	if ours {

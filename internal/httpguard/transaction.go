@@ -32,8 +32,8 @@ func InTransaction(db *sql.DB, table *sqlresult.Table) OnceFunc {
 	}
 }
 
-// tableKey returns the key of a row for key. A hash stands for a key that is too
-// long or not of UTF-8.
+// tableKey returns the key of a row for key. A hash stands for a key that is
+// too long or not of UTF-8.
 func tableKey(key string) string {
 	if len(key) <= sqlresult.MaxKey && utf8.ValidString(key) && !strings.Contains(key, "\x00") {
 		return key

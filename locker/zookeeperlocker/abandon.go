@@ -15,8 +15,8 @@ const (
 	lastLimit  = 2 * time.Second // short limits find a new leader soon
 )
 
-// Abandon takes c out of key and queue, in the background. It takes two requests
-// or three.
+// Abandon takes c out of key and queue, in the background. It takes two
+// requests or three.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	if l.gate.Enter() != nil {
 		return

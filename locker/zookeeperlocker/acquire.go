@@ -14,8 +14,8 @@ import (
 const maxTries = 32
 
 // Acquire makes c the owner of its key, or puts it into the queue. It takes one
-// request if nobody owns the key, two at once to look at a key that is held, and
-// another to join a queue. An answer that stays until somebody changes
+// request if nobody owns the key, two at once to look at a key that is held,
+// and another to join a queue. An answer that stays until somebody changes
 // something, such as a missing right, is an error of its own.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.begin(); err != nil {

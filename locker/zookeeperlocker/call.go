@@ -61,8 +61,8 @@ func (l *Locker) session(ctx context.Context) error {
 	}
 }
 
-// result is that of a transaction. If one of its operations was refused, nothing
-// was done.
+// result is that of a transaction. If one of its operations was refused,
+// nothing was done.
 type result struct {
 	stats   []*zk.Stat // of the operations that write data
 	refused error      // nil: all was done

@@ -16,9 +16,9 @@ import (
 
 const strangerMax = 64 // bytes of a stranger's value that are shown
 
-// Inspect returns the owner of key and the claims that wait for it, in a request
-// for each. Remaining is exact to the last look of this process, and the whole
-// TTL if it has never looked.
+// Inspect returns the owner of key and the claims that wait for it, in a
+// request for each. Remaining is exact to the last look of this process, and
+// the whole TTL if it has never looked.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	if err := l.begin(); err != nil {
 		return locker.KeyState{}, err

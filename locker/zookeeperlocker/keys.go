@@ -48,8 +48,8 @@ func keyOf(name string) (key string, ok bool) {
 	return string(b), err == nil && len(b) > 0
 }
 
-// entryName returns the name of a claim in the queue. Claims with the same place
-// stand in the order in which they came.
+// entryName returns the name of a claim in the queue. Claims with the same
+// place stand in the order in which they came.
 func entryName(p locker.Place, zxid int64, owner string) string {
 	return fmt.Sprintf("%s%016x-%016x-%s", queueMark, uint64(p), uint64(zxid), owner)
 }

@@ -19,8 +19,8 @@ type settings struct {
 }
 
 // WithPrefix sets the node under which all nodes of the Locker stand. Processes
-// exclude each other if they have the same prefix. The Locker makes the node and
-// those above it. The default is "/guard".
+// exclude each other if they have the same prefix. The Locker makes the node
+// and those above it. The default is "/guard".
 func WithPrefix(path string) Option { return func(s *settings) { s.root = path } }
 
 // WithACL sets who may do what with the nodes that the Locker makes. All

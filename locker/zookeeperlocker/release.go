@@ -65,8 +65,8 @@ func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim
 }
 
 // handover is one Release. Its transaction is made of what the releaser
-// believes of the queue, and compares that. If it is wrong, the next try is made
-// of a look.
+// believes of the queue, and compares that. If it is wrong, the next try is
+// made of a look.
 type handover struct {
 	l          *Locker
 	dir, owner string
@@ -102,8 +102,8 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 	return locker.Released{}, errChanging
 }
 
-// learn looks at the queue if that is not known. It returns errNotOwner if there
-// is nothing to hand over.
+// learn looks at the queue if that is not known. It returns errNotOwner if
+// there is nothing to hand over.
 func (h *handover) learn(ctx context.Context) error {
 	if h.known && (len(h.queue) == 0 || h.queue[0].Value != nil) {
 		return nil

@@ -67,8 +67,8 @@ func (l *Locker) rejoins(st *state) {
 	delete(l.queued, st.claim.Owner)
 }
 
-// saw notes that the guard looks at the claim. It returns its path in the queue,
-// or "" if it is not there.
+// saw notes that the guard looks at the claim. It returns its path in the
+// queue, or "" if it is not there.
 func (l *Locker) saw(st *state) (entry string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,8 +23,8 @@ const patience = 60 * time.Second
 
 func nothing(context.Context) error { return nil }
 
-// newGuard returns a guard that is closed when t ends. It waits for as long as a
-// slow machine may need.
+// newGuard returns a guard that is closed when t ends. It waits for as long as
+// a slow machine may need.
 func newGuard(t *testing.T, l locker.Locker, opts ...guard.Option) *guard.Guard {
 	t.Helper()
 	g, err := guard.New(l, append([]guard.Option{guard.WithMaxWait(2 * patience)}, opts...)...)

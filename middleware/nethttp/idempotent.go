@@ -12,23 +12,23 @@ import (
 )
 
 // Idempotent returns a middleware that carries out each request once, by its
-// header Idempotency-Key. The answer is kept for ttl. A request that comes again
-// gets it, with the header Idempotency-Replayed. One that comes while the first
-// runs waits for it, for at most MaxWait.
+// header Idempotency-Key. The answer is kept for ttl. A request that comes
+// again gets it, with the header Idempotency-Replayed. One that comes while the
+// first runs waits for it, for at most MaxWait.
 //
 // scope says who sends the request, such as the user or the tenant. Equal keys
 // of two scopes have nothing to do with each other. It should be a value that
-// the client cannot choose, see [keyfunc.FromContext]. Idempotent panics without
-// one, and if ttl is less than 1 ms. A nil g is the default guard, looked up at
-// each request. Its store must keep results, see [guard.Once].
+// the client cannot choose, see [keyfunc.FromContext]. Idempotent panics
+// without one, and if ttl is less than 1 ms. A nil g is the default guard,
+// looked up at each request. Its store must keep results, see [guard.Once].
 //
 // The handler runs under a lease, as in [Key]. Its answer is held back until it
 // is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
 // of 200 to 499 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
 // those of a lock inside. After the others the next request runs the handler,
 // unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
-// hijacked or is longer than [guard.WithResultLimit] is not kept either, but its
-// handler does not run again.
+// hijacked or is longer than [guard.WithResultLimit] is not kept either, but
+// its handler does not run again.
 //
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
@@ -60,9 +60,9 @@ func Idempotent(
 func WithOptionalKey() Option { return optionFunc(func(c *config) { c.idempotent.Optional = true }) }
 
 // WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
-// kept too. Always kept are Content-Type, Content-Language, Content-Disposition,
-// Content-Encoding, Location, ETag, Last-Modified and Link. WithKeptHeaders
-// panics for one that is never kept, such as Set-Cookie.
+// kept too. Always kept are Content-Type, Content-Language,
+// Content-Disposition, Content-Encoding, Location, ETag, Last-Modified and
+// Link. WithKeptHeaders panics for one that is never kept, such as Set-Cookie.
 func WithKeptHeaders(names ...string) Option {
 	names = httpguard.KeptHeaders(names)
 	return optionFunc(func(c *config) { c.idempotent.Headers = append(c.idempotent.Headers, names...) })

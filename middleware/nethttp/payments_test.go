@@ -117,8 +117,8 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "%s is charge %d %s", name, n, strings.Repeat(".", 500))
 }
 
-// onRedis returns the guard of an instance. No lease ends and no wait fails only
-// because the machine is busy.
+// onRedis returns the guard of an instance. No lease ends and no wait fails
+// only because the machine is busy.
 func onRedis(t *testing.T, addr string) *guard.Guard {
 	t.Helper()
 	g, err := guard.New(redislocker.New(redistest.Client(t, addr)), guard.WithTTL(time.Minute),
