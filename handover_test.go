@@ -297,7 +297,7 @@ func TestAHandedOverLeaseIsRenewedToItsFullTTL(t *testing.T) {
 
 func TestAnOfferThatAgedIsAcquiredAgainUnderTheSameOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, c := pairWithCourier(t)
+		b, c := pairWithCourier(t, guard.WithMaxWait(time.Minute))
 		l := must(b.other.Acquire(t.Context(), key))
 		got := make(chan *guard.Lease)
 		go func() { got <- must(b.Acquire(t.Context(), key)) }()

@@ -111,6 +111,13 @@ func TestWhatPrometheusScrapes(t *testing.T) {
 		check(text, "0", "guard_leases")
 		check(text, "0", "guard_waiters")
 
+		if _, err := guard.Once(t.Context(), g, "receipt", time.Hour, func(context.Context) (int, error) {
+			return 1, nil
+		}); err != nil {
+			t.Error(err)
+		}
+		text = scrape(t, scraped)
+		check(text, "1", "guard_results_total", `guard_outcome="kept"`)
 		for _, name := range watched(t) {
 			if !strings.Contains(text, "\n# TYPE "+name+" ") {
 				t.Errorf("docs/operations.md watches %s, which is not in\n%s", name, text)
