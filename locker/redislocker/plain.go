@@ -19,7 +19,9 @@ func readPlain(line string) (h locker.Holder, ok bool) {
 	h.PID = r.number(`,"pid":`)
 	h.Name = r.text(`,"name":"`)
 	h.Traceparent = r.text(`,"traceparent":"`)
-	if since := r.text(`,` + sinceField); since != "" && h.Since.UnmarshalText([]byte(since)) != nil {
+	before := r.rest
+	since := r.text(`,` + sinceField)
+	if r.rest != before && h.Since.UnmarshalText([]byte(since)) != nil {
 		return h, false
 	}
 	r.text(limitField)

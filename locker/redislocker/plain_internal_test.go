@@ -15,6 +15,7 @@ func FuzzAPlainLineIsReadAsJSONIs(f *testing.F) {
 		`{"v":2,"offer":1,"host":"a\"b","since":"2024-02-29T01:02:03Z"}`, `{"v":}`, `{"v":2,"since":"2024"}`,
 		`{"v":99999999999999999999}`, "{\"v\":2,\"offer\":1,\"host\":\"\xff\"}", `{"v":2,"offer":1,"host":"h`,
 		`{"v":2,"offer":1,"pid":-3}`, `{"v":2,"offer":1,"pid":3e1}`, `}`, ``, `{"host":"h"}`, `{"v":2}}`,
+		`{"v":2,"since":""}`,
 	} {
 		f.Add(line)
 	}
