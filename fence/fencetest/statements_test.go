@@ -34,6 +34,7 @@ var args = map[string][]any{
 	"UPDATE stock SET n = $1 WHERE sku = $2":                                              {5, "lamp"},
 	"UPDATE stock SET n = n - 1, fence = $1 WHERE sku = $2 AND fence <= $1 AND n > 0":     {int64(9), "lamp"},
 	"UPDATE stock SET n = n - 1, fence = $1 WHERE sku = $2 AND fence <= $1 AND n >= 1":    {int64(9), "lamp"},
+	"UPDATE balances SET cents = cents - $1 WHERE id = $2":                                {5, "ann"},
 }
 
 const stocked = 3
@@ -43,6 +44,7 @@ const stocked = 3
 var tablesOfTheDocuments = []string{
 	"CREATE TABLE stock (sku VARCHAR(40) PRIMARY KEY, n INTEGER NOT NULL, fence BIGINT NOT NULL DEFAULT 0)",
 	"CREATE TABLE accounts (email VARCHAR(40) PRIMARY KEY)",
+	"CREATE TABLE balances (id VARCHAR(40) PRIMARY KEY, cents BIGINT NOT NULL)",
 	"CREATE TABLE requests (id VARCHAR(40) PRIMARY KEY)",
 	"CREATE TABLE jobs (id INTEGER PRIMARY KEY, payload VARCHAR(40) NOT NULL)",
 	"CREATE TABLE articles (id VARCHAR(40) PRIMARY KEY, body VARCHAR(40) NOT NULL, version INTEGER NOT NULL)",
@@ -54,7 +56,7 @@ var tablesOfTheDocuments = []string{
 func makeTables(t *testing.T, db *sql.DB) {
 	t.Helper()
 	t.Cleanup(func() {
-		for _, table := range []string{"stock", "accounts", "requests", "jobs", "articles", "fences"} {
+		for _, table := range []string{"stock", "accounts", "balances", "requests", "jobs", "articles", "fences"} {
 			if _, err := db.ExecContext(context.WithoutCancel(t.Context()), "DROP TABLE IF EXISTS "+table); err != nil {
 				t.Error(err)
 			}

@@ -22,7 +22,7 @@ func pay(ctx context.Context, g *guard.Guard, db *sql.DB, results *sqlresult.Tab
 ) (Receipt, error) {
 	receipt, err := sqlresult.Once(ctx, g, db, results, guard.Key("pay", orderID), 24*time.Hour,
 		func(ctx context.Context, tx *sql.Tx) (Receipt, error) {
-			_, err := tx.ExecContext(ctx, "UPDATE accounts SET cents = cents - $1 WHERE id = $2", cents, account)
+			_, err := tx.ExecContext(ctx, "UPDATE balances SET cents = cents - $1 WHERE id = $2", cents, account)
 			return Receipt{OrderID: orderID, Cents: cents}, err
 		})
 	return receipt, err
