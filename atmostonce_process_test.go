@@ -100,7 +100,7 @@ func TestNoPaymentIsMadeTwiceThoughProcessesAreKilled(t *testing.T) {
 	}
 	rdb := redistest.Client(t, s.Addr)
 	for _, name := range rdb.Keys(t.Context(), "*:kept").Val() {
-		if ttl := rdb.TTL(t.Context(), name).Val(); ttl <= 0 {
+		if ttl := rdb.PTTL(t.Context(), name).Val(); ttl == -1 {
 			t.Errorf("%s has no TTL", name)
 		}
 	}
