@@ -61,8 +61,8 @@ func (s *spy) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int
 		s.Locker.Renew(ctx, cs, func(i int, err error) { errs[i] = err })
 		return errs
 	})
-	for i, err := range errs {
-		answered(i, err)
+	for i := range cs { // a batch may have more claims than a hook has errors
+		answered(i, errs[min(i, len(errs)-1)])
 	}
 }
 
