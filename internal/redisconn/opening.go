@@ -29,6 +29,7 @@ type opening struct {
 // arrival is the next dial to end.
 type arrival struct {
 	done chan struct{} // closed when the dial ends
+	took time.Duration // the dial; set before done is closed
 	err  error         // of the dial; set before done is closed
 }
 
@@ -52,18 +53,21 @@ func (c *Conns) Ready(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	start, waited := time.Now(), false
+	var took time.Duration
 	for lacking(client) {
-		waited = true
-		if err := c.openings.wait(ctx, client); err != nil {
+		if took, err = c.openings.wait(ctx, client); err != nil {
 			return err
 		}
 	}
-	if end, ok := ctx.Deadline(); waited && ok && time.Since(start) > time.Until(end)/4 {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < took/dialTrips {
 		return ErrConnecting
 	}
 	return nil
 }
+
+// dialTrips is the min number of round trips of a dial: the connection and its
+// handshake.
+const dialTrips = 2
 
 // lacking reports whether client has no connection to spare and may have more.
 func lacking(client *redis.Client) bool {
@@ -71,17 +75,23 @@ func lacking(client *redis.Client) bool {
 	return s.IdleConns == 0 && s.TotalConns < maxOpening
 }
 
-// wait waits for the next dial to end. It begins one if fewer dials than
-// waiting tries are under way.
-func (o *openings) wait(ctx context.Context, client *redis.Client) error {
+// wait waits for the next dial to end, and returns how long that dial took. It
+// begins one if fewer dials than waiting tries are under way.
+func (o *openings) wait(ctx context.Context, client *redis.Client) (took time.Duration, err error) {
 	addr := client.Options().Addr
-	a := o.join(addr, func() { o.dials.Go(func() { o.ended(addr, open(client)) }) })
+	a := o.join(addr, func() {
+		start := time.Now()
+		o.dials.Go(func() {
+			err := open(client)
+			o.ended(addr, time.Since(start), err)
+		})
+	})
 	defer o.leave(addr)
 	select {
 	case <-a.done:
-		return a.err
+		return a.took, a.err
 	case <-ctx.Done():
-		return ErrConnecting
+		return 0, ErrConnecting
 	}
 }
 
@@ -119,12 +129,12 @@ func (o *openings) leave(addr string) {
 	o.drop(addr, n)
 }
 
-func (o *openings) ended(addr string, err error) {
+func (o *openings) ended(addr string, took time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := o.nodes[addr]
 	n.dialing--
-	n.next.err = err
+	n.next.took, n.next.err = took, err
 	close(n.next.done)
 	n.next = &arrival{done: make(chan struct{})}
 	o.drop(addr, n)

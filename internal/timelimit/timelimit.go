@@ -18,7 +18,7 @@ type limited struct {
 // Within returns a context for a request that must be answered within d. It has
 // the values of ctx and outlives it. A request under way is answered or runs
 // into its limit, even if its caller has gone. The limit may be up to 5 ms
-// shorter than d, and one of 500 ms or more up to 50 ms. Within is safe for
+// shorter than d, and one of a second or more up to 50 ms. Within is safe for
 // concurrent use and does not block.
 func (w *Wheel) Within(ctx context.Context, d time.Duration) context.Context {
 	return w.In(ctx, new(Limit), time.Now(), d)
@@ -71,7 +71,7 @@ func New() *Wheel { return &Wheel{start: time.Now(), spokes: make(map[time.Durat
 // limits, so a timer wakes a process that sleeps for nothing.
 const (
 	spoke       = 5 * time.Millisecond
-	coarse      = 500 * time.Millisecond // limits from here on
+	coarse      = time.Second // limits from here on, of releases for example
 	coarseSpoke = 10 * spoke
 )
 
