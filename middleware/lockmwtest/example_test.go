@@ -42,17 +42,21 @@ func Example() {
 }
 
 func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
-	var app http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := h(w, r); err != nil && !lockmw.Error(w, r, err) {
-			w.WriteHeader(http.StatusTeapot)
-		}
-	})
+	app := handler(h)
 	for _, l := range slices.Backward(locks) {
 		app = middleware(g, l)(app)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/stock/{sku}", app)
 	return mux
+}
+
+func handler(h lockmwtest.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil && !lockmw.Error(w, r, err) {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	})
 }
 
 func middleware(g *guard.Guard, l lockmwtest.Lock) func(http.Handler) http.Handler {

@@ -1,0 +1,367 @@
+package lockmwtest_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/keyfunc"
+	"github.com/go-lockguard/guard/middleware/lockmwtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The names of rows that several faults must fail.
+const (
+	againRow   = "a request that comes again gets the answer"
+	headersRow = "which headers are kept"
+	answersRow = "which answers are kept"
+	badRow     = "a bad key"
+	startRow   = "constructors refuse what cannot work"
+	marksRow   = "at most once: nothing runs again that may have been done"
+	goneRow    = "an answer that was flushed"
+	endRow     = "an answer has its TTL"
+	panicRow   = "a panic keeps nothing"
+)
+
+var faults = slices.Concat(runFaults, keptFaults, keyFaults, sentFaults)
+
+var runFaults = []fault{
+	{
+		name: "runs the handler twice", caughtBy: []string{againRow, answersRow},
+		outside: exchanged(func(_ *guard.Guard, r *http.Request, serve server) *httptest.ResponseRecorder {
+			if w := serve(r); replayed(w) {
+				return w
+			}
+			return serve(r)
+		}),
+	},
+	{
+		name: "keeps nothing", caughtBy: []string{againRow, "errors of the handler's own are answers"},
+		outside: forgets(func(*httptest.ResponseRecorder) bool { return true }),
+	},
+	{
+		name: "does not wait for the first", caughtBy: []string{
+			"a request that comes meanwhile waits for the answer", "a request that waits longer than MaxWait",
+		},
+		guard: func(g *guard.Guard) *guard.Guard { return g.With(guard.WithMaxWait(0)) },
+	},
+	{
+		name: "runs without the lease", caughtBy: []string{"the handler runs under a lease"},
+		inside: noLease,
+	},
+	{
+		name: "runs while the store is away", caughtBy: []string{"the store is away"},
+		outside: answered(func(w *httptest.ResponseRecorder) {
+			if w.Code == http.StatusServiceUnavailable {
+				w.Code = http.StatusOK
+			}
+		}),
+	},
+	{
+		name: "runs again after a lost lease", caughtBy: []string{"a lost lease is a 500, and nothing is kept"},
+		outside: runsAgain("lock_lost"),
+	},
+	{
+		name: "runs again where it may have been done", caughtBy: []string{marksRow},
+		outside: runsAgain("idempotency_interrupted"),
+	},
+	{
+		name:     "runs again after an answer that is gone",
+		caughtBy: []string{goneRow, "one byte over the limit"},
+		outside:  runsAgain("idempotency_answer_gone"),
+	},
+	{
+		name: "stops a panic", caughtBy: []string{panicRow},
+		inside: stopsPanics,
+	},
+	{
+		name: "stops a Goexit", caughtBy: []string{"a Goexit keeps nothing"},
+		inside: stopsGoexit,
+	},
+	{
+		name: "logs nothing", caughtBy: []string{
+			"the store does not confirm the answer", "a lost lease after the answer was flushed",
+			"requests without a scope",
+		},
+		guard: quietly,
+	},
+}
+
+var keptFaults = []fault{
+	{
+		name: "replays another body", caughtBy: []string{againRow, "an answer that is copied from a reader"},
+		outside: answered(func(w *httptest.ResponseRecorder) {
+			if replayed(w) {
+				w.Body.Reset()
+			}
+		}),
+	},
+	{
+		name: "replays another status", caughtBy: []string{againRow, answersRow},
+		outside: answered(func(w *httptest.ResponseRecorder) {
+			if replayed(w) {
+				w.Code = http.StatusOK
+			}
+		}),
+	},
+	{
+		name: "does not mark a replay", caughtBy: []string{againRow, "errors of the handler's own are answers"},
+		outside: answered(func(w *httptest.ResponseRecorder) { w.Header().Del("Idempotency-Replayed") }),
+	},
+	{
+		name: "forgets a header", caughtBy: []string{headersRow},
+		outside: answered(func(w *httptest.ResponseRecorder) {
+			if replayed(w) {
+				w.Header().Del("Location")
+			}
+		}),
+	},
+	{
+		name: "forgets how an answer is encoded", caughtBy: []string{"a compressed answer"},
+		outside: answered(func(w *httptest.ResponseRecorder) {
+			if replayed(w) {
+				w.Header().Del("Content-Encoding")
+			}
+		}),
+	},
+	{
+		name: "keeps cookies", caughtBy: []string{headersRow},
+		outside: answered(func(w *httptest.ResponseRecorder) {
+			if replayed(w) {
+				w.Header().Set("Set-Cookie", "s=1")
+			}
+		}),
+	},
+	{
+		name: "keeps no headers of the user's", caughtBy: []string{headersRow, startRow},
+		lock: func(l *lockmwtest.Lock) { l.KeptHeaders = nil },
+	},
+	{
+		name: "keeps a 4xx with Retry-After", caughtBy: []string{answersRow, marksRow},
+		outside: keepsToo(func(w *httptest.ResponseRecorder) bool {
+			return w.Code == http.StatusConflict && w.Header().Get("Retry-After") != ""
+		}),
+	},
+	{
+		name: "keeps a 429", caughtBy: []string{answersRow, marksRow},
+		outside: keepsToo(func(w *httptest.ResponseRecorder) bool { return w.Code == http.StatusTooManyRequests }),
+	},
+	{
+		name: "keeps server errors", caughtBy: []string{answersRow},
+		outside: keepsToo(func(w *httptest.ResponseRecorder) bool { return w.Code >= 500 }),
+	},
+	{
+		name: "keeps refusals of locks inside", caughtBy: []string{"a refusal of a lock inside is no answer"},
+		outside: keepsToo(func(w *httptest.ResponseRecorder) bool {
+			return strings.Contains(w.Body.String(), "lock_held")
+		}),
+	},
+	{
+		name: "keeps no 404", caughtBy: []string{answersRow},
+		outside: forgets(func(w *httptest.ResponseRecorder) bool { return w.Code == http.StatusNotFound }),
+	},
+	{
+		name: "keeps an answer for too long", caughtBy: []string{endRow},
+		lock: func(l *lockmwtest.Lock) { l.TTL *= 2 },
+	},
+	{
+		name: "keeps an answer for too short a time", caughtBy: []string{endRow},
+		lock: func(l *lockmwtest.Lock) { l.TTL = l.TTL / 2 },
+	},
+	{
+		name: "keeps what is over the limit", caughtBy: []string{"one byte over the limit"},
+		guard: func(g *guard.Guard) *guard.Guard { return g.With(guard.WithResultLimit(10_000)) },
+	},
+}
+
+var keyFaults = []fault{
+	blind("ignores the body", func(r *http.Request) { r.Body, r.ContentLength = http.NoBody, 0 }),
+	blind("ignores the query", func(r *http.Request) { r.URL.RawQuery = "" }),
+	blind("ignores the path", func(r *http.Request) { r.URL.Path = "/" }),
+	blind("ignores the method", func(r *http.Request) { r.Method = http.MethodPatch }),
+	{
+		name: "answers 409 for another request", caughtBy: []string{"a key that was used for another request"},
+		outside: answered(func(w *httptest.ResponseRecorder) {
+			if w.Code == http.StatusUnprocessableEntity {
+				w.Code = http.StatusConflict
+			}
+		}),
+	},
+	{
+		name: "has one scope", caughtBy: []string{"each scope has its own keys", "requests without a scope"},
+		lock: func(l *lockmwtest.Lock) {
+			if l.Scope != nil {
+				l.Scope = everybody
+			}
+		},
+	},
+	{
+		name: "joins scope and key", caughtBy: []string{"each scope has its own keys"},
+		lock: func(l *lockmwtest.Lock) { l.Scope = everybody },
+		outside: asked(func(r *http.Request) {
+			if names := r.Header["Idempotency-Key"]; len(names) == 1 {
+				r.Header["Idempotency-Key"] = []string{r.Header.Get("X-User") + ":" + names[0]}
+			}
+		}),
+	},
+	{
+		name: "has a scope of its own", caughtBy: []string{startRow},
+		lock: func(l *lockmwtest.Lock) {
+			if l.Scope == nil {
+				l.Scope = everybody
+			}
+		},
+	},
+	{
+		name: "takes any TTL", caughtBy: []string{startRow},
+		lock: func(l *lockmwtest.Lock) { l.TTL = max(l.TTL, time.Millisecond) },
+	},
+	{
+		name: "needs no key", caughtBy: []string{badRow},
+		lock: func(l *lockmwtest.Lock) { l.OptionalKey = true },
+	},
+	{
+		name: "always needs a key", caughtBy: []string{"requests without a key pass with the option"},
+		lock: func(l *lockmwtest.Lock) { l.OptionalKey = false },
+	},
+	{
+		name: "takes the first of two keys", caughtBy: []string{badRow},
+		outside: asked(func(r *http.Request) {
+			if names := r.Header["Idempotency-Key"]; len(names) > 1 {
+				r.Header["Idempotency-Key"] = names[:1]
+			}
+		}),
+	},
+	{
+		name: "cuts long keys", caughtBy: []string{badRow},
+		outside: asked(func(r *http.Request) {
+			if name := r.Header.Get("Idempotency-Key"); len(name) > 255 {
+				r.Header.Set("Idempotency-Key", name[:255])
+			}
+		}),
+	},
+	{
+		name: "takes quotes for a part of the key", caughtBy: []string{"a good key, however it is written"},
+		outside: asked(func(r *http.Request) {
+			if name := r.Header.Get("Idempotency-Key"); len(name) > 2 && name[0] == '"' {
+				r.Header.Set("Idempotency-Key", "'"+name[1:])
+			}
+		}),
+	},
+	{
+		name: "guards safe methods", caughtBy: []string{"safe methods pass"},
+		outside: asked(func(r *http.Request) {
+			if r.Method == http.MethodGet {
+				r.Method = http.MethodPost
+			}
+		}),
+	},
+	{
+		name: "has another limit of bodies", caughtBy: []string{"a body that is too large, and one that is not"},
+		lock: func(l *lockmwtest.Lock) { l.BodyLimit *= 2 },
+	},
+	{
+		name: "cuts the body", caughtBy: []string{
+			"the handler runs under a lease", "a body that is too large, and one that is not",
+		},
+		inside: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				r.Body = http.MaxBytesReader(w, r.Body, 4)
+				next.ServeHTTP(w, r)
+			})
+		},
+	},
+	{
+		name: "has no error handler", caughtBy: []string{"errors go to the error handler"},
+		lock: func(l *lockmwtest.Lock) { l.OnError = nil },
+	},
+}
+
+var sentFaults = []fault{
+	{
+		name: "sends an answer before it is kept", caughtBy: []string{"nothing is sent before it is kept", panicRow},
+		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return eager{w} }),
+	},
+	{
+		name: "holds informational answers back", caughtBy: []string{"informational answers go through"},
+		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return silent{w} }),
+	},
+	{
+		name: "loses what is copied", caughtBy: []string{"an answer that is copied from a reader"},
+		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return forgetful{w} }),
+	},
+}
+
+var everybody keyfunc.Func = func(*http.Request) (string, error) { return "all", nil }
+
+// inChild is the variable that makes the test run the faulty adapters
+// themselves, which fails it.
+const inChild = "LOCKMWTEST_FAULTS"
+
+var failedRow = regexp.MustCompile(`(?m)^ *--- FAIL: TestPlantedFaultIsCaught/([^/ ]+)/(\S+) `)
+
+// The table is worth something only if an adapter with a fault fails it. The
+// rows fail a *testing.T, so they run in another process.
+func TestPlantedFaultIsCaught(t *testing.T) {
+	if os.Getenv(inChild) != "" {
+		for _, f := range faults {
+			t.Run(f.name, func(t *testing.T) { lockmwtest.RunIdempotent(t, lockmwtest.Adapter{Mount: f.mount}) })
+		}
+		return
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestPlantedFaultIsCaught$")
+	child.Env = append(os.Environ(), inChild+"=1")
+	out, err := child.CombinedOutput()
+	if err == nil || strings.Contains(string(out), "\npanic: ") {
+		t.Fatalf("the faulty adapters ended with %v:\n%s", err, out)
+	}
+	caught := map[string][]string{}
+	for _, m := range failedRow.FindAllStringSubmatch(string(out), -1) {
+		caught[m[1]] = append(caught[m[1]], m[2])
+	}
+	spelled := func(name string) string { return strings.ReplaceAll(name, " ", "_") }
+	for _, f := range faults {
+		got := caught[spelled(f.name)]
+		for _, want := range f.caughtBy {
+			if !slices.Contains(got, spelled(want)) {
+				t.Errorf("an adapter that %s passes %q; caught by %q", f.name, want, got)
+			}
+		}
+	}
+	if t.Failed() {
+		t.Logf("%.20000s", out)
+	}
+}
+
+func TestEveryRowOfIdempotentCatchesAFault(t *testing.T) {
+	var named []string
+	for _, f := range faults {
+		named = append(named, f.caughtBy...)
+	}
+	rows := lockmwtest.IdempotentRows()
+	for _, name := range rows {
+		if !slices.Contains(named, name) {
+			t.Errorf("no fault is planted for %q", name)
+		}
+	}
+	for _, name := range named {
+		if !slices.Contains(rows, name) {
+			t.Errorf("there is no row %q", name)
+		}
+	}
+}
+
+// An adapter without a fault, mounted in the same way, passes.
+func TestSoundAdapterPasses(t *testing.T) {
+	lockmwtest.RunIdempotent(t, lockmwtest.Adapter{Mount: fault{}.mount})
+}
