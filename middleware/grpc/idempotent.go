@@ -42,8 +42,14 @@ import (
 // and trailers are not kept.
 //
 // A key that comes with another message gets INVALID_ARGUMENT and
-// IDEMPOTENCY_KEY_REUSED. One whose answer was longer than
-// [guard.WithResultLimit] gets FAILED_PRECONDITION and IDEMPOTENCY_ANSWER_GONE.
+// IDEMPOTENCY_KEY_REUSED. Messages are compared as this program writes them.
+// Protobuf promises the same bytes for the same message only within one binary,
+// and fields that a binary does not know stand last in what it writes. So while
+// a release with other fields, or another version of protobuf, is rolled out, a
+// call that comes again may be refused so. It never runs twice for that reason.
+//
+// A key whose answer was longer than [guard.WithResultLimit] gets
+// FAILED_PRECONDITION and IDEMPOTENCY_ANSWER_GONE.
 //
 // The method must be unary: [Stream] panics for such a rule. To lock the method
 // too, put the rule of the lock into a second interceptor inside.

@@ -28,7 +28,8 @@ import (
 // those of a lock inside. After the others the next request runs the handler,
 // unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
 // hijacked or is longer than [guard.WithResultLimit] is not kept either, but
-// its handler does not run again.
+// its handler does not run again. Such an answer goes to the client as it is
+// written. Trailers are not kept. An answer is kept too if its client has gone.
 //
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
