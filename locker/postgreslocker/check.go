@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -26,15 +27,13 @@ type condition struct {
 	fsync, isolation                 string
 }
 
-const thereSQL = `to_regclass($1::text) IS NOT NULL AND to_regproc($2::text) IS NOT NULL
-  AND to_regproc($3::text) IS NOT NULL`
+const thereSQL = `to_regclass($1::text) IS NOT NULL AND (SELECT bool_and(to_regproc(f) IS NOT NULL) FROM unnest($2::text[]) AS f)`
 
 const conditionSQL = `SELECT pg_is_in_recovery(),
   ` + thereSQL + `,
   coalesce(has_table_privilege(to_regclass($1::text), 'SELECT') AND has_table_privilege(to_regclass($1::text), 'INSERT')
     AND has_table_privilege(to_regclass($1::text), 'UPDATE') AND has_table_privilege(to_regclass($1::text), 'DELETE')
-    AND has_function_privilege(to_regproc($2::text), 'EXECUTE')
-    AND has_function_privilege(to_regproc($3::text), 'EXECUTE'), false),
+    AND (SELECT bool_and(has_function_privilege(to_regproc(f), 'EXECUTE')) FROM unnest($2::text[]) AS f), false),
   coalesce((SELECT relpersistence <> 'p' FROM pg_class WHERE oid = to_regclass($1::text)), false),
   current_setting('server_version_num')::int, current_setting('fsync'), current_setting('transaction_isolation')`
 
@@ -49,7 +48,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	var trip time.Duration
 	if err := l.retry(ctx, func() error {
 		return l.aside(ctx, func(conn *pgxpool.Conn) (err error) {
-			err = conn.QueryRow(ctx, conditionSQL, l.sql.table, l.sql.do, l.sql.without).
+			err = conn.QueryRow(ctx, conditionSQL, l.sql.table, l.sql.functions).
 				Scan(&c.standby, &c.there, &c.rights, &c.unlogged, &c.version, &c.fsync, &c.isolation)
 			if err == nil {
 				trip, err = roundTrip(ctx, conn)
@@ -90,8 +89,8 @@ func (l *Locker) judge(c *condition) (found []error) {
 			"the table %s or one of its functions is missing: call Migrate, or run the SQL of Schema", l.sql.table))
 	case !c.rights:
 		found = append(found, finding("rights", locker.Refuse,
-			"the role needs SELECT, INSERT, UPDATE and DELETE on %s, and EXECUTE on %s and %s",
-			l.sql.table, l.sql.do, l.sql.without))
+			"the role needs SELECT, INSERT, UPDATE and DELETE on %s, and EXECUTE on %s",
+			l.sql.table, strings.Join(l.sql.functions, ", ")))
 	}
 	if c.unlogged {
 		found = append(found, finding("unlogged", locker.Refuse,

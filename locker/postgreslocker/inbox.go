@@ -142,7 +142,7 @@ func (l *Locker) hear() error {
 		cancel()
 		switch {
 		case err == nil:
-			l.heard(n.Payload)
+			l.heard(n.Payload, l.channel())
 			continue
 		case conn.IsClosed() || l.ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
 			return err
@@ -182,8 +182,9 @@ set_config('tcp_keepalives_idle', '5', false), set_config('tcp_keepalives_interv
 set_config('tcp_keepalives_count', '3', false)`
 
 // heard passes a message on: "g KEY OWNER TOKEN WAITING OFFER", "w KEY",
-// "r KEY OWNER" or "hello". Keys are in hexadecimal.
-func (l *Locker) heard(text string) {
+// "r KEY OWNER" or "hello". Keys are in hexadecimal. channel is the one that the
+// key's row names.
+func (l *Locker) heard(text, channel string) {
 	f := strings.Fields(text)
 	if len(f) == 1 && f[0] == "hello" {
 		if !l.hears.Swap(true) {
@@ -204,7 +205,7 @@ func (l *Locker) heard(text string) {
 		token, _ := strconv.ParseUint(f[3], 10, 64)
 		behind, _ := strconv.Atoi(f[4])
 		offer, _ := strconv.ParseInt(f[5], 10, 64)
-		l.granted(key, f[2], l.channel(), locker.Offer{Length: microseconds(offer), Token: token, Waiting: behind})
+		l.granted(key, f[2], channel, locker.Offer{Length: microseconds(offer), Token: token, Waiting: behind})
 	case f[0] == "w":
 		l.waker.Wanted(key)
 	case f[0] == "r" && len(f) == 3:

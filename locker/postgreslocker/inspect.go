@@ -93,14 +93,21 @@ func scanState(r pgx.CollectableRow) (s locker.KeyState, err error) {
 		holder       string
 		remains      int64
 		named        []struct{ O, H string }
+		shares       []byte
 	)
-	if err := r.Scan(&key, &s.Owner, &holder, &remains, &s.Waiting, &waiters); err != nil {
+	if err := r.Scan(&key, &s.Owner, &holder, &remains, &s.Waiting, &waiters, &shares); err != nil {
 		return s, err
 	}
 	s.Key = string(key)
-	if s.Held = s.Owner != "" && remains > 0; s.Held {
+	switch s.Held = s.Owner != "" && remains > 0; {
+	case s.Held && shares != nil:
+		s.Remaining = microseconds(remains)
+		if err := describe(&s, shares); err != nil {
+			return s, err
+		}
+	case s.Held:
 		s.Holder, s.Remaining = holderOf(holder), microseconds(remains)
-	} else {
+	default:
 		s.Owner = ""
 	}
 	if err := json.Unmarshal(waiters, &named); err != nil {

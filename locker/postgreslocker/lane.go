@@ -33,6 +33,7 @@ type call struct {
 	channel          string // of this process, see channelNow
 	place            int64
 	flags            int32
+	limit            int64 // of the claim that may be queued
 
 	taken atomic.Bool // by the worker that sends it, or by the caller that gives up
 	done  chan result // has room for the one result, so that nobody waits for the caller
@@ -60,8 +61,12 @@ type result struct {
 	owner           string
 	offer           int64
 	channel         string
+	channels, texts []string // messages about a key with several owners
 	err             error
 }
+
+// message is what a process is told.
+type message struct{ channel, text string }
 
 // send blocks until k has an answer or its ctx ends.
 func (l *Locker) send(k *call) (result, error) {
@@ -134,6 +139,7 @@ func (l *Locker) run(batch []*call) {
 		return
 	}
 	var channels, texts []string
+	var own []message // for this process
 	for i, k := range batch {
 		if err != nil {
 			k.done <- result{err: translate(err)}
@@ -144,7 +150,18 @@ func (l *Locker) run(batch []*call) {
 			texts = append(texts, fmt.Sprintf("g %x %s %d %d %d", k.key, r.owner, r.token, r.behind, r.offer))
 			r.owner = ""
 		}
+		for n, channel := range rs[i].channels {
+			switch name, silent := strings.CutPrefix(channel, "-"); {
+			case name == l.channel():
+				own = append(own, message{channel, rs[i].texts[n]})
+			case !silent:
+				channels, texts = append(channels, channel), append(texts, rs[i].texts[n])
+			}
+		}
 		k.done <- rs[i]
+	}
+	for _, m := range own {
+		l.heard(m.text, m.channel)
 	}
 	if len(channels) > 0 { // a message that gets lost is found by its owner's next look
 		_, _ = l.pool.Exec(ctx, tell, channels, texts)
@@ -200,14 +217,15 @@ func (l *Locker) query(ctx context.Context, batch []*call) ([]result, error) {
 	ops, keys, owners, nexts := make([]string, n), make([][]byte, n), make([]string, n), make([]string, n)
 	ttls, shorts, longs := make([]int64, n), make([]int64, n), make([]int64, n)
 	fences, holders, channels := make([]bool, n), make([]string, n), make([]string, n)
-	places, flags := make([]int64, n), make([]int32, n)
+	places, flags, limits := make([]int64, n), make([]int32, n), make([]int64, n)
 	for i, k := range batch {
 		ops[i], keys[i], owners[i], nexts[i] = k.op, []byte(k.key), k.owner, k.next
 		ttls[i], shorts[i], longs[i] = k.ttl, k.short, k.long
 		fences[i], holders[i], channels[i], places[i], flags[i] = k.fence, k.holder, k.channel, k.place, k.flags
+		limits[i] = k.limit
 	}
 	rows, err := l.pool.Query(ctx, l.sql.call, ops, keys, owners, nexts, ttls, shorts, longs, fences, holders, channels,
-		places, flags)
+		places, flags, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -215,10 +233,11 @@ func (l *Locker) query(ctx context.Context, batch []*call) ([]result, error) {
 	var r result
 	columns := []any{
 		&r.ok, &r.token, &r.holder, &r.remain, &r.queued, &r.place, &r.waiting, &r.behind, &r.handed, &r.owner,
-		&r.offer, &r.channel,
+		&r.offer, &r.channel, &r.channels, &r.texts,
 	}
 	_, err = pgx.ForEachRow(rows, columns, func() error {
 		rs = append(rs, r)
+		r.channels, r.texts = nil, nil
 		return nil
 	})
 	if err == nil && len(rs) != n {

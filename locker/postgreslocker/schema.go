@@ -12,25 +12,33 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-//go:embed schema.sql
-var schema string
+var (
+	//go:embed schema.sql
+	baseSQL string
+	//go:embed crowd.sql
+	crowdSQL string
+	//go:embed all.sql
+	allSQL string
+)
 
 const (
 	// version is in the names of the functions. A change of their text is a new
 	// version, because processes of the old one run beside it during a deploy.
-	version = "1"
+	version = "2"
 
 	seed    = 7310863 // of the advisory locks
 	listMax = 200     // keys on a page of List
 	clock   = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 	touch   = 400_000 // microseconds in which a look is not written again
+	unseen  = 2 * locker.LookEvery
 )
 
 // statements are the requests, for one table.
 type statements struct {
-	table, do, without, schema string
+	table, schema string
+	functions     []string
 
-	call, renew, poll, one, list, sweep string
+	call, renew, stay, all, poll, one, list, sweep string
 }
 
 // statementsFor returns the statements for a table, perhaps with its schema, and
@@ -47,18 +55,28 @@ func statementsFor(name, version string) (*statements, error) {
 		of[len(of)-1] += suffix
 		return pgx.Identifier(of).Sanitize()
 	}
-	s := &statements{table: ident(""), do: ident("_do_" + version), without: ident("_without_" + version)}
-	fill := strings.NewReplacer("{T}", s.table, "{F}", s.do, "{W}", s.without, "{NOW}", clock,
+	s := &statements{table: ident("")}
+	names := []string{"{T}", s.table}
+	for _, f := range [][2]string{
+		{"{F}", "do"}, {"{W}", "without"}, {"{S}", "shares"}, {"{P}", "put"}, {"{I}", "insert"}, {"{C}", "crowd"},
+		{"{K}", "stay"}, {"{A}", "all"},
+	} {
+		name := ident("_" + f[1] + "_" + version)
+		names, s.functions = append(names, f[0], name), append(s.functions, name)
+	}
+	fill := strings.NewReplacer(append(names, "{NOW}", clock,
 		"{LIFE}", strconv.FormatInt(locker.QueueLife.Microseconds(), 10), "{TOUCH}", strconv.Itoa(touch),
-		"{SEED}", strconv.Itoa(seed), "{MOST}", strconv.Itoa(locker.MaxListed), "{PAGE}", strconv.Itoa(listMax)).Replace
-	s.schema, s.call, s.renew, s.poll = fill(schema), fill(callSQL), fill(renewSQL), fill(pollSQL)
+		"{SEEN}", strconv.FormatInt(unseen.Microseconds(), 10), "{NO_LIMIT}", strconv.Itoa(locker.NoLimit),
+		"{SEED}", strconv.Itoa(seed), "{MOST}", strconv.Itoa(locker.MaxListed), "{PAGE}", strconv.Itoa(listMax))...).Replace
+	s.schema = fill(baseSQL + "\n" + crowdSQL + "\n" + allSQL)
+	s.call, s.renew, s.stay, s.all, s.poll = fill(callSQL), fill(renewSQL), fill(staySQL), fill(togetherSQL), fill(pollSQL)
 	s.one, s.list, s.sweep = fill(stateSQL+oneSQL), fill(stateSQL+pageSQL), fill(sweepSQL)
 	return s, nil
 }
 
 const (
 	callSQL = `SELECT * FROM {F}($1::text[], $2::bytea[], $3::text[], $4::text[], $5::bigint[], $6::bigint[],
-  $7::bigint[], $8::boolean[], $9::text[], $10::text[], $11::bigint[], $12::int[])`
+  $7::bigint[], $8::boolean[], $9::text[], $10::text[], $11::bigint[], $12::int[], $13::bigint[])`
 
 	// The order before FOR UPDATE keeps it from deadlocks. The commit waits for
 	// the disk even if the server does not by itself.
@@ -70,15 +88,24 @@ UPDATE {T} AS l SET ends = {NOW} + c.ttl, chan = $4 FROM c WHERE l.key = c.key A
 RETURNING l.owner, l.queue <> '[]', CASE current_setting('synchronous_commit')
   WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`
 
-	pollSQL = `SELECT l.key, l.owner, l.chan, l.token, jsonb_array_length(l.queue)
+	staySQL = `SELECT s.o_owner, s.o_waits, NULL::text FROM {K}($1::bytea[], $2::text[], $3::bigint[], $4::text) AS s`
+
+	togetherSQL = `SELECT * FROM {A}($1::bytea[], $2::text[], $3::text[], $4::bigint, $5::boolean, $6::text, $7::boolean)`
+
+	pollSQL = `SELECT l.key, c.owner, coalesce(s.v ->> 'c', l.chan), coalesce((s.v ->> 't')::bigint, l.token),
+  jsonb_array_length(l.queue)
 FROM unnest($1::bytea[], $2::text[]) AS c(key, owner)
-JOIN {T} AS l ON l.key = c.key AND l.owner = c.owner AND l.ends > {NOW}`
+JOIN {T} AS l ON l.key = c.key AND l.ends > {NOW}
+LEFT JOIN LATERAL jsonb_array_elements(CASE l.owner WHEN '*' THEN l.holder::jsonb ELSE '[]' END) AS s(v)
+  ON s.v ->> 'o' = c.owner AND (s.v ->> 'e')::bigint > {NOW}
+WHERE l.owner = c.owner OR s.v IS NOT NULL`
 
 	stateSQL = `SELECT l.key, l.owner, l.holder, l.ends - {NOW},
   (SELECT count(*) FROM jsonb_array_elements(l.queue) e WHERE (e ->> 's')::bigint > {NOW} - {LIFE}),
   (SELECT coalesce(jsonb_agg(jsonb_build_object('o', e.v ->> 'o', 'h', e.v ->> 'h') ORDER BY e.n), '[]')
    FROM jsonb_array_elements(l.queue) WITH ORDINALITY AS e(v, n)
-   WHERE (e.v ->> 's')::bigint > {NOW} - {LIFE} AND e.n <= {MOST})
+   WHERE (e.v ->> 's')::bigint > {NOW} - {LIFE} AND e.n <= {MOST}),
+  CASE l.owner WHEN '*' THEN {S}(l, {NOW}) END
 FROM {T} AS l WHERE `
 	oneSQL  = `l.key = $1`
 	pageSQL = `l.key > $1 AND (l.owner <> '' AND l.ends > {NOW} OR l.queue <> '[]') ORDER BY l.key LIMIT {PAGE}`
@@ -115,7 +142,7 @@ func (l *Locker) Migrate(ctx context.Context) error {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	var there bool
-	if err := conn.QueryRow(ctx, "SELECT "+thereSQL, pgx.QueryExecModeExec, l.sql.table, l.sql.do, l.sql.without).
+	if err := conn.QueryRow(ctx, "SELECT "+thereSQL, pgx.QueryExecModeExec, l.sql.table, l.sql.functions).
 		Scan(&there); err != nil || there {
 		return translate(err)
 	}

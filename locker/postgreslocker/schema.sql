@@ -14,10 +14,10 @@ CREATE TABLE IF NOT EXISTS {T} (
 -- op: a acquire; r release (of a_owner, with a_next queued if the key is handed over) or abandon; f fence.
 -- flags: a: 1 wait, 2 somebody else is likely to own it, 4 was queued before. r: 1 tell the owner (force release).
 -- The caller tells who got the key: NOTIFY holds a lock of the whole server until its transaction is flushed to disk.
--- a_ttl is the owner's; offers, fence, holder, chan and place are those of the claim that may be queued.
+-- a_ttl is the owner's; offers, fence, holder, chan, place and limit are those of the claim that may be queued.
 CREATE OR REPLACE FUNCTION {F}(
   a_op text[], a_key bytea[], a_owner text[], a_next text[], a_ttl bigint[], a_short bigint[], a_long bigint[], a_fence boolean[],
-  a_holder text[], a_chan text[], a_place bigint[], a_flags int[])
+  a_holder text[], a_chan text[], a_place bigint[], a_flags int[], a_limit bigint[])
 RETURNS TABLE (
   o_ok boolean,                         -- acquired, released, fenced
   o_token bigint,                       -- first of the block of the claim that has the key now
@@ -26,7 +26,8 @@ RETURNS TABLE (
   o_waiting int, o_behind int,          -- r: how many waited; how many wait behind the one who got it
   o_handed boolean, o_owner text,       -- r: it went to somebody; and to whom, if the caller is to tell
   o_offer bigint,                       -- r: for how long it has the key
-  o_chan text)                          -- r: where; '' if that is a claim of the caller's own process
+  o_chan text,                          -- r: where; '' if that is a claim of the caller's own process
+  o_chans text[], o_texts text[])       -- messages about a key with several owners, and where; '-' in front: it does not listen
 LANGUAGE plpgsql AS $f$
 #variable_conflict use_column
 DECLARE
@@ -34,13 +35,17 @@ DECLARE
   r {T}%ROWTYPE;
   w jsonb; q jsonb; v jsonb;
   k bytea; o text; flags int; me text;
-  now_us bigint; p bigint; at int; mine boolean; locked boolean;
+  now_us bigint; p bigint; at int; mine boolean; locked boolean; granted boolean;
 BEGIN
   FOR i IN 1 .. cardinality(a_key) LOOP
     k := a_key[i]; o := a_owner[i]; flags := a_flags[i]; me := ltrim(a_chan[i], '-');
     o_ok := false; o_token := 0; o_holder := ''; o_remain := 0; o_queued := false; o_place := 0;
     o_waiting := 0; o_behind := 0; o_handed := false; o_owner := ''; o_offer := 0; o_chan := '';
+    o_chans := NULL; o_texts := NULL;
 
+    <<alone>> -- left for crowd.sql if several claims own the key, or may
+    BEGIN
+    EXIT alone WHEN a_limit[i] > 1;
     IF a_op[i] = 'a' THEN
       IF flags & 2 = 0 THEN -- likely to be free
         UPDATE {T} AS l SET owner = o, ends = {NOW} + a_ttl[i], holder = a_holder[i], chan = a_chan[i],
@@ -85,6 +90,7 @@ BEGIN
           locked := true;
           CONTINUE;
         END IF;
+        EXIT alone WHEN r.owner = '*';
         o_holder := r.holder; o_remain := r.ends - now_us;
         w := NULL;
         FOR j IN 0 .. jsonb_array_length(r.queue) - 1 LOOP
@@ -157,6 +163,7 @@ BEGIN
     IF NOT FOUND THEN
       RETURN NEXT; CONTINUE;
     END IF;
+    EXIT alone WHEN r.owner = '*';
     now_us := {NOW};
     mine := r.owner = o AND r.ends > now_us;
     q := '[]'; w := NULL; p := 0;
@@ -165,6 +172,7 @@ BEGIN
       p := (v ->> 'p')::bigint;
       CONTINUE WHEN (v ->> 's')::bigint <= now_us - {LIFE} OR v ->> 'o' = o AND flags & 1 = 0;
       IF w IS NULL AND (mine OR r.owner = '' OR r.ends <= now_us) THEN
+        EXIT alone WHEN v ? 'n';
         -- Law 7: who was sure to hear and does not listen any more is passed over: its listener holds a lock on its channel.
         CONTINUE WHEN left(v ->> 'c', 1) <> '-' AND v ->> 'c' <> me
           AND pg_try_advisory_xact_lock(hashtextextended(v ->> 'c', {SEED}));
@@ -205,6 +213,13 @@ BEGIN
     IF mine AND flags & 1 <> 0 AND left(r.chan, 1) <> '-' THEN
       PERFORM pg_notify(r.chan, concat_ws(' ', 'r', encode(k, 'hex'), r.owner));
     END IF;
+    RETURN NEXT; CONTINUE;
+    END alone;
+
+    SELECT c.* INTO granted, o_ok, o_token, o_holder, o_remain, o_queued, o_place, o_waiting, o_handed, o_chans, o_texts
+      FROM {C}(a_op[i], k, o, a_next[i], a_ttl[i], a_short[i], a_long[i], a_fence[i], a_holder[i], a_chan[i], a_place[i],
+        flags, a_limit[i]) AS c;
+    durable := durable OR granted; o_behind := 0; o_owner := ''; o_offer := 0;
     RETURN NEXT;
   END LOOP;
   IF NOT durable THEN -- a place in a queue, or that a key is free, may be lost in a crash

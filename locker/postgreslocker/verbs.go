@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +28,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	k := &call{
 		ctx: ctx, op: "a", key: c.Key, owner: c.Owner, ttl: c.TTL.Microseconds(), short: c.ShortOffer().Microseconds(),
 		long: c.LongOffer().Microseconds(), fence: c.Fencing, holder: l.describe(c), channel: l.channelNow(),
-		place: int64(t.Place),
+		place: int64(t.Place), limit: limitOf(c),
 	}
 	for flag, set := range map[int32]bool{flagWait: t.Wait, flagHeld: t.Held, flagQueued: t.Queued} {
 		if set {
@@ -63,7 +65,7 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (token uint64, err 
 		return 0, err
 	}
 	defer l.gate.Leave()
-	r, err := l.send(&call{ctx: ctx, op: "f", key: c.Key, owner: c.Owner})
+	r, err := l.send(&call{ctx: ctx, op: "f", key: c.Key, owner: c.Owner, limit: limitOf(c)})
 	switch {
 	case err != nil:
 		return 0, unclear(err)
@@ -90,8 +92,9 @@ func (l *Locker) release(ctx context.Context, key, owner string, next *locker.Cl
 	if flags&flagTell == 0 { // else it may be another's, or wait here
 		l.forget(owner)
 	}
-	k := &call{ctx: ctx, op: "r", key: key, owner: owner, channel: l.channelNow(), flags: flags}
+	k := &call{ctx: ctx, op: "r", key: key, owner: owner, channel: l.channelNow(), flags: flags, limit: 1}
 	if next != nil {
+		k.limit = limitOf(next)
 		k.next, k.fence, k.holder = next.Owner, next.Fencing, l.describe(next)
 		k.short, k.long = next.ShortOffer().Microseconds(), next.LongOffer().Microseconds()
 		l.remember(next)
@@ -117,7 +120,8 @@ func (l *Locker) release(ctx context.Context, key, owner string, next *locker.Cl
 }
 
 // Renew gives each claim its full TTL again, or answers ErrLeaseLost. It takes
-// one request for each 1,000 claims.
+// one request for each 1,000 claims, and another one if some claims have a
+// limit.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.gate.Enter(); err != nil {
 		for i := range cs {
@@ -126,42 +130,58 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 		return
 	}
 	defer l.gate.Leave()
+	var alone, shares []int // places in cs
+	for i, c := range cs {
+		if limitOf(c) == 1 {
+			alone = append(alone, i)
+		} else {
+			shares = append(shares, i)
+		}
+	}
+	slices.SortFunc(shares, func(i, j int) int { return strings.Compare(cs[i].Key, cs[j].Key) })
 	var parts sync.WaitGroup
 	defer parts.Wait()
-	for from := 0; from < len(cs); from += renewMax {
-		part := cs[from:min(from+renewMax, len(cs))]
-		parts.Go(func() {
-			got, err := l.renewAll(ctx, part)
-			for i, c := range part {
-				waits, ok := got[c.Owner]
-				switch {
-				case err != nil:
-					answered(from+i, unclear(translate(err)))
-				case !ok:
-					answered(from+i, errNotOwner)
-				default:
-					answered(from+i, nil)
-					if waits {
-						l.wanted(c.Key, c.Owner)
-					}
-				}
+	for sql, all := range map[string][]int{l.sql.renew: alone, l.sql.stay: shares} {
+		for at := range slices.Chunk(all, renewMax) {
+			parts.Go(func() { l.renewPart(ctx, sql, cs, at, answered) })
+		}
+	}
+}
+
+// renewPart renews the claims at some places of cs, in one request.
+func (l *Locker) renewPart(ctx context.Context, sql string, cs []*locker.Claim, at []int,
+	answered func(i int, err error),
+) {
+	got, err := l.renewAll(ctx, sql, cs, at)
+	for _, i := range at {
+		waits, ok := got[cs[i].Owner]
+		switch {
+		case err != nil:
+			answered(i, unclear(translate(err)))
+		case !ok:
+			answered(i, errNotOwner)
+		default:
+			answered(i, nil)
+			if waits {
+				l.wanted(cs[i].Key, cs[i].Owner)
 			}
-		})
+		}
 	}
 }
 
 // renewAll returns the owner ids that still own their keys, and whether others
 // wait for those.
-func (l *Locker) renewAll(ctx context.Context, cs []*locker.Claim) (got map[string]bool, err error) {
-	keys, owners, ttls := make([][]byte, len(cs)), make([]string, len(cs)), make([]int64, len(cs))
-	for i, c := range cs {
-		keys[i], owners[i], ttls[i] = []byte(c.Key), c.Owner, c.TTL.Microseconds()
+func (l *Locker) renewAll(ctx context.Context, sql string, cs []*locker.Claim, at []int,
+) (got map[string]bool, err error) {
+	keys, owners, ttls := make([][]byte, len(at)), make([]string, len(at)), make([]int64, len(at))
+	for n, i := range at {
+		keys[n], owners[n], ttls[n] = []byte(cs[i].Key), cs[i].Owner, cs[i].TTL.Microseconds()
 	}
 	channel := l.channelNow()
 	err = l.retry(ctx, func() error {
 		return l.aside(ctx, func(conn *pgxpool.Conn) error {
-			got = make(map[string]bool, len(cs))
-			rows, err := conn.Query(ctx, l.sql.renew, keys, owners, ttls, channel)
+			got = make(map[string]bool, len(at))
+			rows, err := conn.Query(ctx, sql, keys, owners, ttls, channel)
 			if err != nil {
 				return err
 			}
