@@ -70,12 +70,25 @@ type message struct{ channel, text string }
 
 // send blocks until k has an answer or its ctx ends.
 func (l *Locker) send(k *call) (result, error) {
+	if err := l.post(k); err != nil {
+		return result{}, err
+	}
+	return l.answer(k)
+}
+
+// post leaves k to the workers.
+func (l *Locker) post(k *call) error {
 	k.done = make(chan result, 1)
 	select {
 	case l.calls <- k:
+		return nil
 	case <-k.ctx.Done():
-		return result{}, errUnsent
+		return errUnsent
 	}
+}
+
+// answer blocks until k, which was posted, has an answer or its ctx ends.
+func (l *Locker) answer(k *call) (result, error) {
 	select {
 	case r := <-k.done:
 		return r, r.err
@@ -95,6 +108,8 @@ func (l *Locker) work() {
 			if batch := l.gather(k); len(batch) > 0 {
 				l.run(batch)
 			}
+		case g := <-l.groups:
+			l.acquireAll(g)
 		case <-l.ctx.Done():
 			return
 		}
@@ -125,7 +140,13 @@ func (l *Locker) gather(k *call) (batch []*call) {
 // run answers the calls of a batch. If the server refuses all of them because
 // of one, each is sent by itself: nothing was done.
 func (l *Locker) run(batch []*call) {
-	ctx, cancel := context.WithDeadline(l.ctx, patience(batch))
+	var until time.Time // somebody waits for the batch
+	for _, k := range batch {
+		if end := patience(k.ctx); end.After(until) {
+			until = end
+		}
+	}
+	ctx, cancel := context.WithDeadline(l.ctx, until)
 	defer cancel()
 	var rs []result
 	err := l.retry(ctx, func() (err error) {
@@ -168,18 +189,12 @@ func (l *Locker) run(batch []*call) {
 	}
 }
 
-// patience returns until when somebody waits for the batch.
-func patience(batch []*call) (until time.Time) {
-	for _, k := range batch {
-		end, ok := k.ctx.Deadline()
-		if !ok {
-			end = time.Now().Add(tripMax)
-		}
-		if end.After(until) {
-			until = end
-		}
+// patience returns until when the caller with this context waits.
+func patience(ctx context.Context) time.Time {
+	if end, ok := ctx.Deadline(); ok {
+		return end
 	}
-	return until
+	return time.Now().Add(tripMax)
 }
 
 // retry calls f, and again if the server asks for it or has not seen the

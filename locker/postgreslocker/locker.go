@@ -36,6 +36,7 @@ type Locker struct {
 	cut    context.CancelFunc
 
 	calls   chan *call    // to the workers
+	groups  chan *group   // to the workers
 	beside  chan struct{} // has an element for each connection in use that is no worker's
 	bell    chan struct{} // has one element if there is something to poll for
 	closing chan struct{} // closed by Close
@@ -67,7 +68,7 @@ func New(pool *pgxpool.Pool, opts ...Option) *Locker {
 func newLocker(config *pgxpool.Config, opts ...Option) *Locker {
 	l := &Locker{
 		config: config, instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "postgreslocker"},
-		calls: make(chan *call, 1024), beside: make(chan struct{}, besides), bell: make(chan struct{}, 1),
+		calls: make(chan *call, 1024), groups: make(chan *group), beside: make(chan struct{}, besides), bell: make(chan struct{}, 1),
 		closing: make(chan struct{}), queued: make(map[string]*locker.Claim), owned: make(map[string]owned),
 	}
 	s := settings{table: "guard_lease"}

@@ -89,17 +89,27 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 func (l *Locker) release(ctx context.Context, key, owner string, next *locker.Claim,
 	flags int32,
 ) (locker.Released, error) {
+	k := l.releasing(ctx, key, owner, next, flags)
+	r, err := l.send(k)
+	return l.released(k, r, next, err)
+}
+
+// releasing returns the call of a release.
+func (l *Locker) releasing(ctx context.Context, key, owner string, next *locker.Claim, flags int32) *call {
 	if flags&flagTell == 0 { // else it may be another's, or wait here
 		l.forget(owner)
 	}
 	k := &call{ctx: ctx, op: "r", key: key, owner: owner, channel: l.channelNow(), flags: flags, limit: 1}
 	if next != nil {
-		k.limit = limitOf(next)
-		k.next, k.fence, k.holder = next.Owner, next.Fencing, l.describe(next)
+		k.next, k.fence, k.holder, k.limit = next.Owner, next.Fencing, l.describe(next), limitOf(next)
 		k.short, k.long = next.ShortOffer().Microseconds(), next.LongOffer().Microseconds()
 		l.remember(next)
 	}
-	r, err := l.send(k)
+	return k
+}
+
+// released reads the answer to a release.
+func (l *Locker) released(k *call, r result, next *locker.Claim, err error) (locker.Released, error) {
 	if err != nil {
 		return locker.Released{Queued: next != nil}, err
 	}
@@ -107,7 +117,7 @@ func (l *Locker) release(ctx context.Context, key, owner string, next *locker.Cl
 		l.forget(next.Owner)
 	}
 	if r.owner != "" { // a claim of this process
-		l.granted(key, r.owner, "", locker.Offer{
+		l.granted(k.key, r.owner, "", locker.Offer{
 			Length: microseconds(r.offer), Token: uint64(r.token), Waiting: int(r.behind),
 		})
 	}
