@@ -22,11 +22,18 @@
 // by [WithListen]. Otherwise the locker polls. It says hello to itself to find
 // out whether it hears, and polls while it does not.
 //
+// # Shared leases and permits
+//
+// The owners of a key are in its row, and one function counts them under the
+// lock of that row. Each share ends by itself, and a release hands the key to
+// all those in front of the queue that may have it together. Each renewal of a
+// share writes the row.
+//
 // # Rights
 //
 // [Locker.Migrate] needs the right to create a table and functions. The service
 // needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on the table,
-// and EXECUTE on its two functions, which everybody has by default.
+// and EXECUTE on its functions, which everybody has by default.
 //
 // # What survives
 //
