@@ -68,7 +68,8 @@ func New(pool *pgxpool.Pool, opts ...Option) *Locker {
 func newLocker(config *pgxpool.Config, opts ...Option) *Locker {
 	l := &Locker{
 		config: config, instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "postgreslocker"},
-		calls: make(chan *call, 1024), groups: make(chan *group), beside: make(chan struct{}, besides), bell: make(chan struct{}, 1),
+		calls: make(chan *call, 1024), groups: make(chan *group),
+		beside: make(chan struct{}, besides), bell: make(chan struct{}, 1),
 		closing: make(chan struct{}), queued: make(map[string]*locker.Claim), owned: make(map[string]owned),
 	}
 	s := settings{table: "guard_lease"}

@@ -3,6 +3,7 @@ package postgreslocker_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -95,7 +96,7 @@ func TestSeveralKeysOfTwoProcessesAreTakenTogether(t *testing.T) {
 				for round := range 30 {
 					i := (n + call + round) % len(inside)
 					j := (i + 1 + round%(len(inside)-1)) % len(inside)
-					if err := g.DoAll(t.Context(), []string{fmt.Sprint(i), fmt.Sprint(j)}, func(context.Context) error {
+					if err := g.DoAll(t.Context(), []string{strconv.Itoa(i), strconv.Itoa(j)}, func(context.Context) error {
 						for _, at := range []int{i, j} {
 							c := &inside[at]
 							defer c.leave(&c.writers)

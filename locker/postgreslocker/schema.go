@@ -58,19 +58,27 @@ func statementsFor(name, version string) (*statements, error) {
 	s := &statements{table: ident("")}
 	names := []string{"{T}", s.table}
 	for _, f := range [][2]string{
-		{"{F}", "do"}, {"{W}", "without"}, {"{S}", "shares"}, {"{P}", "put"}, {"{I}", "insert"}, {"{C}", "crowd"},
-		{"{K}", "stay"}, {"{A}", "all"},
+		{"{F}", "do"},
+		{"{W}", "without"},
+		{"{S}", "shares"},
+		{"{P}", "put"},
+		{"{I}", "insert"},
+		{"{C}", "crowd"},
+		{"{K}", "stay"},
+		{"{A}", "all"},
 	} {
 		name := ident("_" + f[1] + "_" + version)
 		names, s.functions = append(names, f[0], name), append(s.functions, name)
 	}
-	fill := strings.NewReplacer(append(names, "{NOW}", clock,
+	names = append(names, "{NOW}", clock,
 		"{LIFE}", strconv.FormatInt(locker.QueueLife.Microseconds(), 10), "{TOUCH}", strconv.Itoa(touch),
 		"{SEEN}", strconv.FormatInt(unseen.Microseconds(), 10), "{NO_LIMIT}", strconv.Itoa(locker.NoLimit),
-		"{SEED}", strconv.Itoa(seed), "{MOST}", strconv.Itoa(locker.MaxListed), "{PAGE}", strconv.Itoa(listMax))...).Replace
+		"{SEED}", strconv.Itoa(seed), "{MOST}", strconv.Itoa(locker.MaxListed), "{PAGE}", strconv.Itoa(listMax))
+	fill := strings.NewReplacer(names...).Replace
 	s.schema = fill(baseSQL + "\n" + crowdSQL + "\n" + allSQL)
-	s.call, s.renew, s.stay, s.all, s.poll = fill(callSQL), fill(renewSQL), fill(staySQL), fill(togetherSQL), fill(pollSQL)
-	s.one, s.list, s.sweep = fill(stateSQL+oneSQL), fill(stateSQL+pageSQL), fill(sweepSQL)
+	s.call, s.poll, s.sweep = fill(callSQL), fill(pollSQL), fill(sweepSQL)
+	s.renew, s.stay, s.all = fill(renewSQL), fill(staySQL), fill(togetherSQL)
+	s.one, s.list = fill(stateSQL+oneSQL), fill(stateSQL+pageSQL)
 	return s, nil
 }
 

@@ -94,8 +94,8 @@ func (l *Locker) acquireAll(g *group) {
 	err := l.retry(ctx, func() error {
 		t = taken{}
 		first := g.cs[0]
-		return l.pool.QueryRow(ctx, l.sql.all, keys, owners, g.holders, first.TTL.Microseconds(), first.Fencing, g.channel,
-			g.prefix).Scan(&t.held, &t.holder, &t.remain, &t.tokens)
+		return l.pool.QueryRow(ctx, l.sql.all, keys, owners, g.holders, first.TTL.Microseconds(), first.Fencing,
+			g.channel, g.prefix).Scan(&t.held, &t.holder, &t.remain, &t.tokens)
 	})
 	t.err = translate(err)
 	g.done <- t
