@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // crowd counts what is inside at one instant.
@@ -114,4 +115,27 @@ func TestSeveralKeysOfTwoProcessesAreTakenTogether(t *testing.T) {
 		}
 	}
 	all.Wait()
+}
+
+// A key with several owners has room for nobody who must own it alone, in a
+// request for several keys too.
+func TestSeveralKeysStopAtASharedOne(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t)
+	open(t, a, silent{})
+	open(t, b, silent{})
+	shared := claim("2")
+	shared.Limit = locker.NoLimit
+	acquire(t, b, shared, locker.Try{})
+	cs := []*locker.Claim{claim("1"), claim("2"), claim("3")}
+	as, held, err := a.AcquireAll(t.Context(), cs, true)
+	if err != nil || held != 1 || !as[0].Acquired || as[1].Acquired || as[2].Acquired {
+		t.Fatalf("%+v, held %d, %v, want the first key alone", as, held, err)
+	}
+	if as[1].Remaining <= 0 || as[1].Holder != (locker.Holder{}) {
+		t.Errorf("%+v, want the time of the share and no holder", as[1])
+	}
+	if x := acquire(t, b, claim("3"), locker.Try{}); !x.Acquired {
+		t.Errorf("%+v, want the key behind the shared one free", x)
+	}
 }
