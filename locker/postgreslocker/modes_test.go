@@ -97,7 +97,8 @@ func TestSeveralKeysOfTwoProcessesAreTakenTogether(t *testing.T) {
 				for round := range 30 {
 					i := (n + call + round) % len(inside)
 					j := (i + 1 + round%(len(inside)-1)) % len(inside)
-					if err := g.DoAll(t.Context(), []string{strconv.Itoa(i), strconv.Itoa(j)}, func(context.Context) error {
+					keys := []string{strconv.Itoa(i), strconv.Itoa(j)}
+					if err := g.DoAll(t.Context(), keys, func(context.Context) error {
 						for _, at := range []int{i, j} {
 							c := &inside[at]
 							defer c.leave(&c.writers)
