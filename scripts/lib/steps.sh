@@ -137,6 +137,7 @@ test_module() {
   if [[ -n $short ]]; then flags+=(-short); else flags+=(-shuffle=on); fi
   [[ $1 != "$torture_module" ]] || flags+=(-p 1)
   [[ $1 != guardgen ]] || nice=10
+  [[ -z $short ]] || export GORACE=atexit_sleep_ms=100 # by default each test binary sleeps for 1 s at its end
   # By the environment, so that programs which tests build share what is compiled.
   GOFLAGS="$GOFLAGS $(race_of "$1")" nice -n "$nice" go -C "$1" test "${flags[@]}" ./...
 }
