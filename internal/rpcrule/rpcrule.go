@@ -29,9 +29,10 @@ type Rule struct {
 	Keys   func(ctx context.Context, message any) ([]string, error) // instead of Key if not nil
 	Type   reflect.Type                                             // of the messages that Key takes
 
-	// Serve serves a unary call itself, instead of Key and Keys, if it is not
-	// nil.
-	Serve func(ctx context.Context, message any, handler func(context.Context) (any, error)) (any, error)
+	// Serve serves a unary call itself with g, instead of Key and Keys, if it is
+	// not nil. [NewIdempotent] makes such a rule.
+	Serve func(ctx context.Context, g *guard.Guard, message any,
+		handler func(context.Context) (any, error)) (any, error)
 
 	Unary, Stream atomic.Bool // an interceptor was made with it, for [Rule.Problem]
 }
@@ -77,13 +78,6 @@ func NewSeveral[M any](
 			return keylist.Distinct(names)
 		},
 	}
-}
-
-// NewServing returns a rule that serves the unary calls of a method itself. It
-// panics if method is no full name.
-func NewServing(g *guard.Guard, method string) *Rule {
-	check(method, false)
-	return &Rule{Guard: g, Method: method}
 }
 
 // check panics if method is no full name, or its function is nil.
@@ -148,6 +142,7 @@ func Run[T any](ctx context.Context, g *guard.Guard, r *Rule, message any,
 		called = true
 		return handler(ctx)
 	})
+	noteRefusal(ctx, !called)
 	if !called {
 		err = tooLong(err, key)
 	}
@@ -168,6 +163,7 @@ func runSeveral[T any](ctx context.Context, g *guard.Guard, r *Rule, message any
 		resp, err = handler(ctx)
 		return err
 	})
+	noteRefusal(ctx, !called)
 	if !called {
 		err = tooLong(err, keys...)
 	}

@@ -27,6 +27,8 @@ func (r *Rule) Problem(services map[string][]Method, split bool) string {
 		return problem
 	case !unary && !stream:
 		return "no interceptor that is in use has it"
+	case m.Streams && r.Serve != nil:
+		return "the method streams, and a rule of Idempotent is for unary methods"
 	case split && m.Streams && !stream:
 		return "the method streams, so the rule belongs to Stream, not to Unary"
 	case split && !m.Streams && !unary:

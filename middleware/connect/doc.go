@@ -35,6 +35,10 @@
 //	internal             LOCK_LOST                    the lease was lost while the handler ran
 //	invalid_argument     LOCK_KEY_INVALID             no key, a key that is too long, or a stream without a message
 //	internal             LOCK_MISCONFIGURED           our own mistake: a message of another type, no default guard
+//	invalid_argument     IDEMPOTENCY_KEY_INVALID      the Idempotency-Key is missing, repeated or malformed
+//	invalid_argument     IDEMPOTENCY_KEY_REUSED       it was used for another message
+//	failed_precondition  IDEMPOTENCY_ANSWER_GONE      the call was carried out before, and its answer cannot be had
+//	failed_precondition  IDEMPOTENCY_INTERRUPTED      the call was begun before, and nobody knows what it did
 //	canceled                                          the client has gone
 //
 // A client does not see the code of its own deadline. After LOCK_LOST it is

@@ -2,8 +2,10 @@ package lockmw
 
 import (
 	"context"
+	"fmt"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/rpcrule"
@@ -11,7 +13,10 @@ import (
 
 // Rule defines the key by which the calls of one procedure are locked. [Key]
 // and [KeyFunc] make one. It is safe for concurrent use.
-type Rule struct{ r *rpcrule.Rule }
+type Rule struct {
+	r        *rpcrule.Rule
+	response proto.Message // of [Idempotent]; else nil
+}
 
 // Key locks the calls of procedure by the key that the given function makes of
 // the request message. procedure is a full name like "/shop.Stock/Buy", the
@@ -31,7 +36,7 @@ func Key[M any](g *guard.Guard, procedure string, key func(message M) string) Ru
 // it. Errors of keyfunc or guard become an error of this package's table, all
 // others are returned unchanged.
 func KeyFunc[M any](g *guard.Guard, procedure string, key func(ctx context.Context, message M) (string, error)) Rule {
-	return Rule{rpcrule.New(g, procedure, key)}
+	return Rule{r: rpcrule.New(g, procedure, key)}
 }
 
 // KeysFunc is [KeyFunc] with a function that makes all keys of the call, such
@@ -42,7 +47,7 @@ func KeyFunc[M any](g *guard.Guard, procedure string, key func(ctx context.Conte
 func KeysFunc[M any](
 	g *guard.Guard, procedure string, keys func(ctx context.Context, message M) ([]string, error),
 ) Rule {
-	return Rule{rpcrule.NewSeveral(g, procedure, keys)}
+	return Rule{r: rpcrule.NewSeveral(g, procedure, keys)}
 }
 
 // Interceptor returns an interceptor for the handlers of rules, unary and
@@ -75,6 +80,8 @@ func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return next(ctx, req)
 		case req.Spec().IsClient:
 			return nil, errInClient()
+		case r.Serve != nil:
+			return serve(ctx, r, req, next)
 		}
 		resp, err := rpcrule.Run(ctx, r.Guard, r, req.Any(),
 			func(ctx context.Context) (connect.AnyResponse, error) { return next(ctx, req) })
@@ -85,6 +92,20 @@ func (i interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
+// serve serves req by a rule of [Idempotent].
+func serve(
+	ctx context.Context, r *rpcrule.Rule, req connect.AnyRequest, next connect.UnaryFunc,
+) (connect.AnyResponse, error) {
+	resp, err := r.Serve(ctx, r.Guard, req, func(ctx context.Context) (any, error) { return next(ctx, req) })
+	if err != nil {
+		return nil, err
+	}
+	return resp.(connect.AnyResponse), nil
+}
+
+// errStreams is the error of a stream with a rule of [Idempotent].
+var errStreams = fmt.Errorf("%w: the procedure streams, and Idempotent is for unary ones", guard.ErrInvalidOption)
+
 // WrapStreamingHandler implements [connect.Interceptor].
 func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	for _, r := range i {
@@ -94,6 +115,9 @@ func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 		r, locked := i[conn.Spec().Procedure]
 		if !locked {
 			return next(ctx, conn)
+		}
+		if r.Serve != nil {
+			return answer(ctx, r, errStreams)
 		}
 		s := &stream{StreamingHandlerConn: conn}
 		if err := s.receiveFirst(r.Type); err != nil {

@@ -31,12 +31,12 @@ import (
 // The error joins all findings and Is [guard.ErrInvalidOption]. Verify does not
 // block and is safe for concurrent use.
 func Verify(rules ...Rule) error {
-	services, inputs := schemas()
+	services, inputs, outputs := schemas()
 	var errs []error
 	for _, r := range rules {
 		problem := r.r.Problem(services, false)
 		if problem == "" {
-			problem = r.mismatch(inputs[r.r.Method])
+			problem = r.mismatch(inputs[r.r.Method], outputs[r.r.Method])
 		}
 		if problem != "" {
 			errs = append(errs, fmt.Errorf("%w: lockmw: rule for %q: %s", guard.ErrInvalidOption,
@@ -47,9 +47,10 @@ func Verify(rules ...Rule) error {
 }
 
 // schemas returns the methods of all registered services, and the messages that
-// they take by their procedures.
-func schemas() (services map[string][]rpcrule.Method, inputs map[string]protoreflect.FullName) {
-	services, inputs = map[string][]rpcrule.Method{}, map[string]protoreflect.FullName{}
+// they take and return by their procedures.
+func schemas() (services map[string][]rpcrule.Method, inputs, outputs map[string]protoreflect.FullName) {
+	services = map[string][]rpcrule.Method{}
+	inputs, outputs = map[string]protoreflect.FullName{}, map[string]protoreflect.FullName{}
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
 			service := f.Services().Get(i)
@@ -60,17 +61,23 @@ func schemas() (services map[string][]rpcrule.Method, inputs map[string]protoref
 				services[name] = append(services[name], rpcrule.Method{
 					Name: string(m.Name()), Streams: m.IsStreamingClient() || m.IsStreamingServer(),
 				})
-				inputs["/"+name+"/"+string(m.Name())] = m.Input().FullName()
+				procedure := "/" + name + "/" + string(m.Name())
+				inputs[procedure], outputs[procedure] = m.Input().FullName(), m.Output().FullName()
 			}
 		}
 		return true
 	})
-	return services, inputs
+	return services, inputs, outputs
 }
 
-// mismatch returns the reason why the rule's key function never gets a message,
-// or "".
-func (r Rule) mismatch(input protoreflect.FullName) string {
+// mismatch returns the reason why the rule never gets or gives a message, or "".
+func (r Rule) mismatch(input, output protoreflect.FullName) string {
+	if r.response != nil {
+		if r.response.ProtoReflect().Descriptor().FullName() == output {
+			return ""
+		}
+		return fmt.Sprintf("the responses of the procedure are %s, not %T", output, r.response)
+	}
 	m, ok := reflect.TypeAssert[proto.Message](reflect.Zero(r.r.Type))
 	if ok && m.ProtoReflect().Descriptor().FullName() == input {
 		return ""

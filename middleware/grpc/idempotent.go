@@ -2,7 +2,6 @@ package lockmw
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,10 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/internal/rpcrule"
-	"github.com/go-lockguard/guard/outcome"
 )
 
 // Idempotent carries out each call of method once, by its metadata
@@ -56,94 +52,21 @@ import (
 func Idempotent(
 	g *guard.Guard, method string, scope func(context.Context) (string, error), ttl time.Duration,
 ) Rule {
-	if scope == nil {
-		panic("lockmw: Idempotent without a scope, so one client would get the answers of another")
-	}
-	if ttl < time.Millisecond {
-		panic(fmt.Sprintf("lockmw: Idempotent keeps answers for %v, want at least 1ms", ttl))
-	}
-	i := &idempotent{rpcrule.NewServing(g, method), scope, ttl}
-	i.rule.Serve = i.serve
-	return Rule{i.rule}
+	return Rule{rpcrule.NewIdempotent(g, method, scope, ttl, rpcrule.Answers{
+		Names: func(ctx context.Context, _ any) []string {
+			return metadata.ValueFromIncomingContext(ctx, "idempotency-key")
+		},
+		Text: text, Record: record, Replay: replay, Error: answer,
+	})}
 }
 
-// idempotent is a rule that keeps answers. It is safe for concurrent use.
-type idempotent struct {
-	rule  *rpcrule.Rule
-	scope func(context.Context) (string, error)
-	ttl   time.Duration
-}
-
-// errNotForKeeping ends a turn whose answer is not kept. Callers never see it.
-var errNotForKeeping = errors.New("the answer is not one to keep")
-
-// serve runs handler once for a key, and returns its answer for the other calls.
-func (i *idempotent) serve(
-	ctx context.Context, message any, handler func(context.Context) (any, error),
-) (resp any, err error) {
-	key, mark, err := i.identify(ctx, message)
-	if err != nil {
-		return nil, answer(ctx, i.rule, err)
-	}
-	called, o := false, guard.OnceOptions{TTL: i.ttl, Fingerprint: mark}
-	var own error
-	result, err := i.rule.Guard.OnceBytes(ctx, key, o, func(ctx context.Context) ([]byte, error) {
-		called = true
-		if resp, own = handler(ctx); own != nil {
-			own = i.told(ctx, own)
-		}
-		return record(resp, own)
-	})
-	switch {
-	case called && errors.Is(err, guard.ErrLeaseLost):
-		return nil, answer(ctx, i.rule, err)
-	case called && errors.Is(err, guard.ErrNotKept):
-		i.rule.Guard.Logger().WarnContext(ctx, "guard: the store did not confirm that an answer was kept",
-			"guard", i.rule.Guard.Name(), "method", i.rule.Method, "key_hash", guard.KeyHash(key), "error", err)
-		return resp, own
-	case called:
-		return resp, own
-	case errors.Is(err, guard.ErrOtherPayload), errors.Is(err, guard.ErrResultGone),
-		errors.Is(err, guard.ErrInterrupted):
-		err = httpguard.BlameKey(err)
-	}
-	if err != nil {
-		return nil, answer(ctx, i.rule, err)
-	}
-	return i.replay(ctx, result.Record)
-}
-
-// told returns the error of a handler as clients see it.
-func (i *idempotent) told(ctx context.Context, own error) error {
-	if _, ours := outcome.Of(ctx, own); ours {
-		return answer(ctx, i.rule, ran.Mark(own))
-	}
-	return own
-}
-
-// identify returns the guard's key for a call, and the fingerprint of the call.
-func (i *idempotent) identify(ctx context.Context, message any) (key string, fingerprint []byte, err error) {
-	name, err := httpguard.IdempotencyKey(metadata.ValueFromIncomingContext(ctx, "idempotency-key"))
-	if err != nil {
-		return "", nil, err
-	}
-	scope, err := i.scope(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	if scope == "" {
-		return "", nil, fmt.Errorf("%w: the scope is empty", guard.ErrInvalidKey)
-	}
+// text returns message as this binary writes it.
+func text(message any) ([]byte, error) {
 	m, ok := message.(proto.Message)
 	if !ok {
-		return "", nil, rpcrule.WrongType(message)
+		return nil, rpcrule.WrongType(message)
 	}
-	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		return "", nil, err
-	}
-	sum := sha256.Sum256(append([]byte(i.rule.Method+"\n"), text...))
-	return httpguard.IdempotentKey(scope, name), sum[:16], nil
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
 // keptCodes are the codes of results. With the others the same call may go
@@ -155,20 +78,18 @@ var keptCodes = []codes.Code{
 
 // record returns what is kept of an answer: a status, and with code OK the
 // response as its only detail. An empty record says that there was an answer.
-func record(resp any, own error) ([]byte, error) {
-	s := status.Convert(own)
+func record(_ context.Context, resp any, own error) ([]byte, error) {
+	s, ours := status.Convert(own), false
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {
 		case *errdetails.RetryInfo:
-			return nil, guard.NothingDone(errNotForKeeping)
+			return nil, guard.NothingDone(rpcrule.ErrNotForKeeping)
 		case *errdetails.ErrorInfo:
-			if d.GetDomain() == Domain {
-				return nil, errNotForKeeping
-			}
+			ours = ours || d.GetDomain() == Domain
 		}
 	}
-	if !slices.Contains(keptCodes, s.Code()) {
-		return nil, errNotForKeeping
+	if ours || !slices.Contains(keptCodes, s.Code()) {
+		return nil, rpcrule.ErrNotForKeeping
 	}
 	kept := s.Proto()
 	if own == nil {
@@ -185,7 +106,7 @@ func record(resp any, own error) ([]byte, error) {
 }
 
 // replay returns the answer of a record.
-func (i *idempotent) replay(ctx context.Context, b []byte) (any, error) {
+func replay(ctx context.Context, b []byte) (any, error) {
 	kept := new(spb.Status)
 	err := proto.Unmarshal(b, kept)
 	_ = grpc.SetHeader(ctx, metadata.Pairs("idempotency-replayed", "true")) // fails outside of a server
@@ -198,6 +119,5 @@ func (i *idempotent) replay(ctx context.Context, b []byte) (any, error) {
 			return m, nil
 		}
 	}
-	err = errors.Join(fmt.Errorf("%w: it cannot be read", guard.ErrResultGone), err)
-	return nil, answer(ctx, i.rule, httpguard.BlameKey(err))
+	return nil, errors.Join(fmt.Errorf("%w: it cannot be read", guard.ErrResultGone), err)
 }

@@ -190,3 +190,36 @@ func TestIdempotentRefusesWhatCannotWork(t *testing.T) {
 		}()
 	}
 }
+
+// A lock in front of the handler has done nothing, so its refusal leaves no
+// mark.
+func TestAtMostOnceALockInFrontOfTheHandlerLeavesNoMark(t *testing.T) {
+	_, one, two := instances(t, guard.WithAtMostOnce())
+	runs := 0
+	lock := lockmw.Unary(lockmw.Key(one.With(guard.WithMaxWait(0)), buy, func(*wrapped) string { return "stock" }))
+	pay := func() error {
+		md := metadata.MD{"tenant": {"ann"}, "idempotency-key": {"k"}}
+		ctx, info := metadata.NewIncomingContext(t.Context(), md), &grpc.UnaryServerInfo{FullMethod: buy}
+		_, err := lockmw.Unary(lockmw.Idempotent(one, buy, tenant, time.Hour))(ctx, wrapperspb.String("10"), info,
+			func(ctx context.Context, req any) (any, error) {
+				return lock(ctx, req, info, func(context.Context, any) (any, error) {
+					runs++
+					return wrapperspb.String("paid"), nil
+				})
+			})
+		return err
+	}
+	l, err := two.Acquire(t.Context(), "stock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pay(); reasonIn(err) != "LOCK_HELD" || runs != 0 {
+		t.Errorf("got %v, %d runs", err, runs)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := pay(); err != nil || runs != 1 {
+		t.Errorf("then %v, %d runs", err, runs)
+	}
+}

@@ -63,7 +63,7 @@ func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 			return handler(ctx, req)
 		}
 		if r.Serve != nil {
-			return r.Serve(ctx, req, func(ctx context.Context) (any, error) { return handler(ctx, req) })
+			return r.Serve(ctx, r.Guard, req, func(ctx context.Context) (any, error) { return handler(ctx, req) })
 		}
 		resp, err = rpcrule.Run(ctx, r.Guard, r, req,
 			func(ctx context.Context) (any, error) { return handler(ctx, req) })

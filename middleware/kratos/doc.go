@@ -28,6 +28,10 @@
 //	500   LOCK_LOST                    the lease was lost while the handler ran: what it did is uncertain
 //	400   LOCK_KEY_INVALID             the message has no key, or one that is too long
 //	500   LOCK_MISCONFIGURED           our own mistake: a message of another type, no default guard
+//	400   IDEMPOTENCY_KEY_INVALID      the Idempotency-Key is missing, repeated or malformed
+//	400   IDEMPOTENCY_KEY_REUSED       it was used for another message
+//	412   IDEMPOTENCY_ANSWER_GONE      the call was carried out before, and its answer cannot be had
+//	412   IDEMPOTENCY_INTERRUPTED      the call was begun before, and nobody knows what it did
 //	499                                the client has gone
 //
 // The metadata of the error has the domain "guard". An error marked retry also

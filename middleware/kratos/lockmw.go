@@ -112,7 +112,11 @@ func Server(rules ...Rule) middleware.Middleware {
 			if w := waits[r.Method]; w.Cuts(ctx) {
 				g = w.Short
 			}
-			resp, err := rpcrule.Run(ctx, g, r, req, func(ctx context.Context) (any, error) { return next(ctx, req) })
+			handler := func(ctx context.Context) (any, error) { return next(ctx, req) }
+			if r.Serve != nil {
+				return r.Serve(ctx, g, req, handler)
+			}
+			resp, err := rpcrule.Run(ctx, g, r, req, handler)
 			if err != nil {
 				return nil, answer(ctx, r, err)
 			}

@@ -58,6 +58,12 @@ func newError(ctx context.Context, o outcome.Outcome, cause error) error {
 
 // status returns the HTTP status from which Kratos makes the right gRPC code.
 func status(o outcome.Outcome) int {
+	switch o.Code {
+	case outcome.CodeIdempotencyReused:
+		return http.StatusBadRequest
+	case outcome.CodeIdempotencyGone, outcome.CodeIdempotencyInterrupted:
+		return http.StatusPreconditionFailed
+	}
 	switch rpcrule.Code(o) {
 	case rpcrule.Internal:
 		return http.StatusInternalServerError
