@@ -27,6 +27,7 @@ type Settings struct {
 	Length             time.Duration
 	Processes, Callers int // callers in each process
 	TTL                time.Duration
+	Modes              bool // some calls share a key, or take a permit
 }
 
 // Flags defines a flag for each setting.
@@ -117,7 +118,8 @@ func Run(ctx context.Context, s Settings, p Place, log io.Writer) (_ Report, err
 
 func (w *storm) addWorker() error {
 	one, err := startWorker(workerSettings{
-		Judge: w.judge.listener.Addr().String(), Callers: w.Callers, TTL: w.TTL, Addresses: w.Addresses(w.pipe.Addr),
+		Judge: w.judge.listener.Addr().String(), Callers: w.Callers, TTL: w.TTL, Modes: w.Modes,
+		Addresses: w.Addresses(w.pipe.Addr),
 	})
 	if err == nil {
 		w.workers = append(w.workers, one)

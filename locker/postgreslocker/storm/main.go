@@ -8,6 +8,7 @@
 //	go -C locker/postgreslocker run ./storm -for 60s
 //	go -C locker/postgreslocker run ./storm -for 60s -pooler listen
 //	go -C locker/postgreslocker run ./storm -for 60s -pooler poll
+//	go -C locker/postgreslocker run ./storm -for 60s -modes
 package main
 
 import (
@@ -34,6 +35,7 @@ func main() {
 	var s sqlstorm.Settings
 	s.Flags()
 	pooler := flag.String("pooler", "", "listen or poll: go through pgbouncer in transaction mode")
+	flag.BoolVar(&s.Modes, "modes", false, "most calls for two of the three keys share them, or take a permit")
 	flag.Parse()
 	if err := run(context.Background(), s, *pooler); err != nil { //nolint:forbidigo // of the program
 		fmt.Fprintln(os.Stderr, err)
