@@ -135,8 +135,8 @@
 //
 // go-redis looks at the socket of a connection before it uses it. The locker's
 // connections skip this look for 10 ms after an answer, because it costs as
-// much as half a request. A request on a connection that died in this time fails
-// as one on a connection that dies under way.
+// much as half a request. If a connection dies in this time, its next request
+// fails like one whose connection dies under way.
 //
 // Connecting is not part of a try to acquire. The dial and the login go on in
 // the background, for at most 2 s each. Tries wait for them, up to
