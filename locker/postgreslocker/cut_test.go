@@ -81,7 +81,18 @@ func (w granted) Granted(_, owner string, _ locker.Offer) bool {
 }
 
 func TestAFirstWaiterThatIsGoneIsPassedOver(t *testing.T) {
-	t.Parallel()
+	for name, limit := range map[string]int{"alone": 1, "shared": locker.NoLimit} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			passesOver(t, limit)
+		})
+	}
+}
+
+// passesOver has two claims wait for a key. The process of the first, which has
+// this limit, goes.
+func passesOver(t *testing.T, limit int) {
+	t.Helper()
 	var faults way
 	pipe, dsn := piped(t, &faults)
 	a, c := pair(t)
@@ -95,6 +106,7 @@ func TestAFirstWaiterThatIsGoneIsPassedOver(t *testing.T) {
 		until(t, "it hears", l.Hears)
 	}
 	owner, first, second := claim("k"), claim("k"), claim("k")
+	first.Limit = limit
 	acquire(t, a, owner, locker.Try{})
 	acquire(t, b, first, locker.Try{Wait: true})
 	acquire(t, c, second, locker.Try{Wait: true})
@@ -111,16 +123,19 @@ func TestAFirstWaiterThatIsGoneIsPassedOver(t *testing.T) {
 			b.Channel()).Scan(&free)
 		return err == nil && free
 	})
-	released := time.Now()
-	if r, err := a.Release(t.Context(), owner, nil); err != nil || !r.Handed {
-		t.Fatal(r, err)
+	for handed := false; !handed; owner = claim("k") { // a claim that was not seen for 2 s is not granted
+		acquire(t, a, owner, locker.Try{})
+		acquire(t, c, second, locker.Try{Wait: true})
+		r, err := a.Release(t.Context(), owner, nil)
+		if handed = r.Handed; err != nil {
+			t.Fatal(err)
+		}
 	}
 	select {
 	case got := <-w.owners:
 		if got != second.Owner {
 			t.Errorf("%q was granted, want %q", got, second.Owner)
 		}
-		t.Log("after ", time.Since(released))
 	case <-time.After(patience):
 		t.Error("nobody is granted the key")
 	}
