@@ -19,3 +19,12 @@ func (l *Locker) UseVersion(table, version string) (err error) {
 
 // Channel is what the locker listens to.
 func (l *Locker) Channel() string { return l.channel() }
+
+// Fill puts the names of a table and of the functions of a version into SQL.
+func Fill(text, table, version string) (string, error) {
+	s, err := statementsFor(table, version)
+	if err != nil {
+		return "", err
+	}
+	return s.fill(text), nil
+}

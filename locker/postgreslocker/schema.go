@@ -37,6 +37,7 @@ const (
 type statements struct {
 	table, schema string
 	functions     []string
+	fill          func(text string) string // puts names into SQL
 
 	call, renew, stay, all, poll, one, list, sweep string
 }
@@ -75,6 +76,7 @@ func statementsFor(name, version string) (*statements, error) {
 		"{SEEN}", strconv.FormatInt(unseen.Microseconds(), 10), "{NO_LIMIT}", strconv.Itoa(locker.NoLimit),
 		"{SEED}", strconv.Itoa(seed), "{MOST}", strconv.Itoa(locker.MaxListed), "{PAGE}", strconv.Itoa(listMax))
 	fill := strings.NewReplacer(names...).Replace
+	s.fill = fill
 	s.schema = fill(baseSQL + "\n" + crowdSQL + "\n" + allSQL)
 	s.call, s.poll, s.sweep = fill(callSQL), fill(pollSQL), fill(sweepSQL)
 	s.renew, s.stay, s.all = fill(renewSQL), fill(staySQL), fill(togetherSQL)
