@@ -1,7 +1,6 @@
 package shop
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
@@ -46,7 +45,7 @@ func AddRoutes(r gin.IRoutes, g *guard.Guard, s *Shop, mode Mode, how Style) {
 }
 
 // handle turns a step of the shop into a gin handler.
-func handle(step func(ctx context.Context, sku, order string) (Receipt, error)) gin.HandlerFunc {
+func handle(step Step) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		sold, err := step(c.Request.Context(), c.Param("sku"), c.GetHeader(OrderHeader))
 		var late *fence.LateWriteError

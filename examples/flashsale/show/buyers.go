@@ -39,6 +39,7 @@ func (a answer) refused() bool {
 type buyers struct {
 	http        *http.Client
 	concurrency int
+	clicks      *clicks // of buyers who click twice; nil: none do
 }
 
 // newHTTPClient returns a client that keeps its connections. 0 means no time
@@ -73,15 +74,20 @@ func (b *buyers) crowd(ctx context.Context, from, n int, pick func(i int) *insta
 				if at == nil {
 					return
 				}
-				got(b.one(ctx, strconv.Itoa(from+i), at))
+				order := strconv.Itoa(from + i)
+				if next := pick(i + 1); next != nil && b.clicks.twice(i) {
+					got(b.clicks.best(b.both(ctx, order, at, next)))
+					continue
+				}
+				got(b.one(ctx, order, at))
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// one sends one request. It is never sent twice: a request without an answer
-// may have been served.
+// one sends one request. It is not sent again: a request without an answer may
+// have been served.
 func (b *buyers) one(ctx context.Context, order string, at *instance) (a answer) {
 	a = answer{order: order, instance: at}
 	defer func() { a.at = time.Now() }()

@@ -67,7 +67,7 @@ func newFlagSet(c *config) *flag.FlagSet {
 			"script, without the price call")
 	fs.StringVar((*string)(&c.style), "style", string(c.style),
 		"where the guard stands. route: in front of the handler · wrap: guard.Wrap around the step · generated: a "+
-			"decorator by guardgen")
+			"decorator by guardgen · once: as wrap, inside guard.Once, and each tenth order is sent twice")
 	fs.StringVar(&c.redis, "redis", c.redis, "Redis to use, as `URL or host:port`, also "+
 		"redis+sentinel://host:port,host:port/master and redis+cluster://host:port,host:port; without it one runs "+
 		"embedded, in this process")
@@ -134,7 +134,7 @@ func (c config) check() error {
 		}
 	}
 	want(slices.Contains(shop.Modes, c.mode), "-mode is %q, want none, lock, fence or atomic", c.mode)
-	want(slices.Contains(shop.Styles, c.style), "-style is %q, want route, wrap or generated", c.style)
+	want(slices.Contains(shop.Styles, c.style), "-style is %q, want route, wrap, generated or once", c.style)
 	want(c.style == shop.StyleRoute || c.mode.Locked(), "-style %s needs a guard: -mode lock or fence", c.style)
 	want(c.instances >= 1 && c.instances <= 64, "-instances is %d, want 1 to 64", c.instances)
 	want(c.requests >= 1, "-requests is %d, want at least 1", c.requests)

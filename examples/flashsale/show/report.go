@@ -38,6 +38,10 @@ type result struct {
 	LeasesLost      int            `json:"leases_lost"`
 	EmbeddedRedis   bool           `json:"embedded_redis"` // then the rates are not a measurement
 
+	SentTwice    int `json:"sent_twice"`
+	OrderedTwice int `json:"ordered_twice"`
+	Contradicted int `json:"contradicted"` // sent twice, with two answers that cannot both be true
+
 	Views    int `json:"page_views"`
 	OddViews int `json:"odd_page_views"` // whose stock and orders do not add up
 
@@ -68,6 +72,9 @@ func (r result) broken() (faults []string) {
 	}
 	if r.Oversold != 0 {
 		faults = append(faults, fmt.Sprintf("%d oversold", r.Oversold))
+	}
+	if r.OrderedTwice != 0 || r.Contradicted != 0 {
+		faults = append(faults, fmt.Sprintf("%d ordered twice, %d contradicted", r.OrderedTwice, r.Contradicted))
 	}
 	if r.LostUpdates != 0 {
 		faults = append(faults, fmt.Sprintf("%d lost updates", r.LostUpdates))
@@ -138,6 +145,11 @@ func printReport(con *console, r result) {
 	count("oversold", r.Oversold, r.Oversold > 0, "orders beyond the stock")
 	count("lost updates", r.LostUpdates, r.LostUpdates != 0, "orders - (stock before - stock after)")
 	count("late writes", r.LateWrites, false, "refused by their fencing token")
+	if r.SentTwice > 0 {
+		count("ordered twice", r.OrderedTwice, r.OrderedTwice > 0,
+			fmt.Sprintf("of %s that were sent twice, %d of them with two different answers", thousands(r.SentTwice),
+				r.Contradicted))
+	}
 	if r.Views > 0 {
 		count("odd page views", r.OddViews, r.OddViews > 0,
 			fmt.Sprintf("of %s: stock and orders that do not add up", thousands(r.Views)))

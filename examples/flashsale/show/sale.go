@@ -90,6 +90,9 @@ func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err er
 	// The limit is for an instance that hangs: no answer of the guard takes
 	// that long.
 	s.buyers = &buyers{http: newHTTPClient(cfg.wait + cfg.ttl + 30*time.Second), concurrency: cfg.concurrency}
+	if cfg.style == shop.StyleOnce {
+		s.buyers.clicks = &clicks{}
+	}
 	s.began = time.Now()
 	return s, nil
 }
@@ -219,6 +222,8 @@ func (s *sale) result(ctx context.Context) (result, error) {
 		Left:            left,
 	}
 	res.Oversold, res.LostUpdates = harm(s.cfg.stock, left, len(orders))
+	res.SentTwice, res.Contradicted = s.buyers.clicks.counts()
+	res.OrderedTwice = len(orders) - len(slices.Compact(slices.Sorted(slices.Values(orders))))
 	for _, n := range res.RefusedByReason {
 		res.Refused += n
 	}
