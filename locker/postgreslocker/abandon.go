@@ -21,30 +21,30 @@ const (
 
 // Abandon takes c out of key and queue, in the background. It takes one request
 // or two.
-func (l *Locker) Abandon(c *locker.Claim, late bool) { l.abandon(c.Key, c.Owner, late) }
+func (l *Locker) Abandon(c *locker.Claim, late bool) { l.abandon(endOf(c), late) }
 
-func (l *Locker) abandon(key, owner string, late bool) {
+func (l *Locker) abandon(e ending, late bool) {
 	if l.gate.Enter() != nil {
 		return
 	}
 	defer l.gate.Leave()
-	l.forget(owner)
+	l.forget(e.owner)
 	l.gate.Go(func() {
-		l.insist(key, owner, insistMax)
+		l.insist(e, insistMax)
 		if late {
 			l.pause(lateAfter, l.closing)
-			l.insist(key, owner, insistMax)
+			l.insist(e, insistMax)
 		}
 	})
 }
 
-// insist releases key until there is an answer, for about length. Close ends the
+// insist carries out e until there is an answer, for about length. Close ends the
 // first of its pauses.
-func (l *Locker) insist(key, owner string, length time.Duration) {
+func (l *Locker) insist(e ending, length time.Duration) {
 	closing, limit, pause := l.closing, firstLimit, 10*time.Millisecond
 	for end := time.Now().Add(length); time.Now().Before(end) && l.ctx.Err() == nil; {
 		ctx, cancel := context.WithTimeout(l.ctx, limit)
-		_, err := l.release(ctx, key, owner, nil, 0)
+		_, err := l.release(ctx, e, nil)
 		cancel()
 		if !errors.Is(err, locker.ErrUnavailable) {
 			return

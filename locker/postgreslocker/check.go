@@ -27,14 +27,15 @@ type condition struct {
 	fsync, isolation                 string
 }
 
-const thereSQL = `to_regclass($1::text) IS NOT NULL AND (SELECT bool_and(to_regproc(f) IS NOT NULL) FROM unnest($2::text[]) AS f)`
+const thereSQL = `(SELECT bool_and(to_regclass(t) IS NOT NULL) FROM unnest($1::text[]) AS t)
+  AND (SELECT bool_and(to_regproc(f) IS NOT NULL) FROM unnest($2::text[]) AS f)`
 
 const conditionSQL = `SELECT pg_is_in_recovery(),
   ` + thereSQL + `,
-  coalesce(has_table_privilege(to_regclass($1::text), 'SELECT') AND has_table_privilege(to_regclass($1::text), 'INSERT')
-    AND has_table_privilege(to_regclass($1::text), 'UPDATE') AND has_table_privilege(to_regclass($1::text), 'DELETE')
+  coalesce((SELECT bool_and(has_table_privilege(to_regclass(t), p))
+      FROM unnest($1::text[]) AS t, unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS p)
     AND (SELECT bool_and(has_function_privilege(to_regproc(f), 'EXECUTE')) FROM unnest($2::text[]) AS f), false),
-  coalesce((SELECT relpersistence <> 'p' FROM pg_class WHERE oid = to_regclass($1::text)), false),
+  coalesce((SELECT bool_or(relpersistence <> 'p') FROM unnest($1::text[]) AS t JOIN pg_class ON oid = to_regclass(t)), false),
   current_setting('server_version_num')::int, current_setting('fsync'), current_setting('transaction_isolation')`
 
 // Check reports whether the server can serve leases of the given TTL. It takes
@@ -48,7 +49,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	var trip time.Duration
 	if err := l.retry(ctx, func() error {
 		return l.aside(ctx, func(conn *pgxpool.Conn) (err error) {
-			err = conn.QueryRow(ctx, conditionSQL, l.sql.table, l.sql.functions).
+			err = conn.QueryRow(ctx, conditionSQL, l.sql.tables, l.sql.functions).
 				Scan(&c.standby, &c.there, &c.rights, &c.unlogged, &c.version, &c.fsync, &c.isolation)
 			if err == nil {
 				trip, err = roundTrip(ctx, conn)
@@ -86,15 +87,17 @@ func (l *Locker) judge(c *condition) (found []error) {
 	switch {
 	case !c.there:
 		found = append(found, finding("schema", locker.Refuse,
-			"the table %s or one of its functions is missing: call Migrate, or run the SQL of Schema", l.sql.table))
+			"the table %s or %s or one of their functions is missing: call Migrate, or run the SQL of Schema",
+			l.sql.tables[0], l.sql.tables[1]))
 	case !c.rights:
 		found = append(found, finding("rights", locker.Refuse,
 			"the role needs SELECT, INSERT, UPDATE and DELETE on %s, and EXECUTE on %s",
-			l.sql.table, strings.Join(l.sql.functions, ", ")))
+			strings.Join(l.sql.tables, " and "), strings.Join(l.sql.functions, ", ")))
 	}
 	if c.unlogged {
 		found = append(found, finding("unlogged", locker.Refuse,
-			"a crash empties the table: ALTER TABLE %s SET LOGGED", l.sql.table))
+			"a crash empties the tables: ALTER TABLE %s SET LOGGED, and %s",
+			l.sql.tables[0], l.sql.tables[1]))
 	}
 	if c.fsync == "off" {
 		found = append(found, finding("fsync", locker.Warn, "fsync is off: a crash of the machine may lose leases"))

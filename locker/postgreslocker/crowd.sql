@@ -72,7 +72,8 @@ BEGIN
     q := q || v;
   END LOOP;
   w := jsonb_build_object('s', now_us, 'f', a_short, 'l', a_long, 'x', a_fence, 'c', a_chan, 'h', a_holder)
-    || CASE WHEN a_limit > 1 THEN jsonb_build_object('n', a_limit) ELSE '{}' END;
+    || CASE WHEN a_limit > 1 THEN jsonb_build_object('n', a_limit) ELSE '{}' END
+    || CASE WHEN a_op = 'a' AND flags & 8 <> 0 THEN '{"y": true}' ELSE '{}' END::jsonb;
 
   IF a_op = 'f' THEN
     IF own IS NOT NULL THEN

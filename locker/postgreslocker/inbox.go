@@ -98,7 +98,7 @@ func (l *Locker) forget(owner string) {
 func (l *Locker) granted(key, owner, channel string, o locker.Offer) {
 	l.owns(key, owner, channel)
 	if !l.waker.Granted(key, owner, o) {
-		l.abandon(key, owner, false)
+		l.abandon(ending{key: key, owner: owner}, false)
 	}
 }
 
@@ -182,7 +182,7 @@ set_config('tcp_keepalives_idle', '5', false), set_config('tcp_keepalives_interv
 set_config('tcp_keepalives_count', '3', false)`
 
 // heard passes a message on: "g KEY OWNER TOKEN WAITING OFFER", "w KEY",
-// "r KEY OWNER" or "hello". Keys are in hexadecimal. channel is the one that the
+// "r KEY OWNER", "k KEY OWNER" or "hello". Keys are in hexadecimal. channel is the one that the
 // key's row names.
 func (l *Locker) heard(text, channel string) {
 	f := strings.Fields(text)
@@ -212,5 +212,7 @@ func (l *Locker) heard(text, channel string) {
 		if r, ok := l.waker.(locker.Revoker); ok {
 			r.Revoked(key, f[2])
 		}
+	case f[0] == "k" && len(f) == 3:
+		l.kept(key, f[2])
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Inspect returns the owner of key and the claims that wait for it. It takes
-// one request.
+// Inspect returns the owner of key, the claims that wait for it and its record.
+// It takes one request.
 func (l *Locker) Inspect(ctx context.Context, key string) (s locker.KeyState, err error) {
 	if err := l.gate.Enter(); err != nil {
 		return s, err
@@ -22,9 +22,10 @@ func (l *Locker) Inspect(ctx context.Context, key string) (s locker.KeyState, er
 	defer l.gate.Leave()
 	states, err := l.states(ctx, l.sql.one, []byte(key))
 	if err == nil && len(states) == 1 {
-		return states[0], nil
+		s = states[0]
 	}
-	return locker.KeyState{Key: key}, err
+	s.Key = key
+	return s, err
 }
 
 // List returns the same for every key that is owned or waited for. It takes one
@@ -69,7 +70,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 		return err
 	}
 	defer l.gate.Leave()
-	_, err := l.release(ctx, key, owner, nil, flagTell)
+	_, err := l.release(ctx, ending{key: key, owner: owner, flags: flagTell}, nil)
 	return err
 }
 
@@ -94,11 +95,12 @@ func scanState(r pgx.CollectableRow) (s locker.KeyState, err error) {
 		remains      int64
 		named        []struct{ O, H string }
 		shares       []byte
+		rest         int64
 	)
-	if err := r.Scan(&key, &s.Owner, &holder, &remains, &s.Waiting, &waiters, &shares); err != nil {
+	if err := r.Scan(&key, &s.Owner, &holder, &remains, &s.Waiting, &waiters, &shares, &s.Record.Size, &rest); err != nil {
 		return s, err
 	}
-	s.Key = string(key)
+	s.Key, s.Record.Remaining = string(key), microseconds(rest)
 	switch s.Held = s.Owner != "" && remains > 0; {
 	case s.Held && shares != nil:
 		s.Remaining = microseconds(remains)

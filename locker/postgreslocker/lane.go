@@ -19,6 +19,7 @@ const (
 	besides  = 2  // other requests at a time
 	dying    = 12 // connections that a silent server keeps from being closed, at most
 	batchMax = 128
+	sizeMax  = 4 << 20         // bytes of records in a batch, give or take one record
 	tripMax  = 2 * time.Second // for a request whose calls have no deadline
 )
 
@@ -33,7 +34,8 @@ type call struct {
 	channel          string // of this process, see channelNow
 	place            int64
 	flags            int32
-	limit            int64 // of the claim that may be queued
+	limit            int64  // of the claim that may be queued
+	value            []byte // of a record, with ttl
 
 	taken atomic.Bool // by the worker that sends it, or by the caller that gives up
 	done  chan result // has room for the one result, so that nobody waits for the caller
@@ -44,8 +46,10 @@ const (
 	flagWait   = 1
 	flagHeld   = 2
 	flagQueued = 4
+	flagRecall = 8
 
-	flagTell = 1
+	flagTell   = 1
+	flagUnmark = 2
 )
 
 // result is a row of the function that schema.sql defines.
@@ -61,7 +65,9 @@ type result struct {
 	owner           string
 	offer           int64
 	channel         string
-	channels, texts []string // messages about a key with several owners
+	channels, texts []string // messages about a key with several owners, or about a record
+	kept            bool     // see record.sql
+	record          []byte
 	err             error
 }
 
@@ -119,11 +125,12 @@ func (l *Locker) work() {
 // gather returns k and the other calls that have come, without those that were
 // given up. They are sorted by key, so that two batches lock rows in one order.
 func (l *Locker) gather(k *call) (batch []*call) {
-	for {
+	for size := 0; ; {
 		if k.taken.CompareAndSwap(false, true) {
 			batch = append(batch, k)
+			size += len(k.value)
 		}
-		if len(batch) == batchMax {
+		if len(batch) == batchMax || size > sizeMax {
 			break
 		}
 		select {
@@ -232,15 +239,15 @@ func (l *Locker) query(ctx context.Context, batch []*call) ([]result, error) {
 	ops, keys, owners, nexts := make([]string, n), make([][]byte, n), make([]string, n), make([]string, n)
 	ttls, shorts, longs := make([]int64, n), make([]int64, n), make([]int64, n)
 	fences, holders, channels := make([]bool, n), make([]string, n), make([]string, n)
-	places, flags, limits := make([]int64, n), make([]int32, n), make([]int64, n)
+	places, flags, limits, values := make([]int64, n), make([]int32, n), make([]int64, n), make([][]byte, n)
 	for i, k := range batch {
 		ops[i], keys[i], owners[i], nexts[i] = k.op, []byte(k.key), k.owner, k.next
 		ttls[i], shorts[i], longs[i] = k.ttl, k.short, k.long
 		fences[i], holders[i], channels[i], places[i], flags[i] = k.fence, k.holder, k.channel, k.place, k.flags
-		limits[i] = k.limit
+		limits[i], values[i] = k.limit, k.value
 	}
 	rows, err := l.pool.Query(ctx, l.sql.call, ops, keys, owners, nexts, ttls, shorts, longs, fences, holders, channels,
-		places, flags, limits)
+		places, flags, limits, values)
 	if err != nil {
 		return nil, err
 	}
@@ -248,11 +255,11 @@ func (l *Locker) query(ctx context.Context, batch []*call) ([]result, error) {
 	var r result
 	columns := []any{
 		&r.ok, &r.token, &r.holder, &r.remain, &r.queued, &r.place, &r.waiting, &r.behind, &r.handed, &r.owner,
-		&r.offer, &r.channel, &r.channels, &r.texts,
+		&r.offer, &r.channel, &r.channels, &r.texts, &r.kept, &r.record,
 	}
 	_, err = pgx.ForEachRow(rows, columns, func() error {
 		rs = append(rs, r)
-		r.channels, r.texts = nil, nil
+		r.channels, r.texts, r.record = nil, nil, nil
 		return nil
 	})
 	if err == nil && len(rs) != n {

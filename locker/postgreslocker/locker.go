@@ -188,7 +188,7 @@ func (l *Locker) shutDown() {
 	l.gate.Wait()
 	var leaving sync.WaitGroup
 	for _, c := range l.waiting() {
-		leaving.Go(func() { l.insist(c.Key, c.Owner, leaveMax) })
+		leaving.Go(func() { l.insist(ending{key: c.Key, owner: c.Owner}, leaveMax) })
 	}
 	leaving.Wait()
 	l.cancel()

@@ -69,13 +69,13 @@ func (l *Locker) watched() (keys [][]byte, owners []string) {
 	return keys, owners
 }
 
-// seen is a key that this process owns.
+// seen is a key that this process owns, or that has a record.
 type seen struct {
 	key     []byte
 	owner   string
 	channel string
 	token   int64
-	waiting int32
+	waiting int32 // -1: there is a record
 }
 
 // look tells the guard which claims own their keys now, and for which keys of
@@ -101,7 +101,11 @@ func (l *Locker) look(keys [][]byte, owners []string) {
 		l.mu.Lock()
 		c := l.queued[s.owner]
 		l.mu.Unlock()
-		if c != nil { // how long the offer is, this does not tell
+		if s.waiting < 0 {
+			if c != nil && c.Recall {
+				l.kept(c.Key, c.Owner)
+			}
+		} else if c != nil { // how long the offer is, this does not tell
 			l.granted(string(s.key), s.owner, s.channel,
 				locker.Offer{Token: tokenOf(c, s.token), Waiting: int(s.waiting)})
 		} else if s.waiting > 0 {
@@ -121,20 +125,26 @@ func (l *Locker) wanted(key, owner string) {
 	}
 }
 
-// sweep deletes rows that nobody has used for long, a thousand at a time.
+// sweep deletes rows that nobody has used for long, and records that have ended.
 func (l *Locker) sweep() {
 	for l.pause(sweepEvery+rand.N(sweepEvery), l.closing) {
-		for deleted := int64(1000); deleted == 1000; {
-			ctx, cancel := context.WithTimeout(l.ctx, 10*time.Second)
-			err := l.aside(ctx, func(conn *pgxpool.Conn) error {
-				tag, err := conn.Exec(ctx, l.sql.sweep, sweepAfter.Microseconds())
-				deleted = tag.RowsAffected()
-				return err
-			})
-			cancel()
-			if err != nil {
-				break
-			}
+		l.sweepTable(l.sql.sweep, sweepAfter.Microseconds())
+		l.sweepTable(l.sql.sweepRecords)
+	}
+}
+
+// sweepTable deletes rows, a thousand at a time.
+func (l *Locker) sweepTable(sql string, args ...any) {
+	for deleted := int64(1000); deleted == 1000; {
+		ctx, cancel := context.WithTimeout(l.ctx, 10*time.Second)
+		err := l.aside(ctx, func(conn *pgxpool.Conn) error {
+			tag, err := conn.Exec(ctx, sql, args...)
+			deleted = tag.RowsAffected()
+			return err
+		})
+		cancel()
+		if err != nil {
+			return
 		}
 	}
 }

@@ -19,12 +19,14 @@ var (
 	crowdSQL string
 	//go:embed all.sql
 	allSQL string
+	//go:embed record.sql
+	recordSQL string
 )
 
 const (
 	// version is in the names of the functions. A change of their text is a new
 	// version, because processes of the old one run beside it during a deploy.
-	version = "2"
+	version = "3"
 
 	seed    = 7310863 // of the advisory locks
 	listMax = 200     // keys on a page of List
@@ -35,11 +37,11 @@ const (
 
 // statements are the requests, for one table.
 type statements struct {
-	table, schema string
-	functions     []string
-	fill          func(text string) string // puts names into SQL
+	schema            string
+	tables, functions []string                 // tables: of leases, of records
+	fill              func(text string) string // puts names into SQL
 
-	call, renew, stay, all, poll, one, list, sweep string
+	call, renew, stay, all, poll, one, list, sweep, sweepRecords string
 }
 
 // statementsFor returns the statements for a table, perhaps with its schema, and
@@ -56,8 +58,9 @@ func statementsFor(name, version string) (*statements, error) {
 		of[len(of)-1] += suffix
 		return pgx.Identifier(of).Sanitize()
 	}
-	s := &statements{table: ident("")}
-	names := []string{"{T}", s.table}
+	s := &statements{tables: []string{ident(""), ident("_record")}}
+	index := pgx.Identifier{parts[len(parts)-1] + "_record_ends"}.Sanitize() // in the schema of its table
+	names := []string{"{T}", s.tables[0], "{R}", s.tables[1], "{X}", index}
 	for _, f := range [][2]string{
 		{"{F}", "do"},
 		{"{W}", "without"},
@@ -67,6 +70,7 @@ func statementsFor(name, version string) (*statements, error) {
 		{"{C}", "crowd"},
 		{"{K}", "stay"},
 		{"{A}", "all"},
+		{"{B}", "beside"},
 	} {
 		name := ident("_" + f[1] + "_" + version)
 		names, s.functions = append(names, f[0], name), append(s.functions, name)
@@ -77,8 +81,8 @@ func statementsFor(name, version string) (*statements, error) {
 		"{SEED}", strconv.Itoa(seed), "{MOST}", strconv.Itoa(locker.MaxListed), "{PAGE}", strconv.Itoa(listMax))
 	fill := strings.NewReplacer(names...).Replace
 	s.fill = fill
-	s.schema = fill(baseSQL + "\n" + crowdSQL + "\n" + allSQL)
-	s.call, s.poll, s.sweep = fill(callSQL), fill(pollSQL), fill(sweepSQL)
+	s.schema = fill(baseSQL + "\n" + crowdSQL + "\n" + allSQL + "\n" + recordSQL)
+	s.call, s.poll, s.sweep, s.sweepRecords = fill(callSQL), fill(pollSQL), fill(sweepSQL), fill(sweepRecordsSQL)
 	s.renew, s.stay, s.all = fill(renewSQL), fill(staySQL), fill(togetherSQL)
 	s.one, s.list = fill(stateSQL+oneSQL), fill(stateSQL+pageSQL)
 	return s, nil
@@ -86,7 +90,7 @@ func statementsFor(name, version string) (*statements, error) {
 
 const (
 	callSQL = `SELECT * FROM {F}($1::text[], $2::bytea[], $3::text[], $4::text[], $5::bigint[], $6::bigint[],
-  $7::bigint[], $8::boolean[], $9::text[], $10::text[], $11::bigint[], $12::int[], $13::bigint[])`
+  $7::bigint[], $8::boolean[], $9::text[], $10::text[], $11::bigint[], $12::int[], $13::bigint[], $14::bytea[])`
 
 	// The order before FOR UPDATE keeps it from deadlocks. The commit waits for
 	// the disk even if the server does not by itself.
@@ -108,26 +112,36 @@ FROM unnest($1::bytea[], $2::text[]) AS c(key, owner)
 JOIN {T} AS l ON l.key = c.key AND l.ends > {NOW}
 LEFT JOIN LATERAL jsonb_array_elements(CASE l.owner WHEN '*' THEN l.holder::jsonb ELSE '[]' END) AS s(v)
   ON s.v ->> 'o' = c.owner AND (s.v ->> 'e')::bigint > {NOW}
-WHERE l.owner = c.owner OR s.v IS NOT NULL`
+WHERE l.owner = c.owner OR s.v IS NOT NULL
+UNION ALL SELECT x.key, c.owner, '', 0, -1 FROM unnest($1::bytea[], $2::text[]) AS c(key, owner)
+LEFT JOIN {T} AS l ON l.key = c.key JOIN {R} AS x ON x.key = c.key` + countsSQL
 
-	stateSQL = `SELECT l.key, l.owner, l.holder, l.ends - {NOW},
+	// Whether a record counts, see record.sql.
+	countsSQL = ` AND x.ends > {NOW} AND (x.mark AND x.owner = l.owner AND l.ends > {NOW}) IS NOT TRUE`
+
+	stateSQL = `SELECT l.key, coalesce(l.owner, ''), coalesce(l.holder, ''), coalesce(l.ends - {NOW}, 0),
   (SELECT count(*) FROM jsonb_array_elements(l.queue) e WHERE (e ->> 's')::bigint > {NOW} - {LIFE}),
   (SELECT coalesce(jsonb_agg(jsonb_build_object('o', e.v ->> 'o', 'h', e.v ->> 'h') ORDER BY e.n), '[]')
    FROM jsonb_array_elements(l.queue) WITH ORDINALITY AS e(v, n)
    WHERE (e.v ->> 's')::bigint > {NOW} - {LIFE} AND e.n <= {MOST}),
-  CASE l.owner WHEN '*' THEN {S}(l, {NOW}) END
-FROM {T} AS l WHERE `
-	oneSQL  = `l.key = $1`
-	pageSQL = `l.key > $1 AND (l.owner <> '' AND l.ends > {NOW} OR l.queue <> '[]') ORDER BY l.key LIMIT {PAGE}`
+  CASE l.owner WHEN '*' THEN {S}(l, {NOW}) END, coalesce(octet_length(x.value), 0), coalesce(x.ends - {NOW}, 0)
+FROM `
+	oneSQL = `(SELECT $1::bytea AS key) AS q LEFT JOIN {T} AS l ON l.key = q.key
+LEFT JOIN {R} AS x ON x.key = q.key` + countsSQL
+	pageSQL = `{T} AS l LEFT JOIN {R} AS x ON x.key = l.key` + countsSQL + `
+WHERE l.key > $1 AND (l.owner <> '' AND l.ends > {NOW} OR l.queue <> '[]') ORDER BY l.key LIMIT {PAGE}`
 
 	// The token starts again from the clock, which is ahead by then.
 	sweepSQL = `DELETE FROM {T} WHERE key IN (SELECT l.key FROM {T} AS l
   WHERE greatest(l.ends, l.token) < {NOW} - $1::bigint AND NOT EXISTS (
     SELECT FROM jsonb_array_elements(l.queue) e WHERE (e ->> 's')::bigint > {NOW} - {LIFE})
   LIMIT 1000 FOR UPDATE SKIP LOCKED)`
+
+	sweepRecordsSQL = `DELETE FROM {R} WHERE key IN (
+  SELECT x.key FROM {R} AS x WHERE x.ends < {NOW} LIMIT 1000 FOR UPDATE SKIP LOCKED)`
 )
 
-// Schema returns the SQL of the table and its functions, for a migration tool.
+// Schema returns the SQL of the tables and their functions, for a migration tool.
 // The functions have a version in their names, so processes of an older release
 // go on beside them. It is "" if WithTable has a wrong name.
 func (l *Locker) Schema() string {
@@ -137,7 +151,7 @@ func (l *Locker) Schema() string {
 	return l.sql.schema
 }
 
-// Migrate makes the table and its functions if one of them is missing, in one
+// Migrate makes the tables and their functions if one of them is missing, in one
 // transaction. Otherwise it changes nothing, and needs no right to. Several
 // processes may call it at once. It needs no Open, and blocks for three
 // requests, at most until ctx ends. The error is ErrInvalidOption,
@@ -152,12 +166,12 @@ func (l *Locker) Migrate(ctx context.Context) error {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	var there bool
-	if err := conn.QueryRow(ctx, "SELECT "+thereSQL, pgx.QueryExecModeExec, l.sql.table, l.sql.functions).
+	if err := conn.QueryRow(ctx, "SELECT "+thereSQL, pgx.QueryExecModeExec, l.sql.tables, l.sql.functions).
 		Scan(&there); err != nil || there {
 		return translate(err)
 	}
 	lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, hashtext('%s'));\n", seed,
-		strings.ReplaceAll(l.sql.table, "'", "''"))
+		strings.ReplaceAll(l.sql.tables[0], "'", "''"))
 	_, err = conn.PgConn().Exec(ctx, lock+l.sql.schema).ReadAll() // several statements are one transaction
 	return translate(err)
 }

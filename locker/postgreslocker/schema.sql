@@ -7,17 +7,19 @@ CREATE TABLE IF NOT EXISTS {T} (
   token  bigint NOT NULL DEFAULT 0,     -- first of the last block of 64 fencing tokens
   holder text   NOT NULL DEFAULT '',    -- JSON, who the owner is
   chan   text   NOT NULL DEFAULT '',    -- channel of the owner's process; '-' in front: it does not listen
-  queue  jsonb  NOT NULL DEFAULT '[]'   -- in order: o owner, p place, s last seen (µs), f short offer, l long offer (µs), x fencing, c channel, h holder
+  queue  jsonb  NOT NULL DEFAULT '[]'   -- in order: o owner, p place, s last seen (µs), f short offer, l long offer (µs), x fencing, c channel, h holder, y recalls
 ) WITH (fillfactor = 50);
 
 -- One statement for a batch of calls, sorted by key by the client, so that two batches lock rows in one order.
 -- op: a acquire; r release (of a_owner, with a_next queued if the key is handed over) or abandon; f fence.
--- flags: a: 1 wait, 2 somebody else is likely to own it, 4 was queued before. r: 1 tell the owner (force release).
+-- k is a release with a record, b and d are about records only, see record.sql.
+-- flags: a: 1 wait, 2 somebody else is likely to own it, 4 was queued before, 8 recalls.
+-- r: 1 tell the owner (force release), 2 remove its mark.
 -- The caller tells who got the key: NOTIFY holds a lock of the whole server until its transaction is flushed to disk.
--- a_ttl is the owner's; offers, fence, holder, chan, place and limit are those of the claim that may be queued.
+-- a_ttl is the owner's, or that of the record a_value; offers, fence, holder, chan, place and limit are those of the claim that may be queued.
 CREATE OR REPLACE FUNCTION {F}(
   a_op text[], a_key bytea[], a_owner text[], a_next text[], a_ttl bigint[], a_short bigint[], a_long bigint[], a_fence boolean[],
-  a_holder text[], a_chan text[], a_place bigint[], a_flags int[], a_limit bigint[])
+  a_holder text[], a_chan text[], a_place bigint[], a_flags int[], a_limit bigint[], a_value bytea[])
 RETURNS TABLE (
   o_ok boolean,                         -- acquired, released, fenced
   o_token bigint,                       -- first of the block of the claim that has the key now
@@ -27,7 +29,8 @@ RETURNS TABLE (
   o_handed boolean, o_owner text,       -- r: it went to somebody; and to whom, if the caller is to tell
   o_offer bigint,                       -- r: for how long it has the key
   o_chan text,                          -- r: where; '' if that is a claim of the caller's own process
-  o_chans text[], o_texts text[])       -- messages about a key with several owners, and where; '-' in front: it does not listen
+  o_chans text[], o_texts text[],       -- messages about several owners or a record, and where; '-' in front: it does not listen
+  o_kept boolean, o_record bytea)       -- k, b, d: see record.sql; a, b: the record
 LANGUAGE plpgsql AS $f$
 #variable_conflict use_column
 DECLARE
@@ -35,13 +38,22 @@ DECLARE
   r {T}%ROWTYPE;
   w jsonb; q jsonb; v jsonb;
   k bytea; o text; flags int; me text;
-  now_us bigint; p bigint; at int; mine boolean; locked boolean; granted boolean;
+  now_us bigint; p bigint; at int; mine boolean; locked boolean; granted boolean; done boolean;
+  chans text[]; texts text[];            -- of a record
 BEGIN
   FOR i IN 1 .. cardinality(a_key) LOOP
     k := a_key[i]; o := a_owner[i]; flags := a_flags[i]; me := ltrim(a_chan[i], '-');
     o_ok := false; o_token := 0; o_holder := ''; o_remain := 0; o_queued := false; o_place := 0;
     o_waiting := 0; o_behind := 0; o_handed := false; o_owner := ''; o_offer := 0; o_chan := '';
-    o_chans := NULL; o_texts := NULL;
+    o_chans := NULL; o_texts := NULL; o_kept := false; o_record := NULL; chans := NULL; texts := NULL;
+
+    IF a_op[i] IN ('k', 'b', 'd') OR a_op[i] = 'a' AND flags & 8 <> 0 OR a_op[i] = 'r' AND flags & 2 <> 0 THEN
+      SELECT b.* INTO done, granted, o_kept, o_record, chans, texts FROM {B}(a_op[i], k, o, a_ttl[i], flags, a_value[i]) AS b;
+      durable := durable OR granted; o_chans := chans; o_texts := texts;
+      IF done THEN
+        RETURN NEXT; CONTINUE;
+      END IF;
+    END IF;
 
     <<alone>> -- left for crowd.sql if several claims own the key, or may
     BEGIN
@@ -121,7 +133,8 @@ BEGIN
         IF o_place = 0 THEN
           o_place := greatest(now_us, coalesce((r.queue -> -1 ->> 'p')::bigint, 0) + 1);
         END IF;
-        w := jsonb_build_object('o', o, 'p', o_place, 's', now_us, 'f', a_short[i], 'l', a_long[i], 'x', a_fence[i], 'c', a_chan[i], 'h', a_holder[i]);
+        w := jsonb_build_object('o', o, 'p', o_place, 's', now_us, 'f', a_short[i], 'l', a_long[i], 'x', a_fence[i], 'c', a_chan[i], 'h', a_holder[i])
+          || CASE WHEN flags & 8 <> 0 THEN '{"y": true}' ELSE '{}' END::jsonb;
         q := '[]';
         FOR j IN 0 .. jsonb_array_length(r.queue) - 1 LOOP
           v := r.queue -> j;
@@ -217,9 +230,10 @@ BEGIN
     END alone;
 
     SELECT c.* INTO granted, o_ok, o_token, o_holder, o_remain, o_queued, o_place, o_waiting, o_handed, o_chans, o_texts
-      FROM {C}(a_op[i], k, o, a_next[i], a_ttl[i], a_short[i], a_long[i], a_fence[i], a_holder[i], a_chan[i], a_place[i],
+      FROM {C}(CASE a_op[i] WHEN 'k' THEN 'r' ELSE a_op[i] END, k, o, a_next[i], a_ttl[i], a_short[i], a_long[i], a_fence[i], a_holder[i], a_chan[i], a_place[i],
         flags, a_limit[i]) AS c;
     durable := durable OR granted; o_behind := 0; o_owner := ''; o_offer := 0;
+    o_chans := chans || o_chans; o_texts := texts || o_texts;
     RETURN NEXT;
   END LOOP;
   IF NOT durable THEN -- a place in a queue, or that a key is free, may be lost in a crash

@@ -114,7 +114,7 @@ func (l *Locker) ReleaseAll(
 	defer l.gate.Leave()
 	calls := make([]*call, len(cs))
 	for i, c := range cs {
-		calls[i] = l.releasing(ctx, c.Key, c.Owner, nexts[i], 0)
+		calls[i] = l.releasing(ctx, endOf(c), nexts[i])
 	}
 	posted := make([]error, len(cs))
 	for i, k := range calls {

@@ -30,7 +30,9 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		long: c.LongOffer().Microseconds(), fence: c.Fencing, holder: l.describe(c), channel: l.channelNow(),
 		place: int64(t.Place), limit: limitOf(c),
 	}
-	for flag, set := range map[int32]bool{flagWait: t.Wait, flagHeld: t.Held, flagQueued: t.Queued} {
+	for flag, set := range map[int32]bool{
+		flagWait: t.Wait, flagHeld: t.Held, flagQueued: t.Queued, flagRecall: c.Recall,
+	} {
 		if set {
 			k.flags |= flag
 		}
@@ -52,6 +54,9 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		return locker.Answer{Acquired: true, Token: tokenOf(c, r.token)}, nil
 	case !r.queued:
 		l.forget(c.Owner)
+	}
+	if r.record != nil {
+		return locker.Answer{Record: string(r.record)}, nil
 	}
 	return locker.Answer{
 		Holder: holderOf(r.holder), Remaining: microseconds(r.remain), Queued: r.queued, Place: locker.Place(r.place),
@@ -82,24 +87,32 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 		return locker.Released{}, err
 	}
 	defer l.gate.Leave()
-	r, err := l.release(ctx, c.Key, c.Owner, next, 0)
+	r, err := l.release(ctx, endOf(c), next)
 	return r, unclear(err)
 }
 
-func (l *Locker) release(ctx context.Context, key, owner string, next *locker.Claim,
-	flags int32,
-) (locker.Released, error) {
-	k := l.releasing(ctx, key, owner, next, flags)
+// ending is what ends a claim, or the hold of an owner.
+type ending struct {
+	key, owner string
+	keep       *locker.Record // to be kept in the same step
+	flags      int32
+}
+
+func (l *Locker) release(ctx context.Context, e ending, next *locker.Claim) (locker.Released, error) {
+	k := l.releasing(ctx, e, next)
 	r, err := l.send(k)
 	return l.released(k, r, next, err)
 }
 
 // releasing returns the call of a release.
-func (l *Locker) releasing(ctx context.Context, key, owner string, next *locker.Claim, flags int32) *call {
-	if flags&flagTell == 0 { // else it may be another's, or wait here
-		l.forget(owner)
+func (l *Locker) releasing(ctx context.Context, e ending, next *locker.Claim) *call {
+	if e.flags&flagTell == 0 { // else it may be another's, or wait here
+		l.forget(e.owner)
 	}
-	k := &call{ctx: ctx, op: "r", key: key, owner: owner, channel: l.channelNow(), flags: flags, limit: 1}
+	k := &call{ctx: ctx, op: "r", key: e.key, owner: e.owner, channel: l.channelNow(), flags: e.flags, limit: 1}
+	if e.keep != nil {
+		k.op, k.ttl, k.value = "k", e.keep.TTL.Microseconds(), []byte(e.keep.Value)
+	}
 	if next != nil {
 		k.next, k.fence, k.holder, k.limit = next.Owner, next.Fencing, l.describe(next), limitOf(next)
 		k.short, k.long = next.ShortOffer().Microseconds(), next.LongOffer().Microseconds()
@@ -121,7 +134,7 @@ func (l *Locker) released(k *call, r result, next *locker.Claim, err error) (loc
 			Length: microseconds(r.offer), Token: uint64(r.token), Waiting: int(r.behind),
 		})
 	}
-	if !r.ok {
+	if !r.ok && !r.kept {
 		err = errNotOwner
 	}
 	return locker.Released{
