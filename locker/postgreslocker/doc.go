@@ -29,19 +29,29 @@
 // all those in front of the queue that may have it together. Each renewal of a
 // share writes the row.
 //
+// # Results
+//
+// The results of guard.Once are in a second table, whose name has the suffix
+// "_record". A first call takes two requests, or three with
+// guard.WithAtMostOnce. A later call takes one. A release keeps the result in
+// the transaction that ends the lease. NOTIFY tells the processes whose calls
+// wait, and each of them fetches the result by one request. A result that has
+// ended is not found any more. Its row is deleted within some 10 minutes.
+//
 // # Rights
 //
-// [Locker.Migrate] needs the right to create a table and functions. The service
-// needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on the table,
-// and EXECUTE on its functions, which everybody has by default.
+// [Locker.Migrate] needs the right to create tables and functions. The service
+// needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on both tables,
+// and EXECUTE on their functions, which everybody has by default.
 //
 // # What survives
 //
 // Who owns a key, and for how long, is on the disk before Acquire and Renew
-// answer, even if the server runs with synchronous_commit off. A release that hands the key to nobody, and a
-// place in a queue, may be lost in a crash, and cost time only. Leases end by
-// the server's clock. After a failover, a replica that was not synchronous may
-// have forgotten the last leases.
+// answer, even if the server runs with synchronous_commit off. The same is true
+// of results and marks. A release that hands the key to nobody, and a place in
+// a queue, may be lost in a crash, and cost time only. Leases and results end
+// by the server's clock. After a failover, a replica that was not synchronous
+// may have forgotten the last leases and results.
 //
 // A transaction that stays open for long keeps dead versions of the rows of a
 // hot key, and slows it down. Give the table a database of its own if yours has

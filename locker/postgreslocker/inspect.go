@@ -97,7 +97,8 @@ func scanState(r pgx.CollectableRow) (s locker.KeyState, err error) {
 		shares       []byte
 		rest         int64
 	)
-	if err := r.Scan(&key, &s.Owner, &holder, &remains, &s.Waiting, &waiters, &shares, &s.Record.Size, &rest); err != nil {
+	if err := r.Scan(&key, &s.Owner, &holder, &remains, &s.Waiting, &waiters, &shares, &s.Record.Size,
+		&rest); err != nil {
 		return s, err
 	}
 	s.Key, s.Record.Remaining = string(key), microseconds(rest)

@@ -3,6 +3,7 @@ package postgreslocker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,52 +44,93 @@ func TestACallOfOnceTakesFewRequests(t *testing.T) {
 	}
 	t.Cleanup(p.Close)
 	straight, _ := pair(t)
-	g, err := guard.New(postgreslocker.New(p, postgreslocker.WithTable(tableOf(straight))), guard.WithTTL(time.Minute))
+	g, err := guard.New(postgreslocker.New(p, postgreslocker.WithTable(tableOf(straight))),
+		guard.WithTTL(time.Minute), guard.WithMaxWait(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
-	for _, c := range []struct {
-		what string
-		g    *guard.Guard
-		key  string
-		want int64
+	for what, c := range map[string]struct {
+		g                   *guard.Guard
+		wantFirst, wantNext int64
 	}{
-		{"a first call", g, "k", 2},
-		{"a replay", g, "k", 1},
-		{"a first call at most once", g.With(guard.WithAtMostOnce()), "other", 3},
+		"once":         {g, 2, 1},
+		"at most once": {g.With(guard.WithAtMostOnce()), 3, 1},
 	} {
-		before := count.calls.Load()
-		got, err := guard.Once(t.Context(), c.g, c.key, time.Hour, func(context.Context) (string, error) { return "r", nil })
-		if err != nil || got != "r" {
-			t.Fatalf("%s: %q, %v", c.what, got, err)
-		}
-		if n := count.calls.Load() - before; n != c.want {
-			t.Errorf("%s takes %d requests, want %d", c.what, n, c.want)
-		}
+		calm(t, func(key string) error {
+			for _, want := range []int64{c.wantFirst, c.wantNext} {
+				before := count.calls.Load()
+				got, err := guard.Once(t.Context(), c.g, key, time.Hour, result("r"))
+				if err != nil || got != "r" {
+					return fmt.Errorf("%s: %q, %w", what, got, err)
+				}
+				if n := count.calls.Load() - before; n != want {
+					return fmt.Errorf("%w: %s takes %d requests, want %d", errNotCalm, what, n, want)
+				}
+			}
+			return nil
+		})
 	}
+}
+
+func result(r string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return r, nil }
+}
+
+var errNotCalm = errors.New("it may have been a slow machine")
+
+// calm calls f for a new key until it succeeds. On a busy machine a request may
+// have no answer in time, which costs a result or another request.
+func calm(t *testing.T, f func(key string) error) {
+	t.Helper()
+	var err error
+	for i := range 10 {
+		err = f(fmt.Sprint("k", i))
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, errNotCalm) && !errors.Is(err, guard.ErrNotKept) && !errors.Is(err, guard.ErrLeaseLost) &&
+			!errors.Is(err, guard.ErrUnavailable) {
+			break
+		}
+		t.Log(err)
+	}
+	t.Fatal(err)
 }
 
 func TestCallersOfTwoProcessesGetOneResult(t *testing.T) {
 	t.Parallel()
 	gs := guards(t)
-	var runs atomic.Int64
-	var all sync.WaitGroup
-	for i := range 20 {
-		all.Go(func() {
-			got, err := guard.Once(t.Context(), gs[i%2], "k", time.Hour, func(context.Context) (int64, error) {
-				return runs.Add(1), nil
+	calm(t, func(key string) error {
+		var runs atomic.Int64
+		var all sync.WaitGroup
+		errs := make([]error, 20)
+		for i := range errs {
+			all.Go(func() {
+				got, err := guard.Once(t.Context(), gs[i%2], key, time.Hour, func(context.Context) (int64, error) {
+					return runs.Add(1), nil
+				})
+				if err == nil && got != 1 {
+					err = fmt.Errorf("the result of run %d, want that of the first", got)
+				}
+				errs[i] = err
 			})
-			if err != nil || got != 1 {
-				t.Errorf("%d, %v, want the result of the first run", got, err)
+		}
+		all.Wait()
+		for _, err := range errs { // of a slow machine, in front of what follows from them
+			if errors.Is(err, guard.ErrNotKept) || errors.Is(err, guard.ErrLeaseLost) {
+				return err
 			}
-		})
-	}
-	all.Wait()
-	found, err := gs[1].Forget(t.Context(), "k")
-	if err != nil || !found {
-		t.Errorf("Forget: %v, %v", found, err)
-	}
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		found, err := gs[1].Forget(t.Context(), key)
+		if err == nil && !found {
+			err = errors.New("Forget finds no record")
+		}
+		return err
+	})
 }
 
 // A row of a lease is swept earlier than a record may end.
@@ -127,11 +169,14 @@ func TestAFunctionThatBeganRunsOnce(t *testing.T) {
 	t.Parallel()
 	gs := guards(t)
 	errCard := errors.New("no answer of the bank")
-	for i, want := range []error{errCard, guard.ErrInterrupted, guard.ErrInterrupted} {
-		_, err := guard.Once(t.Context(), gs[i%2].With(guard.WithAtMostOnce()), "k", time.Hour,
-			func(context.Context) (int, error) { return 0, errCard })
-		if !errors.Is(err, want) {
-			t.Errorf("call %d: %v, want %v", i, err, want)
+	calm(t, func(key string) error {
+		for i, want := range []error{errCard, guard.ErrInterrupted, guard.ErrInterrupted} {
+			_, err := guard.Once(t.Context(), gs[i%2].With(guard.WithAtMostOnce()), key, time.Hour,
+				func(context.Context) (int, error) { return 0, errCard })
+			if !errors.Is(err, want) {
+				return fmt.Errorf("call %d: %w, want %v", i, err, want)
+			}
 		}
-	}
+		return nil
+	})
 }

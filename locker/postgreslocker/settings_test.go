@@ -59,7 +59,8 @@ func TestLeastRightsAreEnough(t *testing.T) {
 	if _, err := g.Acquire(t.Context(), "k"); err == nil || !strings.Contains(err.Error(), "rights") {
 		t.Errorf("Acquire without rights: %v, want an error that names them", err)
 	}
-	if _, err := conn.Exec(t.Context(), "GRANT SELECT, INSERT, UPDATE, DELETE ON "+table+", "+table+"_record TO "+role); err != nil {
+	if _, err := conn.Exec(t.Context(),
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON "+table+", "+table+"_record TO "+role); err != nil {
 		t.Fatal(err)
 	}
 	if found, rest := locker.Findings(l.Check(t.Context(), 10*time.Second)); rest != nil || named(found, "rights") {
