@@ -35,7 +35,8 @@ const conditionSQL = `SELECT pg_is_in_recovery(),
   coalesce((SELECT bool_and(has_table_privilege(to_regclass(t), p))
       FROM unnest($1::text[]) AS t, unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS p)
     AND (SELECT bool_and(has_function_privilege(to_regproc(f), 'EXECUTE')) FROM unnest($2::text[]) AS f), false),
-  coalesce((SELECT bool_or(relpersistence <> 'p') FROM unnest($1::text[]) AS t JOIN pg_class ON oid = to_regclass(t)), false),
+  coalesce((SELECT bool_or(relpersistence <> 'p') FROM unnest($1::text[]) AS t
+    JOIN pg_class ON oid = to_regclass(t)), false),
   current_setting('server_version_num')::int, current_setting('fsync'), current_setting('transaction_isolation')`
 
 // Check reports whether the server can serve leases of the given TTL. It takes

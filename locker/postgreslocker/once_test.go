@@ -174,7 +174,7 @@ func TestAFunctionThatBeganRunsOnce(t *testing.T) {
 			_, err := guard.Once(t.Context(), gs[i%2].With(guard.WithAtMostOnce()), key, time.Hour,
 				func(context.Context) (int, error) { return 0, errCard })
 			if !errors.Is(err, want) {
-				return fmt.Errorf("call %d: %w, want %v", i, err, want)
+				return fmt.Errorf("call %d: %w, want %s", i, err, want.Error())
 			}
 		}
 		return nil
