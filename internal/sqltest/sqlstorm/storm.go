@@ -40,7 +40,7 @@ func (s *Settings) Flags() {
 
 // Place is what the storm rages in.
 type Place struct {
-	Server *sqltest.Server
+	Server *sqltest.Server // nil: the store is a file, and only processes have faults
 	Pooler *sqltest.Server // may be nil
 
 	// Addresses are how a process gets to the server, through the pipe that is
@@ -174,7 +174,10 @@ func (w *storm) strike() error {
 			return w.Pooler.Restart()
 		}},
 	}
-	if w.Pooler == nil {
+	switch {
+	case w.Server == nil:
+		faults = faults[:2]
+	case w.Pooler == nil:
 		faults = faults[:len(faults)-1]
 	}
 	f := faults[rand.N(len(faults))]

@@ -1,0 +1,70 @@
+//go:build unix
+
+// Command storm runs processes that want the same keys of MariaDB, while it
+// kills, stops and cuts off the server and processes. It reports each section
+// that ran beside another on its key, each fencing token that fell, and keys
+// that stay.
+//
+//	go -C locker/mysqllocker run ./storm -for 60s
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlstorm"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/mysqllocker"
+	_ "github.com/go-lockguard/guard/locker/mysqllocker/mysqldsn"
+)
+
+func main() {
+	if sqlstorm.Process(open) {
+		return
+	}
+	var s sqlstorm.Settings
+	s.Flags()
+	flag.Parse()
+	if err := run(context.Background(), s); err != nil { //nolint:forbidigo // of the program
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// open opens the store of a process.
+func open(addresses []string) (locker.Locker, error) { return locker.FromDSN(addresses[0]) }
+
+func run(ctx context.Context, s sqlstorm.Settings) error {
+	server, err := sqltest.StartMariaDB("innodb-flush-log-at-trx-commit=1")
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	own, err := open([]string{server.URL})
+	if err != nil {
+		return err
+	}
+	if err := own.(*mysqllocker.Locker).Migrate(ctx); err != nil {
+		return err
+	}
+	g, err := guard.New(own)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = g.Close(ctx) }()
+	r, err := sqlstorm.Run(ctx, s, sqlstorm.Place{
+		Server:    server,
+		Addresses: func(pipe string) []string { return []string{"mysql://guard@" + pipe + "/guard"} },
+		Left:      func(ctx context.Context) ([]string, error) { return sqlstorm.Left(ctx, g) },
+	}, os.Stderr)
+	fmt.Fprintln(os.Stdout, r)
+	if err == nil && r.Failed() {
+		err = errors.New("a promise was broken, or nothing was done")
+	}
+	return err
+}
