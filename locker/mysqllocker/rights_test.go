@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,6 +103,12 @@ func TestRights(t *testing.T) {
 	if err == nil || time.Since(began) > time.Minute/2 || !strings.Contains(err.Error(), "GRANT SELECT, INSERT") {
 		t.Errorf("%v after %v, want an error at once that names the rights", err, time.Since(began))
 	}
+
+	exec(t, admin, "SET GLOBAL read_only = 1")
+	found, err = checked(t, as("app"))
+	if len(found) > 0 || !errors.Is(err, locker.ErrUnavailable) || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("a server that is read-only: %+v, %v; want ErrUnavailable that says so", found, err)
+	}
 }
 
 // byAddress locks by the address of a user with a password, and by one with a
@@ -150,6 +158,55 @@ func TestCheckNamesWhatToChange(t *testing.T) {
 	defer lazy.Close()
 	found, err = checked(t, lazy, newTable(t, db))
 	has(t, found, err, mysqllocker.FindingAutocommit)
+}
+
+// TestAnyIsolationLevelWillDo relies on requests that are one statement each.
+func TestAnyIsolationLevelWillDo(t *testing.T) {
+	for _, level := range []string{"READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"} {
+		db, err := sql.Open("mysql", dsn+"?tx_isolation='"+level+"'")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		var got string
+		if err := db.QueryRowContext(t.Context(), "SELECT @@tx_isolation").Scan(&got); err != nil || got != level {
+			t.Fatalf("the level is %s, %v; want %s", got, err, level)
+		}
+		name := newTable(t, db)
+		inTurn(t, mysqllocker.New(db, name), mysqllocker.New(db, name))
+	}
+}
+
+// inTurn has callers of two lockers count on one key.
+func inTurn(t *testing.T, lockers ...*mysqllocker.Locker) {
+	t.Helper()
+	const callers, sections = 4, 5
+	var all sync.WaitGroup
+	var count atomic.Int64 // read and written apart, so that two at once lose one
+	section := func(context.Context) error {
+		count.Store(count.Load() + 1)
+		return nil
+	}
+	for _, l := range lockers {
+		g, err := guard.New(l, guard.WithTTL(2*time.Minute), guard.WithMaxWait(5*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close(context.WithoutCancel(t.Context()))
+		for range callers {
+			all.Go(func() {
+				for range sections {
+					if err := g.Do(t.Context(), "k", section); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	if want := len(lockers) * callers * sections; count.Load() != int64(want) {
+		t.Errorf("%d sections were counted, want %d", count.Load(), want)
+	}
 }
 
 func TestWrongSettingsAreRefusedByGuardNew(t *testing.T) {
