@@ -24,6 +24,7 @@ newest_redisstream=v1.4.5
 newest_river=v0.51.1     # needs Go 1.26
 newest_river_125=v0.42.0
 newest_pgx=v5.12.0
+newest_mysql=v1.10.1
 newest_etcd=v3.7.3       # needs Go 1.26
 newest_etcd_125=v3.6.16
 
@@ -177,6 +178,7 @@ step_newest() {
   newest_in locker/etcdlocker "go.etcd.io/etcd/client/v3@$etcd"
   newest_in locker/etcdlocker/etcdtest go.etcd.io/etcd/{client,server}/v3@"$etcd"
   newest_in locker/postgreslocker "github.com/jackc/pgx/v5@$newest_pgx"
+  newest_in locker/mysqllocker "github.com/go-sql-driver/mysql@$newest_mysql"
   newest_in jobs/river github.com/riverqueue/river{,/riverdriver/riverpgxv5}@"$river"
 }
 
