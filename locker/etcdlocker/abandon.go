@@ -25,18 +25,20 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 		return
 	}
 	defer l.gate.Leave()
-	entry := ""
+	entry, end := "", func(context.Context) error { return nil }
 	if st, ok := c.State.(*state); ok {
 		entry = l.leaves(st)
+		end = func(ctx context.Context) error { return l.endRecorded(ctx, st) }
 	}
 	l.disown(c.Key, c.Owner)
 	key, owner := c.Key, c.Owner
 	l.gate.Go(func() {
-		end := time.Now().Add(insistMax)
-		l.clear(key, owner, entry, end)
+		until := time.Now().Add(insistMax)
+		l.insist(until, end)
+		l.clear(key, owner, entry, until)
 		if late {
 			l.pause(lateAfter)
-			l.clear(key, owner, entry, end)
+			l.clear(key, owner, entry, until)
 		}
 	})
 }

@@ -43,6 +43,7 @@ type attempt struct {
 // found is what a look at a key has found.
 type found struct {
 	lock     *mvccpb.KeyValue // nil: nobody owns the key
+	record   *mvccpb.KeyValue // beside the key, for a claim that recalls
 	queued   bool             // our entry is in the queue
 	revision int64
 }
@@ -57,6 +58,11 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 	for range maxTries {
 		a, take := t.judge(f)
 		switch {
+		case a.Record != "":
+			f, err = t.recalls(ctx, f)
+			if err == nil && f == nil {
+				return a, nil
+			}
 		case take != nil:
 			f, err = t.take(ctx, take)
 			if err == nil && f == nil {
@@ -90,6 +96,9 @@ func (t *attempt) looks() []clientv3.Op {
 	if entry := t.l.saw(t.st); entry != "" {
 		ops = append(ops, clientv3.OpGet(entry, clientv3.WithCountOnly()))
 	}
+	if t.c.Recall {
+		ops = append(ops, clientv3.OpGet(t.l.recordKey(t.c.Key)))
+	}
 	return ops
 }
 
@@ -98,7 +107,12 @@ func (t *attempt) foundIn(r *clientv3.TxnResponse) *found {
 	if kvs := rangeOf(r, 0).Kvs; len(kvs) > 0 {
 		f.lock = kvs[0]
 	}
-	f.queued = len(r.Responses) > 1 && rangeOf(r, 1).Count > 0 && t.l.mayQueue(t.st)
+	n := len(r.Responses)
+	if t.c.Recall {
+		n--
+		f.record = only(rangeOf(r, n))
+	}
+	f.queued = n > 1 && rangeOf(r, 1).Count > 0 && t.l.mayQueue(t.st)
 	return f
 }
 
@@ -114,20 +128,53 @@ func (t *attempt) look(ctx context.Context) (*found, error) {
 // a key that another claim owns.
 func (t *attempt) judge(f *found) (a locker.Answer, take []clientv3.Cmp) {
 	key := t.l.lockKey(t.c.Key)
+	if f != nil && f.lock != nil {
+		if owner, _, ok := parse(f.lock.Value); ok && owner == t.c.Owner {
+			return a, owns(key, owner)
+		}
+	}
+	if t.c.Recall && f != nil {
+		if r, ok := t.l.counts(t.c.Key, f.record, f.lock); ok {
+			return locker.Answer{Record: r.value}, nil
+		}
+	}
 	if f == nil || f.lock == nil {
-		return a, []clientv3.Cmp{absent(key)}
+		return a, t.unrecorded(absent(key))
 	}
-	owner, r, ok := parse(f.lock.Value)
-	if ok && owner == t.c.Owner {
-		return a, owns(key, owner)
-	}
+	_, r, _ := parse(f.lock.Value)
 	now := time.Now()
 	s := t.l.sight(t.c.Key, f.lock, now)
 	if s.over(now) {
-		return a, []clientv3.Cmp{unchanged(key, f.lock.ModRevision)}
+		return a, t.unrecorded(unchanged(key, f.lock.ModRevision))
 	}
 	a.Holder, a.Remaining = r.Holder, s.left(now)
 	return a, nil
+}
+
+// unrecorded adds that there is no record, for a claim that recalls (law 17).
+func (t *attempt) unrecorded(ifs ...clientv3.Cmp) []clientv3.Cmp {
+	if t.c.Recall {
+		ifs = append(ifs, absent(t.l.recordKey(t.c.Key)))
+	}
+	return ifs
+}
+
+// recalls takes the claim out of the queue, because it has found a record. It
+// returns nil, or what it finds if the claim was granted the key meanwhile.
+func (t *attempt) recalls(ctx context.Context, f *found) (*found, error) {
+	if !f.queued {
+		t.l.leaves(t.st)
+		return nil, nil
+	}
+	r, err := t.l.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(t.l.saw(t.st))}, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Responses[0].GetResponseDeleteRange().Deleted == 0:
+		return t.look(ctx)
+	}
+	t.l.leaves(t.st)
+	return nil, nil
 }
 
 // take takes the key if the comparisons hold, and returns nil. Otherwise it
@@ -219,7 +266,6 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 	if err != nil {
 		return nil, err
 	}
-	key := t.l.lockKey(t.c.Key)
 	if a.Place = t.Place; a.Place <= 0 {
 		a.Place = locker.Place(f.revision)
 	}
@@ -232,7 +278,7 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 	if a.Holder.Instance != "" {
 		then = append(then, clientv3.OpPut(t.l.inboxOf(a.Holder.Instance), encode(m), clientv3.WithLease(place)))
 	}
-	r, err := t.l.txn(ctx, []clientv3.Cmp{exists(key)}, then, []clientv3.Op{t.put(lease)})
+	r, held, err := t.sendJoin(ctx, f, then, t.put(lease))
 	switch {
 	case noLease(err):
 		t.l.rejoins(t.st)
@@ -243,9 +289,40 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 		return nil, err
 	case !r.Succeeded:
 		t.l.rejoins(t.st)
+		return t.foundIn(r), nil
+	case !held:
+		t.l.rejoins(t.st)
 		t.revision = r.Header.Revision
 		return nil, nil
 	}
 	a.Queued = true
 	return nil, nil
+}
+
+// sendJoin sends the transaction of join. It queues the claim by queue if the
+// key is held, and makes it the owner by take if not. If r did not succeed, a
+// claim that recalls has neither, because of a record.
+func (t *attempt) sendJoin(ctx context.Context, f *found, queue []clientv3.Op, take clientv3.Op) (
+	r *clientv3.TxnResponse, held bool, err error,
+) {
+	ifHeld := []clientv3.Cmp{exists(t.l.lockKey(t.c.Key))}
+	if !t.c.Recall {
+		if r, err = t.l.txn(ctx, ifHeld, queue, []clientv3.Op{take}); err != nil {
+			return nil, false, err
+		}
+		held, r.Succeeded = r.Succeeded, true
+		return r, held, nil
+	}
+	record := t.l.recordKey(t.c.Key)
+	if f.record != nil { // a mark that does not count while the key is held
+		ifs := append(ifHeld, unchanged(record, f.record.ModRevision))
+		r, err = t.l.txn(ctx, ifs, queue, t.looks())
+		return r, true, err
+	}
+	r, err = t.l.txn(ctx, []clientv3.Cmp{absent(record)},
+		[]clientv3.Op{clientv3.OpTxn(ifHeld, queue, []clientv3.Op{take})}, t.looks())
+	if err != nil || !r.Succeeded {
+		return r, false, err
+	}
+	return r, r.Responses[0].GetResponseTxn().Succeeded, nil
 }

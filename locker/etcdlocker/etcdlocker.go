@@ -58,6 +58,7 @@ var (
 	_ locker.Inspector    = (*Locker)(nil)
 	_ locker.Limiter      = (*Locker)(nil)
 	_ locker.FindingNamer = (*Locker)(nil)
+	_ locker.Marker       = (*Locker)(nil)
 )
 
 // line is what the owner of a key knows of its queue: the first claims, in

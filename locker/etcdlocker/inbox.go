@@ -84,6 +84,8 @@ func (l *Locker) told(m message, revision int64) {
 		if w, ok := l.waker.(locker.Revoker); ok {
 			w.Revoked(key, m.Owner)
 		}
+	case recordKept:
+		l.toldKept(m)
 	case nothing:
 	}
 }

@@ -30,6 +30,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 	defer l.gate.Leave()
 	r, err := l.txn(ctx, nil, []clientv3.Op{
 		clientv3.OpGet(l.lockKey(key)), prefixed(l.queueOf(key), clientv3.WithLimit(locker.MaxListed)),
+		clientv3.OpGet(l.recordKey(key)),
 	}, nil)
 	if err != nil {
 		return locker.KeyState{}, unclear(err)
@@ -43,6 +44,9 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 		showWaiter(&s, kv)
 	}
 	s.Waiting = int(queue.Count)
+	if r, ok := l.counts(key, only(rangeOf(r, 2)), only(rangeOf(r, 0))); ok {
+		s.Record = locker.RecordState{Size: len(r.value), Remaining: r.ttl}
+	}
 	return s, nil
 }
 

@@ -19,9 +19,11 @@ import (
 //	<prefix>{K}                            owner id, '/', JSON of record; under a lease of the owner's process
 //	<prefix>{K}/q/<place>-<revision>-<id>  JSON of entry: a claim in the queue; under a short lease of its process
 //	<prefix>i/<instance>                   the inbox of a locker: each put is a message, the value is the last one
+//	<prefix>r/{K}                          recorded: what the last Keep or Begin has left; under a lease for its TTL
 
 func (l *Locker) lockKey(key string) string      { return l.prefix + "{" + key + "}" }
 func (l *Locker) queueOf(key string) string      { return l.lockKey(key) + "/q/" }
+func (l *Locker) recordKey(key string) string    { return l.prefix + "r/{" + key + "}" }
 func (l *Locker) inboxOf(instance string) string { return l.prefix + "i/" + instance }
 func (l *Locker) placeKey(key string, p locker.Place) string {
 	return fmt.Sprintf("%s%016x-", l.queueOf(key), uint64(p))
@@ -77,6 +79,7 @@ type entry struct {
 	Lease  int64  `json:"l"`           // of its process, for the offer
 	Fence  bool   `json:"f,omitempty"` // it wants a block of tokens
 	Offer  int64  `json:"d"`           // in ms
+	Recall bool   `json:"c,omitempty"` // a record takes it out of the queue
 	Record record `json:"r"`
 }
 
@@ -84,6 +87,7 @@ func entryOf(c *locker.Claim, lease clientv3.LeaseID) entry {
 	return entry{
 		Owner: c.Owner, Lease: int64(lease), Fence: c.Fencing,
 		Offer:  c.ShortOffer().Milliseconds(), // nobody knows whether its process still lives
+		Recall: c.Recall,
 		Record: recordOf(c, c.TTL),
 	}
 }
@@ -112,6 +116,7 @@ type message struct {
 	Offer   int64    `json:"d,omitempty"` // in ms
 	Waiting int      `json:"n,omitempty"` // claims behind the new owner
 	Queue   []queued `json:"q,omitempty"` // the first of them; of a wanted message, the new one
+	Value   []byte   `json:"v,omitempty"` // of a record that was kept, if it is short
 }
 
 type kind string
@@ -121,6 +126,8 @@ const (
 	wanted  kind = "w" // another claim waits for Key
 	revoked kind = "r" // Owner was made to lose Key
 	nothing kind = "f" // written for its revision
+
+	recordKept kind = "k" // Owner has left the queue, because there is a record
 )
 
 // encode returns JSON of a value that has one.

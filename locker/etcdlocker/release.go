@@ -3,7 +3,9 @@ package etcdlocker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -29,9 +31,31 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	if over { // etcd may still name c, so the key is freed all the same
 		next = nil
 	}
-	r, err := l.free(ctx, c.Key, c.Owner, next)
+	r, err := l.freeOf(ctx, st, next)
 	if over && err == nil {
 		return locker.Released{}, errNotOwner
+	}
+	return r, err
+}
+
+// freeOf is free for the key of a claim. If nothing was done under the claim, it
+// removes the claim's mark.
+func (l *Locker) freeOf(ctx context.Context, st *state, next *locker.Claim) (locker.Released, error) {
+	c := st.claim
+	l.mu.Lock()
+	unmark := st.unmark
+	l.mu.Unlock()
+	if !unmark {
+		return l.free(ctx, c.Key, c.Owner, next)
+	}
+	r, err := l.hands(ctx, &handover{l: l, key: c.Key, owner: c.Owner, next: next, unmark: true})
+	if !errors.Is(err, locker.ErrLeaseLost) {
+		return r, err
+	}
+	// It has lost the key before, but nothing was done all the same.
+	rec := l.recordKey(c.Key)
+	if _, gone := l.txn(ctx, owns(rec, c.Owner), []clientv3.Op{clientv3.OpDelete(rec)}, nil); gone != nil {
+		return locker.Released{}, unclear(gone)
 	}
 	return r, err
 }
@@ -39,12 +63,17 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 // free takes the key from owner, if it has it, and gives it to the first in the
 // queue. It does the latter too if nobody has the key.
 func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim) (locker.Released, error) {
-	h := handover{l: l, key: key, owner: owner, next: next, line: l.disown(key, owner)}
+	return l.hands(ctx, &handover{l: l, key: key, owner: owner, next: next})
+}
+
+// hands carries h out.
+func (l *Locker) hands(ctx context.Context, h *handover) (locker.Released, error) {
+	h.line = l.disown(h.key, h.owner)
 	l.mu.Lock()
 	h.place = locker.Place(l.newest)
 	l.mu.Unlock()
-	if next != nil {
-		h.nextState = l.stateOf(next)
+	if h.next != nil {
+		h.nextState = l.stateOf(h.next)
 	}
 	r, err := h.run(ctx)
 	switch {
@@ -71,6 +100,16 @@ type handover struct {
 	place   locker.Place
 
 	tail queued // the entry of next in the present try; empty if next is not queued
+
+	unmark bool // the mark of owner goes too
+
+	// For a Keep:
+	keep  *locker.Record
+	whole int64            // the revision at which line was the whole queue; 0 if it is not known
+	lease clientv3.LeaseID // of the record in the present try
+	all   []queued         // the queue then
+	told  []entry          // claims that recall, which leave the queue
+	again bool             // the record's lease was made anew
 }
 
 func (h *handover) run(ctx context.Context) (locker.Released, error) {
@@ -79,10 +118,7 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 		if err != nil {
 			return locker.Released{}, err
 		}
-		lock := h.l.lockKey(h.key)
-		els := []clientv3.Op{
-			clientv3.OpGet(lock), prefixed(h.l.queueOf(h.key), clientv3.WithLimit(readMax)),
-		}
+		els := h.looks()
 		r, err := h.l.lane.carry(ctx, h.writes(), ifs, then, els)
 		switch {
 		case noLease(err):
@@ -99,6 +135,15 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 		}
 	}
 	return locker.Released{}, errChanging
+}
+
+// looks are the operations from which learn learns.
+func (h *handover) looks() []clientv3.Op {
+	lock, queue := clientv3.OpGet(h.l.lockKey(h.key)), h.l.queueOf(h.key)
+	if h.keep != nil {
+		return []clientv3.Op{lock, prefixed(queue), clientv3.OpGet(h.l.recordKey(h.key))}
+	}
+	return []clientv3.Op{lock, prefixed(queue, clientv3.WithLimit(readMax))}
 }
 
 // queuesNext reports whether the present try queues next.
@@ -124,6 +169,19 @@ func (h *handover) first() (e entry, ok bool) {
 
 // plan makes the transaction of a try.
 func (h *handover) plan(ctx context.Context) (ifs []clientv3.Cmp, then []clientv3.Op, err error) {
+	if h.keep != nil {
+		return h.planKeep(ctx)
+	}
+	ifs, then, err = h.planFree(ctx)
+	if h.unmark {
+		rec := h.l.recordKey(h.key)
+		then = append(then, clientv3.OpTxn(owns(rec, h.owner), []clientv3.Op{clientv3.OpDelete(rec)}, nil))
+	}
+	return ifs, then, err
+}
+
+// planFree makes the transaction of a Release.
+func (h *handover) planFree(ctx context.Context) (ifs []clientv3.Cmp, then []clientv3.Op, err error) {
 	lock, queue := h.l.lockKey(h.key), h.l.queueOf(h.key)
 	ifs = owns(lock, h.owner)
 	if h.nobodys {
@@ -133,27 +191,35 @@ func (h *handover) plan(ctx context.Context) (ifs []clientv3.Cmp, then []clientv
 	if len(h.line) == 0 {
 		return append(ifs, none(queue, endOf(queue))), []clientv3.Op{clientv3.OpDelete(lock)}, nil
 	}
+	entry := string(h.line[0].Key)
+	ifs = append(ifs, exists(entry), none(queue, entry))
+	hand, err := h.hand(ctx)
+	if h.queuesNext() {
+		ifs = append(ifs, none(h.l.placeKey(h.key, h.place), endOf(queue))) // law 9
+	}
+	return ifs, append([]clientv3.Op{prefixed(queue, clientv3.WithCountOnly())}, hand...), err
+}
+
+// hand returns the operations that give the key to the first in line.
+func (h *handover) hand(ctx context.Context) (then []clientv3.Op, err error) {
 	e, ok := h.first()
 	if !ok {
-		return nil, nil, fmt.Errorf("%w: an entry of the queue is not ours", locker.ErrUnavailable)
+		return nil, fmt.Errorf("%w: an entry of the queue is not ours", locker.ErrUnavailable)
 	}
-	entry, lease := string(h.line[0].Key), clientv3.LeaseID(e.Lease)
-	ifs = append(ifs, exists(entry), none(queue, entry))
-	then = append(then, prefixed(queue, clientv3.WithCountOnly()), clientv3.OpDelete(entry))
+	lease := clientv3.LeaseID(e.Lease)
+	then = append(then, clientv3.OpDelete(string(h.line[0].Key)))
 	if h.next != nil && !h.nobodys {
 		put, err := h.queueNext(ctx)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		ifs = append(ifs, none(h.l.placeKey(h.key, h.place), endOf(queue))) // law 9
 		then = append(then, put)
 	}
 	r := e.Record
 	r.TTL = e.Offer
-	then = append(then,
-		clientv3.OpPut(lock, lockValue(e.Owner, r), clientv3.WithLease(lease)),
-		clientv3.OpPut(h.l.inboxOf(r.Holder.Instance), encode(h.grant(e)), clientv3.WithLease(lease)))
-	return ifs, then, nil
+	return append(then,
+		clientv3.OpPut(h.l.lockKey(h.key), lockValue(e.Owner, r), clientv3.WithLease(lease)),
+		clientv3.OpPut(h.l.inboxOf(r.Holder.Instance), encode(h.grant(e)), clientv3.WithLease(lease))), nil
 }
 
 // grant is the message to the first in the queue. It brings the next claims, so
@@ -194,7 +260,12 @@ func (h *handover) done(r *clientv3.TxnResponse) locker.Released {
 	if len(h.line) == 0 {
 		return locker.Released{}
 	}
-	released := locker.Released{Handed: true, Waiting: int(rangeOf(r, 0).Count)}
+	released := locker.Released{Handed: true}
+	if h.keep == nil {
+		released.Waiting = int(rangeOf(r, 0).Count)
+	} else {
+		released.Waiting = len(h.line)
+	}
 	if h.queuesNext() {
 		released.Queued, released.Place = true, h.place
 	}
@@ -208,6 +279,9 @@ func (h *handover) learn(r *clientv3.TxnResponse) error {
 	locks, queue := rangeOf(r, 0).Kvs, rangeOf(r, 1)
 	h.line, h.behind = queuedOf(queue.Kvs), int(queue.Count)-len(queue.Kvs)
 	h.place = locker.Place(r.Header.Revision)
+	if h.keep != nil {
+		return h.learnForKeep(r)
+	}
 	h.nobodys = len(locks) == 0
 	switch {
 	case h.nobodys && len(h.line) == 0:
@@ -230,6 +304,12 @@ func (h *handover) notQueued() {
 // there is another now. Otherwise the first in the queue is dropped, because
 // its process has not renewed its lease for QueueLife (law 7).
 func (h *handover) leaseGone(ctx context.Context) error {
+	if h.keep != nil && !h.again {
+		h.again = true
+		h.l.sessionFor(h.keep.TTL).lost(h.lease)
+		h.notQueued()
+		return nil
+	}
 	if h.queuesNext() {
 		h.notQueued()
 		if lives, err := h.l.places.lives(ctx); err != nil || !lives {
@@ -239,7 +319,9 @@ func (h *handover) leaseGone(ctx context.Context) error {
 	if len(h.line) == 0 {
 		return nil
 	}
-	_, err := h.l.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(string(h.line[0].Key))}, nil)
+	gone := string(h.line[0].Key)
+	_, err := h.l.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(gone)}, nil)
 	h.line = h.line[1:]
+	h.all = slices.DeleteFunc(h.all, func(q queued) bool { return string(q.Key) == gone })
 	return err
 }

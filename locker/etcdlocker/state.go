@@ -23,6 +23,9 @@ type state struct {
 	due   time.Time
 	timer *time.Timer
 	owner bool // it has owned its key; due is then when the key is over for this process
+
+	keep   *locker.Record // of a Keep without an answer
+	unmark bool           // see Unmark
 }
 
 // stateOf returns the state of c. It names the locker in c, once, because the

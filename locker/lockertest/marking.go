@@ -235,7 +235,7 @@ func markEnds(p *pair) {
 	if _, err := m.Begin(p.ctx, c, locker.Record{Value: "mark", TTL: short}); err != nil {
 		fail("Begin by the owner: %v", err)
 	}
-	time.Sleep(2*short + p.limits.Late)
+	time.Sleep(2*short + max(p.limits.Late, p.limits.LateForOthers))
 	p.release(p.a, c, nil)
 	p.finds("k", "")
 }

@@ -1,0 +1,334 @@
+package etcdlocker
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// recorded is what a Keep or a Begin has left beside a key. In etcd it stands
+// as owner id, '/', kept or begun, the TTL in ms, and the value.
+type recorded struct {
+	owner string
+	kind  byte
+	ttl   time.Duration
+	value string
+}
+
+const (
+	kept  = 'k'
+	begun = 'b'
+
+	recordedHead = locker.OwnerLen + 2 + 8 // bytes before the value
+)
+
+func (r recorded) String() string {
+	b := append([]byte(r.owner), '/', r.kind)
+	b = binary.BigEndian.AppendUint64(b, uint64(r.ttl.Milliseconds()))
+	return string(append(b, r.value...))
+}
+
+func parseRecorded(b []byte) (r recorded, ok bool) {
+	if len(b) < recordedHead || b[locker.OwnerLen] != '/' {
+		return r, false
+	}
+	ms := binary.BigEndian.Uint64(b[locker.OwnerLen+2:])
+	return recorded{
+		owner: string(b[:locker.OwnerLen]), kind: b[locker.OwnerLen+1],
+		ttl: time.Duration(ms) * time.Millisecond, value: string(b[recordedHead:]),
+	}, true
+}
+
+// counts returns the record that kv has, if it counts: a mark does so only when
+// its claim does not own the key any more (law 20). lock is the key.
+func (l *Locker) counts(key string, kv, lock *mvccpb.KeyValue) (r recorded, ok bool) {
+	if kv == nil {
+		return r, false
+	}
+	if r, ok = parseRecorded(kv.Value); !ok || lock == nil {
+		return r, ok
+	}
+	owner, _, ours := parse(lock.Value)
+	if !ours || owner != r.owner {
+		return r, true
+	}
+	now := time.Now()
+	return r, l.sight(key, lock, now).over(now)
+}
+
+// only returns the only key that an operation has read, or nil.
+func only(g *clientv3.GetResponse) *mvccpb.KeyValue {
+	if len(g.Kvs) == 0 {
+		return nil
+	}
+	return g.Kvs[0]
+}
+
+// Keep is Release of c with a record. It takes one request if nobody waits, and
+// two otherwise.
+func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
+	if err := l.gate.Enter(); err != nil {
+		return locker.Released{}, err
+	}
+	defer l.gate.Leave()
+	st := l.stateOf(c)
+	l.leaves(st)
+	if l.over(st) {
+		_, err := l.free(ctx, c.Key, c.Owner, nil)
+		if err == nil {
+			err = errNotOwner
+		}
+		return locker.Released{}, err
+	}
+	released, err := l.keep(ctx, c.Key, c.Owner, next, r)
+	if errors.Is(err, locker.ErrUnavailable) {
+		l.mu.Lock()
+		st.keep = &r // for Abandon
+		l.mu.Unlock()
+	}
+	return released, err
+}
+
+// keep frees the key of owner, and keeps r in the same step.
+func (l *Locker) keep(ctx context.Context, key, owner string, next *locker.Claim, r locker.Record,
+) (locker.Released, error) {
+	h := handover{l: l, key: key, owner: owner, next: next, line: l.disown(key, owner), keep: &r}
+	l.mu.Lock()
+	h.place = locker.Place(l.newest)
+	l.mu.Unlock()
+	if next != nil {
+		h.nextState = l.stateOf(next)
+	}
+	released, err := h.run(ctx)
+	switch {
+	case errors.Is(err, errKept):
+		return locker.Released{}, nil
+	case err == nil:
+		l.tellKept(h.told, key, r.Value)
+	}
+	switch {
+	case err == nil, err == errNotOwner: //nolint:errorlint // itself
+		return released, err
+	}
+	return released, unclear(err)
+}
+
+// keptIn is the longest record that travels in messages.
+const keptIn = 4 << 10
+
+// tellKept tells the processes of claims that recall of a record, in the
+// background. The messages are hints.
+func (l *Locker) tellKept(entries []entry, key, value string) {
+	if len(entries) == 0 {
+		return
+	}
+	if len(value) > keptIn {
+		value = ""
+	}
+	l.gate.Go(func() {
+		ctx, cancel := context.WithTimeout(l.ctx, lastLimit)
+		defer cancel()
+		lease, err := l.placeLease(ctx)
+		for _, e := range entries {
+			if err != nil {
+				return
+			}
+			m := message{Kind: recordKept, Key: []byte(key), Owner: e.Owner, Value: []byte(value)}
+			_, err = l.client().Put(ctx, l.inboxOf(e.Record.Holder.Instance), encode(m), clientv3.WithLease(lease))
+		}
+	})
+}
+
+// toldKept notes that a claim of this process has left the queue for a record.
+func (l *Locker) toldKept(m message) {
+	l.mu.Lock()
+	if st := l.queued[m.Owner]; st != nil {
+		l.out(st)
+	}
+	l.mu.Unlock()
+	if w, ok := l.waker.(locker.Joiner); ok {
+		w.Kept(string(m.Key), m.Owner, string(m.Value))
+	}
+}
+
+// planKeep makes the transaction of a try that keeps a record. The claims that
+// recall leave the queue in the same step, so it must know the queue whole. The
+// first try takes it for empty.
+func (h *handover) planKeep(ctx context.Context) (ifs []clientv3.Cmp, then []clientv3.Op, err error) {
+	lock, queue, rec := h.l.lockKey(h.key), h.l.queueOf(h.key), h.l.recordKey(h.key)
+	h.tail = queued{}
+	if h.lease, err = h.l.keyLease(ctx, h.keep.TTL); err != nil {
+		return nil, nil, err
+	}
+	r := recorded{h.owner, kept, h.keep.TTL, h.keep.Value}
+	then = append(h.takeOut(), clientv3.OpPut(rec, r.String(), clientv3.WithLease(h.lease)))
+	ifs = owns(lock, h.owner)
+	if h.whole == 0 {
+		ifs = append(ifs, none(queue, endOf(queue)))
+	} else {
+		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(queue).WithRange(endOf(queue)), "<", h.whole+1))
+	}
+	if len(h.line) == 0 {
+		return ifs, append(then, clientv3.OpDelete(lock)), nil
+	}
+	hand, err := h.hand(ctx)
+	return append(ifs, exists(string(h.line[0].Key))), append(then, hand...), err
+}
+
+// takeOut returns the operations that take the claims that recall out of the
+// queue. The others are the line then.
+func (h *handover) takeOut() (deletes []clientv3.Op) {
+	h.told, h.line = nil, nil
+	from, last := "", "" // claims that recall stand from there to there
+	end := func() {
+		if from != "" {
+			deletes = append(deletes, clientv3.OpDelete(from, clientv3.WithRange(last+"\x00")))
+		}
+		from = ""
+	}
+	for _, q := range h.all {
+		var e entry
+		if json.Unmarshal(q.Value, &e) != nil || !e.Recall {
+			h.line = append(h.line, q)
+			end()
+			continue
+		}
+		h.told, last = append(h.told, e), string(q.Key)
+		if from == "" {
+			from = last
+		}
+	}
+	end()
+	return deletes
+}
+
+// errKept ends a handover whose record is there by an earlier try.
+var errKept = errors.New("the record is there")
+
+// learnForKeep is learn for a Keep.
+func (h *handover) learnForKeep(r *clientv3.TxnResponse) error {
+	h.whole, h.all = r.Header.Revision, h.line
+	lock, rec := only(rangeOf(r, 0)), only(rangeOf(r, 2))
+	if lock != nil && strings.HasPrefix(string(lock.Value), h.owner+"/") {
+		return nil
+	}
+	if rec != nil {
+		old, ok := parseRecorded(rec.Value)
+		if ok && old.kind == kept && old.owner == h.owner && old.value == h.keep.Value {
+			return errKept
+		}
+	}
+	return errNotOwner
+}
+
+// Begin marks the key of c, in one request.
+func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (string, error) {
+	if err := l.gate.Enter(); err != nil {
+		return "", err
+	}
+	defer l.gate.Leave()
+	if l.over(l.stateOf(c)) {
+		return "", errNotOwner
+	}
+	lease, err := l.keyLease(ctx, r.TTL)
+	if err != nil {
+		return "", unclear(err)
+	}
+	lock, rec := l.lockKey(c.Key), l.recordKey(c.Key)
+	mark := recorded{c.Owner, begun, r.TTL, r.Value}
+	answer, err := l.txn(ctx, append(owns(lock, c.Owner), absent(rec)),
+		[]clientv3.Op{clientv3.OpPut(rec, mark.String(), clientv3.WithLease(lease))},
+		[]clientv3.Op{clientv3.OpTxn(owns(lock, c.Owner), []clientv3.Op{clientv3.OpGet(rec)}, nil)})
+	switch {
+	case err != nil:
+		if noLease(err) {
+			l.sessionFor(r.TTL).lost(lease)
+		}
+		return "", unclear(err)
+	case answer.Succeeded:
+		return "", nil
+	}
+	inner := answer.Responses[0].GetResponseTxn()
+	if !inner.Succeeded {
+		return "", errNotOwner
+	}
+	kv := only((*clientv3.GetResponse)(inner.Responses[0].GetResponseRange()))
+	old, ok := recorded{}, false
+	if kv != nil {
+		old, ok = parseRecorded(kv.Value)
+	}
+	switch {
+	case !ok:
+		return "", unclear(errChanging)
+	case old.owner == c.Owner:
+		return "", nil
+	}
+	return old.value, nil
+}
+
+// Unmark lets the end of c remove its mark.
+func (l *Locker) Unmark(c *locker.Claim) {
+	st := l.stateOf(c)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st.unmark = true
+}
+
+// Forget deletes the record of key.
+func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
+	if err := l.gate.Enter(); err != nil {
+		return false, err
+	}
+	defer l.gate.Leave()
+	lock, rec := l.lockKey(key), l.recordKey(key)
+	for range maxTries {
+		r, err := l.txn(ctx, nil, []clientv3.Op{clientv3.OpGet(lock), clientv3.OpGet(rec)}, nil)
+		if err != nil {
+			return false, unclear(err)
+		}
+		kv, held := only(rangeOf(r, 1)), only(rangeOf(r, 0))
+		if _, ok := l.counts(key, kv, held); !ok {
+			return false, nil
+		}
+		ifs := []clientv3.Cmp{unchanged(rec, kv.ModRevision)}
+		if held != nil && len(held.Value) > locker.OwnerLen &&
+			string(held.Value[:locker.OwnerLen]) == string(kv.Value[:locker.OwnerLen]) {
+			ifs = append(ifs, unchanged(lock, held.ModRevision)) // a mark whose claim is over for this process
+		}
+		if r, err = l.txn(ctx, ifs, []clientv3.Op{clientv3.OpDelete(rec)}, nil); err != nil {
+			return false, unclear(err)
+		}
+		if r.Succeeded {
+			return true, nil
+		}
+	}
+	return false, unclear(errChanging)
+}
+
+// endRecorded keeps the record of a Keep without an answer (law 19), or removes
+// the mark of a claim under which nothing was done.
+func (l *Locker) endRecorded(ctx context.Context, st *state) error {
+	c := st.claim
+	l.mu.Lock()
+	record, unmark := st.keep, st.unmark
+	l.mu.Unlock()
+	var err error
+	switch {
+	case record != nil && !l.over(st):
+		_, err = l.keep(ctx, c.Key, c.Owner, nil, *record)
+	case unmark:
+		_, err = l.freeOf(ctx, st, nil)
+	}
+	if errors.Is(err, locker.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
