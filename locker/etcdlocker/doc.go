@@ -41,6 +41,19 @@
 // each TTL that it uses. They only see to it that the keys of a dead process
 // go.
 //
+// # Results
+//
+// The locker is a [locker.Recorder] and a [locker.Marker], for guard.Once. A
+// result stands beside the key, under an etcd lease. It is kept in the
+// transaction that frees the key, which compares that the key is still ours.
+// So no failover loses it. It ends up to 6 s after its TTL, never before. With
+// a TTL of more than 50 minutes, a thousandth of the TTL is added.
+//
+// A result of 1 MiB, the most that a guard can be told to keep, fits into the
+// 1.5 MiB of a request that etcd takes by default. All results are in etcd's
+// database, whose quota is 2 GiB by default, until a compaction after their
+// end.
+//
 // # Rights
 //
 // With etcd's authentication the user needs one role, with read and write on

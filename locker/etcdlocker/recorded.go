@@ -109,13 +109,12 @@ func (l *Locker) keep(ctx context.Context, key, owner string, next *locker.Claim
 	}
 	released, err := h.run(ctx)
 	switch {
-	case errors.Is(err, errKept):
-		return locker.Released{}, nil
 	case err == nil:
 		l.tellKept(h.told, key, r.Value)
-	}
-	switch {
-	case err == nil, err == errNotOwner: //nolint:errorlint // itself
+		return released, nil
+	case errors.Is(err, errKept):
+		return locker.Released{}, nil
+	case errors.Is(err, locker.ErrLeaseLost):
 		return released, err
 	}
 	return released, unclear(err)

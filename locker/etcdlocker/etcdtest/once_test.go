@@ -3,7 +3,7 @@ package etcdtest_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,7 +43,7 @@ func TestAResultOnEtcdIsMadeOnce(t *testing.T) {
 	errOwn := errors.New("own")
 	var all sync.WaitGroup
 	for k := range keys {
-		key := guard.Key("result", fmt.Sprint(k))
+		key := guard.Key("result", strconv.Itoa(k))
 		var runs, made atomic.Int32
 		for i := range callers {
 			g := guards[i%len(guards)]
