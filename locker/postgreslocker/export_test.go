@@ -28,3 +28,6 @@ func Fill(text, table, version string) (string, error) {
 	}
 	return s.fill(text), nil
 }
+
+// SweepRecords deletes the rows of records that have ended.
+func (l *Locker) SweepRecords() { l.sweepTable(l.sql.sweepRecords) }

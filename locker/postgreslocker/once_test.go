@@ -165,6 +165,24 @@ func TestARecordOutlivesTheRowOfItsKey(t *testing.T) {
 	}
 }
 
+func TestTheRowsOfEndedRecordsAreDeleted(t *testing.T) {
+	t.Parallel()
+	a, _ := pair(t)
+	open(t, a, silent{})
+	p := pool(t)
+	if _, err := p.Exec(t.Context(), "INSERT INTO "+tableOf(a)+`_record (key, owner, mark, ends, value)
+		SELECT n::text::bytea, '', false, CASE WHEN n > 2 THEN 1 ELSE 4e18 END, 'r'
+		FROM generate_series(1, 2500) AS n`); err != nil {
+		t.Fatal(err)
+	}
+	a.SweepRecords()
+	var left int
+	err := p.QueryRow(t.Context(), "SELECT count(*) FROM "+tableOf(a)+"_record").Scan(&left)
+	if err != nil || left != 2 {
+		t.Errorf("%d rows, %v, want those of the 2 records that have not ended", left, err)
+	}
+}
+
 func TestAFunctionThatBeganRunsOnce(t *testing.T) {
 	t.Parallel()
 	gs := guards(t)
