@@ -239,7 +239,7 @@ func (o older) waits(c *locker.Claim, before bool) bool {
 }
 
 func (o older) entry(c *locker.Claim) string {
-	return entryOf(c, "l-1000", `{"v":2,"offer":5000,"pid":1}`)
+	return entryOf(c, "l-9999", `{"v":2,"offer":9999,"pid":1}`)
 }
 
 // frees releases the key of c, and reports whether c owned it.
