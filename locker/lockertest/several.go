@@ -132,14 +132,18 @@ func releasesAll(p *pair) {
 		cs, nexts := claims(key, 5), make([]*locker.Claim, 5)
 		p.together(p.a, cs, false, 5)
 		p.release(p.a, cs[0], nil)
-		waiting := []*locker.Claim{claim(cs[2].Key, long), claim(cs[3].Key, long)}
+		waiting, start := []*locker.Claim{claim(cs[2].Key, long), claim(cs[3].Key, long)}, time.Now()
 		for _, c := range waiting {
 			if err := p.wait(p.b, c); err != nil {
 				return err
 			}
 		}
 		nexts[3], nexts[4] = claim(cs[3].Key, long), claim(cs[4].Key, long)
-		for i, r := range p.releaseAll(p.a, cs, nexts) {
+		released := p.releaseAll(p.a, cs, nexts)
+		if time.Since(start) >= locker.QueueLife { // those who wait may have left the queue
+			return errTooSlow
+		}
+		for i, r := range released {
 			switch {
 			case i == 0:
 				wantLost("ReleaseAll of a key that was released before", r.err)

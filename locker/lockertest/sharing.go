@@ -142,10 +142,9 @@ func sharesEnd(p *pair) {
 	p.sharers(locker.NoLimit)
 	p.rounds(func(key string) error {
 		dead, first, last := shared(key, short), shared(key, short), shared(key, short)
-		start := time.Now()
 		p.joins(p.a, dead, first)
 		p.joins(p.b, last)
-		for time.Since(start) < 2*short {
+		for start := time.Now(); time.Since(start) < 2*short; {
 			if err := p.renewAll(p.b, []*locker.Claim{last})[0]; err != nil {
 				return errTooSlow
 			}
