@@ -1,0 +1,90 @@
+package mysqllocker_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/mysqllocker"
+)
+
+// The code of docs/migrating.md.
+
+var errBusy = errors.New("busy")
+
+//nolint:errcheck // as people write it
+func withGetLock(ctx context.Context, db *sql.DB, sku string, deduct func(context.Context, string) error) error {
+	conn, err := db.Conn(ctx) // the lock belongs to this connection
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var got sql.NullInt64
+	err = conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 3)", "lock:sku:"+sku).Scan(&got)
+	if err != nil {
+		return err
+	}
+	if got.Int64 != 1 {
+		return errBusy
+	}
+	defer conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK(?)", "lock:sku:"+sku)
+	return deduct(ctx, sku) // not told if the connection is lost meanwhile
+}
+
+// In the first deploy, the function of a guard takes the old lock too. Then old
+// and new instances exclude each other.
+func TestBothLocksExcludeTheOldCode(t *testing.T) {
+	db := open(t)
+	g, err := guard.New(mysqllocker.New(db, newTable(t, db)), guard.WithMaxWait(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	var inside, sections atomic.Int64
+	deduct := func(context.Context, string) error {
+		if inside.Add(1) > 1 {
+			t.Error("two are in the section")
+		}
+		time.Sleep(time.Millisecond)
+		inside.Add(-1)
+		sections.Add(1)
+		return nil
+	}
+	old := func(ctx context.Context) error {
+		err := errBusy
+		for errors.Is(err, errBusy) {
+			err = withGetLock(ctx, db, "42", deduct)
+		}
+		return err
+	}
+	ends := make(chan error)
+	const callers, each = 3, 10
+	for _, call := range []func() error{
+		func() error { return old(t.Context()) },
+		func() error { return g.Do(t.Context(), guard.Key("stock", "42"), old) },
+	} {
+		for range callers {
+			go func() {
+				for range each {
+					if err := call(); err != nil {
+						ends <- err
+						return
+					}
+				}
+				ends <- nil
+			}()
+		}
+	}
+	for range 2 * callers {
+		if err := <-ends; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := sections.Load(); n != 2*callers*each {
+		t.Errorf("%d sections, want %d", n, 2*callers*each)
+	}
+}
