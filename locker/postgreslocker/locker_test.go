@@ -41,8 +41,13 @@ func TestMain(m *testing.M) {
 // pair returns two lockers on a table of their own.
 func pair(t *testing.T, opts ...postgreslocker.Option) (a, b *postgreslocker.Locker) {
 	t.Helper()
+	return pairOn(t, server.URL, opts...)
+}
+
+func pairOn(t *testing.T, dsn string, opts ...postgreslocker.Option) (a, b *postgreslocker.Locker) {
+	t.Helper()
 	opts = append(opts, postgreslocker.WithTable(fmt.Sprintf("lease_%d", tables.Add(1))))
-	a, b = postgreslocker.New(pool(t), opts...), postgreslocker.New(pool(t), opts...)
+	a, b = postgreslocker.New(poolTo(t, dsn), opts...), postgreslocker.New(poolTo(t, dsn), opts...)
 	if err := a.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -65,14 +70,28 @@ func poolTo(t *testing.T, dsn string) *pgxpool.Pool {
 }
 
 func TestTheLockerKeepsItsPromises(t *testing.T) {
-	for name, opts := range map[string][]postgreslocker.Option{
-		"listens":              nil,
-		"polls, with a pooler": {postgreslocker.WithPollOnly(), postgreslocker.WithPooler()},
+	pooler, err := sqltest.StartPgBouncer(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pooler.Close)
+	type options []postgreslocker.Option
+	for name, way := range map[string]struct {
+		dsn string
+		options
+	}{
+		"listens": {server.URL, nil},
+		"listens beside pgbouncer": {
+			pooler.URL, options{postgreslocker.WithPooler(), postgreslocker.WithListen(server.URL)},
+		},
+		"polls through pgbouncer": {
+			pooler.URL, options{postgreslocker.WithPooler(), postgreslocker.WithPollOnly()},
+		},
 	} {
 		for _, c := range lockertest.Checks() {
 			t.Run(name+"/"+c.Name, func(t *testing.T) {
 				t.Parallel()
-				a, b := pair(t, opts...)
+				a, b := pairOn(t, way.dsn, way.options...)
 				report(t, c.Test(a, b))
 			})
 		}

@@ -8,6 +8,7 @@ needs_of() {
       local all=0
       if is_chosen guardctl/all || is_chosen examples/flashsale/withlockers; then all=1; fi
       if ((all)) || is_chosen jobs/river || is_chosen locker/postgreslocker; then echo "initdb postgresql"; fi
+      if is_chosen locker/postgreslocker; then echo "pgbouncer pgbouncer"; fi
       if ((all)) || is_chosen locker/mysqllocker; then echo "mariadbd mariadb-server"; fi
       if ((all)) || is_chosen locker/zookeeperlocker; then
         echo "/usr/share/java/zookeeper.jar libzookeeper-java default-jre-headless"

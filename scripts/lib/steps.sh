@@ -25,6 +25,8 @@ newest_river=v0.51.1     # needs Go 1.26
 newest_river_125=v0.42.0
 newest_pgx=v5.12.0
 newest_mysql=v1.10.1
+newest_sqlite=v1.61.1    # needs Go 1.26
+newest_sqlite_125=v1.59.0
 newest_etcd=v3.7.3       # needs Go 1.26
 newest_etcd_125=v3.6.16
 
@@ -157,8 +159,10 @@ step_single() {
 
 step_newest() {
   local redis=$newest_redis otel=$newest_otel river=$newest_river connect=$newest_connect etcd=$newest_etcd
+  local sqlite=$newest_sqlite
   case $(go env GOVERSION) in go1.25*)
     redis=$newest_redis_125 otel=$newest_otel_125 river=$newest_river_125 connect=$newest_connect_125 etcd=$newest_etcd_125
+    sqlite=$newest_sqlite_125
     ;;
   esac
   cp go.mod go.sum "$tmp"
@@ -179,6 +183,7 @@ step_newest() {
   newest_in locker/etcdlocker/etcdtest go.etcd.io/etcd/{client,server}/v3@"$etcd"
   newest_in locker/postgreslocker "github.com/jackc/pgx/v5@$newest_pgx"
   newest_in locker/mysqllocker "github.com/go-sql-driver/mysql@$newest_mysql"
+  newest_in locker/sqlitelocker "modernc.org/sqlite@$sqlite"
   newest_in jobs/river github.com/riverqueue/river{,/riverdriver/riverpgxv5}@"$river"
 }
 
