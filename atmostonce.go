@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/turns"
@@ -44,7 +45,8 @@ func WithAtMostOnce() Option {
 // as that of a connection that was refused. The next call of [Once] under
 // [WithAtMostOnce] then runs its function. The text stays that of err, and
 // errors.Is and errors.As find the same in it. Without that option it has no
-// meaning. err must not be nil.
+// meaning. It says nothing of a function around the call of Once. err must not
+// be nil.
 func NothingDone(err error) error {
 	if err == nil {
 		panic("guard: NothingDone of a nil error")
@@ -57,6 +59,29 @@ type nothingDoneError struct{ err error }
 func (e *nothingDoneError) Error() string { return e.err.Error() }
 
 func (e *nothingDoneError) Unwrap() error { return e.err }
+
+// An innerError is an error that Once returns of its function, which has done
+// nothing. A function around that call may have done something.
+type innerError struct{ err error }
+
+func (e *innerError) Error() string { return e.err.Error() }
+
+func (e *innerError) Unwrap() error { return e.err }
+
+// nothingDone reports whether a function that returned err has done nothing.
+func nothingDone(err error) bool {
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself, because it stops at an innerError
+	case *nothingDoneError:
+		return true
+	case *innerError:
+		return false
+	case interface{ Unwrap() error }:
+		return nothingDone(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), nothingDone)
+	}
+	return false
+}
 
 // checkAtMostOnce refuses a call that the store cannot mark.
 func (g *Guard) checkAtMostOnce() error {

@@ -200,6 +200,29 @@ func TestAfterNothingDoneTheNextRuns(t *testing.T) {
 	})
 }
 
+// A call of Once inside has done nothing, but the function around it has.
+func TestNothingDoneIsOfItsOwnFunction(t *testing.T) {
+	for name, within := range map[string][]guard.Option{"the same": nil, "plain": {guard.WithName("plain")}} {
+		synctest.Test(t, func(t *testing.T) {
+			cause := errors.New("connection refused")
+			_, a, b := atMostOnce(t)
+			inner := a
+			if within != nil {
+				inner = newGuard(t, memlocker.New(), within...)
+			}
+			refused := func(context.Context) (int, error) { return 0, guard.NothingDone(cause) }
+			_, err := guard.Once(t.Context(), a, key, time.Hour, func(ctx context.Context) (int, error) {
+				_, err := guard.Once(ctx, inner, "ledger", time.Hour, refused) // after the charge
+				return 0, fmt.Errorf("write the ledger: %w", err)
+			})
+			if !errors.Is(err, cause) || err.Error() != "write the ledger: connection refused" {
+				t.Errorf("%s: %v", name, err)
+			}
+			wantInterrupted(t, a, b)
+		})
+	}
+}
+
 func TestOnlyAtMostOnceTakesANilResultForAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := atMostOnce(t)

@@ -129,13 +129,16 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 		m, err = g.finish(m, err)
 		if keeps = m.kind != 0; keeps {
 			recall.Keep(g.record(ctx, m, o))
-		} else if errors.As(err, new(*nothingDoneError)) && g.atMostOnce {
+		} else if g.atMostOnce && nothingDone(err) {
 			l.turn.Unmark()
 		}
 		return err
 	})
 	if keeps && !recall.Kept() && !errors.Is(err, ErrLeaseLost) {
 		err = errors.Join(fmt.Errorf("%w: the store did not confirm it", ErrNotKept), err)
+	}
+	if nothingDone(err) {
+		err = &innerError{err}
 	}
 	return r, err
 }
