@@ -23,12 +23,12 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 	defer l.gate.Leave()
 	l.forget(c.Owner)
-	key, owner := c.Key, c.Owner
+	q := ending(c)
 	l.gate.Go(func() {
-		l.insist(key, owner)
+		l.insist(q)
 		if late {
 			l.pause(lateAfter)
-			l.insist(key, owner)
+			l.insist(q)
 		}
 	})
 }
@@ -41,7 +41,7 @@ func (l *Locker) giveBack(key, owner string) {
 	}
 	defer l.gate.Leave()
 	l.forget(owner)
-	l.gate.Go(func() { l.insist(key, owner) })
+	l.gate.Go(func() { l.insist(request{verb: release, key: key, owner: owner}) })
 }
 
 // pause waits for d, or until the locker is closed.
@@ -54,13 +54,13 @@ func (l *Locker) pause(d time.Duration) {
 	}
 }
 
-// insist releases key by owner until that is answered, for insistMax at most.
-// Close ends the first of its pauses.
-func (l *Locker) insist(key, owner string) {
+// insist sends q until that is answered, for insistMax at most. Close ends the
+// first of its pauses.
+func (l *Locker) insist(q request) {
 	closing, wait := l.closing, firstPause
 	for end := time.Now().Add(insistMax); time.Now().Before(end); {
 		ctx, cancel := context.WithTimeout(l.ctx, insistTry)
-		r := l.lanes.do(ctx, request{verb: release, key: key, owner: owner})
+		r := l.lanes.do(ctx, q)
 		cancel()
 		if r.err == nil {
 			return
@@ -90,7 +90,7 @@ func (l *Locker) leaveAll() {
 	l.mu.Unlock()
 	var all sync.WaitGroup
 	for owner, key := range keys {
-		all.Go(func() { l.insist(key, owner) })
+		all.Go(func() { l.insist(request{verb: release, key: key, owner: owner}) })
 	}
 	all.Wait()
 }

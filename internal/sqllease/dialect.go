@@ -22,7 +22,8 @@ type Dialect struct {
 
 	// Upsert stands behind the VALUES of an INSERT. It replaces a row whose
 	// version is one less than the new one. For any other row it makes the
-	// whole statement fail, with an error that Judge calls Again.
+	// whole statement fail, with an error that Judge calls Again. It leaves the
+	// column kept as it is if the new one is NULL.
 	Upsert string
 
 	// Judge sorts an error of the driver.

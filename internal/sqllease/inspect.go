@@ -19,7 +19,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 		return locker.KeyState{}, err
 	}
 	defer l.gate.Leave()
-	rows, err := l.table.read(ctx, []string{key})
+	rows, err := l.table.read(ctx, []string{key}, false)
 	if err != nil {
 		return locker.KeyState{}, l.sorted(err)
 	}
@@ -32,6 +32,7 @@ func stateOf(key string, r *row) locker.KeyState {
 	if r == nil {
 		return s
 	}
+	s.Record = r.recordState()
 	if !r.free() {
 		s.Held, s.Owner, s.Holder = true, r.owner, holderOf(r.holder)
 		s.Remaining = time.Duration(r.remains()) * time.Microsecond

@@ -4,13 +4,17 @@ import (
 	"context"
 	"hash/maphash"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 )
 
 const (
 	batchMax = 128
-	laneMax  = 1024 // calls that wait for a worker before others block
+	// batchBytes bounds the records of a batch, because servers bound the
+	// length of a statement.
+	batchBytes = 256 << 10
+	laneMax    = 1024 // calls that wait for a worker before others block
 
 	// batchLeast is the shortest limit of a batch. It is longer than the limit
 	// of an impatient call, because others travel with that call.
@@ -99,11 +103,13 @@ func (l *lane) work(ctx context.Context) {
 
 // gather takes the calls that are there.
 func (l *lane) gather(first *call) (batch []*call) {
+	size := 0
 	for c := first; ; {
 		if c.state.CompareAndSwap(pending, taken) {
 			batch = append(batch, c)
 		}
-		if len(batch) == batchMax {
+		size += len(c.value)
+		if len(batch) == batchMax || size >= batchBytes {
 			return batch
 		}
 		select {
@@ -148,9 +154,10 @@ func limitOf(batch []*call) time.Duration {
 // its rows meanwhile. unsent says that nothing was written.
 func (l *lane) change(ctx context.Context, batch []*call) (results []result, unsent bool, err error) {
 	keys := keysOf(batch)
+	values := slices.ContainsFunc(batch, func(c *call) bool { return c.wantsValue() })
 	for n := 0; ; n++ {
 		var rows map[string]*row
-		if rows, err = l.table.readAll(ctx, keys); err == nil {
+		if rows, err = l.table.readAll(ctx, keys, values); err == nil {
 			var dirty bool
 			if results, dirty = applyAll(rows, batch); !dirty {
 				return results, true, nil

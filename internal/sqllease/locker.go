@@ -165,12 +165,16 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	r := l.lanes.do(ctx, request{
 		verb: acquire, key: c.Key, owner: c.Owner, ttl: c.TTL.Microseconds(), offer: c.ShortOffer().Microseconds(),
 		fencing: c.Fencing, holder: l.describe(c), place: int64(t.Place), wait: t.Wait, wasInQueue: t.Queued,
+		recall: c.Recall,
 	})
 	if r.err != nil {
 		return locker.Answer{Queued: t.Queued || t.Wait && !r.unsent}, l.unclear(r)
 	}
 	if !r.queued {
 		l.forget(c.Owner)
+	}
+	if r.record != nil {
+		return locker.Answer{Record: string(r.record)}, nil
 	}
 	if r.ok {
 		l.owns(c.Key, c.Owner)
@@ -188,8 +192,12 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 		return locker.Released{}, err
 	}
 	defer l.gate.Leave()
-	l.forget(c.Owner)
-	q := request{verb: release, key: c.Key, owner: c.Owner}
+	return l.release(ctx, request{verb: release, key: c.Key, owner: c.Owner, unmark: claimStateOf(c).unmark}, next)
+}
+
+// release sends q, which ends the hold of its owner and queues next.
+func (l *Locker) release(ctx context.Context, q request, next *locker.Claim) (locker.Released, error) {
+	l.forget(q.owner)
 	if next != nil {
 		q.next, q.offer, q.fencing = next.Owner, next.ShortOffer().Microseconds(), next.Fencing
 		q.holder = l.describe(next)

@@ -119,10 +119,11 @@ func (l *Locker) look(keys []string) {
 	ctx, cancel := context.WithTimeout(l.ctx, pollLimit)
 	defer cancel()
 	sent := time.Now()
-	rows, err := l.table.read(ctx, keys)
+	rows, err := l.table.read(ctx, keys, false)
 	if err != nil {
 		return
 	}
+	l.joins(rows)
 	for key, r := range rows {
 		if !r.free() {
 			l.tell(key, r, sent)

@@ -24,6 +24,7 @@ type row struct {
 	token   int64 // first of the last block of tokens
 	holder  []byte
 	queue   []waiter
+	record  record
 
 	now   int64 // when the row was read
 	grain int64 // resolution of the server's clock, by which leases end later
@@ -37,6 +38,7 @@ type waiter struct {
 	Seen    int64           `json:"s"`
 	Offer   int64           `json:"f"` // length, in µs
 	Fencing bool            `json:"x,omitempty"`
+	Recall  bool            `json:"y,omitempty"`
 	Holder  json.RawMessage `json:"h"`
 }
 
@@ -48,23 +50,33 @@ const (
 	release
 	fence
 	revoke // a release that does nothing unless owner owns the key
+	keep   // a release that leaves a record
+	begin
+	forget
 )
 
 // request is a call, without what belongs to Go.
 type request struct {
 	verb             verb
 	key, owner       string
-	ttl, offer       int64 // µs; offer is that of next in a release
+	ttl, offer       int64 // µs; of the lease, or of the record; offer is that of next in a release
 	fencing          bool
 	holder           []byte
 	place            int64
 	wait, wasInQueue bool
 	next             string // owner id of the claim that a release queues, or ""
+	recall           bool   // of the claim that acquires
+	value            []byte // of the record
+	unmark           bool   // the release deletes the mark of owner
 }
+
+// wantsValue reports whether the answer may hold the value of a record.
+func (q *request) wantsValue() bool { return q.recall || q.verb == begin }
 
 // result is the answer to a request.
 type result struct {
-	ok      bool // acquired, released, fenced
+	ok      bool   // acquired, released, fenced, kept, marked or forgotten
+	record  []byte // found in place of the key
 	token   int64
 	holder  []byte // of another owner, with the time that its lease has left
 	remains int64
@@ -86,6 +98,11 @@ func (r *row) owned(owner string) bool { return r.owner == owner && !r.free() }
 
 // alive reports whether w may still be granted the key.
 func (r *row) alive(w waiter) bool { return w.Seen > r.now-locker.QueueLife.Microseconds() }
+
+// waits reports whether the claim of owner is in the queue.
+func (r *row) waits(owner string) bool {
+	return slices.ContainsFunc(r.queue, func(w waiter) bool { return w.Owner == owner })
+}
 
 // waiting counts the claims that may still be granted the key.
 func (r *row) waiting() (n int) {
@@ -140,12 +157,24 @@ func (r *row) apply(q *request) result {
 		if !r.owned(q.owner) {
 			return result{}
 		}
+	case keep:
+		return r.keep(q)
+	case begin:
+		return r.begin(q)
+	case forget:
+		return r.forget()
 	case release:
+		if q.unmark {
+			r.unmark(q.owner)
+		}
 	}
 	return r.release(q)
 }
 
 func (r *row) acquire(q *request) result {
+	if found := r.recall(q); found != nil {
+		return result{record: found.value}
+	}
 	at := slices.IndexFunc(r.queue, func(w waiter) bool { return w.Owner == q.owner })
 	if r.owner == q.owner || r.free() {
 		r.own(q.owner, q.ttl, q.holder)
@@ -181,7 +210,7 @@ func (r *row) enqueue(q *request) (place int64) {
 	}
 	r.queue = slices.DeleteFunc(r.queue, func(w waiter) bool { return !r.alive(w) || w.Owner == q.owner })
 	at, _ := slices.BinarySearchFunc(r.queue, place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
-	r.queue = slices.Insert(r.queue, at, waiter{q.owner, place, r.now, q.offer, q.fencing, q.holder})
+	r.queue = slices.Insert(r.queue, at, waiter{q.owner, place, r.now, q.offer, q.fencing, q.recall, q.holder})
 	r.dirty = true
 	return place
 }
@@ -208,7 +237,7 @@ func (r *row) release(q *request) result {
 	r.queue = slices.Delete(r.queue, 0, 1)
 	if res.ok && q.next != "" { // law 9: behind all
 		res.queued, res.place = true, back
-		r.queue = append(r.queue, waiter{q.next, back, r.now, q.offer, q.fencing, q.holder})
+		r.queue = append(r.queue, waiter{q.next, back, r.now, q.offer, q.fencing, false, q.holder})
 	}
 	r.own(first.Owner, first.Offer, first.Holder)
 	if first.Fencing {

@@ -22,22 +22,23 @@ type table struct {
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
 
-const columns = "k, version, owner, ends, token, holder, queue, "
+const columns = "k, version, owner, ends, token, holder, queue, kept_by, kept_mark, kept_ends, kept_size"
 
-// read returns the rows of keys. A key without a row gets none.
-func (t *table) read(ctx context.Context, keys []string) (map[string]*row, error) {
+// read returns the rows of keys, with the values of their records if values is
+// true. A key without a row gets none.
+func (t *table) read(ctx context.Context, keys []string, values bool) (map[string]*row, error) {
 	args := make([]any, len(keys))
 	for i, k := range keys {
 		args[i] = []byte(k)
 	}
 	got := make(map[string]*row, len(keys))
-	err := t.scan(ctx, "WHERE k IN ("+marks("?", len(keys))+")", args, func(key string, r *row) { got[key] = r })
+	err := t.scan(ctx, values, "WHERE k IN ("+marks("?", len(keys))+")", args, func(key string, r *row) { got[key] = r })
 	return got, err
 }
 
 // readAll is read, with an empty row for each key that has none.
-func (t *table) readAll(ctx context.Context, keys []string) (map[string]*row, error) {
-	rows, err := t.read(ctx, keys)
+func (t *table) readAll(ctx context.Context, keys []string, values bool) (map[string]*row, error) {
+	rows, err := t.read(ctx, keys, values)
 	if err != nil || len(rows) == len(keys) {
 		return rows, err
 	}
@@ -53,14 +54,20 @@ func (t *table) readAll(ctx context.Context, keys []string) (map[string]*row, er
 // page returns the keys behind after in their order, n at most, with their
 // rows.
 func (t *table) page(ctx context.Context, after string, n int) (keys []string, rows []*row, err error) {
-	err = t.scan(ctx, "WHERE k > ? ORDER BY k LIMIT ?", []any{[]byte(after), n}, func(key string, r *row) {
+	err = t.scan(ctx, false, "WHERE k > ? ORDER BY k LIMIT ?", []any{[]byte(after), n}, func(key string, r *row) {
 		keys, rows = append(keys, key), append(rows, r)
 	})
 	return keys, rows, err
 }
 
-func (t *table) scan(ctx context.Context, where string, args []any, each func(key string, r *row)) error {
-	rows, err := t.db.QueryContext(ctx, "SELECT "+columns+t.Now+" FROM "+t.name+" "+where, args...)
+func (t *table) scan(
+	ctx context.Context, values bool, where string, args []any, each func(key string, r *row),
+) error {
+	value := "NULL"
+	if values {
+		value = "kept"
+	}
+	rows, err := t.db.QueryContext(ctx, "SELECT "+columns+", "+value+", "+t.Now+" FROM "+t.name+" "+where, args...)
 	if err != nil {
 		return err
 	}
@@ -68,7 +75,9 @@ func (t *table) scan(ctx context.Context, where string, args []any, each func(ke
 	for rows.Next() {
 		var key, queue []byte
 		r := &row{grain: t.Grain.Microseconds()}
-		err := rows.Scan(&key, &r.version, &r.owner, &r.ends, &r.token, &r.holder, &queue, &r.now)
+		left := &r.record
+		err := rows.Scan(&key, &r.version, &r.owner, &r.ends, &r.token, &r.holder, &queue,
+			&left.owner, &left.mark, &left.ends, &left.size, &left.value, &r.now)
 		if err == nil && len(queue) > 0 {
 			err = json.Unmarshal(queue, &r.queue)
 		}
@@ -106,11 +115,16 @@ func (t *table) write(ctx context.Context, rows map[string]*row) error {
 		if holder == nil {
 			holder = []byte{}
 		}
-		args = append(args, []byte(key), r.next(), r.owner, r.ends, r.token, holder, queue)
+		left := r.record
+		if !left.dirty {
+			left.value = nil // Upsert leaves what is there
+		}
+		args = append(args, []byte(key), r.next(), r.owner, r.ends, r.token, holder, queue,
+			left.owner, left.mark, left.ends, left.size, left.value)
 		n++
 	}
-	_, err := t.db.ExecContext(ctx, "INSERT INTO "+t.name+" (k, version, owner, ends, token, holder, queue) VALUES "+
-		marks("(?,?,?,?,?,?,?)", n)+" "+t.Upsert, args...)
+	_, err := t.db.ExecContext(ctx, "INSERT INTO "+t.name+" ("+columns+", kept) VALUES "+
+		marks("(?,?,?,?,?,?,?,?,?,?,?,?)", n)+" "+t.Upsert, args...)
 	return err
 }
 
@@ -156,8 +170,8 @@ func (t *table) sweep(ctx context.Context, unused time.Duration) (more bool, err
 		return false, err
 	}
 	old := now - unused.Microseconds()
-	const unusedSince = " ends < ? AND token < ?"
-	rows, err := t.db.QueryContext(ctx, "SELECT k FROM "+t.name+" WHERE"+unusedSince+" LIMIT ?", old, old, sweepPage)
+	const unusedSince = " ends < ? AND token < ? AND kept_ends < ?"
+	rows, err := t.db.QueryContext(ctx, "SELECT k FROM "+t.name+" WHERE"+unusedSince+" LIMIT ?", old, old, now, sweepPage)
 	if err != nil {
 		return false, err
 	}
@@ -174,7 +188,7 @@ func (t *table) sweep(ctx context.Context, unused time.Duration) (more bool, err
 		return false, err
 	}
 	_, err = t.db.ExecContext(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+marks("?", len(keys))+") AND"+unusedSince,
-		append(keys, old, old)...)
+		append(keys, old, old, now)...)
 	return len(keys) == sweepPage, err
 }
 

@@ -19,7 +19,13 @@ var dialect = sqllease.Dialect{
   ends    BIGINT         NOT NULL, -- of the lease: µs since 1970, UTC
   token   BIGINT         NOT NULL, -- first of the last block of fencing tokens
   holder  BLOB           NOT NULL, -- JSON: who owns the key
-  queue   MEDIUMBLOB     NOT NULL  -- JSON: the claims that wait, in their order
+  queue   MEDIUMBLOB     NOT NULL, -- JSON: the claims that wait, in their order
+  kept_by   VARBINARY(32) NOT NULL, -- owner id of the claim that left the record; '' is none
+  kept_mark BOOLEAN       NOT NULL, -- the record is a mark
+  kept_ends BIGINT        NOT NULL, -- when the record goes
+  kept_size BIGINT        NOT NULL, -- bytes
+  kept      MEDIUMBLOB,             -- the record
+  KEY (kept_ends)
 ) ENGINE = InnoDB`,
 	// UNIX_TIMESTAMP(NOW(6)) would be wrong for an hour when summer time ends.
 	Now:   "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))",
@@ -28,6 +34,8 @@ var dialect = sqllease.Dialect{
 	// assigned from left to right, so version is the last.
 	Upsert: `ON DUPLICATE KEY UPDATE
   owner = VALUES(owner), ends = VALUES(ends), token = VALUES(token), holder = VALUES(holder), queue = VALUES(queue),
+  kept_by = VALUES(kept_by), kept_mark = VALUES(kept_mark), kept_ends = VALUES(kept_ends),
+  kept_size = VALUES(kept_size), kept = COALESCE(VALUES(kept), kept),
   version = version + IF(version = VALUES(version) - 1, 1, 9223372036854775807)`,
 	Judge:   judgeError,
 	Check:   check,

@@ -18,7 +18,12 @@ var dialect = sqllease.Dialect{
   ends    INTEGER NOT NULL, -- of the lease: µs since 1970
   token   INTEGER NOT NULL, -- first of the last block of fencing tokens
   holder  BLOB    NOT NULL, -- JSON: who owns the key
-  queue   BLOB    NOT NULL  -- JSON: the claims that wait, in their order
+  queue   BLOB    NOT NULL, -- JSON: the claims that wait, in their order
+  kept_by   TEXT    NOT NULL, -- owner id of the claim that left the record; '' is none
+  kept_mark INTEGER NOT NULL, -- the record is a mark
+  kept_ends INTEGER NOT NULL, -- when the record goes
+  kept_size INTEGER NOT NULL, -- bytes
+  kept      BLOB              -- the record
 ) WITHOUT ROWID`,
 	Now:   "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
 	Grain: time.Millisecond,
@@ -26,7 +31,9 @@ var dialect = sqllease.Dialect{
 	Upsert: `ON CONFLICT (k) DO UPDATE SET
   version = CASE WHEN version = excluded.version - 1 THEN excluded.version END,
   owner = excluded.owner, ends = excluded.ends, token = excluded.token,
-  holder = excluded.holder, queue = excluded.queue`,
+  holder = excluded.holder, queue = excluded.queue,
+  kept_by = excluded.kept_by, kept_mark = excluded.kept_mark, kept_ends = excluded.kept_ends,
+  kept_size = excluded.kept_size, kept = coalesce(excluded.kept, kept)`,
 	Judge:   judgeError,
 	Check:   check,
 	Rights:  "the process must be allowed to write the file of %s and its directory",

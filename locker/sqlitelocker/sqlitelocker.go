@@ -20,6 +20,7 @@ var (
 	_ locker.Locker       = (*Locker)(nil)
 	_ locker.Inspector    = (*Locker)(nil)
 	_ locker.Limiter      = (*Locker)(nil)
+	_ locker.Marker       = (*Locker)(nil)
 	_ locker.FindingNamer = (*Locker)(nil)
 )
 
