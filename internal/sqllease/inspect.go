@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"regexp"
-	"time"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
@@ -34,8 +33,7 @@ func stateOf(key string, r *row) locker.KeyState {
 	}
 	s.Record = r.recordState()
 	if !r.free() {
-		s.Held, s.Owner, s.Holder = true, r.owner, holderOf(r.holder)
-		s.Remaining = time.Duration(r.remains()) * time.Microsecond
+		r.describe(&s)
 	}
 	for _, w := range r.queue {
 		if !r.alive(w) {

@@ -127,7 +127,12 @@ func (l *lane) serve(ctx context.Context, batch []*call) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limitOf(batch))
 	defer cancel()
-	results, unsent, err := l.change(ctx, batch)
+	requests := make([]*request, len(batch))
+	for i, c := range batch {
+		requests[i] = &c.request
+	}
+	var results []result
+	unsent, err := l.table.change(ctx, requests, func(rows map[string]*row) { results = applyAll(rows, requests) })
 	for i, c := range batch {
 		if err != nil {
 			c.done <- reply{err: err, unsent: unsent}
@@ -150,27 +155,30 @@ func limitOf(batch []*call) time.Duration {
 	return min(limit, batchMost)
 }
 
-// change applies a batch to the table, and begins anew as long as others change
-// its rows meanwhile. unsent says that nothing was written.
-func (l *lane) change(ctx context.Context, batch []*call) (results []result, unsent bool, err error) {
+// change reads the rows of a batch, has apply change them, and writes them. It
+// begins anew as long as others change the rows meanwhile. unsent says that
+// nothing was written.
+func (t *table) change(
+	ctx context.Context, batch []*request, apply func(rows map[string]*row),
+) (unsent bool, err error) {
 	keys := keysOf(batch)
-	values := slices.ContainsFunc(batch, func(c *call) bool { return c.wantsValue() })
+	values := slices.ContainsFunc(batch, (*request).wantsValue)
 	for n := 0; ; n++ {
 		var rows map[string]*row
-		if rows, err = l.table.readAll(ctx, keys, values); err == nil {
-			var dirty bool
-			if results, dirty = applyAll(rows, batch); !dirty {
-				return results, true, nil
+		if rows, err = t.readAll(ctx, keys, values); err == nil {
+			apply(rows)
+			if !anyDirty(rows) {
+				return true, nil
 			}
-			if err = l.table.write(ctx, rows); err == nil {
-				return results, false, nil
+			if err = t.write(ctx, rows); err == nil {
+				return false, nil
 			}
-			if l.table.Judge(err) == Unavailable {
-				return nil, false, err
+			if t.Judge(err) == Unavailable {
+				return false, err
 			}
 		}
-		if l.table.Judge(err) != Again || !pause(ctx, n) {
-			return nil, true, err
+		if t.Judge(err) != Again || !pause(ctx, n) {
+			return true, err
 		}
 	}
 }
@@ -188,25 +196,31 @@ func pause(ctx context.Context, n int) bool {
 	}
 }
 
-func keysOf(batch []*call) (keys []string) {
+func keysOf(batch []*request) (keys []string) {
 	seen := make(map[string]bool, len(batch))
-	for _, c := range batch {
-		if !seen[c.key] {
-			seen[c.key] = true
-			keys = append(keys, c.key)
+	for _, q := range batch {
+		if !seen[q.key] {
+			seen[q.key] = true
+			keys = append(keys, q.key)
 		}
 	}
 	return keys
 }
 
-// applyAll applies the calls to their rows.
-func applyAll(rows map[string]*row, batch []*call) (results []result, dirty bool) {
-	results = make([]result, len(batch))
-	for i, c := range batch {
-		results[i] = rows[c.key].apply(&c.request)
+// applyAll applies a batch to its rows.
+func applyAll(rows map[string]*row, batch []*request) []result {
+	results := make([]result, len(batch))
+	for i, q := range batch {
+		results[i] = rows[q.key].apply(q)
 	}
+	return results
+}
+
+func anyDirty(rows map[string]*row) bool {
 	for _, r := range rows {
-		dirty = dirty || r.dirty
+		if r.dirty {
+			return true
+		}
 	}
-	return results, dirty
+	return false
 }

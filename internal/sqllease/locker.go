@@ -152,8 +152,11 @@ func (l *Locker) Close(ctx context.Context) error {
 // Limits returns the shortest TTL. A lease ends on time, for all processes.
 func (*Locker) Limits() locker.Limits { return locker.Limits{MinTTL: 200 * time.Millisecond} }
 
-// Acquire makes c the owner of its key if nobody else owns it. It takes a read,
-// and a write if something changes.
+// Shares reports true: the table keeps shared claims and permits.
+func (*Locker) Shares(int) bool { return true }
+
+// Acquire makes c an owner of its key if law 13 allows it. It takes a read, and
+// a write if something changes.
 func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Answer{Queued: t.Queued}, err
@@ -162,31 +165,44 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	if t.Wait || t.Queued {
 		l.looks(c)
 	}
-	r := l.lanes.do(ctx, request{
-		verb: acquire, key: c.Key, owner: c.Owner, ttl: c.TTL.Microseconds(), offer: c.ShortOffer().Microseconds(),
-		fencing: c.Fencing, holder: l.describe(c), place: int64(t.Place), wait: t.Wait, wasInQueue: t.Queued,
-		recall: c.Recall,
-	})
+	r := l.lanes.do(ctx, *l.acquiring(c, t))
 	if r.err != nil {
 		return locker.Answer{Queued: t.Queued || t.Wait && !r.unsent}, l.unclear(r)
 	}
 	if !r.queued {
 		l.forget(c.Owner)
 	}
-	if r.record != nil {
-		return locker.Answer{Record: string(r.record)}, nil
-	}
 	if r.ok {
 		l.owns(c.Key, c.Owner)
-		return locker.Answer{Acquired: true, Token: uint64(r.token)}, nil
+	}
+	return r.answer(), nil
+}
+
+// acquiring returns the request of an Acquire.
+func (l *Locker) acquiring(c *locker.Claim, t locker.Try) *request {
+	return &request{
+		verb: acquire, key: c.Key, owner: c.Owner, limit: c.Limit, ttl: c.TTL.Microseconds(),
+		offer: c.ShortOffer().Microseconds(), fencing: c.Fencing, holder: l.describe(c), recall: c.Recall,
+		place: int64(t.Place), wait: t.Wait, wasInQueue: t.Queued,
+	}
+}
+
+// answer returns the answer of an Acquire.
+func (r *result) answer() locker.Answer {
+	switch {
+	case r.record != nil:
+		return locker.Answer{Record: string(r.record)}
+	case r.ok:
+		return locker.Answer{Acquired: true, Token: uint64(r.token)}
 	}
 	return locker.Answer{
 		Holder: holderOf(r.holder), Remaining: time.Duration(r.remains) * time.Microsecond,
 		Queued: r.queued, Place: locker.Place(r.place),
-	}, nil
+	}
 }
 
-// Release hands the key of c to the first in the queue.
+// Release hands the key of c to the first in the queue, and to those behind it
+// that may own it too.
 func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
 	if err := l.gate.Enter(); err != nil {
 		return locker.Released{}, err
@@ -197,13 +213,22 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 
 // release sends q, which ends the hold of its owner and queues next.
 func (l *Locker) release(ctx context.Context, q request, next *locker.Claim) (locker.Released, error) {
+	return l.released(l.lanes.do(ctx, *l.releasing(q, next)), next)
+}
+
+// releasing completes q before it is sent.
+func (l *Locker) releasing(q request, next *locker.Claim) *request {
 	l.forget(q.owner)
 	if next != nil {
 		q.next, q.offer, q.fencing = next.Owner, next.ShortOffer().Microseconds(), next.Fencing
-		q.holder = l.describe(next)
+		q.limit, q.holder = next.Limit, l.describe(next)
 		l.looks(next)
 	}
-	r := l.lanes.do(ctx, q)
+	return &q
+}
+
+// released returns what Release answers.
+func (l *Locker) released(r reply, next *locker.Claim) (locker.Released, error) {
 	if r.err != nil {
 		return locker.Released{Queued: next != nil && !r.unsent}, l.unclear(r)
 	}

@@ -125,53 +125,53 @@ func (l *Locker) look(keys []string) {
 	}
 	l.joins(rows)
 	for key, r := range rows {
-		if !r.free() {
-			l.tell(key, r, sent)
+		for _, own := range r.owners() {
+			l.tell(key, r, own, sent)
 		}
 	}
 }
 
-// tell tells the guard what it does not know of a key that is owned.
-func (l *Locker) tell(key string, r *row, sent time.Time) {
+// tell tells the guard what it does not know of an owner of key.
+func (l *Locker) tell(key string, r *row, own share, sent time.Time) {
 	behind := r.waiting()
 	l.mu.Lock()
-	w := l.queued[r.owner]
-	_, owned := l.owned[r.owner]
+	w := l.queued[own.Owner]
+	_, owned := l.owned[own.Owner]
 	if w != nil {
-		delete(l.queued, r.owner)
+		delete(l.queued, own.Owner)
 	}
 	if owned && behind > 0 {
-		delete(l.owned, r.owner) // once: it will hand the key over
+		delete(l.owned, own.Owner) // once: it will hand the key over
 	}
 	l.mu.Unlock()
 	switch {
 	case w != nil:
-		l.grant(key, w, r, sent, behind)
+		left := time.Duration(own.Ends-r.now)*time.Microsecond - l.table.Grain
+		l.grant(w, locker.Offer{Length: left, Token: uint64(own.Token), Waiting: behind}, sent)
 	case owned && behind > 0:
 		l.waker.Wanted(key)
 	}
 }
 
-// grant tells the guard that the claim of w owns key. Nobody knows exactly when
+// grant tells the guard that the claim of w owns its key. o is what the table
+// says, and o.Length the rest of the offer by a look sent at that time. Nobody knows exactly when
 // the key was handed over: a look that was answered before the write could be
 // seen may have been sent after the time in the row. The guard counts the offer
 // from the last look of the claim, which was not sent later than w.sent. If the
 // row may end before, the length is not told, and the guard asks again.
-func (l *Locker) grant(key string, w *waiting, r *row, sent time.Time, behind int) {
-	c := w.claim
-	left := time.Duration(r.ends-r.now)*time.Microsecond - l.table.Grain
-	o := locker.Offer{Waiting: behind}
-	if left+sent.Sub(w.sent) >= c.ShortOffer() {
+func (l *Locker) grant(w *waiting, o locker.Offer, sent time.Time) {
+	c, left := w.claim, o.Length
+	if o.Length = 0; left+sent.Sub(w.sent) >= c.ShortOffer() {
 		o.Length = c.ShortOffer()
 	}
-	if c.Fencing {
-		o.Token = uint64(r.token)
+	if !c.Fencing {
+		o.Token = 0
 	}
-	if behind == 0 {
-		l.owns(key, c.Owner) // before the guard knows it and may release it
+	if o.Waiting == 0 {
+		l.owns(c.Key, c.Owner) // before the guard knows it and may release it
 	}
-	if !l.waker.Granted(key, c.Owner, o) {
-		l.giveBack(key, c.Owner)
+	if !l.waker.Granted(c.Key, c.Owner, o) {
+		l.giveBack(c.Key, c.Owner)
 	}
 }
 

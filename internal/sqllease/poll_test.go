@@ -19,7 +19,8 @@ func TestAGrantThatIsReleasedAtOnceIsNotLookedForAnyMore(t *testing.T) {
 	l := New(&Dialect{Name: "test"}, nil, "lease")
 	l.waker = hasty{l}
 	l.looks(&locker.Claim{Key: "k", Owner: "o", TTL: 10 * time.Second})
-	l.tell("k", &row{owner: "o", ends: 2e6, now: 1e6}, time.Now())
+	r := &row{owner: "o", ends: 2e6, now: 1e6}
+	l.tell("k", r, r.owners()[0], time.Now())
 	if keys, _ := l.watched(); len(keys) > 0 {
 		t.Errorf("the locker looks for %q for good, want nothing", keys)
 	}

@@ -15,14 +15,15 @@ const touch = 400 * time.Millisecond
 
 // row is one key in the table. Times are µs since 1970 by the server's clock.
 //
-// Invariant: owner is in no entry of queue, and queue is in the order of
-// places.
+// Invariant: no owner is in an entry of queue, and queue is in the order of
+// places. Either owner is "" or there is no crowd.
 type row struct {
 	version int64 // changes with each write; 0 before the first
 	owner   string
 	ends    int64 // when the lease of owner ends; also when the key was last owned
 	token   int64 // first of the last block of tokens
 	holder  []byte
+	crowd   []share // claims with a limit above 1 that own the key together
 	queue   []waiter
 	record  record
 
@@ -37,6 +38,7 @@ type waiter struct {
 	Place   int64           `json:"p"`
 	Seen    int64           `json:"s"`
 	Offer   int64           `json:"f"` // length, in µs
+	Limit   int             `json:"l,omitempty"`
 	Fencing bool            `json:"x,omitempty"`
 	Recall  bool            `json:"y,omitempty"`
 	Holder  json.RawMessage `json:"h"`
@@ -50,6 +52,7 @@ const (
 	release
 	fence
 	revoke // a release that does nothing unless owner owns the key
+	renew  // of a share
 	keep   // a release that leaves a record
 	begin
 	forget
@@ -60,6 +63,7 @@ type request struct {
 	verb             verb
 	key, owner       string
 	ttl, offer       int64 // µs; of the lease, or of the record; offer is that of next in a release
+	limit            int
 	fencing          bool
 	holder           []byte
 	place            int64
@@ -86,15 +90,25 @@ type result struct {
 	handed  bool
 }
 
-// free reports whether nobody owns the key.
-func (r *row) free() bool { return r.owner == "" || r.ends <= r.now }
+// alone reports whether a claim owns the key that must be alone.
+func (r *row) alone() bool { return r.owner != "" && r.ends > r.now }
 
-// remains returns how long the lease of a row that is not free lasts at least.
-// This is never more than its TTL, to which own adds a grain of the clock.
-func (r *row) remains() int64 { return max(r.ends-r.now-r.grain, 1) }
+// free reports whether nobody owns the key.
+func (r *row) free() bool { return !r.alone() && len(r.crowd) == 0 }
+
+// remains returns how long the last lease of a row that is not free lasts at
+// least. This is never more than its TTL, to which own adds a grain of the
+// clock.
+func (r *row) remains() int64 {
+	ends := r.now
+	for _, s := range r.owners() {
+		ends = max(ends, s.Ends)
+	}
+	return max(ends-r.now-r.grain, 1)
+}
 
 // owned reports whether owner owns the key.
-func (r *row) owned(owner string) bool { return r.owner == owner && !r.free() }
+func (r *row) owned(owner string) bool { return r.owner == owner && r.alone() || r.share(owner) != nil }
 
 // alive reports whether w may still be granted the key.
 func (r *row) alive(w waiter) bool { return w.Seen > r.now-locker.QueueLife.Microseconds() }
@@ -114,9 +128,19 @@ func (r *row) waiting() (n int) {
 	return n
 }
 
-// own makes owner the owner for d µs.
-func (r *row) own(owner string, d int64, holder []byte) {
-	r.owner, r.ends, r.holder, r.dirty = owner, r.now+r.grain+d, holder, true
+// own makes owner an owner for d µs. It returns the first of its tokens, if
+// fencing.
+func (r *row) own(owner string, limit int, d int64, holder []byte, fencing bool) (token int64) {
+	if fencing {
+		token = r.block()
+	}
+	ends := r.now + r.grain + d
+	if limit > 1 {
+		r.join(share{owner, limit, ends, token, holder})
+		return token
+	}
+	r.owner, r.ends, r.holder, r.dirty = owner, ends, holder, true
+	return token
 }
 
 // block reserves a block of tokens, and returns the first. The clock is ahead
@@ -145,6 +169,7 @@ func (r *row) next() int64 {
 // apply is the protocol. It changes r, and sets r.dirty if that must be written
 // before the result is true.
 func (r *row) apply(q *request) result {
+	r.settle()
 	switch q.verb {
 	case acquire:
 		return r.acquire(q)
@@ -157,6 +182,8 @@ func (r *row) apply(q *request) result {
 		if !r.owned(q.owner) {
 			return result{}
 		}
+	case renew:
+		return r.renew(q)
 	case keep:
 		return r.keep(q)
 	case begin:
@@ -175,19 +202,15 @@ func (r *row) acquire(q *request) result {
 	if found := r.recall(q); found != nil {
 		return result{record: found.value}
 	}
-	at := slices.IndexFunc(r.queue, func(w waiter) bool { return w.Owner == q.owner })
-	if r.owner == q.owner || r.free() {
-		r.own(q.owner, q.ttl, q.holder)
-		if at >= 0 {
-			r.queue = slices.Delete(r.queue, at, at+1)
-		}
-		res := result{ok: true}
-		if q.fencing {
-			res.token = r.block()
-		}
-		return res
+	if len(r.crowd) > 0 { // a share may have ended, and left room for those who wait
+		r.serve()
+	}
+	if r.owned(q.owner) || r.room(q.limit) && (r.free() || !r.behind(q)) { // law 8: a free key is anybody's
+		r.leaves(q.owner)
+		return result{ok: true, token: r.own(q.owner, q.limit, q.ttl, q.holder, q.fencing)}
 	}
 	res := result{holder: r.holder, remains: r.remains()}
+	at := slices.IndexFunc(r.queue, func(w waiter) bool { return w.Owner == q.owner })
 	switch {
 	case at >= 0 && r.alive(r.queue[at]):
 		w := &r.queue[at]
@@ -208,41 +231,55 @@ func (r *row) enqueue(q *request) (place int64) {
 	if place == 0 {
 		place = r.back()
 	}
-	r.queue = slices.DeleteFunc(r.queue, func(w waiter) bool { return !r.alive(w) || w.Owner == q.owner })
+	r.leaves(q.owner)
 	at, _ := slices.BinarySearchFunc(r.queue, place+1, func(w waiter, p int64) int { return cmp.Compare(w.Place, p) })
-	r.queue = slices.Insert(r.queue, at, waiter{q.owner, place, r.now, q.offer, q.fencing, q.recall, q.holder})
-	r.dirty = true
+	w := waiter{q.owner, place, r.now, q.offer, q.limit, q.fencing, q.recall, q.holder}
+	r.queue, r.dirty = slices.Insert(r.queue, at, w), true
 	return place
 }
 
-// release takes the owner of q out of key and queue. If nobody owns the key
-// then, it goes to the first in the queue.
+// leaves takes owner out of the queue, and claims that were not seen for too
+// long.
+func (r *row) leaves(owner string) {
+	n := len(r.queue)
+	r.queue = slices.DeleteFunc(r.queue, func(w waiter) bool { return !r.alive(w) || w.Owner == owner })
+	r.dirty = r.dirty || len(r.queue) < n
+}
+
+// release takes the owner of q out of key and queue. Those who wait and may own
+// the key then get it.
 func (r *row) release(q *request) result {
 	res := result{ok: r.owned(q.owner)}
 	back := r.back()
-	n := len(r.queue)
-	r.queue = slices.DeleteFunc(r.queue, func(w waiter) bool { return !r.alive(w) || w.Owner == q.owner })
-	r.dirty = r.dirty || len(r.queue) < n
+	r.leaves(q.owner)
+	r.disown(q.owner)
 	res.waiting = len(r.queue)
-	if !res.ok && !r.free() {
-		return res
-	}
-	if len(r.queue) == 0 {
-		if r.owner != "" {
-			r.owner, r.ends, r.holder, r.dirty = "", min(r.ends, r.now), nil, true
-		}
-		return res
-	}
-	first := r.queue[0]
-	r.queue = slices.Delete(r.queue, 0, 1)
-	if res.ok && q.next != "" { // law 9: behind all
+	res.handed = res.ok && (res.waiting > 0 || !r.free())
+	if res.handed && q.next != "" { // law 9: behind all
 		res.queued, res.place = true, back
-		r.queue = append(r.queue, waiter{q.next, back, r.now, q.offer, q.fencing, false, q.holder})
+		r.queue = append(r.queue, waiter{q.next, back, r.now, q.offer, q.limit, q.fencing, false, q.holder})
+		r.dirty = true
 	}
-	r.own(first.Owner, first.Offer, first.Holder)
-	if first.Fencing {
-		r.block()
-	}
-	res.handed = true
+	r.serve()
 	return res
+}
+
+// disown ends the hold of owner.
+func (r *row) disown(owner string) {
+	if r.owner == owner {
+		r.owner, r.ends, r.holder, r.dirty = "", min(r.ends, r.now), nil, true
+	}
+	n := len(r.crowd)
+	r.crowd = slices.DeleteFunc(r.crowd, func(s share) bool { return s.Owner == owner })
+	r.dirty = r.dirty || len(r.crowd) < n
+}
+
+// serve gives the key to those who wait, from the front, as long as each may
+// own it beside its owners.
+func (r *row) serve() {
+	for r.leaves(""); len(r.queue) > 0 && r.room(r.queue[0].Limit); {
+		first := r.queue[0]
+		r.queue = slices.Delete(r.queue, 0, 1)
+		r.own(first.Owner, first.Limit, first.Offer, first.Holder, first.Fencing)
+	}
 }

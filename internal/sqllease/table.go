@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -22,7 +23,7 @@ type table struct {
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
 
-const columns = "k, version, owner, ends, token, holder, queue, kept_by, kept_mark, kept_ends, kept_size"
+const columns = "k, version, owner, ends, token, holder, crowd, queue, kept_by, kept_mark, kept_ends, kept_size"
 
 // read returns the rows of keys, with the values of their records if values is
 // true. A key without a row gets none.
@@ -73,17 +74,21 @@ func (t *table) scan(
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var key, queue []byte
+		var key, crowd, queue []byte
 		r := &row{grain: t.Grain.Microseconds()}
 		left := &r.record
-		err := rows.Scan(&key, &r.version, &r.owner, &r.ends, &r.token, &r.holder, &queue,
+		err := rows.Scan(&key, &r.version, &r.owner, &r.ends, &r.token, &r.holder, &crowd, &queue,
 			&left.owner, &left.mark, &left.ends, &left.size, &left.value, &r.now)
 		if err == nil && len(queue) > 0 {
 			err = json.Unmarshal(queue, &r.queue)
 		}
+		if err == nil && len(crowd) > 0 {
+			err = json.Unmarshal(crowd, &r.crowd)
+		}
 		if err != nil {
 			return fmt.Errorf("a row that cannot be read: %w", err)
 		}
+		r.settle()
 		each(string(key), r)
 	}
 	return rows.Err()
@@ -105,30 +110,40 @@ func (t *table) write(ctx context.Context, rows map[string]*row) error {
 		if !r.dirty {
 			continue
 		}
-		queue, holder := []byte{}, r.holder
-		if len(r.queue) > 0 {
-			var err error
-			if queue, err = json.Marshal(r.queue); err != nil {
-				return fmt.Errorf("a queue that cannot be written: %w", err)
-			}
+		crowd, err1 := list(r.crowd)
+		queue, err2 := list(r.queue)
+		if err := errors.Join(err1, err2); err != nil {
+			return fmt.Errorf("a row that cannot be written: %w", err)
 		}
+		holder, ends := r.holder, r.ends
 		if holder == nil {
 			holder = []byte{}
+		}
+		for _, s := range r.crowd {
+			ends = max(ends, s.Ends) // for sweep
 		}
 		left := r.record
 		if !left.dirty {
 			left.value = nil // Upsert leaves what is there
 		}
-		args = append(args, []byte(key), r.next(), r.owner, r.ends, r.token, holder, queue,
+		args = append(args, []byte(key), r.next(), r.owner, ends, r.token, holder, crowd, queue,
 			left.owner, left.mark, left.ends, left.size, left.value)
 		n++
 	}
 	_, err := t.db.ExecContext(ctx, "INSERT INTO "+t.name+" ("+columns+", kept) VALUES "+
-		marks("(?,?,?,?,?,?,?,?,?,?,?,?)", n)+" "+t.Upsert, args...)
+		marks("(?,?,?,?,?,?,?,?,?,?,?,?,?)", n)+" "+t.Upsert, args...)
 	return err
 }
 
-// renew gives each owner its TTL, and returns those that own their keys.
+// list returns the JSON of a list, and nothing for an empty one.
+func list[T any](items []T) ([]byte, error) {
+	if len(items) == 0 {
+		return []byte{}, nil
+	}
+	return json.Marshal(items)
+}
+
+// renew gives each owner that is alone its TTL, and returns those that own their keys.
 func (t *table) renew(ctx context.Context, keys, owners []string, ttl time.Duration) (map[string]bool, error) {
 	in := "k IN (" + marks("?", len(keys)) + ") AND owner IN (" + marks("?", len(owners)) + ") AND ends > " + t.Now
 	var names []any

@@ -19,6 +19,7 @@ var dialect = sqllease.Dialect{
   ends    BIGINT         NOT NULL, -- of the lease: µs since 1970, UTC
   token   BIGINT         NOT NULL, -- first of the last block of fencing tokens
   holder  BLOB           NOT NULL, -- JSON: who owns the key
+  crowd   MEDIUMBLOB     NOT NULL, -- JSON: the claims that own the key together
   queue   MEDIUMBLOB     NOT NULL, -- JSON: the claims that wait, in their order
   kept_by   VARBINARY(32) NOT NULL, -- owner id of the claim that left the record; '' is none
   kept_mark BOOLEAN       NOT NULL, -- the record is a mark
@@ -33,7 +34,8 @@ var dialect = sqllease.Dialect{
 	// A sum that is out of range ends the whole statement. The columns are
 	// assigned from left to right, so version is the last.
 	Upsert: `ON DUPLICATE KEY UPDATE
-  owner = VALUES(owner), ends = VALUES(ends), token = VALUES(token), holder = VALUES(holder), queue = VALUES(queue),
+  owner = VALUES(owner), ends = VALUES(ends), token = VALUES(token), holder = VALUES(holder), crowd = VALUES(crowd),
+  queue = VALUES(queue),
   kept_by = VALUES(kept_by), kept_mark = VALUES(kept_mark), kept_ends = VALUES(kept_ends),
   kept_size = VALUES(kept_size), kept = COALESCE(VALUES(kept), kept),
   version = version + IF(version = VALUES(version) - 1, 1, 9223372036854775807)`,

@@ -18,6 +18,7 @@ var dialect = sqllease.Dialect{
   ends    INTEGER NOT NULL, -- of the lease: µs since 1970
   token   INTEGER NOT NULL, -- first of the last block of fencing tokens
   holder  BLOB    NOT NULL, -- JSON: who owns the key
+  crowd   BLOB    NOT NULL, -- JSON: the claims that own the key together
   queue   BLOB    NOT NULL, -- JSON: the claims that wait, in their order
   kept_by   TEXT    NOT NULL, -- owner id of the claim that left the record; '' is none
   kept_mark INTEGER NOT NULL, -- the record is a mark
@@ -31,7 +32,7 @@ var dialect = sqllease.Dialect{
 	Upsert: `ON CONFLICT (k) DO UPDATE SET
   version = CASE WHEN version = excluded.version - 1 THEN excluded.version END,
   owner = excluded.owner, ends = excluded.ends, token = excluded.token,
-  holder = excluded.holder, queue = excluded.queue,
+  holder = excluded.holder, crowd = excluded.crowd, queue = excluded.queue,
   kept_by = excluded.kept_by, kept_mark = excluded.kept_mark, kept_ends = excluded.kept_ends,
   kept_size = excluded.kept_size, kept = coalesce(excluded.kept, kept)`,
 	Judge:   judgeError,
