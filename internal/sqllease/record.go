@@ -29,7 +29,7 @@ func (r *row) left() *record {
 
 // counting returns the record if it counts (law 20).
 func (r *row) counting() *record {
-	if left := r.left(); left != nil && !(left.mark && r.owned(left.owner)) {
+	if left := r.left(); left != nil && (!left.mark || !r.owned(left.owner)) {
 		return left
 	}
 	return nil
@@ -38,7 +38,8 @@ func (r *row) counting() *record {
 // leave makes the value of q the record.
 func (r *row) leave(q *request, mark bool) {
 	r.record = record{
-		owner: q.owner, mark: mark, ends: r.now + r.grain + q.ttl, size: int64(len(q.value)), value: q.value, dirty: true,
+		owner: q.owner, mark: mark, ends: r.now + r.grain + q.ttl,
+		size: int64(len(q.value)), value: q.value, dirty: true,
 	}
 	r.dirty = true
 }

@@ -100,7 +100,7 @@ func TestAMarkCountsWhileItsOwnerDoesNotOwnTheKey(t *testing.T) {
 	left := at(r, 101) // by a release: fn has failed
 	left.apply(&request{verb: release, key: "k", owner: "a"})
 	if left.owner != "b" || left.counting() == nil {
-		t.Errorf("after a release: owner %q, record %+v, want b to own the key beside the mark", left.owner, left.record)
+		t.Errorf("after a release: owner %q, record %+v, want b and the mark", left.owner, left.record)
 	}
 	if res := left.apply(begins("b")); !res.ok || string(res.record) != "m" || left.record.owner != "a" {
 		t.Errorf("Begin beside the mark of a: %+v, want that mark", res)

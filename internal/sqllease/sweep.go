@@ -18,8 +18,14 @@ func (l *Locker) sweep() {
 	for sleep(l.ctx, sweepEvery/2+rand.N(sweepEvery)) {
 		for more := true; more; {
 			ctx, cancel := context.WithTimeout(l.ctx, sweepLimit)
-			more, _ = l.table.sweep(ctx, sweepAfter) // the next process or turn tries again
+			more, _ = Sweep(ctx, l) // the next process or turn tries again
 			cancel()
 		}
 	}
+}
+
+// Sweep deletes some rows of keys that nobody uses. It returns whether there may
+// be more. A Locker calls it by itself.
+func Sweep(ctx context.Context, l *Locker) (more bool, err error) {
+	return l.table.sweep(ctx, sweepAfter)
 }

@@ -33,7 +33,8 @@ func (t *table) read(ctx context.Context, keys []string, values bool) (map[strin
 		args[i] = []byte(k)
 	}
 	got := make(map[string]*row, len(keys))
-	err := t.scan(ctx, values, "WHERE k IN ("+marks("?", len(keys))+")", args, func(key string, r *row) { got[key] = r })
+	where := "WHERE k IN (" + marks("?", len(keys)) + ")"
+	err := t.scan(ctx, values, where, args, func(key string, r *row) { got[key] = r })
 	return got, err
 }
 
@@ -186,7 +187,8 @@ func (t *table) sweep(ctx context.Context, unused time.Duration) (more bool, err
 	}
 	old := now - unused.Microseconds()
 	const unusedSince = " ends < ? AND token < ? AND kept_ends < ?"
-	rows, err := t.db.QueryContext(ctx, "SELECT k FROM "+t.name+" WHERE"+unusedSince+" LIMIT ?", old, old, now, sweepPage)
+	query := "SELECT k FROM " + t.name + " WHERE" + unusedSince + " LIMIT ?"
+	rows, err := t.db.QueryContext(ctx, query, old, old, now, sweepPage)
 	if err != nil {
 		return false, err
 	}

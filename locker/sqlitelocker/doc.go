@@ -39,5 +39,6 @@
 //     millisecond or two.
 //   - synchronous(normal) is enough. A crash of the machine may then undo the
 //     last leases, but all their holders have ended too. Tokens rise all the
-//     same, because they follow the clock.
+//     same, because they follow the clock. Results of guard.Once want
+//     synchronous(full): one that is undone is a function that runs again.
 package sqlitelocker

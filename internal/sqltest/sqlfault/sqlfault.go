@@ -6,10 +6,13 @@ import (
 	"context"
 	"database/sql/driver"
 	"sync"
+	"sync/atomic"
 )
 
 // Fault is the state of a database. It is safe for concurrent use.
 type Fault struct {
+	writes atomic.Int64
+
 	mu     sync.Mutex    // guards broken
 	broken chan struct{} // closed by mend; nil: the database answers
 }
@@ -30,6 +33,9 @@ func (f *Fault) Break() (mend func()) {
 		close(broken)
 	})
 }
+
+// Writes returns how many statements were sent that return no rows.
+func (f *Fault) Writes() int64 { return f.writes.Load() }
 
 func (f *Fault) wait(ctx context.Context) error {
 	f.mu.Lock()
@@ -84,6 +90,7 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 }
 
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	c.fault.writes.Add(1)
 	if err := c.fault.wait(ctx); err != nil {
 		return nil, err
 	}

@@ -36,6 +36,7 @@ func (s *Settings) Flags() {
 	flag.IntVar(&s.Processes, "processes", 3, "processes that want keys")
 	flag.IntVar(&s.Callers, "callers", 4, "callers in each")
 	flag.DurationVar(&s.TTL, "ttl", 3*time.Second, "TTL of the leases")
+	flag.BoolVar(&s.Modes, "modes", false, "most calls for two of the three keys share them, or take a permit")
 }
 
 // Place is what the storm rages in.

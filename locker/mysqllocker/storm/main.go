@@ -6,6 +6,7 @@
 // that stay.
 //
 //	go -C locker/mysqllocker run ./storm -for 60s
+//	go -C locker/mysqllocker run ./storm -for 60s -modes
 package main
 
 import (

@@ -35,7 +35,6 @@ func main() {
 	var s sqlstorm.Settings
 	s.Flags()
 	pooler := flag.String("pooler", "", "listen or poll: go through pgbouncer in transaction mode")
-	flag.BoolVar(&s.Modes, "modes", false, "most calls for two of the three keys share them, or take a permit")
 	flag.Parse()
 	if err := run(context.Background(), s, *pooler); err != nil { //nolint:forbidigo // of the program
 		fmt.Fprintln(os.Stderr, err)

@@ -5,6 +5,7 @@
 // on its key, each fencing token that fell, and keys that stay.
 //
 //	go -C locker/sqlitelocker run ./storm -for 60s
+//	go -C locker/sqlitelocker run ./storm -for 60s -modes
 package main
 
 import (

@@ -1,0 +1,117 @@
+package sqlitelocker_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/sqlitelocker"
+)
+
+// guardOn returns a guard that patiently waits.
+func guardOn(t *testing.T, db *sql.DB, opts ...guard.Option) *guard.Guard {
+	t.Helper()
+	opts = append(opts, guard.WithMaxWait(time.Minute), guard.WithTTL(time.Minute))
+	g, err := guard.New(sqlitelocker.New(db), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	return g
+}
+
+func TestACallOfOnceWritesAsRarelyAsDo(t *testing.T) {
+	file, fault := newFile(t), sqlfault.New()
+	plain := open(t, file)
+	db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn(file)))
+	t.Cleanup(func() { _ = db.Close() })
+	g := guardOn(t, db)
+	once := func(g *guard.Guard, key string) func() error {
+		return func() error {
+			echo := func(context.Context) (string, error) { return key, nil }
+			got, err := guard.Once(t.Context(), g, key, time.Hour, echo)
+			if err == nil && got != key {
+				err = errors.New("the result is " + got)
+			}
+			return err
+		}
+	}
+	nothing := func(context.Context) error { return nil }
+	marked := g.With(guard.WithAtMostOnce())
+	for _, c := range []struct {
+		what string
+		call func() error
+		want int64
+	}{
+		{"Do", func() error { return g.Do(t.Context(), "k", nothing) }, 2},
+		{"DoAll of 3 keys", func() error { return g.DoAll(t.Context(), []string{"a", "b", "c"}, nothing) }, 2},
+		{"Once", once(g, "one"), 2},
+		{"Once again", once(g, "one"), 0},
+		{"Once, at most once", once(marked, "two"), 3},
+		{"that again", once(marked, "two"), 0},
+	} {
+		before := fault.Writes()
+		if err := c.call(); err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		if n := fault.Writes() - before; n != c.want {
+			t.Errorf("%s writes %d times, want %d", c.what, n, c.want)
+		}
+	}
+}
+
+func TestCallersOfTwoLockersGetOneResult(t *testing.T) {
+	file := newFile(t)
+	limit := guard.WithResultLimit(locker.MaxRecord)
+	gs := []*guard.Guard{guardOn(t, open(t, file), limit), guardOn(t, open(t, file), limit)}
+	long := strings.Repeat("r", locker.MaxRecord/2)
+	var runs atomic.Int64
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			got, err := guard.Once(t.Context(), gs[i%2], "k", time.Hour, func(context.Context) (string, error) {
+				runs.Add(1)
+				return long, nil
+			})
+			if err != nil || got != long {
+				t.Errorf("%d bytes, %v, want the first result", len(got), err)
+			}
+		})
+	}
+	all.Wait()
+	if n := runs.Load(); n != 1 {
+		t.Errorf("%d runs", n)
+	}
+}
+
+func TestOnlyRowsThatNobodyUsesAreSwept(t *testing.T) {
+	db := open(t, newFile(t))
+	l := sqlitelocker.New(db)
+	const rows = `INSERT INTO guard_lease (k, version, owner, ends, token, holder, crowd, queue, kept_by, kept_mark,
+		kept_ends, kept_size, kept) VALUES
+		(x'61', 1, '', 1, 1, '', '', '', '',  0, 0,                   0, NULL),
+		(x'62', 1, '', 1, 1, '', '', '', 'o', 0, 2,                   1, x'72'),
+		(x'63', 1, '', 1, 1, '', '', '', 'o', 0, 9000000000000000000, 1, x'72'),
+		(x'64', 1, '', 1, 9000000000000000000, '', '', '', '', 0, 0,  0, NULL),
+		(x'65', 1, 'o', 9000000000000000000, 1, '', '', '', '', 0, 0, 0, NULL)`
+	if _, err := db.ExecContext(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	if more, err := l.Sweep(t.Context()); more || err != nil {
+		t.Fatalf("%v, %v", more, err)
+	}
+	var left string
+	const keys = "SELECT group_concat(CAST(k AS TEXT), '') FROM guard_lease ORDER BY k"
+	err := db.QueryRowContext(t.Context(), keys).Scan(&left)
+	if err != nil || left != "cde" {
+		t.Errorf("%q are left, %v; want the record, the token and the lease that have not ended", left, err)
+	}
+}
