@@ -5,4 +5,5 @@ package locker
 type Hold struct {
 	Key   string // Claim.Key
 	Owner string // Claim.Owner
+	Limit int    // Claim.Limit
 }

@@ -98,7 +98,7 @@ func (t *Turn) Held() (locker.Holder, time.Duration) { return t.grant.heldBy(tim
 // Hold returns the claim by which the turn's grant owns the key.
 func (t *Turn) Hold() locker.Hold {
 	c := &t.grant.bid.claim
-	return locker.Hold{Key: c.Key, Owner: c.Owner}
+	return locker.Hold{Key: c.Key, Owner: c.Owner, Limit: c.Limit}
 }
 
 // Token returns the fencing token of the turn. It may make a request. It then

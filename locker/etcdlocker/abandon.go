@@ -3,9 +3,11 @@ package etcdlocker
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/go-lockguard/guard/locker"
@@ -90,20 +92,29 @@ func (l *Locker) leave(ctx context.Context, key, owner, entry string) error {
 		then = append(then, clientv3.OpDelete(entry))
 	}
 	n := len(then)
-	then = append(then, clientv3.OpGet(l.lockKey(key)), prefixed(l.queueOf(key), clientv3.WithCountOnly()))
+	then = append(then, l.owners(key), prefixed(l.queueOf(key), clientv3.WithCountOnly()))
 	r, err := l.txn(ctx, nil, then, nil)
 	if err != nil {
 		return err
 	}
-	locks, waiting := rangeOf(r, n).Kvs, rangeOf(r, n+1).Count
+	owners, waiting := rangeOf(r, n).Kvs, rangeOf(r, n+1).Count
+	mine := slices.ContainsFunc(owners, func(kv *mvccpb.KeyValue) bool {
+		return strings.HasPrefix(string(kv.Value), owner+"/")
+	})
 	switch {
-	case len(locks) == 0 && waiting == 0:
+	case mine:
+	case waiting == 0:
 		return nil
-	case len(locks) > 0 && !strings.HasPrefix(string(locks[0].Value), owner+"/"):
+	case len(owners) > 0 && string(owners[0].Key) == l.lockKey(key):
 		return nil
 	}
-	if _, err := l.free(ctx, key, owner, nil); !errors.Is(err, locker.ErrLeaseLost) {
-		return err
+	if len(owners) > 0 && string(owners[0].Key) != l.lockKey(key) {
+		_, err = l.leaveCrowd(ctx, &step{l: l, key: key, owner: owner})
+	} else {
+		_, err = l.free(ctx, key, owner, nil)
 	}
-	return nil
+	if errors.Is(err, locker.ErrLeaseLost) {
+		return nil
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package etcdlocker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -23,7 +24,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	}
 	defer l.gate.Leave()
 	l.listen.Do(func() { l.service.Go(l.hear) })
-	try := attempt{l: l, c: c, st: l.stateOf(c), Try: t}
+	try := attempt{l: l, c: c, st: l.stateOf(c), Try: t, wide: c.Limit > 1}
 	a, err := try.run(ctx)
 	if err != nil {
 		return locker.Answer{Queued: t.Queued || l.mayQueue(try.st)}, l.tryError(err)
@@ -37,14 +38,18 @@ type attempt struct {
 	c  *locker.Claim
 	st *state
 	locker.Try
+	wide     bool  // looks read the whole queue
+	nth      int   // among those that got the key in that revision
 	revision int64 // in which the key was taken
 }
 
 // found is what a look at a key has found.
 type found struct {
-	lock     *mvccpb.KeyValue // nil: nobody owns the key
-	record   *mvccpb.KeyValue // beside the key, for a claim that recalls
-	queued   bool             // our entry is in the queue
+	lock     *mvccpb.KeyValue   // nil: no claim owns the key alone
+	shares   []*mvccpb.KeyValue // owners that may have others beside them
+	queue    []*mvccpb.KeyValue // whole, for an attempt that looks wide
+	record   *mvccpb.KeyValue   // beside the key, for a claim that recalls
+	queued   bool               // our entry is in the queue
 	revision int64
 }
 
@@ -61,6 +66,14 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 		case a.Record != "":
 			f, err = t.recalls(ctx, f)
 			if err == nil && f == nil {
+				return a, nil
+			}
+		case t.crowded(f):
+			a, f, err = t.squeeze(ctx, f)
+			switch {
+			case err == nil && f == nil && a.Acquired:
+				return t.won()
+			case err == nil && f == nil:
 				return a, nil
 			}
 		case take != nil:
@@ -92,8 +105,12 @@ func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 
 // looks are the operations that fill a found.
 func (t *attempt) looks() []clientv3.Op {
-	ops := []clientv3.Op{clientv3.OpGet(t.l.lockKey(t.c.Key))}
-	if entry := t.l.saw(t.st); entry != "" {
+	ops := []clientv3.Op{t.l.owners(t.c.Key)}
+	entry := t.l.saw(t.st)
+	switch {
+	case t.wide:
+		ops = append(ops, prefixed(t.l.queueOf(t.c.Key)))
+	case entry != "":
 		ops = append(ops, clientv3.OpGet(entry, clientv3.WithCountOnly()))
 	}
 	if t.c.Recall {
@@ -104,15 +121,23 @@ func (t *attempt) looks() []clientv3.Op {
 
 func (t *attempt) foundIn(r *clientv3.TxnResponse) *found {
 	f := &found{revision: r.Header.Revision}
-	if kvs := rangeOf(r, 0).Kvs; len(kvs) > 0 {
-		f.lock = kvs[0]
+	kvs := rangeOf(r, 0).Kvs
+	if len(kvs) > 0 && string(kvs[0].Key) == t.l.lockKey(t.c.Key) {
+		f.lock, kvs = kvs[0], kvs[1:]
 	}
+	f.shares = kvs
 	n := len(r.Responses)
 	if t.c.Recall {
 		n--
 		f.record = only(rangeOf(r, n))
 	}
-	f.queued = n > 1 && rangeOf(r, 1).Count > 0 && t.l.mayQueue(t.st)
+	if t.wide {
+		f.queue = rangeOf(r, 1).Kvs
+		f.queued = slices.ContainsFunc(f.queue, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == t.st.entry })
+	} else {
+		f.queued = n > 1 && rangeOf(r, 1).Count > 0
+	}
+	f.queued = f.queued && t.l.mayQueue(t.st)
 	return f
 }
 
@@ -139,7 +164,7 @@ func (t *attempt) judge(f *found) (a locker.Answer, take []clientv3.Cmp) {
 		}
 	}
 	if f == nil || f.lock == nil {
-		return a, t.unrecorded(absent(key))
+		return a, t.unrecorded(t.vacant()...)
 	}
 	_, r, _ := parse(f.lock.Value)
 	now := time.Now()
@@ -205,7 +230,8 @@ func (t *attempt) take(ctx context.Context, ifs []clientv3.Cmp) (*found, error) 
 
 // put is the operation that makes the claim the owner.
 func (t *attempt) put(lease clientv3.LeaseID) clientv3.Op {
-	return clientv3.OpPut(t.l.lockKey(t.c.Key), lockValue(t.c.Owner, recordOf(t.c, t.c.TTL)), clientv3.WithLease(lease))
+	own := t.l.ownKey(t.c.Key, t.c.Owner, t.c.Limit)
+	return clientv3.OpPut(own, lockValue(t.c.Owner, recordOf(t.c, t.c.TTL)), clientv3.WithLease(lease))
 }
 
 func (t *attempt) won() (locker.Answer, error) {
@@ -213,13 +239,16 @@ func (t *attempt) won() (locker.Answer, error) {
 	t.l.own(t.c)
 	a := locker.Answer{Acquired: true}
 	if t.c.Fencing {
-		a.Token = token(t.revision)
+		a.Token = token(t.revision, t.nth)
 	}
 	return a, nil
 }
 
 // own makes a line for a key that c owns, unless there is one from its grant.
 func (l *Locker) own(c *locker.Claim) {
+	if c.Limit > 1 {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.seen, c.Key)
@@ -278,7 +307,9 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 	if a.Holder.Instance != "" {
 		then = append(then, clientv3.OpPut(t.l.inboxOf(a.Holder.Instance), encode(m), clientv3.WithLease(place)))
 	}
-	r, held, err := t.sendJoin(ctx, f, then, t.put(lease))
+	// If somebody else has come between, no put is made, and r tells so.
+	take := clientv3.OpTxn([]clientv3.Cmp{t.l.nobodys(t.c.Key)}, []clientv3.Op{t.put(lease)}, nil)
+	r, held, err := t.sendJoin(ctx, f, then, take)
 	switch {
 	case noLease(err):
 		t.l.rejoins(t.st)
@@ -290,6 +321,9 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 	case !r.Succeeded:
 		t.l.rejoins(t.st)
 		return t.foundIn(r), nil
+	case !held && !taken(r):
+		t.l.rejoins(t.st)
+		return t.look(ctx)
 	case !held:
 		t.l.rejoins(t.st)
 		t.revision = r.Header.Revision
@@ -297,6 +331,15 @@ func (t *attempt) join(ctx context.Context, f *found, a *locker.Answer) (*found,
 	}
 	a.Queued = true
 	return nil, nil
+}
+
+// taken reports whether the take of a join was made.
+func taken(r *clientv3.TxnResponse) bool {
+	last := r.Responses[len(r.Responses)-1].GetResponseTxn()
+	if len(last.Responses) == 1 && last.Responses[0].GetResponseTxn() != nil { // of a claim that recalls
+		last = last.Responses[0].GetResponseTxn()
+	}
+	return last.Succeeded
 }
 
 // sendJoin sends the transaction of join. It queues the claim by queue if the

@@ -41,6 +41,22 @@
 // each TTL that it uses. They only see to it that the keys of a dead process
 // go.
 //
+// # Shared leases and permits
+//
+// The locker is a [locker.Sharer]. Each of several owners has a key of its own
+// under the lock's name, so shared claims come in and renew without a word to
+// each other. A step that counts compares that nobody has come since it looked.
+// A claim that must be alone compares that there is no owner at all.
+//
+// A claim that waits for several owners to go keeps new ones out, for as long
+// as etcd keeps its place: while its process looks, and some 3 s after that
+// process has died.
+//
+// # Several keys
+//
+// The locker is a [locker.Several]: one transaction takes all keys of a DoAll,
+// or none. Their releases travel together.
+//
 // # Results
 //
 // The locker is a [locker.Recorder] and a [locker.Marker], for guard.Once. A

@@ -16,6 +16,7 @@ import (
 var (
 	errNotOwner = fmt.Errorf("%w: the key is not ours any more", locker.ErrLeaseLost)
 	errChanging = errors.New("the key changed hands too often meanwhile")
+	errCrowd    = errors.New("the next owners of the key may be several")
 	errUnsent   = fmt.Errorf("%w: it waited for its turn", locker.ErrUnsent)
 )
 

@@ -59,6 +59,7 @@ var (
 	_ locker.Limiter      = (*Locker)(nil)
 	_ locker.FindingNamer = (*Locker)(nil)
 	_ locker.Marker       = (*Locker)(nil)
+	_ locker.Sharer       = (*Locker)(nil)
 )
 
 // line is what the owner of a key knows of its queue: the first claims, in

@@ -27,7 +27,7 @@ func (l *Locker) Held(ctx context.Context) []clientv3.Cmp {
 	}
 	var all []clientv3.Cmp
 	for _, h := range holds {
-		all = append(all, owns(l.lockKey(h.Key), h.Owner)...)
+		all = append(all, l.isOwner(h.Key, h.Owner, h.Limit)...)
 	}
 	return all
 }

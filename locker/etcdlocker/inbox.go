@@ -65,6 +65,9 @@ func (l *Locker) hearFrom(last int64) int64 {
 			var m message
 			if json.Unmarshal(e.Kv.Value, &m) == nil {
 				l.told(m, e.Kv.ModRevision)
+				for _, m := range m.And {
+					l.told(m, e.Kv.ModRevision)
+				}
 			}
 		}
 	}
@@ -113,7 +116,7 @@ func (l *Locker) lineUp(key string, entries []queued) {
 func (l *Locker) toldGranted(key string, m message, revision int64) {
 	o := locker.Offer{Length: time.Duration(m.Offer) * time.Millisecond, Waiting: m.Waiting}
 	if m.Fence {
-		o.Token = token(revision)
+		o.Token = token(revision, m.Nth)
 	}
 	l.noteGrant(key, m, o.Length)
 	if l.waker.Granted(key, m.Owner, o) || l.gate.Enter() != nil {
@@ -129,8 +132,10 @@ func (l *Locker) toldGranted(key string, m message, revision int64) {
 func (l *Locker) noteGrant(key string, m message, d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.owned[key] = &line{owner: m.Owner, queue: m.Queue}
-	delete(l.seen, key)
+	if m.Limit <= 1 {
+		l.owned[key] = &line{owner: m.Owner, queue: m.Queue}
+		delete(l.seen, key)
+	}
 	if st := l.queued[m.Owner]; st != nil {
 		l.hasIt(st, d)
 	}

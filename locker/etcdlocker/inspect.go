@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,25 +30,70 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 	}
 	defer l.gate.Leave()
 	r, err := l.txn(ctx, nil, []clientv3.Op{
-		clientv3.OpGet(l.lockKey(key)), prefixed(l.queueOf(key), clientv3.WithLimit(locker.MaxListed)),
+		l.owners(key), prefixed(l.queueOf(key), clientv3.WithLimit(locker.MaxListed)),
 		clientv3.OpGet(l.recordKey(key)),
 	}, nil)
 	if err != nil {
 		return locker.KeyState{}, unclear(err)
 	}
 	s := locker.KeyState{Key: key}
-	if locks := rangeOf(r, 0).Kvs; len(locks) > 0 {
-		l.showOwner(&s, locks[0])
+	for _, kv := range rangeOf(r, 0).Kvs {
+		l.show(&s, kv)
 	}
 	queue := rangeOf(r, 1)
 	for _, kv := range queue.Kvs {
 		showWaiter(&s, kv)
 	}
 	s.Waiting = int(queue.Count)
-	if r, ok := l.counts(key, only(rangeOf(r, 2)), only(rangeOf(r, 0))); ok {
+	if r, ok := l.counts(key, only(rangeOf(r, 2)), l.lockIn(key, rangeOf(r, 0).Kvs)); ok {
 		s.Record = locker.RecordState{Size: len(r.value), Remaining: r.ttl}
 	}
 	return s, nil
+}
+
+// lockIn returns the key of a claim that owns it alone, or nil.
+func (l *Locker) lockIn(key string, owners []*mvccpb.KeyValue) *mvccpb.KeyValue {
+	if len(owners) == 0 || string(owners[0].Key) != l.lockKey(key) {
+		return nil
+	}
+	return owners[0]
+}
+
+// show adds what kv says to the state of its key.
+func (l *Locker) show(s *locker.KeyState, kv *mvccpb.KeyValue) {
+	switch rest := strings.TrimPrefix(string(kv.Key), l.lockKey(s.Key)); {
+	case rest == "":
+		l.showOwner(s, kv)
+	case strings.HasPrefix(rest, "/m/"):
+		l.showShare(s, kv)
+	default:
+		showWaiter(s, kv)
+	}
+}
+
+func (l *Locker) showShare(s *locker.KeyState, kv *mvccpb.KeyValue) {
+	owner, r, ok := parse(kv.Value)
+	if !ok {
+		return
+	}
+	s.Held = true
+	if s.Limit == 0 || r.Limit < s.Limit {
+		s.Limit = r.Limit
+	}
+	if len(s.Owners) < locker.MaxListed {
+		s.Owners = append(s.Owners, locker.Waiter{Owner: owner, Holder: r.Holder})
+	}
+	s.Remaining = max(s.Remaining, l.remaining(string(kv.Key), kv, r))
+}
+
+// remaining is exact to the last look of this process at the revision.
+func (l *Locker) remaining(name string, kv *mvccpb.KeyValue, r record) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if seen, ok := l.seen[name]; ok && seen.revision == kv.ModRevision {
+		return seen.left(time.Now())
+	}
+	return r.ttl()
 }
 
 func (l *Locker) showOwner(s *locker.KeyState, kv *mvccpb.KeyValue) {
@@ -57,12 +103,7 @@ func (l *Locker) showOwner(s *locker.KeyState, kv *mvccpb.KeyValue) {
 		s.Owner = strings.ToValidUTF8(string(kv.Value[:min(len(kv.Value), strangerMax)]), "?")
 		return
 	}
-	s.Owner, s.Holder, s.Remaining = owner, r.Holder, r.ttl()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if seen, ok := l.seen[s.Key]; ok && seen.revision == kv.ModRevision {
-		s.Remaining = seen.left(time.Now())
-	}
+	s.Owner, s.Holder, s.Remaining = owner, r.Holder, l.remaining(s.Key, kv, r)
 }
 
 func showWaiter(s *locker.KeyState, kv *mvccpb.KeyValue) {
@@ -100,7 +141,7 @@ func (l *Locker) list(ctx context.Context, yield func(locker.KeyState, error) bo
 			return
 		}
 		for _, kv := range r.Kvs {
-			key, rest, ok := strings.Cut(string(kv.Key[len(begin):]), "}")
+			key, _, ok := strings.Cut(string(kv.Key[len(begin):]), "}")
 			if !ok || key == "" {
 				continue
 			}
@@ -110,11 +151,7 @@ func (l *Locker) list(ctx context.Context, yield func(locker.KeyState, error) bo
 				}
 				s = locker.KeyState{Key: key}
 			}
-			if rest == "" {
-				l.showOwner(&s, kv)
-			} else {
-				showWaiter(&s, kv)
-			}
+			l.show(&s, kv)
 		}
 		if !r.More || len(r.Kvs) == 0 {
 			break
@@ -138,19 +175,27 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if err != nil {
 		return err
 	}
-	if s.Owner != owner {
+	holder, shared := s.Holder, false
+	if i := slices.IndexFunc(s.Owners, func(o locker.Waiter) bool { return o.Owner == owner }); i >= 0 {
+		holder, shared = s.Owners[i].Holder, true
+	} else if s.Owner != owner {
 		return errNotOwner
 	}
 	if err := l.gate.Enter(); err != nil {
 		return err
 	}
 	defer l.gate.Leave()
-	if _, err := l.free(ctx, key, owner, nil); err != nil {
+	if shared {
+		_, err = l.leaveCrowd(ctx, &step{l: l, key: key, owner: owner})
+	} else {
+		_, err = l.free(ctx, key, owner, nil)
+	}
+	if err != nil {
 		return err
 	}
-	if lease, err := l.placeLease(ctx); err == nil && s.Holder.Instance != "" { // a hint
+	if lease, err := l.placeLease(ctx); err == nil && holder.Instance != "" { // a hint
 		m := message{Kind: revoked, Key: []byte(key), Owner: owner}
-		_, _ = l.client().Put(ctx, l.inboxOf(s.Holder.Instance), encode(m), clientv3.WithLease(lease))
+		_, _ = l.client().Put(ctx, l.inboxOf(holder.Instance), encode(m), clientv3.WithLease(lease))
 	}
 	return nil
 }

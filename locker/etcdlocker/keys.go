@@ -17,12 +17,16 @@ import (
 // has no braces.
 //
 //	<prefix>{K}                            owner id, '/', JSON of record; under a lease of the owner's process
+//	<prefix>{K}/m/p-<id>                   the same of a claim with a permit; there is no <prefix>{K} beside it
+//	<prefix>{K}/m/s-<id>                   the same of a shared claim
 //	<prefix>{K}/q/<place>-<revision>-<id>  JSON of entry: a claim in the queue; under a short lease of its process
 //	<prefix>i/<instance>                   the inbox of a locker: each put is a message, the value is the last one
 //	<prefix>r/{K}                          recorded: what the last Keep or Begin has left; under a lease for its TTL
 
 func (l *Locker) lockKey(key string) string      { return l.prefix + "{" + key + "}" }
 func (l *Locker) queueOf(key string) string      { return l.lockKey(key) + "/q/" }
+func (l *Locker) permitsOf(key string) string    { return l.lockKey(key) + "/m/p-" }
+func (l *Locker) sharesOf(key string) string     { return l.lockKey(key) + "/m/s-" }
 func (l *Locker) recordKey(key string) string    { return l.prefix + "r/{" + key + "}" }
 func (l *Locker) inboxOf(instance string) string { return l.prefix + "i/" + instance }
 func (l *Locker) placeKey(key string, p locker.Place) string {
@@ -46,16 +50,32 @@ func placeOf(entryKey string) locker.Place {
 	return locker.Place(p)
 }
 
+// ownKey returns the key that an owner with this limit has.
+func (l *Locker) ownKey(key, owner string, limit int) string {
+	switch {
+	case limit == locker.NoLimit:
+		return l.sharesOf(key) + owner
+	case limit > 1:
+		return l.permitsOf(key) + owner
+	}
+	return l.lockKey(key)
+}
+
 // record is what stands behind the owner id in the key.
 type record struct {
-	TTL    int64         `json:"t"` // in ms, from the first sight of the key's revision
+	TTL    int64         `json:"t"`           // in ms, from the first sight of the key's revision
+	Limit  int           `json:"n,omitempty"` // 0: the claim owns the key alone
 	Holder locker.Holder `json:"h"`
 }
 
 func (r record) ttl() time.Duration { return time.Duration(r.TTL) * time.Millisecond }
 
 func recordOf(c *locker.Claim, ttl time.Duration) record {
-	return record{TTL: ttl.Milliseconds(), Holder: c.Holder}
+	r := record{TTL: ttl.Milliseconds(), Holder: c.Holder}
+	if c.Limit > 1 {
+		r.Limit = c.Limit
+	}
+	return r
 }
 
 func lockValue(owner string, r record) string { return owner + "/" + encode(r) }
@@ -117,6 +137,10 @@ type message struct {
 	Waiting int      `json:"n,omitempty"` // claims behind the new owner
 	Queue   []queued `json:"q,omitempty"` // the first of them; of a wanted message, the new one
 	Value   []byte   `json:"v,omitempty"` // of a record that was kept, if it is short
+	Limit   int      `json:"l,omitempty"` // of Owner, if others may own Key beside it
+	Nth     int      `json:"i,omitempty"` // among those that got Key in this revision
+
+	And []message `json:"a,omitempty"` // further messages of the same revision
 }
 
 type kind string
@@ -136,9 +160,11 @@ func encode(v any) string {
 	return string(b)
 }
 
-// token returns a block of fencing tokens. Each write has a revision of its
-// own, and a later one has a higher.
-func token(revision int64) uint64 { return uint64(revision) * locker.FenceBlock }
+// token returns a block of fencing tokens for the nth claim that got a key in a
+// revision. Each write has a revision of its own, and a later one has a higher.
+func token(revision int64, nth int) uint64 {
+	return (uint64(revision)*grantsMax + uint64(nth)) * locker.FenceBlock
+}
 
 // owns compares the value by prefix: owner/ < value < owner0, because '0'
 // follows '/'.
@@ -147,6 +173,26 @@ func owns(lockKey, owner string) []clientv3.Cmp {
 		clientv3.Compare(clientv3.Value(lockKey), ">", owner+"/"),
 		clientv3.Compare(clientv3.Value(lockKey), "<", owner+"0"),
 	}
+}
+
+// isOwner says that the owner has the key, or its share of it.
+func (l *Locker) isOwner(key, owner string, limit int) []clientv3.Cmp {
+	if limit > 1 {
+		return []clientv3.Cmp{exists(l.ownKey(key, owner, limit))}
+	}
+	return owns(l.lockKey(key), owner)
+}
+
+// nobodys says that nobody owns the key. All keys of its owners stand from lockKey
+// to ownersEnd.
+func (l *Locker) nobodys(key string) clientv3.Cmp { return none(l.lockKey(key), l.ownersEnd(key)) }
+
+// ownersEnd is behind the keys that begin with {K}/m/, because '0' follows '/'.
+func (l *Locker) ownersEnd(key string) string { return l.lockKey(key) + "/m0" }
+
+// owners reads who owns the key.
+func (l *Locker) owners(key string) clientv3.Op {
+	return clientv3.OpGet(l.lockKey(key), clientv3.WithRange(l.ownersEnd(key)))
 }
 
 func exists(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), ">", 0) }

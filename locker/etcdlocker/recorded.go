@@ -178,6 +178,9 @@ func (h *handover) planKeep(ctx context.Context) (ifs []clientv3.Cmp, then []cli
 	if len(h.line) == 0 {
 		return ifs, append(then, clientv3.OpDelete(lock)), nil
 	}
+	if e, ok := h.first(); ok && e.Record.Limit > 1 { // those behind it that may share the key find it
+		then = append(then, clientv3.OpDelete(lock))
+	}
 	hand, err := h.hand(ctx)
 	return append(ifs, exists(string(h.line[0].Key))), append(then, hand...), err
 }

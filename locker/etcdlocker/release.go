@@ -45,6 +45,9 @@ func (l *Locker) freeOf(ctx context.Context, st *state, next *locker.Claim) (loc
 	l.mu.Lock()
 	unmark := st.unmark
 	l.mu.Unlock()
+	if c.Limit > 1 {
+		return l.leaveCrowd(ctx, &step{l: l, key: c.Key, owner: c.Owner, limit: c.Limit, next: next})
+	}
 	if !unmark {
 		return l.free(ctx, c.Key, c.Owner, next)
 	}
@@ -77,6 +80,8 @@ func (l *Locker) hands(ctx context.Context, h *handover) (locker.Released, error
 	}
 	r, err := h.run(ctx)
 	switch {
+	case err == errCrowd: //nolint:errorlint // itself
+		return l.leaveCrowd(ctx, &step{l: l, key: h.key, owner: h.owner, next: h.next, also: h.unmarks()})
 	case err == nil && h.nobodys:
 		return locker.Released{}, errNotOwner
 	case err == nil, err == errNotOwner: //nolint:errorlint // itself
@@ -139,7 +144,7 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 
 // looks are the operations from which learn learns.
 func (h *handover) looks() []clientv3.Op {
-	lock, queue := clientv3.OpGet(h.l.lockKey(h.key)), h.l.queueOf(h.key)
+	lock, queue := h.l.owners(h.key), h.l.queueOf(h.key)
 	if h.keep != nil {
 		return []clientv3.Op{lock, prefixed(queue), clientv3.OpGet(h.l.recordKey(h.key))}
 	}
@@ -172,12 +177,20 @@ func (h *handover) plan(ctx context.Context) (ifs []clientv3.Cmp, then []clientv
 	if h.keep != nil {
 		return h.planKeep(ctx)
 	}
-	ifs, then, err = h.planFree(ctx)
-	if h.unmark {
-		rec := h.l.recordKey(h.key)
-		then = append(then, clientv3.OpTxn(owns(rec, h.owner), []clientv3.Op{clientv3.OpDelete(rec)}, nil))
+	if e, ok := h.first(); ok && e.Record.Limit > 1 {
+		return nil, nil, errCrowd
 	}
-	return ifs, then, err
+	ifs, then, err = h.planFree(ctx)
+	return ifs, append(then, h.unmarks()...), err
+}
+
+// unmarks are the operations that remove the mark of owner.
+func (h *handover) unmarks() []clientv3.Op {
+	if !h.unmark {
+		return nil
+	}
+	rec := h.l.recordKey(h.key)
+	return []clientv3.Op{clientv3.OpTxn(owns(rec, h.owner), []clientv3.Op{clientv3.OpDelete(rec)}, nil)}
 }
 
 // planFree makes the transaction of a Release.
@@ -185,7 +198,7 @@ func (h *handover) planFree(ctx context.Context) (ifs []clientv3.Cmp, then []cli
 	lock, queue := h.l.lockKey(h.key), h.l.queueOf(h.key)
 	ifs = owns(lock, h.owner)
 	if h.nobodys {
-		ifs = []clientv3.Cmp{absent(lock)}
+		ifs = []clientv3.Cmp{h.l.nobodys(h.key)}
 	}
 	h.tail = queued{}
 	if len(h.line) == 0 {
@@ -218,7 +231,7 @@ func (h *handover) hand(ctx context.Context) (then []clientv3.Op, err error) {
 	r := e.Record
 	r.TTL = e.Offer
 	return append(then,
-		clientv3.OpPut(h.l.lockKey(h.key), lockValue(e.Owner, r), clientv3.WithLease(lease)),
+		clientv3.OpPut(h.l.ownKey(h.key, e.Owner, r.Limit), lockValue(e.Owner, r), clientv3.WithLease(lease)),
 		clientv3.OpPut(h.l.inboxOf(r.Holder.Instance), encode(h.grant(e)), clientv3.WithLease(lease))), nil
 }
 
@@ -228,7 +241,7 @@ func (h *handover) grant(e entry) message {
 	behind := h.line[1:]
 	m := message{
 		Kind: granted, Key: []byte(h.key), Owner: e.Owner, Fence: e.Fence, Offer: e.Offer,
-		Waiting: len(behind) + h.behind,
+		Waiting: len(behind) + h.behind, Limit: e.Record.Limit,
 	}
 	m.Queue = append(m.Queue, behind[:min(len(behind), shownMax)]...)
 	if h.queuesNext() {

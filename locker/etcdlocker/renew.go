@@ -57,11 +57,12 @@ func (l *Locker) renewals(cs []*locker.Claim, answered func(i int, err error)) (
 		}
 		s := l.sessionFor(c.TTL)
 		b := filling[s]
-		if b == nil || len(b.claims) == renewBatch || b.keys[c.Key] {
+		own := l.ownKey(c.Key, c.Owner, c.Limit)
+		if b == nil || len(b.claims) == renewBatch || b.keys[own] {
 			b = &renewal{l: l, session: s, keys: map[string]bool{}}
 			filling[s], all = b, append(all, b)
 		}
-		b.claims, b.keys[c.Key] = append(b.claims, c), true
+		b.claims, b.keys[own] = append(b.claims, c), true
 		b.answer = append(b.answer, func(err error) { answered(i, err) })
 	}
 	return all
@@ -100,9 +101,9 @@ func (b *renewal) send(ctx context.Context) (*clientv3.TxnResponse, error) {
 	}
 	ops := make([]clientv3.Op, len(b.claims))
 	for i, c := range b.claims {
-		key := b.l.lockKey(c.Key)
+		key := b.l.ownKey(c.Key, c.Owner, c.Limit)
 		put := clientv3.OpPut(key, lockValue(c.Owner, recordOf(c, c.TTL)), clientv3.WithLease(lease))
-		ops[i] = clientv3.OpTxn(owns(key, c.Owner), []clientv3.Op{put}, nil)
+		ops[i] = clientv3.OpTxn(b.l.isOwner(c.Key, c.Owner, c.Limit), []clientv3.Op{put}, nil)
 	}
 	r, err := b.l.txn(ctx, nil, ops, nil)
 	if noLease(err) {
@@ -126,12 +127,12 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 		return 0, unclear(err)
 	}
 	put := clientv3.OpPut(l.inboxOf(l.instance), encode(message{Kind: nothing}), clientv3.WithLease(lease))
-	r, err := l.txn(ctx, owns(l.lockKey(c.Key), c.Owner), []clientv3.Op{put}, nil)
+	r, err := l.txn(ctx, l.isOwner(c.Key, c.Owner, c.Limit), []clientv3.Op{put}, nil)
 	switch {
 	case err != nil:
 		return 0, unclear(err)
 	case !r.Succeeded:
 		return 0, errNotOwner
 	}
-	return token(r.Header.Revision), nil
+	return token(r.Header.Revision, 0), nil
 }

@@ -29,9 +29,10 @@ func main() {
 	length := flag.Duration("round", 2*time.Second, "length of a round")
 	rounds := flag.Int("rounds", 3, "rounds of each")
 	leases := flag.Int("leases", 0, "instead hold so many leases of 10 s for half a minute")
+	shared := flag.Bool("modes", false, "instead compare shared leases and permits with one at a time")
 	flag.Parse()
 	os.Exit(etcdtest.Main(func() int {
-		if err := run(*length, *rounds, *leases); err != nil {
+		if err := run(*length, *rounds, *leases, *shared); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -39,7 +40,7 @@ func main() {
 	}))
 }
 
-func run(length time.Duration, rounds, leases int) error {
+func run(length time.Duration, rounds, leases int, shared bool) error {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return err
@@ -55,6 +56,9 @@ func run(length time.Duration, rounds, leases int) error {
 	addr := members[0].Addr
 	if leases > 0 {
 		return hold(addr, leases)
+	}
+	if shared {
+		return modes(addr, length, rounds)
 	}
 	for _, c := range []contest{
 		{name: "hot 2 x 25", processes: 2, callers: 25},

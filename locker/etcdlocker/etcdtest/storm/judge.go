@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 )
@@ -15,7 +16,7 @@ type judge struct {
 	work     sync.WaitGroup // the connections of callers
 
 	mu      sync.Mutex // guards what follows, and is held while a message is judged
-	inside  [keys]*visit
+	inside  [keys]map[*visit]bool
 	token   [keys]uint64
 	last    [keys]time.Time   // when a section began
 	stopped map[int]time.Time // workers, by pid, that are or were stopped, and when that ended or zero
@@ -24,8 +25,8 @@ type judge struct {
 
 // visit is a section that runs.
 type visit struct {
-	pid     int
-	excused bool // its process was stopped while it ran
+	pid, limit int
+	excused    bool // its process was stopped while it ran, or before
 }
 
 func newJudge() (*judge, error) {
@@ -35,7 +36,7 @@ func newJudge() (*judge, error) {
 	}
 	j := &judge{listener: l, stopped: map[int]time.Time{}, report: report{faults: map[string]int{}}}
 	for i := range j.last {
-		j.last[i] = time.Now()
+		j.last[i], j.inside[i] = time.Now(), map[*visit]bool{}
 	}
 	j.work.Go(func() {
 		for {
@@ -57,22 +58,20 @@ func (j *judge) hear(c net.Conn) {
 	defer func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		if mine != nil && j.inside[key] == mine {
-			j.inside[key] = nil
-		}
+		delete(j.inside[key], mine)
 	}()
 	for in := bufio.NewScanner(c); in.Scan(); {
-		var pid, k int
+		var pid, k, limit int
 		var token uint64
 		var what string
-		if _, err := fmt.Sscan(in.Text(), &what, &pid, &k, &token); err != nil {
+		if _, err := fmt.Sscan(in.Text(), &what, &pid, &k, &limit, &token); err != nil {
 			return
 		}
 		j.mu.Lock()
 		if what == "in" {
-			key, mine = k, j.enters(pid, k, token)
-		} else if mine != nil && j.inside[key] == mine {
-			j.inside[key] = nil
+			key, mine = k, j.enters(pid, k, limit, token)
+		} else {
+			delete(j.inside[key], mine)
 		}
 		j.mu.Unlock()
 		if _, err := fmt.Fprintln(c, "ok"); err != nil {
@@ -81,26 +80,54 @@ func (j *judge) hear(c net.Conn) {
 	}
 }
 
-// enters judges the beginning of a section. The caller has j.mu.
-func (j *judge) enters(pid, key int, token uint64) *visit {
+// enters judges the beginning of a section. limit is how many of its kind may
+// be inside. Only a section that must be alone has a token in the order of the
+// begins. The caller has j.mu.
+func (j *judge) enters(pid, key, limit int, token uint64) *visit {
 	now := time.Now()
 	_, wasStopped := j.stopped[pid]
-	if token <= j.token[key] {
+	if limit == 1 && token <= j.token[key] {
 		if !wasStopped {
 			j.violates("key %d: token %d after %d", key, token, j.token[key])
 		}
 		j.report.fenced++
 		return nil // a store that compares tokens refuses it
 	}
-	if other := j.inside[key]; other != nil && !other.excused {
-		j.violates("key %d: process %d began beside process %d", key, pid, other.pid)
+	v := &visit{pid: pid, limit: limit}
+	low, there := limit, 1
+	for o := range j.inside[key] {
+		if !o.excused {
+			low, there = min(low, o.limit), there+1
+		}
+	}
+	v.excused = wasStopped && (limit > 1 || j.shared(key)) // no token tells that it is late
+	if there > low && !v.excused {
+		j.violates("key %d: process %d began with limit %d, beside %s", key, pid, limit, j.beside(key))
 	}
 	j.report.gap = max(j.report.gap, now.Sub(j.last[key]))
-	j.last[key], j.token[key] = now, token
+	j.last[key], j.token[key] = now, max(token, j.token[key])
 	j.report.sections++
-	v := &visit{pid: pid}
-	j.inside[key] = v
+	j.inside[key][v] = true
 	return v
+}
+
+// shared reports whether a section with a limit above 1 is inside.
+func (j *judge) shared(key int) bool {
+	for v := range j.inside[key] {
+		if v.limit > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// beside describes what is inside.
+func (j *judge) beside(key int) string {
+	var all []string
+	for v := range j.inside[key] {
+		all = append(all, fmt.Sprintf("process %d with limit %d", v.pid, v.limit))
+	}
+	return strings.Join(all, ", ")
 }
 
 func (j *judge) violates(format string, args ...any) {
@@ -113,9 +140,9 @@ func (j *judge) stops(pid int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.stopped[pid] = time.Now()
-	for _, v := range j.inside {
-		if v != nil && v.pid == pid {
-			v.excused = true
+	for _, inside := range j.inside {
+		for v := range inside {
+			v.excused = v.excused || v.pid == pid
 		}
 	}
 }

@@ -3,6 +3,7 @@
 // beside another on its key, each fencing token that fell, and keys that stay.
 //
 //	go -C locker/etcdlocker/etcdtest run ./storm -for 60s
+//	go -C locker/etcdlocker/etcdtest run ./storm -for 60s -modes
 package main
 
 import (
@@ -25,6 +26,7 @@ func main() {
 	flag.IntVar(&s.processes, "processes", 3, "processes that want keys")
 	flag.IntVar(&s.callers, "callers", 4, "callers in each")
 	flag.DurationVar(&s.ttl, "ttl", 3*time.Second, "TTL of the leases")
+	flag.BoolVar(&s.modes, "modes", false, "most calls for two of the three keys share them, or take a permit")
 	flag.Parse()
 	os.Exit(etcdtest.Main(func() int {
 		r, err := run(context.Background(), s)
@@ -44,6 +46,7 @@ type settings struct {
 	length             time.Duration
 	processes, callers int
 	ttl                time.Duration
+	modes              bool
 }
 
 // keys is how many keys there are.

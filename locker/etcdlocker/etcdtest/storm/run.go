@@ -58,7 +58,7 @@ func run(ctx context.Context, s settings) (report, error) {
 }
 
 func (w *world) addWorker() error {
-	s := workerSettings{Judge: w.judge.listener.Addr().String(), Callers: w.callers, TTL: w.ttl}
+	s := workerSettings{Judge: w.judge.listener.Addr().String(), Callers: w.callers, TTL: w.ttl, Modes: w.modes}
 	for _, p := range w.pipes {
 		s.Members = append(s.Members, p.Addr)
 	}

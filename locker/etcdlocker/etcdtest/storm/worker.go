@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 )
@@ -29,6 +30,7 @@ type workerSettings struct {
 	Members []string // one pipe each
 	Callers int
 	TTL     time.Duration
+	Modes   bool
 }
 
 func isWorker() bool { return os.Getenv(workerEnv) != "" }
@@ -116,19 +118,23 @@ func call(ctx context.Context, g *guard.Guard, s workerSettings) {
 	}
 	defer judge.Close()
 	answers := bufio.NewReader(judge)
-	tell := func(what string, key int, token uint64) {
-		fmt.Fprintln(judge, what, os.Getpid(), key, token)
+	tell := func(what string, key, limit int, token uint64) {
+		fmt.Fprintln(judge, what, os.Getpid(), key, limit, token)
 		_, _ = answers.ReadString('\n')
 	}
 	for ctx.Err() == nil {
 		key := rand.N(keys)
-		err := g.Do(ctx, guard.Key("key", key), func(ctx context.Context) error {
-			token, err := guard.FencingToken(ctx)
+		limit, g := role(g, key, s.Modes)
+		err := g.Do(ctx, guard.Key("key", key), func(ctx context.Context) (err error) {
+			var token uint64
+			if limit < locker.NoLimit {
+				token, err = guard.FencingToken(ctx)
+			}
 			if err != nil || ctx.Err() != nil {
 				return err
 			}
-			tell("in", key, token)
-			defer tell("out", key, token)
+			tell("in", key, limit, token)
+			defer tell("out", key, limit, token)
 			hold := time.Millisecond
 			if rand.N(20) == 0 {
 				hold = rand.N(2 * s.TTL) // so that holders are cut off too
@@ -142,5 +148,19 @@ func call(ctx context.Context, g *guard.Guard, s workerSettings) {
 		if err != nil {
 			time.Sleep(10 * time.Millisecond)
 		}
+	}
+}
+
+// role draws what a call is, and returns the guard for it. With modes, most
+// calls for the second key take one of 3 permits, and most for the third share
+// it.
+func role(g *guard.Guard, key int, modes bool) (limit int, _ *guard.Guard) {
+	switch {
+	case !modes || key == 0 || rand.N(5) == 0:
+		return 1, g
+	case key == 1:
+		return 3, g.With(guard.WithPermits(3))
+	default:
+		return locker.NoLimit, g.With(guard.WithShared())
 	}
 }

@@ -1,0 +1,83 @@
+package etcdlocker
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+func TestThoseInFrontComeInAsFarAsEachLimitAllows(t *testing.T) {
+	const all = locker.NoLimit
+	for _, c := range []struct {
+		owners, queue []int
+		comes         int
+	}{
+		{nil, nil, 0},
+		{nil, []int{1, all}, 1},
+		{nil, []int{all, all, 1, all}, 2},
+		{[]int{1}, []int{all}, 0},
+		{[]int{all}, []int{1, all}, 0},
+		{[]int{all, all}, []int{all, 3, all}, 1},
+		{[]int{all}, []int{2, all}, 1},
+		{[]int{4, 4}, []int{4, 4, 4}, 2},
+		{[]int{2, 4}, []int{4}, 0},
+		{[]int{4}, []int{4, 2}, 1},
+		{nil, []int{0, all}, 0}, // an entry that cannot be read
+		{nil, make([]int, 2*runMax), 0},
+	} {
+		at := &crowd{}
+		for _, n := range c.owners {
+			at.owners = append(at.owners, owner{limit: n})
+		}
+		for _, n := range c.queue {
+			at.queue = append(at.queue, waiter{limit: n})
+		}
+		if run := at.run(); len(run) != c.comes || len(run)+len(at.queue) != len(c.queue) {
+			t.Errorf("owners %v, queue %v: %d come in, and %d wait, want %d to come in",
+				c.owners, c.queue, len(run), len(at.queue), c.comes)
+		}
+	}
+	at := &crowd{queue: make([]waiter, 2*runMax)}
+	for i := range at.queue {
+		at.queue[i].limit = all
+	}
+	if n := len(at.run()); n != runMax {
+		t.Errorf("%d come in at once, want %d", n, runMax)
+	}
+}
+
+// etcd refuses a transaction that writes a key twice.
+func TestABatchWritesEachKeyOnce(t *testing.T) {
+	l := New(nil)
+	b := &batch{l: l, key: "k", dels: []string{"a", "b"}, puts: []put{{path: "b"}, {path: "c"}}}
+	for i := range 3 {
+		b.mail = append(b.mail, letter{instance: strconv.Itoa(i % 2), message: message{Nth: i}})
+	}
+	written := map[string]bool{}
+	for _, op := range b.ops() {
+		if written[string(op.KeyBytes())] {
+			t.Errorf("%s is written twice", op.KeyBytes())
+		}
+		written[string(op.KeyBytes())] = true
+	}
+	if len(written) != 5 {
+		t.Errorf("%d keys are written, want 5: %v", len(written), written)
+	}
+	if all := b.letters(); len(all[0].message.And) != 1 || all[0].message.And[0].Nth != 2 {
+		t.Errorf("a message is missing: %+v", all)
+	}
+}
+
+func TestClaimsThatGetAKeyTogetherHaveTokensOfTheirOwn(t *testing.T) {
+	last := uint64(0)
+	for rev := range int64(3) {
+		for nth := range grantsMax {
+			n := token(rev+1, nth)
+			if n < last+locker.FenceBlock {
+				t.Fatalf("token %d of the claim %d of revision %d follows %d", n, nth, rev+1, last)
+			}
+			last = n
+		}
+	}
+}

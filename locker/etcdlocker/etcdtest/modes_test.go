@@ -1,0 +1,205 @@
+package etcdtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/etcdlocker"
+	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
+)
+
+// counted is a locker whose requests are counted.
+type counted struct {
+	*etcdlocker.Locker
+	txns atomic.Int32
+
+	wanted, granted chan struct{} // have room for all messages of a test
+}
+
+func (*counted) Wake(string)     {}
+func (*counted) WakeAll()        {}
+func (c *counted) Wanted(string) { c.wanted <- struct{}{} }
+
+// Granted tells that the claim is known.
+func (c *counted) Granted(string, string, locker.Offer) bool {
+	c.granted <- struct{}{}
+	return true
+}
+
+func newCounted(t *testing.T, addr, prefix string) *counted {
+	t.Helper()
+	c := &counted{wanted: make(chan struct{}, 100), granted: make(chan struct{}, 100)}
+	config := etcdtest.Config(addr)
+	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(c.count))
+	client, err := clientv3.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	c.Locker = etcdlocker.New(client, etcdlocker.WithPrefix(prefix))
+	if err := c.Open(c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.WithoutCancel(t.Context())) })
+	return c
+}
+
+func (c *counted) count(
+	ctx context.Context, method string, in, out any,
+	cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
+	if strings.HasPrefix(method, "/etcdserverpb.KV/") {
+		c.txns.Add(1)
+	}
+	return invoke(ctx, method, in, out, cc, opts...)
+}
+
+// claimed is a claim with this limit.
+func claimed(key string, limit int) *locker.Claim {
+	return &locker.Claim{Key: key, Owner: lockerkit.NewID(), TTL: time.Minute, Limit: limit}
+}
+
+// costs fails unless what takes n requests of etcd.
+func (c *counted) costs(t *testing.T, n int, what string, do func() error) {
+	t.Helper()
+	before := c.txns.Load()
+	if err := do(); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	if got := int(c.txns.Load() - before); got != n {
+		t.Errorf("%s: %d requests, want %d", what, got, n)
+	}
+}
+
+// acquires wants the claim to own its key, or to be queued.
+func (c *counted) acquires(t *testing.T, cl *locker.Claim, try locker.Try, want string) func() error {
+	t.Helper()
+	return func() error {
+		a, err := c.Acquire(t.Context(), cl, try)
+		if got := fmt.Sprintf("acquired %v queued %v", a.Acquired, a.Queued); err == nil && got != want {
+			return fmt.Errorf("%s, want %s", got, want)
+		}
+		return err
+	}
+}
+
+func (c *counted) releases(t *testing.T, cl *locker.Claim, handed bool) func() error {
+	t.Helper()
+	return func() error {
+		r, err := c.Release(t.Context(), cl, nil)
+		if err == nil && r.Handed != handed {
+			return fmt.Errorf("handed %v, want %v", r.Handed, handed)
+		}
+		return err
+	}
+}
+
+const (
+	owns   = "acquired true queued false"
+	queues = "acquired false queued true"
+)
+
+func TestATurnAloneCostsNoMoreThanWithoutModes(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c := newCounted(t, addr, prefix)
+	wait := locker.Try{Wait: true}
+	first, second := claimed("k", 0), claimed("k", 0)
+	c.costs(t, 1, "a free key", c.acquires(t, first, wait, owns))
+	c.costs(t, 2, "a held key", c.acquires(t, second, wait, queues))
+	c.costs(t, 1, "a look", c.acquires(t, second, locker.Try{Wait: true, Queued: true}, queues))
+	c.costs(t, 1, "a renewal", func() (err error) {
+		c.Renew(t.Context(), []*locker.Claim{first}, func(_ int, e error) { err = e })
+		return err
+	})
+	<-c.wanted // it knows the first in the queue
+	c.costs(t, 1, "a hand-over", c.releases(t, first, true))
+	<-c.granted
+	c.costs(t, 2, "a key that was handed over", c.acquires(t, second, locker.Try{Wait: true, Queued: true}, owns))
+	c.costs(t, 1, "the last release", c.releases(t, second, false))
+}
+
+func TestWhatSharesAndPermitsCost(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c := newCounted(t, addr, prefix)
+	wait, look := locker.Try{Wait: true}, locker.Try{Wait: true, Queued: true}
+	one, two, writer := claimed("book", locker.NoLimit), claimed("book", locker.NoLimit), claimed("book", 0)
+	c.costs(t, 1, "the first share", c.acquires(t, one, wait, owns))
+	c.costs(t, 1, "a further share", c.acquires(t, two, wait, owns))
+	c.costs(t, 1, "a renewal", func() (err error) {
+		c.Renew(t.Context(), []*locker.Claim{one, two}, func(_ int, e error) { err = errors.Join(err, e) })
+		return err
+	})
+	c.costs(t, 3, "a claim that must be alone", c.acquires(t, writer, wait, queues))
+	c.costs(t, 2, "its look", c.acquires(t, writer, look, queues))
+	c.costs(t, 2, "the release of a share for which a claim waits", c.releases(t, one, true))
+	c.costs(t, 2, "a hand-over", c.releases(t, two, true))
+	<-c.granted
+	c.costs(t, 2, "a key that was handed over", c.acquires(t, writer, look, owns))
+
+	readers := []*locker.Claim{claimed("book", locker.NoLimit), claimed("book", locker.NoLimit)}
+	for _, r := range readers {
+		c.costs(t, 2, "a share of a key that is held", c.acquires(t, r, wait, queues))
+	}
+	c.costs(t, 2, "a hand-over to several", c.releases(t, writer, true))
+	<-c.granted
+	<-c.granted
+	for _, r := range readers {
+		c.costs(t, 1, "a share that was handed over", c.acquires(t, r, look, owns))
+	}
+	c.costs(t, 1, "the release of a share", c.releases(t, readers[0], true))
+	c.costs(t, 1, "the last release of a share", c.releases(t, readers[1], false))
+
+	p, q, r := claimed("jobs", 2), claimed("jobs", 2), claimed("jobs", 2)
+	c.costs(t, 1, "the first permit", c.acquires(t, p, wait, owns))
+	c.costs(t, 2, "the second permit", c.acquires(t, q, wait, owns))
+	c.costs(t, 2, "a permit to wait for", c.acquires(t, r, wait, queues))
+	c.costs(t, 2, "a permit that is handed over", c.releases(t, p, true))
+	c.costs(t, 1, "a permit for which nobody waits", c.releases(t, q, true))
+}
+
+func TestSeveralKeysCostOneRequest(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c := newCounted(t, addr, prefix)
+	var all []*locker.Claim
+	for i := range locker.MaxSeveral {
+		all = append(all, claimed(fmt.Sprint("k", i), 0))
+	}
+	together := func(cs []*locker.Claim, prefix bool, want int) func() error {
+		return func() error {
+			_, held, err := c.AcquireAll(t.Context(), cs, prefix)
+			if err == nil && held != want {
+				return fmt.Errorf("the key %d is held, want %d", held, want)
+			}
+			return err
+		}
+	}
+	c.costs(t, 1, "64 keys", together(all, false, len(all)))
+	c.costs(t, 2, "64 keys again", together(all, false, len(all)))
+	before := c.txns.Load()
+	c.ReleaseAll(t.Context(), all, make([]*locker.Claim, len(all)), func(i int, _ locker.Released, err error) {
+		if err != nil {
+			t.Errorf("the release of %d: %v", i, err)
+		}
+	})
+	if n := int(c.txns.Load() - before); n > len(all)/4 {
+		t.Errorf("%d requests release 64 keys, want them together", n)
+	}
+	held := claimed("k2", 0)
+	c.costs(t, 1, "a free key", c.acquires(t, held, locker.Try{}, owns))
+	some := []*locker.Claim{claimed("k0", 0), claimed("k1", 0), claimed("k2", 0), claimed("k3", 0)}
+	c.costs(t, 1, "none of several", together(some, false, 2))
+	c.costs(t, 2, "those in front of one that is held", together(some, true, 2))
+}

@@ -1,0 +1,189 @@
+package etcdlocker
+
+import (
+	"context"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// step is the end of an owner's share of a key, and what follows for those who
+// wait. It takes one request if nobody waits, and two if somebody does.
+type step struct {
+	l     *Locker
+	key   string
+	owner string        // whose share ends; nobody's, if it has none
+	limit int           // of owner; 0 if that is not known
+	next  *locker.Claim // to be queued behind the others
+	also  []clientv3.Op
+
+	at        *crowd
+	nextState *state
+	held      bool     // owner had its share
+	run       []waiter // who comes in
+	queues    bool     // next goes into the queue, or comes in
+	place     clientv3.LeaseID
+}
+
+// leaveCrowd carries s out.
+func (l *Locker) leaveCrowd(ctx context.Context, s *step) (locker.Released, error) {
+	l.disown(s.key, s.owner)
+	if s.next != nil {
+		s.nextState = l.stateOf(s.next)
+	}
+	r, err := s.carry(ctx)
+	if err == nil || err == errNotOwner { //nolint:errorlint // itself
+		return r, err
+	}
+	return r, unclear(err)
+}
+
+func (s *step) carry(ctx context.Context) (r locker.Released, err error) {
+	if s.limit > 1 && s.next == nil {
+		done, err := s.quick(ctx, &r)
+		if done || err != nil {
+			return r, err
+		}
+	}
+	for range maxTries {
+		if s.at == nil {
+			if err = s.look(ctx); err != nil {
+				return r, err
+			}
+		}
+		r = locker.Released{}
+		done, err := s.try(ctx, &r)
+		if done || err != nil {
+			return r, err
+		}
+	}
+	return locker.Released{}, errChanging
+}
+
+func (s *step) looks() []clientv3.Op {
+	return []clientv3.Op{s.l.owners(s.key), prefixed(s.l.queueOf(s.key))}
+}
+
+func (s *step) look(ctx context.Context) error {
+	r, err := s.l.txn(ctx, nil, s.looks(), nil)
+	if err == nil {
+		s.learn(r)
+	}
+	return err
+}
+
+func (s *step) learn(r *clientv3.TxnResponse) {
+	s.at = s.l.crowdOf(s.key, rangeOf(r, 0).Kvs, rangeOf(r, 1).Kvs, r.Header.Revision)
+}
+
+// quick ends the share if nobody waits.
+func (s *step) quick(ctx context.Context, r *locker.Released) (done bool, err error) {
+	own, queue := s.l.ownKey(s.key, s.owner, s.limit), s.l.queueOf(s.key)
+	answer, err := s.l.lane.carry(ctx, []string{s.l.lockKey(s.key)},
+		[]clientv3.Cmp{exists(own), none(queue, endOf(queue))},
+		[]clientv3.Op{clientv3.OpDelete(own), clientv3.OpGet(s.l.lockKey(s.key),
+			clientv3.WithRange(s.l.ownersEnd(s.key)), clientv3.WithCountOnly())}, s.looks())
+	switch {
+	case err != nil:
+		return false, err
+	case !answer.Succeeded:
+		s.learn(answer)
+		return false, nil
+	}
+	r.Handed = rangeOf(answer, 1).Count > 0
+	return true, nil
+}
+
+// try makes and sends one transaction.
+func (s *step) try(ctx context.Context, r *locker.Released) (done bool, err error) {
+	if len(s.at.ended) > endedMax {
+		err = s.l.drop(ctx, s.at.ended)
+		s.at = nil
+		return false, err
+	}
+	b, err := s.plan(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	if !s.held && len(s.run) == 0 {
+		return true, errNotOwner
+	}
+	answer, err := s.l.lane.carry(ctx, b.writes(), b.ifs, b.ops(), s.looks())
+	switch {
+	case noLease(err):
+		s.undo()
+		s.l.places.lost(s.place)
+		s.at = nil
+		return false, s.l.dropDead(ctx, s.run)
+	case err != nil:
+		r.Queued = s.queues
+		return false, err
+	case !answer.Succeeded:
+		s.undo()
+		s.learn(answer)
+		return false, nil
+	case len(s.run) == runMax: // there may be more
+		_, _ = s.l.leaveCrowd(ctx, &step{l: s.l, key: s.key})
+	}
+	if !s.held {
+		return true, errNotOwner
+	}
+	return true, nil
+}
+
+// plan makes the transaction of a try.
+func (s *step) plan(ctx context.Context, r *locker.Released) (*batch, error) {
+	b := &batch{l: s.l, key: s.key, also: s.also}
+	own, held := s.at.without(s.owner)
+	if s.held = held; held {
+		b.ifs, b.dels = s.l.isOwner(s.key, s.owner, own.limit), []string{own.path}
+	}
+	r.Waiting = len(s.at.queue)
+	s.queues = s.held && s.next != nil && r.Waiting+len(s.at.owners) > 0
+	if s.queues {
+		if err := s.queueNext(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	b.ifs = append(b.ifs, s.at.same(s.l, s.key)...)
+	b.ifs = append(b.ifs, s.at.stay()...)
+	b.settle(s.at)
+	s.run = s.at.run()
+	r.Handed = len(s.run)+len(s.at.owners) > 0
+	for i, w := range s.run {
+		b.hand(w, i, s.at.queue)
+	}
+	for _, w := range s.at.queue {
+		if w.ours {
+			b.puts = append(b.puts, put{string(w.Key), string(w.Value), s.place})
+		}
+	}
+	return b, nil
+}
+
+// queueNext puts next behind all others (law 9).
+func (s *step) queueNext(ctx context.Context, r *locker.Released) (err error) {
+	if s.place, err = s.l.placeLease(ctx); err != nil {
+		return err
+	}
+	r.Queued, r.Place = true, locker.Place(s.at.revision)
+	if n := len(s.at.queue); n > 0 {
+		r.Place = max(r.Place, placeOf(string(s.at.queue[n-1].Key))+1)
+	}
+	w := waiterOf(queued{
+		Key:   []byte(s.l.entryKey(s.key, r.Place, int64(r.Place), s.next.Owner)),
+		Value: []byte(encode(entryOf(s.next, s.place))),
+	})
+	w.ours = true
+	s.at.queue = append(s.at.queue, w)
+	s.l.queues(s.nextState, string(w.Key), s.place)
+	return nil
+}
+
+// undo notes that next has not joined the queue.
+func (s *step) undo() {
+	if s.queues {
+		s.l.rejoins(s.nextState)
+	}
+}

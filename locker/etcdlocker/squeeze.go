@@ -1,0 +1,206 @@
+package etcdlocker
+
+import (
+	"context"
+	"slices"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+// squeeze is one try of a claim to own a key beside others.
+type squeeze struct {
+	*attempt
+	found *found
+	at    *crowd
+
+	run   []waiter // who comes in; the claim may be one of them
+	owns  bool     // the claim has its share, or gets it
+	again bool     // it has it already
+	joins bool     // it goes into the queue
+	entry string   // its key there
+	lease clientv3.LeaseID
+	place clientv3.LeaseID
+}
+
+// find finds out who comes in.
+func (s *squeeze) find() {
+	c, at := s.c, s.at
+	for _, o := range at.owners {
+		if o.id == c.Owner {
+			s.owns, s.again = true, true
+			s.run = at.run()
+			return
+		}
+	}
+	me := s.line()
+	if len(at.owners) == 0 { // law 8: a free key is anybody's
+		at.queue = append([]waiter{me}, at.queue...)
+	} else {
+		at.insert(me)
+	}
+	s.run = at.run()
+	for i, w := range s.run {
+		if w.ours {
+			s.owns, s.nth = true, i
+		}
+	}
+	s.joins = !s.owns && !s.found.queued && s.Wait && !s.Queued
+}
+
+// line takes the claim out of the queue, or makes the entry that it would have
+// there.
+func (s *squeeze) line() waiter {
+	s.entry = s.st.entry
+	for i, w := range s.at.queue {
+		if s.found.queued && string(w.Key) == s.entry {
+			s.at.queue = slices.Delete(s.at.queue, i, i+1)
+			w.ours = true
+			return w
+		}
+	}
+	place := s.Place
+	if place <= 0 {
+		place = locker.Place(s.found.revision)
+	}
+	s.entry = s.l.entryKey(s.c.Key, place, s.found.revision, s.c.Owner)
+	return waiter{queued: queued{Key: []byte(s.entry)}, ours: true, limit: max(s.c.Limit, 1)}
+}
+
+// moves reports whether there is anything to do.
+func (s *squeeze) moves() bool { return s.owns || s.joins || len(s.run) > 0 }
+
+// behind returns those that wait behind the run.
+func (s *squeeze) behind() (ws []waiter) {
+	for _, w := range s.at.queue {
+		if !w.ours || s.joins || s.found.queued {
+			ws = append(ws, w)
+		}
+	}
+	return ws
+}
+
+// plan makes the transaction.
+func (s *squeeze) plan(ctx context.Context) (b *batch, err error) {
+	b = &batch{l: s.l, key: s.c.Key}
+	switch {
+	case s.again && len(s.run) == 0:
+	case s.owns || len(s.run) > 0:
+		b.ifs = s.at.same(s.l, s.c.Key)
+		b.settle(s.at)
+	}
+	if s.owns {
+		if s.lease, err = s.l.keyLease(ctx, s.c.TTL); err != nil {
+			return nil, err
+		}
+		own := s.l.ownKey(s.c.Key, s.c.Owner, s.c.Limit)
+		if s.again {
+			b.ifs = append(b.ifs, exists(own))
+		}
+		if s.found.queued {
+			b.dels = append(b.dels, s.entry)
+		}
+		b.puts = append(b.puts, put{own, lockValue(s.c.Owner, recordOf(s.c, s.c.TTL)), s.lease})
+	}
+	if s.joins {
+		if err := s.join(ctx, b); err != nil {
+			return nil, err
+		}
+	}
+	if s.owns && !s.again || s.joins {
+		b.ifs = s.unrecorded(b.ifs...)
+	}
+	for i, w := range s.run {
+		if !w.ours {
+			b.hand(w, i, s.behind())
+		}
+	}
+	return b, nil
+}
+
+// join puts the claim into the queue, and tells the owners of it if it is the
+// first there. The others heard of those in front of it.
+func (s *squeeze) join(ctx context.Context, b *batch) (err error) {
+	if s.place, err = s.l.placeLease(ctx); err != nil {
+		return err
+	}
+	e := queued{Key: []byte(s.entry), Value: []byte(encode(entryOf(s.c, s.place)))}
+	for i := range s.at.queue {
+		if s.at.queue[i].ours {
+			s.at.queue[i].queued = e
+		}
+	}
+	s.l.queues(s.st, s.entry, s.place)
+	b.ifs = append(b.ifs, s.at.stay()...)
+	b.puts = append(b.puts, put{s.entry, string(e.Value), s.place})
+	if len(s.at.queue) > 1 {
+		return nil
+	}
+	m, told := message{Kind: wanted, Key: []byte(s.c.Key), Queue: []queued{e}}, map[string]bool{}
+	for _, o := range s.at.owners[:min(len(s.at.owners), toldMax)] {
+		if o.holder.Instance != "" && !told[o.holder.Instance] {
+			told[o.holder.Instance] = true
+			b.mail = append(b.mail, letter{o.holder.Instance, m, s.place})
+		}
+	}
+	return nil
+}
+
+// send carries the transaction out.
+func (s *squeeze) send(ctx context.Context, a *locker.Answer) (*found, error) {
+	b, err := s.plan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.l.lane.carry(ctx, b.writes(), b.ifs, b.ops(), s.looks())
+	switch {
+	case noLease(err):
+		s.undo()
+		s.l.sessionFor(s.c.TTL).lost(s.lease)
+		s.l.places.lost(s.place)
+		if err := s.l.dropDead(ctx, s.run); err != nil {
+			return nil, err
+		}
+		return s.look(ctx)
+	case err != nil:
+		return nil, err
+	case !r.Succeeded:
+		s.undo()
+		return s.foundIn(r), nil
+	}
+	s.revision = r.Header.Revision
+	a.Acquired, a.Queued = s.owns, s.joins || s.found.queued && !s.owns
+	if a.Queued {
+		a.Place, a.Remaining = placeOf(s.entry), s.at.left()
+	}
+	return nil, nil
+}
+
+// undo notes that the claim has not joined the queue.
+func (s *squeeze) undo() {
+	if s.joins {
+		s.l.rejoins(s.st)
+	}
+}
+
+// dropDead drops the claims whose processes have not renewed their etcd lease
+// for QueueLife (law 7).
+func (l *Locker) dropDead(ctx context.Context, run []waiter) error {
+	for _, w := range run {
+		if w.Lease == 0 {
+			continue // of this call
+		}
+		r, err := l.client().TimeToLive(ctx, clientv3.LeaseID(w.Lease))
+		if err != nil {
+			return err
+		}
+		if r.TTL > 0 {
+			continue
+		}
+		if _, err := l.txn(ctx, nil, []clientv3.Op{clientv3.OpDelete(string(w.Key))}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
