@@ -35,22 +35,16 @@ func (l *Locker) Held(key string) (held, nodes int) {
 // with less than a quorum. It also tells who waits in the longest queue, in the
 // order that most of these queues have.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
-	s, _, err := l.inspect(ctx, key)
-	return s, err
-}
-
-// inspect is Inspect that also returns the answer of each node, nil for none.
-func (l *Locker) inspect(ctx context.Context, key string) (s locker.KeyState, said []*locker.KeyState, err error) {
-	s.Key = key
+	s := locker.KeyState{Key: key}
 	states := make([]locker.KeyState, len(l.nodes))
 	errs, err := l.everywhere(ctx, func(ctx context.Context, i int) (err error) {
 		states[i], err = l.nodes[i].store.Inspect(ctx, key)
 		return err
 	})
 	if err != nil {
-		return s, nil, err
+		return s, err
 	}
-	said = make([]*locker.KeyState, len(l.nodes))
+	said := make([]*locker.KeyState, len(l.nodes)) // nil without an answer
 	votes := make(map[string]int)
 	for i := range states {
 		if errs[i] != nil {
@@ -68,7 +62,7 @@ func (l *Locker) inspect(ctx context.Context, key string) (s locker.KeyState, sa
 	if i := slices.IndexFunc(s.Waiters, func(w locker.Waiter) bool { return s.Held && w.Owner == s.Owner }); i >= 0 {
 		s.Waiters, s.Waiting = slices.Delete(s.Waiters, i, i+1), s.Waiting-1 // queued at a node that it lacks
 	}
-	return s, said, nil
+	return s, nil
 }
 
 // queue returns the longest of the queues. If several are equally long, it
@@ -135,7 +129,7 @@ func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, i
 // others are a quorum, because every lease is on one of those.
 func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 	return func(yield func(locker.KeyState, error) bool) {
-		var listed []int // indices of nodes
+		yielded := make(map[string]bool)
 		var failed []error
 	nodes:
 		for i := range l.nodes {
@@ -144,25 +138,23 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 					failed = append(failed, err)
 					continue nodes
 				}
-				s, said, err := l.inspect(ctx, n.Key)
-				if err == nil && (!s.Held && s.Waiting == 0 ||
-					slices.ContainsFunc(listed, func(i int) bool { return tells(said[i]) })) {
-					continue // gone meanwhile, or yielded with an earlier node
+				if yielded[n.Key] {
+					continue
 				}
-				if !yield(s, err) {
+				s, err := l.Inspect(ctx, n.Key)
+				if err == nil && !s.Held && s.Waiting == 0 {
+					continue // gone meanwhile
+				}
+				if yielded[n.Key] = true; !yield(s, err) {
 					return
 				}
 			}
-			listed = append(listed, i)
 		}
 		if len(failed) > len(l.nodes)-l.quorum {
 			yield(locker.KeyState{}, reasons(failed))
 		}
 	}
 }
-
-// tells reports whether the node's own list has the key.
-func tells(n *locker.KeyState) bool { return n != nil && (n.Held || n.Waiting > 0) }
 
 // ForceRelease ends the hold of owner on every node. It succeeds if owner had a
 // quorum.
