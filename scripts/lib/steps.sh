@@ -138,6 +138,7 @@ step_test() {
 test_module() {
   local flags=(-vet=off -timeout 15m -parallel 4) nice=0 # parallel tests mostly wait
   if [[ -n $short ]]; then flags+=(-short); else flags+=(-shuffle=on); fi
+  [[ $set != small ]] || flags+=(-p 3) # packages wait, too
   [[ $1 != "$torture_module" ]] || flags+=(-p 1)
   [[ $1 != guardgen ]] || nice=10
   [[ -z $short ]] || export GORACE=atexit_sleep_ms=100 # by default each test binary sleeps for 1 s at its end
