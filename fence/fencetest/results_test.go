@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -202,6 +203,49 @@ func TestAnEffectHappensOnceThoughNobodyIsExcluded(t *testing.T) {
 		err := crowd(c, func(g *guard.Guard, key, by string) (receipt, error) { return c.pay(g, key, time.Hour, by) })
 		if err != nil {
 			c.Error(err)
+		}
+	})
+}
+
+// A call that another one has overtaken has a result of its own, which is
+// rolled back. Nothing of it is left in the result that it returns.
+func TestTwoResultsAreNeverMixed(t *testing.T) {
+	onTills(t, func(c till) {
+		g := c.guards(2)
+		pay := func(g *guard.Guard, value map[string]int, during func() error) (map[string]int, error) {
+			return sqlresult.Once(c.Context(), g, c.db, c.results, "k", time.Hour,
+				func(context.Context, *sql.Tx) (map[string]int, error) { return value, during() })
+		}
+		overtaken := func() error {
+			if c.database.name == "SQLite" { // it has one such transaction at a time, so no call overtakes another
+				return nil
+			}
+			_, err := pay(g[1], map[string]int{"second": 2}, func() error { return nil })
+			return err
+		}
+		first, err := pay(g[0], map[string]int{"first": 1}, overtaken)
+		again, bad := pay(g[0], nil, overtaken)
+		if err != nil || bad != nil || len(first) != 1 || !maps.Equal(first, again) {
+			c.Errorf("got %v, %v, then %v, %v", first, err, again, bad)
+		}
+	})
+}
+
+// The ctx ends, so the final error cannot be kept.
+func TestAFinalErrorThatIsNotKeptSaysSo(t *testing.T) {
+	onTills(t, func(c till) {
+		g := c.guards(1)[0]
+		declined := guard.Final("declined", errors.New("declined"))
+		ctx, cancel := context.WithCancel(c.Context())
+		_, err := sqlresult.Once(ctx, g, c.db, c.results, "f", time.Hour, func(context.Context, *sql.Tx) (int, error) {
+			cancel()
+			return 0, declined
+		})
+		if !errors.Is(err, guard.ErrNotKept) || !errors.Is(err, declined) {
+			c.Errorf("got %v, want ErrNotKept beside the error", err)
+		}
+		if r, err := c.pay(g, "f", time.Hour, "later"); err != nil || r.By != "later" {
+			c.Errorf("then %v, %v", r, err)
 		}
 	})
 }

@@ -39,7 +39,8 @@ import (
 // Once ends the transaction. fn must not, and it must use the ctx that it gets.
 // If fn returns an error, all is rolled back, and the next call runs fn. An
 // error that [guard.Final] made is kept as a result, in a transaction of its
-// own after the rollback.
+// own after the rollback. If it cannot be kept, guard.ErrNotKept stands beside
+// it.
 //
 // If fn did not run and there is no result, the error is one of Do's, or the
 // database's, of which guard.Ran knows nothing. If COMMIT gives no answer, Once
@@ -78,10 +79,11 @@ func Once[T any](ctx context.Context, g *guard.Guard, db *sql.DB, t *Table, key 
 	case err != nil:
 		return none, err
 	}
-	if err := json.Unmarshal(r.Record, &result); err != nil {
+	var kept T // not result, which fn may have filled here
+	if err := json.Unmarshal(r.Record, &kept); err != nil {
 		return none, fmt.Errorf("%w: sqlresult: read the result: %w", guard.ErrResultGone, err)
 	}
-	return result, nil
+	return kept, nil
 }
 
 var errNoFunc = fmt.Errorf("%w: sqlresult: the function is nil", guard.ErrInvalidOption)
@@ -238,7 +240,7 @@ func (c *call) keepFinal(ctx context.Context, final *guard.FinalError, err error
 		bad = c.table.in(ctx, c.db, func(tx *sql.Tx) error { return c.keep(ctx, tx, value, true) })
 	}
 	if bad != nil {
-		return c.lookAgain(ctx, errors.Join(err, bad))
+		return c.lookAgain(ctx, fmt.Errorf("%w: %w: %w", guard.ErrNotKept, err, bad))
 	}
 	c.done = true
 	return err
@@ -257,7 +259,7 @@ func (c *call) lookAgain(ctx context.Context, err error) error {
 	if found {
 		return c.takeOver(r)
 	}
-	if end := (*commitError)(nil); errors.As(err, &end) {
+	if end := (*commitError)(nil); errors.As(err, &end) && !errors.Is(err, guard.ErrNotKept) {
 		err = fmt.Errorf("%w: %w", guard.ErrNotKept, err)
 	}
 	return errors.Join(err, bad)
