@@ -33,9 +33,9 @@ func (c *Capture) Unwrap() http.ResponseWriter { return c.under }
 
 // Held returns what is held back.
 func (c *Capture) Held() Answer {
-	a := Answer{c.status, c.header, c.body.Bytes()}
+	a := Answer{Status: c.status, Header: c.header, Body: c.body.Bytes()}
 	if a.Status == 0 {
-		a.Status = http.StatusOK
+		a.Status, a.Silent = http.StatusOK, c.body.Len() == 0
 	}
 	return a
 }

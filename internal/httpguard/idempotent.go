@@ -117,7 +117,7 @@ func (i *Idempotent) record(x HeldExchange, inner *refusal) ([]byte, error) {
 	if x.Begun() {
 		return goneAnswer(), nil
 	}
-	a := x.Held()
+	a, left := x.Held(), x.Request().Context().Err() != nil
 	if a.Status == 0 {
 		i.noteLeft(x)
 	}
@@ -128,6 +128,8 @@ func (i *Idempotent) record(x HeldExchange, inner *refusal) ([]byte, error) {
 		return nil, guard.NothingDone(errNotForKeeping)
 	case a.failed():
 		return nil, errNotForKeeping
+	case a.Silent && left:
+		return goneAnswer(), nil // nobody knows whether the handler has done its work or given up
 	}
 	return a.encode(i.Headers), nil
 }

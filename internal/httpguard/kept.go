@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/outcome"
 )
 
 // Answer is a whole answer of a handler.
@@ -17,6 +18,7 @@ type Answer struct {
 	Status int // 0 if the handler has left the answer to a middleware outside
 	Header http.Header
 	Body   []byte
+	Silent bool // the handler has written nothing, which means Status
 }
 
 // Write writes a, and in place of headers that w has already those of a.
@@ -33,11 +35,14 @@ func (a Answer) refused() bool {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
 	}
-	return a.Status >= 400 && a.Status < 500 && a.Header.Get("Retry-After") != ""
+	return a.Status != outcome.ClientGone && a.Status >= 400 && a.Status < 500 && a.Header.Get("Retry-After") != ""
 }
 
-// failed reports whether a is a server error, or none of the handler's.
-func (a Answer) failed() bool { return a.Status < 200 || a.Status >= 500 }
+// failed reports whether a is a server error, none of the handler's, or for a
+// client that has gone.
+func (a Answer) failed() bool {
+	return a.Status < 200 || a.Status >= 500 || a.Status == outcome.ClientGone
+}
 
 // keptHeaders are the headers that are always kept.
 var keptHeaders = []string{

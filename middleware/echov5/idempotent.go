@@ -25,7 +25,7 @@ import (
 //
 // The handler runs under a lease, as in [Key]. Its answer is held back until it
 // is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
-// of 200 to 499 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
+// of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
 // those of a lock inside. After the others the next request runs the handler,
 // unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
 // hijacked or is longer than [guard.WithResultLimit] is not kept either, but its

@@ -293,6 +293,15 @@ var sentFaults = []fault{
 		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return eager{w} }),
 	},
 	{
+		name: "takes silence for success", caughtBy: []string{"the client has gone meanwhile"},
+		inside: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				next.ServeHTTP(w, r)
+				w.WriteHeader(http.StatusOK) // nothing, if there was an answer
+			})
+		},
+	},
+	{
 		name: "holds informational answers back", caughtBy: []string{"informational answers go through"},
 		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return silent{w} }),
 	},

@@ -72,16 +72,20 @@ var idempotentRows = []struct {
 	{"an answer that is copied from a reader", readFrom},
 	{"a compressed answer", compressed},
 	{"an answer has its TTL", answersEnd},
+	{goneRow, goneMeanwhile},
 	{"errors go to the error handler", idempotentErrorHandler},
 }
 
 // unbufferedAnswers has the rows about answers that begin before their handler
-// returns.
+// returns, and about clients that the handler sees go.
 var unbufferedAnswers = []string{
-	"an answer that was flushed", "a lost lease after the answer was flushed", hintsRow,
+	"an answer that was flushed", "a lost lease after the answer was flushed", hintsRow, goneRow,
 }
 
-const hintsRow = "informational answers go through"
+const (
+	hintsRow = "informational answers go through"
+	goneRow  = "the client has gone meanwhile"
+)
 
 const keptFor = time.Hour
 

@@ -1,6 +1,7 @@
 package lockmwtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -99,7 +100,9 @@ func whichAnswers(r *rig) {
 		{404, "", true},
 		{409, "", true},
 		{422, "", true},
-		{499, "", true},
+		{498, "", true},
+		{499, "", false},
+		{499, "1", false},
 		{408, "", false},
 		{425, "", false},
 		{429, "", false},
@@ -119,6 +122,36 @@ func whichAnswers(r *rig) {
 			r.Errorf("%d, Retry-After %q: got %d %s, then %d %s, replay %v, %d runs; want it kept: %v", status, later,
 				first.Code, first.Body, then.Code, then.Body, replayed(then), c.runs, row.kept)
 		}
+	}
+}
+
+// An answer that was written is one. If there is none, it may be that the
+// handler has given up, and it may be that all was done.
+func goneMeanwhile(r *rig) {
+	for name, row := range map[string]struct {
+		write func(w http.ResponseWriter)
+		known bool
+	}{
+		"text":    {func(w http.ResponseWriter) { _, _ = io.WriteString(w, "paid") }, true},
+		"status":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) }, true},
+		"nothing": {func(http.ResponseWriter) {}, false},
+	} {
+		ctx, leave := context.WithCancel(r.Context())
+		c := &counter{h: func(w http.ResponseWriter, _ *http.Request) error {
+			leave()
+			row.write(w)
+			return nil
+		}}
+		one, two := r.instances(c.serve)
+		_ = send(one, r.named(name).WithContext(ctx))
+		w := send(two, r.named(name))
+		if row.known && !replayed(w) {
+			r.Errorf("%s: then %d %s", name, w.Code, w.Body)
+		}
+		if !row.known {
+			r.expectProblem(w, http.StatusConflict, "idempotency_answer_gone", false)
+		}
+		r.expectRuns(c, 1)
 	}
 }
 
@@ -178,6 +211,7 @@ func atMostOnce(r *rig) {
 		{500, "", nil, true},
 		{503, "1", nil, true},
 		{200, "", http.ErrAbortHandler, true},
+		{499, "1", nil, true},
 		{429, "", nil, false},
 		{409, "1", nil, false},
 	} {

@@ -24,12 +24,13 @@ import (
 //
 // The handler runs under a lease, as in [Key]. Its answer is held back until it
 // is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
-// of 200 to 499 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
+// of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
 // those of a lock inside. After the others the next request runs the handler,
 // unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
 // hijacked or is longer than [guard.WithResultLimit] is not kept either, but
 // its handler does not run again. Such an answer goes to the client as it is
 // written. Trailers are not kept. An answer is kept too if its client has gone.
+// If the handler has written nothing then, later requests get 409.
 //
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
