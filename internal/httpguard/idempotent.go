@@ -117,7 +117,7 @@ func (i *Idempotent) record(x HeldExchange, inner *refusal) ([]byte, error) {
 	if x.Begun() {
 		return goneAnswer(), nil
 	}
-	a, left := x.Held(), x.Request().Context().Err() != nil
+	a := x.Held()
 	if a.Status == 0 {
 		i.noteLeft(x)
 	}
@@ -128,11 +128,14 @@ func (i *Idempotent) record(x HeldExchange, inner *refusal) ([]byte, error) {
 		return nil, guard.NothingDone(errNotForKeeping)
 	case a.failed():
 		return nil, errNotForKeeping
-	case a.Silent && left:
+	case a.Silent && clientLeft(x):
 		return goneAnswer(), nil // nobody knows whether the handler has done its work or given up
 	}
 	return a.encode(i.Headers), nil
 }
+
+// clientLeft reports whether the request of x has ended before its answer.
+func clientLeft(x Exchange) bool { return x.Request().Context().Err() != nil }
 
 // finish sends what x.Next has held back. If the lease was lost, it returns the
 // loss instead, because another request may have got another answer.

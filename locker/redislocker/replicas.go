@@ -30,6 +30,10 @@ import (
 // key may still be promoted. A renewal or a release waits for no replica. Data
 // that two holders would damage needs fencing tokens all the same.
 //
+// The call of guard.Once that ran the function waits for the replicas too,
+// after it has kept its result or mark. A call that gets the result of another
+// one does not wait for them. It may have it before they do.
+//
 // A lost renewal costs only the time that it added. The next one, a third of
 // the TTL later, finds the key still there.
 //
