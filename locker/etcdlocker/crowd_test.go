@@ -81,3 +81,17 @@ func TestClaimsThatGetAKeyTogetherHaveTokensOfTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+// A share that was renewed since it was looked at has not ended.
+func TestAStepComparesEachShareThatHasEnded(t *testing.T) {
+	at := &crowd{revision: 9, ended: []owner{{path: "a", revision: 5}, {path: "b", revision: 6}}}
+	compared := map[string]bool{}
+	for _, c := range at.same(New(nil), "k") {
+		compared[string(c.KeyBytes())] = true
+	}
+	for _, o := range at.ended {
+		if !compared[o.path] {
+			t.Errorf("%s is not compared", o.path)
+		}
+	}
+}

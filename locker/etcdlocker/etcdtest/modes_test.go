@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,6 +91,13 @@ func (c *counted) acquires(t *testing.T, cl *locker.Claim, try locker.Try, want 
 			return fmt.Errorf("%s, want %s", got, want)
 		}
 		return err
+	}
+}
+
+func (c *counted) mustAcquire(t *testing.T, cl *locker.Claim, try locker.Try, want string) {
+	t.Helper()
+	if err := c.acquires(t, cl, try, want)(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -202,4 +210,82 @@ func TestSeveralKeysCostOneRequest(t *testing.T) {
 	some := []*locker.Claim{claimed("k0", 0), claimed("k1", 0), claimed("k2", 0), claimed("k3", 0)}
 	c.costs(t, 1, "none of several", together(some, false, 2))
 	c.costs(t, 2, "those in front of one that is held", together(some, true, 2))
+}
+
+// race lets each locker try at once to get the key for a claim of its own. It
+// returns the claims that own it, by the place of their lockers.
+func race(t *testing.T, cs []*counted, key string, limit int) map[int]*locker.Claim {
+	t.Helper()
+	var mu sync.Mutex // guards own
+	own := map[int]*locker.Claim{}
+	var all sync.WaitGroup
+	for i, c := range cs {
+		all.Go(func() {
+			cl := claimed(key, limit)
+			a, err := c.Acquire(t.Context(), cl, locker.Try{})
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if a.Acquired {
+				own[i] = cl
+			}
+		})
+	}
+	all.Wait()
+	return own
+}
+
+func TestProcessesThatComeAtOnceGetNoMoreThanThePermits(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	cs := make([]*counted, 6)
+	for i := range cs {
+		cs[i] = newCounted(t, addr, prefix)
+	}
+	for round := range 30 {
+		key := fmt.Sprint("k", round)
+		owner := claimed(key, 3)
+		cs[0].mustAcquire(t, owner, locker.Try{}, owns)
+		if own := race(t, cs, key, 3); len(own) != 2 {
+			t.Fatalf("%d claims got the 2 permits that were left", len(own))
+		}
+		if own := race(t, cs, key, 1); len(own) != 0 {
+			t.Fatal("a claim is alone beside permits")
+		}
+	}
+}
+
+// Each of two owners that leave together must not rely on the other to hand the
+// key over.
+func TestOwnersThatLeaveTogetherHandOver(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	a, b, waits := newCounted(t, addr, prefix), newCounted(t, addr, prefix), newCounted(t, addr, prefix)
+	for round := range 40 {
+		key := fmt.Sprint("k", round)
+		one, two, alone := claimed(key, locker.NoLimit), claimed(key, locker.NoLimit), claimed(key, 0)
+		a.mustAcquire(t, one, locker.Try{}, owns)
+		b.mustAcquire(t, two, locker.Try{}, owns)
+		queued := time.Now()
+		waits.mustAcquire(t, alone, locker.Try{Wait: true}, queues)
+		var all sync.WaitGroup
+		for c, share := range map[*counted]*locker.Claim{a: one, b: two} {
+			all.Go(func() {
+				if _, err := c.Release(t.Context(), share, nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if time.Since(queued) > locker.QueueLife/2 {
+			continue // the claim may leave the queue
+		}
+		select {
+		case <-waits.granted:
+		case <-time.After(patience):
+			t.Fatal("two owners have left together, and the claim that waits does not hear of it")
+		}
+	}
 }
