@@ -3,7 +3,8 @@
 // Package sqlstorm runs processes that want the same keys of a store of leases,
 // while faults happen to them, to the network and to the server. It reports
 // each section that ran beside another on its key, each fencing token that
-// fell, and keys that stay. A process is the program once more.
+// fell, keys that stay, and payments with two results. A process is the program
+// once more.
 package sqlstorm
 
 import (
@@ -28,6 +29,7 @@ type Settings struct {
 	Processes, Callers int // callers in each process
 	TTL                time.Duration
 	Modes              bool // some calls share a key, or take a permit
+	Once               bool // calls want results, see payments
 }
 
 // Flags defines a flag for each setting.
@@ -37,6 +39,7 @@ func (s *Settings) Flags() {
 	flag.IntVar(&s.Callers, "callers", 4, "callers in each")
 	flag.DurationVar(&s.TTL, "ttl", 3*time.Second, "TTL of the leases")
 	flag.BoolVar(&s.Modes, "modes", false, "most calls for two of the three keys share them, or take a permit")
+	flag.BoolVar(&s.Once, "once", false, "calls want the result of a key, half of them at most once")
 }
 
 // Place is what the storm rages in.
@@ -62,14 +65,18 @@ type Report struct {
 	violations       []string
 	left             []string      // keys that stay
 	gap              time.Duration // the longest without a section on a key
+	runs, results    int           // functions that ran for a result, and results that callers got
 }
 
 // Failed reports whether a promise was broken, or nothing was done.
-func (r Report) Failed() bool { return len(r.violations) > 0 || len(r.left) > 0 || r.sections == 0 }
+func (r Report) Failed() bool {
+	return len(r.violations) > 0 || len(r.left) > 0 || r.sections+r.results == 0
+}
 
 func (r Report) String() string {
-	return fmt.Sprintf("%d sections, %d fenced off, longest gap %v; faults %v; %d violations %v; %d keys left %v",
-		r.sections, r.fenced, r.gap.Round(time.Millisecond), r.faults,
+	return fmt.Sprintf("%d sections, %d fenced off, longest gap %v; %d runs for %d results; faults %v; "+
+		"%d violations %v; %d keys left %v",
+		r.sections, r.fenced, r.gap.Round(time.Millisecond), r.runs, r.results, r.faults,
 		len(r.violations), r.violations, len(r.left), r.left)
 }
 
@@ -119,7 +126,7 @@ func Run(ctx context.Context, s Settings, p Place, log io.Writer) (_ Report, err
 
 func (w *storm) addWorker() error {
 	one, err := startWorker(workerSettings{
-		Judge: w.judge.listener.Addr().String(), Callers: w.Callers, TTL: w.TTL, Modes: w.Modes,
+		Judge: w.judge.listener.Addr().String(), Callers: w.Callers, TTL: w.TTL, Modes: w.Modes, Once: w.Once,
 		Addresses: w.Addresses(w.pipe.Addr),
 	})
 	if err == nil {

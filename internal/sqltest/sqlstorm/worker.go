@@ -28,6 +28,7 @@ type workerSettings struct {
 	Callers   int
 	TTL       time.Duration
 	Modes     bool
+	Once      bool
 }
 
 // worker is a process. The end of its standard input ends it.
@@ -91,8 +92,12 @@ func Process(open func(addresses []string) (locker.Locker, error)) bool {
 		stop()
 	}()
 	var all sync.WaitGroup
+	work := sections
+	if s.Once {
+		work = payments
+	}
 	for range s.Callers {
-		all.Go(func() { call(ctx, g, s) })
+		all.Go(func() { work(ctx, g, s, dialJudge(s.Judge)) })
 	}
 	all.Wait()
 	closing, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -103,18 +108,23 @@ func Process(open func(addresses []string) (locker.Locker, error)) bool {
 	return true
 }
 
-// call enters sections until ctx ends.
-func call(ctx context.Context, g *guard.Guard, s workerSettings) {
-	judge, err := net.Dial("tcp", s.Judge)
+// tell tells the judge what happens, and blocks until it has noted that.
+type tell func(what string, key, limit int, token uint64)
+
+func dialJudge(addr string) tell {
+	judge, err := net.Dial("tcp", addr) // ends with the process
 	if err != nil {
 		panic(err)
 	}
-	defer judge.Close()
 	answers := bufio.NewReader(judge)
-	tell := func(what string, key, limit int, token uint64) {
+	return func(what string, key, limit int, token uint64) {
 		fmt.Fprintln(judge, what, os.Getpid(), key, limit, token)
 		_, _ = answers.ReadString('\n')
 	}
+}
+
+// sections enters sections until ctx ends.
+func sections(ctx context.Context, g *guard.Guard, s workerSettings, tell tell) {
 	for ctx.Err() == nil {
 		key := rand.N(keys)
 		limit, g := role(g, key, s.Modes)

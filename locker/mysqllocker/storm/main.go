@@ -7,6 +7,7 @@
 //
 //	go -C locker/mysqllocker run ./storm -for 60s
 //	go -C locker/mysqllocker run ./storm -for 60s -modes
+//	go -C locker/mysqllocker run ./storm -for 60s -once
 package main
 
 import (

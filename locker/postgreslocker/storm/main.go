@@ -9,6 +9,7 @@
 //	go -C locker/postgreslocker run ./storm -for 60s -pooler listen
 //	go -C locker/postgreslocker run ./storm -for 60s -pooler poll
 //	go -C locker/postgreslocker run ./storm -for 60s -modes
+//	go -C locker/postgreslocker run ./storm -for 60s -once
 package main
 
 import (

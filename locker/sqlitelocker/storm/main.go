@@ -6,6 +6,7 @@
 //
 //	go -C locker/sqlitelocker run ./storm -for 60s
 //	go -C locker/sqlitelocker run ./storm -for 60s -modes
+//	go -C locker/sqlitelocker run ./storm -for 60s -once
 package main
 
 import (
