@@ -21,6 +21,10 @@ const (
 	// rotation is that part of the TTL.
 	rotationShare = 1000
 
+	// longest is the longest TTL of a key. A longer one ends then. etcd grants
+	// leases of at most 285 years.
+	longest = 280 * 365 * 24 * time.Hour
+
 	// placeNeed is how long the etcd lease of a place in a queue lives at least
 	// after a look at the claim. A key that is offered to the claim stands
 	// under it too. So it is as long as the longest ShortOffer.
@@ -67,10 +71,11 @@ func placesOf(l *Locker) *session {
 // keyLease returns an etcd lease that outlives ttl from now on. TTLs that need
 // equal seconds share one.
 func (l *Locker) keyLease(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
-	return l.sessionFor(ttl).lease(ctx, ttl)
+	return l.sessionFor(ttl).lease(ctx, min(ttl, longest))
 }
 
 func (l *Locker) sessionFor(ttl time.Duration) *session {
+	ttl = min(ttl, longest)
 	s := newSession(l, ttl+max(rotation, ttl/rotationShare))
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,11 +3,15 @@ package etcdtest_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/etcdlocker"
@@ -100,5 +104,41 @@ func TestAtMostOnceOnEtcdAFailedFunctionDoesNotRunAgain(t *testing.T) {
 		if err := once(g, nil); err != nil || runs != 3 {
 			t.Errorf("got %v after %d runs, want the result after 3", err, runs)
 		}
+	}
+}
+
+// No TTL is too long for etcd. A record whose etcd lease is too short would let
+// the function run again.
+func TestOnEtcdTheLongestTTLIsLong(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c := etcdtest.Client(t, addr)
+	g, _ := newGuard(t, c, prefix)
+	for _, ttl := range []time.Duration{math.MaxInt64, 288 * 365 * 24 * time.Hour} {
+		key := guard.Key("long", ttl)
+		for range 2 {
+			got, err := guard.Once(t.Context(), g, key, ttl, func(context.Context) (int, error) { return 1, nil })
+			if got != 1 || err != nil {
+				t.Errorf("%v: %d, %v", ttl, got, err)
+			}
+		}
+	}
+	r, err := c.Get(t.Context(), prefix, clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := 0
+	for _, kv := range r.Kvs {
+		if !strings.Contains(string(kv.Key), "{long:") {
+			continue
+		}
+		records++
+		life, err := c.TimeToLive(t.Context(), clientv3.LeaseID(kv.Lease))
+		if err != nil || life.TTL < int64((200*365*24*time.Hour)/time.Second) {
+			t.Errorf("%s ends in %v s, %v", kv.Key, life, err)
+		}
+	}
+	if records != 2 {
+		t.Errorf("%d records, want 2", records)
 	}
 }
