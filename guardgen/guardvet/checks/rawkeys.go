@@ -136,7 +136,7 @@ type joined struct {
 func joinedOf(pass *analysis.Pass, expr ast.Expr) *joined {
 	switch expr := expr.(type) {
 	case *ast.BinaryExpr:
-		if expr.Op == token.ADD {
+		if isConcatenation(pass, expr) {
 			j := &joined{by: "concatenation"}
 			j.add(pass, expr)
 			return j
@@ -160,13 +160,20 @@ func joinedOf(pass *analysis.Pass, expr ast.Expr) *joined {
 	return nil
 }
 
+// isConcatenation reports whether expr joins texts. A sum of numbers is one
+// value.
+func isConcatenation(pass *analysis.Pass, expr *ast.BinaryExpr) bool {
+	basic, ok := pass.TypesInfo.TypeOf(expr).Underlying().(*types.Basic)
+	return ok && expr.Op == token.ADD && basic.Info()&types.IsString != 0
+}
+
 func (j *joined) add(pass *analysis.Pass, expr ast.Expr) {
 	expr = ast.Unparen(expr)
 	if text, ok := constantText(pass, expr); ok {
 		j.text += text
 		return
 	}
-	if sum, ok := expr.(*ast.BinaryExpr); ok {
+	if sum, ok := expr.(*ast.BinaryExpr); ok && isConcatenation(pass, sum) {
 		j.add(pass, sum.X)
 		j.add(pass, sum.Y)
 		return

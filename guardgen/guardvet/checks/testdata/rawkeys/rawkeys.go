@@ -47,6 +47,8 @@ func reported(ctx context.Context, g *guard.Guard, sku string, id int) {
 	_ = guard.Key("range", sku+"-"+sku)                  // want `concatenation joins several values`
 	_ = guard.Key("range", fmt.Sprintf("%d-%d", id, id)) // want `fmt.Sprintf joins several values`
 	_ = guard.Key(strings.Join([]string{"a", sku}, "-")) // want `strings.Join joins several values`
+	_ = guard.Key("range", id*10+id)
+	_ = guard.Key("range", fmt.Sprint(id+id))
 }
 
 func keyOf(c *gin.Context) (string, error) {
