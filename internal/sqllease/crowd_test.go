@@ -128,6 +128,27 @@ func TestEachShareEndsByItself(t *testing.T) {
 	}
 }
 
+// The statement that renews knows the column owner only.
+func TestAnOwnerWhoseLeaseHasEndedIsNotInARowWithACrowd(t *testing.T) {
+	r := at(row{}, 100)
+	r.apply(sharing("a", 1, false))
+	r = at(r, 110.5)
+	if res := r.apply(sharing("b", locker.NoLimit, false)); !res.ok || r.owner != "" || inside(&r) != "b | " {
+		t.Errorf("%+v, column owner %q, %q", res, r.owner, inside(&r))
+	}
+}
+
+func TestAKeyThatNobodyOwnsIsAnybodys(t *testing.T) {
+	r := at(row{}, 100)
+	r.apply(sharing("a", locker.NoLimit, false))
+	r.apply(sharing("first", 1, true))
+	r.crowd[0].Ends = 100e6 + 100e3
+	r = at(r, 100.2)
+	if res := r.apply(sharing("b", locker.NoLimit, true)); !res.ok {
+		t.Errorf("%+v, want law 8 to let b barge", res)
+	}
+}
+
 func TestTokensOfPermitsAreInTheOrderOfTheirGrants(t *testing.T) {
 	r := at(row{}, 100)
 	first := r.apply(sharing("a", 2, false)).token

@@ -106,6 +106,14 @@ func TestAMarkCountsWhileItsOwnerDoesNotOwnTheKey(t *testing.T) {
 		t.Errorf("Begin beside the mark of a: %+v, want that mark", res)
 	}
 
+	if res := left.apply(recalls("b", false)); !res.ok {
+		t.Errorf("Acquire again by b, which owns the key beside that mark: %+v", res)
+	}
+	left.apply(&request{verb: release, key: "k", owner: "b", unmark: true})
+	if left.record.owner != "a" {
+		t.Error("b, which left no mark, took that of a")
+	}
+
 	undone := at(r, 101)
 	undone.apply(&request{verb: release, key: "k", owner: "a", unmark: true})
 	if undone.left() != nil || !undone.record.dirty {

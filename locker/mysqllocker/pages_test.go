@@ -18,12 +18,13 @@ var errBusy = errors.New("busy")
 
 //nolint:errcheck // as people write it
 func withGetLock(ctx context.Context, db *sql.DB, sku string, deduct func(context.Context, string) error) error {
-	conn, err := db.Conn(ctx) // the lock belongs to this connection
+	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	var got sql.NullInt64
+	// MySQL and MariaDB: the lock belongs to this connection.
 	err = conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 3)", "lock:sku:"+sku).Scan(&got)
 	if err != nil {
 		return err

@@ -18,8 +18,9 @@ func withAdvisoryLock(
 	ctx context.Context, pool *pgxpool.Pool, sku string, deduct func(context.Context, string) error,
 ) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		// PostgreSQL: without lock_timeout it waits until ctx ends.
 		_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "lock:sku:"+sku)
-		if err != nil { // without lock_timeout it waits until ctx ends
+		if err != nil {
 			return err
 		}
 		return deduct(ctx, sku) // a connection and a transaction are taken all the while
