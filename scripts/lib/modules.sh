@@ -51,7 +51,7 @@ side_by_side() {
   export -f part race_of
   # shellcheck disable=SC2163 # the function that it names
   export -f "$function"
-  export tmp short parts torture_module
+  export set tmp short parts torture_module
   printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'part "$@"' _ "$function" {}
 }
 
