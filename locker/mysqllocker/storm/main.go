@@ -20,17 +20,19 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/sqltest"
 	"github.com/go-lockguard/guard/internal/sqltest/sqlstorm"
+	"github.com/go-lockguard/guard/internal/storm"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/mysqllocker"
 	_ "github.com/go-lockguard/guard/locker/mysqllocker/mysqldsn"
 )
 
 func main() {
-	if sqlstorm.Process(open) {
+	if storm.Process(open) {
 		return
 	}
-	var s sqlstorm.Settings
+	var s storm.Settings
 	s.Flags()
+	s.RoleFlags()
 	flag.Parse()
 	if err := run(context.Background(), s); err != nil { //nolint:forbidigo // of the program
 		fmt.Fprintln(os.Stderr, err)
@@ -41,7 +43,7 @@ func main() {
 // open opens the store of a process.
 func open(addresses []string) (locker.Locker, error) { return locker.FromDSN(addresses[0]) }
 
-func run(ctx context.Context, s sqlstorm.Settings) error {
+func run(ctx context.Context, s storm.Settings) error {
 	server, err := sqltest.StartMariaDB("innodb-flush-log-at-trx-commit=1")
 	if err != nil {
 		return err
@@ -62,7 +64,7 @@ func run(ctx context.Context, s sqlstorm.Settings) error {
 	r, err := sqlstorm.Run(ctx, s, sqlstorm.Place{
 		Server:    server,
 		Addresses: func(pipe string) []string { return []string{"mysql://guard@" + pipe + "/guard"} },
-		Left:      func(ctx context.Context) ([]string, error) { return sqlstorm.Left(ctx, g) },
+		Left:      func(ctx context.Context) ([]string, error) { return storm.Left(ctx, g) },
 	}, os.Stderr)
 	fmt.Fprintln(os.Stdout, r)
 	if err == nil && r.Failed() {

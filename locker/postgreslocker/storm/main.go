@@ -25,16 +25,18 @@ import (
 
 	"github.com/go-lockguard/guard/internal/sqltest"
 	"github.com/go-lockguard/guard/internal/sqltest/sqlstorm"
+	"github.com/go-lockguard/guard/internal/storm"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
 
 func main() {
-	if sqlstorm.Process(open) {
+	if storm.Process(open) {
 		return
 	}
-	var s sqlstorm.Settings
+	var s storm.Settings
 	s.Flags()
+	s.RoleFlags()
 	pooler := flag.String("pooler", "", "listen or poll: go through pgbouncer in transaction mode")
 	flag.Parse()
 	if err := run(context.Background(), s, *pooler); err != nil { //nolint:forbidigo // of the program
@@ -60,7 +62,7 @@ func open(addresses []string) (locker.Locker, error) {
 	return postgreslocker.New(pool, opts...), nil
 }
 
-func run(ctx context.Context, s sqlstorm.Settings, pooler string) error {
+func run(ctx context.Context, s storm.Settings, pooler string) error {
 	server, err := sqltest.StartPostgreSQL("fsync=on")
 	if err != nil {
 		return err

@@ -18,18 +18,19 @@ import (
 	"path/filepath"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/sqltest/sqlstorm"
+	"github.com/go-lockguard/guard/internal/storm"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/sqlitelocker"
 	_ "github.com/go-lockguard/guard/locker/sqlitelocker/sqlitedsn"
 )
 
 func main() {
-	if sqlstorm.Process(open) {
+	if storm.Process(open) {
 		return
 	}
-	var s sqlstorm.Settings
+	var s storm.Settings
 	s.Flags()
+	s.RoleFlags()
 	flag.Parse()
 	if err := run(context.Background(), s); err != nil { //nolint:forbidigo // of the program
 		fmt.Fprintln(os.Stderr, err)
@@ -40,7 +41,7 @@ func main() {
 // open opens the store of a process.
 func open(addresses []string) (locker.Locker, error) { return locker.FromDSN(addresses[0]) }
 
-func run(ctx context.Context, s sqlstorm.Settings) error {
+func run(ctx context.Context, s storm.Settings) error {
 	dir, err := os.MkdirTemp("", "storm")
 	if err != nil {
 		return err
@@ -59,9 +60,9 @@ func run(ctx context.Context, s sqlstorm.Settings) error {
 		return err
 	}
 	defer func() { _ = g.Close(ctx) }()
-	r, err := sqlstorm.Run(ctx, s, sqlstorm.Place{
-		Addresses: func(string) []string { return addresses },
-		Left:      func(ctx context.Context) ([]string, error) { return sqlstorm.Left(ctx, g) },
+	r, err := storm.Run(ctx, s, storm.Place{
+		Addresses: addresses,
+		Left:      func(ctx context.Context) ([]string, error) { return storm.Left(ctx, g) },
 	}, os.Stderr)
 	fmt.Fprintln(os.Stdout, r)
 	if err == nil && r.Failed() {

@@ -1,9 +1,13 @@
+//go:build unix
+
 // Command storm runs processes that want the same keys of etcd, while it kills,
 // stops and cuts off members and processes. It reports each section that ran
-// beside another on its key, each fencing token that fell, and keys that stay.
+// beside another on its key, each fencing token that fell, keys that stay, and
+// payments with two results.
 //
 //	go -C locker/etcdlocker/etcdtest run ./storm -for 60s
 //	go -C locker/etcdlocker/etcdtest run ./storm -for 60s -modes
+//	go -C locker/etcdlocker/etcdtest run ./storm -for 60s -once
 package main
 
 import (
@@ -11,22 +15,22 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/go-lockguard/guard/internal/storm"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/etcdlocker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 )
 
 func main() {
-	if isWorker() {
-		work()
+	if process() {
 		return
 	}
-	s := settings{}
-	flag.DurationVar(&s.length, "for", time.Minute, "how long")
-	flag.IntVar(&s.processes, "processes", 3, "processes that want keys")
-	flag.IntVar(&s.callers, "callers", 4, "callers in each")
-	flag.DurationVar(&s.ttl, "ttl", 3*time.Second, "TTL of the leases")
-	flag.BoolVar(&s.modes, "modes", false, "most calls for two of the three keys share them, or take a permit")
+	var s storm.Settings
+	s.Flags()
+	s.RoleFlags()
 	flag.Parse()
 	os.Exit(etcdtest.Main(func() int {
 		r, err := run(context.Background(), s)
@@ -35,36 +39,32 @@ func main() {
 			return 1
 		}
 		fmt.Println(r)
-		if r.failed() {
+		if r.Failed() {
 			return 1
 		}
 		return 0
 	}))
 }
 
-type settings struct {
-	length             time.Duration
-	processes, callers int
-	ttl                time.Duration
-	modes              bool
-}
-
-// keys is how many keys there are.
-const keys = 3
-
-// report is the result of a storm.
-type report struct {
-	sections, fenced int            // fenced: sections of a process that was stopped, and came too late
-	faults           map[string]int // by name
-	violations       []string
-	left             []string      // keys that stay in etcd
-	gap              time.Duration // the longest without a section on a key
-}
-
-func (r report) failed() bool { return len(r.violations) > 0 || len(r.left) > 0 || r.sections == 0 }
-
-func (r report) String() string {
-	return fmt.Sprintf("%d sections, %d fenced off, longest gap %v; faults %v; %d violations %v; %d keys left %v",
-		r.sections, r.fenced, r.gap.Round(time.Millisecond), r.faults,
-		len(r.violations), r.violations, len(r.left), r.left)
+// process is the work of a process of the storm, if this is one. Each prefers
+// another member.
+func process() bool {
+	var clients []*clientv3.Client
+	defer func() {
+		for _, c := range clients {
+			_ = c.Close()
+		}
+	}()
+	return storm.Process(func(members []string) (locker.Locker, error) {
+		for _, addr := range members {
+			c, err := clientv3.New(etcdtest.Config(addr))
+			if err != nil {
+				return nil, err
+			}
+			clients = append(clients, c)
+		}
+		first := os.Getpid() % len(clients)
+		others := append(clients[:first:first], clients[first+1:]...)
+		return etcdlocker.New(clients[first], etcdlocker.WithMembers(others...)), nil
+	})
 }

@@ -1,6 +1,9 @@
-// Command storm runs processes that want the same keys of ZooKeeper, while it kills,
-// stops and cuts off servers and processes, and lets sessions expire. It reports each section that ran
-// beside another on its key, each fencing token that fell, and keys that stay.
+//go:build unix
+
+// Command storm runs processes that want the same keys of ZooKeeper, while it
+// kills, stops and cuts off servers and processes, and lets sessions expire. It
+// reports each section that ran beside another on its key, each fencing token
+// that fell, and keys that stay.
 //
 //	go -C locker/zookeeperlocker run ./zktest/storm -for 60s
 package main
@@ -11,18 +14,24 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/go-lockguard/guard/internal/storm"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/zookeeperlocker"
+	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
 )
 
+// session is the timeout of sessions. Some cuts are longer.
+const session = 3 * time.Second
+
 func main() {
-	if isWorker() {
-		work()
+	if process() {
 		return
 	}
-	s := settings{}
-	flag.DurationVar(&s.length, "for", time.Minute, "how long")
-	flag.IntVar(&s.processes, "processes", 3, "processes that want keys")
-	flag.IntVar(&s.callers, "callers", 4, "callers in each")
-	flag.DurationVar(&s.ttl, "ttl", 3*time.Second, "TTL of the leases")
+	var s storm.Settings
+	s.Flags()
 	flag.Parse()
 	r, err := run(context.Background(), s)
 	if err != nil {
@@ -30,33 +39,24 @@ func main() {
 		os.Exit(1)
 	}
 	fmt.Println(r)
-	if r.failed() {
+	if r.Failed() {
 		os.Exit(1)
 	}
 }
 
-type settings struct {
-	length             time.Duration
-	processes, callers int
-	ttl                time.Duration
-}
-
-// keys is how many keys there are.
-const keys = 3
-
-// report is the result of a storm.
-type report struct {
-	sections, fenced int            // fenced: sections of a process that was stopped, and came too late
-	faults           map[string]int // by name
-	violations       []string
-	left             []string      // keys that stay in ZooKeeper
-	gap              time.Duration // the longest without a section on a key
-}
-
-func (r report) failed() bool { return len(r.violations) > 0 || len(r.left) > 0 || r.sections == 0 }
-
-func (r report) String() string {
-	return fmt.Sprintf("%d sections, %d fenced off, longest gap %v; faults %v; %d violations %v; %d keys left %v",
-		r.sections, r.fenced, r.gap.Round(time.Millisecond), r.faults,
-		len(r.violations), r.violations, len(r.left), r.left)
+// process is the work of a process of the storm, if this is one.
+func process() bool {
+	var conn *zk.Conn
+	defer func() {
+		if conn != nil {
+			conn.Close()
+		}
+	}()
+	return storm.Process(func(servers []string) (_ locker.Locker, err error) {
+		conn, err = zktest.Dial(session, servers...)
+		if err != nil {
+			return nil, err
+		}
+		return zookeeperlocker.New(conn), nil
+	})
 }

@@ -1,117 +1,46 @@
+//go:build unix
+
 package main
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"os"
-	"syscall"
-	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/lossy"
+	"github.com/go-lockguard/guard/internal/storm"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/zookeeperlocker/zktest"
 )
 
 // world is what the storm rages in.
 type world struct {
-	settings
-	judge   *judge
 	servers []*zktest.Server
-	pipes   []*zktest.Pipe // to servers
-	workers []*worker
+	pipes   []*lossy.Pipe // to servers
+	janitor *guard.Guard  // of what the storm has left; nil before its end
 }
 
-func run(ctx context.Context, s settings) (report, error) {
+func run(ctx context.Context, s storm.Settings) (_ storm.Report, err error) {
 	dir, err := os.MkdirTemp("", "storm")
 	if err != nil {
-		return report{}, err
+		return storm.Report{}, err
 	}
 	defer os.RemoveAll(dir)
-	w := &world{settings: s}
-	defer w.end()
-	if w.judge, err = newJudge(); err != nil {
-		return report{}, err
-	}
+	w := &world{}
+	defer w.end(ctx)
 	if w.servers, err = zktest.New(ctx, 3, dir, zktest.Settings{}); err != nil {
-		return report{}, err
+		return storm.Report{}, err
 	}
+	place := storm.Place{Left: w.left}
 	for _, m := range w.servers {
-		p, err := zktest.OpenPipe(ctx, m.Addr)
+		p, err := lossy.Open(ctx, m.Addr)
 		if err != nil {
-			return report{}, err
+			return storm.Report{}, err
 		}
-		w.pipes = append(w.pipes, p)
+		w.pipes, place.Addresses = append(w.pipes, p), append(place.Addresses, p.Addr)
 	}
-	for range s.processes {
-		if err := w.addWorker(); err != nil {
-			return report{}, err
-		}
-	}
-	for start := time.Now(); time.Since(start) < s.length; {
-		if err := w.strike(ctx); err != nil {
-			return report{}, err
-		}
-		time.Sleep(time.Second + rand.N(2*time.Second)) // it must serve again meanwhile
-	}
-	return w.finish(ctx)
-}
-
-func (w *world) addWorker() error {
-	s := workerSettings{Judge: w.judge.listener.Addr().String(), Callers: w.callers, TTL: w.ttl}
-	for _, p := range w.pipes {
-		s.Servers = append(s.Servers, p.Addr)
-	}
-	one, err := startWorker(s)
-	if err == nil {
-		w.workers = append(w.workers, one)
-	}
-	return err
-}
-
-// strike lets one fault happen, and mends it.
-func (w *world) strike(ctx context.Context) error {
-	length := time.Duration(rand.N(int64(2 * w.ttl)))
-	i := rand.N(len(w.servers))
-	switch rand.N(7) {
-	case 0:
-		w.judge.fault("process killed")
-		w.workers[0].kill()
-		w.workers = w.workers[1:]
-		return w.addWorker()
-	case 1:
-		w.judge.fault("process stopped")
-		p := w.workers[rand.N(len(w.workers))].cmd.Process
-		w.judge.stops(p.Pid)
-		_ = p.Signal(syscall.SIGSTOP)
-		time.Sleep(length)
-		_ = p.Signal(syscall.SIGCONT)
-	case 2, 3:
-		w.judge.fault("leader killed")
-		leader := w.leader(ctx)
-		leader.Kill()
-		time.Sleep(length)
-		return leader.Start(ctx)
-	case 4:
-		w.judge.fault("leader stopped")
-		leader := w.leader(ctx)
-		leader.Pause()
-		time.Sleep(length)
-		leader.Resume()
-	case 5:
-		w.judge.fault("cut off from one")
-		mend := w.pipes[i].Cut(rand.N(2) == 0, true)
-		time.Sleep(length)
-		mend()
-	default:
-		w.judge.fault("cut off from all")
-		for _, p := range w.pipes {
-			mend := p.Cut(true, true)
-			defer mend()
-		}
-		time.Sleep(length)
-	}
-	return nil
+	place.Faults = storm.EnsembleFaults(ctx, w.leader, w.pipes)
+	return storm.Run(ctx, s, place, os.Stderr)
 }
 
 // leader returns the server that leads, or any if that is not known.
@@ -124,40 +53,23 @@ func (w *world) leader(ctx context.Context) *zktest.Server {
 	return w.servers[0]
 }
 
-// finish ends the workers as a service would end, and looks what they have
-// left. A guard of its own is the janitor.
-func (w *world) finish(ctx context.Context) (report, error) {
-	for _, one := range w.workers {
-		one.end()
-	}
-	w.workers = nil
-	l, err := locker.FromDSN("zk://" + w.servers[0].Addr)
-	if err != nil {
-		return report{}, err
-	}
-	g, err := guard.New(l)
-	if err != nil {
-		return report{}, err
-	}
-	defer g.Close(ctx)
-	var left []string
-	for start := time.Now(); time.Since(start) < w.ttl+time.Minute; time.Sleep(100 * time.Millisecond) {
-		left = nil
-		for s, err := range g.List(ctx) {
-			left = append(left, fmt.Sprint(s, err))
+// left returns the keys that stay. Its guard is the janitor.
+func (w *world) left(ctx context.Context) ([]string, error) {
+	if w.janitor == nil {
+		l, err := locker.FromDSN("zk://" + w.servers[0].Addr)
+		if err != nil {
+			return nil, err
 		}
-		if len(left) == 0 {
-			break
+		if w.janitor, err = guard.New(l); err != nil {
+			return nil, err
 		}
 	}
-	r := w.judge.close()
-	r.left = left
-	return r, nil
+	return storm.Left(ctx, w.janitor)
 }
 
-func (w *world) end() {
-	for _, one := range w.workers {
-		one.kill()
+func (w *world) end(ctx context.Context) {
+	if w.janitor != nil {
+		_ = w.janitor.Close(ctx)
 	}
 	for _, p := range w.pipes {
 		p.Close()

@@ -1,6 +1,6 @@
 //go:build unix
 
-package sqlstorm
+package storm
 
 import (
 	"strings"

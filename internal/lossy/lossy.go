@@ -1,4 +1,5 @@
-package zktest
+// Package lossy is a network for tests that loses requests or answers.
+package lossy
 
 import (
 	"context"
@@ -19,10 +20,10 @@ type Pipe struct {
 	refuse   atomic.Bool // connections are refused
 }
 
-// NewPipe starts a Pipe to the server at upstream. It ends with tb.
-func NewPipe(tb testing.TB, upstream string) *Pipe {
+// New starts a Pipe to the server at upstream. It ends with tb.
+func New(tb testing.TB, upstream string) *Pipe {
 	tb.Helper()
-	p, err := OpenPipe(tb.Context(), upstream)
+	p, err := Open(tb.Context(), upstream)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -30,8 +31,8 @@ func NewPipe(tb testing.TB, upstream string) *Pipe {
 	return p
 }
 
-// OpenPipe starts a Pipe that the caller must close.
-func OpenPipe(ctx context.Context, upstream string) (*Pipe, error) {
+// Open starts a Pipe that the caller must close.
+func Open(ctx context.Context, upstream string) (*Pipe, error) {
 	pipe, err := faultpipe.New(ctx)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 //go:build unix
 
-package sqlstorm
+package storm
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ import (
 )
 
 // workerEnv has the settings of a process as JSON.
-const workerEnv = "SQLSTORM_WORKER"
+const workerEnv = "STORM_WORKER"
 
 type workerSettings struct {
 	Judge     string

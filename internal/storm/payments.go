@@ -1,6 +1,6 @@
 //go:build unix
 
-package sqlstorm
+package storm
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 const (
 	payEvery = 1500 * time.Millisecond // after which calls want new keys
-	keepFor  = time.Minute             // a result; longer than any call comes back to its key
+	keepFor  = 30 * time.Second        // a result; longer than any call comes back to its key
 )
 
 var errDeclined = errors.New("declined")

@@ -1,4 +1,6 @@
-package main
+//go:build unix
+
+package storm
 
 import (
 	"bufio"
@@ -19,8 +21,10 @@ type judge struct {
 	inside  [keys]map[*visit]bool
 	token   [keys]uint64
 	last    [keys]time.Time   // when a section began
+	runs    map[int]int       // of functions for the result of a key
+	results map[int]uint64    // that a caller got, by key
 	stopped map[int]time.Time // workers, by pid, that are or were stopped, and when that ended or zero
-	report  report
+	report  Report
 }
 
 // visit is a section that runs.
@@ -34,7 +38,10 @@ func newJudge() (*judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &judge{listener: l, stopped: map[int]time.Time{}, report: report{faults: map[string]int{}}}
+	j := &judge{
+		listener: l, stopped: map[int]time.Time{}, report: Report{faults: map[string]int{}},
+		runs: map[int]int{}, results: map[int]uint64{},
+	}
 	for i := range j.last {
 		j.last[i], j.inside[i] = time.Now(), map[*visit]bool{}
 	}
@@ -68,10 +75,15 @@ func (j *judge) hear(c net.Conn) {
 			return
 		}
 		j.mu.Lock()
-		if what == "in" {
+		switch what {
+		case "in":
 			key, mine = k, j.enters(pid, k, limit, token)
-		} else {
+		case "out":
 			delete(j.inside[key], mine)
+		case "run":
+			j.runsFor(k, limit)
+		case "result":
+			j.gets(k, token)
 		}
 		j.mu.Unlock()
 		if _, err := fmt.Fprintln(c, "ok"); err != nil {
@@ -109,6 +121,24 @@ func (j *judge) enters(pid, key, limit int, token uint64) *visit {
 	j.report.sections++
 	j.inside[key][v] = true
 	return v
+}
+
+// runsFor judges that a function runs for the result of key. limit is 1 if it
+// may run only once. The caller has j.mu.
+func (j *judge) runsFor(key, limit int) {
+	j.report.runs++
+	if j.runs[key]++; limit == 1 && j.runs[key] > 1 {
+		j.violates("payment %d runs again", key)
+	}
+}
+
+// gets judges the result that a caller got. The caller has j.mu.
+func (j *judge) gets(key int, result uint64) {
+	j.report.results++
+	if first, ok := j.results[key]; ok && first != result {
+		j.violates("payment %d has two results", key)
+	}
+	j.results[key] = result
 }
 
 // shared reports whether a section with a limit above 1 is inside.
@@ -155,7 +185,7 @@ func (j *judge) fault(name string) {
 
 // close ends the judge when all callers have gone, and returns what it has
 // seen.
-func (j *judge) close() report {
+func (j *judge) close() Report {
 	_ = j.listener.Close()
 	j.work.Wait()
 	return j.report
