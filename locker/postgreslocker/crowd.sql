@@ -104,8 +104,7 @@ BEGIN
         q := q || v;
         CONTINUE;
       END IF;
-      IF left(v ->> 'c', 1) <> '-' AND v ->> 'c' <> me
-          AND pg_try_advisory_xact_lock(hashtextextended(v ->> 'c', {SEED})) THEN -- law 7, as in schema.sql
+      IF left(v ->> 'c', 1) <> '-' AND v ->> 'c' <> me AND {G}(v ->> 'c') THEN -- law 7, as in schema.sql
         o_waiting := o_waiting - 1;
         CONTINUE;
       END IF;

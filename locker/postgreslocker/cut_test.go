@@ -117,12 +117,7 @@ func passesOver(t *testing.T, limit int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
-	until(t, "its session ends", func() bool {
-		var free bool
-		err := conn.QueryRow(t.Context(), "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 7310863))",
-			b.Channel()).Scan(&free)
-		return err == nil && free
-	})
+	until(t, "its session ends", func() bool { return endedSession(t, conn, b.Channel()) })
 	for handed := false; !handed; owner = claim("k") { // a claim that was not seen for 2 s is not granted
 		acquire(t, a, owner, locker.Try{})
 		acquire(t, c, second, locker.Try{Wait: true})
@@ -139,4 +134,56 @@ func passesOver(t *testing.T, limit int) {
 	case <-time.After(patience):
 		t.Error("nobody is granted the key")
 	}
+}
+
+// Many keys may lose the same process at once, and a transaction waits for the
+// disk.
+func TestAWaiterThatIsGoneIsPassedOverInTwoTransactionsAtOnce(t *testing.T) {
+	t.Parallel()
+	var faults way
+	pipe, dsn := piped(t, &faults)
+	a, _ := pair(t)
+	b := postgreslocker.New(poolTo(t, dsn), postgreslocker.WithTable(tableOf(a)))
+	open(t, a, silent{})
+	open(t, b, silent{})
+	acquire(t, b, claim("another"), locker.Try{})
+	until(t, "it hears", b.Hears)
+	one, other := claim("one"), claim("other")
+	for _, owner := range []*locker.Claim{one, other} {
+		acquire(t, a, owner, locker.Try{})
+		acquire(t, b, claim(owner.Key), locker.Try{Wait: true})
+	}
+	faults.gone.Store(true)
+	pipe.Cut(nil)
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	until(t, "its session ends", func() bool { return endedSession(t, conn, b.Channel()) })
+
+	release, err := postgreslocker.Fill(`SELECT o_handed FROM {F}('{r}', ARRAY[$1::bytea], ARRAY[$2::text], '{""}', '{0}',
+		'{0}', '{0}', '{false}', '{""}', '{"-guard:old"}', '{0}', '{0}', '{1}', '{NULL}')`, tableOf(a), postgreslocker.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	var handed bool
+	if err := tx.QueryRow(t.Context(), release, []byte(one.Key), one.Owner).Scan(&handed); err != nil || handed {
+		t.Fatalf("%v, the key was handed to a process that is gone: %v", err, handed)
+	}
+	if r, err := a.Release(t.Context(), other, nil); err != nil || r.Handed {
+		t.Errorf("%+v, %v, want nobody to be handed the key while another transaction is open", r, err)
+	}
+}
+
+// endedSession reports whether nobody listens to channel any more.
+func endedSession(t *testing.T, conn *pgx.Conn, channel string) (ended bool) {
+	t.Helper()
+	err := conn.QueryRow(t.Context(), "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 7310863))", channel).Scan(&ended)
+	return err == nil && ended
 }

@@ -20,6 +20,15 @@ func (l *Locker) UseVersion(table, version string) (err error) {
 // Channel is what the locker listens to.
 func (l *Locker) Channel() string { return l.channel() }
 
+// Version is in the names of the functions.
+const Version = version
+
+// Polls returns the number of claims for which the locker polls.
+func (l *Locker) Polls() int {
+	_, owners := l.watched()
+	return len(owners)
+}
+
 // Fill puts the names of a table and of the functions of a version into SQL.
 func Fill(text, table, version string) (string, error) {
 	s, err := statementsFor(table, version)

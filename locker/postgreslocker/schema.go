@@ -64,6 +64,7 @@ func statementsFor(name, version string) (*statements, error) {
 	for _, f := range [][2]string{
 		{"{F}", "do"},
 		{"{W}", "without"},
+		{"{G}", "gone"},
 		{"{S}", "shares"},
 		{"{P}", "put"},
 		{"{I}", "insert"},

@@ -187,8 +187,7 @@ BEGIN
       IF w IS NULL AND (mine OR r.owner = '' OR r.ends <= now_us) THEN
         EXIT alone WHEN v ? 'n';
         -- Law 7: who was sure to hear and does not listen any more is passed over: its listener holds a lock on its channel.
-        CONTINUE WHEN left(v ->> 'c', 1) <> '-' AND v ->> 'c' <> me
-          AND pg_try_advisory_xact_lock(hashtextextended(v ->> 'c', {SEED}));
+        CONTINUE WHEN left(v ->> 'c', 1) <> '-' AND v ->> 'c' <> me AND {G}(v ->> 'c');
         o_waiting := o_waiting + 1;
         -- Its process is this one, or its session was there just now: it hears.
         o_offer := CASE WHEN left(v ->> 'c', 1) <> '-' OR ltrim(v ->> 'c', '-') = me
@@ -245,4 +244,10 @@ END $f$;
 
 CREATE OR REPLACE FUNCTION {W}(q jsonb, o text) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $f$
   SELECT coalesce(jsonb_agg(e.v ORDER BY e.n), '[]') FROM jsonb_array_elements(q) WITH ORDINALITY AS e(v, n) WHERE e.v ->> 'o' <> o
+$f$;
+
+-- gone reports whether nobody listens to a channel. It gives the lock back at once: another transaction that asks for the same
+-- channel must not take this one for a listener while it waits for the disk.
+CREATE OR REPLACE FUNCTION {G}(channel text) RETURNS boolean LANGUAGE sql VOLATILE AS $f$
+  SELECT CASE WHEN pg_try_advisory_lock(k) THEN pg_advisory_unlock(k) ELSE false END FROM hashtextextended(channel, {SEED}) AS k
 $f$;
