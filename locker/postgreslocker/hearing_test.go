@@ -112,6 +112,41 @@ func TestAnOwnerLearnsOfWaitersWhenItHearsNoMore(t *testing.T) {
 	isTold(t, b, w, "k")
 }
 
+// While nothing was heard, the message of a claim that came to wait may have
+// got lost.
+func TestAnOwnerThatHearsAgainPollsUntilItsNextRenewal(t *testing.T) {
+	t.Parallel()
+	var faults way
+	pipe, dsn := piped(t, &faults)
+	_, b := pair(t)
+	a := postgreslocker.New(pool(t), postgreslocker.WithTable(tableOf(b)), postgreslocker.WithListen(dsn))
+	open(t, a, silent{})
+	first, c := claim("first"), claim("k")
+	acquire(t, a, first, locker.Try{})
+	until(t, "it hears", a.Hears)
+	_, _ = a.Release(t.Context(), first, nil)
+	acquire(t, a, c, locker.Try{})
+	if n := a.Polls(); n != 0 {
+		t.Fatalf("it polls for %d claims while messages come", n)
+	}
+	faults.gone.Store(true)
+	pipe.Cut(nil)
+	until(t, "it does not hear any more", func() bool { return !a.Hears() })
+	faults.gone.Store(false)
+	until(t, "it hears again", a.Hears)
+	if n := a.Polls(); n != 1 {
+		t.Errorf("it polls for %d claims, want the one that it owns", n)
+	}
+	a.Renew(t.Context(), []*locker.Claim{c}, func(_ int, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if n := a.Polls(); n != 0 {
+		t.Errorf("it polls for %d claims after a renewal", n)
+	}
+}
+
 // A connection that is cut off without a word leaves a session in the server
 // for as long as that does not notice.
 func TestALockerHearsAgainWhileItsOldSessionStays(t *testing.T) {

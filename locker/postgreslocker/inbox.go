@@ -58,14 +58,14 @@ func (l *Locker) begin() {
 type owned struct {
 	key string
 	// told says that the row names a channel that was heard when a request last
-	// wrote it. A message then tells of claims that wait.
+	// wrote it, and ever since. A message then tells of claims that wait.
 	told bool
 }
 
 // owns keeps an owner. channel is the one in its row.
 func (l *Locker) owns(key, owner, channel string) {
-	told := channel == l.channel()
 	l.mu.Lock()
+	told := l.tells(channel)
 	delete(l.queued, owner)
 	l.owned[owner] = owned{key, told}
 	l.mu.Unlock()
@@ -81,9 +81,23 @@ func (l *Locker) renewed(owners map[string]bool, channel string) {
 	defer l.mu.Unlock()
 	for owner := range owners {
 		if o, ok := l.owned[owner]; ok {
-			o.told = channel == l.channel()
+			o.told = l.tells(channel)
 			l.owned[owner] = o
 		}
+	}
+}
+
+// tells reports whether a message to the channel of a row is heard. The caller
+// has l.mu, so that untold comes later if hears changes.
+func (l *Locker) tells(channel string) bool { return channel == l.channel() && l.hears.Load() }
+
+// untold notes that messages about the owners here may get lost.
+func (l *Locker) untold() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for owner, o := range l.owned {
+		o.told = false
+		l.owned[owner] = o
 	}
 }
 
@@ -107,6 +121,7 @@ func (l *Locker) listen() {
 	for {
 		err := l.hear()
 		if l.hears.Swap(false) && l.ctx.Err() == nil {
+			l.untold()
 			l.waker.WakeAll()
 			l.ring()
 		}
