@@ -163,7 +163,8 @@ func TestAWaiterThatIsGoneIsPassedOverInTwoTransactionsAtOnce(t *testing.T) {
 	until(t, "its session ends", func() bool { return endedSession(t, conn, b.Channel()) })
 
 	release, err := postgreslocker.Fill(`SELECT o_handed FROM {F}('{r}', ARRAY[$1::bytea], ARRAY[$2::text], '{""}', '{0}',
-		'{0}', '{0}', '{false}', '{""}', '{"-guard:old"}', '{0}', '{0}', '{1}', '{NULL}')`, tableOf(a), postgreslocker.Version)
+		'{0}', '{0}', '{false}', '{""}', '{"-guard:old"}', '{0}', '{0}', '{1}', '{NULL}')`,
+		tableOf(a), postgreslocker.Version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,6 +185,7 @@ func TestAWaiterThatIsGoneIsPassedOverInTwoTransactionsAtOnce(t *testing.T) {
 // endedSession reports whether nobody listens to channel any more.
 func endedSession(t *testing.T, conn *pgx.Conn, channel string) (ended bool) {
 	t.Helper()
-	err := conn.QueryRow(t.Context(), "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 7310863))", channel).Scan(&ended)
+	err := conn.QueryRow(t.Context(), "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 7310863))",
+		channel).Scan(&ended)
 	return err == nil && ended
 }
