@@ -47,6 +47,7 @@ type Locker struct {
 
 	mu       sync.Mutex          // guards what follows; never held across I/O or a callback
 	sessions map[int64]*session  // for keys, by the seconds that they live
+	sweepAt  int                 // the number of sessions at which those that have ended are forgotten
 	queued   map[string]*state   // claims of this process that may be in a queue, by owner id
 	owned    map[string]*line    // what is known of the queues of owned keys, by Claim.Key
 	seen     map[string]sighting // keys that others own, by Claim.Key

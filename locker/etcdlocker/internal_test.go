@@ -203,6 +203,28 @@ func TestALateGrantDoesNotShortenALease(t *testing.T) {
 	}
 }
 
+// Callers that compute their TTLs use many.
+func TestASessionIsForgottenWhenItsLeaseHasEnded(t *testing.T) {
+	l := New(nil)
+	old, live := l.sessionFor(time.Hour), l.sessionFor(2*time.Hour)
+	old.set(1, time.Hour, time.Now().Add(-2*time.Hour))
+	live.set(2, 2*time.Hour, time.Now())
+	const many = 10_000
+	for n := range many {
+		s := l.sessionFor(3*time.Hour + time.Duration(n)*time.Second)
+		s.set(3, time.Second, time.Now().Add(-time.Minute))
+	}
+	if n := len(l.sessions); n > many/10 {
+		t.Errorf("%d sessions are kept of %d, want those that have a lease and a few", n, many)
+	}
+	if l.sessionFor(2*time.Hour) != live {
+		t.Error("a session whose lease lives is forgotten")
+	}
+	if l.sessionFor(time.Hour) == old {
+		t.Error("a session whose lease has ended is kept")
+	}
+}
+
 func TestSettingsAreChecked(t *testing.T) {
 	for name, l := range map[string]*Locker{
 		"no client": New(nil),

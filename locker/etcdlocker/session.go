@@ -2,6 +2,7 @@ package etcdlocker
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -24,6 +25,10 @@ const (
 	// longest is the longest TTL of a key. A longer one ends then. etcd grants
 	// leases of at most 285 years.
 	longest = 280 * 365 * 24 * time.Hour
+
+	// sessionsMin is the number of sessions that are never searched for those
+	// that have ended.
+	sessionsMin = 64
 
 	// placeNeed is how long the etcd lease of a place in a queue lives at least
 	// after a look at the claim. A key that is offered to the claim stands
@@ -82,8 +87,21 @@ func (l *Locker) sessionFor(ttl time.Duration) *session {
 	if known := l.sessions[s.seconds]; known != nil {
 		return known
 	}
+	if len(l.sessions) >= l.sweepAt {
+		now := time.Now()
+		maps.DeleteFunc(l.sessions, func(_ int64, s *session) bool { return s.ended(now) })
+		l.sweepAt = max(sessionsMin, 2*len(l.sessions))
+	}
 	l.sessions[s.seconds] = s
 	return s
+}
+
+// ended reports whether the lease has ended, or there was none yet. Calls that
+// have such a session may go on with it, although others get a new one.
+func (s *session) ended(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.sent.Add(s.life).After(now)
 }
 
 // placeLease returns the etcd lease of this process's places in queues.
