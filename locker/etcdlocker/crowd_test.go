@@ -47,6 +47,22 @@ func TestThoseInFrontComeInAsFarAsEachLimitAllows(t *testing.T) {
 	}
 }
 
+// A key that nobody owns is anybody's (law 8). The claims that wait may be of
+// processes that are gone.
+func TestAShareTakesAKeyThatNobodyOwns(t *testing.T) {
+	l := New(nil)
+	c := &locker.Claim{Key: "k", Owner: "me", Limit: locker.NoLimit}
+	for _, owners := range [][]owner{nil, {{id: "other", limit: locker.NoLimit}}} {
+		s := &squeeze{
+			attempt: &attempt{l: l, c: c, st: l.stateOf(c)}, found: &found{revision: 9},
+			at: &crowd{owners: owners, queue: []waiter{{queued: queued{Key: []byte(l.queueOf("k") + "0")}, limit: 1}}},
+		}
+		if s.find(); s.owns != (owners == nil) || s.owns && len(s.run) != 1 {
+			t.Errorf("owners %v: it owns the key: %v, and %d come in", owners, s.owns, len(s.run))
+		}
+	}
+}
+
 // etcd refuses a transaction that writes a key twice.
 func TestABatchWritesEachKeyOnce(t *testing.T) {
 	l := New(nil)

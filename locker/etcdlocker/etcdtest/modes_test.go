@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/internal/lossy"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/etcdlocker"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
@@ -22,7 +23,8 @@ import (
 // counted is a locker whose requests are counted.
 type counted struct {
 	*etcdlocker.Locker
-	txns atomic.Int32
+	txns    atomic.Int32
+	between atomic.Pointer[between]
 
 	wanted, granted chan struct{} // have room for all messages of a test
 }
@@ -35,6 +37,12 @@ func (c *counted) Wanted(string) { c.wanted <- struct{}{} }
 func (c *counted) Granted(string, string, locker.Offer) bool {
 	c.granted <- struct{}{}
 	return true
+}
+
+// between is what happens before a request, at the time that it counts as.
+type between struct {
+	before int32
+	do     func()
 }
 
 func newCounted(t *testing.T, addr, prefix string) *counted {
@@ -60,10 +68,16 @@ func (c *counted) count(
 	cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
 	if strings.HasPrefix(method, "/etcdserverpb.KV/") {
-		c.txns.Add(1)
+		n := c.txns.Add(1)
+		if b := c.between.Load(); b != nil && b.before == n {
+			b.do()
+		}
 	}
 	return invoke(ctx, method, in, out, cc, opts...)
 }
+
+// beforeThe has do happen before the nth request from now.
+func (c *counted) beforeThe(n int32, do func()) { c.between.Store(&between{c.txns.Load() + n, do}) }
 
 // claimed is a claim with this limit.
 func claimed(key string, limit int) *locker.Claim {
@@ -287,5 +301,59 @@ func TestOwnersThatLeaveTogetherHandOver(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatal("two owners have left together, and the claim that waits does not hear of it")
 		}
+	}
+}
+
+// A process that is gone leaves a share, which etcd deletes some seconds after
+// the TTL. Those who wait measure the TTL by themselves.
+func TestAShareOfAProcessThatIsGoneEndsByTheClockOfThoseThatWait(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	p := lossy.New(t, addr)
+	gone, waits := newCounted(t, p.Addr, prefix), newCounted(t, addr, prefix)
+	client := etcdtest.Client(t, addr)
+	share, alone := claimed("k", locker.NoLimit), claimed("k", 0)
+	share.TTL = 2 * time.Second
+	gone.mustAcquire(t, share, locker.Try{}, owns)
+	stands, err := client.Get(t.Context(), prefix+"{k}/m/", clientv3.WithPrefix())
+	if err != nil || len(stands.Kvs) != 1 {
+		t.Fatalf("%v, %v", stands, err)
+	}
+	mend := p.Cut(true, true)
+	defer mend()
+	waits.mustAcquire(t, alone, locker.Try{Wait: true}, queues)
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		a, err := waits.Acquire(t.Context(), alone, locker.Try{Wait: true, Queued: true})
+		if a.Acquired {
+			break
+		}
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("%+v, %v, want the key", a, err)
+		}
+	}
+	life, err := client.TimeToLive(t.Context(), clientv3.LeaseID(stands.Kvs[0].Lease))
+	if err != nil || life.TTL <= 0 {
+		t.Errorf("%+v, %v, want the key before etcd ends the share", life, err)
+	}
+}
+
+func TestAShareThatEndsDuringALookIsNotPutBack(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c, other := newCounted(t, addr, prefix), newCounted(t, addr, prefix)
+	share, alone := claimed("k", locker.NoLimit), claimed("k", 0)
+	c.mustAcquire(t, share, locker.Try{}, owns)
+	c.beforeThe(2, func() { // after the look
+		if err := other.ForceRelease(t.Context(), "k", share.Owner); err != nil {
+			t.Error(err)
+		}
+		other.mustAcquire(t, alone, locker.Try{}, owns)
+	})
+	a, err := c.Acquire(t.Context(), share, locker.Try{Held: true})
+	if err != nil || a.Acquired {
+		t.Errorf("%+v, %v, want another claim to own the key alone", a, err)
+	}
+	if a, err := other.Inspect(t.Context(), "k"); err != nil || a.Owner != alone.Owner {
+		t.Errorf("%+v, %v, want the other claim to have come in between", a, err)
 	}
 }
