@@ -114,7 +114,8 @@ func code(err error) string {
 		return maxClients
 	case strings.Contains(text, "ACL failure"), strings.Contains(text, "can't run this command"):
 		return "NOPERM"
-	case strings.HasPrefix(text, "ERR unknown command"), strings.Contains(text, "Unknown Redis command"): // in a script
+	case strings.HasPrefix(text, "ERR unknown command"), // and in a script:
+		strings.Contains(text, "Unknown Redis command"), strings.Contains(text, "Unknown command called"):
 		return unknownCommand
 	case first != "ERR":
 		return first

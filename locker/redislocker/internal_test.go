@@ -82,6 +82,18 @@ func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
 	}
 }
 
+func TestACommandThatAServerDoesNotHaveIsToldApart(t *testing.T) {
+	for _, text := range []string{
+		"ERR unknown command 'MSET', with args beginning with: 'secret'",
+		"ERR Unknown Redis command called from script script: f_01, on @user_script:7.", // of Redis
+		"ERR Unknown command called from script script: f_01, on @user_script:7.",       // of Valkey
+	} {
+		if got := code(saying(text)); got != unknownCommand {
+			t.Errorf("%q: %q, want %q", text, got, unknownCommand)
+		}
+	}
+}
+
 func TestHolderIsNamedByInstanceAndNotByOwner(t *testing.T) {
 	h := locker.Holder{Host: "h", PID: 1, Name: "n"}
 	instance, owner := lockerkit.NewID(), lockerkit.NewID()
