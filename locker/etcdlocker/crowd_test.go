@@ -3,6 +3,7 @@ package etcdlocker
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -44,6 +45,13 @@ func TestThoseInFrontComeInAsFarAsEachLimitAllows(t *testing.T) {
 	}
 	if n := len(at.run()); n != runMax {
 		t.Errorf("%d come in at once, want %d", n, runMax)
+	}
+}
+
+func TestAKeyIsHeldUntilItsLastShareEnds(t *testing.T) {
+	at := &crowd{owners: []owner{{left: time.Second}, {left: 3 * time.Second}, {left: 2 * time.Second}}}
+	if d := at.left(); d != 3*time.Second {
+		t.Errorf("it is held for %v, want 3 s", d)
 	}
 }
 

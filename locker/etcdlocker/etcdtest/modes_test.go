@@ -26,7 +26,9 @@ type counted struct {
 	txns    atomic.Int32
 	between atomic.Pointer[between]
 
-	wanted, granted chan struct{} // have room for all messages of a test
+	// These have room for all messages of a test.
+	wanted  chan struct{}
+	granted chan locker.Offer
 }
 
 func (*counted) Wake(string)     {}
@@ -34,8 +36,8 @@ func (*counted) WakeAll()        {}
 func (c *counted) Wanted(string) { c.wanted <- struct{}{} }
 
 // Granted tells that the claim is known.
-func (c *counted) Granted(string, string, locker.Offer) bool {
-	c.granted <- struct{}{}
+func (c *counted) Granted(_, _ string, o locker.Offer) bool {
+	c.granted <- o
 	return true
 }
 
@@ -47,7 +49,7 @@ type between struct {
 
 func newCounted(t *testing.T, addr, prefix string) *counted {
 	t.Helper()
-	c := &counted{wanted: make(chan struct{}, 100), granted: make(chan struct{}, 100)}
+	c := &counted{wanted: make(chan struct{}, 100), granted: make(chan locker.Offer, 100)}
 	config := etcdtest.Config(addr)
 	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(c.count))
 	client, err := clientv3.New(config)
@@ -164,6 +166,7 @@ func TestWhatSharesAndPermitsCost(t *testing.T) {
 		return err
 	})
 	c.costs(t, 3, "a claim that must be alone", c.acquires(t, writer, wait, queues))
+	<-c.wanted // its owners hear of it
 	c.costs(t, 2, "its look", c.acquires(t, writer, look, queues))
 	c.costs(t, 2, "the release of a share for which a claim waits", c.releases(t, one, true))
 	c.costs(t, 2, "a hand-over", c.releases(t, two, true))
@@ -265,8 +268,10 @@ func TestProcessesThatComeAtOnceGetNoMoreThanThePermits(t *testing.T) {
 		if own := race(t, cs, key, 3); len(own) != 2 {
 			t.Fatalf("%d claims got the 2 permits that were left", len(own))
 		}
-		if own := race(t, cs, key, 1); len(own) != 0 {
-			t.Fatal("a claim is alone beside permits")
+		for limit, is := range map[int]string{1: "alone", locker.NoLimit: "shared"} {
+			if own := race(t, cs, key, limit); len(own) != 0 {
+				t.Fatalf("a claim that is %s owns the key beside all permits", is)
+			}
 		}
 	}
 }
@@ -355,5 +360,199 @@ func TestAShareThatEndsDuringALookIsNotPutBack(t *testing.T) {
 	}
 	if a, err := other.Inspect(t.Context(), "k"); err != nil || a.Owner != alone.Owner {
 		t.Errorf("%+v, %v, want the other claim to have come in between", a, err)
+	}
+}
+
+// hears returns the next grants.
+func (c *counted) hears(t *testing.T, n int) (all []locker.Offer) {
+	t.Helper()
+	late := time.After(patience)
+	for len(all) < n {
+		select {
+		case o := <-c.granted:
+			all = append(all, o)
+		case <-late:
+			t.Fatalf("%d claims hear of their grants, want %d", len(all), n)
+		}
+	}
+	return all
+}
+
+// queued has claims wait for a key that owner owns.
+func (c *counted) queued(t *testing.T, n int, owner *locker.Claim, limit int) (all []*locker.Claim) {
+	t.Helper()
+	for range n {
+		cl := claimed(owner.Key, limit)
+		cl.Fencing = limit != locker.NoLimit
+		c.mustAcquire(t, cl, locker.Try{Wait: true}, queues)
+		all = append(all, cl)
+	}
+	return all
+}
+
+func TestAReleaseLetsInAllThatMayOwnTheKeyTogether(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c := newCounted(t, addr, prefix)
+	const many = 30 // more than come in by one transaction
+	for n := range 20 {
+		owner, began := claimed(fmt.Sprint("k", n), 0), time.Now()
+		c.mustAcquire(t, owner, locker.Try{}, owns)
+		c.queued(t, many, owner, locker.NoLimit)
+		if time.Since(began) > locker.QueueLife/2 {
+			continue // some may leave the queue
+		}
+		if _, err := c.Release(t.Context(), owner, nil); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := c.Inspect(t.Context(), owner.Key); err != nil || s.Waiting > 0 {
+			t.Errorf("%d still wait, %v, want all to come in", s.Waiting, err)
+		}
+		c.hears(t, many)
+		return
+	}
+	t.Fatal("the machine is too slow")
+}
+
+func TestPermitsThatAreHandedOverTogetherHaveTokensOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c := newCounted(t, addr, prefix)
+	const permits = 3
+	owner := claimed("k", 0)
+	c.mustAcquire(t, owner, locker.Try{}, owns)
+	c.queued(t, permits, owner, permits)
+	if _, err := c.Release(t.Context(), owner, nil); err != nil {
+		t.Fatal(err)
+	}
+	last := uint64(0)
+	for _, o := range c.hears(t, permits) {
+		if o.Token < last+locker.FenceBlock {
+			t.Errorf("token %d follows %d, want a block for each permit", o.Token, last)
+		}
+		if last = o.Token; o.Length <= 0 || o.Length > time.Second {
+			t.Errorf("an offer of %v, want a short one", o.Length)
+		}
+	}
+	s, err := c.Inspect(t.Context(), "k")
+	if err != nil || s.Remaining > time.Second {
+		t.Errorf("%+v, %v, want others to see the offers end within 1 s", s, err)
+	}
+}
+
+func TestAClaimThatComesDuringAReleaseIsGranted(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c, other := newCounted(t, addr, prefix), newCounted(t, addr, prefix)
+	owner, next := claimed("k", locker.NoLimit), claimed("k", locker.NoLimit)
+	c.mustAcquire(t, owner, locker.Try{}, owns)
+	c.beforeThe(2, func() { other.queued(t, 1, owner, 0) }) // after the look
+	if r, err := c.Release(t.Context(), owner, next); err != nil || !r.Handed {
+		t.Errorf("%+v, %v, want the claim that came to get the key", r, err)
+	}
+	other.hears(t, 1)
+}
+
+func TestAClaimThatLeavesDuringAReleaseIsNotGranted(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	c, other := newCounted(t, addr, prefix), newCounted(t, addr, prefix)
+	owner := claimed("k", locker.NoLimit)
+	c.mustAcquire(t, owner, locker.Try{}, owns)
+	alone := other.queued(t, 1, owner, 0)[0]
+	c.beforeThe(2, func() { // after the look
+		other.Abandon(alone, false)
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if s, err := other.Inspect(t.Context(), "k"); err == nil && s.Waiting == 0 {
+				return
+			}
+		}
+		t.Error("the claim does not leave")
+	})
+	if r, err := c.Release(t.Context(), owner, nil); err != nil || r.Handed {
+		t.Errorf("%+v, %v, want nobody to get the key", r, err)
+	}
+	if s, err := c.Inspect(t.Context(), "k"); err != nil || s.Held {
+		t.Errorf("%+v, %v, want a free key", s, err)
+	}
+}
+
+// left returns how a process that is gone has left its hold of the key k, under
+// an etcd lease that outlives the TTL.
+func left(t *testing.T, addr, prefix string, ttl time.Duration) (client *clientv3.Client, found *clientv3.GetResponse) {
+	t.Helper()
+	p := lossy.New(t, addr)
+	gone := newCounted(t, p.Addr, prefix)
+	owner := claimed("k", 0)
+	owner.TTL = ttl
+	gone.mustAcquire(t, owner, locker.Try{}, owns)
+	t.Cleanup(p.Cut(true, true))
+	client = etcdtest.Client(t, addr)
+	found, err := client.Get(t.Context(), prefix+"{k}")
+	if err != nil || len(found.Kvs) != 1 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	return client, found
+}
+
+func TestSeveralKeysAreFreeWhenTheTTLOfAProcessThatIsGoneEnds(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	client, found := left(t, addr, prefix, 2*time.Second)
+	c := newCounted(t, addr, prefix)
+	cs := []*locker.Claim{claimed("j", 0), claimed("k", 0)}
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		_, held, err := c.AcquireAll(t.Context(), cs, false)
+		if err == nil && held == len(cs) {
+			break
+		}
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("%d, %v, want both keys", held, err)
+		}
+	}
+	life, err := client.TimeToLive(t.Context(), clientv3.LeaseID(found.Kvs[0].Lease))
+	if err != nil || life.TTL <= 0 {
+		t.Errorf("%+v, %v, want the keys before etcd ends the one that was left", life, err)
+	}
+}
+
+func TestAHoldThatGoesOnDuringALookIsNotTakenAway(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	const ttl = 500 * time.Millisecond
+	client, found := left(t, addr, prefix, ttl)
+	c := newCounted(t, addr, prefix)
+	cs := []*locker.Claim{claimed("j", 0), claimed("k", 0)}
+	if _, held, err := c.AcquireAll(t.Context(), cs, false); err != nil || held != 1 {
+		t.Fatalf("the key %d is held, %v, want the second", held, err)
+	}
+	time.Sleep(ttl) // it ends by the clock of c
+	renewed := false
+	c.beforeThe(2, func() { // after the look
+		_, err := client.Put(t.Context(), prefix+"{k}", string(found.Kvs[0].Value))
+		renewed = err == nil
+	})
+	if _, held, err := c.AcquireAll(t.Context(), cs, false); err != nil || held != 1 || !renewed {
+		t.Errorf("the key %d is held, %v, renewed %v, want the second", held, err, renewed)
+	}
+}
+
+func TestARecordThatComesDuringALookIsFound(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	client := etcdtest.Client(t, addr)
+	c := newCounted(t, addr, prefix)
+	share, recalls := claimed("k", locker.NoLimit), claimed("k", 0)
+	recalls.Recall = true
+	c.mustAcquire(t, share, locker.Try{}, owns)
+	value := append([]byte(lockerkit.NewID()+"/k"), 0, 0, 0, 0, 0, 0, 200, 0)
+	c.beforeThe(3, func() { // after two looks
+		if _, err := client.Put(t.Context(), prefix+"r/{k}", string(value)+"kept"); err != nil {
+			t.Error(err)
+		}
+	})
+	a, err := c.Acquire(t.Context(), recalls, locker.Try{Wait: true, Held: true})
+	if err != nil || a.Record != "kept" {
+		t.Errorf("%+v, %v, want the record", a, err)
 	}
 }
