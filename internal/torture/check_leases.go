@@ -22,10 +22,11 @@ func (v *verdict) exclusion(h *history) {
 	}
 }
 
-// early reports whether the key was lost while it was promised.
+// early reports whether the key was lost while it was promised. The holder of a
+// cart is told with the first of its keys that is lost.
 func (v *visit) early(h *history) bool {
 	end := v.until - int64(ttl(v.proc)/100)
-	lost := v.lost != 0 && v.lost < end || v.taken && v.lost == 0 && v.freed < end
+	lost := v.lost != 0 && v.lost < end && !v.cart || v.taken && v.lost == 0 && v.freed < end
 	return lost && !v.closing && !h.forgets(v, v.got, v.over())
 }
 
