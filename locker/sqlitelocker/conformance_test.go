@@ -57,6 +57,14 @@ func TestLockerOnADatabaseThatHangs(t *testing.T) {
 	})
 }
 
+func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
+	file, fault := newFile(t), sqlfault.New()
+	plain := open(t, file)
+	db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn(file)))
+	t.Cleanup(func() { _ = db.Close() })
+	fault.CutOff(t, sqlitelocker.New(db), sqlitelocker.New(plain))
+}
+
 func TestMigrateIsSafeBesideOthers(t *testing.T) {
 	file := newFile(t)
 	errs := make(chan error, 8)
