@@ -11,7 +11,7 @@ import (
 
 const (
 	lateAfter = time.Second      // when an Abandon with late is done again
-	insistMax = 30 * time.Second // for which a request without an answer is repeated
+	insistMax = 30 * time.Second // for which the requests of an Abandon are repeated without an answer
 	leaveMax  = locker.QueueLife // the same for a claim that waits when the locker is closed
 	closeMax  = time.Second      // for connections to end in order
 
@@ -30,19 +30,20 @@ func (l *Locker) abandon(e ending, late bool) {
 	defer l.gate.Leave()
 	l.forget(e.owner)
 	l.gate.Go(func() {
-		l.insist(e, insistMax)
+		end := time.Now().Add(insistMax)
+		l.insist(e, end)
 		if late {
 			l.pause(lateAfter, l.closing)
-			l.insist(e, insistMax)
+			l.insist(e, end)
 		}
 	})
 }
 
-// insist carries out e until there is an answer, for about length. Close ends the
+// insist carries out e until there is an answer, or until end. Close ends the
 // first of its pauses.
-func (l *Locker) insist(e ending, length time.Duration) {
+func (l *Locker) insist(e ending, end time.Time) {
 	closing, limit, pause := l.closing, firstLimit, 10*time.Millisecond
-	for end := time.Now().Add(length); time.Now().Before(end) && l.ctx.Err() == nil; {
+	for time.Now().Before(end) && l.ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(l.ctx, limit)
 		_, err := l.release(ctx, e, nil)
 		cancel()

@@ -181,3 +181,24 @@ func TestCloseDoesNotWaitForEachClaimOfAServerThatIsAway(t *testing.T) {
 	faults.gone.Store(true)
 	pipe.Cut(func(faultpipe.Link) bool { return true })
 } // the claims take less than patience together
+
+// The services of a system stop together with their database now and then.
+func TestCloseGivesUpOnASilentServerAfterHalfAMinute(t *testing.T) {
+	t.Parallel()
+	var faults way
+	_, dsn := piped(t, &faults)
+	_, b := pair(t)
+	a := postgreslocker.New(poolTo(t, dsn), postgreslocker.WithTable(tableOf(b)))
+	open(t, a, silent{})
+	c := claim("k")
+	acquire(t, a, c, locker.Try{})
+	faults.still.Store(true)
+	a.Abandon(c, true)
+	began := time.Now()
+	if err := a.Close(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 50*time.Second {
+		t.Errorf("Close took %v, want about 30 s", took)
+	}
+}

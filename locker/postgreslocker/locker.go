@@ -172,9 +172,10 @@ func (l *Locker) Open(w locker.Waker) error {
 }
 
 // Close ends the locker and closes its own connections. It does at once all
-// that is left to clean up, and takes its claims out of the queues. If ctx ends
-// first, Close returns ctx's error, and gives up what is left. Keys then end at
-// their TTL. Close is idempotent.
+// that is left to clean up, and takes its claims out of the queues. If the
+// server gives no answer, that takes about half a minute. If ctx ends first,
+// Close returns ctx's error, and gives up what is left. Keys then end at their
+// TTL. Close is idempotent.
 func (l *Locker) Close(ctx context.Context) error {
 	err := l.gate.Close(ctx, l.shutDown)
 	if err != nil {
@@ -188,7 +189,7 @@ func (l *Locker) shutDown() {
 	l.gate.Wait()
 	var leaving sync.WaitGroup
 	for _, c := range l.waiting() {
-		leaving.Go(func() { l.insist(ending{key: c.Key, owner: c.Owner}, leaveMax) })
+		leaving.Go(func() { l.insist(ending{key: c.Key, owner: c.Owner}, time.Now().Add(leaveMax)) })
 	}
 	leaving.Wait()
 	l.cancel()
