@@ -52,7 +52,8 @@ func translate(err error) error {
 	case !errors.As(err, &refusal):
 		return fmt.Errorf("%w: postgreslocker: %w", locker.ErrUnavailable, withoutAddress(err))
 	case !final(refusal.Code):
-		return fmt.Errorf("%w: postgreslocker: %s (%s)", locker.ErrUnavailable, refusal.Message, refusal.Code)
+		return fmt.Errorf("%w: postgreslocker: %s (%s)%s", locker.ErrUnavailable, refusal.Message, refusal.Code,
+			advice(refusal.Code))
 	}
 	return fmt.Errorf("postgreslocker: %s (%s)%s", refusal.Message, refusal.Code, advice(refusal.Code))
 }
@@ -73,6 +74,8 @@ func advice(code string) string {
 		return ": the schema is missing: call Migrate, or run the SQL of Schema with your own tool"
 	case "42501":
 		return ": give the role the rights that the documentation of package postgreslocker lists"
+	case "42P05", "26000": // a prepared statement is there already, or is not there
+		return ": if a pooler is in between, pass WithPooler"
 	}
 	return ""
 }

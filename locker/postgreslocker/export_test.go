@@ -20,6 +20,9 @@ func (l *Locker) UseVersion(table, version string) (err error) {
 // Channel is what the locker listens to.
 func (l *Locker) Channel() string { return l.channel() }
 
+// Translate returns the error of a request.
+var Translate = translate
+
 // Version is in the names of the functions.
 const Version = version
 

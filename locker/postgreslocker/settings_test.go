@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard"
@@ -127,6 +128,17 @@ func TestNothingListensThroughAPooler(t *testing.T) {
 	if at.ConnConfig.ConnectTimeout == 0 || at.ConnConfig.RuntimeParams["application_name"] != "guard" {
 		t.Errorf("the direct connection has a limit of %v and the name %q, want one and guard",
 			at.ConnConfig.ConnectTimeout, at.ConnConfig.RuntimeParams["application_name"])
+	}
+}
+
+// A pooler in transaction mode gives a request another session than the one
+// that has prepared its statement.
+func TestAPreparedStatementThatIsElsewhereSaysWhatToDo(t *testing.T) {
+	for _, code := range []string{"42P05", "26000"} {
+		err := postgreslocker.Translate(&pgconn.PgError{Code: code, Message: "prepared statement"})
+		if !strings.Contains(err.Error(), "WithPooler") {
+			t.Errorf("%s: %v, want it to name WithPooler", code, err)
+		}
 	}
 }
 
