@@ -136,7 +136,7 @@ func TestAHungServerBoundsEveryCallAndKeepsNoKey(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
 	g := onRedis(t, s.Addr, guard.WithTTL(2*time.Second), guard.WithMaxWait(300*time.Millisecond))
-	if err := g.Do(t.Context(), "warm", nop); err != nil {
+	if err := g.With(guard.WithMaxWait(10*time.Second)).Do(t.Context(), "warm", nop); err != nil {
 		t.Fatal(err)
 	}
 	held := must(g.Acquire(t.Context(), "held"))

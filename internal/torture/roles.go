@@ -89,7 +89,8 @@ func (w *worker) fill(ctx context.Context, p plan, rest time.Duration) error {
 	}
 	var got []record
 	var names []string
-	bound := p.bound(w.TTL) + time.Duration(len(p.cart)-1)*tryLimit(w.TTL) // a key behind one that was held has an attempt, too
+	behind := time.Duration(len(p.cart)-1) * tryLimit(w.TTL) // a key behind one that was held has an attempt, too
+	bound := p.bound(w.TTL) + behind
 	for _, key := range p.cart {
 		got = append(got, record{
 			N: w.visits.Add(1), Key: key, Bound: int64(bound), Cart: true, Asked: now(),
