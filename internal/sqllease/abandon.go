@@ -10,7 +10,8 @@ import (
 
 const (
 	lateAfter  = time.Second      // when an Abandon with late is done again
-	insistMax  = 30 * time.Second // for which a request without an answer is repeated
+	insistMax  = 30 * time.Second // for which the requests of an Abandon are repeated without an answer
+	leaveMax   = locker.QueueLife // the same for a claim that waits when the locker is closed
 	insistTry  = time.Second      // limit of one request
 	firstPause = 10 * time.Millisecond
 	lastPause  = time.Second
@@ -25,10 +26,11 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	l.forget(c.Owner)
 	q := ending(c)
 	l.gate.Go(func() {
-		l.insist(q)
+		end := time.Now().Add(insistMax)
+		l.insist(q, end)
 		if late {
 			l.pause(lateAfter)
-			l.insist(q)
+			l.insist(q, end)
 		}
 	})
 }
@@ -41,7 +43,7 @@ func (l *Locker) giveBack(key, owner string) {
 	}
 	defer l.gate.Leave()
 	l.forget(owner)
-	l.gate.Go(func() { l.insist(request{verb: release, key: key, owner: owner}) })
+	l.gate.Go(func() { l.insist(request{verb: release, key: key, owner: owner}, time.Now().Add(insistMax)) })
 }
 
 // pause waits for d, or until the locker is closed.
@@ -54,11 +56,11 @@ func (l *Locker) pause(d time.Duration) {
 	}
 }
 
-// insist sends q until that is answered, for insistMax at most. Close ends the
-// first of its pauses.
-func (l *Locker) insist(q request) {
+// insist sends q until that is answered, or until end. Close ends the first of
+// its pauses.
+func (l *Locker) insist(q request, end time.Time) {
 	closing, wait := l.closing, firstPause
-	for end := time.Now().Add(insistMax); time.Now().Before(end); {
+	for time.Now().Before(end) {
 		ctx, cancel := context.WithTimeout(l.ctx, insistTry)
 		r := l.lanes.do(ctx, q)
 		cancel()
@@ -90,7 +92,7 @@ func (l *Locker) leaveAll() {
 	l.mu.Unlock()
 	var all sync.WaitGroup
 	for owner, key := range keys {
-		all.Go(func() { l.insist(request{verb: release, key: key, owner: owner}) })
+		all.Go(func() { l.insist(request{verb: release, key: key, owner: owner}, time.Now().Add(leaveMax)) })
 	}
 	all.Wait()
 }

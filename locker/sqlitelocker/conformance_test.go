@@ -4,6 +4,8 @@ import (
 	"database/sql"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	_ "modernc.org/sqlite"
 
@@ -65,6 +67,33 @@ func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 	fault.CutOff(t, sqlitelocker.New(db), sqlitelocker.New(plain))
 }
 
+func TestCloseGivesUpOnADatabaseThatHangsAfterHalfAMinute(t *testing.T) {
+	file, fault := newFile(t), sqlfault.New()
+	plain := open(t, file)
+	synctest.Test(t, func(t *testing.T) {
+		db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn(file)))
+		defer db.Close()
+		l := sqlitelocker.New(db)
+		if err := l.Open(silent{}); err != nil {
+			t.Fatal(err)
+		}
+		c := &locker.Claim{Key: "k", Owner: "abcdefghijklmnopqrstuv", TTL: time.Minute}
+		if a, err := l.Acquire(t.Context(), c, locker.Try{}); err != nil || !a.Acquired {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		mend := fault.Break()
+		defer mend()
+		l.Abandon(c, true)
+		began := time.Now()
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < 20*time.Second || took > 40*time.Second {
+			t.Errorf("Close took %v, want about 30 s", took)
+		}
+	})
+}
+
 func TestMigrateIsSafeBesideOthers(t *testing.T) {
 	file := newFile(t)
 	errs := make(chan error, 8)
@@ -82,3 +111,11 @@ func TestMigrateIsSafeBesideOthers(t *testing.T) {
 		}
 	}
 }
+
+// silent is a Waker that passes nothing on.
+type silent struct{}
+
+func (silent) Wake(string)                               {}
+func (silent) WakeAll()                                  {}
+func (silent) Wanted(string)                             {}
+func (silent) Granted(string, string, locker.Offer) bool { return false }
