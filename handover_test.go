@@ -75,6 +75,29 @@ func pairWithCourier(t *testing.T, opts ...guard.Option) (*bench, *courier) {
 	return b, c
 }
 
+// A lease that was handed over is short until its first renewal. A line on which
+// an answer takes less than a try of a full lease may take does not cost it.
+func TestASlowLineKeepsALeaseThatWasHandedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, guard.WithTTL(4*time.Second), guard.WithMaxWait(time.Minute))
+		b.spy.set(func(s *spy) {
+			s.renew = func(ctx context.Context, next func() []error) []error {
+				select {
+				case <-time.After(650 * time.Millisecond):
+					return next()
+				case <-ctx.Done():
+					return []error{guard.ErrUnavailable}
+				}
+			}
+		})
+		l := must(b.other.Acquire(t.Context(), key))
+		time.AfterFunc(100*time.Millisecond, func() { _ = l.Release(t.Context()) })
+		handed := must(b.Acquire(t.Context(), key))
+		time.Sleep(10 * time.Second)
+		wantErr(t, handed.Release(t.Context()), nil)
+	})
+}
+
 func TestAnOfferIsTrustedFromTheLookAndNotFromItsMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := pairWithCourier(t, guard.WithMaxWait(time.Minute))

@@ -35,7 +35,7 @@ type renewal struct {
 
 // limit bounds a try that is sent now, so that there is time for another.
 func (d *renewal) limit(now time.Time) time.Duration {
-	return max(min(d.longest, d.end.Sub(now)/2), time.Millisecond)
+	return max(min(d.longest, d.end.Sub(now)*2/3), time.Millisecond)
 }
 
 // tooLate reports whether less is left than a try may take. If more is due than

@@ -97,7 +97,7 @@ func (gr *grant) due(now time.Time) (act func()) {
 		}
 	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
 		gr.renewing = make(chan struct{})
-		gr.gate.engine.renewer.add(gr, limits.Renew(gr.trust.length), now.Add(gr.trust.left(now)))
+		gr.gate.engine.renewer.add(gr, limits.Renew(gr.bid.terms.ttl), now.Add(gr.trust.left(now)))
 	}
 	gr.arm(now)
 	return act
