@@ -48,8 +48,10 @@ func TestProcess(t *testing.T) {
 
 const processTTL = 2 * time.Second
 
-func say(what string, args ...any) {
-	_, _ = fmt.Printf("say %d "+what+"\n", append([]any{time.Now().UnixNano()}, args...)...)
+func say(what string, args ...any) { sayOf(time.Now(), what, args...) }
+
+func sayOf(at time.Time, what string, args ...any) {
+	_, _ = fmt.Printf("say %d "+what+"\n", append([]any{at.UnixNano()}, args...)...)
 }
 
 func spawn(t *testing.T, role, addr string, env ...string) *process {
@@ -125,8 +127,9 @@ func lead(ctx context.Context) error {
 			say("ended: %v", context.Cause(ctx))
 			return nil
 		case <-work.C:
+			now := time.Now() // before the look: the process may be stopped right after it
 			if l.Err() == nil {
-				say("works")
+				sayOf(now, "works")
 			}
 		}
 	}
