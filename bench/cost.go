@@ -16,6 +16,8 @@ type cost struct {
 	Client time.Duration // processor time of the processes that measure
 	Server time.Duration // processor time of Redis
 	Allocs int64         // allocations of the processes that measure
+
+	Switches int64 // context switches of the processes that measure
 }
 
 // spent returns the costs of this process so far. The first process also asks
@@ -27,7 +29,8 @@ func (w *worker) spent(ctx context.Context) (c cost) {
 	if w.Proc == 0 {
 		c.Server = w.serverTime(context.WithoutCancel(ctx))
 	}
-	c.Client = cpuTime()
+	u := usage()
+	c.Client, c.Switches = processorTime(u), u.Nvcsw+u.Nivcsw
 	return c
 }
 
@@ -52,6 +55,8 @@ func (c cost) add(o cost, sign int64) cost {
 		Client: c.Client + time.Duration(sign)*o.Client,
 		Server: c.Server + time.Duration(sign)*o.Server,
 		Allocs: c.Allocs + sign*o.Allocs,
+
+		Switches: c.Switches + sign*o.Switches,
 	}
 }
 
@@ -64,11 +69,18 @@ func (c cost) note(v values, n int64) {
 	v["client us"] = share(c.Client.Nanoseconds(), n) / 1000
 	v["server us"] = share(c.Server.Nanoseconds(), n) / 1000
 	v["allocs"] = share(c.Allocs, n)
+	v["switches"] = share(c.Switches, n)
 }
 
 // cpuTime returns the processor time that this process has used.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // fails only for a wrong argument
+func cpuTime() time.Duration { return processorTime(usage()) }
+
+func processorTime(u syscall.Rusage) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// usage returns what this process has used.
+func usage() (u syscall.Rusage) {
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // fails only for a wrong argument
+	return u
 }

@@ -18,6 +18,7 @@ func columns(workload string) []string {
 	case strings.HasPrefix(workload, "hot-"):
 		return []string{
 			"rate", "p50 ms", "p99 ms", "p99.9 ms", "ideal ms", "jain", "cmds/call", "client us", "server us",
+			"switches",
 		}
 	}
 	if strings.HasPrefix(workload, "scale-") {
