@@ -75,8 +75,8 @@ func pairWithCourier(t *testing.T, opts ...guard.Option) (*bench, *courier) {
 	return b, c
 }
 
-// A lease that was handed over is short until its first renewal. A line on which
-// an answer takes less than a try of a full lease may take does not cost it.
+// A lease that was handed over is short until its first renewal. A slow line
+// does not cost it, if an answer takes less than a try to renew may take.
 func TestASlowLineKeepsALeaseThatWasHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithTTL(4*time.Second), guard.WithMaxWait(time.Minute))

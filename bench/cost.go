@@ -13,11 +13,10 @@ import (
 // A cost is what a measurement takes from processors and memory. Of a measurement
 // it is the difference of two.
 type cost struct {
-	Client time.Duration // processor time of the processes that measure
-	Server time.Duration // processor time of Redis
-	Allocs int64         // allocations of the processes that measure
-
-	Switches int64 // context switches of the processes that measure
+	Client   time.Duration // processor time of the processes that measure
+	Server   time.Duration // processor time of Redis
+	Allocs   int64         // allocations of the processes that measure
+	Switches int64         // context switches of the processes that measure
 }
 
 // spent returns the costs of this process so far. The first process also asks
@@ -29,8 +28,7 @@ func (w *worker) spent(ctx context.Context) (c cost) {
 	if w.Proc == 0 {
 		c.Server = w.serverTime(context.WithoutCancel(ctx))
 	}
-	u := usage()
-	c.Client, c.Switches = processorTime(u), u.Nvcsw+u.Nivcsw
+	c.Client, c.Switches = usage()
 	return c
 }
 
@@ -52,10 +50,9 @@ func (w *worker) serverTime(ctx context.Context) time.Duration {
 
 func (c cost) add(o cost, sign int64) cost {
 	return cost{
-		Client: c.Client + time.Duration(sign)*o.Client,
-		Server: c.Server + time.Duration(sign)*o.Server,
-		Allocs: c.Allocs + sign*o.Allocs,
-
+		Client:   c.Client + time.Duration(sign)*o.Client,
+		Server:   c.Server + time.Duration(sign)*o.Server,
+		Allocs:   c.Allocs + sign*o.Allocs,
 		Switches: c.Switches + sign*o.Switches,
 	}
 }
@@ -72,15 +69,10 @@ func (c cost) note(v values, n int64) {
 	v["switches"] = share(c.Switches, n)
 }
 
-// cpuTime returns the processor time that this process has used.
-func cpuTime() time.Duration { return processorTime(usage()) }
-
-func processorTime(u syscall.Rusage) time.Duration {
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// usage returns what this process has used.
-func usage() (u syscall.Rusage) {
+// usage returns the processor time that this process has used, and how often
+// its threads gave the processor to others.
+func usage() (processor time.Duration, switches int64) {
+	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // fails only for a wrong argument
-	return u
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), u.Nvcsw + u.Nivcsw
 }

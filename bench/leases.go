@@ -24,13 +24,15 @@ func (w *worker) holdMany() measurement {
 			}
 		}
 		time.Sleep(time.Until(start))
-		before, cpu, since := w.wire.commands.Load(), cpuTime(), time.Now()
+		before, since := w.wire.commands.Load(), time.Now()
+		idle, _ := usage()
 		goroutines := 0
 		for time.Since(since) < w.Duration {
 			time.Sleep(w.Duration / 100)
 			goroutines = max(goroutines, runtime.NumGoroutine())
 		}
-		share := (cpuTime() - cpu).Seconds() / time.Since(since).Seconds()
+		used, _ := usage()
+		share := (used - idle).Seconds() / time.Since(since).Seconds()
 		r := result{Requests: int64(w.Callers), Commands: w.wire.commands.Load() - before}
 		lost := 0
 		for _, l := range leases {

@@ -20,8 +20,8 @@ const TryGrace = 25 * time.Millisecond
 // Release bounds the request that releases a key.
 func Release(ttl time.Duration) time.Duration { return min(time.Second, ttl/2) }
 
-// Renew bounds one try to renew a lease with the given TTL. A late one has less,
-// see renewal.limit.
+// Renew bounds one try to renew a lease with the given TTL. A late one has
+// less, see renewal.limit.
 func Renew(ttl time.Duration) time.Duration { return ttl / 6 }
 
 // Remaining is what must be left of a lease of the given length for a turn

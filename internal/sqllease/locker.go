@@ -135,7 +135,7 @@ func (l *Locker) Open(w locker.Waker) error {
 // l opened it. Keys that are owned stay until their TTL ends.
 //
 // Close blocks until that is done or ctx ends. Then it returns ctx's error, and
-// goes on in the background for about half a minute at most.
+// goes on in the background for about half a minute.
 func (l *Locker) Close(ctx context.Context) error {
 	return l.gate.Close(ctx, func() {
 		close(l.closing)

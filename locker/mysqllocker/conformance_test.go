@@ -87,7 +87,7 @@ func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 	name := newTable(t, plain)
 	db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn))
 	t.Cleanup(func() { _ = db.Close() })
-	fault.CutOff(t, mysqllocker.New(db, name), mysqllocker.New(plain, name))
+	sqlfault.CutOff(t, mysqllocker.New(db, name), mysqllocker.New(plain, name), fault.Break)
 }
 
 func TestMigrateIsSafeBesideOthers(t *testing.T) {

@@ -2,70 +2,27 @@ package postgreslocker_test
 
 import (
 	"context"
-	"errors"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
 
 func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 	t.Parallel()
-	const holders, ttl = 20, 2 * time.Second
 	var faults way
 	_, dsn := piped(t, &faults)
 	_, b := pair(t)
 	a := postgreslocker.New(poolTo(t, dsn), postgreslocker.WithTable(tableOf(b)))
-	cut, err := guard.New(a, guard.WithTTL(ttl))
-	if err != nil {
-		t.Fatal(err)
-	}
-	others, err := guard.New(b, guard.WithTTL(ttl), guard.WithMaxWait(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := context.WithoutCancel(t.Context())
-	var all sync.WaitGroup
-	for i := range holders {
-		key := "k" + strconv.Itoa(i)
-		l, err := cut.Acquire(ctx, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all.Go(func() {
-			<-l.Context().Done()
-			if err := context.Cause(l.Context()); !errors.Is(err, guard.ErrLeaseLost) {
-				t.Errorf("%s ended by %v, want ErrLeaseLost", key, err)
-			}
-			_ = l.Release(ctx) // it was lost
-		})
-		all.Go(func() {
-			if err := others.Do(ctx, key, func(context.Context) error {
-				if l.Context().Err() == nil {
-					t.Errorf("the next of %s begins while the holder that was cut off works", key)
-				}
-				return nil
-			}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	faults.still.Store(true)
-	all.Wait()
-	faults.still.Store(false)
-	for _, g := range []*guard.Guard{cut, others} {
-		ending, cancel := context.WithTimeout(ctx, patience)
-		if err := g.Close(ending); err != nil {
-			t.Error(err)
-		}
-		cancel()
-	}
+	sqlfault.CutOff(t, a, b, func() (mend func()) {
+		faults.still.Store(true)
+		return func() { faults.still.Store(false) }
+	})
 }
 
 // granted is a Waker that passes on which claims own their keys.

@@ -94,12 +94,19 @@ func TestAnOwnerLearnsOfWaitersWhenItBeginsToHear(t *testing.T) {
 	isTold(t, b, w, "k") // by a message, because the row names the channel now
 }
 
+// pairThrough is pair with a pipe through which a, and only a, hears.
+func pairThrough(t *testing.T) (a, b *postgreslocker.Locker, faults *way, pipe *faultpipe.Pipe) {
+	t.Helper()
+	faults = &way{}
+	pipe, dsn := piped(t, faults)
+	_, b = pair(t)
+	a = postgreslocker.New(pool(t), postgreslocker.WithTable(tableOf(b)), postgreslocker.WithListen(dsn))
+	return a, b, faults, pipe
+}
+
 func TestAnOwnerLearnsOfWaitersWhenItHearsNoMore(t *testing.T) {
 	t.Parallel()
-	var faults way
-	pipe, dsn := piped(t, &faults)
-	_, b := pair(t)
-	a := postgreslocker.New(pool(t), postgreslocker.WithTable(tableOf(b)), postgreslocker.WithListen(dsn))
+	a, b, faults, pipe := pairThrough(t)
 	w := told{wanted: make(chan string, 10)}
 	open(t, a, w)
 	open(t, b, silent{})
@@ -116,10 +123,7 @@ func TestAnOwnerLearnsOfWaitersWhenItHearsNoMore(t *testing.T) {
 // got lost.
 func TestAnOwnerThatHearsAgainPollsUntilItsNextRenewal(t *testing.T) {
 	t.Parallel()
-	var faults way
-	pipe, dsn := piped(t, &faults)
-	_, b := pair(t)
-	a := postgreslocker.New(pool(t), postgreslocker.WithTable(tableOf(b)), postgreslocker.WithListen(dsn))
+	a, _, faults, pipe := pairThrough(t)
 	open(t, a, silent{})
 	first, c := claim("first"), claim("k")
 	acquire(t, a, first, locker.Try{})
@@ -151,10 +155,7 @@ func TestAnOwnerThatHearsAgainPollsUntilItsNextRenewal(t *testing.T) {
 // for as long as that does not notice.
 func TestALockerHearsAgainWhileItsOldSessionStays(t *testing.T) {
 	t.Parallel()
-	var faults way
-	_, dsn := piped(t, &faults)
-	_, b := pair(t)
-	a := postgreslocker.New(pool(t), postgreslocker.WithTable(tableOf(b)), postgreslocker.WithListen(dsn))
+	a, _, faults, _ := pairThrough(t)
 	open(t, a, silent{})
 	acquire(t, a, claim("k"), locker.Try{})
 	until(t, "it hears", a.Hears)

@@ -64,7 +64,7 @@ func TestAHolderThatIsCutOffStopsBeforeTheNextBegins(t *testing.T) {
 	plain := open(t, file)
 	db := sql.OpenDB(fault.Wrap(plain.Driver(), dsn(file)))
 	t.Cleanup(func() { _ = db.Close() })
-	fault.CutOff(t, sqlitelocker.New(db), sqlitelocker.New(plain))
+	sqlfault.CutOff(t, sqlitelocker.New(db), sqlitelocker.New(plain), fault.Break)
 }
 
 func TestCloseGivesUpOnADatabaseThatHangsAfterHalfAMinute(t *testing.T) {

@@ -12,9 +12,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// CutOff checks that holders whose store hangs stop before the next ones begin.
-// cut is the locker of the holders, and f hangs only for it.
-func (f *Fault) CutOff(t *testing.T, cut, others locker.Locker) {
+// CutOff checks that holders that are cut off stop before the next ones begin.
+// cut is the locker of the holders. hang leaves its requests without an answer
+// until mend, and no others.
+func CutOff(t *testing.T, cut, others locker.Locker, hang func() (mend func())) {
 	t.Helper()
 	const holders, ttl, patience = 20, 2 * time.Second, time.Minute
 	holding, err := guard.New(cut, guard.WithTTL(ttl))
@@ -51,7 +52,7 @@ func (f *Fault) CutOff(t *testing.T, cut, others locker.Locker) {
 			}
 		})
 	}
-	mend := f.Break()
+	mend := hang()
 	all.Wait()
 	mend()
 	for _, g := range []*guard.Guard{holding, waiting} {

@@ -309,8 +309,24 @@ func TestOwnersThatLeaveTogetherHandOver(t *testing.T) {
 	}
 }
 
+// until polls the store for what is wanted, in any goroutine. A server has no
+// virtual time.
+func until(t *testing.T, wanted string, seen func() (bool, error)) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		ok, err := seen()
+		switch {
+		case err != nil || time.Now().After(end):
+			t.Errorf("error %v, want %s", err, wanted)
+			return
+		case ok:
+			return
+		}
+	}
+}
+
 // A process that is gone leaves a share, which etcd deletes some seconds after
-// the TTL. Those who wait measure the TTL by themselves.
+// the TTL. Claims that wait measure the TTL by themselves.
 func TestAShareOfAProcessThatIsGoneEndsByTheClockOfThoseThatWait(t *testing.T) {
 	t.Parallel()
 	addr, prefix := store(t)
@@ -327,15 +343,10 @@ func TestAShareOfAProcessThatIsGoneEndsByTheClockOfThoseThatWait(t *testing.T) {
 	mend := p.Cut(true, true)
 	defer mend()
 	waits.mustAcquire(t, alone, locker.Try{Wait: true}, queues)
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	until(t, "the key", func() (bool, error) {
 		a, err := waits.Acquire(t.Context(), alone, locker.Try{Wait: true, Queued: true})
-		if a.Acquired {
-			break
-		}
-		if err != nil || time.Now().After(end) {
-			t.Fatalf("%+v, %v, want the key", a, err)
-		}
-	}
+		return a.Acquired, err
+	})
 	life, err := client.TimeToLive(t.Context(), clientv3.LeaseID(stands.Kvs[0].Lease))
 	if err != nil || life.TTL <= 0 {
 		t.Errorf("%+v, %v, want the key before etcd ends the share", life, err)
@@ -462,12 +473,10 @@ func TestAClaimThatLeavesDuringAReleaseIsNotGranted(t *testing.T) {
 	alone := other.queued(t, 1, owner, 0)[0]
 	c.beforeThe(2, func() { // after the look
 		other.Abandon(alone, false)
-		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			if s, err := other.Inspect(t.Context(), "k"); err == nil && s.Waiting == 0 {
-				return
-			}
-		}
-		t.Error("the claim does not leave")
+		until(t, "the claim to leave", func() (bool, error) {
+			s, err := other.Inspect(t.Context(), "k")
+			return s.Waiting == 0, err
+		})
 	})
 	if r, err := c.Release(t.Context(), owner, nil); err != nil || r.Handed {
 		t.Errorf("%+v, %v, want nobody to get the key", r, err)
@@ -501,15 +510,10 @@ func TestSeveralKeysAreFreeWhenTheTTLOfAProcessThatIsGoneEnds(t *testing.T) {
 	client, found := left(t, addr, prefix, 2*time.Second)
 	c := newCounted(t, addr, prefix)
 	cs := []*locker.Claim{claimed("j", 0), claimed("k", 0)}
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	until(t, "both keys", func() (bool, error) {
 		_, held, err := c.AcquireAll(t.Context(), cs, false)
-		if err == nil && held == len(cs) {
-			break
-		}
-		if err != nil || time.Now().After(end) {
-			t.Fatalf("%d, %v, want both keys", held, err)
-		}
-	}
+		return held == len(cs), err
+	})
 	life, err := client.TimeToLive(t.Context(), clientv3.LeaseID(found.Kvs[0].Lease))
 	if err != nil || life.TTL <= 0 {
 		t.Errorf("%+v, %v, want the keys before etcd ends the one that was left", life, err)
@@ -526,7 +530,7 @@ func TestAHoldThatGoesOnDuringALookIsNotTakenAway(t *testing.T) {
 	if _, held, err := c.AcquireAll(t.Context(), cs, false); err != nil || held != 1 {
 		t.Fatalf("the key %d is held, %v, want the second", held, err)
 	}
-	time.Sleep(ttl) // it ends by the clock of c
+	time.Sleep(ttl) // it ends by the clock of c; the server knows no virtual time
 	renewed := false
 	c.beforeThe(2, func() { // after the look
 		_, err := client.Put(t.Context(), prefix+"{k}", string(found.Kvs[0].Value))
