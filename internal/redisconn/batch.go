@@ -14,6 +14,7 @@ const (
 	directRequests = 4                      // in flight at once; further requests travel in batches
 	batchWorkers   = 2                      // batches in flight at once
 	batchCommands  = 512                    // in one batch, or little more
+	nearCommands   = 128                    // the same to a near server, see take
 	batchLimit     = 500 * time.Millisecond // for one batch; no try has longer
 )
 
@@ -23,6 +24,7 @@ const (
 type batcher struct {
 	inFlight atomic.Int64                     // requests, in a batch or not
 	exec     func(context.Context, []Command) // sends a pipeline; each command then holds its answer or error
+	near     func() bool                      // see take
 
 	ctx    context.Context // of all batches; ended by close
 	cancel context.CancelFunc
@@ -51,9 +53,9 @@ type request struct {
 // have seen it.
 var ErrUnsent = fmt.Errorf("too many requests wait: %w", context.DeadlineExceeded)
 
-func newBatcher(exec func(context.Context, []Command)) *batcher {
+func newBatcher(exec func(context.Context, []Command), near func() bool) *batcher {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // batches belong to no one caller
-	return &batcher{exec: exec, ctx: ctx, cancel: cancel}
+	return &batcher{exec: exec, near: near, ctx: ctx, cancel: cancel}
 }
 
 // enter counts a request until its leave, and returns the number under way.
@@ -139,11 +141,19 @@ func (b *batcher) run() {
 
 // take appends the requests of the next batch to batch. If there are none, the
 // worker ends.
+//
+// To a near server it leaves the rest of a long queue to the other worker. The
+// server then answers one batch while the next is made. To a server that is far
+// away, such batches would only spend more time under way.
 func (b *batcher) take(batch []*request) []*request {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	limit := batchCommands
+	if b.near() {
+		limit = nearCommands
+	}
 	n, cmds, now := 0, 0, time.Now()
-	for ; n < len(b.queue) && cmds < batchCommands; n++ {
+	for ; n < len(b.queue) && cmds < limit; n++ {
 		switch r := b.queue[n]; {
 		case r.left:
 		case !r.last.IsZero() && now.After(r.last):

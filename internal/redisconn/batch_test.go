@@ -20,7 +20,7 @@ func TestRequestsWhoseCallersHaveLeftAreNotSent(t *testing.T) {
 				late.Add(int64(len(cmds)))
 			}
 			<-ctx.Done() // a server that hangs
-		})
+		}, far)
 		for range 10_000 {
 			go func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -45,7 +45,7 @@ func TestARequestThatIsSentHasTimeForItsAnswer(t *testing.T) {
 		b := newBatcher(func(_ context.Context, cmds []Command) {
 			sent.Add(int64(len(cmds)))
 			time.Sleep(100 * time.Millisecond)
-		})
+		}, far)
 		var answered, dropped atomic.Int64
 		for range 10_000 {
 			go func() {
@@ -77,7 +77,7 @@ func TestARequestThatIsSentHasTimeForItsAnswer(t *testing.T) {
 func TestRequestsOfOneBubbleAreNotUsedInAnother(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
-			b := newBatcher(func(context.Context, []Command) { time.Sleep(time.Millisecond) })
+			b := newBatcher(func(context.Context, []Command) { time.Sleep(time.Millisecond) }, far)
 			var all sync.WaitGroup
 			for range 100 {
 				all.Go(func() {
@@ -88,6 +88,46 @@ func TestRequestsOfOneBubbleAreNotUsedInAnother(t *testing.T) {
 			}
 			all.Wait()
 			b.close()
+		})
+	}
+}
+
+func far() bool { return false }
+
+// A near server gets small batches, so that it has work while the next is made.
+// To a server far away, one batch takes as many as may be.
+func TestABatchToANearServerIsSmall(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		trip time.Duration // 0: not known
+		want int
+	}{{0, batchCommands}, {200 * time.Microsecond, nearCommands}, {2 * time.Millisecond, batchCommands}} {
+		synctest.Test(t, func(t *testing.T) {
+			var trip Trip
+			if tt.trip > 0 {
+				trip.note(tt.trip)
+			}
+			var mu sync.Mutex // guards largest
+			largest := 0
+			b := newBatcher(func(_ context.Context, cmds []Command) {
+				mu.Lock()
+				largest = max(largest, len(cmds))
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+			}, trip.near)
+			var all sync.WaitGroup
+			for range 5 * batchCommands {
+				all.Go(func() {
+					if err := b.send(t.Context(), []Command{NewCommand(t.Context())}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			b.close()
+			if largest != tt.want {
+				t.Errorf("with trips of %v a batch had %d commands, want at most and once %d", tt.trip, largest, tt.want)
+			}
 		})
 	}
 }

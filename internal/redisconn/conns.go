@@ -44,7 +44,7 @@ func New(s *Settings) *Conns {
 	c.greeters = newGreeters(s.Name, s.Admit, c.Trip.note)
 	c.connect(s)
 	c.cluster, _ = c.client.(*redis.ClusterClient)
-	c.batcher = newBatcher(func(ctx context.Context, cmds []Command) { c.exchange(ctx, c.client, cmds) })
+	c.batcher = newBatcher(func(ctx context.Context, cmds []Command) { c.exchange(ctx, c.client, cmds) }, c.Trip.near)
 	c.fresh = c.newFresh(s.Hooks)
 	return c
 }

@@ -34,15 +34,19 @@ func (t *Trip) Tight(ctx context.Context) bool {
 	return ok && 4*time.Duration(t.mean.Load()) > time.Until(end)
 }
 
-// short reports whether the server is known to be near.
-func (t *Trip) short() bool {
-	mean := time.Duration(t.mean.Load())
-	return mean > 0 && mean < shortTrip
-}
+// short reports whether even the few round trips of a new connection are known
+// to cost no try.
+func (t *Trip) short() bool { return t.within(50 * time.Millisecond) }
 
-// shortTrip is the limit of a near server. Even the few round trips of a new
-// connection cost no try there.
-const shortTrip = 50 * time.Millisecond
+// near reports whether a round trip is known to take less time than the server
+// needs for a full batch.
+func (t *Trip) near() bool { return t.within(time.Millisecond) }
+
+// within reports whether a round trip is known to take less time than limit.
+func (t *Trip) within(limit time.Duration) bool {
+	mean := time.Duration(t.mean.Load())
+	return mean > 0 && mean < limit
+}
 
 // Patience is limit, or longer if the server is too far away for that. A nil
 // Trip stands for a near server.
