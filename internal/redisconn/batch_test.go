@@ -126,7 +126,7 @@ func TestABatchToANearServerIsSmall(t *testing.T) {
 			all.Wait()
 			b.close()
 			if largest != tt.want {
-				t.Errorf("with trips of %v a batch had %d commands, want at most and once %d", tt.trip, largest, tt.want)
+				t.Errorf("trips of %v: the largest batch had %d commands, want %d", tt.trip, largest, tt.want)
 			}
 		})
 	}
