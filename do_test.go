@@ -307,7 +307,7 @@ func TestTenThousandWaitersCostWhatOneCosts(t *testing.T) {
 		if time.Since(start) != 0 {
 			t.Errorf("leaving took %v", time.Since(start))
 		}
-		if n := b.spy.abandons.Load(); n != 1 {
+		if n := b.spy.others.Load(); n != 1 {
 			t.Errorf("%d claims were left to clean up, want the one that was queued", n)
 		}
 		_ = l.Release(t.Context())

@@ -14,6 +14,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker/memlocker"
+	"github.com/go-lockguard/guard/locker/redislocker"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -75,7 +76,10 @@ func TestPermitsRunSoManyAtOnce(t *testing.T) {
 // exclusive calls beside them.
 func TestModesOnRedis(t *testing.T) {
 	addr := redistest.Start(t).Addr
-	one, two := onRedis(t, addr, guard.WithMaxWait(time.Minute)), onRedis(t, addr, guard.WithMaxWait(time.Minute))
+	process := func() *guard.Guard {
+		return newGuard(t, redislocker.New(redistest.Client(t, addr)), guard.WithMaxWait(time.Minute))
+	}
+	one, two := process(), process()
 	if n := runAtOnce(t, 20, 5*time.Millisecond, one.With(guard.WithPermits(3)),
 		two.With(guard.WithPermits(3))); n > 3 {
 		t.Errorf("%d permits at once, want 3", n)

@@ -450,14 +450,14 @@ func TestOnceRefusesWhatItCannotKeep(t *testing.T) {
 			_, err := guard.Once(ctx, g, key, ttl, value(1, &runs))
 			return err
 		}
-		plain := newBench(t)
+		plain := newGuard(t, struct{ guard.Locker }{memlocker.New()})
 		for what, err := range map[string]error{
 			"ttl":         once(t.Context(), a, time.Microsecond),
 			"MinHold":     once(t.Context(), a.With(guard.WithMinHold(time.Second)), time.Hour),
 			"Shared":      once(t.Context(), a.With(guard.WithShared()), time.Hour),
 			"Permits":     once(t.Context(), a.With(guard.WithPermits(2)), time.Hour),
 			"re-entry":    a.Do(t.Context(), key, func(ctx context.Context) error { return once(ctx, a, time.Hour) }),
-			"unsupported": once(t.Context(), plain.Guard, time.Hour),
+			"unsupported": once(t.Context(), plain, time.Hour),
 		} {
 			unsupported := errors.Is(err, errors.ErrUnsupported)
 			if !errors.Is(err, guard.ErrInvalidOption) || unsupported != (what == "unsupported") {

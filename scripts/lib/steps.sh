@@ -153,9 +153,9 @@ step_browser() { go -C "$browser_module" test -race -vet=off -count=1 -timeout 5
 
 step_single() {
   local paths='HandedOver|Offer|Grant|Tenure|Renewal|Panic|Close|Sibling|DoAllIsBounded' # through all locks
-  GOMAXPROCS=1 go test -race -vet=off -short -shuffle=on -timeout 5m -skip 'MemoryIsBounded|DieSilently|AcrossProcesses' .
+  GOMAXPROCS=1 go test -race -vet=off -short -shuffle=on -timeout 5m -skip 'MemoryIsBounded|DieSilently|AcrossProcesses' . ./test
   go test -race -vet=off -tags lockorder -timeout 5m ./internal/lockorder ./internal/turns
-  go test -race -vet=off -tags lockorder -timeout 5m -run "$paths" . # not all, because the check is slow
+  go test -race -vet=off -tags lockorder -timeout 5m -run "$paths" . ./test # not all, because the check is slow
 }
 
 step_newest() {

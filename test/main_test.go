@@ -18,6 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+const key = "stock:1"
+
 // A spy is a locker around another one. It counts the requests of the gate, and
 // can change or delay them.
 type spy struct {
