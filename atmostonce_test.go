@@ -54,7 +54,7 @@ func wantInterrupted(t *testing.T, gs ...*guard.Guard) {
 }
 
 // While the first function runs, more calls wait in both processes.
-func TestAFunctionThatLeavesNoResultRunsAtMostOnce(t *testing.T) {
+func TestOnce_AFunctionThatLeavesNoResultRunsAtMostOnce(t *testing.T) {
 	for what, fn := range map[string]func(l *marking) error{
 		"error":   func(*marking) error { return errors.New("timeout") },
 		"panic":   func(*marking) error { panic("no") },
@@ -97,7 +97,7 @@ func TestAFunctionThatLeavesNoResultRunsAtMostOnce(t *testing.T) {
 }
 
 // A process that ends leaves its key to the TTL.
-func TestAfterACrashNobodyRunsAgain(t *testing.T) {
+func TestOnce_AfterACrashNobodyRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := atMostOnce(t, guard.WithMaxWait(time.Minute))
 		var wg sync.WaitGroup
@@ -127,7 +127,7 @@ func TestAfterACrashNobodyRunsAgain(t *testing.T) {
 	})
 }
 
-func TestUnderAtMostOnceEverybodyGetsTheResult(t *testing.T) {
+func TestOnce_UnderAtMostOnceEverybodyGetsTheResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, b := atMostOnce(t)
 		var runs atomic.Int64
@@ -160,7 +160,7 @@ func TestUnderAtMostOnceEverybodyGetsTheResult(t *testing.T) {
 }
 
 // Planted fault: the next in line takes over the grant, and with it the mark.
-func TestAfterNothingDoneTheNextRuns(t *testing.T) {
+func TestOnce_AfterNothingDoneTheNextRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, b := atMostOnce(t, guard.WithMaxWait(time.Minute))
 		cause := errors.New("connection refused")
@@ -201,7 +201,7 @@ func TestAfterNothingDoneTheNextRuns(t *testing.T) {
 }
 
 // A call of Once inside has done nothing, but the function around it has.
-func TestNothingDoneIsOfItsOwnFunction(t *testing.T) {
+func TestOnce_NothingDoneIsOfItsOwnFunction(t *testing.T) {
 	for name, within := range map[string][]guard.Option{"the same": nil, "plain": {guard.WithName("plain")}} {
 		synctest.Test(t, func(t *testing.T) {
 			cause := errors.New("connection refused")
@@ -223,7 +223,7 @@ func TestNothingDoneIsOfItsOwnFunction(t *testing.T) {
 	}
 }
 
-func TestOnlyAtMostOnceTakesANilResultForAnError(t *testing.T) {
+func TestOnce_OnlyAtMostOnceTakesANilResultForAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := atMostOnce(t)
 		o := guard.OnceOptions{TTL: time.Hour, Fingerprint: []byte("one")}
@@ -243,7 +243,7 @@ func TestOnlyAtMostOnceTakesANilResultForAnError(t *testing.T) {
 
 // Without the mark the function must not run. A mark whose answer was lost is
 // removed again.
-func TestWithoutAMarkNothingRuns(t *testing.T) {
+func TestOnce_WithoutAMarkNothingRuns(t *testing.T) {
 	for what, lost := range map[string]bool{"request": false, "answer": true} {
 		synctest.Test(t, func(t *testing.T) {
 			l, a, b := atMostOnce(t)
@@ -268,7 +268,7 @@ func TestWithoutAMarkNothingRuns(t *testing.T) {
 }
 
 // A mark without an answer is sent again, and the lease is lost meanwhile.
-func TestALeaseThatIsLostBeforeTheMarkRunsNothing(t *testing.T) {
+func TestOnce_ALeaseThatIsLostBeforeTheMarkRunsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, b := atMostOnce(t)
 		var runs atomic.Int64
@@ -285,7 +285,7 @@ func TestALeaseThatIsLostBeforeTheMarkRunsNothing(t *testing.T) {
 }
 
 // The mark outlasts the function by ttl.
-func TestAMarkOutlastsItsFunction(t *testing.T) {
+func TestOnce_AMarkOutlastsItsFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, _ := atMostOnce(t, guard.WithMaxHold(time.Minute))
 		var ttl time.Duration
@@ -304,7 +304,7 @@ func TestAMarkOutlastsItsFunction(t *testing.T) {
 	})
 }
 
-func TestAtMostOnceRefusesWhatItCannotPromise(t *testing.T) {
+func TestOnce_AtMostOnceRefusesWhatItCannotPromise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, _ := atMostOnce(t)
 		m := memlocker.New()
@@ -332,7 +332,7 @@ type records interface {
 }
 
 // A store that is away for a second has few requests of one release.
-func TestAKeepWithoutAnAnswerBacksOff(t *testing.T) {
+func TestOnce_AKeepWithoutAnAnswerBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, _ := recording(t)
 		_, err := guard.Once(t.Context(), a, key, time.Hour, func(context.Context) (int, error) {

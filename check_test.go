@@ -22,7 +22,7 @@ type examined struct {
 
 func (e examined) Check(context.Context, time.Duration) error { return e.err }
 
-func TestCheckReturnsWhatRefusesAndFindingsAll(t *testing.T) {
+func TestCheck_ReturnsWhatRefusesAndFindingsAll(t *testing.T) {
 	warn := &guard.Finding{Name: "messages", Severity: guard.Warn, Text: "slow"}
 	refuse := &guard.Finding{Name: "eviction", Text: "drops keys"}
 	down := fmt.Errorf("%w: no route", guard.ErrUnavailable)
@@ -68,12 +68,12 @@ func TestCheckReturnsWhatRefusesAndFindingsAll(t *testing.T) {
 	}
 }
 
-func TestAnAcceptedFindingNeedsAName(t *testing.T) {
+func TestCheck_AnAcceptedFindingNeedsAName(t *testing.T) {
 	_, err := guard.New(memlocker.New(), guard.WithAcceptedFindings("process", ""))
 	wantErr(t, err, guard.ErrInvalidOption)
 }
 
-func TestAnAcceptedFindingThatDoesNotExistIsRefused(t *testing.T) {
+func TestCheck_AnAcceptedFindingThatDoesNotExistIsRefused(t *testing.T) {
 	typo := guard.WithAcceptedFindings("process", "evicton")
 	const want = `the locker has no finding "evicton", only ["process" "client" "eviction" `
 	refused := func(err error) {
@@ -99,7 +99,7 @@ func TestAnAcceptedFindingThatDoesNotExistIsRefused(t *testing.T) {
 }
 
 // An application's tests give memlocker the same options as redislocker.
-func TestALockerInMemoryKnowsTheFindingsOfTheOthers(t *testing.T) {
+func TestCheck_ALockerInMemoryKnowsTheFindingsOfTheOthers(t *testing.T) {
 	known := memlocker.New().FindingNames()
 	for _, name := range new(redlock.Locker).FindingNames() { // redislocker has the same names
 		if !slices.Contains(known, name) {
@@ -108,7 +108,7 @@ func TestALockerInMemoryKnowsTheFindingsOfTheOthers(t *testing.T) {
 	}
 }
 
-func TestALockerInMemoryWarnsThatItServesOneProcess(t *testing.T) {
+func TestCheck_ALockerInMemoryWarnsThatItServesOneProcess(t *testing.T) {
 	g := newGuard(t, memlocker.New())
 	found, err := g.Findings(t.Context())
 	if err != nil || len(found) != 1 || found[0].Name != "process" || found[0].Severity != guard.Warn ||

@@ -229,14 +229,14 @@ func prose(t *testing.T, file string) string {
 	return text
 }
 
-func TestDocumentsStateTheDefaultsOfTheCode(t *testing.T) {
+func TestNew_DocumentsStateTheDefaultsOfTheCode(t *testing.T) {
 	for _, missing := range unfounded(t, facts()) {
 		t.Errorf("not found: %s", missing)
 	}
 }
 
 // The test has nothing to add where the documents are wrong already.
-func TestAChangedDefaultIsFoundWhereverItIsStated(t *testing.T) {
+func TestNew_AChangedDefaultIsFoundWhereverItIsStated(t *testing.T) {
 	t.Parallel()
 	right := facts()
 	if len(unfounded(t, right)) > 0 {
@@ -278,7 +278,7 @@ func aSetting(c config) *regexp.Regexp {
 
 // Every place that states a default must be listed above. Otherwise the test
 // above would not look there.
-func TestEveryStatementOfADefaultIsListed(t *testing.T) {
+func TestNew_EveryStatementOfADefaultIsListed(t *testing.T) {
 	files := []string{"CONTRIBUTING.md"}
 	for _, pattern := range []string{
 		"*.go", "*.md", "docs/*.md", "guardgen/*.md", "tracing/*.md", "locker/*.go",

@@ -16,7 +16,7 @@ import (
 
 const key = "stock:1"
 
-func TestOneFunctionAtATimeAcrossGuards(t *testing.T) {
+func TestDo_OneFunctionAtATimeAcrossGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Hour))
 		var inside, most atomic.Int64
@@ -49,7 +49,7 @@ func TestOneFunctionAtATimeAcrossGuards(t *testing.T) {
 	})
 }
 
-func TestKeysDoNotBlockEachOther(t *testing.T) {
+func TestDo_KeysDoNotBlockEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		start := time.Now()
@@ -72,7 +72,7 @@ func TestKeysDoNotBlockEachOther(t *testing.T) {
 	})
 }
 
-func TestDoReturnsTheFunctionsErrorUnchanged(t *testing.T) {
+func TestDo_ReturnsTheFunctionsErrorUnchanged(t *testing.T) {
 	b := newBench(t)
 	own := errors.New("own")
 	if err := b.Do(t.Context(), key, func(context.Context) error {
@@ -91,7 +91,7 @@ func TestDoReturnsTheFunctionsErrorUnchanged(t *testing.T) {
 	}
 }
 
-func TestPanicAndGoexitPassThroughAndRelease(t *testing.T) {
+func TestDo_PanicAndGoexitPassThroughAndRelease(t *testing.T) {
 	b := newBench(t, guard.WithMaxWait(0))
 	func() {
 		defer func() {
@@ -113,7 +113,7 @@ func TestPanicAndGoexitPassThroughAndRelease(t *testing.T) {
 	}
 }
 
-func TestWaitEndsAtMaxWait(t *testing.T) {
+func TestDo_WaitEndsAtMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithName("checkout"))
 		l := must(b.other.Acquire(t.Context(), key))
@@ -140,7 +140,7 @@ func TestWaitEndsAtMaxWait(t *testing.T) {
 	})
 }
 
-func TestMaxWaitZeroMakesOneAttempt(t *testing.T) {
+func TestDo_MaxWaitZeroMakesOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(0))
 		l := must(b.other.Acquire(t.Context(), key))
@@ -155,7 +155,7 @@ func TestMaxWaitZeroMakesOneAttempt(t *testing.T) {
 	})
 }
 
-func TestTryAcquireDoesNotOvertake(t *testing.T) {
+func TestTryAcquire_DoesNotOvertake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		l := must(b.other.Acquire(t.Context(), key))
@@ -174,7 +174,7 @@ func TestTryAcquireDoesNotOvertake(t *testing.T) {
 	})
 }
 
-func TestLineIsFirstInFirstOut(t *testing.T) {
+func TestDo_LineIsFirstInFirstOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Minute))
 		l := must(b.Acquire(t.Context(), key))
@@ -203,7 +203,7 @@ func TestLineIsFirstInFirstOut(t *testing.T) {
 	})
 }
 
-func TestFullQueueRefusesAtOnce(t *testing.T) {
+func TestDo_FullQueueRefusesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWaiters(3))
 		l := must(b.Acquire(t.Context(), key))
@@ -221,7 +221,7 @@ func TestFullQueueRefusesAtOnce(t *testing.T) {
 	})
 }
 
-func TestExpectedWaitBeyondMaxWaitRefusesAtOnce(t *testing.T) {
+func TestDo_ExpectedWaitBeyondMaxWaitRefusesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		slow := func(context.Context) error { time.Sleep(200 * time.Millisecond); return nil }
@@ -253,7 +253,7 @@ func TestExpectedWaitBeyondMaxWaitRefusesAtOnce(t *testing.T) {
 	})
 }
 
-func TestCallersContextEndsTheWait(t *testing.T) {
+func TestDo_CallersContextEndsTheWait(t *testing.T) {
 	for _, where := range []string{"contending", "in line"} {
 		t.Run(where, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestCallersContextEndsTheWait(t *testing.T) {
 	}
 }
 
-func TestTenThousandWaitersCostWhatOneCosts(t *testing.T) {
+func TestDo_TenThousandWaitersCostWhatOneCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute))
@@ -317,7 +317,7 @@ func TestTenThousandWaitersCostWhatOneCosts(t *testing.T) {
 	})
 }
 
-func TestDoAllAcquiresEachKeyOnceAndNeverDeadlocks(t *testing.T) {
+func TestDoAll_AcquiresEachKeyOnceAndNeverDeadlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Minute))
 		n := 0
@@ -350,7 +350,7 @@ func TestDoAllAcquiresEachKeyOnceAndNeverDeadlocks(t *testing.T) {
 	})
 }
 
-func TestDoAllHasOneMaxWait(t *testing.T) {
+func TestDoAll_HasOneMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		a := must(b.other.Acquire(t.Context(), "a"))

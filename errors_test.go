@@ -11,7 +11,7 @@ import (
 
 // A killed holder goes when its lease ends at the latest. The same holds for a
 // holder whose pace is unknown in this process.
-func TestWithoutAPaceTheHoldersLeaseSaysWhenToTryAgain(t *testing.T) {
+func TestHeldError_WithoutAPaceTheLeaseSaysWhenToTryAgain(t *testing.T) {
 	for _, left := range []time.Duration{0, 9100 * time.Millisecond} {
 		if got := (&guard.HeldError{Remaining: left}).RetryAfter(); got != left {
 			t.Errorf("%v left: got %v", left, got)
@@ -19,13 +19,13 @@ func TestWithoutAPaceTheHoldersLeaseSaysWhenToTryAgain(t *testing.T) {
 	}
 }
 
-func TestErrMaxHoldNamesItsOption(t *testing.T) {
+func TestErrMaxHold_NamesItsOption(t *testing.T) {
 	if text := guard.ErrMaxHold.Error(); !strings.Contains(text, "WithMaxHold") {
 		t.Errorf("got %q", text)
 	}
 }
 
-func TestRefusalsSayWhatToKnowAndDo(t *testing.T) {
+func TestDo_RefusalsSayWhatToKnowAndDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(1500*time.Millisecond))
 		l := must(b.other.Acquire(t.Context(), key))

@@ -12,7 +12,7 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-func TestBadInputIsATypedErrorAndLeavesNothing(t *testing.T) {
+func TestNew_BadInputIsATypedErrorAndLeavesNothing(t *testing.T) {
 	for name, o := range map[string]guard.Option{
 		"TTL too short":        guard.WithTTL(99 * time.Millisecond),
 		"TTL not whole ms":     guard.WithTTL(100*time.Millisecond + 1),
@@ -77,7 +77,7 @@ func TestBadInputIsATypedErrorAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestANilContextIsATypedErrorInEveryVerb(t *testing.T) {
+func TestDo_ANilContextIsATypedErrorInEveryVerb(t *testing.T) {
 	var none context.Context
 	b := newBench(t)
 	_, acquired := b.Acquire(none, key)
@@ -108,7 +108,7 @@ func TestANilContextIsATypedErrorInEveryVerb(t *testing.T) {
 	}
 }
 
-func TestTheDefaultGuard(t *testing.T) {
+func TestSetDefault_ServesAGuardThatIsNil(t *testing.T) {
 	defer guard.SetDefault(nil)
 	var none *guard.Guard
 	wantErr(t, guard.Do(t.Context(), key, nop), guard.ErrNoDefault)
@@ -138,7 +138,7 @@ func TestTheDefaultGuard(t *testing.T) {
 	_ = l.Release(t.Context())
 }
 
-func TestErrorsShownToClientsNameNeitherKeyNorHolder(t *testing.T) {
+func TestDo_ErrorsShownToClientsNameNeitherKeyNorHolder(t *testing.T) {
 	b := newBench(t, guard.WithMaxWait(0), guard.WithName("secret-name"))
 	l := must(b.other.Acquire(t.Context(), "secret-key"))
 	err := b.Do(t.Context(), "secret-key", nop)

@@ -33,7 +33,7 @@ func listed(t *testing.T, g *guard.Guard) map[string]guard.KeyState {
 	return all
 }
 
-func TestInspectTellsWhoHoldsAndWhoWaits(t *testing.T) {
+func TestInspect_TellsWhoHoldsAndWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := plain(t, guard.WithName("stock"))
 		if s := must(b.Inspect(t.Context(), "k")); s.Held || s.Key != "k" {
@@ -61,7 +61,7 @@ func TestInspectTellsWhoHoldsAndWhoWaits(t *testing.T) {
 	})
 }
 
-func TestListNamesKeysAsTheVerbsTakeThem(t *testing.T) {
+func TestList_NamesKeysAsTheVerbsTakeThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := plain(t)
 		awkward := []string{"plain", guard.Key("stock", "a:b%"), "{braces}\n"}
@@ -93,7 +93,7 @@ func TestListNamesKeysAsTheVerbsTakeThem(t *testing.T) {
 	})
 }
 
-func TestForceReleaseEndsTheHoldersContextAndServesTheNext(t *testing.T) {
+func TestForceRelease_EndsTheHoldersContextAndServesTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := plain(t)
 		hung := must(b.Acquire(t.Context(), "k"))
@@ -126,7 +126,7 @@ type unrevoked struct{ guard.Locker }
 
 func (d unrevoked) Open(w locker.Waker) error { return d.Locker.Open(struct{ locker.Waker }{w}) }
 
-func TestForceReleaseEndsTheHoldersContextWithinARenewal(t *testing.T) {
+func TestForceRelease_EndsTheHoldersContextWithinARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
 		g, operator := newGuard(t, unrevoked{mem}), newGuard(t, mem.Peer())
@@ -141,7 +141,7 @@ func TestForceReleaseEndsTheHoldersContextWithinARenewal(t *testing.T) {
 	})
 }
 
-func TestInspectSaysWhatItCannot(t *testing.T) {
+func TestInspect_SaysWhatItCannot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
 		g := newGuard(t, mem)

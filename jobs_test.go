@@ -14,7 +14,7 @@ import (
 // Two schedulers start the same job at every tick. Their clocks are up to 100
 // ms apart, and each is ahead at times. With MinHold each tick runs once.
 // Without MinHold it does not.
-func TestEachTickRunsOnceWhereClocksDiffer(t *testing.T) {
+func TestTryDo_EachTickRunsOnceWhereClocksDiffer(t *testing.T) {
 	const ticks, every, apart = 1000, time.Second, 100 * time.Millisecond
 	run := func(t *testing.T, minHold time.Duration) (runs, most int) {
 		t.Helper()

@@ -19,7 +19,7 @@ type (
 	userID uint32
 )
 
-func TestKeySpellsEachPartInOneWay(t *testing.T) {
+func TestKey_SpellsEachPartInOneWay(t *testing.T) {
 	addr := netip.MustParseAddr("::1")
 	var noAddr *netip.Addr
 	for want, got := range map[string]string{
@@ -48,7 +48,7 @@ func TestKeySpellsEachPartInOneWay(t *testing.T) {
 	}
 }
 
-func TestAMomentIsOnePartInAnyZone(t *testing.T) {
+func TestKey_AMomentIsOnePartInAnyZone(t *testing.T) {
 	read := time.Now() // with a monotonic reading
 	stored := read.Round(0)
 	east := stored.In(time.FixedZone("east", 3*60*60))
@@ -86,7 +86,7 @@ type message struct{}
 func (*message) ProtoMessage()  {}
 func (*message) String() string { return "id:7" }
 
-func TestAPartIsSpelledByItsIdentityOrRefused(t *testing.T) {
+func TestKey_APartIsSpelledByItsIdentityOrRefused(t *testing.T) {
 	page, err := url.Parse("https://example.com/a")
 	if err != nil {
 		t.Fatal(err)
@@ -121,9 +121,9 @@ func TestAPartIsSpelledByItsIdentityOrRefused(t *testing.T) {
 	}
 }
 
-// FuzzKeyIsInjective reads the parts back from the key. So different parts give
+// FuzzKey_IsInjective reads the parts back from the key. So different parts give
 // different keys.
-func FuzzKeyIsInjective(f *testing.F) {
+func FuzzKey_IsInjective(f *testing.F) {
 	for _, s := range []string{"a", "a:b", "%", "%3A", "%25", "::", "{", "\x00", "é", "a%3Ab"} {
 		f.Add(s, "b")
 		f.Add("b", s)

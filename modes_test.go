@@ -46,7 +46,7 @@ func runAtOnce(t *testing.T, n int, lasts time.Duration, gs ...*guard.Guard) int
 	return peak.Load()
 }
 
-func TestSharedLeasesRunTogether(t *testing.T) {
+func TestDo_SharedLeasesRunTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
 		one := newGuard(t, mem, guard.WithShared())
@@ -61,7 +61,7 @@ func TestSharedLeasesRunTogether(t *testing.T) {
 	})
 }
 
-func TestPermitsRunSoManyAtOnce(t *testing.T) {
+func TestDo_PermitsRunSoManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
 		opts := []guard.Option{guard.WithPermits(3), guard.WithMaxWait(time.Minute)}
@@ -74,7 +74,7 @@ func TestPermitsRunSoManyAtOnce(t *testing.T) {
 
 // The modes keep their rule on a real server, among processes and with
 // exclusive calls beside them.
-func TestModesOnRedis(t *testing.T) {
+func TestDo_ModesKeepTheirRuleOnRedis(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	process := func() *guard.Guard {
 		return newGuard(t, redislocker.New(redistest.Client(t, addr)), guard.WithMaxWait(time.Minute))
@@ -116,7 +116,7 @@ func TestModesOnRedis(t *testing.T) {
 	wg.Wait()
 }
 
-func TestModesThatDoNotFit(t *testing.T) {
+func TestNew_RefusesModesThatDoNotFit(t *testing.T) {
 	for name, opts := range map[string][]guard.Option{
 		"shared and permits": {guard.WithShared(), guard.WithPermits(2)},
 		"shared and fencing": {guard.WithFencing(), guard.WithShared()},
@@ -146,7 +146,7 @@ func TestModesThatDoNotFit(t *testing.T) {
 
 // A mode of With replaces the guard's. A setting that the mode ignores comes
 // back with the next one.
-func TestAModeReplacesTheGuards(t *testing.T) {
+func TestWith_AModeReplacesTheGuards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(t, memlocker.New(), guard.WithMinHold(time.Minute), guard.WithFencing())
 		read := g.With(guard.WithShared())
@@ -162,7 +162,7 @@ func TestAModeReplacesTheGuards(t *testing.T) {
 	})
 }
 
-func TestCallsInsideALeaseOfAMode(t *testing.T) {
+func TestDo_InsideALeaseOfAMode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		mode := map[string]*guard.Guard{
@@ -194,7 +194,7 @@ func TestCallsInsideALeaseOfAMode(t *testing.T) {
 	})
 }
 
-func TestASharedLeaseHasNoToken(t *testing.T) {
+func TestDo_ASharedLeaseHasNoToken(t *testing.T) {
 	g := newGuard(t, memlocker.New())
 	for name, c := range map[string]struct {
 		opt  guard.Option
@@ -211,7 +211,7 @@ func TestASharedLeaseHasNoToken(t *testing.T) {
 }
 
 // So many instances lead as there are permits, and the next one when one ends.
-func TestPermitsLead(t *testing.T) {
+func TestLead_AsManyLeadAsThereArePermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
 		var leading atomic.Int64
@@ -251,7 +251,7 @@ func TestPermitsLead(t *testing.T) {
 }
 
 // A crowd has no one holder to name. The time until its end is known.
-func TestTheHolderOfACrowdIsNobody(t *testing.T) {
+func TestDo_TheHolderOfACrowdIsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
 		read := newGuard(t, mem, guard.WithShared())
@@ -276,7 +276,7 @@ func TestTheHolderOfACrowdIsNobody(t *testing.T) {
 	})
 }
 
-func TestTheSnapshotShowsTheMode(t *testing.T) {
+func TestSnapshot_ShowsTheMode(t *testing.T) {
 	g := newGuard(t, memlocker.New(), guard.WithShared())
 	_ = g.Do(t.Context(), key, func(context.Context) error {
 		if s := g.Snapshot(false); len(s) != 1 || len(s[0].Holds) != 1 || s[0].Holds[0].Mode != "shared" {
@@ -287,7 +287,7 @@ func TestTheSnapshotShowsTheMode(t *testing.T) {
 }
 
 // All of a DoAll are of the guard's mode.
-func TestDoAllOfAMode(t *testing.T) {
+func TestDoAll_AllOfItAreOfTheGuardsMode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
 		var on atomic.Int64

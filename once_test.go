@@ -70,7 +70,7 @@ func wantOnce[T comparable](t *testing.T, g *guard.Guard, fn func(context.Contex
 	}
 }
 
-func TestOnceRunsOnceAndEverybodyGetsTheResult(t *testing.T) {
+func TestOnce_RunsOnceAndEverybodyGetsTheResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, b := recording(t)
 		var runs atomic.Int64
@@ -99,7 +99,7 @@ func TestOnceRunsOnceAndEverybodyGetsTheResult(t *testing.T) {
 
 // The others of this process and those of another one are answered by what the
 // first one has kept.
-func TestJoinersMakeNoRequests(t *testing.T) {
+func TestOnce_JoinersMakeNoRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, b := recording(t)
 		var runs atomic.Int64
@@ -129,7 +129,7 @@ func TestJoinersMakeNoRequests(t *testing.T) {
 	})
 }
 
-func TestAFirstCallHasTwoRequests(t *testing.T) {
+func TestOnce_AFirstCallHasTwoRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, _ := recording(t)
 		var runs atomic.Int64
@@ -140,7 +140,7 @@ func TestAFirstCallHasTwoRequests(t *testing.T) {
 	})
 }
 
-func TestOnlyAFinalErrorIsKept(t *testing.T) {
+func TestOnce_OnlyAFinalErrorIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := recording(t)
 		runs := 0
@@ -169,7 +169,7 @@ func TestOnlyAFinalErrorIsKept(t *testing.T) {
 
 // Planted fault: a turn on the grant of a plain call is taken for one that
 // looked for a record.
-func TestOnceBehindAPlainCallFindsTheRecord(t *testing.T) {
+func TestOnce_BehindAPlainCallFindsTheRecord(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			_, a, b := recording(t, guard.WithMaxWait(time.Minute))
@@ -208,7 +208,7 @@ func sleeps(d time.Duration) func(context.Context) error {
 	}
 }
 
-func TestPlainCallsAndOnceShareAKey(t *testing.T) {
+func TestOnce_PlainCallsAndOnceShareAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := recording(t, guard.WithMaxWait(time.Minute))
 		var runs, plain, on atomic.Int64
@@ -249,7 +249,7 @@ func TestPlainCallsAndOnceShareAKey(t *testing.T) {
 }
 
 // One call after the other runs, until one succeeds.
-func TestAfterAnErrorTheNextInLineRuns(t *testing.T) {
+func TestOnce_AfterAnErrorTheNextInLineRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := recording(t)
 		var runs atomic.Int64
@@ -280,7 +280,7 @@ func TestAfterAnErrorTheNextInLineRuns(t *testing.T) {
 	})
 }
 
-func TestALostLeaseKeepsNothing(t *testing.T) {
+func TestOnce_ALostLeaseKeepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, _ := recording(t)
 		var runs atomic.Int64
@@ -296,7 +296,7 @@ func TestALostLeaseKeepsNothing(t *testing.T) {
 	})
 }
 
-func TestAPanicKeepsNothing(t *testing.T) {
+func TestOnce_APanicKeepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, _ := recording(t)
 		var runs atomic.Int64
@@ -315,7 +315,7 @@ func TestAPanicKeepsNothing(t *testing.T) {
 	})
 }
 
-func TestAResultIsKeptWhenTheStoreComesBack(t *testing.T) {
+func TestOnce_AResultIsKeptWhenTheStoreComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, b := recording(t)
 		var runs atomic.Int64
@@ -344,7 +344,7 @@ func TestAResultIsKeptWhenTheStoreComesBack(t *testing.T) {
 
 // Planted fault: the calls that wait here get the result before the store has
 // it.
-func TestNobodyJoinsAResultThatIsNotKept(t *testing.T) {
+func TestOnce_NobodyJoinsAResultThatIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, _ := recording(t)
 		var runs atomic.Int64
@@ -372,7 +372,7 @@ func TestNobodyJoinsAResultThatIsNotKept(t *testing.T) {
 	})
 }
 
-func TestOnceSaysWhatWasNotKept(t *testing.T) {
+func TestOnce_SaysWhatWasNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := recording(t, guard.WithResultLimit(100))
 		long, n := strings.Repeat("x", 200), new(atomic.Int64)
@@ -397,7 +397,7 @@ func TestOnceSaysWhatWasNotKept(t *testing.T) {
 	})
 }
 
-func TestOnceBytesComparesFingerprints(t *testing.T) {
+func TestOnceBytes_ComparesFingerprints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := recording(t)
 		o := guard.OnceOptions{TTL: time.Hour, Fingerprint: []byte("one")}
@@ -428,7 +428,7 @@ func TestOnceBytesComparesFingerprints(t *testing.T) {
 	})
 }
 
-func TestForgetDeletesAResult(t *testing.T) {
+func TestForget_DeletesAResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, b := recording(t)
 		var runs atomic.Int64
@@ -442,7 +442,7 @@ func TestForgetDeletesAResult(t *testing.T) {
 	})
 }
 
-func TestOnceRefusesWhatItCannotKeep(t *testing.T) {
+func TestOnce_RefusesWhatItCannotKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, a, _ := recording(t)
 		var runs atomic.Int64
@@ -499,7 +499,7 @@ func (r *results) HoldEnd(_ context.Context, _ guard.WaitInfo, h guard.HoldResul
 	r.add("not kept", errors.Is(h.Err, guard.ErrNotKept))
 }
 
-func TestObserversHearOfResults(t *testing.T) {
+func TestOnce_ObserversHearOfResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := &results{got: map[string]int{}}
 		l, a, _ := recording(t, guard.WithObserver(seen))

@@ -8,7 +8,7 @@ import (
 
 const traced = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-func TestARecordHasTheOriginOfItsResult(t *testing.T) {
+func TestOnce_ARecordHasTheOriginOfItsResult(t *testing.T) {
 	mark, m := []byte("print"), made{recordResult, []byte("payload")}
 	record := encodeRecord(m, mark, originOf(traced), defaultResultLimit)
 	if got := originIn(record).traceparent(); got != traced {
@@ -27,7 +27,7 @@ func TestARecordHasTheOriginOfItsResult(t *testing.T) {
 	}
 }
 
-func TestAnOriginCostsOnlyTheTraced(t *testing.T) {
+func TestOnce_AnOriginCostsOnlyTheTraced(t *testing.T) {
 	m := made{recordResult, []byte("payload")}
 	bare := encodeRecord(m, nil, "", defaultResultLimit)
 	if len(bare) != recordHead+len(m.payload) || originIn(bare) != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-func TestASnapshotShowsWhoHoldsAndWhoWaitsHere(t *testing.T) {
+func TestSnapshot_ShowsWhoHoldsAndWhoWaitsHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := plain(t, guard.WithName("stock"))
 		if s := b.Snapshot(true); len(s) != 0 {
@@ -55,7 +55,7 @@ func TestASnapshotShowsWhoHoldsAndWhoWaitsHere(t *testing.T) {
 
 func hangsHere(end chan struct{}) { <-end }
 
-func TestASnapshotFindsTheStackOfALongHold(t *testing.T) {
+func TestSnapshot_FindsTheStackOfALongHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := plain(t)
 		end, done := make(chan struct{}), make(chan error, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-func TestTryDoSkipsWhatIsHeldAndNothingElse(t *testing.T) {
+func TestTryDo_SkipsWhatIsHeldAndNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		own, start := errors.New("own"), time.Now()

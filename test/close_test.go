@@ -12,7 +12,7 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-func TestCloseTurnsWaitersAwayAndWaitsForHolders(t *testing.T) {
+func TestClose_TurnsWaitersAwayAndWaitsForHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		elsewhere := must(b.other.Acquire(t.Context(), "elsewhere"))
@@ -54,7 +54,7 @@ func TestCloseTurnsWaitersAwayAndWaitsForHolders(t *testing.T) {
 	})
 }
 
-func TestCloseThatCannotWaitLeavesTheKeyToItsTTL(t *testing.T) {
+func TestClose_ThatCannotWaitLeavesTheKeyToItsTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memlocker.New()
 		g := must(guard.New(mem))
@@ -87,7 +87,7 @@ func TestCloseThatCannotWaitLeavesTheKeyToItsTTL(t *testing.T) {
 	})
 }
 
-func TestCloseAndCallsRaceToACleanEnd(t *testing.T) {
+func TestClose_AndCallsRaceToACleanEnd(t *testing.T) {
 	for range 50 {
 		g := must(guard.New(memlocker.New()))
 		var wg sync.WaitGroup
@@ -112,7 +112,7 @@ func TestCloseAndCallsRaceToACleanEnd(t *testing.T) {
 }
 
 // A release gives up on a renewal that hangs. Close does not.
-func TestCloseWaitsForRenewalsThatHang(t *testing.T) {
+func TestClose_WaitsForRenewalsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := make(chan struct{}, 1)
 		b := newBench(t, guard.WithTTL(60*time.Second), guard.WithObserver(renewed{tell: func() {
@@ -143,7 +143,7 @@ func TestCloseWaitsForRenewalsThatHang(t *testing.T) {
 }
 
 // Close waits no longer than its context lives.
-func TestCloseWaitsForNoRenewalBeyondItsContext(t *testing.T) {
+func TestClose_WaitsForNoRenewalBeyondItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
 		b := newBench(t, guard.WithObserver(renewed{tell: func() { <-hang }}))

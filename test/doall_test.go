@@ -56,7 +56,7 @@ func newHanging(t *testing.T, opts ...guard.Option) *hanging {
 	return h
 }
 
-func TestEachKeyOfDoAllHasALeaseAndATokenOfItsOwn(t *testing.T) {
+func TestDoAll_EachKeyHasALeaseAndATokenOfItsOwn(t *testing.T) {
 	b := newBench(t, guard.WithFencing())
 	ctx := t.Context()
 	if _, ok := guard.LeaseOf(ctx, "a"); ok {
@@ -110,7 +110,7 @@ func inBubbles(t *testing.T, test func(t *testing.T, n int)) {
 	}
 }
 
-func TestDoAllIsBoundedThoughTheStoreHangsWhileItWaits(t *testing.T) {
+func TestDoAll_IsBoundedThoughTheStoreHangsWhileItWaits(t *testing.T) {
 	inBubbles(t, func(t *testing.T, n int) {
 		t.Helper()
 		h := newHanging(t, guard.WithMaxWait(300*time.Millisecond))
@@ -134,7 +134,7 @@ func TestDoAllIsBoundedThoughTheStoreHangsWhileItWaits(t *testing.T) {
 	})
 }
 
-func TestDoAllIsBoundedAndHasNoFalseLossThoughTheStoreHangsAtItsEnd(t *testing.T) {
+func TestDoAll_IsBoundedAndLosesNothingIfTheStoreHangsAtItsEnd(t *testing.T) {
 	for _, ttl := range []time.Duration{100 * time.Millisecond, 10 * time.Second, time.Minute} {
 		inBubbles(t, func(t *testing.T, n int) {
 			t.Helper()
@@ -152,7 +152,7 @@ func TestDoAllIsBoundedAndHasNoFalseLossThoughTheStoreHangsAtItsEnd(t *testing.T
 	}
 }
 
-func TestDoAllIsBoundedThoughTheStoreHangsInItsReleases(t *testing.T) {
+func TestDoAll_IsBoundedThoughTheStoreHangsInItsReleases(t *testing.T) {
 	inBubbles(t, func(t *testing.T, n int) {
 		t.Helper()
 		h := newHanging(t)
@@ -172,7 +172,7 @@ func TestDoAllIsBoundedThoughTheStoreHangsInItsReleases(t *testing.T) {
 	})
 }
 
-func TestDoAllThatLosesALeaseSaysSo(t *testing.T) {
+func TestDoAll_ThatLosesALeaseSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		err := b.DoAll(t.Context(), manyKeys(20), func(ctx context.Context) error {
@@ -205,7 +205,7 @@ func (w *wraps) HoldStart(ctx context.Context, _ guard.WaitInfo) context.Context
 	return wrapped{ctx, w}
 }
 
-func TestDoAllIsLinearInItsKeys(t *testing.T) {
+func TestDoAll_IsLinearInItsKeys(t *testing.T) {
 	w := &wraps{}
 	b := newBench(t, guard.WithObserver(w))
 	lookups := func(n int) int64 {
@@ -220,7 +220,7 @@ func TestDoAllIsLinearInItsKeys(t *testing.T) {
 	}
 }
 
-func TestALookupInTheContextOfDoAllCostsTheSameForAnyNumberOfKeys(t *testing.T) {
+func TestDoAll_ALookupInItsContextCostsTheSameForAnyNumber(t *testing.T) {
 	w := &wraps{}
 	b := newBench(t, guard.WithObserver(w))
 	for _, n := range []int{1, 10, 1000} {
@@ -238,7 +238,7 @@ func TestALookupInTheContextOfDoAllCostsTheSameForAnyNumberOfKeys(t *testing.T) 
 	}
 }
 
-func TestOppositeOrdersDeadlockInsideDoAndNotInDoAll(t *testing.T) {
+func TestDoAll_OppositeOrdersDeadlockInsideDoAndNotHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		var both sync.WaitGroup // ends when each call has its first key

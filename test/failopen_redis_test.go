@@ -94,7 +94,7 @@ func refusal(errs []error, want string) bool {
 	return slices.ContainsFunc(errs, func(err error) bool { return strings.Contains(err.Error(), want) })
 }
 
-func TestAKeyThatRedisRefusesOpensTheGateForNobody(t *testing.T) {
+func TestDo_AKeyThatRedisRefusesOpensTheGateForNobody(t *testing.T) {
 	t.Parallel()
 	for want, refuse := range map[string]func(t *testing.T, admin *redis.Client) error{
 		"WRONGTYPE": func(t *testing.T, admin *redis.Client) error {
@@ -183,7 +183,7 @@ func onCluster(t *testing.T) (*redisproc.Cluster, *redis.ClusterClient) {
 	return c, rdb
 }
 
-func TestADeadShardOpensTheGateForItsOwnKeysAlone(t *testing.T) {
+func TestDo_ADeadShardOpensTheGateForItsOwnKeysAlone(t *testing.T) {
 	t.Parallel()
 	t.Cleanup(dialsEnd)
 	c, rdb := onCluster(t)
@@ -221,7 +221,7 @@ func TestADeadShardOpensTheGateForItsOwnKeysAlone(t *testing.T) {
 	}
 }
 
-func TestASlotThatMovesOpensTheGateForNobody(t *testing.T) {
+func TestDo_ASlotThatMovesOpensTheGateForNobody(t *testing.T) {
 	t.Parallel()
 	c, rdb := onCluster(t)
 	keys := nodeKeys(t, c)

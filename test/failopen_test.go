@@ -40,7 +40,7 @@ func inSilence(t *testing.T, test func(t *testing.T, b *bench, seen *waitBook)) 
 	})
 }
 
-func TestFailOpenRunsEveryVerbOfAFunctionWithoutALease(t *testing.T) {
+func TestDo_FailOpenRunsEveryVerbOfAFunctionWithoutALease(t *testing.T) {
 	errOwn := errors.New("own")
 	for name, verb := range map[string]func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error{
 		"Do": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
@@ -97,7 +97,7 @@ func TestFailOpenRunsEveryVerbOfAFunctionWithoutALease(t *testing.T) {
 	}
 }
 
-func TestVerbsThatGiveALeaseDoNotFailOpen(t *testing.T) {
+func TestAcquire_VerbsThatGiveALeaseDoNotFailOpen(t *testing.T) {
 	inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
 		t.Helper()
 		_, err := b.Acquire(t.Context(), key)
@@ -112,7 +112,7 @@ func TestVerbsThatGiveALeaseDoNotFailOpen(t *testing.T) {
 }
 
 // What is not the silence of the store is refused as without the option.
-func TestFailOpenStaysClosedForEverythingElse(t *testing.T) {
+func TestDo_FailOpenStaysClosedForEverythingElse(t *testing.T) {
 	never := func(t *testing.T) func(context.Context) error {
 		t.Helper()
 		return func(context.Context) error { t.Error("it ran"); return nil }
@@ -184,7 +184,7 @@ func (a answering) Acquire(context.Context, *locker.Claim, locker.Try) (locker.A
 	return locker.Answer{}, a.err
 }
 
-func TestUnguardedRunsAreLoggedOnceForEachOutage(t *testing.T) {
+func TestDo_UnguardedRunsAreLoggedOnceForEachOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithFailOpen(), guard.WithMaxWait(time.Second))
 		for range 2 {
@@ -202,7 +202,7 @@ func TestUnguardedRunsAreLoggedOnceForEachOutage(t *testing.T) {
 }
 
 // A token of the outer lease would be taken for one of the inner resource.
-func TestAnUnguardedFunctionHasNoTokenOfTheLeaseAround(t *testing.T) {
+func TestDo_AnUnguardedFunctionHasNoTokenOfTheLeaseAround(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithFailOpen(), guard.WithMaxWait(time.Second))
 		wantErr(t, b.Do(t.Context(), "outer", func(ctx context.Context) error {
@@ -229,7 +229,7 @@ func TestAnUnguardedFunctionHasNoTokenOfTheLeaseAround(t *testing.T) {
 }
 
 // A refusal inside it may come when half of the work is done.
-func TestARefusalInsideAnUnguardedFunctionCountsAsRun(t *testing.T) {
+func TestDo_ARefusalInsideAnUnguardedFunctionCountsAsRun(t *testing.T) {
 	inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
 		t.Helper()
 		err := b.Do(t.Context(), key, func(context.Context) error { return guard.ErrNotAcquired })
@@ -239,7 +239,7 @@ func TestARefusalInsideAnUnguardedFunctionCountsAsRun(t *testing.T) {
 	})
 }
 
-func TestAPanicOfAnUnguardedFunctionPassesThrough(t *testing.T) {
+func TestDo_APanicOfAnUnguardedFunctionPassesThrough(t *testing.T) {
 	inSilence(t, func(t *testing.T, b *bench, _ *waitBook) {
 		t.Helper()
 		defer func() {

@@ -11,7 +11,7 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-func TestFencingTokensRiseInTheOrderOfTurns(t *testing.T) {
+func TestFencingToken_RisesInTheOrderOfTurns(t *testing.T) {
 	for name, opts := range map[string][]guard.Option{
 		"fetched with the key": {guard.WithFencing()},
 		"fetched when asked":   nil,
@@ -56,7 +56,7 @@ func TestFencingTokensRiseInTheOrderOfTurns(t *testing.T) {
 	}
 }
 
-func TestATurnThatIsOverGetsNoToken(t *testing.T) {
+func TestFencingToken_ATurnThatIsOverGetsNoToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithFencing())
 		var old *guard.Lease
@@ -88,7 +88,7 @@ func TestATurnThatIsOverGetsNoToken(t *testing.T) {
 
 // The next turn may overtake a fetch that a turn began. The late answer must
 // then go to nobody.
-func TestALateFetchIsThrownAway(t *testing.T) {
+func TestFencingToken_ALateFetchIsThrownAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Minute))
 		late := make(chan struct{})
@@ -123,7 +123,7 @@ func TestALateFetchIsThrownAway(t *testing.T) {
 	})
 }
 
-func TestAFetchThatFindsAnotherOwnerLosesTheLease(t *testing.T) {
+func TestFencingToken_AFetchThatFindsAnotherOwnerLosesTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		err := b.Do(t.Context(), key, func(ctx context.Context) error {

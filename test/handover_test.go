@@ -77,7 +77,7 @@ func pairWithCourier(t *testing.T, opts ...guard.Option) (*bench, *courier) {
 
 // A lease that was handed over is short until its first renewal. A slow line
 // does not cost it, if an answer takes less than a try to renew may take.
-func TestASlowLineKeepsALeaseThatWasHandedOver(t *testing.T) {
+func TestDo_ASlowLineKeepsALeaseThatWasHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithTTL(4*time.Second), guard.WithMaxWait(time.Minute))
 		b.spy.set(func(s *spy) {
@@ -98,7 +98,7 @@ func TestASlowLineKeepsALeaseThatWasHandedOver(t *testing.T) {
 	})
 }
 
-func TestAnOfferIsTrustedFromTheLookAndNotFromItsMessage(t *testing.T) {
+func TestDo_AnOfferIsTrustedFromTheLookAndNotFromItsMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := pairWithCourier(t, guard.WithMaxWait(time.Minute))
 		l := must(b.other.Acquire(t.Context(), key))
@@ -146,7 +146,7 @@ func TestAnOfferIsTrustedFromTheLookAndNotFromItsMessage(t *testing.T) {
 	})
 }
 
-func TestALateMessageDoesNotFreeWhatALookHasTaken(t *testing.T) {
+func TestDo_ALateMessageDoesNotFreeWhatALookHasTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := pairWithCourier(t)
 		l := must(b.other.Acquire(t.Context(), key))
@@ -166,7 +166,7 @@ func TestALateMessageDoesNotFreeWhatALookHasTaken(t *testing.T) {
 	})
 }
 
-func TestAGrantForOneWhoHasLeftGoesOn(t *testing.T) {
+func TestDo_AGrantForOneWhoHasLeftGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := pairWithCourier(t)
 		l := must(b.other.Acquire(t.Context(), key))
@@ -184,7 +184,7 @@ func TestAGrantForOneWhoHasLeftGoesOn(t *testing.T) {
 	})
 }
 
-func TestAGrantGoesToTheNextInLineIfItsWaiterLeaves(t *testing.T) {
+func TestDo_AGrantGoesToTheNextInLineIfItsWaiterLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := pairWithCourier(t)
 		l := must(b.other.Acquire(t.Context(), key))
@@ -212,7 +212,7 @@ func TestAGrantGoesToTheNextInLineIfItsWaiterLeaves(t *testing.T) {
 }
 
 // A bid has terms, and the grant that it wins has no others.
-func TestABidOfOneWhoLeftIsNotKeptForACallOnOtherTerms(t *testing.T) {
+func TestDo_ABidOfOneWhoLeftIsNotKeptForACallOnOtherTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := pairWithCourier(t)
 		l := must(b.other.Acquire(t.Context(), key))
@@ -238,7 +238,7 @@ func TestABidOfOneWhoLeftIsNotKeptForACallOnOtherTerms(t *testing.T) {
 }
 
 // A turn that is passed on within the process has the terms of its grant.
-func TestACallThatAsksForMoreThanTheGrantHasGetsAGrantOfItsOwn(t *testing.T) {
+func TestDo_WhoAsksForMoreThanTheGrantHasGetsAGrantOfItsOwn(t *testing.T) {
 	for name, c := range map[string]struct{ has, asks []guard.Option }{
 		"a longer TTL":  {[]guard.Option{guard.WithTTL(time.Second)}, []guard.Option{guard.WithTTL(30 * time.Second)}},
 		"a shorter TTL": {[]guard.Option{guard.WithTTL(30 * time.Second)}, []guard.Option{guard.WithTTL(time.Second)}},
@@ -265,7 +265,7 @@ func TestACallThatAsksForMoreThanTheGrantHasGetsAGrantOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestATakeOverTakesOneRequest(t *testing.T) {
+func TestDo_ATakeOverTakesOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithFencing())
 		l := must(b.other.Acquire(t.Context(), key))
@@ -292,7 +292,7 @@ func TestATakeOverTakesOneRequest(t *testing.T) {
 	})
 }
 
-func TestAHandedOverLeaseIsRenewedToItsFullTTL(t *testing.T) {
+func TestDo_AHandedOverLeaseIsRenewedToItsFullTTL(t *testing.T) {
 	for name, opt := range map[string]guard.Option{
 		"renewed":         guard.WithMaxHold(0),
 		"without renewal": guard.WithoutRenewal(),
@@ -318,7 +318,7 @@ func TestAHandedOverLeaseIsRenewedToItsFullTTL(t *testing.T) {
 	}
 }
 
-func TestAnOfferThatAgedIsAcquiredAgainUnderTheSameOwner(t *testing.T) {
+func TestDo_AnOfferThatAgedIsAcquiredAgainUnderTheSameOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := pairWithCourier(t, guard.WithMaxWait(time.Minute))
 		l := must(b.other.Acquire(t.Context(), key))
@@ -346,7 +346,7 @@ func TestAnOfferThatAgedIsAcquiredAgainUnderTheSameOwner(t *testing.T) {
 	})
 }
 
-func TestAClaimThatCameTooLateNeverComesBack(t *testing.T) {
+func TestDo_AClaimThatCameTooLateNeverComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, c := pairWithCourier(t, guard.WithMaxWait(time.Minute))
 		l := must(b.other.Acquire(t.Context(), key))
@@ -383,7 +383,7 @@ func TestAClaimThatCameTooLateNeverComesBack(t *testing.T) {
 	})
 }
 
-func TestABidForOneWhoLeftDuringTheReleaseIsTakenBack(t *testing.T) {
+func TestDo_ABidForOneWhoLeftDuringTheReleaseIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := pairWithCourier(t)
 		l := must(b.Acquire(t.Context(), key))

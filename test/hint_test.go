@@ -19,7 +19,7 @@ const (
 	neighborLine = `level=WARN msg="guard: a guard of another name holds the same key: do services share a store without prefixes?" holder_name=`
 )
 
-func TestACallThatWaitsForItselfIsToldSoOnce(t *testing.T) {
+func TestDo_ACallThatWaitsForItselfIsToldSoOnce(t *testing.T) {
 	for name, inner := range map[string]func(b *bench) *guard.Guard{
 		"the outer ctx inside fn":      func(b *bench) *guard.Guard { return b.Guard },
 		"another guard of the process": func(b *bench) *guard.Guard { return b.other },
@@ -42,7 +42,7 @@ func TestACallThatWaitsForItselfIsToldSoOnce(t *testing.T) {
 	}
 }
 
-func TestACallInsideAnotherGuardsIsTold(t *testing.T) {
+func TestDo_ACallInsideAnotherGuardsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
 		wantErr(t, b.Do(t.Context(), key, func(ctx context.Context) error {
@@ -53,7 +53,7 @@ func TestACallInsideAnotherGuardsIsTold(t *testing.T) {
 }
 
 // A slow function does not use up the hint for a call that waits for itself.
-func TestASlowFunctionGetsNoHint(t *testing.T) {
+func TestDo_ASlowFunctionGetsNoHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
 		slow := must(b.Acquire(t.Context(), key))
@@ -71,7 +71,7 @@ func TestASlowFunctionGetsNoHint(t *testing.T) {
 	})
 }
 
-func TestKeysTakenInDifferentOrdersAreTold(t *testing.T) {
+func TestDo_KeysTakenInDifferentOrdersAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
 		done := make(chan error)
@@ -93,7 +93,7 @@ func TestKeysTakenInDifferentOrdersAreTold(t *testing.T) {
 	})
 }
 
-func TestAnElectionThatIsOverIsLogged(t *testing.T) {
+func TestLead_AnElectionThatIsOverIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
 		wantErr(t, b.Lead(t.Context(), key, nop), nil)
@@ -112,7 +112,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func TestADeadlineThatEndsAWaitBeforeMaxWaitIsToldOnce(t *testing.T) {
+func TestDo_ADeadlineThatEndsAWaitBeforeMaxWaitIsToldOnce(t *testing.T) {
 	for name, verb := range map[string]func(g *guard.Guard, ctx context.Context) error{
 		"Do":      func(g *guard.Guard, ctx context.Context) error { return g.Do(ctx, key, nop) },
 		"Acquire": func(g *guard.Guard, ctx context.Context) error { _, err := g.Acquire(ctx, key); return err },
@@ -135,7 +135,7 @@ func TestADeadlineThatEndsAWaitBeforeMaxWaitIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestADeadlineThatEndsNoWaitBeforeMaxWaitIsNotTold(t *testing.T) {
+func TestDo_ADeadlineThatEndsNoWaitBeforeMaxWaitIsNotTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts []guard.Option
 		ctx  func(t *testing.T) context.Context
@@ -183,7 +183,7 @@ func TestADeadlineThatEndsNoWaitBeforeMaxWaitIsNotTold(t *testing.T) {
 	}
 }
 
-func TestAMinHoldThatIsIgnoredIsInTheDebugLog(t *testing.T) {
+func TestDo_AMinHoldThatIsIgnoredIsInTheDebugLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		b := newBench(t, guard.WithLogger(slog.New(slog.NewTextHandler(&out,
@@ -201,7 +201,7 @@ func TestAMinHoldThatIsIgnoredIsInTheDebugLog(t *testing.T) {
 	})
 }
 
-func TestADefaultThatReplacesAnOpenOneIsLogged(t *testing.T) {
+func TestSetDefault_ADefaultThatReplacesAnOpenOneIsLogged(t *testing.T) {
 	b, book := newLogged(t)
 	defer guard.SetDefault(nil)
 	guard.SetDefault(b.other)
@@ -227,7 +227,7 @@ func TestADefaultThatReplacesAnOpenOneIsLogged(t *testing.T) {
 	}
 }
 
-func TestContentionGetsNoHint(t *testing.T) {
+func TestDo_ContentionGetsNoHint(t *testing.T) {
 	for name, contend := range map[string]func(t *testing.T, b *bench){
 		"turns of other calls": func(t *testing.T, b *bench) {
 			t.Helper()
@@ -281,7 +281,7 @@ func TestContentionGetsNoHint(t *testing.T) {
 	}
 }
 
-func TestAGuardOfAnotherNameIsToldOnce(t *testing.T) {
+func TestDo_AGuardOfAnotherNameIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
 		refund := b.With(guard.WithName("refund")) // a route of the same service, as in its other instances

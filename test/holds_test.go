@@ -8,7 +8,7 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-func TestALeaseTellsWhatItHoldsInItsStore(t *testing.T) {
+func TestAcquire_ALeaseTellsWhatItHoldsInItsStore(t *testing.T) {
 	store, other := memlocker.New(), memlocker.New()
 	g, err := guard.New(store)
 	if err != nil {

@@ -26,9 +26,9 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestMemoryIsBoundedWhileAServerHangs makes as many failing calls as 2,000 a
+// TestDo_MemoryIsBoundedWhileAServerHangs makes as many failing calls as 2,000 a
 // second make in a minute.
-func TestMemoryIsBoundedWhileAServerHangs(t *testing.T) {
+func TestDo_MemoryIsBoundedWhileAServerHangs(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
 	before := goleak.IgnoreCurrent()
@@ -78,7 +78,7 @@ func TestMemoryIsBoundedWhileAServerHangs(t *testing.T) {
 	s.Cont()
 }
 
-func TestNothingIsLeftAfterCloseOfAGuardWhoseServerIsGone(t *testing.T) {
+func TestClose_NothingIsLeftAfterCloseOfAGuardWhoseServerIsGone(t *testing.T) {
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
 	before := goleak.IgnoreCurrent()

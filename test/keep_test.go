@@ -29,7 +29,7 @@ func wantFree(t *testing.T, start time.Time, after time.Duration, gs ...*guard.G
 	}
 }
 
-func TestMinHoldKeepsTheKeyAndNotTheCaller(t *testing.T) {
+func TestDo_MinHoldKeepsTheKeyAndNotTheCaller(t *testing.T) {
 	for name, d := range map[string]time.Duration{
 		"within the tenure": 50 * time.Millisecond,
 		"within the TTL":    5 * time.Second, "beyond it": time.Minute,
@@ -63,7 +63,7 @@ func TestMinHoldKeepsTheKeyAndNotTheCaller(t *testing.T) {
 	}
 }
 
-func TestMinHoldHandsTheKeyToWhoWaits(t *testing.T) {
+func TestDo_MinHoldHandsTheKeyToWhoWaits(t *testing.T) {
 	for name, local := range map[string]bool{"here": true, "elsewhere": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestMinHoldHandsTheKeyToWhoWaits(t *testing.T) {
 	}
 }
 
-func TestMinHoldIsOverWhenTheFunctionTakesLonger(t *testing.T) {
+func TestDo_MinHoldIsOverWhenTheFunctionTakesLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMinHold(time.Second))
 		start := time.Now()
@@ -102,7 +102,7 @@ func TestMinHoldIsOverWhenTheFunctionTakesLonger(t *testing.T) {
 	})
 }
 
-func TestMinHoldOutlivesAPanic(t *testing.T) {
+func TestDo_MinHoldOutlivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMinHold(5*time.Second))
 		start := time.Now()
@@ -114,7 +114,7 @@ func TestMinHoldOutlivesAPanic(t *testing.T) {
 	})
 }
 
-func TestMinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
+func TestDo_MinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
 	own := errors.New("own")
 	keep := guard.WithMinHold(5*time.Second, guard.OnSuccess)
 	for name, c := range map[string]struct {
@@ -188,7 +188,7 @@ func TestMinHoldOnSuccessFreesTheKeyOfWhatFailed(t *testing.T) {
 
 // A call that is refused because of MinHold is told when that ends. That holds
 // in this process and in another process of the same name.
-func TestARefusalKnowsWhatIsLeftOfMinHold(t *testing.T) {
+func TestDo_ARefusalKnowsWhatIsLeftOfMinHold(t *testing.T) {
 	const d = 30 * time.Second
 	for name, far := range map[string]bool{"here": false, "elsewhere": true} {
 		t.Run(name, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestARefusalKnowsWhatIsLeftOfMinHold(t *testing.T) {
 	}
 }
 
-func TestAFullQueueKnowsWhatIsLeftOfMinHold(t *testing.T) {
+func TestDo_AFullQueueKnowsWhatIsLeftOfMinHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMinHold(30*time.Second), guard.WithMaxWaiters(1), guard.WithMaxWait(time.Hour))
 		if err := b.Do(t.Context(), key, nop); err != nil {
@@ -244,7 +244,7 @@ func TestAFullQueueKnowsWhatIsLeftOfMinHold(t *testing.T) {
 	})
 }
 
-func TestMinHoldKeepsAllKeysOrNone(t *testing.T) {
+func TestDo_MinHoldKeepsAllKeysOrNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMinHold(5*time.Second))
 		start := time.Now()
@@ -265,7 +265,7 @@ func TestMinHoldKeepsAllKeysOrNone(t *testing.T) {
 	})
 }
 
-func TestCloseLeavesAKeyOfMinHoldToItsTTL(t *testing.T) {
+func TestClose_LeavesAKeyOfMinHoldToItsTTL(t *testing.T) {
 	for name, busy := range map[string]bool{"idle": false, "with a function that runs on": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestCloseLeavesAKeyOfMinHoldToItsTTL(t *testing.T) {
 	}
 }
 
-func TestAKeptKeyThatIsLostLetsOthersTry(t *testing.T) {
+func TestDo_AKeptKeyThatIsLostLetsOthersTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMinHold(time.Minute))
 		if err := b.Do(t.Context(), key, nop); err != nil {
@@ -323,7 +323,7 @@ func TestAKeptKeyThatIsLostLetsOthersTry(t *testing.T) {
 	})
 }
 
-func TestMinHoldCannotOutlastALeaseThatIsNotRenewed(t *testing.T) {
+func TestDo_MinHoldCannotOutlastALeaseThatIsNotRenewed(t *testing.T) {
 	bad := []guard.Option{guard.WithMinHold(11 * time.Second), guard.WithoutRenewal()}
 	_, err := guard.New(memlocker.New(), bad...)
 	wantErr(t, err, guard.ErrInvalidOption)
@@ -341,7 +341,7 @@ func TestMinHoldCannotOutlastALeaseThatIsNotRenewed(t *testing.T) {
 }
 
 // Calls that come, wait, leave and close while keys are kept.
-func TestMinHoldUnderLoadRunsOneAtATime(t *testing.T) {
+func TestDo_MinHoldUnderLoadRunsOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMinHold(30*time.Millisecond), guard.WithTTL(time.Second))
 		var last atomic.Int64 // when the latest turn began

@@ -111,7 +111,7 @@ func cutOff(s *spy, cut bool) {
 	})
 }
 
-func TestALeaderLeadsUntilItLeavesAndTheNextFollowsAtOnce(t *testing.T) {
+func TestLead_ALeaderLeadsUntilItLeavesAndTheNextFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		leaveA := e.stand(e.Guard, "a")
@@ -131,7 +131,7 @@ func TestALeaderLeadsUntilItLeavesAndTheNextFollowsAtOnce(t *testing.T) {
 	})
 }
 
-func TestALeaderThatIsCutOffStopsBeforeTheNextAndStandsAgain(t *testing.T) {
+func TestLead_WhoIsCutOffStopsBeforeTheNextAndStandsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		e.stand(e.Guard, "a")
@@ -156,7 +156,7 @@ func TestALeaderThatIsCutOffStopsBeforeTheNextAndStandsAgain(t *testing.T) {
 	})
 }
 
-func TestALeaderWhoseKeyIsLostIsElectedAgain(t *testing.T) {
+func TestLead_ALeaderWhoseKeyIsLostIsElectedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		e.stand(e.Guard, "a")
@@ -170,7 +170,7 @@ func TestALeaderWhoseKeyIsLostIsElectedAgain(t *testing.T) {
 	})
 }
 
-func TestAnOutageEndsTheTermAndNotTheElection(t *testing.T) {
+func TestLead_AnOutageEndsTheTermAndNotTheElection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
@@ -188,7 +188,7 @@ func TestAnOutageEndsTheTermAndNotTheElection(t *testing.T) {
 	})
 }
 
-func TestAStoreThatRefusesIsAskedAgain(t *testing.T) {
+func TestLead_AStoreThatRefusesIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		e.spy.set(func(s *spy) {
@@ -207,7 +207,7 @@ func TestAStoreThatRefusesIsAskedAgain(t *testing.T) {
 	})
 }
 
-func TestLeadEndsWithItsFunctionIfThatLeadsToItsEnd(t *testing.T) {
+func TestLead_EndsWithItsFunctionIfThatLeadsToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		own := errors.New("own")
@@ -256,7 +256,7 @@ func TestLeadEndsWithItsFunctionIfThatLeadsToItsEnd(t *testing.T) {
 	})
 }
 
-func TestCloseEndsTheTermOfALeaderAndFreesTheKey(t *testing.T) {
+func TestClose_EndsTheTermOfALeaderAndFreesTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		leaveA := e.stand(e.Guard, "a")

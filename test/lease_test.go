@@ -15,7 +15,7 @@ import (
 // trustOf10s is the rest of a TTL of 10 s after drift (1 %) and margin (5 %).
 const trustOf10s = 9400 * time.Millisecond
 
-func TestRenewalKeepsALongFunctionsLease(t *testing.T) {
+func TestDo_RenewalKeepsALongFunctionsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxHold(0))
 		err := b.Do(t.Context(), key, func(ctx context.Context) error {
@@ -39,7 +39,7 @@ func TestRenewalKeepsALongFunctionsLease(t *testing.T) {
 	})
 }
 
-func TestContextEndsBeforeTheKeyExpiresWhenTheStoreIsGone(t *testing.T) {
+func TestDo_ContextEndsBeforeTheKeyExpiresWhenTheStoreIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		l := must(b.Acquire(t.Context(), key))
@@ -63,7 +63,7 @@ func TestContextEndsBeforeTheKeyExpiresWhenTheStoreIsGone(t *testing.T) {
 	})
 }
 
-func TestAHungRenewalDoesNotDelayTheDeadline(t *testing.T) {
+func TestDo_AHungRenewalDoesNotDelayTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		start := time.Now()
@@ -85,7 +85,7 @@ func TestAHungRenewalDoesNotDelayTheDeadline(t *testing.T) {
 	})
 }
 
-func TestATransientRenewalFailureCostsNothing(t *testing.T) {
+func TestDo_ATransientRenewalFailureCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		err := b.Do(t.Context(), key, func(context.Context) error {
@@ -103,7 +103,7 @@ func TestATransientRenewalFailureCostsNothing(t *testing.T) {
 	})
 }
 
-func TestALostLeaseReportsBothErrors(t *testing.T) {
+func TestDo_ALostLeaseReportsBothErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		own := errors.New("own")
@@ -118,7 +118,7 @@ func TestALostLeaseReportsBothErrors(t *testing.T) {
 	})
 }
 
-func TestAnUnconfirmedReleaseIsNoError(t *testing.T) {
+func TestDo_AnUnconfirmedReleaseIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		var mend func()
@@ -138,7 +138,7 @@ func TestAnUnconfirmedReleaseIsNoError(t *testing.T) {
 	})
 }
 
-func TestWithoutRenewalTheLeaseEndsBeforeItsTTL(t *testing.T) {
+func TestDo_WithoutRenewalTheLeaseEndsBeforeItsTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithoutRenewal())
 		start := time.Now()
@@ -150,7 +150,7 @@ func TestWithoutRenewalTheLeaseEndsBeforeItsTTL(t *testing.T) {
 	})
 }
 
-func TestMaxHoldEndsTheTurnAndLetsTheNextIn(t *testing.T) {
+func TestDo_MaxHoldEndsTheTurnAndLetsTheNextIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxHold(20*time.Second), guard.WithMaxWait(time.Minute))
 		hang := make(chan struct{})
@@ -178,7 +178,7 @@ func TestMaxHoldEndsTheTurnAndLetsTheNextIn(t *testing.T) {
 	})
 }
 
-func TestAReleaseAfterMaxHoldFreesTheKeyAtOnce(t *testing.T) {
+func TestRelease_AReleaseAfterMaxHoldFreesTheKeyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxHold(2*time.Second))
 		err := b.Do(t.Context(), key, func(ctx context.Context) error { <-ctx.Done(); return nil })
@@ -189,7 +189,7 @@ func TestAReleaseAfterMaxHoldFreesTheKeyAtOnce(t *testing.T) {
 	})
 }
 
-func TestAHungStoreBoundsEveryCall(t *testing.T) {
+func TestDo_AHungStoreBoundsEveryCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.spy.set(func(s *spy) {
@@ -228,7 +228,7 @@ func TestAHungStoreBoundsEveryCall(t *testing.T) {
 	})
 }
 
-func TestAnUnclearTryIsRepeatedUnderTheSameOwnerAndCleanedUpLate(t *testing.T) {
+func TestDo_AnUnclearTryIsRepeatedUnderItsOwnerAndCleanedUpLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.spy.set(func(s *spy) {
@@ -255,7 +255,7 @@ func TestAnUnclearTryIsRepeatedUnderTheSameOwnerAndCleanedUpLate(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatComesTooLateIsNotAGrant(t *testing.T) {
+func TestDo_AnAnswerThatComesTooLateIsNotAGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithTTL(time.Second))
 		b.spy.set(func(s *spy) {
@@ -286,7 +286,7 @@ func TestAnAnswerThatComesTooLateIsNotAGrant(t *testing.T) {
 	})
 }
 
-func TestAPermanentErrorFailsFast(t *testing.T) {
+func TestDo_APermanentErrorFailsFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		own := errors.New("NOPERM")
@@ -303,7 +303,7 @@ func TestAPermanentErrorFailsFast(t *testing.T) {
 	})
 }
 
-func TestAWaiterThatLeavesAsItsTurnComesPassesItOn(t *testing.T) {
+func TestDo_AWaiterThatLeavesAsItsTurnComesPassesItOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Minute))
 		for range 200 { // the release and the cancel race
@@ -328,7 +328,7 @@ func TestAWaiterThatLeavesAsItsTurnComesPassesItOn(t *testing.T) {
 	})
 }
 
-func TestATryThatSucceedsAfterItsCallerLeftIsReleased(t *testing.T) {
+func TestDo_ATryThatSucceedsAfterItsCallerLeftIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		ctx, cancel := context.WithCancel(t.Context())

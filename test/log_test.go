@@ -76,7 +76,7 @@ const (
 	upLine    = `level=WARN msg="guard: locker available again" after=`
 )
 
-func TestALostLeaseIsLoggedOnceAsAnError(t *testing.T) {
+func TestDo_ALostLeaseIsLoggedOnceAsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithMaxHold(20*time.Second))
 		_ = b.Do(t.Context(), key, func(ctx context.Context) error {
@@ -94,7 +94,7 @@ func TestALostLeaseIsLoggedOnceAsAnError(t *testing.T) {
 	})
 }
 
-func TestALineOfAnotherModeSaysWhich(t *testing.T) {
+func TestDo_ALineOfAnotherModeSaysWhich(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
 		for mode, o := range map[string]guard.Option{"shared": guard.WithShared(), "permits": guard.WithPermits(3)} {
@@ -108,7 +108,7 @@ func TestALineOfAnotherModeSaysWhich(t *testing.T) {
 	})
 }
 
-func TestAFunctionThatRunsPastItsLossIsLoggedWhenItReturns(t *testing.T) {
+func TestDo_AFunctionThatRunsPastItsLossIsLoggedWhenItReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithoutRenewal())
 		late := func(d time.Duration) func(ctx context.Context) error {
@@ -125,7 +125,7 @@ func TestAFunctionThatRunsPastItsLossIsLoggedWhenItReturns(t *testing.T) {
 	})
 }
 
-func TestATurnThatIsHalfwayToMaxHoldIsLoggedOnce(t *testing.T) {
+func TestDo_ATurnThatIsHalfwayToMaxHoldIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithMaxHold(2*time.Minute))
 		sleep := func(d time.Duration) func(context.Context) error {
@@ -144,7 +144,7 @@ func TestATurnThatIsHalfwayToMaxHoldIsLoggedOnce(t *testing.T) {
 }
 
 // A deadline must be kept even while the log hangs.
-func TestAWarningThatHangsDelaysNoDeadline(t *testing.T) {
+func TestDo_AWarningThatHangsDelaysNoDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(hangingLog)
 		b := newBench(t, guard.WithMaxHold(20*time.Second), guard.WithLogger(slog.New(hang)))
@@ -169,7 +169,7 @@ func (h hangingLog) Handle(context.Context, slog.Record) error { <-h; return nil
 func (h hangingLog) WithAttrs([]slog.Attr) slog.Handler        { return h }
 func (h hangingLog) WithGroup(string) slog.Handler             { return h }
 
-func TestAnOutageIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
+func TestDo_AnOutageIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithMaxWait(time.Second))
 		mend := b.mem.Break()
@@ -186,7 +186,7 @@ func TestAnOutageIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
 	})
 }
 
-func TestAnOutageIsLoggedWhileTheFirstCallStillWaits(t *testing.T) {
+func TestDo_AnOutageIsLoggedWhileTheFirstCallStillWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithMaxWait(time.Minute))
 		mend := b.mem.Break()
@@ -201,7 +201,7 @@ func TestAnOutageIsLoggedWhileTheFirstCallStillWaits(t *testing.T) {
 	})
 }
 
-func TestAStandbyLogsAnOutage(t *testing.T) {
+func TestLead_AStandbyLogsAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithMaxWait(time.Minute))
 		leader := must(b.other.Acquire(t.Context(), key))
@@ -225,7 +225,7 @@ func TestAStandbyLogsAnOutage(t *testing.T) {
 
 // The last try of a wait has little time. If that runs out, it says nothing
 // about the store.
-func TestATryThatItsWaitCutsShortIsNoOutage(t *testing.T) {
+func TestDo_ATryThatItsWaitCutsShortIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithMaxWait(2*time.Second))
 		holder := must(b.other.Acquire(t.Context(), key))
@@ -248,7 +248,7 @@ func TestATryThatItsWaitCutsShortIsNoOutage(t *testing.T) {
 	})
 }
 
-func TestAnOutageSoonAfterAnotherIsLoggedLateAndCountedFromItsBeginning(t *testing.T) {
+func TestDo_AnOutageSoonAfterAnotherIsLoggedLateButCountedFully(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithMaxWait(0))
 		fails := func(after time.Duration) {
@@ -271,7 +271,7 @@ func TestAnOutageSoonAfterAnotherIsLoggedLateAndCountedFromItsBeginning(t *testi
 	})
 }
 
-func TestAnOutageEndsWithAnyClearAnswer(t *testing.T) {
+func TestDo_AnOutageEndsWithAnyClearAnswer(t *testing.T) {
 	for name, own := range map[string]bool{"held": false, "renewed": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestAnOutageEndsWithAnyClearAnswer(t *testing.T) {
 
 // A store may answer every other time, as a cluster without one of its shards
 // does. It must not fill the log.
-func TestALockerThatComesAndGoesIsLoggedSeldom(t *testing.T) {
+func TestDo_ALockerThatComesAndGoesIsLoggedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t, guard.WithMaxWait(0))
 		for range 600 { // for a minute
@@ -319,7 +319,7 @@ func TestALockerThatComesAndGoesIsLoggedSeldom(t *testing.T) {
 	})
 }
 
-func TestACallerThatLeavesIsNoOutage(t *testing.T) {
+func TestDo_ACallerThatLeavesIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
 		b.spy.set(func(s *spy) {
@@ -343,7 +343,7 @@ func TestACallerThatLeavesIsNoOutage(t *testing.T) {
 	})
 }
 
-func TestAReleaseThatIsNotConfirmedIsLogged(t *testing.T) {
+func TestDo_AReleaseThatIsNotConfirmedIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, book := newLogged(t)
 		_ = b.Do(t.Context(), key, func(context.Context) error { b.mem.Break(); return nil })
@@ -351,7 +351,7 @@ func TestAReleaseThatIsNotConfirmedIsLogged(t *testing.T) {
 	})
 }
 
-func TestKeyHashIsWhatSha256sumPrints(t *testing.T) {
+func TestKeyHash_IsWhatSha256sumPrints(t *testing.T) {
 	// printf %s stock:42 | sha256sum
 	if got := guard.KeyHash("stock:42"); got != "a6aac0970079" {
 		t.Errorf("KeyHash is %q", got)

@@ -28,7 +28,7 @@ func causeOf(t *testing.T, act func(ctx context.Context, b *bench), opts ...guar
 	return cause
 }
 
-func TestALostLeaseSaysWhy(t *testing.T) {
+func TestDo_ALostLeaseSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct {
 		act    func(ctx context.Context, b *bench)
 		opts   []guard.Option

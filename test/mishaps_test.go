@@ -15,7 +15,7 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-func TestAnOutageIsToldToThoseInLineToo(t *testing.T) {
+func TestDo_AnOutageIsToldToThoseInLineToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Second))
 		mend := b.mem.Break()
@@ -31,7 +31,7 @@ func TestAnOutageIsToldToThoseInLineToo(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatCameTooLateLeavesTheGateAwake(t *testing.T) {
+func TestDo_AnAnswerThatCameTooLateLeavesTheGateAwake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithTTL(time.Second), guard.WithBackoff(time.Second, 10*time.Second))
 		elsewhere := make(chan *guard.Lease, 1)
@@ -63,7 +63,7 @@ func TestAnAnswerThatCameTooLateLeavesTheGateAwake(t *testing.T) {
 	})
 }
 
-func TestDoAllGivesEachKeyAnAttemptOfItsOwn(t *testing.T) {
+func TestDoAll_GivesEachKeyAnAttemptOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, wait := range []time.Duration{0, 50 * time.Millisecond} {
 			b := newBench(t, guard.WithMaxWait(wait))
@@ -86,7 +86,7 @@ func TestDoAllGivesEachKeyAnAttemptOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestTheWaitIsBoundedAcrossTheEndOfAnOuterLease(t *testing.T) {
+func TestDo_TheWaitIsBoundedAcrossTheEndOfAnOuterLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		outer := must(b.Acquire(t.Context(), key))
@@ -116,7 +116,7 @@ func TestTheWaitIsBoundedAcrossTheEndOfAnOuterLease(t *testing.T) {
 	})
 }
 
-func TestAWaitWithoutEndIsOneTryForAFreeKey(t *testing.T) {
+func TestDo_AWaitWithoutEndIsOneTryForAFreeKey(t *testing.T) {
 	b := newBench(t, guard.WithMaxWait(math.MaxInt64))
 	if err := b.Do(t.Context(), key, nop); err != nil || b.spy.acquires.Load() != 1 {
 		t.Errorf("%v after %d tries", err, b.spy.acquires.Load())
@@ -149,7 +149,7 @@ func (p *panicky) HoldStart(ctx context.Context, _ guard.WaitInfo) context.Conte
 func (p *panicky) HoldEnd(context.Context, guard.WaitInfo, guard.HoldResult) { p.in("HoldEnd") }
 func (p *panicky) Traceparent(context.Context) string                        { p.in("Traceparent"); return "" }
 
-func TestAPanicOnTheWayToTheFunctionCostsNoKey(t *testing.T) {
+func TestDo_APanicOnTheWayToTheFunctionCostsNoKey(t *testing.T) {
 	for _, where := range []string{"WaitStart", "WaitEnd", "HoldStart", "HoldEnd", "Traceparent", "the locker"} {
 		for _, nested := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestAPanicOnTheWayToTheFunctionCostsNoKey(t *testing.T) {
 	}
 }
 
-func TestAReleaseWaitsForNoHungRenewal(t *testing.T) {
+func TestDo_AReleaseWaitsForNoHungRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithTTL(60*time.Second))
 		l := must(b.Acquire(t.Context(), key))
@@ -204,7 +204,7 @@ func TestAReleaseWaitsForNoHungRenewal(t *testing.T) {
 	})
 }
 
-func TestHungRenewalsOfLongLeasesCostNoShortLease(t *testing.T) {
+func TestDo_HungRenewalsOfLongLeasesCostNoShortLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxHold(0))
 		long := b.With(guard.WithTTL(60 * time.Second))
@@ -235,7 +235,7 @@ func TestHungRenewalsOfLongLeasesCostNoShortLease(t *testing.T) {
 	})
 }
 
-func TestReleaseFromInsideIsRefused(t *testing.T) {
+func TestRelease_ReleaseFromInsideIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		start := time.Now()
@@ -250,7 +250,7 @@ func TestReleaseFromInsideIsRefused(t *testing.T) {
 	})
 }
 
-func TestReentryDoesNotRunUnderAnEndedContext(t *testing.T) {
+func TestDo_ReentryDoesNotRunUnderAnEndedContext(t *testing.T) {
 	b := newBench(t)
 	err := b.Do(t.Context(), key, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -260,7 +260,7 @@ func TestReentryDoesNotRunUnderAnEndedContext(t *testing.T) {
 	wantErr(t, err, guard.ErrNotAcquired, context.Canceled)
 }
 
-func TestALocalHolderHasItsInstance(t *testing.T) {
+func TestDo_ALocalHolderHasItsInstance(t *testing.T) {
 	b := newBench(t)
 	l := must(b.Acquire(t.Context(), key))
 	var here, there *guard.HeldError
@@ -272,7 +272,7 @@ func TestALocalHolderHasItsInstance(t *testing.T) {
 	_ = l.Release(t.Context())
 }
 
-func TestTypedNilsAreErrors(t *testing.T) {
+func TestNew_TypedNilsAreErrors(t *testing.T) {
 	var l *memlocker.Locker
 	_, err := guard.New(l)
 	wantErr(t, err, guard.ErrInvalidOption)

@@ -50,7 +50,7 @@ func anyShorter(long time.Duration) func() time.Duration {
 	}
 }
 
-func TestALongLeaseOutlivesAnyMixOfShortOnesOnASlowLink(t *testing.T) {
+func TestDo_ALongLeaseOutlivesAnyMixOfShortOnesOnASlowLink(t *testing.T) {
 	t.Parallel()
 	for _, m := range mixes {
 		t.Run(fmt.Sprintf("%v beside %d, %v late", m.long, m.shorts, m.delay), func(t *testing.T) {

@@ -37,7 +37,7 @@ func (c cluster) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	}
 }
 
-func TestAReleaseDoesNotWaitForARenewalThatHangsOnAnotherNode(t *testing.T) {
+func TestDo_AReleaseWaitsForNoRenewalThatHangsOnAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(t, cluster{memlocker.New()}, guard.WithMaxHold(0))
 		var hung []*guard.Lease
@@ -75,7 +75,7 @@ func (m *measures) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (
 	return m.Locker.Acquire(ctx, c, t)
 }
 
-func TestAStoreSeesShortNamesOfLongKeys(t *testing.T) {
+func TestDo_AStoreSeesShortNamesOfLongKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &measures{Locker: memlocker.New()}
 		g := newGuard(t, m)
@@ -99,7 +99,7 @@ type blocked struct {
 func (b blocked) Renewed(context.Context, guard.WaitInfo, guard.RenewResult) { <-b.until }
 func (b blocked) LeaseLost(context.Context, guard.WaitInfo, error)           { <-b.until }
 
-func TestAnObserverThatBlocksHoldsUpNobodysRenewal(t *testing.T) {
+func TestDo_AnObserverThatBlocksHoldsUpNobodysRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxHold(0), guard.WithTTL(300*time.Millisecond))
 		o := blocked{until: make(chan struct{})}

@@ -53,7 +53,7 @@ func (d *diary) Renewed(_ context.Context, w guard.WaitInfo, r guard.RenewResult
 
 func (d *diary) Traceparent(context.Context) string { return "trace of this process" }
 
-func TestAnObserverThatIsGivenTwiceIsToldOnce(t *testing.T) {
+func TestNew_AnObserverThatIsGivenTwiceIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, other := new(diary), &listing{diaries: []*diary{new(diary)}}
 		g := newBench(t, guard.WithObserver(d), guard.WithObserver(d), guard.WithObserver(*other)).
@@ -71,7 +71,7 @@ type listing struct {
 	diaries []*diary
 }
 
-func TestObserversLearnOfALossAtOnceAndOnlyOnce(t *testing.T) {
+func TestDo_ObserversLearnOfALossAtOnceAndOnlyOnce(t *testing.T) {
 	for name, lose := range map[string]func(b *bench, ctx context.Context){
 		"taken":                func(b *bench, ctx context.Context) { b.mem.Lose(key); <-ctx.Done() },
 		"past its deadline":    func(b *bench, ctx context.Context) { b.mem.Break(); <-ctx.Done() },
@@ -109,7 +109,7 @@ func TestObserversLearnOfALossAtOnceAndOnlyOnce(t *testing.T) {
 
 // A pause of the process between the grant and the function's start must not
 // hide the loss from the function.
-func TestALeaseLostBeforeItsFunctionStartsEndsItsContext(t *testing.T) {
+func TestDo_ALeaseLostBeforeItsFunctionStartsEndsItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{slow: 11 * time.Second}
 		b := newBench(t, guard.WithoutRenewal(), guard.WithObserver(d))
@@ -125,7 +125,7 @@ func TestALeaseLostBeforeItsFunctionStartsEndsItsContext(t *testing.T) {
 	})
 }
 
-func TestARenewalIsLateInTheSecondHalfOfTheLease(t *testing.T) {
+func TestDo_ARenewalIsLateInTheSecondHalfOfTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{}
 		b := newBench(t, guard.WithObserver(d))
@@ -151,7 +151,7 @@ func TestARenewalIsLateInTheSecondHalfOfTheLease(t *testing.T) {
 	})
 }
 
-func TestTheBlockerIsKnownToThoseWhoOnlyStoodInLine(t *testing.T) {
+func TestDo_TheBlockerIsKnownToThoseWhoOnlyStoodInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &diary{}
 		b := newBench(t, guard.WithObserver(d), guard.WithMaxWait(time.Minute))
@@ -207,7 +207,7 @@ type named struct {
 
 func (n *named) GuardNamed(name string) { n.names = append(n.names, name) }
 
-func TestObserversLearnOfNamesBeforeTheFirstCall(t *testing.T) {
+func TestDo_ObserversLearnOfNamesBeforeTheFirstCall(t *testing.T) {
 	first, second := &named{}, &named{}
 	b := newBench(t, guard.WithObserver(first))
 	b.With(guard.WithName("refund"), guard.WithObserver(second)).With(guard.WithMaxWait(0))

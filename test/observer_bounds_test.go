@@ -35,11 +35,11 @@ func recovered(f func()) {
 	f()
 }
 
-// TestALoggerOrObserverThatPanicsCostsNoKey covers the lines that are logged in
+// TestDo_ALoggerOrObserverThatPanicsCostsNoKey covers the lines that are logged in
 // the caller's goroutine. These tell of a release that is not confirmed, a
 // release that finds the lease lost, and an outage. A panic in a goroutine of
 // the guard's ends the process.
-func TestALoggerOrObserverThatPanicsCostsNoKey(t *testing.T) {
+func TestDo_ALoggerOrObserverThatPanicsCostsNoKey(t *testing.T) {
 	verbs := map[string]func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error{
 		"Do": func(ctx context.Context, g *guard.Guard, fn func(context.Context) error) error {
 			return g.Do(ctx, key, fn)
@@ -85,7 +85,7 @@ func TestALoggerOrObserverThatPanicsCostsNoKey(t *testing.T) {
 	}
 }
 
-func TestALoggerThatPanicsAtAnUnconfirmedReleaseDelaysNobody(t *testing.T) {
+func TestDo_ALoggerThatPanicsAtAnUnconfirmedReleaseDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithLogger(slog.New(panicking{})))
 		b.spy.set(func(s *spy) {
@@ -101,7 +101,7 @@ func TestALoggerThatPanicsAtAnUnconfirmedReleaseDelaysNobody(t *testing.T) {
 	})
 }
 
-func TestALoggerThatPanicsAtAnOutageCostsNoKey(t *testing.T) {
+func TestDo_ALoggerThatPanicsAtAnOutageCostsNoKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithLogger(slog.New(panicking{})))
 		mend := b.mem.Break()
@@ -126,7 +126,7 @@ func TestALoggerThatPanicsAtAnOutageCostsNoKey(t *testing.T) {
 	})
 }
 
-func TestAnObserverThatPanicsInDoAllLeavesNoKey(t *testing.T) {
+func TestDoAll_AnObserverThatPanicsInDoAllLeavesNoKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithObserver(loud{}), guard.WithMaxHold(0))
 		quiet := newGuard(t, b.mem.Peer(), guard.WithMaxWait(0))

@@ -18,7 +18,7 @@ import (
 // A first call has two round trips, and a replay has one, however long the
 // result is. A process whose last record of the key has gone asks once more. A
 // busy machine can add some, so the least of several calls counts.
-func TestOnceOnRedisHasTwoRoundTripsAndThenOne(t *testing.T) {
+func TestOnce_OnRedisHasTwoRoundTripsAndThenOne(t *testing.T) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr)
 	g, other := onRedis(t, p.Addr, guard.WithMaxWait(time.Minute)), onRedis(t, p.Addr, guard.WithMaxWait(time.Minute))
@@ -58,7 +58,7 @@ func TestOnceOnRedisHasTwoRoundTripsAndThenOne(t *testing.T) {
 	}
 }
 
-func TestOnceOnRedisAnswersAllWhoWait(t *testing.T) {
+func TestOnce_OnRedisAnswersAllWhoWait(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	for key, size := range map[string]int{"short": 40, "long": 20 << 10} {
 		var runs, unclear atomic.Int64
@@ -90,7 +90,7 @@ func TestOnceOnRedisAnswersAllWhoWait(t *testing.T) {
 
 // A process that has seen a record lately makes little to read it again. The
 // least of several measurements counts, because others allocate meanwhile.
-func TestAReplayOnRedisHasFewAllocations(t *testing.T) {
+func TestOnce_AReplayOnRedisHasFewAllocations(t *testing.T) {
 	g := onRedis(t, redistest.Start(t).Addr)
 	replay := func() {
 		_, err := g.OnceBytes(t.Context(), key, guard.OnceOptions{TTL: time.Hour},
@@ -111,7 +111,7 @@ func TestAReplayOnRedisHasFewAllocations(t *testing.T) {
 
 // A Do is a SET and a release, with three commands inside, as before there were
 // results. A few more are those of its first call.
-func TestACallWithoutAResultRunsNoCommandForThem(t *testing.T) {
+func TestOnce_ACallWithoutAResultRunsNoCommandForThem(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	rdb := redistest.Client(t, addr)
 	g := onRedis(t, addr)

@@ -10,7 +10,7 @@ import (
 	"github.com/go-lockguard/guard"
 )
 
-func TestReleasingTheOuterLeaseFirstIsBoundedAndLoud(t *testing.T) {
+func TestRelease_OfTheOuterLeaseFirstIsBoundedAndLoud(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxHold(0))
 		outer := must(b.Acquire(t.Context(), key))
@@ -32,7 +32,7 @@ func TestReleasingTheOuterLeaseFirstIsBoundedAndLoud(t *testing.T) {
 	})
 }
 
-func TestAFunctionInsideIsWaitedForHoweverLong(t *testing.T) {
+func TestRelease_AFunctionInsideIsWaitedForHoweverLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		outer := must(b.Acquire(t.Context(), key))
@@ -54,7 +54,7 @@ func TestAFunctionInsideIsWaitedForHoweverLong(t *testing.T) {
 	})
 }
 
-func TestALeakedLeaseInsideAFunctionEndsWithIt(t *testing.T) {
+func TestAcquire_ALeakedLeaseInsideAFunctionEndsWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxHold(0))
 		var leaked *guard.Lease
@@ -74,7 +74,7 @@ func TestALeakedLeaseInsideAFunctionEndsWithIt(t *testing.T) {
 	})
 }
 
-func TestAKeyIsNotGivenAwayUnderAnInnerCallThatOutlivesMaxHold(t *testing.T) {
+func TestRelease_NoKeyIsGivenAwayUnderAnInnerCallPastMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxHold(time.Second))
 		outer := must(b.Acquire(t.Context(), key))

@@ -52,10 +52,10 @@ func (c *counting) between(from, to time.Time) (n int) {
 	return n
 }
 
-// TestAServerThatHangsCostsCallsNothingOnceThatIsKnown stops a real server for
+// TestDo_AServerThatHangsCostsCallsNothingOnceThatIsKnown stops a real server for
 // some seconds while calls for keys of their own come. With -v it tells the
 // figures. Its bounds are generous, because the machine may be busy.
-func TestAServerThatHangsCostsCallsNothingOnceThatIsKnown(t *testing.T) {
+func TestDo_AServerThatHangsCostsCallsNothingOnceThatIsKnown(t *testing.T) {
 	rate, stopped := 200, testsize.Pick(10*time.Second, 6*time.Second)
 	s := redistest.Start(t)
 	store := &counting{Locker: redislocker.New(redistest.Client(t, s.Addr))}

@@ -67,7 +67,7 @@ func afterSlowPhases(t *testing.T, load func(t *testing.T, b *bench, refused fun
 
 func quick(context.Context) error { time.Sleep(rand.N(20 * time.Millisecond)); return nil }
 
-func TestRefusalsEndAfterASlowPhaseAtATenthOfTheLoad(t *testing.T) {
+func TestDo_RefusalsEndAfterASlowPhaseAtATenthOfTheLoad(t *testing.T) {
 	t.Parallel()
 	afterSlowPhases(t, func(t *testing.T, b *bench, refused func(error)) {
 		t.Helper()
@@ -80,7 +80,7 @@ func TestRefusalsEndAfterASlowPhaseAtATenthOfTheLoad(t *testing.T) {
 	})
 }
 
-func TestRefusalsEndAfterASlowPhaseInAClosedLoop(t *testing.T) {
+func TestDo_RefusalsEndAfterASlowPhaseInAClosedLoop(t *testing.T) {
 	t.Parallel()
 	afterSlowPhases(t, func(t *testing.T, b *bench, refused func(error)) {
 		t.Helper()

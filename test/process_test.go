@@ -19,7 +19,7 @@ import (
 )
 
 var schedule = flag.Duration("schedule", 4*time.Second,
-	"how long the schedulers of TestEachTickRunsOnceAcrossProcesses run")
+	"how long the schedulers of TestTryDo_EachTickRunsOnceAcrossProcesses run")
 
 // A process is this test binary once more, in one of the roles below. It prints
 // its messages line by line.
@@ -138,7 +138,7 @@ func lead(ctx context.Context) error {
 // slow is the time that a busy machine may add to an expected time.
 const slow = 2 * time.Second
 
-func TestAKilledLeaderIsFollowedWithinTheTTL(t *testing.T) {
+func TestLead_AKilledLeaderIsFollowedWithinTheTTL(t *testing.T) {
 	t.Parallel() // it mostly waits
 	addr := redistest.Start(t).Addr
 	a := spawn(t, "leader", addr)
@@ -155,7 +155,7 @@ func TestAKilledLeaderIsFollowedWithinTheTTL(t *testing.T) {
 	}
 }
 
-func TestAStoppedLeaderHasEndedWhenItGoesOn(t *testing.T) {
+func TestLead_AStoppedLeaderHasEndedWhenItGoesOn(t *testing.T) {
 	t.Parallel() // it mostly waits
 	addr := redistest.Start(t).Addr
 	a := spawn(t, "leader", addr)
@@ -214,7 +214,7 @@ func schedulerProcess(t *testing.T, g *guard.Guard) {
 	}
 }
 
-func TestEachTickRunsOnceAcrossProcesses(t *testing.T) {
+func TestTryDo_EachTickRunsOnceAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t).Addr
 	start := time.Now().Add(2 * time.Second).UnixNano() // both processes are up then

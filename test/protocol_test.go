@@ -32,7 +32,7 @@ func instances(t *testing.T, n int, wrap func(guard.Locker) guard.Locker, opts .
 	return gs
 }
 
-func TestAReleaseWakesTheWaiterOfAnotherInstance(t *testing.T) {
+func TestDo_AReleaseWakesTheWaiterOfAnotherInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gs := instances(t, 2, nil)
 		for range 20 {
@@ -66,7 +66,7 @@ type losesMessages struct{ guard.Locker }
 
 func (l losesMessages) Open(w locker.Waker) error { return l.Locker.Open(deafWaker{w}) }
 
-func TestALostWakeUpCostsAtMostOnePause(t *testing.T) {
+func TestDo_ALostWakeUpCostsAtMostOnePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gs := instances(t, 2, func(l guard.Locker) guard.Locker { return losesMessages{l} })
 		for range 50 {
@@ -93,7 +93,7 @@ func TestALostWakeUpCostsAtMostOnePause(t *testing.T) {
 	})
 }
 
-func TestAWakeUpThatNobodyCanUseIsPassedOn(t *testing.T) {
+func TestDo_AWakeUpThatNobodyCanUseIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gs := instances(t, 3, nil)
 		for range 200 { // the release and the first waiter's departure race
@@ -124,7 +124,7 @@ func TestAWakeUpThatNobodyCanUseIsPassedOn(t *testing.T) {
 	})
 }
 
-func TestATenureEndsAfterOnePassWhileOthersWait(t *testing.T) {
+func TestDo_ATenureEndsAfterOnePassWhileOthersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gs := instances(t, 2, nil, guard.WithMaxWait(time.Minute))
 		l := must(gs[0].Acquire(t.Context(), key))
@@ -155,7 +155,7 @@ func TestATenureEndsAfterOnePassWhileOthersWait(t *testing.T) {
 	})
 }
 
-func TestInstancesShareAHotKeyFairly(t *testing.T) {
+func TestDo_InstancesShareAHotKeyFairly(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(guard.Locker) guard.Locker{
 		"with wake-ups": nil,
@@ -205,7 +205,7 @@ func TestInstancesShareAHotKeyFairly(t *testing.T) {
 // A lease that ran past MaxHold is freed in the background when its function
 // returns. Its successor waits behind the key of its own process. The release
 // must not cost the successor its place in the queue.
-func TestASuccessorIsWokenWhenALostLeasesFunctionReturns(t *testing.T) {
+func TestDo_ASuccessorIsWokenWhenALostLeasesFunctionReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, rdb := redistest.Miniredis(t)
 		g := newGuard(t, redislocker.New(rdb), guard.WithMaxHold(200*time.Millisecond), guard.WithTTL(20*time.Second),

@@ -47,7 +47,7 @@ func verbs(g *guard.Guard) map[string]func(ctx context.Context, fn func(ctx cont
 	}
 }
 
-func TestARefusalInsideAFunctionIsNotTakenForOneOfTheVerb(t *testing.T) {
+func TestDo_ARefusalInsideAFunctionIsNotTakenForOneOfTheVerb(t *testing.T) {
 	for name := range verbs(nil) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestARefusalInsideAFunctionIsNotTakenForOneOfTheVerb(t *testing.T) {
 	}
 }
 
-func TestAVerbThatIsRefusedHasNotRunItsFunction(t *testing.T) {
+func TestDo_AVerbThatIsRefusedHasNotRunItsFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Second))
 		l := must(b.other.Acquire(t.Context(), key))
@@ -94,7 +94,7 @@ func TestAVerbThatIsRefusedHasNotRunItsFunction(t *testing.T) {
 	})
 }
 
-func TestAFunctionsOwnErrorComesBackAsItIs(t *testing.T) {
+func TestDo_AFunctionsOwnErrorComesBackAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		for _, own := range []error{
@@ -111,7 +111,7 @@ func TestAFunctionsOwnErrorComesBackAsItIs(t *testing.T) {
 	})
 }
 
-func TestALeaseLostWhileItsFunctionRanSaysThatItRan(t *testing.T) {
+func TestDo_ALeaseLostWhileItsFunctionRanSaysThatItRan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxHold(time.Second))
 		var inner error
@@ -130,7 +130,7 @@ func TestALeaseLostWhileItsFunctionRanSaysThatItRan(t *testing.T) {
 
 // If the first function of a group fails, the waits of the others end. The
 // error of the function is the cause.
-func TestAWaitThatTheFailureOfAnotherFunctionEndsHasNotRun(t *testing.T) {
+func TestDo_AWaitThatTheFailureOfAnotherFunctionEndsHasNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Second))
 		l := must(b.other.Acquire(t.Context(), "ledger"))

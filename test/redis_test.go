@@ -34,7 +34,7 @@ func lockCommands(p *redistest.Proxy) (n int) {
 	return n
 }
 
-func TestAnUncontendedCallIsTwoRoundTripsAndNoGoroutine(t *testing.T) {
+func TestDo_AnUncontendedCallIsTwoRoundTripsAndNoGoroutine(t *testing.T) {
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
 	for name, opts := range map[string][]guard.Option{"plain": nil, "fencing": {guard.WithFencing()}} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestAnUncontendedCallIsTwoRoundTripsAndNoGoroutine(t *testing.T) {
 	}
 }
 
-func TestTenThousandWaitersAreOneContenderAtRedis(t *testing.T) {
+func TestDo_TenThousandWaitersAreOneContenderAtRedis(t *testing.T) {
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
 	g := onRedis(t, p.Addr, guard.WithMaxWaiters(0), guard.WithMaxWait(time.Minute))
 	other := onRedis(t, p.Addr)
@@ -101,7 +101,7 @@ func TestTenThousandWaitersAreOneContenderAtRedis(t *testing.T) {
 	}
 }
 
-func TestABusyPoolOfTheCallerCostsNoLease(t *testing.T) {
+func TestDo_ABusyPoolOfTheCallerCostsNoLease(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t).Addr
 	rdb := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1})
@@ -131,7 +131,7 @@ func TestABusyPoolOfTheCallerCostsNoLease(t *testing.T) {
 	wg.Wait()
 }
 
-func TestAHungServerBoundsEveryCallAndKeepsNoKey(t *testing.T) {
+func TestDo_AHungServerBoundsEveryCallAndKeepsNoKey(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	rdb := redistest.Client(t, s.Addr)
@@ -176,7 +176,7 @@ func TestAHungServerBoundsEveryCallAndKeepsNoKey(t *testing.T) {
 
 // Two processes that cannot reach the store any longer must stop before other
 // processes may start.
-func TestAPartitionedHolderStopsBeforeTheNextStarts(t *testing.T) {
+func TestDo_APartitionedHolderStopsBeforeTheNextStarts(t *testing.T) {
 	t.Parallel()
 	const busy = 250 * time.Millisecond // a busy machine runs the holder late; the margin has its tests in virtual time
 	s := redistest.Start(t)
@@ -211,7 +211,7 @@ func TestAPartitionedHolderStopsBeforeTheNextStarts(t *testing.T) {
 	}
 }
 
-func TestBadRedisSettingsAreTypedErrorsAndLeaveNothing(t *testing.T) {
+func TestNew_BadRedisSettingsAreTypedErrorsAndLeaveNothing(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	rdb := redistest.Client(t, addr)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": addr}})
@@ -234,7 +234,7 @@ func TestBadRedisSettingsAreTypedErrorsAndLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestCheckSaysWhatToChange(t *testing.T) {
+func TestCheck_SaysWhatToChange(t *testing.T) {
 	s := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru")
 	g := onRedis(t, s.Addr)
 	if err := g.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "noeviction") {
@@ -246,7 +246,7 @@ func TestCheckSaysWhatToChange(t *testing.T) {
 }
 
 // A managed Redis may have a policy that nobody can change.
-func TestCheckPassesWithAFindingThatIsAccepted(t *testing.T) {
+func TestCheck_PassesWithAFindingThatIsAccepted(t *testing.T) {
 	g := onRedis(t, redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "volatile-lru").Addr)
 	var f *guard.Finding
 	if err := g.Check(t.Context()); !errors.As(err, &f) || f.Name != redislocker.FindingEviction ||

@@ -12,7 +12,7 @@ import (
 	"github.com/go-lockguard/guard/internal/leasekey"
 )
 
-func TestNestedCallsRunInsideTheOuterLease(t *testing.T) {
+func TestDo_NestedCallsRunInsideTheOuterLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		depth := 0
@@ -40,7 +40,7 @@ func TestNestedCallsRunInsideTheOuterLease(t *testing.T) {
 	})
 }
 
-func TestSiblingsOnOneLeaseRunOneAtATime(t *testing.T) {
+func TestDo_SiblingsOnOneLeaseRunOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Minute))
 		n := 0
@@ -76,7 +76,7 @@ func TestSiblingsOnOneLeaseRunOneAtATime(t *testing.T) {
 	})
 }
 
-func TestAReleasedLeaseCountsAsNone(t *testing.T) {
+func TestDo_AReleasedLeaseCountsAsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		l := must(b.Acquire(t.Context(), key))
@@ -99,7 +99,7 @@ func TestAReleasedLeaseCountsAsNone(t *testing.T) {
 	})
 }
 
-func TestASiblingThatOutwaitsItsLeaseAcquiresAfresh(t *testing.T) {
+func TestDo_ASiblingThatOutwaitsItsLeaseAcquiresAfresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Minute))
 		outer := must(b.Acquire(t.Context(), key))
@@ -124,7 +124,7 @@ func TestASiblingThatOutwaitsItsLeaseAcquiresAfresh(t *testing.T) {
 	})
 }
 
-func TestALostLeaseRefusesReentryAtOnce(t *testing.T) {
+func TestDo_ALostLeaseRefusesReentryAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		err := b.Do(t.Context(), key, func(ctx context.Context) error {
@@ -143,7 +143,7 @@ func TestALostLeaseRefusesReentryAtOnce(t *testing.T) {
 	})
 }
 
-func TestALeaseIsFoundThroughAContextThatLooksUpStrings(t *testing.T) {
+func TestDo_ALeaseIsFoundThroughAContextThatLooksUpStrings(t *testing.T) {
 	b := newBench(t)
 	err := b.Do(t.Context(), key, func(ctx context.Context) error {
 		l, _ := guard.LeaseFrom(ctx)
@@ -155,7 +155,7 @@ func TestALeaseIsFoundThroughAContextThatLooksUpStrings(t *testing.T) {
 	}
 }
 
-func TestFamiliesDoNotShareLeases(t *testing.T) {
+func TestDo_FamiliesDoNotShareLeases(t *testing.T) {
 	b := newBench(t, guard.WithMaxWait(0))
 	err := b.Do(t.Context(), key, func(ctx context.Context) error { return b.other.Do(ctx, key, nop) })
 	wantErr(t, err, guard.ErrNotAcquired)

@@ -89,14 +89,14 @@ func lostOf(t *testing.T, n int, stall func(batch int) time.Duration) (lost int)
 
 func noStall(int) time.Duration { return 0 }
 
-func TestLeasesThatCannotAllBeRenewedEarlyAreRenewedLater(t *testing.T) {
+func TestDo_LeasesThatCannotAllBeRenewedEarlyAreRenewedLater(t *testing.T) {
 	t.Parallel()
 	if n := lostOf(t, 6000, noStall); n > 0 {
 		t.Errorf("%d of 6,000 leases lost: 18,000 renewals a second are more than the store can do, 6,000 are not", n)
 	}
 }
 
-func TestNoMoreLeasesAreLostThanCannotBeRenewed(t *testing.T) {
+func TestDo_NoMoreLeasesAreLostThanCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	const n, can = 12_000, 7500 // 10,000 a second; each lease is renewed 0.76 s after its last renewal, or sooner
 	if lost := lostOf(t, n, noStall); lost > n-can {
@@ -104,7 +104,7 @@ func TestNoMoreLeasesAreLostThanCannotBeRenewed(t *testing.T) {
 	}
 }
 
-func TestALateBatchCostsTheOthersNothing(t *testing.T) {
+func TestDo_ALateBatchCostsTheOthersNothing(t *testing.T) {
 	t.Parallel()
 	late := func(batch int) time.Duration {
 		if batch%50 == 0 {

@@ -154,7 +154,7 @@ func (w muffled) Granted(key, owner string, o locker.Offer) bool {
 
 const never = 20 * 24 * time.Hour
 
-func TestAProcessThatWaitsForManyKeysLooksAtABoundedRate(t *testing.T) {
+func TestDo_AProcessThatWaitsForManyKeysLooksAtABoundedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := rest(t, testsize.Pick(10_000, 5_000), never)
 		time.Sleep(10 * time.Second)
@@ -168,7 +168,7 @@ func TestAProcessThatWaitsForManyKeysLooksAtABoundedRate(t *testing.T) {
 	})
 }
 
-func TestAClaimThatRestsBeginsAtOnceWhenItIsHandedItsKey(t *testing.T) {
+func TestDo_AClaimThatRestsBeginsAtOnceWhenItIsHandedItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := rest(t, 6_000, never)
 		time.Sleep(6 * time.Second)
@@ -183,7 +183,7 @@ func TestAClaimThatRestsBeginsAtOnceWhenItIsHandedItsKey(t *testing.T) {
 	})
 }
 
-func TestAProcessThatWaitsForFewKeysLooksAtTheUsualPace(t *testing.T) {
+func TestDo_AProcessThatWaitsForFewKeysLooksAtTheUsualPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := rest(t, 299, never)
 		if d := h.longest(10 * time.Second); d > 250*time.Millisecond {
@@ -195,7 +195,7 @@ func TestAProcessThatWaitsForFewKeysLooksAtTheUsualPace(t *testing.T) {
 	})
 }
 
-func TestWhoeverRestsLooksAtTheUsualPaceOnceMessagesMayBeMissed(t *testing.T) {
+func TestDo_WhoRestsLooksAsUsualOnceMessagesMayBeMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := rest(t, 1_000, never)
 		time.Sleep(5 * time.Second)
@@ -233,7 +233,7 @@ func (h *resthouse) looksAfterWakeAll(tenths int) []int {
 	return counts
 }
 
-func TestManyCallsThatAreWokenTogetherSpreadTheirLooks(t *testing.T) {
+func TestDo_ManyCallsThatAreWokenTogetherSpreadTheirLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := rest(t, 8_000, never)
 		time.Sleep(10 * time.Second)
@@ -249,7 +249,7 @@ func TestManyCallsThatAreWokenTogetherSpreadTheirLooks(t *testing.T) {
 	})
 }
 
-func TestFewCallsThatAreWokenTogetherLookAtOnce(t *testing.T) {
+func TestDo_FewCallsThatAreWokenTogetherLookAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := rest(t, 299, never)
 		time.Sleep(time.Second)
@@ -262,7 +262,7 @@ func TestFewCallsThatAreWokenTogetherLookAtOnce(t *testing.T) {
 	})
 }
 
-func TestAClaimThatRestsHasTheKeyOfACrashedHolderWhenItsLeaseEnds(t *testing.T) {
+func TestDo_AClaimThatRestsHasACrashedHoldersKeyAtItsLeasesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 10 * time.Second
 		h := rest(t, 2_000, ttl)
@@ -278,7 +278,7 @@ func TestAClaimThatRestsHasTheKeyOfACrashedHolderWhenItsLeaseEnds(t *testing.T) 
 	})
 }
 
-func TestALostMessageCostsAClaimThatRestsNoMoreThanItsRest(t *testing.T) {
+func TestDo_ALostMessageCostsAClaimThatRestsNoMoreThanItsRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := rest(t, 1_000, never)
 		time.Sleep(5 * time.Second)

@@ -9,7 +9,7 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-func TestARouteKnowsItsNameAndLogger(t *testing.T) {
+func TestWith_ARouteKnowsItsNameAndLogger(t *testing.T) {
 	own := slog.New(slog.DiscardHandler)
 	g, err := guard.New(memlocker.New(), guard.WithName("stock"), guard.WithLogger(own))
 	if err != nil {
@@ -33,7 +33,7 @@ func TestARouteKnowsItsNameAndLogger(t *testing.T) {
 	expect(none.With(guard.WithName("refund")), "refund", own)
 }
 
-func TestARouteKnowsItsTimes(t *testing.T) {
+func TestWith_ARouteKnowsItsTimes(t *testing.T) {
 	g, err := guard.New(memlocker.New(), guard.WithMaxWait(time.Second), guard.WithMaxHold(time.Hour),
 		guard.WithMinHold(time.Minute))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/go-lockguard/guard/internal/redistest"
 )
 
-func TestFreeKeysOfRedisTakeTwoRoundTrips(t *testing.T) {
+func TestDoAll_FreeKeysOfRedisTakeTwoRoundTrips(t *testing.T) {
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
 	p.Far(redistest.Distance{RoundTrip: 40 * time.Millisecond}) // for the times in the log
 	for name, opts := range map[string][]guard.Option{"plain": nil, "fencing": {guard.WithFencing()}} {
@@ -38,7 +38,7 @@ func TestFreeKeysOfRedisTakeTwoRoundTrips(t *testing.T) {
 	}
 }
 
-func TestSeveralKeysAndPlainRedislockExcludeEachOther(t *testing.T) {
+func TestDoAll_SeveralKeysAndPlainRedislockExcludeEachOther(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	g := onRedis(t, addr, guard.WithMaxWait(0))
 	keys := []string{"a", "b", "c"}

@@ -101,7 +101,7 @@ func allFree(t *testing.T, other *guard.Guard, keys ...string) {
 
 // One error is for all keys. That a part of them was not sent says nothing of
 // the others.
-func TestKeysOfARequestThatWasPartlySentAreFreed(t *testing.T) {
+func TestDoAll_KeysOfARequestThatWasPartlySentAreFreed(t *testing.T) {
 	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
 		t.Helper()
 		l.partly.Store(true)
@@ -113,7 +113,7 @@ func TestKeysOfARequestThatWasPartlySentAreFreed(t *testing.T) {
 	})
 }
 
-func TestFreeKeysTakeTwoRequests(t *testing.T) {
+func TestDoAll_FreeKeysTakeTwoRequests(t *testing.T) {
 	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
 		t.Helper()
 		for n, requests := range map[int]int64{2: 1, 3: 1, 64: 1, 65: 1, 130: 3} {
@@ -148,7 +148,7 @@ func TestFreeKeysTakeTwoRequests(t *testing.T) {
 	}, guard.WithFencing())
 }
 
-func TestAHeldKeyIsWaitedForWithTheKeysInFrontOfIt(t *testing.T) {
+func TestDoAll_AHeldKeyIsWaitedForWithTheKeysInFrontOfIt(t *testing.T) {
 	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
 		t.Helper()
 		held := must(other.Acquire(t.Context(), "c"))
@@ -176,7 +176,7 @@ func TestAHeldKeyIsWaitedForWithTheKeysInFrontOfIt(t *testing.T) {
 	})
 }
 
-func TestOneAttemptTakesAllKeysOrNone(t *testing.T) {
+func TestDoAll_OneAttemptTakesAllKeysOrNone(t *testing.T) {
 	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
 		t.Helper()
 		keys := []string{"a", "b", "c"}
@@ -206,7 +206,7 @@ func TestOneAttemptTakesAllKeysOrNone(t *testing.T) {
 }
 
 // The keys were acquired, and nobody knows it.
-func TestALostAnswerForSeveralKeysLeavesNothing(t *testing.T) {
+func TestDoAll_ALostAnswerForSeveralKeysLeavesNothing(t *testing.T) {
 	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
 		t.Helper()
 		l.mute.Store(true)
@@ -218,7 +218,7 @@ func TestALostAnswerForSeveralKeysLeavesNothing(t *testing.T) {
 }
 
 // The caller has gone while the request for its keys was under way.
-func TestACallerThatHasGoneGetsNoneOfItsKeys(t *testing.T) {
+func TestDoAll_ACallerThatHasGoneGetsNoneOfItsKeys(t *testing.T) {
 	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
 		t.Helper()
 		ctx, leave := context.WithCancel(t.Context())
@@ -235,7 +235,7 @@ func TestACallerThatHasGoneGetsNoneOfItsKeys(t *testing.T) {
 	})
 }
 
-func TestCloseEndsAWaitForSeveralKeys(t *testing.T) {
+func TestClose_EndsAWaitForSeveralKeys(t *testing.T) {
 	inGroups(t, func(t *testing.T, _ *together, g, other *guard.Guard) {
 		t.Helper()
 		held := must(other.Acquire(t.Context(), "b"))
@@ -251,7 +251,7 @@ func TestCloseEndsAWaitForSeveralKeys(t *testing.T) {
 	})
 }
 
-func TestALostKeyOfSeveralEndsThemAll(t *testing.T) {
+func TestDoAll_ALostKeyOfSeveralEndsThemAll(t *testing.T) {
 	inGroups(t, func(t *testing.T, l *together, g, other *guard.Guard) {
 		t.Helper()
 		err := g.DoAll(t.Context(), manyKeys(5), func(ctx context.Context) error {
@@ -265,7 +265,7 @@ func TestALostKeyOfSeveralEndsThemAll(t *testing.T) {
 }
 
 // Calls of two processes want random keys, some several and some one.
-func TestCallsForSeveralKeysExcludeEachOtherWithoutDeadlock(t *testing.T) {
+func TestDoAll_CallsExcludeEachOtherWithoutDeadlock(t *testing.T) {
 	inGroups(t, func(t *testing.T, _ *together, g, other *guard.Guard) {
 		t.Helper()
 		var mu sync.Mutex // guards inside

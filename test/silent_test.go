@@ -53,13 +53,13 @@ func outlivesSilence(t *testing.T, rdb redis.UniversalClient, slow func(time.Dur
 	wg.Wait()
 }
 
-func TestLeasesOutliveConnectionsThatDieSilently(t *testing.T) {
+func TestDo_LeasesOutliveConnectionsThatDieSilently(t *testing.T) {
 	t.Parallel() // it mostly waits
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
 	outlivesSilence(t, redistest.Client(t, p.Addr), p.DelayReplies, p.SilenceAll)
 }
 
-func TestLeasesOutliveConnectionsThatDieSilentlyInACluster(t *testing.T) {
+func TestDo_LeasesOutliveConnectionsThatDieSilentlyInACluster(t *testing.T) {
 	t.Parallel() // it mostly waits
 	proxies := map[string]*redistest.Proxy{}
 	var addrs []string

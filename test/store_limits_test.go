@@ -18,7 +18,7 @@ func (coarse) Limits() locker.Limits {
 	return locker.Limits{MinTTL: 2 * time.Second, Step: time.Second}
 }
 
-func TestATTLThatTheStoreCannotKeepIsRefused(t *testing.T) {
+func TestNew_ATTLThatTheStoreCannotKeepIsRefused(t *testing.T) {
 	const says = "the TTL is 1s, but this store keeps a key for 2s to 576h0m0s, in steps of 1s"
 	refused := func(what string, err error) {
 		t.Helper()

@@ -132,7 +132,7 @@ func tamper(with func(locker.Waker) locker.Waker) func(guard.Locker) guard.Locke
 	return func(l guard.Locker) guard.Locker { return tampered{l, with} }
 }
 
-func TestTortureNoticesABrokenLocker(t *testing.T) {
+func TestTorture_NoticesABrokenLocker(t *testing.T) {
 	t.Parallel()
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {

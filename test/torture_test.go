@@ -185,7 +185,7 @@ func tortureOnce(t *testing.T, seed uint64) (ran int) {
 	return ran
 }
 
-func TestTortureNeverBreaksAPromise(t *testing.T) {
+func TestTorture_NeverBreaksAPromise(t *testing.T) {
 	t.Parallel()
 	sections, seed := 0, uint64(0)
 	seeds := testsize.Pick[uint64](20, 4) // the store is calm with seed 2, and forgets with seed 3

@@ -12,7 +12,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-func TestAQueuedWaiterIsHandedTheKeyAtOnceWhateverItsBackoff(t *testing.T) {
+func TestDo_AQueuedWaiterIsHandedTheKeyWhateverItsBackoff(t *testing.T) {
 	for _, backoff := range []time.Duration{250 * time.Millisecond, 2 * time.Second, 5 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, guard.WithMaxWait(time.Minute), guard.WithBackoff(backoff, backoff))
@@ -42,7 +42,7 @@ func (gone) Wanted(string)                             {}
 func (gone) Wake(string)                               {}
 func (gone) WakeAll()                                  {}
 
-func TestAWaiterThatDiedCostsTheOthersAtMostTheOffer(t *testing.T) {
+func TestDo_AWaiterThatDiedCostsTheOthersAtMostTheOffer(t *testing.T) {
 	for _, backoff := range []time.Duration{250 * time.Millisecond, 5 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, guard.WithMaxWait(time.Minute), guard.WithBackoff(backoff, backoff))
@@ -72,7 +72,7 @@ func TestAWaiterThatDiedCostsTheOthersAtMostTheOffer(t *testing.T) {
 	}
 }
 
-func TestReleaseByTwoIsSeenByABubble(t *testing.T) {
+func TestRelease_ReleaseByTwoIsSeenByABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		outer := must(b.Acquire(t.Context(), key))
@@ -91,7 +91,7 @@ func TestReleaseByTwoIsSeenByABubble(t *testing.T) {
 	})
 }
 
-func TestALineWhoseCallsDifferInFencingHandsOver(t *testing.T) {
+func TestDo_ALineWhoseCallsDifferInFencingHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithMaxWait(time.Minute))
 		fenced := b.With(guard.WithFencing())

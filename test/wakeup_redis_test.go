@@ -95,7 +95,7 @@ func (h *holdup) WakeAll()      { h.pass("wake all", h.waker.WakeAll) }
 // has gone to sleep. The caller acts on it at once, and not by its next look
 // (law 4), which comes after 250 ms or more. On a slow machine some rounds may
 // take as long. It is enough that one does not.
-func TestAMessageBetweenATryAndTheSleepAfterItIsNotLost(t *testing.T) {
+func TestDo_AMessageBetweenATryAndTheSleepAfterItIsNotLost(t *testing.T) {
 	t.Parallel()
 	for _, message := range []string{"granted", "wake all"} {
 		t.Run(message, func(t *testing.T) {

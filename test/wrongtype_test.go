@@ -54,7 +54,7 @@ func wantWrongType(t *testing.T, what string, err error, lost bool) {
 	}
 }
 
-func TestALockOfAnotherTypeIsTold(t *testing.T) {
+func TestDo_ALockOfAnotherTypeIsTold(t *testing.T) {
 	g, spoil, _ := wrongType(t)
 	spoil(theLock)
 	err := g.Do(t.Context(), "k", func(context.Context) error { t.Error("the function ran"); return nil })
@@ -65,7 +65,7 @@ func TestALockOfAnotherTypeIsTold(t *testing.T) {
 	wantWrongType(t, "TryAcquire", err, false)
 }
 
-func TestALockThatBecomesOfAnotherTypeIsLostWithTheReason(t *testing.T) {
+func TestDo_ALockThatBecomesOfAnotherTypeIsLostWithTheReason(t *testing.T) {
 	t.Run("Do", func(t *testing.T) {
 		g, spoil, _ := wrongType(t)
 		wantWrongType(t, "Do", g.Do(t.Context(), "k", func(context.Context) error { spoil(theLock); return nil }), true)
@@ -87,7 +87,7 @@ func TestALockThatBecomesOfAnotherTypeIsLostWithTheReason(t *testing.T) {
 	})
 }
 
-func TestAQueueOfAnotherTypeEndsNoLease(t *testing.T) {
+func TestDo_AQueueOfAnotherTypeEndsNoLease(t *testing.T) {
 	g, spoil, free := wrongType(t)
 	// the set of the first round is still there in the second
 	for _, when := range []string{"under a lease", "before"} {
@@ -110,7 +110,7 @@ func TestAQueueOfAnotherTypeEndsNoLease(t *testing.T) {
 	}
 }
 
-func TestACounterOfAnotherTypeEndsNoLease(t *testing.T) {
+func TestDo_ACounterOfAnotherTypeEndsNoLease(t *testing.T) {
 	g, spoil, free := wrongType(t)
 	spoil(theCounter)
 	l := must(g.Acquire(t.Context(), "k"))
@@ -130,7 +130,7 @@ func TestACounterOfAnotherTypeEndsNoLease(t *testing.T) {
 	}
 }
 
-func TestACounterOfAnotherTypeIsToldBeforeAFencedCall(t *testing.T) {
+func TestDo_ACounterOfAnotherTypeIsToldBeforeAFencedCall(t *testing.T) {
 	g, spoil, _ := wrongType(t, guard.WithFencing())
 	spoil(theCounter)
 	err := g.Do(t.Context(), "k", func(context.Context) error { t.Error("the function ran"); return nil })

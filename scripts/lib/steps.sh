@@ -152,7 +152,7 @@ step_sql() { go -C "$sql_module" test -race -vet=off -timeout 5m ./...; }
 step_browser() { go -C "$browser_module" test -race -vet=off -count=1 -timeout 5m ./...; }
 
 step_single() {
-  local paths='HandedOver|Offer|Grant|Tenure|Renewal|Panic|Close|Sibling|DoAllIsBounded' # through all locks
+  local paths='HandedOver|Offer|Grant|Tenure|Renewal|Panic|Close|Sibling|DoAll_IsBounded' # through all locks
   GOMAXPROCS=1 go test -race -vet=off -short -shuffle=on -timeout 5m -skip 'MemoryIsBounded|DieSilently|AcrossProcesses' . ./test
   go test -race -vet=off -tags lockorder -timeout 5m ./internal/lockorder ./internal/turns
   go test -race -vet=off -tags lockorder -timeout 5m -run "$paths" . ./test # not all, because the check is slow
