@@ -90,7 +90,7 @@ var statements = map[string][]string{
 		"Default {initial} and {max}.",
 	},
 	"doc.go": {
-		"({left} of the TTL, at most {most try})", "after {turns} turns or {tenure}",
+		"({left} of the TTL, at most {most try})",
 		"TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
 		"starts only with {left} of the TTL left",
 	},

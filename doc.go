@@ -46,54 +46,15 @@
 //
 //   - [Guard.Do] for nearly everything.
 //   - [Call] for a function with a result, and [Wrap] to guard it for good.
+//   - [Once] for a function whose result all others get, retries too.
 //   - [Guard.DoAll] for several keys.
 //   - [Guard.Acquire] where the critical section does not fit a function.
 //   - [Guard.TryDo] and [Guard.TryAcquire] to skip instead of wait.
 //   - [Guard.Lead] for work that one instance at a time does.
 //   - [Guard.With] for the settings of one route.
 //
-// # The life of a call
-//
-//	           nobody here wants the key             it is free
-//	Do ────► gate ────────────────────────► bid ─────────────────► grant ───► turn: fn runs under its lease
-//	          │                             │ ▲ held: queue         ▲  ▲         │        │
-//	          │ somebody does               ▼ │ in the store,       │  │         │        │ fn returns
-//	          ▼                            alarm, look again        │  │         │        ▼
-//	         line                           │                       │  │         │   next in line? ──► hand-off:
-//	          │                             └───────────────────────┘  │         │        │ no         the next turn,
-//	          ├── first in line: goes on with the bid, or the grant ───┘         │        ▼            no round trip
-//	          ▼                            handed over by another process        │     release: hand-over
-//	      MaxWait, ctx, Close                                                    ▼     to the next process
-//	                                         deadline, not the owner, MaxHold: the lease is lost,
-//	                                         ctx ends, and nobody gets another turn on the grant
-//
-// The calls of one process that want a key meet at its gate and stand in line.
-// Only the first of them has the floor and talks to the store. So 10,000
-// waiting calls cost the store what one does. Each call that is done hands its
-// grant to the next without a round trip. This is lock cohorting (Dice,
-// Marathe, Shavit, PPoPP 2012) over a lease (Gray, Cheriton, SOSP 1989).
-//
-// To be fair to other processes, a tenure ends with a real release after 64
-// turns or 100 ms. If another process is known to wait, it ends after one pass
-// over the calls that stood in line at that moment.
-//
-// Processes that wait stand in a queue in the store. Each entry holds what its
-// process would store itself. A release makes the first process the owner and
-// tells it by a message. It also queues the releaser behind the others if the
-// releaser wants the key again. All that is one request, and the next process
-// has the key without a request of its own.
-//
-// The next process has the key for an offer first. An offer is a third of the
-// TTL, but at least 1 s and at most 5 s. An early renewal makes it a full TTL.
-//
-// A waiter looks by itself from time to time, so a lost message costs a look.
-// All waiters that have died cost 1 s at most together. A waiter that dies in
-// the moment of its hand-over costs its offer. Package locker has the laws of
-// this.
-//
-// Package internal/turns has the stages of the picture from the gate to the
-// hand-over. This package has the verbs and the lease around them.
-// CONTRIBUTING.md says which file is which.
+// docs/how-it-works.md follows a call of Do through all of it. CONTRIBUTING.md
+// says which file is which.
 //
 // # Until when a lease is trusted
 //
