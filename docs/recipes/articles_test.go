@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The routes of etag.md. Its handlers are in fence/fencetest, where the
+// The routes of etag.md. Its handlers are in lab/fencetest, where the
 // databases are. These here only say what they were asked.
 
 type articles struct{}

@@ -159,7 +159,7 @@ func (t *Table) Schema() string { return t.schema }
 // trace. Call Check first in each transaction of a turn. That includes
 // transactions which only read data that a later one writes.
 //
-// The Example of fence/fencetest in the repository calls Check on PostgreSQL,
+// The Example of lab/fencetest in the repository calls Check on PostgreSQL,
 // MariaDB and SQLite.
 //
 // key is the guard's key, of at most 255 bytes. PostgreSQL refuses a key that

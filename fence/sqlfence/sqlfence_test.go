@@ -9,7 +9,7 @@ import (
 	"github.com/go-lockguard/guard/fence/sqlfence"
 )
 
-// The effect of the statements is tested on real servers, in fence/fencetest.
+// The effect of the statements is tested on real servers, in lab/fencetest.
 func TestOnlyNamesOfTablesGetIntoStatements(t *testing.T) {
 	for name, fine := range map[string]bool{
 		"fences": true, "_f1": true, "Shop.Fences": true, strings.Repeat("x", 63): true,

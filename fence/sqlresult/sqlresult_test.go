@@ -17,7 +17,7 @@ type Receipt struct {
 }
 
 // pay is what the documents show. The checks on PostgreSQL, MariaDB and SQLite
-// are in fence/fencetest.
+// are in lab/fencetest.
 func pay(ctx context.Context, g *guard.Guard, db *sql.DB, results *sqlresult.Table, orderID, account string, cents int,
 ) (Receipt, error) {
 	receipt, err := sqlresult.Once(ctx, g, db, results, guard.Key("pay", orderID), 24*time.Hour,

@@ -4,13 +4,12 @@
 # The modules of the small set.
 small_modules=(. guardctl guardgen middleware/grpc)
 
-# Modules with a step of their own: each needs something that step test can do without.
-sql_module=fence/fencetest
+# The module with a step of its own: it needs something that step test can do without.
 browser_module=examples/flashsale/browsertest
 
-# It judges how soon a lock is given, so it has the machine to itself: nothing runs beside it, and its packages come one
-# after the other.
-torture_module=internal/torture
+# It measures and judges how soon a lock is given, so it has the machine to itself: nothing runs beside it, and its
+# packages come one after the other.
+lab_module=lab
 
 # all_modules prints every module of the tree but tools, the root first, because its tests have the machine to themselves.
 all_modules() {
@@ -33,7 +32,6 @@ steps_of() {
   local m steps="tidy vet"
   for m in "$@"; do
     case $m in
-      "$sql_module") steps+=" sql" ;;
       "$browser_module") steps+=" browser" ;;
       *) steps+=" test" ;;
     esac
@@ -51,7 +49,7 @@ side_by_side() {
   export -f part race_of
   # shellcheck disable=SC2163 # the function that it names
   export -f "$function"
-  export set tmp short parts torture_module
+  export set tmp short parts lab_module
   printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'part "$@"' _ "$function" {}
 }
 

@@ -6,7 +6,7 @@ needs_of() {
   case $1 in
     test | newest)
       local all=0
-      if is_chosen guardctl/all || is_chosen examples/flashsale/withlockers; then all=1; fi
+      if is_chosen guardctl/all || is_chosen examples/flashsale/withlockers || is_chosen lab; then all=1; fi
       if ((all)) || is_chosen jobs/river || is_chosen locker/postgreslocker; then echo "initdb postgresql"; fi
       if is_chosen locker/postgreslocker; then echo "pgbouncer pgbouncer"; fi
       if ((all)) || is_chosen locker/mysqllocker; then echo "mariadbd mariadb-server"; fi
@@ -14,7 +14,6 @@ needs_of() {
         echo "/usr/share/java/zookeeper.jar libzookeeper-java default-jre-headless"
       fi
       ;;
-    sql) printf '%s\n' "initdb postgresql" "mariadbd mariadb-server" ;;
     browser) printf '%s\n' "chromium chromium fonts-dejavu-core" ;;
     models) printf '%s\n' "spin spin" ;;
   esac

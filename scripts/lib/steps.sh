@@ -123,7 +123,7 @@ step_test() {
   local m first=(.) tested=() code=0
   [[ $set != small ]] || first+=(guardgen) # without clocks, it takes what the root module leaves
   for m in "${modules[@]}"; do
-    case " ${first[*]} $sql_module $browser_module $torture_module " in *" $m "*) ;; *) tested+=("$m") ;; esac
+    case " ${first[*]} $browser_module $lab_module " in *" $m "*) ;; *) tested+=("$m") ;; esac
   done
   ! is_chosen . || side_by_side test_module "${first[@]}" || code=$?
   if [[ $set == small ]]; then # step demo needs it, and tests mostly wait
@@ -131,7 +131,7 @@ step_test() {
   fi
   ((${#tested[@]} == 0)) || side_by_side test_module "${tested[@]}" || code=$?
   wait
-  ! is_chosen "$torture_module" || side_by_side test_module "$torture_module" || code=$?
+  ! is_chosen "$lab_module" || side_by_side test_module "$lab_module" || code=$?
   return "$code"
 }
 
@@ -139,14 +139,12 @@ test_module() {
   local flags=(-vet=off -timeout 15m -parallel 4) nice=0 # parallel tests mostly wait
   if [[ -n $short ]]; then flags+=(-short); else flags+=(-shuffle=on); fi
   [[ $set != small ]] || flags+=(-p 3) # packages wait, too
-  [[ $1 != "$torture_module" ]] || flags+=(-p 1)
+  [[ $1 != "$lab_module" ]] || flags+=(-p 1)
   [[ $1 != guardgen ]] || nice=10
   [[ -z $short ]] || export GORACE=atexit_sleep_ms=100 # by default each test binary sleeps for 1 s at its end
   # By the environment, so that programs which tests build share what is compiled.
   GOFLAGS="$GOFLAGS $(race_of "$1")" nice -n "$nice" go -C "$1" test "${flags[@]}" ./...
 }
-
-step_sql() { go -C "$sql_module" test -race -vet=off -timeout 5m ./...; }
 
 # Pictures of the page are left in screenshots/ of the module.
 step_browser() { go -C "$browser_module" test -race -vet=off -count=1 -timeout 5m ./...; }

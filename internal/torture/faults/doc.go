@@ -1,9 +1,0 @@
-// Package faults tries each fault of docs/faults.md on real servers. It has one
-// test for each row of that page. The test has the row's number and the
-// conditions that must hold.
-//
-//	go -C internal/torture test -race -run 'Fault17' ./faults
-//
-// Guard must do what a row says. With -update its results are written into the
-// page. The rows of the competitors are in bench/peers.
-package faults

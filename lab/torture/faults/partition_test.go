@@ -1,0 +1,197 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/lab/torture/faults/rig"
+)
+
+// Networks that are cut, or slow.
+
+func TestFault17AHolderCutOffStopsBeforeAnotherStarts(t *testing.T) {
+	begin(t)
+	n := newNetwork(t)
+	const ttl = time.Second
+	cut := on(t, n.Addr, guard.WithTTL(ttl))
+	whole := on(t, n.server.Addr, guard.WithTTL(ttl), guard.WithMaxWait(long))
+	l := acquire(t, cut, key)
+	time.Sleep(ttl / 2) // it has been renewed
+	stopped := make(chan time.Time, 1)
+	go func() { // ends with the lease
+		<-l.Context().Done()
+		stopped <- time.Now()
+	}()
+	n.partition(true)
+	next := acquire(t, whole, key)
+	started := time.Now()
+	before := started.Sub(<-stopped)
+	if before <= 0 {
+		t.Errorf("the next started %v before the holder had stopped", -before)
+	}
+	wantErr(t, l.Release(t.Context()), guard.ErrLeaseLost)
+	mustRelease(t, next)
+	n.partition(false)
+	keeps(t, "stopped %v before the other started", before.Round(time.Millisecond))
+}
+
+// A hundred holders at a time are cut off at random moments between two
+// renewals.
+func TestFault17APartitionedHolderIsToldBeforeItsKeyExpires(t *testing.T) {
+	begin(t)
+	const ttl, holders = 4 * time.Second, 100 // a margin of 200 ms, because the machine may be busy
+	n := newNetwork(t)
+	rdb := redis.NewClient(&redis.Options{
+		Addr: n.server.Addr, PoolSize: 4, MaxRetries: -1,
+		ContextTimeoutEnabled: true,
+	})
+	t.Cleanup(func() { _ = rdb.Close() })
+	_, _ = rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error { p.Ping(t.Context()); return nil })
+
+	injected, inTime := 0, 0
+	least := ttl
+	for injected < *partitions {
+		g := on(t, n.Addr, guard.WithTTL(ttl))
+		margins := make(chan time.Duration, holders)
+		cutOff := make(chan struct{})
+		var wg, held sync.WaitGroup
+		held.Add(holders)
+		for i := range holders {
+			wg.Go(func() {
+				time.Sleep(rand.N(ttl)) // renewals at any time
+				l, err := g.Acquire(t.Context(), fmt.Sprint("p", injected, ":", i))
+				held.Done()
+				if err != nil {
+					t.Errorf("Acquire: %v", err)
+					return
+				}
+				<-cutOff
+				margins <- time.Until(keyEnd(t, rdb, l))
+				_ = l.Release(t.Context())
+			})
+		}
+		held.Wait()
+		time.Sleep(rand.N(ttl / 2))
+		n.partition(true)
+		close(cutOff)
+		wg.Wait()
+		close(margins)
+		for left := range margins {
+			injected++
+			if left > 0 {
+				inTime++
+			}
+			least = min(least, left)
+		}
+		n.partition(false)
+		if err := g.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if inTime != injected {
+		t.Errorf("%d of %d holders were told before their key expired; the latest %v after it",
+			inTime, injected, -least)
+	}
+	keeps(t, "%d of %d holders that were cut off were told before their keys could end, the last of them %v "+
+		"before (TTL %v)",
+		inTime, injected, least, ttl)
+}
+
+// keyEnd waits until the context of l has ended, and returns the time at which
+// the key of l ends. The server itself tells that time, by the clock that it
+// shares with this process. The key is not renewed any more.
+func keyEnd(t *testing.T, rdb *redis.Client, l *guard.Lease) time.Time {
+	t.Helper()
+	end, err := rdb.PExpireTime(t.Context(), lock(l.Key())).Result()
+	if err != nil || end <= 0 {
+		t.Errorf("PEXPIRETIME: %v, %v", end, err)
+	}
+	<-l.Context().Done()
+	return time.UnixMilli(end.Milliseconds())
+}
+
+func TestFault18ASlowServerCostsNoLease(t *testing.T) {
+	begin(t)
+	const ttl = 4 * time.Second
+	n := newNetwork(t, "--enable-debug-command", "yes")
+	g := on(t, n.Addr, guard.WithTTL(ttl), guard.WithMaxWait(long))
+	warm(t, g)
+	jitter, stop := context.WithCancel(t.Context())
+	defer stop()
+	var wg sync.WaitGroup
+	wg.Go(func() { // ends with stop
+		for jitter.Err() == nil {
+			n.DelayReplies(200*time.Millisecond + rand.N(200*time.Millisecond))
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	l := acquire(t, g, key)
+	hold := func(what string, d time.Duration) {
+		select {
+		case <-time.After(d):
+		case <-l.Context().Done():
+			t.Fatalf("%s: %v", what, context.Cause(l.Context()))
+		}
+	}
+	hold("replies after 200 to 400 ms", ttl*3/2)
+	stop()
+	wg.Wait()
+	n.DelayReplies(0)
+	if err := n.direct.Do(t.Context(), "debug", "sleep", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	n.server.Stop()
+	hold("a stopped server", time.Second)
+	n.server.Cont()
+	hold("once it goes on", ttl)
+	mustRelease(t, l)
+
+	short := g.With(guard.WithTTL(time.Second))
+	n.DelayReplies(300 * time.Millisecond)
+	err := short.Check(t.Context())
+	n.DelayReplies(0)
+	if err == nil || !strings.Contains(err.Error(), "round trip") {
+		t.Errorf("Check with a round trip of 300 ms in a TTL of a second: %v", err)
+	}
+	keeps(t, "no lease lost with a TTL of %v; `Check` says if the TTL is too short for the round trip", ttl)
+}
+
+func TestFault19APausedServerBoundsTheWait(t *testing.T) {
+	begin(t)
+	n := newNetwork(t)
+	const wait = 300 * time.Millisecond
+	g := on(t, n.server.Addr, guard.WithTTL(2*time.Second), guard.WithMaxWait(wait))
+	warm(t, g)
+	for _, mode := range []string{"WRITE", "ALL"} {
+		held := acquire(t, g, mode)
+		left := n.direct.PTTL(t.Context(), lock(mode)).Val()
+		if err := n.direct.Do(t.Context(), "client", "pause", 4000, mode).Err(); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		wantErr(t, g.Do(t.Context(), key, nop), guard.ErrUnavailable)
+		took(t, "a wait of 300 ms", start, 500*time.Millisecond+slow)
+		lost(t, held, long)
+		if at := time.Since(start); at >= left {
+			t.Errorf("the holder was told %v after the pause began, and the key could expire after %v", at, left)
+		}
+		if mode == "WRITE" { // reads are answered: the key expires logically
+			rig.Eventually(t, "the key is seen to expire",
+				func() bool { return n.direct.PTTL(t.Context(), lock(mode)).Val() == -2 })
+		}
+		_ = held.Release(t.Context())
+		if err := n.direct.Do(t.Context(), "client", "unpause").Err(); err != nil {
+			t.Fatal(err)
+		}
+		rig.Eventually(t, "nothing is left", func() bool { return !has(t, n.direct, key) && !has(t, n.direct, mode) })
+	}
+	keeps(t, "`ErrUnavailable` after its wait; the holder is told before its key can expire")
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-lockguard/guard/lab/torture/libs"
+)
+
+// The checks, by their names in the table.
+const (
+	fencedExclusion = "C1"  // nothing is lost on the fenced counter, and its tokens never fall
+	tokenOrder      = "C2"  // tokens rise in real time
+	exclusion       = "C3"  // no holder gets a key that another is promised to have
+	unfencedCounter = "C4"  // each loss on the unfenced counter is explained by a fault
+	toldInTime      = "C5"  // the holder is told of the end before the key can end
+	boundedWait     = "C6"  // waits end
+	liveness        = "C7"  // wanted keys are granted
+	residue         = "C8"  // nothing is left behind
+	handOff         = "C9"  // a grant gives a bounded number of turns, and none after its loss
+	starved         = "C10" // no caller waits forever while others have turns
+	gapBound        = "C11" // no key is free for long while a caller waits
+	oneResult       = "C12" // a key has one result, and a payment begins once
+	soundRun        = "run"
+)
+
+var checks = []string{
+	fencedExclusion, tokenOrder, exclusion, unfencedCounter, toldInTime, boundedWait, liveness,
+	residue, handOff, starved,
+	gapBound, oneResult, soundRun,
+}
+
+// promises are the checks that make guard fail. The others depend on how busy
+// the machine is, or on properties that were not promised.
+var promises = []string{
+	fencedExclusion, tokenOrder, exclusion, toldInTime, boundedWait, residue, handOff, gapBound,
+	oneResult, soundRun,
+}
+
+// verdict holds the findings of the judge.
+type verdict struct {
+	lib        *libs.Library
+	replay     string
+	beside     bool // some workers were of another version
+	grants     int
+	refusals   int // waits that ended without the key
+	fenced     int // writes that the fence refused
+	lost       int // updates that were lost on the unfenced counter
+	told       int // holders that were told that their lease was lost
+	faults     map[string]int
+	free       map[string]gapTally // how long keys were free while a caller waited, by the fault before
+	idle       time.Duration       // the longest time in which a key had no holder
+	excess     time.Duration       // the max time that a wait took beyond its bound
+	beyond     int                 // waits that took more than 50 ms beyond it
+	starved    time.Duration       // the longest wait in calm times, without long sections
+	closeness  time.Duration       // the min time between telling a holder of its loss and the possible end of the key
+	stalls     time.Duration       // of all workers, stops not counted
+	atOnce     map[string]int      // how many had a key at once at most, by the role of the last to come
+	turns      map[string]int      // by role
+	runs       map[string]int      // functions that began, of calls whose result is kept; by role
+	names      map[string]int      // keys of such calls, by role
+	violations map[string]int
+	texts      []string // of the first violations of each check
+}
+
+func newVerdict(lib *libs.Library) *verdict {
+	return &verdict{
+		lib: lib, faults: map[string]int{}, violations: map[string]int{}, free: map[string]gapTally{}, closeness: -1,
+		atOnce: map[string]int{}, turns: map[string]int{}, runs: map[string]int{}, names: map[string]int{},
+	}
+}
+
+func (v *verdict) violate(check, format string, args ...any) {
+	most := 1
+	if v.lib == libs.Guard {
+		most = 5
+	}
+	v.violations[check]++
+	if v.violations[check] <= most {
+		v.texts = append(v.texts, check+": "+fmt.Sprintf(format, args...))
+	}
+}
+
+func (v *verdict) total() (n int) {
+	for _, count := range v.violations {
+		n += count
+	}
+	return n
+}
+
+// fails reports whether a promise of guard was broken, or there was no run.
+func (v *verdict) fails() bool {
+	if v.lib != libs.Guard {
+		return v.violations[soundRun] > 0
+	}
+	for _, check := range promises {
+		if v.violations[check] > 0 {
+			return true
+		}
+	}
+	return v.beside && v.violations[starved] > 0
+}
+
+// judge looks at the history so far. If the history is complete, the checks of
+// the end apply too.
+func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
+	h, err := r.history(ctx, complete)
+	if err != nil {
+		return nil, err
+	}
+	v := newVerdict(r.lib)
+	v.replay, v.beside = r.cfg.replay(r.lib), r.cfg.beside != ""
+	for _, f := range h.faults {
+		v.faults[f.Kind]++
+	}
+	v.count(h)
+	v.fencedCounter(h)
+	v.unfencedCounter(h)
+	v.tokens(h)
+	v.exclusion(h)
+	v.handOffs(h)
+	v.times(h, r.cfg)
+	v.gaps(h, r)
+	v.results(h)
+	v.deaths(r.crew)
+	if complete {
+		v.liveness(h, r)
+		v.residue(h, r)
+		v.starvation(h, r)
+		if v.grants < r.leastGrants() {
+			v.violate(soundRun, "only %d grants in %v", v.grants, r.cfg.length)
+		}
+	}
+	return v, nil
+}
+
+func (v *verdict) count(h *history) {
+	for _, l := range h.lives {
+		for _, x := range l.visits {
+			switch {
+			case !x.has:
+				v.refusals++
+				continue
+			case x.refused:
+				v.fenced++
+			}
+			if x.lost != 0 && !x.closing {
+				v.told++
+			}
+			v.grants++
+			v.turns[x.countedAs()]++
+		}
+		for _, s := range l.frozen {
+			v.stalls += s.length() - within(l.stops, s.From, s.To)
+		}
+	}
+}
+
+// deaths looks for workers that have failed.
+func (v *verdict) deaths(c *crew) {
+	for _, l := range c.all() {
+		if l.failure != "" {
+			v.violate(soundRun, "worker %v %s", &l, l.failure)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard/lab/torture/libs"
+)
+
+func TestMain(m *testing.M) {
+	text := os.Getenv(jobEnv)
+	if text == "" {
+		flag.Parse()
+		_ = flag.Set("test.parallel", "4")                            // they wait most of the time
+		os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")) // or every worker takes a second to end
+		goleak.VerifyTestMain(m)
+	}
+	if err := workerMain(text, os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitFailed)
+	}
+	os.Exit(exitOK)
+}
+
+// tortured runs the program on a machine that may be very busy. It returns its
+// exit status and its output. Tests whose runs must be clean are not parallel,
+// because the judge also asks how soon a key was given.
+func tortured(t *testing.T, args string) (status int, report string) {
+	t.Helper()
+	var out, progress bytes.Buffer
+	status = command(strings.Fields("-dir "+t.TempDir()+" -slack 20s -gapslack 20s "+args), &out, &progress)
+	return status, progress.String() + out.String()
+}
+
+func TestGuardKeepsItsPromises(t *testing.T) {
+	status, report := tortured(t, "-for 10s -seed 3")
+	if status != exitOK {
+		t.Errorf("status %d\n%s", status, report)
+	}
+	for _, want := range []string{"grants ", "C9 hand-offs ", "fault: kill "} {
+		if !strings.Contains(report, want) {
+			t.Errorf("no %q in\n%s", want, report)
+		}
+	}
+}
+
+func TestGuardKeepsThemOnManyServers(t *testing.T) {
+	for _, topology := range []libs.Topology{libs.Sentinel, libs.Cluster, libs.Redlock} {
+		t.Run(string(topology), func(t *testing.T) {
+			if status, report := tortured(t, "-for 5s -topology "+string(topology)); status != exitOK {
+				t.Errorf("status %d\n%s", status, report)
+			}
+		})
+	}
+}
+
+// A service that is deployed runs its old and its new version side by side.
+func TestTwoVersionsShareTheirKeys(t *testing.T) {
+	if status, report := tortured(t, "-for 10s -seed 5 -beside "+unmarked); status != exitOK {
+		t.Errorf("status %d\n%s", status, report)
+	}
+}
+
+// Readers, permits, writers and carts meet on the same keys.
+func TestModesKeepTheirPromises(t *testing.T) {
+	for _, args := range []string{"-for 8s -seed 7", "-for 4s -topology sentinel", "-for 4s -topology cluster"} {
+		status, report := tortured(t, args+" -roles reader,writer,permit,cart")
+		if status != exitOK {
+			t.Errorf("%s: status %d\n%s", args, status, report)
+		}
+		for _, role := range []string{reader, writer, permit, cart} {
+			if !regexp.MustCompile(`turns: ` + role + ` +[1-9]`).MatchString(report) {
+				t.Errorf("%s: no turn of a %s\n%s", args, role, report)
+			}
+		}
+	}
+}
+
+// Results are kept once, and payments are made once.
+func TestResultsKeepTheirPromises(t *testing.T) {
+	for _, args := range []string{"-for 6s -seed 7", "-for 4s -topology sentinel", "-for 4s -topology cluster"} {
+		status, report := tortured(t, args+" -roles writer,once,payment -long 20")
+		if status != exitOK {
+			t.Errorf("%s: status %d\n%s", args, status, report)
+		}
+		for _, role := range []string{once, payment} {
+			if !regexp.MustCompile(`turns: ` + role + ` +[1-9][0-9]* calls, [1-9]`).MatchString(report) {
+				t.Errorf("%s: no call of role %s\n%s", args, role, report)
+			}
+		}
+	}
+}
+
+// A service that is deployed begins to use modes while its old version, which
+// has exclusive leases only, still runs.
+func TestAVersionWithoutModesWorksBesideThem(t *testing.T) {
+	status, report := tortured(t, "-for 8s -seed 5 -roles reader,writer,permit -beside "+modeless)
+	if status != exitOK {
+		t.Errorf("status %d\n%s", status, report)
+	}
+}
+
+func TestAVersionThatCannotBeBuiltIsNoRun(t *testing.T) {
+	t.Parallel()
+	status, report := tortured(t, "-for 1s -beside nosuchcommit")
+	if status != exitFailed || !strings.Contains(report, "nosuchcommit") {
+		t.Errorf("status %d\n%s", status, report)
+	}
+}
+
+func TestPeersAreOnlyCounted(t *testing.T) {
+	t.Parallel()
+	const peers = "redislock,redsync,rueidislock"
+	status, report := tortured(t, "-for 4s -seed 2 -libs "+peers)
+	if status != exitOK {
+		t.Errorf("status %d\n%s", status, report)
+	}
+	for peer := range strings.SplitSeq(peers, ",") {
+		if !strings.Contains(report, "-libs "+peer) {
+			t.Errorf("no %s in\n%s", peer, report)
+		}
+	}
+}
+
+// TestEveryMutantIsCaught gives each mutant only the faults that it needs, so
+// that the test does not take long.
+func TestEveryMutantIsCaught(t *testing.T) {
+	t.Parallel()
+	caught := map[string]struct{ checks, args string }{
+		"noowner":    {exclusion, ""},
+		"norenew":    {exclusion + toldInTime, ""},
+		"recreate":   {exclusion, "-faults flush -long 50"},
+		"notjoined":  {exclusion + toldInTime, ""}, // it may cut the next holder's lease short, too
+		"sametoken":  {tokenOrder, ""},
+		"localtoken": {tokenOrder, ""},
+		"lostwakeup": {liveness, "-for 5s -faults none"},
+		"longlife":   {gapBound, "-faults kill -long 50 -gapslack 1s"},
+		"nottl":      {residue, ""},
+		"nolock":     {exclusion, ""},
+		"receipt":    {toldInTime, ""},
+		"untold":     {toldInTime, "-faults both,hole -long 50"},
+		"afterloss":  {handOff + exclusion + toldInTime + tokenOrder, "-faults both,hole -long 50"},
+		"overstay":   {boundedWait, "-slack 1s"},
+		"leak":       {residue, "-for 3s -faults none"},
+
+		"freecrowd":   {exclusion, "-roles reader,writer"},
+		"nostay":      {exclusion, "-roles reader,permit,writer -long 50"},
+		"permittoken": {tokenOrder, "-roles permit"},
+		"onemore":     {exclusion, "-roles permit"},
+		"halfcart":    {exclusion, "-roles cart"},
+
+		"norecall": {oneResult, "-roles once,writer -faults none"},
+		"norecord": {oneResult, "-roles once,writer -faults none"},
+		"nomark":   {oneResult, "-roles payment,payment,writer -faults kill -long 300"},
+	}
+	for _, name := range mutantNames() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := caught[name]
+			began := time.Now()
+			status, report := tortured(t, "-for 60s -mutant "+name+" "+m.args)
+			t.Logf("after %v", time.Since(began).Round(time.Second))
+			found := slices.ContainsFunc(checks, func(c string) bool {
+				return strings.Contains(m.checks, c) && strings.Contains(report, "VIOLATES "+c)
+			})
+			if status != exitFailed && m.checks != liveness || !found {
+				t.Errorf("status %d, want a violation of %s\n%s", status, m.checks, report)
+			}
+		})
+	}
+}
+
+func TestASeedDrawsTheSameFaultsAgain(t *testing.T) {
+	t.Parallel()
+	schedule := func(seed string) []strike {
+		cfg, err := parseFlags([]string{"-seed", seed, "-for", "60s"}, t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newSchedule(cfg)
+	}
+	if a, b := schedule("9"), schedule("9"); !slices.Equal(a, b) || len(a) < 30 {
+		t.Errorf("%d faults, %v\nand then\n%v", len(a), a, b)
+	}
+	if slices.Equal(schedule("9"), schedule("10")) {
+		t.Error("another seed draws the same")
+	}
+}
+
+func TestEveryFaultCanHappenSomewhere(t *testing.T) {
+	t.Parallel()
+	for name, k := range kinds {
+		found := slices.ContainsFunc(libs.Topologies,
+			func(top libs.Topology) bool { return slices.Contains(kindsFor(top), name) })
+		if !found || k.weight < 1 || k.do == nil || k.length == nil {
+			t.Errorf("%s: %+v", name, k)
+		}
+	}
+}
+
+func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"-for 1ms", "-topology no", "-libs no", "-mutant no", "-faults no", "-procs 1", "-callers 0", "-keys 0", "x",
+		"-mutant leak -libs redislock", "-roles no", "-roles reader -libs redislock", "-roles cart -topology redlock",
+		"-mutant leak -topology cluster", "-faults migrate",
+	} {
+		if _, err := parseFlags(strings.Fields(args), t.Output()); err == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+}
