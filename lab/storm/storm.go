@@ -1,44 +1,29 @@
 //go:build unix
 
-// Package storm runs processes that want the same keys of a store, while faults
-// happen to them, and those that the store's own tests know. It reports each
-// section that ran beside another on its key, each fencing token that fell,
-// keys that stay, and payments with two results. A process is the program once
-// more.
-package storm
+package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // Settings are those of a run.
 type Settings struct {
+	Store              string
 	Length             time.Duration
 	Processes, Callers int // callers in each process
 	TTL                time.Duration
 	Modes              bool // some calls share a key, or take a permit
 	Once               bool // calls want results, see payments
-}
-
-// Flags defines a flag for each setting but the roles.
-func (s *Settings) Flags() {
-	flag.DurationVar(&s.Length, "for", time.Minute, "how long")
-	flag.IntVar(&s.Processes, "processes", 3, "processes that want keys")
-	flag.IntVar(&s.Callers, "callers", 4, "callers in each")
-	flag.DurationVar(&s.TTL, "ttl", 3*time.Second, "TTL of the leases")
-}
-
-// RoleFlags defines the flags of a store that has modes and keeps results.
-func (s *Settings) RoleFlags() {
-	flag.BoolVar(&s.Modes, "modes", false, "most calls for two of the three keys share them, or take a permit")
-	flag.BoolVar(&s.Once, "once", false, "calls want the result of a key, half of them at most once")
+	Pooler             string
 }
 
 // Place is what the storm rages in.
@@ -48,6 +33,57 @@ type Place struct {
 
 	// Left returns keys that are owned or waited for.
 	Left func(ctx context.Context) ([]string, error)
+
+	pooler string   // of the settings
+	ends   []func() // of what was started
+}
+
+// ending has f called when the storm is over, before what was started earlier.
+func (p *Place) ending(f func()) { p.ends = append(p.ends, f) }
+
+func (p *Place) end() {
+	for _, f := range slices.Backward(p.ends) {
+		f()
+	}
+}
+
+// at makes the place of a store with an address, and the store's tables.
+func (p *Place) at(ctx context.Context, dsn string) error {
+	p.Addresses = []string{dsn}
+	p.Left = func(ctx context.Context) (keys []string, err error) {
+		err = look(ctx, dsn, func(g *guard.Guard) error {
+			for k, err := range g.List(ctx) {
+				if err != nil {
+					return err
+				}
+				keys = append(keys, k.Key)
+			}
+			return nil
+		})
+		return keys, err
+	}
+	return look(ctx, dsn, func(*guard.Guard) error { return nil })
+}
+
+// look calls f with a guard on the store at dsn.
+func look(ctx context.Context, dsn string, f func(g *guard.Guard) error) error {
+	l, err := locker.FromDSN(dsn)
+	if err != nil {
+		return err
+	}
+	if m, ok := l.(interface {
+		Migrate(ctx context.Context) error
+	}); ok {
+		if err := m.Migrate(ctx); err != nil {
+			return err
+		}
+	}
+	g, err := guard.New(l)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = g.Close(ctx) }()
+	return f(g)
 }
 
 // Fault is a fault of the store or of the way to it.
@@ -121,7 +157,7 @@ func Run(ctx context.Context, s Settings, p Place, log io.Writer) (_ Report, err
 
 func (w *storm) addWorker() error {
 	one, err := startWorker(workerSettings{
-		Judge: w.judge.listener.Addr().String(), Callers: w.Callers, TTL: w.TTL, Modes: w.Modes, Once: w.Once,
+		Store: w.Store, Judge: w.judge.listener.Addr().String(), Callers: w.Callers, TTL: w.TTL, Modes: w.Modes, Once: w.Once,
 		Addresses: w.Addresses,
 	})
 	if err == nil {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package storm
+package main
 
 import (
 	"bufio"
@@ -23,6 +23,7 @@ import (
 const workerEnv = "STORM_WORKER"
 
 type workerSettings struct {
+	Store     string
 	Judge     string
 	Addresses []string
 	Callers   int
@@ -67,9 +68,9 @@ func (w *worker) end() {
 	_ = w.cmd.Wait()
 }
 
-// Process is the work of another process, if this is one. It returns false
-// otherwise. open gets the addresses of the Place.
-func Process(open func(addresses []string) (locker.Locker, error)) bool {
+// process is the work of another process, if this is one. It returns false
+// otherwise.
+func process() bool {
 	text := os.Getenv(workerEnv)
 	if text == "" {
 		return false
@@ -78,10 +79,15 @@ func Process(open func(addresses []string) (locker.Locker, error)) bool {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		panic(err)
 	}
-	l, err := open(s.Addresses)
+	chosen, err := named(s.Store)
 	if err != nil {
 		panic(err)
 	}
+	l, end, err := chosen.open(s.Addresses)
+	if err != nil {
+		panic(err)
+	}
+	defer end()
 	g, err := guard.New(l, guard.WithTTL(s.TTL), guard.WithFencing())
 	if err != nil {
 		panic(err)

@@ -1,11 +1,9 @@
 //go:build unix
 
-// Package sqlstorm is what [storm] rages in if the store is a SQL server.
-package sqlstorm
+package main
 
 import (
 	"context"
-	"io"
 	"math/rand/v2"
 	"net"
 	"sync/atomic"
@@ -13,21 +11,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/faultpipe"
 	"github.com/go-lockguard/guard/internal/sqltest"
-	"github.com/go-lockguard/guard/internal/storm"
 )
-
-// Place is a server, and the way to it.
-type Place struct {
-	Server *sqltest.Server
-	Pooler *sqltest.Server // between the processes and the server; may be nil
-
-	// Addresses are how a process gets to the server, through the pipe that is
-	// given its host and port. A process gets all of them.
-	Addresses func(pipe string) []string
-
-	// Left is that of [storm.Place].
-	Left func(ctx context.Context) ([]string, error)
-}
 
 // network is a pipe between the processes and the server, or the pooler.
 type network struct {
@@ -36,18 +20,21 @@ type network struct {
 	still atomic.Bool // bytes wait in the pipe
 }
 
-// Run is [storm.Run] for a Place.
-func Run(ctx context.Context, s storm.Settings, p Place, log io.Writer) (storm.Report, error) {
+// behind puts a pipe between the processes and the server, or its pooler, which
+// may be nil. address is how a process gets through the pipe.
+func (p *Place) behind(ctx context.Context, server, pooler *sqltest.Server, address func(pipe string) string) error {
 	pipe, err := faultpipe.New(ctx)
 	if err != nil {
-		return storm.Report{}, err
+		return err
 	}
-	defer pipe.Close()
 	n := &network{Pipe: pipe}
-	defer n.still.Store(false)
-	to := p.Server
-	if p.Pooler != nil {
-		to = p.Pooler
+	p.ending(func() {
+		n.still.Store(false)
+		pipe.Close()
+	})
+	to := server
+	if pooler != nil {
+		to = pooler
 	}
 	n.Serve(func(client net.Conn) (faultpipe.Link, error) {
 		server, err := net.Dial("tcp", to.Addr())
@@ -56,20 +43,21 @@ func Run(ctx context.Context, s storm.Settings, p Place, log io.Writer) (storm.R
 		}
 		return &link{n, client, server}, nil
 	})
-	return storm.Run(ctx, s, storm.Place{Addresses: p.Addresses(n.Addr), Faults: p.faults(n), Left: p.Left}, log)
+	p.Addresses[0], p.Faults = address(n.Addr), n.faults(server, pooler)
+	return nil
 }
 
-func (p Place) faults(n *network) []storm.Fault {
-	all := []storm.Fault{
+func (n *network) faults(server, pooler *sqltest.Server) []Fault {
+	all := []Fault{
 		{Name: "server killed", Strike: func(length time.Duration) error {
-			p.Server.Kill()
+			server.Kill()
 			time.Sleep(length)
-			return p.Server.Restart()
+			return server.Restart()
 		}},
 		{Name: "server stopped", Strike: func(length time.Duration) error {
-			p.Server.Pause()
+			server.Pause()
 			time.Sleep(length)
-			p.Server.Resume()
+			server.Resume()
 			return nil
 		}},
 		{Name: "connections cut", Strike: func(time.Duration) error {
@@ -84,13 +72,13 @@ func (p Place) faults(n *network) []storm.Fault {
 			return nil
 		}},
 	}
-	if p.Pooler == nil {
+	if pooler == nil {
 		return all
 	}
-	return append(all, storm.Fault{Name: "pooler killed", Strike: func(length time.Duration) error {
-		p.Pooler.Kill()
+	return append(all, Fault{Name: "pooler killed", Strike: func(length time.Duration) error {
+		pooler.Kill()
 		time.Sleep(length / 2)
-		return p.Pooler.Restart()
+		return pooler.Restart()
 	}})
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-lockguard/guard/internal/storm"
 	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 )
 
@@ -19,10 +18,10 @@ func TestMain(m *testing.M) {
 }
 
 func TestAStormBreaksNothing(t *testing.T) {
-	s := storm.Settings{Length: 8 * time.Second, Processes: 3, Callers: 3, TTL: 2 * time.Second}
+	s := Settings{Store: "etcd", Length: 8 * time.Second, Processes: 3, Callers: 3, TTL: 2 * time.Second}
 	modes, once := s, s
 	modes.Modes, once.Once = true, true
-	for name, s := range map[string]storm.Settings{"exclusive": s, "modes": modes, "once": once} {
+	for name, s := range map[string]Settings{"exclusive": s, "modes": modes, "once": once} {
 		t.Run(name, func(t *testing.T) {
 			r, err := run(t.Context(), s)
 			if err != nil {
