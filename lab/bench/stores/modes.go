@@ -2,19 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/locker/etcdlocker"
-	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // held is how long a section of the modes lasts.
@@ -23,22 +18,22 @@ const held = 5 * time.Millisecond
 // crowd is what many callers do on one key.
 type crowd struct {
 	name  string
-	limit int64 // of what may run at once beside no writer
+	limit int // of what may run at once beside no writer
 	other guard.Option
 	share int // of 100 calls, those with other
 }
 
 // modes prints how many sections a second each mode has, on one key, with 2
 // processes of 25 callers.
-func modes(addr string, length time.Duration, rounds int) error {
+func modes(ctx context.Context, open opener, length time.Duration, rounds int) error {
 	for _, c := range []crowd{
 		{name: "exclusive", limit: 1},
 		{name: "4 permits", limit: 4, other: guard.WithPermits(4), share: 100},
-		{name: "95 % readers", limit: 1 << 20, other: guard.WithShared(), share: 95},
+		{name: "95 % readers", limit: locker.NoLimit, other: guard.WithShared(), share: 95},
 	} {
 		var all []int
 		for range rounds {
-			n, err := c.round(addr, length)
+			n, err := c.round(ctx, open, length)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
 			}
@@ -51,22 +46,18 @@ func modes(addr string, length time.Duration, rounds int) error {
 }
 
 // round returns sections a second.
-func (c crowd) round(addr string, length time.Duration) (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), length)
+func (c crowd) round(ctx context.Context, open opener, length time.Duration) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
-	var done, inside, writers, beside atomic.Int64
+	key := &floor{}
 	var all sync.WaitGroup
 	for range 2 {
-		client, err := clientv3.New(etcdtest.Config(addr))
+		g, end, err := open.guard(25)
 		if err != nil {
 			return 0, err
 		}
-		defer client.Close()
-		g, err := guard.New(etcdlocker.New(client), guard.WithTTL(10*time.Second))
-		if err != nil {
-			return 0, err
-		}
-		defer g.Close(context.Background())
+		defer end()
+		defer all.Wait()
 		other := g
 		if c.other != nil {
 			other = g.With(c.other)
@@ -74,18 +65,12 @@ func (c crowd) round(addr string, length time.Duration) (int, error) {
 		for range 25 {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					mode, alone := other, int64(0)
+					mode, limit := other, c.limit
 					if rand.N(100) >= c.share {
-						mode, alone = g, 1
+						mode, limit = g, 1
 					}
 					_ = mode.Do(ctx, "hot", func(context.Context) error {
-						if n, w := inside.Add(1), writers.Add(alone); n > c.limit || w > 0 && n > 1 {
-							beside.Add(1)
-						}
-						time.Sleep(held)
-						writers.Add(-alone)
-						inside.Add(-1)
-						done.Add(1)
+						key.section(limit, func() { time.Sleep(held) })
 						return nil
 					})
 				}
@@ -93,8 +78,5 @@ func (c crowd) round(addr string, length time.Duration) (int, error) {
 		}
 	}
 	all.Wait()
-	if beside.Load() > 0 {
-		return 0, errors.New("more sections ran at once than may")
-	}
-	return int(float64(done.Load()) / length.Seconds()), nil
+	return key.rate(length)
 }

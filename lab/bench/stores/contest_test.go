@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+func TestARoundCountsSections(t *testing.T) {
+	mem := memlocker.New()
+	open := opener(func(int) (locker.Locker, func(), error) { return mem.Peer(), func() {}, nil })
+	for _, c := range contests {
+		if n, err := c.round(50*time.Millisecond, withGuard(open)); n == 0 || err != nil {
+			t.Errorf("%s: %d sections a second, %v", c.name, n, err)
+		}
+	}
+	if err := modes(t.Context(), open, 50*time.Millisecond, 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// Nothing is measured of a lock that does not lock.
+func TestALockThatDoesNotLockIsNotMeasured(t *testing.T) {
+	none := rival{"none", func(contest) (process, error) {
+		return process{func(_ context.Context, _ string, f func()) error { f(); return nil }, func() {}}, nil
+	}}
+	hot := contests[0]
+	for i := 0; ; i++ {
+		if _, err := hot.round(100*time.Millisecond, none); err != nil {
+			return
+		}
+		if i == 20 {
+			t.Fatal("sections of no lock never ran at once")
+		}
+	}
+}
