@@ -124,7 +124,7 @@ type storm struct {
 	Settings
 	Place
 
-	judge   *judge
+	judge   *court
 	workers []*worker
 	log     io.Writer
 }
@@ -133,7 +133,7 @@ type storm struct {
 // each.
 func Run(ctx context.Context, s Settings, p Place, log io.Writer) (_ Report, err error) {
 	w := &storm{Settings: s, Place: p, log: log}
-	if w.judge, err = newJudge(); err != nil {
+	if w.judge, err = newCourt(); err != nil {
 		return Report{}, err
 	}
 	defer func() {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/lab/judge"
 	"github.com/go-lockguard/guard/lab/torture/libs"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -135,6 +136,9 @@ func (w *worker) refused(r record, err error) error {
 	return w.diary.write(r)
 }
 
+// AtMost implements [judge.Guest].
+func (v *visit) AtMost() int { return v.limit }
+
 // alone reports whether nobody may have the key beside v.
 func (v *visit) alone() bool { return v.limit <= 1 }
 
@@ -161,19 +165,19 @@ func (v *visit) role() string {
 // them allows. A visit counts from when it got the key until it was last seen
 // to have it. So one that hands its permit on and the next are never both in.
 func (v *verdict) crowds(h *history, visits []*visit) {
-	var in []*visit // who has the key when x gets it
+	var floor judge.Floor[*visit] // who has the key when x gets it
 	for _, x := range visits {
 		if h.forgets(x, x.got, x.promised()+1) {
 			continue
 		}
-		in = slices.DeleteFunc(in, func(o *visit) bool { return o.promised() <= x.got })
-		in = append(in, x)
-		strict := slices.MinFunc(in, func(a, b *visit) int { return cmp.Compare(max(a.limit, 1), max(b.limit, 1)) })
-		if len(in) > max(strict.limit, 1) {
-			v.violate(exclusion, "%d at once, where %d may be:\n    %v\n    got it while %v%v", len(in),
-				max(strict.limit, 1), x, in[0], h.around(in[0].got, x.got))
+		floor.Leave(func(o *visit) bool { return o.promised() <= x.got })
+		n, most := floor.Enter(x)
+		if n > most {
+			first := floor.In[0]
+			v.violate(exclusion, "%d at once, where %d may be:\n    %v\n    got it while %v%v", n, most, x, first,
+				h.around(first.got, x.got))
 		}
-		v.atOnce[x.role()] = max(v.atOnce[x.role()], len(in))
+		v.atOnce[x.role()] = max(v.atOnce[x.role()], n)
 	}
 }
 

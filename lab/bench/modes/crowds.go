@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/lab/judge"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // row is one line of a table.
@@ -117,19 +120,21 @@ func (b *bench) measure(rdb *redis.Client, r row) (f figures, err error) {
 
 // atOnce returns how many turns there were at one instant at most.
 func atOnce(turns [][2]int64) (most int) {
-	type step struct{ at, by int64 }
-	var steps []step
+	slices.SortFunc(turns, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
+	var floor judge.Floor[turn]
 	for _, t := range turns {
-		steps = append(steps, step{t[0], 1}, step{t[1], -1})
-	}
-	slices.SortFunc(steps, func(a, b step) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
-	in := 0
-	for _, s := range steps {
-		in += int(s.by)
-		most = max(most, in)
+		floor.Leave(func(o turn) bool { return o.to <= t[0] })
+		n, _ := floor.Enter(turn{t[0], t[1]})
+		most = max(most, n)
 	}
 	return most
 }
+
+// turn is when a section began and ended.
+type turn struct{ from, to int64 }
+
+// AtMost implements [judge.Guest]. The row has the limit.
+func (turn) AtMost() int { return locker.NoLimit }
 
 // quantile is in ms.
 func quantile(waits []time.Duration, q float64) float64 {

@@ -46,13 +46,14 @@ type Settings struct {
 	Cert, Key string
 }
 
-// program builds the server once in this process. It returns the path, and a
-// function that deletes it.
+// program builds the server once in this process, in the folder built, and
+// returns its path.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "etcdtest")
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	path := filepath.Join(dir, "server")
 	// In the folder of this module, because the tests of others may not require
 	// what the server does.
@@ -69,12 +70,15 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// built is set by program. Main reads it when the tests are over.
+var built string
+
 // Main runs the tests of a package, and deletes the server's program
 // afterwards. It returns the code to exit with.
 func Main(run func() int) int {
 	defer func() {
-		if path, err := program(); err == nil {
-			_ = os.RemoveAll(filepath.Dir(path))
+		if built != "" {
+			_ = os.RemoveAll(built)
 		}
 	}()
 	return run()

@@ -9,16 +9,18 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/lab/judge"
 )
 
-// judge listens to what the workers do. A caller tells of a section before it
+// court listens to what the workers do. A caller tells of a section before it
 // begins and after it has ended, and waits for the answer each time.
-type judge struct {
+type court struct {
 	listener net.Listener
 	work     sync.WaitGroup // the connections of callers
 
 	mu      sync.Mutex // guards what follows, and is held while a message is judged
-	inside  [keys]map[*visit]bool
+	inside  [keys]judge.Floor[*visit]
 	token   [keys]uint64
 	last    [keys]time.Time   // when a section began
 	runs    map[int]int       // of functions for the result of a key
@@ -33,17 +35,20 @@ type visit struct {
 	excused    bool // its process was stopped while it ran, or before
 }
 
-func newJudge() (*judge, error) {
+// AtMost implements [judge.Guest].
+func (v *visit) AtMost() int { return v.limit }
+
+func newCourt() (*court, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	j := &judge{
+	j := &court{
 		listener: l, stopped: map[int]time.Time{}, report: Report{faults: map[string]int{}},
 		runs: map[int]int{}, results: map[int]uint64{},
 	}
 	for i := range j.last {
-		j.last[i], j.inside[i] = time.Now(), map[*visit]bool{}
+		j.last[i], j.inside[i].Excused = time.Now(), func(v *visit) bool { return v.excused }
 	}
 	j.work.Go(func() {
 		for {
@@ -58,14 +63,14 @@ func newJudge() (*judge, error) {
 }
 
 // hear serves one caller until its process ends.
-func (j *judge) hear(c net.Conn) {
+func (j *court) hear(c net.Conn) {
 	defer c.Close()
 	var mine *visit
 	var key int
 	defer func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		delete(j.inside[key], mine)
+		j.leaves(key, mine)
 	}()
 	for in := bufio.NewScanner(c); in.Scan(); {
 		var pid, k, limit int
@@ -79,7 +84,7 @@ func (j *judge) hear(c net.Conn) {
 		case "in":
 			key, mine = k, j.enters(pid, k, limit, token)
 		case "out":
-			delete(j.inside[key], mine)
+			j.leaves(key, mine)
 		case "run":
 			j.runsFor(k, limit)
 		case "result":
@@ -95,7 +100,7 @@ func (j *judge) hear(c net.Conn) {
 // enters judges the beginning of a section. limit is how many of its kind may
 // be inside. Only a section that must be alone has a token in the order of the
 // begins. The caller has j.mu.
-func (j *judge) enters(pid, key, limit int, token uint64) *visit {
+func (j *court) enters(pid, key, limit int, token uint64) *visit {
 	now := time.Now()
 	_, wasStopped := j.stopped[pid]
 	if limit == 1 && token <= j.token[key] {
@@ -106,26 +111,24 @@ func (j *judge) enters(pid, key, limit int, token uint64) *visit {
 		return nil // a store that compares tokens refuses it
 	}
 	v := &visit{pid: pid, limit: limit}
-	low, there := limit, 1
-	for o := range j.inside[key] {
-		if !o.excused {
-			low, there = min(low, o.limit), there+1
-		}
-	}
 	v.excused = wasStopped && (limit > 1 || j.shared(key)) // no token tells that it is late
-	if there > low && !v.excused {
-		j.violates("key %d: process %d began with limit %d, beside %s", key, pid, limit, j.beside(key))
+	if n, most := j.inside[key].Enter(v); n > most {
+		j.violates("key %d: process %d began with limit %d, beside %s", key, pid, limit, j.beside(key, v))
 	}
 	j.report.gap = max(j.report.gap, now.Sub(j.last[key]))
 	j.last[key], j.token[key] = now, max(token, j.token[key])
 	j.report.sections++
-	j.inside[key][v] = true
 	return v
+}
+
+// leaves notes that a section has ended. The caller has j.mu.
+func (j *court) leaves(key int, v *visit) {
+	j.inside[key].Leave(func(o *visit) bool { return o == v })
 }
 
 // runsFor judges that a function runs for the result of key. limit is 1 if it
 // may run only once. The caller has j.mu.
-func (j *judge) runsFor(key, limit int) {
+func (j *court) runsFor(key, limit int) {
 	j.report.runs++
 	if j.runs[key]++; limit == 1 && j.runs[key] > 1 {
 		j.violates("payment %d runs again", key)
@@ -133,7 +136,7 @@ func (j *judge) runsFor(key, limit int) {
 }
 
 // gets judges the result that a caller got. The caller has j.mu.
-func (j *judge) gets(key int, result uint64) {
+func (j *court) gets(key int, result uint64) {
 	j.report.results++
 	if first, ok := j.results[key]; ok && first != result {
 		j.violates("payment %d has two results", key)
@@ -142,8 +145,8 @@ func (j *judge) gets(key int, result uint64) {
 }
 
 // shared reports whether a section with a limit above 1 is inside.
-func (j *judge) shared(key int) bool {
-	for v := range j.inside[key] {
+func (j *court) shared(key int) bool {
+	for _, v := range j.inside[key].In {
 		if v.limit > 1 {
 			return true
 		}
@@ -151,41 +154,43 @@ func (j *judge) shared(key int) bool {
 	return false
 }
 
-// beside describes what is inside.
-func (j *judge) beside(key int) string {
+// beside describes what is inside beside v.
+func (j *court) beside(key int, v *visit) string {
 	var all []string
-	for v := range j.inside[key] {
-		all = append(all, fmt.Sprintf("process %d with limit %d", v.pid, v.limit))
+	for _, o := range j.inside[key].In {
+		if o != v {
+			all = append(all, fmt.Sprintf("process %d with limit %d", o.pid, o.limit))
+		}
 	}
 	return strings.Join(all, ", ")
 }
 
-func (j *judge) violates(format string, args ...any) {
+func (j *court) violates(format string, args ...any) {
 	j.report.violations = append(j.report.violations, fmt.Sprintf(format, args...))
 }
 
 // stops notes that a process is about to be stopped. Its earlier work may
 // run beside others.
-func (j *judge) stops(pid int) {
+func (j *court) stops(pid int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.stopped[pid] = time.Now()
 	for _, inside := range j.inside {
-		for v := range inside {
+		for _, v := range inside.In {
 			v.excused = v.excused || v.pid == pid
 		}
 	}
 }
 
-func (j *judge) fault(name string) {
+func (j *court) fault(name string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.report.faults[name]++
 }
 
-// close ends the judge when all callers have gone, and returns what it has
+// close ends the court when all callers have gone, and returns what it has
 // seen.
-func (j *judge) close() Report {
+func (j *court) close() Report {
 	_ = j.listener.Close()
 	j.work.Wait()
 	return j.report

@@ -9,7 +9,7 @@ import (
 
 // The judge must see what a lock that does not work lets happen.
 func TestTheJudgeSeesFaults(t *testing.T) {
-	j, err := newJudge()
+	j, err := newCourt()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,7 +17,7 @@ func TestTheJudgeSeesFaults(t *testing.T) {
 	one := j.enters(1, 0, 1, 5)
 	j.enters(2, 0, 1, 6) // beside 1
 	v := j.enters(3, 1, 1, 5)
-	delete(j.inside[1], v)
+	j.leaves(1, v)
 	j.enters(4, 1, 1, 5) // a token twice
 	j.enters(3, 2, 2, 0)
 	j.enters(4, 2, 2, 0)
@@ -25,7 +25,7 @@ func TestTheJudgeSeesFaults(t *testing.T) {
 	j.mu.Unlock()
 	j.stops(2)
 	j.mu.Lock()
-	delete(j.inside[0], one)
+	j.leaves(0, one)
 	j.enters(5, 0, 1, 7) // 2 was stopped
 	j.enters(2, 0, 1, 6) // and is fenced off
 	j.mu.Unlock()
