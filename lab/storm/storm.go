@@ -156,10 +156,7 @@ func Run(ctx context.Context, s Settings, p Place, log io.Writer) (_ Report, err
 }
 
 func (w *storm) addWorker() error {
-	one, err := startWorker(workerSettings{
-		Store: w.Store, Judge: w.judge.listener.Addr().String(), Callers: w.Callers, TTL: w.TTL, Modes: w.Modes, Once: w.Once,
-		Addresses: w.Addresses,
-	})
+	one, err := startWorker(workerSettings{w.Settings, w.judge.listener.Addr().String(), w.Addresses})
 	if err == nil {
 		w.workers = append(w.workers, one)
 	}

@@ -23,13 +23,9 @@ import (
 const workerEnv = "STORM_WORKER"
 
 type workerSettings struct {
-	Store     string
+	Settings
 	Judge     string
 	Addresses []string
-	Callers   int
-	TTL       time.Duration
-	Modes     bool
-	Once      bool
 }
 
 // worker is a process. The end of its standard input ends it.

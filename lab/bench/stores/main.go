@@ -45,7 +45,8 @@ func (p *place) end() {
 
 // stores start what -store names.
 var stores = map[string]func(ctx context.Context, p *place) error{
-	"etcd": startEtcd, "mysql": startMySQL, "postgres": startPostgres, "sqlite": startSQLite, "zookeeper": startZooKeeper,
+	"etcd": startEtcd, "mysql": startMySQL, "postgres": startPostgres, "sqlite": startSQLite,
+	"zookeeper": startZooKeeper,
 }
 
 // options are the values of the flags.

@@ -1,4 +1,4 @@
-// Package etcdtest tests package etcdlocker on real servers, and measures it.
+// Package etcdtest tests package etcdlocker on real servers.
 // It is a module of its own because of the server's requirements, which users
 // of etcdlocker must not get.
 //
