@@ -70,45 +70,28 @@ func TestAHandOverRunsFewCommands(t *testing.T) {
 	}
 }
 
-// TestAKeyOfOneOwnerCostsNoMoreThanBefore counts the commands inside Redis of
-// looks and releases of claims without a limit. The scripts from before there
-// were limits run as many.
-func TestAKeyOfOneOwnerCostsNoMoreThanBefore(t *testing.T) {
+// TestAKeyOfOneOwnerCostsFewCommands counts the commands inside Redis of looks
+// and releases of claims without a limit, which pay nothing for those with one.
+func TestAKeyOfOneOwnerCostsFewCommands(t *testing.T) {
 	rdb := redistest.Client(t, redistest.Start(t).Addr)
 	ls, _ := listening(t, rdb, 1)
 	l := ls[0]
-	old := olderOn(t, rdb)
-	count := func(f func()) int {
+	count := func(what string, want int, f func()) {
 		t.Helper()
 		if err := rdb.ConfigResetStat(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		f()
-		return inner(t, rdb)
-	}
-	looked := [2]func(*locker.Claim){
-		func(c *locker.Claim) { old.waits(c, false) },
-		func(c *locker.Claim) { held(t, l, c, locker.Try{Wait: true, Held: true}) }, // looks first
-	}
-	freed := [2]func(*locker.Claim){
-		func(c *locker.Claim) { old.frees(c) },
-		func(c *locker.Claim) { mustRelease(t, l, c) },
-	}
-	var looks, frees, handOvers [2]int // before, and now
-	for i := range 2 {
-		free, owner, first, second := claim("free"), claim(strconv.Itoa(i)), claim(strconv.Itoa(i)),
-			claim(strconv.Itoa(i))
-		mustAcquire(t, l, free)
-		frees[i] = count(func() { freed[i](free) })
-		mustAcquire(t, l, owner)
-		held(t, l, first, locker.Try{Wait: true})
-		time.Sleep(5 * time.Millisecond) // each look then lets the queue last longer
-		looks[i] = count(func() { looked[i](second) })
-		handOvers[i] = count(func() { freed[i](owner) })
-	}
-	for what, n := range map[string][2]int{"a look": looks, "a release": frees, "a hand-over": handOvers} {
-		if n[0] != n[1] || n[0] == 0 {
-			t.Errorf("%s runs %d commands, want %d as before", what, n[1], n[0])
+		if n := inner(t, rdb); n != want {
+			t.Errorf("%s runs %d commands, want %d", what, n, want)
 		}
 	}
+	free, owner, first, second := claim("free"), claim("k"), claim("k"), claim("k")
+	mustAcquire(t, l, free)
+	count("a release", 3, func() { mustRelease(t, l, free) })
+	mustAcquire(t, l, owner)
+	held(t, l, first, locker.Try{Wait: true})
+	time.Sleep(5 * time.Millisecond) // each look then lets the queue last longer
+	count("a look", 13, func() { held(t, l, second, locker.Try{Wait: true, Held: true}) })
+	count("a hand-over", 7, func() { mustRelease(t, l, owner) })
 }

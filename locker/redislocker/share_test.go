@@ -1,14 +1,11 @@
 package redislocker_test
 
 import (
-	"embed"
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bsm/redislock"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redistest"
 	"github.com/go-lockguard/guard/locker"
@@ -187,129 +184,4 @@ func TestAShareIsReleasedBesideAQueueOfAnotherType(t *testing.T) {
 	rdb.Set(t.Context(), line("k"), "x", ttl)
 	release(t, ls[0], a, nil, locker.Released{Handed: true})
 	release(t, ls[0], b, nil, locker.Released{})
-}
-
-//go:embed testdata/unshared/*.lua
-var unshared embed.FS
-
-// before are scripts of the version before claims had limits.
-func before(t *testing.T, names ...string) *redis.Script {
-	t.Helper()
-	var text strings.Builder
-	text.WriteString("local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE = \"2\", 100, 500, 2000\n")
-	for _, name := range names {
-		source, err := unshared.ReadFile("testdata/unshared/" + name + ".lua")
-		if err != nil {
-			t.Fatal(err)
-		}
-		text.Write(source)
-	}
-	return redis.NewScript(text.String())
-}
-
-// older is a process of the version before claims had limits.
-type older struct {
-	*testing.T
-	rdb           *redis.Client
-	look, release *redis.Script
-}
-
-func olderOn(t *testing.T, rdb *redis.Client) older {
-	t.Helper()
-	return older{
-		t, rdb, before(t, "entry", "back", "look"), before(t, "tokens", "entry", "back", "release"),
-	}
-}
-
-// waits looks at the key of c, and reports whether c is in the queue.
-func (o older) waits(c *locker.Claim, before bool) bool {
-	o.Helper()
-	flag := "0"
-	if before {
-		flag = "1"
-	}
-	got, err := o.look.Run(o.Context(), o.rdb, []string{lock(c.Key), line(c.Key), dues(c.Key)},
-		c.Owner, o.entry(c), flag, "0", "500", "guard:inbox:", "wanted "+c.Key).Slice()
-	if errors.Is(err, redis.Nil) {
-		return false
-	} else if err != nil {
-		o.Fatal(err)
-	}
-	return len(got) == 3 && got[2] != ""
-}
-
-func (o older) entry(c *locker.Claim) string {
-	return entryOf(c, "l-9999", `{"v":2,"offer":9999,"pid":1}`)
-}
-
-// frees releases the key of c, and reports whether c owned it.
-func (o older) frees(c *locker.Claim) bool {
-	o.Helper()
-	got, err := o.release.Run(o.Context(), o.rdb,
-		[]string{lock(c.Key), line(c.Key), dues(c.Key), lock(c.Key) + ":fence"},
-		c.Owner, "", "", "guard:inbox:", "1", "64", "1200000", c.Key).Result()
-	if err != nil {
-		o.Fatal(err)
-	}
-	if parts, ok := got.([]any); ok {
-		return parts[0] == int64(1)
-	}
-	return got == int64(1)
-}
-
-// A version without limits hands the key to a claim with a limit, which then
-// owns it alone, and tells it so.
-func TestAVersionWithoutLimitsHandsAKeyToAClaimWithLimit(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	ls, es := listening(t, rdb, 2)
-	old := olderOn(t, rdb)
-	a, b, c := claim("k"), limited("k", locker.NoLimit), limited("k", locker.NoLimit)
-	mustAcquire(t, ls[0], a) // stands for one of that version: its value has not changed
-	queue(t, ls[1], b)
-	queue(t, ls[1], c)
-	if !old.frees(a) {
-		t.Fatal("its release did nothing")
-	}
-	es[1].granted(t, b, 1)
-	if !owns(t, ls[1], b) || owns(t, ls[1], c) {
-		t.Fatal("want b alone to own the key")
-	}
-	mustTry(t, ls[1], b, locker.Try{Wait: true, Queued: true})
-	held(t, ls[0], claim("k"), locker.Try{})
-	mustRelease(t, ls[1], b)
-	es[1].granted(t, c, 0)
-}
-
-// A claim of a version without limits waits at a crowd. Its looks keep
-// newcomers out, and it is served.
-func TestAVersionWithoutLimitsIsNotPassedAtACrowd(t *testing.T) {
-	rdb := redistest.Client(t, redistest.Start(t).Addr)
-	ls, es := listening(t, rdb, 2)
-	old := olderOn(t, rdb)
-	a, w, b := limited("k", locker.NoLimit), claim("k"), limited("k", locker.NoLimit)
-	mustAcquire(t, ls[0], a)
-	if !old.waits(w, false) {
-		t.Fatal("it is not in the queue")
-	}
-	for start := time.Now(); time.Since(start) < 3*locker.LookEvery; time.Sleep(locker.LookEvery / 5) {
-		sent := time.Now()
-		if !old.waits(w, true) {
-			t.Fatal("it has left the queue")
-		}
-		a, err := ls[1].Acquire(t.Context(), b, locker.Try{Wait: true})
-		if err != nil || a.Acquired && time.Since(sent) < locker.LookEvery {
-			t.Fatalf("a newcomer: %+v, %v, want it to wait", a, err)
-		}
-	}
-	if old.frees(w) || !owns(t, ls[0], a) {
-		t.Fatal("its release of what it does not own took something")
-	}
-	mustRelease(t, ls[0], a)
-	if v := rdb.Get(t.Context(), lock("k")).Val(); !strings.HasPrefix(v, w.Owner) {
-		t.Fatalf("the key is %q, want it handed to the older version", v)
-	}
-	if !old.frees(w) {
-		t.Fatal("it did not own the key")
-	}
-	es[1].granted(t, b, 0)
 }

@@ -1,6 +1,7 @@
 package redislocker_test
 
 import (
+	_ "embed"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,43 @@ func TestAnEntryIsMarkedWithItsVersionAndReadByTheOneBefore(t *testing.T) {
 	e := lineUp(t, rdb, "k")[0]
 	if e[:6] != "m-1000" || e[6:28] != c.Owner || e[28:50] != c.Holder.Instance || e[50:56] != `{"v":2` {
 		t.Errorf("the entry is %q", e)
+	}
+}
+
+// recorded is what a process has stored, see TestAnEntryIsStoredAsRecorded.
+//
+//go:embed testdata/entry-2.txt
+var recorded string
+
+// Two versions work on the same keys while a service is deployed.
+func TestAProcessAsRecordedAndTodaysTakeTurns(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, _ := listening(t, rdb, 1)
+	entry := strings.TrimSpace(recorded)
+	value, owner, instance := entry[6:], entry[6:28], entry[28:50]
+	rdb.Set(t.Context(), lock("k"), value, ttl) // it holds
+	c := claim("k")
+	a := held(t, ls[0], c, locker.Try{Wait: true})
+	if a.Holder.Name != "stock" || a.Holder.PID != 7 || a.Holder.Instance != instance {
+		t.Errorf("the holder is read as %+v", a.Holder)
+	}
+	rdb.Del(t.Context(), lock("k"))
+	mustTry(t, ls[0], c, locker.Try{Wait: true, Queued: true})
+	now := rdb.Time(t.Context()).Val().UnixMilli() // it waits
+	rdb.ZAdd(t.Context(), line("k"), redis.Z{Score: 1, Member: entry})
+	rdb.ZAdd(t.Context(), dues("k"), redis.Z{Score: float64(now + time.Hour.Milliseconds()), Member: owner})
+	inbox := rdb.Subscribe(t.Context(), "guard:inbox:"+instance)
+	defer func() { _ = inbox.Close() }()
+	if _, err := inbox.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release(t, ls[0], c, nil, locker.Released{Waiting: 1, Handed: true})
+	if got := rdb.Get(t.Context(), lock("k")).Val(); got != value {
+		t.Errorf("the key holds %q, want what it would store itself", got)
+	}
+	m, err := inbox.ReceiveMessage(t.Context())
+	if err != nil || !strings.Contains(m.Payload, owner) || !strings.HasSuffix(m.Payload, " k") {
+		t.Errorf("told %v, %v, want that it has k", m, err)
 	}
 }
 
