@@ -29,7 +29,6 @@ type config struct {
 	slack    time.Duration
 	gapSlack time.Duration
 	dir      string
-	beside   string // a commit; "" for none
 	schedule bool
 }
 
@@ -57,7 +56,6 @@ func parseFlags(args []string, out io.Writer) (c config, err error) {
 		"what a key may be free beyond the TTL, or the offer, after a kill while somebody waits")
 	fs.StringVar(&c.dir, "dir", "", "where histories go and stay, as a `directory`; default one that is removed if "+
 		"nothing was found")
-	fs.StringVar(&c.beside, "beside", "", "a `commit` whose workers take every second place, on the same keys")
 	fs.BoolVar(&c.schedule, "schedule", false, "print the faults of this seed and do nothing")
 	if err := fs.Parse(args); err != nil {
 		return c, err
@@ -97,8 +95,6 @@ func (c config) check(rest int) error {
 		return errors.New("want at least 2 -procs, 1 of -callers, and 1 of -keys")
 	case !c.onlyWriters() && (len(c.libs) != 1 || c.libs[0] != libs.Guard || c.topology == libs.Redlock):
 		return errors.New("-roles: others than writer are of guard alone, and not with redlock")
-	case c.beside != "" && (len(c.libs) != 1 || c.libs[0] != libs.Guard):
-		return errors.New("-beside: two versions are of guard alone")
 	case c.mutant == "":
 		return nil
 	case !slices.Contains(mutantNames(), c.mutant):
@@ -119,9 +115,6 @@ func (c config) replay(lib *libs.Library) string {
 		c.topology, c.seed, lib.Name)
 	if c.mutant != "" {
 		s += " -mutant " + c.mutant
-	}
-	if c.beside != "" {
-		s += " -beside " + c.beside
 	}
 	if len(c.faults) != len(kindsFor(c.topology)) {
 		s += " -faults " + strings.Join(append(c.faults, "none")[:max(len(c.faults), 1)], ",")

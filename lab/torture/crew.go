@@ -18,8 +18,7 @@ import (
 // ended.
 type crew struct {
 	cfg   config
-	job   job    // the part that all jobs share
-	other string // the program of every second place; "" is this one
+	job   job // the part that all jobs share
 	dir   string
 	wires []*wire
 
@@ -58,7 +57,7 @@ func (c *crew) startAll() error {
 
 // start begins a life.
 func (c *crew) start(proc, number int) error {
-	program, err := c.program(proc)
+	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
@@ -88,14 +87,6 @@ func (c *crew) start(proc, number int) error {
 	defer c.mu.Unlock()
 	c.lives, c.now[proc] = append(c.lives, l), l
 	return nil
-}
-
-// program returns the program that runs in a place.
-func (c *crew) program(proc int) (string, error) {
-	if c.other != "" && proc%2 == 1 {
-		return c.other, nil
-	}
-	return os.Executable()
 }
 
 func (c *crew) at(proc int) *life {

@@ -42,7 +42,6 @@ var promises = []string{
 type verdict struct {
 	lib        *libs.Library
 	replay     string
-	beside     bool // some workers were of another version
 	grants     int
 	refusals   int // waits that ended without the key
 	fenced     int // writes that the fence refused
@@ -99,7 +98,7 @@ func (v *verdict) fails() bool {
 			return true
 		}
 	}
-	return v.beside && v.violations[starved] > 0
+	return false
 }
 
 // judge looks at the history so far. If the history is complete, the checks of
@@ -110,7 +109,7 @@ func (r *run) judge(ctx context.Context, complete bool) (*verdict, error) {
 		return nil, err
 	}
 	v := newVerdict(r.lib)
-	v.replay, v.beside = r.cfg.replay(r.lib), r.cfg.beside != ""
+	v.replay = r.cfg.replay(r.lib)
 	for _, f := range h.faults {
 		v.faults[f.Kind]++
 	}

@@ -37,16 +37,6 @@ func torture(ctx context.Context, cfg config, lib *libs.Library, progress io.Wri
 		Master: w.master, Store: w.store.Addr,
 		Callers: cfg.callers, Keys: cfg.keys, Long: cfg.long, Roles: cfg.roles, Seed: cfg.seed,
 	}}
-	if cfg.beside != "" {
-		built, err := os.MkdirTemp("", "torture-beside-")
-		if err != nil {
-			return nil, err
-		}
-		defer os.RemoveAll(built)
-		if c.other, err = build(ctx, cfg.beside, built); err != nil {
-			return nil, err
-		}
-	}
 	for range cfg.procs {
 		wire, err := newWire(ctx)
 		if err != nil {

@@ -63,13 +63,6 @@ func TestGuardKeepsThemOnManyServers(t *testing.T) {
 	}
 }
 
-// A service that is deployed runs its old and its new version side by side.
-func TestTwoVersionsShareTheirKeys(t *testing.T) {
-	if status, report := tortured(t, "-for 10s -seed 5 -beside "+unmarked); status != exitOK {
-		t.Errorf("status %d\n%s", status, report)
-	}
-}
-
 // Readers, permits, writers and carts meet on the same keys.
 func TestModesKeepTheirPromises(t *testing.T) {
 	for _, args := range []string{"-for 8s -seed 7", "-for 4s -topology sentinel", "-for 4s -topology cluster"} {
@@ -97,23 +90,6 @@ func TestResultsKeepTheirPromises(t *testing.T) {
 				t.Errorf("%s: no call of role %s\n%s", args, role, report)
 			}
 		}
-	}
-}
-
-// A service that is deployed begins to use modes while its old version, which
-// has exclusive leases only, still runs.
-func TestAVersionWithoutModesWorksBesideThem(t *testing.T) {
-	status, report := tortured(t, "-for 8s -seed 5 -roles reader,writer,permit -beside "+modeless)
-	if status != exitOK {
-		t.Errorf("status %d\n%s", status, report)
-	}
-}
-
-func TestAVersionThatCannotBeBuiltIsNoRun(t *testing.T) {
-	t.Parallel()
-	status, report := tortured(t, "-for 1s -beside nosuchcommit")
-	if status != exitFailed || !strings.Contains(report, "nosuchcommit") {
-		t.Errorf("status %d\n%s", status, report)
 	}
 }
 
