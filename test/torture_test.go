@@ -24,9 +24,10 @@ var tortureFor = flag.Duration("torture.for", 0,
 // callers come, wait, leave, hang and panic. One process closes and is
 // replaced. The store fails, hangs, refuses, and loses answers and messages.
 //
-// A torture records which callers may believe that they hold which keys. A calm
-// torture has a sound store. It also records keys that are free while a caller
-// waits.
+// A torture records which callers may believe that they hold which keys. It
+// judges that by itself: the judge of the laboratory is in another module, and
+// here leases are exclusive and no process is ever stopped. A calm torture has a
+// sound store. It also records keys that are free while a caller waits.
 type torture struct {
 	calm    bool
 	forgets bool // the store also loses keys, as in a failover; then only fencing tokens keep order
