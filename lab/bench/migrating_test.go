@@ -67,7 +67,7 @@ func withGuard(ctx context.Context, g *guard.Guard, sku string) error {
 }
 
 func TestTheCodeOfTheMigrationGuideRuns(t *testing.T) {
-	srv, err := host.StartServer(t.Context(), t.TempDir())
+	srv, err := host.StartServer(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

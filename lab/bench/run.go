@@ -42,7 +42,7 @@ func runAll(ctx context.Context, cfg config, progress io.Writer) (*results, erro
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	srv, err := host.StartServer(ctx, dir)
+	srv, err := host.StartServer(dir)
 	if err != nil {
 		return nil, err
 	}

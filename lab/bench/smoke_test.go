@@ -52,7 +52,7 @@ var smokePlan = plan{
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	dir := t.TempDir()
-	srv, err := host.StartServer(t.Context(), dir)
+	srv, err := host.StartServer(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
