@@ -67,7 +67,9 @@ func main() {
 	if process() {
 		return
 	}
-	s := settings()
+	var s Settings
+	s.flags()
+	flag.Parse()
 	os.Exit(etcdtest.Main(func() int {
 		r, err := run(context.Background(), s)
 		fmt.Println(r)
@@ -99,7 +101,8 @@ func run(ctx context.Context, s Settings) (Report, error) {
 	return Run(ctx, s, p, os.Stderr)
 }
 
-func settings() (s Settings) {
+// flags defines a flag for each setting.
+func (s *Settings) flags() {
 	flag.StringVar(&s.Store, "store", "postgres", "the store, or the address of one that runs")
 	flag.DurationVar(&s.Length, "for", time.Minute, "how long")
 	flag.IntVar(&s.Processes, "processes", 3, "processes that want keys")
@@ -108,8 +111,6 @@ func settings() (s Settings) {
 	flag.BoolVar(&s.Modes, "modes", false, "most calls for two of the three keys share them, or take a permit")
 	flag.BoolVar(&s.Once, "once", false, "calls want the result of a key, half of them at most once")
 	flag.StringVar(&s.Pooler, "pooler", "", "listen or poll: go to PostgreSQL through pgbouncer in transaction mode")
-	flag.Parse()
-	return s
 }
 
 // openDSN opens the store of a process by an address.
