@@ -135,14 +135,14 @@ var statements = map[string][]string{
 	"examples/flashsale/README.md":       {"a guard's default is {ttl}."},
 	"examples/flashsale/README.zh-CN.md": {"guard 自己的默认值是 {ttl}。"},
 	"docs/how-it-works.md": {
-		"after {least look} to {max}, or", "{least look} to {max} by default, at most {most look}",
+		"after {least look} to {max} by default, at most {most look} |",
 		"its offer, at most {offer}.", "instead of {wait in words}, and",
 		"ends after {turns} turns or {tenure};",
 		"TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
 		"begins only with {left} of the TTL left", "a block of {block} numbers",
 	},
 	"docs/how-it-works.zh-CN.md": {
-		"过 {least look} 到 {max}，或者", "默认 {least look} 到 {max}，至多 {most look}", "它的保留期，最多 {offer}。",
+		"默认 {least look} 到 {max} 之后，至多 {most look} |", "它的保留期，最多 {offer}。",
 		"最多 {turns} 个轮次或 {tenure}；", "至少还剩{剩}的 TTL", "预留 {block} 个连续的编号",
 		"TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
 	},
