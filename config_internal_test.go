@@ -97,6 +97,12 @@ var statements = map[string][]string{
 	"errors.go": {"longer than {key}"},
 	"record.go": {"Default {result}."},
 	"README.md": {
+		"`WithTTL` {ttl}, `WithMaxWait` {wait}, `WithMaxHold` {hold}:", "one beyond {key}",
+	},
+	"README.zh-CN.md": {
+		"`WithTTL` {ttl}，`WithMaxWait` {wait}，`WithMaxHold` {hold}：", "超过 {key} 的 key",
+	},
+	"docs/settings.md": {
 		"| `WithTTL` | {ttl}, renewed at a third; {min ttl} to {max ttl} days.",
 		"| `WithMaxWait` | {wait}; 0 makes",
 		"| `WithMaxWaiters` | {waiters} per key and process;",
@@ -105,9 +111,9 @@ var statements = map[string][]string{
 		"TTL - max({drift}, {least drift}) - max({margin}, {least margin}) after the request",
 		"only with {left} of the TTL left",
 		"try min(TTL/{try}, {most try})", "release min({most release}, TTL/{release})",
-		"409 for up to {ttl}.", "at most {offer}, together;", "a lost message {max},", "one beyond {key}",
+		"409 for up to {ttl} |", "| {offer}, for all", "| a lost message | {max} |",
 	},
-	"README.zh-CN.md": {
+	"docs/settings.zh-CN.md": {
 		"| `WithTTL` | {ttl}，每隔三分之一 TTL 续期一次；可设 {min ttl} 到 {max ttl} 天。",
 		"| `WithMaxWait` | {wait}；0 ",
 		"| `WithMaxWaiters` | 每个进程每个 key {waiters} 个；",
@@ -116,7 +122,7 @@ var statements = map[string][]string{
 		"TTL - max({drift}, {least drift}) - max({margin}, {least margin}) |",
 		"至少还剩{剩}的 TTL",
 		"尝试 min(TTL/{try}, {most try})", "释放 min({most release}, TTL/{release})",
-		"最长 {ttl} 都返回 409", "最多耽误别人 {offer}，", "丢一条消息最多 {max}，", "超过 {key} 的 key",
+		"最长 {ttl} 都返回 409", "| {offer}，同时崩溃", "| 丢了一条消息 | {max} |",
 	},
 	"guardgen/README.md": {
 		"the guard's, {wait} |", "the guard's, {ttl} |", "the guard's, {hold} |", "the guard's, {waiters} |",
@@ -129,14 +135,14 @@ var statements = map[string][]string{
 	"examples/flashsale/README.md":       {"a guard's default is {ttl}."},
 	"examples/flashsale/README.zh-CN.md": {"guard 自己的默认值是 {ttl}。"},
 	"docs/how-it-works.md": {
-		"after {least look} to {max}, or", "{least look} to {max} by default, at most {most look}",
+		"after {least look} to {max} by default, at most {most look} |",
 		"its offer, at most {offer}.", "instead of {wait in words}, and",
 		"ends after {turns} turns or {tenure};",
 		"TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
 		"begins only with {left} of the TTL left", "a block of {block} numbers",
 	},
 	"docs/how-it-works.zh-CN.md": {
-		"过 {least look} 到 {max}，或者", "默认 {least look} 到 {max}，至多 {most look}", "它的保留期，最多 {offer}。",
+		"默认 {least look} 到 {max} 之后，至多 {most look} |", "它的保留期，最多 {offer}。",
 		"最多 {turns} 个轮次或 {tenure}；", "至少还剩{剩}的 TTL", "预留 {block} 个连续的编号",
 		"TTL - max({drift} of TTL, {least drift}) - max({margin} of TTL, {least margin})",
 	},

@@ -75,7 +75,7 @@ func TestTheReadmeIsShort(t *testing.T) {
 	}
 }
 
-const mostWords = 1600
+const mostWords = 1001
 
 // A newcomer copies it.
 func TestTheFirstLineForTestsIsTheSmallSet(t *testing.T) {
@@ -108,7 +108,7 @@ func firstForTests(text string) string {
 var translated = []string{
 	"README.md", "examples/flashsale/README.md", "guardgen/README.md",
 	"docs/choosing.md", "docs/compare.md", "docs/errors.md", "docs/frameworks.md", "docs/from-java.md",
-	"docs/how-it-works.md", "docs/http.md", "docs/jobs.md", "docs/migrating.md", "docs/operations.md",
+	"docs/how-it-works.md", "docs/http.md", "docs/jobs.md", "docs/migrating.md", "docs/operations.md", "docs/settings.md",
 	"tracing/README.md",
 }
 
