@@ -21,8 +21,9 @@ import (
 // take longer than MaxWait.
 //
 // fn's context carries all the leases and ends with the first that is lost.
-// [LeaseFrom] finds the lease of the last key, and [LeaseOf] that of each. All
-// keys are released together, within one limit of at most 1 s.
+// [LeaseFrom] finds the lease of the last key, and [LeaseOf] that of each, with
+// its fencing token. All keys are released together, within one limit of at most
+// 1 s.
 //
 // Calls of Do inside each other are not sorted. If one call takes A and then B,
 // and another takes B and then A, both wait until MaxWait ends. Neither runs.
@@ -80,7 +81,7 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 	var before *Lease
 	for _, key := range keys {
 		p.Start = time.Now()
-		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel})
+		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel, len(keys) > 1})
 		if err != nil {
 			return withLoss(err, s.err())
 		}

@@ -162,16 +162,19 @@ func (l *Lease) hintHere(ctx context.Context, err error) {
 
 // hintDeadline tells of a wait that a deadline of ctx ended before MaxWait. The
 // caller then gets the answer of its own timeout, such as a bare 503 of the
-// framework, in place of the guard's.
+// framework, in place of the guard's. A rest of less than a tenth of MaxWait is
+// no timeout that somebody has set for the call. It is the end of longer work,
+// such as a batch or a shutdown.
 func (l *Lease) hintDeadline(ctx context.Context, p turns.Patience, err error) {
 	deadline, set := ctx.Deadline()
-	whole := l.guard.set.MaxWait
-	if !set || p.Once || whole == forever || !deadline.Before(p.Until) || errors.Is(err, ErrUnavailable) ||
+	whole, rest := l.guard.set.MaxWait, deadline.Sub(p.Start)
+	if !set || p.Once || whole == forever || rest < whole/10 || !deadline.Before(p.Until) ||
+		errors.Is(err, ErrUnavailable) ||
 		!errors.Is(err, ErrNotAcquired) || !errors.Is(err, context.DeadlineExceeded) {
 		return
 	}
 	l.hintOnce(ctx, "deadline", fmt.Sprintf("guard: the request's deadline ends the wait before MaxWait (%v < %v)",
-		deadline.Sub(p.Start).Round(time.Millisecond), whole),
+		rest.Round(time.Millisecond), whole),
 		"give the wait a MaxWait below the timeout around it, or raise that timeout")
 }
 
