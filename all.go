@@ -149,8 +149,10 @@ type ending struct {
 // loss.
 func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 	endings := s.stop(false)
-	releaseAll(ctx, s.guard.family.engine, endings)
-	settle(endings, panicked)
+	func() {
+		defer func() { settle(endings, panicked) }() // also after a panic of an observer or the locker
+		releaseAll(ctx, s.guard.family.engine, endings)
+	}()
 	for _, l := range s.all {
 		if err := l.fate.result(); errors.Is(err, ErrLeaseLost) {
 			return err
@@ -183,6 +185,7 @@ func releaseAll(ctx context.Context, e *turns.Engine, endings []ending) {
 	for i := range endings {
 		if endings[i].back {
 			back, at = append(back, endings[i].lease.turn), append(at, i)
+			endings[i].err = ErrUnavailable // if there is no answer
 		}
 	}
 	for n, err := range e.ReleaseKeys(ctx, back) {

@@ -285,17 +285,18 @@ func TestALeaseThatIsLostBeforeTheMarkRunsNothing(t *testing.T) {
 }
 
 // The mark outlasts the function by ttl.
-// A mishap is an observer that does something at its second Traceparent, that of
-// the mark.
+// A mishap is an observer that does something when its Traceparent is called for
+// the at-th time.
 type mishap struct {
 	guard.NopObserver
 
+	at    int64
 	calls atomic.Int64
 	does  func()
 }
 
 func (m *mishap) Traceparent(context.Context) string {
-	if m.calls.Add(1) == 2 {
+	if m.calls.Add(1) == m.at {
 		m.does()
 	}
 	return ""
@@ -306,7 +307,7 @@ func TestOnce_AnObserverThatPanicsAtTheMarkLeavesNoKey(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, a, b := atMostOnce(t, guard.WithMaxWait(0))
-				bad := a.With(guard.WithObserver(&mishap{does: does}))
+				bad := a.With(guard.WithObserver(&mishap{at: 2, does: does}))
 				var wg sync.WaitGroup
 				wg.Go(func() {
 					defer func() { _ = recover() }()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,4 +143,32 @@ func TestAnObserverThatPanicsInDoAllLeavesNoKey(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The bid of the next in line is made while the turn before it is released, and
+// asks the observer of the next.
+func TestRelease_AnObserverThatPanicsForTheNextLeavesNoKey(t *testing.T) {
+	for what, does := range map[string]func(){"panic": func() { panic("observer") }, "goexit": runtime.Goexit} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, guard.WithMaxHold(0))
+				other := b.With(guard.WithTTL(9*time.Second), // so that it does not go on with the grant
+					guard.WithObserver(&mishap{at: 1, does: does}))
+				var wg sync.WaitGroup
+				start, ran := time.Now(), false
+				wg.Go(func() {
+					defer func() { _ = recover() }()
+					_ = b.Do(t.Context(), key, sleeps(time.Second))
+				})
+				synctest.Wait()
+				wg.Go(func() {
+					_ = other.Do(t.Context(), key, func(context.Context) error { ran = true; return nil })
+				})
+				wg.Wait()
+				if err := b.other.Do(t.Context(), key, nop); err != nil || !ran || time.Since(start) > 2*time.Second {
+					t.Errorf("after %v: %v, the next ran: %v", time.Since(start), err, ran)
+				}
+			}) // Close finds no call left
+		})
+	}
 }

@@ -76,16 +76,23 @@ func withLoss(err, lost error) error {
 	return fmt.Errorf("%w: %w", lost, err)
 }
 
-func (l *Lease) release(ctx context.Context, panicked bool) error {
+func (l *Lease) release(ctx context.Context, panicked bool) (err error) {
 	if over := l.fate.begin(); over != nil {
 		<-over
 		return l.fate.result()
 	}
 	back, err := l.stop(false)
+	answered := !back
+	defer func() {
+		if !answered { // after a panic or Goexit of an observer or the locker
+			err = ErrUnavailable
+		}
+		l.settle(ctx, err, panicked)
+	}()
 	if back {
 		err = l.turn.ReleaseKey(ctx)
+		answered = true
 	}
-	l.settle(ctx, err, panicked)
 	return err
 }
 

@@ -139,11 +139,10 @@ func (t *Turn) learn(record string) bool {
 // spend notes that the bid has left the store's queue for good.
 func (c *contender) spend() { c.spent = true }
 
-// keepKey is ReleaseKey for a turn with a record. It repeats a request without
+// keepKey is sendRelease for a turn with a record. It repeats a request without
 // an answer, after the pauses of the backoff, until ctx ends (law 19).
-func (t *Turn) keepKey(ctx context.Context) error {
+func (t *Turn) keepKey(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time, error) {
 	gt, b := t.gate, t.grant.bid
-	next, claim := t.nextBid(t.grant)
 	sent := time.Now()
 	released, err := t.keepOnce(ctx, claim)
 	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
@@ -157,7 +156,7 @@ func (t *Turn) keepKey(ctx context.Context) error {
 		r.kept = true
 		gt.kept(r.keep.Value)
 	}
-	return t.released(released, err, next, sent)
+	return released, next, sent, err
 }
 
 // keepOnce makes one request that keeps t's record. It leaves time for others.

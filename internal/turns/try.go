@@ -142,13 +142,31 @@ func (t *Turn) releaseKey(ctx context.Context) error {
 	if may, err := t.mayRelease(ctx); !may {
 		return err
 	}
-	if t.keeps() {
-		return t.keepKey(ctx)
-	}
+	var next *bid
+	answered := false
+	defer func() {
+		if !answered { // after a panic or Goexit of an observer or the locker
+			_ = t.released(locker.Released{}, locker.ErrUnavailable, next, time.Now())
+		}
+	}()
 	next, claim := t.nextBid(t.grant)
+	r, next, sent, err := t.sendRelease(ctx, next, claim)
+	answered = true
+	return t.released(r, err, next, sent)
+}
+
+// sendRelease asks the locker to release t's key, and to keep t's record if
+// there is one. It returns the answer, the bid that may be queued by it, and
+// when it was sent.
+func (t *Turn) sendRelease(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time,
+	error,
+) {
+	if t.keeps() {
+		return t.keepKey(ctx, next, claim)
+	}
 	sent := time.Now()
-	released, err := t.gate.engine.locker.Release(ctx, &t.grant.bid.claim, claim)
-	return t.released(released, err, next, sent)
+	r, err := t.gate.engine.locker.Release(ctx, &t.grant.bid.claim, claim)
+	return r, next, sent, err
 }
 
 // mayRelease ends t's grant, and waits for a renewal in flight until ctx ends.
