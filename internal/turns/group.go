@@ -2,7 +2,6 @@ package turns
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -151,9 +150,7 @@ func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 	if err != nil && !g.engine.outages.together(ts) {
 		h = nothing // one error of several nodes does not tell which of them
 	}
-	if err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrClosed) {
-		err = fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
-	}
+	err, _ = usable(err)
 	defer first.noteTry(ctx, h, err) // last, because a logger may panic
 	n := g.answered(ts, bids, sent, as, held, err)
 	if n < len(ts) && first.patience.Once {

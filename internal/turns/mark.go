@@ -28,6 +28,8 @@ func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 	case err == nil && found != "":
 		t.gate.foundBeside(t, found)
 		err = ErrRecorded
+	default:
+		err, _ = usable(err)
 	}
 	if err != nil {
 		t.Unmark()

@@ -20,11 +20,7 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	how.Rest = restFor(e.waits.Load())
 	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
 	h := heardByTry(err, ctx.Err() == nil && limit == limits.Try(t.set.TTL))
-	// trying again cannot help
-	refused := err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrClosed)
-	if refused {
-		err = fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
-	}
+	err, refused := usable(err) // if refused, trying again cannot help
 	defer t.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
 	case err == nil && answer.Record != "":
@@ -49,6 +45,16 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 		return nil, err
 	}
 	return nil, nil
+}
+
+// usable returns err as an error of package locker. refused reports that the
+// store has said something of its own. A holder's claim is in as much doubt then
+// as without an answer.
+func usable(err error) (_ error, refused bool) {
+	if err == nil || errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrClosed) {
+		return err, false
+	}
+	return fmt.Errorf("%w: %w", locker.ErrUnavailable, err), true
 }
 
 // moreTelling returns the later of two faults, unless that is only a timeout.
@@ -191,6 +197,8 @@ func (t *Turn) released(released locker.Released, err error, next *bid, sent tim
 	gr, gt := t.grant, t.gate
 	if errors.Is(err, locker.ErrLeaseLost) {
 		err = gr.taken(err)
+	} else {
+		err, _ = usable(err)
 	}
 	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
 		gt.engine.outages.answered(gt.name)
