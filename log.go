@@ -75,15 +75,24 @@ func (l *Lease) logRelease(ctx context.Context, err error) {
 }
 
 // logOutage logs the begin of an outage at the first ErrUnavailable, even
-// before any call fails, or its end at the next clear answer. All guards that
-// share a locker log it once.
+// before any call fails, or its end at the next clear answer. Outages that came
+// too soon after the last line share one. All guards that share a locker log an
+// outage once.
 func (g *Guard) logOutage(ctx context.Context, key string, n turns.News) {
-	if n.Err != nil {
-		g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker unavailable", g.about(key, slog.Any("error", n.Err))...)
+	if n.Over && n.Err == nil {
+		g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker available again",
+			g.about(key, slog.Duration("after", n.Lasted))...)
 		return
 	}
-	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker available again",
-		g.about(key, slog.Duration("after", n.Lasted))...)
+	text, attrs := "guard: locker unavailable", g.about(key, slog.Any("error", n.Err))
+	switch {
+	case n.Over:
+		text = "guard: locker was unavailable"
+		attrs = append(attrs, slog.Duration("for", n.Lasted), slog.Int("outages", n.Unlogged))
+	case n.Unlogged > 0:
+		attrs = append(attrs, slog.Int("outages_before", n.Unlogged))
+	}
+	g.log().LogAttrs(ctx, slog.LevelWarn, text, attrs...) //nolint:sloglint // one of two constants
 }
 
 // logUnguarded warns that functions run without their keys.

@@ -20,7 +20,7 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	how.Rest = restFor(e.waits.Load())
 	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
 	h := heardByTry(err, ctx.Err() == nil && limit == limits.Try(t.set.TTL))
-	err, refused := usable(err) // if refused, trying again cannot help
+	err, refused := usable(err)  // if refused, trying again cannot help
 	defer t.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
 	case err == nil && answer.Record != "":
