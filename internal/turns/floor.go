@@ -43,11 +43,16 @@ func (gt *gate) takeOffer() (b *bid, o locker.Offer, since time.Time, ok bool) {
 	return b, o, since, ok
 }
 
-// beginTry is [contender.beginTry].
-func (gt *gate) beginTry(wait bool, now time.Time) locker.Try {
+// beginTry is [contender.beginTry]. It also returns how many calls have joined
+// the gate by now, see [gate.answer].
+func (gt *gate) beginTry(wait bool, now time.Time) (how locker.Try, joins int) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.contender.beginTry(wait, now)
+	how = gt.contender.beginTry(wait, now)
+	if !how.Queued {
+		gt.contender.bid.joins = gt.joins // if a record takes it out of the queue, that is later
+	}
+	return how, gt.joins
 }
 
 // tryWon records that the bid has become gr, which the floor holds from now on.
@@ -66,11 +71,14 @@ func (gt *gate) tryWon(gr *grant) {
 	gt.grant = gr
 }
 
-// tryHeld is [contender.tryHeld].
-func (gt *gate) tryHeld(a locker.Answer, sent time.Time, b Backoff) (over *bid) {
+// tryHeld is [contender.tryHeld]. joins is what beginTry has returned.
+func (gt *gate) tryHeld(a locker.Answer, sent time.Time, joins int, b Backoff) (over *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.contender.tryHeld(a, sent, time.Now(), b)
+	if over = gt.contender.tryHeld(a, sent, time.Now(), b); over == nil && a.Queued {
+		gt.contender.bid.joins = joins
+	}
+	return over
 }
 
 // tryBusy is [contender.tryBusy].

@@ -16,7 +16,7 @@ import (
 func (t *Turn) try(ctx context.Context) (*grant, error) {
 	e, sent := t.gate.engine, time.Now()
 	b, limit := t.currentBid(sent), t.tryLimit(sent)
-	how := t.gate.beginTry(!t.patience.Once, sent)
+	how, joins := t.gate.beginTry(!t.patience.Once, sent)
 	how.Rest = restFor(e.waits.Load())
 	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
 	h := heardByTry(err, ctx.Err() == nil && limit == limits.Try(t.set.TTL))
@@ -24,13 +24,13 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	defer t.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
 	case err == nil && answer.Record != "":
-		t.abandonBid(t.gate.recalled(t, answer.Record))
+		t.abandonBid(t.gate.recalled(t, answer.Record, joins))
 		return nil, ErrRecorded
 	case err == nil && answer.Acquired:
 		return t.won(b, sent, answer.Token), nil
 	case err == nil:
 		t.blocker = answer.Holder
-		t.abandonBid(t.gate.tryHeld(answer, sent, t.set.Backoff))
+		t.abandonBid(t.gate.tryHeld(answer, sent, joins, t.set.Backoff))
 		return nil, nil
 	case errors.Is(err, locker.ErrClosed):
 		return nil, err
