@@ -242,7 +242,7 @@ func TestATryThatItsWaitCutsShortIsNoOutage(t *testing.T) {
 				return locker.Answer{}, fmt.Errorf("%w: %w", guard.ErrUnavailable, ctx.Err())
 			}
 		})
-		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable)
+		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrNotAcquired) // what was seen before still counts
 		book.want(t)
 		b.spy.set(func(s *spy) { s.acquire = nil })
 		wantErr(t, holder.Release(t.Context()), nil)

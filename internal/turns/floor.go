@@ -32,6 +32,14 @@ func (gt *gate) untilDue(now time.Time) (left time.Duration, offer bool, poke <-
 	return gt.contender.untilDue(now)
 }
 
+// looksInTime reports whether a look that begins now is likely to be answered
+// within d. Where nobody was seen, it may be.
+func (gt *gate) looksInTime(d time.Duration) bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.seen.timely(d)
+}
+
 // takeOffer is [contender.takeOffer]. The offer also tells whether others wait.
 func (gt *gate) takeOffer() (b *bid, o locker.Offer, since time.Time, ok bool) {
 	gt.mu.Lock()
@@ -97,17 +105,17 @@ func (gt *gate) dropBid() *bid {
 }
 
 // tryUnanswered is [contender.tryUnanswered].
-func (gt *gate) tryUnanswered(queued bool, fault error, b Backoff) (over *bid) {
+func (gt *gate) tryUnanswered(queued, cut bool, fault error, b Backoff) (over *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.contender.tryUnanswered(queued, fault, time.Now(), b)
+	return gt.contender.tryUnanswered(queued, cut, fault, time.Now(), b)
 }
 
 // tryUnsent is [contender.tryUnsent].
-func (gt *gate) tryUnsent(fault error, b Backoff, spread time.Duration) {
+func (gt *gate) tryUnsent(cut bool, fault error, b Backoff, spread time.Duration) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.contender.tryUnsent(fault, time.Now(), b, spread)
+	gt.contender.tryUnsent(cut, fault, time.Now(), b, spread)
 }
 
 // notAdmitted records that the floor may not try, because of fault.

@@ -214,5 +214,5 @@ func (t *Turn) heldAhead(a locker.Answer) {
 // them may have been sent. So locker.ErrUnsent says nothing of this one.
 func (t *Turn) unansweredAhead(queued bool, err error) {
 	t.fault = err
-	t.abandonBid(t.gate.tryUnanswered(queued, err, t.set.Backoff))
+	t.abandonBid(t.gate.tryUnanswered(queued, false, err, t.set.Backoff))
 }

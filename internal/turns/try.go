@@ -16,10 +16,11 @@ import (
 func (t *Turn) try(ctx context.Context) (*grant, error) {
 	e, sent := t.gate.engine, time.Now()
 	b, limit := t.currentBid(sent), t.tryLimit(sent)
+	cut := limit < limits.Try(t.set.TTL)
 	how, joins := t.gate.beginTry(!t.patience.Once, sent)
 	how.Rest = restFor(e.waits.Load())
 	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
-	h := heardByTry(err, ctx.Err() == nil && limit == limits.Try(t.set.TTL))
+	h := heardByTry(err, ctx.Err() == nil && !cut)
 	err, refused := usable(err)  // if refused, trying again cannot help
 	defer t.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
@@ -37,9 +38,9 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	}
 	t.fault = moreTelling(t.fault, err)
 	if errors.Is(err, locker.ErrUnsent) {
-		t.gate.tryUnsent(err, t.set.Backoff, min(wakeSpread(e.waits.Load()), locker.QueueLife/2))
+		t.gate.tryUnsent(cut, err, t.set.Backoff, min(wakeSpread(e.waits.Load()), locker.QueueLife/2))
 	} else {
-		t.abandonBid(t.gate.tryUnanswered(answer.Queued, err, t.set.Backoff))
+		t.abandonBid(t.gate.tryUnanswered(answer.Queued, cut, err, t.set.Backoff))
 	}
 	if refused {
 		return nil, err
@@ -113,7 +114,7 @@ func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
 	}
 	err := fmt.Errorf("%w: the answer took %v of a TTL of %v", locker.ErrUnavailable, now.Sub(sent), b.terms.ttl)
 	b.unclear = true
-	t.abandonBid(t.gate.tryUnanswered(true, err, t.set.Backoff))
+	t.abandonBid(t.gate.tryUnanswered(true, false, err, t.set.Backoff))
 	return nil
 }
 
