@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -94,7 +95,7 @@ const (
 	clearly                // a clear answer
 	refusal                // an answer, but not the one that was wanted
 	trouble                // no clear answer: the store passes through a bad state, or nothing was sent
-	silent                 // no answer to a try, within its full limit
+	silent                 // no answer to a try, which took its full limit, or nobody listens
 )
 
 // heard sorts the result of a request.
@@ -110,17 +111,30 @@ func heard(err error) hearing {
 	return refusal
 }
 
-// heardByTry is heard for a try. full says that it was not cut short.
-func heardByTry(err error, full bool) hearing {
+// heardByTry is heard for a try that took so long. full says that its limit was
+// not cut short.
+func heardByTry(err error, took, limit time.Duration, full bool) hearing {
 	h := heard(err)
 	switch {
 	case h == trouble && !full:
 		return nothing
-	case h == trouble && errors.Is(err, locker.ErrSilent) && !errors.Is(err, locker.ErrUnsent):
+	case h == trouble && errors.Is(err, locker.ErrSilent) && !errors.Is(err, locker.ErrUnsent) &&
+		tookItsTime(err, took, limit):
 		return silent
 	}
 	return h
 }
+
+// tookItsTime reports whether the silence that a try met is the store's. A
+// process that was stopped, or had no processor, may have missed the answer, and
+// its try took longer than it may. A timeout in less time is not that of the
+// try.
+func tookItsTime(err error, took, limit time.Duration) bool {
+	return took < limit+awake && (!timedOut(err) || took >= limit-timelimit.Short)
+}
+
+// awake is how late a process that runs may notice the end of a try.
+const awake = 100 * time.Millisecond
 
 // note notes what a request for key has told. n says what is new by that.
 func (os *outages) note(key string, h hearing, err error) (n News, is bool) {

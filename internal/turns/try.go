@@ -20,7 +20,7 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	how, joins := t.gate.beginTry(!t.patience.Once, sent)
 	how.Rest = restFor(e.waits.Load())
 	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
-	h := heardByTry(err, ctx.Err() == nil && !cut)
+	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && !cut)
 	err, refused := usable(err)  // if refused, trying again cannot help
 	defer t.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
