@@ -141,12 +141,25 @@ func (g *greeter) DialHook(next redis.DialHook) redis.DialHook {
 		if err != nil {
 			return nil, mute(err, start, g.dial)
 		}
+		abrupt(conn)
 		start = time.Now()
 		if err := g.greet(ctx, conn); err != nil {
 			_ = conn.Close()
 			return nil, mute(err, start, dialLimit)
 		}
 		return introduce(conn), nil
+	}
+}
+
+// abrupt makes conn send nothing more once it is closed. Otherwise the kernel
+// goes on sending for minutes, and a request that was given up takes a key for
+// nobody.
+func abrupt(conn net.Conn) {
+	switch c := conn.(type) {
+	case interface{ SetLinger(seconds int) error }: // as of TCP
+		_ = c.SetLinger(0) // a hint: without it the key ends at its TTL
+	case interface{ NetConn() net.Conn }: // as of TLS
+		abrupt(c.NetConn())
 	}
 }
 

@@ -2,8 +2,10 @@ package redisconn
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -33,4 +35,33 @@ func TestOnlyADialThatTookItsTimeIsMute(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A lingerer is a connection whose linger time can be set, as one of TCP.
+type lingerer struct {
+	net.Conn
+	set bool
+}
+
+func (l *lingerer) SetLinger(seconds int) error { l.set = seconds == 0; return nil }
+
+func TestEveryConnectionIsAbrupt(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer func() { _, _ = ours.Close(), theirs.Close() }()
+	w := &whereabouts{}
+	for name, wrap := range map[string]func(c net.Conn) net.Conn{
+		"TCP":                func(c net.Conn) net.Conn { return c },
+		"TLS":                func(c net.Conn) net.Conn { return tls.Client(c, &tls.Config{MinVersion: tls.VersionTLS12}) },
+		"Sentinel":           func(c net.Conn) net.Conn { return &bound{c, "", w} },
+		"Sentinel, a socket": func(c net.Conn) net.Conn { return &boundSocket{bound: bound{c, "", w}} },
+		"Sentinel, TLS": func(c net.Conn) net.Conn {
+			return w.bind(tls.Client(c, &tls.Config{MinVersion: tls.VersionTLS12}), "")
+		},
+	} {
+		c := &lingerer{Conn: ours}
+		if abrupt(wrap(c)); !c.set {
+			t.Errorf("%s: it lingers", name)
+		}
+	}
+	abrupt(ours) // knows nothing of it
 }
