@@ -224,7 +224,7 @@ var errNoRecords = fmt.Errorf("%w: %w: this locker keeps no results", ErrInvalid
 
 // Forget deletes the result that [Once] has kept for key, and reports whether
 // there was one. The next call runs its function. A call that runs meanwhile is
-// not disturbed, and keeps its result. Forget blocks for one request, at most
+// not disturbed, and keeps its result. Forget blocks for two requests, at most
 // until ctx ends. Its errors are ErrUnavailable, which wraps the store's error,
 // ErrClosed, ErrInvalidKey, ErrNoDefault, and ErrInvalidOption if the store
 // keeps no results.
