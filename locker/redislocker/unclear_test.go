@@ -136,3 +136,28 @@ func TestATryThatWasNotSentHasTakenNothing(t *testing.T) {
 		}
 	})
 }
+
+// A SET with NX would find the key held, by the claim itself.
+func TestAKeyOfSeveralWithoutAnAnswerIsAskedForAsItsOwn(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, _ func(string) bool) {
+		t.Helper()
+		cs := []*locker.Claim{claim("a"), claim("b")}
+		known := claim("c") // so are the scripts
+		if _, held, err := l.AcquireAll(t.Context(), []*locker.Claim{known}, false); held != 1 || err != nil {
+			t.Fatal(held, err)
+		}
+		mustAcquire(t, l, known)
+		w.set(loseReply)
+		if _, _, err := l.AcquireAll(t.Context(), cs, false); !errors.Is(err, locker.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		w.set(nil)
+		for _, c := range cs {
+			before := w.requests()
+			mustAcquire(t, l, c)
+			if n := w.requests() - before; n != 1 {
+				t.Errorf("a second try took %d requests, want 1", n)
+			}
+		}
+	})
+}
