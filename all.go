@@ -21,8 +21,9 @@ import (
 // take longer than MaxWait.
 //
 // fn's context carries all the leases and ends with the first that is lost.
-// [LeaseFrom] finds the lease of the last key, and [LeaseOf] that of each. All
-// keys are released together, within one limit of at most 1 s.
+// [LeaseFrom] finds the lease of the last key, and [LeaseOf] that of each, with
+// its fencing token. All keys are released together, within one limit of at most
+// 1 s.
 //
 // Calls of Do inside each other are not sorted. If one call takes A and then B,
 // and another takes B and then A, both wait until MaxWait ends. Neither runs.
@@ -80,7 +81,7 @@ func (s *leases) acquire(ctx context.Context, keys []string) error {
 	var before *Lease
 	for _, key := range keys {
 		p.Start = time.Now()
-		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel})
+		l, err := s.guard.acquire(ctx, key, p, with{group, before, s.cancel, len(keys) > 1})
 		if err != nil {
 			return withLoss(err, s.err())
 		}
@@ -148,8 +149,10 @@ type ending struct {
 // loss.
 func (s *leases) release(ctx context.Context, panicked bool) (lost error) {
 	endings := s.stop(false)
-	releaseAll(ctx, s.guard.family.engine, endings)
-	settle(endings, panicked)
+	func() {
+		defer func() { settle(endings, panicked) }() // also after a panic of an observer or the locker
+		releaseAll(ctx, s.guard.family.engine, endings)
+	}()
 	for _, l := range s.all {
 		if err := l.fate.result(); errors.Is(err, ErrLeaseLost) {
 			return err
@@ -182,6 +185,7 @@ func releaseAll(ctx context.Context, e *turns.Engine, endings []ending) {
 	for i := range endings {
 		if endings[i].back {
 			back, at = append(back, endings[i].lease.turn), append(at, i)
+			endings[i].err = ErrUnavailable // if there is no answer
 		}
 	}
 	for n, err := range e.ReleaseKeys(ctx, back) {

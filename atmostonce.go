@@ -103,17 +103,17 @@ func (g *Guard) begin(ctx context.Context, l *Lease, recall *turns.Recall, o Onc
 	if !g.atMostOnce {
 		return nil
 	}
+	began := false
+	defer func() { // also after a panic or Goexit of an observer or the locker
+		if !began {
+			_ = l.release(ctx, false)
+		}
+	}()
 	mark := g.record(l.hold.ctx, made{kind: recordInterrupted}, o)
 	recall.Interrupt(mark)
 	if mark.TTL < math.MaxInt64-g.set.MaxHold {
 		mark.TTL += g.set.MaxHold.Truncate(time.Millisecond)
 	}
-	began := false
-	defer func() { // also after a panic of the locker
-		if !began {
-			_ = l.release(ctx, false)
-		}
-	}()
 	err := l.turn.Begin(ctx, mark)
 	if errors.Is(err, ErrLeaseLost) {
 		err = fmt.Errorf("%w: the key was lost before the function began", ErrUnavailable)

@@ -285,6 +285,48 @@ func TestOnce_ALeaseThatIsLostBeforeTheMarkRunsNothing(t *testing.T) {
 }
 
 // The mark outlasts the function by ttl.
+// A mishap is an observer that does something when its Traceparent is called for
+// the at-th time.
+type mishap struct {
+	guard.NopObserver
+
+	at    int64
+	calls atomic.Int64
+	does  func()
+}
+
+func (m *mishap) Traceparent(context.Context) string {
+	if m.calls.Add(1) == m.at {
+		m.does()
+	}
+	return ""
+}
+
+func TestOnce_AnObserverThatPanicsAtTheMarkLeavesNoKey(t *testing.T) {
+	for what, does := range map[string]func(){"panic": func() { panic("observer") }, "goexit": runtime.Goexit} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, a, b := atMostOnce(t, guard.WithMaxWait(0))
+				bad := a.With(guard.WithObserver(&mishap{at: 2, does: does}))
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					defer func() { _ = recover() }()
+					_, _ = guard.Once(t.Context(), bad, key, time.Hour, func(context.Context) (int, error) {
+						t.Error("fn ran without a mark")
+						return 0, nil
+					})
+				})
+				wg.Wait()
+				var runs atomic.Int64
+				wantOnce(t, b, value(1, &runs), 1)
+				if n := l.begins.Load(); n != 0 {
+					t.Errorf("%d marks of the call that ended", n)
+				}
+			})
+		})
+	}
+}
+
 func TestOnce_AMarkOutlastsItsFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, _ := atMostOnce(t, guard.WithMaxHold(time.Minute))

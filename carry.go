@@ -30,6 +30,9 @@ func (c *leaseContext) Value(key any) any {
 
 // leaseIn returns the innermost lease in ctx, even if it was released, or nil.
 func leaseIn(ctx context.Context) *Lease {
+	if ctx == nil {
+		return nil
+	}
 	l, _ := ctx.Value(leasekey.Key).(*Lease)
 	return l
 }
@@ -85,8 +88,10 @@ func LeaseOf(ctx context.Context, key string) (*Lease, bool) {
 
 // FencingToken returns the fencing token of the innermost lease in ctx that has
 // not been released, as [Lease.FencingToken] does. It returns ErrNoLease if
-// there is no such lease, and ErrInvalidOption if ctx is nil. It is safe for
-// concurrent use.
+// there is no such lease, and ErrInvalidOption if ctx is nil. It also returns
+// ErrInvalidOption if that lease is one of several of a [Guard.DoAll]: the token
+// of another key would say nothing to the resource, so ask the lease that
+// [LeaseOf] returns. FencingToken is safe for concurrent use.
 func FencingToken(ctx context.Context) (uint64, error) {
 	if ctx == nil {
 		return 0, errNilContext
@@ -95,8 +100,15 @@ func FencingToken(ctx context.Context) (uint64, error) {
 	if !ok {
 		return 0, fmt.Errorf("%w: pass on the ctx that the function got", ErrNoLease)
 	}
+	if l.several {
+		return 0, errWhichToken
+	}
 	return l.FencingToken(ctx)
 }
+
+// errWhichToken refuses to choose one of the tokens of a DoAll.
+var errWhichToken = fmt.Errorf("%w: the keys of a DoAll have a fencing token each: use guard.LeaseOf(ctx, key) and its "+
+	"FencingToken", ErrInvalidOption)
 
 // Holds returns what l and the leases around it own in store, for a store that
 // has a use for it in transactions of its user, such as etcdlocker. It returns

@@ -42,6 +42,7 @@ func facts() map[string]string {
 		"most look":  written(locker.LookEvery), "min ttl": written(minTTL),
 		"max ttl": strconv.Itoa(int(maxTTL / 24 / time.Hour)),
 		"try":     share(limits.Try(time.Second), time.Second), "most try": written(limits.Try(long)),
+		"most trip":    written(limits.Try(long) * 9 / 10), // what redislocker's Check lets pass
 		"release":      share(limits.Release(time.Second), time.Second),
 		"most release": written(limits.Release(long)),
 		"drift":        percent(drift(long)), "least drift": written(drift(time.Millisecond)),
@@ -158,11 +159,12 @@ var statements = map[string][]string{
 		"well below MaxHold ({hold}) |", "goes back up to {ttl} every", "half of MaxHold ({half hold});",
 		"its context after {hold} by itself",
 		"about a third of the TTL ({third})", "a third of the TTL ({third}): use", "load where {wait} only keep",
-		"up to the TTL, {ttl}: 409",
+		"up to the TTL, {ttl}: 409", "a tenth of the TTL, or than {most trip} |", "more than a try ({most try}):",
 	},
 	"docs/operations.zh-CN.md": {
 		"远低于 MaxHold（{hold}） |", "每隔几秒回升到 {ttl}，", "MaxHold 的一半（{half hold}）之后", "过了 {hold}，MaxHold 会自动",
 		"大约是 TTL 的三分之一（{third}）", "也就是 TTL 的三分之一（{third}）", "等满 {wait} 只会", "占用一个 TTL（{ttl}）",
+		"TTL 的十分之一，或者超过 {most trip} |", "一次尝试的时限（{most try}）",
 	},
 	"docs/migrating.md":         {"`guard.WithMaxHold` ({hold}) |", "`guard.WithMaxWait` ({wait});"},
 	"docs/migrating.zh-CN.md":   {"`guard.WithMaxHold`（{hold}） |", "`guard.WithMaxWait`（{wait}）；"},

@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strconv"
 	"sync"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
 const key = "stock:1"
@@ -365,6 +368,67 @@ func TestDoAll_HasOneMaxWait(t *testing.T) {
 		_ = c.Release(t.Context())
 		if err := b.Do(t.Context(), "a", nop); err != nil {
 			t.Fatalf("the first key was left: %v", err)
+		}
+	})
+}
+
+// A far store answers tries after a round trip, and counts those that had less
+// time.
+type far struct {
+	*memlocker.Locker
+	trip time.Duration
+	cut  atomic.Int64
+}
+
+func (f *far) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	timer := time.NewTimer(f.trip)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return f.Locker.Acquire(context.WithoutCancel(ctx), c, t)
+	case <-ctx.Done():
+		f.cut.Add(1)
+		return locker.Answer{Queued: t.Wait}, fmt.Errorf("%w: %w: %w", locker.ErrUnavailable, locker.ErrSilent, ctx.Err())
+	}
+}
+
+// A try that is cut short would cost a connection.
+func TestDo_FarFromTheStoreAHeldKeyIsHeld(t *testing.T) {
+	for _, trip := range []time.Duration{60, 120, 200, 300} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &far{Locker: memlocker.New(), trip: trip * time.Millisecond}
+			g := newGuard(t, store, guard.WithMaxWait(time.Second))
+			holder := newGuard(t, store.Peer(), guard.WithName("holder"))
+			l := must(holder.Acquire(t.Context(), key))
+			for range 24 {
+				start, held := time.Now(), (*guard.HeldError)(nil)
+				err := g.Do(t.Context(), key, nop)
+				if !errors.As(err, &held) || held.Holder.Name != "holder" {
+					t.Errorf("at %v: %v", store.trip, err)
+				}
+				if d := time.Since(start); d < time.Second || d > time.Second+50*time.Millisecond {
+					t.Errorf("at %v: waited %v", store.trip, d)
+				}
+			}
+			if n := store.cut.Load(); n != 0 {
+				t.Errorf("at %v: %d tries were cut short", store.trip, n)
+			}
+			wantErr(t, l.Release(t.Context()), nil)
+		})
+	}
+}
+
+// A message reaches a call that does not look any more.
+func TestDo_AKeyThatIsHandedOverAtTheEndOfTheWaitIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &far{Locker: memlocker.New(), trip: 300 * time.Millisecond}
+		g := newGuard(t, store, guard.WithMaxWait(time.Second))
+		l := must(newGuard(t, store.Peer()).Acquire(t.Context(), key))
+		time.AfterFunc(990*time.Millisecond, func() { _ = l.Release(context.Background()) })
+		start := time.Now()
+		wantErr(t, g.Do(t.Context(), key, nop), nil)
+		if d := time.Since(start); d != 990*time.Millisecond {
+			t.Errorf("it ran after %v", d)
 		}
 	})
 }

@@ -32,8 +32,8 @@ type Waiter = locker.Waiter
 //
 // Inspect is for operators. It makes one request to the store, which disturbs
 // nobody. It blocks until the answer or the end of ctx. Its errors are
-// ErrInvalidKey, ErrUnavailable, ErrClosed, ErrNoDefault, and ErrInvalidOption
-// for a nil ctx. It returns [errors.ErrUnsupported] if the locker is no
+// ErrInvalidKey, ErrUnavailable, which wraps the store's error, ErrClosed,
+// ErrNoDefault, and ErrInvalidOption for a nil ctx. It returns [errors.ErrUnsupported] if the locker is no
 // [locker.Inspector]. Inspect, List and ForceRelease are safe for concurrent
 // use.
 func (g *Guard) Inspect(ctx context.Context, key string) (KeyState, error) {
@@ -45,7 +45,7 @@ func (g *Guard) Inspect(ctx context.Context, key string) (KeyState, error) {
 		var err error
 		s, err = in.Inspect(ctx, storeName(key))
 		s.Key = key
-		return err
+		return known(err)
 	})
 	return s, err
 }
@@ -65,7 +65,7 @@ func (g *Guard) List(ctx context.Context) iter.Seq2[KeyState, error] {
 				if key, ok := keyenc.Key(s.Key); ok {
 					s.Key = key
 				}
-				if !yield(s, err) {
+				if !yield(s, known(err)) {
 					break
 				}
 			}
@@ -95,7 +95,7 @@ func (g *Guard) ForceRelease(ctx context.Context, key, owner string) error {
 		if err := checkName(key); err != nil {
 			return err
 		}
-		return in.ForceRelease(ctx, storeName(key), owner)
+		return known(in.ForceRelease(ctx, storeName(key), owner))
 	})
 }
 
@@ -118,6 +118,15 @@ func (g *Guard) inspect(ctx context.Context, look func(in locker.Inspector) erro
 	}
 	defer g.family.engine.Leave()
 	return look(in)
+}
+
+// known returns an error of the store that a caller may test for. What the store
+// says of itself alone, such as that a right is missing, is an ErrUnavailable.
+func known(err error) error {
+	if err == nil || isRefusal(err) || errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
 // storeName returns the name of key in the store.

@@ -3,6 +3,8 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -174,4 +176,57 @@ func TestInspect_SaysWhatItCannot(t *testing.T) {
 		_, err = g.Inspect(t.Context(), "k")
 		wantErr(t, err, guard.ErrClosed)
 	})
+}
+
+// A refusing store answers operators with errors of its own.
+type refusing struct {
+	*memlocker.Locker
+
+	err error
+}
+
+func (r refusing) Inspect(context.Context, string) (guard.KeyState, error) {
+	return guard.KeyState{}, r.err
+}
+
+func (r refusing) List(context.Context) iter.Seq2[guard.KeyState, error] {
+	return func(yield func(guard.KeyState, error) bool) {
+		_ = yield(guard.KeyState{Key: "theirs"}, r.err) && yield(guard.KeyState{}, r.err)
+	}
+}
+
+func (r refusing) ForceRelease(context.Context, string, string) error { return r.err }
+func (r refusing) Forget(context.Context, string) (bool, error)       { return false, r.err }
+
+func TestInspect_WrapsErrorsOfTheStore(t *testing.T) {
+	for _, c := range []struct{ store, want error }{
+		{errors.New("NOPERM"), guard.ErrUnavailable},
+		{context.DeadlineExceeded, guard.ErrUnavailable},
+		{fmt.Errorf("%w: of another owner", guard.ErrLeaseLost), guard.ErrLeaseLost},
+		{fmt.Errorf("%w: no owner id", guard.ErrInvalidOption), guard.ErrInvalidOption},
+		{guard.ErrClosed, guard.ErrClosed},
+		{errors.ErrUnsupported, errors.ErrUnsupported},
+	} {
+		g := newGuard(t, refusing{memlocker.New(), c.store})
+		check := func(what string, err error) {
+			t.Helper()
+			unavailable := errors.Is(c.want, guard.ErrUnavailable)
+			if !errors.Is(err, c.want) || !errors.Is(err, c.store) || errors.Is(err, guard.ErrUnavailable) != unavailable {
+				t.Errorf("%s of a store that says %v: %v", what, c.store, err)
+			}
+		}
+		_, err := g.Inspect(t.Context(), key)
+		check("Inspect", err)
+		n := 0
+		for s, err := range g.List(t.Context()) {
+			check("List at "+s.Key, err)
+			n++
+		}
+		if n != 2 {
+			t.Errorf("%d errors of a list, want that of a key and that of its end", n)
+		}
+		check("ForceRelease", g.ForceRelease(t.Context(), key, "x"))
+		_, err = g.Forget(t.Context(), key)
+		check("Forget", err)
+	}
 }

@@ -14,17 +14,17 @@ import (
 )
 
 // Lease is one turn of one caller on its key. Work that needs the key runs
-// under [Lease.Context]. The caller releases the lease when it is done. Its
-// methods are safe for concurrent use.
-//
-// Invariant of a lease that is not bare: turn is &own, or within's turn if
-// within is set, or one that a group has taken. turn and ctx are nil until the
-// lease is acquired, and do not change afterwards. So is cancel, unless the
-// leases of a DoAll share one from the start. A lease outlives the leases
-// inside it. Its release waits for the slot of stile, unless the lease is lost.
-//
-// A bare lease has no turn and is never released. Nothing runs inside it.
+// under [Lease.Context]. The caller releases the lease when it is done. A lease
+// outlives the leases inside it. Its methods are safe for concurrent use.
 type Lease struct {
+	// Invariant of a lease that is not bare: turn is &own, or within's turn if
+	// within is set, or one that a group has taken. turn and ctx are nil until
+	// the lease is acquired, and do not change afterwards. So is cancel, unless
+	// the leases of a DoAll share one from the start. The release waits for the
+	// slot of stile, unless the lease is lost.
+	//
+	// A bare lease has no turn and is never released. Nothing runs inside it.
+
 	guard  *Guard
 	key    string
 	outer  *Lease      // the innermost lease of the verb's ctx, or DoAll's lease before this one
@@ -38,6 +38,8 @@ type Lease struct {
 	cancel context.CancelCauseFunc
 	stile  turnstile // for the calls that run inside
 	bare   bool      // no lease at all: its function runs unguarded, see WithFailOpen
+	// several says that it is one of several leases of a DoAll.
+	several bool
 
 	fn struct {
 		called atomic.Bool // a function runs under the lease, so it will end
@@ -49,9 +51,10 @@ type Lease struct {
 // with is what the leases of one DoAll have in common. The zero with is that of
 // every other verb.
 type with struct {
-	group  *turns.Group            // takes the turns; nil: each lease takes its own
-	before *Lease                  // the lease acquired before this one, if there is one
-	cancel context.CancelCauseFunc // shared by all
+	group   *turns.Group            // takes the turns; nil: each lease takes its own
+	before  *Lease                  // the lease acquired before this one, if there is one
+	cancel  context.CancelCauseFunc // shared by all
+	several bool                    // there are others
 }
 
 // acquire acquires a lease for every verb. g is resolved.
@@ -69,7 +72,7 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 	for {
 		l := &Lease{
 			guard: g, key: key, outer: cmp.Or(w.before, outer),
-			within: findLease(outer, g.family, key), cancel: w.cancel,
+			within: findLease(outer, g.family, key), cancel: w.cancel, several: w.several,
 		}
 		if err := l.within.bars(g.set.Limit); err != nil {
 			return nil, err

@@ -75,15 +75,24 @@ func (l *Lease) logRelease(ctx context.Context, err error) {
 }
 
 // logOutage logs the begin of an outage at the first ErrUnavailable, even
-// before any call fails, or its end at the next clear answer. All guards that
-// share a locker log it once.
+// before any call fails, or its end at the next clear answer. Outages that came
+// too soon after the last line share one. All guards that share a locker log an
+// outage once.
 func (g *Guard) logOutage(ctx context.Context, key string, n turns.News) {
-	if n.Err != nil {
-		g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker unavailable", g.about(key, slog.Any("error", n.Err))...)
+	if n.Over && n.Err == nil {
+		g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker available again",
+			g.about(key, slog.Duration("after", n.Lasted))...)
 		return
 	}
-	g.log().LogAttrs(ctx, slog.LevelWarn, "guard: locker available again",
-		g.about(key, slog.Duration("after", n.Lasted))...)
+	text, attrs := "guard: locker unavailable", g.about(key, slog.Any("error", n.Err))
+	switch {
+	case n.Over:
+		text = "guard: locker was unavailable"
+		attrs = append(attrs, slog.Duration("for", n.Lasted), slog.Int("outages", n.Unlogged))
+	case n.Unlogged > 0:
+		attrs = append(attrs, slog.Int("outages_before", n.Unlogged))
+	}
+	g.log().LogAttrs(ctx, slog.LevelWarn, text, attrs...) //nolint:sloglint // one of two constants
 }
 
 // logUnguarded warns that functions run without their keys.
@@ -162,16 +171,19 @@ func (l *Lease) hintHere(ctx context.Context, err error) {
 
 // hintDeadline tells of a wait that a deadline of ctx ended before MaxWait. The
 // caller then gets the answer of its own timeout, such as a bare 503 of the
-// framework, in place of the guard's.
+// framework, in place of the guard's. A rest of less than a tenth of MaxWait is
+// no timeout that somebody has set for the call. It is the end of longer work,
+// such as a batch or a shutdown.
 func (l *Lease) hintDeadline(ctx context.Context, p turns.Patience, err error) {
 	deadline, set := ctx.Deadline()
-	whole := l.guard.set.MaxWait
-	if !set || p.Once || whole == forever || !deadline.Before(p.Until) || errors.Is(err, ErrUnavailable) ||
+	whole, rest := l.guard.set.MaxWait, deadline.Sub(p.Start)
+	if !set || p.Once || whole == forever || rest < whole/10 || !deadline.Before(p.Until) ||
+		errors.Is(err, ErrUnavailable) ||
 		!errors.Is(err, ErrNotAcquired) || !errors.Is(err, context.DeadlineExceeded) {
 		return
 	}
 	l.hintOnce(ctx, "deadline", fmt.Sprintf("guard: the request's deadline ends the wait before MaxWait (%v < %v)",
-		deadline.Sub(p.Start).Round(time.Millisecond), whole),
+		rest.Round(time.Millisecond), whole),
 		"give the wait a MaxWait below the timeout around it, or raise that timeout")
 }
 

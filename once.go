@@ -224,9 +224,10 @@ var errNoRecords = fmt.Errorf("%w: %w: this locker keeps no results", ErrInvalid
 
 // Forget deletes the result that [Once] has kept for key, and reports whether
 // there was one. The next call runs its function. A call that runs meanwhile is
-// not disturbed, and keeps its result. Forget blocks for one request, at most
-// until ctx ends. Its errors are ErrUnavailable, ErrClosed, ErrInvalidKey,
-// ErrNoDefault, and ErrInvalidOption if the store keeps no results.
+// not disturbed, and keeps its result. Forget blocks for two requests, at most
+// until ctx ends. Its errors are ErrUnavailable, which wraps the store's error,
+// ErrClosed, ErrInvalidKey, ErrNoDefault, and ErrInvalidOption if the store
+// keeps no results.
 func (g *Guard) Forget(ctx context.Context, key string) (bool, error) {
 	g, err := g.resolve()
 	if err != nil {
@@ -246,5 +247,6 @@ func (g *Guard) Forget(ctx context.Context, key string) (bool, error) {
 		return false, ErrClosed
 	}
 	defer g.family.engine.Leave()
-	return store.Forget(ctx, storeName(key))
+	forgot, err := store.Forget(ctx, storeName(key))
+	return forgot, known(err)
 }

@@ -116,6 +116,7 @@ func TestOnce_JoinersMakeNoRequests(t *testing.T) {
 		for range 25 {
 			wg.Go(func() { wantOnce(t, a, value(8, &runs), 7) })
 		}
+		time.Sleep(locker.LookEvery) // the first of them looks again
 		synctest.Wait()
 		l.asks()
 		close(done)
@@ -127,6 +128,89 @@ func TestOnce_JoinersMakeNoRequests(t *testing.T) {
 			t.Error("fn ran again")
 		}
 	})
+}
+
+// A late store answers late, and its messages come late.
+type late struct {
+	*memlocker.Locker
+	acquire, keep, message time.Duration
+}
+
+func (l *late) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	defer time.Sleep(l.acquire)
+	return l.Locker.Acquire(ctx, c, t)
+}
+
+func (l *late) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
+	defer time.Sleep(l.keep)
+	return l.Locker.Keep(ctx, c, next, r)
+}
+
+func (l *late) Open(w locker.Waker) error { return l.Locker.Open(lateWaker{w, l}) }
+
+type lateWaker struct {
+	locker.Waker
+
+	store *late
+}
+
+// Kept implements [locker.Joiner].
+func (w lateWaker) Kept(key, owner, value string) {
+	d, joiner := w.store.message, w.Waker.(locker.Joiner)
+	if d == 0 {
+		joiner.Kept(key, owner, value)
+		return
+	}
+	go func() { time.Sleep(d); joiner.Kept(key, owner, value) }()
+}
+
+// An older call of the process is still being answered when a newer one begins.
+func TestOnce_AfterForgetNobodyGetsTheOlderAnswer(t *testing.T) {
+	forget := func(t *testing.T, g *guard.Guard) {
+		t.Helper()
+		if forgot, err := g.Forget(t.Context(), key); !forgot || err != nil {
+			t.Errorf("Forget: %v, %v", forgot, err)
+		}
+	}
+	const delay = 400 * time.Millisecond
+	for name, c := range map[string]struct {
+		store *late
+		older func(t *testing.T, a, b *guard.Guard) // an older call of a gets 1, and b forgets that
+	}{
+		"a call that found it": {&late{acquire: delay}, func(t *testing.T, a, b *guard.Guard) {
+			t.Helper()
+			wantOnce(t, b, value(1, new(atomic.Int64)), 1)
+			go wantOnce(t, a, value(0, new(atomic.Int64)), 1)
+		}},
+		"a call that keeps it": {&late{keep: delay}, func(t *testing.T, a, _ *guard.Guard) {
+			t.Helper()
+			go wantOnce(t, a, value(1, new(atomic.Int64)), 1)
+		}},
+		"a call that is told": {&late{message: delay / 10}, func(t *testing.T, a, b *guard.Guard) {
+			t.Helper()
+			wg, over := sync.WaitGroup{}, make(chan struct{})
+			wg.Go(func() {
+				wantOnce(t, b, func(context.Context) (int, error) { <-over; return 1, nil }, 1)
+			})
+			synctest.Wait()
+			go func() { _, _ = guard.Once(t.Context(), a, key, time.Hour, value(2, new(atomic.Int64))) }()
+			synctest.Wait()
+			close(over)
+			wg.Wait()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.store.Locker = memlocker.New()
+				a, b := newGuard(t, c.store), newGuard(t, c.store.Peer())
+				c.older(t, a, b)
+				synctest.Wait()
+				forget(t, b)
+				wantOnce(t, a, value(2, new(atomic.Int64)), 2)
+				time.Sleep(delay) // for the older call and the message
+			})
+		})
+	}
 }
 
 func TestOnce_AFirstCallHasTwoRequests(t *testing.T) {

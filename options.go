@@ -181,15 +181,15 @@ func WithFencing() Option {
 // else that two at a time would damage.
 //
 // It replaces an ErrUnavailable of Do, DoAll, Call, Wrap, TryDo and the
-// middleware, if the store gave no answer at all within a full try. Then the
-// function runs with the verb's own context. [LeaseFrom] finds no lease there,
+// middleware, if the store gave no answer at all within a full try, or nobody
+// listens there. Then the function runs with the verb's own context. [LeaseFrom] finds no lease there,
 // and [FencingToken] returns ErrNoLease. The wait has the outcome "unguarded",
 // and the log has one warning for each outage. Of the keys of a DoAll, those
 // that could be acquired are held.
 //
 // Everything else is refused as always: a key that is held, a full queue, a
 // closed guard, a store that answers with an error, as without rights or while
-// it loads its data. Acquire, TryAcquire, Lead and streams of gRPC and Connect
+// it loads its data, and a connection that breaks. Acquire, TryAcquire, Lead and streams of gRPC and Connect
 // ignore the option, because they have a lease or nothing.
 func WithFailOpen() Option {
 	return optionFunc(func(c *config) error { c.failOpen = true; return nil })

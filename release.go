@@ -64,11 +64,11 @@ func (l *Lease) run(ctx context.Context, fn func(ctx context.Context) error) (er
 }
 
 // withLoss returns the error of Do. That is fn's error, and the loss of the
-// lease if there was one. A release without an answer is no loss, because fn
+// lease if there was one. Any other error of the release is no loss, because fn
 // had the key to its end.
 func withLoss(err, lost error) error {
 	switch {
-	case lost == nil, errors.Is(lost, ErrUnavailable), errors.Is(err, lost):
+	case !errors.Is(lost, ErrLeaseLost), errors.Is(err, lost):
 		return err
 	case err == nil:
 		return lost
@@ -76,16 +76,23 @@ func withLoss(err, lost error) error {
 	return fmt.Errorf("%w: %w", lost, err)
 }
 
-func (l *Lease) release(ctx context.Context, panicked bool) error {
+func (l *Lease) release(ctx context.Context, panicked bool) (err error) {
 	if over := l.fate.begin(); over != nil {
 		<-over
 		return l.fate.result()
 	}
 	back, err := l.stop(false)
+	answered := !back
+	defer func() {
+		if !answered { // after a panic or Goexit of an observer or the locker
+			err = ErrUnavailable
+		}
+		l.settle(ctx, err, panicked)
+	}()
 	if back {
 		err = l.turn.ReleaseKey(ctx)
+		answered = true
 	}
-	l.settle(ctx, err, panicked)
 	return err
 }
 

@@ -20,9 +20,15 @@ var (
 	ErrUnsent = errors.New("not sent")
 
 	// ErrSilent comes with the ErrUnavailable of an Acquire if the store was
-	// asked and gave no answer at all: it cannot be reached, or says nothing.
-	// It does not come with an answer of the store, whatever that says, or if
-	// something in this process was full.
+	// asked and gave no answer at all: nobody listens, or nothing came in time.
+	// It does not come with an answer of the store, whatever that says, with a
+	// connection that somebody has broken, or if something in this process was
+	// full.
+	//
+	// The guard believes it only while this process is awake. So it ignores the
+	// silence of an Acquire that took much longer than its limit. If the error
+	// is a timeout, whose method Timeout returns true, it also ignores one that
+	// took less.
 	//
 	// While all tries end so, the guard asks less. Functions may run unguarded
 	// then, see guard.WithFailOpen. A store that never says ErrSilent has

@@ -33,7 +33,8 @@ type Recorder interface {
 	Keep(ctx context.Context, c, next *Claim, r Record) (Released, error)
 
 	// Forget deletes the record of key and reports whether there was one. Its
-	// error is ErrUnavailable if that is not known, or ErrClosed.
+	// error is ErrUnavailable if that is not known, or ErrClosed. A request that
+	// arrives late deletes no record that was kept after Forget returned.
 	Forget(ctx context.Context, key string) (bool, error)
 }
 

@@ -122,6 +122,8 @@ func TestDo_ADeadlineThatEndsAWaitBeforeMaxWaitIsToldOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, book := newLogged(t)
 				held := must(b.other.Acquire(t.Context(), key))
+				wantErr(t, verb(b.Guard, within(t, 100*time.Millisecond)), context.DeadlineExceeded)
+				book.want(t) // too short for a timeout that somebody has set
 				for range 2 {
 					wantErr(t, verb(b.Guard, within(t, time.Second)), context.DeadlineExceeded)
 				}
@@ -155,6 +157,22 @@ func TestDo_ADeadlineThatEndsNoWaitBeforeMaxWaitIsNotTold(t *testing.T) {
 		"one attempt": {
 			opts: []guard.Option{guard.WithMaxWait(0)},
 			ctx:  func(t *testing.T) context.Context { t.Helper(); return within(t, time.Millisecond) },
+		},
+		"one that is over before the call": {
+			ctx: func(t *testing.T) context.Context {
+				t.Helper()
+				ctx := within(t, time.Millisecond)
+				time.Sleep(2 * time.Millisecond)
+				return ctx
+			},
+		},
+		"the end of a longer work": {
+			ctx: func(t *testing.T) context.Context {
+				t.Helper()
+				ctx := within(t, time.Minute)
+				time.Sleep(time.Minute - 100*time.Millisecond)
+				return ctx
+			},
 		},
 		"an election": {
 			ctx:  func(t *testing.T) context.Context { t.Helper(); return within(t, time.Minute) },

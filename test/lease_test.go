@@ -138,6 +138,31 @@ func TestDo_AnUnconfirmedReleaseIsNoError(t *testing.T) {
 	})
 }
 
+func TestDo_AReleaseThatTheStoreRefusesIsNoError(t *testing.T) {
+	for _, refusal := range []error{errors.New("a newer version"), guard.ErrClosed} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			b.spy.set(func(s *spy) {
+				s.release = func(context.Context, func() (locker.Released, error)) (locker.Released, error) {
+					return locker.Released{}, refusal
+				}
+			})
+			wantErr(t, b.Do(t.Context(), "a", nop), nil)
+			own := errors.New("own")
+			if err := b.Do(t.Context(), "b", func(context.Context) error { return own }); !errors.Is(err, own) ||
+				errors.Is(err, refusal) {
+				t.Errorf("Do: %v, want fn's own error alone", err)
+			}
+			wantErr(t, b.DoAll(t.Context(), []string{"c", "d"}, nop), nil)
+			l := must(b.Acquire(t.Context(), "e"))
+			if err := l.Release(t.Context()); !errors.Is(err, refusal) ||
+				!errors.Is(err, guard.ErrUnavailable) && !errors.Is(err, guard.ErrClosed) {
+				t.Errorf("Release: %v, want one of the guard's errors that wraps %v", err, refusal)
+			}
+		})
+	}
+}
+
 func TestDo_WithoutRenewalTheLeaseEndsBeforeItsTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, guard.WithoutRenewal())

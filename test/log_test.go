@@ -73,6 +73,7 @@ const (
 	ranOnLine = `level=WARN msg="guard: function ran on after its lease was lost" for=`
 	downLine  = `level=WARN msg="guard: locker unavailable" error="`
 	halfLine  = `level=WARN msg="guard: function has had its key for half of MaxHold" for=`
+	wasLine   = `level=WARN msg="guard: locker was unavailable" error="memlocker: guard: locker unavailable: no answer: broken for a test" for=3s outages=1`
 	upLine    = `level=WARN msg="guard: locker available again" after=`
 )
 
@@ -241,7 +242,7 @@ func TestDo_ATryThatItsWaitCutsShortIsNoOutage(t *testing.T) {
 				return locker.Answer{}, fmt.Errorf("%w: %w", guard.ErrUnavailable, ctx.Err())
 			}
 		})
-		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable)
+		wantErr(t, b.Do(t.Context(), key, nop), guard.ErrNotAcquired) // what was seen before still counts
 		book.want(t)
 		b.spy.set(func(s *spy) { s.acquire = nil })
 		wantErr(t, holder.Release(t.Context()), nil)
@@ -268,6 +269,34 @@ func TestDo_AnOutageSoonAfterAnotherIsLoggedLateButCountedFully(t *testing.T) {
 		mend()
 		wantErr(t, b.Do(t.Context(), key, nop), nil)
 		book.want(t, upLine+"6s")
+	})
+}
+
+func TestAnOutageThatEndsBeforeItsLineIsLoggedAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, book := newLogged(t, guard.WithMaxWait(0))
+		outage := func(lasts time.Duration) {
+			mend := b.mem.Break()
+			wantErr(t, b.Do(t.Context(), key, nop), guard.ErrUnavailable)
+			time.Sleep(lasts)
+			mend()
+			wantErr(t, b.Do(t.Context(), key, nop), nil)
+		}
+		outage(time.Second)
+		book.want(t, downLine, upLine+"1s")
+		time.Sleep(time.Second)
+		outage(3 * time.Second)
+		book.want(t)
+		time.Sleep(5 * time.Second) // 10 s after the last line of a begin
+		wantErr(t, b.Do(t.Context(), key, nop), nil)
+		book.want(t, wasLine)
+		wantErr(t, b.Do(t.Context(), key, nop), nil)
+		outage(time.Second)
+		outage(time.Second)
+		book.want(t)
+		time.Sleep(time.Minute)
+		outage(0) // its line tells of those before it, too
+		book.want(t, downLine+`memlocker: guard: locker unavailable: no answer: broken for a test" outages_before=2`, upLine)
 	})
 }
 

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,4 +144,49 @@ func TestDoAll_AnObserverThatPanicsInDoAllLeavesNoKey(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A mishap is an observer that does something when its Traceparent is called for
+// the at-th time.
+type mishap struct {
+	guard.NopObserver
+
+	at    int64
+	calls atomic.Int64
+	does  func()
+}
+
+func (m *mishap) Traceparent(context.Context) string {
+	if m.calls.Add(1) == m.at {
+		m.does()
+	}
+	return ""
+}
+
+// The bid of the next in line is made while the turn before it is released, and
+// asks the observer of the next.
+func TestRelease_AnObserverThatPanicsForTheNextLeavesNoKey(t *testing.T) {
+	for what, does := range map[string]func(){"panic": func() { panic("observer") }, "goexit": runtime.Goexit} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, guard.WithMaxHold(0))
+				other := b.With(guard.WithTTL(9*time.Second), // so that it does not go on with the grant
+					guard.WithObserver(&mishap{at: 1, does: does}))
+				var wg sync.WaitGroup
+				start, ran := time.Now(), false
+				wg.Go(func() {
+					defer func() { _ = recover() }()
+					_ = b.Do(t.Context(), key, sleeps(time.Second))
+				})
+				synctest.Wait()
+				wg.Go(func() {
+					_ = other.Do(t.Context(), key, func(context.Context) error { ran = true; return nil })
+				})
+				wg.Wait()
+				if err := b.other.Do(t.Context(), key, nop); err != nil || !ran || time.Since(start) > 2*time.Second {
+					t.Errorf("after %v: %v, the next ran: %v", time.Since(start), err, ran)
+				}
+			}) // Close finds no call left
+		})
+	}
 }

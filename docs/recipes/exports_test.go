@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"log"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/guardtest"
+	"github.com/go-lockguard/guard/locker/memlocker"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -52,8 +55,34 @@ func (s *exports) state(w http.ResponseWriter, r *http.Request, tenant string) {
 		outcome.Write(w, o)
 		return
 	}
+	if err != nil { // as of a store that cannot be looked into
+		http.Error(w, "", http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"running":%t}`, state.Held)
+}
+
+// An error of any kind says nothing about the export.
+func TestAStateThatIsUnknownIsNoAnswer(t *testing.T) {
+	silent := memlocker.New()
+	defer silent.Break()()
+	for name, store := range map[string]guard.Locker{
+		"silent": silent, "blind": struct{ guard.Locker }{memlocker.New()},
+	} {
+		g, err := guard.New(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		newExports(g, nil).state(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), "a")
+		if w.Code < http.StatusInternalServerError || strings.Contains(w.Body.String(), "running") {
+			t.Errorf("%s: got %d %s", name, w.Code, w.Body)
+		}
+		if err := g.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 var exportMounts = map[string]func(s *exports) http.Handler{

@@ -64,7 +64,7 @@ func (g *greeters) instead(o *redis.Options) *greeter {
 	o.Username, o.Password, o.ClientName, o.DB, o.OnConnect = "", "", "", 0, nil
 	// A streaming provider is left in o. It logs in anew later on.
 	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
-	return &greeter{g, login}
+	return &greeter{g, login, cmp.Or(o.DialTimeout, dialLimit)}
 }
 
 // insteadFailover is instead for a client of Sentinel.
@@ -72,7 +72,7 @@ func (g *greeters) insteadFailover(o *redis.FailoverOptions) *greeter {
 	h := g.instead(&redis.Options{
 		Username: o.Username, Password: o.Password, DB: o.DB, ClientName: o.ClientName,
 		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
-		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+		StreamingCredentialsProvider: o.StreamingCredentialsProvider, DialTimeout: o.DialTimeout,
 	})
 	o.Username, o.Password, o.ClientName, o.DB = "", "", "", 0
 	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
@@ -84,7 +84,7 @@ func (g *greeters) insteadCluster(o *redis.ClusterOptions) *greeter {
 	h := g.instead(&redis.Options{
 		Username: o.Username, Password: o.Password, ClientName: o.ClientName,
 		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
-		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+		StreamingCredentialsProvider: o.StreamingCredentialsProvider, DialTimeout: o.DialTimeout,
 	})
 	o.Username, o.Password, o.ClientName = "", "", ""
 	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
@@ -122,6 +122,7 @@ type greeter struct {
 	*greeters
 
 	login *redis.Options
+	dial  time.Duration // limit of a dial, without the login
 }
 
 // DialHook is called by go-redis, like the other hooks.
@@ -135,17 +136,57 @@ func (g *greeter) DialHook(next redis.DialHook) redis.DialHook {
 		defer cancel()
 		stay := context.AfterFunc(g.ctx, cancel)
 		defer stay()
+		start := time.Now()
 		conn, err := next(ctx, network, addr)
 		if err != nil {
-			return nil, err
+			return nil, mute(err, start, g.dial)
 		}
+		abrupt(conn)
+		start = time.Now()
 		if err := g.greet(ctx, conn); err != nil {
 			_ = conn.Close()
-			return nil, err
+			return nil, mute(err, start, dialLimit)
 		}
 		return introduce(conn), nil
 	}
 }
+
+// abrupt makes conn send nothing more once it is closed. Otherwise the kernel
+// goes on sending for minutes, and a request that was given up takes a key for
+// nobody.
+func abrupt(conn net.Conn) {
+	switch c := conn.(type) {
+	case interface{ SetLinger(seconds int) error }: // as of TCP
+		_ = c.SetLinger(0) // a hint: without it the key ends at its TTL
+	case interface{ NetConn() net.Conn }: // as of TLS
+		abrupt(c.NetConn())
+	}
+}
+
+// ErrMute says that a new connection got no answer within its own limit, which
+// is that of a whole try or more, although this process was awake. It is no
+// timeout of the request that it comes with: go-redis answers with the error of
+// its last dial at once after many of them.
+var ErrMute = errors.New("a new connection got no answer")
+
+// mute makes an ErrMute of the error of a dial or a login with a limit, begun at
+// the given time, if it is one.
+func mute(err error, start time.Time, limit time.Duration) error {
+	const early, late = 10 * time.Millisecond, 100 * time.Millisecond // later, and the process has slept
+	if took := time.Since(start); !unanswered(err) || took < max(limit, batchLimit)-early || took > limit+late {
+		return err
+	}
+	return muteError{err}
+}
+
+// muteError is an [ErrMute] whose text is that of its cause.
+type muteError struct{ error }
+
+func (e muteError) Unwrap() error      { return e.error }
+func (muteError) Is(target error) bool { return target == ErrMute }
+
+// Timeout is that of a net.Error.
+func (muteError) Timeout() bool { return false }
 
 func (g *greeter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
@@ -176,7 +217,7 @@ func (g *greeter) greet(dial context.Context, conn net.Conn) error {
 	by.MaxRetries, by.PoolSize, by.DialerRetries, by.ContextTimeoutEnabled = -1, 1, 1, true
 	by.ReadBufferSize, by.WriteBufferSize = 4096, 4096
 	by.MaintNotificationsConfig = noMaintenance()
-	by.Dialer = func(context.Context, string, string) (net.Conn, error) { return lent{conn}, nil }
+	by.Dialer = func(context.Context, string, string) (net.Conn, error) { return &lent{Conn: conn}, nil }
 	named := &naming{}
 	by.OnConnect = func(ctx context.Context, c *redis.Conn) error {
 		if g.met != nil {
@@ -195,7 +236,7 @@ func (g *greeter) greet(dial context.Context, conn net.Conn) error {
 		return context.Cause(ctx)
 	}
 	if !errors.Is(err, errGreeted) {
-		return cmp.Or(err, ErrNoAnswer)
+		return cmp.Or(named.telling(err), ErrNoAnswer)
 	}
 	return conn.SetDeadline(time.Time{})
 }
@@ -214,7 +255,10 @@ func (g *greeters) admitted(ctx context.Context, c *redis.Conn) error {
 // naming lets go-redis name a connection in the first request, without another
 // round trip. By itself go-redis does that and names it a second time. It takes
 // a refusal of the second naming for a failure.
-type naming struct{ refused bool }
+type naming struct {
+	refused bool
+	refusal error // of the first request
+}
 
 func (n *naming) DialHook(next redis.DialHook) redis.DialHook { return next }
 
@@ -223,7 +267,7 @@ func (n *naming) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		if cmd.Name() == "hello" {
-			n.refused = err != nil
+			n.refused, n.refusal = err != nil, err
 		}
 		return err
 	}
@@ -253,7 +297,40 @@ func (n *naming) late(ctx context.Context, c *redis.Conn, name string) error {
 	return err
 }
 
-// lent is a connection that its client may use but not close.
-type lent struct{ net.Conn }
+// telling returns the error of a login that ended with err. A server that is
+// full answers the first request so, and closes the connection. go-redis takes
+// that for a server that does not know the request, and goes on.
+func (n *naming) telling(err error) error {
+	var answer redis.Error
+	if errors.As(n.refusal, &answer) && err != nil && !errors.As(err, &answer) {
+		return n.refusal
+	}
+	return err
+}
 
-func (lent) Close() error { return nil }
+// lent is a connection that its client may use but not close. One client uses
+// it, a request at a time.
+type lent struct {
+	net.Conn
+
+	broken error // of a write
+}
+
+func (*lent) Close() error { return nil }
+
+// Write succeeds even if the connection is broken. The server may have said why
+// before, and Read finds that.
+func (c *lent) Write(b []byte) (int, error) {
+	if _, err := c.Conn.Write(b); err != nil {
+		c.broken = cmp.Or(c.broken, err)
+	}
+	return len(b), nil
+}
+
+func (c *lent) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil {
+		err = cmp.Or(c.broken, err)
+	}
+	return n, err
+}

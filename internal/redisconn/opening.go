@@ -3,6 +3,7 @@ package redisconn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -14,9 +15,10 @@ import (
 // comes. It would take the connection with it. openings is safe for concurrent
 // use.
 type openings struct {
-	mu    sync.Mutex          // guards nodes and what they point to; never held across I/O
-	nodes map[string]*opening // by address; nodes with a waiting try or a dial
-	dials sync.WaitGroup      // under way; none begins once no call does
+	mu    sync.Mutex           // guards nodes and what they point to; never held across I/O
+	nodes map[string]*opening  // by address; nodes with a waiting try or a dial
+	mute  map[string]time.Time // by address; when the last dial ended, if it got no answer
+	dials sync.WaitGroup       // under way; none begins once no call does
 }
 
 // opening holds the dials to one node. Invariant: dialing <= maxOpening.
@@ -38,8 +40,13 @@ type arrival struct {
 const maxOpening = poolSize / 2
 
 // ErrConnecting means that a request ended before there was a connection for
-// it.
+// it. It Is [ErrMute] if the connection before it got no answer.
 var ErrConnecting = errors.New("no connection to the server yet: it is being opened")
+
+var errStillMute = fmt.Errorf("%w: %w", ErrMute, ErrConnecting)
+
+// muteFor is how long a dial without an answer says something about the next one.
+const muteFor = 3 * dialLimit
 
 // Near reports whether a try need not wait for Ready, because the server is
 // near or the client is the caller's.
@@ -59,7 +66,11 @@ func (c *Conns) Ready(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	if end, ok := ctx.Deadline(); ok && time.Until(end) < took/dialTrips {
+	// A dial may be short although a round trip is long, if the connection ends
+	// near by, as at a tunnel. The login has gone the whole way. A try that had
+	// its connection from the start has all its time, whatever was measured.
+	trip := max(took/dialTrips, time.Duration(c.Trip.mean.Load()))
+	if end, ok := ctx.Deadline(); ok && took > 0 && time.Until(end) < trip {
 		return ErrConnecting
 	}
 	return nil
@@ -91,8 +102,18 @@ func (o *openings) wait(ctx context.Context, client *redis.Client) (took time.Du
 	case <-a.done:
 		return a.took, a.err
 	case <-ctx.Done():
-		return 0, ErrConnecting
+		return 0, o.connecting(addr)
 	}
+}
+
+// connecting is the error of a try that had no connection in time.
+func (o *openings) connecting(addr string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if at, ok := o.mute[addr]; ok && time.Since(at) < muteFor {
+		return errStillMute
+	}
+	return ErrConnecting
 }
 
 // open lets go-redis dial a connection and keep it. It ends with the dial.
@@ -132,6 +153,13 @@ func (o *openings) leave(addr string) {
 func (o *openings) ended(addr string, took time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	delete(o.mute, addr)
+	if errors.Is(err, ErrMute) {
+		if o.mute == nil {
+			o.mute = make(map[string]time.Time)
+		}
+		o.mute[addr] = time.Now()
+	}
 	n := o.nodes[addr]
 	n.dialing--
 	n.next.took, n.next.err = took, err

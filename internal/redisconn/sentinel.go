@@ -121,6 +121,9 @@ func (c *bound) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+// NetConn returns the connection itself, as that of package tls does.
+func (c *bound) NetConn() net.Conn { return c.Conn }
+
 // boundSocket is a bound connection that go-redis can check before it uses it.
 type boundSocket struct {
 	bound

@@ -94,9 +94,16 @@ func (r *row) unmark(owner string) {
 	}
 }
 
-// forget deletes the record if it counts.
-func (r *row) forget() result {
-	if r.counting() == nil {
+// forget deletes the record of owner if it counts. Without an owner it deletes
+// nothing, and returns the owner of a record that counts.
+func (r *row) forget(owner string) result {
+	found := r.counting()
+	switch {
+	case found == nil:
+		return result{}
+	case owner == "":
+		return result{ok: true, record: []byte(found.owner)}
+	case found.owner != owner:
 		return result{}
 	}
 	r.unleave()

@@ -86,14 +86,23 @@ func TestAMarkCountsWhileItsOwnerDoesNotOwnTheKey(t *testing.T) {
 	if res := after(at(r, 101), recalls("b", true)); res.record != nil || !res.queued {
 		t.Errorf("Acquire by b while a runs: %+v, want it queued", res)
 	}
-	if res := after(at(r, 101), &request{verb: forget, key: "k"}); res.ok {
-		t.Error("Forget took the mark of a call that runs")
+	for _, owner := range []string{"", "a"} {
+		if res := after(at(r, 101), &request{verb: forget, key: "k", owner: owner}); res.ok {
+			t.Error("Forget took the mark of a call that runs")
+		}
 	}
 	ended := at(r, 111)
 	if res := ended.apply(recalls("b", true)); string(res.record) != "m" || ended.waits("b") {
 		t.Errorf("Acquire by b when the lease has ended: %+v, want the mark, and b out of the queue", res)
 	}
-	if res := ended.apply(&request{verb: forget, key: "k"}); !res.ok || ended.left() != nil || !ended.record.dirty {
+	if res := ended.apply(&request{verb: forget, key: "k"}); !res.ok || string(res.record) != "a" || ended.left() == nil {
+		t.Errorf("Forget of any record: %+v, %+v, want its owner and no change", res, ended.record)
+	}
+	if res := ended.apply(&request{verb: forget, key: "k", owner: "b"}); res.ok || ended.left() == nil { // it came late
+		t.Errorf("Forget of the record of another owner: %+v, %+v", res, ended.record)
+	}
+	if res := ended.apply(&request{verb: forget, key: "k", owner: "a"}); !res.ok || ended.left() != nil ||
+		!ended.record.dirty {
 		t.Errorf("Forget of a mark that counts: %+v, %+v", res, ended.record)
 	}
 

@@ -75,13 +75,18 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (r
 // Unmark lets the Release or Abandon of c remove its mark. It sends nothing.
 func (*Locker) Unmark(c *locker.Claim) { claimStateOf(c).unmark = true }
 
-// Forget deletes the record of key, and reports whether there was one.
+// Forget deletes the record of key, and reports whether there was one. The first
+// of two requests finds out which record is meant, so that a Forget that arrives
+// late deletes no later one.
 func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	if err := l.gate.Enter(); err != nil {
 		return false, err
 	}
 	defer l.gate.Leave()
 	r := l.lanes.do(ctx, request{verb: forget, key: key})
+	if r.err == nil && r.ok {
+		r = l.lanes.do(ctx, request{verb: forget, key: key, owner: string(r.record)})
+	}
 	if r.err != nil {
 		return false, l.unclear(r)
 	}

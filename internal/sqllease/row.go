@@ -189,7 +189,7 @@ func (r *row) apply(q *request) result {
 	case begin:
 		return r.begin(q)
 	case forget:
-		return r.forget()
+		return r.forget(q.owner)
 	case release:
 		if q.unmark {
 			r.unmark(q.owner)

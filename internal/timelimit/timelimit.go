@@ -15,6 +15,9 @@ type limited struct {
 	deadline time.Time
 }
 
+// Short is how much shorter than asked for a limit of less than a second may be.
+const Short = 5 * time.Millisecond
+
 // Within returns a context for a request that must be answered within d. It has
 // the values of ctx and outlives it. A request under way is answered or runs
 // into its limit, even if its caller has gone. The limit may be up to 5 ms
@@ -70,7 +73,7 @@ func New() *Wheel { return &Wheel{start: time.Now(), spokes: make(map[time.Durat
 // limits are wider apart. Nearly all requests are answered long before their
 // limits, so a timer wakes a process that sleeps for nothing.
 const (
-	spoke       = 5 * time.Millisecond
+	spoke       = Short
 	coarse      = time.Second // limits from here on, of releases for example
 	coarseSpoke = 10 * spoke
 )

@@ -35,8 +35,13 @@ type contender struct {
 type sighting struct {
 	holder    locker.Holder
 	remaining time.Duration
-	at        time.Time // zero: nobody was seen
+	at        time.Time     // zero: nobody was seen
+	took      time.Duration // to see it; 0: not known
 }
+
+// timely reports whether another look, begun now, is likely to be answered
+// within d.
+func (s sighting) timely(d time.Duration) bool { return s.took+s.took/4 <= d }
 
 // left returns how long the holder's lease lasts from now unless it is renewed.
 func (s sighting) left(now time.Time) time.Duration { return max(0, s.remaining-now.Sub(s.at)) }
@@ -121,7 +126,7 @@ func (c *contender) beginTry(wait bool, now time.Time) locker.Try {
 // It returns a bid to abandon, or nil. A bid that was in the queue and is not
 // there any more was granted too late. It must not be queued again (law 2).
 func (c *contender) tryHeld(a locker.Answer, sent, now time.Time, b Backoff) (over *bid) {
-	c.seen, c.fault = sighting{a.Holder, a.Remaining, now}, nil
+	c.seen, c.fault = sighting{a.Holder, a.Remaining, now, now.Sub(sent)}, nil
 	if a.Place != 0 {
 		c.place = a.Place
 	}
@@ -147,34 +152,38 @@ func (c *contender) tryHeld(a locker.Answer, sent, now time.Time, b Backoff) (ov
 // tryBusy records that a try without a place in the queue found the key
 // held. The next one is due at once, and looks first.
 func (c *contender) tryBusy(a locker.Answer, now time.Time) {
-	c.seen, c.fault = sighting{a.Holder, a.Remaining, now}, nil
+	c.seen, c.fault = sighting{a.Holder, a.Remaining, now, 0}, nil
 	c.busy = now.Add(limits.Lingers)
 	c.alarm.rest(now)
 }
 
 // tryUnanswered records that a try got no answer. If the try may have queued
 // the bid, the bid is returned to be abandoned. Nobody can say since when it
-// has been in the queue (law 12). A bid granted meanwhile is kept.
-func (c *contender) tryUnanswered(queued bool, fault error, now time.Time, b Backoff) (over *bid) {
+// has been in the queue (law 12). A bid granted meanwhile is kept. cut says that
+// the try had less than its full limit.
+func (c *contender) tryUnanswered(queued, cut bool, fault error, now time.Time, b Backoff) (over *bid) {
 	c.bid.unclear = true
 	c.bid.queued = c.bid.queued || queued
 	if queued && c.alarm.state != offered {
 		over = c.dropBid()
 	}
-	c.failed(fault, now, b.Pause(c.tries))
+	c.failed(fault, cut, now, b.Pause(c.tries))
 	return over
 }
 
 // tryUnsent records that a try was not sent. The bid stands where it stood
 // before (law 12). spread is the time over which all that wait spread their
 // next tries, because too many wait to be sent.
-func (c *contender) tryUnsent(fault error, now time.Time, b Backoff, spread time.Duration) {
-	c.failed(fault, now, b.Pause(c.tries)+rand.N(spread+1))
+func (c *contender) tryUnsent(cut bool, fault error, now time.Time, b Backoff, spread time.Duration) {
+	c.failed(fault, cut, now, b.Pause(c.tries)+rand.N(spread+1))
 }
 
-// failed records a try that has told nothing. The next one is due after pause.
-func (c *contender) failed(fault error, now time.Time, pause time.Duration) {
-	c.fault, c.seen = fault, sighting{}
+// failed records a try that has told nothing. The next one is due after pause. A
+// try that was cut short does not put what was seen before in doubt.
+func (c *contender) failed(fault error, cut bool, now time.Time, pause time.Duration) {
+	if !cut || c.seen.at.IsZero() {
+		c.fault, c.seen = fault, sighting{}
+	}
 	c.tries++
 	c.alarm.rest(now.Add(pause))
 }

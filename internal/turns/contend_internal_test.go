@@ -27,12 +27,14 @@ func notQueued(c *contender, now time.Time) {
 	c.tryHeld(locker.Answer{Remaining: time.Second}, now, now, contenderBackoff)
 }
 
-func noAnswer(c *contender, now time.Time) { c.tryUnanswered(false, errStore, now, contenderBackoff) }
+func noAnswer(c *contender, now time.Time) {
+	c.tryUnanswered(false, false, errStore, now, contenderBackoff)
+}
 
 func perhapsQueued(c *contender, now time.Time) {
-	c.tryUnanswered(true, errStore, now, contenderBackoff)
+	c.tryUnanswered(true, false, errStore, now, contenderBackoff)
 }
-func unsent(c *contender, now time.Time) { c.tryUnsent(errStore, now, contenderBackoff, 0) }
+func unsent(c *contender, now time.Time) { c.tryUnsent(false, errStore, now, contenderBackoff, 0) }
 func offer(c *contender, _ time.Time)    { c.granted("mine", locker.Offer{Length: time.Second}) }
 func strange(c *contender, _ time.Time)  { c.granted("strange", locker.Offer{Length: time.Second}) }
 func woken(c *contender, now time.Time)  { c.wake(now) }
@@ -146,7 +148,7 @@ func TestTriesThatWereNotSentAreSpread(t *testing.T) {
 	var least, most time.Duration = time.Hour, 0
 	for range 1000 {
 		sent(&c, now)
-		c.tryUnsent(errStore, now, contenderBackoff, time.Second)
+		c.tryUnsent(false, errStore, now, contenderBackoff, time.Second)
 		left, _, _ := c.untilDue(now)
 		least, most = min(least, left), max(most, left)
 	}

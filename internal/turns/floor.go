@@ -32,6 +32,14 @@ func (gt *gate) untilDue(now time.Time) (left time.Duration, offer bool, poke <-
 	return gt.contender.untilDue(now)
 }
 
+// looksInTime reports whether a look that begins now is likely to be answered
+// within d. Where nobody was seen, it may be.
+func (gt *gate) looksInTime(d time.Duration) bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.seen.timely(d)
+}
+
 // takeOffer is [contender.takeOffer]. The offer also tells whether others wait.
 func (gt *gate) takeOffer() (b *bid, o locker.Offer, since time.Time, ok bool) {
 	gt.mu.Lock()
@@ -43,11 +51,16 @@ func (gt *gate) takeOffer() (b *bid, o locker.Offer, since time.Time, ok bool) {
 	return b, o, since, ok
 }
 
-// beginTry is [contender.beginTry].
-func (gt *gate) beginTry(wait bool, now time.Time) locker.Try {
+// beginTry is [contender.beginTry]. It also returns how many calls have joined
+// the gate by now, see [gate.answer].
+func (gt *gate) beginTry(wait bool, now time.Time) (how locker.Try, joins int) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.contender.beginTry(wait, now)
+	how = gt.contender.beginTry(wait, now)
+	if !how.Queued {
+		gt.contender.bid.joins = gt.joins // if a record takes it out of the queue, that is later
+	}
+	return how, gt.joins
 }
 
 // tryWon records that the bid has become gr, which the floor holds from now on.
@@ -66,11 +79,14 @@ func (gt *gate) tryWon(gr *grant) {
 	gt.grant = gr
 }
 
-// tryHeld is [contender.tryHeld].
-func (gt *gate) tryHeld(a locker.Answer, sent time.Time, b Backoff) (over *bid) {
+// tryHeld is [contender.tryHeld]. joins is what beginTry has returned.
+func (gt *gate) tryHeld(a locker.Answer, sent time.Time, joins int, b Backoff) (over *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.contender.tryHeld(a, sent, time.Now(), b)
+	if over = gt.contender.tryHeld(a, sent, time.Now(), b); over == nil && a.Queued {
+		gt.contender.bid.joins = joins
+	}
+	return over
 }
 
 // tryBusy is [contender.tryBusy].
@@ -89,17 +105,17 @@ func (gt *gate) dropBid() *bid {
 }
 
 // tryUnanswered is [contender.tryUnanswered].
-func (gt *gate) tryUnanswered(queued bool, fault error, b Backoff) (over *bid) {
+func (gt *gate) tryUnanswered(queued, cut bool, fault error, b Backoff) (over *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.contender.tryUnanswered(queued, fault, time.Now(), b)
+	return gt.contender.tryUnanswered(queued, cut, fault, time.Now(), b)
 }
 
 // tryUnsent is [contender.tryUnsent].
-func (gt *gate) tryUnsent(fault error, b Backoff, spread time.Duration) {
+func (gt *gate) tryUnsent(cut bool, fault error, b Backoff, spread time.Duration) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.contender.tryUnsent(fault, time.Now(), b, spread)
+	gt.contender.tryUnsent(cut, fault, time.Now(), b, spread)
 }
 
 // notAdmitted records that the floor may not try, because of fault.

@@ -39,6 +39,7 @@ type gate struct {
 	strays    []*Turn  // whose functions run on without the key
 	contender contender
 	wanted    bool // other processes are known to wait for the key
+	joins     int  // calls that have joined, see Turn.order
 }
 
 // join gives t the floor if nobody has it. Otherwise it puts t in line if t may
@@ -47,6 +48,8 @@ type gate struct {
 func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected time.Duration) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
+	gt.joins++
+	t.order = gt.joins
 	if gt.floor == nil && gt.line.first == nil {
 		switch {
 		case gt.openTo(t):

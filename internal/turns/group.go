@@ -2,7 +2,6 @@ package turns
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -147,13 +146,11 @@ func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 		t.attempts++
 	}
 	as, held, err := g.several.AcquireAll(g.engine.within(ctx, limit), claims, !first.patience.Once)
-	h := heardByTry(err, ctx.Err() == nil && limit == limits.Try(g.set.TTL))
+	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && limit == limits.Try(g.set.TTL))
 	if err != nil && !g.engine.outages.together(ts) {
 		h = nothing // one error of several nodes does not tell which of them
 	}
-	if err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrClosed) {
-		err = fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
-	}
+	err, _ = usable(err)
 	defer first.noteTry(ctx, h, err) // last, because a logger may panic
 	n := g.answered(ts, bids, sent, as, held, err)
 	if n < len(ts) && first.patience.Once {
@@ -217,5 +214,5 @@ func (t *Turn) heldAhead(a locker.Answer) {
 // them may have been sent. So locker.ErrUnsent says nothing of this one.
 func (t *Turn) unansweredAhead(queued bool, err error) {
 	t.fault = err
-	t.abandonBid(t.gate.tryUnanswered(queued, err, t.set.Backoff))
+	t.abandonBid(t.gate.tryUnanswered(queued, false, err, t.set.Backoff))
 }

@@ -17,8 +17,10 @@ import (
 // then. Otherwise it is ErrLeaseLost or ErrUnavailable of package locker.
 func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 	ctx = t.gate.engine.within(ctx, limits.Release(t.set.TTL))
+	joins := t.gate.joined()
 	found, err := t.beginOnce(ctx, mark)
 	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
+		joins = t.gate.joined()
 		found, err = t.beginOnce(ctx, mark)
 	}
 	switch {
@@ -26,8 +28,10 @@ func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 		err = t.grant.taken(err)
 		t.grant.lose(err)
 	case err == nil && found != "":
-		t.gate.foundBeside(t, found)
+		t.gate.foundBeside(t, found, joins)
 		err = ErrRecorded
+	default:
+		err, _ = usable(err)
 	}
 	if err != nil {
 		t.Unmark()
@@ -57,11 +61,11 @@ func (t *Turn) marker() locker.Marker {
 	return store
 }
 
-// foundBeside records that t, which has the key, has found a record there. All
-// calls here that wait for one have it now.
-func (gt *gate) foundBeside(t *Turn, record string) {
+// foundBeside records that t, which has the key, has found a record there. It
+// answers those of the first joins calls that wait for one, see [gate.answer].
+func (gt *gate) foundBeside(t *Turn, record string, joins int) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	t.patience.Recall.record = record
-	gt.answer(record)
+	gt.answer(record, joins)
 }

@@ -9,17 +9,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
 
 // outages are the outages of a locker, one for each domain. A domain is what
 // fails together: a node of a cluster, or else the whole locker.
 //
-// While all is well, a call pays one atomic load. There is no goroutine: the
+// While all is well, a call pays two atomic loads. There is no goroutine: the
 // calls that want keys also find out whether the store is back.
 type outages struct {
 	node func(key string) string // the domain of a key; nil: there is one for all
 	on   atomic.Int32            // how many domains have an outage; changed under mu
+	// untold is how many have outages that ended before their log line; changed
+	// under mu.
+	untold atomic.Int32
 
 	// mu guards what follows, with the outages and silences inside. It is held
 	// for a few instructions, and nothing is locked under it.
@@ -35,6 +39,12 @@ type outage struct {
 	last   time.Time // the last missing answer
 	logged time.Time // when this outage, or the last one before it, was logged
 	told   bool      // it was logged
+	fault  error     // of the last missing answer
+
+	// Outages that ended before they could be logged: how many there were since
+	// the last line, and how long they lasted in all. The next line tells.
+	untold int
+	missed time.Duration
 
 	silence   *silence  // nil: the store answers, if only with refusals
 	unguarded time.Time // when it was last logged that functions run unguarded
@@ -85,7 +95,7 @@ const (
 	clearly                // a clear answer
 	refusal                // an answer, but not the one that was wanted
 	trouble                // no clear answer: the store passes through a bad state, or nothing was sent
-	silent                 // no answer to a try, within its full limit
+	silent                 // no answer to a try, which took its full limit, or nobody listens
 )
 
 // heard sorts the result of a request.
@@ -101,21 +111,34 @@ func heard(err error) hearing {
 	return refusal
 }
 
-// heardByTry is heard for a try. full says that it was not cut short.
-func heardByTry(err error, full bool) hearing {
+// heardByTry is heard for a try that took so long. full says that its limit was
+// not cut short.
+func heardByTry(err error, took, limit time.Duration, full bool) hearing {
 	h := heard(err)
 	switch {
 	case h == trouble && !full:
 		return nothing
-	case h == trouble && errors.Is(err, locker.ErrSilent) && !errors.Is(err, locker.ErrUnsent):
+	case h == trouble && errors.Is(err, locker.ErrSilent) && !errors.Is(err, locker.ErrUnsent) &&
+		tookItsTime(err, took, limit):
 		return silent
 	}
 	return h
 }
 
+// tookItsTime reports whether the silence that a try met is the store's. A
+// process that was stopped, or had no processor, may have missed the answer, and
+// its try took longer than it may. A timeout in less time is not that of the
+// try.
+func tookItsTime(err error, took, limit time.Duration) bool {
+	return took < limit+awake && (!timedOut(err) || took >= limit-timelimit.Short)
+}
+
+// awake is how late a process that runs may notice the end of a try.
+const awake = 100 * time.Millisecond
+
 // note notes what a request for key has told. n says what is new by that.
 func (os *outages) note(key string, h hearing, err error) (n News, is bool) {
-	if h == nothing || h == clearly && os.on.Load() == 0 {
+	if h == nothing || h == clearly && os.on.Load() == 0 && os.untold.Load() == 0 {
 		return News{}, false
 	}
 	now, domain := time.Now(), os.domain(key)
@@ -123,7 +146,7 @@ func (os *outages) note(key string, h hearing, err error) (n News, is bool) {
 	defer os.mu.Unlock()
 	o := os.by[domain]
 	if h == clearly {
-		if o == nil || !o.on {
+		if o == nil || !o.on && o.untold == 0 {
 			o = os.bygone(now)
 		}
 		return os.end(o, now)
@@ -172,7 +195,7 @@ func (os *outages) missed(o *outage, h hearing, err error, now time.Time) (n New
 		o.on, o.since, o.told = true, now, false
 		os.on.Add(1)
 	}
-	o.last = now
+	o.last, o.fault = now, err
 	switch {
 	case h == refusal:
 		o.broken()
@@ -182,32 +205,62 @@ func (os *outages) missed(o *outage, h hearing, err error, now time.Time) (n New
 	case h == silent:
 		o.silence.last, o.silence.fault = now, err
 	}
-	if o.told || (!o.logged.IsZero() && now.Sub(o.logged) < outagePause) {
+	if o.told || o.pauses(now) {
 		return News{}, false
 	}
-	o.logged, o.told = now, true
-	return News{Err: err}, true
+	o.told = true
+	unlogged, _ := os.tell(o, now)
+	return News{Err: err, Unlogged: unlogged}, true
 }
 
 // end notes a clear answer. os.mu is held.
 func (os *outages) end(o *outage, now time.Time) (n News, is bool) {
-	if o == nil || !o.on {
+	if o == nil {
 		return News{}, false
 	}
-	o.on = false
-	os.on.Add(-1)
-	o.broken()
-	return News{Lasted: now.Sub(o.since)}, o.told
+	if o.on {
+		o.on = false
+		os.on.Add(-1)
+		o.broken()
+		if o.told {
+			return News{Over: true, Lasted: now.Sub(o.since)}, true
+		}
+		if o.untold++; o.untold == 1 {
+			os.untold.Add(1)
+		}
+		o.missed += now.Sub(o.since)
+	}
+	if o.untold == 0 || o.pauses(now) {
+		return News{}, false
+	}
+	unlogged, missed := os.tell(o, now)
+	return News{Over: true, Err: o.fault, Lasted: missed, Unlogged: unlogged}, true
 }
 
-// bygone returns an outage of which nothing has been heard for outagePause, or
-// nil. Its node is not asked any more, as after a failover. It forgets those
+// pauses reports whether it is too early for the line of another outage.
+func (o *outage) pauses(now time.Time) bool {
+	return !o.logged.IsZero() && now.Sub(o.logged) < outagePause
+}
+
+// tell notes that a line is logged now. It returns how many outages had none
+// before, and how long they lasted. os.mu is held.
+func (os *outages) tell(o *outage, now time.Time) (unlogged int, missed time.Duration) {
+	o.logged = now
+	unlogged, missed, o.untold, o.missed = o.untold, o.missed, 0, 0
+	if unlogged > 0 {
+		os.untold.Add(-1)
+	}
+	return unlogged, missed
+}
+
+// bygone returns an outage of which nothing has been heard for outagePause, and
+// that goes on or is still to be told, or nil. Its node is not asked any more, as after a failover. It forgets those
 // that ended long ago. os.mu is held.
 func (os *outages) bygone(now time.Time) (found *outage) {
 	for domain, o := range os.by {
 		switch {
 		case now.Sub(o.last) < outagePause:
-		case o.on:
+		case o.on, o.untold > 0:
 			found = o
 		default:
 			delete(os.by, domain)

@@ -154,3 +154,26 @@ func TestTheSpreadIsForThoseThatWait(t *testing.T) {
 		}
 	})
 }
+
+// A node whose outage was not logged may never be asked again.
+func TestAnOutageThatIsUntoldIsToldByAnyNode(t *testing.T) {
+	inSilence(t, func(t *testing.T, os *outages) {
+		t.Helper()
+		os.note("a1", clearly, nil)
+		for range 2 { // too soon for a line
+			os.note("a1", silent, errSilence)
+			time.Sleep(time.Second)
+			if n, is := os.note("a1", clearly, nil); is {
+				t.Fatalf("told %+v", n)
+			}
+		}
+		time.Sleep(outagePause)
+		n, is := os.note("b1", clearly, nil)
+		if !is || !n.Over || n.Err == nil || n.Lasted != 2*time.Second || n.Unlogged != 2 {
+			t.Errorf("told %v %+v", is, n)
+		}
+		if n, is := os.note("b1", clearly, nil); is || os.untold.Load() != 0 {
+			t.Errorf("told again: %+v, %d untold", n, os.untold.Load())
+		}
+	})
+}

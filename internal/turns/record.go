@@ -72,25 +72,33 @@ func (gt *gate) found(t *Turn) bool {
 	return t.patience.Recall.record != ""
 }
 
-// recalled records that a try of t, which has the floor, found a record. All
-// calls here that wait for one have it now. It returns the bid, which is over.
-func (gt *gate) recalled(t *Turn, record string) *bid {
+// recalled records that a try of t, which has the floor, found a record. It
+// answers those of the first joins calls that wait for one, see [gate.answer].
+// It returns the bid, which is over.
+func (gt *gate) recalled(t *Turn, record string, joins int) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	if t.attempts == 1 && t.given == nil { // t did not wait
 		t.patience.Recall.record = record
 	}
-	gt.answer(record)
+	gt.answer(record, joins)
 	gt.contender.spend()
 	return gt.contender.withdraw()
 }
 
-// kept records that a release of this process has kept a record. All calls here
-// that wait for one have it now.
-func (gt *gate) kept(record string) {
+// kept records that a release of this process has kept a record. It answers
+// those of the first joins calls that wait for one, see [gate.answer].
+func (gt *gate) kept(record string, joins int) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.answer(record)
+	gt.answer(record, joins)
+}
+
+// joined returns how many calls have joined the gate by now.
+func (gt *gate) joined() int {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.joins
 }
 
 // told records that the claim of owner has left the store's queue because of a
@@ -103,20 +111,24 @@ func (gt *gate) told(owner, record string) {
 	}
 	gt.contender.spend()
 	if record != "" {
-		gt.answer(record)
+		gt.answer(record, gt.contender.bid.joins)
 	}
 	gt.contender.wake(time.Now())
 }
 
-// answer gives a record to all calls that wait for one: those in line, which
+// answer gives a record to the calls that wait for one: those in line, which
 // leave it, and the one that contends. gt.mu is held.
-func (gt *gate) answer(record string) {
-	if f := gt.floor; f != nil && gt.grant == nil && f.grant == nil {
+//
+// Only those of the first joins calls get it, which had joined before the record
+// was looked for, or could be kept. A later call may have begun when the record
+// was forgotten already, so it looks for itself.
+func (gt *gate) answer(record string, joins int) {
+	if f := gt.floor; f != nil && gt.grant == nil && f.grant == nil && f.order <= joins {
 		f.learn(record)
 	}
 	for t := gt.line.first; t != nil; {
 		next := t.next
-		if t.learn(record) {
+		if t.order <= joins && t.learn(record) {
 			gt.line.remove(t)
 			t.given <- struct{}{} // buffered, and sent once: never blocks
 		}
@@ -139,11 +151,10 @@ func (t *Turn) learn(record string) bool {
 // spend notes that the bid has left the store's queue for good.
 func (c *contender) spend() { c.spent = true }
 
-// keepKey is ReleaseKey for a turn with a record. It repeats a request without
+// keepKey is sendRelease for a turn with a record. It repeats a request without
 // an answer, after the pauses of the backoff, until ctx ends (law 19).
-func (t *Turn) keepKey(ctx context.Context) error {
-	gt, b := t.gate, t.grant.bid
-	next, claim := t.nextBid(t.grant)
+func (t *Turn) keepKey(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time, error) {
+	gt, b, joins := t.gate, t.grant.bid, t.gate.joined()
 	sent := time.Now()
 	released, err := t.keepOnce(ctx, claim)
 	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
@@ -155,9 +166,9 @@ func (t *Turn) keepKey(ctx context.Context) error {
 	if err == nil {
 		r := t.patience.Recall
 		r.kept = true
-		gt.kept(r.keep.Value)
+		gt.kept(r.keep.Value, joins)
 	}
-	return t.released(released, err, next, sent)
+	return released, next, sent, err
 }
 
 // keepOnce makes one request that keeps t's record. It leaves time for others.

@@ -78,8 +78,10 @@ type Renewal struct {
 
 // News is the begin or the end of an outage that is worth a log line.
 type News struct {
-	Err    error         // set: answers are missing since now
-	Lasted time.Duration // otherwise: how long they were missing
+	Over     bool          // answers are there again; otherwise they are missing since now
+	Err      error         // of a missing answer; nil if Over and another News has told the begin
+	Lasted   time.Duration // if Over: how long they were missing
+	Unlogged int           // outages that ended without a News, and are told by this one
 }
 
 // The errors of a wait beside those of package locker.

@@ -47,7 +47,13 @@ func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, er
 	var at []int // the turns that release, by their places in ts
 	var cs, nexts []*locker.Claim
 	var bids []*bid
+	answered := false
 	defer func() {
+		for n, i := range at {
+			if !answered { // after a panic or Goexit of an observer or the locker
+				_ = ts[i].released(locker.Released{}, locker.ErrUnavailable, bids[n], time.Now())
+			}
+		}
 		for _, t := range ts {
 			t.passFloor()
 		}
@@ -57,14 +63,16 @@ func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, er
 		if errs[i] = err; !may {
 			continue
 		}
+		at, bids = append(at, i), append(bids, nil)
 		next, claim := t.nextBid(t.grant)
-		at, cs, nexts, bids = append(at, i), append(cs, &t.grant.bid.claim), append(nexts, claim), append(bids, next)
+		cs, nexts, bids[len(bids)-1] = append(cs, &t.grant.bid.claim), append(nexts, claim), next
 	}
 	if len(cs) == 0 {
 		return
 	}
 	sent, answers := time.Now(), make([]answer, len(cs))
 	several.ReleaseAll(ctx, cs, nexts, func(n int, r locker.Released, err error) { answers[n] = answer{r, err} })
+	answered = true
 	for n, a := range answers {
 		errs[at[n]] = ts[at[n]].released(a.Released, a.err, bids[n], sent)
 	}

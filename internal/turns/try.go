@@ -16,39 +16,46 @@ import (
 func (t *Turn) try(ctx context.Context) (*grant, error) {
 	e, sent := t.gate.engine, time.Now()
 	b, limit := t.currentBid(sent), t.tryLimit(sent)
-	how := t.gate.beginTry(!t.patience.Once, sent)
+	cut := limit < limits.Try(t.set.TTL)
+	how, joins := t.gate.beginTry(!t.patience.Once, sent)
 	how.Rest = restFor(e.waits.Load())
 	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
-	h := heardByTry(err, ctx.Err() == nil && limit == limits.Try(t.set.TTL))
-	// trying again cannot help
-	refused := err != nil && !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, locker.ErrClosed)
-	if refused {
-		err = fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
-	}
+	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && !cut)
+	err, refused := usable(err)  // if refused, trying again cannot help
 	defer t.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
 	case err == nil && answer.Record != "":
-		t.abandonBid(t.gate.recalled(t, answer.Record))
+		t.abandonBid(t.gate.recalled(t, answer.Record, joins))
 		return nil, ErrRecorded
 	case err == nil && answer.Acquired:
 		return t.won(b, sent, answer.Token), nil
 	case err == nil:
 		t.blocker = answer.Holder
-		t.abandonBid(t.gate.tryHeld(answer, sent, t.set.Backoff))
+		t.abandonBid(t.gate.tryHeld(answer, sent, joins, t.set.Backoff))
 		return nil, nil
 	case errors.Is(err, locker.ErrClosed):
 		return nil, err
 	}
 	t.fault = moreTelling(t.fault, err)
 	if errors.Is(err, locker.ErrUnsent) {
-		t.gate.tryUnsent(err, t.set.Backoff, min(wakeSpread(e.waits.Load()), locker.QueueLife/2))
+		t.gate.tryUnsent(cut, err, t.set.Backoff, min(wakeSpread(e.waits.Load()), locker.QueueLife/2))
 	} else {
-		t.abandonBid(t.gate.tryUnanswered(answer.Queued, err, t.set.Backoff))
+		t.abandonBid(t.gate.tryUnanswered(answer.Queued, cut, err, t.set.Backoff))
 	}
 	if refused {
 		return nil, err
 	}
 	return nil, nil
+}
+
+// usable returns err as an error of package locker. refused reports that the
+// store has said something of its own. A holder's claim is in as much doubt then
+// as without an answer.
+func usable(err error) (_ error, refused bool) {
+	if err == nil || errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrClosed) {
+		return err, false
+	}
+	return fmt.Errorf("%w: %w", locker.ErrUnavailable, err), true
 }
 
 // moreTelling returns the later of two faults, unless that is only a timeout.
@@ -107,7 +114,7 @@ func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
 	}
 	err := fmt.Errorf("%w: the answer took %v of a TTL of %v", locker.ErrUnavailable, now.Sub(sent), b.terms.ttl)
 	b.unclear = true
-	t.abandonBid(t.gate.tryUnanswered(true, err, t.set.Backoff))
+	t.abandonBid(t.gate.tryUnanswered(true, false, err, t.set.Backoff))
 	return nil
 }
 
@@ -142,13 +149,31 @@ func (t *Turn) releaseKey(ctx context.Context) error {
 	if may, err := t.mayRelease(ctx); !may {
 		return err
 	}
-	if t.keeps() {
-		return t.keepKey(ctx)
-	}
+	var next *bid
+	answered := false
+	defer func() {
+		if !answered { // after a panic or Goexit of an observer or the locker
+			_ = t.released(locker.Released{}, locker.ErrUnavailable, next, time.Now())
+		}
+	}()
 	next, claim := t.nextBid(t.grant)
+	r, next, sent, err := t.sendRelease(ctx, next, claim)
+	answered = true
+	return t.released(r, err, next, sent)
+}
+
+// sendRelease asks the locker to release t's key, and to keep t's record if
+// there is one. It returns the answer, the bid that may be queued by it, and
+// when it was sent.
+func (t *Turn) sendRelease(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time,
+	error,
+) {
+	if t.keeps() {
+		return t.keepKey(ctx, next, claim)
+	}
 	sent := time.Now()
-	released, err := t.gate.engine.locker.Release(ctx, &t.grant.bid.claim, claim)
-	return t.released(released, err, next, sent)
+	r, err := t.gate.engine.locker.Release(ctx, &t.grant.bid.claim, claim)
+	return r, next, sent, err
 }
 
 // mayRelease ends t's grant, and waits for a renewal in flight until ctx ends.
@@ -173,6 +198,8 @@ func (t *Turn) released(released locker.Released, err error, next *bid, sent tim
 	gr, gt := t.grant, t.gate
 	if errors.Is(err, locker.ErrLeaseLost) {
 		err = gr.taken(err)
+	} else {
+		err, _ = usable(err)
 	}
 	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
 		gt.engine.outages.answered(gt.name)

@@ -219,12 +219,21 @@ func (t *Turn) awaitAlarm(ctx context.Context) error {
 			return nil
 		case left <= 0 && (t.attempts > 0 || t.given != nil):
 			return errNoWait // the floor came too late for a first try, or there has been one
-		case d <= 0:
+		case d <= 0 && !t.tooLate(left):
 			return nil
+		case d <= 0:
+			d = left // a message may still come
 		}
 		t.noteWaits(true)
 		t.sleep(ctx, min(d, left), poke)
 	}
+}
+
+// tooLate reports whether a look would be cut short by the end of the wait, in
+// left. It would tell nothing, and cost the store a connection. A first try may
+// take its full limit.
+func (t *Turn) tooLate(left time.Duration) bool {
+	return (t.attempts > 0 || t.given != nil) && !t.gate.looksInTime(left+limits.TryGrace)
 }
 
 // noteWaits counts t among the waits of the engine, or takes it out.

@@ -1,11 +1,8 @@
 package redislocker
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
 
@@ -59,16 +56,16 @@ func unclear(err error) error {
 	return fmt.Errorf("%w: redislocker: %w", locker.ErrUnavailable, err)
 }
 
-// silent reports whether err says that the server gave no answer. A queue
-// that is full in this process says nothing about the server.
+// silent reports whether err says that the server gave no answer: nobody
+// listens, or nothing came in time. Somebody has broken a connection that breaks,
+// and a queue that is full in this process says nothing about the server.
 func silent(err error) bool {
 	var answer redis.Error
 	if errors.As(err, &answer) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redisconn.ErrUnsent) {
 		return false
 	}
-	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) ||
-		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redisconn.ErrConnecting)
+	var timeout interface{ Timeout() bool } // as of a net.Error, and of context.DeadlineExceeded
+	return redisconn.Refused(err) || errors.Is(err, redisconn.ErrMute) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // silentError is a [locker.ErrSilent] whose text is that of its cause.

@@ -42,19 +42,24 @@ func TestALoginHasPasswordAndDatabase(t *testing.T) {
 // A try that gets its connection late leaves it for the next one.
 func TestADialGoesOnWhenItsTryHasEnded(t *testing.T) {
 	t.Parallel()
-	_, p, direct, rdb := behindProxy(t)
-	p.Far(redistest.Distance{RoundTrip: 300 * time.Millisecond, Opening: 2})
-	l := open(t, rdb)
-	const limit = 500 * time.Millisecond
-	for range 20 {
-		if a, err := l.Acquire(within(t, limit), claim("k"), locker.Try{}); err == nil && a.Acquired {
-			if n := strings.Count(direct.ClientList(t.Context()).Val(), "name=guard "); n > 2 {
-				t.Errorf("%d connections for one try at a time", n)
+	for name, opening := range map[string]int{"far": 2, "behind a near end of TCP, as of a tunnel": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, p, direct, rdb := behindProxy(t)
+			p.Far(redistest.Distance{RoundTrip: 300 * time.Millisecond, Opening: opening})
+			l := open(t, rdb)
+			const limit = 500 * time.Millisecond
+			for range 20 {
+				if a, err := l.Acquire(within(t, limit), claim("k"), locker.Try{}); err == nil && a.Acquired {
+					if n := strings.Count(direct.ClientList(t.Context()).Val(), "name=guard "); n > 2 {
+						t.Errorf("%d connections for one try at a time", n)
+					}
+					return
+				}
 			}
-			return
-		}
+			t.Error("no try ever found a connection")
+		})
 	}
-	t.Error("no try ever found a connection")
 }
 
 // A provider that reports new credentials as they come is asked on the first

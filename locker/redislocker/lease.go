@@ -58,7 +58,7 @@ func released(answer any) (r locker.Released, owned bool, err error) {
 	}
 	if len(parts) == 5 {
 		version, _ := parts[4].(string)
-		return r, false, newerError{version}
+		return r, false, unclear(newerError{version})
 	}
 	n, _ := parts[0].(int64)
 	waiting, _ := parts[1].(int64)

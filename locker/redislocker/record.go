@@ -236,14 +236,22 @@ func begun(answer command) (record string, err error) {
 // Unmark lets the end of c remove its mark.
 func (l *Locker) Unmark(c *locker.Claim) { l.state(c).unmark = true }
 
-// Forget deletes the record of key, in one round trip.
+// Forget deletes the record of key, in two round trips. The first finds out which
+// record is meant, so that a Forget that arrives late deletes no later one.
 func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	if err := l.gate.Enter(); err != nil {
 		return false, err
 	}
 	defer l.gate.Leave()
-	k := l.keys(key)
-	n, err := l.run(ctx, newCall(forgetScript, 2, k.lock, l.recordName(key), locker.OwnerLen))[0].Int()
+	k, record := l.keys(key), l.recordName(key)
+	start, err := l.run(ctx, call{line: []any{"getrange", record, 0, locker.OwnerLen}})[0].Text()
+	if err != nil {
+		return false, unclear(err)
+	}
+	if start == "" {
+		return false, nil
+	}
+	n, err := l.run(ctx, newCall(forgetScript, 2, k.lock, record, locker.OwnerLen, start))[0].Int()
 	if err != nil {
 		return false, unclear(err)
 	}

@@ -64,6 +64,7 @@ func (l *Locker) allCall(cs []*locker.Claim, prefix bool) call {
 	args = append(args, flag(prefix), cs[0].TTL.Milliseconds(), flag(cs[0].Fencing))
 	for i, c := range cs {
 		st := l.state(c)
+		st.asked = true
 		args[i], args[len(cs)+i] = st.keys.lock, st.keys.fence
 		args = append(args, st.value)
 	}

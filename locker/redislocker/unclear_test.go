@@ -55,6 +55,44 @@ func TestAReleaseWithoutAnAnswerMayHaveQueuedAndAbandonTakesItBack(t *testing.T)
 	})
 }
 
+// A Forget without an answer may arrive when the next one has succeeded, and the
+// function has run again.
+func TestALateForgetLeavesALaterRecord(t *testing.T) {
+	for n := range 3 { // requests before the one that is late
+		inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, _ func(string) bool) {
+			t.Helper()
+			keeps := func(value string) {
+				c := claim("k")
+				c.Recall = true
+				mustAcquire(t, l, c)
+				if _, err := l.Keep(t.Context(), c, nil, locker.Record{Value: value, TTL: time.Hour}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			keeps("old")
+			var late func() error
+			w.mu.Lock()
+			w.spare, w.fault = n, func(deliver func() error) error { late = deliver; return loseRequest(nil) }
+			w.mu.Unlock()
+			_, err := l.Forget(t.Context(), "k")
+			w.set(nil)
+			if late == nil {
+				return // it has fewer requests
+			}
+			if found, again := l.Forget(t.Context(), "k"); !errors.Is(err, locker.ErrUnavailable) || !found || again != nil {
+				t.Fatalf("Forget: %v, and then %v, %v", err, found, again)
+			}
+			keeps("new")
+			_ = late()
+			c := claim("k")
+			c.Recall = true
+			if a, err := l.Acquire(t.Context(), c, locker.Try{}); a.Record != "new" || err != nil {
+				t.Errorf("late by request %d: %+v, %v, want the later record", n, a, err)
+			}
+		})
+	}
+}
+
 // Law 12. The server is so slow that most of the tries wait for too long.
 func TestATryThatWasNotSentHasTakenNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, has func(string) bool) {
@@ -95,6 +133,31 @@ func TestATryThatWasNotSentHasTakenNothing(t *testing.T) {
 		}
 		if n, taken := count(&unclear); n == 0 || taken == 0 {
 			t.Errorf("%d of %d tries that were sent have taken their key", taken, n)
+		}
+	})
+}
+
+// A SET with NX would find the key held, by the claim itself.
+func TestAKeyOfSeveralWithoutAnAnswerIsAskedForAsItsOwn(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *redislocker.Locker, w *wire, _ func(string) bool) {
+		t.Helper()
+		cs := []*locker.Claim{claim("a"), claim("b")}
+		known := claim("c") // so are the scripts
+		if _, held, err := l.AcquireAll(t.Context(), []*locker.Claim{known}, false); held != 1 || err != nil {
+			t.Fatal(held, err)
+		}
+		mustAcquire(t, l, known)
+		w.set(loseReply)
+		if _, _, err := l.AcquireAll(t.Context(), cs, false); !errors.Is(err, locker.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		w.set(nil)
+		for _, c := range cs {
+			before := w.requests()
+			mustAcquire(t, l, c)
+			if n := w.requests() - before; n != 1 {
+				t.Errorf("a second try took %d requests, want 1", n)
+			}
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package redislocker_test
 
 import (
+	"errors"
 	_ "embed"
 	"strings"
 	"testing"
@@ -104,6 +105,9 @@ func TestAClaimOfANewerVersionIsLeftAloneAndSaid(t *testing.T) {
 	says("a look", err)
 	_, err = ls[0].Release(t.Context(), a, claim("k"))
 	says("a release", err)
+	if !errors.Is(err, locker.ErrUnavailable) {
+		t.Errorf("a release: %v, want an ErrUnavailable", err)
+	}
 	if e := lineUp(t, rdb, "k"); len(e) != 1 || e[0] != entry {
 		t.Errorf("the queue has %q, want the entry alone", e)
 	}

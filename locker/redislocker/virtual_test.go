@@ -22,6 +22,7 @@ import (
 type wire struct {
 	mu    sync.Mutex
 	fault func(deliver func() error) error // nil: none
+	spare int                              // requests before the first fault
 	sent  int                              // requests
 }
 
@@ -48,7 +49,10 @@ func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		w.mu.Lock()
 		fault := w.fault
-		w.sent++
+		if w.sent++; fault != nil && w.spare > 0 {
+			w.spare--
+			fault = nil
+		}
 		w.mu.Unlock()
 		if fault == nil {
 			return next(ctx, cmds)

@@ -60,6 +60,9 @@ type reasons []error
 
 func (r reasons) Unwrap() []error { return r }
 
+// Timeout says that it is no timeout of the whole request. A node has less time.
+func (reasons) Timeout() bool { return false }
+
 func (r reasons) Error() string {
 	text := make([]string, len(r))
 	for i, err := range r {

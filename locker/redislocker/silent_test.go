@@ -1,0 +1,129 @@
+package redislocker_test
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// fullTry is the limit of a try of a guard.
+const fullTry = 500 * time.Millisecond
+
+// wantHeard tries n times, and wants no success and no silence.
+func wantHeard(t *testing.T, l locker.Locker, n int) (last error) {
+	t.Helper()
+	for range n {
+		_, err := l.Acquire(within(t, fullTry), claim("k"), locker.Try{})
+		if !errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrSilent) {
+			t.Fatalf("Acquire: %v, want an ErrUnavailable that is no ErrSilent", err)
+		}
+		last = err
+	}
+	return last
+}
+
+func TestAServerThatIsFullSaysSo(t *testing.T) {
+	for name, password := range map[string]string{"open": "", "with a password": "secret"} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Start(t, "--requirepass", password)
+			rdb := redis.NewClient(&redis.Options{Addr: s.Addr, Password: password})
+			t.Cleanup(func() { _ = rdb.Close() })
+			if err := rdb.ConfigSet(t.Context(), "maxclients", "1").Err(); err != nil {
+				t.Fatal(err)
+			}
+			l := open(t, rdb)
+			for range 50 {
+				if err := wantHeard(t, l, 1); !strings.Contains(err.Error(), "max number of clients reached") {
+					t.Errorf("Acquire: %v, want the reason", err)
+				}
+			}
+		})
+	}
+}
+
+func TestAConnectionThatBreaksIsNoSilence(t *testing.T) {
+	t.Run("in the login", func(t *testing.T) { // as of a proxy whose server is gone
+		door, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = door.Close() }()
+		go func() { // ends with door
+			for {
+				c, err := door.Accept()
+				if err != nil {
+					return
+				}
+				_ = c.Close()
+			}
+		}()
+		wantHeard(t, open(t, redistest.Client(t, door.Addr().String())), 50)
+	})
+	t.Run("under a request", func(t *testing.T) {
+		_, p, _, rdb := behindProxy(t)
+		l := open(t, rdb)
+		for range 50 {
+			mustAcquire(t, l, claim(rdb.String())) // there is a connection
+			rdb.Del(t.Context(), lock(rdb.String()))
+			p.KillNextReply()
+			wantHeard(t, l, 1)
+			rdb.Del(t.Context(), lock("k"))
+		}
+	})
+}
+
+func TestAServerThatIsGoneIsSilentAtOnce(t *testing.T) {
+	s := redistest.Start(t)
+	l := open(t, redistest.Client(t, s.Addr))
+	c := claim("k")
+	mustAcquire(t, l, c)
+	mustRelease(t, l, c)
+	s.Kill()
+	for n, start := 0, time.Now(); n < 10; {
+		_, err := l.Acquire(within(t, fullTry), claim("k"), locker.Try{})
+		switch {
+		case errors.Is(err, locker.ErrSilent):
+			n++
+		case !errors.Is(err, locker.ErrUnavailable) || time.Since(start) > ttl/2:
+			t.Fatalf("Acquire: %v, want ErrSilent", err)
+		}
+	}
+}
+
+// A new process has no connection. That the server is far away does not look
+// like silence, but a server that hangs soon does.
+func TestSilenceIsToldFromDistanceByANewProcess(t *testing.T) {
+	t.Run("far", func(t *testing.T) {
+		t.Parallel()
+		_, p, _, rdb := behindProxy(t)
+		p.Far(redistest.Distance{RoundTrip: 400 * time.Millisecond, Opening: 2})
+		l := open(t, rdb)
+		for range 10 {
+			a, err := l.Acquire(within(t, fullTry), claim("k"), locker.Try{})
+			if errors.Is(err, locker.ErrSilent) {
+				t.Errorf("Acquire: %v, want no ErrSilent", err)
+			}
+			if a.Acquired {
+				return
+			}
+		}
+	})
+	t.Run("hung", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Start(t)
+		l := open(t, redistest.Client(t, s.Addr))
+		s.Stop()
+		defer s.Cont()
+		eventually(t, "the server is silent", func() bool {
+			_, err := l.Acquire(within(t, fullTry), claim("k"), locker.Try{})
+			return errors.Is(err, locker.ErrSilent)
+		})
+	})
+}
