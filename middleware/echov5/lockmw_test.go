@@ -99,7 +99,7 @@ func options(l lockmwtest.Lock) (opts []lockmw.Option) {
 	return opts
 }
 
-var adapter = lockmwtest.Adapter{Mount: mount, Timeout: true, Final: true}
+var adapter = lockmwtest.Adapter{Mount: mount, Timeout: true}
 
 func TestTheTable(t *testing.T) { lockmwtest.Run(t, adapter) }
 
@@ -531,3 +531,33 @@ func TestStartUpMistakesPanic(t *testing.T) {
 }
 
 func TestAnAdapterStaysThin(t *testing.T) { thin.Check(t, "problem.go") }
+
+// echo's response takes an informational answer for the answer. A handler that
+// fails after it has not answered.
+func TestAnErrorAfterAHintIsAnswered(t *testing.T) {
+	runs := 0
+	e := echo.New()
+	e.POST("/pay", func(c *echo.Context) error {
+		runs++
+		c.Response().WriteHeader(http.StatusEarlyHints)
+		return echo.NewHTTPError(http.StatusPaymentRequired, "no money")
+	}, lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour))
+	for range 2 {
+		req := httptest.NewRequest(http.MethodPost, "/pay", http.NoBody)
+		req.Header.Set("Idempotency-Key", "k")
+		w := httptest.NewRecorder()
+		e.ServeHTTP(unhinted{w}, req)
+		if w.Code != http.StatusPaymentRequired || !strings.Contains(w.Body.String(), "no money") || runs != 1 {
+			t.Errorf("got %d %s, %d runs", w.Code, w.Body, runs)
+		}
+	}
+}
+
+// unhinted drops informational answers, which a recorder takes for the answer.
+type unhinted struct{ *httptest.ResponseRecorder }
+
+func (u unhinted) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		u.ResponseRecorder.WriteHeader(status)
+	}
+}

@@ -2,6 +2,7 @@ package lockmw_test
 
 import (
 	"bufio"
+	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -27,6 +28,41 @@ func TestAStreamIsNotKeptAndItsHandlerDoesNotRunAgain(t *testing.T) {
 	}
 	if status, body := do(t, fiber.Config{}, "/stock/1", header, chain...); status != http.StatusConflict || runs != 1 {
 		t.Errorf("then %d %s, %d runs", status, body, runs)
+	}
+}
+
+func TestATakenConnectionIsNotTakenAgain(t *testing.T) {
+	runs := 0
+	chain := []any{
+		lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour),
+		func(c fiber.Ctx) error {
+			runs++
+			c.RequestCtx().Hijack(func(net.Conn) {})
+			return c.SendStatus(http.StatusSwitchingProtocols)
+		},
+	}
+	header := http.Header{"Idempotency-Key": {"k"}}
+	for _, want := range []int{http.StatusSwitchingProtocols, http.StatusConflict} {
+		if status, body := do(t, fiber.Config{}, "/stock/1", header, chain...); status != want || runs != 1 {
+			t.Errorf("got %d %s, want %d; %d runs", status, body, want, runs)
+		}
+	}
+}
+
+// fiber sends the length that the body has, so no answer is cut.
+func TestALengthThatTheBodyHasNotIsCorrected(t *testing.T) {
+	chain := []any{
+		lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour),
+		func(c fiber.Ctx) error {
+			c.Set(fiber.HeaderContentLength, "100")
+			return c.SendString("done")
+		},
+	}
+	for range 2 {
+		status, body := do(t, fiber.Config{}, "/stock/1", http.Header{"Idempotency-Key": {"k"}}, chain...)
+		if status != http.StatusOK || body != "done" {
+			t.Errorf("got %d %s", status, body)
+		}
 	}
 }
 

@@ -32,10 +32,6 @@ type Adapter struct {
 	// the handler has written.
 	Buffered bool
 
-	// Final means that the framework sends no informational answers. The row of
-	// RunIdempotent about them is left out then.
-	Final bool
-
 	// Raw means that the router matches paths of unusual spelling as they were
 	// sent, and does not decode parameters.
 	Raw bool
