@@ -401,6 +401,8 @@ func TestEveryRowOfIdempotentCatchesAFault(t *testing.T) {
 	}
 }
 
+func TestTheMountOfTheExamplePassesTheTable(t *testing.T) { testTheTable(t) }
+
 // An adapter without a fault, mounted in the same way, passes.
 func TestSoundAdapterPasses(t *testing.T) {
 	lockmwtest.RunIdempotent(t, lockmwtest.Adapter{Mount: fault{}.mount})
