@@ -54,7 +54,7 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 			once = hasty
 		}
 		x := &heldExchange{exchange: exchange{c: c, lock: once.Lock, keys: keys}}
-		x.req, x.bad = x.whole()
+		x.req, x.bad = x.whole(cfg.bodyLimit)
 		if once.Passes(x.req) {
 			return c.Next()
 		}
