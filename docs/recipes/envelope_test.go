@@ -142,7 +142,8 @@ func TestEveryOutcomeHasANumber(t *testing.T) {
 		&keyfunc.Error{Source: "path", Name: "sku", Err: keyfunc.ErrMissing},
 		&keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrTooLarge},
 		&keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMediaType}, keyfunc.ErrTooManyKeys,
-		blame(keyfunc.ErrMissing), blame(guard.ErrOtherPayload), blame(guard.ErrResultGone), blame(guard.ErrInterrupted),
+		blame(keyfunc.ErrMissing), blame(guard.ErrOtherPayload), blame(guard.ErrResultGone),
+		blame(guard.ErrInterrupted),
 		errors.New("own"), errors.Join(guard.ErrNotAcquired, context.Canceled),
 	} {
 		o, _ := outcome.Of(t.Context(), err)

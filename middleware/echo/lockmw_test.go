@@ -485,3 +485,30 @@ func (u unhinted) WriteHeader(status int) {
 		u.ResponseRecorder.WriteHeader(status)
 	}
 }
+
+// echo gives handlers some paths as they were sent and others decoded. What a
+// handler cannot tell apart has one key, or is refused.
+func TestAParameterThatAHandlerSeesHasOneKey(t *testing.T) {
+	for name, lock := range map[string]echo.MiddlewareFunc{
+		"Key":     lockmw.Key(newGuard(t), "stock:{sku}"),
+		"KeyFunc": lockmw.KeyFunc(newGuard(t), keyfunc.MustParse("stock:{sku}")),
+	} {
+		keys := map[string]string{}
+		for given, status := range map[string]int{
+			"a%2Fb": 200, "a%252Fb": 400, "%61b": 200, "%2561b": 400, "%61%2561": 400, "ab": 200, "100%25": 200,
+			"100%25zz": 200,
+		} {
+			w := serve(buy(given), func(c echo.Context) error {
+				l, _ := guard.LeaseFrom(c.Request().Context())
+				if before, found := keys[c.Param("sku")]; found && before != l.Key() {
+					t.Errorf("%s: %q has the keys %q and %q", name, c.Param("sku"), before, l.Key())
+				}
+				keys[c.Param("sku")] = l.Key()
+				return nil
+			}, lock)
+			if w.Code != status {
+				t.Errorf("%s: %s: got %d, want %d", name, given, w.Code, status)
+			}
+		}
+	}
+}

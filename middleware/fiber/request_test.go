@@ -29,7 +29,9 @@ func (c *counted) Read(p []byte) (int, error) {
 
 // streamed sends a body that fiber streams to a route with the lock. handled is
 // what the handler has read of it.
-func streamed(t *testing.T, lock fiber.Handler, body string, size int) (c *fasthttp.RequestCtx, read int, handled string) {
+func streamed(
+	t *testing.T, lock fiber.Handler, body string, size int,
+) (c *fasthttp.RequestCtx, read int, handled string) {
 	t.Helper()
 	app := fiber.New(fiber.Config{StreamRequestBody: true})
 	var source *counted
@@ -91,9 +93,10 @@ func TestAStreamIsReadForKeysOfTheBodyAlone(t *testing.T) {
 				t.Errorf("got %d %s, want %d; %d bytes were read, want %d to %d", status, c.Response.Body(), row.status,
 					read, row.read, row.most)
 			}
-			if done := row.status == http.StatusOK; done != (handled == row.body) || done == c.Response.ConnectionClose() {
+			done, closed := row.status == http.StatusOK, c.Response.ConnectionClose()
+			if done != (handled == row.body) || done == closed {
 				t.Errorf("the handler got %d of %d bytes; the connection is closed: %v", len(handled), len(row.body),
-					c.Response.ConnectionClose())
+					closed)
 			}
 		})
 	}
