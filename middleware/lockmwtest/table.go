@@ -81,6 +81,7 @@ func Run(t *testing.T, a Adapter) {
 		{"a body over the application's limit", bodyOverLimit},
 		{"a body that breaks off", bodyBroken},
 		{"client gone while waiting", clientGone},
+		{"client gone before its turn", clientGoneBefore},
 		{"client gone while a lock inside the handler waits", clientGoneInside},
 		{"outer deadline while waiting", outerDeadline},
 		{"a panic passes through after release", panics},
