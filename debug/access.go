@@ -21,7 +21,8 @@ func foreign(r *http.Request) (status int, reason string) {
 		!onLoopback(r.Host) {
 		// A name that somebody else points here must not make the page theirs
 		// (DNS rebinding).
-		return http.StatusMisdirectedRequest, "on a loopback address the host must be localhost or a loopback address, also behind a proxy"
+		return http.StatusMisdirectedRequest,
+			"on a loopback address the host must be localhost or a loopback address, also behind a proxy"
 	}
 	return 0, ""
 }

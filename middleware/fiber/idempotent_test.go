@@ -9,8 +9,10 @@ import (
 
 	"github.com/gofiber/fiber/v3"
 
+	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/keyfunc"
 	lockmw "github.com/go-lockguard/guard/middleware/fiber"
+	"github.com/go-lockguard/guard/outcome"
 )
 
 func TestAStreamIsNotKeptAndItsHandlerDoesNotRunAgain(t *testing.T) {
@@ -80,6 +82,27 @@ func TestAnErrorOfTheHandlerIsAnsweredInside(t *testing.T) {
 		status, body := do(t, fiber.Config{}, "/stock/1", http.Header{"Idempotency-Key": {"k"}}, chain...)
 		if status != http.StatusUnprocessableEntity || body != "sold out" || runs != 1 {
 			t.Errorf("got %d %s, %d runs", status, body, runs)
+		}
+	}
+}
+
+// The context that a handler gives to outcome.Of may be fiber's own.
+func TestARefusalThatIsWrittenByTheContextItselfIsNotKept(t *testing.T) {
+	runs := 0
+	chain := []any{
+		lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour),
+		func(c fiber.Ctx) error {
+			if runs++; runs > 1 {
+				return ok(c)
+			}
+			o, _ := outcome.Of(c, &guard.HeldError{})
+			return c.Status(o.Status).Send(o.Body())
+		},
+	}
+	for _, want := range []int{http.StatusConflict, http.StatusOK} {
+		status, body := do(t, fiber.Config{}, "/stock/1", http.Header{"Idempotency-Key": {"k"}}, chain...)
+		if status != want {
+			t.Errorf("got %d %s, want %d", status, body, want)
 		}
 	}
 }

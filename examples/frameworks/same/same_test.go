@@ -216,9 +216,9 @@ func (d *draw) next(nonce int) {
 }
 
 // mayDiffer reports whether the framework is known to answer d in another way
-// than net/http does, as its package and docs/http.md say: routers differ about
-// escapes in paths, and fasthttp reads some cookies, forms and headers in
-// another way. Then the handler must not have run under another key.
+// than net/http does, as its package says. Routers differ about escapes in
+// paths. fasthttp reads some cookies, forms and headers in another way, and then
+// the request is refused.
 func (d *draw) mayDiffer(name string, want, have got) bool {
 	path, _, _ := strings.Cut(d.target, "?")
 	refused := have.status == 400 || have.status == 404 || have.status == 415
@@ -286,8 +286,8 @@ func compare(t *testing.T, apps []app, requests int, seed uint64) (problems []st
 			if i == 0 {
 				want = have
 			} else if have != want && !d.mayDiffer(app.name, want, have) {
-				problems = append(problems, fmt.Sprintf("%s %s %v %.60q:\n%s: %+v\n%s: %+v", d.method, d.target, d.header,
-					d.body, app.name, have, apps[0].name, want))
+				problems = append(problems, fmt.Sprintf("%s %s %v %.60q:\n%s: %+v\n%s: %+v", d.method, d.target,
+					d.header, d.body, app.name, have, apps[0].name, want))
 			}
 		}
 		switch {
