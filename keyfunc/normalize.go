@@ -30,7 +30,7 @@ func (inexact) Error() string {
 	return ErrInvalid.Error() + ": an integer beyond 2^53, which many handlers round; the key needs |int"
 }
 
-func (inexact) Is(target error) bool { return target == ErrInvalid } //nolint:errorlint // itself
+func (inexact) Is(target error) bool { return target == ErrInvalid }
 
 // exact returns the integer that err refuses only because it is inexact.
 // Otherwise it returns v and err.

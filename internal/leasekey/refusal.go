@@ -14,24 +14,24 @@ type Refusal struct {
 	ran      atomic.Bool // the handler has run, and may have done something
 }
 
-// refusal is the key under which a context carries the Refusal of the
+// refusalKey is the key under which a context carries the Refusal of the
 // innermost idempotent middleware.
-const refusal = "github.com/go-lockguard/guard.refusal"
+type refusalKey struct{}
 
 // WithRefusal returns ctx with r.
 func WithRefusal(ctx context.Context, r *Refusal) context.Context {
-	return context.WithValue(ctx, any(refusal), r)
+	return context.WithValue(ctx, refusalKey{}, r)
 }
 
 // RefusalIn returns the Refusal that ctx carries. It is nil outside of an
 // idempotent middleware, and then the methods do nothing. A framework's own
 // context carries no Refusal but a lease, in whose context there is one.
 func RefusalIn(ctx context.Context) *Refusal {
-	if r, found := ctx.Value(refusal).(*Refusal); found {
+	if r, found := ctx.Value(refusalKey{}).(*Refusal); found {
 		return r
 	}
 	if l, found := ctx.Value(Key).(interface{ Context() context.Context }); found {
-		r, _ := l.Context().Value(refusal).(*Refusal)
+		r, _ := l.Context().Value(refusalKey{}).(*Refusal)
 		return r
 	}
 	return nil

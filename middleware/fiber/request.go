@@ -151,10 +151,12 @@ func agree(r *http.Request, in *fasthttp.Request) {
 // sameForm reports whether fasthttp finds the form in a body of type kind that
 // net/http finds there.
 func sameForm(kind string, in *fasthttp.Request) bool {
-	media, params, _ := mime.ParseMediaType(kind)
-	switch media {
+	if strings.HasPrefix(kind, fiber.MIMEApplicationForm) || strings.HasPrefix(kind, fiber.MIMEApplicationJSON) {
+		return true // most requests
+	}
+	switch media, params, _ := mime.ParseMediaType(kind); media {
 	case fiber.MIMEApplicationForm:
-		return strings.HasPrefix(kind, media)
+		return false
 	case fiber.MIMEMultipartForm:
 		return params["boundary"] == string(in.Header.MultipartFormBoundary())
 	}
