@@ -9,6 +9,11 @@
 // hashes, as in logs and traces, unless [WithKeys] is given. See
 // [guard.KeyHash].
 //
+// A browser on the machine of an operator may also show pages of others. So
+// requests of other sites get 403, except links to the page without a query.
+// On a loopback address every host but localhost and loopback addresses gets
+// 421. A proxy on the same machine must send such a host.
+//
 // The page shows each key that a call in this process holds or waits for. The
 // query can ask for more, at a higher cost:
 //
@@ -73,6 +78,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		return
 	}
+	if status, reason := foreign(r); reason != "" {
+		http.Error(w, reason, status)
+		return
+	}
 	q := r.URL.Query()
 	limit, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(defaultLimit)))
 	if err != nil || limit < 0 {
@@ -82,6 +91,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := h.page(r.Context(), on(q.Get("stacks")), on(q.Get("store")), limit)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("X-Frame-Options", "DENY")
+	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	if q.Get("format") == "json" || strings.Contains(r.Header.Get("Accept"), "application/json") {
 		w.Header().Set("Content-Type", "application/json")
 		e := json.NewEncoder(w)

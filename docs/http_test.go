@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -278,5 +281,39 @@ func TestALockAfterItsHandlerIsFound(t *testing.T) {
 	routes(g.Guard).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/wrong/4711/deduct", nil))
 	if w.Code == http.StatusLocked {
 		t.Error("the planted mistake is not found")
+	}
+}
+
+// What people copy has a ReadTimeout. The flash sale shows no server to copy.
+func TestEveryServerToCopyHasAReadTimeout(t *testing.T) {
+	pages := []string{"../README.md", "../README.zh-CN.md", "../llms.txt"}
+	if err := filepath.WalkDir("../examples", func(path string, d fs.DirEntry, err error) error {
+		if d.IsDir() && d.Name() == "flashsale" {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+			pages = append(pages, path)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := func(part string) bool { return strings.Contains(string(text), part) }
+		serves := has("http.Server{") || has("fiber.New(")
+		if serves {
+			seen++
+		}
+		if serves && !has("ReadTimeout: ") || has("http.ListenAndServe(") {
+			t.Errorf("%s has a server without a ReadTimeout", page)
+		}
+	}
+	if seen < 8 {
+		t.Errorf("found %d servers", seen)
 	}
 }

@@ -40,7 +40,7 @@ func llmsSetUp() error {
 	if err := g.Check(ctx); err != nil && !errors.Is(err, guard.ErrUnavailable) {
 		return err // a wrong setting, which will not pass by itself
 	}
-	srv := &http.Server{Addr: ":8080", Handler: llmsRoutes(g), ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{Addr: ":8080", Handler: llmsRoutes(g), ReadTimeout: 10 * time.Second}
 	go func() { log.Print(srv.ListenAndServe()) }()
 
 	<-ctx.Done()

@@ -10,6 +10,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -78,7 +79,10 @@ func isForm(r *http.Request) bool {
 // JSON returns the Func of a member of a body that is one JSON object. The
 // member must be a string that is not empty, or an integer. A null is
 // [ErrMissing]. Other kinds of values are [ErrInvalid]. Fractions and exponents
-// are [ErrInvalid] too, because they spell one number in many ways.
+// are [ErrInvalid] too, because they spell one number in many ways. So are
+// integers beyond 2^53 and -2^53, because a handler that reads numbers as
+// float64 rounds them. If the handler reads an integer of 64 bits, use
+// JSON(name).Int(), or {json.id|int} in a template.
 //
 // JSON does not look into nested objects. It leaves the body to be read again.
 // A body of more than 64 KiB is [ErrTooLarge], unless an option of the
@@ -213,6 +217,9 @@ func fold(name string) string {
 	}, name)
 }
 
+// maxFloat is the largest integer up to which a float64 holds all integers.
+const maxFloat = 1 << 53
+
 // scalar returns the part of a key that a JSON value makes. The value is valid
 // or absent.
 func scalar(value json.RawMessage) (string, error) {
@@ -232,6 +239,9 @@ func scalar(value json.RawMessage) (string, error) {
 		return "", ErrInvalid // true, false, an object or an array
 	case bytes.ContainsAny(value, ".eE") || string(value) == "-0":
 		return "", ErrInvalid
+	}
+	if n, err := strconv.ParseInt(string(value), 10, 64); err != nil || n > maxFloat || n < -maxFloat {
+		return "", inexact(value)
 	}
 	return string(value), nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -140,7 +141,8 @@ func TestJSONReadsOneMember(t *testing.T) {
 		`{"sku":7}`:                            "7",
 		`{"sku":-7}`:                           "-7",
 		`{"sku":0}`:                            "0",
-		`{"sku":9007199254740993}`:             "9007199254740993",
+		`{"sku":9007199254740992}`:             "9007199254740992",
+		`{"sku":-9007199254740992}`:            "-9007199254740992",
 		`{"s\u006bu":"\u0061b"}`:               "ab",
 		`{"sku":"a\u0000b"}`:                   "a\x00b",
 		`{"sku":"a","sku2":"b","skuß":"c"}`:    "a",
@@ -172,6 +174,9 @@ func TestJSONRefusesWhatAHandlerMightReadOtherwise(t *testing.T) {
 		"{\"sku\":\"7\",\"\u017fku\":8}": keyfunc.ErrAmbiguous, // the long s
 		`{"sku":"7","x":1,"X":2}`:        keyfunc.ErrAmbiguous,
 		`{"sku":7.0}`:                    keyfunc.ErrInvalid,
+		`{"sku":9007199254740993}`:       keyfunc.ErrInvalid,
+		`{"sku":-9007199254740993}`:      keyfunc.ErrInvalid,
+		`{"sku":18446744073709551616}`:   keyfunc.ErrInvalid,
 		`{"sku":7e0}`:                    keyfunc.ErrInvalid,
 		`{"sku":-0}`:                     keyfunc.ErrInvalid,
 		`{"sku":true}`:                   keyfunc.ErrInvalid,
@@ -312,4 +317,47 @@ func FuzzForm(f *testing.F) {
 			t.Fatalf("the key has %q, a handler reads %q or %q", v, got, post)
 		}
 	})
+}
+
+// With float64 a handler takes one integer beyond 2^53 for another. A template
+// may say that the handler does not.
+func TestJSONTakesLargeIntegersForHandlersThatReadThem(t *testing.T) {
+	const large = `{"id":1541815603606036481,"items":[{"id":-9007199254740993}]}`
+	for template, want := range map[string]string{
+		"{json.id|int}": "1541815603606036481", "{json.id|nonzero|int}": "1541815603606036481",
+		"{json.id}": "", "{json.id|nonzero}": "",
+	} {
+		for name, f := range map[string]keyfunc.Func{"alone": keyfunc.MustParse(template), "list": listed(template)} {
+			got, err := f(post("/", jsonType, large))
+			if told := strings.Contains(fmt.Sprint(err), "15418"); told || got != want ||
+				(want == "") != errors.Is(err, keyfunc.ErrInvalid) {
+				t.Errorf("%s, %s: got %q, %v", template, name, got, err)
+			}
+		}
+	}
+	if got, err := keyfunc.JSON("id").Int()(post("/", jsonType, large)); got != "1541815603606036481" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := keyfunc.JSON("id").Int()(post("/", jsonType, `{"id":18446744073709551616}`)); err == nil {
+		t.Errorf("more than 64 bits make %q", got)
+	}
+	if got, err := keyfunc.JSON("id").MaxLen(5).Int()(post("/", jsonType, large)); err == nil {
+		t.Errorf("more than 5 bytes make %q", got)
+	}
+	keys := keyfunc.MustParseKeys("{json.items[].id|int}")
+	if got, err := keys(post("/", jsonType, large)); fmt.Sprint(got) != "[-9007199254740993]" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	keys = keyfunc.MustParseKeys("{json.items[].id}")
+	if got, err := keys(post("/", jsonType, large)); !errors.Is(err, keyfunc.ErrInvalid) {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func listed(template string) keyfunc.Func {
+	keys := keyfunc.MustParseKeys(template)
+	return func(r *http.Request) (string, error) {
+		got, err := keys(r)
+		return strings.Join(got, ","), err
+	}
 }

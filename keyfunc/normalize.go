@@ -13,8 +13,34 @@ type step func(v string) (string, error)
 
 // Int returns f with its value read as a decimal integer of 64 bits and written
 // in the usual way. So "7", "+7" and "007" are all "7". Anything else is
-// [ErrInvalid].
-func (f Func) Int() Func { return f.normalized(toInt) }
+// [ErrInvalid]. It also says that the handler reads an integer of 64 bits, so
+// [JSON] allows all of them.
+func (f Func) Int() Func {
+	if f == nil {
+		panic("keyfunc: normalizer of a nil Func")
+	}
+	return Func(func(r *http.Request) (string, error) { return exact(f(r)) }).normalized(toInt)
+}
+
+// inexact says that a JSON integer may be another one for the handler. It is
+// the integer itself.
+type inexact string
+
+func (inexact) Error() string {
+	return ErrInvalid.Error() + ": an integer beyond 2^53, which many handlers round; the key needs |int"
+}
+
+func (inexact) Is(target error) bool { return target == ErrInvalid }
+
+// exact returns the integer that err refuses only because it is inexact.
+// Otherwise it returns v and err.
+func exact(v string, err error) (string, error) {
+	var integer inexact
+	if errors.As(err, &integer) {
+		return string(integer), nil
+	}
+	return v, err
+}
 
 func toInt(v string) (string, error) {
 	if n, err := strconv.ParseInt(v, 10, 64); err == nil {
@@ -120,6 +146,11 @@ func (f Func) normalized(to step) Func {
 	source, name := f.source()
 	return func(r *http.Request) (string, error) {
 		v, err := f(r)
+		if whole, not := exact(v, err); err != nil && not == nil { // an Int may follow
+			if _, bad := to.take(whole, source, name); bad != nil {
+				err = bad
+			}
+		}
 		if err != nil {
 			return "", err
 		}

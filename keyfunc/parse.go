@@ -87,6 +87,7 @@ func (p *part) placeholder(text string) (at int, problem string) {
 			return at, problem
 		}
 		p.steps = append(p.steps, to)
+		p.exact = p.exact || name == "int"
 	}
 	return 0, ""
 }

@@ -153,9 +153,9 @@ func (p *part) valueOf(element json.RawMessage) (v string, err error) {
 		v, err = member(element, p.member)
 	}
 	if err != nil {
-		return "", &Error{p.source, p.name, err}
+		err = &Error{p.source, p.name, err}
 	}
-	return p.normalize(v)
+	return p.normalize(v, err)
 }
 
 // list returns a decoder of the elements of the list name in the body of r.

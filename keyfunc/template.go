@@ -115,6 +115,7 @@ type part struct {
 	find          Func   // nil for a path parameter, or if there is no value
 	list, member  string // of {json.list[].member}, see several.go; else ""
 	steps         []step
+	exact         bool // one of the steps is int
 }
 
 // append appends the part with value v to key.
@@ -134,14 +135,17 @@ func (p *part) read(r *http.Request, from Params) (v string, err error) {
 	default:
 		v, err = pathValue(r, from, p.name)
 	}
+	return p.normalize(v, err)
+}
+
+// normalize passes v through the normalizers of the part. It passes err on.
+func (p *part) normalize(v string, err error) (string, error) {
+	if p.exact {
+		v, err = exact(v, err)
+	}
 	if err != nil {
 		return "", err
 	}
-	return p.normalize(v)
-}
-
-// normalize passes v through the normalizers of the part.
-func (p *part) normalize(v string) (string, error) {
 	for _, to := range p.steps {
 		var err error
 		if v, err = to.take(v, p.source, p.name); err != nil {

@@ -49,6 +49,8 @@ type Outcome struct {
 	// RetryAfter is in seconds, with jitter. It is 0 for no Retry-After: then
 	// repeating the request may do its work twice.
 	RetryAfter int
+
+	inside *leasekey.Refusal // of the lockmw.Idempotent around the request; it does not keep o as an answer
 }
 
 // ClientGone is the status of a request whose client left while the request
@@ -96,12 +98,25 @@ const (
 //
 //	&keyfunc.Error{Source: "json", Name: "sku", Err: keyfunc.ErrMissing}
 //
+// An answer with the outcome is not kept by a lockmw.Idempotent around the
+// request, because the same request may go through later.
+//
 // The outcome has no Retry-After if part of the work may be done. That is so if
 // [guard.Ran] is true of err, or if ctx carries a lease.
 //
 // Of is safe for concurrent use. Two calls for one error may give different
 // Retry-After.
 func Of(ctx context.Context, err error) (Outcome, bool) {
+	o, ours := of(ctx, err)
+	if ours {
+		o.inside = leasekey.RefusalIn(ctx)
+		o.inside.Asked()
+	}
+	return o, ours
+}
+
+// of is [Of] without a note for an Idempotent outside.
+func of(ctx context.Context, err error) (Outcome, bool) {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
 	case is(guard.ErrLeaseLost): // first, because the work may have been done whatever else went wrong

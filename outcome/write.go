@@ -27,6 +27,7 @@ func Write(w http.ResponseWriter, o Outcome) {
 // body of its own. Use it for answers that are not written with [Write]. To use
 // another Content-Type, set it afterwards.
 func (o Outcome) Prepare(h http.Header) {
+	o.inside.AnsweredHere()
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Cache-Control"} {
 		h.Del(name)
 	}
@@ -44,6 +45,7 @@ func (o Outcome) Body() []byte {
 	if o.Code == "" {
 		return nil
 	}
+	o.inside.AnsweredHere()
 	body, _ := json.Marshal(struct { // cannot fail with strings and an int
 		Type   string `json:"type"`
 		Title  string `json:"title"`

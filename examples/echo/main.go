@@ -4,6 +4,7 @@ package main
 import (
 	"log"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/redis/go-redis/v9"
@@ -21,6 +22,7 @@ func main() {
 	}
 	e := echo.New()
 	e.POST("/skus/:sku/deduct", deduct, lockmw.Key(g, "stock:{sku}"))
+	e.Server.ReadTimeout = 10 * time.Second
 	log.Fatal(e.Start(":8080"))
 }
 

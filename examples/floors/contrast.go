@@ -73,7 +73,7 @@ func instance(redisAddr string, locked bool) (at string, stop func(), err error)
 	if err != nil {
 		return "", nil, errors.Join(err, g.Close(context.Background()), rdb.Close())
 	}
-	srv := &http.Server{Handler: app(comments{rdb}, lock...), ReadHeaderTimeout: time.Second}
+	srv := &http.Server{Handler: app(comments{rdb}, lock...), ReadTimeout: time.Second}
 	done := make(chan struct{}) // closed when the server has ended
 	go func() {
 		defer close(done)

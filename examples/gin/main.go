@@ -34,7 +34,7 @@ func main() {
 	}
 	r := gin.Default()
 	r.POST("/skus/:sku/deduct", lockmw.Key(g, "stock:{sku}"), deduct)
-	srv := &http.Server{Addr: ":8080", Handler: r, ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{Addr: ":8080", Handler: r, ReadTimeout: 10 * time.Second}
 	go func() {
 		if err := srv.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 			log.Fatal(err)

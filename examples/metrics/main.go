@@ -9,6 +9,7 @@ package main
 import (
 	"log"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -35,7 +36,8 @@ func main() {
 	mux := http.NewServeMux()
 	mux.Handle("POST /skus/{sku}/deduct", lockmw.Key(g, "stock:{sku}")(http.HandlerFunc(deduct)))
 	mux.Handle("GET /metrics", scraped)
-	log.Fatal(http.ListenAndServe(":8080", mux)) //nolint:gosec // time limits are in examples/chi
+	srv := &http.Server{Addr: ":8080", Handler: mux, ReadTimeout: 10 * time.Second}
+	log.Fatal(srv.ListenAndServe())
 }
 
 // observe returns an observer, and the page that shows what it saw.

@@ -4,6 +4,7 @@ package main
 import (
 	"log"
 	"net/http"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,7 +21,8 @@ func main() {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST /skus/{sku}/deduct", lockmw.Key(g, "stock:{sku}")(http.HandlerFunc(deduct)))
-	log.Fatal(http.ListenAndServe(":8080", mux)) //nolint:gosec // time limits are in examples/chi
+	srv := &http.Server{Addr: ":8080", Handler: mux, ReadTimeout: 10 * time.Second}
+	log.Fatal(srv.ListenAndServe())
 }
 
 func deduct(w http.ResponseWriter, _ *http.Request) {

@@ -3,14 +3,17 @@ package httpguard
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 )
 
 // Capture is a ResponseWriter that holds an answer back until Send. An answer
 // that the handler flushes, or that is longer than the limit, goes to the
-// client as it comes. So does one that takes over the connection.
+// client as it comes. So does one that takes over the connection. If there is
+// no limit, nothing goes to the client before Send.
 type Capture struct {
 	under  http.ResponseWriter
 	limit  int
@@ -20,22 +23,39 @@ type Capture struct {
 	passed bool // the answer goes to the client
 }
 
-// NewCapture returns a Capture that holds back at most limit bytes for w.
+// NewCapture returns a Capture that holds back at most limit bytes for w, as
+// [Idempotent.Limit] returns them.
 func NewCapture(w http.ResponseWriter, limit int) *Capture {
 	return &Capture{under: w, limit: limit, header: w.Header().Clone()}
 }
 
+// noLimit is the limit of an answer that must not begin before COMMIT.
+const noLimit = math.MaxInt
+
 // Limit returns the max number of bytes of an answer that is held back.
-func (i *Idempotent) Limit() int { return i.guard.ResultLimit() }
+func (i *Idempotent) Limit() int {
+	if i.Once != nil {
+		return noLimit
+	}
+	return i.guard.ResultLimit()
+}
+
+// Passed reports whether the client may have a part of the answer, or the
+// handler has taken over the connection. A nil Capture has held nothing yet.
+func (c *Capture) Passed() bool { return c != nil && c.passed }
+
+// Silent reports whether the handler has not begun an answer. Informational
+// ones are none.
+func (c *Capture) Silent() bool { return !c.passed && c.status == 0 && c.body.Len() == 0 }
 
 // Unwrap is for the deadlines of an http.ResponseController.
 func (c *Capture) Unwrap() http.ResponseWriter { return c.under }
 
 // Held returns what is held back.
 func (c *Capture) Held() Answer {
-	a := Answer{Status: c.status, Header: c.header, Body: c.body.Bytes()}
+	a := Answer{Status: c.status, Header: c.header, Outer: c.under.Header(), Body: c.body.Bytes(), Silent: c.Silent()}
 	if a.Status == 0 {
-		a.Status, a.Silent = http.StatusOK, c.body.Len() == 0
+		a.Status = http.StatusOK
 	}
 	return a
 }
@@ -69,30 +89,39 @@ func (c *Capture) WriteHeader(status int) {
 	switch {
 	case c.passed:
 		c.under.WriteHeader(status)
-	case status == http.StatusSwitchingProtocols:
+	case status == http.StatusSwitchingProtocols && c.limit != noLimit:
 		c.status = status
 		c.Send()
-	case status < 200:
+	case status < 200 && status != http.StatusSwitchingProtocols:
 		c.inform(status)
 	case c.status == 0 && c.body.Len() == 0: // else the answer has a status already
 		c.status = status
 	}
 }
 
-// inform sends an informational answer with the headers that are set so far.
+// inform sends an informational answer with the headers that are set so far. It
+// writes to the server, because the frameworks' own writers take it for the
+// answer.
 func (c *Capture) inform(status int) {
-	below := c.under.Header()
-	before := below.Clone()
-	replace(below, c.header)
-	c.under.WriteHeader(status)
-	replace(below, before)
+	server := c.under
+	for {
+		outer, ok := server.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		server = outer.Unwrap()
+	}
+	before := server.Header().Clone()
+	replace(server.Header(), c.header)
+	server.WriteHeader(status)
+	replace(server.Header(), before)
 }
 
 func (c *Capture) Write(b []byte) (int, error) {
 	switch {
 	case !c.passed && (c.status == http.StatusNoContent || c.status == http.StatusNotModified):
 		return 0, http.ErrBodyNotAllowed
-	case !c.passed && c.body.Len()+len(b) > c.limit:
+	case !c.passed && len(b) > c.limit-c.body.Len():
 		c.Send()
 	}
 	if c.passed {
@@ -104,17 +133,24 @@ func (c *Capture) Write(b []byte) (int, error) {
 // Flush is for handlers that look for an http.Flusher.
 func (c *Capture) Flush() { _ = c.FlushError() }
 
-// FlushError sends the answer so far.
+// FlushError sends the answer so far, if there is a limit.
 func (c *Capture) FlushError() error {
 	if c.status == 0 {
 		c.status = http.StatusOK
+	}
+	if c.limit == noLimit {
+		return nil
 	}
 	c.Send()
 	return http.NewResponseController(c.under).Flush()
 }
 
-// Hijack lets the handler take over the connection, if the server can.
+// Hijack lets the handler take over the connection, if the server can and there
+// is a limit.
 func (c *Capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if c.limit == noLimit {
+		return nil, nil, fmt.Errorf("%w: an answer in a transaction is held back until COMMIT", http.ErrNotSupported)
+	}
 	conn, buf, err := http.NewResponseController(c.under).Hijack()
 	c.passed = c.passed || err == nil
 	return conn, buf, err

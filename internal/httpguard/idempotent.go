@@ -14,6 +14,10 @@ import (
 // HeldExchange is an [Exchange] whose Next holds the answer back. Its Keys give
 // the scope of the request. Only [Idempotent.Serve] calls its methods, one at a
 // time.
+//
+// An answer is final when the store or the database has said so, whatever the
+// framework's writer believes. So Begun must report what the client may have,
+// which a [Capture] knows, and not what the framework has noted.
 type HeldExchange interface {
 	Exchange
 
@@ -77,8 +81,8 @@ func (i *Idempotent) Serve(x HeldExchange) error {
 		i.logKeyFunc(x, err)
 		return err
 	}
-	ran, inner := false, new(refusal)
-	ctx := context.WithValue(x.Request().Context(), refusalKey{}, inner)
+	ran, inner := false, new(leasekey.Refusal)
+	ctx := leasekey.WithRefusal(x.Request().Context(), inner)
 	o := guard.OnceOptions{TTL: i.ttl, Fingerprint: mark}
 	result, err := i.once(ctx, key, o, func(ctx context.Context) ([]byte, error) {
 		ran = true
@@ -90,7 +94,7 @@ func (i *Idempotent) Serve(x HeldExchange) error {
 	case ran && i.Once == nil:
 		return i.finish(x, key, err)
 	case i.Once != nil && (err != nil || ran):
-		if done, err := committed(x, ran, result, err); done {
+		if done, err := i.committed(x, key, ran, result, err); done {
 			return err
 		}
 	}
@@ -113,7 +117,7 @@ var errNotForKeeping = errors.New("the answer is not one to keep")
 
 // record returns what is kept of the answer that x.Next has given. Its error
 // tells the guard that nothing is, and perhaps that nothing was done.
-func (i *Idempotent) record(x HeldExchange, inner *refusal) ([]byte, error) {
+func (i *Idempotent) record(x HeldExchange, inner *leasekey.Refusal) ([]byte, error) {
 	if x.Begun() {
 		return goneAnswer(), nil
 	}
@@ -121,15 +125,16 @@ func (i *Idempotent) record(x HeldExchange, inner *refusal) ([]byte, error) {
 	if a.Status == 0 {
 		i.noteLeft(x)
 	}
+	noted, ran := inner.Noted(a.Status)
 	switch {
-	case inner.noted && inner.ran:
+	case noted && ran:
 		return nil, errNotForKeeping
-	case inner.noted, a.refused():
+	case noted, a.refused():
 		return nil, guard.NothingDone(errNotForKeeping)
 	case a.failed():
 		return nil, errNotForKeeping
-	case a.Silent && clientLeft(x):
-		return goneAnswer(), nil // nobody knows whether the handler has done its work or given up
+	case a.cut(), a.Silent && clientLeft(x):
+		return goneAnswer(), nil // nobody may take it for the whole, or knows what the handler has done
 	}
 	return a.encode(i.Headers), nil
 }

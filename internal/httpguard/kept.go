@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"slices"
+	"strconv"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/outcome"
@@ -17,6 +18,7 @@ import (
 type Answer struct {
 	Status int // 0 if the handler has left the answer to a middleware outside
 	Header http.Header
+	Outer  http.Header // those of Header that a middleware outside had set before; it sets them again
 	Body   []byte
 	Silent bool // the handler has written nothing, which means Status
 }
@@ -44,10 +46,17 @@ func (a Answer) failed() bool {
 	return a.Status < 200 || a.Status >= 500 || a.Status == outcome.ClientGone
 }
 
+// cut reports whether a is not as long as it says, so that its client cannot
+// have got a whole answer.
+func (a Answer) cut() bool {
+	n := a.Header.Get("Content-Length")
+	return n != "" && a.Status != http.StatusNotModified && n != strconv.Itoa(len(a.Body))
+}
+
 // keptHeaders are the headers that are always kept.
 var keptHeaders = []string{
-	"Content-Type", "Content-Language", "Content-Disposition", "Content-Encoding", "Location", "Etag", "Last-Modified",
-	"Link",
+	"Content-Type", "Content-Language", "Content-Disposition", "Content-Encoding", "Content-Range", "Location", "Etag",
+	"Last-Modified", "Link", "Cache-Control", "Vary", "X-Content-Type-Options",
 }
 
 // neverKept are the headers that are for one client, one connection or one
@@ -87,6 +96,9 @@ func goneAnswer() []byte { return []byte{noAnswer} }
 func (a Answer) encode(more []string) []byte {
 	var pairs []string
 	for _, name := range slices.Concat(keptHeaders, more) {
+		if slices.Equal(a.Header[name], a.Outer[name]) {
+			continue
+		}
 		for _, value := range a.Header[name] {
 			pairs = append(pairs, name, value)
 		}

@@ -2,6 +2,7 @@ package httpguard
 
 import (
 	"context"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -37,6 +38,20 @@ func (k Keys) do(ctx context.Context, g *guard.Guard, fn func(context.Context) e
 		return g.Do(ctx, k.one, fn)
 	}
 	return g.DoAll(ctx, k.more, fn)
+}
+
+// Decoded returns a path parameter of a router that decodes some paths and
+// others not. sent is whether value is as it was sent. A value that still has
+// escapes afterwards is "", as if it was missing: a handler has the same text
+// for it and for another path.
+func Decoded(value string, sent bool) string {
+	if v, err := url.PathUnescape(value); sent && err == nil {
+		value = v
+	}
+	if v, err := url.PathUnescape(value); err == nil && v != value {
+		return ""
+	}
+	return value
 }
 
 // list returns the keys.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -22,7 +23,7 @@ type note struct{ what, pattern string }
 func (l *Lock) Outcome(r *http.Request, pattern string, err error) (outcome.Outcome, bool) {
 	o, ours := outcome.Of(r.Context(), err)
 	if ours {
-		noteRefusal(r.Context(), err)
+		leasekey.RefusalIn(r.Context()).Answered(guard.Ran(err))
 	}
 	if o.Code != outcome.CodeMisconfigured {
 		return o, ours
@@ -63,6 +64,14 @@ func (l *Lock) logLost(x Exchange, keys Keys, err error) {
 func (l *Lock) logNotKept(x Exchange, key string, err error) {
 	r := x.Request()
 	l.logger(route(r, x.Pattern())).WarnContext(r.Context(), "guard: the store did not confirm that an answer was kept",
+		"key_hash", guard.KeyHash(key), "error", err)
+}
+
+// logNotCommitted logs that a transaction has ended without a clear answer of
+// the database, so the request is answered as failed.
+func (l *Lock) logNotCommitted(x Exchange, key string, err error) {
+	r := x.Request()
+	l.logger(route(r, x.Pattern())).WarnContext(r.Context(), "guard: the database did not confirm a request's work",
 		"key_hash", guard.KeyHash(key), "error", err)
 }
 

@@ -57,10 +57,10 @@ func (i *Idempotent) once(
 //
 // What x.Next has held back is sent only if it was committed, or if all was
 // rolled back because of it. Otherwise the client must ask again.
-func committed(x HeldExchange, ran bool, r guard.OnceResult, err error) (done bool, _ error) {
+func (i *Idempotent) committed(
+	x HeldExchange, key string, ran bool, r guard.OnceResult, err error,
+) (done bool, _ error) {
 	switch {
-	case x.Begun():
-		return true, nil
 	case ran && r.Fresh && (err == nil || errors.Is(err, errNotForKeeping)):
 		x.Send()
 		return true, nil
@@ -70,5 +70,6 @@ func committed(x HeldExchange, ran bool, r guard.OnceResult, err error) (done bo
 		errors.Is(err, guard.ErrInvalidOption), errors.Is(err, guard.ErrInvalidKey):
 		return true, err
 	}
+	i.logNotCommitted(x, key, err)
 	return true, fmt.Errorf("%w: %w", guard.ErrUnavailable, err) // of the database
 }

@@ -22,7 +22,8 @@ import (
 )
 
 // shop returns instances of a service whose guards exclude nobody of each other.
-// A request to /STATUS charges key, and is answered by STATUS.
+// A request to /STATUS charges key, and is answered by STATUS. A 202 has a long
+// text, which the handler flushes.
 func shop(c till, instances int, broken func() bool) (urls []string) {
 	c.Helper()
 	user := keyfunc.Header("X-User")
@@ -50,6 +51,10 @@ func shop(c till, instances int, broken func() bool) (urls []string) {
 			_, _ = fmt.Sscan(r.PathValue("status"), &status)
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, rand.Text())
+			if status == http.StatusAccepted {
+				_, _ = io.WriteString(w, strings.Repeat("x", 100_000))
+				w.(http.Flusher).Flush()
+			}
 		}
 		in := lockmw.InTransaction(c.db, c.results)
 		mux.Handle("POST /{status}", lockmw.Idempotent(g, user, time.Hour, in)(http.HandlerFunc(pay)))
@@ -91,7 +96,7 @@ func TestARequestIsCommittedWithItsAnswer(t *testing.T) {
 		c.Helper()
 		broken := false
 		urls := shop(c, 2, func() bool { return broken })
-		for status, charges := range map[string]int{"201": 1, "402": 1, "429": 0, "500": 0} {
+		for status, charges := range map[string]int{"201": 1, "202": 1, "402": 1, "429": 0, "500": 0} {
 			first, body := c.post(urls[0]+"/"+status, "ann", "k"+status)
 			again, same := c.post(urls[1]+"/"+status, "ann", "k"+status)
 			if strconv.Itoa(first) != status || again != first || (body == same) != (charges == 1) {
@@ -115,8 +120,10 @@ func TestARequestIsCommittedWithItsAnswer(t *testing.T) {
 			}
 		}
 		broken = true
-		if status, body := c.post(urls[0]+"/201", "ann", "b"); status != http.StatusServiceUnavailable {
-			c.Errorf("what was not committed is answered: %d %s", status, body)
+		for _, path := range []string{"/201", "/202"} {
+			if status, body := c.post(urls[0]+path, "ann", "b"); status != http.StatusServiceUnavailable {
+				c.Errorf("what was not committed is answered: %d %.99s", status, body)
+			}
 		}
 		broken = false
 		if status, _ := c.post(urls[0]+"/201", "ann", "b"); status != http.StatusCreated || c.charges("b") != 1 {

@@ -48,7 +48,8 @@
 //
 // echo matches a path of unusual spelling as it was sent, so c.Param("sku") of
 // /stock/%61b is "%61b". The key has the decoded value "ab", as with other
-// routers. A wildcard is {*} in a template.
+// routers. /stock/%2561b has the same c.Param("sku") and gets 400, as every
+// value does that has escapes after decoding. A wildcard is {*} in a template.
 //
 // # echo v5
 //

@@ -3,7 +3,6 @@ package lockmw
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 
@@ -57,25 +56,18 @@ func unmatched(c echo.Context, err error) bool {
 func (x *exchange) Param(name string) (value string, present bool) {
 	for i, known := range x.c.ParamNames() {
 		if known == name {
-			return decoded(x.c, x.c.ParamValues()[i]), true
+			return httpguard.Decoded(x.c.ParamValues()[i], asSent(x.c)), true
 		}
 	}
 	return "", false
 }
 
-func decoded(c echo.Context, value string) string {
-	if c.Request().URL.RawPath != "" {
-		if v, err := url.PathUnescape(value); err == nil {
-			return v
-		}
-	}
-	return value
-}
+func asSent(c echo.Context) bool { return c.Request().URL.RawPath != "" }
 
 // setPath records the path parameters for [keyfunc.Path].
 func setPath(c echo.Context) {
 	values := c.ParamValues()
 	for i, name := range c.ParamNames() {
-		keyfunc.SetPath(c.Request(), name, decoded(c, values[i]))
+		keyfunc.SetPath(c.Request(), name, httpguard.Decoded(values[i], asSent(c)))
 	}
 }

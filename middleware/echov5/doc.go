@@ -47,8 +47,9 @@
 //
 // echo matches a path of unusual spelling as it was sent. Unless its router is
 // told to unescape parameters, c.Param("sku") of /stock/%61b is "%61b". The key
-// has the decoded value "ab", as with other routers. A wildcard is {*} in a
-// template.
+// has the decoded value "ab", as with other routers. /stock/%2561b may have the
+// same c.Param("sku") and gets 400, as every value does that has escapes after
+// decoding. A wildcard is {*} in a template.
 //
 // # Error handlers
 //

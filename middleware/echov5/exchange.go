@@ -3,7 +3,6 @@ package lockmw
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 
@@ -63,20 +62,14 @@ func unmatched(c *echo.Context, err error) bool {
 // Param implements [keyfunc.Params].
 func (x *exchange) Param(name string) (value string, present bool) {
 	value, present = x.c.PathValues().Get(name)
-	if asSent(x.c) {
-		value = decoded(value)
-	}
-	return value, present
+	return httpguard.Decoded(value, asSent(x.c)), present
 }
 
 // setPath records the path parameters for [keyfunc.Path].
 func setPath(c *echo.Context) {
 	raw := asSent(c)
 	for _, p := range c.PathValues() {
-		if raw {
-			p.Value = decoded(p.Value)
-		}
-		keyfunc.SetPath(c.Request(), p.Name, p.Value)
+		keyfunc.SetPath(c.Request(), p.Name, httpguard.Decoded(p.Value, raw))
 	}
 }
 
@@ -99,11 +92,4 @@ func asSent(c *echo.Context) bool {
 		values += len(p.Value)
 	}
 	return len(strings.ReplaceAll(text, `\:`, ":"))+values == len(sent)
-}
-
-func decoded(value string) string {
-	if v, err := url.PathUnescape(value); err == nil {
-		return v
-	}
-	return value
 }

@@ -28,8 +28,8 @@ import (
 // of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
 // those of a lock inside. After the others the next request runs the handler,
 // unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
-// hijacked or is longer than [guard.WithResultLimit] is not kept either, but its
-// handler does not run again.
+// hijacked, cut or is longer than [guard.WithResultLimit] is not kept either,
+// but its handler does not run again.
 //
 // The application's HTTPErrorHandler answers errors of the handler, because its
 // answers are kept too. So middleware outside sees no error.
@@ -67,9 +67,22 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 func answeredInside(lock *httpguard.Lock, next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c *echo.Context) error {
 		if err := returned(c, lock, next(c)); err != nil {
+			uncommit(c)
 			c.Echo().HTTPErrorHandler(c, err)
 		}
 		return nil
+	}
+}
+
+// uncommit makes the response one that can still be answered, if echo has only
+// taken an informational answer for the answer.
+func uncommit(c *echo.Context) {
+	res, _ := echo.UnwrapResponse(c.Response())
+	if res == nil {
+		return
+	}
+	if held, ok := res.ResponseWriter.(*httpguard.Capture); ok && held.Silent() {
+		res.Committed = false
 	}
 }
 
@@ -79,8 +92,10 @@ func WithOptionalKey() Option { return optionFunc(func(c *config) { c.idempotent
 
 // WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
 // kept too. Always kept are Content-Type, Content-Language, Content-Disposition,
-// Content-Encoding, Location, ETag, Last-Modified and Link. WithKeptHeaders
-// panics for one that is never kept, such as Set-Cookie.
+// Content-Encoding, Content-Range, Location, ETag, Last-Modified, Link,
+// Cache-Control, Vary and X-Content-Type-Options. A header that a middleware
+// outside has set before is left to that. WithKeptHeaders panics for one that
+// is never kept, such as Set-Cookie.
 func WithKeptHeaders(names ...string) Option {
 	names = httpguard.KeptHeaders(names)
 	return optionFunc(func(c *config) { c.idempotent.Headers = append(c.idempotent.Headers, names...) })
@@ -103,6 +118,9 @@ func (x *heldExchange) Next(l *guard.Lease) {
 	x.exchange.Next(l)
 }
 
+// Begun also knows of a connection that was taken over.
+func (x *heldExchange) Begun() bool { return x.exchange.Begun() || x.held.Passed() }
+
 func (x *heldExchange) Held() httpguard.Answer    { return x.held.Held() }
 func (x *heldExchange) Send()                     { x.held.Send() }
 func (x *heldExchange) Replay(a httpguard.Answer) { a.Write(x.c.Response()) }
@@ -114,7 +132,9 @@ func (x *heldExchange) Replay(a httpguard.Answer) { a.Write(x.c.Response()) }
 // request in db is done exactly once per key and ttl, also after a crash or a
 // lost lease.
 //
-// If the database gives no clear answer, the client gets 503, and gets the
+// The whole answer, however long, is held in memory until COMMIT: a flush sends
+// nothing, and no connection can be taken over. If COMMIT fails or gives no
+// clear answer, the client gets 503 and the log a warning. The client gets the
 // truth when it sends the request again. The guard's store need not keep
 // results, and WithAtMostOnce and WithResultLimit do not apply. InTransaction
 // panics if db or table is nil.

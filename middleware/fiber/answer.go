@@ -85,6 +85,7 @@ func answer(c fiber.Ctx, lock *httpguard.Lock, err error) error {
 	if !ours {
 		o.Status = http.StatusInternalServerError
 	}
+	endStream(c)
 	if a.OnError == nil && !ours {
 		return hidden(err)
 	}

@@ -28,8 +28,9 @@
 //   - Fiber's timeout middleware answers while its handler still runs. Never
 //     put it inside the lock. The lock would be released under the handler.
 //   - A handler must not start work on the key that outlives it. Nor must it do
-//     work on the key in a SendStreamWriter function, because fasthttp calls
-//     that function after all handlers have returned.
+//     work on the key in a SendStreamWriter or Hijack function, or in a
+//     WebSocket, because fasthttp calls these functions after all handlers have
+//     returned. There, take the key with g.Do for each message.
 //
 // Name the lock on the route. In app.Use there are no path parameters yet. A
 // template that has one answers every request there with 500 and
@@ -56,4 +57,13 @@
 // Fiber reuses the memory of a request. So the key is a copy, and so is the
 // *http.Request that a keyfunc.Func gets. If a template has path parameters
 // only, nothing but the key is copied.
+//
+// With StreamRequestBody a body is read for keys that are in it, for Idempotent,
+// and if it says that it is no longer than [WithBodyLimit]. A longer one that is
+// needed gets 413, and no more than the limit is read of it.
+//
+// # Cookies and forms
+//
+// fasthttp reads some cookies and types of forms in another way than net/http
+// does. A request whose key is in such a cookie or form gets 400 or 415.
 package lockmw

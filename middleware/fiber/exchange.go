@@ -23,6 +23,8 @@ type exchange struct {
 	url  url.URL // of a light req
 	bad  error   // why req is not whole
 	err  error   // returned by the handler
+
+	stream *stream // the body of req; nil if it is in memory
 }
 
 // exchanges are reused, as fiber reuses its contexts. No exchange is referred
@@ -40,7 +42,11 @@ func (x *exchange) Keys() (httpguard.Keys, error) {
 	if x.bad != nil {
 		return httpguard.Keys{}, x.bad
 	}
-	return x.keys(x)
+	keys, err := x.keys(x)
+	if broken := x.stream.broken(); broken != nil && err == nil {
+		err = broken // the function has swallowed it
+	}
+	return keys, err
 }
 
 func (x *exchange) Failed() bool {

@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/gofiber/fiber/v3"
@@ -27,9 +28,9 @@ import (
 // kept. If the lease is lost, the answer is 500 and nothing is kept. Answers of
 // 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and those
 // of a lock inside. After the others the next request runs the handler, unless
-// the guard has [guard.WithAtMostOnce]. An answer that is a stream or is longer
-// than [guard.WithResultLimit] is not kept either, but its handler does not run
-// again.
+// the guard has [guard.WithAtMostOnce]. An answer that is a stream, takes over
+// the connection or is longer than [guard.WithResultLimit] is not kept either,
+// but its handler does not run again.
 //
 // The application's ErrorHandler answers errors of the chain inside, because its
 // answers are kept too. So middleware outside sees no error.
@@ -52,8 +53,8 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 		if waits.Cuts(c.Context()) {
 			once = hasty
 		}
-		x := &heldExchange{exchange{c: c, lock: once.Lock, keys: keys}}
-		x.req, x.bad = x.whole()
+		x := &heldExchange{exchange: exchange{c: c, lock: once.Lock, keys: keys}}
+		x.req, x.bad = x.whole(cfg.bodyLimit)
 		if once.Passes(x.req) {
 			return c.Next()
 		}
@@ -72,22 +73,36 @@ func WithOptionalKey() Option { return optionFunc(func(c *config) { c.idempotent
 
 // WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
 // kept too. Always kept are Content-Type, Content-Language, Content-Disposition,
-// Content-Encoding, Location, ETag, Last-Modified and Link. WithKeptHeaders
-// panics for one that is never kept, such as Set-Cookie.
+// Content-Encoding, Content-Range, Location, ETag, Last-Modified, Link,
+// Cache-Control, Vary and X-Content-Type-Options. A header that a middleware
+// outside has set before is left to that. WithKeptHeaders panics for one that
+// is never kept, such as Set-Cookie.
 func WithKeptHeaders(names ...string) Option {
 	names = httpguard.KeptHeaders(names)
 	return optionFunc(func(c *config) { c.idempotent.Headers = append(c.idempotent.Headers, names...) })
 }
 
 // heldExchange is an exchange whose answer fiber holds back.
-type heldExchange struct{ exchange }
+type heldExchange struct {
+	exchange
 
-// Begun reports whether the answer is a stream, which nobody can hold back.
-func (x *heldExchange) Begun() bool { return x.c.Response().IsBodyStream() }
+	outer http.Header // of the answer, before the chain runs
+}
 
-// Next runs the rest of the chain under l, and answers its error.
+// Begun reports whether nobody can hold the answer back, because it is a stream
+// or the handler takes over the connection.
+func (x *heldExchange) Begun() bool {
+	return x.c.Response().IsBodyStream() || x.c.RequestCtx().Hijacked()
+}
+
+// Next runs the rest of the chain under l, and answers its error. A status that
+// is informational is none, as for net/http.
 func (x *heldExchange) Next(l *guard.Lease) {
+	x.outer = headers(x.c.Response())
 	x.exchange.Next(l)
+	if x.c.Response().StatusCode() < http.StatusOK && !x.c.RequestCtx().Hijacked() {
+		x.c.Status(http.StatusOK)
+	}
 	if x.err != nil {
 		x.err = x.c.App().ErrorHandler(x.c, x.err)
 	}
@@ -95,8 +110,9 @@ func (x *heldExchange) Next(l *guard.Lease) {
 
 func (x *heldExchange) Held() httpguard.Answer {
 	res := x.c.Response()
-	a := httpguard.Answer{Status: res.StatusCode(), Header: headers(res), Body: res.Body()}
-	if x.err != nil { // the ErrorHandler has failed
+	a := httpguard.Answer{Status: res.StatusCode(), Header: headers(res), Outer: x.outer, Body: res.Body()}
+	delete(a.Header, fiber.HeaderContentLength) // fiber sends the length of the body, whatever was set
+	if x.err != nil {                           // the ErrorHandler has failed
 		a.Status = 0
 	}
 	return a

@@ -2,14 +2,17 @@ package lockmw_test
 
 import (
 	"bufio"
+	"net"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/gofiber/fiber/v3"
 
+	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/keyfunc"
 	lockmw "github.com/go-lockguard/guard/middleware/fiber"
+	"github.com/go-lockguard/guard/outcome"
 )
 
 func TestAStreamIsNotKeptAndItsHandlerDoesNotRunAgain(t *testing.T) {
@@ -30,6 +33,41 @@ func TestAStreamIsNotKeptAndItsHandlerDoesNotRunAgain(t *testing.T) {
 	}
 }
 
+func TestATakenConnectionIsNotTakenAgain(t *testing.T) {
+	runs := 0
+	chain := []any{
+		lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour),
+		func(c fiber.Ctx) error {
+			runs++
+			c.RequestCtx().Hijack(func(net.Conn) {})
+			return c.SendStatus(http.StatusSwitchingProtocols)
+		},
+	}
+	header := http.Header{"Idempotency-Key": {"k"}}
+	for _, want := range []int{http.StatusSwitchingProtocols, http.StatusConflict} {
+		if status, body := do(t, fiber.Config{}, "/stock/1", header, chain...); status != want || runs != 1 {
+			t.Errorf("got %d %s, want %d; %d runs", status, body, want, runs)
+		}
+	}
+}
+
+// fiber sends the length that the body has, so no answer is cut.
+func TestALengthThatTheBodyHasNotIsCorrected(t *testing.T) {
+	chain := []any{
+		lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour),
+		func(c fiber.Ctx) error {
+			c.Set(fiber.HeaderContentLength, "100")
+			return c.SendString("done")
+		},
+	}
+	for range 2 {
+		status, body := do(t, fiber.Config{}, "/stock/1", http.Header{"Idempotency-Key": {"k"}}, chain...)
+		if status != http.StatusOK || body != "done" {
+			t.Errorf("got %d %s", status, body)
+		}
+	}
+}
+
 // Errors of the handler are answered by the application, and kept.
 func TestAnErrorOfTheHandlerIsAnsweredInside(t *testing.T) {
 	runs := 0
@@ -44,6 +82,27 @@ func TestAnErrorOfTheHandlerIsAnsweredInside(t *testing.T) {
 		status, body := do(t, fiber.Config{}, "/stock/1", http.Header{"Idempotency-Key": {"k"}}, chain...)
 		if status != http.StatusUnprocessableEntity || body != "sold out" || runs != 1 {
 			t.Errorf("got %d %s, %d runs", status, body, runs)
+		}
+	}
+}
+
+// The context that a handler gives to outcome.Of may be fiber's own.
+func TestARefusalThatIsWrittenByTheContextItselfIsNotKept(t *testing.T) {
+	runs := 0
+	chain := []any{
+		lockmw.Idempotent(newGuard(t), keyfunc.Static("shop"), time.Hour),
+		func(c fiber.Ctx) error {
+			if runs++; runs > 1 {
+				return ok(c)
+			}
+			o, _ := outcome.Of(c, &guard.HeldError{})
+			return c.Status(o.Status).Send(o.Body())
+		},
+	}
+	for _, want := range []int{http.StatusConflict, http.StatusOK} {
+		status, body := do(t, fiber.Config{}, "/stock/1", http.Header{"Idempotency-Key": {"k"}}, chain...)
+		if status != want {
+			t.Errorf("got %d %s, want %d", status, body, want)
 		}
 	}
 }

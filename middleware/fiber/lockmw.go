@@ -113,6 +113,7 @@ func newMiddleware(
 	cfg := newConfig(opts)
 	cfg.idempotent.OnlyIdempotent()
 	waits := maxwait.New(g, cfg.maxWait)
+	keys = unread(keys)
 	patient, hasty := httpguard.New(g, cfg.bodyLimit), httpguard.New(waits.Short, cfg.bodyLimit)
 	return func(c fiber.Ctx) error {
 		if cfg.skip != nil && cfg.skip(c) {
@@ -127,7 +128,7 @@ func newMiddleware(
 		x := exchanges.Get().(*exchange)
 		*x = exchange{c: c, lock: lock, keys: keys}
 		if whole {
-			x.req, x.bad = x.whole()
+			x.req, x.bad = x.whole(cfg.bodyLimit)
 		} else {
 			x.req = x.light()
 		}

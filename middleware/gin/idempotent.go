@@ -31,8 +31,8 @@ import (
 // of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
 // those of a lock inside. After the others the next request runs the handler,
 // unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
-// hijacked or is longer than [guard.WithResultLimit] is not kept either, but its
-// handler does not run again.
+// hijacked, cut or is longer than [guard.WithResultLimit] is not kept either,
+// but its handler does not run again.
 //
 // A handler that only leaves errors in c.Errors has not answered. What a
 // middleware outside makes of them is not kept, and the log says so once.
@@ -62,8 +62,10 @@ func WithOptionalKey() Option { return optionFunc(func(c *config) { c.idempotent
 
 // WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
 // kept too. Always kept are Content-Type, Content-Language, Content-Disposition,
-// Content-Encoding, Location, ETag, Last-Modified and Link. WithKeptHeaders
-// panics for one that is never kept, such as Set-Cookie.
+// Content-Encoding, Content-Range, Location, ETag, Last-Modified, Link,
+// Cache-Control, Vary and X-Content-Type-Options. A header that a middleware
+// outside has set before is left to that. WithKeptHeaders panics for one that
+// is never kept, such as Set-Cookie.
 func WithKeptHeaders(names ...string) Option {
 	names = httpguard.KeptHeaders(names)
 	return optionFunc(func(c *config) { c.idempotent.Headers = append(c.idempotent.Headers, names...) })
@@ -81,11 +83,18 @@ type heldExchange struct {
 // Next runs the rest of the chain under l.
 func (x *heldExchange) Next(l *guard.Lease) {
 	c, outer, before := x.c, x.c.Writer, len(x.c.Errors)
-	x.held = &heldWriter{outer, httpguard.NewCapture(outer, x.limit), outer.Status(), unwritten}
+	x.held = &heldWriter{
+		ResponseWriter: outer, capture: httpguard.NewCapture(outer, x.limit), status: outer.Status(), size: unwritten,
+	}
 	c.Writer = x.held
 	defer func() { c.Writer = outer }()
 	x.exchange.Next(l)
 	x.left = !x.held.Written() && len(c.Errors) > before
+}
+
+// Begun also knows of a connection that was taken over.
+func (x *heldExchange) Begun() bool {
+	return x.exchange.Begun() || x.held != nil && x.held.capture.Passed()
 }
 
 func (x *heldExchange) Held() httpguard.Answer {
@@ -120,6 +129,8 @@ type heldWriter struct {
 	capture *httpguard.Capture
 	status  int
 	size    int // of the body
+
+	informed bool // the last header was informational, so WriteHeaderNow has nothing to write
 }
 
 // unwritten is the size of an answer before its header is written.
@@ -131,21 +142,35 @@ func (w *heldWriter) Status() int                 { return w.status }
 func (w *heldWriter) Size() int                   { return w.size }
 func (w *heldWriter) Written() bool               { return w.size != unwritten }
 
+// WriteHeader sends an informational answer at once, and remembers the status
+// of the answer.
 func (w *heldWriter) WriteHeader(status int) {
-	if status > 0 && !w.Written() {
+	if status <= 0 || w.Written() {
+		return
+	}
+	w.informed = status < http.StatusOK && status != http.StatusSwitchingProtocols
+	if w.informed {
+		w.capture.WriteHeader(status)
+	} else {
 		w.status = status
 	}
 }
 
 func (w *heldWriter) WriteHeaderNow() {
-	if !w.Written() {
+	if !w.Written() && !w.informed {
 		w.size = 0
 		w.capture.WriteHeader(w.status)
 	}
 }
 
-func (w *heldWriter) Write(b []byte) (int, error) {
+// begin writes the header of the answer, if nobody has done so.
+func (w *heldWriter) begin() {
+	w.informed = false
 	w.WriteHeaderNow()
+}
+
+func (w *heldWriter) Write(b []byte) (int, error) {
+	w.begin()
 	n, err := w.capture.Write(b)
 	w.size += n
 	return n, err
@@ -154,13 +179,16 @@ func (w *heldWriter) Write(b []byte) (int, error) {
 func (w *heldWriter) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
 
 func (w *heldWriter) Flush() {
-	w.WriteHeaderNow()
+	w.begin()
 	w.capture.Flush()
 }
 
 func (w *heldWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	w.size = max(w.size, 0)
-	return w.capture.Hijack()
+	conn, buf, err := w.capture.Hijack()
+	if err == nil {
+		w.size = max(w.size, 0)
+	}
+	return conn, buf, err
 }
 
 // InTransaction is an option of [Idempotent]. The handler runs in a transaction
@@ -170,7 +198,9 @@ func (w *heldWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // request in db is done exactly once per key and ttl, also after a crash or a
 // lost lease.
 //
-// If the database gives no clear answer, the client gets 503, and gets the
+// The whole answer, however long, is held in memory until COMMIT: a flush sends
+// nothing, and no connection can be taken over. If COMMIT fails or gives no
+// clear answer, the client gets 503 and the log a warning. The client gets the
 // truth when it sends the request again. The guard's store need not keep
 // results, and WithAtMostOnce and WithResultLimit do not apply. InTransaction
 // panics if db or table is nil.

@@ -15,6 +15,7 @@ import (
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/keyfunc"
 	lockmw "github.com/go-lockguard/guard/middleware/gin"
+	"github.com/go-lockguard/guard/outcome"
 )
 
 // payAgain sends the same request twice to a route with the handler, inside of
@@ -71,5 +72,20 @@ func TestAStatusWithoutABodyIsKept(t *testing.T) {
 	})
 	if want := http.StatusAccepted; first.Code != want || then.Code != want || seen != want || runs != 1 {
 		t.Errorf("got %d, then %d, seen outside %d, %d runs", first.Code, then.Code, seen, runs)
+	}
+}
+
+// The context that a handler gives to outcome.Of may be gin's own.
+func TestARefusalThatIsWrittenByTheContextItselfIsNotKept(t *testing.T) {
+	runs := 0
+	first, then := payAgain(t, newGuard(t), func(*gin.Context) {}, func(c *gin.Context) {
+		if runs++; runs > 1 {
+			return
+		}
+		o, _ := outcome.Of(c, &guard.HeldError{})
+		outcome.Write(c.Writer, o)
+	})
+	if first.Code != http.StatusConflict || then.Code != http.StatusOK || runs != 2 {
+		t.Errorf("got %d, then %d, %d runs", first.Code, then.Code, runs)
 	}
 }

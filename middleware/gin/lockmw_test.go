@@ -91,7 +91,7 @@ func options(l lockmwtest.Lock) (opts []lockmw.Option) {
 	return opts
 }
 
-var adapter = lockmwtest.Adapter{Mount: mount, Final: true}
+var adapter = lockmwtest.Adapter{Mount: mount}
 
 func TestTheTable(t *testing.T) { lockmwtest.Run(t, adapter) }
 

@@ -24,6 +24,23 @@ func clientGone(r *rig) {
 	}
 }
 
+// The key is free when the request has its turn, and nobody waits for it.
+func clientGoneBefore(r *rig) {
+	ctx, cancel := context.WithCancel(r.Context())
+	cancel()
+	app := r.app(r.guard, r.never, template)
+	r.expectNothing(post(ctx, app, path))
+
+	release := r.hold(r.other, key)
+	ctx, cancel = context.WithCancel(r.Context())
+	time.AfterFunc(maxWait/2, func() {
+		cancel()
+		release()
+	})
+	r.expectNothing(post(ctx, app, path))
+	r.mustBeFree(key)
+}
+
 func clientGoneInside(r *rig) {
 	order := guard.Key("order", sku)
 	r.hold(r.other, order)

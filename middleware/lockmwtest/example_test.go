@@ -14,16 +14,9 @@ import (
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
-// An adapter's own test gives mount to Run. This is the mount of net/http, on a
-// ServeMux.
+// An adapter's test is the function testTheTable, under a name that go test
+// finds. This is the mount of net/http, on a ServeMux.
 func Example() {
-	testTheTable := func(t *testing.T) {
-		t.Helper()
-		lockmwtest.Run(t, lockmwtest.Adapter{Mount: mount})
-		lockmwtest.RunIdempotent(t, lockmwtest.Adapter{Mount: mount})
-	}
-	_ = testTheTable
-
 	g, err := guard.New(memlocker.New())
 	if err != nil {
 		panic(err)
@@ -39,6 +32,12 @@ func Example() {
 	fmt.Println(w.Code, w.Body)
 	// Output:
 	// 200 stock:42
+}
+
+func testTheTable(t *testing.T) {
+	t.Helper()
+	lockmwtest.Run(t, lockmwtest.Adapter{Mount: mount})
+	lockmwtest.RunIdempotent(t, lockmwtest.Adapter{Mount: mount})
 }
 
 func mount(g *guard.Guard, h lockmwtest.Handler, locks ...lockmwtest.Lock) http.Handler {
@@ -91,6 +90,10 @@ func middleware(g *guard.Guard, l lockmwtest.Lock) func(http.Handler) http.Handl
 		return lockmw.Idempotent(g, l.Scope, l.TTL, opts...)
 	case l.Key != nil:
 		return lockmw.KeyFunc(g, l.Key, opts...)
+	case l.Templates != nil:
+		return lockmw.Keys(g, l.Templates...)
+	case l.Keys != nil:
+		return lockmw.KeysFunc(g, l.Keys, opts...)
 	case l.Static != "":
 		return lockmw.Static(g, l.Static, opts...)
 	default:

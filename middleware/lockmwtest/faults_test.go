@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/middleware/lockmwtest"
 )
@@ -31,6 +32,8 @@ const (
 	goneRow    = "an answer that was flushed"
 	endRow     = "an answer has its TTL"
 	panicRow   = "a panic keeps nothing"
+	refusalRow = "a refusal of a lock inside is no answer"
+	outerRow   = "headers of a middleware outside are not kept"
 )
 
 var faults = slices.Concat(runFaults, keptFaults, keyFaults, sentFaults)
@@ -161,9 +164,20 @@ var keptFaults = []fault{
 		outside: keepsToo(func(w *httptest.ResponseRecorder) bool { return w.Code >= 500 }),
 	},
 	{
-		name: "keeps refusals of locks inside", caughtBy: []string{"a refusal of a lock inside is no answer"},
+		name: "keeps refusals of locks inside", caughtBy: []string{refusalRow},
 		outside: keepsToo(func(w *httptest.ResponseRecorder) bool {
 			return strings.Contains(w.Body.String(), "lock_held")
+		}),
+	},
+	{
+		name: "does not see refusals that a handler writes", caughtBy: []string{refusalRow},
+		inside: refusals(func(*leasekey.Refusal) *leasekey.Refusal { return nil }),
+	},
+	{
+		name: "takes whatever follows a refusal for one", caughtBy: []string{refusalRow},
+		inside: refusals(func(r *leasekey.Refusal) *leasekey.Refusal {
+			r.Answered(true)
+			return r
 		}),
 	},
 	{
@@ -306,6 +320,23 @@ var sentFaults = []fault{
 		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return silent{w} }),
 	},
 	{
+		name:     "takes an informational answer for the answer",
+		caughtBy: []string{"an informational answer is no answer"},
+		inside:   writers(func(w http.ResponseWriter) http.ResponseWriter { return hasty{w} }),
+	},
+	{
+		name: "does not see that a connection is taken over", caughtBy: []string{"a connection that was taken over"},
+		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return deep{w} }),
+	},
+	{
+		name: "does not look at the length", caughtBy: []string{"an answer that was cut"},
+		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return endless{w} }),
+	},
+	{
+		name: "keeps what a middleware outside has set", caughtBy: []string{outerRow},
+		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return setting{w} }),
+	},
+	{
 		name: "loses what is copied", caughtBy: []string{"an answer that is copied from a reader"},
 		inside: writers(func(w http.ResponseWriter) http.ResponseWriter { return forgetful{w} }),
 	},
@@ -369,6 +400,8 @@ func TestEveryRowOfIdempotentCatchesAFault(t *testing.T) {
 		}
 	}
 }
+
+func TestTheMountOfTheExamplePassesTheTable(t *testing.T) { testTheTable(t) }
 
 // An adapter without a fault, mounted in the same way, passes.
 func TestSoundAdapterPasses(t *testing.T) {

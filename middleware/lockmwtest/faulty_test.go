@@ -1,10 +1,12 @@
 package lockmwtest_test
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/middleware/lockmwtest"
 )
 
@@ -213,6 +216,67 @@ func (w silent) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
 func (w silent) WriteHeader(status int) {
 	if status >= 200 {
 		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// hasty begins the answer when an informational one is sent.
+type hasty struct{ http.ResponseWriter }
+
+func (w hasty) WriteHeader(status int) {
+	w.ResponseWriter.WriteHeader(status)
+	if status < 200 {
+		w.Flush()
+	}
+}
+
+func (w hasty) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
+
+// deep takes over the connection of the server's own writer.
+type deep struct{ http.ResponseWriter }
+
+func (w deep) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
+
+func (w deep) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	server := w.ResponseWriter
+	for {
+		outer, ok := server.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return http.NewResponseController(server).Hijack()
+		}
+		server = outer.Unwrap()
+	}
+}
+
+// endless announces no length.
+type endless struct{ http.ResponseWriter }
+
+func (w endless) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
+
+func (w endless) Write(b []byte) (int, error) {
+	w.Header().Del("Content-Length")
+	return w.ResponseWriter.Write(b)
+}
+
+// setting sets again what a middleware outside has set, in other words.
+type setting struct{ http.ResponseWriter }
+
+func (w setting) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
+
+func (w setting) Write(b []byte) (int, error) {
+	if h := w.Header(); h.Get("Content-Encoding") != "" {
+		h.Add("Content-Encoding", "identity")
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// refusals replaces what Idempotent learns of refusals, once a handler knows of
+// one.
+func refusals(change func(r *leasekey.Refusal) *leasekey.Refusal) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx := leasekey.WithRefusal(r.Context(), change(leasekey.RefusalIn(r.Context())))
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
 	}
 }
 

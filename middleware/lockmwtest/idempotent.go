@@ -21,7 +21,7 @@ import (
 func RunIdempotent(t *testing.T, a Adapter) {
 	t.Helper()
 	for _, c := range idempotentRows {
-		if a.Buffered && slices.Contains(unbufferedAnswers, c.name) || a.Final && c.name == hintsRow {
+		if a.Buffered && slices.Contains(unbufferedAnswers, c.name) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -68,7 +68,11 @@ var idempotentRows = []struct {
 	{"the store is away", awayIdempotent},
 	{"a panic keeps nothing", panicsKeepNothing},
 	{"a Goexit keeps nothing", exitsKeepNothing},
-	{hintsRow, informational},
+	{hintsRow, hintsGoThrough},
+	{"an informational answer is no answer", informational},
+	{takenRow, takenOver},
+	{cutRow, cut},
+	{"headers of a middleware outside are not kept", outerHeaders},
 	{"an answer that is copied from a reader", readFrom},
 	{"a compressed answer", compressed},
 	{"an answer has its TTL", answersEnd},
@@ -79,12 +83,14 @@ var idempotentRows = []struct {
 // unbufferedAnswers has the rows about answers that begin before their handler
 // returns, and about clients that the handler sees go.
 var unbufferedAnswers = []string{
-	"an answer that was flushed", "a lost lease after the answer was flushed", hintsRow, goneRow,
+	"an answer that was flushed", "a lost lease after the answer was flushed", hintsRow, goneRow, takenRow, cutRow,
 }
 
 const (
 	hintsRow = "informational answers go through"
 	goneRow  = "the client has gone meanwhile"
+	takenRow = "a connection that was taken over"
+	cutRow   = "an answer that was cut"
 )
 
 const keptFor = time.Hour

@@ -17,7 +17,9 @@ func whichHeaders(r *rig) {
 	set := map[string]string{
 		"Content-Type": "text/plain; charset=x", "Content-Language": "de", "Content-Disposition": "inline",
 		"Location": "/orders/1", "Etag": `"1"`, "Last-Modified": "Mon, 02 Jan 2006 15:04:05 GMT", "Link": "</a>; rel=next",
-		"X-Order": "1",
+		"Content-Range": "bytes 0-3/9", "Cache-Control": "no-store", "Vary": "Origin",
+		"X-Content-Type-Options": "nosniff",
+		"X-Order":                "1",
 	}
 	never := map[string]string{
 		"Set-Cookie": "s=1", "Www-Authenticate": "Basic", "Authorization": "x", "X-Other": "1", "Keep-Alive": "1",
@@ -163,27 +165,6 @@ func ownErrorKept(r *rig) {
 	}
 	r.expectSame(first, r.pay(two))
 	r.expectRuns(c, 1)
-}
-
-// A held key will be free later. Then the same request must go through.
-func refusalInside(r *rig) {
-	refused := &counter{h: func(http.ResponseWriter, *http.Request) error { return &guard.HeldError{} }}
-	for name, row := range map[string]struct {
-		c     *counter
-		locks []Lock
-	}{
-		"middleware": {order(), []Lock{once, {Template: template}}},
-		"handler":    {refused, []Lock{once}},
-	} {
-		release := r.hold(r.other, key)
-		one, two := r.instances(row.c.serve, row.locks...)
-		r.expectProblem(send(one, r.named(name)), http.StatusConflict, "lock_held", false)
-		release()
-		runs := row.c.runs
-		if w := send(two, r.named(name)); replayed(w) || row.c.runs != runs+1 {
-			r.Errorf("%s: the refusal was kept: %d %s", name, w.Code, w.Body)
-		}
-	}
 }
 
 // A mark stays where nobody knows what was done.
@@ -334,39 +315,6 @@ func heldBack(r *rig) {
 	if sent != 1 {
 		r.Error("nothing was sent")
 	}
-}
-
-// hints notes the informational answers, which a recorder takes for the answer.
-type hints struct {
-	*httptest.ResponseRecorder
-
-	links []string
-}
-
-func (h *hints) WriteHeader(status int) {
-	if status < 200 {
-		h.links = append(h.links, h.Header().Get("Link"))
-		return
-	}
-	h.ResponseRecorder.WriteHeader(status)
-}
-
-func informational(r *rig) {
-	c := &counter{h: func(w http.ResponseWriter, req *http.Request) error {
-		w.Header().Set("Link", "</style.css>")
-		w.WriteHeader(http.StatusEarlyHints)
-		w.Header().Del("Link")
-		return ok(w, req)
-	}}
-	one, two := r.instances(c.serve)
-	w := &hints{ResponseRecorder: httptest.NewRecorder()}
-	one.ServeHTTP(w, r.payment())
-	r.expectDone(w.ResponseRecorder)
-	if len(w.links) != 1 || w.links[0] != "</style.css>" || w.Header().Get("Link") != "" {
-		r.Errorf("got hints %q, and then the Link %q", w.links, w.Header().Get("Link"))
-	}
-	r.expectSame(w.ResponseRecorder, r.pay(two))
-	r.expectRuns(c, 1)
 }
 
 func compressed(r *rig) {

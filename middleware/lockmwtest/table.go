@@ -32,10 +32,6 @@ type Adapter struct {
 	// the handler has written.
 	Buffered bool
 
-	// Final means that the framework sends no informational answers. The row of
-	// RunIdempotent about them is left out then.
-	Final bool
-
 	// Raw means that the router matches paths of unusual spelling as they were
 	// sent, and does not decode parameters.
 	Raw bool
@@ -85,6 +81,7 @@ func Run(t *testing.T, a Adapter) {
 		{"a body over the application's limit", bodyOverLimit},
 		{"a body that breaks off", bodyBroken},
 		{"client gone while waiting", clientGone},
+		{"client gone before its turn", clientGoneBefore},
 		{"client gone while a lock inside the handler waits", clientGoneInside},
 		{"outer deadline while waiting", outerDeadline},
 		{"a panic passes through after release", panics},

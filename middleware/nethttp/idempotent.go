@@ -27,8 +27,8 @@ import (
 // of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
 // those of a lock inside. After the others the next request runs the handler,
 // unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
-// hijacked or is longer than [guard.WithResultLimit] is not kept either, but
-// its handler does not run again. Such an answer goes to the client as it is
+// hijacked, cut or is longer than [guard.WithResultLimit] is not kept either,
+// but its handler does not run again. Such an answer goes to the client as it is
 // written. Trailers are not kept. An answer is kept too if its client has gone.
 // If the handler has written nothing then, later requests get 409.
 //
@@ -62,9 +62,11 @@ func Idempotent(
 func WithOptionalKey() Option { return optionFunc(func(c *config) { c.idempotent.Optional = true }) }
 
 // WithKeptHeaders is an option of [Idempotent]. These headers of an answer are
-// kept too. Always kept are Content-Type, Content-Language,
-// Content-Disposition, Content-Encoding, Location, ETag, Last-Modified and
-// Link. WithKeptHeaders panics for one that is never kept, such as Set-Cookie.
+// kept too. Always kept are Content-Type, Content-Language, Content-Disposition,
+// Content-Encoding, Content-Range, Location, ETag, Last-Modified, Link,
+// Cache-Control, Vary and X-Content-Type-Options. A header that a middleware
+// outside has set before is left to that. WithKeptHeaders panics for one that
+// is never kept, such as Set-Cookie.
 func WithKeptHeaders(names ...string) Option {
 	names = httpguard.KeptHeaders(names)
 	return optionFunc(func(c *config) { c.idempotent.Headers = append(c.idempotent.Headers, names...) })
@@ -87,6 +89,9 @@ func (x *heldExchange) Next(l *guard.Lease) {
 	inside.Next(l)
 }
 
+// Begun also knows of a connection that was taken over.
+func (x *heldExchange) Begun() bool { return x.exchange.Begun() || x.held.Passed() }
+
 func (x *heldExchange) Held() httpguard.Answer    { return x.held.Held() }
 func (x *heldExchange) Send()                     { x.held.Send() }
 func (x *heldExchange) Replay(a httpguard.Answer) { a.Write(x.shaped()) }
@@ -98,7 +103,9 @@ func (x *heldExchange) Replay(a httpguard.Answer) { a.Write(x.shaped()) }
 // request in db is done exactly once per key and ttl, also after a crash or a
 // lost lease.
 //
-// If the database gives no clear answer, the client gets 503, and gets the
+// The whole answer, however long, is held in memory until COMMIT: a flush sends
+// nothing, and no connection can be taken over. If COMMIT fails or gives no
+// clear answer, the client gets 503 and the log a warning. The client gets the
 // truth when it sends the request again. The guard's store need not keep
 // results, and WithAtMostOnce and WithResultLimit do not apply. InTransaction
 // panics if db or table is nil.

@@ -2,6 +2,8 @@ package lockmw_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -112,6 +114,38 @@ func TestItIsKnownWhetherTheResponseHasBegun(t *testing.T) {
 				t.Errorf("got %d %q", status, body)
 			}
 		})
+	}
+}
+
+// The handler reads a body that never comes. Only the server's limit ends that.
+func TestReadTimeoutFreesTheKeyOfAClientThatSendsNothing(t *testing.T) {
+	g, ended := newGuard(t), make(chan error, 1) // by the handler
+	s := httptest.NewUnstartedServer(lockmw.Static(g, "all")(http.HandlerFunc(
+		func(_ http.ResponseWriter, r *http.Request) {
+			_, err := io.Copy(io.Discard, r.Body)
+			ended <- err
+		})))
+	s.Config.ReadTimeout = 50 * time.Millisecond
+	s.Start()
+	defer s.Close()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the read ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the handler still reads")
+	}
+	if err := g.Do(t.Context(), "all", func(context.Context) error { return nil }); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -22,7 +22,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s := &http.Server{Addr: ":8080", Handler: handlers(g, deduct), ReadHeaderTimeout: 5 * time.Second}
+	s := &http.Server{Addr: ":8080", Handler: handlers(g, deduct), ReadTimeout: 10 * time.Second}
 	log.Fatal(s.ListenAndServe())
 }
 

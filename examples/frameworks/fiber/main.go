@@ -4,6 +4,7 @@ package main
 import (
 	"log"
 	"net/http"
+	"time"
 
 	"github.com/gofiber/fiber/v3"
 	recoverer "github.com/gofiber/fiber/v3/middleware/recover"
@@ -24,7 +25,7 @@ func main() {
 }
 
 func app(g *guard.Guard, deduct fiber.Handler) *fiber.App {
-	a := fiber.New()
+	a := fiber.New(fiber.Config{ReadTimeout: 10 * time.Second})
 	a.Use(recoverer.New())
 	a.Post("/skus/:sku/deduct", lockmw.Key(g, "stock:{sku}"), deduct)
 	a.Post("/skus/:sku/price", lockmw.Key(g, "stock:{sku}"), deduct) // another route, the same key

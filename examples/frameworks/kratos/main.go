@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"log"
+	"time"
 
 	"github.com/go-kratos/kratos/v3"
 	"github.com/go-kratos/kratos/v3/middleware/recovery"
@@ -37,6 +38,7 @@ func servers(g *guard.Guard, s stock, httpAddr, grpcAddr string) (*http.Server, 
 	}
 	lock := lockmw.Server(rules...)
 	hs := http.NewServer(http.Address(httpAddr), http.Middleware(recovery.Recovery(), lock))
+	hs.ReadTimeout = 10 * time.Second
 	gs := grpc.NewServer(grpc.Address(grpcAddr), grpc.Middleware(recovery.Recovery(), lock))
 	registerHTTP(hs, s)
 	registerGRPC(gs, s)

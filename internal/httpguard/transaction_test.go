@@ -1,0 +1,127 @@
+package httpguard_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/httpguard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// exchange is a request whose answer a Capture holds back.
+type exchange struct {
+	r       *http.Request
+	w       http.ResponseWriter
+	held    *httpguard.Capture
+	limit   int
+	handler http.HandlerFunc
+}
+
+func (x *exchange) Request() *http.Request        { return x.r }
+func (x *exchange) Keys() (httpguard.Keys, error) { return httpguard.One("ann", nil) }
+func (x *exchange) Begun() bool                   { return x.held.Passed() }
+func (x *exchange) Failed() bool                  { return false }
+func (x *exchange) Pattern() string               { return "/pay" }
+func (x *exchange) Held() httpguard.Answer        { return x.held.Held() }
+func (x *exchange) Send()                         { x.held.Send() }
+func (x *exchange) Replay(a httpguard.Answer)     { a.Write(x.w) }
+
+func (x *exchange) Next(l *guard.Lease) {
+	x.held = httpguard.NewCapture(x.w, x.limit)
+	x.handler(x.held, x.r.WithContext(l.Context()))
+}
+
+// until knows whether anything was sent.
+type until struct {
+	http.ResponseWriter
+
+	sent bool
+}
+
+func (u *until) WriteHeader(status int) {
+	u.sent = true
+	u.ResponseWriter.WriteHeader(status)
+}
+
+func (u *until) Write(b []byte) (int, error) {
+	u.sent = true
+	return u.ResponseWriter.Write(b)
+}
+
+func (u *until) Flush() { u.sent = true }
+
+// However long an answer is, and whatever its handler does to send it, nothing
+// of it is sent before COMMIT.
+func TestInTransactionNothingIsSentBeforeCommit(t *testing.T) {
+	long := strings.Repeat("x", 100_000) // over the limit of what the store of the locks keeps
+	write := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, long) }
+	for name, handler := range map[string]http.HandlerFunc{
+		"long": write,
+		"flushed": func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush()
+			write(w, r)
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+		},
+		"hijacked": func(w http.ResponseWriter, r *http.Request) {
+			if _, _, err := http.NewResponseController(w).Hijack(); !errors.Is(err, http.ErrNotSupported) {
+				t.Errorf("the connection is taken over: %v", err)
+			}
+			write(w, r)
+		},
+	} {
+		for _, commit := range []error{nil, errors.New("no COMMIT")} {
+			x := &exchange{w: &until{ResponseWriter: httptest.NewRecorder()}, handler: handler}
+			kept, logs, err := serveInTransaction(t, x, commit)
+			w := x.w.(*until)
+			told := strings.Contains(logs, "the database did not confirm a request's work")
+			switch body := w.ResponseWriter.(*httptest.ResponseRecorder).Body.String(); {
+			case commit == nil && (err != nil || body != long || told || !strings.Contains(kept, long)):
+				t.Errorf("%s: %v, %d bytes, %d kept, log %s", name, err, len(body), len(kept), logs)
+			case commit != nil && (!errors.Is(err, guard.ErrUnavailable) || w.sent || !told):
+				t.Errorf("%s, no COMMIT: %v, %d bytes, log %s", name, err, len(body), logs)
+			}
+		}
+	}
+}
+
+// serveInTransaction serves x in a transaction whose COMMIT ends with commit.
+func serveInTransaction(t *testing.T, x *exchange, commit error) (kept, logs string, err error) {
+	t.Helper()
+	var lines bytes.Buffer
+	g, err := guard.New(memlocker.New(), guard.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	once := func(ctx context.Context, g *guard.Guard, key string, _ guard.OnceOptions,
+		fn func(context.Context) ([]byte, error),
+	) (guard.OnceResult, error) {
+		var record []byte
+		err := g.Do(ctx, key, func(ctx context.Context) (err error) {
+			record, err = fn(ctx)
+			return err
+		})
+		kept = string(record)
+		if x.w.(*until).sent {
+			t.Error("sent before COMMIT")
+		}
+		return guard.OnceResult{Record: record, Fresh: true}, errors.Join(err, commit)
+	}
+	i := httpguard.NewIdempotent(httpguard.New(g, 100), true, time.Hour, httpguard.IdempotentOptions{Once: once})
+	x.r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/pay", http.NoBody)
+	x.r.Header.Set("Idempotency-Key", "k")
+	x.limit = i.Limit()
+	err = i.Serve(x)
+	return kept, lines.String(), err
+}
