@@ -14,7 +14,7 @@ import (
 
 var (
 	recallScript = newScript(consts(), lua("tokens", "recall", "entry", "back", "look"),
-		allNames, inLook, lua("late", "crowd", "serve", "lookcrowd"))
+		allNames, inLook, lua("late", "offer", "crowd", "serve", "lookcrowd"))
 	keepScript = newScript(consts(), inKeep, lua("keep", "release"), releaseTail)
 )
 
