@@ -174,5 +174,6 @@
 // Cluster the locker keeps the releases of the last TTL, at most some thousand.
 // It sends them once more when their keys live elsewhere. As long as it keeps
 // any, it asks the primary after a key several times a second. With a client of
-// [WithClient] it does so in Cluster only.
+// [WithClient] it does so in Cluster only. Servers behind one address look like
+// one server, and a release that they lose keeps its key until the TTL.
 package redislocker

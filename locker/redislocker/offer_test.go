@@ -98,7 +98,8 @@ func TestAnEntryThatNoLockerHasMadeIsDropped(t *testing.T) {
 	const ids = "0123456789012345678901" + "0123456789012345678901"
 	for _, garbage := range []string{
 		"", "x", "m", "m-1000", "\x00\xff\n", "mf9999" + ids[1:], strings.Repeat("{", 1<<16), // too short, or anything
-		"m-0000" + ids + "{}", "m-10.5" + ids + "{}", "m- 100" + ids + "{}", "m-1e03" + ids + "{}", "m--100" + ids + "{}",
+		"m-0000" + ids + "{}", "m-10.5" + ids + "{}", "m- 100" + ids + "{}", "m-1e03" + ids + "{}",
+		"m--100" + ids + "{}",
 		"x-1000" + ids + "{}", "mx1000" + ids + "{}", " m-1000" + ids + "{}", "M-1000" + ids + "{}",
 		"m-abcd" + ids + `{"v":2,"offer":1000}`, "m-abcd" + ids + `{"v":2,"limit":"000004"}`,
 	} {

@@ -175,5 +175,6 @@ func (l *Locker) tryMessages(ctx context.Context, k keys) (unheard, err error) {
 		return nil, nil //nolint:nilerr // a missing right is named by itself
 	}
 	return finding(FindingMessages, locker.Warn, "subscriptions are not with the server that has the keys, so those "+
-		"who wait are not told, and poll: let SUBSCRIBE go where EVALSHA goes, past a proxy that sends it to a replica"), nil
+		"who wait are not told, and poll: let SUBSCRIBE go where EVALSHA goes, past a proxy that sends it to "+
+		"a replica"), nil
 }

@@ -147,7 +147,8 @@ func TestFault49AFailoverBehindAnAddressLetsNobodyElseIn(t *testing.T) {
 		primary, replica = replica, primary
 	}
 	r.oneAtATime(t)
-	keeps(t, "%d `FAILOVER` in %d sections, with subscriptions left at the old primary: one at a time", rounds, r.sections)
+	keeps(t, "%d `FAILOVER` in %d sections, with subscriptions left at the old primary: one at a time", rounds,
+		r.sections)
 }
 
 // handsOver makes replica the primary, without a write that is lost.
@@ -168,12 +169,13 @@ func handsOver(t *testing.T, primary, replica *redistest.Server) {
 func TestFault50APrimaryThatSentinelsReplaceIsLeftByAll(t *testing.T) {
 	begin(t)
 	s := redistest.StartSentinel(t)
-	gs := make([]*guard.Guard, 4)
+	gs := make([]*guard.Guard, 6)
 	for i := range gs {
 		gs[i] = newGuardOn(t, redislocker.New(nil, redislocker.WithSentinel(&redis.FailoverOptions{
 			MasterName: redisproc.SentinelName, SentinelAddrs: s.Addrs(),
 		})), guard.WithTTL(3*time.Second), guard.WithMaxWait(long))
 		warm(t, gs[i])
+		time.Sleep(25 * time.Millisecond) // each asks the sentinels at its own time
 	}
 	r := startRush(t, gs...)
 	rounds := testsize.Pick(6, 1)
@@ -220,6 +222,5 @@ func TestFault51AFailoverOfAClusterLetsNobodyElseIn(t *testing.T) {
 		})
 	}
 	r.oneAtATime(t)
-	keeps(t, "%d `CLUSTER FAILOVER` in %d sections: one at a time; no section for %v at most", rounds, r.sections,
-		r.idle.Round(time.Millisecond))
+	keeps(t, "%d `CLUSTER FAILOVER` in %d sections: one at a time", rounds, r.sections)
 }
