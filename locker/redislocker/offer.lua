@@ -18,11 +18,11 @@ local function lateness(entry, place)
 end
 
 -- length returns for how many ms the key is offered to the claim of an entry. It
--- returns nil if the claim is passed over. If last, other claims may be there and
--- none of them can be asked.
-local function length(entry, late, last)
+-- returns nil if the claim is passed over, which the last one that may be asked is
+-- not.
+local function length(entry, inbox, late, last)
   local short = tonumber(string.sub(entry, 3, 6))
-  local hear = KNOWN and redis.pcall("pubsub", "numsub", INBOXES .. string.sub(entry, 29, 50))
+  local hear = KNOWN and redis.pcall("pubsub", "numsub", inbox)
   hear = hear and hear[2] -- nil if the server does not tell
   if hear and hear > 0 then
     return late <= LATE and tonumber(string.match(entry, '^{"v":2,"offer":([1-9]%d%d%d?)%D', 51)) or short
@@ -41,7 +41,8 @@ end
 -- put, the claim joins n members of a crowd by it. offer returns false if the
 -- claim does not get the key.
 local function offer(entry, late, last, behind, n, put)
-  local ms, token = length(entry, late, last), "0"
+  local inbox, token = INBOXES .. string.sub(entry, 29, 50), "0"
+  local ms = length(entry, inbox, late, last)
   if not ms then
     return false
   end
@@ -58,7 +59,7 @@ local function offer(entry, late, last, behind, n, put)
     redis.call("set", LOCK, string.sub(entry, 7), "px", ms)
   end
   local word = version(entry) == "1" and "granted " or "offered " .. string.format("%.0f", ms) .. " "
-  redis.pcall("publish", INBOXES .. string.sub(entry, 29, 50),
+  redis.pcall("publish", inbox,
     word .. string.sub(entry, 7, 28) .. " " .. token .. " " .. string.format("%.0f", behind) .. " " .. KEY)
   return true
 end
