@@ -172,7 +172,7 @@ func (l *Locker) tryMessages(ctx context.Context, k keys) (unheard, err error) {
 	}
 	count := redisconn.NewCommand(ctx, "eval", counting, 1, k.lock, channel)
 	if n, err := l.conn.SendOne(ctx, count).Int(); err != nil || n > 0 {
-		return nil, nil //nolint:nilerr // a missing right is named by itself
+		return nil, nil // a missing right is named by itself
 	}
 	return finding(FindingMessages, locker.Warn, "subscriptions are not with the server that has the keys, so those "+
 		"who wait are not told, and poll: let SUBSCRIBE go where EVALSHA goes, past a proxy that sends it to "+
