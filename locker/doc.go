@@ -117,14 +117,18 @@
 //     last Answer told of.
 //  5. A process that died while it waited costs the others at most the offer
 //     and a look. The offer is long only if the store knows that the process
-//     has heard of it. A store that cannot know that makes short offers, see
+//     hears of it. A store that cannot know that makes short offers, see
 //     [Claim.LongOffer] and [Claim.ShortOffer]. It grants no rest either,
-//     because it would take a dead claim for a live one for as long.
+//     because it would take a dead claim for a live one for as long. An offer
+//     is final. The store must not take back or shorten what a message tells
+//     of, even if it learns that the message has reached nobody. A process may
+//     hear what the store does not count, such as a message that a replica
+//     repeats.
 //  6. A claim that is given up leaves the queue. Abandon takes it out. In the
 //     same step the claims behind it get the key if they may own it now.
 //  7. A claim whose process may be there must not be passed over. A store may
-//     pass over the processes that are gone, say because a message reached
-//     nobody. It may do that only to two kinds of claims. The first were
+//     pass over the processes that are gone, say because nobody would hear
+//     the message. It may do that only to two kinds of claims. The first were
 //     queued, or granted a rest, when their process was sure to hear. The
 //     second were not seen for longer than [LookEvery] or their rest. Other
 //     claims find the key by their next Acquire. A claim that was passed over

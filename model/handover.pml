@@ -65,6 +65,9 @@
 #ifndef CLUSTER
 #define CLUSTER 0      /* 1: the count of receivers proves nothing */
 #endif
+#ifndef SPLIT
+#define SPLIT 0        /* 1: an instance that is not counted may hear all the same, as from a replica */
+#endif
 
 /* --- the protocol --- */
 #ifndef LOOKS
@@ -124,6 +127,12 @@
 #ifndef TOLD_LONG
 #define TOLD_LONG 0    /* law 1: a message tells of a longer offer than the store makes */
 #endif
+#ifndef TAKE_BACK
+#define TAKE_BACK 0    /* law 5: an offer is made and told of, and taken back if nobody is counted */
+#endif
+#ifndef CUT_SHORT
+#define CUT_SHORT 0    /* law 5: ... and cut short, if the claim only polls */
+#endif
 #ifndef OLD_TOKENS
 #define OLD_TOKENS 0   /* who acquires again under the same owner id keeps the tokens that came with the offer */
 #endif
@@ -143,7 +152,7 @@ bool reachable[N];              /* the subscription of the instance's inbox */
 byte fenced;                    /* whose block of fencing tokens is the latest: all others are lower */
 
 /* --- on its way --- */
-bool message[LAST + 1];         /* "granted" */
+byte message[LAST + 1];         /* "offered": for how many ticks; 0: none */
 bool chore[LAST + 1];           /* a release in the background */
 bool lateLook[LAST + 1], lateObtain[LAST + 1], lateRelease[LAST + 1];
 bool mayAdd[LAST + 1];          /* with lateLook: it is the first of its owner id */
@@ -156,7 +165,7 @@ byte nextOf[LAST + 1];          /* with lateRelease: what it queues */
 byte calls[N] = CALLS, waiting[N];
 byte claim[N];                  /* the contender's owner id; 0: none */
 byte stage[N];                  /* of the claim */
-bool came[N];                   /* the message that grants the claim has come */
+byte came[N];                   /* the message that grants the claim has come: its ticks; 0: it has not */
 byte sent[N];                   /* what the request on its way may give, counted from when it was sent */
 byte offer[N];                  /* rest of an offer to the claim, counted from the last look that saw its entry */
 byte grant[N];                  /* owner id of the turn, also while it is released; 0: none */
@@ -195,10 +204,15 @@ inline release(id, next) {
         if
         :: !isStopped && unseens > 0 -> unseens-- /* most likely dead: out of the queue */
         :: isStopped || polls[first] -> queue!first; if :: SKIP :: else -> isStopped = true fi
+        :: SPLIT && !isStopped && polls[first] ->
+           give(first, SHORT); isHanded = true; isStopped = true;
+           if :: !dead[instance(first)] -> message[first] = (CUT_SHORT -> OFFER : SHORT) :: skip fi
+        :: SPLIT && !isStopped && !polls[first] -> /* not counted: out of the queue, and the next one */
+           if :: TAKE_BACK && !dead[instance(first)] -> message[first] = OFFER :: else fi
         :: !isStopped && !polls[first] && (reachable[instance(first)] || CLUSTER) ->
            give(first, GIVEN); isHanded = true; isStopped = true;
            if
-           :: reachable[instance(first)] && !dead[instance(first)] -> message[first] = true
+           :: reachable[instance(first)] && !dead[instance(first)] -> message[first] = TOLD
            :: !reachable[instance(first)] || dead[instance(first)] || LOSSY
            fi
         :: else /* nobody there: out of the queue, and the next one */
@@ -219,7 +233,7 @@ inline newClaim(i) {
   claim[i] = 0;
   for (x : i*IDS+1 .. i*IDS+IDS) {
     if
-    :: claim[i] == 0 && grant[i] != x && owner != x && !isQueued(x) && !message[x] && !chore[x] && !isLate(x) ->
+    :: claim[i] == 0 && grant[i] != x && owner != x && !isQueued(x) && message[x] == 0 && !chore[x] && !isLate(x) ->
        claim[i] = x;
        for (j : 1 .. LAST) { if :: nextOf[j] == x -> claim[i] = 0 :: else fi }
     :: else
@@ -227,10 +241,10 @@ inline newClaim(i) {
   }
   assert(claim[i] != 0); /* IDS is too small */
   if :: fenced == claim[i] -> fenced = 0 :: else fi;
-  old[claim[i]] = false; polls[claim[i]] = false; stage[i] = NEW; came[i] = false; offer[i] = 0
+  old[claim[i]] = false; polls[claim[i]] = false; stage[i] = NEW; came[i] = 0; offer[i] = 0
 }
 
-inline noClaim(i) { claim[i] = 0; stage[i] = NEW; came[i] = false; offer[i] = 0 }
+inline noClaim(i) { claim[i] = 0; stage[i] = NEW; came[i] = 0; offer[i] = 0 }
 
 /* The claim is over; what may be left of it in the store is released in the background. */
 inline giveUp(i) { chore[claim[i]] = true; noClaim(i) }
@@ -248,9 +262,9 @@ begin:
   atomic {
     if
     :: gone[i] -> goto leave
-    :: !gone[i] && came[i] -> goto accept
-    :: !gone[i] && !came[i] && (stage[i] != QUEUED || DIRECT) -> sent[i] = TTL
-    :: !gone[i] && !came[i] && stage[i] == QUEUED -> sent[i] = OFFER; goto look
+    :: !gone[i] && came[i] > 0 -> goto accept
+    :: !gone[i] && came[i] == 0 && (stage[i] != QUEUED || DIRECT) -> sent[i] = TTL
+    :: !gone[i] && came[i] == 0 && stage[i] == QUEUED -> sent[i] = OFFER; goto look
     fi
   }
 obtain: /* redislock's: sets the key if it is free or has this owner id */
@@ -293,16 +307,16 @@ look: /* the queue script */
   atomic { asleep[i] = true; working[i] = false }
 sleep:
   atomic {
-    (gone[i] || came[i] || poked[i] || LOOKS || (RESTS && !subscribed[i] && !UNNOTICED)) ->
+    (gone[i] || came[i] > 0 || poked[i] || LOOKS || (RESTS && !subscribed[i] && !UNNOTICED)) ->
     asleep[i] = false; working[i] = true; poked[i] = false; goto begin
   }
 accept: /* a message is a hint: how long it may be trusted, the last look says (law 1) */
   atomic {
-    came[i] = false; stage[i] = OUT;
+    stage[i] = OUT;
     if :: FROM_NOW -> offer[i] = OFFER :: else fi;
     if
-    :: offer[i] > OFFER - TOLD -> trust[i] = offer[i] - (OFFER - TOLD); offer[i] = 0
-    :: else -> sent[i] = TTL; goto obtain
+    :: offer[i] > OFFER - came[i] -> trust[i] = offer[i] - (OFFER - came[i]); offer[i] = 0; came[i] = 0
+    :: else -> sent[i] = TTL; came[i] = 0; goto obtain
     fi
   }
 mine:
@@ -352,7 +366,7 @@ leave: /* the last waiter has left; but if another has come, it takes the claim 
     gone[i] = false; working[i] = false;
     if
     :: claim[i] != 0 && waiting[i] == 0 && !LEFT_CLAIM -> giveUp(i)
-    :: claim[i] != 0 && waiting[i] == 0 && (LEFT_CLAIM || unsent > 0 && !came[i]) ->
+    :: claim[i] != 0 && waiting[i] == 0 && (LEFT_CLAIM || unsent > 0 && came[i] == 0) ->
        if :: LEFT_CLAIM :: else -> unsent-- fi;
        noClaim(i)
     :: else
@@ -367,14 +381,14 @@ proctype traffic(byte id) {
   byte i = instance(id);
 end:
   do
-  :: atomic { message[id] ->
-       message[id] = false;
+  :: atomic { message[id] > 0 ->
        if
        :: EAGER_FREE && claim[i] == id && !asleep[i] -> chore[id] = true
-       :: !(EAGER_FREE && !asleep[i]) && claim[i] == id -> came[i] = true
+       :: !(EAGER_FREE && !asleep[i]) && claim[i] == id -> came[i] = message[id]
        :: claim[i] != id && grant[i] == id && !FREE_OWN /* a look was faster */
        :: claim[i] != id && (grant[i] != id || FREE_OWN) -> if :: IGNORE :: else -> chore[id] = true fi /* law 3 */
-       fi }
+       fi;
+       message[id] = 0 }
   :: atomic { chore[id] -> chore[id] = false; release(id, 0) }
   /* Late requests. Each owner id with an unclear request is released once more, after the request: law 12. */
   :: atomic { lateObtain[id] ->
@@ -412,7 +426,7 @@ end:
        if :: (waiting[i] > 0 || asleep[i]) && !DEAF -> poked[i] = true :: else fi } /* law 7 */
   :: atomic { drops > 0 && reachable[i] ->
        drops--; reachable[i] = false; confirming[i] = false; subscribed[i] = false;
-       for (x : i*IDS+1 .. i*IDS+IDS) { message[x] = false } }
+       for (x : i*IDS+1 .. i*IDS+IDS) { message[x] = 0 } }
   od
 }
 
@@ -448,7 +462,7 @@ end:
        dead[i] = true; calls[i] = 0; waiting[i] = 0; noClaim(i); grant[i] = 0; trust[i] = 0; sent[i] = 0;
        inTurn[i] = false; working[i] = false; asleep[i] = false; gone[i] = false; poked[i] = false;
        subscribed[i] = false; confirming[i] = false;
-       for (x : i*IDS+1 .. i*IDS+IDS) { message[x] = false; chore[x] = false }
+       for (x : i*IDS+1 .. i*IDS+IDS) { message[x] = 0; chore[x] = false }
        if :: reachable[i] = false :: skip fi; /* the store may not have noticed */
        i = 0 }
   :: atomic { crashes > 0 -> crashes = 0 }

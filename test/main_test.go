@@ -169,3 +169,11 @@ func (s *spy) Shares(limit int) bool {
 	sharer, ok := s.Locker.(locker.Sharer)
 	return ok && sharer.Shares(limit)
 }
+
+// sleeps returns a function that takes the time d.
+func sleeps(d time.Duration) func(context.Context) error {
+	return func(context.Context) error {
+		time.Sleep(d)
+		return nil
+	}
+}

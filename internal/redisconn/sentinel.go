@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -45,20 +46,53 @@ const patientPool = 8192
 // client.
 type whereabouts struct {
 	sentinels *sentinels // of WithSentinel; they elect the primary; nil: it is where the newest connection leads
-	addr      atomic.Pointer[string]
+	at        atomic.Pointer[primary]
+}
+
+// primary is a server that was noted as the primary.
+type primary struct {
+	addr string
+	// free is when the other processes have left the primary before it. It is
+	// zero if there was none.
+	free time.Time
+}
+
+// settle is how long after an election nothing is sent to the new primary. Each
+// process asks the sentinels in its own time, several times a second. Until all
+// have asked, some still use the old primary, which takes writes for seconds.
+const settle = 300 * time.Millisecond
+
+// settled waits until a newly elected primary may be used, or until ctx ends.
+func (w *whereabouts) settled(ctx context.Context) error {
+	now := w.at.Load()
+	if now == nil {
+		return nil
+	}
+	left := time.NewTimer(time.Until(now.free))
+	defer left.Stop()
+	select {
+	case <-left.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // now returns the server's address, "" before the first connection.
 func (w *whereabouts) now() string {
-	if addr := w.addr.Load(); addr != nil {
-		return *addr
+	if at := w.at.Load(); at != nil {
+		return at.addr
 	}
 	return ""
 }
 
 func (w *whereabouts) note(addr string) {
-	if addr != "" && addr != w.now() {
-		w.addr.Store(&addr)
+	switch was := w.now(); {
+	case addr == "" || addr == was:
+	case was == "":
+		w.at.Store(&primary{addr: addr})
+	default:
+		w.at.Store(&primary{addr, time.Now().Add(settle)})
 	}
 }
 
@@ -94,6 +128,10 @@ func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
 			return conn, nil
 		}
 		w.note(elected)
+		if err := w.settled(ctx); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
 		return w.bind(conn, cmp.Or(elected, conn.RemoteAddr().String())), nil
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -38,6 +40,42 @@ func TestAConnectionWithoutVotesIsLeftOnceAnotherServerIsElected(t *testing.T) {
 	if _, err := conn.Write([]byte("x")); !errors.Is(err, errLeft) {
 		t.Errorf("to another server than the elected one: %v, want errLeft", err)
 	}
+}
+
+// Processes leave an old primary one by one. One that used the new primary before
+// the others have left could hold a key beside them.
+func TestNothingIsSentToANewPrimaryUntilAllHaveLeftTheOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := net.Pipe()
+		defer func() { _ = server.Close() }()
+		w := &whereabouts{sentinels: &sentinels{meeting: newMeeting()}}
+		w.sentinels.meeting.begun.Do(w.sentinels.meeting.meet)
+		dial := w.DialHook(func(context.Context, string, string) (net.Conn, error) { return client, nil })
+		for _, c := range []struct {
+			elected string
+			after   time.Duration // since the election
+			waits   time.Duration
+		}{
+			{"192.0.2.1:6379", 0, 0}, // the first: there was none before
+			{"192.0.2.2:6379", 0, settle},
+			{"192.0.2.2:6379", 0, 0},
+			{"192.0.2.1:6379", settle - 1, 1},
+		} {
+			w.note(c.elected)
+			time.Sleep(c.after)
+			w.note(c.elected) // each look of the process says so
+			start := time.Now()
+			if _, err := dial(t.Context(), "tcp", sentinelAddr); err != nil || time.Since(start) != c.waits {
+				t.Errorf("%s: a dial took %v, %v, want %v", c.elected, time.Since(start), err, c.waits)
+			}
+		}
+		w.note("192.0.2.3:6379")
+		ctx, cancel := context.WithTimeout(t.Context(), settle/2)
+		defer cancel()
+		if _, err := dial(ctx, "tcp", sentinelAddr); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a dial that ends before: %v", err)
+		}
+	})
 }
 
 // A renewal that an old primary answers finds the lease lost.

@@ -30,6 +30,7 @@ type Proxy struct {
 	made       int // connections
 	silenced   int // number of the first connections that have died
 	distance   Distance
+	replica    string // for those who subscribe; "" for none
 }
 
 // NewProxy starts a proxy for the server at upstream. The proxy ends with t.
@@ -112,9 +113,12 @@ func (p *Proxy) open(client net.Conn) (faultpipe.Link, error) {
 	p.made++
 	l := &link{proxy: p, client: client, server: server, number: p.made}
 	l.answered.Store(true)
+	if p.replica != "" {
+		l.server = &splitting{Conn: server, replica: p.replica}
+	}
 	if d := p.distance; d.RoundTrip > 0 || d.Jitter > 0 {
 		l.client = newLagging(client, d.RoundTrip/2, d.Jitter, 0)
-		l.server = newLagging(server, d.RoundTrip/2, d.Jitter, time.Duration(d.Opening)*d.RoundTrip)
+		l.server = newLagging(l.server, d.RoundTrip/2, d.Jitter, time.Duration(d.Opening)*d.RoundTrip)
 	}
 	return l, nil
 }

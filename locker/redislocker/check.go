@@ -20,7 +20,7 @@ const (
 	FindingEviction  = "eviction"   // the server drops keys when it is full, or does not say whether it does
 	FindingRoundTrip = "round-trip" // too long for the TTL
 	FindingRights    = "rights"     // the user lacks rights that leases need
-	FindingMessages  = "messages"   // the user lacks rights without which waiting is polling
+	FindingMessages  = "messages"   // waiting is polling: rights are missing, or subscriptions are elsewhere
 	FindingList      = "list"       // the user lacks the rights of List
 	FindingReplicas  = "replicas"   // fewer are connected than WithReplicas waits for
 	FindingClient    = "client"     // a setting of the client of WithClient

@@ -32,7 +32,7 @@ func documented(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return regexp.MustCompile(`[~+&][a-z:*]{3,}`).FindAllString(string(text), -1)
+	return regexp.MustCompile(`[~+&][a-z:*|]{3,}`).FindAllString(string(text), -1)
 }
 
 func TestDocumentedRightsSuffice(t *testing.T) {
@@ -64,8 +64,9 @@ func TestDocumentedCommandsAreThoseOfTheScripts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range regexp.MustCompile(`redis\.p?call\("([a-z]+)"`).FindAllStringSubmatch(string(text), -1) {
-			used["+"+c[1]] = true
+		calls := regexp.MustCompile(`redis\.p?call\("([a-z]+)"(?:, "(numsub)")?`)
+		for _, c := range calls.FindAllStringSubmatch(string(text), -1) {
+			used[strings.TrimSuffix("+"+c[1]+"|"+c[2], "|")] = true
 		}
 	}
 	for _, right := range documented(t) {
@@ -131,7 +132,7 @@ func TestCheckNamesEachMissingRight(t *testing.T) {
 		switch missing {
 		case "+select", "+client", "+wait": // not used here; a connection without a name does
 			continue
-		case "&guard:inbox:*", "+publish", "+subscribe", "+ping": // without them waiting is polling
+		case "&guard:inbox:*", "+publish", "+subscribe", "+ping", "+pubsub|numsub": // without them waiting is polling
 			name, severity = redislocker.FindingMessages, locker.Warn
 		case "+scan":
 			name, severity = redislocker.FindingList, locker.Warn
@@ -146,6 +147,19 @@ func TestCheckNamesEachMissingRight(t *testing.T) {
 			!strings.Contains(text, missing+",") {
 			t.Errorf("%q does not name %s", text, missing)
 		}
+	}
+}
+
+// A proxy that splits reads from writes takes SUBSCRIBE for a read.
+func TestCheckNamesSubscriptionsThatAreNotAtThePrimary(t *testing.T) {
+	t.Parallel()
+	direct, rdb, _ := splitReads(t)
+	if err := open(t, direct).Check(t.Context(), ttl); err != nil {
+		t.Errorf("without the proxy: %v", err)
+	}
+	text := wantFinding(t, open(t, rdb).Check(t.Context(), ttl), redislocker.FindingMessages, locker.Warn)
+	if !strings.Contains(text, "SUBSCRIBE") || !strings.Contains(text, "proxy") {
+		t.Errorf("%q, want it to say what to change", text)
 	}
 }
 

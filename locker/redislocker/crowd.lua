@@ -16,7 +16,7 @@ local NO_LIMIT = 999999
 -- limit_of returns the limit of an entry.
 local function limit_of(entry)
   if string.sub(entry, -17, -9) == '"limit":"' then
-    return tonumber(string.sub(entry, -8, -3))
+    return tonumber(string.match(entry, "^%d%d%d%d%d%d", -8)) or 1
   end
   return 1
 end

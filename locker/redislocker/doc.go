@@ -59,10 +59,15 @@
 // process by a message to the channel guard:inbox:<instance id>.
 //
 // An instance subscribes to its own channel when it first waits. A claim that
-// is queued before the subscription is confirmed only looks. If the message
-// reaches a process, the offer is a third of the TTL, but at least 1 s and at
-// most 5 s. Otherwise it is at most 1 s. In a cluster it is always at most 1 s,
-// because no server there knows whom a message reaches.
+// is queued before the subscription is confirmed only looks. If the server counts
+// a process that hears the channel, the offer is a third of the TTL, but at least
+// 1 s and at most 5 s. Otherwise it is at most 1 s. In a cluster it is always at
+// most 1 s, because no server there knows who hears. So it is where the user has
+// no right to ask.
+//
+// An offer is final. A process may hear a message though no server counts that
+// process, say over a replica. So the release counts first. It never takes back
+// or cuts short what a message has told of.
 //
 //	offered MS OWNER TOKEN N KEY    the key is yours for MS, and N wait behind you; TOKEN is the first of a block of
 //	                                fencing tokens, or 0
@@ -86,7 +91,7 @@
 // confirmed anew, it looks at all N keys within N/4000 s. In a cluster no claim
 // rests.
 //
-// A waiter whose message reaches nobody is passed over in three cases:
+// A waiter whose channel nobody hears is passed over in three cases:
 //
 //   - Its subscription was confirmed when it queued.
 //   - Its subscription was confirmed when it was allowed to look more rarely.
@@ -112,7 +117,7 @@
 //
 //   - for leases: ~guard:* +evalsha +eval +msetnx +mset +getrange +get +set
 //     +del +exists +pexpire +pttl +time +zadd +zrem +zrange +zscore +zcard
-//   - for messages: &guard:inbox:* +publish +subscribe +ping
+//   - for messages: &guard:inbox:* +publish +subscribe +ping +pubsub|numsub
 //   - for a database other than 0: +select
 //   - for the connections' names: +client
 //   - for [Locker.List]: +scan
@@ -169,5 +174,6 @@
 // Cluster the locker keeps the releases of the last TTL, at most some thousand.
 // It sends them once more when their keys live elsewhere. As long as it keeps
 // any, it asks the primary after a key several times a second. With a client of
-// [WithClient] it does so in Cluster only.
+// [WithClient] it does so in Cluster only. Servers behind one address look like
+// one server, and a release that they lose keeps its key until the TTL.
 package redislocker

@@ -23,7 +23,7 @@ const (
 // store the same value. A value is the owner id, the instance id and a line of
 // JSON.
 //
-//	m or l      a message tells the claim, so it is gone if its message reaches nobody; or it only looks
+//	m or l      a message tells the claim, so it is gone if nobody would hear that; or it only looks
 //	j or i      the same of a claim that recalls, see recall.lua
 //	f or -      the claim wants fencing tokens with the key, or not
 //	0000        the short offer, in ms
@@ -56,7 +56,7 @@ const (
 //     old place. A claim that rests finds that out when its rest is over.
 //   - A release of version 2 treats a claim of version 1 as a release of
 //     version 1 does. It offers the key for the time in the head, and says
-//     "granted". It passes over a claim whose message reaches nobody only if
+//     "granted". It passes over a claim whose message nobody would hear only if
 //     the claim is told by a message. It does not ask when the claim was seen.
 //   - A claim of a version above 2 is never taken out of the queue, and never
 //     given the key. No claim is queued behind it. A release that finds it in

@@ -16,7 +16,7 @@
 --          granted
 -- ARGV[6]  start of the channel of an inbox, before the instance id
 -- ARGV[7]  message for the holder's inbox, if the claim is new in the queue
--- ARGV[8]  "1" if it is known that a message has reached nobody, see release.lua
+-- ARGV[8]  "1" if the server knows who hears a message, see release.lua
 --
 -- Returns nil if the key is free or the claim's own. The claim is out of the
 -- queue then. Otherwise returns {remaining TTL in ms or -1 for none, the start

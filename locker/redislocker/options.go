@@ -60,7 +60,9 @@ func WithHook(h redis.Hook) Option {
 // the others, and the server that it names may still take writes. As long as a
 // released lease would still be within its TTL, the locker asks the sentinels
 // several times a second. It then sends nothing more over connections to
-// another server. So name all sentinels in o, three or more.
+// another server, and nothing to the new primary for 300 ms. By then the other
+// processes have looked too, and left the old primary, which still takes writes.
+// So name all sentinels in o, three or more.
 //
 // o has the options of the caller's client. From there the locker takes how to
 // reach and authenticate with sentinels and servers. The client given to [New]

@@ -14,7 +14,7 @@ import (
 
 var (
 	recallScript = newScript(consts(), lua("tokens", "recall", "entry", "back", "look"),
-		allNames, inLook, lua("late", "crowd", "serve", "lookcrowd"))
+		allNames, inLook, lua("late", "offer", "crowd", "serve", "lookcrowd"))
 	keepScript = newScript(consts(), inKeep, lua("keep", "release"), releaseTail)
 )
 
@@ -121,11 +121,18 @@ func (l *Locker) recalled(ctx context.Context, send redisconn.Way, c *locker.Cla
 	return a, err
 }
 
-// found is the answer for a record. If it has ended meanwhile, or made way for a
-// mark, the next try finds that out.
+// errForeignRecord is the error of a record that no guard has kept.
+var errForeignRecord = errors.New("redislocker: something else has written the record of this key: Forget it, or " +
+	"choose another prefix with WithPrefix")
+
+// found is the answer for a record. If it has made way for a mark, the next try
+// finds that out.
 func found(text string, queued bool) (locker.Answer, error) {
-	if len(text) <= locker.OwnerLen || strings.HasPrefix(text, markSign) {
+	switch {
+	case strings.HasPrefix(text, markSign):
 		return locker.Answer{Queued: queued}, unclear(errNoAnswer)
+	case len(text) <= locker.OwnerLen:
+		return locker.Answer{Queued: queued}, errForeignRecord
 	}
 	return locker.Answer{Record: text[locker.OwnerLen:]}, nil
 }
@@ -229,6 +236,7 @@ func begun(answer command) (record string, err error) {
 		if v = strings.TrimPrefix(v, markSign); len(v) > locker.OwnerLen {
 			return v[locker.OwnerLen:], nil
 		}
+		return "", unclear(errForeignRecord)
 	}
 	return "", unclear(errNoAnswer)
 }

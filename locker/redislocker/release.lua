@@ -13,8 +13,7 @@
 -- NEXT     the entry that is queued behind all others if the key goes to one of
 --          them, or ""
 -- INBOXES  start of the channel of an inbox, before the instance id
--- KNOWN    whether it is known that a message has reached nobody, as on a single
---          server
+-- KNOWN    whether the server knows who hears a message, as a single server does
 -- KEY      the key, as messages name it
 --
 -- Returns {1 if the owner owned the key or otherwise 0, the number of other

@@ -42,6 +42,7 @@ func (l *Locker) rights(k keys) []right {
 		{"+zcard", []any{"zcard", k.wait}},
 		{"+ping", []any{"ping"}},
 		{"+publish", []any{"publish", l.inbox.channel, "probe"}},
+		{"+pubsub|numsub", []any{"pubsub", "numsub", l.inbox.channel}},
 		{"+scan", []any{"scan", 0, "match", k.lock, "count", 1}},
 	}
 	if l.settings.replicas > 0 {
@@ -72,19 +73,20 @@ func (l *Locker) checkRights(ctx context.Context) error {
 		}
 		missing = append(missing, stores...)
 	}
-	if err := l.trySubscribe(ctx); l.missed(err, "+subscribe") != "" {
+	unheard, err := l.tryMessages(ctx, k)
+	if l.missed(err, "+subscribe") != "" {
 		missing = append(missing, l.missed(err, "+subscribe"))
 	} else if err != nil {
 		return l.tryError(err)
 	}
-	return errors.Join(
+	return errors.Join(unheard,
 		lacks(missing, needed, FindingRights, locker.Refuse, "leases need them"),
-		lacks(missing, forMessages, FindingMessages, locker.Warn, "without them those who wait are not told, and poll"),
+		lacks(missing, forMessages, FindingMessages, locker.Warn, "without them those who wait are told late, or poll"),
 		lacks(missing, forList, FindingList, locker.Warn, "Guard.List and guardctl ls need it"))
 }
 
 func forMessages(right string) bool {
-	return right[0] == '&' || slices.Contains([]string{"+publish", "+subscribe", "+ping"}, right)
+	return right[0] == '&' || slices.Contains([]string{"+publish", "+subscribe", "+ping", "+pubsub|numsub"}, right)
 }
 
 func forList(right string) bool { return right == "+scan" }
@@ -120,6 +122,8 @@ func (l *Locker) lacking(ctx context.Context, rights []right) (missing []string,
 		case err == nil, errors.Is(err, redis.Nil), unknown(answer):
 		case l.missed(err, rights[i].name) != "":
 			missing = append(missing, l.missed(err, rights[i].name))
+		case forMessages(rights[i].name) && l.refused(err): // a proxy that does not pass it on
+			missing = append(missing, rights[i].name)
 		default:
 			return nil, l.tryError(err)
 		}
@@ -150,13 +154,27 @@ func (l *Locker) missed(err error, tried string) string {
 // subscribeLimit bounds the try to subscribe.
 const subscribeLimit = 2 * time.Second
 
-// trySubscribe subscribes to a channel that nobody uses, on a connection of its
-// own.
-func (l *Locker) trySubscribe(ctx context.Context) error {
+// counting is a script that asks how many hear a channel, as a release does. By
+// itself the command may go to another server than a release.
+const counting = `return redis.call("pubsub", "numsub", ARGV[1])[2]`
+
+// tryMessages subscribes to a channel that nobody uses, on a connection of its
+// own. It returns a finding if the server where releases go knows nothing of the
+// subscription. In a cluster a server counts only those who subscribe there.
+func (l *Locker) tryMessages(ctx context.Context, k keys) (unheard, err error) {
 	ctx, cancel := context.WithTimeout(ctx, subscribeLimit)
 	defer cancel()
-	sub := l.conn.Subscribe(ctx, l.settings.prefix+":inbox:"+lockerkit.NewID())
+	channel := l.settings.prefix + ":inbox:" + lockerkit.NewID()
+	sub := l.conn.Subscribe(ctx, channel)
 	defer sub.Close()
-	_, err := sub.Receive(ctx)
-	return err
+	if _, err := sub.Receive(ctx); err != nil || l.conn.Cluster() {
+		return nil, err
+	}
+	count := redisconn.NewCommand(ctx, "eval", counting, 1, k.lock, channel)
+	if n, err := l.conn.SendOne(ctx, count).Int(); err != nil || n > 0 {
+		return nil, nil // a missing right is named by itself
+	}
+	return finding(FindingMessages, locker.Warn, "subscriptions are not with the server that has the keys, so those "+
+		"who wait are not told, and poll: let SUBSCRIBE go where EVALSHA goes, past a proxy that sends it to "+
+		"a replica"), nil
 }

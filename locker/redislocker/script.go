@@ -30,9 +30,9 @@ const (
 // because a script pays for each function that it defines.
 var (
 	lookScript = newScript(consts(), lua("entry", "back", "look"),
-		allNames, inLook, lua("tokens", "late", "crowd", "serve", "lookcrowd"))
+		allNames, inLook, lua("tokens", "late", "offer", "crowd", "serve", "lookcrowd"))
 	enterScript = newScript(consts(), allNames, inLook,
-		lua("entry", "back", "tokens", "late", "crowd", "serve", "enter"))
+		lua("entry", "back", "tokens", "late", "offer", "crowd", "serve", "enter"))
 	allScript     = newScript(consts(), lua("tokens", "all"))
 	renewScript   = newScript(lua("renew"))
 	stayScript    = newScript(consts(), crowdNames, lua("entry", "crowd", "share", "stay"))
@@ -43,7 +43,7 @@ var (
 
 // releaseTail is what follows release.lua, which most releases never reach.
 var releaseTail = lua("tokens", "entry", "back") + allNames +
-	lua("late", "handover", "crowd", "share", "serve", "releasecrowd")
+	lua("late", "offer", "handover", "crowd", "share", "serve", "releasecrowd")
 
 // newRelease returns the script that ends a hold. What never changes for a
 // locker stands in its text, because each argument costs the server a twentieth

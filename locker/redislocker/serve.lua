@@ -1,47 +1,6 @@
 -- serve.lua is for scripts that hand a key over to a crowd, or queue a claim at
--- one. It follows late.lua and crowd.lua. WAIT, DUE, FENCE, INBOXES, KNOWN and KEY
--- stand in front of it, see release.lua.
-
--- lateness is overdue for an entry. Version 1 does not tell.
-local function lateness(entry, place)
-  return version(entry) == "1" and 0 or overdue(string.sub(entry, 7, 28), tonumber(place))
-end
-
--- offer_share offers the key to the claim of an entry, beside n members. It
--- reports whether the claim's process may be there to have it. behind is how
--- many wait behind.
-local function offer_share(entry, late, n, behind)
-  local value, short, token = string.sub(entry, 7), tonumber(string.sub(entry, 3, 6)), "0"
-  local told, ms = string.find(entry, "^[mj]") ~= nil or late < -LOOK_EVERY - 1, short
-  if KNOWN and late <= LATE then
-    ms = tonumber(string.match(entry, '"offer":(%d+)', 57)) or short
-  end
-  if string.sub(entry, 2, 2) == "f" then
-    local able
-    able, token = pcall(reserve, FENCE, FENCE_BLOCK, COUNTER_LIFE)
-    if not able then
-      return false -- a counter of another type is for its own try to report
-    end
-  end
-  local word = "offered " .. string.format("%.0f", ms) .. " "
-  if version(entry) == "1" then
-    word = "granted "
-  end
-  local heard = redis.pcall("publish", INBOXES .. string.sub(value, 23, 44),
-    word .. string.sub(value, 1, 22) .. " " .. token .. " " .. string.format("%.0f", behind) .. " " .. KEY)
-  if KNOWN and not (type(heard) == "number" and heard > 0) then
-    if late > LATE or heard == 0 and told then
-      return false
-    end
-    ms = short -- one that only looks finds its share by itself
-  end
-  if limit_of(entry) == 1 then
-    redis.call("set", LOCK, value, "px", ms)
-  else
-    put(entry, n, ms)
-  end
-  return true
-end
+-- one. It follows offer.lua and crowd.lua. WAIT, DUE, INBOXES and KEY stand in
+-- front of it, see release.lua.
 
 -- take takes the entries out of the front of the queue that may own the key
 -- together with n members. It returns them, each with how late it is, how many
@@ -59,9 +18,8 @@ local function take(n, seen)
       return run, seen, version(entry)
     end
     local late = lateness(entry, first[2])
-    local gone = late > QUEUE_LIFE - LOOK_EVERY or late > LATE and not KNOWN
     local limit = limit_of(entry)
-    if not gone then
+    if late then
       if not room(limit, n, #run, low) then
         break
       end
@@ -69,7 +27,7 @@ local function take(n, seen)
     end
     redis.call("zrem", WAIT, entry)
     seen = seen + 1
-    if not gone and limit == 1 then
+    if late and limit == 1 then
       break
     end
   end
@@ -86,9 +44,10 @@ local function serve(n)
   repeat
     run, seen, newer = take(n, seen)
     local behind = redis.call("zcard", WAIT)
-    for _, e in ipairs(run) do
-      if offer_share(e[1], e[2], n, behind) then
-        if limit_of(e[1]) == 1 then
+    for i, e in ipairs(run) do
+      local alone = limit_of(e[1]) == 1
+      if offer(e[1], e[2], n == 0 and seen >= 100 and i == #run, behind, n, not alone and put) then
+        if alone then
           return -1
         end
         n, new = n + 1, new + 1

@@ -64,6 +64,10 @@ var notAsked = map[int]string{
 	45: "has no shared leases and no permits",
 	46: "has no shared leases",
 	47: "has no shared leases and no permits",
+	48: "hands no key over",
+	49: "hands no key over",
+	50: "not tried",
+	51: "hands no key over",
 }
 
 // cliff is the row that a benchmark measures, because it needs a quiet machine.

@@ -114,4 +114,20 @@ var rows = []struct{ fault, wanted string }{
 		"The primary dies while several have a key",
 		"If the replica had their leases, all are kept, and nobody else comes in.",
 	},
+	48: {
+		"A proxy sends subscriptions to a replica",
+		"It costs those who wait time, never a second holder. A check names it.",
+	},
+	49: {
+		"A primary hands over to its replica, and connections to it stay",
+		"No write is lost, so nobody else comes in.",
+	},
+	50: {
+		"Sentinels replace a primary that goes on taking writes",
+		"Nobody uses the new primary before all have left the old one.",
+	},
+	51: {
+		"A primary of a cluster hands over to its replica",
+		"No write is lost, so nobody else comes in.",
+	},
 }

@@ -1,0 +1,66 @@
+-- offer.lua is for scripts that hand a key over. It follows late.lua. LOCK,
+-- FENCE, INBOXES, KNOWN and KEY stand in front of it, see release.lua.
+--
+-- An offer is final: once a message has told of it, nothing takes it back or cuts
+-- it short. A message may reach a process that this server does not count. It
+-- travels to the replicas too, and a subscription may be there. So the script
+-- asks who would hear before it makes an offer.
+
+-- lateness returns for how many ms the claim of an entry is overdue. It returns
+-- nil if the claim is gone: it was not seen for QUEUE_LIFE, or no locker has made
+-- the entry. Version 1 does not tell.
+local function lateness(entry, place)
+  if not string.find(entry, "^[mlji][f-]%d%d%d%d") or #entry < 50 or string.sub(entry, 3, 6) == "0000" then
+    return nil
+  end
+  local late = version(entry) == "1" and 0 or overdue(string.sub(entry, 7, 28), tonumber(place))
+  return late <= QUEUE_LIFE - LOOK_EVERY and late or nil
+end
+
+-- length returns for how many ms the key is offered to the claim of an entry. It
+-- returns nil if the claim is passed over, which the last one that may be asked is
+-- not.
+local function length(entry, inbox, late, last)
+  local short = tonumber(string.sub(entry, 3, 6))
+  local hear = KNOWN and redis.pcall("pubsub", "numsub", inbox)
+  hear = hear and hear[2] -- nil if the server does not tell
+  if hear and hear > 0 then
+    return late <= LATE and tonumber(string.match(entry, '^{"v":2,"offer":([1-9]%d%d%d?)%D', 51)) or short
+  end
+  -- One that rests beyond LOOK_EVERY hears, else it had not been let. A place has
+  -- fractions of a ms, which the clock has not.
+  local told = string.find(entry, "^[mj]") or late < -LOOK_EVERY - 1
+  if not last and (late > LATE or hear and told) then
+    return nil -- most likely dead
+  end
+  return short -- one that only looks finds the key by itself
+end
+
+-- offer makes the claim of an entry an owner of the key, and tells its process.
+-- late is what lateness returned. behind is how many wait behind the claim. With
+-- put, the claim joins n members of a crowd by it. offer returns false if the
+-- claim does not get the key.
+local function offer(entry, late, last, behind, n, put)
+  local inbox, token = INBOXES .. string.sub(entry, 29, 50), "0"
+  local ms = length(entry, inbox, late, last)
+  if not ms then
+    return false
+  end
+  if string.sub(entry, 2, 2) == "f" then
+    local able
+    able, token = pcall(reserve, FENCE, FENCE_BLOCK, COUNTER_LIFE)
+    if not able then
+      return false -- a counter that cannot be used is for the claim's own try to report
+    end
+  end
+  if put then
+    put(entry, n, ms)
+  else
+    redis.call("set", LOCK, string.sub(entry, 7), "px", ms)
+  end
+  local word = version(entry) == "1" and "granted " or "offered " .. string.format("%.0f", ms) .. " "
+  redis.pcall("publish", inbox,
+    word .. string.sub(entry, 7, 28) .. " " .. token .. " " .. string.format("%.0f", behind) .. " " .. KEY)
+  return true
+end
+
