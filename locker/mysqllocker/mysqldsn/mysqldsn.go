@@ -52,6 +52,8 @@ func fromDSN(dsn string) (locker.Locker, error) {
 		c.Addr = net.JoinHostPort(u.Hostname(), "3306")
 	}
 	c.Logger = &mysql.NopLogger{} // the errors that it would log are returned, too
+	c.InterpolateParams = true    // or each statement takes two round trips
+	c.Params = map[string]string{"innodb_lock_wait_timeout": "1"}
 	var opts []mysqllocker.Option
 	for name, values := range q {
 		switch value := values[0]; {
