@@ -37,7 +37,7 @@ const (
 
 // statements are the requests, for one table.
 type statements struct {
-	schema            string
+	schema, name      string                   // name: of the table, without its schema
 	tables, functions []string                 // tables: of leases, of records
 	fill              func(text string) string // puts names into SQL
 
@@ -58,8 +58,8 @@ func statementsFor(name, version string) (*statements, error) {
 		of[len(of)-1] += suffix
 		return pgx.Identifier(of).Sanitize()
 	}
-	s := &statements{tables: []string{ident(""), ident("_record")}}
-	index := pgx.Identifier{parts[len(parts)-1] + "_record_ends"}.Sanitize() // in the schema of its table
+	s := &statements{name: parts[len(parts)-1], tables: []string{ident(""), ident("_record")}}
+	index := pgx.Identifier{s.name + "_record_ends"}.Sanitize() // in the schema of its table
 	names := []string{"{T}", s.tables[0], "{R}", s.tables[1], "{X}", index}
 	for _, f := range [][2]string{
 		{"{F}", "do"},
