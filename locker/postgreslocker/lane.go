@@ -261,8 +261,8 @@ func (l *Locker) query(ctx context.Context, batch []*call) ([]result, error) {
 	}
 	rs := make([]result, 0, n)
 	err := l.on(ctx, func(conn *pgxpool.Conn) error {
-		rows, err := conn.Query(ctx, l.sql.call, ops, keys, owners, nexts, ttls, shorts, longs, fences, holders, channels,
-			places, flags, limits, values)
+		rows, err := conn.Query(ctx, l.sql.call, ops, keys, owners, nexts, ttls, shorts, longs, fences, holders,
+			channels, places, flags, limits, values)
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func Failover(t *testing.T, newLocker func() locker.Locker, move func()) {
 		"acquire a key of the old primary": func(ctx context.Context, l locker.Locker, c *locker.Claim) error {
 			a, err := l.Acquire(ctx, claim(c.Key), locker.Try{})
 			if err == nil && !a.Acquired {
-				return errors.New("the old primary says who owns a key")
+				return errOld
 			}
 			return err
 		},
@@ -100,7 +100,11 @@ func connected(ctx context.Context, l locker.Locker, c *locker.Claim) error {
 	return nil
 }
 
-// until calls f until the store answers, or for FailoverMax.
+// errOld is for an answer of the old primary. Its sessions may hear only in a
+// moment that they take no writes any more.
+var errOld = errors.New("the old primary has answered")
+
+// until calls f until the new primary answers, or for FailoverMax.
 func until(ctx context.Context, f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, FailoverMax)
 	defer cancel()
@@ -110,7 +114,7 @@ func until(ctx context.Context, f func(ctx context.Context) error) error {
 			defer cancel()
 			return f(ctx)
 		}()
-		if !errors.Is(err, locker.ErrUnavailable) || ctx.Err() != nil {
+		if !errors.Is(err, locker.ErrUnavailable) && !errors.Is(err, errOld) || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -122,7 +126,7 @@ func lost(err error) error {
 		return nil
 	}
 	if err == nil {
-		return errors.New("the old primary has answered")
+		return errOld
 	}
 	return err
 }

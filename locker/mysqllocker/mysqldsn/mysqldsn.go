@@ -5,7 +5,9 @@
 //
 //	l, err := locker.FromDSN("mysql://app:secret@db:3306/app")
 //
-// The port is 3306 if the address has none. Two parameters are known:
+// The port is 3306 if the address has none. The connections have
+// interpolateParams and innodb_lock_wait_timeout=1, see package mysqllocker. Two
+// parameters are known:
 //
 //	table  name of the table, as with mysqllocker.WithTable
 //	tls    false, the default; true; preferred; or skip-verify
