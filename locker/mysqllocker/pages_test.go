@@ -39,7 +39,8 @@ func TestTheProgramOfThePageRuns(t *testing.T) {
 		sold = true
 		return nil
 	}
-	if err := inMySQL(t.Context(), dsn+"?interpolateParams=true&innodb_lock_wait_timeout=1", "42", sell); err != nil || !sold {
+	name := dsn + "?interpolateParams=true&innodb_lock_wait_timeout=1"
+	if err := inMySQL(t.Context(), name, "42", sell); err != nil || !sold {
 		t.Errorf("%v, sold: %v", err, sold)
 	}
 }

@@ -139,7 +139,8 @@ func (l *Locker) judgeTables(c *condition) (found []error) {
 	}
 	if c.noPolicy {
 		found = append(found, finding("row-security", locker.Refuse,
-			"row-level security hides all rows from the role: ALTER TABLE %s DISABLE ROW LEVEL SECURITY, and %s", l.sql.tables[0], l.sql.tables[1]))
+			"row-level security hides all rows from the role: ALTER TABLE %s DISABLE ROW LEVEL SECURITY, and %s",
+			l.sql.tables[0], l.sql.tables[1]))
 	}
 	if c.unlogged {
 		found = append(found, finding("unlogged", locker.Refuse,
