@@ -78,9 +78,9 @@ func read(ctx context.Context, db *sql.DB, far bool) (s condition, err error) {
 			Scan(&s.flush, &s.autocommit, &s.lockWait, &s.version)
 	}
 	if far && err == nil {
-		after := 0
-		after, err = prepared(ctx, c)
+		after, err := prepared(ctx, c)
 		s.prepares = after > before
+		return s, err
 	}
 	return s, err
 }
