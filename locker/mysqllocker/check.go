@@ -17,7 +17,7 @@ const (
 	FindingLockWait   = "lock-wait"               // requests that gave up wait on in the server
 	FindingPrepare    = "prepare"                 // each statement takes two round trips to a far server
 	FindingReadOnly   = sqllease.FindingReadOnly  // the server takes no writes
-	FindingRights     = sqllease.FindingRights    // the user may not read or write the table
+	FindingRights     = sqllease.FindingRights    // the user may not log in, or not read or write the table
 	FindingRoundTrip  = sqllease.FindingRoundTrip // a write takes too long for the TTL
 	FindingSchema     = sqllease.FindingSchema    // the table is missing
 )

@@ -25,7 +25,7 @@ func (l *Locker) FindingNames() []string {
 type condition struct {
 	standby, readOnly       bool
 	there, rights, unlogged bool
-	hidden                  string // a schema with such a table, on which the role lacks USAGE
+	hidden                  string // a schema of the path with such a table, but without USAGE
 	noPolicy                bool   // row-level security hides all rows
 	alone                   bool   // a commit waits for a standby that is not there
 	version                 int
@@ -37,7 +37,8 @@ const thereSQL = `(SELECT bool_and(to_regclass(t) IS NOT NULL) FROM unnest($1::t
 
 const conditionSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
   coalesce((SELECT min(n.nspname::text) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE c.relname = $3 AND NOT has_schema_privilege(n.oid, 'USAGE')), ''),
+    WHERE c.relname = $3 AND NOT has_schema_privilege(n.oid, 'USAGE') AND n.nspname = ANY(string_to_array(
+      translate(replace(current_setting('search_path'), '$user', current_user), '" ', ''), ','))), ''),
   coalesce((SELECT bool_or(row_security_active(to_regclass(t)) AND NOT EXISTS (
     SELECT FROM pg_policy WHERE polrelid = to_regclass(t))) FROM unnest($1::text[]) AS t), false),
   current_setting('synchronous_standby_names') <> '' AND current_setting('synchronous_commit') <> 'local'

@@ -227,6 +227,24 @@ func TestCheckFindsWhatKeepsAllWritesBack(t *testing.T) {
 	}
 }
 
+// Whoever follows the advice must not come to share the locks of others.
+func TestATableOfAStrangersSchemaIsNotAskedFor(t *testing.T) {
+	t.Parallel()
+	l, _ := pair(t)
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	dsn := roleOf(t, conn, l, "CREATE SCHEMA of_another", "CREATE TABLE of_another.not_made (k int)")
+	other := postgreslocker.New(poolTo(t, dsn), postgreslocker.WithTable("not_made"))
+	open(t, other, silent{})
+	found, err := locker.Findings(other.Check(t.Context(), 10*time.Second))
+	if err != nil || !named(found, "schema") || named(found, "rights") {
+		t.Errorf("%v, %v, want the finding schema", found, err)
+	}
+}
+
 func TestAnAddressMayLeadThroughAPooler(t *testing.T) {
 	t.Parallel()
 	pooler, err := sqltest.StartPgBouncer(server, "default_pool_size=3")
