@@ -68,7 +68,8 @@ func migrates(t *testing.T, user, addr, database string, opts ...mysqllocker.Opt
 
 func TestAWrongLoginOrDatabaseIsNoMissingTable(t *testing.T) {
 	server, admin := granting(t)
-	exec(t, admin, "CREATE USER maker@'%' IDENTIFIED BY 'right'", "CREATE TABLE guard.old (k VARBINARY(255) PRIMARY KEY)",
+	exec(t, admin, "CREATE USER maker@'%' IDENTIFIED BY 'right'",
+		"CREATE TABLE guard.old (k VARBINARY(255) PRIMARY KEY)",
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON guard.old TO app@'%'")
 	for want, got := range map[string]string{
 		"the user or its password is wrong": migrates(t, "maker:wrong", server.Addr(), "guard"),
