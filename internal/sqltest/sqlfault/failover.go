@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -77,10 +78,31 @@ func Failover(t *testing.T, newLocker func() locker.Locker, move func()) {
 			}
 		})
 	}
+	do := guarded(t, newLocker())
 	ready.Wait()
 	move()
 	close(moved)
+	if err := until(t.Context(), do); err != nil {
+		t.Errorf("Do: %v", err)
+	}
 	all.Wait()
+}
+
+// guarded returns a Do of a guard on l, whose connections have been in use.
+func guarded(t *testing.T, l locker.Locker) (do func(ctx context.Context) error) {
+	t.Helper()
+	g, err := guard.New(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	if err := connected(t.Context(), l, claim("of a guard"+lockerkit.NewID())); err != nil {
+		t.Fatal(err)
+	}
+	key := "of a guard, too" + lockerkit.NewID()
+	return func(ctx context.Context) error {
+		return g.Do(ctx, key, func(context.Context) error { return nil })
+	}
 }
 
 // connected acquires the key of c, and has all connections of l in use once.
