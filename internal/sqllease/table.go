@@ -161,11 +161,18 @@ func (t *table) renew(ctx context.Context, keys, owners []string, ttl time.Durat
 	}
 	// A row that still has its owner was renewed: nobody else makes ends later.
 	renewed := make(map[string]bool, len(owners))
-	err = t.each(ctx, "SELECT owner FROM "+t.name+" WHERE "+in, names, func(rows *sql.Rows) error {
+	query := "SELECT owner, " + t.ReadOnly + " FROM " + t.name + " WHERE " + in
+	err = t.each(ctx, query, names, func(rows *sql.Rows) error {
 		var owner string
-		err := rows.Scan(&owner)
+		var readOnly bool
+		if err := rows.Scan(&owner, &readOnly); err != nil {
+			return err
+		}
+		if readOnly {
+			return errReadOnly
+		}
 		renewed[owner] = true
-		return err
+		return nil
 	})
 	return renewed, err
 }
@@ -229,7 +236,8 @@ func (t *table) bound(ctx context.Context) string {
 	return t.Bound(limit)
 }
 
-// each calls scan for each row of a query.
+// each calls scan for each row of a query. If scan returns errReadOnly, the
+// query may begin anew on another connection.
 func (t *table) each(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
 	return t.on(ctx, func(c *sql.Conn) error {
 		rows, err := c.QueryContext(ctx, query, args...)
