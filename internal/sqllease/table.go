@@ -98,7 +98,13 @@ func (t *table) scan(
 
 // now returns the server's time.
 func (t *table) now(ctx context.Context) (now int64, err error) {
-	err = t.each(ctx, "SELECT "+t.Now, nil, func(rows *sql.Rows) error { return rows.Scan(&now) })
+	err = t.each(ctx, "SELECT "+t.Now+", "+t.ReadOnly, nil, func(rows *sql.Rows) error {
+		var readOnly bool
+		if err := rows.Scan(&now, &readOnly); err != nil || !readOnly {
+			return err
+		}
+		return errReadOnly
+	})
 	return now, err
 }
 
