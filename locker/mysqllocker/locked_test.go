@@ -50,7 +50,7 @@ func byURLOf(t *testing.T, address string) *mysqllocker.Locker {
 
 func doesNotFill(t *testing.T, l *mysqllocker.Locker, admin *sql.DB) {
 	t.Helper()
-	const keys, rounds, most = 8, 10, 6 // connections: four, and what ends within a second
+	const keys, rounds, most = 8, 14, 10 // connections: four, and those that end within a second
 	g, err := guard.New(l, guard.WithTTL(10*time.Second), guard.WithMaxWait(300*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
