@@ -97,7 +97,9 @@ type statements struct {
 
 var dialects = map[Dialect]statements{
 	PostgreSQL: {
-		schema: "CREATE TABLE IF NOT EXISTS %[1]s (name VARCHAR(255) PRIMARY KEY, token BIGINT NOT NULL)",
+		// Two sessions that create a table at once would fail with 23505.
+		schema: "DO $$ BEGIN PERFORM pg_advisory_xact_lock(7310863, 0); " +
+			"CREATE TABLE IF NOT EXISTS %[1]s (name VARCHAR(255) PRIMARY KEY, token BIGINT NOT NULL); END $$",
 		raise: "INSERT INTO %[1]s AS f (name, token) VALUES ($1, $2) " +
 			"ON CONFLICT (name) DO UPDATE SET token = GREATEST(f.token, EXCLUDED.token) RETURNING token",
 	},
@@ -147,7 +149,7 @@ func New(d Dialect, table string) (*Table, error) {
 }
 
 // Schema returns the statement that creates the table if it does not exist, for
-// your migrations.
+// your migrations or for each start. Several processes may run it at once.
 //
 // The table keeps a row of about a hundred bytes for each key ever checked.
 // Tokens from Redis are µs since 1970, or little more. So you can delete the

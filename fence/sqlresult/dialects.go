@@ -1,7 +1,6 @@
 package sqlresult
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/go-lockguard/guard/fence/sqlfence"
@@ -22,7 +21,7 @@ const (
 // SQLite.
 type statements struct {
 	name    string
-	schema  []string
+	schema  string
 	begin   string // takes the lock of a write transaction, if need be
 	recall  string
 	expired string // looks for a row whose time is over, if keep does not replace it
@@ -36,11 +35,11 @@ type statements struct {
 // inserts, so that two transactions that do so meet at the primary key.
 var dialects = map[Dialect]statements{
 	PostgreSQL: {
-		schema: []string{
+		// Two sessions that create a table at once would fail with 23505.
+		schema: "DO $$ BEGIN PERFORM pg_advisory_xact_lock(7310863, 0); " +
 			"CREATE TABLE IF NOT EXISTS {table} (name VARCHAR(255) PRIMARY KEY, value BYTEA NOT NULL, " +
-				"fingerprint BYTEA NOT NULL, final BOOLEAN NOT NULL, until TIMESTAMPTZ NOT NULL)",
-			"CREATE INDEX IF NOT EXISTS {bare}_until ON {table} (until)",
-		},
+			"fingerprint BYTEA NOT NULL, final BOOLEAN NOT NULL, until TIMESTAMPTZ NOT NULL); " +
+			"CREATE INDEX IF NOT EXISTS {bare}_until ON {table} (until); END $$",
 		recall: "SELECT value, fingerprint, final FROM {table} WHERE name = $1 AND until > statement_timestamp()",
 		keep: "INSERT INTO {table} AS r (name, value, fingerprint, final, until) " +
 			"VALUES ($1, $2, $3, $4, statement_timestamp() + $5::bigint * INTERVAL '1 microsecond') " +
@@ -54,11 +53,9 @@ var dialects = map[Dialect]statements{
 	MySQL: {
 		// VARBINARY, because other types treat "A" or "a " as equal to "a".
 		// InnoDB, because other engines have no transactions.
-		schema: []string{
-			"CREATE TABLE IF NOT EXISTS {table} (name VARBINARY(255) PRIMARY KEY, value MEDIUMBLOB NOT NULL, " +
-				"fingerprint VARBINARY(32) NOT NULL, final BOOLEAN NOT NULL, until DATETIME(6) NOT NULL, INDEX " +
-				"(until)) ENGINE = InnoDB",
-		},
+		schema: "CREATE TABLE IF NOT EXISTS {table} (name VARBINARY(255) PRIMARY KEY, value MEDIUMBLOB NOT NULL, " +
+			"fingerprint VARBINARY(32) NOT NULL, final BOOLEAN NOT NULL, until DATETIME(6) NOT NULL, INDEX (until)) " +
+			"ENGINE = InnoDB",
 		recall: "SELECT value, fingerprint, final FROM {table} WHERE name = ? AND until > UTC_TIMESTAMP(6)",
 		// A DELETE that finds no row locks the gap where it would be, and two of
 		// those are a deadlock. So one that finds its row comes after a look.
@@ -73,11 +70,9 @@ var dialects = map[Dialect]statements{
 		sweep:  "DELETE FROM {table} WHERE until <= UTC_TIMESTAMP(6) ORDER BY until LIMIT ?",
 	},
 	SQLite: {
-		schema: []string{
-			"CREATE TABLE IF NOT EXISTS {table} (name TEXT PRIMARY KEY, value BLOB NOT NULL, " +
-				"fingerprint BLOB NOT NULL, final BOOLEAN NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID",
+		schema: "CREATE TABLE IF NOT EXISTS {table} (name TEXT PRIMARY KEY, value BLOB NOT NULL, " +
+			"fingerprint BLOB NOT NULL, final BOOLEAN NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID; " +
 			"CREATE INDEX IF NOT EXISTS {schema}{bare}_until ON {bare} (until)",
-		},
 		begin:  "DELETE FROM {table} WHERE name = ? AND until <= {now}",
 		recall: "SELECT value, fingerprint, final FROM {table} WHERE name = ? AND until > {now}",
 		keep: "INSERT INTO {table} (name, value, fingerprint, final, until) VALUES (?, ?, ?, ?, {now} + ?) " +
@@ -95,18 +90,11 @@ const sqliteNow = "(1000 * CAST(ROUND((julianday('now') - 2440587.5) * 86400000)
 
 // of returns the statements for a table.
 func (s statements) of(table string) statements {
-	schema, bare, found := strings.Cut(table, ".")
-	if !found {
-		schema, bare = "", table
-	} else {
-		schema += "."
-	}
-	fill := strings.NewReplacer("{table}", table, "{schema}", schema, "{bare}", bare, "{now}", sqliteNow).Replace
-	s.name, s.schema = table, slices.Clone(s.schema)
-	for i := range s.schema {
-		s.schema[i] = fill(s.schema[i])
-	}
-	for _, text := range []*string{&s.begin, &s.recall, &s.expired, &s.drop, &s.keep, &s.forget, &s.sweep} {
+	bare := table[strings.LastIndexByte(table, '.')+1:]
+	fill := strings.NewReplacer("{table}", table, "{schema}", strings.TrimSuffix(table, bare), "{bare}", bare,
+		"{now}", sqliteNow).Replace
+	s.name = table
+	for _, text := range []*string{&s.schema, &s.begin, &s.recall, &s.expired, &s.drop, &s.keep, &s.forget, &s.sweep} {
 		*text = fill(*text)
 	}
 	return s

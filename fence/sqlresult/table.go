@@ -39,9 +39,10 @@ func New(d Dialect, table string) (*Table, error) {
 	return &Table{dialects[d].of(table)}, nil
 }
 
-// Schema returns the statements that create the table and its index if they do
-// not exist, for your migrations. Run them one by one.
-func (t *Table) Schema() []string { return append([]string(nil), t.schema...) }
+// Schema returns the SQL that creates the table and its index if they do not
+// exist, for your migrations or for each start. One Exec without arguments runs
+// it. Several processes may run it at once.
+func (t *Table) Schema() string { return t.schema }
 
 // A Queryer is an [sql.DB], [sql.Conn] or [sql.Tx].
 type Queryer interface {

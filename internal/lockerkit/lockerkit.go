@@ -35,3 +35,7 @@ func IsNil(v any) bool {
 func Invalid(store, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", locker.ErrInvalidOption, store, fmt.Sprintf(format, args...))
 }
+
+// ReadOnly says what to do about a server that takes no writes.
+const ReadOnly = "the server answered, but it takes no writes, as a replica or an old primary does: " +
+	"the address must lead to the primary; the connection is closed, so that the next request finds a new one"

@@ -2,6 +2,7 @@ package sqllease
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -67,7 +68,7 @@ func (l *Locker) insist(q request, end time.Time) {
 		if r.err == nil {
 			return
 		}
-		if v := l.table.Judge(r.err); v != Unavailable && v != Again {
+		if !errors.Is(l.sorted(r.err), locker.ErrUnavailable) {
 			return // it would fail again
 		}
 		t := time.NewTimer(wait)

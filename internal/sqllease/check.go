@@ -15,6 +15,7 @@ const (
 	FindingRights    = "rights"
 	FindingRoundTrip = "round-trip"
 	FindingSchema    = "schema"
+	FindingReadOnly  = "read-only"
 )
 
 const (
@@ -40,7 +41,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if err != nil {
 		return l.fault(err)
 	}
-	found := l.table.Check(ctx, l.table.db)
+	found := l.table.Check(ctx, l.table.db, took)
 	if took > min(ttl/paceShare, paceMax) {
 		found = append(found, Finding(l.table.Name, FindingRoundTrip, locker.Refuse,
 			"an acquire took %v, too long for a TTL of %v: choose a longer TTL, faster disks or a nearer server",
@@ -49,17 +50,22 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	return errors.Join(found...)
 }
 
-// fault returns an error of the driver as a finding, if it is final.
+// fault returns an error of a statement as a finding, unless the server cannot
+// be asked.
 func (l *Locker) fault(err error) error {
 	sorted := l.sorted(err)
-	switch l.table.Judge(err) {
+	name := ""
+	switch l.table.verdict(err) {
 	case NoRight:
-		return &locker.Finding{Name: FindingRights, Severity: locker.Refuse, Text: sorted.Error()}
+		name = FindingRights
 	case NoTable:
-		return &locker.Finding{Name: FindingSchema, Severity: locker.Refuse, Text: sorted.Error()}
+		name = FindingSchema
+	case ReadOnly:
+		name = FindingReadOnly
 	case Unavailable, Again, Other:
+		return sorted
 	}
-	return sorted
+	return &locker.Finding{Name: name, Severity: locker.Refuse, Text: sorted.Error()}
 }
 
 // probe takes and releases a key as a lock would. It returns how long the

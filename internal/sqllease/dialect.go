@@ -26,12 +26,26 @@ type Dialect struct {
 	// column kept as it is if the new one is NULL.
 	Upsert string
 
+	// Bound returns what stands in front of a statement that writes. The server
+	// then ends the statement after limit, for example one that waits for a
+	// lock: a server does not notice that the caller has given up. nil bounds
+	// nothing.
+	Bound func(limit time.Duration) string
+
+	// ReadOnly is an expression: whether the server takes no writes. What such
+	// a server says of a row is old.
+	ReadOnly string
+
 	// Judge sorts an error of the driver.
 	Judge func(error) Verdict
 
+	// Advice says what to do about an error of the driver. It returns "" if
+	// the verdict says enough.
+	Advice func(error) string
+
 	// Check returns the findings of this database, nil ones among them. It is
-	// called after a write has succeeded.
-	Check func(ctx context.Context, db *sql.DB) []error
+	// called after a write has succeeded, and an acquire took that long.
+	Check func(ctx context.Context, db *sql.DB, took time.Duration) []error
 
 	// Rights says which rights the table %s needs.
 	Rights string
@@ -48,6 +62,7 @@ const (
 	Again                      // nothing was done, and the same request may succeed now
 	NoRight                    // a missing right
 	NoTable                    // a missing table, column or database
+	ReadOnly                   // the server takes no writes: another one may
 	Other                      // trying again cannot help
 )
 

@@ -173,11 +173,11 @@ func (t *table) change(
 			if err = t.write(ctx, rows); err == nil {
 				return false, nil
 			}
-			if t.Judge(err) == Unavailable {
+			if t.verdict(err) == Unavailable {
 				return false, err
 			}
 		}
-		if t.Judge(err) != Again || !pause(ctx, n) {
+		if t.verdict(err) != Again || !pause(ctx, n) {
 			return true, err
 		}
 	}

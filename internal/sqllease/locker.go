@@ -94,7 +94,7 @@ func (l *Locker) Migrate(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if l.table.Judge(err) != Again || !pause(ctx, n) {
+		if l.table.verdict(err) != Again || !pause(ctx, n) {
 			return l.sorted(err)
 		}
 	}

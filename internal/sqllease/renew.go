@@ -72,7 +72,7 @@ func (l *Locker) renewSome(
 		keys, owners = append(keys, cs[i].Key), append(owners, cs[i].Owner)
 	}
 	renewed, err := l.table.renew(ctx, keys, owners, ttl)
-	for n := 0; err != nil && l.table.Judge(err) == Again && pause(ctx, n); n++ {
+	for n := 0; err != nil && l.table.verdict(err) == Again && pause(ctx, n); n++ {
 		renewed, err = l.table.renew(ctx, keys, owners, ttl)
 	}
 	for _, i := range which {

@@ -3,6 +3,7 @@ package sqllease
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,17 +70,14 @@ func (t *table) scan(
 	if values {
 		value = "kept"
 	}
-	rows, err := t.db.QueryContext(ctx, "SELECT "+columns+", "+value+", "+t.Now+" FROM "+t.name+" "+where, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	query := "SELECT " + columns + ", " + value + ", " + t.Now + ", " + t.ReadOnly + " FROM " + t.name + " " + where
+	return t.each(ctx, query, args, func(rows *sql.Rows) error {
 		var key, crowd, queue []byte
+		var readOnly bool
 		r := &row{grain: t.Grain.Microseconds()}
 		left := &r.record
 		err := rows.Scan(&key, &r.version, &r.owner, &r.ends, &r.token, &r.holder, &crowd, &queue,
-			&left.owner, &left.mark, &left.ends, &left.size, &left.value, &r.now)
+			&left.owner, &left.mark, &left.ends, &left.size, &left.value, &r.now, &readOnly)
 		if err == nil && len(queue) > 0 {
 			err = json.Unmarshal(queue, &r.queue)
 		}
@@ -89,15 +87,24 @@ func (t *table) scan(
 		if err != nil {
 			return fmt.Errorf("a row that cannot be read: %w", err)
 		}
+		if readOnly {
+			return errReadOnly
+		}
 		r.settle()
 		each(string(key), r)
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 // now returns the server's time.
 func (t *table) now(ctx context.Context) (now int64, err error) {
-	err = t.db.QueryRowContext(ctx, "SELECT "+t.Now).Scan(&now)
+	err = t.each(ctx, "SELECT "+t.Now+", "+t.ReadOnly, nil, func(rows *sql.Rows) error {
+		var readOnly bool
+		if err := rows.Scan(&now, &readOnly); err != nil || !readOnly {
+			return err
+		}
+		return errReadOnly
+	})
 	return now, err
 }
 
@@ -131,9 +138,8 @@ func (t *table) write(ctx context.Context, rows map[string]*row) error {
 			left.owner, left.mark, left.ends, left.size, left.value)
 		n++
 	}
-	_, err := t.db.ExecContext(ctx, "INSERT INTO "+t.name+" ("+columns+", kept) VALUES "+
-		marks("(?,?,?,?,?,?,?,?,?,?,?,?,?)", n)+" "+t.Upsert, args...)
-	return err
+	return t.exec(ctx, "INSERT INTO "+t.name+" ("+columns+", kept) VALUES "+
+		marks("(?,?,?,?,?,?,?,?,?,?,?,?,?)", n)+" "+t.Upsert, args)
 }
 
 // list returns the JSON of a list, and nothing for an empty one.
@@ -154,26 +160,27 @@ func (t *table) renew(ctx context.Context, keys, owners []string, ttl time.Durat
 	for _, o := range owners {
 		names = append(names, o)
 	}
-	_, err := t.db.ExecContext(ctx, "UPDATE "+t.name+" SET version = version + 1, ends = "+t.Now+" + ? WHERE "+in,
-		append([]any{(t.Grain + ttl).Microseconds()}, names...)...)
+	err := t.exec(ctx, "UPDATE "+t.name+" SET version = version + 1, ends = "+t.Now+" + ? WHERE "+in,
+		append([]any{(t.Grain + ttl).Microseconds()}, names...))
 	if err != nil {
 		return nil, err
 	}
 	// A row that still has its owner was renewed: nobody else makes ends later.
-	rows, err := t.db.QueryContext(ctx, "SELECT owner FROM "+t.name+" WHERE "+in, names...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	renewed := make(map[string]bool, len(owners))
-	for rows.Next() {
+	query := "SELECT owner, " + t.ReadOnly + " FROM " + t.name + " WHERE " + in
+	err = t.each(ctx, query, names, func(rows *sql.Rows) error {
 		var owner string
-		if err := rows.Scan(&owner); err != nil {
-			return nil, err
+		var readOnly bool
+		if err := rows.Scan(&owner, &readOnly); err != nil {
+			return err
+		}
+		if readOnly {
+			return errReadOnly
 		}
 		renewed[owner] = true
-	}
-	return renewed, rows.Err()
+		return nil
+	})
+	return renewed, err
 }
 
 const sweepPage = 500
@@ -188,31 +195,104 @@ func (t *table) sweep(ctx context.Context, unused time.Duration) (more bool, err
 	old := now - unused.Microseconds()
 	const unusedSince = " ends < ? AND token < ? AND kept_ends < ?"
 	query := "SELECT k FROM " + t.name + " WHERE" + unusedSince + " LIMIT ?"
-	rows, err := t.db.QueryContext(ctx, query, old, old, now, sweepPage)
-	if err != nil {
-		return false, err
-	}
-	defer rows.Close()
 	var keys []any
-	for rows.Next() {
+	err = t.each(ctx, query, []any{old, old, now, sweepPage}, func(rows *sql.Rows) error {
 		var key []byte
-		if err := rows.Scan(&key); err != nil {
-			return false, err
-		}
+		err := rows.Scan(&key)
 		keys = append(keys, key)
-	}
-	if err := rows.Err(); err != nil || len(keys) == 0 {
+		return err
+	})
+	if err != nil || len(keys) == 0 {
 		return false, err
 	}
-	_, err = t.db.ExecContext(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+marks("?", len(keys))+") AND"+unusedSince,
-		append(keys, old, old, now)...)
+	err = t.exec(ctx, "DELETE FROM "+t.name+" WHERE k IN ("+marks("?", len(keys))+") AND"+unusedSince,
+		append(keys, old, old, now))
 	return len(keys) == sweepPage, err
 }
 
 // remove deletes the row of a key that nobody uses.
 func (t *table) remove(ctx context.Context, key string) error {
-	_, err := t.db.ExecContext(ctx, "DELETE FROM "+t.name+" WHERE k = ?", []byte(key))
-	return err
+	return t.exec(ctx, "DELETE FROM "+t.name+" WHERE k = ?", []any{[]byte(key)})
+}
+
+const (
+	boundLeast = 20 * time.Millisecond
+	boundMost  = time.Second
+)
+
+// exec runs a statement that writes. The server gives up before the caller
+// does, who would otherwise close the connection and leave the statement
+// waiting in the server.
+func (t *table) exec(ctx context.Context, query string, args []any) error {
+	return t.on(ctx, func(c *sql.Conn) error {
+		_, err := c.ExecContext(ctx, t.bound(ctx)+query, args...)
+		return err
+	})
+}
+
+// bound returns what stands in front of a statement that writes.
+func (t *table) bound(ctx context.Context) string {
+	if t.Bound == nil {
+		return ""
+	}
+	limit := boundMost
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, max(time.Until(end)/2, boundLeast))
+	}
+	return t.Bound(limit)
+}
+
+// each calls scan for each row of a query. If scan returns errReadOnly, the
+// query may begin anew on another connection.
+func (t *table) each(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
+	return t.on(ctx, func(c *sql.Conn) error {
+		rows, err := c.QueryContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := scan(rows); err != nil {
+				return err
+			}
+		}
+		if err := rows.Err(); !errors.Is(err, driver.ErrBadConn) {
+			return err
+		}
+		return errors.New("the answer broke off")
+	})
+}
+
+// badTries is how many connections that were broken before are tried, as
+// package sql does.
+const badTries = 3
+
+// on lends a connection to f, which runs one statement.
+//
+// A connection to a server that takes no writes is closed. It may lead to the
+// old primary of a failover, as the idle ones may, and the pool dials anew.
+func (t *table) on(ctx context.Context, f func(*sql.Conn) error) error {
+	idle := t.db.Stats().Idle
+	for bad := 0; ; {
+		c, err := t.db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		err = f(c)
+		readOnly := err != nil && t.verdict(err) == ReadOnly
+		if readOnly {
+			_ = c.Raw(func(any) error { return driver.ErrBadConn })
+		}
+		_ = c.Close()
+		switch {
+		case readOnly && idle > 0:
+			idle--
+		case errors.Is(err, driver.ErrBadConn) && bad < badTries:
+			bad++
+		default:
+			return err
+		}
+	}
 }
 
 func (t *table) schema() string { return strings.ReplaceAll(t.Create, "%s", t.name) }

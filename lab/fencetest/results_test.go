@@ -49,9 +49,7 @@ func openTill(t *testing.T, d database) till {
 	}
 	c := till{t, d, name, results}
 	for range 2 { // it may exist
-		for _, statement := range results.Schema() {
-			c.exec(statement)
-		}
+		c.exec(results.Schema())
 	}
 	text := map[string]string{"PostgreSQL": "TEXT", "MariaDB": "VARBINARY(255)", "SQLite": "TEXT"}[d.name]
 	c.exec("CREATE TABLE " + name + "_charges (name " + text + " NOT NULL)")

@@ -1,8 +1,10 @@
 package mysqllocker
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/sqllease"
@@ -39,14 +41,36 @@ var dialect = sqllease.Dialect{
   kept_by = VALUES(kept_by), kept_mark = VALUES(kept_mark), kept_ends = VALUES(kept_ends),
   kept_size = VALUES(kept_size), kept = COALESCE(VALUES(kept), kept),
   version = version + IF(version = VALUES(version) - 1, 1, 9223372036854775807)`,
-	Judge:   judgeError,
-	Check:   check,
-	Rights:  "GRANT SELECT, INSERT, UPDATE, DELETE ON %s to the user",
-	Workers: 2,
+	Bound:    bound,
+	ReadOnly: "@@read_only OR @@innodb_read_only",
+	Judge:    judgeError,
+	Advice:   advise,
+	Check:    check,
+	Rights:   "GRANT SELECT, INSERT, UPDATE, DELETE ON %s to the user",
+	Workers:  2,
+}
+
+// bound bounds a statement on MariaDB, which alone reads the text of such a
+// comment. MySQL can bound only sessions, see package mysqldsn.
+func bound(limit time.Duration) string {
+	return fmt.Sprintf("/*M! SET STATEMENT max_statement_time = %.3f FOR */ ", limit.Seconds())
 }
 
 // number finds the number of a server's error. The text of every driver has it.
 var number = regexp.MustCompile(`^Error (\d{4})\b`)
+
+// readOnly finds the option that refused a statement, in error 1290.
+var readOnly = regexp.MustCompile(`read.only`)
+
+// numberOf returns the number of an error of the server, or 0.
+func numberOf(err error) int {
+	m := number.FindStringSubmatch(err.Error())
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
+}
 
 // verdicts are the errors of the server that are known.
 var verdicts = map[int]sqllease.Verdict{
@@ -54,6 +78,10 @@ var verdicts = map[int]sqllease.Verdict{
 	1205: sqllease.Again, // waited too long for a lock
 	1213: sqllease.Again, // deadlock
 	1020: sqllease.Again, // the row has changed
+	1969: sqllease.Again, // ended by bound
+
+	1792: sqllease.ReadOnly, // the transactions of this session
+	1836: sqllease.ReadOnly,
 
 	1044: sqllease.NoRight,
 	1045: sqllease.NoRight,
@@ -74,10 +102,41 @@ var verdicts = map[int]sqllease.Verdict{
 }
 
 func judgeError(err error) sqllease.Verdict {
-	m := number.FindStringSubmatch(err.Error())
-	if m == nil {
-		return sqllease.Unavailable
+	n := numberOf(err)
+	if n == errOption && readOnly.MatchString(err.Error()) {
+		return sqllease.ReadOnly
 	}
-	n, _ := strconv.Atoi(m[1])
 	return verdicts[n]
 }
+
+// errOption is the error of a statement that an option of the server forbids.
+const errOption = 1290
+
+// advices are what to do about an error, where the verdict does not say it.
+var advices = map[int]string{
+	1040: "the server has no connection left: raise max_connections, or limit the pools of its clients",
+	1044: "the user has no right on this database, or there is none of that name",
+	1045: "the user or its password is wrong, or the user may not come from this host",
+	1046: "name the database in the data source name, or in WithTable",
+	1049: "there is no such database: create it, or correct its name in the data source name",
+	1054: "the table is not one that Schema makes: drop it while no process uses it, and run Migrate",
+	1203: "the user has no connection left: raise its max_user_connections, or limit the pools of its clients",
+	1205: locked,
+	1698: "the user may not log in by a password: correct the user, or how the server knows it",
+	1969: locked,
+	1792: "the transactions of this session are read-only: remove that setting from the data source name",
+}
+
+const locked = "another transaction keeps rows of the table locked: find it, and read the table without locks"
+
+// advise says what to do about an error of the server.
+func advise(err error) string {
+	n := numberOf(err)
+	if n == errCommand && strings.Contains(err.Error(), "CREATE command") {
+		return "the user may not make the table: GRANT CREATE, or let an administrator run the statement of Schema"
+	}
+	return advices[n]
+}
+
+// errCommand is the error of a statement that needs another right.
+const errCommand = 1142

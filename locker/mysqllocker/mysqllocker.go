@@ -21,6 +21,7 @@ var (
 	_ locker.Inspector    = (*Locker)(nil)
 	_ locker.Limiter      = (*Locker)(nil)
 	_ locker.Marker       = (*Locker)(nil)
+	_ locker.Migrator     = (*Locker)(nil)
 	_ locker.Sharer       = (*Locker)(nil)
 	_ locker.Several      = (*Locker)(nil)
 	_ locker.FindingNamer = (*Locker)(nil)

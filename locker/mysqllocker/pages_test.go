@@ -12,6 +12,39 @@ import (
 	"github.com/go-lockguard/guard/locker/mysqllocker"
 )
 
+// The program of docs/stores.md.
+
+func inMySQL(ctx context.Context, name, sku string, sell func(context.Context) error) error {
+	// app:secret@tcp(db:3306)/app?interpolateParams=true&innodb_lock_wait_timeout=1
+	db, err := sql.Open("mysql", name)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	store := mysqllocker.New(db)
+	if err := store.Migrate(ctx); err != nil { // or run store.Schema() in your migrations
+		return err
+	}
+	g, err := guard.New(store)
+	if err != nil {
+		return err
+	}
+	defer g.Close(ctx) // before the database
+	return g.Do(ctx, guard.Key("stock", sku), sell)
+}
+
+func TestTheProgramOfThePageRuns(t *testing.T) {
+	sold := false
+	sell := func(context.Context) error {
+		sold = true
+		return nil
+	}
+	name := dsn + "?interpolateParams=true&innodb_lock_wait_timeout=1"
+	if err := inMySQL(t.Context(), name, "42", sell); err != nil || !sold {
+		t.Errorf("%v, sold: %v", err, sold)
+	}
+}
+
 // The code of docs/migrating.md.
 
 var errBusy = errors.New("busy")

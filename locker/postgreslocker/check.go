@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard/locker"
@@ -15,22 +16,33 @@ import (
 // FindingNames returns the names that findings of Check can have.
 func (l *Locker) FindingNames() []string {
 	return []string{
-		"standby", "schema", "rights", "unlogged", "fsync", "isolation", "round-trip", "version",
-		"messages",
+		"standby", "read-only", "schema", "rights", "row-security", "synchronous", "unlogged", "fsync", "isolation",
+		"round-trip", "version", "messages",
 	}
 }
 
 // condition is what the server says of itself.
 type condition struct {
-	standby, there, rights, unlogged bool
-	version                          int
-	fsync, isolation                 string
+	standby, readOnly       bool
+	there, rights, unlogged bool
+	hidden                  string // a schema of the path with such a table, but without USAGE
+	noPolicy                bool   // row-level security hides all rows
+	alone                   bool   // a commit waits for a standby that is not there
+	version                 int
+	fsync, isolation        string
 }
 
 const thereSQL = `(SELECT bool_and(to_regclass(t) IS NOT NULL) FROM unnest($1::text[]) AS t)
   AND (SELECT bool_and(to_regproc(f) IS NOT NULL) FROM unnest($2::text[]) AS f)`
 
-const conditionSQL = `SELECT pg_is_in_recovery(),
+const conditionSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
+  coalesce((SELECT min(n.nspname::text) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE c.relname = $3 AND NOT has_schema_privilege(n.oid, 'USAGE') AND n.nspname = ANY(string_to_array(
+      translate(replace(current_setting('search_path'), '$user', current_user), '" ', ''), ','))), ''),
+  coalesce((SELECT bool_or(row_security_active(to_regclass(t)) AND NOT EXISTS (
+    SELECT FROM pg_policy WHERE polrelid = to_regclass(t))) FROM unnest($1::text[]) AS t), false),
+  current_setting('synchronous_standby_names') <> '' AND current_setting('synchronous_commit') <> 'local'
+    AND NOT EXISTS (SELECT FROM pg_stat_replication WHERE coalesce(sync_state, 'sync') IN ('sync', 'quorum')),
   ` + thereSQL + `,
   coalesce((SELECT bool_and(has_table_privilege(to_regclass(t), p))
       FROM unnest($1::text[]) AS t, unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS p)
@@ -50,17 +62,26 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	var trip time.Duration
 	if err := l.retry(ctx, func() error {
 		return l.aside(ctx, func(conn *pgxpool.Conn) (err error) {
-			err = conn.QueryRow(ctx, conditionSQL, l.sql.tables, l.sql.functions).
-				Scan(&c.standby, &c.there, &c.rights, &c.unlogged, &c.version, &c.fsync, &c.isolation)
+			err = conn.QueryRow(ctx, conditionSQL, l.sql.tables, l.sql.functions, l.sql.name).
+				Scan(&c.standby, &c.readOnly, &c.hidden, &c.noPolicy, &c.alone, &c.there, &c.rights, &c.unlogged,
+					&c.version, &c.fsync, &c.isolation)
 			if err == nil {
 				trip, err = roundTrip(ctx, conn)
 			}
 			return err
 		})
 	}); err != nil {
-		return translate(err)
+		return fault(err)
 	}
 	return errors.Join(append(l.judge(&c), l.hearing(), judgeTrip(trip, ttl))...)
+}
+
+// fault returns an error of Check, as a finding if it is about rights.
+func fault(err error) error {
+	if code(err) == "42501" {
+		return &locker.Finding{Name: "rights", Severity: locker.Refuse, Text: translate(err).Error()}
+	}
+	return translate(err)
 }
 
 // roundTrip returns the best of three.
@@ -81,11 +102,33 @@ func finding(name string, severity locker.Severity, format string, args ...any) 
 }
 
 func (l *Locker) judge(c *condition) (found []error) {
-	if c.standby {
+	return append(append(judgeWrites(c), l.judgeTables(c)...), judgeServer(c)...)
+}
+
+// judgeWrites tells what keeps the server from writing.
+func judgeWrites(c *condition) (found []error) {
+	switch {
+	case c.standby:
 		found = append(found, finding("standby", locker.Refuse,
 			"the server is a standby and takes no writes: add target_session_attrs=read-write to the address"))
+	case c.readOnly:
+		found = append(found, finding("read-only", locker.Refuse, "transactions are read-only: "+
+			"lead the address to the primary, or reset default_transaction_read_only of server, database and role"))
 	}
+	if c.alone {
+		found = append(found, finding("synchronous", locker.Refuse, "no write ends, because none of the standbys in "+
+			"synchronous_standby_names is connected: bring one back, or take them out of the setting"))
+	}
+	return found
+}
+
+// judgeTables tells what is wrong with the tables and their functions.
+func (l *Locker) judgeTables(c *condition) (found []error) {
 	switch {
+	case !c.there && c.hidden != "":
+		found = append(found, finding("rights", locker.Refuse,
+			"the role may not look into the schema %s, where there is such a table: GRANT USAGE ON SCHEMA %s",
+			c.hidden, pgx.Identifier{c.hidden}.Sanitize()))
 	case !c.there:
 		found = append(found, finding("schema", locker.Refuse,
 			"the table %s or %s or one of their functions is missing: call Migrate, or run the SQL of Schema",
@@ -95,11 +138,21 @@ func (l *Locker) judge(c *condition) (found []error) {
 			"the role needs SELECT, INSERT, UPDATE and DELETE on %s, and EXECUTE on %s",
 			strings.Join(l.sql.tables, " and "), strings.Join(l.sql.functions, ", ")))
 	}
+	if c.noPolicy {
+		found = append(found, finding("row-security", locker.Refuse,
+			"row-level security hides all rows from the role: ALTER TABLE %s DISABLE ROW LEVEL SECURITY, and %s",
+			l.sql.tables[0], l.sql.tables[1]))
+	}
 	if c.unlogged {
 		found = append(found, finding("unlogged", locker.Refuse,
 			"a crash empties the tables: ALTER TABLE %s SET LOGGED, and %s",
 			l.sql.tables[0], l.sql.tables[1]))
 	}
+	return found
+}
+
+// judgeServer tells which settings should be others.
+func judgeServer(c *condition) (found []error) {
 	if c.fsync == "off" {
 		found = append(found, finding("fsync", locker.Warn, "fsync is off: a crash of the machine may lose leases"))
 	}

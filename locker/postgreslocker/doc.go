@@ -18,9 +18,10 @@
 // to four, and one that listens once a key was acquired. While the server is
 // silent there may be some more, which end. The locker never uses the pool
 // itself. Behind a pooler in transaction mode, such as pgbouncer, pass
-// [WithPooler]. A connection through it hears no messages, so name a direct way
-// by [WithListen]. Otherwise the locker polls. It says hello to itself to find
-// out whether it hears, and polls while it does not.
+// [WithPooler], or pooler=true in the address of locker.FromDSN. A connection
+// through it hears no messages, so name a direct way by [WithListen]. Otherwise
+// the locker polls. It says hello to itself to find out whether it hears, and
+// polls while it does not.
 //
 // # Shared leases and permits
 //
@@ -50,8 +51,13 @@
 // answer, even if the server runs with synchronous_commit off. The same is true
 // of results and marks. A release that hands the key to nobody, and a place in
 // a queue, may be lost in a crash, and cost time only. Leases and results end
-// by the server's clock. After a failover, a replica that was not synchronous
+// by the server's clock. One that is set back keeps the keys of dead holders for
+// as much longer. After a failover, a replica that was not synchronous
 // may have forgotten the last leases and results.
+//
+// A server whose transactions are read-only answers ErrUnavailable, and the
+// connections to it are closed. So the locker finds the new primary after a
+// failover that leaves the old one running.
 //
 // A transaction that stays open for long keeps dead versions of the rows of a
 // hot key, and slows it down. Give the table a database of its own if yours has

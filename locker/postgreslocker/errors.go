@@ -3,6 +3,7 @@ package postgreslocker
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -23,11 +24,28 @@ func invalid(format string, args ...any) error {
 // again reports whether a request may be sent a second time: the server asks
 // for it, or has not seen it.
 func again(err error) bool {
+	switch code(err) {
+	case "":
+		return pgconn.SafeToRetry(err)
+	case "40001", "40P01": // serialization failure, deadlock
+		return true
+	}
+	return false
+}
+
+// code returns the SQLSTATE of a refusal, or "".
+func code(err error) string {
 	var refusal *pgconn.PgError
 	if errors.As(err, &refusal) {
-		return refusal.Code == "40001" || refusal.Code == "40P01" // serialization failure, deadlock
+		return refusal.Code
 	}
-	return pgconn.SafeToRetry(err)
+	return ""
+}
+
+// notPrimary reports whether the server has refused a request because it takes
+// no writes. Then nothing was done.
+func notPrimary(err error) bool {
+	return code(err) == "25006"
 }
 
 // final reports whether a new try cannot help: rights, names, passwords, and
@@ -53,9 +71,9 @@ func translate(err error) error {
 		return fmt.Errorf("%w: postgreslocker: %w", locker.ErrUnavailable, withoutAddress(err))
 	case !final(refusal.Code):
 		return fmt.Errorf("%w: postgreslocker: %s (%s)%s", locker.ErrUnavailable, refusal.Message, refusal.Code,
-			advice(refusal.Code))
+			advice(refusal))
 	}
-	return fmt.Errorf("postgreslocker: %s (%s)%s", refusal.Message, refusal.Code, advice(refusal.Code))
+	return fmt.Errorf("postgreslocker: %s (%s)%s", refusal.Message, refusal.Code, advice(refusal))
 }
 
 // withoutAddress returns err, or what caused it if err describes the server's
@@ -67,17 +85,41 @@ func withoutAddress(err error) error {
 	return fmt.Errorf("%w: %w", locker.ErrSilent, err)
 }
 
-// advice says what to do about a refusal.
-func advice(code string) string {
-	switch code {
-	case "42P01", "42883", "3F000":
-		return ": the schema is missing: call Migrate, or run the SQL of Schema with your own tool"
-	case "42501":
-		return ": give the role the rights that the documentation of package postgreslocker lists"
-	case "42P05", "26000": // a prepared statement is there already, or is not there
-		return ": if a pooler is in between, pass WithPooler"
+// advices are what to do about a refusal, by its code.
+var advices = map[string]string{
+	"25006": lockerkit.ReadOnly,
+	"28000": wrongUser,
+	"28P01": wrongUser,
+	"3D000": "there is no such database: create it, or correct its name in the address",
+	"3F000": "create the schema, which Migrate does not",
+	"42P01": noSchema,
+	"42883": noSchema,
+	"42703": "the table is not one that Schema makes: drop it while no process uses it, and call Migrate",
+	"42501": "give the role the rights that the documentation of package postgreslocker lists",
+	"42P05": noPooling, // a prepared statement is there already
+	"26000": noPooling, // or is not there
+	"53300": "the server has no connection left: raise max_connections, or put a pooler in front of it",
+}
+
+const (
+	wrongUser = "the user or its password is wrong, or pg_hba.conf does not let it in"
+	noSchema  = "the schema is missing: call Migrate, or run the SQL of Schema with your own tool; " +
+		"or the role lacks USAGE on it, which Check tells"
+	noPooling = "if a pooler is in between, pass WithPooler, or pooler=true in the address"
+)
+
+// advice says what to do about a refusal, behind ": ".
+func advice(refusal *pgconn.PgError) string {
+	text := advices[refusal.Code]
+	switch {
+	case text == "":
+		return ""
+	case strings.Contains(refusal.Message, "row-level security"):
+		text = "row-level security keeps the role from its rows: ALTER TABLE ... DISABLE ROW LEVEL SECURITY"
+	case refusal.Code == "42501" && strings.Contains(refusal.Message, "for schema"):
+		text = "GRANT USAGE ON SCHEMA to the role, and CREATE if it is to run Migrate"
 	}
-	return ""
+	return ": " + text
 }
 
 // unclear returns err for a holder: a refusal leaves as much in doubt as
@@ -92,6 +134,5 @@ func unclear(err error) error {
 // refused reports whether the server has refused a request, and so done
 // nothing.
 func refused(err error) bool {
-	var refusal *pgconn.PgError
-	return errors.As(err, &refusal)
+	return code(err) != ""
 }

@@ -164,13 +164,24 @@ func (l *Locker) hear() error {
 		case !l.hears.Load() && time.Since(since) > deafAfter:
 			return errDeaf
 		}
-		ctx, cancel = context.WithTimeout(l.ctx, pingEvery)
-		err = conn.Ping(ctx)
-		cancel()
-		if err != nil {
+		if err := l.ping(conn); err != nil {
 			return err
 		}
 	}
+}
+
+// ping asks whether the server is there and takes writes. An old primary that
+// lives on hears no message of the new one.
+func (l *Locker) ping(conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(l.ctx, pingEvery)
+	defer cancel()
+	var readOnly string
+	err := conn.QueryRow(ctx, "SHOW transaction_read_only", pgx.QueryExecModeSimpleProtocol).Scan(&readOnly)
+	if err == nil && readOnly == "on" {
+		l.pool.Reset()
+		return errors.New("the server takes no writes")
+	}
+	return err
 }
 
 // attend makes conn listen, and says hello from another connection. The lock

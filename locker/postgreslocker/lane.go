@@ -192,7 +192,10 @@ func (l *Locker) run(batch []*call) {
 		l.heard(m.text, m.channel)
 	}
 	if len(channels) > 0 { // a message that gets lost is found by its owner's next look
-		_, _ = l.pool.Exec(ctx, tell, channels, texts)
+		_ = l.on(ctx, func(conn *pgxpool.Conn) error {
+			_, err := conn.Exec(ctx, tell, channels, texts)
+			return err
+		})
 	}
 }
 
@@ -231,7 +234,17 @@ func (l *Locker) aside(ctx context.Context, f func(conn *pgxpool.Conn) error) er
 	case <-ctx.Done():
 		return errUnsent
 	}
-	return l.pool.AcquireFunc(ctx, f)
+	return l.on(ctx, f)
+}
+
+// on lends f a connection. If the server takes no writes, it may be the old
+// primary of a failover, and all connections are made anew.
+func (l *Locker) on(ctx context.Context, f func(conn *pgxpool.Conn) error) error {
+	err := l.pool.AcquireFunc(ctx, f)
+	if notPrimary(err) {
+		l.pool.Reset()
+	}
+	return err
 }
 
 func (l *Locker) query(ctx context.Context, batch []*call) ([]result, error) {
@@ -246,21 +259,24 @@ func (l *Locker) query(ctx context.Context, batch []*call) ([]result, error) {
 		fences[i], holders[i], channels[i], places[i], flags[i] = k.fence, k.holder, k.channel, k.place, k.flags
 		limits[i], values[i] = k.limit, k.value
 	}
-	rows, err := l.pool.Query(ctx, l.sql.call, ops, keys, owners, nexts, ttls, shorts, longs, fences, holders, channels,
-		places, flags, limits, values)
-	if err != nil {
-		return nil, err
-	}
 	rs := make([]result, 0, n)
-	var r result
-	columns := []any{
-		&r.ok, &r.token, &r.holder, &r.remain, &r.queued, &r.place, &r.waiting, &r.behind, &r.handed, &r.owner,
-		&r.offer, &r.channel, &r.channels, &r.texts, &r.kept, &r.record,
-	}
-	_, err = pgx.ForEachRow(rows, columns, func() error {
-		rs = append(rs, r)
-		r.channels, r.texts, r.record = nil, nil, nil
-		return nil
+	err := l.on(ctx, func(conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, l.sql.call, ops, keys, owners, nexts, ttls, shorts, longs, fences, holders,
+			channels, places, flags, limits, values)
+		if err != nil {
+			return err
+		}
+		var r result
+		columns := []any{
+			&r.ok, &r.token, &r.holder, &r.remain, &r.queued, &r.place, &r.waiting, &r.behind, &r.handed, &r.owner,
+			&r.offer, &r.channel, &r.channels, &r.texts, &r.kept, &r.record,
+		}
+		_, err = pgx.ForEachRow(rows, columns, func() error {
+			rs = append(rs, r)
+			r.channels, r.texts, r.record = nil, nil, nil
+			return nil
+		})
+		return err
 	})
 	if err == nil && len(rs) != n {
 		err = fmt.Errorf("%w: %d answers to %d calls", locker.ErrUnavailable, len(rs), n)

@@ -51,6 +51,7 @@ type Locker struct {
 var (
 	_ locker.Locker       = (*Locker)(nil)
 	_ locker.Inspector    = (*Locker)(nil)
+	_ locker.Migrator     = (*Locker)(nil)
 	_ locker.FindingNamer = (*Locker)(nil)
 )
 

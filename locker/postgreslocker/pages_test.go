@@ -10,7 +10,39 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
+
+// The program of docs/stores.md.
+
+func inPostgreSQL(ctx context.Context, address, sku string, sell func(context.Context) error) error {
+	pool, err := pgxpool.New(ctx, address) // postgres://app:secret@db/app
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	store := postgreslocker.New(pool)
+	if err := store.Migrate(ctx); err != nil { // or run store.Schema() in your migrations
+		return err
+	}
+	g, err := guard.New(store)
+	if err != nil {
+		return err
+	}
+	defer g.Close(ctx) // before the pool
+	return g.Do(ctx, guard.Key("stock", sku), sell)
+}
+
+func TestTheProgramOfThePageRuns(t *testing.T) {
+	sold := false
+	sell := func(context.Context) error {
+		sold = true
+		return nil
+	}
+	if err := inPostgreSQL(t.Context(), server.URL, "42", sell); err != nil || !sold {
+		t.Errorf("%v, sold: %v", err, sold)
+	}
+}
 
 // The code of docs/migrating.md.
 

@@ -3,7 +3,6 @@ package postgreslocker
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -37,7 +36,7 @@ const (
 
 // statements are the requests, for one table.
 type statements struct {
-	schema            string
+	schema, name      string                   // name: of the table, without its schema
 	tables, functions []string                 // tables: of leases, of records
 	fill              func(text string) string // puts names into SQL
 
@@ -58,8 +57,8 @@ func statementsFor(name, version string) (*statements, error) {
 		of[len(of)-1] += suffix
 		return pgx.Identifier(of).Sanitize()
 	}
-	s := &statements{tables: []string{ident(""), ident("_record")}}
-	index := pgx.Identifier{parts[len(parts)-1] + "_record_ends"}.Sanitize() // in the schema of its table
+	s := &statements{name: parts[len(parts)-1], tables: []string{ident(""), ident("_record")}}
+	index := pgx.Identifier{s.name + "_record_ends"}.Sanitize() // in the schema of its table
 	names := []string{"{T}", s.tables[0], "{R}", s.tables[1], "{X}", index}
 	for _, f := range [][2]string{
 		{"{F}", "do"},
@@ -82,7 +81,7 @@ func statementsFor(name, version string) (*statements, error) {
 		"{SEED}", strconv.Itoa(seed), "{MOST}", strconv.Itoa(locker.MaxListed), "{PAGE}", strconv.Itoa(listMax))
 	fill := strings.NewReplacer(names...).Replace
 	s.fill = fill
-	s.schema = fill(baseSQL + "\n" + crowdSQL + "\n" + allSQL + "\n" + recordSQL)
+	s.schema = fill(lockSQL + baseSQL + "\n" + crowdSQL + "\n" + allSQL + "\n" + recordSQL)
 	s.call, s.poll, s.sweep, s.sweepRecords = fill(callSQL), fill(pollSQL), fill(sweepSQL), fill(sweepRecordsSQL)
 	s.renew, s.stay, s.all = fill(renewSQL), fill(staySQL), fill(togetherSQL)
 	s.one, s.list = fill(stateSQL+oneSQL), fill(stateSQL+pageSQL)
@@ -90,6 +89,9 @@ func statementsFor(name, version string) (*statements, error) {
 }
 
 const (
+	// lockSQL has sessions that make the tables at once wait for one another.
+	lockSQL = "DO $$ BEGIN PERFORM pg_advisory_xact_lock({SEED}, 0); END $$;\n"
+
 	callSQL = `SELECT * FROM {F}($1::text[], $2::bytea[], $3::text[], $4::text[], $5::bigint[], $6::bigint[],
   $7::bigint[], $8::boolean[], $9::text[], $10::text[], $11::bigint[], $12::int[], $13::bigint[], $14::bytea[])`
 
@@ -143,6 +145,8 @@ WHERE l.key > $1 AND (l.owner <> '' AND l.ends > {NOW} OR l.queue <> '[]') ORDER
 )
 
 // Schema returns the SQL of the tables and their functions, for a migration tool.
+// It has several statements, which belong into one transaction. Several
+// processes may run it at once.
 // The functions have a version in their names, so processes of an older release
 // go on beside them. It is "" if WithTable has a wrong name.
 func (l *Locker) Schema() string {
@@ -171,8 +175,6 @@ func (l *Locker) Migrate(ctx context.Context) error {
 		Scan(&there); err != nil || there {
 		return translate(err)
 	}
-	lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, hashtext('%s'));\n", seed,
-		strings.ReplaceAll(l.sql.tables[0], "'", "''"))
-	_, err = conn.PgConn().Exec(ctx, lock+l.sql.schema).ReadAll() // several statements are one transaction
+	_, err = conn.PgConn().Exec(ctx, l.sql.schema).ReadAll() // several statements are one transaction
 	return translate(err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/sqltest"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/postgreslocker"
 )
@@ -131,14 +133,152 @@ func TestNothingListensThroughAPooler(t *testing.T) {
 	}
 }
 
-// A pooler in transaction mode gives a request another session than the one
-// that has prepared its statement.
-func TestAPreparedStatementThatIsElsewhereSaysWhatToDo(t *testing.T) {
-	for _, code := range []string{"42P05", "26000"} {
-		err := postgreslocker.Translate(&pgconn.PgError{Code: code, Message: "prepared statement"})
-		if !strings.Contains(err.Error(), "WithPooler") {
-			t.Errorf("%s: %v, want it to name WithPooler", code, err)
+func TestARefusalSaysWhatToDo(t *testing.T) {
+	for _, c := range []struct {
+		code, message, want string
+		unavailable         bool
+	}{
+		{"25006", "cannot execute UPDATE in a read-only transaction", "the address must lead to the primary", true},
+		{"26000", "prepared statement does not exist", "pass WithPooler, or pooler=true", true},
+		{"28000", "no pg_hba.conf entry for host", "pg_hba.conf does not let it in", false},
+		{"28P01", "password authentication failed for user", "the user or its password is wrong", false},
+		{"3D000", "database does not exist", "there is no such database", false},
+		{"3F000", "schema does not exist", "create the schema", false},
+		{"42501", "permission denied for schema locks", "GRANT USAGE ON SCHEMA", false},
+		{"42501", "permission denied for table guard_lease", "give the role the rights", false},
+		{"42501", "new row violates row-level security policy", "DISABLE ROW LEVEL SECURITY", false},
+		{"42703", "column does not exist", "drop it while no process uses it", false},
+		{"42883", "function does not exist", "call Migrate", false},
+		{"42P01", "relation does not exist", "lacks USAGE", false},
+		{"42P05", "prepared statement already exists", "pass WithPooler", false},
+		{"53300", "sorry, too many clients already", "raise max_connections", true},
+	} {
+		err := postgreslocker.Translate(&pgconn.PgError{Code: c.code, Message: c.message})
+		if !strings.Contains(err.Error(), c.message) || !strings.Contains(err.Error(), c.want) ||
+			errors.Is(err, locker.ErrUnavailable) != c.unavailable || errors.Is(err, locker.ErrSilent) {
+			t.Errorf("%s: %v\nwant %q, unavailable: %v", c.code, err, c.want, c.unavailable)
 		}
+	}
+}
+
+// roleOf makes a role with all rights on the tables of l, and returns its
+// address.
+func roleOf(t *testing.T, conn *pgx.Conn, l *postgreslocker.Locker, statements ...string) (dsn string) {
+	t.Helper()
+	table := tableOf(l)
+	role := "role_of_" + table
+	for _, s := range append([]string{
+		"CREATE ROLE {R} LOGIN", "GRANT SELECT, INSERT, UPDATE, DELETE ON {T}, {T}_record TO {R}",
+	}, statements...) {
+		if _, err := conn.Exec(t.Context(), strings.NewReplacer("{R}", role, "{T}", table).Replace(s)); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+	return strings.Replace(conn.Config().ConnString(), "guard@", role+"@", 1)
+}
+
+// finds returns what Check finds for the table of l at another address.
+func finds(t *testing.T, l *postgreslocker.Locker, dsn string) []locker.Finding {
+	t.Helper()
+	other := postgreslocker.New(poolTo(t, dsn), postgreslocker.WithTable(tableOf(l)))
+	open(t, other, silent{})
+	found, err := locker.Findings(other.Check(t.Context(), 10*time.Second))
+	if err != nil {
+		t.Error(err)
+	}
+	return found
+}
+
+// The server has settings of its own, because some of these are the server's.
+func TestCheckFindsWhatKeepsAllWritesBack(t *testing.T) {
+	t.Parallel()
+	own, err := sqltest.StartPostgreSQL()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.Close)
+	conn, err := pgx.Connect(t.Context(), own.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	for _, c := range []struct {
+		want      string
+		statement string
+	}{
+		{"row-security", "ALTER TABLE {T} ENABLE ROW LEVEL SECURITY"},
+		{"read-only", "ALTER ROLE {R} SET default_transaction_read_only = on"},
+		{"rights", "REVOKE USAGE ON SCHEMA public FROM PUBLIC"}, // and for those below
+		{"synchronous", "ALTER SYSTEM SET synchronous_standby_names = 'nobody'"},
+	} {
+		l, _ := pairOn(t, own.URL)
+		dsn := roleOf(t, conn, l)
+		if found := finds(t, l, dsn); named(found, c.want) {
+			t.Errorf("%s is found before it is so: %v", c.want, found)
+		}
+		role := strings.NewReplacer("{R}", "role_of_"+tableOf(l), "{T}", tableOf(l))
+		if _, err := conn.Exec(t.Context(), role.Replace(c.statement)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), "SELECT pg_reload_conf()"); err != nil {
+			t.Fatal(err)
+		}
+		until(t, c.want, func() bool { return named(finds(t, l, dsn), c.want) })
+	}
+}
+
+// Whoever follows the advice must not come to share the locks of others.
+func TestATableOfAStrangersSchemaIsNotAskedFor(t *testing.T) {
+	t.Parallel()
+	l, _ := pair(t)
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	dsn := roleOf(t, conn, l, "CREATE SCHEMA of_another", "CREATE TABLE of_another.not_made (k int)")
+	other := postgreslocker.New(poolTo(t, dsn), postgreslocker.WithTable("not_made"))
+	open(t, other, silent{})
+	found, err := locker.Findings(other.Check(t.Context(), 10*time.Second))
+	if err != nil || !named(found, "schema") || named(found, "rights") {
+		t.Errorf("%v, %v, want the finding schema", found, err)
+	}
+}
+
+func TestAnAddressMayLeadThroughAPooler(t *testing.T) {
+	t.Parallel()
+	pooler, err := sqltest.StartPgBouncer(server, "default_pool_size=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pooler.Close)
+	l, err := locker.FromDSN(pooler.URL + "&pooler=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.(*postgreslocker.Locker).ListenAt() != nil {
+		t.Error("it listens through the pooler")
+	}
+	if err := l.(*postgreslocker.Locker).Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g, err := guard.New(l, guard.WithMaxWait(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			key := guard.Key("pooled", i%5)
+			if err := g.Do(t.Context(), key, func(context.Context) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if _, err := locker.FromDSN(pooler.URL + "&pooler=perhaps"); !errors.Is(err, locker.ErrInvalidOption) {
+		t.Errorf("pooler=perhaps: %v, want ErrInvalidOption", err)
 	}
 }
 

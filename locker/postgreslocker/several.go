@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -94,8 +96,10 @@ func (l *Locker) acquireAll(g *group) {
 	err := l.retry(ctx, func() error {
 		t = taken{}
 		first := g.cs[0]
-		return l.pool.QueryRow(ctx, l.sql.all, keys, owners, g.holders, first.TTL.Microseconds(), first.Fencing,
-			g.channel, g.prefix).Scan(&t.held, &t.holder, &t.remain, &t.tokens)
+		return l.on(ctx, func(conn *pgxpool.Conn) error {
+			return conn.QueryRow(ctx, l.sql.all, keys, owners, g.holders, first.TTL.Microseconds(), first.Fencing,
+				g.channel, g.prefix).Scan(&t.held, &t.holder, &t.remain, &t.tokens)
+		})
 	})
 	t.err = translate(err)
 	g.done <- t

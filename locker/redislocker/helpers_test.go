@@ -162,3 +162,10 @@ func behindProxy(t *testing.T) (*redistest.Server, *redistest.Proxy, *redis.Clie
 	p := redistest.NewProxy(t, s.Addr)
 	return s, p, redistest.Client(t, s.Addr), redistest.Client(t, p.Addr)
 }
+
+// recalls returns a claim on key that wants its record.
+func recalls(key string) *locker.Claim {
+	c := claim(key)
+	c.Recall = true
+	return c
+}

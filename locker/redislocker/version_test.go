@@ -1,8 +1,8 @@
 package redislocker_test
 
 import (
-	"errors"
 	_ "embed"
+	"errors"
 	"strings"
 	"testing"
 	"time"

@@ -30,7 +30,7 @@ func (*Locker) FindingNames() []string {
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error { return l.base.Check(ctx, ttl) }
 
 // check returns the findings about the settings of the database.
-func check(ctx context.Context, db *sql.DB) []error {
+func check(ctx context.Context, db *sql.DB, _ time.Duration) []error {
 	var file, mode string
 	const place = "SELECT coalesce(file, '') FROM pragma_database_list WHERE name = 'main'"
 	err := db.QueryRowContext(ctx, place).Scan(&file)

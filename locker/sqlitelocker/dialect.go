@@ -35,10 +35,11 @@ var dialect = sqllease.Dialect{
   holder = excluded.holder, crowd = excluded.crowd, queue = excluded.queue,
   kept_by = excluded.kept_by, kept_mark = excluded.kept_mark, kept_ends = excluded.kept_ends,
   kept_size = excluded.kept_size, kept = coalesce(excluded.kept, kept)`,
-	Judge:   judgeError,
-	Check:   check,
-	Rights:  "the process must be allowed to write the file of %s and its directory",
-	Workers: 1, // as SQLite has one writer
+	ReadOnly: "0", // a write tells
+	Judge:    judgeError,
+	Check:    check,
+	Rights:   "the process must be allowed to write the file of %s and its directory",
+	Workers:  1, // as SQLite has one writer
 }
 
 // verdicts tell errors apart by their text, because each driver has types of

@@ -20,6 +20,9 @@
 // the machine, as the machine tells it: a clock that is set forward ends leases
 // early.
 //
+// Do not delete or replace the file while a process has it open. That process
+// keeps the old file, and two may hold a key.
+//
 // # How it works
 //
 // There is one row for each key, with the owner and the queue. A request reads

@@ -5,7 +5,9 @@
 //
 //	l, err := locker.FromDSN("mysql://app:secret@db:3306/app")
 //
-// The port is 3306 if the address has none. Two parameters are known:
+// The port is 3306 if the address has none. The connections have
+// interpolateParams and innodb_lock_wait_timeout=1, see package mysqllocker. Two
+// parameters are known:
 //
 //	table  name of the table, as with mysqllocker.WithTable
 //	tls    false, the default; true; preferred; or skip-verify
@@ -52,6 +54,8 @@ func fromDSN(dsn string) (locker.Locker, error) {
 		c.Addr = net.JoinHostPort(u.Hostname(), "3306")
 	}
 	c.Logger = &mysql.NopLogger{} // the errors that it would log are returned, too
+	c.InterpolateParams = true    // or each statement takes two round trips
+	c.Params = map[string]string{"innodb_lock_wait_timeout": "1"}
 	var opts []mysqllocker.Option
 	for name, values := range q {
 		switch value := values[0]; {

@@ -1,0 +1,16 @@
+package mysqllocker
+
+import (
+	"time"
+
+	"github.com/go-lockguard/guard/internal/sqllease"
+)
+
+// Advice returns the verdict on an error of the server, and what it says to do.
+func Advice(err error) (sqllease.Verdict, string) { return judgeError(err), advise(err) }
+
+// JudgeMySQL returns what Check finds on a server of that version.
+func JudgeMySQL(version string, lockWait int, prepares bool, took time.Duration) []error {
+	c := condition{flush: 1, autocommit: 1, lockWait: lockWait, version: version, prepares: prepares}
+	return c.judge(took)
+}

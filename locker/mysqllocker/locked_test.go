@@ -1,0 +1,99 @@
+package mysqllocker_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/sqltest"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/mysqllocker"
+)
+
+// A request that gave up must not wait on in the server.
+func TestAForeignTransactionDoesNotFillTheServer(t *testing.T) {
+	server, err := sqltest.StartMariaDB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	admin := openAt(t, "root", server.Addr())
+	exec(t, admin, mysqllocker.New(admin).Schema())
+	for name, l := range map[string]*mysqllocker.Locker{
+		"the caller's pool": mysqllocker.New(openAt(t, "guard", server.Addr())),
+		"an address":        byURLOf(t, server.URL),
+	} {
+		t.Run(name, func(t *testing.T) { doesNotFill(t, l, admin) })
+	}
+}
+
+// byURLOf returns the locker of an address.
+func byURLOf(t *testing.T, address string) *mysqllocker.Locker {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.User("guard")
+	l, err := locker.FromDSN(u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.(*mysqllocker.Locker)
+}
+
+func doesNotFill(t *testing.T, l *mysqllocker.Locker, admin *sql.DB) {
+	t.Helper()
+	const keys, rounds, most = 8, 14, 10 // connections: four, and those that end within a second
+	g, err := guard.New(l, guard.WithTTL(10*time.Second), guard.WithMaxWait(300*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	section := func(context.Context) error { return nil }
+	for i := range keys {
+		if err := g.Do(t.Context(), strconv.Itoa(i), section); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx, err := admin.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	exec(t, tx, "UPDATE guard_lease SET version = version + 0, token = token + 1")
+	highest := 0
+	for range rounds {
+		var all sync.WaitGroup
+		for i := range 2 * keys { // half of the keys are new
+			all.Go(func() {
+				if err := g.Do(t.Context(), strconv.Itoa(i), section); !errors.Is(err, guard.ErrUnavailable) {
+					t.Errorf("%v, want ErrUnavailable", err)
+				}
+			})
+		}
+		all.Wait()
+		var n int
+		if err := admin.QueryRowContext(t.Context(),
+			"SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'guard'").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		highest = max(highest, n)
+	}
+	if highest > most {
+		t.Errorf("up to %d connections after %d rounds, want at most %d", highest, rounds, most)
+	}
+	t.Logf("at most %d connections", highest)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.With(guard.WithMaxWait(time.Minute)).Do(t.Context(), "1", section); err != nil {
+		t.Error(err)
+	}
+}
