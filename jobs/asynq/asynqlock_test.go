@@ -104,7 +104,10 @@ func TestATaskWaitsForAKeyThatComesSoon(t *testing.T) {
 		ended := make(chan error, tasks)
 		for range tasks {
 			go func() {
-				ended <- process(t.Context(), m, func(context.Context, *asynq.Task) error { time.Sleep(turn); return nil })
+				ended <- process(t.Context(), m, func(context.Context, *asynq.Task) error {
+					time.Sleep(turn)
+					return nil
+				})
 			}()
 		}
 		for range tasks {
@@ -123,9 +126,9 @@ func TestATaskHoldsItsWorkerForAMomentOnly(t *testing.T) {
 		opts []asynqlock.Option
 		want time.Duration
 	}{
-		"by default":             {want: time.Second},
-		"not at all":             {opts: []asynqlock.Option{asynqlock.WithWait(0)}},
-		"as long as it is told":  {opts: []asynqlock.Option{asynqlock.WithWait(3 * time.Second)}, want: 3 * time.Second},
+		"by default": {want: time.Second},
+		"not at all": {opts: []asynqlock.Option{asynqlock.WithWait(0)}},
+		"as told":    {opts: []asynqlock.Option{asynqlock.WithWait(3 * time.Second)}, want: 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -90,7 +90,8 @@ func TestARefusalIsFinalAndSaysWhatToDo(t *testing.T) {
 			t.Errorf("%v for a holder: %v", err, held)
 		}
 	}
-	if got := New(nobody(t)).tryError(rpctypes.Error(rpctypes.ErrGRPCTooManyOps)); errors.Is(got, locker.ErrUnavailable) ||
+	got := New(nobody(t)).tryError(rpctypes.Error(rpctypes.ErrGRPCTooManyOps))
+	if errors.Is(got, locker.ErrUnavailable) ||
 		strings.Contains(got.Error(), "rights") || !strings.Contains(got.Error(), "--max-txn-ops") {
 		t.Errorf("too many operations: got %v", got)
 	}

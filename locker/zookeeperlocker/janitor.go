@@ -63,7 +63,8 @@ func (j *janitor) onDuty(ctx context.Context, now time.Time) bool {
 	return err == nil && r.refused == nil
 }
 
-// round looks at all keys, and frees those whose leases have ended. If ctx ends before, the next round goes on from there.
+// round looks at all keys, and frees those whose leases have ended. If ctx ends
+// before, the next round goes on from there.
 func (j *janitor) round(ctx context.Context) {
 	for range shards {
 		if j.roundOf(ctx, j.shard) != nil {
