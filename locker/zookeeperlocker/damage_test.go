@@ -275,3 +275,60 @@ func awaitNone(t *testing.T, conn *zk.Conn, dir string) {
 		}
 	}
 }
+
+// An answer that was lost leaves the owner with an old version of its node.
+func TestAnOwnerFindsTheVersionOfItsNodeAgain(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	conn := zktest.Connect(t, session, addr)
+	l, c := opened(t, addr, prefix), claimOfK()
+	acquire(t, l, c)
+	renewed := func() {
+		value, _, err := conn.Get(prefix + dirOfK + "/o")
+		if err == nil {
+			_, err = conn.Set(prefix+dirOfK+"/o", value, -1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	renewed()
+	l.Renew(t.Context(), []*locker.Claim{c}, func(_ int, err error) {
+		if err != nil {
+			t.Errorf("Renew: %v", err)
+		}
+	})
+	renewed()
+	if _, err := l.Fence(t.Context(), c); err != nil {
+		t.Errorf("Fence: %v", err)
+	}
+	renewed()
+	if _, err := l.Release(t.Context(), c, nil); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+	awaitNone(t, conn, prefix+dirOfK)
+}
+
+func TestWhoWaitsGetsAKeyWhoseMarkWasDeleted(t *testing.T) {
+	t.Parallel()
+	addr, prefix := store(t)
+	conn := zktest.Connect(t, session, addr)
+	holder := newGuard(t, at(zktest.Connect(t, session, addr), prefix), guard.WithTTL(3*time.Second))
+	waiter := newGuard(t, at(zktest.Connect(t, session, addr), prefix))
+	l, err := holder.Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, 1)
+	go func() { got <- waiter.Do(t.Context(), "k", nothing) }()
+	waiting(t, waiter, "k", 1)
+	drop(t, conn, prefix+dirOfK+"/"+nodesOf(t, conn, prefix+dirOfK, "h-")[0])
+	<-l.Context().Done()
+	if err := l.Release(t.Context()); !errors.Is(err, guard.ErrLeaseLost) {
+		t.Errorf("Release: %v, want ErrLeaseLost", err)
+	}
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+	awaitNone(t, conn, prefix+dirOfK)
+}

@@ -87,7 +87,7 @@ func (l *Locker) noteNode(c *locker.Claim, version int32) bool {
 	if ln == nil || ln.owner != c.Owner {
 		return false
 	}
-	ln.node = max(ln.node, version)
+	ln.node = version
 	return true
 }
 

@@ -96,7 +96,10 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 		case r.refused == nil:
 			return h.done(), nil
 		}
-		h.known, h.node = false, noVersion
+		h.known = false
+		if r.at < len(ops)-1 { // not the last, which compares the directory
+			h.node = noVersion
+		}
 		if h.place > 0 {
 			h.l.rejoins(h.nextState)
 		}
