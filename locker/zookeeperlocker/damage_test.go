@@ -203,17 +203,20 @@ func TestAKeyWhoseMarkWasDeletedComesFree(t *testing.T) {
 	const ttl = time.Second
 	for name, free := range map[string]func(t *testing.T, other *guard.Guard, conn *zk.Conn, dir string){
 		"by the next": func(t *testing.T, other *guard.Guard, _ *zk.Conn, _ string) {
+			t.Helper()
 			if err := other.Do(t.Context(), "k", nothing); err != nil {
 				t.Error(err)
 			}
 		},
 		"by the janitor": func(t *testing.T, other *guard.Guard, conn *zk.Conn, dir string) {
+			t.Helper()
 			if err := other.Do(t.Context(), "another", nothing); err != nil { // it lives
 				t.Fatal(err)
 			}
 			awaitNone(t, conn, dir)
 		},
 		"by an operator": func(t *testing.T, other *guard.Guard, _ *zk.Conn, _ string) {
+			t.Helper()
 			s, err := other.Inspect(t.Context(), "k")
 			if err != nil {
 				t.Fatal(err)

@@ -128,12 +128,14 @@ func (h *handover) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if owner, _, _ := parse(n.value); n.stat != nil && owner != h.owner {
+	h.node = noVersion
+	if n.stat == nil { // it went meanwhile: the transaction fails, and the next try looks again
+		return nil
+	}
+	if owner, _, _ := parse(n.value); owner != h.owner {
 		return errNotOwner
 	}
-	if h.node = noVersion; n.stat != nil { // without a node, the transaction fails, and the next try looks again
-		h.node = n.stat.Version
-	}
+	h.node = n.stat.Version
 	return nil
 }
 
