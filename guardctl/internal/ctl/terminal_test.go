@@ -49,10 +49,21 @@ func TestNoKeyOrNameControlsTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"ls"}, {"ls", "--json"}, {"show", evil}, {"show", "--json", evil}, {"show", evil + "3"},
-		{"show", evil + "\n"}, {"release", evil}, {"release", "--yes", "--owner", evil, evil}, {"forget", evil},
-		{evil}, {"ls", "--" + evil}, {"--url", evil, "ls"}, {"check", "--accept", evil},
-		{"--prefix", evil, "ls"}, {"release", "--yes", "--json", evil},
+		{"ls"},
+		{"ls", "--json"},
+		{"show", evil},
+		{"show", "--json", evil},
+		{"show", evil + "3"},
+		{"show", evil + "\n"},
+		{"release", evil},
+		{"release", "--yes", "--owner", evil, evil},
+		{"forget", evil},
+		{evil},
+		{"ls", "--" + evil},
+		{"--url", evil, "ls"},
+		{"check", "--accept", evil},
+		{"--prefix", evil, "ls"},
+		{"release", "--yes", "--json", evil},
 	} {
 		var out, errs bytes.Buffer
 		all := append([]string{"guardctl", "--url", "redis://" + s.Addr}, args...)
