@@ -78,7 +78,10 @@ func TestATTLRunsFromTheFirstSightOfARevision(t *testing.T) {
 }
 
 // nobody is a client without endpoints.
-func nobody(t *testing.T) *clientv3.Client { return clientv3.NewCtxClient(t.Context()) }
+func nobody(t *testing.T) *clientv3.Client {
+	t.Helper()
+	return clientv3.NewCtxClient(t.Context())
+}
 
 func TestARefusalIsFinalAndSaysWhatToDo(t *testing.T) {
 	for _, err := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrGRPCPermissionDenied} {
