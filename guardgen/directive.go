@@ -77,10 +77,11 @@ func nearMiss(comment string) (wrong string, prose bool) {
 	if isDirective(comment) || len(words) == 0 {
 		return "", false
 	}
-	name := strings.TrimSuffix(words[0], "*/")
+	name, _, _ := strings.Cut(strings.TrimSuffix(words[0], "*/"), "(") // others have arguments: @Lock4j(keys = "#sku")
 	spaced := !strings.HasPrefix(comment[2:], words[0])
+	annotation := strings.ContainsAny(name[:min(len(name), 1)], "@+")
 	switch {
-	case isForeign(name) && strings.HasPrefix(comment, "//") && !spaced:
+	case isForeign(name) && strings.HasPrefix(comment, "//") && (!spaced || annotation):
 		return fmt.Sprintf("%q is likely a misspelling of %q", "//"+name, prefix), true
 	case !resembles(name) || spaced && !strings.Contains(name, ":"):
 		return "", false
@@ -95,14 +96,14 @@ func nearMiss(comment string) (wrong string, prose bool) {
 // resembles reports whether name differs from that of a directive by at most
 // two letters.
 func resembles(name string) bool {
-	name = strings.ToLower(name)
+	name = strings.ReplaceAll(strings.ToLower(name), "：", ":") // a Chinese keyboard's colon
 	return name == "go:lock" || distance(name, strings.TrimPrefix(prefix, "//")) <= 2
 }
 
 // isForeign reports whether name is the name of such a directive in other
 // tools.
 func isForeign(name string) bool {
-	name = strings.ToLower(strings.TrimLeft(name, "@+"))
+	name = strings.ReplaceAll(strings.ToLower(strings.TrimLeft(name, "@+")), "：", ":")
 	before, after, colon := strings.Cut(name, ":")
 	switch {
 	case resembles(name): // it is surely meant

@@ -292,6 +292,25 @@ var methodMistakes = []struct{ method, want string }{
 	{"¦//lock:guard a\n\tM(ctx context.Context) error", `"//lock:guard" is likely a misspelling of "//guard:lock"`},
 	{"¦//Lock4j a\n\tM(ctx context.Context) error", `"//Lock4j" is likely a misspelling of "//guard:lock"`},
 	{"¦//@Lock4j a\n\tM(ctx context.Context) error", `"//@Lock4j" is likely a misspelling of "//guard:lock"`},
+	{
+		"¦//@Lock4j(keys = \"#sku\", expire = 5000)\n\tM(ctx context.Context, sku string) error",
+		`"//@Lock4j" is likely a misspelling of "//guard:lock"`,
+	},
+	{
+		"¦// @Lock4j(keys = {\"#sku\"})\n\tM(ctx context.Context, sku string) error",
+		`"//@Lock4j" is likely a misspelling of "//guard:lock"`,
+	},
+	{"¦//@Lock(sku)\n\tM(ctx context.Context, sku string) error", `"//@Lock" is likely a misspelling of "//guard:lock"`},
+	{"¦//Lock(sku)\n\tM(ctx context.Context, sku string) error", `"//Lock" is likely a misspelling of "//guard:lock"`},
+	{"¦// @lock\n\tM(ctx context.Context) error", `"//@lock" is likely a misspelling of "//guard:lock"`},
+	{"¦//guard：lock a\n\tM(ctx context.Context) error", `unknown directive "//guard：lock", want "//guard:lock"`},
+	{
+		"//guard:lock stock:¦#{sku}\n\tM(ctx context.Context, sku string) error",
+		`"#" makes no placeholder: write {sku}`,
+	},
+	{"//guard:lock stock-¦#sku\n\tM(ctx context.Context, sku string) error", `"#" makes no placeholder: write {sku}`},
+	{"//guard:lock stock¦：{sku}\n\tM(ctx context.Context, sku string) error", `"：" is a full-width character: write :`},
+	{"//guard:lock stock:¦｛sku｝\n\tM(ctx context.Context, sku string) error", `"｛" is a full-width character: write {`},
 	{"¦/*guard:lock a*/\n\tM(ctx context.Context) error", "not a directive: write //guard:lock, not a block comment"},
 	{"¦/* gard:lock */\n\tM(ctx context.Context) error", "not a directive: write //guard:lock, not a block comment"},
 	{"¦//guard:lok a\n\tM(ctx context.Context) error", `unknown directive "//guard:lok", want "//guard:lock"`},
@@ -422,11 +441,18 @@ const unusual = `type Stock interface {
 	//guard:lock 100%:stock/{sku}/%discount hold=1s ttl=10s
 	Return(ctx context.Context, sku string) error
 
+	//guard:lock order#{id}:#7:#
+	Number(ctx context.Context, id string) error
+
 	//Lock locks the door.
 	Lock()
 
+	//TryLock(nothing) does not wait.
+	TryLock()
+
 	// lock is prose, and so are the others:
-	// locked, lock4j
+	// locked, lock4j, Lock(door)
+	// lock(door) too, and Lock: it locks
 	Close()
 }
 

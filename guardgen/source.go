@@ -66,7 +66,7 @@ func (l *loader) attach(s *sources, name *ast.Ident, doc *ast.CommentGroup, node
 	for _, c := range doc.List {
 		wrong, prose := nearMiss(c.Text)
 		switch {
-		case prose && !strings.HasPrefix(c.Text, "//"+name.Name+" "):
+		case prose && !strings.HasPrefix(c.Text, "//"+name.Name+" ") && !strings.HasPrefix(c.Text, "//"+name.Name+"("):
 			l.report.add(c.Pos(), "%s", wrong)
 		case !isDirective(c.Text):
 		case s.directives[name.Pos()] != nil:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // keyTemplate is a key as a directive writes it, with the rules of
@@ -93,6 +94,10 @@ func parsePart(t string, at int) (p part, size int, wrong *problem) {
 			return p, 0, problemAt(at+i, "several keys are joined with ' + ', with spaces around it")
 		case '$', '<', '>':
 			return p, 0, problemAt(at+i, "%q makes no placeholder: write {%s}", t[i], placeholderIn(t[i+1:]))
+		case '#':
+			if !endsInWord(t[:i]) && startsName(t[i+1:]) {
+				return p, 0, problemAt(at+i, "%q makes no placeholder: write {%s}", "#", placeholderIn(t[i+1:]))
+			}
 		case '%':
 			if isVerb(t[i:]) {
 				return p, 0, problemAt(at+i, "%q makes no placeholder: write {parameter}", t[i:i+2])
@@ -117,6 +122,10 @@ func parsePart(t string, at int) (p part, size int, wrong *problem) {
 			p.before = t[:i]
 			i += end
 			after = i + 1
+		default:
+			if wide, narrow := fullWidth(t[i:]); wide != "" {
+				return p, 0, problemAt(at+i, "%q is a full-width character: write %s", wide, narrow)
+			}
 		}
 	}
 	if i == 0 {
@@ -128,6 +137,31 @@ func parsePart(t string, at int) (p part, size int, wrong *problem) {
 		p.after = t[after:i]
 	}
 	return p, i, nil
+}
+
+// fullWidth returns the full-width character that t begins with, and what it
+// stands for, or "". Chinese keyboards write such characters.
+func fullWidth(t string) (wide, narrow string) {
+	for wide, narrow := range map[string]string{"：": ":", "｛": "{", "｝": "}"} {
+		if strings.HasPrefix(t, wide) {
+			return wide, narrow
+		}
+	}
+	return "", ""
+}
+
+// endsInWord reports whether the last character of t is a letter or a digit, as
+// in order#{id}. There a '#' is text.
+func endsInWord(t string) bool {
+	r, _ := utf8.DecodeLastRuneInString(t)
+	return unicode.IsLetter(r) || unicode.IsDigit(r)
+}
+
+// startsName reports whether t begins as a placeholder behind a '#' does, as in
+// #{sku} or #sku.
+func startsName(t string) bool {
+	r, _ := utf8.DecodeRuneInString(t)
+	return r == '{' || r == '_' || unicode.IsLetter(r)
 }
 
 // placeholderIn returns the name at the start of t that was meant as a

@@ -55,7 +55,7 @@ func parsePart(t string, start int) (p part, end int, err error) {
 			i += size
 			after = i + 1
 		default:
-			if problem := slip(t[i:]); problem != "" {
+			if problem := slip(t[start:i], t[i:]); problem != "" {
 				return p, 0, refuse(t, i, problem)
 			}
 		}

@@ -4,14 +4,26 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // slip returns the problem if t begins with a placeholder in another language's
-// syntax, and "" otherwise. In a template such a placeholder would be plain
-// text, and so one lock for everybody.
-func slip(t string) (problem string) {
+// syntax, or with a full-width form of a character that has a meaning. It
+// returns "" otherwise. In a template all that would be plain text, and so one
+// lock for everybody, or a key that no other code makes. before is the template
+// up to t.
+func slip(before, t string) (problem string) {
 	mark, name := "", ""
+	if wide, narrow := fullWidth(t); wide != "" {
+		return fmt.Sprintf("%q is text in a template: write %s", wide, narrow)
+	}
 	switch {
+	case strings.HasPrefix(t, "#") && endsInWord(before): // as in order#{id}
+	case strings.HasPrefix(t, "#{"):
+		mark, name = "#{", nameIn(t[2:])
+	case strings.HasPrefix(t, "#"):
+		name = nameIn(t[1:])
+		mark = "#" + name
 	case strings.HasPrefix(t, "${"):
 		mark, name = "${", nameIn(t[2:])
 	case strings.HasPrefix(t, "$"):
@@ -30,6 +42,23 @@ func slip(t string) (problem string) {
 		return ""
 	}
 	return fmt.Sprintf("%q is text in a template: write {%s}", mark, name)
+}
+
+// fullWidth returns the full-width character that t begins with, and what it
+// stands for, or "". Chinese keyboards write such characters.
+func fullWidth(t string) (wide, narrow string) {
+	for wide, narrow := range map[string]string{"：": ":", "｛": "{", "｝": "}"} {
+		if strings.HasPrefix(t, wide) {
+			return wide, narrow
+		}
+	}
+	return "", ""
+}
+
+// endsInWord reports whether the last character of t is a letter or a digit.
+func endsInWord(t string) bool {
+	r, _ := utf8.DecodeLastRuneInString(t)
+	return unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
 // nameIn returns the name that t begins with, or "" if there is none.

@@ -158,6 +158,14 @@ func TestABadTemplateIsRefusedWithItsColumn(t *testing.T) {
 		"stock/:sku":          `column 6: ":sku" is text in a template: write {sku}`,
 		"käse/:sku:{id}":      `column 5: ":sku" is text in a template: write {sku}`,
 		"files/*path":         `column 6: "*path" is text in a template: write {path}`,
+		"stock:#{sku}":        `column 7: "#{" is text in a template: write {sku}`,
+		"#{sku}":              `column 1: "#{" is text in a template: write {sku}`,
+		"stock-#sku:{id}":     `column 7: "#sku" is text in a template: write {sku}`,
+		"stock：{sku}":         `column 6: "：" is text in a template: write :`,
+		"库存：{sku}":            `column 3: "：" is text in a template: write :`,
+		"{sku}：{id}":          `column 6: "：" is text in a template: write :`,
+		"stock:｛sku｝":         `column 7: "｛" is text in a template: write {`,
+		"stock:{sku}｝":        `column 12: "｝" is text in a template: write }`,
 	} {
 		if _, err := keyfunc.Parse(template); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", template, err, want)
@@ -170,7 +178,7 @@ func TestTextThatOnlyLooksLikeAPlaceholderIsText(t *testing.T) {
 		"stock/{sku}", "/stock/{sku}/buy", "100%:{sku}", "a%:b%{sku}", "%discount:{sku}", "$:{sku}", "$5:{sku}",
 		"a$:{sku}", "<:{sku}",
 		"<b c>:{sku}", "a</>b:{sku}", "*:{sku}", "a/:{sku}", "a/*:{sku}", "a%2F%2d:{sku}", "%%:{sku}",
-		"-%+v-:{sku}", "käse:{sku}",
+		"-%+v-:{sku}", "käse:{sku}", "order#{sku}", "a#b:{sku}", "#:{sku}", "#7:{sku}", "订单#{sku}", "库存:{sku}",
 	} {
 		if _, err := keyfunc.Parse(template); err != nil {
 			t.Errorf("%s: %v", template, err)

@@ -37,7 +37,7 @@ func TestDo_ALostLeaseSaysWhy(t *testing.T) {
 	}{
 		"no answer": {
 			act:    func(_ context.Context, b *bench) { time.Sleep(4 * time.Second); t.Cleanup(b.mem.Break()) },
-			reason: loss.Deadline, says: "not renewed before its deadline: the store gave no answer for ",
+			reason: loss.Deadline, says: "guard: locker unavailable: no answer: broken for a test",
 		},
 		"not renewed": {
 			act: func(context.Context, *bench) {}, opts: []guard.Option{guard.WithoutRenewal()},

@@ -133,7 +133,7 @@ func describe(attrs []attribute.KeyValue, same ...attribute.KeyValue) string {
 	var parts []string
 	for _, a := range same {
 		if !slices.Contains(attrs, a) {
-			parts = append(parts, "NOT "+string(a.Key)+"="+a.Value.Emit())
+			parts = append(parts, "NOT "+string(a.Key)+"="+a.Value.String())
 		}
 	}
 	for _, a := range attrs {
@@ -141,7 +141,7 @@ func describe(attrs []attribute.KeyValue, same ...attribute.KeyValue) string {
 			a = a.Key.String("more")
 		}
 		if !slices.Contains(same, a) {
-			parts = append(parts, strings.TrimPrefix(string(a.Key), "guard.")+"="+a.Value.Emit())
+			parts = append(parts, strings.TrimPrefix(string(a.Key), "guard.")+"="+a.Value.String())
 		}
 	}
 	slices.Sort(parts)

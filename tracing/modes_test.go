@@ -26,7 +26,7 @@ func TestSpansAndMetricsHaveTheModeOfTheCall(t *testing.T) {
 			case "guard.mode":
 				mode = a.Value.AsString()
 			case "guard.permits":
-				permits = " " + a.Value.Emit()
+				permits = " " + a.Value.String()
 			}
 		}
 		spans = append(spans, s.Name()+" "+mode+permits)

@@ -144,7 +144,7 @@ func (o *Observer) startSpan(ctx context.Context, w guard.WaitInfo, name string,
 		span.SetAttributes(permitsKey.Int(w.Permits))
 	}
 	if o.keys {
-		span.SetAttributes(rawKeyKey.String(w.Key))
+		span.SetAttributes(rawKeyKey.String(text(w.Key)))
 	}
 	return ctx, span
 }

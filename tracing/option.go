@@ -64,7 +64,8 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 // WithKeys adds the attribute guard.key, which is the key itself, to spans.
 // A key may name a customer. Traces are often read by more people than the
 // database, and kept elsewhere. By default it is off, and [guard.KeyHash] finds
-// a key that you know.
+// a key that you know. A key is cut after 256 bytes, and bytes that are not
+// UTF-8 are replaced.
 func WithKeys() Option {
 	return optionFunc(func(c *config) { c.keys = true })
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -54,12 +55,25 @@ type series struct {
 	losses        map[loss.Reason][]metric.AddOption // and reason
 }
 
+// textMax is how much of a key or a name is told, in bytes.
+const textMax = 256
+
+// text returns s as an exporter can send it. OTLP refuses a whole batch for one
+// string that is not UTF-8, and keys may come from a request.
+func text(s string) string {
+	if len(s) > textMax {
+		s = s[:textMax] + "..."
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
 func newSeries(of work, fixed []attribute.KeyValue) *series {
-	attrs := append(slices.Clip(fixed), nameKey.String(of.name), modeKey.String(cmp.Or(of.mode, exclusive)))
+	name := text(of.name)
+	attrs := append(slices.Clip(fixed), nameKey.String(name), modeKey.String(cmp.Or(of.mode, exclusive)))
 	only := metric.WithAttributeSet(attribute.NewSet(slices.Clone(attrs)...))
 	s := &series{
-		acquire: "acquire " + of.name,
-		hold:    "hold " + of.name,
+		acquire: "acquire " + name,
+		hold:    "hold " + name,
 		start:   []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(attrs...)},
 		now:     []metric.AddOption{only},
 		observe: []metric.ObserveOption{only},

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	apimetric "go.opentelemetry.io/otel/metric"
@@ -219,6 +220,42 @@ func grep(t *testing.T, s story, raw bool) {
 	if !strings.Contains(spans, guard.KeyHash(key)) || !strings.Contains(spans, "sales") ||
 		!strings.Contains(metrics, "sales") {
 		t.Error("this test looks in the wrong place")
+	}
+}
+
+// An exporter that speaks OTLP refuses a whole batch for one string that is not
+// UTF-8.
+func TestWhatIsExportedIsUTF8AndBounded(t *testing.T) {
+	bad := "\xff\x9b" + strings.Repeat("ключ", 200)
+	h := open(t, setup{tracing: []tracing.Option{tracing.WithKeys()}, guard: []guard.Option{guard.WithName(bad)}})
+	if err := h.Do(t.Context(), bad, func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	check := func(s string) {
+		if !utf8.ValidString(s) || len(s) > 300 {
+			t.Errorf("%d bytes, want at most 300 of UTF-8: %.20q", len(s), s)
+		}
+		seen++
+	}
+	attributes := func(attrs []attribute.KeyValue) {
+		for _, a := range attrs {
+			check(a.Value.String())
+		}
+	}
+	for _, span := range h.stubs() {
+		check(span.Name)
+		attributes(span.Attributes)
+	}
+	for _, m := range h.collect(t).ScopeMetrics[0].Metrics {
+		if sum, ok := m.Data.(metricdata.Sum[int64]); ok {
+			for _, p := range sum.DataPoints {
+				attributes(p.Attributes.ToSlice())
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("only %d strings were seen", seen)
 	}
 }
 

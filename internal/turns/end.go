@@ -102,13 +102,15 @@ func overLong(maxHold time.Duration) error {
 // overdue is the cause of a grant that was not renewed before its deadline.
 // gr.mu is held.
 func (gr *grant) overdue(now time.Time) error {
-	silent := now.Sub(gr.trust.sent()).Round(time.Millisecond)
-	why := fmt.Sprintf("the store gave no answer for %v", silent)
+	since := now.Sub(gr.trust.sent()).Round(time.Millisecond)
+	why := fmt.Sprintf("the store gave no answer for %v", since)
 	switch {
 	case gr.bid.terms.noRenewal:
 		why = "WithoutRenewal, it ends with its TTL"
 	case gr.trust.mono.After(now):
 		why = "the machine slept, or its clock was set forward"
+	case gr.fault != nil: // the store may have answered; it is text only, because the lease is lost whatever it says
+		why = fmt.Sprintf("no renewal succeeded for %v, the last one failed: %v", since, gr.fault)
 	}
 	return loss.Because(loss.Deadline, fmt.Errorf("%w: not renewed before its deadline: %s", locker.ErrLeaseLost, why))
 }

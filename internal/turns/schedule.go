@@ -15,6 +15,7 @@ type schedule struct {
 	renewAt  time.Time     // zero: never
 	renewing chan struct{} // closed when the renewal is answered
 	revoked  bool          // the key may have been released by force since the last renewal
+	fault    error         // of the last renewal, if it failed
 }
 
 // renewSoon makes the first renewal of an offer due early, because the lease is
@@ -151,14 +152,14 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	switch {
 	case err == nil:
 		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.terms.ttl))
-		gr.renewAt, gr.revoked = time.Time{}, false
+		gr.renewAt, gr.revoked, gr.fault = time.Time{}, false, nil
 		if !gr.bid.terms.noRenewal {
 			gr.renewAt = limits.RenewalTime(sent, gr.trust.length)
 		}
 	case errors.Is(err, locker.ErrLeaseLost):
 		return r, true
 	default: // the deadline decides; until then try again
-		gr.renewAt = now.Add(rand.N(gr.trust.length/20) + time.Millisecond)
+		gr.renewAt, gr.fault = now.Add(rand.N(gr.trust.length/20)+time.Millisecond), err
 	}
 	gr.arm(now)
 	return r, false

@@ -32,7 +32,7 @@ func done(context.Context, *asynq.Task) error { return nil }
 
 func TestATaskThatHasNotRunIsNoFailure(t *testing.T) {
 	g := guardtest.New(t, quiet)
-	m := asynqlock.Key(g.Guard, key)
+	m := asynqlock.Key(g.Guard, key, asynqlock.WithWait(0))
 	release := g.Hold("order:7")
 	held := process(t.Context(), m, done)
 	release()
@@ -93,6 +93,60 @@ func TestATaskMayWaitForItsKey(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestATaskWaitsForAKeyThatComesSoon(t *testing.T) {
+	const turn = 300 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		g := guardtest.New(t, quiet)
+		m, start := asynqlock.Key(g.Guard, key), time.Now()
+		const tasks = 6
+		ended := make(chan error, tasks)
+		for range tasks {
+			go func() {
+				ended <- process(t.Context(), m, func(context.Context, *asynq.Task) error {
+					time.Sleep(turn)
+					return nil
+				})
+			}()
+		}
+		for range tasks {
+			if err := <-ended; err != nil {
+				t.Errorf("after %v: %v", time.Since(start), err)
+			}
+		}
+		if took := time.Since(start); took > (tasks+1)*turn {
+			t.Errorf("%d tasks of %v took %v", tasks, turn, took)
+		}
+	})
+}
+
+func TestATaskHoldsItsWorkerForAMomentOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts []asynqlock.Option
+		want time.Duration
+	}{
+		"by default": {want: time.Second},
+		"not at all": {opts: []asynqlock.Option{asynqlock.WithWait(0)}},
+		"as told":    {opts: []asynqlock.Option{asynqlock.WithWait(3 * time.Second)}, want: 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := guardtest.New(t, quiet)
+				release := g.Hold("order:7")
+				m := asynqlock.Key(g.Guard, key, c.opts...)
+				start := time.Now()
+				err := process(t.Context(), m, done)
+				if took := time.Since(start); took < c.want || took > c.want+100*time.Millisecond {
+					t.Errorf("it held its worker for %v, want %v", took, c.want)
+				}
+				if !errors.Is(err, guard.ErrNotAcquired) || asynqlock.IsFailure(err) {
+					t.Errorf("got %v", err)
+				}
+				release()
+			})
+		})
+	}
 }
 
 func TestATimeBeyondMaxHoldIsToldOncePerType(t *testing.T) {

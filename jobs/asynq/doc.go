@@ -8,10 +8,15 @@
 //	mux := asynq.NewServeMux()
 //	mux.Use(asynqlock.Key(g, func(t *asynq.Task) string { return guard.Key("order", orderOf(t)) }))
 //
-// A task whose key is held comes back later. It costs no retry and holds no
-// worker. All three lines are needed for that. Without [IsFailure] each return
-// costs a retry. Without [RetryDelay] the task comes back when asynq's backoff
-// says so.
+// A task whose key is held waits for a moment on its worker, see [Key]. Then it
+// comes back later, and costs no retry. All three lines are needed for that.
+// Without [IsFailure] each return costs a retry. Without [RetryDelay] the task
+// comes back when asynq's backoff says so.
+//
+// Coming back costs seconds: 1 s to 90 s, and up to 5 s until asynq looks for
+// the task, see asynq.Config.DelayedTaskCheckInterval. If a second task of the
+// same type and payload need not run at all, asynq.Unique refuses it when it is
+// queued.
 //
 // # The last attempt
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,4 +109,54 @@ func TestTasksOfProcessesRunOneAtATimeAndNoneIsDropped(t *testing.T) {
 	ledger.Start(t, t.Name(), "third", env)           // looks for dead workers when it starts
 	ledger.Await(t, "each task is done", func(done map[string]int) bool { return len(done) == all })
 	ledger.Check(t)
+}
+
+// A server with the settings of the documentation runs tasks of two users.
+func TestTasksOfFewKeysDoNotComeBackOneByOne(t *testing.T) {
+	t.Parallel() // it mostly waits
+	const tasks, users, turn = 12, 2, 300 * time.Millisecond
+	server := redistest.Start(t)
+	rdb := redistest.Client(t, server.Addr)
+	g, err := guard.New(redislocker.New(rdb), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	client := asynq.NewClientFromRedisClient(rdb)
+	for i := range tasks {
+		task := asynq.NewTask("order:pay", fmt.Append(nil, i%users))
+		if _, err := client.Enqueue(task, asynq.Timeout(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	srv := asynq.NewServer(asynq.RedisClientOpt{Addr: server.Addr}, asynq.Config{
+		Concurrency: tasks, LogLevel: asynq.FatalLevel,
+		IsFailure: asynqlock.IsFailure, RetryDelayFunc: asynqlock.RetryDelay,
+	})
+	var tries, ended atomic.Int32
+	all := make(chan struct{})
+	mux := asynq.NewServeMux()
+	mux.Use(func(next asynq.Handler) asynq.Handler {
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			tries.Add(1)
+			return next.ProcessTask(ctx, task)
+		})
+	}, asynqlock.Key(g, key))
+	mux.HandleFunc("order:pay", func(context.Context, *asynq.Task) error {
+		time.Sleep(turn)
+		if ended.Add(1) == tasks {
+			close(all)
+		}
+		return nil
+	})
+	start := time.Now()
+	if err := srv.Start(mux); err != nil {
+		t.Fatal(err)
+	}
+	<-all
+	t.Logf("%d tasks took %v, in %d tries; ideal: %v", tasks, time.Since(start), tries.Load(), tasks/users*turn)
+	srv.Shutdown()
+	if tries.Load() > 2*tasks {
+		t.Errorf("%d tasks needed %d tries", tasks, tries.Load())
+	}
 }

@@ -66,7 +66,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	case lacksRights(err):
 		return finding(FindingRights, locker.Refuse, "%v", withAdvice(err))
 	case err != nil:
-		return unclear(err)
+		return l.unclear(err)
 	}
 	found := []error{checkPace(took, ttl), l.checkCompaction(ctx, newest)}
 	seen := map[string]bool{}
@@ -125,15 +125,15 @@ func (l *Locker) checkCompaction(ctx context.Context, newest int64) error {
 		return nil
 	}
 	_, err := l.client().Get(ctx, l.inboxOf(l.instance), clientv3.WithRev(newest-keptMax))
-	return judgeCompaction(err)
+	return l.judgeCompaction(err)
 }
 
-func judgeCompaction(err error) error {
+func (l *Locker) judgeCompaction(err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return nil
 	case err != nil:
-		return unclear(err)
+		return l.unclear(err)
 	}
 	return finding(FindingCompaction, locker.Warn, "etcd keeps more than %d old revisions and will run out of space: "+
 		"set --auto-compaction-retention=1h on each member", keptMax)

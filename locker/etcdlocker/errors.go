@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
@@ -60,9 +61,9 @@ func (l *Locker) tryError(err error) error {
 	case refused(err):
 		return fmt.Errorf("etcdlocker: %w", withAdvice(err))
 	case silent(err) && l.allSilent():
-		return fmt.Errorf("%w: %w: etcdlocker: %w", locker.ErrUnavailable, locker.ErrSilent, withAdvice(err))
+		return fmt.Errorf("%w: %w: etcdlocker: %w", locker.ErrUnavailable, locker.ErrSilent, l.named(err))
 	}
-	return unclear(err)
+	return l.unclear(err)
 }
 
 // allSilent reports whether each member was tried since the last answer. With a
@@ -73,8 +74,21 @@ func (l *Locker) allSilent() bool {
 
 // unclear is the error of a call whose outcome is not known. For a holder, a
 // refusal leaves as much in doubt as silence does.
-func unclear(err error) error {
-	return fmt.Errorf("%w: etcdlocker: %w", locker.ErrUnavailable, withAdvice(err))
+func (l *Locker) unclear(err error) error {
+	return fmt.Errorf("%w: etcdlocker: %w", locker.ErrUnavailable, l.named(err))
+}
+
+// named adds what to do about err. If no member gave an answer, it names all of
+// them, because the address may be wrong.
+func (l *Locker) named(err error) error {
+	if !silent(err) {
+		return withAdvice(err)
+	}
+	var endpoints []string
+	for _, c := range l.members {
+		endpoints = append(endpoints, c.Endpoints()...)
+	}
+	return fmt.Errorf("no answer from %s: %w", strings.Join(endpoints, " "), err)
 }
 
 // withAdvice adds what to do about err.
@@ -86,9 +100,8 @@ func withAdvice(err error) error {
 	case errors.Is(err, rpctypes.ErrTooManyOps):
 		return fmt.Errorf("%w (start each member with --max-txn-ops=128, which is the default, or more)", err)
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		return fmt.Errorf("%w (compact and defragment etcd, then disarm the alarm: etcdctl alarm disarm)", err)
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("no answer in time: %w", err)
+		return fmt.Errorf("etcd answers, but is full and takes no writes: %w "+
+			"(compact and defragment etcd, then disarm the alarm: etcdctl alarm disarm)", err)
 	}
 	return err
 }

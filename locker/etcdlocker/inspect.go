@@ -34,7 +34,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 		clientv3.OpGet(l.recordKey(key)),
 	}, nil)
 	if err != nil {
-		return locker.KeyState{}, unclear(err)
+		return locker.KeyState{}, l.unclear(err)
 	}
 	s := locker.KeyState{Key: key}
 	for _, kv := range rangeOf(r, 0).Kvs {
@@ -137,7 +137,7 @@ func (l *Locker) list(ctx context.Context, yield func(locker.KeyState, error) bo
 	for {
 		r, err := l.client().Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(listPage))
 		if err != nil {
-			yield(locker.KeyState{}, unclear(err))
+			yield(locker.KeyState{}, l.unclear(err))
 			return
 		}
 		for _, kv := range r.Kvs {

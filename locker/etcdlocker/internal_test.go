@@ -3,6 +3,7 @@ package etcdlocker
 import (
 	"context"
 	"errors"
+	"net"
 	"runtime"
 	"strconv"
 	"strings"
@@ -76,33 +77,40 @@ func TestATTLRunsFromTheFirstSightOfARevision(t *testing.T) {
 	}
 }
 
+// nobody is a client without endpoints.
+func nobody(t *testing.T) *clientv3.Client {
+	t.Helper()
+	return clientv3.NewCtxClient(t.Context())
+}
+
 func TestARefusalIsFinalAndSaysWhatToDo(t *testing.T) {
 	for _, err := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrGRPCPermissionDenied} {
-		got := New(nil).tryError(rpctypes.Error(err))
+		got := New(nobody(t)).tryError(rpctypes.Error(err))
 		if errors.Is(got, locker.ErrUnavailable) || !strings.Contains(got.Error(), "rights") {
 			t.Errorf("%v: got %v", err, got)
 		}
-		if held := unclear(rpctypes.Error(err)); !errors.Is(held, locker.ErrUnavailable) {
+		if held := New(nobody(t)).unclear(rpctypes.Error(err)); !errors.Is(held, locker.ErrUnavailable) {
 			t.Errorf("%v for a holder: %v", err, held)
 		}
 	}
-	if got := New(nil).tryError(rpctypes.Error(rpctypes.ErrGRPCTooManyOps)); errors.Is(got, locker.ErrUnavailable) ||
+	got := New(nobody(t)).tryError(rpctypes.Error(rpctypes.ErrGRPCTooManyOps))
+	if errors.Is(got, locker.ErrUnavailable) ||
 		strings.Contains(got.Error(), "rights") || !strings.Contains(got.Error(), "--max-txn-ops") {
 		t.Errorf("too many operations: got %v", got)
 	}
 	for _, err := range []error{rpctypes.ErrNoSpace, rpctypes.ErrNoLeader, context.DeadlineExceeded} {
-		if got := New(nil).tryError(err); !errors.Is(got, locker.ErrUnavailable) {
+		if got := New(nobody(t)).tryError(err); !errors.Is(got, locker.ErrUnavailable) {
 			t.Errorf("%v: got %v, want ErrUnavailable", err, got)
 		}
 	}
-	if got := New(nil).tryError(errors.Join(errUnsent, context.Canceled)); !errors.Is(got, locker.ErrUnsent) {
+	if got := New(nobody(t)).tryError(errors.Join(errUnsent, context.Canceled)); !errors.Is(got, locker.ErrUnsent) {
 		t.Errorf("not sent: got %v", got)
 	}
 }
 
 func TestOnlyTheSilenceOfAllMembersIsSilence(t *testing.T) {
 	gone := status.Error(codes.Unavailable, "connection refused")
-	one := New(nil)
+	one := New(nobody(t))
 	one.single = true
 	for name, c := range map[string]struct {
 		err  error
@@ -120,10 +128,10 @@ func TestOnlyTheSilenceOfAllMembersIsSilence(t *testing.T) {
 		}
 	}
 
-	if errors.Is(New(nil).tryError(gone), locker.ErrSilent) {
+	if errors.Is(New(nobody(t)).tryError(gone), locker.ErrSilent) {
 		t.Error("one of several endpoints may have answered")
 	}
-	l := New(nil, WithMembers(nil))
+	l := New(nobody(t), WithMembers(nobody(t)))
 	l.single = true
 	for n, want := range []bool{false, false, true} { // the last answer is that of the member before the first change
 		l.member.Store(int32(n))
@@ -272,13 +280,45 @@ func TestAMemberIsJudgedByItsStatus(t *testing.T) {
 }
 
 func TestCompactionIsMissedWhenOldRevisionsAreThere(t *testing.T) {
-	if err := judgeCompaction(rpctypes.ErrCompacted); err != nil {
+	l := New(nil)
+	if err := l.judgeCompaction(rpctypes.ErrCompacted); err != nil {
 		t.Error(err)
 	}
-	if found, _ := locker.Findings(judgeCompaction(nil)); len(found) != 1 || found[0].Name != FindingCompaction {
+	if found, _ := locker.Findings(l.judgeCompaction(nil)); len(found) != 1 || found[0].Name != FindingCompaction {
 		t.Errorf("%v", found)
 	}
-	if err := judgeCompaction(context.DeadlineExceeded); !errors.Is(err, locker.ErrUnavailable) {
+	if err := l.judgeCompaction(rpctypes.ErrNoLeader); !errors.Is(err, locker.ErrUnavailable) {
 		t.Error(err)
+	}
+}
+
+func TestAnErrorNamesTheServersThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	for _, addr := range []string{"127.0.0.1:1", "no-such-host.invalid:2379", mute.Addr().String()} {
+		l, err := locker.FromDSN("etcd://" + addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Open(nil); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute, Limit: 1}
+		_, err = l.Acquire(ctx, c, locker.Try{})
+		if err == nil || !strings.Contains(err.Error(), "no answer from http://"+addr) {
+			t.Errorf("%s: %v, want an error that names it", addr, err)
+		}
+		if err := l.Check(ctx, time.Minute); err == nil || !strings.Contains(err.Error(), addr) {
+			t.Errorf("%s: Check: %v, want an error that names it", addr, err)
+		}
+		cancel()
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -36,7 +36,7 @@ func (l *Locker) leaveCrowd(ctx context.Context, s *step) (locker.Released, erro
 	if err == nil || err == errNotOwner { //nolint:errorlint // itself
 		return r, err
 	}
-	return r, unclear(err)
+	return r, l.unclear(err)
 }
 
 func (s *step) carry(ctx context.Context) (r locker.Released, err error) {

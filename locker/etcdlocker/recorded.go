@@ -117,7 +117,7 @@ func (l *Locker) keep(ctx context.Context, key, owner string, next *locker.Claim
 	case errors.Is(err, locker.ErrLeaseLost):
 		return released, err
 	}
-	return released, unclear(err)
+	return released, l.unclear(err)
 }
 
 // keptIn is the longest record that travels in messages.
@@ -242,7 +242,7 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (s
 	}
 	lease, err := l.keyLease(ctx, r.TTL)
 	if err != nil {
-		return "", unclear(err)
+		return "", l.unclear(err)
 	}
 	lock, rec := l.lockKey(c.Key), l.recordKey(c.Key)
 	mark := recorded{c.Owner, begun, r.TTL, r.Value}
@@ -254,7 +254,7 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (s
 		if noLease(err) {
 			l.sessionFor(r.TTL).lost(lease)
 		}
-		return "", unclear(err)
+		return "", l.unclear(err)
 	case answer.Succeeded:
 		return "", nil
 	}
@@ -269,7 +269,7 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (s
 	}
 	switch {
 	case !ok:
-		return "", unclear(errChanging)
+		return "", l.unclear(errChanging)
 	case old.owner == c.Owner:
 		return "", nil
 	}
@@ -294,7 +294,7 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	for range maxTries {
 		r, err := l.txn(ctx, nil, []clientv3.Op{clientv3.OpGet(lock), clientv3.OpGet(rec)}, nil)
 		if err != nil {
-			return false, unclear(err)
+			return false, l.unclear(err)
 		}
 		kv, held := only(rangeOf(r, 1)), only(rangeOf(r, 0))
 		if _, ok := l.counts(key, kv, held); !ok {
@@ -306,13 +306,13 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 			ifs = append(ifs, unchanged(lock, held.ModRevision)) // a mark whose claim is over for this process
 		}
 		if r, err = l.txn(ctx, ifs, []clientv3.Op{clientv3.OpDelete(rec)}, nil); err != nil {
-			return false, unclear(err)
+			return false, l.unclear(err)
 		}
 		if r.Succeeded {
 			return true, nil
 		}
 	}
-	return false, unclear(errChanging)
+	return false, l.unclear(errChanging)
 }
 
 // endRecorded keeps the record of a Keep without an answer (law 19), or removes

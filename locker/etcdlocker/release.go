@@ -58,7 +58,7 @@ func (l *Locker) freeOf(ctx context.Context, st *state, next *locker.Claim) (loc
 	// It has lost the key before, but nothing was done all the same.
 	rec := l.recordKey(c.Key)
 	if _, gone := l.txn(ctx, owns(rec, c.Owner), []clientv3.Op{clientv3.OpDelete(rec)}, nil); gone != nil {
-		return locker.Released{}, unclear(gone)
+		return locker.Released{}, l.unclear(gone)
 	}
 	return r, err
 }
@@ -87,7 +87,7 @@ func (l *Locker) hands(ctx context.Context, h *handover) (locker.Released, error
 	case err == nil, err == errNotOwner: //nolint:errorlint // itself
 		return r, err
 	}
-	return r, unclear(err)
+	return r, l.unclear(err)
 }
 
 // handover is one Release. Its transaction is made of what the releaser

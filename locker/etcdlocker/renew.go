@@ -80,7 +80,7 @@ func (b *renewal) run(ctx context.Context) {
 	for i, c := range b.claims {
 		switch {
 		case err != nil:
-			b.answer[i](unclear(err))
+			b.answer[i](b.l.unclear(err))
 		case !r.Responses[i].GetResponseTxn().Succeeded:
 			b.answer[i](errNotOwner)
 		default:
@@ -124,13 +124,13 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	}
 	lease, err := l.keyLease(ctx, c.TTL)
 	if err != nil {
-		return 0, unclear(err)
+		return 0, l.unclear(err)
 	}
 	put := clientv3.OpPut(l.inboxOf(l.instance), encode(message{Kind: nothing}), clientv3.WithLease(lease))
 	r, err := l.txn(ctx, l.isOwner(c.Key, c.Owner, c.Limit), []clientv3.Op{put}, nil)
 	switch {
 	case err != nil:
-		return 0, unclear(err)
+		return 0, l.unclear(err)
 	case !r.Succeeded:
 		return 0, errNotOwner
 	}

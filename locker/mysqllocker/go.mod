@@ -10,4 +10,4 @@ require (
 	go.uber.org/goleak v1.3.0
 )
 
-require filippo.io/edwards25519 v1.1.0 // indirect
+require filippo.io/edwards25519 v1.1.1 // indirect

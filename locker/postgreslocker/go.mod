@@ -6,7 +6,7 @@ replace github.com/go-lockguard/guard => ../../
 
 require (
 	github.com/go-lockguard/guard v0.0.0-00010101000000-000000000000
-	github.com/jackc/pgx/v5 v5.9.0
+	github.com/jackc/pgx/v5 v5.9.2
 	go.uber.org/goleak v1.3.0
 )
 

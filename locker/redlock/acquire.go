@@ -96,6 +96,7 @@ func (l *Locker) poll(ctx context.Context, b *ballot, t locker.Try) *tally {
 			votes.count(v)
 		case <-ctx.Done():
 			votes.unknown = append(votes.unknown, context.Cause(ctx))
+			votes.pending, votes.probes = 0, 0 // they did not answer in time
 			return votes
 		}
 	}
@@ -186,7 +187,7 @@ func (l *Locker) lose(ctx context.Context, b *ballot, t locker.Try, votes *tally
 	case len(votes.refused) > len(l.nodes)-l.quorum:
 		return locker.Answer{}, fmt.Errorf("redlock: %w", reasons(votes.refused))
 	}
-	return locker.Answer{Queued: t.Wait}, l.noQuorum(len(votes.ours)+votes.held,
+	return locker.Answer{Queued: t.Wait}, l.noQuorum(len(votes.ours)+votes.held, votes.pending+votes.probes,
 		slices.Concat(votes.unknown, votes.refused))
 }
 

@@ -51,7 +51,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 		found = append(found, err)
 	}
 	if well < l.quorum {
-		return l.noQuorum(well, present(errs))
+		return l.noQuorum(well, 0, present(errs))
 	}
 	return errors.Join(found...)
 }

@@ -19,9 +19,10 @@ func unclear(err error) error {
 	return fmt.Errorf("%w: redlock: %w", locker.ErrUnavailable, err)
 }
 
-// noQuorum is an ErrUnavailable because too few nodes have answered. It is an
-// ErrSilent if so many are silent that the others are no quorum.
-func (l *Locker) noQuorum(answered int, why []error) error {
+// noQuorum is an ErrUnavailable because too few nodes have answered. Those that
+// are pending may yet answer, which cannot help. It is an ErrSilent if so many
+// are silent that the others are no quorum.
+func (l *Locker) noQuorum(answered, pending int, why []error) error {
 	var all error = reasons(why)
 	silent := 0
 	for _, err := range why {
@@ -32,8 +33,11 @@ func (l *Locker) noQuorum(answered int, why []error) error {
 	if len(l.nodes)-silent >= l.quorum {
 		all = heard{all}
 	}
-	return fmt.Errorf("%w: redlock: %d of %d nodes answered, %d are needed: %w",
-		locker.ErrUnavailable, answered, len(l.nodes), l.quorum, all)
+	who := fmt.Sprintf("%d of %d nodes answered", answered, len(l.nodes))
+	if pending > 0 {
+		who = fmt.Sprintf("at most %d of %d nodes answer", answered+pending, len(l.nodes))
+	}
+	return fmt.Errorf("%w: redlock: %s, %d are needed: %w", locker.ErrUnavailable, who, l.quorum, all)
 }
 
 // heard is an error that is no ErrSilent, whatever it wraps.

@@ -14,7 +14,7 @@ func TestOneSilentNodeIsNoSilentQuorum(t *testing.T) {
 	silent := fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrSilent)
 	refused := &refusalError{}
 	for n, why := range [][]error{{refused}, {silent, refused}, {silent, silent, refused}, {silent, silent, silent}} {
-		err := l.noQuorum(3-len(why), why)
+		err := l.noQuorum(3-len(why), 0, why)
 		if got := errors.Is(err, locker.ErrSilent); got != (n > 1) {
 			t.Errorf("%v: silent is %t", err, got)
 		}

@@ -76,5 +76,5 @@ func (l *Locker) reserve(ctx context.Context, b *ballot, floor uint64) (highest 
 			return 0, errNotOwner
 		}
 	}
-	return 0, l.noQuorum(reserved, unknown)
+	return 0, l.noQuorum(reserved, 0, unknown)
 }

@@ -119,7 +119,7 @@ func (l *Locker) everywhere(ctx context.Context, ask func(ctx context.Context, i
 		}
 	}
 	if well < l.quorum {
-		return errs, l.noQuorum(well, present(errs))
+		return errs, l.noQuorum(well, 0, present(errs))
 	}
 	return errs, nil
 }

@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +55,8 @@ func TestWithoutAQuorumNothingIsGrantedOrRenewed(t *testing.T) {
 		for range 3 {
 			if a, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) || a.Acquired {
 				t.Fatalf("%d nodes: Acquire: %+v, %v, want ErrUnavailable", n, a, err)
+			} else if alive := fmt.Sprintf(" %d of %d nodes answer", n/2, n); !strings.Contains(err.Error(), alive) {
+				t.Errorf("%d nodes: Acquire: %v, want%s", n, err, alive)
 			}
 		}
 		if err := renew(t, l, kept); !errors.Is(err, locker.ErrUnavailable) {

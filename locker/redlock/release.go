@@ -126,7 +126,7 @@ func (l *Locker) released(ctx context.Context, answers <-chan returned) (r locke
 			return locker.Released{}, errNotOwner
 		}
 	}
-	return locker.Released{}, l.noQuorum(owned+lost, unknown)
+	return locker.Released{}, l.noQuorum(owned+lost, 0, unknown)
 }
 
 // Abandon releases c on every node by owner id and takes it out of every queue.

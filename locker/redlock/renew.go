@@ -149,7 +149,7 @@ func (r *renewals) count(k, node int, err error) {
 	case d.renewed >= quorum && d.kept >= quorum:
 		decided = true
 	case d.renewed+d.lost+len(d.unknown) == len(r.locker.nodes):
-		decided, answer = true, r.locker.noQuorum(d.renewed+d.lost, d.unknown)
+		decided, answer = true, r.locker.noQuorum(d.renewed+d.lost, 0, d.unknown)
 	}
 	late := lost && d.told
 	r.mu.Unlock()

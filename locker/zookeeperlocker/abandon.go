@@ -78,19 +78,12 @@ func (l *Locker) insist(end time.Time, try func(ctx context.Context) error) {
 }
 
 // leave takes an owner id out of the queue. If it owns the key, or nobody does,
-// the key goes to the first in the queue.
+// the key goes to the first in the queue, and marks that have no owner go.
 func (l *Locker) leave(ctx context.Context, key, owner, entry string) error {
 	if entry != "" {
 		if err := l.delete(ctx, entry); err != nil {
 			return err
 		}
-	}
-	c, err := l.children(ctx, l.dir(key))
-	if err != nil {
-		return err
-	}
-	if now := ownerIn(c.names); now == "" && len(queueIn(c.names)) == 0 || now != "" && now != owner {
-		return nil
 	}
 	if _, err := l.free(ctx, key, owner, nil); !errors.Is(err, locker.ErrLeaseLost) {
 		return err

@@ -46,6 +46,14 @@ type found struct {
 	queued bool     // our entry is in the queue
 }
 
+// nextVersion is the version of the owner node when the key has been taken.
+func (f *found) nextVersion() int32 {
+	if f == nil || f.owner.stat == nil {
+		return 0
+	}
+	return f.owner.stat.Version + 1
+}
+
 func (t *attempt) run(ctx context.Context) (a locker.Answer, err error) {
 	var f *found // nil: nothing is known yet
 	entry := t.l.saw(t.st)
@@ -121,15 +129,12 @@ func (t *attempt) judge(f *found) (a locker.Answer, take []any) {
 	}
 	owner, r, ok := parse(f.owner.value)
 	if ok && owner == t.c.Owner {
-		return a, []any{exists(mark), write(t.dir+ownerNode, mine, anyVersion)}
+		return a, []any{exists(mark), write(t.dir+ownerNode, mine, f.owner.stat.Version)}
 	}
 	now := time.Now()
 	s := t.l.sight(t.c.Key, f.owner, now)
 	if s.over(now) {
-		return a, []any{
-			remove(t.dir + markPrefix + owner), write(t.dir+ownerNode, mine, f.owner.stat.Version),
-			t.l.create(mark, nil, 0),
-		}
+		return a, []any{write(t.dir+ownerNode, mine, f.owner.stat.Version), t.l.create(mark, nil, 0)}
 	}
 	a.Holder, a.Remaining = r.Holder, s.left(now)
 	return a, nil
@@ -146,8 +151,8 @@ func (t *attempt) take(ctx context.Context, ops []any, f *found) (a locker.Answe
 	case err != nil:
 		return a, false, err
 	case r.refused == nil:
-		return t.won(r.stats[len(ops)-1]), true, nil
-	case r.at == 0 && errors.Is(r.refused, zk.ErrNoNode): // the directory, or the mark of another claim
+		return t.won(ctx, r.stats[len(ops)-1], f.nextVersion())
+	case r.at == 0 && errors.Is(r.refused, zk.ErrNoNode): // the directory, or what a hand has deleted
 		err = t.l.ensure(ctx, t.dir)
 	}
 	return a, false, err
@@ -157,18 +162,47 @@ func (t *attempt) take(ctx context.Context, ops []any, f *found) (a locker.Answe
 const ownerNodes = 2
 
 // won notes that the claim owns its key. dir is the state of the directory
-// right after.
-func (t *attempt) won(dir *zk.Stat) locker.Answer {
+// right after, and version that of the owner node. done is false if the node
+// was changed before the claim was its only owner.
+func (t *attempt) won(ctx context.Context, dir *zk.Stat, version int32) (a locker.Answer, done bool, err error) {
+	if dir.NumChildren != ownerNodes {
+		if done, err = t.removeMarks(ctx, version); !done {
+			return a, false, err
+		}
+	}
 	t.l.mu.Lock()
 	delete(t.l.seen, t.c.Key)
 	t.l.has(t.st, t.c.TTL)
 	t.l.mu.Unlock()
-	t.l.own(t.c.Key, t.c.Owner, view{known: dir.NumChildren == ownerNodes, version: dir.Version, zxid: dir.Mzxid})
-	a := locker.Answer{Acquired: true}
+	t.l.own(t.c.Key, t.c.Owner, version,
+		view{known: dir.NumChildren == ownerNodes, version: dir.Version, zxid: dir.Mzxid})
+	a.Acquired = true
 	if t.c.Fencing {
 		a.Token = token(dir.Mzxid)
 	}
-	return a
+	return a, true, nil
+}
+
+// removeMarks removes the marks of other claims: of one whose lease has ended,
+// and of one whose owner node somebody deleted by hand. The latter may still
+// run, and while its mark stands it could take a new node with the version of
+// its own for its own. done is false if the owner node was changed meanwhile.
+func (t *attempt) removeMarks(ctx context.Context, version int32) (done bool, err error) {
+	c, err := t.l.children(ctx, t.dir)
+	if err != nil {
+		return false, err
+	}
+	ops := []any{unchanged(t.dir+ownerNode, version)}
+	for _, owner := range marksIn(c.names) {
+		if owner != t.c.Owner {
+			ops = append(ops, remove(t.dir+markPrefix+owner))
+		}
+	}
+	if len(ops) == 1 {
+		return true, nil
+	}
+	r, err := t.l.multi(ctx, ops...)
+	return err == nil && r.refused == nil, err
 }
 
 // stay answers for a claim that is in the queue.

@@ -39,15 +39,16 @@ func call[T any](ctx context.Context, l *Locker, send func() (T, error)) (T, err
 	case a := <-got:
 		return a.v, a.err
 	case <-ctx.Done():
-		return none, ctx.Err()
+		return none, fmt.Errorf("no answer from %s in time: %w", l.conn.Server(), ctx.Err())
 	}
 }
 
-// session waits until there is a session.
+// session waits until there is a session. Its error names the server that the
+// client tries now, because the address may be wrong.
 func (l *Locker) session(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("%w: %w", errUnsent, err)
+			return fmt.Errorf("%w with %s: %w", errUnsent, l.conn.Server(), err)
 		}
 		if l.conn.State() == zk.StateHasSession {
 			return nil

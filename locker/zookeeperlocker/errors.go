@@ -1,7 +1,6 @@
 package zookeeperlocker
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -45,12 +44,9 @@ func unclear(err error) error {
 
 // withAdvice adds what to do about err.
 func withAdvice(err error) error {
-	switch {
-	case lacksRights(err):
+	if lacksRights(err) {
 		return fmt.Errorf(
 			"%w (log in by AddAuth, and see the rights in the documentation of package zookeeperlocker)", err)
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("no answer in time: %w", err)
 	}
 	return err
 }

@@ -55,23 +55,23 @@ func (l *Locker) lookForGrant(ctx context.Context, st *state) {
 		return
 	}
 	if owner, r, ok := parse(n.value); ok && owner == st.claim.Owner {
-		l.granted(key, st, r, n.stat.Mzxid)
+		l.granted(key, st, r, n.stat)
 	}
 }
 
 // granted notes a grant before the guard hears of it, because the guard may
 // release the key at once. A grant that nobody knows is given back (law 3).
-func (l *Locker) granted(key string, st *state, r record, zxid int64) {
+func (l *Locker) granted(key string, st *state, r record, node *zk.Stat) {
 	o := locker.Offer{Length: r.ttl(), Waiting: r.Waiting}
 	if r.Fence {
-		o.Token = token(zxid)
+		o.Token = token(node.Mzxid)
 	}
 	owner := st.claim.Owner
 	if !l.noteGrant(key, st, o.Length) {
 		return // an Acquire has found it first
 	}
-	l.own(key, owner, view{
-		known: len(r.Queue) == r.Waiting, version: r.Version, zxid: zxid, queue: r.Queue,
+	l.own(key, owner, node.Version, view{
+		known: len(r.Queue) == r.Waiting, version: r.Version, zxid: node.Mzxid, queue: r.Queue,
 	})
 	if l.waker.Granted(key, owner, o) || l.gate.Enter() != nil {
 		return

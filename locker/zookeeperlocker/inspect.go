@@ -120,13 +120,6 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 		return err
 	}
 	defer l.gate.Leave()
-	c, err := l.children(ctx, l.dir(key))
-	if err != nil {
-		return unclear(err)
-	}
-	if ownerIn(c.names) != owner {
-		return errNotOwner
-	}
 	if _, err := l.free(ctx, key, owner, nil); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package zookeeperlocker
 import (
 	"context"
 	"errors"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -170,6 +171,36 @@ func TestAnEvenNumberOfServersIsAFinding(t *testing.T) {
 		found, _ := locker.Findings(judgeServers(config))
 		if (want == "") != (len(found) == 0) || len(found) > 0 && found[0].Name != want {
 			t.Errorf("%q: %v, want %q", config, found, want)
+		}
+	}
+}
+
+func TestAnErrorNamesTheServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	for _, addr := range []string{"127.0.0.1:1", "no-such-host.invalid:2181", mute.Addr().String()} {
+		l, err := locker.FromDSN("zk://" + addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Open(nil); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		c := &locker.Claim{Key: "k", Owner: lockerkit.NewID(), TTL: time.Minute, Limit: 1}
+		if _, err := l.Acquire(ctx, c, locker.Try{}); err == nil || !strings.Contains(err.Error(), addr) {
+			t.Errorf("Acquire: %v, want an error that names %s", err, addr)
+		}
+		if err := l.Check(ctx, time.Minute); err == nil || !strings.Contains(err.Error(), addr) {
+			t.Errorf("Check: %v, want an error that names %s", err, addr)
+		}
+		cancel()
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
 		}
 	}
 }

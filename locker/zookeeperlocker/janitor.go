@@ -9,6 +9,10 @@ import (
 // takes over if the janitor has not swept for twice as long.
 const sweepEvery = 2 * time.Second
 
+// bareFor is how long a directory has no owner before the janitor looks for
+// what a hand has left in it.
+const bareFor = 5 * sweepEvery
+
 // janitor frees the keys of dead processes for which nobody waits. One process
 // at a time does so: the one whose id stands in a node that it writes before
 // each sweep. Others measure by their own clocks how long it was not written.
@@ -59,8 +63,8 @@ func (j *janitor) onDuty(ctx context.Context, now time.Time) bool {
 	return err == nil && r.refused == nil
 }
 
-// round looks at all keys that are owned, and frees those whose leases have
-// ended. If ctx ends before, the next round goes on from there.
+// round looks at all keys, and frees those whose leases have ended. If ctx ends
+// before, the next round goes on from there.
 func (j *janitor) round(ctx context.Context) {
 	for range shards {
 		if j.roundOf(ctx, j.shard) != nil {
@@ -78,17 +82,19 @@ func (j *janitor) roundOf(ctx context.Context, shard uint32) error {
 	}
 	seen := map[string]sighting{}
 	for i, n := range j.l.getAll(ctx, above, c.names, ownerNode) {
-		if n.stat == nil {
-			continue
-		}
 		now, name := time.Now(), c.names[i]
-		s, known := j.seen[shard][name]
-		if !known || s.zxid != n.stat.Mzxid {
+		s := sighting{ends: now.Add(bareFor)}
+		if n.stat != nil {
 			s = sightingOf(n, now)
 		}
-		seen[name] = s
+		if old, known := j.seen[shard][name]; known && old.zxid == s.zxid {
+			s = old
+		}
 		if s.over(now) {
 			j.end(ctx, name, n)
+		}
+		if n.stat != nil || !s.over(now) {
+			seen[name] = s
 		}
 	}
 	j.seen[shard] = seen
@@ -96,17 +102,25 @@ func (j *janitor) roundOf(ctx context.Context, shard uint32) error {
 }
 
 // end frees a key whose lease has ended, if it was not renewed meanwhile. What
-// fails is tried again by the next round.
+// fails is tried again by a later round.
 func (j *janitor) end(ctx context.Context, name string, n node) {
 	key, ok := keyOf(name)
-	owner, _, ours := parse(n.value)
-	if !ok || !ours {
+	if !ok || n.stat != nil && !j.endLease(ctx, j.l.dir(key), n.stat.Version) {
 		return
 	}
-	dir := j.l.dir(key)
-	r, err := j.l.multi(ctx,
-		unchanged(dir+ownerNode, n.stat.Version), remove(dir+markPrefix+owner), remove(dir+ownerNode))
-	if err == nil && r.refused == nil {
-		_ = j.l.leave(ctx, key, owner, "") // to those who wait
+	_ = j.l.leave(ctx, key, "", "") // to those who wait
+}
+
+// endLease deletes an owner node of the given version, and all marks.
+func (j *janitor) endLease(ctx context.Context, dir string, version int32) bool {
+	c, err := j.l.children(ctx, dir)
+	if err != nil {
+		return false
 	}
+	ops := []any{removeVersion(dir+ownerNode, version)}
+	for _, owner := range marksIn(c.names) {
+		ops = append(ops, remove(dir+markPrefix+owner))
+	}
+	r, err := j.l.multi(ctx, ops...)
+	return err == nil && r.refused == nil
 }

@@ -18,9 +18,14 @@ import (
 // deletes some time after its last child. There are 16 shards, because the
 // answer to a listing is limited to 1 MB.
 //
+// Only o says who owns a key. The owner changes it by a comparison of the
+// version that it wrote or read, and of its mark, because versions begin anew
+// with a new node, and owner ids do not. Whoever takes or frees a key removes
+// the marks of all others, so that a key which a hand has damaged comes right.
+//
 //	<root>/k/<shard>/<key>                 the directory; its version grows with each change of the queue but a deletion
 //	<root>/k/<shard>/<key>/o               owner id, '/', JSON of record; while the key is owned
-//	<root>/k/<shard>/<key>/h-<owner>       as long as o; versions begin anew with a new node, and owner ids do not
+//	<root>/k/<shard>/<key>/h-<owner>       the owner's mark, as long as o
 //	<root>/k/<shard>/<key>/q-<place>-<zxid>-<owner>  JSON of entry: a claim in the queue; ephemeral
 //	<root>/f                               written for fencing tokens
 //	<root>/j                               who is the janitor
@@ -136,7 +141,14 @@ func (s *settings) create(path string, data []byte, flags int32) *zk.CreateReque
 
 const anyVersion = -1
 
-func remove(path string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: path, Version: anyVersion} }
+// noVersion is a version that no node has.
+const noVersion = -2
+
+func remove(path string) *zk.DeleteRequest { return removeVersion(path, anyVersion) }
+
+func removeVersion(path string, version int32) *zk.DeleteRequest {
+	return &zk.DeleteRequest{Path: path, Version: version}
+}
 
 func exists(path string) *zk.CheckVersionRequest { return unchanged(path, anyVersion) }
 

@@ -15,12 +15,20 @@ type view struct {
 	known   bool
 	version int32 // of the directory, which grows when a claim joins
 	zxid    int64 // of a transaction that is not older than any entry
+	held    bool  // there is an owner node
+	marks   []string
 	queue   []queued
 }
+
+// ofAlone reports whether a look at the children says that owner owns the key.
+// A hand may have left others' marks, or have taken the mark or the node away.
+// Then only the owner node tells.
+func (v *view) ofAlone(owner string) bool { return v.held && len(v.marks) == 1 && v.marks[0] == owner }
 
 // line is what the owner of a key knows of its queue.
 type line struct {
 	owner string
+	node  int32 // version of the owner node, as this process last wrote or read it
 	view
 	watch *time.Timer // begins the watch of the queue
 }
@@ -29,32 +37,58 @@ type line struct {
 // sections do without.
 const watchAfter = 3 * time.Millisecond
 
-// own begins the line of a key that owner has got.
-func (l *Locker) own(key, owner string, v view) {
+// own begins the line of a key that owner has got, with an owner node of the
+// given version.
+func (l *Locker) own(key, owner string, node int32, v view) {
+	v.held, v.marks = true, []string{owner}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if old := l.owned[key]; old != nil {
 		old.watch.Stop()
 	}
-	ln := &line{owner: owner, view: v}
+	ln := &line{owner: owner, node: node, view: v}
 	l.owned[key] = ln
 	ln.watch = time.AfterFunc(watchAfter, func() {
 		l.inBackground(func() { l.watchQueue(key, ln) })
 	})
 }
 
-// disown returns what is known of the queue of a key, and forgets it, because
-// owner gives the key up.
-func (l *Locker) disown(key, owner string) view {
+// disown returns what is known of the owner node and the queue of a key, and
+// forgets it, because owner gives the key up.
+func (l *Locker) disown(key, owner string) (node int32, v view) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ln := l.owned[key]
 	if ln == nil || ln.owner != owner {
-		return view{}
+		return noVersion, view{}
 	}
 	ln.watch.Stop()
 	delete(l.owned, key)
-	return ln.view
+	return ln.node, ln.view
+}
+
+// nodeOf returns the version of the owner node of a claim, or noVersion if this
+// process does not own the key by it.
+func (l *Locker) nodeOf(c *locker.Claim) int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ln := l.owned[c.Key]; ln != nil && ln.owner == c.Owner {
+		return ln.node
+	}
+	return noVersion
+}
+
+// noteNode notes the version of the owner node of a claim. It reports whether
+// this process owns the key by it.
+func (l *Locker) noteNode(c *locker.Claim, version int32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ln := l.owned[c.Key]
+	if ln == nil || ln.owner != c.Owner {
+		return false
+	}
+	ln.node = version
+	return true
 }
 
 // watchQueue tells the guard of claims that begin to wait for a key of this
@@ -85,7 +119,13 @@ func (l *Locker) refresh(key string, ln *line, version int32) bool {
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, time.Second)
 	defer cancel()
-	v, owner, err := l.readQueue(ctx, l.dir(key))
+	v, err := l.readQueue(ctx, l.dir(key))
+	owner := ln.owner
+	if err == nil && !v.ofAlone(owner) {
+		var n node
+		n, err = l.get(ctx, l.dir(key)+ownerNode)
+		owner, _, _ = parse(n.value)
+	}
 	if err != nil {
 		return true
 	}
@@ -108,30 +148,31 @@ func (l *Locker) refresh(key string, ln *line, version int32) bool {
 	return true
 }
 
-// readQueue finds the queue, with the values of its first, and the owner id of
-// the key, or "".
-func (l *Locker) readQueue(ctx context.Context, dir string) (v view, owner string, err error) {
+// readQueue finds the queue, with the values of its first, and the marks.
+func (l *Locker) readQueue(ctx context.Context, dir string) (v view, err error) {
 	for range maxTries {
 		c, err := l.children(ctx, dir)
 		if err != nil {
-			return v, "", err
+			return v, err
 		}
 		if c.stat == nil {
-			return view{known: true}, "", nil
+			return view{known: true}, nil
 		}
-		v = view{known: true, version: c.stat.Version, zxid: c.stat.Pzxid, queue: queueIn(c.names)}
-		owner = ownerIn(c.names)
+		v = view{
+			known: true, version: c.stat.Version, zxid: c.stat.Pzxid,
+			held: slices.Contains(c.names, ownerNode[1:]), marks: marksIn(c.names), queue: queueIn(c.names),
+		}
 		if len(v.queue) == 0 {
-			return v, owner, nil
+			return v, nil
 		}
 		if err := l.fill(ctx, dir, v.queue); err != nil {
-			return v, "", err
+			return v, err
 		}
 		if v.queue[0].Value != nil {
-			return v, owner, nil
+			return v, nil
 		}
 	}
-	return v, "", errChanging
+	return v, errChanging
 }
 
 // fill gets the values of the first entries. An entry that is gone has none.
@@ -158,13 +199,14 @@ func queueIn(names []string) (queue []queued) {
 	return queue
 }
 
-// ownerIn returns the owner id that the children of a directory tell, or "".
-func ownerIn(names []string) string {
-	const mark = len(markPrefix) - 1
+// marksIn returns the owner ids of the marks among the children of a directory.
+// There is one if the key is owned, and none if it is not, unless a hand
+// changed that.
+func marksIn(names []string) (owners []string) {
 	for _, name := range names {
-		if strings.HasPrefix(name, markPrefix[1:]) && len(name) == mark+locker.OwnerLen {
-			return name[mark:]
+		if owner, ok := strings.CutPrefix(name, markPrefix[1:]); ok {
+			owners = append(owners, owner)
 		}
 	}
-	return ""
+	return owners
 }

@@ -50,7 +50,8 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 // free takes the key from owner, if it has it, and gives it to the first in the
 // queue. It does the latter too if nobody has the key.
 func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim) (locker.Released, error) {
-	h := handover{l: l, dir: l.dir(key), owner: owner, next: next, view: l.disown(key, owner)}
+	h := handover{l: l, dir: l.dir(key), owner: owner, next: next}
+	h.node, h.view = l.disown(key, owner)
 	if next != nil {
 		h.nextState = l.stateOf(next)
 	}
@@ -65,14 +66,15 @@ func (l *Locker) free(ctx context.Context, key, owner string, next *locker.Claim
 }
 
 // handover is one Release. Its transaction is made of what the releaser
-// believes of the queue, and compares that. If it is wrong, the next try is
-// made of a look.
+// believes of owner node and queue, and compares that. If it is wrong, the next
+// try is made of a look.
 type handover struct {
 	l          *Locker
 	dir, owner string
 	next       *locker.Claim
 	nextState  *state
-	nobodys    bool // nobody owns the key
+	nobodys    bool  // nobody owns the key
+	node       int32 // version of the owner node, or noVersion
 	view
 
 	place locker.Place // of next in the present try; 0 if next is not queued
@@ -95,6 +97,9 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 			return h.done(), nil
 		}
 		h.known = false
+		if r.at < len(ops)-1 { // not the last, which compares the directory
+			h.node = noVersion
+		}
 		if h.place > 0 {
 			h.l.rejoins(h.nextState)
 		}
@@ -102,31 +107,49 @@ func (h *handover) run(ctx context.Context) (locker.Released, error) {
 	return locker.Released{}, errChanging
 }
 
-// learn looks at the queue if that is not known. It returns errNotOwner if
-// there is nothing to hand over.
+// learn looks at the queue if that is not known, and at the owner node if the
+// look leaves a doubt. It returns errNotOwner if there is nothing to hand over.
 func (h *handover) learn(ctx context.Context) error {
 	if h.known && (len(h.queue) == 0 || h.queue[0].Value != nil) {
 		return nil
 	}
-	v, owner, err := h.l.readQueue(ctx, h.dir)
+	v, err := h.l.readQueue(ctx, h.dir)
 	if err != nil {
 		return err
 	}
-	h.view, h.nobodys = v, owner == ""
-	if h.nobodys && len(v.queue) == 0 || !h.nobodys && owner != h.owner {
+	h.view, h.nobodys = v, !v.held
+	switch {
+	case h.nobodys && len(v.queue)+len(v.marks) == 0:
+		return errNotOwner
+	case h.nobodys, h.node != noVersion && v.ofAlone(h.owner):
+		return nil
+	}
+	n, err := h.l.get(ctx, h.dir+ownerNode)
+	if err != nil {
+		return err
+	}
+	h.node = noVersion
+	if n.stat == nil { // it went meanwhile: the transaction fails, and the next try looks again
+		return nil
+	}
+	if owner, _, _ := parse(n.value); owner != h.owner {
 		return errNotOwner
 	}
+	h.node = n.stat.Version
 	return nil
 }
 
 // plan makes the transaction of a try.
 func (h *handover) plan() (ops []any, err error) {
 	h.place = 0
-	if !h.nobodys {
-		ops = append(ops, remove(h.dir+markPrefix+h.owner))
+	for _, owner := range h.marks {
+		ops = append(ops, remove(h.dir+markPrefix+owner))
 	}
 	if len(h.queue) == 0 {
-		return append(ops, remove(h.dir+ownerNode), unchanged(h.dir, h.version)), nil
+		if !h.nobodys {
+			ops = append(ops, removeVersion(h.dir+ownerNode, h.node))
+		}
+		return append(ops, unchanged(h.dir, h.version)), nil
 	}
 	var e entry
 	if json.Unmarshal(h.queue[0].Value, &e) != nil || len(e.Owner) != locker.OwnerLen {
@@ -145,7 +168,7 @@ func (h *handover) plan() (ops []any, err error) {
 	if h.nobodys {
 		ops = append(ops, h.l.create(h.dir+ownerNode, value, 0))
 	} else {
-		ops = append(ops, write(h.dir+ownerNode, value, anyVersion))
+		ops = append(ops, write(h.dir+ownerNode, value, h.node))
 	}
 	return append(ops,
 		h.l.create(h.dir+markPrefix+e.Owner, nil, 0),

@@ -2,8 +2,11 @@ package zookeeperlocker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -44,6 +47,9 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 
 // renew renews some of the claims. A transaction is done as a whole or not at
 // all, so it is sent again without each claim that has lost its key.
+//
+// The owner node is written over the version that this process knows. A hand
+// may have deleted it, and another claim may own the key now.
 func (l *Locker) renew(ctx context.Context, cs []*locker.Claim, batch []int, answered func(i int, err error)) {
 	const opsEach = 2
 	for len(batch) > 0 {
@@ -51,25 +57,46 @@ func (l *Locker) renew(ctx context.Context, cs []*locker.Claim, batch []int, ans
 		for _, i := range batch {
 			c, dir := cs[i], l.dir(cs[i].Key)
 			value := ownerValue(c.Owner, recordOf(c))
-			ops = append(ops, exists(dir+markPrefix+c.Owner), write(dir+ownerNode, value, anyVersion))
+			ops = append(ops, exists(dir+markPrefix+c.Owner), write(dir+ownerNode, value, l.nodeOf(c)))
 		}
 		r, err := l.multi(ctx, ops...)
 		if err == nil && r.refused != nil {
-			lost := r.at / opsEach
-			answered(batch[lost], errNotOwner)
-			batch = slices.Delete(batch, lost, lost+1)
+			at := r.at / opsEach
+			if err := l.relearn(ctx, cs[batch[at]], r); err != nil {
+				answered(batch[at], err)
+				batch = slices.Delete(batch, at, at+1)
+			}
 			continue
 		}
-		for _, i := range batch {
+		for at, i := range batch {
 			if err != nil {
 				answered(i, unclear(err))
 				continue
 			}
+			l.noteNode(cs[i], r.stats[opsEach*at+1].Version)
 			l.renewed(cs[i])
 			answered(i, nil)
 		}
 		return
 	}
+}
+
+// relearn is called when the mark or the version of the owner node of c was
+// refused. It returns nil if the node still names c, and the transaction is to
+// be repeated. An earlier request that had no answer may have changed the
+// version.
+func (l *Locker) relearn(ctx context.Context, c *locker.Claim, r result) error {
+	if !errors.Is(r.refused, zk.ErrBadVersion) {
+		return errNotOwner
+	}
+	n, err := l.get(ctx, l.dir(c.Key)+ownerNode)
+	if err != nil {
+		return unclear(err)
+	}
+	if owner, _, _ := parse(n.value); owner != c.Owner || !l.noteNode(c, n.stat.Version) {
+		return errNotOwner
+	}
+	return nil
 }
 
 func (l *Locker) renewed(c *locker.Claim) {
@@ -79,7 +106,8 @@ func (l *Locker) renewed(c *locker.Claim) {
 	l.has(st, c.TTL)
 }
 
-// Fence reserves a block of tokens in one request.
+// Fence reserves a block of tokens, in one request unless the version of the
+// owner node is not known.
 func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	if err := l.begin(); err != nil {
 		return 0, err
@@ -88,12 +116,19 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 	if l.over(l.stateOf(c)) {
 		return 0, errNotOwner
 	}
-	r, err := l.multi(ctx, exists(l.dir(c.Key)+markPrefix+c.Owner), write(l.fenceNode(), nil, anyVersion))
-	switch {
-	case err != nil:
-		return 0, unclear(err)
-	case r.refused != nil:
-		return 0, errNotOwner
+	dir := l.dir(c.Key)
+	for range maxTries {
+		r, err := l.multi(ctx, exists(dir+markPrefix+c.Owner), unchanged(dir+ownerNode, l.nodeOf(c)),
+			write(l.fenceNode(), nil, anyVersion))
+		if err != nil {
+			return 0, unclear(err)
+		}
+		if r.refused == nil {
+			return token(r.stats[2].Mzxid), nil
+		}
+		if err := l.relearn(ctx, c, r); err != nil {
+			return 0, err
+		}
 	}
-	return token(r.stats[1].Mzxid), nil
+	return 0, unclear(errChanging)
 }

@@ -42,7 +42,7 @@ func spansOf(stubs tracetest.SpanStubs) []traced {
 func texts(attrs []attribute.KeyValue) map[string]string {
 	m := map[string]string{}
 	for _, a := range attrs {
-		m[string(a.Key)] = a.Value.Emit()
+		m[string(a.Key)] = a.Value.String()
 	}
 	return m
 }

@@ -31,6 +31,7 @@ var errNoCommand = errors.New("there is no command: see guardctl help")
 // Run runs one command line and returns its exit status. It blocks until the
 // command is done, or ctx ends.
 func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) (status int) {
+	errs = terminal{errs}
 	root := command(in, out)
 	switch err := root.Run(ctx, args); {
 	case errors.Is(err, errNoCommand):
@@ -59,7 +60,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 // command is guardctl, which reads answers from in and writes to out.
 func command(in io.Reader, out io.Writer) *cli.Command {
-	c := &console{in: in, out: out}
+	c := &console{in: in, out: terminal{out}}
 	return &cli.Command{
 		Name:  "guardctl",
 		Usage: "who holds and who waits for a guarded key",
@@ -80,8 +81,8 @@ Examples:
 		Flags:          globalFlags(),
 		Commands:       []*cli.Command{c.list(), c.show(), c.watch(), c.release(), c.forget(), c.check()},
 		Version:        version(),
-		Writer:         out,
-		ErrWriter:      out,
+		Writer:         c.out,
+		ErrWriter:      c.out,
 		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // Run prints it
 		OnUsageError:   func(_ context.Context, _ *cli.Command, err error, _ bool) error { return err },
 		Action: func(_ context.Context, cmd *cli.Command) error {
@@ -96,5 +97,5 @@ Examples:
 // console is the input and output of guardctl.
 type console struct {
 	in  io.Reader
-	out io.Writer
+	out terminal
 }

@@ -59,7 +59,7 @@ func list(ctx context.Context, g *guard.Guard, waited bool) ([]guard.KeyState, e
 	for s, err := range g.List(ctx) {
 		switch {
 		case err != nil && s.Key != "":
-			errs = append(errs, fmt.Errorf("%s: %w", s.Key, err))
+			errs = append(errs, fmt.Errorf("%s: %w", printable(s.Key), err))
 		case err != nil:
 			errs = append(errs, err)
 		case !waited || s.Waiting > 0:

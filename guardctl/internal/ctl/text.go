@@ -14,10 +14,10 @@ import (
 	"github.com/go-lockguard/guard/internal/heldby"
 )
 
-// printable quotes text of other programs that has unprintable characters, so
-// that it cannot control the terminal.
+// printable quotes text of other programs that a terminal would not show as it
+// is, so that it cannot end its line or its column.
 func printable(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+	if string(escape([]byte(s))) != s || strings.ContainsAny(s, "\n\t") {
 		return strconv.Quote(s)
 	}
 	return s

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -91,7 +90,7 @@ func (c *console) draw(keys []guard.KeyState, err error, pause time.Duration) {
 		_, _ = c.out.Write(append(b.Bytes(), '\n'))
 		return
 	}
-	_, _ = io.WriteString(c.out, "\x1b[H\x1b[2J")
+	c.out.redraw()
 	rows := 0 // owners of a key have lines of their own
 	for line := range strings.Lines(b.String()) {
 		if rows++; rows >= height {
@@ -105,9 +104,9 @@ func (c *console) draw(keys []guard.KeyState, err error, pause time.Duration) {
 }
 
 // size returns the size of out, if out is a terminal.
-func size(out io.Writer) (width, height int, ok bool) {
-	f, isFile := out.(*os.File)
-	if !isFile {
+func size(out terminal) (width, height int, ok bool) {
+	f := out.file()
+	if f == nil {
 		return 0, 0, false
 	}
 	width, height, err := term.GetSize(int(f.Fd()))

@@ -179,13 +179,17 @@ func handsOver(t *testing.T, g *guard.Guard, c *clientv3.Client) {
 	}
 }
 
-func TestCheckSaysThatEtcdIsFull(t *testing.T) {
+func TestErrorsAndCheckSayThatEtcdIsFull(t *testing.T) {
 	t.Parallel()
 	m := etcdtest.Start(t, 1, etcdtest.Settings{Quota: 4 << 20})[0]
 	c := etcdtest.Client(t, m.Addr)
 	g, _ := newGuard(t, c, "guard/")
 	if err := g.Check(t.Context()); err != nil {
 		t.Error(err)
+	}
+	l, err := g.Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
 	}
 	value := strings.Repeat("x", 1<<20)
 	for i := 0; ; i++ {
@@ -194,6 +198,15 @@ func TestCheckSaysThatEtcdIsFull(t *testing.T) {
 		}
 		if i > 100 {
 			t.Fatal("it takes more than its quota")
+		}
+	}
+	<-l.Context().Done()
+	_ = l.Release(t.Context()) // it was lost
+	_, tried := g.TryDo(t.Context(), "k2", nothing)
+	for what, err := range map[string]error{"a lease that was lost": context.Cause(l.Context()), "TryDo": tried} {
+		if err == nil || !strings.Contains(err.Error(), "etcd answers, but is full") ||
+			strings.Contains(err.Error(), "no answer") || !strings.Contains(err.Error(), "alarm disarm") {
+			t.Errorf("%s: %v, want that etcd answers, and what to do", what, err)
 		}
 	}
 	found, _ := locker.Findings(g.Check(t.Context()))
