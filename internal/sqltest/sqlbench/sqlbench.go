@@ -40,7 +40,7 @@ func (c Contest) Key(process, caller int) string {
 	if !c.Own {
 		return "hot"
 	}
-	return fmt.Sprintf("own-%d-%d", process, caller)
+	return guard.Key("own", process, caller)
 }
 
 // Process runs sections under a lock.

@@ -79,7 +79,7 @@ func (c contest) key(process, caller int) string {
 	if !c.own {
 		return "hot"
 	}
-	return fmt.Sprintf("own-%d-%d", process, caller)
+	return guard.Key("own", process, caller)
 }
 
 // print runs the rounds, and prints sections a second.
