@@ -3,6 +3,7 @@ package checks
 import (
 	"go/ast"
 	"go/types"
+	"regexp"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/types/typeutil"
@@ -43,7 +44,7 @@ func checkNoCtx(pass *analysis.Pass, c call) {
 			continue
 		}
 		with := withCtx[fn.FullName()]
-		if with == "" && (fn.Signature().Recv() == nil || s.isOutside(pass, inner.Fun)) {
+		if with == "" && fn.Signature().Recv() != nil && s.isOutside(pass, inner.Fun) {
 			with = counterpart(fn)
 		}
 		if with == "" {
@@ -54,26 +55,29 @@ func checkNoCtx(pass *analysis.Pass, c call) {
 	}
 }
 
-// counterpart returns the name of the method or function that is fn with a
+// computes matches the names of methods that take a context for other reasons
+// than to wait.
+var computes = regexp.MustCompile("^(Validate|Encode|Decode|Marshal|Unmarshal)")
+
+// counterpart returns the name of the method that is the method fn with a
 // context before its parameters, or "". What returns neither an error nor a
 // single row does not wait for anything.
 func counterpart(fn *types.Func) string {
 	sig := fn.Signature()
+	if waits := lostIn(sig.Results()) == "an error" || fn.Name() == "QueryRow"; !waits || computes.MatchString(fn.Name()) {
+		return ""
+	}
+	if params := sig.Params(); params.Len() > 0 && isContext(params.At(0).Type()) {
+		return ""
+	}
 	for _, suffix := range []string{"Context", "WithContext"} {
-		var obj types.Object
-		if recv := sig.Recv(); recv != nil {
-			obj, _, _ = types.LookupFieldOrMethod(recv.Type(), true, fn.Pkg(), fn.Name()+suffix)
-		} else if fn.Pkg() != nil {
-			obj = fn.Pkg().Scope().Lookup(fn.Name() + suffix)
-		}
+		obj, _, _ := types.LookupFieldOrMethod(sig.Recv().Type(), true, fn.Pkg(), fn.Name()+suffix)
 		other, ok := obj.(*types.Func)
 		if !ok || !types.Identical(sig.Results(), other.Signature().Results()) {
 			continue
 		}
-		params, more := sig.Params(), other.Signature().Params()
-		waits := lostIn(sig.Results()) == "an error" || fn.Name() == "QueryRow"
-		has := params.Len() > 0 && isContext(params.At(0).Type())
-		if waits && !has && more.Len() == params.Len()+1 && isContext(more.At(0).Type()) {
+		more := other.Signature().Params()
+		if more.Len() == sig.Params().Len()+1 && isContext(more.At(0).Type()) {
 			return other.Name()
 		}
 	}

@@ -27,6 +27,12 @@ func (queue) CloseContext(_ context.Context, hurry bool) error { return nil }
 func (queue) Publish(context.Context, string) error            { return nil }
 func (queue) PublishContext(_, _ context.Context, _ int) error { return nil }
 
+func (queue) Encode(any) error                         { return nil }
+func (queue) EncodeContext(context.Context, any) error { return nil }
+
+func Marshal(any) ([]byte, error)                         { return nil, nil }
+func MarshalContext(context.Context, any) ([]byte, error) { return nil, nil }
+
 func (s *store) reported(ctx context.Context, g *guard.Guard, q queue) {
 	_ = g.Do(ctx, "a", func(ctx context.Context) error {
 		_, _ = s.db.ExecContext(ctx, "UPDATE stock SET n = n - 1")
@@ -101,6 +107,8 @@ func (s *store) fine(ctx context.Context, g *guard.Guard, q queue) {
 	})
 	_ = g.Do(ctx, "a", func(ctx context.Context) error {
 		_, _ = q.Len(), q.Close()
+		_ = q.Encode("text")
+		_, _ = Marshal("text")
 		_ = exec.CommandContext(ctx, "sync").Run()
 		_ = s.db.Stats()
 		go s.db.Exec("INSERT INTO log VALUES (1)") // on its own
