@@ -34,8 +34,10 @@ func checkCommits(pass *analysis.Pass, c call) {
 			continue
 		}
 		at, literal := deferOf(cur, fn)
-		late := at.IsValid() && (released.IsValid() || at < deferred) || // deferred ones run last, the first one at last
-			!at.IsValid() && !literal && released.IsValid() && released < cur.Node().Pos()
+		late := !literal && released.IsValid() && released < cur.Node().Pos()
+		if at.IsValid() { // deferred calls come last, and the first one at last
+			late = released.IsValid() || at < deferred
+		}
 		if late {
 			pass.ReportRangef(cur.Node(), "%s commits after the lease is released, and the next holder may not see "+
 				"its work: commit before", tx.Name())

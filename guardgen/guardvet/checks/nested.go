@@ -53,7 +53,8 @@ func runNested(pass *analysis.Pass) (any, error) {
 			}
 			under[inner.CallExpr] = true
 			n := nesting{outer, inner, keyOf(pass, outer), keyOf(pass, inner)}
-			if n.outside != nil && n.inkey != nil && !inner.isGuard("TryDo", "TryAcquire") && !putsInOrder(pass, outer) {
+			waits := !inner.isGuard("TryDo", "TryAcquire")
+			if n.outside != nil && n.inkey != nil && waits && !putsInOrder(pass, outer) {
 				all = append(all, n)
 			}
 		}

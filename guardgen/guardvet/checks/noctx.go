@@ -64,7 +64,8 @@ var computes = regexp.MustCompile("^(Validate|Encode|Decode|Marshal|Unmarshal)")
 // single row does not wait for anything.
 func counterpart(fn *types.Func) string {
 	sig := fn.Signature()
-	if waits := lostIn(sig.Results()) == "an error" || fn.Name() == "QueryRow"; !waits || computes.MatchString(fn.Name()) {
+	waits := lostIn(sig.Results()) == "an error" || fn.Name() == "QueryRow"
+	if !waits || computes.MatchString(fn.Name()) {
 		return ""
 	}
 	if params := sig.Params(); params.Len() > 0 && isContext(params.At(0).Type()) {
