@@ -61,7 +61,11 @@ func heldSection(pass *analysis.Pass, c call) (section, bool) {
 		if !ok {
 			continue
 		}
-		switch op := comparedWithNil(pass, check.Cond, err); {
+		op := comparedWithNil(pass, check.Cond, err)
+		if cond, ok := next.FindNode(check.Cond); ok && answers(pass, cond, err) {
+			op = token.NEQ
+		}
+		switch {
 		case op == token.EQL:
 			s.cur, _ = next.FindNode(check.Body)
 			s.under = span{check.Body.Pos(), check.Body.End()}
@@ -75,6 +79,17 @@ func heldSection(pass *analysis.Pass, c call) (section, bool) {
 		return s, true
 	}
 	return section{}, false
+}
+
+// answers reports whether a condition is that of lockmw.Abort(c, err), which
+// answers the request unless err is nil.
+func answers(pass *analysis.Pass, cond inspector.Cursor, err types.Object) bool {
+	if _, ok := cond.Node().(*ast.CallExpr); !ok {
+		return false
+	}
+	c, ok := newCall(pass.TypesInfo, cond)
+	return ok && c.isMiddleware() && slices.Contains([]string{"Abort", "Error"}, c.fn.Name()) &&
+		objectOf(pass, c.Args[len(c.Args)-1]) == err
 }
 
 // findFree finds where the lease may no longer be held: behind each use of it

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/go-lockguard/guard"
+	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
 func work(context.Context) error { return nil }
@@ -104,6 +105,16 @@ func tried(g *guard.Guard, r *http.Request) {
 		_ = work(r.Context()) // released
 	}
 	_ = work(r.Context())
+}
+
+func handler(w http.ResponseWriter, r *http.Request, g *guard.Guard) {
+	lease, err := g.Acquire(r.Context(), "a")
+	if lockmw.Error(w, r, err) {
+		_ = work(r.Context())
+		return
+	}
+	defer lease.Release(r.Context())
+	_ = work(r.Context()) // want `use lease.Context\(\), not r.Context\(\)`
 }
 
 func early(ctx context.Context, g *guard.Guard, jobs []string) error {
