@@ -237,4 +237,4 @@ func (s *section) holds() bool {
 	return held
 }
 
-func keyName(key int) string { return fmt.Sprint("torture", key) }
+func keyName(key int) string { return guard.Key(fmt.Sprint("torture", key)) }

@@ -1,21 +1,19 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with scripts/test
+# shellcheck shell=bash disable=SC2034,SC2086,SC2154 # variables are shared with scripts/test; lists are words
 # What the steps need beside Go. Sourced by scripts/test.
 
 # needs_of prints the commands and files that a step can be left out for, each with the Debian packages that have it.
 needs_of() {
+  local every="guardctl/all examples/flashsale/withlockers lab"
   case $1 in
+    browser) echo "chromium chromium fonts-dejavu-core" ;;
+    models) echo "spin spin" ;;
     test | newest)
-      local all=0
-      if is_chosen guardctl/all || is_chosen examples/flashsale/withlockers || is_chosen lab; then all=1; fi
-      if ((all)) || is_chosen jobs/river || is_chosen locker/postgreslocker; then echo "initdb postgresql"; fi
-      if is_chosen locker/postgreslocker; then echo "pgbouncer pgbouncer"; fi
-      if ((all)) || is_chosen locker/mysqllocker; then echo "mariadbd mariadb-server"; fi
-      if ((all)) || is_chosen locker/zookeeperlocker; then
+      ! has_chosen $every jobs/river locker/postgreslocker || echo "initdb postgresql"
+      ! has_chosen locker/postgreslocker || echo "pgbouncer pgbouncer"
+      ! has_chosen $every locker/mysqllocker || echo "mariadbd mariadb-server"
+      ! has_chosen $every locker/zookeeperlocker ||
         echo "/usr/share/java/zookeeper.jar libzookeeper-java default-jre-headless"
-      fi
       ;;
-    browser) printf '%s\n' "chromium chromium fonts-dejavu-core" ;;
-    models) printf '%s\n' "spin spin" ;;
   esac
 }
 
@@ -24,13 +22,12 @@ need_always() {
   command -v go >/dev/null || { echo "scripts/test needs Go 1.25 or newer: https://go.dev/dl/" >&2; exit 1; }
   local line
   for line in "$(go env CC) gcc libc6-dev" "redis-server redis-server"; do
-    # shellcheck disable=SC2086 # a command and its packages
     need $line || { echo "scripts/test cannot run without ${line%% *}, please install it: $lacking" >&2; exit 1; }
   done
 }
 
-# need makes sure that command or file $1 is there, and installs the Debian packages behind it if need be. If it fails, lacking
-# names the command that installs them.
+# need makes sure that command or file $1 is there, and installs the Debian packages behind it if need be. If it fails,
+# lacking names the command that installs them.
 need() {
   local cmd=$1 as=""
   shift
@@ -46,8 +43,7 @@ need() {
 
 # installed looks in PATH, and where Debian keeps servers. A path that begins with / is that of a file.
 installed() {
-  local other=$1
   [[ $1 != /* ]] || { [[ -e $1 ]]; return; }
-  [[ $1 != chromium ]] || other=google-chrome
-  PATH="$PATH:/usr/sbin$(printf ':%s' /usr/lib/postgresql/*/bin)" command -v "$1" "$other" >/dev/null
+  PATH="$PATH:/usr/sbin$(printf ':%s' /usr/lib/postgresql/*/bin)" \
+    command -v "${1/#chromium/google-chrome}" "$1" >/dev/null
 }

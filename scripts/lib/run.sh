@@ -1,25 +1,77 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with scripts/test
-# Running steps, and the table at the end. Sourced by scripts/test.
+# shellcheck shell=bash disable=SC2034,SC2046,SC2086,SC2154 # variables are shared with scripts/test; lists are words
+# The modules of the tree, running steps, and the table at the end. Sourced by scripts/test.
 
-table="" other_steps="" failed=0 not_run=0 lacking="" running=()
+small_modules=(. guardctl guardgen middleware/grpc) # those of the small set
+browser_module=examples/flashsale/browsertest        # a step of its own has what it needs
+lab_module=lab # judges how soon a lock is given: nothing runs beside it, nor its packages side by side
+
+# all_modules prints every module of the tree but tools, the root first: its tests have the machine to themselves.
+all_modules() {
+  echo .
+  find . -mindepth 2 -name go.mod -not -path './tools/*' -not -path '*/.*/*' | sed 's|^\./||; s|/go.mod$||' | sort
+}
+
+# module_named prints the module that an argument means; root is the root module.
+module_named() {
+  local m=${1#./}
+  m=${m%/} m=${m/#root/.}
+  [[ -f $m/go.mod && $m != tools ]] && echo "$m"
+}
+
+# steps_of prints the steps that test some modules, in one line.
+steps_of() {
+  local m steps="tidy vet"
+  for m in "$@"; do
+    case $m in "$browser_module") steps+=" browser" ;; *) steps+=" test" ;; esac
+  done
+  echo "$steps"
+}
+
+# has_chosen reports whether one of some modules is among the chosen ones.
+has_chosen() {
+  local m
+  for m in "$@"; do [[ " ${modules[*]} " != *" $m "* ]] || return 0; done
+  return 1
+}
+
+# side_by_side runs a function with each of the words, two at a time. What it prints for a word comes in one piece.
+side_by_side() {
+  local function=$1
+  shift
+  export -f part race_of "${function?}"
+  export set tmp short parts lab_module
+  printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'part "$@"' _ "$function" {}
+}
+
+# part runs a function with one word. It notes the time for the table.
+part() {
+  local start=$SECONDS log code
+  log=$(mktemp "$tmp/part.XXXXXX")
+  (set -euo pipefail; "$1" "$2") >"$log" 2>&1 </dev/null
+  code=$?
+  printf '\n%s: %s\n' "$2" "$( ((code == 0)) && echo ok || echo FAILED)" >>"$log"
+  cat "$log"
+  printf '%8s %5ds    %s\n' "" $((SECONDS - start)) "${2/#./root}" >>"$parts"
+  return "$code"
+}
+
+table="" other_steps="" running=()
 
 # prepare makes sure of what every run needs, and notes how the tree looks.
 prepare() {
   tmp=$(mktemp -d)
   trap 'chmod -R u+w "$tmp" && rm -rf "$tmp"' EXIT # the module cache of a release is read-only
   trap 'exit 130' INT
-  trap 'end_children; exit 143' TERM
+  trap 'kill $(our_processes | cut -d " " -f 1) 2>/dev/null || true; exit 143' TERM
   need_always
   changes >"$tmp/before"
   export GUARD_TEST_RUN=$$-$RANDOM$RANDOM # marks every process of this run
 }
 
-# changes prints how the tree differs from the last commit.
+# changes prints how the tree differs from the last commit, if it is a clone.
 changes() {
-  local git=(git -c "safe.directory=$root")
-  "${git[@]}" rev-parse HEAD >/dev/null 2>&1 || return 0 # no clone
-  "${git[@]}" diff
-  "${git[@]}" status --porcelain
+  git -c "safe.directory=$root" diff HEAD 2>/dev/null || return 0
+  git -c "safe.directory=$root" status --porcelain
 }
 
 # our_processes prints the id and the command of each process that this run has started, where the system tells.
@@ -32,53 +84,37 @@ our_processes() {
   done 2>/dev/null
 }
 
-# end_children ends what a run has started, for one that is told to end itself.
-end_children() {
-  local pid
-  for pid in $(our_processes | cut -d ' ' -f 1); do
-    kill "$pid" 2>/dev/null || true
-  done
-}
-
-# run_step starts a step, unless something is missing for it. It waits for the steps before it to end, unless a + stands
-# before its name: then it runs beside the one before it, and what it prints comes when both have ended.
+# run_step starts a step. It waits for the steps before it to end, unless a + stands before its name: then it runs
+# beside the one before it, and what it prints comes when both have ended.
 run_step() {
-  local name=${1#+} title=$2 line
+  local name=${1#+}
   [[ $1 == +* ]] || wait_for_steps
-  while read -r line; do
-    # shellcheck disable=SC2086 # a command and its packages
-    if [[ -n $line ]] && ! need $line </dev/null; then
-      not_run=1
-      echo "--- $name: not run, ${line%% *} is missing: $lacking"
-      printf '%-8s %6s  %-9s %s\n' "NOT RUN" "" "$name" "$title: ${line%% *} is missing: $lacking" >"$tmp/line.$name"
-      running+=("$name")
-      return
-    fi
-  done < <(needs_of "$name")
-  if ((${#running[@]})); then
-    step "$name" "$title" >"$tmp/log.$name" 2>&1 </dev/null &
-  else
-    step "$name" "$title" </dev/null & # stdin has the list of steps
-  fi
   running+=("$name")
+  if ((${#running[@]} > 1)); then
+    step "$name" "$2" >"$tmp/log.$name" 2>&1 </dev/null &
+  else
+    step "$name" "$2" </dev/null & # stdin has the list of steps
+  fi
 }
 
-# step runs a step and writes its line of the table.
+# step runs a step, unless something is missing for it, and writes its lines of the table.
 step() {
-  local name=$1 title=$2 start=$SECONDS code result=ok
+  local name=$1 title=$2 start=$SECONDS result=ok line code
   export parts=$tmp/parts.$name
   : >"$parts"
   printf '\n=== %s: %s\n' "$name" "$title"
-  set +e # not `if (...)`, which would switch off -e inside the step as well
-  (set -e; "step_$name")
-  code=$?
-  set -e
-  ((code == 0)) || result=FAILED
+  while read -r line; do
+    need $line </dev/null || { result="NOT RUN" title+=": ${line%% *} is missing: $lacking"; break; }
+  done < <(needs_of "$name")
+  if [[ $result == ok ]]; then
+    set +e # not `if (...)`, which would switch off -e inside the step as well
+    (set -e; "step_$name")
+    code=$?
+    set -e
+    ((code == 0)) || result=FAILED
+  fi
   printf -- '--- %s: %s (%ds)\n' "$name" "$result" $((SECONDS - start))
-  printf '%-8s %5ds  %-9s %s\n' "$result" $((SECONDS - start)) "$name" "$title" >"$tmp/line.$name"
-  while read -r _ seconds module; do
-    printf '%8s %5ds    %s\n' "" "$seconds" "${module/#./root}" >>"$tmp/line.$name"
-  done <"$parts"
+  printf '%-8s %5ds  %-9s %s\n' "$result" $((SECONDS - start)) "$name" "$title" | cat - "$parts" >"$tmp/line.$name"
 }
 
 # wait_for_steps waits for the steps that run, and adds their lines to the table.
@@ -88,7 +124,6 @@ wait_for_steps() {
   for name in "${running[@]}"; do
     [[ ! -f $tmp/log.$name ]] || cat "$tmp/log.$name"
     table+=$(cat "$tmp/line.$name")$'\n'
-    ! grep -q '^FAILED' "$tmp/line.$name" || failed=1
   done
   running=()
 }
@@ -98,8 +133,8 @@ finish() {
   wait_for_steps
   printf '\n%s' "$table"
   [[ -z $other_steps ]] || echo "not asked for:$other_steps"
-  ((failed == 0)) || { echo "FAILED, $SECONDS s in all"; exit 1; }
-  ((not_run == 0)) || [[ -n $allow_missing ]] || {
+  ! grep -q '^FAILED' <<<"$table" || { echo "FAILED, $SECONDS s in all"; exit 1; }
+  [[ -n $allow_missing ]] || ! grep -q '^NOT RUN' <<<"$table" || {
     echo "FAILED: not everything was run; install what is missing, or allow it with -allow-missing"
     exit 1
   }

@@ -1,53 +1,21 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with scripts/test
+# shellcheck shell=bash disable=SC2034,SC2046,SC2086,SC2154 # variables are shared with scripts/test; lists are words
 # The steps, in the order of the table. Sourced by scripts/test.
 #
 # Packages are compiled with the race detector wherever that is possible, so that the steps share what they compile.
 # Only guardgen is not: it has no goroutines, and type-checks what is imported, which the race detector makes slow.
 race_of() { [[ $1 == guardgen* ]] || echo -race; }
 
-# The newest versions that users may bring along; go.mod has the oldest.
-newest_gin=v1.12.0
-newest_echo=v4.16.0
-newest_echov5=v5.4.4
-newest_fiber=v3.5.0
-newest_otel=v1.47.0      # needs Go 1.26
-newest_otel_125=v1.46.0  # the last one for Go 1.25
-newest_redis=v9.23.0     # needs Go 1.26
-newest_redis_125=v9.22.0 # the last one for Go 1.25
-newest_connect=v1.21.1    # needs Go 1.26
-newest_connect_125=v1.20.0
-newest_kratos=v3.0.0
-newest_asynq=v0.26.0
-newest_gocron=v2.21.2
-newest_watermill=v1.5.1
-newest_redisstream=v1.4.5
-newest_river=v0.51.1     # needs Go 1.26
-newest_river_125=v0.42.0
-newest_pgx=v5.12.0
-newest_mysql=v1.10.1
-newest_sqlite=v1.61.1    # needs Go 1.26
-newest_sqlite_125=v1.59.0
-newest_etcd=v3.7.3       # needs Go 1.26
-newest_etcd_125=v3.6.16
-
 step_tools() {
   echo "building the linters (minutes on a machine that has not done it before)"
   GOBIN="$root/.tools/bin" go -C tools install tool
 }
 
-step_format() {
-  local diff
-  diff=$(gofumpt -d .)
-  printf '%s\n' "$diff"
-  [[ -z $diff ]]
-}
+step_format() { gofumpt -d . | (! grep .); }
 
 step_tidy() {
   local m known
-  for m in "${modules[@]}"; do
-    go -C "$m" mod tidy -diff
-  done
-  [[ $set == small ]] && return
+  for m in "${modules[@]}"; do go -C "$m" mod tidy -diff; done
+  [[ $set != small ]] || return 0
   go -C tools mod tidy -diff
   known=$(GOWORK="$root/go.work" go list -m -f '{{.Dir}}')
   for m in $(all_modules); do
@@ -59,47 +27,36 @@ step_tidy() {
   cp go.work.sum "$tmp/work"
   GOWORK="$tmp/work/go.work" go list -m all >/dev/null
   GOWORK="$tmp/work/go.work" go list -deps -test work >/dev/null
-  diff go.work.sum "$tmp/work/go.work.sum" || {
-    echo "go.work.sum is not complete: go list -m all; go list -deps -test work"
-    return 1
-  }
+  diff go.work.sum "$tmp/work/go.work.sum" ||
+    { echo "go.work.sum is not complete: go list -m all; go list -deps -test work"; return 1; }
 }
 
-# The committed output of generators must be what they write now. In a clean tree this is go generate && git diff
-# --exit-code.
+# The committed output of generators must be what they write now.
 step_generate() {
   local m
   changes >"$tmp/generate"
   for m in "${modules[@]}"; do
     grep -rq --include='*.go' '^//go:generate' "$m" || continue
-    if grep -q '^tool ' "$m/go.mod"; then
-      go -C "$m" generate ./...
-    else # its generator comes from the workspace
-      GOWORK="$root/go.work" go -C "$m" generate ./...
-    fi
-  done
+    GOWORK=$(grep -q '^tool ' "$m/go.mod" && echo off || echo "$root/go.work") go -C "$m" generate ./...
+  done # a generator that go.mod does not have comes from the workspace
   changes | diff "$tmp/generate" -
 }
 
 step_vet() {
-  local m
+  local m os
   side_by_side vet_module "${modules[@]}"
-  [[ $set == small ]] && return
+  [[ $set != small ]] || return 0
   go -C guardgen build -o "$tmp/guardvet" ./guardvet
   side_by_side guardvet_module "${modules[@]}"
   for m in . guardctl examples {jobs,middleware}/*; do # users build these; vet needs no C compiler
     # examples/frameworks took 103 s more here, and its adapters are vetted in middleware
-    is_chosen "$m" || continue
-    GOOS=windows CGO_ENABLED=0 go -C "$m" vet ./...
-    GOOS=darwin CGO_ENABLED=0 go -C "$m" vet ./...
+    has_chosen "$m" || continue
+    for os in windows darwin; do GOOS=$os CGO_ENABLED=0 go -C "$m" vet ./...; done
   done
 }
 
 # It compiles most of what the tests need. With fewer collections that takes a tenth less.
-# shellcheck disable=SC2046 # a flag or nothing
 vet_module() { GOGC=400 go -C "$1" vet $(race_of "$1") ./...; }
-
-# shellcheck disable=SC2046 # a flag or nothing
 guardvet_module() { go -C "$1" vet $(race_of "$1") -vettool="$tmp/guardvet" ./...; }
 
 step_lint() {
@@ -117,27 +74,25 @@ step_docs() {
   go test -race -count=1 -run 'Default' .
 }
 
-# The root module has most of the tests on a real clock, so no other module runs beside it. -shuffle runs everything
-# again: with it Go keeps no results of tests.
+# The root module has most of the tests on a real clock, so no other module runs beside it.
 step_test() {
   local m first=(.) tested=() code=0
   [[ $set != small ]] || first+=(guardgen) # without clocks, it takes what the root module leaves
   for m in "${modules[@]}"; do
     case " ${first[*]} $browser_module $lab_module " in *" $m "*) ;; *) tested+=("$m") ;; esac
   done
-  ! is_chosen . || side_by_side test_module "${first[@]}" || code=$?
-  if [[ $set == small ]]; then # step demo needs it, and tests mostly wait
-    nice go -C examples build -race -o /dev/null ./flashsale &
-  fi
+  ! has_chosen . || side_by_side test_module "${first[@]}" || code=$?
+  # Step demo needs it, and tests mostly wait.
+  [[ $set != small ]] || nice go -C examples build -race -o /dev/null ./flashsale &
   ((${#tested[@]} == 0)) || side_by_side test_module "${tested[@]}" || code=$?
   wait
-  ! is_chosen "$lab_module" || side_by_side test_module "$lab_module" || code=$?
+  ! has_chosen "$lab_module" || side_by_side test_module "$lab_module" || code=$?
   return "$code"
 }
 
 test_module() {
   local flags=(-vet=off -timeout 15m -parallel 4) nice=0 # parallel tests mostly wait
-  if [[ -n $short ]]; then flags+=(-short); else flags+=(-shuffle=on); fi
+  if [[ -n $short ]]; then flags+=(-short); else flags+=(-shuffle=on); fi # with -shuffle Go keeps no results
   [[ $set != small ]] || flags+=(-p 3) # packages wait, too
   [[ $1 != "$lab_module" ]] || flags+=(-p 1)
   [[ $1 != guardgen ]] || nice=10
@@ -146,47 +101,40 @@ test_module() {
   GOFLAGS="$GOFLAGS $(race_of "$1")" nice -n "$nice" go -C "$1" test "${flags[@]}" ./...
 }
 
-# Pictures of the page are left in screenshots/ of the module.
-step_browser() { go -C "$browser_module" test -race -vet=off -count=1 -timeout 5m ./...; }
+step_browser() { go -C "$browser_module" test -race -vet=off -count=1 -timeout 5m ./...; } # pictures are in screenshots/
 
 step_single() {
   local paths='HandedOver|Offer|Grant|Tenure|Renewal|Panic|Close|Sibling|DoAll_IsBounded' # through all locks
-  GOMAXPROCS=1 go test -race -vet=off -short -shuffle=on -timeout 5m -skip 'MemoryIsBounded|DieSilently|AcrossProcesses' . ./test
+  GOMAXPROCS=1 go test -race -vet=off -short -shuffle=on -timeout 5m \
+    -skip 'MemoryIsBounded|DieSilently|AcrossProcesses' . ./test
   go test -race -vet=off -tags lockorder -timeout 5m ./internal/lockorder ./internal/turns
   go test -race -vet=off -tags lockorder -timeout 5m -run "$paths" . ./test # not all, because the check is slow
 }
 
+# The newest versions that users may bring along; go.mod has the oldest. Of two versions the second is the last one that
+# Go 1.25 builds.
 step_newest() {
-  local redis=$newest_redis otel=$newest_otel river=$newest_river connect=$newest_connect etcd=$newest_etcd
-  local sqlite=$newest_sqlite
-  case $(go env GOVERSION) in go1.25*)
-    redis=$newest_redis_125 otel=$newest_otel_125 river=$newest_river_125 connect=$newest_connect_125 etcd=$newest_etcd_125
-    sqlite=$newest_sqlite_125
-    ;;
-  esac
-  cp go.mod go.sum "$tmp"
-  go get -modfile="$tmp/go.mod" "github.com/gin-gonic/gin@$newest_gin" "github.com/labstack/echo/v4@$newest_echo" \
-    "github.com/redis/go-redis/v9@$redis" \
-    go.opentelemetry.io/otel{,/metric,/trace,/sdk,/sdk/metric}@"$otel"
-  go mod tidy -modfile="$tmp/go.mod"
-  go test -modfile="$tmp/go.mod" -short -vet=off -timeout 10m ./... # and for once at full speed, without -race
-  newest_in middleware/echov5 "github.com/labstack/echo/v5@$newest_echov5"
-  newest_in middleware/fiber "github.com/gofiber/fiber/v3@$newest_fiber"
-  newest_in middleware/kratos "github.com/go-kratos/kratos/v3@$newest_kratos"
-  newest_in middleware/connect "connectrpc.com/connect@$connect"
-  newest_in jobs/asynq "github.com/hibiken/asynq@$newest_asynq"
-  newest_in jobs/gocron "github.com/go-co-op/gocron/v2@$newest_gocron"
-  newest_in jobs/watermill "github.com/ThreeDotsLabs/watermill@$newest_watermill" \
-    "github.com/ThreeDotsLabs/watermill-redisstream@$newest_redisstream"
-  newest_in locker/etcdlocker "go.etcd.io/etcd/client/v3@$etcd"
-  newest_in locker/etcdlocker/etcdtest go.etcd.io/etcd/{client,server}/v3@"$etcd"
-  newest_in locker/postgreslocker "github.com/jackc/pgx/v5@$newest_pgx"
-  newest_in locker/mysqllocker "github.com/go-sql-driver/mysql@$newest_mysql"
-  newest_in locker/sqlitelocker "modernc.org/sqlite@$sqlite"
-  newest_in jobs/river github.com/riverqueue/river{,/riverdriver/riverpgxv5}@"$river"
+  newest_in . github.com/gin-gonic/gin@v1.12.0 github.com/labstack/echo/v4@v4.16.0 \
+    github.com/redis/go-redis/v9@$(newer v9.23.0 v9.22.0) \
+    go.opentelemetry.io/otel{,/metric,/trace,/sdk,/sdk/metric}@$(newer v1.47.0 v1.46.0)
+  newest_in middleware/echov5 github.com/labstack/echo/v5@v5.4.4
+  newest_in middleware/fiber github.com/gofiber/fiber/v3@v3.5.0
+  newest_in middleware/kratos github.com/go-kratos/kratos/v3@v3.0.0
+  newest_in middleware/connect connectrpc.com/connect@$(newer v1.21.1 v1.20.0)
+  newest_in jobs/asynq github.com/hibiken/asynq@v0.26.0
+  newest_in jobs/gocron github.com/go-co-op/gocron/v2@v2.21.2
+  newest_in jobs/watermill github.com/ThreeDotsLabs/watermill{@v1.5.1,-redisstream@v1.4.5}
+  newest_in jobs/river github.com/riverqueue/river{,/riverdriver/riverpgxv5}@$(newer v0.51.1 v0.42.0)
+  newest_in locker/etcdlocker go.etcd.io/etcd/client/v3@$(newer v3.7.3 v3.6.16)
+  newest_in locker/etcdlocker/etcdtest go.etcd.io/etcd/{client,server}/v3@$(newer v3.7.3 v3.6.16)
+  newest_in locker/postgreslocker github.com/jackc/pgx/v5@v5.12.0
+  newest_in locker/mysqllocker github.com/go-sql-driver/mysql@v1.10.1
+  newest_in locker/sqlitelocker modernc.org/sqlite@$(newer v1.61.1 v1.59.0)
 }
 
-# newest_in tests a nested module with newer versions of what it requires.
+newer() { [[ $(go env GOVERSION) == go1.25* ]] && echo "$2" || echo "$1"; }
+
+# newest_in tests a module with newer versions of what it requires, and for once at full speed, without -race.
 newest_in() {
   local m=$1 copy=$tmp/newest
   shift
@@ -194,22 +142,17 @@ newest_in() {
   cp "$m/go.sum" "$copy.sum"
   go -C "$m" get -modfile="$copy.mod" "$@"
   go -C "$m" mod tidy -modfile="$copy.mod"
-  go -C "$m" test -modfile="$copy.mod" -short -vet=off -timeout 5m ./...
+  go -C "$m" test -modfile="$copy.mod" -short -vet=off -timeout 10m ./...
 }
 
-# Two targets at a time, because each has the machine to itself only while it compiles.
 step_fuzz() {
-  local targets
-  targets=$(grep -roE --include='*_test.go' '^func Fuzz\w+' . | sed -E 's|/[^/]*:func |:|' | sort)
-  # shellcheck disable=SC2086 # a list
-  side_by_side fuzz_target $targets
+  side_by_side fuzz_target $(grep -roE --include='*_test.go' '^func Fuzz\w+' . | sed -E 's|/[^/]*:func |:|' | sort)
 }
 
 # The fuzzer of Go before 1.27 may report the end of its own time as a failure (go.dev/issue/75804). It writes no input
 # then, as it does with a finding; only such a failure is tried again.
 fuzz_target() {
-  local dir=${1%:*} name=${1#*:} log
-  log="$tmp/fuzz.$name"
+  local dir=${1%:*} name=${1#*:} log=$tmp/fuzz.${1#*:}
   for _ in 1 2 3; do
     go -C "$dir" test -vet=off -run '^$' -fuzz "^$name\$" -fuzztime 5s -parallel 1 . 2>&1 | tee "$log" && return
     grep -q 'Failing input written' "$log" && return 1
@@ -237,10 +180,8 @@ step_release() {
 # A finding is a reason to raise an oldest version in go.mod, or to update Go.
 step_vuln() {
   local m db=${GOVULNDB:-https://vuln.go.dev}
-  curl -fsS -m 10 -o /dev/null "$db/index/db.json" || { echo "the vulnerability database does not answer: $db"; return 1; }
-  for m in "${modules[@]}"; do
-    govulncheck -C "$m" -db "$db" ./...
-  done
+  curl -fsS -m 10 -o /dev/null "$db/index/db.json" || { echo "$db does not answer"; return 1; }
+  for m in "${modules[@]}"; do govulncheck -C "$m" -db "$db" ./...; done
 }
 
 # A process may take a moment to end.
@@ -252,7 +193,6 @@ step_clean() {
     [[ -n $left ]] || return 0
     sleep 0.2
   done
-  echo "these processes are left:"
-  echo "$left"
+  printf 'these processes are left:\n%s\n' "$left"
   return 1
 }

@@ -6,14 +6,17 @@
 //	keyparts    a part for which guard.Key always gives ""
 //	templates   a route's template without a placeholder: one lock for everybody
 //	durations   a bare number where a time.Duration is meant: WithMaxWait(3) is 3 ns
-//	outerctx    a guarded function that works on the context around it
+//	outerctx    work under a lease on the context around it
+//	noctx       a call under a lease that gets no context
+//	commits     a transaction that commits after the lease
 //	ginctx      a gin.Context as a context: it does not end with the lease
 //	dropped     a result that nobody looks at, as of With or Do
 //	unreleased  an acquired lease that is never released
 //	goroutines  a goroutine under a lease that nobody waits for
 //	handlers    a lock after the handler of a gin route
-//	nested      two keys of one kind inside each other, in no order
-//	perrequest  With in a handler or a loop
+//	nested      two keys inside each other, in no order
+//	tokens      guard.FencingToken in a DoAll of several keys
+//	perrequest  guard.New or With in a handler or a loop
 //	grpcmethods a gRPC method as a text instead of its generated constant
 //
 // They report nothing that they would have to guess:
@@ -22,10 +25,12 @@
 //   - guard.Key("stock", id) with an id that nobody has set
 //   - an r.Use behind the routes that it should guard, because the routes
 //     before it may be free on purpose
-//   - keys that several functions nest in different orders
+//   - keys that functions nest in different orders by calling each other
+//   - another try after ErrLeaseLost, which a step that may run twice can make
+//   - a writer under WithShared, because its readers may be elsewhere
 //
-// The log tells of the last, and package guardtest finds a lock that is
-// missing.
+// The log tells of keys in different orders when a call waits in vain, and
+// package guardtest finds a lock that is missing.
 //
 // An analyzer sees one package at a time. It reports code that is surely a
 // mistake, and ignores code that it cannot follow. Tests may do as they like,
@@ -35,6 +40,7 @@ package checks
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
 	"iter"
 	"slices"
@@ -50,7 +56,7 @@ import (
 func All() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
 		rawKeys, keyParts, templates, durations, outerCtx, ginCtx, dropped, unreleased, goroutines,
-		handlers, nested, perRequest, grpcMethods,
+		handlers, nested, perRequest, grpcMethods, noCtx, commits, tokens,
 	}
 }
 
@@ -64,14 +70,33 @@ func newAnalyzer(name, doc string, inTests func(call) bool, check func(*analysis
 		URL:      url,
 		Requires: []*analysis.Analyzer{inspect.Analyzer},
 		Run: func(pass *analysis.Pass) (any, error) {
+			once := reportOnce(pass)
 			for cur, test := range callExprs(pass) {
 				if c, ok := newCall(pass.TypesInfo, cur); ok && (!test || inTests(c)) {
-					check(pass, c)
+					check(once, c)
 				}
 			}
 			return nil, nil
 		},
 	}
+}
+
+// reportOnce returns a pass that reports a finding once, though several calls may
+// lead to it.
+func reportOnce(pass *analysis.Pass) *analysis.Pass {
+	type finding struct {
+		pos  token.Pos
+		text string
+	}
+	reported := make(map[finding]bool)
+	once := *pass
+	once.Report = func(d analysis.Diagnostic) {
+		if f := (finding{d.Pos, d.Message}); !reported[f] {
+			reported[f] = true
+			pass.Report(d)
+		}
+	}
+	return &once
 }
 
 const url = "https://" + module + "/blob/main/guardgen/README.md#guardvet"
@@ -181,7 +206,7 @@ func (c call) argument(name string) ast.Expr {
 
 // isVerb reports whether c makes a lease on a key and waits for it.
 func (c call) isVerb() bool {
-	return c.isGuard("Do", "DoAll", "TryDo", "Call", "Lead", "Acquire", "TryAcquire")
+	return c.isGuard("Do", "DoAll", "TryDo", "Call", "Once", "OnceBytes", "Lead", "Acquire", "TryAcquire")
 }
 
 // isNamed reports whether t is the type of that name in a package whose path

@@ -4,40 +4,96 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"iter"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ast/inspector"
+	"golang.org/x/tools/go/types/typeutil"
 )
 
 var goroutines = newAnalyzer("goroutines", `report goroutines under a lease that nobody waits for
 
 The context of a guarded function ends when the function returns, and its key is free
-then. A goroutine on it must have ended before: wait for it, or give it a context of
-its own if it may run beside the next holder.`, never, checkGoroutines)
+then. So it is with the request's context in the handler of a route with a lock. A
+goroutine on it must have ended before: wait for it, or give it a context of its own if
+it may run beside the next holder.`, never, checkGoroutines)
 
 func checkGoroutines(pass *analysis.Pass, c call) {
-	if !c.isGuard("Do", "DoAll", "TryDo", "Call", "Lead", "Wrap") {
+	for handler := range lockedHandlers(pass, c) {
+		reportGoroutines(pass, handler, "handler", func(cur inspector.Cursor) bool { return usesRequest(pass, cur) })
+	}
+	s, ok := sectionOf(pass, c)
+	if !ok || s.lease != nil {
 		return
 	}
-	fn, ok := c.argument("fn").(*ast.FuncLit)
-	if !ok || mayWait(pass, fn) {
+	own := ownContext(pass, s.cur.Node().(*ast.FuncLit))
+	reportGoroutines(pass, s.cur, "function", func(cur inspector.Cursor) bool { return uses(pass, cur.Node(), own) })
+}
+
+// reportGoroutines reports the goroutines of fn that use what ends with it,
+// unless fn may wait for them.
+func reportGoroutines(pass *analysis.Pass, fn inspector.Cursor, what string, uses func(inspector.Cursor) bool) {
+	if mayWait(pass, fn.Node()) {
 		return
 	}
-	own := ownContext(pass, fn)
-	ast.Inspect(fn.Body, func(n ast.Node) bool {
-		if g, ok := n.(*ast.GoStmt); ok && uses(pass, g, own) {
-			pass.ReportRangef(g, "nobody waits for this goroutine: its context ends, and the key is free, when the "+
-				"function returns")
-			return false
+	for cur := range fn.Preorder((*ast.GoStmt)(nil)) {
+		if uses(cur) {
+			pass.ReportRangef(cur.Node(), "nobody waits for this goroutine: its context ends, and the key is free, "+
+				"when the %s returns", what)
+		}
+	}
+}
+
+// lockedHandlers iterates over the handlers of a route, if c makes its lock:
+// functions of this package that follow it in the list, or that it wraps. echo
+// has the handler before.
+func lockedHandlers(pass *analysis.Pass, c call) iter.Seq[inspector.Cursor] {
+	return func(yield func(inspector.Cursor) bool) {
+		route, ok := c.cur.Parent().Node().(*ast.CallExpr)
+		if !ok || !c.isMiddleware() {
+			return
+		}
+		echo := strings.HasPrefix(c.fn.Pkg().Path(), module+"/middleware/echo")
+		for _, arg := range route.Args {
+			if arg == c.CallExpr || arg.Pos() < c.Pos() && !echo {
+				continue
+			}
+			if wrap, ok := arg.(*ast.CallExpr); ok && pass.TypesInfo.Types[wrap.Fun].IsType() {
+				arg = wrap.Args[0] // http.HandlerFunc(buy)
+			}
+			if fn, ok := functionAt(pass, arg); ok && isHandler(pass, fn.Node()) && !yield(fn) {
+				return
+			}
+		}
+	}
+}
+
+// usesRequest reports whether a goroutine works on the context of a request.
+func usesRequest(pass *analysis.Pass, goroutine inspector.Cursor) bool {
+	for cur := range goroutine.Preorder((*ast.CallExpr)(nil), (*ast.Ident)(nil)) {
+		c, ok := resolve(pass, cur, cur.Node().(ast.Expr)).(*ast.CallExpr)
+		if !ok {
+			continue
+		}
+		fn, ok := typeutil.Callee(pass.TypesInfo, c).(*types.Func)
+		if !ok || fn.FullName() != "(*net/http.Request).Context" {
+			continue
+		}
+		if around, ok := innermost(cur.Parent(), (*ast.CallExpr)(nil)).Node().(*ast.CallExpr); ok {
+			if by, ok := typeutil.Callee(pass.TypesInfo, around).(*types.Func); ok && isHarmless(by) {
+				continue
+			}
 		}
 		return true
-	})
+	}
+	return false
 }
 
 // mayWait reports whether fn has anything that may wait for a goroutine.
-func mayWait(pass *analysis.Pass, fn *ast.FuncLit) bool {
+func mayWait(pass *analysis.Pass, fn ast.Node) bool {
 	found := false
-	ast.Inspect(fn.Body, func(n ast.Node) bool {
+	ast.Inspect(fn, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SelectStmt, *ast.SendStmt:
 			found = true
@@ -63,15 +119,4 @@ func ownContext(pass *analysis.Pass, fn *ast.FuncLit) types.Object {
 		return nil
 	}
 	return pass.TypesInfo.Defs[params[0].Names[0]]
-}
-
-// uses reports whether obj is used in n.
-func uses(pass *analysis.Pass, n ast.Node, obj types.Object) bool {
-	used := false
-	ast.Inspect(n, func(n ast.Node) bool {
-		id, ok := n.(*ast.Ident)
-		used = used || ok && obj != nil && pass.TypesInfo.Uses[id] == obj
-		return !used
-	})
-	return used
 }

@@ -3,64 +3,87 @@ package checks
 import (
 	"go/ast"
 	"go/types"
+	"slices"
+	"strings"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-var outerCtx = newAnalyzer("outerctx", `report guarded functions that work on the context around them
+var outerCtx = newAnalyzer("outerctx", `report work under a lease on the context around it
 
-The context that a guarded function gets ends when its lease is lost, and carries the
-lease. Work on the context outside, or on context.Background(), goes on when another
-holder runs, and a call there for the same key waits for itself until MaxWait is over.
-A function that uses its own context too may have its reasons.`, never, checkOuterCtx)
+The context that a guarded function gets, or that lease.Context() returns after Acquire,
+ends when the lease is lost, and carries the lease. Work on the context outside, or on
+context.Background(), goes on when another holder runs, and a call there for the same
+key waits for itself until MaxWait is over. Code that uses the lease's own context too
+may have its reasons.`, never, checkOuterCtx)
 
 func checkOuterCtx(pass *analysis.Pass, c call) {
-	if !c.isGuard("Do", "DoAll", "TryDo", "Call", "Lead", "Wrap") {
+	s, ok := sectionOf(pass, c)
+	if !ok {
 		return
 	}
-	fn, ok := c.argument("fn").(*ast.FuncLit)
-	if !ok || uses(pass, fn.Body, ownContext(pass, fn)) {
+	advice := "the function has a context of its own, which ends when the lease is lost: use that, not %s"
+	if s.lease != nil {
+		advice = "work under a lease ends when it is lost: use " + s.lease.Name() + ".Context(), not %s"
+		if !onlyReleased(pass, c, s.lease) {
+			return
+		}
+	} else if fn := s.cur.Node().(*ast.FuncLit); uses(pass, fn.Body, ownContext(pass, fn)) {
 		return
 	}
-	ast.Inspect(fn.Body, func(n ast.Node) bool {
-		inner, ok := n.(*ast.CallExpr)
-		if !ok {
-			return true
-		}
-		if callee, ok := typeutil.Callee(pass.TypesInfo, inner).(*types.Func); ok && isHarmless(callee) {
-			return false
-		}
+	for cur := range s.calls(pass) {
+		inner := cur.Node().(*ast.CallExpr)
 		if isRoot(pass, inner) {
-			pass.ReportRangef(inner, "the function has a context of its own, which ends when the lease is lost: "+
-				"use that, not %s",
-				types.ExprString(inner))
+			pass.ReportRangef(inner, advice, types.ExprString(inner))
 		}
-		for _, arg := range inner.Args {
-			if isOuterContext(pass, fn, arg) {
-				pass.ReportRangef(arg, "the function has a context of its own, which ends when the lease is lost: "+
-					"use that, not %s",
-					types.ExprString(arg))
+		sig, ok := pass.TypesInfo.TypeOf(inner.Fun).Underlying().(*types.Signature)
+		if !ok {
+			continue // a conversion, or a built-in function
+		}
+		for param, arg := range (call{CallExpr: inner, sig: sig}).arguments() {
+			if isContext(param.Type()) && isOuterContext(pass, s, arg) {
+				pass.ReportRangef(arg, advice, types.ExprString(arg))
 			}
 		}
-		return true
-	})
+	}
 }
 
-// isOuterContext reports whether expr is a context from outside of fn. That is
-// a variable, or the result of the Context method of an HTTP request.
-func isOuterContext(pass *analysis.Pass, fn *ast.FuncLit, expr ast.Expr) bool {
-	t := pass.TypesInfo.TypeOf(expr)
+// isOuterContext reports whether expr is a context from outside of s. That is a
+// variable, a field, or the result of a method Context, as that of a request.
+func isOuterContext(pass *analysis.Pass, s section, expr ast.Expr) bool {
 	switch expr := ast.Unparen(expr).(type) {
-	case *ast.Ident:
-		v, ok := pass.TypesInfo.Uses[expr].(*types.Var)
-		inside := ok && fn.Pos() <= v.Pos() && v.Pos() < fn.End()
-		return ok && !inside && (isContext(t) || isGinContext(t))
+	case *ast.Ident, *ast.SelectorExpr:
+		t := pass.TypesInfo.TypeOf(expr)
+		return (isContext(t) || isGinContext(t)) && s.isOutside(pass, expr)
 	case *ast.CallExpr:
 		method, ok := ast.Unparen(expr.Fun).(*ast.SelectorExpr)
-		return ok && method.Sel.Name == "Context" && isNamed(pass.TypesInfo.TypeOf(method.X), "net/http", "Request")
+		return ok && method.Sel.Name == "Context" && len(expr.Args) == 0 && s.isOutside(pass, method.X)
 	}
 	return false
+}
+
+// onlyReleased reports whether the function around c does nothing with the lease
+// but to release it. One that asks for its Err, Deadline or FencingToken may do
+// without its context.
+func onlyReleased(pass *analysis.Pass, c call, lease types.Object) bool {
+	for outermost := range c.cur.Enclosing((*ast.FuncDecl)(nil)) {
+		for use := range outermost.Preorder((*ast.Ident)(nil)) {
+			if pass.TypesInfo.Uses[use.Node().(*ast.Ident)] != lease {
+				continue
+			}
+			switch parent := use.Parent().Node().(type) {
+			case *ast.SelectorExpr:
+				if !slices.Contains([]string{"Release", "Key"}, parent.Sel.Name) {
+					return false
+				}
+			case *ast.BinaryExpr: // lease != nil
+			default:
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // isRoot reports whether expr calls context.Background or context.TODO.
@@ -70,7 +93,13 @@ func isRoot(pass *analysis.Pass, expr *ast.CallExpr) bool {
 }
 
 // isHarmless reports whether the work of fn with a context can go on without
-// the lease. That is logging, and work that is intended to go on.
+// the lease. That is logging, counting, work that is intended to go on, and the
+// release itself.
 func isHarmless(fn *types.Func) bool {
-	return fn.FullName() == "context.WithoutCancel" || fn.Pkg() != nil && fn.Pkg().Path() == "log/slog"
+	switch fn.FullName() {
+	case "context.WithoutCancel", "(*" + module + ".Lease).Release":
+		return true
+	}
+	return fn.Pkg() != nil &&
+		(fn.Pkg().Path() == "log/slog" || strings.HasPrefix(fn.Pkg().Path(), "go.opentelemetry.io/otel/metric"))
 }

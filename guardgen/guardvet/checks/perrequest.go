@@ -3,29 +3,95 @@ package checks
 import (
 	"go/ast"
 	"go/types"
+	"slices"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/ast/inspector"
+	"golang.org/x/tools/go/types/typeutil"
 )
 
-var perRequest = newAnalyzer("perrequest", `report calls of With in handlers and loops
+var perRequest = newAnalyzer("perrequest", `report guards that are made in handlers and loops
 
 With checks its options and copies the guard, and panics if an option is wrong: call it
-at start-up, once for each route.`, never, checkPerRequest)
+at start-up, once for each route. A guard that guard.New makes for each request knows
+nothing of the others: nobody waits in one queue, and MaxWaiters and Close mean nothing.`, never, checkPerRequest)
 
 func checkPerRequest(pass *analysis.Pass, c call) {
-	if !c.isGuard("With") {
+	what := "With"
+	switch {
+	case c.isGuard("New") && c.sig.Recv() == nil:
+		if what = "guard.New"; !isOnlyUsed(pass, c) {
+			return // it may be kept for the next request
+		}
+	case !c.isGuard("With"):
 		return
 	}
 	for fn := range c.cur.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
 		if isHandler(pass, fn.Node()) {
-			pass.ReportRangef(c, "With is called for each request here: call it once, at start-up")
+			pass.ReportRangef(c, "%s is called for each request here: call it once, at start-up", what)
+			return
+		}
+		if isOnce(pass, fn) {
 			return
 		}
 	}
 	if isUsedInLoop(pass, c) {
-		pass.ReportRangef(c, "With is called in each round of the loop: call it once, before")
+		pass.ReportRangef(c, "%s is called in each round of the loop: call it once, before", what)
 	}
+}
+
+// isOnlyUsed reports whether the guard that c makes is a variable of the
+// function around it, and only verbs and the like get it.
+func isOnlyUsed(pass *analysis.Pass, c call) bool {
+	guard := guardOf(pass, c)
+	fn := functionOf(c.cur)
+	if guard == nil || fn.Node() == nil || guard.Pos() < fn.Node().Pos() || fn.Node().End() <= guard.Pos() {
+		return false
+	}
+	for use := range fn.Preorder((*ast.Ident)(nil)) {
+		if pass.TypesInfo.Uses[use.Node().(*ast.Ident)] != guard {
+			continue
+		}
+		switch parent := use.Parent().Node().(type) {
+		case *ast.SelectorExpr, *ast.BinaryExpr:
+		case *ast.CallExpr:
+			if _, ok := newCall(pass.TypesInfo, use.Parent()); !ok || parent.Fun == use.Node() {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// guardOf returns the variable that gets the guard that c makes, or nil.
+func guardOf(pass *analysis.Pass, c call) types.Object {
+	if assign, ok := c.cur.Parent().Node().(*ast.AssignStmt); ok && len(assign.Rhs) == 1 {
+		return objectOf(pass, assign.Lhs[0])
+	}
+	return nil
+}
+
+// isOnce reports whether package sync runs fn, as in once.Do(fn).
+func isOnce(pass *analysis.Pass, fn inspector.Cursor) bool {
+	c, ok := fn.Parent().Node().(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	callee, ok := typeutil.Callee(pass.TypesInfo, c).(*types.Func)
+	return ok && callee.Pkg() != nil && callee.Pkg().Path() == "sync"
+}
+
+// requests are the parameters by which handlers are known.
+var requests = [][2]string{
+	{"net/http", "Request"},
+	{"github.com/gin-gonic/gin", "Context"},
+	{"github.com/labstack/echo", "Context"},
+	{"github.com/gofiber/fiber", "Ctx"},
+	{"connectrpc.com/connect", "Request"},
+	{"github.com/hibiken/asynq", "Task"},
+	{"github.com/ThreeDotsLabs/watermill/message", "Message"},
 }
 
 // isHandler reports whether a function serves requests.
@@ -44,7 +110,7 @@ func isHandler(pass *analysis.Pass, fn ast.Node) bool {
 		}
 	}
 	for _, t := range params {
-		if isNamed(t, "net/http", "Request") || isGinContext(t) || isNamed(t, "github.com/labstack/echo", "Context") {
+		if slices.ContainsFunc(requests, func(r [2]string) bool { return isNamed(t, r[0], r[1]) }) {
 			return true
 		}
 	}
@@ -75,33 +141,20 @@ func isUsedInLoop(pass *analysis.Pass, c call) bool {
 // isCalledOn reports whether a verb is called in loop on the result of c, by
 // the function that loops.
 func isCalledOn(pass *analysis.Pass, loop inspector.Cursor, c call) bool {
-	var guard types.Object
-	if assign, ok := c.cur.Parent().Node().(*ast.AssignStmt); ok && len(assign.Lhs) == 1 {
-		if id, ok := assign.Lhs[0].(*ast.Ident); ok {
-			guard = pass.TypesInfo.Defs[id]
-		}
-	}
+	guard, called := guardOf(pass, c), false
 	for cur := range loop.Preorder((*ast.CallExpr)(nil)) {
 		verb, ok := newCall(pass.TypesInfo, cur)
-		if !ok || !verb.isVerb() || verb.isGuard("Lead") || functionOf(cur) != functionOf(loop) {
+		if !ok || functionOf(cur) != functionOf(loop) {
 			continue
 		}
 		method, ok := ast.Unparen(verb.Fun).(*ast.SelectorExpr)
-		if !ok {
+		if !ok || method.X != c.CallExpr && (guard == nil || objectOf(pass, method.X) != guard) {
 			continue
 		}
-		id, _ := ast.Unparen(method.X).(*ast.Ident)
-		if method.X == c.CallExpr || id != nil && guard != nil && pass.TypesInfo.Uses[id] == guard {
-			return true
+		if verb.isGuard("Close") {
+			return false // each round has a guard of its own, as in a comparison
 		}
+		called = called || verb.isVerb() && !verb.isGuard("Lead")
 	}
-	return false
-}
-
-// functionOf returns the innermost function around cur.
-func functionOf(cur inspector.Cursor) ast.Node {
-	for fn := range cur.Enclosing((*ast.FuncDecl)(nil), (*ast.FuncLit)(nil)) {
-		return fn.Node()
-	}
-	return nil
+	return called
 }

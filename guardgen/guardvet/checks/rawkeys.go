@@ -2,13 +2,13 @@ package checks
 
 import (
 	"go/ast"
-	"go/constant"
 	"go/token"
 	"go/types"
 	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/ast/inspector"
 	"golang.org/x/tools/go/types/typeutil"
 )
 
@@ -34,23 +34,32 @@ func checkRawKeys(pass *analysis.Pass, c call) {
 		switch param.Name() {
 		case "key":
 			if _, ok := param.Type().Underlying().(*types.Signature); ok {
-				checkKeyFunc(pass, c, arg)
+				checkKeyFunc(pass, resolve(pass, c.cur, arg))
 			} else {
-				checkRawKey(pass, c, arg)
+				checkKey(pass, c.cur, arg)
 			}
 		case "keys":
-			if list, ok := resolve(pass, c, arg).(*ast.CompositeLit); ok {
+			if list, ok := resolve(pass, c.cur, arg).(*ast.CompositeLit); ok {
 				for _, key := range list.Elts {
-					checkRawKey(pass, c, key)
+					checkKey(pass, c.cur, key)
 				}
 			}
 		}
 	}
 }
 
+// checkKey is [checkRawKey] also for the results of a function of this package
+// that makes the key.
+func checkKey(pass *analysis.Pass, cur inspector.Cursor, key ast.Expr) {
+	if maker, ok := resolve(pass, cur, key).(*ast.CallExpr); ok {
+		checkKeyFunc(pass, maker.Fun)
+	}
+	checkRawKey(pass, cur, key)
+}
+
 // checkRawKey reports key if it is concatenated, or a constant with an empty
 // part.
-func checkRawKey(pass *analysis.Pass, c call, key ast.Expr) {
+func checkRawKey(pass *analysis.Pass, cur inspector.Cursor, key ast.Expr) {
 	if text, ok := constantText(pass, key); ok {
 		if text != "" && slices.Contains(strings.Split(text, ":"), "") {
 			pass.ReportRangef(key, "key %q has an empty part: was a value to be added? Write guard.Key(%q, value)",
@@ -58,51 +67,28 @@ func checkRawKey(pass *analysis.Pass, c call, key ast.Expr) {
 		}
 		return
 	}
-	if j := joinedOf(pass, resolve(pass, c, key)); j != nil {
+	if j := joinedOf(pass, resolve(pass, cur, key)); j != nil {
 		pass.ReportRangef(key,
 			"the key is made by %s: make it by guard.Key, which escapes its parts and refuses empty ones", j.by)
 	}
 }
 
-// checkKeyFunc is [checkRawKey] for the results of a function.
-func checkKeyFunc(pass *analysis.Pass, c call, fn ast.Expr) {
-	body := bodyOf(pass, resolve(pass, c, fn))
-	if body == nil {
+// checkKeyFunc is [checkRawKey] for the results of a function, if it is a literal
+// or declared in this package.
+func checkKeyFunc(pass *analysis.Pass, fn ast.Expr) {
+	cur, ok := functionAt(pass, fn)
+	if !ok {
 		return
 	}
-	ast.Inspect(body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.FuncLit:
-			return false
-		case *ast.ReturnStmt:
-			if len(n.Results) == 0 {
-				return true
-			}
-			if text, ok := constantText(pass, n.Results[0]); !ok || text != "" {
-				checkRawKey(pass, c, n.Results[0])
-			}
+	for ret := range cur.Preorder((*ast.ReturnStmt)(nil)) {
+		results := ret.Node().(*ast.ReturnStmt).Results
+		if functionOf(ret) != cur || len(results) == 0 {
+			continue
 		}
-		return true
-	})
-}
-
-// bodyOf returns the body of fn, if it is a literal or declared in this
-// package.
-func bodyOf(pass *analysis.Pass, fn ast.Expr) *ast.BlockStmt {
-	switch fn := fn.(type) {
-	case *ast.FuncLit:
-		return fn.Body
-	case *ast.Ident:
-		for _, file := range pass.Files {
-			for _, decl := range file.Decls {
-				f, ok := decl.(*ast.FuncDecl)
-				if ok && pass.TypesInfo.Defs[f.Name] == pass.TypesInfo.Uses[fn] {
-					return f.Body
-				}
-			}
+		if text, ok := constantText(pass, results[0]); !ok || text != "" {
+			checkRawKey(pass, ret, results[0])
 		}
 	}
-	return nil
 }
 
 // checkPart reports a part of guard.Key that consists of several parts.
@@ -113,7 +99,7 @@ func checkPart(pass *analysis.Pass, c call, part ast.Expr, first bool) {
 		}
 		return
 	}
-	j := joinedOf(pass, resolve(pass, c, part))
+	j := joinedOf(pass, resolve(pass, c.cur, part))
 	switch {
 	case j == nil:
 	case strings.Contains(j.text, ":"):
@@ -179,74 +165,4 @@ func (j *joined) add(pass *analysis.Pass, expr ast.Expr) {
 		return
 	}
 	j.values++
-}
-
-// constantText returns the text of expr if it is a constant.
-func constantText(pass *analysis.Pass, expr ast.Expr) (string, bool) {
-	v := pass.TypesInfo.Types[expr].Value
-	if v == nil || v.Kind() != constant.String {
-		return "", false
-	}
-	return constant.StringVal(v), true
-}
-
-// resolve returns the expression that gives a local variable its only value. It
-// returns other expressions unchanged. The variable must be declared in the
-// function around c.
-func resolve(pass *analysis.Pass, c call, expr ast.Expr) ast.Expr {
-	expr = ast.Unparen(expr)
-	id, ok := expr.(*ast.Ident)
-	if !ok {
-		return expr
-	}
-	v, ok := pass.TypesInfo.Uses[id].(*types.Var)
-	if !ok {
-		return expr
-	}
-	var values []ast.Expr
-	for fn := range c.cur.Enclosing((*ast.FuncDecl)(nil)) {
-		values = valuesOf(pass, fn.Node(), v)
-	}
-	if len(values) != 1 || values[0] == nil {
-		return expr
-	}
-	return ast.Unparen(values[0])
-}
-
-// valuesOf returns the expressions that are assigned to v in fn. An expression
-// that cannot be told is nil.
-func valuesOf(pass *analysis.Pass, fn ast.Node, v *types.Var) (values []ast.Expr) {
-	is := func(e ast.Expr) bool {
-		id, ok := ast.Unparen(e).(*ast.Ident)
-		return ok && pass.TypesInfo.ObjectOf(id) == v
-	}
-	assign := func(i int, rhs []ast.Expr, plain bool) {
-		if i < len(rhs) && plain {
-			values = append(values, rhs[i])
-		} else {
-			values = append(values, nil)
-		}
-	}
-	ast.Inspect(fn, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.AssignStmt:
-			for i, lhs := range n.Lhs {
-				if is(lhs) {
-					assign(i, n.Rhs, len(n.Lhs) == len(n.Rhs) && (n.Tok == token.ASSIGN || n.Tok == token.DEFINE))
-				}
-			}
-		case *ast.ValueSpec:
-			for i, name := range n.Names {
-				if is(name) && len(n.Values) > 0 {
-					assign(i, n.Values, len(n.Names) == len(n.Values))
-				}
-			}
-		case *ast.UnaryExpr:
-			if n.Op == token.AND && is(n.X) {
-				assign(0, nil, false)
-			}
-		}
-		return true
-	})
-	return values
 }

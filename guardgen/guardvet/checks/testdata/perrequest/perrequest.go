@@ -3,12 +3,14 @@ package perrequest
 import (
 	"context"
 	"net/http"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 	"github.com/labstack/echo/v4"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/locker/memlocker"
 	lockmw "github.com/go-lockguard/guard/middleware/nethttp"
 )
 
@@ -63,4 +65,68 @@ func fine(ctx context.Context, g *guard.Guard, mux *http.ServeMux, routes map[st
 
 func middleware(g *guard.Guard, next http.Handler) http.Handler {
 	return lockmw.Key(g.With(guard.WithMaxWait(0)), "stock:{sku}")(next)
+}
+
+func newHere(c *gin.Context) {
+	g, err := guard.New(memlocker.New()) // want `guard.New is called for each request here: call it once, at start-up`
+	if err != nil {
+		return
+	}
+	defer g.Close(c.Request.Context())
+	_ = g.Do(c.Request.Context(), "a", nop)
+}
+
+func newRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) {
+		g, _ := guard.New(memlocker.New()) // want `guard.New is called for each request here`
+		_, _ = guard.Call(r.Context(), g, "a", func(context.Context) (int, error) { return 0, nil })
+	})
+}
+
+func newInLoop(ctx context.Context, jobs []string) {
+	for _, job := range jobs {
+		g, _ := guard.New(memlocker.New()) // want `guard.New is called in each round of the loop`
+		_ = g.Do(ctx, job, nop)
+	}
+}
+
+var once sync.Once
+
+func (s *service) fineOnce(w http.ResponseWriter, r *http.Request) {
+	once.Do(func() {
+		g, err := guard.New(memlocker.New())
+		if err == nil && g.Check(r.Context()) == nil {
+			s.g = g.With(guard.WithMaxWait(0))
+		}
+	})
+	_ = s.g.Do(r.Context(), "a", nop)
+}
+
+func (s *service) fineLazy(_ http.ResponseWriter, r *http.Request) {
+	if s.g == nil {
+		s.g, _ = guard.New(memlocker.New())
+	}
+	_ = s.g.Do(r.Context(), "a", nop)
+}
+
+func fineTenants(tenants map[string]*guard.Guard) http.HandlerFunc {
+	return func(_ http.ResponseWriter, r *http.Request) {
+		g, ok := tenants[r.Host]
+		if !ok {
+			g, _ = guard.New(memlocker.New())
+			tenants[r.Host] = g
+		}
+		_ = g.Do(r.Context(), "a", nop)
+	}
+}
+
+func fineNew(ctx context.Context, mux *http.ServeMux) error {
+	for range 3 { // a measurement
+		g, _ := guard.New(memlocker.New())
+		_ = g.Do(ctx, "a", nop)
+		_ = g.Close(ctx)
+	}
+	g, err := guard.New(memlocker.New())
+	mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { _ = g.Do(r.Context(), "a", nop) })
+	return err
 }

@@ -69,6 +69,39 @@ func routes(g *guard.Guard) {
 	_ = lockgrpc.Key(g, fmt.Sprint("any"), byID)
 }
 
+func stockKey(sku string) string { return fmt.Sprintf("stock:%s", sku) } // want `the key is made by fmt.Sprintf`
+
+func cartKey(user string) string {
+	key := "cart:" + user
+	return key // want `the key is made by concatenation`
+}
+
+func (m *message) key() string { return "stock:" + m.sku } // want `the key is made by concatenation`
+
+func skuKey(sku string) string { return guard.Key("stock", strings.ToUpper(sku)) }
+
+func path(sku string) string { return "/stock/" + sku }
+
+func nextKey(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return nextKey(n - 1)
+}
+
+func helped(ctx context.Context, g *guard.Guard, sku string, m *message) {
+	_ = g.Do(ctx, stockKey(sku), nop)
+	_ = g.Do(ctx, stockKey("4711"), nop)
+	key := cartKey(sku)
+	_ = g.Do(ctx, key, nop)
+	_ = g.DoAll(ctx, []string{stockKey(sku), m.key()}, nop)
+
+	_ = g.Do(ctx, skuKey(sku), nop)
+	_ = g.Do(ctx, nextKey(7), nop)
+	_ = g.Do(ctx, guard.Key("page", path(sku)), nop)
+	_ = g.Do(ctx, strings.ToUpper(sku), nop)
+}
+
 // What follows is right, or cannot be told.
 func fine(ctx context.Context, g *guard.Guard, sku string, id int, given string) {
 	_ = g.Do(ctx, guard.Key("stock", sku), nop)
