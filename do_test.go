@@ -394,9 +394,9 @@ func (f *far) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locke
 
 // A try that is cut short would cost a connection.
 func TestDo_FarFromTheStoreAHeldKeyIsHeld(t *testing.T) {
-	for _, trip := range []time.Duration{60, 120, 200, 300} {
+	for _, trip := range []int{60, 120, 200, 300} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &far{Locker: memlocker.New(), trip: trip * time.Millisecond}
+			store := &far{Locker: memlocker.New(), trip: time.Duration(trip) * time.Millisecond}
 			g := newGuard(t, store, guard.WithMaxWait(time.Second))
 			holder := newGuard(t, store.Peer(), guard.WithName("holder"))
 			l := must(holder.Acquire(t.Context(), key))
@@ -424,7 +424,7 @@ func TestDo_AKeyThatIsHandedOverAtTheEndOfTheWaitIsTaken(t *testing.T) {
 		store := &far{Locker: memlocker.New(), trip: 300 * time.Millisecond}
 		g := newGuard(t, store, guard.WithMaxWait(time.Second))
 		l := must(newGuard(t, store.Peer()).Acquire(t.Context(), key))
-		time.AfterFunc(990*time.Millisecond, func() { _ = l.Release(context.Background()) })
+		time.AfterFunc(990*time.Millisecond, func() { _ = l.Release(t.Context()) })
 		start := time.Now()
 		wantErr(t, g.Do(t.Context(), key, nop), nil)
 		if d := time.Since(start); d != 990*time.Millisecond {

@@ -31,7 +31,7 @@ func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 		t.gate.foundBeside(t, found, joins)
 		err = ErrRecorded
 	default:
-		err, _ = usable(err)
+		_, err = usable(err)
 	}
 	if err != nil {
 		t.Unmark()
