@@ -388,7 +388,8 @@ func (f *far) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locke
 		return f.Locker.Acquire(context.WithoutCancel(ctx), c, t)
 	case <-ctx.Done():
 		f.cut.Add(1)
-		return locker.Answer{Queued: t.Wait}, fmt.Errorf("%w: %w: %w", locker.ErrUnavailable, locker.ErrSilent, ctx.Err())
+		return locker.Answer{Queued: t.Wait},
+			fmt.Errorf("%w: %w: %w", locker.ErrUnavailable, locker.ErrSilent, ctx.Err())
 	}
 }
 
