@@ -388,15 +388,16 @@ func (f *far) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locke
 		return f.Locker.Acquire(context.WithoutCancel(ctx), c, t)
 	case <-ctx.Done():
 		f.cut.Add(1)
-		return locker.Answer{Queued: t.Wait}, fmt.Errorf("%w: %w: %w", locker.ErrUnavailable, locker.ErrSilent, ctx.Err())
+		return locker.Answer{Queued: t.Wait},
+			fmt.Errorf("%w: %w: %w", locker.ErrUnavailable, locker.ErrSilent, ctx.Err())
 	}
 }
 
 // A try that is cut short would cost a connection.
 func TestDo_FarFromTheStoreAHeldKeyIsHeld(t *testing.T) {
-	for _, trip := range []time.Duration{60, 120, 200, 300} {
+	for _, trip := range []int{60, 120, 200, 300} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &far{Locker: memlocker.New(), trip: trip * time.Millisecond}
+			store := &far{Locker: memlocker.New(), trip: time.Duration(trip) * time.Millisecond}
 			g := newGuard(t, store, guard.WithMaxWait(time.Second))
 			holder := newGuard(t, store.Peer(), guard.WithName("holder"))
 			l := must(holder.Acquire(t.Context(), key))
@@ -424,7 +425,7 @@ func TestDo_AKeyThatIsHandedOverAtTheEndOfTheWaitIsTaken(t *testing.T) {
 		store := &far{Locker: memlocker.New(), trip: 300 * time.Millisecond}
 		g := newGuard(t, store, guard.WithMaxWait(time.Second))
 		l := must(newGuard(t, store.Peer()).Acquire(t.Context(), key))
-		time.AfterFunc(990*time.Millisecond, func() { _ = l.Release(context.Background()) })
+		time.AfterFunc(990*time.Millisecond, func() { _ = l.Release(t.Context()) })
 		start := time.Now()
 		wantErr(t, g.Do(t.Context(), key, nop), nil)
 		if d := time.Since(start); d != 990*time.Millisecond {

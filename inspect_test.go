@@ -211,7 +211,8 @@ func TestInspect_WrapsErrorsOfTheStore(t *testing.T) {
 		check := func(what string, err error) {
 			t.Helper()
 			unavailable := errors.Is(c.want, guard.ErrUnavailable)
-			if !errors.Is(err, c.want) || !errors.Is(err, c.store) || errors.Is(err, guard.ErrUnavailable) != unavailable {
+			if !errors.Is(err, c.want) || !errors.Is(err, c.store) ||
+				errors.Is(err, guard.ErrUnavailable) != unavailable {
 				t.Errorf("%s of a store that says %v: %v", what, c.store, err)
 			}
 		}

@@ -189,8 +189,9 @@ func WithFencing() Option {
 //
 // Everything else is refused as always: a key that is held, a full queue, a
 // closed guard, a store that answers with an error, as without rights or while
-// it loads its data, and a connection that breaks. Acquire, TryAcquire, Lead and streams of gRPC and Connect
-// ignore the option, because they have a lease or nothing.
+// it loads its data. So is a call whose connection breaks. Acquire, TryAcquire,
+// Lead and streams of gRPC and Connect ignore the option, because they have a
+// lease or nothing.
 func WithFailOpen() Option {
 	return optionFunc(func(c *config) error { c.failOpen = true; return nil })
 }

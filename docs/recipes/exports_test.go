@@ -66,7 +66,8 @@ func (s *exports) state(w http.ResponseWriter, r *http.Request, tenant string) {
 // An error of any kind says nothing about the export.
 func TestAStateThatIsUnknownIsNoAnswer(t *testing.T) {
 	silent := memlocker.New()
-	defer silent.Break()()
+	mend := silent.Break()
+	defer mend()
 	for name, store := range map[string]guard.Locker{
 		"silent": silent, "blind": struct{ guard.Locker }{memlocker.New()},
 	} {

@@ -50,8 +50,10 @@ func TestEveryConnectionIsAbrupt(t *testing.T) {
 	defer func() { _, _ = ours.Close(), theirs.Close() }()
 	w := &whereabouts{}
 	for name, wrap := range map[string]func(c net.Conn) net.Conn{
-		"TCP":                func(c net.Conn) net.Conn { return c },
-		"TLS":                func(c net.Conn) net.Conn { return tls.Client(c, &tls.Config{MinVersion: tls.VersionTLS12}) },
+		"TCP": func(c net.Conn) net.Conn { return c },
+		"TLS": func(c net.Conn) net.Conn {
+			return tls.Client(c, &tls.Config{MinVersion: tls.VersionTLS12})
+		},
 		"Sentinel":           func(c net.Conn) net.Conn { return &bound{c, "", w} },
 		"Sentinel, a socket": func(c net.Conn) net.Conn { return &boundSocket{bound: bound{c, "", w}} },
 		"Sentinel, TLS": func(c net.Conn) net.Conn {

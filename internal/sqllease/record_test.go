@@ -95,7 +95,8 @@ func TestAMarkCountsWhileItsOwnerDoesNotOwnTheKey(t *testing.T) {
 	if res := ended.apply(recalls("b", true)); string(res.record) != "m" || ended.waits("b") {
 		t.Errorf("Acquire by b when the lease has ended: %+v, want the mark, and b out of the queue", res)
 	}
-	if res := ended.apply(&request{verb: forget, key: "k"}); !res.ok || string(res.record) != "a" || ended.left() == nil {
+	if res := ended.apply(&request{verb: forget, key: "k"}); !res.ok || string(res.record) != "a" ||
+		ended.left() == nil {
 		t.Errorf("Forget of any record: %+v, %+v, want its owner and no change", res, ended.record)
 	}
 	if res := ended.apply(&request{verb: forget, key: "k", owner: "b"}); res.ok || ended.left() == nil { // it came late

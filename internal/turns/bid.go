@@ -22,8 +22,8 @@ type bid struct {
 	// seen is when the last answered request that saw the bid in the queue was
 	// sent. No offer is older (law 1).
 	seen    time.Time
-	joins   int  // how many calls had joined the gate when that request was sent
-	unclear bool // a request of it may still be under way
+	joins   uint32 // how many calls had joined the gate when that request was sent
+	unclear bool   // a request of it may still be under way
 }
 
 // terms are what a grant was acquired with. A turn on it is open to calls that

@@ -53,7 +53,7 @@ func (gt *gate) takeOffer() (b *bid, o locker.Offer, since time.Time, ok bool) {
 
 // beginTry is [contender.beginTry]. It also returns how many calls have joined
 // the gate by now, see [gate.answer].
-func (gt *gate) beginTry(wait bool, now time.Time) (how locker.Try, joins int) {
+func (gt *gate) beginTry(wait bool, now time.Time) (how locker.Try, joins uint32) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	how = gt.contender.beginTry(wait, now)
@@ -80,7 +80,7 @@ func (gt *gate) tryWon(gr *grant) {
 }
 
 // tryHeld is [contender.tryHeld]. joins is what beginTry has returned.
-func (gt *gate) tryHeld(a locker.Answer, sent time.Time, joins int, b Backoff) (over *bid) {
+func (gt *gate) tryHeld(a locker.Answer, sent time.Time, joins uint32, b Backoff) (over *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	if over = gt.contender.tryHeld(a, sent, time.Now(), b); over == nil && a.Queued {

@@ -38,8 +38,8 @@ type gate struct {
 	crowd     *company // of turns that need not be alone; nil if there has been none
 	strays    []*Turn  // whose functions run on without the key
 	contender contender
-	wanted    bool // other processes are known to wait for the key
-	joins     int  // calls that have joined, see Turn.order
+	wanted    bool   // other processes are known to wait for the key
+	joins     uint32 // calls that have joined, see Turn.order
 }
 
 // join gives t the floor if nobody has it. Otherwise it puts t in line if t may

@@ -150,7 +150,7 @@ func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 	if err != nil && !g.engine.outages.together(ts) {
 		h = nothing // one error of several nodes does not tell which of them
 	}
-	err, _ = usable(err)
+	_, err = usable(err)
 	defer first.noteTry(ctx, h, err) // last, because a logger may panic
 	n := g.answered(ts, bids, sent, as, held, err)
 	if n < len(ts) && first.patience.Once {

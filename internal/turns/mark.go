@@ -31,7 +31,7 @@ func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 		t.gate.foundBeside(t, found, joins)
 		err = ErrRecorded
 	default:
-		err, _ = usable(err)
+		_, err = usable(err)
 	}
 	if err != nil {
 		t.Unmark()
@@ -63,7 +63,7 @@ func (t *Turn) marker() locker.Marker {
 
 // foundBeside records that t, which has the key, has found a record there. It
 // answers those of the first joins calls that wait for one, see [gate.answer].
-func (gt *gate) foundBeside(t *Turn, record string, joins int) {
+func (gt *gate) foundBeside(t *Turn, record string, joins uint32) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	t.patience.Recall.record = record

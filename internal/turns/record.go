@@ -75,7 +75,7 @@ func (gt *gate) found(t *Turn) bool {
 // recalled records that a try of t, which has the floor, found a record. It
 // answers those of the first joins calls that wait for one, see [gate.answer].
 // It returns the bid, which is over.
-func (gt *gate) recalled(t *Turn, record string, joins int) *bid {
+func (gt *gate) recalled(t *Turn, record string, joins uint32) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	if t.attempts == 1 && t.given == nil { // t did not wait
@@ -88,14 +88,14 @@ func (gt *gate) recalled(t *Turn, record string, joins int) *bid {
 
 // kept records that a release of this process has kept a record. It answers
 // those of the first joins calls that wait for one, see [gate.answer].
-func (gt *gate) kept(record string, joins int) {
+func (gt *gate) kept(record string, joins uint32) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	gt.answer(record, joins)
 }
 
 // joined returns how many calls have joined the gate by now.
-func (gt *gate) joined() int {
+func (gt *gate) joined() uint32 {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	return gt.joins
@@ -122,19 +122,22 @@ func (gt *gate) told(owner, record string) {
 // Only those of the first joins calls get it, which had joined before the record
 // was looked for, or could be kept. A later call may have begun when the record
 // was forgotten already, so it looks for itself.
-func (gt *gate) answer(record string, joins int) {
-	if f := gt.floor; f != nil && gt.grant == nil && f.grant == nil && f.order <= joins {
+func (gt *gate) answer(record string, joins uint32) {
+	if f := gt.floor; f != nil && gt.grant == nil && f.grant == nil && f.among(joins) {
 		f.learn(record)
 	}
 	for t := gt.line.first; t != nil; {
 		next := t.next
-		if t.order <= joins && t.learn(record) {
+		if t.among(joins) && t.learn(record) {
 			gt.line.remove(t)
 			t.given <- struct{}{} // buffered, and sent once: never blocks
 		}
 		t = next
 	}
 }
+
+// among reports whether t is one of the first joins calls. The counts may wrap.
+func (t *Turn) among(joins uint32) bool { return int32(joins-t.order) >= 0 }
 
 // learn gives a record to t, and reports whether t waits for one. The gate's
 // mutex is held.

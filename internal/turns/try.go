@@ -21,7 +21,7 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	how.Rest = restFor(e.waits.Load())
 	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
 	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && !cut)
-	err, refused := usable(err)  // if refused, trying again cannot help
+	refused, err := usable(err)  // if refused, trying again cannot help
 	defer t.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
 	case err == nil && answer.Record != "":
@@ -51,11 +51,11 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 // usable returns err as an error of package locker. refused reports that the
 // store has said something of its own. A holder's claim is in as much doubt then
 // as without an answer.
-func usable(err error) (_ error, refused bool) {
+func usable(err error) (refused bool, _ error) {
 	if err == nil || errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrClosed) {
-		return err, false
+		return false, err
 	}
-	return fmt.Errorf("%w: %w", locker.ErrUnavailable, err), true
+	return true, fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
 }
 
 // moreTelling returns the later of two faults, unless that is only a timeout.
@@ -199,7 +199,7 @@ func (t *Turn) released(released locker.Released, err error, next *bid, sent tim
 	if errors.Is(err, locker.ErrLeaseLost) {
 		err = gr.taken(err)
 	} else {
-		err, _ = usable(err)
+		_, err = usable(err)
 	}
 	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
 		gt.engine.outages.answered(gt.name)

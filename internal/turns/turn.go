@@ -27,7 +27,7 @@ type Turn struct {
 	ctx      context.Context // of the wait, for a bid that is made on behalf of this turn
 	patience Patience
 	joined   time.Time
-	order    int // of the calls that joined the gate; 0: of a group
+	order    uint32 // of the calls that joined the gate; 0: of a group
 	spot
 	tried
 

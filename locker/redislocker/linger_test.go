@@ -67,7 +67,7 @@ func TestAClosedConnectionSendsNothingMore(t *testing.T) {
 	cert.StartTLS()
 	defer cert.Close()
 	server := &tls.Config{Certificates: cert.TLS.Certificates, MinVersion: tls.VersionTLS12}
-	client := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // of this test
+	client := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
 	plain := func(c net.Conn) net.Conn { return c }
 	for name, c := range map[string]struct {
 		wrap   func(net.Conn) net.Conn

@@ -79,7 +79,8 @@ func TestALateForgetLeavesALaterRecord(t *testing.T) {
 			if late == nil {
 				return // it has fewer requests
 			}
-			if found, again := l.Forget(t.Context(), "k"); !errors.Is(err, locker.ErrUnavailable) || !found || again != nil {
+			found, again := l.Forget(t.Context(), "k")
+			if !errors.Is(err, locker.ErrUnavailable) || !found || again != nil {
 				t.Fatalf("Forget: %v, and then %v, %v", err, found, again)
 			}
 			keeps("new")
