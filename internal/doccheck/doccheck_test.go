@@ -108,7 +108,8 @@ func firstForTests(text string) string {
 var translated = []string{
 	"README.md", "examples/flashsale/README.md", "guardgen/README.md",
 	"docs/choosing.md", "docs/compare.md", "docs/errors.md", "docs/frameworks.md", "docs/from-java.md",
-	"docs/how-it-works.md", "docs/http.md", "docs/jobs.md", "docs/migrating.md", "docs/operations.md", "docs/settings.md",
+	"docs/how-it-works.md", "docs/http.md", "docs/jobs.md", "docs/migrating.md", "docs/operations.md",
+	"docs/settings.md",
 	"tracing/README.md",
 }
 
