@@ -117,9 +117,14 @@ func (w *worker) section(p plan, got record, lease libs.Lease) error {
 	ear.Go(func() {
 		select {
 		case <-lease.Lost():
-			s.end.Lost = now()
-		case <-over:
+		case <-over: // maybe because it was lost
+			select {
+			case <-lease.Lost():
+			default:
+				return
+			}
 		}
+		s.end.Lost = now()
 	})
 	if s.holds() || p.stubborn {
 		s.use(token)
