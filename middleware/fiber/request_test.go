@@ -131,7 +131,7 @@ func TestAKeyIsMadeOfTheCookieThatTheHandlerSees(t *testing.T) {
 		`user=ann"`:                       400,
 		`user=an\n`:                       400,
 		"user=\xc3\xa4nn":                 400,
-		`user="bob; user=ann`:             400,
+		`user="bob; user=ann`:             200, // both readers drop the broken pair
 		"user=bob\xff; user=ann":          400,
 		"user=ann; user=ann":              400,
 		"user=bob; user=ann":              400,

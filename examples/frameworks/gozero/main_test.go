@@ -162,7 +162,7 @@ func TestMaxWaitMustBeBelowTheTimeout(t *testing.T) {
 
 	ended := make(chan struct{}, 1)
 	told := guard.WithLogger(slog.New(tells{slog.NewTextHandler(&log, nil), ended}))
-	g = guardtest.New(t, guard.WithMaxWait(time.Minute), told)
+	g = guardtest.New(t, guard.WithMaxWait(10*time.Second), told)
 	g.Hold(key)
 	got = post(t.Context(), t, serve(t, g, 2*time.Second, deduct)+"/skus/42/deduct")
 	if got.status != http.StatusServiceUnavailable || strings.Contains(got.body, "lock_") {
