@@ -1,6 +1,10 @@
 package postgreslocker
 
-import "github.com/jackc/pgx/v5/pgxpool"
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
 
 // Hears reports whether messages come.
 func (l *Locker) Hears() bool { return l.hears.Load() }
@@ -25,6 +29,13 @@ var Translate = translate
 
 // Version is in the names of the functions.
 const Version = version
+
+// ForgetOf is the request of Forget that deletes the record of owner. Without an
+// owner it returns the owner of the record.
+func (l *Locker) ForgetOf(ctx context.Context, key, owner string) (of string, forgot bool, err error) {
+	r, err := l.forgetOf(ctx, key, owner)
+	return string(r.record), r.kept, err
+}
 
 // Polls returns the number of claims for which the locker polls.
 func (l *Locker) Polls() int {

@@ -198,3 +198,34 @@ func TestAFunctionThatBeganRunsOnce(t *testing.T) {
 		return nil
 	})
 }
+
+func TestALateForgetLeavesALaterRecord(t *testing.T) {
+	t.Parallel()
+	_, l := pair(t)
+	g, err := guard.New(l, guard.WithTTL(time.Minute), guard.WithMaxWait(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+	once := func(want string) {
+		t.Helper()
+		if got, err := guard.Once(t.Context(), g, "k", time.Hour, result(want)); got != want || err != nil {
+			t.Fatalf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	once("first")
+	first, _, err := l.ForgetOf(t.Context(), "k", "")
+	if len(first) != locker.OwnerLen || err != nil {
+		t.Fatalf("the owner of the record: %q, %v", first, err)
+	}
+	if forgot, err := g.Forget(t.Context(), "k"); !forgot || err != nil {
+		t.Fatalf("Forget: %t, %v", forgot, err)
+	}
+	once("second")
+	if _, forgot, err := l.ForgetOf(t.Context(), "k", first); forgot || err != nil {
+		t.Errorf("the late Forget: %t, %v, want that it forgets nothing", forgot, err)
+	}
+	if got, err := guard.Once(t.Context(), g, "k", time.Hour, result("third")); got != "second" || err != nil {
+		t.Errorf("got %q, %v, want the second result", got, err)
+	}
+}

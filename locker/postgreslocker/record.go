@@ -73,15 +73,25 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (r
 // Unmark lets the Release or Abandon of c remove its mark. It sends nothing.
 func (*Locker) Unmark(c *locker.Claim) { stateOf(c).unmark = true }
 
-// Forget deletes the record of key, and reports whether there was one. It takes
-// one request.
+// Forget deletes the record of key, and reports whether there was one. The first
+// of two requests finds out which record is meant, so that a Forget that arrives
+// late deletes no later one.
 func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	if err := l.gate.Enter(); err != nil {
 		return false, err
 	}
 	defer l.gate.Leave()
-	r, err := l.send(&call{ctx: ctx, op: "d", key: key, limit: 1})
+	r, err := l.forgetOf(ctx, key, "")
+	if err == nil && r.kept {
+		r, err = l.forgetOf(ctx, key, string(r.record))
+	}
 	return r.kept, unclear(err)
+}
+
+// forgetOf deletes the record of key that owner has left. Without an owner it
+// deletes nothing, and returns the owner of the record that counts.
+func (l *Locker) forgetOf(ctx context.Context, key, owner string) (result, error) {
+	return l.send(&call{ctx: ctx, op: "d", key: key, owner: owner, limit: 1})
 }
 
 // kept tells the guard that owner, a claim that waited, will find a record.

@@ -14,7 +14,7 @@ CREATE INDEX IF NOT EXISTS {X} ON {R} (ends);
 --   k  release with a record: keeps it. All claims that recall leave the queue, and are told
 --   r  release, with flag 2: removes the mark of a_owner
 --   b  begin: marks the key, or finds the record of another claim
---   d  forget: deletes the record if it counts
+--   d  forget: deletes the record if it counts and is of a_owner, or finds its owner if that is ''
 -- o_done says that nothing is left to do. o_kept says for k that the record is there, for b that the owner id owns the key, and
 -- for d that there was a record. The row of the key stays locked until the end of the batch, so that law 17 holds.
 CREATE OR REPLACE FUNCTION {B}(
@@ -54,8 +54,13 @@ BEGIN
         WHERE l.key = k AND l.queue @> jsonb_build_array(jsonb_build_object('o', o));
     END IF;
   WHEN 'd' THEN
-    o_done := true; o_durable := counts; o_kept := counts;
-    DELETE FROM {R} AS x WHERE x.key = k AND counts;
+    o_done := true; o_kept := counts AND o IN ('', old.owner);
+    IF o = '' THEN
+      o_record := convert_to(old.owner, 'UTF8');
+      RETURN;
+    END IF;
+    DELETE FROM {R} AS x WHERE x.key = k AND o_kept;
+    o_durable := o_kept;
   WHEN 'r' THEN
     DELETE FROM {R} AS x WHERE x.key = k AND x.owner = o AND x.mark;
     o_durable := FOUND;
