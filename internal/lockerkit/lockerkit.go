@@ -6,8 +6,10 @@ package lockerkit
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"reflect"
+	"syscall"
 
 	"github.com/go-lockguard/guard/locker"
 )
@@ -39,3 +41,13 @@ func Invalid(store, format string, args ...any) error {
 // ReadOnly says what to do about a server that takes no writes.
 const ReadOnly = "the server answered, but it takes no writes, as a replica or an old primary does: " +
 	"the address must lead to the primary; the connection is closed, so that the next request finds a new one"
+
+// Silent reports whether the err of a network says that a server gave no answer:
+// nobody listens, or nothing came in time. Somebody has broken a connection that
+// breaks.
+func Silent(err error) bool {
+	const windows = syscall.Errno(10061)    // WSAECONNREFUSED
+	var timeout interface{ Timeout() bool } // as of a net.Error, and of context.DeadlineExceeded
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, windows) ||
+		errors.As(err, &timeout) && timeout.Timeout()
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -149,12 +148,6 @@ func moved(err error) bool {
 	var answer redis.Error
 	return errors.As(err, &answer) &&
 		(strings.HasPrefix(answer.Error(), "MOVED ") || strings.HasPrefix(answer.Error(), "ASK "))
-}
-
-// Refused reports whether err says that nobody listens at the server's address.
-func Refused(err error) bool {
-	const windows = syscall.Errno(10061) // WSAECONNREFUSED
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, windows)
 }
 
 func unreachable(err error) bool {

@@ -68,7 +68,7 @@ func translate(err error) error {
 	case errors.Is(err, errUnsent):
 		return err
 	case !errors.As(err, &refusal):
-		return fmt.Errorf("%w: postgreslocker: %w", locker.ErrUnavailable, withoutAddress(err))
+		return fmt.Errorf("%w: postgreslocker: %w", locker.ErrUnavailable, unanswered(err))
 	case !final(refusal.Code):
 		return fmt.Errorf("%w: postgreslocker: %s (%s)%s", locker.ErrUnavailable, refusal.Message, refusal.Code,
 			advice(refusal))
@@ -76,13 +76,16 @@ func translate(err error) error {
 	return fmt.Errorf("postgreslocker: %s (%s)%s", refusal.Message, refusal.Code, advice(refusal))
 }
 
-// withoutAddress returns err, or what caused it if err describes the server's
-// address with its user.
-func withoutAddress(err error) error {
+// unanswered describes an err that is no answer of the server, without the
+// server's address, which has its user.
+func unanswered(err error) error {
 	if connect := (*pgconn.ConnectError)(nil); errors.As(err, &connect) {
-		return fmt.Errorf("%w: cannot connect: %w", locker.ErrSilent, connect.Unwrap())
+		err = fmt.Errorf("cannot connect: %w", connect.Unwrap())
 	}
-	return fmt.Errorf("%w: %w", locker.ErrSilent, err)
+	if lockerkit.Silent(err) {
+		return fmt.Errorf("%w: %w", locker.ErrSilent, err)
+	}
+	return err
 }
 
 // advices are what to do about a refusal, by its code.

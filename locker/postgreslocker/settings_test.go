@@ -3,9 +3,14 @@ package postgreslocker_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -317,5 +322,24 @@ func TestAnAddressOpensTheStoreAndShowsNoPassword(t *testing.T) {
 	err = postgreslocker.New(pool(t), postgreslocker.WithListen("postgres://u:hunter%zz2@localhost/db")).Open(silent{})
 	if !errors.Is(err, locker.ErrInvalidOption) || strings.Contains(err.Error(), "hunter") {
 		t.Errorf("%v, want ErrInvalidOption without the password", err)
+	}
+}
+
+// A connection that somebody has broken says nothing of the server.
+func TestOnlyARefusedDialAndATimeoutAreSilence(t *testing.T) {
+	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	for err, want := range map[error]bool{
+		io.EOF:                     false,
+		io.ErrUnexpectedEOF:        false,
+		dial(syscall.ECONNRESET):   false,
+		errors.New("conn closed"):  false,
+		dial(syscall.ECONNREFUSED): true,
+		context.DeadlineExceeded:   true,
+		os.ErrDeadlineExceeded:     true,
+	} {
+		got := postgreslocker.Translate(fmt.Errorf("acquire: %w", err))
+		if !errors.Is(got, locker.ErrUnavailable) || errors.Is(got, locker.ErrSilent) != want {
+			t.Errorf("%v: got %v, want silence: %t", err, got, want)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -64,8 +65,7 @@ func silent(err error) bool {
 	if errors.As(err, &answer) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redisconn.ErrUnsent) {
 		return false
 	}
-	var timeout interface{ Timeout() bool } // as of a net.Error, and of context.DeadlineExceeded
-	return redisconn.Refused(err) || errors.Is(err, redisconn.ErrMute) || errors.As(err, &timeout) && timeout.Timeout()
+	return errors.Is(err, redisconn.ErrMute) || lockerkit.Silent(err)
 }
 
 // silentError is a [locker.ErrSilent] whose text is that of its cause.
