@@ -42,13 +42,21 @@ func tooMuch(err error) bool {
 
 func noLease(err error) bool { return errors.Is(err, rpctypes.ErrLeaseNotFound) }
 
-// silent reports whether err says that no server gave an answer.
-func silent(err error) bool {
+// unanswered reports whether err is no answer of a server.
+func unanswered(err error) bool {
 	var answer rpctypes.EtcdError
 	if errors.As(err, &answer) || errors.Is(err, errUnsent) {
 		return false
 	}
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.Unavailable
+}
+
+// silent reports whether err says that a server gave no answer: nobody listens,
+// or nothing came in time. A connection that breaks says nothing about the
+// server. gRPC tells the two apart by their text alone.
+func silent(err error) bool {
+	return unanswered(err) &&
+		(errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "connection refused"))
 }
 
 // tryError is the error that Acquire returns for err. It is ErrUnavailable, or
@@ -81,7 +89,7 @@ func (l *Locker) unclear(err error) error {
 // named adds what to do about err. If no member gave an answer, it names all of
 // them, because the address may be wrong.
 func (l *Locker) named(err error) error {
-	if !silent(err) {
+	if !unanswered(err) {
 		return withAdvice(err)
 	}
 	var endpoints []string

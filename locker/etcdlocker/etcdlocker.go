@@ -155,7 +155,7 @@ const fair = 200 * time.Millisecond
 // the next member if that of c gave no answer. It also sees to it that c
 // connects again soon, because gRPC's own pause grows to two minutes.
 func (l *Locker) doubt(c *clientv3.Client, err error, sent time.Time) {
-	if !silent(err) {
+	if !unanswered(err) {
 		l.answered.Store(l.member.Load())
 	}
 	if noLease(err) || refused(err) || errors.Is(err, context.Canceled) {

@@ -116,11 +116,12 @@ func TestOnlyTheSilenceOfAllMembersIsSilence(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"no answer in time": {context.DeadlineExceeded, true},
-		"nobody listens":    {gone, true},
-		"no leader":         {rpctypes.Error(rpctypes.ErrGRPCNoLeader), false},
-		"not sent":          {errors.Join(errUnsent, context.DeadlineExceeded), false},
-		"given up":          {context.Canceled, false},
+		"no answer in time":   {context.DeadlineExceeded, true},
+		"nobody listens":      {gone, true},
+		"a broken connection": {status.Error(codes.Unavailable, "error reading from server: EOF"), false},
+		"no leader":           {rpctypes.Error(rpctypes.ErrGRPCNoLeader), false},
+		"not sent":            {errors.Join(errUnsent, context.DeadlineExceeded), false},
+		"given up":            {context.Canceled, false},
 	} {
 		got := one.tryError(c.err)
 		if errors.Is(got, locker.ErrSilent) != c.want || !errors.Is(got, locker.ErrUnavailable) {
