@@ -162,7 +162,7 @@ var statements = map[string][]string{
 		"up to the TTL, {ttl}: 409", "a tenth of the TTL, or than {most trip} |", "more than a try ({most try}):",
 	},
 	"docs/operations.zh-CN.md": {
-		"远低于 MaxHold（{hold}） |", "每隔几秒回升到 {ttl}，", "MaxHold 的一半（{half hold}）之后", "过了 {hold}，MaxHold 会自动",
+		"远低于 MaxHold（{hold}） |", "每隔几秒回升到 {ttl} |", "MaxHold 的一半（{half hold}）之后", "过了 {hold}，MaxHold 会自动",
 		"大约是 TTL 的三分之一（{third}）", "也就是 TTL 的三分之一（{third}）", "等满 {wait} 只会", "占用一个 TTL（{ttl}）",
 		"TTL 的十分之一，或者超过 {most trip} |", "一次尝试的时限（{most try}）",
 	},

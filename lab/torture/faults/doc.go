@@ -4,6 +4,7 @@
 //
 //	go -C lab test -race -run 'Fault17' ./torture/faults
 //
-// Guard must do what a row says. With -update its results are written into the
-// page. The rows of the competitors are in bench/peers.
+// Guard must do what a row says. With -update its results are written into
+// testdata/seen.json, which has what was seen in detail, and the page is made
+// anew. The rows of the competitors are in lab/bench/peers.
 package faults

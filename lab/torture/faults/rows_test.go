@@ -3,8 +3,7 @@ package faults
 // rows are the faults of the matrix in order. Each has the event, and the
 // conditions that must hold then.
 var rows = []struct{ fault, wanted string }{
-	1: {"The reply to an acquire is lost", "The wish is known by its owner id, so trying again succeeds: nobody " +
-		"waits for himself."},
+	1: {"The reply to an acquire is lost", "A second try with the same owner id succeeds: no caller waits for itself."},
 	2: {
 		"The reply to an acquire comes after the lease has ended",
 		"Nothing is granted, and what may be left of the key is given up by owner id.",
@@ -44,17 +43,16 @@ var rows = []struct{ fault, wanted string }{
 	16: {"Requests arrive, replies do not", "The holder is told before its key can end, and the key is released once " +
 		"the network is back."},
 	17: {"The holder alone is cut off", "It is told before its key can end, so before anybody else starts."},
-	18: {"The server is slow", "No lease is lost as long as a third of the TTL is more than a slow round trip; who " +
-		"starts with less is warned."},
+	18: {"The server is slow", "No lease is lost as long as a third of the TTL is more than a slow round trip; " +
+		"`Check` warns of less ([limitation](#known-limitation))."},
 	19: {"The server pauses its clients", "A wait ends in time, and a holder is told before its key can end."},
 	20: {"A holder releases after its lease has ended", "It is told so, and the key of the next holder is left alone."},
 	21: {"A renewal is under way at the release", "The key does not come back."},
 	22: {"The reply to a release is lost", "The work was done, so that is no error of the work."},
 	23: {
 		"A message is lost, or the subscription is dropped or dies",
-		"A waiter looks by itself: it has the key some hundred milliseconds later. (Where a process waits " +
-			"for 300 keys or " +
-			"more, see above the rows.)",
+		"A waiter looks by itself: it has the key some hundred milliseconds later " +
+			"([many keys](#many-keys) in one process: later).",
 	},
 	24: {"The key is released between a waiter's look and its sleep", "The waiter is woken."},
 	25: {"A waiter leaves as its turn comes", "The turn goes to the next, or the key is free."},
@@ -87,8 +85,8 @@ var rows = []struct{ fault, wanted string }{
 	38: {"A TTL that Redis cannot keep", "Refused at the start."},
 	39: {"Another server, another Lua", "The same behaviour on every server that is promised."},
 	40: {"Close", "No goroutine, no connection, no key without a TTL is left."},
-	41: {"The server is far away", "A new process has its first turn within 3 s, with a free key and with a hot one, " +
-		"up to a round trip of 400 ms and TLS."},
+	41: {"The server is far away", "A new process has its first turn on one server within 3 s, with a free key and " +
+		"with a hot one, up to a round trip of 400 ms and TLS."},
 	42: {
 		"The server or a process stops right after a key was handed over",
 		"A pause of a second or two costs no lease and lets nobody else in. In a cluster that is true of less than a " +
