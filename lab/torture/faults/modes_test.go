@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -109,8 +110,10 @@ func TestFault47AFailoverKeepsThoseWhoShareAKey(t *testing.T) {
 	refused(g, limited)
 	refused(g.With(guard.WithPermits(2)), limited)
 	mustRelease(t, acquire(t, g.With(guard.WithShared()), read))
-	for _, l := range leases {
-		mustRelease(t, l)
+	for _, l := range leases { // over a connection that breaks just then, a release is sent again by itself
+		if err := l.Release(t.Context()); err != nil && !errors.Is(err, guard.ErrUnavailable) {
+			t.Fatal(err)
+		}
 	}
 	mustRelease(t, acquire(t, g, read))
 	mustRelease(t, acquire(t, g, limited))
