@@ -129,17 +129,6 @@ func envelope(c *gin.Context, err error) {
 	}
 }
 
-// envelope200 does so for clients that look at the code alone.
-func envelope200(c *gin.Context, err error) {
-	code, msg := "internal", "Something went wrong."
-	if o, ours := outcome.Of(c.Request.Context(), err); ours {
-		code, msg = string(o.Code), o.Detail
-		o.Prepare(c.Writer.Header())
-	}
-	c.Header("Content-Type", "application/json; charset=utf-8")
-	c.JSON(http.StatusOK, gin.H{"code": code, "msg": msg, "data": nil})
-}
-
 func buy(c *gin.Context) {
 	if c.Param("sku") == "1" {
 		reply(c, http.StatusUnprocessableEntity, "sold out", nil)
@@ -236,23 +225,6 @@ func Example_envelope() {
 	// 500 {"code":500,"data":null,"msg":"Something went wrong."}
 	// 500 {"code":500,"data":null,"msg":"Something went wrong."}
 	// 409 {"code":409,"data":null,"msg":"Another request is working on the same resource. Part of the request may have been carried out; check before trying again."}
-}
-
-func Example_envelopeAlways200() {
-	g, end := open()
-	defer end()
-	r := gin.New()
-	r.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope200)))
-	r.POST("/skus/:sku/buy", lockmw.Key(g.With(guard.WithMaxWait(0)), "stock:{sku}"), buy)
-
-	ask(r, "/skus/7/buy")
-	_ = g.Do(context.Background(), guard.Key("stock", 7), func(context.Context) error {
-		ask(r, "/skus/7/buy")
-		return nil
-	})
-	// Output:
-	// 200 {"code":200,"data":{"sku":"7"},"msg":"ok"}
-	// 200 {"code":"lock_held","data":null,"msg":"Another request is working on the same resource. Try again later."} and Retry-After
 }
 
 func routes(g *guard.Guard) http.Handler {
