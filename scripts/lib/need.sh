@@ -6,7 +6,7 @@ needs_of() {
   case $1 in
     test | newest)
       local all=0
-      if is_chosen guardctl/all || is_chosen examples/flashsale/withlockers; then all=1; fi
+      if is_chosen guardctl/all; then all=1; fi
       if ((all)) || is_chosen jobs/river || is_chosen locker/postgreslocker; then echo "initdb postgresql"; fi
       if is_chosen locker/postgreslocker; then echo "pgbouncer pgbouncer"; fi
       if ((all)) || is_chosen locker/mysqllocker; then echo "mariadbd mariadb-server"; fi

@@ -7,11 +7,9 @@ import (
 	"io"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
-	"github.com/go-lockguard/guard/locker"
 )
 
 // config is one sale, as the flags describe it.
@@ -19,8 +17,6 @@ type config struct {
 	mode        shop.Mode
 	style       shop.Style
 	redis       string // see redisForms; "" is the embedded one
-	locker      string // address of another store of leases, see locker.FromDSN; "" is the Redis above
-	store       string // an SQL database for stock and orders, see parseStore; "" is Redis
 	instances   int
 	requests    int
 	concurrency int
@@ -71,11 +67,6 @@ func newFlagSet(c *config) *flag.FlagSet {
 	fs.StringVar(&c.redis, "redis", c.redis, "Redis to use, as `URL or host:port`, also "+
 		"redis+sentinel://host:port,host:port/master and redis+cluster://host:port,host:port; without it one runs "+
 		"embedded, in this process")
-	fs.StringVar(&c.locker, "locker", c.locker, "`address` of another store of leases than Redis, such as "+
-		"etcd://host:port; only ./examples/flashsale/withlockers has others")
-	fs.StringVar(&c.store, "store", c.store,
-		"`database` for stock and orders instead of Redis: sqlite, postgres://user:password@host:port/database "+
-			"or mysql://...; only ./examples/flashsale/withsql has their drivers")
 	fs.IntVar(&c.instances, "instances", c.instances, "app instances, each a process")
 	fs.IntVar(&c.requests, "requests", c.requests, "requests in all, round robin over the instances")
 	fs.IntVar(&c.concurrency, "concurrency", c.concurrency, "buyers that send them, each one at a time")
@@ -148,16 +139,6 @@ func (c config) check() error {
 		_, err := parseRedis(c.redis)
 		want(err == nil, "-redis: %v", err)
 	}
-	if c.locker != "" {
-		_, err := locker.FromDSN(c.locker)
-		want(err == nil, "-locker: %v", err)
-		want(c.mode.Locked(), "-locker is where the lock is: use -mode lock or fence")
-		want(!c.web && c.record == "", "-locker is for one sale on the console: leave out -web and -record")
-	}
-	if c.store != "" {
-		_, err := parseStore(c.store)
-		want(err == nil, "-store: %v", err)
-	}
 	want(!c.web && c.record == "" || !c.trace, "-trace follows one sale: leave out -web and -record")
 	want(!c.trace || c.mode.Locked(), "-trace follows a buyer who waits for the lock: use -mode lock or fence")
 	if c.otlp != "" {
@@ -166,10 +147,4 @@ func (c config) check() error {
 			"-otlp is %q, want an http or https URL", c.otlp)
 	}
 	return errors.Join(errs...)
-}
-
-// leases is the scheme of -locker. The rest of the address may have a password.
-func (c config) leases() string {
-	scheme, _, _ := strings.Cut(c.locker, ":")
-	return scheme
 }

@@ -57,26 +57,13 @@ func newGuard(l locker.Locker, cfg instanceConfig, t *telemetry, f *follower) (*
 	return guard.New(l, opts...)
 }
 
-// newLocker is the store of the leases. One of -locker closes its client.
-func newLocker(ctx context.Context, rdb redis.UniversalClient, server endpoint, cfg instanceConfig, t *telemetry) (
-	l locker.Locker, err error,
-) {
-	if cfg.Locker != "" {
-		if l, err = locker.FromDSN(cfg.Locker); err != nil {
-			return nil, err
-		}
-		if tables, ok := l.(interface {
-			Migrate(ctx context.Context) error
-		}); ok {
-			err = tables.Migrate(ctx)
-		}
-		return l, err
-	}
+// newLocker is the store of the leases.
+func newLocker(rdb redis.UniversalClient, server endpoint, cfg instanceConfig, t *telemetry) locker.Locker {
 	opts := []redislocker.Option{redislocker.WithPrefix(cfg.Prefix), redislocker.WithHook(t.redisHook())}
 	if server.sentinel != nil {
 		opts = append(opts, redislocker.WithSentinel(server.sentinel))
 	}
-	return redislocker.New(rdb, opts...), nil
+	return redislocker.New(rdb, opts...)
 }
 
 // instanceEnv holds the instanceConfig of a child, as JSON.
@@ -89,8 +76,6 @@ type instanceConfig struct {
 	Style    shop.Style
 	Redis    string // any form of -redis
 	RedisVia string `json:",omitempty"` // host:port in front of it; "": none
-	Locker   string `json:",omitempty"` // address of the leases; "": in Redis
-	Store    string // of the book; "": in Redis
 	Prices   string // base URL of the price service
 	Prefix   string // of every key of this run
 	TTL      time.Duration
@@ -135,12 +120,6 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 	}
 	rdb := server.open()
 	defer rdb.Close()
-	book, err := openBook(rdb, server, cfg.Store, cfg.Prefix)
-	if err != nil {
-		return err
-	}
-	defer book.Close()
-
 	t, err := newTelemetry(ctx, cfg)
 	if err != nil {
 		return err
@@ -150,18 +129,12 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 	if cfg.Live {
 		f = newFollower(cfg.Mode.Locked())
 	}
-	l, err := newLocker(ctx, rdb, server, cfg, t)
+	g, err := newGuard(newLocker(rdb, server, cfg, t), cfg, t, f)
 	if err != nil {
 		return err
 	}
-	g, err := newGuard(l, cfg, t, f)
-	if err != nil {
-		return err
-	}
-	sharer, shares := l.(locker.Sharer)
 	s := &shop.Shop{
-		OneReader: !shares || !sharer.Shares(locker.NoLimit),
-		Book:      watchedBook{book}, Fenced: cfg.Mode == shop.ModeFence, Deaf: cfg.Deaf,
+		Book: watchedBook{openBook(rdb, server, cfg.Prefix)}, Fenced: cfg.Mode == shop.ModeFence, Deaf: cfg.Deaf,
 		Prices: &shop.PriceClient{HTTP: newHTTPClient(0), Base: cfg.Prices, Instance: cfg.Name},
 	}
 

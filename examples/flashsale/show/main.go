@@ -7,7 +7,7 @@
 //   - main.go, config.go: the command
 //   - sale.go: one sale
 //   - fleet.go, instance.go: the processes
-//   - store.go, sqlbook.go: where stock and orders are kept
+//   - store.go: where stock and orders are kept
 //   - story.go, acts.go: the five acts
 //   - web.go, stage.go: the page
 //   - record.go: a page in a file

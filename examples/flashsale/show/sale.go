@@ -100,8 +100,7 @@ func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err er
 // settings returns those of one instance.
 func (s *sale) settings(name string) instanceConfig {
 	c := instanceConfig{
-		Name: name, Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.addr, Store: s.store.bookAddr,
-		Locker: s.cfg.locker,
+		Name: name, Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.addr,
 		Prices: s.prices.url, Prefix: s.store.prefix,
 		TTL: s.cfg.ttl, Wait: s.cfg.wait, Trace: s.cfg.trace, OTLP: s.cfg.otlp, Deaf: s.cfg.deaf, Live: s.cfg.live,
 	}
@@ -173,7 +172,7 @@ func (s *sale) close() error {
 	return nil
 }
 
-// errLeft says that something of a run may be left in Redis or in the database.
+// errLeft says that something of a run may be left in Redis.
 var errLeft = errors.New("not all of this run could be removed")
 
 // sell lets buyers send the requests numbered from to from+n-1 to the given
@@ -205,9 +204,8 @@ func (s *sale) result(ctx context.Context) (result, error) {
 	done, sold := s.tally.progress()
 	reached, failed := s.tally.reached()
 	res := result{
-		Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.name, Store: s.store.bookName, Locker: s.cfg.leases(),
-		Instances: s.cfg.instances,
-		Requests:  s.cfg.requests, Stock: s.cfg.stock,
+		Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.name, Instances: s.cfg.instances,
+		Requests: s.cfg.requests, Stock: s.cfg.stock,
 		Sold: sold, Orders: len(orders), Reached: reached, Failed: failed, Settled: found,
 		LateWrites:      s.tally.refused[shop.CodeLateWrite],
 		RefusedByReason: s.tally.refused,

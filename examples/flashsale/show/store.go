@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -23,19 +21,13 @@ type store struct {
 	rdb    redis.UniversalClient
 	mini   *miniredis.Miniredis // nil: a real server
 
-	book     shop.OrderBook
-	bookAddr string // as the instances need it; "": in the same Redis
-	bookName string // as people may see it
-	dir      string // of an SQLite book of our own; "": none
+	book *shop.RedisBook
 }
 
-// bookInRedis is the bookName of one that is in the Redis of the locks.
-const bookInRedis = "Redis"
-
 // openStore starts the embedded Redis, or looks whether the one of the flags
-// answers, and so for the database.
+// answers.
 func openStore(ctx context.Context, cfg config, run string) (_ *store, err error) {
-	s := &store{addr: cfg.redis, prefix: "flashsale:" + run, bookAddr: cfg.store, bookName: bookInRedis}
+	s := &store{addr: cfg.redis, prefix: "flashsale:" + run}
 	undo := s.shut
 	defer func() {
 		if err != nil {
@@ -45,26 +37,14 @@ func openStore(ctx context.Context, cfg config, run string) (_ *store, err error
 	if err = s.openRedis(ctx); err != nil {
 		return nil, err
 	}
-	if cfg.store == "sqlite" {
-		if s.dir, err = os.MkdirTemp("", "flashsale"); err != nil {
-			return nil, err
-		}
-		s.bookAddr = "sqlite:" + filepath.Join(s.dir, "book.db")
-	}
-	if s.book, err = openBook(s.rdb, s.redis, s.bookAddr, s.prefix); err != nil {
-		return nil, fmt.Errorf("-store: %w", err)
-	}
-	if cfg.store != "" {
-		d, _ := parseStore(cfg.store) // it was opened
-		s.bookName = d.Name
-	}
+	s.book = openBook(s.rdb, s.redis, s.prefix)
 	undo = func() error { // a part of the book may be there, if only because somebody has interrupted us
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 		defer cancel()
 		return s.close(ctx)
 	}
 	if err = s.book.Create(ctx, cfg.stock); err != nil {
-		return nil, fmt.Errorf("the book in %s: %w", s.bookName, err)
+		return nil, fmt.Errorf("the book in Redis: %w", err)
 	}
 	return s, nil
 }
@@ -94,21 +74,9 @@ func (s *store) openRedis(ctx context.Context) (err error) {
 	return nil
 }
 
-// openBook opens the book at addr, "" in the given Redis. The parent has
-// created it, or will.
-func openBook(rdb redis.UniversalClient, e endpoint, addr, run string) (shop.OrderBook, error) {
-	if addr == "" {
-		return &shop.RedisBook{RDB: rdb, Keys: shop.Keys(run), Replicated: e.replicated()}, nil
-	}
-	d, err := parseStore(addr)
-	if err != nil {
-		return nil, err
-	}
-	db, err := d.Open()
-	if err != nil {
-		return nil, err
-	}
-	return newSQLBook(db, d.Dialect, run)
+// openBook opens the book of a run. The parent has created it, or will.
+func openBook(rdb redis.UniversalClient, e endpoint, run string) *shop.RedisBook {
+	return &shop.RedisBook{RDB: rdb, Keys: shop.Keys(run), Replicated: e.replicated()}
 }
 
 // startBreaker puts something between the instances and this Redis that can cut
@@ -118,29 +86,22 @@ func (s *store) startBreaker(ctx context.Context) (*breaker, error) {
 	return startBreaker(ctx, opts.Network, opts.Addr)
 }
 
-// close removes the book and every key of this run, the guard's too, and ends
-// the embedded Redis.
-func (s *store) close(ctx context.Context) error {
-	err := s.book.Remove(ctx)
+// close removes every key of this run, the guard's too, and ends the embedded
+// Redis.
+func (s *store) close(ctx context.Context) (err error) {
 	if s.mini == nil {
-		err = errors.Join(err, s.removeKeys(ctx))
+		err = s.removeKeys(ctx)
 	}
 	return errors.Join(err, s.shut())
 }
 
 // shut closes what is open.
 func (s *store) shut() (err error) {
-	if s.book != nil {
-		err = s.book.Close()
-	}
 	if s.rdb != nil {
-		err = errors.Join(err, s.rdb.Close())
+		err = s.rdb.Close()
 	}
 	if s.mini != nil {
 		s.mini.Close()
-	}
-	if s.dir != "" {
-		err = errors.Join(err, os.RemoveAll(s.dir)) //nolint:gosec // our own, from MkdirTemp
 	}
 	return err
 }
