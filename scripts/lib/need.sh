@@ -3,7 +3,7 @@
 
 # needs_of prints the commands and files that a step can be left out for, each with the Debian packages that have it.
 needs_of() {
-  local every="guardctl/all examples/flashsale/withlockers lab"
+  local every="guardctl/all lab"
   case $1 in
     browser) echo "chromium chromium fonts-dejavu-core" ;;
     models) echo "spin spin" ;;

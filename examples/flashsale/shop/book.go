@@ -5,9 +5,8 @@ import (
 	"errors"
 )
 
-// OrderBook is where the stock and the orders of a run are: in Redis, or in an
-// SQL database. The instances read and write it, the parent makes it, looks at
-// it and removes it. Safe for concurrent use.
+// OrderBook is where the stock and the orders of a run are. Safe for concurrent
+// use.
 type OrderBook interface {
 	// Read returns the stock. A token above 0 is shown to the fence, as in
 	// Place: what was read with it can be overwritten by nobody with a lower
@@ -22,19 +21,8 @@ type OrderBook interface {
 	// Take is the whole sale of one item in one step, or ErrSoldOut.
 	Take(ctx context.Context, sku, order string) (left int, err error)
 
-	// Create makes the book, with so many items on the shelf.
-	Create(ctx context.Context, stock int) error
-
-	// Glance returns what is left and how many orders there are, at one moment.
-	Glance(ctx context.Context) (left, orders int, err error)
-
 	// Orders returns the ids of all orders.
 	Orders(ctx context.Context) ([]string, error)
-
-	// Remove removes it.
-	Remove(ctx context.Context) error
-
-	Close() error
 }
 
 // SKU is the one item of the sale.

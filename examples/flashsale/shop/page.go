@@ -52,9 +52,5 @@ func addPage(r gin.IRoutes, g *guard.Guard, s *Shop, mode Mode) {
 		r.GET("/skus/:sku", look)
 		return
 	}
-	readers := g
-	if !s.OneReader {
-		readers = g.With(guard.WithShared())
-	}
-	r.GET("/skus/:sku", lockmw.Key(readers, "stock:{sku}"), look)
+	r.GET("/skus/:sku", lockmw.Key(g.With(guard.WithShared()), "stock:{sku}"), look)
 }

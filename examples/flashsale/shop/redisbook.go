@@ -155,12 +155,12 @@ func (b *RedisBook) look(ctx context.Context, err error) {
 	}
 }
 
-// Create implements [OrderBook].
+// Create makes the book, with so many items on the shelf.
 func (b *RedisBook) Create(ctx context.Context, stock int) error {
 	return b.RDB.Set(ctx, b.Keys.stock(SKU), stock, 0).Err()
 }
 
-// Glance implements [OrderBook].
+// Glance returns what is left and how many orders there are, at one moment.
 func (b *RedisBook) Glance(ctx context.Context) (left, orders int, err error) {
 	var stock *redis.StringCmd
 	var book *redis.IntCmd
@@ -180,13 +180,6 @@ func (b *RedisBook) Glance(ctx context.Context) (left, orders int, err error) {
 func (b *RedisBook) Orders(ctx context.Context) ([]string, error) {
 	return b.RDB.LRange(ctx, b.Keys.orders(SKU), 0, -1).Result()
 }
-
-// Remove does nothing: the keys go with all others of the run, those of the
-// guard too.
-func (b *RedisBook) Remove(context.Context) error { return nil }
-
-// Close does nothing: the client is its owner's.
-func (b *RedisBook) Close() error { return nil }
 
 // Pause waits for d, at most until ctx ends.
 func Pause(ctx context.Context, d time.Duration) {

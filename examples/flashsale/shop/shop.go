@@ -30,8 +30,6 @@ type Shop struct {
 	Prices *PriceClient
 	Fenced bool // reads and writes carry the fencing token of the lease
 
-	OneReader bool // the store of the leases has no shared ones, so that pages are made one after the other
-
 	// Deaf plays the worst case in the story: a process that is stopped after
 	// its last look at its context, and writes when it wakes. Which instruction
 	// a process is stopped at is luck, so this shop does not look at all.

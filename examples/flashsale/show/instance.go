@@ -10,6 +10,9 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -57,26 +60,13 @@ func newGuard(l locker.Locker, cfg instanceConfig, t *telemetry, f *follower) (*
 	return guard.New(l, opts...)
 }
 
-// newLocker is the store of the leases. One of -locker closes its client.
-func newLocker(ctx context.Context, rdb redis.UniversalClient, server endpoint, cfg instanceConfig, t *telemetry) (
-	l locker.Locker, err error,
-) {
-	if cfg.Locker != "" {
-		if l, err = locker.FromDSN(cfg.Locker); err != nil {
-			return nil, err
-		}
-		if tables, ok := l.(interface {
-			Migrate(ctx context.Context) error
-		}); ok {
-			err = tables.Migrate(ctx)
-		}
-		return l, err
-	}
+// newLocker is the store of the leases.
+func newLocker(rdb redis.UniversalClient, server endpoint, cfg instanceConfig, t *telemetry) locker.Locker {
 	opts := []redislocker.Option{redislocker.WithPrefix(cfg.Prefix), redislocker.WithHook(t.redisHook())}
 	if server.sentinel != nil {
 		opts = append(opts, redislocker.WithSentinel(server.sentinel))
 	}
-	return redislocker.New(rdb, opts...), nil
+	return redislocker.New(rdb, opts...)
 }
 
 // instanceEnv holds the instanceConfig of a child, as JSON.
@@ -89,8 +79,6 @@ type instanceConfig struct {
 	Style    shop.Style
 	Redis    string // any form of -redis
 	RedisVia string `json:",omitempty"` // host:port in front of it; "": none
-	Locker   string `json:",omitempty"` // address of the leases; "": in Redis
-	Store    string // of the book; "": in Redis
 	Prices   string // base URL of the price service
 	Prefix   string // of every key of this run
 	TTL      time.Duration
@@ -135,12 +123,6 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 	}
 	rdb := server.open()
 	defer rdb.Close()
-	book, err := openBook(rdb, server, cfg.Store, cfg.Prefix)
-	if err != nil {
-		return err
-	}
-	defer book.Close()
-
 	t, err := newTelemetry(ctx, cfg)
 	if err != nil {
 		return err
@@ -150,18 +132,12 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 	if cfg.Live {
 		f = newFollower(cfg.Mode.Locked())
 	}
-	l, err := newLocker(ctx, rdb, server, cfg, t)
+	g, err := newGuard(newLocker(rdb, server, cfg, t), cfg, t, f)
 	if err != nil {
 		return err
 	}
-	g, err := newGuard(l, cfg, t, f)
-	if err != nil {
-		return err
-	}
-	sharer, shares := l.(locker.Sharer)
 	s := &shop.Shop{
-		OneReader: !shares || !sharer.Shares(locker.NoLimit),
-		Book:      watchedBook{book}, Fenced: cfg.Mode == shop.ModeFence, Deaf: cfg.Deaf,
+		Book: watchedBook{openBook(rdb, server, cfg.Prefix)}, Fenced: cfg.Mode == shop.ModeFence, Deaf: cfg.Deaf,
 		Prices: &shop.PriceClient{HTTP: newHTTPClient(0), Base: cfg.Prices, Instance: cfg.Name},
 	}
 
@@ -188,4 +164,205 @@ func serveInstance(ctx context.Context, cfg instanceConfig, ready io.Writer) (er
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	return errors.Join(srv.Shutdown(grace), g.Close(grace), t.close(grace))
+}
+
+// visit is one request at an instance, as the instance tells it to the parent:
+// again and again while it changes. Times are in µs since 1970, 0 for what has
+// not happened.
+type visit struct {
+	Order   string
+	Came    int64
+	Held    int64  // when its section began: with the lease, or without a guard at once
+	Wrote   int64  // when the write of its step was answered
+	Lost    int64  // when its lease was lost
+	Ended   int64  // when its section ended, or its wait for nothing
+	Token   uint64 `json:",omitempty"` // fencing token
+	Read    int    // the stock that it read; -1: it did not
+	Behind  string `json:",omitempty"` // order whose grant was in the way last
+	Handoff bool   `json:",omitempty"` // the turn came from another request of this instance
+	Tries   int    `json:",omitempty"` // sent to Redis while waiting
+}
+
+// follower tells the parent what the requests of an instance do, as an observer
+// of its guard and as a middleware. A nil one follows nothing. Safe for
+// concurrent use.
+type follower struct {
+	guard.NopObserver
+	guarded bool
+	done    chan struct{} // closed by close: the stream ends
+	soon    chan struct{} // holds one: something should be told before the next tick
+
+	mu      sync.Mutex // guards what follows and the fields of every visit; not held across I/O
+	changed []*visit   // not yet told, in the order of their first change
+	pending map[*visit]bool
+}
+
+func newFollower(guarded bool) *follower {
+	return &follower{
+		guarded: guarded, done: make(chan struct{}), soon: make(chan struct{}, 1),
+		pending: map[*visit]bool{},
+	}
+}
+
+// close ends the stream once it has told everything.
+func (f *follower) close() { close(f.done) }
+
+type visitKey struct{}
+
+// follow is a middleware in front of the guard.
+func (f *follower) follow(c *gin.Context) {
+	v := &visit{Order: c.GetHeader(shop.OrderHeader), Came: now(), Read: -1}
+	if !f.guarded {
+		v.Held = v.Came
+	}
+	f.change(v, func(*visit) {})
+	c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), visitKey{}, followed{f, v}))
+	c.Next()
+	f.change(v, func(v *visit) {
+		if v.Ended == 0 {
+			v.Ended = now()
+		}
+	})
+}
+
+type followed struct {
+	f *follower
+	v *visit
+}
+
+// noteVisit changes what is known about the request in ctx, if somebody follows
+// it.
+func noteVisit(ctx context.Context, change func(v *visit)) {
+	if on, ok := ctx.Value(visitKey{}).(followed); ok {
+		on.f.change(on.v, change)
+	}
+}
+
+func (f *follower) change(v *visit, change func(v *visit)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(v)
+	if !f.pending[v] {
+		f.pending[v] = true
+		f.changed = append(f.changed, v)
+	}
+}
+
+// WaitEnd notes who was in the way.
+func (f *follower) WaitEnd(ctx context.Context, _ guard.WaitInfo, r guard.WaitResult) {
+	noteVisit(ctx, func(v *visit) {
+		v.Tries, v.Handoff, v.Behind = r.Attempts, r.Handoff, orderOf(r.Blocker.Traceparent)
+		if r.Err != nil {
+			v.Ended = now()
+		}
+	})
+}
+
+// HoldStart notes the start of the section.
+func (f *follower) HoldStart(ctx context.Context, _ guard.WaitInfo) context.Context {
+	noteVisit(ctx, func(v *visit) { v.Held = now() })
+	select {
+	case f.soon <- struct{}{}: // pages want to know the holder, and this process may be stopped any moment
+	default:
+	}
+	return ctx
+}
+
+// HoldEnd notes its end.
+func (f *follower) HoldEnd(ctx context.Context, _ guard.WaitInfo, _ guard.HoldResult) {
+	noteVisit(ctx, func(v *visit) { v.Ended = now() })
+}
+
+// LeaseLost notes the moment.
+func (f *follower) LeaseLost(ctx context.Context, _ guard.WaitInfo, _ error) {
+	noteVisit(ctx, func(v *visit) { v.Lost = now() })
+}
+
+// Traceparent stores the order with the key, in the form of a trace, so that a
+// waiter knows whom it waited for.
+func (f *follower) Traceparent(ctx context.Context) string {
+	on, _ := ctx.Value(visitKey{}).(followed)
+	if on.v == nil {
+		return ""
+	}
+	n, err := strconv.ParseUint(on.v.Order, 10, 64)
+	if err != nil || n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("00-%032x-%016x-01", n, n)
+}
+
+// orderOf reads what Traceparent wrote.
+func orderOf(traceparent string) string {
+	parts := strings.Split(traceparent, "-")
+	if len(parts) != 4 {
+		return ""
+	}
+	n, err := strconv.ParseUint(parts[2], 16, 64)
+	if err != nil {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+const tellEvery = 20 * time.Millisecond
+
+// stream answers with visits as they change, one JSON object a line, until the
+// instance ends.
+func (f *follower) stream(c *gin.Context) {
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	enc := json.NewEncoder(c.Writer)
+	for last := false; !last; {
+		c.Writer.Flush()
+		select {
+		case <-tick.C:
+		case <-f.soon:
+		case <-f.done:
+			last = true
+		case <-c.Request.Context().Done():
+			return
+		}
+		for _, v := range f.take() {
+			if enc.Encode(v) != nil {
+				return // the parent has gone
+			}
+		}
+	}
+	c.Writer.Flush()
+}
+
+// take returns copies of what has changed.
+func (f *follower) take() []visit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	visits := make([]visit, len(f.changed))
+	for i, v := range f.changed {
+		visits[i] = *v
+	}
+	f.changed = f.changed[:0]
+	clear(f.pending)
+	return visits
+}
+
+func now() int64 { return time.Now().UnixMicro() }
+
+// watchedBook notes what a request reads and writes, for pages that follow it.
+type watchedBook struct{ shop.OrderBook }
+
+func (b watchedBook) Read(ctx context.Context, sku string, token uint64) (left int, err error) {
+	left, err = b.OrderBook.Read(ctx, sku, token)
+	noteVisit(ctx, func(v *visit) {
+		v.Token = token
+		if err == nil {
+			v.Read = left
+		}
+	})
+	return left, err
+}
+
+func (b watchedBook) Place(ctx context.Context, sku, order string, left int, token uint64) error {
+	err := b.OrderBook.Place(ctx, sku, order, left, token)
+	noteVisit(ctx, func(v *visit) { v.Wrote = now() })
+	return err
 }

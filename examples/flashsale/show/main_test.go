@@ -4,22 +4,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	_ "github.com/go-lockguard/guard/examples/flashsale/show/sqldb/drivers"
 	"github.com/go-lockguard/guard/internal/redistest"
-	"github.com/go-lockguard/guard/internal/sqltest"
 )
 
 // mainEnv makes the test binary the program itself, for tests that need it as a
@@ -34,15 +30,10 @@ func TestMain(m *testing.M) {
 		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(func() int {
-		if err := servers.start(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
 		flag.Parse()
 		// Each is a shop of many processes, and some count how much it sells.
 		_ = flag.Set("test.parallel", "1")
 		code := m.Run()
-		servers.close()
 		if err := goleak.Find(); err != nil && code == 0 {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -51,49 +42,8 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// servers are the databases of all tests.
-var servers databases
-
-type databases struct {
-	postgres, maria string // URLs, with a password that is not to be seen anywhere
-	close           func()
-	turn            sync.Mutex // of the one test that uses them, see alone
-}
-
-// alone waits until no other test uses the databases. A test that counts the
-// tables there needs it.
-func (d *databases) alone(t *testing.T) {
-	t.Helper()
-	d.turn.Lock()
-	t.Cleanup(d.turn.Unlock)
-}
-
+// secret is a password that is not to be seen anywhere.
 const secret = "s3cret"
-
-func (d *databases) start() error {
-	var pg, maria *sqltest.Server
-	var pgErr, mariaErr error
-	var both sync.WaitGroup
-	both.Go(func() { pg, pgErr = sqltest.StartPostgreSQL() })
-	both.Go(func() { maria, mariaErr = sqltest.StartMariaDB() })
-	both.Wait()
-	d.close = func() {
-		if pgErr == nil {
-			pg.Close()
-		}
-		if mariaErr == nil {
-			maria.Close()
-		}
-	}
-	if err := errors.Join(pgErr, mariaErr); err != nil {
-		d.close()
-		return err
-	}
-	// Neither server asks for it.
-	d.postgres = strings.Replace(pg.URL, "@", ":"+secret+"@", 1)
-	d.maria = strings.Replace(maria.URL, "@", ":"+secret+"@", 1)
-	return nil
-}
 
 // sell runs the program with -json and returns its exit status and its last
 // line.
@@ -147,117 +97,6 @@ func TestALockSellsEveryItemOnceAndLosesNoUpdate(t *testing.T) {
 			}
 			wantEmpty(t, server.Addr)
 		})
-	}
-}
-
-func TestTheBookMayBeInADatabase(t *testing.T) {
-	t.Parallel()
-	for name, store := range map[string]string{
-		"SQLite in a file": "sqlite", "PostgreSQL at ": servers.postgres,
-		"MySQL at ": servers.maria,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if store != "sqlite" {
-				servers.alone(t)
-			}
-			server := redistest.Start(t)
-			var stdout, stderr bytes.Buffer
-			code := run([]string{
-				"-store", store, "-requests", "400", "-stock", "100", "-redis", server.Addr,
-				"-json",
-			}, &stdout, &stderr)
-			lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
-			var res result
-			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &res); err != nil || code != exitOK {
-				t.Fatalf("exit status %d, %v: %s", code, err, stderr.String())
-			}
-			if res.Sold != 100 || res.Orders != 100 || res.Oversold != 0 || res.LostUpdates != 0 || res.Errors != 0 ||
-				!strings.HasPrefix(res.Store, name) {
-				t.Errorf("%+v\n%s", res, stderr.String())
-			}
-			if strings.Contains(stdout.String()+stderr.String(), secret) {
-				t.Errorf("the password is printed: %s%s", stderr.String(), stdout.String())
-			}
-			wantEmpty(t, server.Addr)
-			wantNoTables(t, store)
-		})
-	}
-}
-
-func TestABookThatCannotBeFinishedIsRemoved(t *testing.T) {
-	t.Parallel()
-	servers.alone(t)
-	server := redistest.Start(t)
-	for _, store := range []string{servers.postgres, servers.maria} {
-		d, err := parseStore(store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		db, err := d.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		// in the way of the last one
-		if _, err := db.ExecContext(t.Context(), "CREATE TABLE flashsale_half_orders (id INTEGER)"); err != nil {
-			t.Fatal(err)
-		}
-		cfg := defaultConfig()
-		cfg.redis, cfg.store = server.Addr, store
-		if _, err := openStore(t.Context(), cfg, "half"); err == nil {
-			t.Errorf("%s: two tables of one name", d.Name)
-		}
-		wantNoTables(t, store)
-	}
-	wantEmpty(t, server.Addr)
-}
-
-// wantNoTables fails t if the run has left a table.
-func wantNoTables(t *testing.T, store string) {
-	t.Helper()
-	if store == "sqlite" {
-		return // its file has gone
-	}
-	d, err := parseStore(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := d.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	var n int
-	err = db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.tables WHERE table_name "+
-		"LIKE 'flashsale%'").Scan(&n)
-	if n != 0 || err != nil {
-		t.Errorf("%d tables left, %v", n, err)
-	}
-}
-
-func TestNoLockOversellsInADatabaseToo(t *testing.T) {
-	t.Parallel()
-	servers.alone(t)
-	for _, store := range []string{"sqlite", servers.postgres, servers.maria} {
-		code, res := sell(t, "-mode", "none", "-requests", "400", "-stock", "100", "-store", store)
-		if code != exitOK || res.Oversold+res.LostUpdates == 0 {
-			t.Errorf("%s: exit status %d, %d oversold, %d lost updates", res.Store, code, res.Oversold, res.LostUpdates)
-		}
-	}
-}
-
-func TestAStoreThatDoesNotAnswerFailsTheRunWithoutItsPassword(t *testing.T) {
-	for _, store := range []string{
-		"postgres://u:" + secret + "@127.0.0.1:1/db",
-		"mysql://u:" + secret + "@127.0.0.1:1/db",
-	} {
-		var stdout, stderr bytes.Buffer
-		code := run([]string{"-store", store}, &stdout, &stderr)
-		if out := stdout.String() + stderr.String(); code != exitFailed || !strings.Contains(out, "127.0.0.1:1") ||
-			strings.Contains(out, secret) {
-			t.Errorf("exit status %d, %s", code, out)
-		}
 	}
 }
 
@@ -328,11 +167,7 @@ func TestBadFlagsAreNamedAndExitWithStatus2(t *testing.T) {
 		{"-redis redis+cluster://localhost:1,localhost", "host:port"},
 		{"-redis redis+cluster://localhost:1/mymaster", "/mymaster"},
 		{"-redis redis+cluster://", "host:port"},
-		{"-store oracle://localhost/db", "oracle"},
-		{"-store nonsense", "-store"},
-		{"-store sqlitefile", "-store"},
-		{"-store mysql://localhost:3306", "no database"},
-		{"-story -store sqlite", "-store"},
+		{"-story -stock 5", "-stock"},
 		{"-story -mode none", "-mode"},
 		{"-story -trace", "-trace"},
 		{"-trace -mode none", "-trace"},

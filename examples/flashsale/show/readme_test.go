@@ -16,16 +16,12 @@ func TestTheCommandsOfTheReadmeAreKnown(t *testing.T) {
 		command, _, _ := strings.Cut(line, "#")
 		if args, ok := strings.CutPrefix(command, "go run ./examples/flashsale"); ok {
 			commands++
-			args, withSQL := strings.CutPrefix(args, "/withsql")
-			if strings.Contains(args, "-store") != withSQL {
-				t.Errorf("%s: -store is for ./examples/flashsale/withsql", command)
-			}
 			if _, err := parseFlags(strings.Fields(args)); err != nil {
 				t.Errorf("%s: %v", command, err)
 			}
 		}
 	}
-	if commands < 7 {
+	if commands < 6 {
 		t.Errorf("only %d commands found", commands)
 	}
 }

@@ -13,8 +13,6 @@ type result struct {
 	Mode        shop.Mode  `json:"mode"`
 	Style       shop.Style `json:"style"`
 	Redis       string     `json:"redis"`
-	Store       string     `json:"store"`            // where stock and orders are
-	Locker      string     `json:"locker,omitempty"` // where the leases are; "": in that Redis
 	Instances   int        `json:"instances"`
 	Requests    int        `json:"requests"`
 	Stock       int        `json:"stock"`
@@ -91,14 +89,9 @@ func (r result) due() int { return min(r.Stock, r.Reached-r.Failed) }
 
 // printScene says who is there, so that one of them can be killed.
 func printScene(con *console, s *sale) {
-	leases := s.cfg.leases()
-	if leases != "" {
-		leases = ", leases in " + leases
-	}
-	con.printf("%s  \tmode %s, style %s, Redis %s%s, book in %s, %d buyers, %s requests for %s items\n",
-		con.paint(bold, "flash sale"),
-		s.cfg.mode, s.cfg.style, s.store.name, leases, s.store.bookName, s.cfg.concurrency, thousands(s.cfg.requests),
-		thousands(s.cfg.stock))
+	con.printf("%s  \tmode %s, style %s, Redis %s, %d buyers, %s requests for %s items\n",
+		con.paint(bold, "flash sale"), s.cfg.mode, s.cfg.style, s.store.name, s.cfg.concurrency,
+		thousands(s.cfg.requests), thousands(s.cfg.stock))
 	for _, in := range s.fleet {
 		con.printf("  %-7s%s  pid %d\n", in.name, in.url, in.pid())
 	}
@@ -215,10 +208,8 @@ func (r result) verdict(con *console) string {
 	switch {
 	case r.Mode.Locked():
 		return con.paint(green, "OK") + "  nothing was sold twice, and no update was lost"
-	case r.Mode == shop.ModeAtomic && r.Store == bookInRedis:
-		return "Nothing to lock: the whole step is one script. It could not ask for the price."
 	case r.Mode == shop.ModeAtomic:
-		return "Nothing to lock: the whole step is one transaction. It does not ask for the price."
+		return "Nothing to lock: the whole step is one script. It could not ask for the price."
 	case r.Oversold > 0 || r.LostUpdates > 0:
 		return con.paint(red, "This is what happens without a lock.") + " Try -mode lock or -mode fence."
 	}

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -100,8 +102,7 @@ func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err er
 // settings returns those of one instance.
 func (s *sale) settings(name string) instanceConfig {
 	c := instanceConfig{
-		Name: name, Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.addr, Store: s.store.bookAddr,
-		Locker: s.cfg.locker,
+		Name: name, Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.addr,
 		Prices: s.prices.url, Prefix: s.store.prefix,
 		TTL: s.cfg.ttl, Wait: s.cfg.wait, Trace: s.cfg.trace, OTLP: s.cfg.otlp, Deaf: s.cfg.deaf, Live: s.cfg.live,
 	}
@@ -173,7 +174,7 @@ func (s *sale) close() error {
 	return nil
 }
 
-// errLeft says that something of a run may be left in Redis or in the database.
+// errLeft says that something of a run may be left in Redis.
 var errLeft = errors.New("not all of this run could be removed")
 
 // sell lets buyers send the requests numbered from to from+n-1 to the given
@@ -205,9 +206,8 @@ func (s *sale) result(ctx context.Context) (result, error) {
 	done, sold := s.tally.progress()
 	reached, failed := s.tally.reached()
 	res := result{
-		Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.name, Store: s.store.bookName, Locker: s.cfg.leases(),
-		Instances: s.cfg.instances,
-		Requests:  s.cfg.requests, Stock: s.cfg.stock,
+		Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.name, Instances: s.cfg.instances,
+		Requests: s.cfg.requests, Stock: s.cfg.stock,
 		Sold: sold, Orders: len(orders), Reached: reached, Failed: failed, Settled: found,
 		LateWrites:      s.tally.refused[shop.CodeLateWrite],
 		RefusedByReason: s.tally.refused,
@@ -285,4 +285,138 @@ func (in *instance) get(ctx context.Context, client *http.Client, path string, i
 		return fmt.Errorf("%s: %s", path, resp.Status)
 	}
 	return json.NewDecoder(resp.Body).Decode(into)
+}
+
+// viewPause is between two looks of a viewer.
+const viewPause = 10 * time.Millisecond
+
+// views are the pages of the item that were looked at while it was sold.
+type views struct {
+	seen int
+	odd  int // with a stock and orders that do not add up
+}
+
+// startViewers looks at the page of the item again and again, at each instance,
+// until stop is called. stop blocks until the looks under way have ended. Each
+// viewer looks at least once.
+func (s *sale) startViewers(ctx context.Context) (stop func() views) {
+	ending := make(chan struct{})
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards all
+	var all views
+	for _, in := range s.fleet {
+		wg.Go(func() {
+			for {
+				var page shop.Page
+				err := in.get(ctx, s.buyers.http, "/skus/"+url.PathEscape(shop.SKU), &page)
+				if err == nil {
+					mu.Lock()
+					all.seen++
+					if page.Left+page.Orders != s.cfg.stock {
+						all.odd++
+					}
+					mu.Unlock()
+				}
+				select {
+				case <-ending:
+					return
+				case <-ctx.Done():
+					return
+				case <-time.After(viewPause):
+				}
+			}
+		})
+	}
+	return func() views {
+		close(ending)
+		wg.Wait()
+		return all
+	}
+}
+
+// priceService is the other side, in the parent process: it takes its time, and
+// knows when an instance is in mid-step.
+type priceService struct {
+	url   string
+	think time.Duration
+	spans *timeline // nil: nobody looks
+	srv   *http.Server
+
+	mu   sync.Mutex // guards what follows; not held while a call waits
+	held map[string]*heldCall
+	next chan string // gets the name of the instance that asks next; nil: nobody wants to know
+}
+
+// heldCall is a call whose answer waits for a word from the parent.
+type heldCall struct {
+	asked  chan struct{} // closed by the service when the question has come
+	answer chan struct{} // closed by the parent
+}
+
+func startPriceService(ctx context.Context, think time.Duration, spans *timeline) (*priceService, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("price service: %w", err)
+	}
+	p := &priceService{url: "http://" + l.Addr().String(), think: think, spans: spans, held: map[string]*heldCall{}}
+	p.srv = &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = p.srv.Serve(l) }() // ends with close
+	return p, nil
+}
+
+// close ends the service and every call to it.
+func (p *priceService) close() { p.srv.Close() }
+
+// hold keeps back the answer to one order: asked is closed when the question
+// has come, answer lets the answer go.
+func (p *priceService) hold(order string) (asked <-chan struct{}, answer func()) {
+	h := &heldCall{asked: make(chan struct{}), answer: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held[order] = h
+	return h.asked, sync.OnceFunc(func() { close(h.answer) })
+}
+
+// takeHeld returns the order's held call, once.
+func (p *priceService) takeHeld(order string) *heldCall {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.held[order]
+	delete(p.held, order)
+	return h
+}
+
+// asker returns a channel that gets the name of the instance that asks next: it
+// is in mid-step at that moment.
+func (p *priceService) asker() <-chan string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = make(chan string, 1)
+	return p.next
+}
+
+func (p *priceService) tellAsker(instance string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.next != nil {
+		p.next <- instance // has room
+		p.next = nil
+	}
+}
+
+func (p *priceService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	p.tellAsker(r.FormValue("instance"))
+	if h := p.takeHeld(r.FormValue("order")); h != nil {
+		close(h.asked)
+		select {
+		case <-h.answer:
+		case <-r.Context().Done():
+		}
+	} else {
+		shop.Pause(r.Context(), p.think)
+	}
+	p.spans.add(r.FormValue("instance"), began, time.Now(), markInStep)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(shop.Quote{Cents: 1999}) // an instance may have died
 }

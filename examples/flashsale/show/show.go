@@ -3,9 +3,13 @@ package show
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
 
 // How often pages hear of a run.
@@ -249,4 +253,306 @@ func (s *show) take() update {
 	}
 	clear(s.changed)
 	return u
+}
+
+// watchRun publishes how a run gets on, until ctx ends, and then how things are
+// at the end.
+func (s *show) watchRun(ctx context.Context) {
+	tick := time.NewTicker(updateEvery)
+	defer tick.Stop()
+	w := watching{show: s, known: map[string]stats{}, lastPoint: time.Now()}
+	w.publish(ctx, true, false)
+	for i := 1; ; i++ {
+		select {
+		case <-tick.C:
+			w.publish(ctx, i%pointEvery == 0, i%(pointEvery*pollEvery) == 0)
+		case <-ctx.Done():
+			w.publish(context.WithoutCancel(ctx), true, true)
+			return
+		}
+	}
+}
+
+// watching is what watchRun has in hand.
+type watching struct {
+	*show
+	known     map[string]stats // by instance, as of the last time that it answered
+	before    numbers
+	lastPoint time.Time
+	answered  int // at the last point
+}
+
+// publish tells pages what is new, with a point of the plots and the newest of
+// the guards' measurements if asked to.
+func (w *watching) publish(ctx context.Context, point, poll bool) {
+	n := w.numbers(ctx, w.known)
+	if poll {
+		w.poll(ctx, w.known)
+	}
+	u := w.take()
+	if point {
+		u.Point = w.point(n, n.Answered-w.answered, time.Since(w.lastPoint))
+		w.lastPoint, w.answered = time.Now(), n.Answered
+	}
+	if poll {
+		u.Waits, u.Holds = buckets(w.known)
+	}
+	if !sameNumbers(n, w.before) {
+		u.Numbers = &n
+	}
+	w.before = n
+	if u.news() {
+		w.hub.publish(u)
+	}
+}
+
+// numbers counts, at one moment as far as the book is concerned.
+func (s *show) numbers(ctx context.Context, known map[string]stats) numbers {
+	t := s.sale.tally
+	n := numbers{Left: s.sale.cfg.stock}
+	if left, orders, err := s.sale.store.book.Glance(ctx); err == nil {
+		n.Left, n.Orders = left, orders
+	}
+	n.Oversold, n.LostUpdates = harm(s.sale.cfg.stock, n.Left, n.Orders)
+	n.Answered, n.Sold = t.progress()
+	n.Reasons, n.Errors = t.reasons()
+	n.LateWrites = n.Reasons[shop.CodeLateWrite]
+	for _, k := range n.Reasons {
+		n.Refused += k
+	}
+	for _, one := range known {
+		n.LeasesLost += int(one.LeasesLost)
+	}
+	return n
+}
+
+// harm compares the order book with the stock.
+func harm(stock, left, orders int) (oversold, lostUpdates int) {
+	return max(0, orders-stock), orders - (stock - left)
+}
+
+func sameNumbers(a, b numbers) bool {
+	same := len(a.Reasons) == len(b.Reasons)
+	for code, n := range a.Reasons {
+		same = same && b.Reasons[code] == n
+	}
+	a.Reasons, b.Reasons = nil, nil
+	return same && a.Left == b.Left && a.Orders == b.Orders && a.Sold == b.Sold && a.LateWrites == b.LateWrites &&
+		a.LeasesLost == b.LeasesLost && a.Answered == b.Answered && a.Errors == b.Errors
+}
+
+// final returns the numbers of the report.
+func (r result) final(left int) *numbers {
+	return &numbers{
+		Left: left, Orders: r.Orders, Sold: r.Sold, Oversold: r.Oversold, LostUpdates: r.LostUpdates,
+		LateWrites: r.LateWrites,
+		LeasesLost: r.LeasesLost, Answered: r.Sold + r.Refused + r.Errors, Refused: r.Refused,
+		Reasons: r.RefusedByReason,
+		Errors:  r.Errors,
+	}
+}
+
+// poll asks the instances for what their guards have measured. One that is
+// paused does not answer in time.
+func (s *show) poll(ctx context.Context, known map[string]stats) {
+	ctx, cancel := context.WithTimeout(ctx, 2*updateEvery)
+	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards known
+	for _, in := range s.sale.instances() {
+		wg.Go(func() {
+			var one stats
+			if in.get(ctx, s.sale.buyers.http, "/stats", &one) == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				known[in.name] = one
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// point makes the next point of the plots.
+func (s *show) point(n numbers, answered int, took time.Duration) *point {
+	s.mu.Lock()
+	waits, holds := s.waits, s.holds
+	s.waits, s.holds = nil, nil
+	s.mu.Unlock()
+	return &point{
+		MS: time.Since(s.began).Milliseconds(), Orders: n.Orders, Left: n.Left,
+		RPS:     round(float64(answered)/took.Seconds(), 1),
+		WaitP50: quantileOf(waits, 0.50), WaitP99: quantileOf(waits, 0.99),
+		HoldP50: quantileOf(holds, 0.50), HoldP99: quantileOf(holds, 0.99),
+	}
+}
+
+// quantileOf returns the q-quantile of a few values, nil of none.
+func quantileOf(values []float64, q float64) *float64 {
+	if len(values) == 0 {
+		return nil
+	}
+	slices.Sort(values)
+	v := round(values[max(0, int(math.Ceil(q*float64(len(values))))-1)], 2)
+	return &v
+}
+
+// buckets merges what the guards have measured, coarsely enough to be drawn.
+func buckets(known map[string]stats) (waits, holds [][2]int) {
+	var all stats
+	for _, one := range known {
+		all.add(one)
+	}
+	return all.Waits.coarse(), all.Holds.coarse()
+}
+
+// coarse returns the buckets of h at two to the octave.
+func (h histogram) coarse() (counts [][2]int) {
+	half := histogram{Scale: 1, Buckets: map[int32]uint64{}}
+	half.add(h)
+	for i, n := range half.Buckets {
+		if half.Scale == 1 {
+			counts = append(counts, [2]int{int(i), int(n)})
+		}
+	}
+	slices.SortFunc(counts, func(a, b [2]int) int { return a[0] - b[0] })
+	return counts
+}
+
+// What pages are told. Times are µs since the run began, unless their name says
+// ms; 0 is what has not happened.
+
+// opening is the first message of a run: it resets a page.
+type opening struct {
+	Run runInfo `json:"run"`
+}
+
+// runInfo describes a run.
+type runInfo struct {
+	ID        int       `json:"id"`  // 0: nothing has been played yet
+	Act       int       `json:"act"` // 0: a free sale
+	Title     string    `json:"title"`
+	Mode      shop.Mode `json:"mode"`
+	Instances int       `json:"instances"`
+	Stock     int       `json:"stock"`
+	Buyers    int       `json:"buyers"`
+	Requests  int       `json:"requests"`
+	ThinkMS   float64   `json:"think_ms"`
+	TTLMS     float64   `json:"ttl_ms"`
+	WaitMS    float64   `json:"wait_ms"`
+	Deaf      bool      `json:"deaf"`
+	CanStop   bool      `json:"can_stop"` // this system can pause processes
+	Started   string    `json:"started"`
+}
+
+// update is every other message. Each part says how things are now; what is
+// missing has not changed.
+type update struct {
+	Now     int64       `json:"now"`
+	Phase   phase       `json:"phase,omitempty"`
+	Lanes   []lane      `json:"lanes,omitempty"`
+	Visits  []pageVisit `json:"visits,omitempty"`
+	Marks   []mark      `json:"marks,omitempty"`
+	Said    []said      `json:"said,omitempty"`
+	Numbers *numbers    `json:"numbers,omitempty"`
+	Point   *point      `json:"point,omitempty"`
+	Waits   [][2]int    `json:"waits,omitempty"` // bucket i counts 2^(i/2) s to 2^((i+1)/2) s
+	Holds   [][2]int    `json:"holds,omitempty"`
+	Result  *result     `json:"result,omitempty"`
+	Missed  []string    `json:"missed,omitempty"` // what did not go as it must, or as the act tells
+	Error   string      `json:"error,omitempty"`
+}
+
+// news says whether a running update tells anything.
+func (u update) news() bool {
+	return u.Lanes != nil || u.Visits != nil || u.Marks != nil || u.Said != nil || u.Numbers != nil || u.Point != nil
+}
+
+type phase string
+
+const (
+	phaseIdle     phase = "idle"
+	phaseStarting phase = "starting"
+	phaseSelling  phase = "selling"
+	phaseStopping phase = "stopping"
+	phaseEnded    phase = "ended"
+)
+
+// lane is one instance.
+type lane struct {
+	Name  string    `json:"name"`
+	PID   int       `json:"pid"`
+	State laneState `json:"state"`
+}
+
+type laneState string
+
+const (
+	laneUp     laneState = "up"
+	lanePaused laneState = "paused"
+	laneGone   laneState = "gone"
+)
+
+// pageVisit is one request: how it waited, held and ended.
+type pageVisit struct {
+	Order   string `json:"o"`
+	Lane    string `json:"i"`
+	Came    int64  `json:"c,omitempty"`
+	Held    int64  `json:"h,omitempty"`
+	Wrote   int64  `json:"w,omitempty"`
+	Lost    int64  `json:"l,omitempty"`
+	Ended   int64  `json:"e,omitempty"`
+	Token   uint64 `json:"t,omitempty"`
+	Newest  uint64 `json:"n,omitempty"` // the token that its late write came after
+	Read    *int   `json:"r,omitempty"` // the stock that it read
+	Left    *int   `json:"s,omitempty"` // the stock that it wrote
+	Behind  string `json:"b,omitempty"` // order whose grant was in the way last
+	Handoff bool   `json:"f,omitempty"`
+	Tries   int    `json:"a,omitempty"`
+	Code    string `json:"k,omitempty"` // what the buyer was told
+	Double  string `json:"d,omitempty"` // order that had sold the same item before
+
+	waited, held bool // counted in the plots
+}
+
+// mark is a stretch of time in one lane, or in all of them if Lane is "".
+type mark struct {
+	ID   int    `json:"id"`
+	Lane string `json:"i,omitempty"`
+	Kind string `json:"k"` // paused, killed, cut
+	From int64  `json:"from"`
+	To   int64  `json:"to,omitempty"` // 0: it goes on
+}
+
+// said is a line that tells what happens.
+type said struct {
+	AtMS int64  `json:"ms"`
+	Text string `json:"text"`
+}
+
+// numbers are counts so far; in the end those of the report.
+type numbers struct {
+	Left        int            `json:"left"`
+	Orders      int            `json:"orders"`
+	Sold        int            `json:"sold"`
+	Oversold    int            `json:"oversold"`
+	LostUpdates int            `json:"lost_updates"`
+	LateWrites  int            `json:"late_writes_refused"`
+	LeasesLost  int            `json:"leases_lost"`
+	Answered    int            `json:"answered"`
+	Refused     int            `json:"refused"`
+	Reasons     map[string]int `json:"refused_by_reason"`
+	Errors      int            `json:"errors"`
+}
+
+// point is one of the plots over time: the quantiles are of what ended since
+// the point before, in ms; nil is none.
+type point struct {
+	MS      int64    `json:"ms"`
+	Orders  int      `json:"orders"`
+	Left    int      `json:"left"`
+	RPS     float64  `json:"rps"`
+	WaitP50 *float64 `json:"w50"`
+	WaitP99 *float64 `json:"w99"`
+	HoldP50 *float64 `json:"h50"`
+	HoldP99 *float64 `json:"h99"`
 }

@@ -18,132 +18,113 @@ import (
 	"github.com/go-lockguard/guard/fence"
 )
 
-// books returns a book of every kind, with 10 items.
-func books(t *testing.T) map[string]shop.OrderBook {
+// testBook returns a book with 10 items.
+func testBook(t *testing.T) *shop.RedisBook {
 	t.Helper()
-	all := map[string]shop.OrderBook{}
-	for name, addr := range map[string]string{
-		"Redis": "", "SQLite": "sqlite", "PostgreSQL": servers.postgres,
-		"MariaDB": servers.maria,
-	} {
-		cfg := defaultConfig()
-		cfg.store, cfg.stock = addr, 10
-		st, err := openStore(t.Context(), cfg, strings.ToLower(rand.Text()[:8]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := st.close(context.WithoutCancel(t.Context())); err != nil {
-				t.Error(err)
-			}
-		})
-		all[name] = st.book
+	cfg := defaultConfig()
+	cfg.stock = 10
+	st, err := openStore(t.Context(), cfg, strings.ToLower(rand.Text()[:8]))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return all
+	t.Cleanup(func() {
+		if err := st.close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return st.book
 }
 
 func TestWriteIsRefusedIfItsTokenIsLowerThanOneSeen(t *testing.T) {
-	for name, b := range books(t) {
-		t.Run(name, func(t *testing.T) {
-			for i, c := range []struct {
-				token   uint64
-				refused bool
-			}{
-				{1795165495785562, false},
-				{1795165495785562, false}, // the same lease may write twice
-				{1795165495785561, true},
-				{9, true},
-				{1795165495785563, false},
-				{1795165495785562, true},
-			} {
-				before, orders, err := b.Glance(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				err = b.Place(t.Context(), shop.SKU, strconv.Itoa(i), before-1, c.token)
-				if errors.Is(err, fence.ErrLateWrite) != c.refused || (err != nil) != c.refused {
-					t.Errorf("token %d: %v", c.token, err)
-				}
-				wrote := 1
-				if c.refused {
-					wrote = 0
-				}
-				after, ordersAfter, err := b.Glance(t.Context())
-				if err != nil || after != before-wrote || ordersAfter != orders+wrote {
-					t.Errorf("token %d: stock %d -> %d, %d -> %d orders, %v", c.token, before, after,
-						orders, ordersAfter, err)
-				}
-			}
-		})
+	b := testBook(t)
+	for i, c := range []struct {
+		token   uint64
+		refused bool
+	}{
+		{1795165495785562, false},
+		{1795165495785562, false}, // the same lease may write twice
+		{1795165495785561, true},
+		{9, true},
+		{1795165495785563, false},
+		{1795165495785562, true},
+	} {
+		before, orders, err := b.Glance(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = b.Place(t.Context(), shop.SKU, strconv.Itoa(i), before-1, c.token)
+		if errors.Is(err, fence.ErrLateWrite) != c.refused || (err != nil) != c.refused {
+			t.Errorf("token %d: %v", c.token, err)
+		}
+		wrote := 1
+		if c.refused {
+			wrote = 0
+		}
+		after, ordersAfter, err := b.Glance(t.Context())
+		if err != nil || after != before-wrote || ordersAfter != orders+wrote {
+			t.Errorf("token %d: stock %d -> %d, %d -> %d orders, %v", c.token, before, after,
+				orders, ordersAfter, err)
+		}
 	}
 }
 
 // Else somebody who was overtaken writes between the read and the write of the
 // next one, who overwrites that.
 func TestNobodyWritesLateOverWhatWasRead(t *testing.T) {
-	for name, b := range books(t) {
-		t.Run(name, func(t *testing.T) {
-			for _, token := range []uint64{1, 2} {
-				if left, err := b.Read(t.Context(), shop.SKU, token); left != 10 || err != nil {
-					t.Fatalf("stock %d, %v", left, err)
-				}
-			}
-			if err := b.Place(t.Context(), shop.SKU, "1", 9, 1); !errors.Is(err, fence.ErrLateWrite) {
-				t.Errorf("the late write: %v", err)
-			}
-			if _, err := b.Read(t.Context(), shop.SKU, 1); !errors.Is(err, fence.ErrLateWrite) {
-				t.Errorf("a late read: %v", err)
-			}
-			if err := b.Place(t.Context(), shop.SKU, "2", 9, 2); err != nil {
-				t.Error(err)
-			}
-			left, orders, err := b.Glance(t.Context())
-			if ids, err := b.Orders(t.Context()); left != 9 || orders != 1 ||
-				!slices.Equal(ids, []string{"2"}) || err != nil {
-				t.Errorf("stock %d, %d orders, %v, %v", left, orders, ids, err)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		})
+	b := testBook(t)
+	for _, token := range []uint64{1, 2} {
+		if left, err := b.Read(t.Context(), shop.SKU, token); left != 10 || err != nil {
+			t.Fatalf("stock %d, %v", left, err)
+		}
+	}
+	if err := b.Place(t.Context(), shop.SKU, "1", 9, 1); !errors.Is(err, fence.ErrLateWrite) {
+		t.Errorf("the late write: %v", err)
+	}
+	if _, err := b.Read(t.Context(), shop.SKU, 1); !errors.Is(err, fence.ErrLateWrite) {
+		t.Errorf("a late read: %v", err)
+	}
+	if err := b.Place(t.Context(), shop.SKU, "2", 9, 2); err != nil {
+		t.Error(err)
+	}
+	left, orders, err := b.Glance(t.Context())
+	if ids, err := b.Orders(t.Context()); left != 9 || orders != 1 ||
+		!slices.Equal(ids, []string{"2"}) || err != nil {
+		t.Errorf("stock %d, %d orders, %v, %v", left, orders, ids, err)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 
 func TestABookSellsWhatThereIsAndNoMore(t *testing.T) {
-	for name, b := range books(t) {
-		t.Run(name, func(t *testing.T) {
-			var wg sync.WaitGroup
-			var sold atomic.Int32
-			for i := range 25 {
-				wg.Go(func() {
-					switch _, err := b.Take(t.Context(), shop.SKU, strconv.Itoa(i)); {
-					case err == nil:
-						sold.Add(1)
-					case !errors.Is(err, shop.ErrSoldOut):
-						t.Error(err)
-					}
-				})
-			}
-			wg.Wait()
-			left, orders, err := b.Glance(t.Context())
-			if sold.Load() != 10 || left != 0 || orders != 10 || err != nil {
-				t.Errorf("%d sold, stock %d, %d orders, %v", sold.Load(), left, orders, err)
+	b := testBook(t)
+	var wg sync.WaitGroup
+	var sold atomic.Int32
+	for i := range 25 {
+		wg.Go(func() {
+			switch _, err := b.Take(t.Context(), shop.SKU, strconv.Itoa(i)); {
+			case err == nil:
+				sold.Add(1)
+			case !errors.Is(err, shop.ErrSoldOut):
+				t.Error(err)
 			}
 		})
+	}
+	wg.Wait()
+	left, orders, err := b.Glance(t.Context())
+	if sold.Load() != 10 || left != 0 || orders != 10 || err != nil {
+		t.Errorf("%d sold, stock %d, %d orders, %v", sold.Load(), left, orders, err)
 	}
 }
 
 func TestFencedShopWritesNothingWithoutALease(t *testing.T) {
-	for name, b := range books(t) {
-		t.Run(name, func(t *testing.T) {
-			s := &shop.Shop{Book: b, Fenced: true}
-			if _, err := s.Deduct(t.Context(), shop.SKU, "order"); !errors.Is(err, guard.ErrNoLease) {
-				t.Errorf("sold without a fencing token: %v", err)
-			}
-			if left, orders, err := b.Glance(t.Context()); left != 10 || orders != 0 || err != nil {
-				t.Errorf("stock %d, %d orders, %v", left, orders, err)
-			}
-		})
+	b := testBook(t)
+	s := &shop.Shop{Book: b, Fenced: true}
+	if _, err := s.Deduct(t.Context(), shop.SKU, "order"); !errors.Is(err, guard.ErrNoLease) {
+		t.Errorf("sold without a fencing token: %v", err)
+	}
+	if left, orders, err := b.Glance(t.Context()); left != 10 || orders != 0 || err != nil {
+		t.Errorf("stock %d, %d orders, %v", left, orders, err)
 	}
 }
 

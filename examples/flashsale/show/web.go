@@ -1,15 +1,23 @@
 package show
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/subtle"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -107,4 +115,322 @@ func report(cfg config, res result, h *hub, con *console, stdout io.Writer) {
 			con.printf("flashsale: -record: %v\n", err)
 		}
 	}
+}
+
+// pageHeaders keep the page to itself: nothing from elsewhere, in nobody's
+// frame, its URL told to nobody.
+var pageHeaders = map[string]string{
+	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; worker-src 'self'; " +
+		"connect-src 'self'; " +
+		"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"X-Content-Type-Options":       "nosniff",
+	"X-Frame-Options":              "DENY",
+	"Referrer-Policy":              "no-referrer",
+	"Cache-Control":                "no-store",
+}
+
+// access decides who may look and who may touch. Anybody on this machine may
+// look; the URL that is printed has a token for those who may touch.
+type access struct {
+	port  string
+	token string
+}
+
+// loopbackAddr checks that an address for -web is on this machine only. "" is a
+// free port.
+func loopbackAddr(addr string) (string, error) {
+	if addr == "" {
+		return "127.0.0.1:0", nil
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || port == "" {
+		return "", fmt.Errorf("-web is %q, want host:port such as 127.0.0.1:8080", addr)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "", fmt.Errorf("-web is %q, want an address of this machine only, such as 127.0.0.1:%s: the page can "+
+			"stop and kill processes", addr, port)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// protect puts the checks in front of the page.
+func (a access) protect(next http.Handler) http.Handler {
+	foreign := http.NewCrossOriginProtection() // by Sec-Fetch-Site, or Origin against Host
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range pageHeaders {
+			w.Header().Set(name, value)
+		}
+		switch {
+		case !a.hostIsOurs(r.Host):
+			// A name that somebody else points here must not make us theirs
+			// (DNS rebinding).
+			refuse(w, http.StatusMisdirectedRequest, "this page is at 127.0.0.1:"+a.port+" only")
+		case r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.URL.Path != "/": // a link to the page is fine
+			refuse(w, http.StatusForbidden, "requests of other sites are refused")
+		case foreign.Check(r) != nil:
+			refuse(w, http.StatusForbidden, "requests of other sites are refused")
+		case changes(r) && !a.hasToken(r):
+			refuse(w, http.StatusForbidden, "the token is missing: open the URL that the program has printed")
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
+
+func (a access) hasToken(r *http.Request) bool {
+	return subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("token")), []byte(a.token)) == 1
+}
+
+func (a access) hostIsOurs(host string) bool {
+	name, port, err := net.SplitHostPort(host)
+	if err != nil {
+		name, port = strings.Trim(host, "[]"), "80"
+	}
+	ip := net.ParseIP(name)
+	return port == a.port && (name == "localhost" || (ip != nil && ip.IsLoopback()))
+}
+
+// Limits of the pages that look on.
+const (
+	maxTabs   = 256              // streams at once
+	heartbeat = 15 * time.Second // so that a tab that has gone is noticed
+)
+
+// hub keeps every message of the run on stage, for pages that come late: the
+// first one resets a page, and the rest bring it up to date. Nothing waits for
+// a page: each stream has a goroutine of its own that reads on at its own pace,
+// and a page that does not read is dropped. Safe for concurrent use.
+type hub struct {
+	patience time.Duration // with a tab that does not read
+
+	mu    sync.Mutex // guards what follows; not held across I/O
+	run   int        // counts begins
+	log   []json.RawMessage
+	more  chan struct{} // closed when there is more to read
+	ended bool
+	tabs  int
+}
+
+func newHub() *hub { return &hub{patience: 5 * time.Second, more: make(chan struct{})} }
+
+// begin forgets the last run.
+func (h *hub) begin(first any) { h.put(first, true) }
+
+// publish adds a message.
+func (h *hub) publish(m any) { h.put(m, false) }
+
+func (h *hub) put(m any, fresh bool) {
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // a message of ours that is no JSON
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if fresh {
+		h.run++
+		h.log = nil
+	}
+	h.log = append(h.log, text)
+	h.wake()
+}
+
+// end lets every stream end once it has sent what there is.
+func (h *hub) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ended = true
+	h.wake()
+}
+
+// wake tells all streams to look. The caller holds the mutex.
+func (h *hub) wake() {
+	close(h.more)
+	h.more = make(chan struct{})
+}
+
+// place is how far a page has read.
+type place struct{ run, at int }
+
+// read returns what a page at p has not seen, where it is then, and how it
+// learns of more.
+func (h *hub) read(p place) (unseen []json.RawMessage, next place, more <-chan struct{}, ended bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p.run != h.run {
+		p = place{run: h.run}
+	}
+	return slices.Clone(h.log[p.at:]), place{h.run, len(h.log)}, h.more, h.ended
+}
+
+// messages returns all of the run on stage.
+func (h *hub) messages() []json.RawMessage {
+	all, _, _, _ := h.read(place{})
+	return all
+}
+
+// enter counts a stream, and reports false if there are too many.
+func (h *hub) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.tabs == maxTabs {
+		return false
+	}
+	h.tabs++
+	return true
+}
+
+func (h *hub) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tabs--
+}
+
+// ServeHTTP streams the run to one page, as server-sent events.
+func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !h.enter() {
+		http.Error(w, fmt.Sprintf("%d pages look on already: close some", maxTabs), http.StatusServiceUnavailable)
+		return
+	}
+	defer h.leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	out := http.NewResponseController(w)
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+
+	var at place
+	for {
+		unseen, next, more, ended := h.read(at)
+		at = next
+		if h.send(w, out, unseen) != nil || out.Flush() != nil {
+			return // it has gone, or does not read
+		}
+		if ended {
+			return
+		}
+		select {
+		case <-more:
+		case <-beat.C:
+			if out.SetWriteDeadline(time.Now().Add(h.patience)) != nil {
+				return
+			}
+			if _, err := fmt.Fprint(w, ":\n\n"); err != nil {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// send gives the page some time for each message.
+func (h *hub) send(w http.ResponseWriter, out *http.ResponseController, messages []json.RawMessage) error {
+	for _, m := range messages {
+		if err := out.SetWriteDeadline(time.Now().Add(h.patience)); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "data: %s\n\n", m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A record is the page in one file, with everything in it that it would have
+// been told: its scripts play that instead of listening.
+
+// frozenPolicy allows what is in the file, and nothing from elsewhere.
+const frozenPolicy = `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:">`
+
+var (
+	styleTag  = regexp.MustCompile(`<link rel="stylesheet" href="([^"]+)">`)
+	scriptTag = regexp.MustCompile(`<script src="([^"]+)" defer></script>`)
+)
+
+// recordTo writes the page with these messages frozen in it.
+func recordTo(w io.Writer, messages []json.RawMessage) error {
+	html, err := pageFiles.ReadFile("page/index.html")
+	if err != nil {
+		return err
+	}
+	var scripts bytes.Buffer
+	html = inline(html, styleTag, func(text []byte) []byte { return wrap("<style>", text, "</style>") })
+	html = inline(html, scriptTag, func(text []byte) []byte {
+		scripts.Write(wrap("<script>", text, "</script>\n")) // they run once the page is there, as with defer
+		return nil
+	})
+	frozen, err := json.Marshal(messages) // escapes <, so that no text ends the element
+	if err != nil {
+		return err
+	}
+	html = bytes.Replace(html, []byte("<head>"), []byte("<head>\n"+frozenPolicy), 1)
+	end := wrap(`<script type="application/json" id="frozen">`, frozen, "</script>\n"+scripts.String()+"</body>")
+	html = bytes.Replace(html, []byte("</body>"), end, 1)
+	_, err = w.Write(html)
+	return err
+}
+
+// inline puts the embedded files that tags name in their place.
+func inline(html []byte, tag *regexp.Regexp, as func(text []byte) []byte) []byte {
+	return tag.ReplaceAllFunc(html, func(found []byte) []byte {
+		text, err := pageFiles.ReadFile("page/" + string(tag.FindSubmatch(found)[1]))
+		if err != nil {
+			panic(err) // embedded
+		}
+		return as(text)
+	})
+}
+
+func wrap(before string, text []byte, after string) []byte {
+	return append(append([]byte(before), text...), after...)
+}
+
+// recordFile writes the record to a file.
+func recordFile(name string, messages []json.RawMessage) error {
+	var page bytes.Buffer
+	if err := recordTo(&page, messages); err != nil {
+		return err
+	}
+	return os.WriteFile(name, page.Bytes(), 0o600)
+}
+
+// recordSale plays one sale as the page would show it, writes the page, and
+// returns the result.
+func recordSale(ctx context.Context, cfg config, con *console) (result, error) {
+	var res *result
+	h := newHub()
+	st := newStage(ctx, cfg, h, func(r result) { res = &r })
+	con.printf("recording a sale: mode %s, %s requests for %s items\n", cfg.mode,
+		thousands(cfg.requests), thousands(cfg.stock))
+	if err := st.start(cfg, 0); err != nil {
+		return result{}, err
+	}
+	st.close()
+	if res == nil {
+		messages := h.messages()
+		var last update
+		_ = json.Unmarshal(messages[len(messages)-1], &last) // ours
+		return result{}, errors.New(last.Error)
+	}
+	if err := recordFile(cfg.record, h.messages()); err != nil {
+		return *res, fmt.Errorf("-record: %w", err)
+	}
+	con.printf("the page with this sale in it is %s\n", cfg.record)
+	return *res, nil
+}
+
+// openRecord makes sure that the file can be written before anything is played.
+func openRecord(name string) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the file that the user names
+	if err != nil {
+		return fmt.Errorf("-record: %w", err)
+	}
+	return f.Close()
 }
