@@ -49,6 +49,8 @@ func TestPauseContinueKillAndCutWork(t *testing.T) {
 		t.Errorf("%s is paused on the page, and in state %q", paused, state)
 	}
 	tb.shoot("paused-1600-light")
+	tb.window(1280, 800)
+	tb.wantNothingCutOff(".lane-head p")
 	tb.await("sale.lanes.some((l) => l.state === 'paused') && " +
 		"document.getElementById('holder-text').textContent.includes('would say')")
 	// another, after one lease
@@ -138,6 +140,22 @@ func TestARecordShowsTheRunAndNothingToPress(t *testing.T) {
 	}
 	frozen.look(1600, "light")
 	frozen.shoot("record-1600-light")
+}
+
+func TestTheCommittedRecordingOpens(t *testing.T) {
+	file, err := filepath.Abs("../recording.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tb := openBrowser(t, "file://"+file)
+	tb.await("document.getElementById('status').dataset.phase === 'ended'")
+	if got := eval[string](tb, "byId('verdict').textContent"); got !=
+		"30 orders for 30 lamps, and none sold twice. 1 late write refused by the token." {
+		t.Errorf("it says %q", got)
+	}
+	if lanes := eval[float64](tb, "document.querySelectorAll('.lane-head').length"); lanes != 4 {
+		t.Errorf("%v lanes", lanes)
+	}
 }
 
 func TestThePageExplainsItselfBeforeAnythingRuns(t *testing.T) {

@@ -3,12 +3,9 @@ package show
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -26,6 +23,9 @@ type answer struct {
 	at time.Time
 }
 
+// sold says that the buyer was told that the item is his.
+func (a answer) sold() bool { return a.status == http.StatusOK && a.Code == shop.CodeSold }
+
 // refused says that the buyer was clearly told that nothing was sold.
 func (a answer) refused() bool {
 	switch a.status {
@@ -37,9 +37,13 @@ func (a answer) refused() bool {
 
 // buyers are the crowd.
 type buyers struct {
-	http        *http.Client
-	concurrency int
-	clicks      *clicks // of buyers who click twice; nil: none do
+	http  *http.Client
+	n     int
+	twice bool // each tenth order is sent to two instances at once
+
+	mu           sync.Mutex // guards what follows
+	sent         int        // twice
+	contradicted int        // of them, with two answers that cannot both be true
 }
 
 // newHTTPClient returns a client that keeps its connections. 0 means no time
@@ -63,7 +67,7 @@ func (b *buyers) buy(ctx context.Context, from, n int, at []*instance, got func(
 func (b *buyers) crowd(ctx context.Context, from, n int, pick func(i int) *instance, got func(answer)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(b.concurrency, n) {
+	for range min(b.n, n) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				i := int(next.Add(1)) - 1
@@ -75,8 +79,8 @@ func (b *buyers) crowd(ctx context.Context, from, n int, pick func(i int) *insta
 					return
 				}
 				order := strconv.Itoa(from + i)
-				if next := pick(i + 1); next != nil && b.clicks.twice(i) {
-					got(b.clicks.best(b.both(ctx, order, at, next)))
+				if next := pick(i + 1); next != nil && b.isTwice(i) {
+					got(b.best(b.both(ctx, order, at, next)))
 					continue
 				}
 				got(b.one(ctx, order, at))
@@ -115,119 +119,17 @@ func (b *buyers) one(ctx context.Context, order string, at *instance) (a answer)
 	return a
 }
 
-// tally counts answers. Safe for concurrent use.
-type tally struct {
-	mu      sync.Mutex // guards all fields
-	sold    map[string]bool
-	refused map[string]int // by code
-	unclear []answer       // the rest: nobody knows yet whether something was sold
-	latest  time.Time      // when the last answer came
-}
-
-func newTally() *tally { return &tally{sold: map[string]bool{}, refused: map[string]int{}} }
-
-func (t *tally) add(a answer) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case a.status == http.StatusOK && a.Code == shop.CodeSold:
-		t.sold[a.order] = true
-	case a.refused():
-		t.refused[a.Code]++
-	default:
-		t.unclear = append(t.unclear, a)
-	}
-	if a.at.After(t.latest) {
-		t.latest = a.at
-	}
-}
-
-// progress returns how many requests have been answered, and how many of them
-// sold.
-func (t *tally) progress() (done, sold int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	done = len(t.sold) + len(t.unclear)
-	for _, n := range t.refused {
-		done += n
-	}
-	return done, len(t.sold)
-}
-
-// reasons returns how many were refused, by code, and how many requests have no
-// clear answer so far.
-func (t *tally) reasons() (refused map[string]int, unclear int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.refused), len(t.unclear)
-}
-
-// settle looks up in the order book what became of the unclear requests, as a
-// shop would before it charges anybody: the instance may have died between its
-// write and its answer. It returns how many of them had been sold.
-func (t *tally) settle(orders []string) (found int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	booked := map[string]bool{}
-	for _, o := range orders {
-		booked[o] = true
-	}
-	t.unclear = slices.DeleteFunc(t.unclear, func(a answer) bool {
-		if booked[a.order] {
-			t.sold[a.order] = true
-			found++
-		}
-		return booked[a.order]
-	})
-	return found
-}
-
-// reached returns how many requests are known to have reached the handler:
-// sold, or answered by it, and how many of them it answered with an error.
-func (t *tally) reached() (n, failed int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, a := range t.unclear {
-		if a.Code == shop.CodeFailed || a.Code == shop.CodeLockLost {
-			failed++
-		}
-	}
-	return len(t.sold) + t.refused[shop.CodeSoldOut] + t.refused[shop.CodeLateWrite] + failed, failed
-}
-
-// complaint describes one unclear request, "" if there is none.
-func (t *tally) complaint() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.unclear) == 0 {
-		return ""
-	}
-	a := t.unclear[0]
-	if a.status == 0 {
-		return a.instance.name + ": " + a.Detail
-	}
-	return fmt.Sprintf("%s: %d %s %s", a.instance.name, a.status, a.Code, a.Detail)
-}
-
-// clicks counts the orders that were sent twice. A nil *clicks counts none.
-// Safe for concurrent use.
-type clicks struct {
-	mu           sync.Mutex // guards all fields
-	sent         int
-	contradicted int
-}
-
-// twice reports whether the i-th order is sent twice.
-func (c *clicks) twice(i int) bool { return c != nil && i%10 == 0 }
+// isTwice says whether the i-th order is sent twice.
+func (b *buyers) isTwice(i int) bool { return b.twice && i%10 == 0 }
 
 // best returns the answer that the buyer goes by, and counts two answers that
 // contradict each other.
-func (c *clicks) best(first, second answer) answer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sent++
+func (b *buyers) best(first, second answer) answer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sent++
 	if first.final() && second.final() && !first.agrees(second) {
-		c.contradicted++
+		b.contradicted++
 	}
 	if !first.final() && second.final() {
 		return second
@@ -235,20 +137,9 @@ func (c *clicks) best(first, second answer) answer {
 	return first
 }
 
-func (c *clicks) counts() (sent, contradicted int) {
-	if c == nil {
-		return 0, 0
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.sent, c.contradicted
-}
-
 // final says that the buyer knows whether the item was sold. A call that was
 // refused by the guard may be tried again.
-func (a answer) final() bool {
-	return a.status == http.StatusOK && a.Code == shop.CodeSold || a.Code == shop.CodeSoldOut
-}
+func (a answer) final() bool { return a.sold() || a.Code == shop.CodeSoldOut }
 
 func (a answer) agrees(b answer) bool {
 	if a.Receipt == nil || b.Receipt == nil {

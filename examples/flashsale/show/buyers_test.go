@@ -48,12 +48,12 @@ func TestOrdersThatAreDoneTwiceAreFound(t *testing.T) {
 		{"refused, then sold", busy, sold(4), 0},
 		{"no answer", sold(4), answer{}, 0},
 	} {
-		var clicks clicks
-		if best := clicks.best(c.first, c.second); !best.final() {
+		var b buyers
+		if best := b.best(c.first, c.second); !best.final() {
 			t.Errorf("%s: the buyer goes by %q", c.name, best.Code)
 		}
-		if sent, n := clicks.counts(); sent != 1 || n != c.contradicted {
-			t.Errorf("%s: %d sent, %d contradicted; want 1, %d", c.name, sent, n, c.contradicted)
+		if b.sent != 1 || b.contradicted != c.contradicted {
+			t.Errorf("%s: %d sent, %d contradicted; want 1, %d", c.name, b.sent, b.contradicted, c.contradicted)
 		}
 	}
 }

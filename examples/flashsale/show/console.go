@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
@@ -146,38 +145,29 @@ func thousands(n int) string {
 	return s
 }
 
-// watch shows how a sale gets on, until ctx ends: a bar on a terminal, else a
+// watch shows how the sale gets on, until ctx ends: a bar on a terminal, else a
 // line each second. The end is shown too.
-func watch(ctx context.Context, con *console, t *tally, requests, stock int) {
-	began := time.Now()
+func (s *sale) watch(ctx context.Context, con *console) {
 	every, show := time.Second, func() {
-		done, sold := t.progress()
-		con.printf("  %4.1f s  \t%s of %s requests answered, %s of %s sold\n",
-			time.Since(began).Seconds(), thousands(done), thousands(requests), thousands(sold), thousands(stock))
+		n := s.ledger.counts()
+		con.printf("  %4.1f s  \t%s of %s requests answered, %s of %s sold\n", time.Since(s.ledger.began).Seconds(),
+			thousands(n.Answered), thousands(s.cfg.Requests), thousands(n.Sold), thousands(s.cfg.Stock))
 	}
 	if con.tty {
-		bar := newBar(con, requests, stock)
 		defer con.printf("\n")
-		every, show = 50*time.Millisecond, func() { bar.show(t.progress()) }
+		every, show = 50*time.Millisecond, func() {
+			n := s.ledger.counts()
+			con.bar(n.Answered, s.cfg.Requests, n.Sold, s.cfg.Stock)
+		}
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for {
+	for ; ctx.Err() == nil; show() {
 		select {
 		case <-tick.C:
-			show()
 		case <-ctx.Done():
-			show()
-			return
 		}
 	}
-}
-
-// bar is filled by the requests that have been answered. The number
-// of sold items stands beside it, under a name of its own.
-type bar struct {
-	*progressbar.ProgressBar
-	stock string // "": no room for more than how many were sold
 }
 
 // Widths of the bar itself.
@@ -186,34 +176,15 @@ const (
 	leastBar = 10
 )
 
-func newBar(con *console, requests, stock int) bar {
-	b := bar{stock: thousands(stock)}
-	counts := fmt.Sprintf("(%d/%d)", requests, requests)
-	room := con.width - columns(fmt.Sprintf("%4d%% || %s %s ", 100, counts, b.words(stock)))
-	if room < leastBar {
-		b.stock = ""
-		room = con.width - columns(fmt.Sprintf("%4d%% ||  %s ", 100, b.words(stock)))
+// bar draws, over the last one, how many requests have been answered. The
+// number of sold items stands beside it, under a name of its own.
+func (c *console) bar(done, requests, sold, stock int) {
+	text := fmt.Sprintf(" %3d%% (%d/%d) requests answered, %s of %s sold", 100*done/requests, done, requests,
+		thousands(sold), thousands(stock))
+	if c.width-columns(text)-2 < leastBar {
+		text = fmt.Sprintf(" %3d%% answered, %s sold", 100*done/requests, thousands(sold))
 	}
-	options := []progressbar.Option{
-		progressbar.OptionSetWriter(con.w), progressbar.OptionSetWidth(max(1, min(mostBar, room))),
-		progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
-		progressbar.OptionShowDescriptionAtLineEnd(), progressbar.OptionEnableColorCodes(con.color),
-	}
-	if b.stock != "" {
-		options = append(options, progressbar.OptionShowCount())
-	}
-	b.ProgressBar = progressbar.NewOptions(requests, options...)
-	return b
-}
-
-func (b bar) words(sold int) string {
-	if b.stock == "" {
-		return fmt.Sprintf("answered, %s sold", thousands(sold))
-	}
-	return fmt.Sprintf("requests answered, %s of %s sold", thousands(sold), b.stock)
-}
-
-func (b bar) show(done, sold int) {
-	b.Describe(b.words(sold))
-	_ = b.Set(done) // written to a terminal
+	width := max(1, min(mostBar, c.width-columns(text)-2))
+	full := width * done / requests
+	_, _ = io.WriteString(c.w, "\r|"+c.paint(green, strings.Repeat("█", full))+strings.Repeat(" ", width-full)+"|"+text)
 }

@@ -27,30 +27,27 @@ func wantFit(t *testing.T, text string, width int) {
 
 // testSale is one as it is shown: nothing of it runs.
 func testSale() (*sale, result) {
-	cfg := defaultConfig()
-	s := &sale{cfg: cfg, store: &store{name: "localhost:6379"}, spans: &timeline{}}
-	began := time.Unix(1_700_000_000, 0)
+	s := &sale{cfg: defaultConfig(), store: &store{name: "localhost:6379"}, ledger: newLedger()}
 	for i := range 4 {
 		name := fmt.Sprintf("app-%d", i+1)
+		s.ledger.lanes = append(s.ledger.lanes, lane{Name: name})
 		s.fleet = append(s.fleet, &instance{
 			name: name, url: "http://127.0.0.1:43210",
 			cmd: &exec.Cmd{Process: &os.Process{Pid: 1234567}},
 		})
 		for j := range 50 {
-			from := began.Add(time.Duration(4*j+i) * 9 * time.Millisecond)
-			s.spans.add(name, from, from.Add(9*time.Millisecond), markInStep)
+			order, from := fmt.Sprint(name, j), int64(4*j+i)*9000+1
+			s.ledger.visits[order] = &visit{Order: order, Lane: name, Held: from, Wrote: from + 9000}
 		}
 	}
 	return s, result{
-		Mode: shop.ModeFence, Requests: 2000, Stock: 500, Sold: 499, Orders: 501, Settled: 3, Reached: 700,
-		Oversold: 1, LostUpdates: 1,
-		Refused: 1400, RefusedByReason: map[string]int{
-			shop.CodeSoldOut: 1200, "lock_held": 100,
-			"lock_queue_full": 100,
+		Mode: shop.ModeFence, Requests: 2000, Stock: 500, Reached: 700, Seconds: 4.2, RPS: 470, EmbeddedRedis: true,
+		counts: counts{
+			Sold: 499, Orders: 501, Oversold: 1, LostUpdates: 1, Refused: 1400, Errors: 1,
+			RefusedByReason: map[string]int{shop.CodeSoldOut: 1200, "lock_held": 100, "lock_queue_full": 100},
 		},
-		Errors: 1, Complaint: "app-1: 500 failed the price service did not answer in time", Seconds: 4.2,
-		RPS: 470, EmbeddedRedis: true,
-		WaitP50: 12, WaitP99: 12345.6, HoldP50: 1, HoldP99: 2, InstancesMissing: 1,
+		settled: 3, complaint: "app-1: 500 failed the price service did not answer in time",
+		WaitP50: 12, WaitP99: 12345.6, HoldP50: 1, HoldP99: 2,
 	}
 }
 
@@ -67,16 +64,15 @@ func TestNoLineIsWiderThanTheTerminal(t *testing.T) {
 				con.printTitle(i+1, sc.title)
 				con.tell(1247*time.Millisecond, "app-1 goes on (SIGCONT) and writes: "+con.paint(green,
 					"late write refused")+", stock 10. Its token 1795309661357397 is lower than 1795309662528225.")
-				s.spans.print(con, s.fleet)
+				con.printLanes(s.ledger.lanes, s.ledger.stretches())
 				con.printHarm(res)
-				con.printf("%s", afterwards[i+1])
+				con.printf("%s", sc.after)
 			}
 			printScene(con, s)
 			printReport(con, res)
 			printRows(con, spans.rows(request, wait, behind), request)
-			b := newBar(con, res.Requests, res.Stock)
 			for done := 0; done <= res.Requests; done += 100 {
-				b.show(done, res.Stock)
+				con.bar(done, res.Requests, res.Stock, res.Stock)
 			}
 			wantFit(t, out.String(), width)
 			if told := strings.Contains(out.String(), "columns are few"); told != (width < fewColumns) {
@@ -93,7 +89,7 @@ func TestLanesUseTheRoomThatThereIs(t *testing.T) {
 	s, _ := testSale()
 	for width, lane := range map[int]int{40: 29, 60: 49, 80: 64, 200: 64} {
 		var out bytes.Buffer
-		s.spans.print(&console{w: &out, width: width}, s.fleet)
+		(&console{w: &out, width: width}).printLanes(s.ledger.lanes, s.ledger.stretches())
 		if got := strings.Index(out.String(), "\n") - timelineMargin; got != lane {
 			t.Errorf("a lane of %d of %d columns, want %d", got, width, lane)
 		}
@@ -117,7 +113,7 @@ func TestALineGoesOnUnderItsText(t *testing.T) {
 
 func TestTheBarSaysWhatItCounts(t *testing.T) {
 	var out bytes.Buffer
-	newBar(&console{w: &out, width: 100}, 2000, 500).show(680, 480)
+	(&console{w: &out, width: 100}).bar(680, 2000, 480, 500)
 	if !strings.Contains(out.String(), "(680/2000) requests answered, 480 of 500 sold") {
 		t.Errorf("%q", out.String())
 	}
@@ -127,7 +123,7 @@ func TestHoldsAreShortOnlyInASaleThatSoldOut(t *testing.T) {
 	for _, soldOut := range []int{0, 7} {
 		var out bytes.Buffer
 		printReport(&console{w: &out, width: usualColumns},
-			result{Mode: shop.ModeLock, RefusedByReason: map[string]int{shop.CodeSoldOut: soldOut}})
+			result{Mode: shop.ModeLock, counts: counts{RefusedByReason: map[string]int{shop.CodeSoldOut: soldOut}}})
 		if said := strings.Contains(out.String(), "sold out"); said != (soldOut > 0) {
 			t.Errorf("%d found it sold out; said so: %v", soldOut, said)
 		}

@@ -28,9 +28,9 @@ func openTestSale(t *testing.T, change func(*config)) *sale {
 	t.Helper()
 	cfg := defaultConfig()
 	cfg.redis = redistest.Start(t).Addr
-	cfg.requests, cfg.stock, cfg.concurrency = 400, 100, 40
+	cfg.Requests, cfg.Stock, cfg.Buyers = 400, 100, 40
 	change(&cfg)
-	s, err := openSale(t.Context(), cfg, nil)
+	s, err := openSale(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,17 +64,17 @@ func TestKilledHolderDelaysTheSaleByAtMostOneTTL(t *testing.T) {
 	for _, m := range []shop.Mode{shop.ModeLock, shop.ModeFence} {
 		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()
-			s := openTestSale(t, func(c *config) { c.mode = m })
+			s := openTestSale(t, func(c *config) { c.Mode = m })
 			s.sell(t.Context(), 1, 50, s.fleet)
 			victim := s.fleet[1]
 			answered, _ := startStep(t, s, "51", victim)
 
 			victim.kill()
 			killed := time.Now()
-			s.note(<-answered)
+			s.ledger.heard(<-answered)
 			first := make(chan time.Duration, 1) // until the first sale after the kill
-			s.buyers.buy(t.Context(), 52, s.cfg.requests-51, s.fleet, func(a answer) {
-				s.note(a)
+			s.buyers.buy(t.Context(), 52, s.cfg.Requests-51, s.fleet, func(a answer) {
+				s.ledger.heard(a)
 				if a.Code == shop.CodeSold {
 					select {
 					case first <- a.at.Sub(killed):
@@ -90,16 +90,16 @@ func TestKilledHolderDelaysTheSaleByAtMostOneTTL(t *testing.T) {
 			if faults := res.broken(); len(faults) > 0 {
 				t.Errorf("broken: %v", faults)
 			}
-			if res.Sold != s.cfg.stock {
-				t.Errorf("%d sold of %d", res.Sold, s.cfg.stock)
+			if res.Sold != s.cfg.Stock {
+				t.Errorf("%d sold of %d", res.Sold, s.cfg.Stock)
 			}
 			if res.Errors < 2 { // the holder's request, and those sent to the dead instance
 				t.Errorf("%d errors, want those of the killed instance", res.Errors)
 			}
 			// The rest of the bound is for a slow machine: what is ruled out is
 			// waiting for more than the lease.
-			if pause := <-first; pause > s.cfg.ttl+2*time.Second {
-				t.Errorf("nothing sold for %v after the kill, the TTL is %v", pause, s.cfg.ttl)
+			if pause := <-first; pause > s.cfg.TTL+2*time.Second {
+				t.Errorf("nothing sold for %v after the kill, the TTL is %v", pause, s.cfg.TTL)
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestKilledHolderDelaysTheSaleByAtMostOneTTL(t *testing.T) {
 
 func TestStoppedHolderFindsItsContextCancelled(t *testing.T) {
 	t.Parallel()
-	s := openTestSale(t, func(c *config) { c.mode = shop.ModeFence })
+	s := openTestSale(t, func(c *config) { c.Mode = shop.ModeFence })
 	holder, others := s.fleet[0], s.fleet[1:]
 	answered, _ := startStep(t, s, "1", holder)
 	stopPastTTL(t, s, holder, others)
@@ -116,13 +116,13 @@ func TestStoppedHolderFindsItsContextCancelled(t *testing.T) {
 	if late.Code != shop.CodeLockLost {
 		t.Errorf("the stopped holder answered %d %s, want %s", late.status, late.Code, shop.CodeLockLost)
 	}
-	s.note(late)
+	s.ledger.heard(late)
 	wantRightStock(t, s, 2+40)
 }
 
 func TestLateFencedWriteIsRefused(t *testing.T) {
 	t.Parallel()
-	s := openTestSale(t, func(c *config) { c.mode, c.deaf = shop.ModeFence, true })
+	s := openTestSale(t, func(c *config) { c.Mode, c.Deaf = shop.ModeFence, true })
 	holder, others := s.fleet[0], s.fleet[1:]
 	answered, givePrice := startStep(t, s, "1", holder)
 	stopPastTTL(t, s, holder, others)
@@ -132,7 +132,7 @@ func TestLateFencedWriteIsRefused(t *testing.T) {
 	if late.Code != shop.CodeLateWrite || late.Token == 0 || late.Token >= late.Newest {
 		t.Errorf("the stopped holder answered %s, token %d, newest %d", late.Code, late.Token, late.Newest)
 	}
-	s.note(late)
+	s.ledger.heard(late)
 	res := wantRightStock(t, s, 2+40)
 	if res.LateWrites != 1 {
 		t.Errorf("%d late writes refused, want 1", res.LateWrites)
@@ -144,12 +144,12 @@ func TestLateFencedWriteIsRefused(t *testing.T) {
 
 func TestLateWriteWithoutTokenLosesUpdates(t *testing.T) {
 	t.Parallel()
-	s := openTestSale(t, func(c *config) { c.mode, c.deaf = shop.ModeLock, true })
+	s := openTestSale(t, func(c *config) { c.Mode, c.Deaf = shop.ModeLock, true })
 	holder, others := s.fleet[0], s.fleet[1:]
 	answered, givePrice := startStep(t, s, "1", holder)
 	sold := stopPastTTL(t, s, holder, others)
 	givePrice()
-	s.note(<-answered)
+	s.ledger.heard(<-answered)
 	res, err := s.result(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -167,8 +167,8 @@ func stopPastTTL(t *testing.T, s *sale, holder *instance, others []*instance) (s
 		t.Fatal(err)
 	}
 	s.sell(t.Context(), 2, 40, others)
-	if _, sold = s.tally.progress(); sold == 0 {
-		t.Fatalf("the others sold nothing: %v %s", s.tally.refused, s.tally.complaint())
+	if sold = s.ledger.counts().Sold; sold == 0 {
+		t.Fatalf("the others sold nothing: %v %s", s.ledger.counts().RefusedByReason, s.ledger.complaint())
 	}
 	if err := holder.resume(); err != nil {
 		t.Fatal(err)
@@ -180,13 +180,13 @@ func stopPastTTL(t *testing.T, s *sale, holder *instance, others []*instance) (s
 // that every item was sold once.
 func wantRightStock(t *testing.T, s *sale, from int) result {
 	t.Helper()
-	s.sell(t.Context(), from, s.cfg.requests-from+1, s.fleet)
+	s.sell(t.Context(), from, s.cfg.Requests-from+1, s.fleet)
 	res, err := s.result(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if faults := res.broken(); len(faults) > 0 || res.Sold != s.cfg.stock {
-		t.Errorf("%d sold of %d, broken: %v", res.Sold, s.cfg.stock, faults)
+	if faults := res.broken(); len(faults) > 0 || res.Sold != s.cfg.Stock {
+		t.Errorf("%d sold of %d, broken: %v", res.Sold, s.cfg.Stock, faults)
 	}
 	return res
 }
@@ -224,13 +224,13 @@ func startProgramIn(t *testing.T, dir, redisAddr string, requests int) *program 
 	}
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	lines := bufio.NewScanner(stdout)
-	for len(p.pids) < defaultConfig().instances && lines.Scan() {
+	for len(p.pids) < defaultConfig().Instances && lines.Scan() {
 		if m := sceneLine.FindStringSubmatch(lines.Text()); m != nil {
 			pid, _ := strconv.Atoi(m[2])
 			p.addrs, p.pids = append(p.addrs, m[1]), append(p.pids, pid)
 		}
 	}
-	if len(p.pids) < defaultConfig().instances {
+	if len(p.pids) < defaultConfig().Instances {
 		t.Fatalf("the program ended early: %v", p.cmd.Wait())
 	}
 	lines.Scan() // a line of progress: the sale goes on

@@ -2,17 +2,18 @@ package show
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -28,50 +29,39 @@ type instance struct {
 	url   string
 	cmd   *exec.Cmd
 	stdin io.Closer // its end is the child's sign to leave
-	ready *bufio.Reader
 	log   tail
 
 	halted atomic.Bool // paused on purpose: nobody sends it anything new
+	ended  bool        // the sale has ended it; see sale.end
+	lost   bool        // it had died before
 
-	gone chan struct{} // closed once the process has ended and died is set
-	died error
+	gone chan struct{} // closed once the process has ended
 }
 
 // startFleet starts n instances at once and returns when all of them serve. It
-// gets the settings of each from settings.
-func startFleet(ctx context.Context, n int, settings func(name string) instanceConfig) (fleet []*instance, err error) {
-	defer func() {
-		if err != nil {
-			stopFleet(fleet)
-			fleet = nil
-		}
-	}()
-	for i := range n {
-		in, err := startInstance(settings(fmt.Sprintf("app-%d", i+1)))
-		if err != nil {
-			return fleet, err
-		}
-		fleet = append(fleet, in)
-	}
-	for _, in := range fleet {
-		if err := in.awaitReady(ctx); err != nil {
-			return fleet, err
-		}
-	}
-	return fleet, nil
-}
-
-// stopFleet ends all instances and returns when they are gone.
-func stopFleet(fleet []*instance) {
+// gets the settings of each from settings, by its number from 1 on.
+func startFleet(ctx context.Context, n int, settings func(n int) instanceConfig) ([]*instance, error) {
+	fleet, errs := make([]*instance, n), make([]error, n)
 	var wg sync.WaitGroup
-	for _, in := range fleet {
-		wg.Go(in.stop)
+	for i := range n {
+		wg.Go(func() { fleet[i], errs[i] = startInstance(ctx, settings(i+1)) })
 	}
 	wg.Wait()
+	err := errors.Join(errs...)
+	for i := 0; err != nil && i < n; i++ {
+		if errs[i] == nil {
+			fleet[i].stop()
+		}
+	}
+	return fleet, err
 }
 
-// startInstance runs this program again, as a child.
-func startInstance(cfg instanceConfig) (*instance, error) {
+// childAttr is what else the system is to do with a child.
+var childAttr *syscall.SysProcAttr
+
+// startInstance runs this program again, as a child, and returns when it
+// serves.
+func startInstance(ctx context.Context, cfg instanceConfig) (*instance, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -80,54 +70,41 @@ func startInstance(cfg instanceConfig) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self) //nolint:gosec,noctx // it is this program; stopFleet ends it in good order
+	cmd := exec.Command(self) //nolint:gosec,noctx // it is this program; stop ends it in good order
 	in := &instance{name: cfg.Name, cmd: cmd, gone: make(chan struct{})}
-	in.cmd.Env = append(os.Environ(), instanceEnv+"="+string(settings))
-	in.cmd.Stderr = &in.log
-	dieWithParent(in.cmd)
-	stdout, err := in.cmd.StdoutPipe()
-	if err != nil {
+	cmd.Env = append(os.Environ(), instanceEnv+"="+string(settings))
+	cmd.Stderr, cmd.SysProcAttr = &in.log, childAttr
+	stdout, err1 := cmd.StdoutPipe()
+	stdin, err2 := cmd.StdinPipe()
+	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	in.ready = bufio.NewReader(stdout)
-	if in.stdin, err = in.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	if err := in.cmd.Start(); err != nil {
+	in.stdin = stdin
+	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", in.name, err)
 	}
-	return in, nil
-}
-
-// awaitReady reads the child's address, and from then on waits for its end in
-// the background.
-func (in *instance) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	giveUp := context.AfterFunc(ctx, in.kill)
-	line, err := in.ready.ReadString('\n')
+	addr, err := bufio.NewReader(stdout).ReadString('\n')
 	giveUp()
-	in.url = "http://" + strings.TrimSpace(line)
+	in.url = "http://" + strings.TrimSpace(addr)
 	go func() { // ends with the process
-		in.died = in.cmd.Wait()
+		_ = cmd.Wait() // what it says is in cmd.ProcessState
 		close(in.gone)
 	}()
 	if err != nil {
 		<-in.gone
-		return fmt.Errorf("%s did not start: %w\n%s", in.name, errors.Join(in.died, ctx.Err()), in.log.text())
+		return nil, fmt.Errorf("%s did not start: %w\n%v\n%s", in.name, errors.Join(err, ctx.Err()), cmd.ProcessState,
+			in.log)
 	}
-	return nil
+	return in, nil
 }
 
 // stop ends the process in good order, or by force if that takes long.
 func (in *instance) stop() {
 	_ = in.resume() // a stopped process would not notice; one that has ended need not
 	in.stdin.Close()
-	if in.url == "" { // nobody waits for it yet
-		in.kill()
-		_ = in.cmd.Wait()
-		return
-	}
 	select {
 	case <-in.gone:
 	case <-time.After(stopLimit):
@@ -152,26 +129,42 @@ func (in *instance) kill() { _ = in.cmd.Process.Kill() }
 // pid returns the process id.
 func (in *instance) pid() int { return in.cmd.Process.Pid }
 
-// tail keeps the last part of what a child logs, to be shown if the run fails.
-type tail struct {
-	mu  sync.Mutex // guards buf
-	buf []byte
+// get asks an instance for something, until ctx ends.
+func (in *instance) get(ctx context.Context, client *http.Client, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, in.url+path, http.NoBody) //nolint:gosec // our child's
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req) //nolint:gosec // see above
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		return nil, fmt.Errorf("%s: %s", path, resp.Status)
+	}
+	return resp.Body, nil
 }
+
+// ask reads an answer in JSON.
+func (in *instance) ask(ctx context.Context, client *http.Client, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, stopLimit)
+	defer cancel()
+	body, err := in.get(ctx, client, path)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return json.NewDecoder(body).Decode(into)
+}
+
+// tail keeps the last part of what a child logs, to be read once it has ended.
+type tail string
 
 const tailSize = 4 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, p...)
-	if over := len(t.buf) - tailSize; over > 0 {
-		t.buf = bytes.Clone(t.buf[over:])
-	}
+	*t += tail(p)
+	*t = (*t)[max(0, len(*t)-tailSize):]
 	return len(p), nil
-}
-
-func (t *tail) text() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(string(t.buf))
 }

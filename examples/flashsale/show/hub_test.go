@@ -26,7 +26,7 @@ func TestFiftyTabsHearTheSame(t *testing.T) {
 		})
 	}
 	if status, text := p.post(t, "start",
-		`{"mode": "fence", "stock": 20, "requests": 60, "buyers": 10, "think_ms": 2}`); status != http.StatusNoContent {
+		`{"mode": "fence", "stock": 20, "requests": 60, "buyers": 10, "think": 2000000}`); status != http.StatusNoContent {
 		t.Fatalf("status %d %s", status, text)
 	}
 	wg.Wait()
@@ -80,9 +80,7 @@ func TestATabThatNeverReadsBlocksNobodyAndIsDropped(t *testing.T) {
 func awaitTabs(t *testing.T, h *hub, want int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		h.mu.Lock()
-		got := h.tabs
-		h.mu.Unlock()
+		got := len(h.tabs)
 		if got == want {
 			return
 		}
@@ -95,7 +93,7 @@ func awaitTabs(t *testing.T, h *hub, want int) {
 func TestTooManyTabsAreRefused(t *testing.T) {
 	h := newHub()
 	for range maxTabs {
-		h.enter()
+		h.tabs <- struct{}{}
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/events", http.NoBody))

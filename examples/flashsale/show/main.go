@@ -6,11 +6,12 @@
 //
 //   - main.go: the command and its flags
 //   - sale.go, buyers.go: one sale
+//   - ledger.go: what is known about each request
 //   - fleet.go, instance.go: the processes
 //   - store.go: where stock and orders are kept
 //   - console.go, report.go: what people read
 //   - story.go: the five acts
-//   - web.go, stage.go, show.go: the page
+//   - web.go, stage.go: the page
 //   - trace.go, telemetry.go: what spans tell
 package show
 
@@ -25,7 +26,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -88,48 +88,44 @@ func run(args []string, stdout, stderr io.Writer) int {
 // must hold. With -json people read stderr, and the last line of stdout is for
 // programs.
 func play(ctx context.Context, cfg config, stdout, stderr io.Writer) (ok bool, err error) {
+	con := newConsole(stdout)
+	if cfg.json {
+		con = newConsole(stderr)
+	}
 	if cfg.record != "" {
 		if err := openRecord(cfg.record); err != nil {
 			return false, err
 		}
 	}
-	if cfg.story {
-		return tellStory(ctx, cfg, newConsole(stdout))
-	}
-	con := newConsole(stdout)
-	if cfg.json {
-		con = newConsole(stderr)
-	}
-	if cfg.web {
+	var res result
+	switch {
+	case cfg.story:
+		return tellStory(ctx, cfg, con)
+	case cfg.web:
 		return true, serveWeb(ctx, cfg, con, stdout)
+	case cfg.record != "":
+		res, err = recordSale(ctx, cfg, con)
+	default:
+		res, err = runSale(ctx, cfg, con)
 	}
-	perform := runSale
-	if cfg.record != "" {
-		perform = recordSale
-	}
-	res, err := perform(ctx, cfg, con)
 	if err != nil {
 		return false, err
 	}
 	printReport(con, res)
 	if cfg.json {
-		if err := json.NewEncoder(stdout).Encode(res); err != nil {
-			return false, err
-		}
+		err = json.NewEncoder(stdout).Encode(res)
 	}
-	return len(res.broken()) == 0, nil
+	return len(res.broken()) == 0, err
 }
 
 // visitorFlags are those that -h shows; -h all shows the others too.
-var visitorFlags = []string{"web", "mode", "stock", "requests", "instances", "redis"}
+var visitorFlags = []string{"story", "web", "mode", "stock", "requests", "instances", "redis"}
 
 func usage(w io.Writer, all bool) {
-	fmt.Fprintln(w, strings.TrimSpace(`
-flashsale sells one stock through several app instances at once and counts what went wrong.
-
-Usage: go run ./examples/flashsale [flags]
-`)+"\n")
-	every := newFlagSet(new(config))
+	fmt.Fprint(w, "flashsale sells one stock through several app instances at once and counts what went wrong.\n\n"+
+		"Usage: go run ./examples/flashsale [flags]\n\n")
+	c := defaultConfig()
+	every := newFlagSet(&c)
 	shown := flag.NewFlagSet(every.Name(), flag.ContinueOnError)
 	shown.SetOutput(w)
 	every.VisitAll(func(f *flag.Flag) {
@@ -143,75 +139,80 @@ Usage: go run ./examples/flashsale [flags]
 	}
 }
 
-// config is one sale, as the flags describe it.
+// config is one sale, as the flags or the page describe it. Its instances and
+// the pages get what is exported: no address, which may have a password.
 type config struct {
-	mode        shop.Mode
-	style       shop.Style
-	redis       string // see redisForms; "" is the embedded one
-	instances   int
-	requests    int
-	concurrency int
-	stock       int
-	think       time.Duration
-	ttl         time.Duration
-	wait        time.Duration
-	json        bool
-	story       bool
-	trace       bool
-	otlp        string // URL; "": nowhere
+	Mode      shop.Mode     `json:"mode"`
+	Style     shop.Style    `json:"style"`
+	Instances int           `json:"instances"`
+	Requests  int           `json:"requests"`
+	Buyers    int           `json:"buyers"`
+	Stock     int           `json:"stock"`
+	Think     time.Duration `json:"think"`
+	TTL       time.Duration `json:"ttl"`
+	Wait      time.Duration `json:"wait"`
+	Trace     bool          `json:"trace"`
+	Deaf      bool          `json:"deaf"` // no flag: see shop.Shop.Deaf
 
+	redis  string // see parseRedis; "" is the embedded one
+	otlp   string // URL; "": nowhere
+	json   bool
+	story  bool
 	web    bool   // a live page instead of one sale
 	addr   string // of the page; "": a free port
 	record string // file for the page with the run frozen in it; "": none
-
-	deaf bool // no flag: see shop.Shop.Deaf
-	live bool // no flag: follow every request, for a page
 }
 
 // defaultConfig is the sale without flags. The TTL is below the wait, so that
 // the crash of an instance delays buyers but turns nobody away.
 func defaultConfig() config {
 	return config{
-		mode:        shop.ModeFence,
-		style:       shop.StyleRoute,
-		instances:   4,
-		requests:    2000,
-		concurrency: 100,
-		stock:       500,
-		think:       2 * time.Millisecond,
-		ttl:         2 * time.Second,
-		wait:        5 * time.Second,
+		Mode: shop.ModeFence, Style: shop.StyleRoute, Instances: 4, Requests: 2000, Buyers: 100, Stock: 500,
+		Think: 2 * time.Millisecond, TTL: 2 * time.Second, Wait: 5 * time.Second,
 	}
 }
 
+// pageConfig is slow and small enough to be looked at.
+func pageConfig() config {
+	c := defaultConfig()
+	c.Requests, c.Buyers, c.Stock, c.Think, c.Wait = 600, 24, 200, 20*time.Millisecond, 10*time.Second
+	return c
+}
+
+// newFlagSet returns the flags, which change c.
 func newFlagSet(c *config) *flag.FlagSet {
-	*c = defaultConfig()
 	fs := flag.NewFlagSet("flashsale", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
-	fs.StringVar((*string)(&c.mode), "mode", string(c.mode),
+	fs.StringVar((*string)(&c.Mode), "mode", string(c.Mode),
 		"none: no lock · lock: a guard on the route · fence: guard and fencing token · atomic: the step as one "+
 			"script, without the price call")
-	fs.StringVar((*string)(&c.style), "style", string(c.style),
+	fs.StringVar((*string)(&c.Style), "style", string(c.Style),
 		"where the guard stands. route: in front of the handler · wrap: guard.Wrap around the step · generated: a "+
 			"decorator by guardgen · once: as wrap, inside guard.Once, and each tenth order is sent twice")
 	fs.StringVar(&c.redis, "redis", c.redis, "Redis to use, as `URL or host:port`, also "+
 		"redis+sentinel://host:port,host:port/master and redis+cluster://host:port,host:port; without it one runs "+
 		"embedded, in this process")
-	fs.IntVar(&c.instances, "instances", c.instances, "app instances, each a process")
-	fs.IntVar(&c.requests, "requests", c.requests, "requests in all, round robin over the instances")
-	fs.IntVar(&c.concurrency, "concurrency", c.concurrency, "buyers that send them, each one at a time")
-	fs.IntVar(&c.stock, "stock", c.stock, "items for sale")
-	fs.DurationVar(&c.think, "think", c.think, "latency of the price service")
-	fs.DurationVar(&c.ttl, "ttl", c.ttl, "TTL of a lease: how long a crashed holder blocks the others")
-	fs.DurationVar(&c.wait, "wait", c.wait, "how long a request waits for the key before it is refused")
+	fs.IntVar(&c.Instances, "instances", c.Instances, "app instances, each a process")
+	fs.IntVar(&c.Requests, "requests", c.Requests, "requests in all, round robin over the instances")
+	fs.IntVar(&c.Buyers, "concurrency", c.Buyers, "buyers that send them, each one at a time")
+	fs.IntVar(&c.Stock, "stock", c.Stock, "items for sale")
+	fs.DurationVar(&c.Think, "think", c.Think, "latency of the price service")
+	fs.DurationVar(&c.TTL, "ttl", c.TTL, "TTL of a lease: how long a crashed holder blocks the others")
+	fs.DurationVar(&c.Wait, "wait", c.Wait, "how long a request waits for the key before it is refused")
 	fs.BoolVar(&c.json, "json", c.json, "print the result as JSON in the last line of stdout, everything "+
 		"else to stderr")
 	fs.BoolVar(&c.story, "story", c.story, "play five short acts with a timeline instead of one sale; goes "+
 		"with -redis only")
-	fs.BoolVar(&c.trace, "trace", c.trace, "follow the buyer who waited longest behind another instance, as a "+
+	fs.BoolVar(&c.Trace, "trace", c.Trace, "follow the buyer who waited longest behind another instance, as a "+
 		"waterfall of spans")
-	fs.Var(webFlag{c}, "web", "show it live in a browser, at a free port or at this `host:port` of this machine")
+	fs.BoolFunc("web", "show it live in a browser, at a free port or at the host:port behind it, of this machine",
+		func(value string) error {
+			if c.web = value != "false"; value != "true" && value != "false" {
+				c.addr = value
+			}
+			return nil
+		})
 	fs.StringVar(&c.record, "record", c.record,
 		"write the page with the sale frozen in it to this `file`.html, to be looked at later")
 	fs.StringVar(&c.otlp, "otlp", c.otlp, "send spans and metrics to the OpenTelemetry collector at this `URL`, such "+
@@ -221,33 +222,50 @@ func newFlagSet(c *config) *flag.FlagSet {
 
 // parseFlags reads and checks the command line. Its errors name the flag and
 // what is wanted.
-func parseFlags(args []string) (config, error) {
-	var c config
-	fs := newFlagSet(&c)
-	if err := fs.Parse(joinWeb(args)); err != nil {
+func parseFlags(args []string) (c config, err error) {
+	c = defaultConfig()
+	fs, err := c.parse(args)
+	if err == nil && c.onPage() {
+		c = pageConfig()
+		fs, err = c.parse(args)
+	}
+	if err != nil {
 		return c, err
 	}
-	if fs.NArg() > 0 {
-		return c, fmt.Errorf("unexpected argument %q", fs.Arg(0))
-	}
-	if c.story {
-		var err error
-		fs.Visit(func(f *flag.Flag) {
-			if f.Name != "story" && f.Name != "redis" {
-				err = fmt.Errorf("-story sets the scene of its acts itself: leave out -%s", f.Name)
-			}
-		})
-		if err != nil {
-			return c, err
+	fs.Visit(func(f *flag.Flag) {
+		if c.story && f.Name != "story" && f.Name != "redis" {
+			err = fmt.Errorf("-story sets the scene of its acts itself: leave out -%s", f.Name)
 		}
-	}
-	if c.web || c.record != "" {
-		c.calm(fs)
-		return c, c.checkWeb()
-	}
-	return c, c.check()
+	})
+	return c, errors.Join(err, c.check())
 }
 
+// parse reads the command line over what c has.
+func (c *config) parse(args []string) (*flag.FlagSet, error) {
+	fs := newFlagSet(c)
+	err := fs.Parse(args)
+	if err == nil && c.web && fs.NArg() > 0 { // -web stands alone, or has an address behind it
+		c.addr = fs.Arg(0)
+		err = fs.Parse(fs.Args()[1:])
+	}
+	if err == nil && fs.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	return fs, err
+}
+
+// onPage says that a page shows the sale, live or frozen.
+func (c config) onPage() bool { return c.web || c.record != "" }
+
+// Limits of a sale on the page, which draws every request.
+const (
+	maxStock    = 5000
+	maxBuyers   = 200
+	maxRequests = 20_000
+	maxThink    = 2 * time.Second
+)
+
+// check returns what is wrong with a sale, each with the name of its flag.
 func (c config) check() error {
 	var errs []error
 	want := func(ok bool, format string, args ...any) {
@@ -255,74 +273,36 @@ func (c config) check() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	want(slices.Contains(shop.Modes, c.mode), "-mode is %q, want none, lock, fence or atomic", c.mode)
-	want(slices.Contains(shop.Styles, c.style), "-style is %q, want route, wrap, generated or once", c.style)
-	want(c.style == shop.StyleRoute || c.mode.Locked(), "-style %s needs a guard: -mode lock or fence", c.style)
-	want(c.instances >= 1 && c.instances <= 64, "-instances is %d, want 1 to 64", c.instances)
-	want(c.requests >= 1, "-requests is %d, want at least 1", c.requests)
-	want(c.concurrency >= 1, "-concurrency is %d, want at least 1", c.concurrency)
-	want(c.stock >= 0, "-stock is %d, want 0 or more", c.stock)
-	want(c.think >= 0, "-think is %v, want 0 or more", c.think)
-	want(c.ttl >= 100*time.Millisecond && c.ttl%time.Millisecond == 0,
-		"-ttl is %v, want at least 100ms in whole milliseconds", c.ttl)
-	want(c.wait >= 0, "-wait is %v, want 0 or more", c.wait)
+	want(slices.Contains(shop.Modes, c.Mode), "-mode is %q, want none, lock, fence or atomic", c.Mode)
+	want(slices.Contains(shop.Styles, c.Style), "-style is %q, want route, wrap, generated or once", c.Style)
+	want(c.Style == shop.StyleRoute || c.Mode.Locked(), "-style %s needs a guard: -mode lock or fence", c.Style)
+	want(c.Instances >= 1 && c.Instances <= 64, "-instances is %d, want 1 to 64", c.Instances)
+	want(c.Requests >= 1, "-requests is %d, want at least 1", c.Requests)
+	want(c.Buyers >= 1, "-concurrency is %d, want at least 1", c.Buyers)
+	want(c.Stock >= 0, "-stock is %d, want 0 or more", c.Stock)
+	want(c.Think >= 0, "-think is %v, want 0 or more", c.Think)
+	want(c.TTL >= 100*time.Millisecond && c.TTL%time.Millisecond == 0,
+		"-ttl is %v, want at least 100ms in whole milliseconds", c.TTL)
+	want(c.Wait >= 0, "-wait is %v, want 0 or more", c.Wait)
+	want(!c.Trace || c.Mode.Locked(), "-trace follows a buyer who waits for the lock: use -mode lock or fence")
 	if c.redis != "" {
 		_, err := parseRedis(c.redis)
 		want(err == nil, "-redis: %v", err)
 	}
-	want(!c.web && c.record == "" || !c.trace, "-trace follows one sale: leave out -web and -record")
-	want(!c.trace || c.mode.Locked(), "-trace follows a buyer who waits for the lock: use -mode lock or fence")
 	if c.otlp != "" {
 		u, err := url.Parse(c.otlp)
 		want(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "",
 			"-otlp is %q, want an http or https URL", c.otlp)
 	}
+	if c.onPage() {
+		_, err := loopbackAddr(c.addr)
+		want(err == nil, "%w", err)
+		want(!c.Trace, "-trace follows one sale: leave out -web and -record")
+		want(c.Stock <= maxStock, "-stock is %d, want at most %d for the page", c.Stock, maxStock)
+		want(c.Buyers <= maxBuyers, "-concurrency is %d, want at most %d buyers for the page", c.Buyers, maxBuyers)
+		want(c.Requests <= maxRequests, "-requests is %d, want at most %d for the page", c.Requests, maxRequests)
+		want(c.Think <= maxThink, "-think is %v, want at most %v for the page", c.Think, maxThink)
+		want(c.Instances <= maxAlive, "-instances is %d, want at most %d for the page", c.Instances, maxAlive)
+	}
 	return errors.Join(errs...)
-}
-
-// webFlag is -web, with an address or without one.
-type webFlag struct{ c *config }
-
-// IsBoolFlag lets the flag stand alone.
-func (webFlag) IsBoolFlag() bool { return true }
-
-func (webFlag) String() string { return "" }
-
-func (f webFlag) Set(s string) error {
-	f.c.web, f.c.addr = s != "false", ""
-	if s != "true" && s != "false" {
-		f.c.addr = s
-	}
-	return nil
-}
-
-// joinWeb makes "-web addr" one argument: a flag that can stand alone takes no
-// second one.
-func joinWeb(args []string) []string {
-	args = slices.Clone(args)
-	for i := 0; i+1 < len(args); i++ {
-		if name := strings.TrimLeft(args[i], "-"); name == "web" && args[i] != name &&
-			!strings.HasPrefix(args[i+1], "-") {
-			args[i] += "=" + args[i+1]
-			args = slices.Delete(args, i+1, i+2)
-		}
-	}
-	return args
-}
-
-// calm makes what the command line leaves open slow and small enough to be
-// looked at.
-func (c *config) calm(fs *flag.FlagSet) {
-	given := map[string]bool{}
-	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	unless := func(name string, set func()) {
-		if !given[name] {
-			set()
-		}
-	}
-	unless("stock", func() { c.stock = 200 })
-	unless("requests", func() { c.requests = 600 })
-	unless("concurrency", func() { c.concurrency = 24 })
-	unless("think", func() { c.think = 20 * time.Millisecond })
-	unless("wait", func() { c.wait = 10 * time.Second })
 }

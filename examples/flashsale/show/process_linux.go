@@ -1,10 +1,8 @@
 package show
 
-import (
-	"os/exec"
-	"syscall"
-)
+import "syscall"
 
-// dieWithParent has the kernel end the child when the parent is killed, even a
-// child that is stopped and cannot see the end of its stdin.
-func dieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+// init has the kernel end children whose parent was killed, even a child that
+// is stopped and cannot see the end of its stdin. Elsewhere a child leaves when
+// its stdin ends.
+func init() { childAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

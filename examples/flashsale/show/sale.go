@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
+	"github.com/go-lockguard/guard/internal/lossy"
 )
 
 // sale is everything that one sale needs, running: Redis, the price service,
@@ -24,20 +24,18 @@ type sale struct {
 	cfg    config
 	store  *store
 	prices *priceService
-	cutter *breaker // in front of Redis; nil: nobody may cut it off
-	fleet  []*instance
-	mu     sync.Mutex // guards fleet where instances are added during the sale
+	cutter *lossy.Pipe // in front of Redis; nil: nobody may cut it off
 	buyers *buyers
-	tally  *tally
-	spans  *timeline // nil: nobody looks
-	show   *show     // nil: nobody looks; set before anything is sold
-	began  time.Time
+	ledger *ledger
 	views  views
+
+	mu    sync.Mutex // guards fleet, to which instances are added during the sale
+	fleet []*instance
 }
 
 // runSale plays one sale from start to clean end.
 func runSale(ctx context.Context, cfg config, con *console) (res result, err error) {
-	s, err := openSale(ctx, cfg, nil)
+	s, err := openSale(ctx, cfg)
 	if err != nil {
 		return result{}, err
 	}
@@ -45,71 +43,81 @@ func runSale(ctx context.Context, cfg config, con *console) (res result, err err
 	printScene(con, s)
 
 	watching, stop := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		watch(watching, con, s.tally, cfg.requests, cfg.stock)
-	}()
+	var watched sync.WaitGroup
+	watched.Go(func() { s.watch(watching, con) })
 	stopViewers := s.startViewers(ctx)
-	s.sell(ctx, 1, cfg.requests, s.fleet)
+	s.sell(ctx, 1, cfg.Requests, s.fleet)
 	s.views = stopViewers()
 	stop()
-	<-watched
+	watched.Wait()
+	var spans []traced
+	if cfg.Trace {
+		spans = s.spans(ctx)
+	}
 	if res, err = s.result(ctx); err != nil || res.Errors > 0 || len(res.broken()) > 0 {
 		printLogs(con, s.fleet)
 	}
-	if err == nil && res.InstancesMissing == res.Instances {
+	if err == nil && !slices.ContainsFunc(s.fleet, func(in *instance) bool { return !in.lost }) {
 		err = errors.New("no instance is left")
 	}
-	if err == nil && cfg.trace {
-		s.printTrace(ctx, con)
+	if err == nil && cfg.Trace {
+		printTrace(con, spans)
 	}
 	return res, err
 }
 
 // openSale starts all parts of a sale. The caller closes it.
-func openSale(ctx context.Context, cfg config, spans *timeline) (_ *sale, err error) {
-	s := &sale{cfg: cfg, tally: newTally(), spans: spans}
+func openSale(ctx context.Context, cfg config) (_ *sale, err error) {
+	s := &sale{cfg: cfg, ledger: newLedger()}
 	defer func() {
 		if err != nil {
-			s.close()
+			_ = s.close() // err says more
 		}
 	}()
 	if s.store, err = openStore(ctx, cfg, strings.ToLower(rand.Text()[:8])); err != nil {
 		return nil, err
 	}
-	if s.prices, err = startPriceService(ctx, cfg.think, spans); err != nil {
+	if s.prices, err = startPriceService(ctx, cfg.Think); err != nil {
 		return nil, err
 	}
-	if cfg.live && s.store.redis.single != nil {
-		if s.cutter, err = s.store.startBreaker(ctx); err != nil {
+	if cfg.onPage() && s.store.redis.single != nil {
+		if s.cutter, err = s.store.startPipe(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if s.fleet, err = startFleet(ctx, cfg.instances, s.settings); err != nil {
-		return nil, err
-	}
 	// The limit is for an instance that hangs: no answer of the guard takes
 	// that long.
-	s.buyers = &buyers{http: newHTTPClient(cfg.wait + cfg.ttl + 30*time.Second), concurrency: cfg.concurrency}
-	if cfg.style == shop.StyleOnce {
-		s.buyers.clicks = &clicks{}
+	s.buyers = &buyers{http: newHTTPClient(cfg.Wait + cfg.TTL + 30*time.Second), n: cfg.Buyers}
+	s.buyers.twice = cfg.Style == shop.StyleOnce
+	fleet, err := startFleet(ctx, cfg.Instances, s.settings)
+	if err != nil {
+		return nil, err
 	}
-	s.began = time.Now()
+	s.ledger = newLedger() // the time begins now
+	s.add(fleet)
 	return s, nil
 }
 
-// settings returns those of one instance.
-func (s *sale) settings(name string) instanceConfig {
+// settings returns those of the n-th instance.
+func (s *sale) settings(n int) instanceConfig {
 	c := instanceConfig{
-		Name: name, Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.addr,
-		Prices: s.prices.url, Prefix: s.store.prefix,
-		TTL: s.cfg.ttl, Wait: s.cfg.wait, Trace: s.cfg.trace, OTLP: s.cfg.otlp, Deaf: s.cfg.deaf, Live: s.cfg.live,
+		config: s.cfg, Name: fmt.Sprintf("app-%d", n), Redis: s.store.addr, Prices: s.prices.url,
+		Prefix: s.store.prefix, OTLP: s.cfg.otlp,
 	}
 	if s.cutter != nil {
 		c.RedisVia = s.cutter.Addr
 	}
 	return c
+}
+
+// add takes instances into the sale.
+func (s *sale) add(fleet []*instance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, in := range fleet {
+		s.fleet = append(s.fleet, in)
+		s.ledger.follow(in, s.cfg.Mode.Locked())
+	}
 }
 
 // instances returns all instances so far.
@@ -119,46 +127,55 @@ func (s *sale) instances() []*instance {
 	return slices.Clip(s.fleet)
 }
 
-// addInstance starts one more.
-func (s *sale) addInstance(ctx context.Context) (*instance, error) {
-	more, err := startFleet(ctx, 1, func(string) instanceConfig {
-		return s.settings(fmt.Sprintf("app-%d", len(s.instances())+1))
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fleet = append(s.fleet, more...)
-	return more[0], nil
-}
-
 // halt pauses an instance, and resume lets it go on.
 func (s *sale) halt(in *instance) error {
 	if err := in.halt(); err != nil {
-		return err
+		return fmt.Errorf("pause %s: %w", in.name, err)
 	}
 	in.halted.Store(true)
-	s.show.lane(in, lanePaused)
+	s.ledger.setLane(in, lanePaused)
 	return nil
 }
 
 func (s *sale) resume(in *instance) error {
-	s.show.lane(in, laneUp)
+	s.ledger.setLane(in, laneUp)
 	in.halted.Store(false)
-	return in.resume()
+	if err := in.resume(); err != nil {
+		return fmt.Errorf("continue %s: %w", in.name, err)
+	}
+	return nil
+}
+
+// sell lets buyers send the requests numbered from to from+n-1 to the given
+// instances, and counts the answers.
+func (s *sale) sell(ctx context.Context, from, n int, at []*instance) {
+	s.buyers.buy(ctx, from, n, at, s.ledger.heard)
+}
+
+// end ends the instances. It returns when all that they had to tell is in the
+// ledger. Ending twice does nothing.
+func (s *sale) end() {
+	s.ledger.close()
+	if s.buyers != nil {
+		s.buyers.http.CloseIdleConnections() // an instance waits for those
+	}
+	var wg sync.WaitGroup
+	for _, in := range s.instances() {
+		if !in.ended {
+			in.ended, in.lost = true, !in.alive()
+		}
+		wg.Go(in.stop)
+	}
+	wg.Wait()
+	s.ledger.work.Wait()
 }
 
 // close ends everything, instances first, and leaves no key of this run in
 // Redis.
 func (s *sale) close() error {
-	s.show.close()
-	stopFleet(s.fleet)
+	s.end()
 	if s.cutter != nil {
-		s.cutter.close()
-	}
-	if s.buyers != nil {
-		s.buyers.http.CloseIdleConnections()
+		s.cutter.Close()
 	}
 	if s.prices != nil {
 		s.prices.close()
@@ -166,7 +183,7 @@ func (s *sale) close() error {
 	if s.store == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
 	if err := s.store.close(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errLeft, err)
@@ -177,57 +194,29 @@ func (s *sale) close() error {
 // errLeft says that something of a run may be left in Redis.
 var errLeft = errors.New("not all of this run could be removed")
 
-// sell lets buyers send the requests numbered from to from+n-1 to the given
-// instances, and counts the answers.
-func (s *sale) sell(ctx context.Context, from, n int, at []*instance) {
-	s.buyers.buy(ctx, from, n, at, s.note)
-}
-
-// note counts an answer.
-func (s *sale) note(a answer) {
-	s.tally.add(a)
-	s.show.heard(a)
-	if a.Code == shop.CodeSoldOut {
-		s.spans.add(a.instance.name, a.at, a.at, markSoldOut)
-	}
-	if a.Code == shop.CodeSold && s.cfg.mode == shop.ModeAtomic { // else the price service has noted the whole step
-		s.spans.add(a.instance.name, a.at, a.at, markSold)
-	}
-}
-
-// result asks Redis and the instances what came of it.
+// result ends the instances, and asks Redis and the ledger what came of it.
 func (s *sale) result(ctx context.Context) (result, error) {
-	seconds := s.tally.latest.Sub(s.began).Seconds()
+	s.end()
 	left, orders, err := s.count(ctx)
 	if err != nil {
 		return result{}, fmt.Errorf("count the orders: %w", err)
 	}
-	found := s.tally.settle(orders)
-	done, sold := s.tally.progress()
-	reached, failed := s.tally.reached()
+	l := s.ledger
 	res := result{
-		Mode: s.cfg.mode, Style: s.cfg.style, Redis: s.store.name, Instances: s.cfg.instances,
-		Requests: s.cfg.requests, Stock: s.cfg.stock,
-		Sold: sold, Orders: len(orders), Reached: reached, Failed: failed, Settled: found,
-		LateWrites:      s.tally.refused[shop.CodeLateWrite],
-		RefusedByReason: s.tally.refused,
-		Errors:          len(s.tally.unclear),
-		Complaint:       s.tally.complaint(),
-		Seconds:         round(seconds, 3),
-		RPS:             round(float64(done)/seconds, 1),
-		EmbeddedRedis:   s.store.mini != nil,
-		Views:           s.views.seen,
-		OddViews:        s.views.odd,
-		replicated:      s.store.redis.replicated(),
-		Left:            left,
+		Mode: s.cfg.Mode, Style: s.cfg.Style, Redis: s.store.name, EmbeddedRedis: s.store.mini != nil,
+		Instances: s.cfg.Instances, Requests: s.cfg.Requests, Stock: s.cfg.Stock,
+		Seconds: round(max(0.001, l.latest.Sub(l.began).Seconds()), 3),
+		WaitP50: known(quantile(l.waits, 0.50)), WaitP99: known(quantile(l.waits, 0.99)),
+		HoldP50: known(quantile(l.holds, 0.50)), HoldP99: known(quantile(l.holds, 0.99)),
+		Views: s.views.seen, OddViews: s.views.odd,
+		settled: l.settle(orders), complaint: l.complaint(), replicated: s.store.redis.replicated(),
 	}
-	res.Oversold, res.LostUpdates = harm(s.cfg.stock, left, len(orders))
-	res.SentTwice, res.Contradicted = s.buyers.clicks.counts()
+	res.counts = l.counts()
+	res.counts.compare(s.cfg.Stock, left, len(orders))
+	res.Reached, res.Failed = l.reached()
+	res.RPS = round(float64(res.Answered)/res.Seconds, 1)
+	res.SentTwice, res.Contradicted = s.buyers.sent, s.buyers.contradicted
 	res.OrderedTwice = len(orders) - len(slices.Compact(slices.Sorted(slices.Values(orders))))
-	for _, n := range res.RefusedByReason {
-		res.Refused += n
-	}
-	s.measure(ctx, &res)
 	return res, nil
 }
 
@@ -246,47 +235,6 @@ func (s *sale) count(ctx context.Context) (left int, orders []string, err error)
 	}
 }
 
-// measure merges what the metrics of the instances say: those that still live.
-func (s *sale) measure(ctx context.Context, res *result) {
-	var all stats
-	for _, in := range s.instances() {
-		var one stats
-		if err := in.get(ctx, s.buyers.http, "/stats", &one); err != nil {
-			res.InstancesMissing++
-			continue
-		}
-		all.add(one)
-	}
-	res.WaitP50, res.WaitP99 = round(ms(all.Waits.quantile(0.50)), 3), round(ms(all.Waits.quantile(0.99)), 3)
-	res.HoldP50, res.HoldP99 = round(ms(all.Holds.quantile(0.50)), 3), round(ms(all.Holds.quantile(0.99)), 3)
-	res.LeasesLost = int(all.LeasesLost)
-}
-
-// round rounds x to so many decimals.
-func round(x float64, decimals int) float64 {
-	unit := math.Pow10(decimals)
-	return math.Round(x*unit) / unit
-}
-
-// get asks an instance for something that it has measured.
-func (in *instance) get(ctx context.Context, client *http.Client, path string, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, stopLimit)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, in.url+path, http.NoBody) //nolint:gosec // our child's
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req) //nolint:gosec // see above
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", path, resp.Status)
-	}
-	return json.NewDecoder(resp.Body).Decode(into)
-}
-
 // viewPause is between two looks of a viewer.
 const viewPause = 10 * time.Millisecond
 
@@ -300,35 +248,29 @@ type views struct {
 // until stop is called. stop blocks until the looks under way have ended. Each
 // viewer looks at least once.
 func (s *sale) startViewers(ctx context.Context) (stop func() views) {
-	ending := make(chan struct{})
+	ctx, end := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards all
 	var all views
 	for _, in := range s.fleet {
 		wg.Go(func() {
-			for {
+			for more := true; more; more = ctx.Err() == nil {
 				var page shop.Page
-				err := in.get(ctx, s.buyers.http, "/skus/"+url.PathEscape(shop.SKU), &page)
+				err := in.ask(context.WithoutCancel(ctx), s.buyers.http, "/skus/"+url.PathEscape(shop.SKU), &page)
 				if err == nil {
 					mu.Lock()
 					all.seen++
-					if page.Left+page.Orders != s.cfg.stock {
+					if page.Left+page.Orders != s.cfg.Stock {
 						all.odd++
 					}
 					mu.Unlock()
 				}
-				select {
-				case <-ending:
-					return
-				case <-ctx.Done():
-					return
-				case <-time.After(viewPause):
-				}
+				shop.Pause(ctx, viewPause)
 			}
 		})
 	}
 	return func() views {
-		close(ending)
+		end()
 		wg.Wait()
 		return all
 	}
@@ -339,26 +281,27 @@ func (s *sale) startViewers(ctx context.Context) (stop func() views) {
 type priceService struct {
 	url   string
 	think time.Duration
-	spans *timeline // nil: nobody looks
 	srv   *http.Server
 
-	mu   sync.Mutex // guards what follows; not held while a call waits
-	held map[string]*heldCall
-	next chan string // gets the name of the instance that asks next; nil: nobody wants to know
+	mu   sync.Mutex // guards held; not held while a call waits
+	held map[string]heldCall
 }
 
 // heldCall is a call whose answer waits for a word from the parent.
 type heldCall struct {
-	asked  chan struct{} // closed by the service when the question has come
+	asked  chan string   // gets the name of the instance once it has asked
 	answer chan struct{} // closed by the parent
 }
 
-func startPriceService(ctx context.Context, think time.Duration, spans *timeline) (*priceService, error) {
+// anyOrder stands for the order that is asked for next.
+const anyOrder = ""
+
+func startPriceService(ctx context.Context, think time.Duration) (*priceService, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("price service: %w", err)
 	}
-	p := &priceService{url: "http://" + l.Addr().String(), think: think, spans: spans, held: map[string]*heldCall{}}
+	p := &priceService{url: "http://" + l.Addr().String(), think: think, held: map[string]heldCall{}}
 	p.srv = &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = p.srv.Serve(l) }() // ends with close
 	return p, nil
@@ -367,56 +310,36 @@ func startPriceService(ctx context.Context, think time.Duration, spans *timeline
 // close ends the service and every call to it.
 func (p *priceService) close() { p.srv.Close() }
 
-// hold keeps back the answer to one order: asked is closed when the question
-// has come, answer lets the answer go.
-func (p *priceService) hold(order string) (asked <-chan struct{}, answer func()) {
-	h := &heldCall{asked: make(chan struct{}), answer: make(chan struct{})}
+// hold keeps back the answer to one order. asked gets the name of the instance
+// that asks: it is in mid-step then. answer lets the answer go.
+func (p *priceService) hold(order string) (asked <-chan string, answer func()) {
+	h := heldCall{asked: make(chan string, 1), answer: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held[order] = h
 	return h.asked, sync.OnceFunc(func() { close(h.answer) })
 }
 
-// takeHeld returns the order's held call, once.
-func (p *priceService) takeHeld(order string) *heldCall {
+// take returns the call that is held for an order, once.
+func (p *priceService) take(order string) (h heldCall, found bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h := p.held[order]
+	h, found = p.held[order]
 	delete(p.held, order)
-	return h
-}
-
-// asker returns a channel that gets the name of the instance that asks next: it
-// is in mid-step at that moment.
-func (p *priceService) asker() <-chan string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.next = make(chan string, 1)
-	return p.next
-}
-
-func (p *priceService) tellAsker(instance string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.next != nil {
-		p.next <- instance // has room
-		p.next = nil
-	}
+	return h, found
 }
 
 func (p *priceService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
-	p.tellAsker(r.FormValue("instance"))
-	if h := p.takeHeld(r.FormValue("order")); h != nil {
-		close(h.asked)
-		select {
-		case <-h.answer:
-		case <-r.Context().Done():
+	for _, order := range []string{anyOrder, r.FormValue("order")} {
+		if h, found := p.take(order); found {
+			h.asked <- r.FormValue("instance") // has room
+			select {
+			case <-h.answer:
+			case <-r.Context().Done():
+			}
 		}
-	} else {
-		shop.Pause(r.Context(), p.think)
 	}
-	p.spans.add(r.FormValue("instance"), began, time.Now(), markInStep)
+	shop.Pause(r.Context(), p.think)
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(shop.Quote{Cents: 1999}) // an instance may have died
 }

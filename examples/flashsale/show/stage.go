@@ -6,12 +6,74 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
+
+// What pages are told. Times are µs since the run began, unless their name says
+// ms; 0 is what has not happened.
+
+// opening is the first message of a run: it resets a page.
+type opening struct {
+	Run runInfo `json:"run"`
+}
+
+// runInfo describes a run.
+type runInfo struct {
+	config
+	ID      int    `json:"id"`       // 0: nothing has been played yet
+	Act     int    `json:"act"`      // 0: a free sale
+	Own     config `json:"own"`      // the sale of one's own that the flags describe
+	CanStop bool   `json:"can_stop"` // this system can pause processes
+	Started string `json:"started"`
+}
+
+// update is every other message. Each part says how things are now; what is
+// missing has not changed.
+type update struct {
+	Now     int64    `json:"now"`
+	Phase   phase    `json:"phase,omitempty"`
+	Lanes   []lane   `json:"lanes,omitempty"`
+	Visits  []visit  `json:"visits,omitempty"`
+	Marks   []mark   `json:"marks,omitempty"`
+	Said    []said   `json:"said,omitempty"`
+	Numbers *counts  `json:"numbers,omitempty"`
+	Point   *point   `json:"point,omitempty"`
+	Waits   [][2]int `json:"waits,omitempty"` // bucket i counts 2^(i/2) s to 2^((i+1)/2) s
+	Holds   [][2]int `json:"holds,omitempty"`
+	Result  *result  `json:"result,omitempty"`
+	Missed  []string `json:"missed,omitempty"` // what did not go as it must, or as the act tells
+	Error   string   `json:"error,omitempty"`
+}
+
+type phase string
+
+const (
+	phaseIdle     phase = "idle"
+	phaseStarting phase = "starting"
+	phaseSelling  phase = "selling"
+	phaseStopping phase = "stopping"
+	phaseEnded    phase = "ended"
+)
+
+// point is one of the plots over time: the quantiles are of what ended since
+// the point before, in ms; nil is none.
+type point struct {
+	MS      int64    `json:"ms"`
+	Orders  int      `json:"orders"`
+	Left    int      `json:"left"`
+	RPS     float64  `json:"rps"`
+	WaitP50 *float64 `json:"w50"`
+	WaitP99 *float64 `json:"w99"`
+	HoldP50 *float64 `json:"h50"`
+	HoldP99 *float64 `json:"h99"`
+}
 
 // stage is where one run at a time is played for pages to look at: a free sale,
 // or an act.
@@ -42,31 +104,72 @@ func newStage(ctx context.Context, cfg config, h *hub, ended func(result)) *stag
 
 // clear shows pages an empty stage.
 func (st *stage) clear() {
-	st.hub.begin(opening{Run: describe(st.cfg, 0, 0)})
-	st.hub.publish(update{Phase: phaseIdle, Numbers: &numbers{Left: st.cfg.stock}})
+	st.begin(st.cfg, 0, 0)
+	st.hub.publish(update{Phase: phaseIdle, Numbers: &counts{Left: st.cfg.Stock}})
 }
 
-func describe(cfg config, id, act int) runInfo {
-	info := runInfo{
-		ID: id, Act: act, Title: "A sale of your own", Mode: cfg.mode, Instances: cfg.instances, Stock: cfg.stock,
-		Buyers:   cfg.concurrency,
-		Requests: cfg.requests, ThinkMS: ms(cfg.think), TTLMS: ms(cfg.ttl), WaitMS: ms(cfg.wait), Deaf: cfg.deaf,
-		CanStop: canStop, Started: time.Now().Format(time.DateTime),
+func (st *stage) begin(cfg config, id, act int) {
+	st.hub.begin(opening{Run: runInfo{
+		config: cfg, ID: id, Act: act, Own: st.cfg, CanStop: canStop, Started: time.Now().Format(time.DateTime),
+	}})
+}
+
+// button is what a page sends along.
+type button struct {
+	config           // of a sale of one's own
+	Act      int     `json:"act"`
+	Instance string  `json:"instance"` // a name, or "holder"
+	Seconds  float64 `json:"seconds"`
+}
+
+// theHolder stands for the instance that is in the step.
+const theHolder = "holder"
+
+// press does what a page asks for.
+func (st *stage) press(ctx context.Context, what string, body io.Reader) error {
+	b := button{config: st.cfg}
+	d := json.NewDecoder(body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&b); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("the request is not understood: %w", err)
 	}
-	if act > 0 {
-		info.Title = scenes[act-1].title
+	switch what {
+	case "start":
+		if !b.Mode.Locked() {
+			b.Style = shop.StyleRoute
+		}
+		return st.start(b.config, 0)
+	case "act":
+		if b.Act < 1 || b.Act > len(scenes) {
+			return fmt.Errorf("there is no act %d", b.Act)
+		}
+		if !canStop && (b.Act == 3 || b.Act == 4) {
+			return errors.New("this act stops and continues a process, which this system cannot")
+		}
+		return st.start(sceneConfig(st.cfg, scenes[b.Act-1]), b.Act)
+	case "reset":
+		return st.reset()
 	}
-	return info
+	r, err := st.current()
+	if err != nil {
+		return err
+	}
+	switch what {
+	case "stop":
+		r.stop()
+		return nil
+	case "spawn":
+		return r.by(ctx, r.spawn)
+	case "cut":
+		return r.by(ctx, func() error { return r.cut(time.Duration(b.Seconds * float64(time.Second))) })
+	case "pause", "continue", "kill":
+		return r.by(ctx, func() error { return r.lay(what, b.Instance) })
+	}
+	return fmt.Errorf("there is no button %q", what)
 }
 
 // start puts a free sale (act 0) or an act on.
 func (st *stage) start(cfg config, act int) error {
-	if act > 0 {
-		if cfg = pageStory(cfg, scenes[act-1].mode); !canStop && act > 2 && act < 5 {
-			return errors.New("this act stops and continues a process, which this system cannot")
-		}
-	}
-	cfg.live = true
 	if err := cfg.check(); err != nil {
 		return err
 	}
@@ -79,7 +182,9 @@ func (st *stage) start(cfg config, act int) error {
 		return errBusy
 	}
 	st.ids++
-	r := newPerformance(st.ctx, st, cfg, st.ids, act)
+	r := &performance{stage: st, cfg: cfg, id: st.ids, act: act, over: make(chan struct{})}
+	r.ctx, r.cancel = context.WithCancel(st.ctx)
+	r.selling, r.stop = context.WithTimeout(r.ctx, runLimit)
 	st.run = r
 	st.work.Go(func() {
 		defer r.cancel()
@@ -92,14 +197,6 @@ func (st *stage) start(cfg config, act int) error {
 	return nil
 }
 
-// pageStory is the story's sale, slow enough to be watched.
-func pageStory(cfg config, m shop.Mode) config {
-	cfg = storyConfig(cfg)
-	cfg.mode, cfg.style, cfg.instances = m, shop.StyleRoute, 4
-	cfg.think = 60 * time.Millisecond
-	return cfg
-}
-
 // current returns the run that is on, or an error.
 func (st *stage) current() (*performance, error) {
 	st.mu.Lock()
@@ -108,17 +205,6 @@ func (st *stage) current() (*performance, error) {
 		return nil, errNothingOn
 	}
 	return st.run, nil
-}
-
-// stop ends the run after the requests that are on their way, and shows what
-// came of it.
-func (st *stage) stop() error {
-	r, err := st.current()
-	if err != nil {
-		return err
-	}
-	r.stop()
-	return nil
 }
 
 // reset ends the run at once, and clears the stage.
@@ -143,8 +229,14 @@ func (st *stage) close() {
 	st.work.Wait()
 }
 
-// runLimit ends a run that nobody ends.
-const runLimit = 15 * time.Minute
+// Limits of a run and of what people do to it.
+const (
+	runLimit   = 15 * time.Minute // for a run that nobody ends
+	maxAlive   = 8                // instances at once
+	maxCut     = 10 * time.Second
+	catchLimit = 2 * time.Second        // to catch an instance in mid-step
+	breath     = 250 * time.Millisecond // of a buyer whose request failed
+)
 
 // performance is one run on the stage.
 type performance struct {
@@ -156,150 +248,113 @@ type performance struct {
 	cancel  context.CancelFunc
 	selling context.Context // ends with stop too: buyers go home
 	stop    context.CancelFunc
-	hands   chan func() // what people do to the instances, one after the other; taken while buyers buy
 	over    chan struct{}
+	sale    *sale
 
-	sale *sale
-	show *show
-}
-
-func newPerformance(ctx context.Context, st *stage, cfg config, id, act int) *performance {
-	r := &performance{stage: st, cfg: cfg, id: id, act: act, hands: make(chan func()), over: make(chan struct{})}
-	r.ctx, r.cancel = context.WithCancel(ctx)
-	r.selling, r.stop = context.WithTimeout(r.ctx, runLimit)
-	return r
+	hands sync.Mutex // held while somebody does something to the instances; guards what follows
+	open  bool       // buyers buy: hands may come
+	mend  *time.Timer
 }
 
 // play plays the run from its first message to its last.
 func (r *performance) play() {
 	h := r.stage.hub
-	h.begin(opening{Run: describe(r.cfg, r.id, r.act)})
-	h.publish(update{Phase: phaseStarting, Numbers: &numbers{Left: r.cfg.stock}})
-	res, missed, err := r.perform()
-	last := update{Phase: phaseEnded, Missed: missed}
-	if r.show != nil {
-		last = r.show.take()
-		last.Phase, last.Missed = phaseEnded, missed
-	}
+	r.stage.begin(r.cfg, r.id, r.act)
+	h.publish(update{Phase: phaseStarting, Numbers: &counts{Left: r.cfg.Stock}})
+	var last update
+	res, err := r.perform(&last)
+	last.Phase = phaseEnded
 	switch {
 	case r.ctx.Err() != nil:
 		last.Error = "stopped before its end"
 	case err != nil:
 		last.Error = err.Error()
-	}
-	if res != nil {
-		last.Result, last.Numbers = res, res.final(res.Left)
+	default:
+		last.Result, last.Numbers, last.Missed = &res, &res.counts, res.broken()
+		if r.act > 0 {
+			last.Missed = scenes[r.act-1].must(res)
+		}
 	}
 	h.publish(last)
-	if res != nil && r.ctx.Err() == nil {
-		r.stage.ended(*res)
+	if last.Result != nil {
+		r.stage.ended(res)
 	}
 }
 
-// perform opens the sale, sells, counts, and closes it.
-func (r *performance) perform() (res *result, missed []string, err error) {
-	s, err := openSale(r.ctx, r.cfg, nil)
+// perform opens the sale, sells, counts, and closes it. What pages do not know
+// then is in last.
+func (r *performance) perform(last *update) (res result, err error) {
+	s, err := openSale(r.ctx, r.cfg)
 	if err != nil {
-		return nil, nil, err
+		return result{}, err
 	}
-	r.sale, r.show = s, newShow(r.stage.hub, s)
-	s.show = r.show
-	defer func() {
-		err = errors.Join(err, s.close())
-		r.show.work.Wait()
-	}()
-	for _, in := range s.fleet {
-		r.show.follow(r.ctx, in)
-	}
+	r.sale = s
+	defer func() { err = errors.Join(err, s.close()) }()
 	r.stage.hub.publish(update{Phase: phaseSelling})
-
-	watching, stop := context.WithCancel(r.ctx)
+	watching, end := context.WithCancel(r.ctx)
+	defer end()
 	var watch sync.WaitGroup
-	watch.Go(func() { r.show.watchRun(watching) })
+	w := watcher{sale: s, hub: r.stage.hub, at: s.ledger.began}
+	watch.Go(func() { w.run(watching) })
 	if r.act > 0 {
 		err = r.playAct()
 	} else {
 		err = r.sellFreely()
 	}
-	stop()
+	end()
 	watch.Wait()
-	if err != nil || r.ctx.Err() != nil {
-		return nil, nil, err
+	r.stage.hub.publish(w.next(r.ctx, true))
+	at := s.ledger.now()
+	if err == nil {
+		s.cfg.Requests = s.ledger.counts().Answered // fewer if it was stopped
+		res, err = s.result(r.ctx)
 	}
-	if done, _ := s.tally.progress(); r.selling.Err() != nil {
-		s.cfg.requests = done
-	}
-	sum, err := s.result(r.ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	if r.act > 0 {
-		return &sum, scenes[r.act-1].must(sum), nil
-	}
-	return &sum, sum.broken(), nil
+	s.end()
+	*last = s.ledger.take()
+	last.Now, last.Waits, last.Holds = at, buckets(s.ledger.waits), buckets(s.ledger.holds)
+	return res, err
 }
 
-// playAct plays an act; what people do to its instances would spoil it.
+// playAct plays an act.
 func (r *performance) playAct() error {
-	a := &act{sale: r.sale, con: newConsole(nil), tell: r.show.say}
-	played := make(chan error, 1)
-	ctx, cancel := context.WithCancel(r.selling)
-	defer cancel()
-	go func() { played <- scenes[r.act-1].perform(ctx, a) }() // joined below
-	for {
-		select {
-		case err := <-played:
-			if r.selling.Err() != nil {
-				return fmt.Errorf("act %d was stopped before its end", r.act)
-			}
-			return err
-		case do := <-r.hands:
-			do()
-		}
+	err := scenes[r.act-1].perform(r.selling, &act{sale: r.sale, con: &console{}, tell: r.sale.ledger.say})
+	if r.selling.Err() != nil {
+		return fmt.Errorf("act %d was stopped before its end", r.act)
 	}
+	return err
 }
-
-// The hand of fate: what people do to the instances of a free sale.
-
-const (
-	maxAlive   = 8 // instances at once
-	maxCut     = 10 * time.Second
-	catchLimit = 2 * time.Second        // to catch an instance in mid-step
-	breath     = 250 * time.Millisecond // of a buyer whose request failed
-	theHolder  = "holder"               // stands for the instance that is in the step
-)
 
 // sellFreely lets buyers buy until all requests are answered, and people do
-// what they like meanwhile.
+// what they like meanwhile. When they stop it, buyers go home, once those who
+// wait for a paused instance have their answers.
 func (r *performance) sellFreely() error {
-	s := r.sale
-	sold := make(chan struct{})
-	var buying sync.WaitGroup
-	buying.Go(func() {
-		defer close(sold)
-		s.buyers.crowd(r.ctx, 1, s.cfg.requests, r.pick, r.note)
-	})
-	defer buying.Wait()
-	for stopping := r.selling.Done(); ; {
-		select {
-		case do := <-r.hands:
-			do()
-		case <-stopping: // buyers go home, once those who wait for a paused instance have their answers
-			stopping = nil
-			r.stage.hub.publish(update{Phase: phaseStopping})
-			if err := r.wakeAll(); err != nil {
-				return err
+	var woken error
+	var waking sync.WaitGroup
+	waking.Go(func() {
+		<-r.selling.Done()
+		r.stage.hub.publish(update{Phase: phaseStopping})
+		r.hands.Lock()
+		defer r.hands.Unlock()
+		r.open = false
+		for _, in := range r.sale.instances() {
+			if in.halted.Load() && in.alive() {
+				woken = errors.Join(woken, r.sale.resume(in))
 			}
-		case <-sold:
-			return r.wakeAll()
 		}
-	}
+	})
+	r.hands.Lock()
+	r.open = r.selling.Err() == nil
+	r.hands.Unlock()
+	r.sale.buyers.crowd(r.ctx, 1, r.cfg.Requests, r.pick, r.note)
+	r.stop()
+	waking.Wait()
+	return woken
 }
 
 // note counts an answer. A buyer whose request failed takes a breath: a shop
 // that is down is not bought empty by errors.
 func (r *performance) note(a answer) {
-	r.sale.note(a)
+	r.sale.ledger.heard(a)
 	if a.status == 0 || a.status >= http.StatusInternalServerError {
 		shop.Pause(r.selling, breath)
 	}
@@ -320,254 +375,172 @@ func (r *performance) pick(i int) *instance {
 	return nil
 }
 
-// wakeAll continues all paused instances.
-func (r *performance) wakeAll() (err error) {
-	for _, in := range r.sale.instances() {
-		if in.halted.Load() && in.alive() {
-			err = errors.Join(err, r.sale.resume(in))
-		}
-	}
-	return err
-}
-
-// by runs do between others' doings, if the run is one that people may meddle
-// with.
+// by does something to the instances while buyers buy, after what others do to
+// them.
 func (r *performance) by(ctx context.Context, do func() error) error {
 	if r.act > 0 {
 		return errors.New("an act is on: it does such things itself; start a sale of your own")
 	}
-	done := make(chan error, 1)
-	select {
-	case r.hands <- func() { done <- do() }:
-		return <-done
-	case <-r.over:
+	r.hands.Lock()
+	defer r.hands.Unlock()
+	if !r.open {
 		return errNothingOn
-	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	return do()
 }
 
-// pauseOne pauses an instance by name, or the one that is in the step.
-func (r *performance) pauseOne(ctx context.Context, name string) error {
-	return r.withInstance(ctx, name, func(in *instance) error {
-		if in.halted.Load() {
-			return fmt.Errorf("%s is paused already", in.name)
+// lay lays hands on a living instance, by its name, or on the one that is in the
+// step.
+func (r *performance) lay(what, name string) error {
+	if name == theHolder {
+		var err error
+		if name, err = r.catch(); err != nil {
+			return err
 		}
-		if err := r.sale.halt(in); err != nil {
-			return fmt.Errorf("pause %s: %w", in.name, err)
+	}
+	for _, in := range r.sale.instances() {
+		if in.name != name || !in.alive() {
+			continue
 		}
-		r.show.say(in.name + " is paused (SIGSTOP).")
-		return nil
-	})
-}
-
-func (r *performance) continueOne(ctx context.Context, name string) error {
-	return r.withInstance(ctx, name, func(in *instance) error {
-		if !in.halted.Load() {
-			return fmt.Errorf("%s is not paused", in.name)
+		switch halted := in.halted.Load(); {
+		case what == "kill":
+			in.kill()
+			<-in.gone
+			r.sale.ledger.say(name + " is dead (kill -9).")
+			return nil
+		case what == "pause" && halted:
+			return fmt.Errorf("%s is paused already", name)
+		case what == "pause":
+			r.sale.ledger.say(name + " is paused (SIGSTOP).")
+			return r.sale.halt(in)
+		case !halted:
+			return fmt.Errorf("%s is not paused", name)
 		}
-		r.show.say(in.name + " goes on (SIGCONT).")
+		r.sale.ledger.say(name + " goes on (SIGCONT).")
 		return r.sale.resume(in)
-	})
-}
-
-func (r *performance) killOne(ctx context.Context, name string) error {
-	return r.withInstance(ctx, name, func(in *instance) error {
-		in.kill()
-		<-in.gone
-		r.show.say(in.name + " is dead (kill -9).")
-		return nil
-	})
-}
-
-// withInstance finds a living instance and does something to it.
-func (r *performance) withInstance(ctx context.Context, name string, do func(in *instance) error) error {
-	return r.by(ctx, func() error {
-		if name == theHolder {
-			var err error
-			if name, err = r.catch(); err != nil {
-				return err
-			}
-		}
-		for _, in := range r.sale.instances() {
-			if in.name == name && in.alive() {
-				return do(in)
-			}
-		}
-		return fmt.Errorf("no instance %q is alive", name)
-	})
+	}
+	return fmt.Errorf("no instance %q is alive", name)
 }
 
 // catch waits until an instance is in mid-step, and returns its name.
 func (r *performance) catch() (string, error) {
-	limit := time.NewTimer(catchLimit)
-	defer limit.Stop()
+	asked, answer := r.sale.prices.hold(anyOrder)
+	answer() // it need not wait
 	select {
-	case name := <-r.sale.prices.asker():
-		shop.Pause(r.ctx, min(r.cfg.think/3, tellEvery/2)) // until pages have heard that it holds the key
+	case name := <-asked:
+		shop.Pause(r.ctx, min(r.cfg.Think/3, tellEvery/2)) // until pages have heard that it holds the key
 		return name, nil
-	case <-limit.C:
+	case <-time.After(catchLimit):
 	case <-r.selling.Done():
 	}
 	return "", errors.New("nobody is in the step now: try again while items are being sold")
 }
 
 // spawn starts one more instance.
-func (r *performance) spawn(ctx context.Context) error {
-	return r.by(ctx, func() error {
-		all, alive := r.sale.instances(), 0
-		for _, in := range all {
-			if in.alive() {
-				alive++
-			}
+func (r *performance) spawn() error {
+	all, alive := r.sale.instances(), 0
+	for _, in := range all {
+		if in.alive() {
+			alive++
 		}
-		if alive >= maxAlive || len(all) >= 4*maxAlive {
-			return fmt.Errorf("%d instances are alive, %d were started: that is enough", alive, len(all))
-		}
-		in, err := r.sale.addInstance(r.ctx)
-		if err != nil {
-			return err
-		}
-		r.show.follow(r.ctx, in)
-		r.show.say(in.name + " is new.")
-		return nil
-	})
-}
-
-// cutRedis cuts all instances off Redis for d.
-func (r *performance) cutRedis(ctx context.Context, d time.Duration) error {
-	if d < 100*time.Millisecond || d > maxCut {
-		return fmt.Errorf("cut Redis off for %.1f s: want 0.1 to %.0f", d.Seconds(), maxCut.Seconds())
 	}
-	return r.by(ctx, func() error {
-		if r.sale.cutter == nil {
-			return errors.New("a Redis of several servers cannot be cut off here: kill one of them")
-		}
-		r.sale.cutter.cut(d)
-		r.show.cut(d)
-		r.show.say(fmt.Sprintf("Redis is cut off for %.1f s.", d.Seconds()))
-		return nil
-	})
-}
-
-// button is what a page sends along.
-type button struct {
-	Act      int       `json:"act"`
-	Instance string    `json:"instance"` // a name, or "holder"
-	Seconds  float64   `json:"seconds"`
-	Mode     shop.Mode `json:"mode"`
-	Stock    *int      `json:"stock"`
-	Buyers   *int      `json:"buyers"`
-	Requests *int      `json:"requests"`
-	ThinkMS  *float64  `json:"think_ms"`
-	Deaf     bool      `json:"deaf"`
-}
-
-func readButton(w http.ResponseWriter, r *http.Request, b *button) error {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10))
-	d.DisallowUnknownFields()
-	if err := d.Decode(b); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("the request is not understood: %w", err)
+	if alive >= maxAlive || len(all) >= 4*maxAlive {
+		return fmt.Errorf("%d instances are alive, %d were started: that is enough", alive, len(all))
 	}
+	more, err := startFleet(r.ctx, 1, func(int) instanceConfig { return r.sale.settings(len(all) + 1) })
+	if err != nil {
+		return err
+	}
+	r.sale.add(more)
+	r.sale.ledger.say(more[0].name + " is new.")
 	return nil
 }
 
-// refuse answers that nothing was done, and why.
-func refuse(w http.ResponseWriter, status int, why string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": why}) // the browser has gone
+// cut cuts all instances off Redis for d.
+func (r *performance) cut(d time.Duration) error {
+	if d < 100*time.Millisecond || d > maxCut {
+		return fmt.Errorf("cut Redis off for %.1f s: want 0.1 to %.0f", d.Seconds(), maxCut.Seconds())
+	}
+	if r.sale.cutter == nil {
+		return errors.New("a Redis of several servers cannot be cut off here: kill one of them")
+	}
+	if r.mend != nil {
+		r.mend.Stop()
+	}
+	r.mend = time.AfterFunc(d, r.sale.cutter.Refuse())
+	r.sale.ledger.cut(d)
+	r.sale.ledger.say(fmt.Sprintf("Redis is cut off for %.1f s.", d.Seconds()))
+	return nil
 }
 
-// buttons are what a page can ask for.
-func (st *stage) buttons() map[string]func(ctx context.Context, b button) error {
-	on := func(do func(r *performance, ctx context.Context, b button) error) func(context.Context, button) error {
-		return func(ctx context.Context, b button) error {
-			r, err := st.current()
-			if err != nil {
-				return err
-			}
-			return do(r, ctx, b)
-		}
-	}
-	return map[string]func(ctx context.Context, b button) error{
-		"start": func(_ context.Context, b button) error {
-			cfg, err := b.sale(st.cfg)
-			if err != nil {
-				return err
-			}
-			return st.start(cfg, 0)
-		},
-		"act": func(_ context.Context, b button) error {
-			if b.Act < 1 || b.Act > len(scenes) {
-				return fmt.Errorf("there is no act %d", b.Act)
-			}
-			return st.start(st.cfg, b.Act)
-		},
-		"stop":  func(context.Context, button) error { return st.stop() },
-		"reset": func(context.Context, button) error { return st.reset() },
-		"pause": on(func(r *performance, ctx context.Context,
-			b button,
-		) error {
-			return r.pauseOne(ctx, b.Instance)
-		}),
-		"continue": on(func(r *performance, ctx context.Context,
-			b button,
-		) error {
-			return r.continueOne(ctx, b.Instance)
-		}),
-		"kill":  on(func(r *performance, ctx context.Context, b button) error { return r.killOne(ctx, b.Instance) }),
-		"spawn": on(func(r *performance, ctx context.Context, _ button) error { return r.spawn(ctx) }),
-		"cut": on(func(r *performance, ctx context.Context, b button) error {
-			return r.cutRedis(ctx, time.Duration(b.Seconds*float64(time.Second)))
-		}),
-	}
-}
-
-// Limits of a sale on the page, which draws every request.
+// How often pages hear of a run.
 const (
-	maxStock    = 5000
-	maxBuyers   = 200
-	maxRequests = 20_000
-	maxThink    = 2 * time.Second
+	updateEvery = 100 * time.Millisecond
+	pointEvery  = 2 // updates
 )
 
-// sale is the sale that b asks for.
-func (b button) sale(cfg config) (config, error) {
-	set := func(into, from *int) {
-		if from != nil {
-			*into = *from
-		}
-	}
-	if b.Mode != "" {
-		cfg.mode = b.Mode
-	}
-	set(&cfg.stock, b.Stock)
-	set(&cfg.concurrency, b.Buyers)
-	set(&cfg.requests, b.Requests)
-	if b.ThinkMS != nil {
-		cfg.think = time.Duration(*b.ThinkMS * float64(time.Millisecond))
-	}
-	if cfg.deaf = b.Deaf; !cfg.mode.Locked() {
-		cfg.style = shop.StyleRoute
-	}
-	return cfg, cfg.checkWeb()
+// watcher tells pages how a sale gets on. It is used by one goroutine at a time.
+type watcher struct {
+	sale         *sale
+	hub          *hub
+	at           time.Time // of the last point
+	answered     int       // as of then
+	waits, holds int       // of the ledger's, as of then
 }
 
-// checkWeb is check with the limits of the page.
-func (c config) checkWeb() error {
-	_, err := loopbackAddr(c.addr)
-	var errs []error
-	want := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
+// run publishes until ctx ends.
+func (w *watcher) run(ctx context.Context) {
+	tick := time.NewTicker(updateEvery)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		w.hub.publish(w.next(ctx, i%pointEvery == 0))
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
 		}
 	}
-	want(c.stock <= maxStock, "-stock is %d, want at most %d for the page", c.stock, maxStock)
-	want(c.concurrency <= maxBuyers, "-concurrency is %d, want at most %d buyers for the page",
-		c.concurrency, maxBuyers)
-	want(c.requests <= maxRequests, "-requests is %d, want at most %d for the page", c.requests, maxRequests)
-	want(c.think <= maxThink, "-think is %v, want at most %v for the page", c.think, maxThink)
-	want(c.instances <= maxAlive, "-instances is %d, want at most %d for the page", c.instances, maxAlive)
-	return errors.Join(append(errs, err, c.check())...)
+}
+
+// next returns what pages do not know yet, with a point of the plots if asked
+// to.
+func (w *watcher) next(ctx context.Context, withPoint bool) update {
+	stock, l := w.sale.cfg.Stock, w.sale.ledger
+	u := l.take()
+	n := l.counts()
+	n.Left = stock
+	if left, orders, err := w.sale.store.book.Glance(ctx); err == nil {
+		n.compare(stock, left, orders)
+	}
+	u.Numbers = &n
+	if !withPoint {
+		return u
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waits, holds := l.waits[w.waits:], l.holds[w.holds:]
+	u.Point = &point{
+		MS: time.Since(l.began).Milliseconds(), Orders: n.Orders, Left: n.Left,
+		RPS:     round(float64(n.Answered-w.answered)/max(0.001, time.Since(w.at).Seconds()), 1),
+		WaitP50: quantile(waits, 0.50), WaitP99: quantile(waits, 0.99),
+		HoldP50: quantile(holds, 0.50), HoldP99: quantile(holds, 0.99),
+	}
+	u.Waits, u.Holds = buckets(l.waits), buckets(l.holds)
+	w.at, w.answered, w.waits, w.holds = time.Now(), n.Answered, len(l.waits), len(l.holds)
+	return u
+}
+
+// buckets counts values in ms, two buckets to the octave of seconds.
+func buckets(values []float64) (counts [][2]int) {
+	by := map[int]int{}
+	for _, v := range values {
+		by[int(math.Floor(2*math.Log2(max(v, 0.001)/1000)))]++
+	}
+	for _, i := range slices.Sorted(maps.Keys(by)) {
+		counts = append(counts, [2]int{i, by[i]})
+	}
+	return counts
 }

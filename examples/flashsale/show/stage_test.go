@@ -44,8 +44,8 @@ func (p *testPage) must(t *testing.T, path, body string) {
 // It is not parallel: its hand must come while the sale lasts.
 func TestTheHandOfFateSpoilsNoCountUnderAFence(t *testing.T) {
 	p := servePage(t)
-	p.cfg.ttl = 500 * time.Millisecond
-	p.must(t, "start", `{"mode": "fence", "stock": 120, "requests": 300, "buyers": 16, "think_ms": 10, "deaf": true}`)
+	p.cfg.TTL = 500 * time.Millisecond
+	p.must(t, "start", `{"mode": "fence", "stock": 120, "requests": 300, "buyers": 16, "think": 10000000, "deaf": true}`)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	selling := func(u update) bool { return u.Numbers != nil && u.Numbers.Sold > 5 }
@@ -67,7 +67,7 @@ func TestTheHandOfFateSpoilsNoCountUnderAFence(t *testing.T) {
 	if status, _ := p.post(t, "pause", `{"instance": "`+paused+`"}`); status != http.StatusConflict {
 		t.Errorf("paused twice: status %d", status)
 	}
-	shop.Pause(ctx, 2*p.cfg.ttl)
+	shop.Pause(ctx, 2*p.cfg.TTL)
 	p.must(t, "continue", `{"instance": "`+paused+`"}`)
 	p.must(t, "kill", `{"instance": "holder"}`)
 	p.must(t, "spawn", "")
@@ -98,7 +98,7 @@ func TestTheHandOfFateSpoilsNoCountUnderAFence(t *testing.T) {
 func TestStopLetsThoseInTheShopFinishAndResetClears(t *testing.T) {
 	t.Parallel()
 	p := servePage(t)
-	p.must(t, "start", `{"mode": "lock", "stock": 5000, "requests": 20000, "buyers": 20, "think_ms": 5}`)
+	p.must(t, "start", `{"mode": "lock", "stock": 5000, "requests": 20000, "buyers": 20, "think": 5000000}`)
 	if status, _ := p.post(t, "act", `{"act": 1}`); status != http.StatusConflict {
 		t.Errorf("a second run at once: status %d", status)
 	}
@@ -113,7 +113,7 @@ func TestStopLetsThoseInTheShopFinishAndResetClears(t *testing.T) {
 		len(last.Missed) != 0 {
 		t.Errorf("stopped: %+v, missed %v %s", r, last.Missed, last.Error)
 	}
-	p.must(t, "start", `{"mode": "none", "stock": 5000, "requests": 20000, "buyers": 20, "think_ms": 5}`)
+	p.must(t, "start", `{"mode": "none", "stock": 5000, "requests": 20000, "buyers": 20, "think": 5000000}`)
 	p.must(t, "reset", "")
 	if messages := p.hub.messages(); len(messages) != 2 || !strings.Contains(string(messages[1]), `"idle"`) {
 		t.Errorf("after reset: %s", messages)
@@ -127,7 +127,7 @@ func TestButtonsRefuseWhatMakesNoSense(t *testing.T) {
 	p := servePage(t)
 	for body, path := range map[string]string{
 		`{"act": 6}`: "act", `{"stock": -1}`: "start", `{"requests": 20001}`: "start", `{"mode": "maybe"}`: "start",
-		`{"buyers": 1000}`: "start", `{"think_ms": 1e9}`: "start", `{"colour": 1}`: "start", `[`: "start",
+		`{"buyers": 1000}`: "start", `{"think": 1000000000000000}`: "start", `{"colour": 1}`: "start", `[`: "start",
 		`{"instance": "app-1"}`: "kill",
 	} {
 		if status, text := p.post(t, path, body); status != http.StatusConflict && status != http.StatusBadRequest ||
@@ -155,7 +155,7 @@ func TestThePageEndsWithTheProgram(t *testing.T) {
 		shop.Pause(ctx, time.Millisecond)
 	}
 	p := &testPage{addr: base, token: token}
-	p.must(t, "start", `{"mode": "fence", "stock": 5000, "requests": 20000, "think_ms": 20}`)
+	p.must(t, "start", `{"mode": "fence", "stock": 5000, "requests": 20000, "think": 20000000}`)
 	heard := make(chan error, 1)
 	go func() {
 		_, err := p.listen(context.WithoutCancel(ctx),

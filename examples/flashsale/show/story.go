@@ -2,45 +2,158 @@ package show
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
 )
 
-// story plays the same small sale five times.
-type story struct {
-	con    *console
-	cfg    config
-	missed []string // what did not go as told
+// scene is an act as it is told: what is played, what must come of it, and what
+// is said after it.
+type scene struct {
+	title   string
+	mode    shop.Mode
+	perform func(context.Context, *act) error
+	must    func(result) []string // what did not go as told
+	after   string
 }
 
-// storyConfig is the small sale, on the Redis of cfg.
-func storyConfig(cfg config) config {
-	cfg.stock, cfg.requests, cfg.concurrency = 30, 90, 24
-	cfg.think, cfg.ttl, cfg.wait = 10*time.Millisecond, time.Second, 10*time.Second
-	cfg.deaf = true
+// scenes are the five acts.
+var scenes = []scene{
+	{
+		title: "No lock", mode: shop.ModeNone, perform: sellAll,
+		must: func(r result) []string { return unless(r.Oversold > 0, "nothing was oversold") },
+	},
+	{
+		title: `A lock: lockmw.Key(g, "stock:{sku}") on the route`, mode: shop.ModeLock, perform: sellAll, must: allRight,
+		after: "    Several instances, one # at a time.\n",
+	},
+	{
+		title: "The lock, and a holder that is stopped past its TTL", mode: shop.ModeLock, perform: stopHolder,
+		must: func(r result) []string {
+			return append(unless(r.LostUpdates > 0, "no update was lost"),
+				unless(r.LeasesLost > 0, "the holder's lease was not lost")...)
+		},
+		after: "\n    No lock service can prevent this: a lease ends by the clock, and a process that does not run " +
+			"cannot look at a clock. The guard cancels the holder's context as soon as it runs again, which helps " +
+			"all code that still looks. Here the last step ignores its context on purpose, to hit every time what " +
+			"is rare otherwise: being stopped after the last look and before the write.\n",
+	},
+	{
+		title: "The same, and the write carries the fencing token (guard.FencingToken)", mode: shop.ModeFence,
+		perform: stopHolder,
+		must: func(r result) []string {
+			return append(allRight(r), unless(r.LateWrites > 0, "the late write was not refused")...)
+		},
+	},
+	{
+		title: "No lock and no price call: the whole step is one script", mode: shop.ModeAtomic, perform: sellAll,
+		must: allRight,
+		after: "    If your step fits one script or one UPDATE ... WHERE stock > 0, use that. The lock is for the " +
+			"step that does not fit.\n",
+	},
+}
+
+func unless(ok bool, otherwise string) []string {
+	if ok {
+		return nil
+	}
+	return []string{otherwise}
+}
+
+// allRight expects every item sold once.
+func allRight(r result) []string {
+	return append(
+		unless(r.Oversold == 0 && r.LostUpdates == 0,
+			fmt.Sprintf("%d oversold, %d lost updates", r.Oversold, r.LostUpdates)),
+		unless(r.Sold == r.Stock && r.Orders == r.Stock, fmt.Sprintf("%d sold, %d orders", r.Sold, r.Orders))...)
+}
+
+// sceneConfig is the small sale of all acts, on the Redis of cfg.
+func sceneConfig(cfg config, sc scene) config {
+	cfg.Mode, cfg.Style, cfg.Instances = sc.mode, shop.StyleRoute, 4
+	cfg.Stock, cfg.Requests, cfg.Buyers = 30, 90, 24
+	cfg.Think, cfg.TTL, cfg.Wait = 10*time.Millisecond, time.Second, 10*time.Second
+	if cfg.onPage() {
+		cfg.Think = 60 * time.Millisecond // slow enough to be watched
+	}
+	cfg.Deaf = true
 	return cfg
 }
 
-// legend explains the lanes.
-const legend = "One lane per instance:\n" +
-	"  # in the step: stock read, price asked\n" +
-	"  | sold by one script    . sold out\n" +
-	"  z stopped               X late write\n"
+// act is one sale of the story, seen by its audience.
+type act struct {
+	*sale
+	con  *console // for colors
+	tell func(text string)
+}
 
-// afterwards is said after an act, by its number.
-var afterwards = map[int]string{
-	2: "    Several instances, one # at a time.\n",
-	3: "\n    No lock service can prevent this: a lease ends by the clock, and a process that does not " +
-		"run cannot look " +
-		"at a clock. The guard cancels the holder's context as soon as it runs again, which helps all code that " +
-		"still looks. Here the last step ignores its context on purpose, to hit every time what is rare otherwise: " +
-		"being stopped after the last look and before the write.\n",
+func (a *act) says(format string, args ...any) { a.tell(fmt.Sprintf(format, args...)) }
+
+// sellAll is an act in which nothing happens but the sale.
+func sellAll(ctx context.Context, a *act) error {
+	a.sell(ctx, 1, a.cfg.Requests, a.fleet)
+	return ctx.Err()
+}
+
+// stopHolder is an act in which the first instance takes the lease, reads the
+// stock and asks for the price; there it is stopped. Its lease expires, the
+// others sell; then it goes on, gets its price and writes.
+func stopHolder(ctx context.Context, a *act) error {
+	holder, others := a.fleet[0], a.fleet[1:]
+	asked, answerPrice := a.prices.hold("1")
+	defer answerPrice()
+	answered := make(chan answer, 1)
+	go func() { answered <- a.buyers.one(ctx, "1", holder) }() // ends with the sale at the latest
+	select {
+	case <-asked:
+	case early := <-answered:
+		return fmt.Errorf("%s did not ask for the price: %s %s", holder.name, early.Code, early.Detail)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	shop.Pause(ctx, 2*tellEvery) // so that the ledger has heard of the step before it is stopped
+	if err := a.halt(holder); err != nil {
+		return err
+	}
+	a.says("%s holds the lease and has read stock %d. It asks for the price, and is stopped (SIGSTOP).",
+		holder.name, a.cfg.Stock)
+
+	batch := a.cfg.Stock * 2 / 3
+	a.sell(ctx, 2, batch, others)
+	sold := a.ledger.counts().Sold
+	if ctx.Err() != nil || sold == 0 {
+		return errors.Join(ctx.Err(), errors.New("nobody sold while the holder was stopped"))
+	}
+	before, _, err := a.store.book.Glance(ctx)
+	if err != nil {
+		return err
+	}
+	a.says("Its TTL has passed and the others have gone on: %d sold, stock %d.", sold, before)
+
+	if err := a.resume(holder); err != nil {
+		return err
+	}
+	answerPrice()
+	late := <-answered
+	a.ledger.heard(late)
+	after, _, err := a.store.book.Glance(ctx)
+	if err != nil {
+		return err
+	}
+	if late.Code == shop.CodeLateWrite {
+		a.says("%s goes on (SIGCONT) and writes: %s, stock %d. Its token %d is lower than %d.", holder.name,
+			a.con.paint(green, "late write refused"), after, late.Token, late.Newest)
+	} else {
+		a.says("%s goes on (SIGCONT) and writes: %s, stock %d is %d again.", holder.name,
+			a.con.paint(red, "nothing stops it"), before, after)
+	}
+	a.sell(ctx, 2+batch, a.cfg.Requests-1-batch, a.fleet)
+	return ctx.Err()
 }
 
 // tellStory plays all acts, and reports whether each went as told.
@@ -48,62 +161,58 @@ func tellStory(ctx context.Context, cfg config, con *console) (bool, error) {
 	if !canStop {
 		return false, errors.New("-story stops and continues processes, which this system cannot")
 	}
-	cfg = storyConfig(cfg)
-	st := &story{con: con, cfg: cfg}
-	con.printOpening(cfg)
-
+	con.printOpening(sceneConfig(cfg, scenes[0]))
+	var missed []string
 	took := map[int]float64{}
 	for i, sc := range scenes {
 		n := i + 1
-		res, err := st.play(ctx, n, sc)
+		con.printTitle(n, sc.title)
+		res, err := con.playScene(ctx, sceneConfig(cfg, sc), sc)
 		if err != nil {
 			return false, err
 		}
-		took[n] = res.Seconds
-		con.printf("%s", afterwards[n])
-		if n == 5 {
-			con.printf("    %s times faster than act 2%s. If your step fits one script or one "+
-				"UPDATE ... WHERE stock > 0, use that. The lock is for the step that does not fit.\n",
-				times(took[2]/took[5]), res.caveat())
+		if took[n] = res.Seconds; n == 5 {
+			con.printf("    It took %.2f s, and act 2 %.2f s: most of that is the price call, which it leaves out%s.\n",
+				took[5], took[2], res.caveat())
 		}
+		con.printf("%s", sc.after)
 		for _, m := range sc.must(res) {
-			st.missed = append(st.missed, fmt.Sprintf("act %d: %s", n, m))
+			missed = append(missed, fmt.Sprintf("  act %d: %s\n", n, m))
 		}
 	}
-	return st.end(), nil
+	if len(missed) > 0 {
+		con.printf("\n%s\n%s", con.paint(red, "The story did not go as told:"), strings.Join(missed, ""))
+	}
+	return len(missed) == 0, nil
 }
 
 func (c *console) printOpening(cfg config) {
 	c.printf("%s\n", c.paint(bold, "The flash sale in five acts"))
-	c.printf("%d instances, each a process; %d items, %d requests from %d buyers; the price service "+
-		"takes %v; TTL %v.\n",
-		cfg.instances, cfg.stock, cfg.requests, cfg.concurrency, cfg.think, cfg.ttl)
-	c.printf("%s", legend)
+	c.printf("%d instances, each a process; %d items, %d requests from %d buyers; the price service takes %v; "+
+		"TTL %v.\n", cfg.Instances, cfg.Stock, cfg.Requests, cfg.Buyers, cfg.Think, cfg.TTL)
+	c.printf("One lane per instance:\n" +
+		"  # in the step: stock read, price asked\n" +
+		"  | sold by one script    . sold out\n" +
+		"  z stopped               X late write\n")
 	c.narrow()
 }
 
-// play opens a sale, lets the act perform, and shows what came of it.
-func (st *story) play(ctx context.Context, n int, sc scene) (res result, err error) {
-	st.con.printTitle(n, sc.title)
-	cfg := st.cfg
-	cfg.mode = sc.mode
-	spans := &timeline{}
-	s, err := openSale(ctx, cfg, spans)
+// playScene opens a sale, lets the act perform, and shows what came of it.
+func (c *console) playScene(ctx context.Context, cfg config, sc scene) (res result, err error) {
+	s, err := openSale(ctx, cfg)
 	if err != nil {
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-
-	raised := time.Now() // the curtain
-	tell := func(text string) { st.con.tell(time.Since(raised), text) }
-	if err := sc.perform(ctx, &act{sale: s, con: st.con, tell: tell}); err != nil {
+	tell := func(text string) { c.tell(time.Since(s.ledger.began), text) }
+	if err := sc.perform(ctx, &act{sale: s, con: c, tell: tell}); err != nil {
 		return result{}, err
 	}
 	if res, err = s.result(ctx); err != nil {
 		return result{}, err
 	}
-	spans.print(st.con, s.fleet)
-	st.con.printHarm(res)
+	c.printLanes(s.ledger.lanes, s.ledger.stretches())
+	c.printHarm(res)
 	return res, nil
 }
 
@@ -125,153 +234,6 @@ func (c *console) printHarm(res result) {
 		c.paint(color, fmt.Sprintf("oversold %d, lost updates %d", res.Oversold, res.LostUpdates)))
 }
 
-// end says whether the acts went as told.
-func (st *story) end() bool {
-	if len(st.missed) == 0 {
-		return true
-	}
-	st.con.printf("\n%s\n", st.con.paint(red, "The story did not go as told:"))
-	for _, m := range st.missed {
-		st.con.printf("  %s\n", m)
-	}
-	return false
-}
-
-// scene is an act as it is told: what is played, and what must come of it.
-type scene struct {
-	title   string
-	mode    shop.Mode
-	perform func(context.Context, *act) error
-	must    func(result) []string // what did not go as told
-}
-
-// scenes are the five acts.
-var scenes = []scene{
-	{"No lock", shop.ModeNone, sellAll, func(r result) []string {
-		return unless(r.Oversold > 0, "nothing was oversold")
-	}},
-	{`A lock: lockmw.Key(g, "stock:{sku}") on the route`, shop.ModeLock, sellAll, allRight},
-	{"The lock, and a holder that is stopped past its TTL", shop.ModeLock, stopHolder, func(r result) []string {
-		return append(unless(r.LostUpdates > 0, "no update was lost"),
-			unless(r.LeasesLost > 0, "the holder's lease was not lost")...)
-	}},
-	{
-		"The same, and the write carries the fencing token (guard.FencingToken)", shop.ModeFence, stopHolder,
-		func(r result) []string {
-			return append(allRight(r), unless(r.LateWrites > 0, "the late write was not refused")...)
-		},
-	},
-	{"No lock and no price call: the whole step is one script", shop.ModeAtomic, sellAll, allRight},
-}
-
-func unless(ok bool, otherwise string) []string {
-	if ok {
-		return nil
-	}
-	return []string{otherwise}
-}
-
-// allRight expects every item sold once.
-func allRight(r result) []string {
-	return append(
-		unless(r.Oversold == 0 && r.LostUpdates == 0,
-			fmt.Sprintf("%d oversold, %d lost updates", r.Oversold, r.LostUpdates)),
-		unless(r.Sold == r.Stock && r.Orders == r.Stock, fmt.Sprintf("%d sold, %d orders", r.Sold, r.Orders))...)
-}
-
-// act is one sale of the story, seen by its audience.
-type act struct {
-	*sale
-	con  *console // for colors
-	tell func(text string)
-}
-
-func (a *act) says(format string, args ...any) { a.tell(fmt.Sprintf(format, args...)) }
-
-// sellAll is an act in which nothing happens but the sale.
-func sellAll(ctx context.Context, a *act) error {
-	a.sell(ctx, 1, a.cfg.requests, a.fleet)
-	return ctx.Err()
-}
-
-// stopHolder is an act in which the first instance takes the lease, reads the
-// stock and asks for the price; there it is stopped. Its lease expires, the
-// others sell; then it goes on, gets its price and writes.
-func stopHolder(ctx context.Context, a *act) error {
-	holder, others := a.fleet[0], a.fleet[1:]
-	asked, answerPrice := a.prices.hold("1")
-	defer answerPrice()
-	answered := make(chan answer, 1)
-	go func() { answered <- a.buyers.one(ctx, "1", holder) }() // ends with the sale at the latest
-	select {
-	case <-asked:
-	case early := <-answered:
-		return fmt.Errorf("%s did not ask for the price: %s %s", holder.name, early.Code, early.Detail)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if a.cfg.live {
-		shop.Pause(ctx, 2*tellEvery) // so that the page has heard of the step before it is stopped
-	}
-	if err := a.halt(holder); err != nil {
-		return fmt.Errorf("stop %s: %w", holder.name, err)
-	}
-	stopped := time.Now()
-	a.says("%s holds the lease and has read stock %d. It asks for the price, and is stopped (SIGSTOP).",
-		holder.name, a.cfg.stock)
-
-	batch := a.cfg.stock * 2 / 3
-	a.sell(ctx, 2, batch, others)
-	_, sold := a.tally.progress()
-	if ctx.Err() != nil || sold == 0 {
-		return errors.Join(ctx.Err(), errors.New("nobody sold while the holder was stopped"))
-	}
-	before, _, err := a.store.book.Glance(ctx)
-	if err != nil {
-		return err
-	}
-	a.says("Its TTL has passed and the others have gone on: %d sold, stock %d.", sold, before)
-
-	if err := a.resume(holder); err != nil {
-		return fmt.Errorf("continue %s: %w", holder.name, err)
-	}
-	a.spans.add(holder.name, stopped, time.Now(), markHalted)
-	answerPrice()
-	late := <-answered
-	a.note(late)
-	a.spans.add(holder.name, late.at, late.at, markLate)
-	if err := a.tellLate(ctx, late, before); err != nil {
-		return err
-	}
-	a.sell(ctx, 2+batch, a.cfg.requests-1-batch, a.fleet)
-	return ctx.Err()
-}
-
-// tellLate says what became of the late write.
-func (a *act) tellLate(ctx context.Context, late answer, before int) error {
-	after, _, err := a.store.book.Glance(ctx)
-	if err != nil {
-		return err
-	}
-	name := late.instance.name
-	if late.Code == shop.CodeLateWrite {
-		a.says("%s goes on (SIGCONT) and writes: %s, stock %d. Its token %d is lower than %d.", name,
-			a.con.paint(green, "late write refused"), after, late.Token, late.Newest)
-		return nil
-	}
-	a.says("%s goes on (SIGCONT) and writes: %s, stock %d is %d again.", name,
-		a.con.paint(red, "nothing stops it"), before, after)
-	return nil
-}
-
-// times writes a factor, without decimals that mean nothing.
-func times(k float64) string {
-	if k >= 10 {
-		return fmt.Sprintf("%.0f", k)
-	}
-	return fmt.Sprintf("%.1f", k)
-}
-
 // Marks of the timeline, the more telling ones last: they win where several
 // fall into one column.
 const (
@@ -289,65 +251,63 @@ const timelineWidth = 64
 
 const timelineMargin = 4 + 7 // left of a lane
 
-// timeline keeps what the instances did and when. A nil one keeps nothing. Safe
-// for concurrent use.
-type timeline struct {
-	mu    sync.Mutex // guards spans
-	spans []span
-}
-
-type span struct {
-	lane     string // name of the instance
-	from, to time.Time
+// stretch is a time in µs in which an instance did something.
+type stretch struct {
+	lane     string
+	from, to int64
 	mark     byte
 }
 
-func (t *timeline) add(lane string, from, to time.Time, mark byte) {
-	if t == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.spans = append(t.spans, span{lane, from, to, mark})
-}
-
-// print draws one lane per instance.
-func (t *timeline) print(con *console, fleet []*instance) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.spans) == 0 {
-		return
-	}
-	began, ended := t.spans[0].from, t.spans[0].to
-	for _, s := range t.spans {
-		if s.from.Before(began) {
-			began = s.from
+// stretches returns what the instances did, once they have ended. A step ends
+// with its write: what follows is the way back.
+func (l *ledger) stretches() (all []stretch) {
+	for _, v := range l.visits {
+		switch {
+		case v.Code == shop.CodeSoldOut:
+			all = append(all, stretch{v.Lane, v.Ended, v.Ended, markSoldOut})
+		case v.Code == shop.CodeSold && v.Read == nil:
+			all = append(all, stretch{v.Lane, v.Ended, v.Ended, markSold})
+		case v.Held != 0:
+			all = append(all, stretch{v.Lane, v.Held, cmp.Or(v.Wrote, v.Ended), markInStep})
 		}
-		if s.to.After(ended) {
-			ended = s.to
+		if v.Lost != 0 {
+			all = append(all, stretch{v.Lane, v.Ended, v.Ended, markLate})
 		}
 	}
-	width := max(1, min(timelineWidth, con.width-timelineMargin))
-	step := ended.Sub(began)/time.Duration(width) + 1
-	for _, in := range fleet {
-		con.printf("    %-7s%s\n", in.name, con.paintLane(t.lane(in.name, began, step, width)))
+	for _, m := range l.marks {
+		all = append(all, stretch{m.Lane, m.From, m.To, markHalted})
 	}
-	end := fmt.Sprintf("%d ms", ended.Sub(began).Milliseconds())
-	con.printf("    %-7s0%*s\n", "", width-1, end)
+	return all
 }
 
-// lane draws one lane. A span fills the columns whose middle it covers, so that
-// spans that do not overlap in time never share a column; a moment is shown
-// wherever it falls. The caller holds the mutex.
-func (t *timeline) lane(name string, began time.Time, step time.Duration, width int) []byte {
+// printLanes draws one lane per instance.
+func (c *console) printLanes(lanes []lane, all []stretch) {
+	if len(all) == 0 {
+		return
+	}
+	began, ended := all[0].from, all[0].to
+	for _, s := range all {
+		began, ended = min(began, s.from), max(ended, s.to)
+	}
+	width := max(1, min(timelineWidth, c.width-timelineMargin))
+	for _, l := range lanes {
+		c.printf("    %-7s%s\n", l.Name, c.paintLane(drawLane(l.Name, all, began, (ended-began)/int64(width)+1, width)))
+	}
+	c.printf("    %-7s0%*s\n", "", width-1, fmt.Sprintf("%d ms", (ended-began)/1000))
+}
+
+// drawLane draws one lane, so many µs a column. A stretch fills the columns
+// whose middle it covers, so that steps that do not overlap in time never share
+// a column; a moment is shown wherever it falls.
+func drawLane(name string, all []stretch, began, step int64, width int) []byte {
 	lane := bytes.Repeat([]byte{' '}, width)
-	for _, s := range t.spans {
+	for _, s := range all {
 		if s.lane != name {
 			continue
 		}
-		from, to := s.from.Sub(began), s.to.Sub(began)
+		from, to := s.from-began, s.to-began
 		first, last := int((from+step/2)/step), int((to-step/2)/step)
-		if s.from.Equal(s.to) {
+		if s.from == s.to {
 			first, last = int(from/step), int(from/step)
 		}
 		for i := max(first, 0); i <= min(last, width-1); i++ {

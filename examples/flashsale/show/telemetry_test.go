@@ -3,7 +3,6 @@ package show
 import (
 	"bytes"
 	"io"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -12,69 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/go-lockguard/guard/internal/redistest"
 )
-
-// measured returns what the SDK of an instance makes of some holds.
-func measured(t *testing.T, holds ...time.Duration) stats {
-	t.Helper()
-	reader := metric.NewManualReader(metric.WithAggregationSelector(precise))
-	meters := metric.NewMeterProvider(metric.WithReader(reader))
-	h, err := meters.Meter("test").Float64Histogram("guard.hold.duration")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range holds {
-		h.Record(t.Context(), d.Seconds())
-	}
-	var rm metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &rm); err != nil {
-		t.Fatal(err)
-	}
-	return statsOf(rm)
-}
-
-func TestQuantilesOfMergedHistogramsAreRightWithinTenPercent(t *testing.T) {
-	var all stats
-	for _, part := range [][]time.Duration{ // of different ranges, so of different scales
-		every(10*time.Microsecond, time.Millisecond),
-		every(time.Millisecond, 100*time.Millisecond),
-		every(100*time.Millisecond, 10*time.Second),
-		{time.Microsecond, time.Minute},
-	} {
-		all.add(measured(t, part...))
-	}
-	for q, want := range map[float64]time.Duration{
-		0:    time.Microsecond,
-		0.17: 505 * time.Microsecond, 0.5: 50 * time.Millisecond, 0.99: 9700 * time.Millisecond,
-		1: time.Minute,
-	} {
-		got := all.Holds.quantile(max(q, 1e-9))
-		if math.Abs(float64(got-want)) > 0.1*float64(want) {
-			t.Errorf("quantile %v is %v, want %v", q, got, want)
-		}
-	}
-	if got := measured(t, 0, 0, time.Second).Holds.quantile(0.5); got != 0 {
-		t.Errorf("the median of 0, 0 and 1 s is %v", got)
-	}
-	if got := (histogram{}).quantile(0.5); got != 0 {
-		t.Errorf("the median of nothing is %v", got)
-	}
-}
-
-// every returns the multiples of from below to.
-func every(from, to time.Duration) (ds []time.Duration) {
-	for d := from; d < to; d += from {
-		ds = append(ds, d)
-	}
-	return ds
-}
 
 func TestTraceFollowsAWaiterAcrossTwoProcesses(t *testing.T) {
 	t.Parallel()

@@ -144,16 +144,21 @@ type row struct {
 	note     string
 }
 
-// printTrace tells one buyer's wait from the spans of the instances: what the
-// request did, and who was in its way.
-func (s *sale) printTrace(ctx context.Context, con *console) {
-	var all []traced
+// spans asks the instances for all that they have seen. One that is dead has
+// taken it along.
+func (s *sale) spans(ctx context.Context) (all []traced) {
 	for _, in := range s.fleet {
 		var spans []traced
-		if err := in.get(ctx, s.buyers.http, "/spans", &spans); err == nil { // else it is dead, and so are its spans
+		if in.ask(ctx, s.buyers.http, "/spans", &spans) == nil {
 			all = append(all, spans...)
 		}
 	}
+	return all
+}
+
+// printTrace tells one buyer's wait from the spans of the instances: what the
+// request did, and who was in its way.
+func printTrace(con *console, all []traced) {
 	t := newBook(all)
 	wait, behind, found := t.waiter()
 	if !found {

@@ -4,14 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/examples/flashsale/shop"
@@ -22,7 +20,7 @@ import (
 func testBook(t *testing.T) *shop.RedisBook {
 	t.Helper()
 	cfg := defaultConfig()
-	cfg.stock = 10
+	cfg.Stock = 10
 	st, err := openStore(t.Context(), cfg, strings.ToLower(rand.Text()[:8]))
 	if err != nil {
 		t.Fatal(err)
@@ -129,11 +127,11 @@ func TestFencedShopWritesNothingWithoutALease(t *testing.T) {
 }
 
 func TestEveryBrokenInvariantIsNamed(t *testing.T) {
-	good := result{Mode: shop.ModeFence, Stock: 5, Reached: 9, Sold: 5, Orders: 5}
+	good := result{Mode: shop.ModeFence, Stock: 5, Reached: 9, counts: counts{Sold: 5, Orders: 5}}
 	if faults := good.broken(); len(faults) > 0 {
 		t.Errorf("nothing is broken, got %v", faults)
 	}
-	failedOver := result{Mode: shop.ModeFence, Stock: 5, Reached: 4, Failed: 1, Sold: 3, Orders: 3}
+	failedOver := result{Mode: shop.ModeFence, Stock: 5, Reached: 4, Failed: 1, counts: counts{Sold: 3, Orders: 3}}
 	if faults := failedOver.broken(); len(faults) > 0 {
 		t.Errorf("a buyer who was told of an error has bought nothing, got %v", faults)
 	}
@@ -159,43 +157,12 @@ func TestEveryBrokenInvariantIsNamed(t *testing.T) {
 	}
 }
 
-func TestUnclearRequestIsSettledByTheOrderBook(t *testing.T) {
-	in := &instance{name: "app-1"}
-	tl := newTally()
-	tl.add(answer{order: "1", instance: in, status: http.StatusOK, AnswerBody: shop.AnswerBody{Code: shop.CodeSold}})
-	tl.add(answer{order: "2", instance: in}) // the instance died
-	tl.add(answer{order: "3", instance: in}) // this one before it wrote
-	tl.add(answer{
-		order: "4", instance: in, status: http.StatusConflict,
-		AnswerBody: shop.AnswerBody{Code: shop.CodeSoldOut},
-	})
-	tl.add(answer{
-		order: "5", instance: in, status: http.StatusTooManyRequests,
-		AnswerBody: shop.AnswerBody{Code: "lock_queue_full"},
-	})
-	if found := tl.settle([]string{"1", "2"}); found != 1 {
-		t.Errorf("%d found in the order book, want 1", found)
-	}
-	tl.add(answer{
-		order: "6", instance: in, status: http.StatusInternalServerError,
-		AnswerBody: shop.AnswerBody{Code: shop.CodeFailed},
-	})
-	_, sold := tl.progress()
-	if reached, failed := tl.reached(); sold != 2 || len(tl.unclear) != 2 || reached != 4 || failed != 1 {
-		t.Errorf("%d sold, %d unclear, %d reached the handler and %d failed there; want 2, 2, 4, 1", sold,
-			len(tl.unclear), reached, failed)
-	}
-}
-
 func TestStepsThatDoNotOverlapShareNoColumn(t *testing.T) {
-	began := time.Unix(1_700_000_000, 0)
-	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
-	tl := &timeline{}
-	for i := range 45 { // turn and turn about, without a gap
-		tl.add([]string{"app-1", "app-2"}[i%2], at(7*i), at(7*i+7), markInStep)
+	var all []stretch
+	for i := range int64(45) { // turn and turn about, without a gap
+		all = append(all, stretch{[]string{"app-1", "app-2"}[i%2], 7000 * i, 7000*i + 7000, markInStep})
 	}
-	one, two := tl.lane("app-1", began, 5*time.Millisecond, timelineWidth),
-		tl.lane("app-2", began, 5*time.Millisecond, timelineWidth)
+	one, two := drawLane("app-1", all, 0, 5000, timelineWidth), drawLane("app-2", all, 0, 5000, timelineWidth)
 	both := 0
 	for i := range one {
 		if one[i] == markInStep && two[i] == markInStep {

@@ -83,21 +83,21 @@ func newPage(h *hub, st *stage) http.Handler {
 		w.Header().Set("Content-Disposition", `attachment; filename="flashsale.html"`)
 		_ = recordTo(w, h.messages()) // the browser has gone
 	})
-	for path, press := range st.buttons() {
-		mux.HandleFunc("POST /api/"+path, func(w http.ResponseWriter, r *http.Request) {
-			var b button
-			if err := readButton(w, r, &b); err != nil {
-				refuse(w, http.StatusBadRequest, err.Error())
-				return
-			}
-			if err := press(r.Context(), b); err != nil {
-				refuse(w, http.StatusConflict, err.Error())
-				return
-			}
-			w.WriteHeader(http.StatusNoContent)
-		})
-	}
+	mux.HandleFunc("POST /api/{what}", func(w http.ResponseWriter, r *http.Request) {
+		if err := st.press(r.Context(), r.PathValue("what"), http.MaxBytesReader(w, r.Body, 4<<10)); err != nil {
+			refuse(w, http.StatusConflict, err.Error())
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
 	return mux
+}
+
+// refuse answers that nothing was done, and why.
+func refuse(w http.ResponseWriter, status int, why string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": why}) // the browser has gone
 }
 
 // report tells of a run that came to its end: on the console, to programs, and
@@ -209,34 +209,36 @@ const (
 // and a page that does not read is dropped. Safe for concurrent use.
 type hub struct {
 	patience time.Duration // with a tab that does not read
+	tabs     chan struct{} // has one for each stream
 
 	mu    sync.Mutex // guards what follows; not held across I/O
 	run   int        // counts begins
 	log   []json.RawMessage
 	more  chan struct{} // closed when there is more to read
 	ended bool
-	tabs  int
 }
 
-func newHub() *hub { return &hub{patience: 5 * time.Second, more: make(chan struct{})} }
+func newHub() *hub {
+	return &hub{patience: 5 * time.Second, tabs: make(chan struct{}, maxTabs), more: make(chan struct{})}
+}
 
 // begin forgets the last run.
-func (h *hub) begin(first any) { h.put(first, true) }
+func (h *hub) begin(first opening) {
+	h.mu.Lock()
+	h.run++
+	h.log = nil
+	h.mu.Unlock()
+	h.publish(first)
+}
 
 // publish adds a message.
-func (h *hub) publish(m any) { h.put(m, false) }
-
-func (h *hub) put(m any, fresh bool) {
+func (h *hub) publish(m any) {
 	text, err := json.Marshal(m)
 	if err != nil {
 		panic(err) // a message of ours that is no JSON
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if fresh {
-		h.run++
-		h.log = nil
-	}
 	h.log = append(h.log, text)
 	h.wake()
 }
@@ -275,72 +277,45 @@ func (h *hub) messages() []json.RawMessage {
 	return all
 }
 
-// enter counts a stream, and reports false if there are too many.
-func (h *hub) enter() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.tabs == maxTabs {
-		return false
-	}
-	h.tabs++
-	return true
-}
-
-func (h *hub) leave() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.tabs--
-}
-
 // ServeHTTP streams the run to one page, as server-sent events.
 func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !h.enter() {
+	select {
+	case h.tabs <- struct{}{}:
+		defer func() { <-h.tabs }()
+	default:
 		http.Error(w, fmt.Sprintf("%d pages look on already: close some", maxTabs), http.StatusServiceUnavailable)
 		return
 	}
-	defer h.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
-	beat := time.NewTicker(heartbeat)
-	defer beat.Stop()
-
-	var at place
-	for {
+	send := func(format string, args ...any) error { // each message gets some time
+		if err := out.SetWriteDeadline(time.Now().Add(h.patience)); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(w, format, args...)
+		return err
+	}
+	var err error
+	for at := (place{}); err == nil; err = errors.Join(err, out.Flush()) {
 		unseen, next, more, ended := h.read(at)
 		at = next
-		if h.send(w, out, unseen) != nil || out.Flush() != nil {
-			return // it has gone, or does not read
+		for _, m := range unseen {
+			if err = send("data: %s\n\n", m); err != nil {
+				return // it has gone, or does not read
+			}
 		}
-		if ended {
+		if out.Flush() != nil || ended {
 			return
 		}
 		select {
 		case <-more:
-		case <-beat.C:
-			if out.SetWriteDeadline(time.Now().Add(h.patience)) != nil {
-				return
-			}
-			if _, err := fmt.Fprint(w, ":\n\n"); err != nil {
-				return
-			}
+		case <-time.After(heartbeat):
+			err = send(":\n\n")
 		case <-r.Context().Done():
 			return
 		}
 	}
-}
-
-// send gives the page some time for each message.
-func (h *hub) send(w http.ResponseWriter, out *http.ResponseController, messages []json.RawMessage) error {
-	for _, m := range messages {
-		if err := out.SetWriteDeadline(time.Now().Add(h.patience)); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(w, "data: %s\n\n", m); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // A record is the page in one file, with everything in it that it would have
@@ -389,7 +364,7 @@ func inline(html []byte, tag *regexp.Regexp, as func(text []byte) []byte) []byte
 }
 
 func wrap(before string, text []byte, after string) []byte {
-	return append(append([]byte(before), text...), after...)
+	return slices.Concat([]byte(before), text, []byte(after))
 }
 
 // recordFile writes the record to a file.
@@ -398,32 +373,31 @@ func recordFile(name string, messages []json.RawMessage) error {
 	if err := recordTo(&page, messages); err != nil {
 		return err
 	}
-	return os.WriteFile(name, page.Bytes(), 0o600)
+	return os.WriteFile(name, page.Bytes(), 0o600) //nolint:gosec // the file that the user names
 }
 
 // recordSale plays one sale as the page would show it, writes the page, and
 // returns the result.
-func recordSale(ctx context.Context, cfg config, con *console) (result, error) {
-	var res *result
-	h := newHub()
-	st := newStage(ctx, cfg, h, func(r result) { res = &r })
-	con.printf("recording a sale: mode %s, %s requests for %s items\n", cfg.mode,
-		thousands(cfg.requests), thousands(cfg.stock))
+func recordSale(ctx context.Context, cfg config, con *console) (res result, err error) {
+	h, played := newHub(), false
+	st := newStage(ctx, cfg, h, func(r result) { played, res, err = true, r, recordFile(cfg.record, h.messages()) })
+	con.printf("recording a sale: mode %s, %s requests for %s items\n", cfg.Mode,
+		thousands(cfg.Requests), thousands(cfg.Stock))
 	if err := st.start(cfg, 0); err != nil {
 		return result{}, err
 	}
 	st.close()
-	if res == nil {
-		messages := h.messages()
+	if !played {
 		var last update
+		messages := h.messages()
 		_ = json.Unmarshal(messages[len(messages)-1], &last) // ours
-		return result{}, errors.New(last.Error)
+		return res, errors.New(last.Error)
 	}
-	if err := recordFile(cfg.record, h.messages()); err != nil {
-		return *res, fmt.Errorf("-record: %w", err)
+	if err != nil {
+		return res, fmt.Errorf("-record: %w", err)
 	}
 	con.printf("the page with this sale in it is %s\n", cfg.record)
-	return *res, nil
+	return res, nil
 }
 
 // openRecord makes sure that the file can be written before anything is played.

@@ -58,7 +58,7 @@ own.addEventListener('submit', (e) => {
   const f = new FormData(own);
   post('start', {
     mode: f.get('mode'), deaf: f.get('deaf') === 'on', stock: Number(f.get('stock')), buyers: Number(f.get('buyers')),
-    requests: Number(f.get('requests')), think_ms: Number(f.get('think_ms')),
+    requests: Number(f.get('requests')), think: Math.round(Number(f.get('think_ms')) * 1e6),
   });
 });
 byId('stop').addEventListener('click', () => post('stop'));
@@ -74,14 +74,16 @@ for (const b of document.querySelectorAll('[data-fate]')) {
   });
 }
 
-// The controls start as the command line has it.
+// The controls start as the sale of one's own that is on, or else as the command line has it.
 let filled = false;
 function fillForm() {
-  if (filled || (sale.run.id !== 0 && sale.run.act !== 0) || !sale.run.mode) return;
+  if (filled || !sale.run.mode) return;
   filled = true;
-  own.elements.mode.value = sale.run.mode;
-  own.elements.deaf.checked = sale.run.deaf;
-  for (const name of ['stock', 'buyers', 'requests', 'think_ms']) own.elements[name].value = sale.run[name];
+  const from = sale.run.act ? sale.run.own : sale.run;
+  own.elements.mode.value = from.mode;
+  own.elements.deaf.checked = from.deaf;
+  own.elements.think_ms.value = from.think / 1e6;
+  for (const name of ['stock', 'buyers', 'requests']) own.elements[name].value = from[name];
 }
 
 watchers.push((changed) => { fillForm(); showControls(changed); });

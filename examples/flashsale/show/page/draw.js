@@ -10,7 +10,7 @@ function layout() {
   const strip = head ? 0 : 36; // a head above each lane
   const lanes = sale.lanes.length ? sale.lanes : [{ name: '' }, { name: '' }, { name: '' }, { name: '' }];
   const rows = Math.max(5, ...lanes.map((l) => slotsOf(l.name).length));
-  const body = Math.min(Math.max(rows * 7, 70), innerHeight < 900 ? 74 : 98); // a laptop's window shows all lanes
+  const body = Math.min(Math.max(rows * 7, 70), innerHeight < 900 ? 64 : 98); // a laptop's window shows all lanes
   const pitch = strip + body + 10;
   const width = canvas.clientWidth - head - 8;
   return { head, strip, lanes, rows, body, pitch, width, row: body / rows, height: pitch * lanes.length + axis };

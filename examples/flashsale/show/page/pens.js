@@ -15,6 +15,7 @@ dark.addEventListener('change', () => { colours = null; draw(); });
 
 function edge(stroke, x, y, w, h) {
   ctx.strokeStyle = stroke;
+  ctx.lineWidth = 1;
   ctx.setLineDash([4, 3]);
   ctx.strokeRect(x + 0.5, y + 0.5, w, h - 1);
   ctx.setLineDash([]);

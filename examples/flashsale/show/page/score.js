@@ -48,8 +48,8 @@ function showTitle() {
   const r = sale.run;
   byId('score-title').textContent = r.id === 0 ? 'Nothing has been sold yet' : r.act ? `Act ${r.act}: ${acts[r.act]}` : `A sale with mode ${r.mode}`;
   byId('setup').textContent = r.id === 0 ? '' :
-    `${r.instances} instances · ${count(r.stock)} lamps · ${count(r.requests)} requests of ${count(r.buyers)} buyers · price takes ${span(r.think_ms)} · lease ${span(r.ttl_ms)}`;
-  for (const e of document.querySelectorAll('[data-ttl]')) e.textContent = (r.ttl_ms || 2000) / 1000;
+    `${r.instances} instances · ${count(r.stock)} lamps · ${count(r.requests)} requests of ${count(r.buyers)} buyers · price takes ${span(r.think / 1e6)} · lease ${span(r.ttl / 1e6)}`;
+  for (const e of document.querySelectorAll('[data-ttl]')) e.textContent = (r.ttl || 2e9) / 1e9;
 }
 
 // verdict says in one sentence what is to be seen, and how good that is.
@@ -86,10 +86,9 @@ const morals = [null,
   (r) => `This is what it costs: half of the requests waited for ${span(r.wait_p50_ms)} or longer, because only one at a time may ask for the price.`,
   () => 'No lock service can prevent this: a lease ends by the clock, and a process that does not run cannot look at a clock. (Its last step ignores its cancelled context here, to show every time what is rare otherwise.)',
   () => 'The lock is the same, and it failed in the same way. But now Redis itself refuses what comes too late.',
-  (r) => (took[2] ? `${faster(took[2] / r.seconds)} times faster than act 2, here. ` : '') + 'It could not ask for the price, though: the lock is for the step that does not fit into one script.',
+  (r) => `It took ${span(r.seconds * 1000)}${took[2] ? `, and act 2 ${span(took[2] * 1000)}: most of that is the price call, which this step leaves out` : ''}. ` +
+    'It could not ask for the price: the lock is for the step that does not fit into one script.',
 ];
-
-const faster = (k) => (k >= 10 ? k.toFixed(0) : k.toFixed(1));
 
 function showQuantiles() {
   const last = [...sale.points].reverse();

@@ -1,0 +1,396 @@
+package show
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-lockguard/guard/examples/flashsale/shop"
+)
+
+// visit is one request: how it waited, held and ended. Times are µs since the
+// sale began, 0 for what has not happened.
+type visit struct {
+	// What its instance says.
+	Order   string `json:"o"`
+	Lane    string `json:"i"` // name of the instance
+	Came    int64  `json:"c,omitempty"`
+	Held    int64  `json:"h,omitempty"` // when its section began: with the lease, or without a guard at once
+	Wrote   int64  `json:"w,omitempty"` // when the write of its step was answered
+	Lost    int64  `json:"l,omitempty"` // when its lease was lost
+	Ended   int64  `json:"e,omitempty"` // when its section ended, or its wait for nothing
+	Token   uint64 `json:"t,omitempty"` // fencing token
+	Read    *int   `json:"r,omitempty"` // the stock that it read
+	Behind  string `json:"b,omitempty"` // order whose grant was in the way last
+	Handoff bool   `json:"f,omitempty"` // the turn came from another request of this instance
+	Tries   int    `json:"a,omitempty"` // sent to Redis while waiting
+
+	told // what its buyer heard, which the instance does not know
+}
+
+// told is what a buyer heard, and what the ledger has counted.
+type told struct {
+	Code   string `json:"k,omitempty"` // "": nothing yet
+	Newest uint64 `json:"n,omitempty"` // the token that its late write came after
+	Left   *int   `json:"s,omitempty"` // the stock that it wrote
+	Double string `json:"d,omitempty"` // order that had sold the same item before
+
+	waited, held bool // counted among the waits and holds
+}
+
+// counts are the numbers of a sale so far.
+type counts struct {
+	Left            int            `json:"left"` // on the shelf
+	Orders          int            `json:"orders"`
+	Sold            int            `json:"sold"`
+	Oversold        int            `json:"oversold"`
+	LostUpdates     int            `json:"lost_updates"` // orders - (stock before - stock after)
+	LateWrites      int            `json:"late_writes_refused"`
+	LeasesLost      int            `json:"leases_lost"`
+	Answered        int            `json:"answered"`
+	Refused         int            `json:"refused"`
+	RefusedByReason map[string]int `json:"refused_by_reason"`
+	Errors          int            `json:"errors"` // requests without a clear answer, and without an order
+}
+
+// compare compares the order book with the stock.
+func (n *counts) compare(stock, left, orders int) {
+	n.Left, n.Orders = left, orders
+	n.Oversold, n.LostUpdates = max(0, orders-stock), orders-(stock-left)
+}
+
+// lane is one instance.
+type lane struct {
+	Name  string    `json:"name"`
+	PID   int       `json:"pid"`
+	State laneState `json:"state"`
+}
+
+type laneState string
+
+const (
+	laneUp     laneState = "up"
+	lanePaused laneState = "paused"
+	laneGone   laneState = "gone"
+)
+
+// mark is a stretch of time in one lane, or in all of them if Lane is "".
+type mark struct {
+	ID   int    `json:"id"`
+	Lane string `json:"i,omitempty"`
+	Kind string `json:"k"` // paused, killed, cut
+	From int64  `json:"from"`
+	To   int64  `json:"to,omitempty"` // 0: it goes on
+}
+
+// said is a line that tells what happens.
+type said struct {
+	AtMS int64  `json:"ms"`
+	Text string `json:"text"`
+}
+
+// ledger keeps what instances, buyers and the hand of fate say about one sale.
+// Safe for concurrent use.
+type ledger struct {
+	began time.Time
+	work  sync.WaitGroup // one goroutine for each instance; they end with the instances
+
+	mu      sync.Mutex // guards what follows; not held across I/O
+	visits  map[string]*visit
+	changed map[string]bool // orders of visits that pages do not know as they are
+	seller  map[int]string  // by what they left: the order that sold the item first
+	sum     counts          // without what the book says
+	unclear []answer        // nobody knows yet whether something was sold
+	latest  time.Time       // when the last buyer got an answer
+	waits   []float64       // for the key, in ms
+	holds   []float64       // of the key, in ms
+	lanes   []lane
+	marks   []mark
+	next    update // parts for the next message to pages
+	closing bool   // instances leave because the sale is over
+}
+
+func newLedger() *ledger {
+	return &ledger{
+		began: time.Now(), visits: map[string]*visit{}, changed: map[string]bool{}, seller: map[int]string{},
+		sum: counts{RefusedByReason: map[string]int{}},
+	}
+}
+
+// since returns a time of the sale in µs, which is never 0.
+func (l *ledger) since(at time.Time) int64 { return max(1, at.Sub(l.began).Microseconds()) }
+
+func (l *ledger) now() int64 { return l.since(time.Now()) }
+
+// follow adds an instance, and listens to it until it has gone.
+func (l *ledger) follow(in *instance, guarded bool) {
+	l.mu.Lock()
+	l.lanes = append(slices.Clip(l.lanes), lane{in.name, in.pid(), laneUp})
+	l.next.Lanes = l.lanes
+	l.mu.Unlock()
+	l.work.Go(func() {
+		// The stream has no time limit: it ends with the instance.
+		if body, err := in.get(context.Background(), &http.Client{}, "/visits"); err == nil {
+			for lines, v := json.NewDecoder(body), (visit{}); lines.Decode(&v) == nil; v = (visit{}) {
+				l.saw(v, guarded)
+			}
+			body.Close()
+		}
+		<-in.gone
+		l.left(in)
+	})
+}
+
+// saw takes over what an instance says about a request, with times in µs since
+// 1970. Without a guard nobody waits, and nothing is held.
+func (l *ledger) saw(v visit, guarded bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, at := range []*int64{&v.Came, &v.Held, &v.Wrote, &v.Lost, &v.Ended} {
+		if *at != 0 {
+			*at = l.since(time.UnixMicro(*at))
+		}
+	}
+	known := l.visit(v.Order, v.Lane)
+	if guarded && !known.waited && (v.Held != 0 || v.Ended != 0) {
+		known.waited = true
+		l.waits = append(l.waits, float64(cmp.Or(v.Held, v.Ended)-v.Came)/1000)
+	}
+	if guarded && !known.held && v.Held != 0 && v.Ended != 0 {
+		known.held = true
+		l.holds = append(l.holds, float64(v.Ended-v.Held)/1000)
+	}
+	if v.Lost != 0 && known.Lost == 0 {
+		l.sum.LeasesLost++
+	}
+	if v.Ended == 0 && known.Code != "" { // the buyer's answer was faster than the last word of the instance
+		v.Ended = known.Ended
+	}
+	v.told = known.told
+	*known = v
+}
+
+// heard takes over what a buyer was told.
+func (l *ledger) heard(a answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count(a)
+	v := l.visit(a.order, a.instance.name)
+	v.Code, v.Newest = cmp.Or(a.Code, "no_answer"), a.Newest
+	if v.Ended == 0 { // the instance will say it better, if it lives
+		v.Ended = l.since(a.at)
+	}
+	if a.Receipt == nil {
+		return
+	}
+	v.Left = &a.Receipt.Left
+	if first, ok := l.seller[a.Receipt.Left]; ok {
+		v.Double = first
+	} else {
+		l.seller[a.Receipt.Left] = a.order
+	}
+}
+
+// count needs the mutex.
+func (l *ledger) count(a answer) {
+	switch n := &l.sum; {
+	case a.sold():
+		n.Sold++
+	case a.refused():
+		n.Refused++
+		n.RefusedByReason[a.Code]++
+		n.LateWrites = n.RefusedByReason[shop.CodeLateWrite]
+	default:
+		n.Errors++
+		l.unclear = append(l.unclear, a)
+	}
+	l.sum.Answered++
+	if a.at.After(l.latest) {
+		l.latest = a.at
+	}
+}
+
+// visit returns what is known about an order, to be changed. The caller holds
+// the mutex.
+func (l *ledger) visit(order, lane string) *visit {
+	v := l.visits[order]
+	if v == nil {
+		v = &visit{Order: order, Lane: lane}
+		l.visits[order] = v
+	}
+	l.changed[order] = true
+	return v
+}
+
+// counts returns the numbers so far, but those of the book.
+func (l *ledger) counts() counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.sum
+	n.RefusedByReason = maps.Clone(n.RefusedByReason)
+	return n
+}
+
+// settle looks up in the order book what became of the unclear requests, as a
+// shop would before it charges anybody: the instance may have died between its
+// write and its answer. It returns how many of them had been sold.
+func (l *ledger) settle(orders []string) (found int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	booked := map[string]bool{}
+	for _, o := range orders {
+		booked[o] = true
+	}
+	l.unclear = slices.DeleteFunc(l.unclear, func(a answer) bool { return booked[a.order] })
+	found = l.sum.Errors - len(l.unclear)
+	l.sum.Errors -= found
+	l.sum.Sold += found
+	return found
+}
+
+// reached returns how many requests are known to have reached the handler:
+// sold, or answered by it, and how many of them it answered with an error.
+func (l *ledger) reached() (n, failed int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.unclear {
+		if a.Code == shop.CodeFailed || a.Code == shop.CodeLockLost {
+			failed++
+		}
+	}
+	return l.sum.Sold + l.sum.RefusedByReason[shop.CodeSoldOut] + l.sum.LateWrites + failed, failed
+}
+
+// complaint describes one unclear request, "" if there is none.
+func (l *ledger) complaint() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.unclear) == 0 {
+		return ""
+	}
+	a := l.unclear[0]
+	if a.status == 0 {
+		return a.instance.name + ": " + a.Detail
+	}
+	return fmt.Sprintf("%s: %d %s %s", a.instance.name, a.status, a.Code, a.Detail)
+}
+
+// setLane notes how an instance is from now on. That begins or ends a mark in
+// its lane.
+func (l *ledger) setLane(in *instance, state laneState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.change(in.name, state)
+	if state == lanePaused {
+		l.addMark(mark{Lane: in.name, Kind: "paused", From: l.now()})
+	}
+}
+
+// change needs the mutex.
+func (l *ledger) change(name string, state laneState) {
+	for i := range l.marks {
+		if m := &l.marks[i]; m.Lane == name && m.To == 0 {
+			m.To = l.now()
+			l.next.Marks = append(l.next.Marks, *m)
+		}
+	}
+	l.lanes = slices.Clone(l.lanes) // the old one may be on its way to pages
+	for i := range l.lanes {
+		if l.lanes[i].Name == name {
+			l.lanes[i].State = state
+		}
+	}
+	l.next.Lanes = l.lanes
+}
+
+// addMark needs the mutex.
+func (l *ledger) addMark(m mark) {
+	m.ID = len(l.marks) + 1
+	l.marks = append(l.marks, m)
+	l.next.Marks = append(l.next.Marks, m)
+}
+
+// left notes that an instance has gone, which ends all that it did.
+func (l *ledger) left(in *instance) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closing {
+		return
+	}
+	l.change(in.name, laneGone)
+	at := l.now()
+	l.addMark(mark{Lane: in.name, Kind: "killed", From: at, To: at})
+	for _, v := range l.visits {
+		if v.Lane == in.name && v.Ended == 0 {
+			v.Ended = at
+			l.changed[v.Order] = true
+		}
+	}
+}
+
+// cut notes that Redis is cut off for d.
+func (l *ledger) cut(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.now()
+	l.addMark(mark{Kind: "cut", From: at, To: at + d.Microseconds()})
+}
+
+// say tells pages what happens.
+func (l *ledger) say(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next.Said = append(l.next.Said, said{time.Since(l.began).Milliseconds(), text})
+}
+
+// close is called before the instances leave because the sale is over.
+func (l *ledger) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing = true
+}
+
+// take returns all that pages do not know yet.
+func (l *ledger) take() update {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.next
+	l.next = update{}
+	u.Now = l.now()
+	for order := range l.changed {
+		u.Visits = append(u.Visits, *l.visits[order])
+	}
+	clear(l.changed)
+	return u
+}
+
+// quantile returns the q-quantile, nil of none.
+func quantile(values []float64, q float64) *float64 {
+	if len(values) == 0 {
+		return nil
+	}
+	values = slices.Sorted(slices.Values(values))
+	v := round(values[max(0, int(math.Ceil(q*float64(len(values))))-1)], 3)
+	return &v
+}
+
+// known returns a quantile, 0 of none.
+func known(q *float64) float64 {
+	if q == nil {
+		return 0
+	}
+	return *q
+}
+
+// round rounds x to so many decimals.
+func round(x float64, decimals int) float64 {
+	unit := math.Pow10(decimals)
+	return math.Round(x*unit) / unit
+}
