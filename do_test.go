@@ -433,3 +433,39 @@ func TestDo_AKeyThatIsHandedOverAtTheEndOfTheWaitIsTaken(t *testing.T) {
 		}
 	})
 }
+
+// A stumbling store answers its first try late.
+type stumbling struct {
+	far
+
+	tries atomic.Int64
+}
+
+func (s *stumbling) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	if s.tries.Add(1) == 1 {
+		return s.far.Acquire(ctx, c, t)
+	}
+	return s.Locker.Acquire(ctx, c, t)
+}
+
+// The calls of a line have too little time for another look that takes as long.
+func TestDo_AfterOneSlowLookALineFindsAFreeKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &stumbling{far: far{Locker: memlocker.New(), trip: 450 * time.Millisecond}}
+		g := newGuard(t, store, guard.WithMaxWait(400*time.Millisecond))
+		l := must(newGuard(t, store.Peer()).Acquire(t.Context(), key))
+		var calls sync.WaitGroup
+		ran := 0
+		for n := range 40 { // there is always somebody in line
+			if n == 25 {
+				wantErr(t, l.Release(t.Context()), nil)
+			}
+			calls.Go(func() { _ = g.Do(t.Context(), key, func(context.Context) error { ran++; return nil }) })
+			time.Sleep(100 * time.Millisecond)
+		}
+		calls.Wait()
+		if ran < 15 {
+			t.Errorf("the key was free for 15 calls, and %d ran", ran)
+		}
+	})
+}

@@ -40,8 +40,10 @@ type sighting struct {
 }
 
 // timely reports whether another look, begun now, is likely to be answered
-// within d.
-func (s sighting) timely(d time.Duration) bool { return s.took+s.took/4 <= d }
+// within d. An old sighting does not tell, and the claim must be seen again.
+func (s sighting) timely(now time.Time, d time.Duration) bool {
+	return s.took+s.took/4 <= d || now.Sub(s.at) >= locker.LookEvery
+}
 
 // left returns how long the holder's lease lasts from now unless it is renewed.
 func (s sighting) left(now time.Time) time.Duration { return max(0, s.remaining-now.Sub(s.at)) }

@@ -37,7 +37,7 @@ func (gt *gate) untilDue(now time.Time) (left time.Duration, offer bool, poke <-
 func (gt *gate) looksInTime(d time.Duration) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.contender.seen.timely(d)
+	return gt.contender.seen.timely(time.Now(), d)
 }
 
 // takeOffer is [contender.takeOffer]. The offer also tells whether others wait.
