@@ -54,8 +54,8 @@ func TestEveryConnectionIsAbrupt(t *testing.T) {
 		"TLS": func(c net.Conn) net.Conn {
 			return tls.Client(c, &tls.Config{MinVersion: tls.VersionTLS12})
 		},
-		"Sentinel":           func(c net.Conn) net.Conn { return &bound{c, "", w} },
-		"Sentinel, a socket": func(c net.Conn) net.Conn { return &boundSocket{bound: bound{c, "", w}} },
+		"Sentinel":           func(c net.Conn) net.Conn { return &bound{Conn: c, w: w} },
+		"Sentinel, a socket": func(c net.Conn) net.Conn { return &boundSocket{bound: bound{Conn: c, w: w}} },
 		"Sentinel, TLS": func(c net.Conn) net.Conn {
 			return w.bind(tls.Client(c, &tls.Config{MinVersion: tls.VersionTLS12}), "")
 		},

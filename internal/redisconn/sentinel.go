@@ -142,14 +142,16 @@ func (w *whereabouts) DialHook(next redis.DialHook) redis.DialHook {
 type bound struct {
 	net.Conn
 
-	to string
-	w  *whereabouts
+	to    string
+	since time.Time
+	w     *whereabouts
 }
 
-// left reports whether another server has been elected.
+// left reports whether another server has been elected since c was bound, even
+// if the one of c has been elected again.
 func (c *bound) left() bool {
-	now := c.w.now()
-	return now != "" && now != c.to
+	now := c.w.at.Load()
+	return now != nil && (now.addr != c.to || c.since.Before(now.free))
 }
 
 func (c *bound) Write(b []byte) (int, error) {
@@ -177,7 +179,7 @@ func (c *boundSocket) SyscallConn() (syscall.RawConn, error) {
 }
 
 func (w *whereabouts) bind(conn net.Conn, to string) net.Conn {
-	b := bound{conn, to, w}
+	b := bound{conn, to, time.Now(), w}
 	if socket, ok := conn.(syscall.Conn); ok {
 		return &boundSocket{b, socket}
 	}

@@ -78,6 +78,30 @@ func TestNothingIsSentToANewPrimaryUntilAllHaveLeftTheOld(t *testing.T) {
 	})
 }
 
+// A server may become the primary again while the pool has connections of its
+// first time.
+func TestAConnectionOfAnEarlierElectionIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := net.Pipe()
+		defer func() { _ = server.Close() }()
+		go func() { _, _ = io.Copy(io.Discard, server) }() // ends with server
+		w := &whereabouts{}
+		w.note("192.0.2.1:6379")
+		conn := w.bind(client, "192.0.2.1:6379")
+		w.note("192.0.2.2:6379")
+		w.note("192.0.2.1:6379")
+		for _, after := range []time.Duration{0, settle} {
+			time.Sleep(after)
+			if _, err := conn.Write([]byte("x")); !errors.Is(err, errLeft) {
+				t.Errorf("%v after the server was elected again: %v, want errLeft", after, err)
+			}
+		}
+		if _, err := w.bind(client, "192.0.2.1:6379").Write([]byte("x")); err != nil {
+			t.Errorf("a new connection: %v", err)
+		}
+	})
+}
+
 // A renewal that an old primary answers finds the lease lost.
 func TestFreshConnectionsTooAreLeftOnceAnotherServerIsElected(t *testing.T) {
 	t.Parallel()
