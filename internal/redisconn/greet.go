@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -297,15 +298,22 @@ func (n *naming) late(ctx context.Context, c *redis.Conn, name string) error {
 	return err
 }
 
-// telling returns the error of a login that ended with err. A server that is
-// full answers the first request so, and closes the connection. go-redis takes
-// that for a server that does not know the request, and goes on.
+// telling returns the error of a login that ended with err. A server that takes
+// no connection answers the first request so, and closes the connection.
+// go-redis takes that for a server that does not know the request, and goes on.
 func (n *naming) telling(err error) error {
 	var answer redis.Error
-	if errors.As(n.refusal, &answer) && err != nil && !errors.As(err, &answer) {
+	if errors.As(n.refusal, &answer) && err != nil && !errors.As(err, &answer) && noConnection(answer) {
 		return n.refusal
 	}
 	return err
+}
+
+// noConnection reports whether an answer says that the server takes no
+// connection. Other answers are about the request alone.
+func noConnection(answer redis.Error) bool {
+	text := answer.Error() // of a server that is full, or in protected mode
+	return strings.HasPrefix(text, "ERR max number of clients") || strings.HasPrefix(text, "DENIED ")
 }
 
 // lent is a connection that its client may use but not close. One client uses

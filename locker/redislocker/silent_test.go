@@ -52,6 +52,32 @@ func TestAServerThatIsFullSaysSo(t *testing.T) {
 	}
 }
 
+// Redis 5 does not know the first request of a login. That is no reason to give
+// up for good if its connection breaks in the next.
+func TestABrokenLoginOfAnOldServerIsUnavailable(t *testing.T) {
+	door, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = door.Close() }()
+	go func() { // ends with door
+		for {
+			c, err := door.Accept()
+			if err != nil {
+				return
+			}
+			b := make([]byte, 1024)
+			_, _ = c.Read(b)
+			_, _ = c.Write([]byte("-ERR unknown command `hello`, with args beginning with: `2`, \r\n"))
+			_, _ = c.Read(b)
+			_ = c.Close()
+		}
+	}()
+	rdb := redis.NewClient(&redis.Options{Addr: door.Addr().String(), Password: "secret"})
+	t.Cleanup(func() { _ = rdb.Close() })
+	_ = wantHeard(t, open(t, rdb), someTries)
+}
+
 func TestAConnectionThatBreaksIsNoSilence(t *testing.T) {
 	t.Run("in the login", func(t *testing.T) { // as of a proxy whose server is gone
 		door, err := net.Listen("tcp", "127.0.0.1:0")
