@@ -46,7 +46,7 @@ func (c *Capture) Passed() bool { return c != nil && c.passed }
 
 // Silent reports whether the handler has not begun an answer. Informational
 // ones are none.
-func (c *Capture) Silent() bool { return !c.passed && c.status == 0 && c.body.Len() == 0 }
+func (c *Capture) Silent() bool { return !c.passed && c.status == 0 }
 
 // Unwrap is for the deadlines of an http.ResponseController.
 func (c *Capture) Unwrap() http.ResponseWriter { return c.under }
@@ -94,7 +94,7 @@ func (c *Capture) WriteHeader(status int) {
 		c.Send()
 	case status < 200 && status != http.StatusSwitchingProtocols:
 		c.inform(status)
-	case c.status == 0 && c.body.Len() == 0: // else the answer has a status already
+	case c.status == 0: // else the answer has a status already
 		c.status = status
 	}
 }
@@ -126,6 +126,9 @@ func (c *Capture) Write(b []byte) (int, error) {
 	}
 	if c.passed {
 		return c.under.Write(b)
+	}
+	if c.status == 0 {
+		c.status = http.StatusOK
 	}
 	return c.body.Write(b)
 }

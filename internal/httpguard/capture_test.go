@@ -1,0 +1,30 @@
+package httpguard_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/go-lockguard/guard/internal/httpguard"
+)
+
+// A write without bytes begins an answer in net/http, too.
+func TestAnEmptyWriteBeginsTheAnswer(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		sent := httptest.NewRecorder()
+		var w http.ResponseWriter = sent
+		c := httpguard.NewCapture(sent, 100)
+		if held {
+			w = c
+		}
+		_, _ = w.Write(nil)
+		w.WriteHeader(http.StatusInternalServerError)
+		if held && c.Silent() {
+			t.Error("the handler counts as silent")
+		}
+		c.Send()
+		if sent.Code != http.StatusOK {
+			t.Errorf("held back: %v: status %d, want that of net/http, 200", held, sent.Code)
+		}
+	}
+}
