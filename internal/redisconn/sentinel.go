@@ -62,6 +62,9 @@ type primary struct {
 // have asked, some still use the old primary, which takes writes for seconds.
 const settle = 300 * time.Millisecond
 
+// errSettling is no timeout, because the server is not asked.
+var errSettling = errors.New("the primary was elected just now, and is not used before others have left the old one")
+
 // settled waits until a newly elected primary may be used, or until ctx ends.
 func (w *whereabouts) settled(ctx context.Context) error {
 	now := w.at.Load()
@@ -74,6 +77,9 @@ func (w *whereabouts) settled(ctx context.Context) error {
 	case <-left.C:
 		return nil
 	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return errSettling
+		}
 		return ctx.Err()
 	}
 }

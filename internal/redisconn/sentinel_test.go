@@ -102,6 +102,22 @@ func TestAConnectionOfAnEarlierElectionIsLeft(t *testing.T) {
 	})
 }
 
+// The pause is the process's own, and no silence of the server.
+func TestThePauseAfterAnElectionIsNoTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &whereabouts{}
+		w.note("192.0.2.1:6379")
+		w.note("192.0.2.2:6379")
+		ctx, cancel := context.WithTimeout(t.Context(), settle/2)
+		defer cancel()
+		err := w.settled(ctx)
+		var timeout interface{ Timeout() bool }
+		if err == nil || errors.As(err, &timeout) && timeout.Timeout() {
+			t.Errorf("got %v, want an error that is no timeout", err)
+		}
+	})
+}
+
 // A renewal that an old primary answers finds the lease lost.
 func TestFreshConnectionsTooAreLeftOnceAnotherServerIsElected(t *testing.T) {
 	t.Parallel()
