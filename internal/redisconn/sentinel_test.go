@@ -72,7 +72,7 @@ func TestNothingIsSentToANewPrimaryUntilAllHaveLeftTheOld(t *testing.T) {
 		w.note("192.0.2.3:6379")
 		ctx, cancel := context.WithTimeout(t.Context(), settle/2)
 		defer cancel()
-		if _, err := dial(ctx, "tcp", sentinelAddr); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := dial(ctx, "tcp", sentinelAddr); !errors.Is(err, errSettling) {
 			t.Errorf("a dial that ends before: %v", err)
 		}
 	})
