@@ -106,7 +106,7 @@ func wrongErrors(page *doccheck.Page) []string {
 	})
 	found = append(found, wrongRows(grpc[0], reasons(), func(row []string) []string {
 		o := codesOf()[strings.ToLower(unquoted(row[0]))]
-		return []string{"`" + names[rpcrule.Code(o)] + "`", yes(o.RetryAfter > 0), ran(o)}
+		return []string{"`" + names[rpcrule.Code(o)] + "`"}
 	})...)
 	both := doccheck.Table{Rows: slices.Concat(code[0].Rows, code[1].Rows[1:])}
 	found = append(found, wrongRows(both, slices.Collect(maps.Keys(sentinels)), func(row []string) []string {
