@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/loss"
+	"github.com/go-lockguard/guard/locker"
 )
 
 // causeOf calls act while a function runs. It returns the cause with which the
@@ -79,6 +81,30 @@ func TestDo_ALostLeaseSaysWhy(t *testing.T) {
 		}
 		if got := loss.Of(err); got != c.reason || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: lost for %q with %q, want %q with %q", name, got, err, c.reason, c.says)
+		}
+	}
+}
+
+// The tries before the deadline are short, so they may find out nothing.
+func TestDo_ALostLeaseTellsARefusalBeforeSilence(t *testing.T) {
+	refusal := fmt.Errorf("%w: read-only", locker.ErrUnavailable)
+	for name, last := range map[string]error{
+		"timeout": fmt.Errorf("%w: %w", locker.ErrUnavailable, context.DeadlineExceeded),
+		"silent":  fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrSilent),
+		"unsent":  fmt.Errorf("%w: %w", locker.ErrUnavailable, locker.ErrUnsent),
+	} {
+		err := causeOf(t, func(_ context.Context, b *bench) {
+			answer := refusal
+			b.spy.mu.Lock()
+			defer b.spy.mu.Unlock()
+			b.spy.renew = func(context.Context, func() []error) []error {
+				defer func() { answer = last }()
+				return []error{answer}
+			}
+		})
+		if !errors.Is(err, guard.ErrLeaseLost) || !strings.Contains(err.Error(), "read-only") ||
+			strings.Contains(err.Error(), "no answer") {
+			t.Errorf("%s: lost with %q, want the refusal", name, err)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func (gr *grant) overdue(now time.Time) error {
 	case gr.trust.mono.After(now):
 		why = "the machine slept, or its clock was set forward"
 	case gr.fault != nil: // the store may have answered; it is text only, because the lease is lost whatever it says
-		why = fmt.Sprintf("no renewal succeeded for %v, the last one failed: %v", since, gr.fault)
+		why = fmt.Sprintf("no renewal succeeded for %v: %v", since, gr.fault)
 	}
 	return loss.Because(loss.Deadline, fmt.Errorf("%w: not renewed before its deadline: %s", locker.ErrLeaseLost, why))
 }

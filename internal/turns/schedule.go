@@ -15,7 +15,7 @@ type schedule struct {
 	renewAt  time.Time     // zero: never
 	renewing chan struct{} // closed when the renewal is answered
 	revoked  bool          // the key may have been released by force since the last renewal
-	fault    error         // of the last renewal, if it failed
+	fault    error         // of the renewals since the last that succeeded, see moreTelling
 }
 
 // renewSoon makes the first renewal of an offer due early, because the lease is
@@ -159,7 +159,7 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 	case errors.Is(err, locker.ErrLeaseLost):
 		return r, true
 	default: // the deadline decides; until then try again
-		gr.renewAt, gr.fault = now.Add(rand.N(gr.trust.length/20)+time.Millisecond), err
+		gr.renewAt, gr.fault = now.Add(rand.N(gr.trust.length/20)+time.Millisecond), moreTelling(gr.fault, err)
 	}
 	gr.arm(now)
 	return r, false

@@ -58,14 +58,19 @@ func usable(err error) (refused bool, _ error) {
 	return true, fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
 }
 
-// moreTelling returns the later of two faults, unless that is only a timeout.
-// The last try of a wait is cut short, and what the store said before tells
-// more.
+// moreTelling returns the later of two faults, unless the store has said
+// something by the earlier one only. The last tries of a wait or a lease are cut
+// short, and what the store said before tells more.
 func moreTelling(fault, later error) error {
-	if fault != nil && !timedOut(fault) && timedOut(later) {
+	if fault != nil && !wordless(fault) && wordless(later) {
 		return fault
 	}
 	return later
+}
+
+// wordless reports whether err has nothing that the store has said.
+func wordless(err error) bool {
+	return timedOut(err) || errors.Is(err, locker.ErrSilent) || errors.Is(err, locker.ErrUnsent)
 }
 
 func timedOut(err error) bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/internal/sqltest"
 	"github.com/go-lockguard/guard/internal/sqltest/sqlfault"
 	"github.com/go-lockguard/guard/locker"
@@ -125,5 +126,29 @@ func TestTheErrorOfAReadOnlyServerSaysThatItAnswered(t *testing.T) {
 	found, rest := locker.Findings(l.Check(t.Context(), 10*time.Second))
 	if rest != nil || !named(found, "read-only") {
 		t.Errorf("Check: %v, %v, want the finding read-only", found, rest)
+	}
+}
+
+// The tries before the deadline are too short for an answer.
+func TestALeaseLostToARefusalSaysWhatTheServerSaid(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	g, err := guard.New(postgreslocker.New(poolTo(t, c.old.URL)), guard.WithTTL(2*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { // nobody can free the key
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Millisecond)
+		defer cancel()
+		_ = g.Close(ctx)
+	}()
+	err = g.Do(t.Context(), "k", func(ctx context.Context) error {
+		c.move(t)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	if !errors.Is(err, guard.ErrLeaseLost) || !strings.Contains(err.Error(), "(25006)") ||
+		strings.Contains(err.Error(), "no answer") {
+		t.Errorf("%v, want a lost lease with the refusal 25006", err)
 	}
 }

@@ -6,10 +6,10 @@
 -- (law 13). room decides that, and settle drops shares that have ended.
 --
 -- While a crowd owns it, the lock is MARK, 22 dashes and "limit NNNNNN". No owner
--- id begins with "*". So the lock is nobody's own, for any version and for plain
--- users of the name. The limit is the lowest of those that have joined. CROWD is
--- a sorted set: the entry of each member -> when its share ends, in ms by the
--- server's clock. Both keys end with the last share.
+-- id begins with "*". So the lock is nobody's own, and held for plain users of
+-- the name. The limit is the lowest of those that have joined. CROWD is a sorted
+-- set: the entry of each member -> when its share ends, in ms by the server's
+-- clock. Both keys end with the last share.
 
 local NO_LIMIT = 999999
 

@@ -32,12 +32,11 @@
 //
 // If several claims with limits own K, guard:{K} has no owner id. It begins
 // with "*guard:several-own-it*", lasts as long as the last share, and is a key
-// that somebody else holds to a plain redislock user and to older processes.
+// that somebody else holds to a plain redislock user.
 //
-// The line of JSON begins with the version of the stored format, {"v":2, and
-// with the long offer in ms. Processes of the version before may work on the
-// same keys. Their lines have no "v". If a newer version waits for a key, the
-// call returns an error that says so.
+// The line of JSON begins with the version of the stored format, {"v":1, and
+// with the long offer in ms. If a newer version waits for a key, the call
+// returns an error that says so.
 //
 // An entry is six characters, followed by the value that guard:{K} gets when
 // the key is handed to this claim:

@@ -14,7 +14,6 @@
 local entry, ms = ARGV[2], tonumber(ARGV[10])
 local limit, token = limit_of(entry), "0"
 local value = redis.call("getrange", LOCK, 0, 2047)
-local mark = string.sub(value, 1, 22)
 
 -- granted ends the script for a claim that is about to own the key.
 local function granted(how)
@@ -32,10 +31,7 @@ local function granted(how)
 end
 
 local n = 0
-if mark == ARGV[1] then
-  -- A version without crowds has handed the key over, to this claim alone.
-  return granted(function() redis.call("pexpire", LOCK, ms) end)
-elseif mark == MARK then
+if string.sub(value, 1, #MARK) == MARK then
   n = settle()
   if n > 0 then
     n = serve(n) -- a share may have ended

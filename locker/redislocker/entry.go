@@ -11,7 +11,7 @@ const (
 	entryHead = 6
 
 	// entryVersion is the version of the stored format, see entry.
-	entryVersion = 2
+	entryVersion = 1
 
 	// late is for how many ms a claim may be overdue before a release takes it
 	// for dead.
@@ -28,40 +28,16 @@ const (
 //	f or -      the claim wants fencing tokens with the key, or not
 //	0000        the short offer, in ms
 //	22 + 22     owner id, instance id
-//	{"v":2,     byte 56 is the version, the first member of the line
+//	{"v":1,     byte 56 is the version, the first member of the line
 //	"offer":N,  the long offer, in ms; then the rest of the line
 //	"limit":"000004"}  the end of the line, of a claim with a limit above 1
 //
 // It stays the same for the life of the claim.
 //
-// Version 2 had no limits at first. To a process that knows none, such a claim
-// wants to own the key alone, and gets it alone. The lock of a crowd is
-// somebody else's to that process. Its claims in the queue are seen by what
-// they are due, so those that could join the crowd stay behind them. Its
-// message that it waits reaches no member of the crowd.
-//
-// To an older process, a claim with j or i only looks. It hands the key to such
-// a claim, and passes it over a little later if the claim is dead.
-//
-// Version 1 has neither "v" nor "offer" in its line, and keeps no dues. The two
-// versions work on the same keys:
-//
-//   - A release of version 1 reads the head alone. It hands the key to a claim
-//     of version 2 for the short offer. It says "granted" without a length, so
-//     the claim acquires the key again before it relies on it. A dead claim of
-//     version 2 is passed over, or offered the key, like one of version 1. Its
-//     dues stay behind, and a later look drops them.
-//   - A look of version 1 lets the queue last for 2 s, whatever is due later. A
-//     claim of version 2 that finds itself out of the queue begins anew in its
-//     old place. A claim that rests finds that out when its rest is over.
-//   - A release of version 2 treats a claim of version 1 as a release of
-//     version 1 does. It offers the key for the time in the head, and says
-//     "granted". It passes over a claim whose message nobody would hear only if
-//     the claim is told by a message. It does not ask when the claim was seen.
-//   - A claim of a version above 2 is never taken out of the queue, and never
-//     given the key. No claim is queued behind it. A release that finds it in
-//     front frees the key and answers with an error. The look of a new claim
-//     also answers with an error, see newerError.
+// An entry of a newer version is never taken out of the queue, and never given
+// the key. No claim is queued behind it. A release that finds it in front frees
+// the key and answers with an error. The look of a new claim also answers with
+// an error, see newerError.
 func entry(c *locker.Claim, value string, told bool) string {
 	how, fencing := byte('l'), byte('-')
 	switch {
@@ -83,8 +59,7 @@ type newerError struct{ version string }
 
 func (e newerError) Error() string {
 	return fmt.Sprintf("redislocker: a claim of version %s waits for the key, and this process knows "+
-		"versions up to %d: "+
-		"update it, or go back to one version everywhere", e.version, entryVersion)
+		"versions up to %d: update it, or go back to one version everywhere", e.version, entryVersion)
 }
 
 // state is the locker's own part of a claim.

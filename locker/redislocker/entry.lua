@@ -1,12 +1,10 @@
 -- entry.lua is for every script that reads or queues entries. entry.go
 -- describes an entry. Constants stand in front of it, see consts in script.go.
 
--- version returns the version of an entry, one character.
+-- version returns the version of an entry, one character. It returns "" if no
+-- locker has made the entry.
 local function version(entry)
-  if string.sub(entry, 51, 55) ~= '{"v":' then
-    return "1" -- before there were versions
-  end
-  return string.sub(entry, 56, 56)
+  return string.match(entry, '^{"v":(.)', 51) or ""
 end
 
 -- micros returns the time in µs by the server's clock. It is the same

@@ -12,7 +12,7 @@ import (
 // recorded is the entry that a process of this version has stored. A release
 // with another version adds a file, and keeps this one: its processes and those
 // of the version before work on the same keys while a service is deployed.
-const recorded = "testdata/entry-2.txt"
+const recorded = "testdata/entry-1.txt"
 
 // A change of what is stored needs a new version, because processes that run
 // already read it.

@@ -167,9 +167,11 @@ func TestHoweverManyAreGoneTheKeyIsNotLeftFreeWhileOneWaits(t *testing.T) {
 	ls, es := listening(t, rdb, 2)
 	a, b := claim("k"), claim("k")
 	mustAcquire(t, ls[0], a)
+	due := float64(rdb.Time(t.Context()).Val().UnixMilli())
 	for range 150 {
 		gone := claim("k")
-		rdb.ZAdd(t.Context(), line("k"), redis.Z{Score: 1, Member: "m-1000" + gone.Owner + gone.Owner + "{}"})
+		rdb.ZAdd(t.Context(), line("k"), redis.Z{Score: 1, Member: entryOf(gone, "m-1000", `{"v":1}`)})
+		rdb.ZAdd(t.Context(), dues("k"), redis.Z{Score: due, Member: gone.Owner})
 	}
 	queue(t, ls[1], b)
 	if r, err := ls[0].Release(t.Context(), a, nil); err != nil || !r.Handed || r.Waiting != 151 {

@@ -53,13 +53,11 @@ const (
 //
 //	wanted KEY                      for the holder: somebody waits
 //	offered MS OWNER TOKEN N KEY    OWNER has the key for MS
-//	granted OWNER TOKEN N KEY       the same with a short offer, from a process of version 1
 //	revoked OWNER KEY               OWNER was made to lose the key
 //	kept OWNER KEY\nRECORD          OWNER has left the queue because of RECORD, "" if it is too long for a message
 const (
 	wantedWord  = "wanted "
 	offeredWord = "offered "
-	grantedWord = "granted "
 	revokedWord = "revoked "
 	keptWord    = "kept "
 )
@@ -212,25 +210,19 @@ func (b *inbox) message(text string) {
 	}
 }
 
-// readOffer reads an offered or granted message. ok is false if the message
-// does not come from a locker.
+// readOffer reads an offered message. ok is false if the message does not come
+// from a locker.
 func readOffer(text string) (key, owner string, o locker.Offer, ok bool) {
-	ms := "0"
 	rest, ok := strings.CutPrefix(text, offeredWord)
-	if ok {
-		ms, rest, _ = strings.Cut(rest, " ")
-	} else if rest, ok = strings.CutPrefix(text, grantedWord); !ok {
+	parts := strings.SplitN(rest, " ", 5)
+	if !ok || len(parts) != 5 {
 		return "", "", o, false
 	}
-	parts := strings.SplitN(rest, " ", 4)
-	if len(parts) != 4 {
-		return "", "", o, false
-	}
-	length, err := strconv.ParseUint(ms, 10, 32)
-	token, err2 := parseToken(parts[1])
-	waiting, err3 := strconv.Atoi(parts[2])
+	length, err := strconv.ParseUint(parts[0], 10, 32)
+	token, err2 := parseToken(parts[2])
+	waiting, err3 := strconv.Atoi(parts[3])
 	o = locker.Offer{Length: time.Duration(length) * time.Millisecond, Token: token, Waiting: waiting}
-	return parts[3], parts[0], o, err == nil && err2 == nil && err3 == nil
+	return parts[4], parts[1], o, err == nil && err2 == nil && err3 == nil
 }
 
 // close ends the subscription and waits for the goroutine.

@@ -19,11 +19,10 @@ func (l *listener) WakeAll()                                  { l.heard++ }
 
 func TestMessagesThatAreNotFromALockerAreIgnored(t *testing.T) {
 	for _, text := range []string{
-		"", "probe", "granted", "granted ", "granted o 0 1", "granted o x 1 k", "granted o 0 x k",
-		"granted o -1 1 k", "Wanted k",
-		"offered", "offered 1000", "offered o 0 1 k", "offered x o 0 1 k", "offered -1 o 0 1 k",
-		"offered 1 o x 1 k", "offered 1 o 0 x k",
-		"wake k 1", strings.Repeat("granted ", 1000),
+		"", "probe", "granted o 0 1 k", "Wanted k",
+		"offered", "offered ", "offered 1000", "offered o 0 1 k", "offered x o 0 1 k", "offered -1 o 0 1 k",
+		"offered 1 o 0 1", "offered 1 o x 1 k", "offered 1 o -1 1 k", "offered 1 o 0 x k",
+		"wake k 1", strings.Repeat("offered ", 1000),
 	} {
 		w := &listener{}
 		b := newInbox(nil, "c", w, func(key, owner string) { t.Errorf("%q: %q of %q is given back", text, key, owner) })
@@ -38,9 +37,9 @@ func TestMessagesThatAreNotFromALockerAreIgnored(t *testing.T) {
 func FuzzAMessageNamesTheKeyWhatever(f *testing.F) {
 	f.Add("k")
 	f.Add("a b  c ")
-	f.Add("\xff granted o 0 1 k")
+	f.Add("\xff offered 1 o 0 1 k")
 	f.Fuzz(func(t *testing.T, key string) {
-		for _, text := range []string{"granted OWNER 18446744073709551615 7 ", "offered 5000 OWNER 0 7 "} {
+		for _, text := range []string{"offered 0 OWNER 18446744073709551615 7 ", "offered 5000 OWNER 0 7 "} {
 			var back string
 			b := newInbox(nil, "c", &listener{}, func(key, owner string) { back = owner + key })
 			b.message(text + key)

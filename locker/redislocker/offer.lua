@@ -8,12 +8,12 @@
 
 -- lateness returns for how many ms the claim of an entry is overdue. It returns
 -- nil if the claim is gone: it was not seen for QUEUE_LIFE, or no locker has made
--- the entry. Version 1 does not tell.
+-- the entry.
 local function lateness(entry, place)
-  if not string.find(entry, "^[mlji][f-]%d%d%d%d") or #entry < 50 or string.sub(entry, 3, 6) == "0000" then
+  if version(entry) ~= VERSION or not string.find(entry, "^[mlji][f-]%d%d%d%d") or string.sub(entry, 3, 6) == "0000" then
     return nil
   end
-  local late = version(entry) == "1" and 0 or overdue(string.sub(entry, 7, 28), tonumber(place))
+  local late = overdue(string.sub(entry, 7, 28), tonumber(place))
   return late <= QUEUE_LIFE - LOOK_EVERY and late or nil
 end
 
@@ -25,7 +25,7 @@ local function length(entry, inbox, late, last)
   local hear = KNOWN and redis.pcall("pubsub", "numsub", inbox)
   hear = hear and hear[2] -- nil if the server does not tell
   if hear and hear > 0 then
-    return late <= LATE and tonumber(string.match(entry, '^{"v":2,"offer":([1-9]%d%d%d?)%D', 51)) or short
+    return late <= LATE and tonumber(string.match(entry, '^,"offer":([1-9]%d%d%d?)%D', 57)) or short
   end
   -- One that rests beyond LOOK_EVERY hears, else it had not been let. A place has
   -- fractions of a ms, which the clock has not.
@@ -58,9 +58,8 @@ local function offer(entry, late, last, behind, n, put)
   else
     redis.call("set", LOCK, string.sub(entry, 7), "px", ms)
   end
-  local word = version(entry) == "1" and "granted " or "offered " .. string.format("%.0f", ms) .. " "
-  redis.pcall("publish", inbox,
-    word .. string.sub(entry, 7, 28) .. " " .. token .. " " .. string.format("%.0f", behind) .. " " .. KEY)
+  redis.pcall("publish", inbox, "offered " .. string.format("%.0f", ms) .. " " .. string.sub(entry, 7, 28) .. " " ..
+    token .. " " .. string.format("%.0f", behind) .. " " .. KEY)
   return true
 end
 

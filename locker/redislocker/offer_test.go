@@ -101,7 +101,8 @@ func TestAnEntryThatNoLockerHasMadeIsDropped(t *testing.T) {
 		"m-0000" + ids + "{}", "m-10.5" + ids + "{}", "m- 100" + ids + "{}", "m-1e03" + ids + "{}",
 		"m--100" + ids + "{}",
 		"x-1000" + ids + "{}", "mx1000" + ids + "{}", " m-1000" + ids + "{}", "M-1000" + ids + "{}",
-		"m-abcd" + ids + `{"v":2,"offer":1000}`, "m-abcd" + ids + `{"v":2,"limit":"000004"}`,
+		"l-1000" + ids + "{}", "l-1000" + ids + `{"v":0,"offer":1000}`, "l-1000" + ids + ` {"v":1,"offer":1000}`,
+		"m-abcd" + ids + `{"v":1,"offer":1000}`, "m-abcd" + ids + `{"v":1,"limit":"000004"}`,
 	} {
 		for _, score := range []float64{0, 1, -1, 0.5, math.Inf(-1), -1e300} { // 0: right in front
 			for _, limit := range []int{0, 3} {
@@ -131,10 +132,10 @@ func TestWhateverIsInAnEntryEndsNoReleaseMidway(t *testing.T) {
 	ls, es := listening(t, rdb, 2)
 	const head = "1000" + "0123456789012345678901" + "0123456789012345678901"
 	for _, about := range []string{
-		"", "{}", `{"v":2}`, `{"v":2,"offer":}`, `{"v":2,"offer":0}`, `{"v":2,"offer":0000}`, `{"v":2,"offer":-1}`,
-		`{"v":2,"offer":1e9}`, `{"v":2,"offer":99999999999999999999}`, `{"v":2,"offer":"x"}`, `{"v":`, `{"v":0,"offer":5}`,
-		`{"v":2,"limit":"000000"}`, `{"v":2,"limit":"abcdef"}`, `{"v":2,"limit":"-00001"}`, `{"v":2,"limit":"   nan"}`,
-		`{"v":2,"limit":"   inf"}`, `{"v":2,"limit":"999999"}`, `"limit":"000004"}`, `{"v":2,"offer":5000,"limit":"1e0005"}`,
+		"", "{}", `{"v":1}`, `{"v":1,"offer":}`, `{"v":1,"offer":0}`, `{"v":1,"offer":0000}`, `{"v":1,"offer":-1}`,
+		`{"v":1,"offer":1e9}`, `{"v":1,"offer":99999999999999999999}`, `{"v":1,"offer":"x"}`, `{"v":`, `{"v":0,"offer":5}`,
+		`{"v":1,"limit":"000000"}`, `{"v":1,"limit":"abcdef"}`, `{"v":1,"limit":"-00001"}`, `{"v":1,"limit":"   nan"}`,
+		`{"v":1,"limit":"   inf"}`, `{"v":1,"limit":"999999"}`, `"limit":"000004"}`, `{"v":1,"offer":5000,"limit":"1e0005"}`,
 	} {
 		for _, how := range []string{"m-", "lf", "j-", "if"} {
 			for _, score := range []float64{0, 1, math.Inf(-1), math.Inf(1), 1e300} {

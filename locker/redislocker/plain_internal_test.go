@@ -10,12 +10,12 @@ import (
 
 func FuzzAPlainLineIsReadAsJSONIs(f *testing.F) {
 	for _, line := range []string{
-		`{"v":2,"offer":5000,"host":"h","pid":7,"name":"n","traceparent":"t","since":"2024-02-29T01:02:03.5Z"}`,
-		`{"v":2,"offer":5000,"since":"2024-02-29T01:02:03+01:00","limit":"000004"}`, `{"v":2,"offer":05}`,
-		`{"v":2,"offer":1,"host":"a\"b","since":"2024-02-29T01:02:03Z"}`, `{"v":}`, `{"v":2,"since":"2024"}`,
-		`{"v":99999999999999999999}`, "{\"v\":2,\"offer\":1,\"host\":\"\xff\"}", `{"v":2,"offer":1,"host":"h`,
-		`{"v":2,"offer":1,"pid":-3}`, `{"v":2,"offer":1,"pid":3e1}`, `}`, ``, `{"host":"h"}`, `{"v":2}}`,
-		`{"v":2,"since":""}`,
+		`{"v":1,"offer":5000,"host":"h","pid":7,"name":"n","traceparent":"t","since":"2024-02-29T01:02:03.5Z"}`,
+		`{"v":1,"offer":5000,"since":"2024-02-29T01:02:03+01:00","limit":"000004"}`, `{"v":1,"offer":05}`,
+		`{"v":1,"offer":1,"host":"a\"b","since":"2024-02-29T01:02:03Z"}`, `{"v":}`, `{"v":1,"since":"2024"}`,
+		`{"v":99999999999999999999}`, "{\"v\":1,\"offer\":1,\"host\":\"\xff\"}", `{"v":1,"offer":1,"host":"h`,
+		`{"v":1,"offer":1,"pid":-3}`, `{"v":1,"offer":1,"pid":3e1}`, `}`, ``, `{"host":"h"}`, `{"v":1}}`,
+		`{"v":1,"since":""}`,
 	} {
 		f.Add(line)
 	}

@@ -9,10 +9,7 @@
 --
 -- Returns 1, or 0 if the claim does not own the key.
 
-local value = redis.call("getrange", LOCK, 0, #ARGV[1] - 1)
-if value == ARGV[1] then -- handed over by a version without crowds
-  return redis.call("pexpire", LOCK, ARGV[3])
-elseif value ~= MARK then
+if redis.call("getrange", LOCK, 0, #MARK - 1) ~= MARK then
   return 0
 end
 local entry, ends = ARGV[2], ARGV[2] ~= "" and redis.call("zscore", CROWD, ARGV[2])
