@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -59,6 +60,45 @@ func TestAnOperatorSeesAndFreesAKeyInMySQL(t *testing.T) {
 func TestAnOperatorSeesAndFreesAKeyInSQLite(t *testing.T) {
 	freesAKey(t, "sqlite:"+filepath.Join(t.TempDir(), "locks.db"))
 }
+
+// A hand deletes the node that names the owner. The lease of a holder that does
+// not come back is freed by the owner that the command line shows.
+func TestAnOperatorFreesAKeyInZooKeeperWhoseMarkIsGone(t *testing.T) {
+	addr := zktest.Start(t, 1, zktest.Settings{})[0].Addr
+	dsn := "zk://" + addr
+	conn, err := zktest.Dial(10*time.Second, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	l, err := locker.FromDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Open(deaf{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(context.WithoutCancel(t.Context())) }()
+	c := &locker.Claim{Key: "stock:42", Owner: strings.Repeat("A", locker.OwnerLen), TTL: time.Minute}
+	if a, err := l.Acquire(t.Context(), c, locker.Try{}); err != nil || !a.Acquired {
+		t.Fatalf("Acquire: %+v, %v", a, err)
+	}
+	mark := "/guard/k/b/c3RvY2s6NDI/h-" + c.Owner // see keys.go of zookeeperlocker
+	if err := conn.Delete(mark, -1); err != nil {
+		t.Fatalf("delete %s: %v", mark, err)
+	}
+	wants(t, dsn, c.Owner, "show", "stock:42")
+	wants(t, dsn, "released", "release", "--owner", c.Owner, "--yes", "stock:42")
+	wants(t, dsn, "nobody", "show", "stock:42")
+}
+
+// deaf is a Waker that hears nothing.
+type deaf struct{}
+
+func (deaf) Granted(_, _ string, _ locker.Offer) bool { return true }
+func (deaf) Wanted(string)                            {}
+func (deaf) Wake(string)                              {}
+func (deaf) WakeAll()                                 {}
 
 // freesAKey holds a key in the store, and takes it from its holder by the
 // command line.
