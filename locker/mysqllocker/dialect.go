@@ -42,7 +42,7 @@ var dialect = sqllease.Dialect{
   kept_size = VALUES(kept_size), kept = COALESCE(VALUES(kept), kept),
   version = version + IF(version = VALUES(version) - 1, 1, 9223372036854775807)`,
 	Bound:    bound,
-	ReadOnly: "@@read_only OR @@innodb_read_only",
+	ReadOnly: "CONCAT(@@read_only) NOT IN ('0', 'OFF') OR @@innodb_read_only",
 	Judge:    judgeError,
 	Advice:   advise,
 	Check:    check,

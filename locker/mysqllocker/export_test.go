@@ -14,3 +14,6 @@ func JudgeMySQL(version string, lockWait int, prepares bool, took time.Duration)
 	c := condition{flush: 1, autocommit: 1, lockWait: lockWait, version: version, prepares: prepares}
 	return c.judge(took)
 }
+
+// ReadOnly is the expression that says whether the server takes no writes.
+var ReadOnly = dialect.ReadOnly

@@ -218,3 +218,17 @@ func TestWrongSettingsAreRefusedByGuardNew(t *testing.T) {
 		}
 	}
 }
+
+// Since MariaDB 12.0.1 the value of read_only is a word.
+func TestAServerIsReadOnlyHoweverItsVersionSaysSo(t *testing.T) {
+	db := open(t)
+	for value, want := range map[string]bool{
+		"0": false, "1": true, "'OFF'": false, "'ON'": true, "'NO_LOCK'": true, "'NO_LOCK_NO_ADMIN'": true,
+	} {
+		var got bool
+		query := "SELECT " + strings.ReplaceAll(mysqllocker.ReadOnly, "@@read_only", value)
+		if err := db.QueryRowContext(t.Context(), query).Scan(&got); err != nil || got != want {
+			t.Errorf("read_only is %s: %t, %v, want %t", value, got, err, want)
+		}
+	}
+}
