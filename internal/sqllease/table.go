@@ -263,8 +263,8 @@ func (t *table) each(ctx context.Context, query string, args []any, scan func(*s
 	})
 }
 
-// badTries is how many connections that were broken before are tried, as
-// package sql does.
+// badTries is how many connections that were broken before are tried at least.
+// Idle ones may all be broken, as after a restart of the server.
 const badTries = 3
 
 // on lends a connection to f, which runs one statement.
@@ -287,7 +287,7 @@ func (t *table) on(ctx context.Context, f func(*sql.Conn) error) error {
 		switch {
 		case readOnly && idle > 0:
 			idle--
-		case errors.Is(err, driver.ErrBadConn) && bad < badTries:
+		case errors.Is(err, driver.ErrBadConn) && bad < max(idle, badTries):
 			bad++
 		default:
 			return err
