@@ -469,3 +469,31 @@ func TestDo_AfterOneSlowLookALineFindsAFreeKey(t *testing.T) {
 		}
 	})
 }
+
+// A waking store wakes its guard while the first try is under way, as one does
+// that has just begun to hear messages.
+type waking struct {
+	far
+
+	waker locker.Waker
+}
+
+func (w *waking) Open(waker locker.Waker) error {
+	w.waker = waker
+	return w.far.Open(waker)
+}
+
+func TestDo_AWakeUpBeforeTheLastLookLosesNoMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &waking{far: far{Locker: memlocker.New(), trip: 300 * time.Millisecond}}
+		g := newGuard(t, store, guard.WithMaxWait(500*time.Millisecond))
+		l := must(newGuard(t, store.Peer()).Acquire(t.Context(), key))
+		time.AfterFunc(150*time.Millisecond, store.waker.WakeAll)
+		time.AfterFunc(350*time.Millisecond, func() { _ = l.Release(t.Context()) })
+		start := time.Now()
+		wantErr(t, g.Do(t.Context(), key, nop), nil)
+		if d := time.Since(start); d != 350*time.Millisecond {
+			t.Errorf("it ran after %v", d)
+		}
+	})
+}

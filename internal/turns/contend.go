@@ -88,9 +88,10 @@ func (c *contender) tryWon(owner string) {
 
 // untilDue returns how long to pause before the next action, and whether that
 // action is to take an offer. poke is the channel that ends the pause early.
+// There may be a pause even if the action is due, see [Turn.tooLate].
 func (c *contender) untilDue(now time.Time) (left time.Duration, offer bool, poke <-chan struct{}) {
 	left = c.alarm.left(now)
-	if left > 0 && c.poke == nil {
+	if c.poke == nil && (left > 0 || c.seen.took > 0) {
 		c.poke = make(chan struct{}, 1)
 	}
 	return left, c.alarm.state == offered, c.poke
