@@ -126,11 +126,9 @@ var statements = map[string][]string{
 	},
 	"guardgen/README.md": {
 		"the guard's, {wait} |", "the guard's, {ttl} |", "the guard's, {hold} |", "the guard's, {waiters} |",
-		"`wait=`, {wait}, and at most", "`ttl=`, {ttl}, renewed", "`hold=`, {hold}, then",
 	},
 	"guardgen/README.zh-CN.md": {
 		"guard 的设置，{wait} |", "guard 的设置，{ttl} |", "guard 的设置，{hold} |", "guard 的设置，{waiters} |",
-		"`wait=`，{wait}，人数", "`ttl=`，{ttl}，自动续期", "`hold=`，{hold}，之后",
 	},
 	"examples/flashsale/README.md":       {"a guard's default is {ttl}."},
 	"examples/flashsale/README.zh-CN.md": {"guard 自己的默认值是 {ttl}。"},
