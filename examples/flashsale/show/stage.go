@@ -188,13 +188,23 @@ func (st *stage) start(cfg config, act int) error {
 	st.run = r
 	st.work.Go(func() {
 		defer r.cancel()
-		r.play()
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		st.run = nil
-		close(r.over)
+		last := r.play()
+		st.end(r, last)
+		if last.Result != nil {
+			st.ended(*last.Result)
+		}
 	})
 	return nil
+}
+
+// end clears the stage for another run and tells pages in one step, so that
+// whoever has heard the last message can start.
+func (st *stage) end(r *performance, last update) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.run = nil
+	close(r.over)
+	st.hub.publish(last)
 }
 
 // current returns the run that is on, or an error.
@@ -256,12 +266,11 @@ type performance struct {
 	mend  *time.Timer
 }
 
-// play plays the run from its first message to its last.
-func (r *performance) play() {
+// play plays the run from its first message on, and returns the last.
+func (r *performance) play() (last update) {
 	h := r.stage.hub
 	r.stage.begin(r.cfg, r.id, r.act)
 	h.publish(update{Phase: phaseStarting, Numbers: &counts{Left: r.cfg.Stock}})
-	var last update
 	res, err := r.perform(&last)
 	last.Phase = phaseEnded
 	switch {
@@ -275,10 +284,7 @@ func (r *performance) play() {
 			last.Missed = scenes[r.act-1].must(res)
 		}
 	}
-	h.publish(last)
-	if last.Result != nil {
-		r.stage.ended(res)
-	}
+	return last
 }
 
 // perform opens the sale, sells, counts, and closes it. What pages do not know
