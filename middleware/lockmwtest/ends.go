@@ -33,11 +33,14 @@ func clientGoneBefore(r *rig) {
 
 	release := r.hold(r.other, key)
 	ctx, cancel = context.WithCancel(r.Context())
+	released := make(chan struct{})
 	time.AfterFunc(maxWait/2, func() {
+		defer close(released)
 		cancel()
 		release()
 	})
 	r.expectNothing(post(ctx, app, path))
+	<-released // the request may be answered between cancel and release
 	r.mustBeFree(key)
 }
 
