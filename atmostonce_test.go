@@ -381,8 +381,8 @@ func TestOnce_AKeepWithoutAnAnswerBacksOff(t *testing.T) {
 			l.Break()
 			return 1, nil
 		})
-		if n := l.asks()[1]; !errors.Is(err, guard.ErrNotKept) || n < 3 || n > 60 {
-			t.Errorf("%v after %d requests, want ErrNotKept after those of the backoff", err, n)
+		if n := l.asks()[1]; !errors.Is(err, guard.ErrNotRecorded) || n < 3 || n > 60 {
+			t.Errorf("%v after %d requests, want ErrNotRecorded after those of the backoff", err, n)
 		}
 	})
 }

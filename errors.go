@@ -85,7 +85,7 @@ type Holder = locker.Holder
 type HeldError struct {
 	Key       string
 	Remaining time.Duration // until the holder's lease ends unless it is renewed; 0 if unknown
-	Kept      time.Duration // remaining time of WithMinHold; 0 if the key is not kept, or if that is unknown
+	Cooldown  time.Duration // remaining time of WithMinHold; 0 if the key is not kept, or if that is unknown
 	Holder    Holder        // zero if unknown, as for a plain redislock user
 
 	expected time.Duration
@@ -120,12 +120,12 @@ func (e *HeldError) Is(target error) bool { return target == ErrNotAcquired }
 // killed, it is when that lease ends (Remaining). It is 0 if nothing is known.
 //
 // If [WithMinHold] keeps the key, RetryAfter is never before the key is free.
-// If no other call of this process waits for that, it is exactly then (Kept).
+// If no other call of this process waits for that, it is exactly then (Cooldown).
 func (e *HeldError) RetryAfter() time.Duration {
-	if e.expected <= 0 && e.Kept == 0 {
+	if e.expected <= 0 && e.Cooldown == 0 {
 		return e.Remaining
 	}
-	return max(capAt(e.expected, e.Remaining), e.Kept)
+	return max(capAt(e.expected, e.Remaining), e.Cooldown)
 }
 
 // refusedError is an ErrQueueFull with the same estimate as HeldError.
@@ -147,7 +147,7 @@ func refused(ctx context.Context, key string, waited time.Duration, r turns.Refu
 	case errors.Is(err, turns.ErrHeld):
 		return &HeldError{
 			Key: key, Remaining: r.Remaining, Holder: r.Holder, expected: r.Expected, here: r.Here,
-			Kept: r.Kept, waited: waited,
+			Cooldown: r.Cooldown, waited: waited,
 		}
 	case errors.Is(err, turns.ErrFull):
 		e := &refusedError{reason: "the expected wait is longer than MaxWait", expected: r.Expected}
@@ -190,7 +190,7 @@ func capAt(d, limit time.Duration) time.Duration {
 //		// try again later: pay has done nothing
 //	}
 //
-// After Once it is true of ErrNotKept. It is false of ErrOtherPayload,
+// After Once it is true of ErrNotRecorded. It is false of ErrOtherPayload,
 // ErrResultGone and ErrInterrupted. It is true of a [FinalError], which may be
 // that of an earlier call: then its Err is nil. Of a nil error, Fresh of
 // [OnceResult] tells.

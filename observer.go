@@ -86,9 +86,9 @@ type HoldResult struct {
 	Held time.Duration
 	// Err is nil after a release. Otherwise it is ErrLeaseLost, ErrMaxHold or
 	// ErrClosed, or ErrUnavailable for a release without an answer. It Is
-	// ErrNotKept too if the release was to keep a result of [Once].
+	// ErrNotRecorded too if the release was to keep a result of [Once].
 	Err      error
-	Kept     bool          // the release has kept a result of Once
+	Recorded bool          // the release has kept a result of Once
 	Panicked bool          // fn panicked, or called runtime.Goexit
 	Overrun  time.Duration // time from the loss of the lease to the end; 0 if it was not lost before
 }

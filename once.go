@@ -23,7 +23,7 @@ import (
 //
 // If fn did not run here and nothing was kept, the error is one of those of Do.
 // It may also be ErrOtherPayload, ErrResultGone or ErrInterrupted. If fn ran, its result comes
-// beside the error: fn's own, ErrNotKept, ErrLeaseLost or ErrMaxHold. After the
+// beside the error: fn's own, ErrNotRecorded, ErrLeaseLost or ErrMaxHold. After the
 // last two nothing is kept, and another call may have run fn too. Once returns
 // ErrInvalidOption inside a lease on the same key, with WithMinHold, WithShared
 // or WithPermits, and for a ttl below 1 ms. It Is errors.ErrUnsupported if the
@@ -51,7 +51,7 @@ func Once[T any](ctx context.Context, g *Guard, key string, ttl time.Duration,
 	})
 	switch {
 	case r.Fresh && mute != nil:
-		return result, errors.Join(fmt.Errorf("%w: the codec: %w", ErrNotKept, mute), err)
+		return result, errors.Join(fmt.Errorf("%w: the codec: %w", ErrNotRecorded, mute), err)
 	case r.Fresh:
 		return result, err
 	case err != nil:
@@ -134,8 +134,8 @@ func (g *Guard) once(ctx context.Context, key string, o OnceOptions, fn func(con
 		}
 		return err
 	})
-	if keeps && !recall.Kept() && !errors.Is(err, ErrLeaseLost) {
-		err = errors.Join(fmt.Errorf("%w: the store did not confirm it", ErrNotKept), err)
+	if keeps && !recall.Recorded() && !errors.Is(err, ErrLeaseLost) {
+		err = errors.Join(fmt.Errorf("%w: the store did not confirm it", ErrNotRecorded), err)
 	}
 	if nothingDone(err) {
 		err = &innerError{err}
@@ -167,7 +167,7 @@ func (g *Guard) finish(m made, err error) (made, error) {
 	}
 	payload, bad := g.coder().Marshal(finalRecord{final.Code, final.Text})
 	if bad != nil {
-		return made{kind: recordGone}, errors.Join(fmt.Errorf("%w: the codec: %w", ErrNotKept, bad), err)
+		return made{kind: recordGone}, errors.Join(fmt.Errorf("%w: the codec: %w", ErrNotRecorded, bad), err)
 	}
 	return made{recordFinal, payload}, err
 }

@@ -154,14 +154,14 @@ type lateWaker struct {
 	store *late
 }
 
-// Kept implements [locker.Joiner].
-func (w lateWaker) Kept(key, owner, value string) {
+// Recorded implements [locker.Joiner].
+func (w lateWaker) Recorded(key, owner, value string) {
 	d, joiner := w.store.message, w.Waker.(locker.Joiner)
 	if d == 0 {
-		joiner.Kept(key, owner, value)
+		joiner.Recorded(key, owner, value)
 		return
 	}
-	go func() { time.Sleep(d); joiner.Kept(key, owner, value) }()
+	go func() { time.Sleep(d); joiner.Recorded(key, owner, value) }()
 }
 
 // An older call of the process is still being answered when a newer one begins.
@@ -372,7 +372,7 @@ func TestOnce_ALostLeaseKeepsNothing(t *testing.T) {
 			l.Lose(key)
 			return 1, nil
 		})
-		if v != 1 || !errors.Is(err, guard.ErrLeaseLost) || errors.Is(err, guard.ErrNotKept) {
+		if v != 1 || !errors.Is(err, guard.ErrLeaseLost) || errors.Is(err, guard.ErrNotRecorded) {
 			t.Errorf("got %d, %v, want ErrLeaseLost beside the result", v, err)
 		}
 		wantOnce(t, a, value(2, &runs), 2)
@@ -415,8 +415,8 @@ func TestOnce_AResultIsKeptWhenTheStoreComesBack(t *testing.T) {
 			mend = l.Break()
 			return 1, nil
 		})
-		if v != 1 || !errors.Is(err, guard.ErrNotKept) || !guard.Ran(err) {
-			t.Errorf("got %d, %v, want ErrNotKept beside the result", v, err)
+		if v != 1 || !errors.Is(err, guard.ErrNotRecorded) || !guard.Ran(err) {
+			t.Errorf("got %d, %v, want ErrNotRecorded beside the result", v, err)
 		}
 		mend()
 		v, err = guard.Once(t.Context(), b, "late", time.Hour, value(2, &runs))
@@ -446,8 +446,8 @@ func TestOnce_NobodyJoinsAResultThatIsNotKept(t *testing.T) {
 			l.Break() // for good
 			return 1, nil
 		})
-		if v != 1 || !errors.Is(err, guard.ErrNotKept) {
-			t.Errorf("got %d, %v, want ErrNotKept beside the result", v, err)
+		if v != 1 || !errors.Is(err, guard.ErrNotRecorded) {
+			t.Errorf("got %d, %v, want ErrNotRecorded beside the result", v, err)
 		}
 		wg.Wait()
 		if runs.Load() != 0 {
@@ -466,8 +466,8 @@ func TestOnce_SaysWhatWasNotKept(t *testing.T) {
 			t.Errorf("a result that was too long: %v, want ErrResultGone", err)
 		}
 		fn := func(context.Context) (func(), error) { return func() {}, nil } // JSON cannot write it
-		if v, err := guard.Once(t.Context(), a, "func", time.Hour, fn); v == nil || !errors.Is(err, guard.ErrNotKept) {
-			t.Errorf("a result that the codec refuses: %v, want ErrNotKept beside it", err)
+		if v, err := guard.Once(t.Context(), a, "func", time.Hour, fn); v == nil || !errors.Is(err, guard.ErrNotRecorded) {
+			t.Errorf("a result that the codec refuses: %v, want ErrNotRecorded beside it", err)
 		}
 		if _, err := guard.Once(t.Context(), b, "func", time.Hour, fn); !errors.Is(err, guard.ErrResultGone) {
 			t.Errorf("the next call: %v, want ErrResultGone", err)
@@ -579,8 +579,8 @@ func (r *results) WaitEnd(_ context.Context, _ guard.WaitInfo, w guard.WaitResul
 }
 
 func (r *results) HoldEnd(_ context.Context, _ guard.WaitInfo, h guard.HoldResult) {
-	r.add("kept", h.Kept)
-	r.add("not kept", errors.Is(h.Err, guard.ErrNotKept))
+	r.add("kept", h.Recorded)
+	r.add("not kept", errors.Is(h.Err, guard.ErrNotRecorded))
 }
 
 func TestOnce_ObserversHearOfResults(t *testing.T) {

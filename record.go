@@ -13,11 +13,11 @@ import (
 
 // The errors of [Once] beside those of [Guard.Do].
 var (
-	// ErrNotKept says that fn ran and had its lease to the end, and that the
+	// ErrNotRecorded says that fn ran and had its lease to the end, and that the
 	// store did not confirm the result. It comes beside the result. It may yet
 	// be kept. If not, a later call runs fn again.
 	// After a failure of the codec, later calls get ErrResultGone instead.
-	ErrNotKept = errors.New("guard: the result was not kept")
+	ErrNotRecorded = errors.New("guard: the result was not recorded")
 
 	// ErrOtherPayload says that the key has the result of a call with another
 	// fingerprint. fn did not run.

@@ -135,9 +135,9 @@ func (l *Lease) settle(ctx context.Context, err error, panicked bool) {
 func (l *Lease) tellEnd(err error, panicked bool) {
 	r := HoldResult{Held: time.Since(l.hold.began), Err: err, Panicked: panicked}
 	if l.within == nil && !l.bare {
-		r.Kept = l.turn.Kept()
+		r.Recorded = l.turn.Recorded()
 		if l.turn.Keeps() && errors.Is(err, ErrUnavailable) {
-			r.Err = fmt.Errorf("%w: %w", ErrNotKept, err)
+			r.Err = fmt.Errorf("%w: %w", ErrNotRecorded, err)
 		}
 	}
 	if errors.Is(err, ErrLeaseLost) {

@@ -28,15 +28,15 @@ type LocalState struct {
 
 // HoldState is a call that holds its key, or runs on after it lost it.
 type HoldState struct {
-	Name    string        // of its guard, see WithName
-	Owner   string        // owner id in the store
-	Since   time.Time     // when its turn began
-	MaxHold time.Duration // 0: no limit
-	Until   time.Time     // the moment at which the lease ends here unless it is renewed
-	Err     error         // why the lease was lost; nil while it is held
-	Mode    string        // "shared" or "permits"; "" is exclusive
-	Kept    bool          // its function has returned, and WithMinHold keeps the key taken
-	Stack   string        // of its goroutine; see Snapshot
+	Name     string        // of its guard, see WithName
+	Owner    string        // owner id in the store
+	Since    time.Time     // when its turn began
+	MaxHold  time.Duration // 0: no limit
+	Until    time.Time     // the moment at which the lease ends here unless it is renewed
+	Err      error         // why the lease was lost; nil while it is held
+	Mode     string        // "shared" or "permits"; "" is exclusive
+	Cooldown bool          // its function has returned, and WithMinHold keeps the key taken
+	Stack    string        // of its goroutine; see Snapshot
 }
 
 // WaitState is a call that waits for its key.
@@ -74,7 +74,7 @@ func (g *Guard) Snapshot(stacks bool) []LocalState {
 		all = append(all, local)
 		for i, h := range local.Holds {
 			o, told := s.Holds[i].Occupant.(occupant)
-			if told && !h.Kept && (h.Err != nil || h.MaxHold > 0 && now.Sub(h.Since) > h.MaxHold/2) {
+			if told && !h.Cooldown && (h.Err != nil || h.MaxHold > 0 && now.Sub(h.Since) > h.MaxHold/2) {
 				long = append(long, longHold{&local.Holds[i], o.lease})
 			}
 		}
@@ -90,7 +90,7 @@ func localState(s turns.State) LocalState {
 	local := LocalState{Key: s.Key, Waiting: s.Waiting, Blocker: s.Blocker, BlockedFor: s.BlockedFor}
 	for _, h := range s.Holds {
 		local.Holds = append(local.Holds, HoldState{
-			Name: h.Name, Owner: h.Owner, Since: h.Since, MaxHold: h.MaxHold, Until: h.Until, Err: h.Err, Kept: h.Kept,
+			Name: h.Name, Owner: h.Owner, Since: h.Since, MaxHold: h.MaxHold, Until: h.Until, Err: h.Err, Cooldown: h.Cooldown,
 			Mode: modeOf(h.Limit),
 		})
 	}

@@ -81,16 +81,16 @@ func TestThePageTellsAKeptKeyFromOneThatIsHeld(t *testing.T) {
 		g := newGuard(t, memlocker.New()).With(guard.WithMinHold(time.Minute))
 		h := debug.Handler(g)
 		err := g.Do(t.Context(), key, func(context.Context) error {
-			if strings.Contains(get(t, h, "/"), "MinHold") || strings.Contains(get(t, h, "/?format=json"), `"kept"`) {
-				t.Error("kept, while the function runs")
+			if strings.Contains(get(t, h, "/"), "MinHold") || strings.Contains(get(t, h, "/?format=json"), `"cooldown"`) {
+				t.Error("cooldown, while the function runs")
 			}
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		has(t, get(t, h, "/"), "has returned, kept by MinHold")
-		has(t, get(t, h, "/?format=json"), `"kept": true`)
+		has(t, get(t, h, "/"), "has returned, in the cooldown of MinHold")
+		has(t, get(t, h, "/?format=json"), `"cooldown": true`)
 	})
 }
 

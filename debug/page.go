@@ -41,16 +41,16 @@ type gate struct {
 }
 
 type hold struct {
-	Name    string    `json:"guard"`
-	Owner   string    `json:"owner"`
-	Mode    string    `json:"mode,omitempty"` // shared or permits
-	Since   time.Time `json:"since"`
-	Held    seconds   `json:"held"`
-	MaxHold seconds   `json:"max_hold,omitempty"`
-	Left    seconds   `json:"lease_left"`
-	Kept    bool      `json:"kept,omitempty"` // its function has returned (guard.WithMinHold)
-	Error   string    `json:"error,omitempty"`
-	Stack   string    `json:"stack,omitempty"`
+	Name     string    `json:"guard"`
+	Owner    string    `json:"owner"`
+	Mode     string    `json:"mode,omitempty"` // shared or permits
+	Since    time.Time `json:"since"`
+	Held     seconds   `json:"held"`
+	MaxHold  seconds   `json:"max_hold,omitempty"`
+	Left     seconds   `json:"lease_left"`
+	Cooldown bool      `json:"cooldown,omitempty"` // its function has returned (guard.WithMinHold)
+	Error    string    `json:"error,omitempty"`
+	Stack    string    `json:"stack,omitempty"`
 }
 
 type wait struct {
@@ -126,7 +126,7 @@ func (h *handler) gate(s guard.LocalState, at time.Time) gate {
 		line := hold{
 			Name: held.Name, Owner: held.Owner, Mode: held.Mode, Since: held.Since, Held: seconds(at.Sub(held.Since)),
 			MaxHold: seconds(held.MaxHold), Left: seconds(max(0, held.Until.Sub(at))),
-			Kept: held.Kept, Stack: held.Stack,
+			Cooldown: held.Cooldown, Stack: held.Stack,
 		}
 		if held.Err != nil {
 			line.Error, line.Left = held.Err.Error(), 0

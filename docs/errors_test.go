@@ -53,7 +53,7 @@ var sentinels = map[string]error{
 	"guard.ErrUnavailable": guard.ErrUnavailable, "guard.ErrClosed": guard.ErrClosed,
 	"guard.ErrInvalidKey": guard.ErrInvalidKey, "guard.ErrInvalidOption": guard.ErrInvalidOption,
 	"guard.ErrNoDefault": guard.ErrNoDefault, "guard.ErrNoLease": guard.ErrNoLease,
-	"guard.ErrNotKept": guard.ErrNotKept, "guard.ErrOtherPayload": guard.ErrOtherPayload,
+	"guard.ErrNotRecorded": guard.ErrNotRecorded, "guard.ErrOtherPayload": guard.ErrOtherPayload,
 	"guard.ErrResultGone": guard.ErrResultGone, "guard.ErrInterrupted": guard.ErrInterrupted,
 	"keyfunc.ErrMissing": keyfunc.ErrMissing, "keyfunc.ErrAmbiguous": keyfunc.ErrAmbiguous,
 	"keyfunc.ErrInvalid": keyfunc.ErrInvalid, "keyfunc.ErrMediaType": keyfunc.ErrMediaType,

@@ -23,7 +23,7 @@ type Record struct {
 type Recorder interface {
 	// Keep is [Locker.Release] of c, which recalls. In the same step it keeps r
 	// beside the key, if c owns the key. It takes all claims that recall out of
-	// the queue, and tells their processes by [Joiner.Kept]. next does not
+	// the queue, and tells their processes by [Joiner.Recorded]. next does not
 	// recall.
 	//
 	// Keep returns ErrLeaseLost if c does not own the key. Then no record
@@ -63,9 +63,9 @@ type Marker interface {
 
 // Joiner is a [Waker] that can be told of a record.
 type Joiner interface {
-	// Kept tells that the claim of owner has left the queue of key, because
+	// Recorded tells that the claim of owner has left the queue of key, because
 	// there is a record now. value is the record, or "" if the message does not
-	// have it. The next Acquire of the claim then finds it. Kept is a hint like
+	// have it. The next Acquire of the claim then finds it. Recorded is a hint like
 	// all messages.
-	Kept(key, owner, value string)
+	Recorded(key, owner, value string)
 }

@@ -23,7 +23,7 @@ func retryAfter(err error) int {
 		estimate = known.RetryAfter()
 	}
 	seconds := max(1, int(math.Ceil(estimate.Seconds())))
-	if held := (*guard.HeldError)(nil); errors.As(err, &held) && held.Kept > 0 && held.Kept == estimate {
+	if held := (*guard.HeldError)(nil); errors.As(err, &held) && held.Cooldown > 0 && held.Cooldown == estimate {
 		return seconds
 	}
 	return seconds + rand.IntN(maxJitter+1)

@@ -203,7 +203,7 @@ func TestDo_ARefusalKnowsWhatIsLeftOfMinHold(t *testing.T) {
 					t.Helper()
 					var held *guard.HeldError
 					err := next.Do(t.Context(), key, nop)
-					if !errors.As(err, &held) || held.RetryAfter() != after || held.Kept != after {
+					if !errors.As(err, &held) || held.RetryAfter() != after || held.Cooldown != after {
 						t.Errorf("got %v, want one to be tried again after %v", err, after)
 					}
 				}

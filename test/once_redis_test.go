@@ -27,7 +27,7 @@ func TestOnce_OnRedisHasTwoRoundTripsAndThenOne(t *testing.T) {
 		p.Reset()
 		fn := func(context.Context) (string, error) { return want, nil }
 		got, err := guard.Once(t.Context(), g, key, time.Hour, fn)
-		if got != want || err != nil && !errors.Is(err, guard.ErrNotKept) {
+		if got != want || err != nil && !errors.Is(err, guard.ErrNotRecorded) {
 			t.Fatalf("%d bytes, %v, want %d", len(got), err, len(want))
 		}
 		return p.RoundTrips()
@@ -73,7 +73,7 @@ func TestOnce_OnRedisAnswersAllWhoWait(t *testing.T) {
 						return strings.Repeat("x", size), nil
 					})
 					switch {
-					case errors.Is(err, guard.ErrNotKept): // on a busy machine
+					case errors.Is(err, guard.ErrNotRecorded): // on a busy machine
 						unclear.Add(1)
 					case len(v) != size || err != nil:
 						t.Errorf("%d bytes, %v, want %d", len(v), err, size)

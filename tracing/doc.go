@@ -39,8 +39,8 @@
 // The attribute guard.outcome of a hold is one of:
 //
 //	released     held to its end
-//	kept         the same, and the release has kept a result of guard.Once
-//	not_kept     the function ran, and the store did not confirm that its result is kept (an error)
+//	recorded     the same, and the release has recorded a result of guard.Once
+//	not_recorded the function ran, and the store did not confirm its result (an error)
 //	lost         the lease ended, or could not be trusted, before the function returned (an error)
 //	max_hold     the same, because it lasted longer than MaxHold (an error)
 //	closed       the same, because the guard was closed (an error)

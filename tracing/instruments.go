@@ -61,6 +61,6 @@ func newInstruments(m metric.Meter) (instruments, error) {
 	in.waits, errs[7] = m.Int64ObservableCounter(waits, metric.WithUnit("{wait}"),
 		metric.WithDescription("Calls whose wait for a key has ended."))
 	in.results, errs[8] = m.Int64Counter(results, metric.WithUnit("{result}"),
-		metric.WithDescription("Calls of guard.Once that got a result or kept one."))
+		metric.WithDescription("Calls of guard.Once that got a result or recorded one."))
 	return in, errors.Join(errs[:]...)
 }

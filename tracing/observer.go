@@ -186,7 +186,7 @@ func (o *Observer) WaitEnd(ctx context.Context, w guard.WaitInfo, r guard.WaitRe
 
 // countResult counts the outcomes that only a call of guard.Once has.
 func (o *Observer) countResult(ctx context.Context, w guard.WaitInfo, out outcome) {
-	ours := out == replayed || out == joined || out == kept || out == notKept
+	ours := out == replayed || out == joined || out == recorded || out == notRecorded
 	if ours && o.in.results.Enabled(ctx) {
 		o.in.results.Add(ctx, 1, o.catalog.find(workOf(w)).count[out]...)
 	}

@@ -31,8 +31,8 @@ const (
 	otherError
 
 	released
-	kept
-	notKept
+	recorded
+	notRecorded
 	maxHold
 	panicked
 
@@ -59,8 +59,8 @@ var outcomeNames = [outcomes]string{
 	outerReleased: "outer_released",
 	otherError:    "error",
 	released:      "released",
-	kept:          "kept",
-	notKept:       "not_kept",
+	recorded:      "recorded",
+	notRecorded:   "not_recorded",
 	maxHold:       "max_hold",
 	panicked:      "panicked",
 	renewed:       "renewed",
@@ -133,17 +133,17 @@ func holdOutcome(r guard.HoldResult) outcome {
 		return lossOutcome(lossReason(r.Err))
 	case r.Panicked:
 		return panicked
-	case errors.Is(r.Err, guard.ErrNotKept):
-		return notKept
+	case errors.Is(r.Err, guard.ErrNotRecorded):
+		return notRecorded
 	case r.Err != nil:
 		return unavailable
-	case r.Kept:
-		return kept
+	case r.Recorded:
+		return recorded
 	}
 	return released
 }
 
-func (o outcome) failedHold() bool { return o != released && o != kept }
+func (o outcome) failedHold() bool { return o != released && o != recorded }
 
 func renewOutcome(err error) outcome {
 	switch {

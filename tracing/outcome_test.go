@@ -48,15 +48,15 @@ func TestOutcomesOfResults(t *testing.T) {
 }
 
 func TestOutcomesOfHolds(t *testing.T) {
-	unconfirmed := fmt.Errorf("%w: %w", guard.ErrNotKept, guard.ErrUnavailable)
+	unconfirmed := fmt.Errorf("%w: %w", guard.ErrNotRecorded, guard.ErrUnavailable)
 	for _, c := range []struct {
 		r    guard.HoldResult
 		want outcome
 		bad  bool
 	}{
 		{guard.HoldResult{}, released, false},
-		{guard.HoldResult{Kept: true}, kept, false},
-		{guard.HoldResult{Err: unconfirmed}, notKept, true},
+		{guard.HoldResult{Recorded: true}, recorded, false},
+		{guard.HoldResult{Err: unconfirmed}, notRecorded, true},
 		{guard.HoldResult{Err: guard.ErrUnavailable}, unavailable, true},
 		{guard.HoldResult{Err: guard.ErrLeaseLost}, lost, true},
 		{guard.HoldResult{Panicked: true}, panicked, true},

@@ -47,13 +47,13 @@ var stories = []story{
 		},
 		spans: []string{
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
-			"hold shop < request, 2s, Unset, outcome=kept",
+			"hold shop < request, 2s, Unset, outcome=recorded",
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=replayed, link to hold shop",
 		},
 		metrics: []string{
-			"guard.hold.duration{outcome=kept} 1 in 2s",
+			"guard.hold.duration{outcome=recorded} 1 in 2s",
 			"guard.leases{} 0",
-			"guard.results{outcome=kept} 1",
+			"guard.results{outcome=recorded} 1",
 			"guard.results{outcome=replayed} 1",
 			"guard.wait.duration{outcome=acquired} 1 in 0s",
 			"guard.wait.duration{outcome=replayed} 1 in 0s",
@@ -75,13 +75,13 @@ var stories = []story{
 		spans: []string{
 			"acquire shop < request, 0s, Unset, attempts=1 handoff=false outcome=acquired",
 			"acquire shop < request, 2s, Unset, attempts=0 handoff=false outcome=joined, link to hold shop",
-			"hold shop < request, 2s, Unset, outcome=kept",
+			"hold shop < request, 2s, Unset, outcome=recorded",
 		},
 		metrics: []string{
-			"guard.hold.duration{outcome=kept} 1 in 2s",
+			"guard.hold.duration{outcome=recorded} 1 in 2s",
 			"guard.leases{} 0",
 			"guard.results{outcome=joined} 1",
-			"guard.results{outcome=kept} 1",
+			"guard.results{outcome=recorded} 1",
 			"guard.wait.duration{outcome=acquired} 1 in 0s",
 			"guard.wait.duration{outcome=joined} 1 in 2s",
 			"guard.waiters{} 0",

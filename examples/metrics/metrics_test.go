@@ -117,7 +117,7 @@ func TestWhatPrometheusScrapes(t *testing.T) {
 			t.Error(err)
 		}
 		text = scrape(t, scraped)
-		check(text, "1", "guard_results_total", `guard_outcome="kept"`)
+		check(text, "1", "guard_results_total", `guard_outcome="recorded"`)
 		for _, name := range watched(t) {
 			if !strings.Contains(text, "\n# TYPE "+name+" ") {
 				t.Errorf("docs/operations.md watches %s, which is not in\n%s", name, text)

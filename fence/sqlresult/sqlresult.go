@@ -39,13 +39,13 @@ import (
 // Once ends the transaction. fn must not, and it must use the ctx that it gets.
 // If fn returns an error, all is rolled back, and the next call runs fn. An
 // error that [guard.Final] made is kept as a result, in a transaction of its
-// own after the rollback. If it cannot be kept, guard.ErrNotKept stands beside
+// own after the rollback. If it cannot be kept, guard.ErrNotRecorded stands beside
 // it.
 //
 // If fn did not run and there is no result, the error is one of Do's, or the
 // database's, of which guard.Ran knows nothing. If COMMIT gives no answer, Once
 // looks for the result. If it finds none, it returns fn's result with
-// guard.ErrNotKept: the transaction may yet be committed, and a later call
+// guard.ErrNotRecorded: the transaction may yet be committed, and a later call
 // finds out. A lease that is lost after the commit is no error. Deadlocks and
 // serialization failures are not repeated: call Once again after one.
 //
@@ -240,7 +240,7 @@ func (c *call) keepFinal(ctx context.Context, final *guard.FinalError, err error
 		bad = c.table.in(ctx, c.db, func(tx *sql.Tx) error { return c.keep(ctx, tx, value, true) })
 	}
 	if bad != nil {
-		return c.lookAgain(ctx, fmt.Errorf("%w: %w: %w", guard.ErrNotKept, err, bad))
+		return c.lookAgain(ctx, fmt.Errorf("%w: %w: %w", guard.ErrNotRecorded, err, bad))
 	}
 	c.done = true
 	return err
@@ -259,8 +259,8 @@ func (c *call) lookAgain(ctx context.Context, err error) error {
 	if found {
 		return c.takeOver(r)
 	}
-	if end := (*commitError)(nil); errors.As(err, &end) && !errors.Is(err, guard.ErrNotKept) {
-		err = fmt.Errorf("%w: %w", guard.ErrNotKept, err)
+	if end := (*commitError)(nil); errors.As(err, &end) && !errors.Is(err, guard.ErrNotRecorded) {
+		err = fmt.Errorf("%w: %w", guard.ErrNotRecorded, err)
 	}
 	return errors.Join(err, bad)
 }

@@ -145,7 +145,7 @@ func clientLeft(x Exchange) bool { return x.Request().Context().Err() != nil }
 // finish sends what x.Next has held back. If the lease was lost, it returns the
 // loss instead, because another request may have got another answer.
 func (i *Idempotent) finish(x HeldExchange, key string, err error) error {
-	lost, unclear := errors.Is(err, guard.ErrLeaseLost), errors.Is(err, guard.ErrNotKept)
+	lost, unclear := errors.Is(err, guard.ErrLeaseLost), errors.Is(err, guard.ErrNotRecorded)
 	switch {
 	case lost && !x.Begun():
 		return err

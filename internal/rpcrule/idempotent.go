@@ -86,7 +86,7 @@ func (i *idempotent) serve(
 	switch {
 	case called && errors.Is(err, guard.ErrLeaseLost):
 		return nil, i.answers.Error(ctx, i.rule, err)
-	case called && errors.Is(err, guard.ErrNotKept):
+	case called && errors.Is(err, guard.ErrNotRecorded):
 		g.Logger().WarnContext(ctx, "guard: the store did not confirm that an answer was kept",
 			"guard", g.Name(), "method", i.rule.Method, "key_hash", guard.KeyHash(key), "error", err)
 		return resp, own

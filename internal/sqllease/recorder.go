@@ -114,6 +114,6 @@ func (l *Locker) joins(rows map[string]*row) {
 	}
 	l.mu.Unlock()
 	for _, c := range found {
-		j.Kept(c.Key, c.Owner, "")
+		j.Recorded(c.Key, c.Owner, "")
 	}
 }

@@ -66,7 +66,7 @@ func TestAKeptKeyLeavesNothingBehind(t *testing.T) {
 					t.Fatal("the key is not kept")
 				}
 				gr := gt.holding()
-				if s := e.States(time.Now(), 1); len(s) != 1 || len(s[0].Holds) != 1 || !s[0].Holds[0].Kept {
+				if s := e.States(time.Now(), 1); len(s) != 1 || len(s[0].Holds) != 1 || !s[0].Holds[0].Cooldown {
 					t.Errorf("the snapshot is %+v", s)
 				}
 				until(t.Context(), e, mem)

@@ -17,12 +17,12 @@ var ErrRecorded = errors.New("turns: the key has a record")
 // record. The locker is a [locker.Recorder], and the turn has no MinHold and no
 // Limit. It is for one use.
 type Recall struct {
-	record string        // what was found instead of a turn; guarded by the gate's mutex
-	joined bool          // the call had to wait for it; likewise
-	keep   locker.Record // what the release keeps; the goroutine's that ends the turn
-	result bool          // keep is a result; likewise
-	kept   bool          // the store has confirmed it; likewise
-	undone bool          // nothing was done under the mark; likewise
+	record   string        // what was found instead of a turn; guarded by the gate's mutex
+	joined   bool          // the call had to wait for it; likewise
+	keep     locker.Record // what the release keeps; the goroutine's that ends the turn
+	result   bool          // keep is a result; likewise
+	recorded bool          // the store has confirmed it; likewise
+	undone   bool          // nothing was done under the mark; likewise
 }
 
 // Found returns the record that ended the wait, and whether the call waited for
@@ -36,8 +36,8 @@ func (r *Recall) Keep(record locker.Record) { r.keep, r.result = record, true }
 // comes before End. A Keep or an Unmark may follow it.
 func (r *Recall) Interrupt(record locker.Record) { r.keep, r.result = record, false }
 
-// Kept reports whether the record was kept. It comes after ReleaseKey.
-func (r *Recall) Kept() bool { return r.kept }
+// Recorded reports whether the record was kept. It comes after ReleaseKey.
+func (r *Recall) Recorded() bool { return r.recorded }
 
 // recalls reports whether a record would end the wait of t.
 func (t *Turn) recalls() bool { return t.patience.Recall != nil }
@@ -52,8 +52,8 @@ func (t *Turn) passesOn() bool { return !t.recalls() || !t.keeps() && !t.patienc
 // Keeps reports whether the end of t keeps a result.
 func (t *Turn) Keeps() bool { return t.keeps() && t.patience.Recall.result }
 
-// Kept reports whether the release of t has kept a result.
-func (t *Turn) Kept() bool { return t.Keeps() && t.patience.Recall.kept }
+// Recorded reports whether the release of t has recorded a result.
+func (t *Turn) Recorded() bool { return t.Keeps() && t.patience.Recall.recorded }
 
 // terms are what t asks for.
 func (t *Turn) terms() terms {
@@ -72,7 +72,7 @@ func (gt *gate) found(t *Turn) bool {
 	return t.patience.Recall.record != ""
 }
 
-// recalled records that a try of t, which has the floor, found a record. It
+// recalled notes that a try of t, which has the floor, found a record. It
 // answers those of the first joins calls that wait for one, see [gate.answer].
 // It returns the bid, which is over.
 func (gt *gate) recalled(t *Turn, record string, joins uint32) *bid {
@@ -86,9 +86,9 @@ func (gt *gate) recalled(t *Turn, record string, joins uint32) *bid {
 	return gt.contender.withdraw()
 }
 
-// kept records that a release of this process has kept a record. It answers
+// recorded notes that a release of this process has kept a record. It answers
 // those of the first joins calls that wait for one, see [gate.answer].
-func (gt *gate) kept(record string, joins uint32) {
+func (gt *gate) recorded(record string, joins uint32) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	gt.answer(record, joins)
@@ -168,8 +168,8 @@ func (t *Turn) keepKey(ctx context.Context, next *bid, claim *locker.Claim) (loc
 	}
 	if err == nil {
 		r := t.patience.Recall
-		r.kept = true
-		gt.kept(r.keep.Value, joins)
+		r.recorded = true
+		gt.recorded(r.keep.Value, joins)
 	}
 	return released, next, sent, err
 }
@@ -197,8 +197,8 @@ func (t *Turn) pauses(ctx context.Context, n int) bool {
 	}
 }
 
-// Kept implements [locker.Joiner].
-func (w waker) Kept(key, owner, value string) {
+// Recorded implements [locker.Joiner].
+func (w waker) Recorded(key, owner, value string) {
 	if gt := w.engine.gates.find(key); gt != nil {
 		gt.told(owner, value)
 	}

@@ -95,7 +95,7 @@ var (
 type Refusal struct {
 	Ahead     int           // calls in line, if they are too many; 0: they would take too long
 	Expected  time.Duration // how long the next call must expect to wait; 0: unknown
-	Kept      time.Duration // how long MinHold alone keeps the key taken; 0: not, or unknown
+	Cooldown  time.Duration // how long MinHold alone keeps the key taken; 0: not, or unknown
 	Holder    locker.Holder // zero: unknown
 	Remaining time.Duration // until the holder's lease ends unless it is renewed; 0: unknown
 	Here      bool          // one call of this process held the key during the whole wait

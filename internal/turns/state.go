@@ -27,7 +27,7 @@ type HoldState struct {
 	MaxHold  time.Duration
 	Until    time.Time
 	Err      error // why the grant was lost; nil while it is held
-	Kept     bool  // its turn has ended, and MinHold keeps the key
+	Cooldown bool  // its turn has ended, and MinHold keeps the key
 	Limit    int   // how many may own the key with it, see [Settings]
 }
 
@@ -117,6 +117,6 @@ func (gr *grant) states() (all []HoldState) {
 func (gr *grant) stateLocked(t *Turn) HoldState {
 	return HoldState{
 		Occupant: t.occupant, Name: t.set.Name, Owner: gr.bid.claim.Owner, Since: t.began, MaxHold: t.set.MaxHold,
-		Until: gr.trust.mono, Err: gr.causeOf(t), Kept: gr.tenure.kept == t, Limit: t.set.Limit,
+		Until: gr.trust.mono, Err: gr.causeOf(t), Cooldown: gr.tenure.kept == t, Limit: t.set.Limit,
 	}
 }

@@ -93,8 +93,8 @@ func (t *Turn) refusal(now time.Time) (Refusal, error) {
 	}
 	r.Expected = max(r.Expected, now.Sub(t.joined))
 	r.Here = !t.patience.Once && t.gate.heldHere(t.joined)
-	r.Kept = t.keptFor(r.Holder, now)
-	if r.Kept > 0 && !t.gate.othersWait(t) {
+	r.Cooldown = t.keptFor(r.Holder, now)
+	if r.Cooldown > 0 && !t.gate.othersWait(t) {
 		r.Expected = 0 // the end of MinHold is known
 	}
 	return r, ErrHeld

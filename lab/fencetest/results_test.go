@@ -239,8 +239,8 @@ func TestAFinalErrorThatIsNotKeptSaysSo(t *testing.T) {
 			cancel()
 			return 0, declined
 		})
-		if !errors.Is(err, guard.ErrNotKept) || !errors.Is(err, declined) {
-			c.Errorf("got %v, want ErrNotKept beside the error", err)
+		if !errors.Is(err, guard.ErrNotRecorded) || !errors.Is(err, declined) {
+			c.Errorf("got %v, want ErrNotRecorded beside the error", err)
 		}
 		if r, err := c.pay(g, "f", time.Hour, "later"); err != nil || r.By != "later" {
 			c.Errorf("then %v, %v", r, err)
@@ -462,7 +462,7 @@ func TestALostAnswerToCommitIsFoundOut(t *testing.T) {
 			c.Errorf("a final error: %v", err)
 		}
 		unheard.Store(true)
-		if r, err := c.pay(g, "u", time.Hour, "0"); !errors.Is(err, guard.ErrNotKept) || r != (receipt{"u", "0"}) {
+		if r, err := c.pay(g, "u", time.Hour, "0"); !errors.Is(err, guard.ErrNotRecorded) || r != (receipt{"u", "0"}) {
 			c.Errorf("a COMMIT that is not carried out: %v, %v", r, err)
 		}
 		c.db = sound

@@ -154,7 +154,7 @@ func (l *Locker) toldKept(m message) {
 	}
 	l.mu.Unlock()
 	if w, ok := l.waker.(locker.Joiner); ok {
-		w.Kept(string(m.Key), m.Owner, string(m.Value))
+		w.Recorded(string(m.Key), m.Owner, string(m.Value))
 	}
 }
 

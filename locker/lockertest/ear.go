@@ -19,7 +19,7 @@ type ear struct {
 	kept      map[string]kept  // by owner
 }
 
-// kept is the content of a Kept.
+// kept is the content of a Recorded.
 type kept struct{ key, value string }
 
 // grant is the content of a Granted.
@@ -48,14 +48,14 @@ func (e *ear) Wanted(key string) { e.count(e.wanted, key) }
 func (e *ear) Wake(key string)   { e.count(e.woken, key); e.count(e.wakes, key) }
 func (e *ear) WakeAll()          { e.count(e.woken, ""); e.count(e.wakes, "") }
 
-// Kept implements [locker.Joiner].
-func (e *ear) Kept(key, owner, value string) {
+// Recorded implements [locker.Joiner].
+func (e *ear) Recorded(key, owner, value string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.kept[owner] = kept{key, value}
 }
 
-// keptFor returns the content of the last Kept for c.
+// keptFor returns the content of the last Recorded for c.
 func (e *ear) keptFor(c *locker.Claim) (key, value string, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -171,7 +171,7 @@ func leavesForRecord(p *pair) {
 			return err
 		}
 		if told != "" && told != "one" {
-			fail("Kept tells of the record %q, want %q or nothing", told, "one")
+			fail("Recorded tells of the record %q, want %q or nothing", told, "one")
 		}
 		for _, c := range []*locker.Claim{waiting, other} {
 			if a := p.try(p.b, c, locker.Try{Wait: true, Queued: c == waiting}); a.Record != "one" || a.Queued {
@@ -188,7 +188,7 @@ func (p *pair) toldOfRecord(s *side, c *locker.Claim) (value string, err error) 
 	for start := time.Now(); time.Since(start) < p.hearing; pause() {
 		if key, value, ok := s.ear.keptFor(c); ok {
 			if key != c.Key {
-				fail("Kept tells of key %q to the owner of a claim on %q", key, c.Key)
+				fail("Recorded tells of key %q to the owner of a claim on %q", key, c.Key)
 			}
 			return value, nil
 		}

@@ -127,9 +127,9 @@ func (w late) Granted(key, owner string, o locker.Offer) bool {
 	return true
 }
 
-func (w late) Kept(key, owner, value string) {
+func (w late) Recorded(key, owner, value string) {
 	if j, ok := w.Waker.(locker.Joiner); ok {
-		w.later(func() { j.Kept(key, owner, value) })
+		w.later(func() { j.Recorded(key, owner, value) })
 	}
 }
 
@@ -158,8 +158,8 @@ func (w wake) Granted(key, _ string, _ locker.Offer) bool {
 	return true
 }
 
-func (w wake) Kept(key, owner, value string) {
+func (w wake) Recorded(key, owner, value string) {
 	if j, ok := w.Waker.(locker.Joiner); ok {
-		j.Kept(key, owner, value)
+		j.Recorded(key, owner, value)
 	}
 }

@@ -27,7 +27,7 @@ func (m message) tell() (known bool) {
 		return true
 	case m.record != "":
 		if w, ok := m.to.waker.(locker.Joiner); ok {
-			w.Kept(m.key, m.owner, m.record)
+			w.Recorded(m.key, m.owner, m.record)
 		}
 		return true
 	case m.owner == "":

@@ -89,7 +89,7 @@ func calm(t *testing.T, f func(key string) error) {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, errNotCalm) && !errors.Is(err, guard.ErrNotKept) && !errors.Is(err, guard.ErrLeaseLost) &&
+		if !errors.Is(err, errNotCalm) && !errors.Is(err, guard.ErrNotRecorded) && !errors.Is(err, guard.ErrLeaseLost) &&
 			!errors.Is(err, guard.ErrUnavailable) {
 			break
 		}
@@ -118,7 +118,7 @@ func TestCallersOfTwoProcessesGetOneResult(t *testing.T) {
 		}
 		all.Wait()
 		for _, err := range errs { // of a slow machine, in front of what follows from them
-			if errors.Is(err, guard.ErrNotKept) || errors.Is(err, guard.ErrLeaseLost) {
+			if errors.Is(err, guard.ErrNotRecorded) || errors.Is(err, guard.ErrLeaseLost) {
 				return err
 			}
 		}

@@ -97,6 +97,6 @@ func (l *Locker) forgetOf(ctx context.Context, key, owner string) (result, error
 // kept tells the guard that owner, a claim that waited, will find a record.
 func (l *Locker) kept(key, owner string) {
 	if j, ok := l.waker.(locker.Joiner); ok {
-		j.Kept(key, owner, "")
+		j.Recorded(key, owner, "")
 	}
 }

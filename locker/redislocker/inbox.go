@@ -201,7 +201,7 @@ func (b *inbox) message(text string) {
 	}
 	if key, owner, value, ok := readKept(text); ok {
 		if w, ok := b.waker.(locker.Joiner); ok {
-			w.Kept(key, owner, value)
+			w.Recorded(key, owner, value)
 		}
 		return
 	}

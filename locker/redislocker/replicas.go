@@ -193,11 +193,11 @@ func (l *Locker) confirm(key, owner string) bool {
 	return err == nil && n == 1 && l.awaitReplicas(ctx, send) == nil
 }
 
-// Kept passes on that there is a record. A process whose message has none asks
+// Recorded passes on that there is a record. A process whose message has none asks
 // for it, which takes longer than the replicas do as a rule.
-func (w confirming) Kept(key, owner, _ string) {
+func (w confirming) Recorded(key, owner, _ string) {
 	if j, ok := w.Waker.(locker.Joiner); ok {
-		j.Kept(key, owner, "")
+		j.Recorded(key, owner, "")
 	}
 }
 
