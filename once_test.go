@@ -466,7 +466,8 @@ func TestOnce_SaysWhatWasNotKept(t *testing.T) {
 			t.Errorf("a result that was too long: %v, want ErrResultGone", err)
 		}
 		fn := func(context.Context) (func(), error) { return func() {}, nil } // JSON cannot write it
-		if v, err := guard.Once(t.Context(), a, "func", time.Hour, fn); v == nil || !errors.Is(err, guard.ErrNotRecorded) {
+		v, err := guard.Once(t.Context(), a, "func", time.Hour, fn)
+		if v == nil || !errors.Is(err, guard.ErrNotRecorded) {
 			t.Errorf("a result that the codec refuses: %v, want ErrNotRecorded beside it", err)
 		}
 		if _, err := guard.Once(t.Context(), b, "func", time.Hour, fn); !errors.Is(err, guard.ErrResultGone) {

@@ -90,8 +90,8 @@ func localState(s turns.State) LocalState {
 	local := LocalState{Key: s.Key, Waiting: s.Waiting, Blocker: s.Blocker, BlockedFor: s.BlockedFor}
 	for _, h := range s.Holds {
 		local.Holds = append(local.Holds, HoldState{
-			Name: h.Name, Owner: h.Owner, Since: h.Since, MaxHold: h.MaxHold, Until: h.Until, Err: h.Err, Cooldown: h.Cooldown,
-			Mode: modeOf(h.Limit),
+			Name: h.Name, Owner: h.Owner, Since: h.Since, MaxHold: h.MaxHold, Until: h.Until, Err: h.Err,
+			Cooldown: h.Cooldown, Mode: modeOf(h.Limit),
 		})
 	}
 	for _, w := range s.Waits {

@@ -89,7 +89,8 @@ func calm(t *testing.T, f func(key string) error) {
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, errNotCalm) && !errors.Is(err, guard.ErrNotRecorded) && !errors.Is(err, guard.ErrLeaseLost) &&
+		if !errors.Is(err, errNotCalm) &&
+			!errors.Is(err, guard.ErrNotRecorded) && !errors.Is(err, guard.ErrLeaseLost) &&
 			!errors.Is(err, guard.ErrUnavailable) {
 			break
 		}
