@@ -18,15 +18,6 @@ module_named() {
   [[ -f $m/go.mod && $m != tools ]] && echo "$m"
 }
 
-# steps_of prints the steps that test some modules, in one line.
-steps_of() {
-  local m steps="tidy vet"
-  for m in "$@"; do
-    case $m in "$browser_module") steps+=" browser" ;; *) steps+=" test" ;; esac
-  done
-  echo "$steps"
-}
-
 # has_chosen reports whether one of some modules is among the chosen ones.
 has_chosen() {
   local m
@@ -55,14 +46,13 @@ part() {
   return "$code"
 }
 
-table="" other_steps="" running=()
-
 # prepare makes sure of what every run needs, and notes how the tree looks.
 prepare() {
   tmp=$(mktemp -d)
   trap 'chmod -R u+w "$tmp" && rm -rf "$tmp"' EXIT # the module cache of a release is read-only
   trap 'exit 130' INT
   trap 'kill $(our_processes | cut -d " " -f 1) 2>/dev/null || true; exit 143' TERM
+  touch "$tmp/log" "$tmp/table"
   need_always
   changes >"$tmp/before"
   export GUARD_TEST_RUN=$$-$RANDOM$RANDOM # marks every process of this run
@@ -84,16 +74,16 @@ our_processes() {
   done 2>/dev/null
 }
 
-# run_step starts a step. It waits for the steps before it to end, unless a + stands before its name: then it runs
-# beside the one before it, and what it prints comes when both have ended.
+# run_step runs a step. In a set, one with a + before its name runs beside the next one, and what it prints comes when
+# both have ended.
 run_step() {
-  local name=${1#+}
-  [[ $1 == +* ]] || wait_for_steps
-  running+=("$name")
-  if ((${#running[@]} > 1)); then
-    step "$name" "$2" >"$tmp/log.$name" 2>&1 </dev/null &
+  if [[ $1 == +* && -n $set ]]; then
+    step "${1#+}" "$2" >"$tmp/log" 2>&1 </dev/null &
   else
-    step "$name" "$2" </dev/null & # stdin has the list of steps
+    step "${1#+}" "$2" </dev/null & # stdin has the list of steps
+    wait # a trap ends it
+    cat "$tmp/log"
+    : >"$tmp/log"
   fi
 }
 
@@ -115,26 +105,16 @@ step() {
   fi
   printf -- '--- %s: %s (%ds)\n' "$name" "$result" $((SECONDS - start))
   printf '%-8s %5ds  %-9s %s\n' "$result" $((SECONDS - start)) "$name" "$title" | cat - "$parts" >"$tmp/line.$name"
-}
-
-# wait_for_steps waits for the steps that run, and adds their lines to the table.
-wait_for_steps() {
-  local name
-  wait
-  for name in "${running[@]}"; do
-    [[ ! -f $tmp/log.$name ]] || cat "$tmp/log.$name"
-    table+=$(cat "$tmp/line.$name")$'\n'
-  done
-  running=()
+  cat "$tmp/line.$name" >>"$tmp/table"
 }
 
 # finish prints the table and ends the run.
 finish() {
-  wait_for_steps
-  printf '\n%s' "$table"
+  echo
+  cat "$tmp/table"
   [[ -z $other_steps ]] || echo "not asked for:$other_steps"
-  ! grep -q '^FAILED' <<<"$table" || { echo "FAILED, $SECONDS s in all"; exit 1; }
-  [[ -n $allow_missing ]] || ! grep -q '^NOT RUN' <<<"$table" || {
+  ! grep -q '^FAILED' "$tmp/table" || { echo "FAILED, $SECONDS s in all"; exit 1; }
+  [[ -n $allow_missing ]] || ! grep -q '^NOT RUN' "$tmp/table" || {
     echo "FAILED: not everything was run; install what is missing, or allow it with -allow-missing"
     exit 1
   }

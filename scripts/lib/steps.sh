@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2046,SC2086,SC2154 # variables are shared with scripts/test; lists are words
+# shellcheck shell=bash disable=SC2016,SC2034,SC2046,SC2086,SC2154 # variables are shared with scripts/test; lists are words
 # The steps, in the order of the table. Sourced by scripts/test.
 #
 # Packages are compiled with the race detector wherever that is possible, so that the steps share what they compile.
@@ -13,14 +13,11 @@ step_tools() {
 step_format() { gofumpt -d . | (! grep .); }
 
 step_tidy() {
-  local m known
+  local m
   for m in "${modules[@]}"; do go -C "$m" mod tidy -diff; done
   [[ $set != small ]] || return 0
   go -C tools mod tidy -diff
-  known=$(GOWORK="$root/go.work" go list -m -f '{{.Dir}}')
-  for m in $(all_modules); do
-    grep -qxF "$(cd "$m" && pwd)" <<<"$known" || { echo "$m is missing in go.work"; return 1; }
-  done
+  diff <(sed -nE 's/^\t(\.\/)?//p' go.work | sort) <(all_modules | sort) || { echo "go.work lacks a module"; return 1; }
   # A build adds to go.work.sum what it misses there. So that none does, the file has all sums.
   mkdir "$tmp/work"
   sed "s|^\t\.|\t$root/.|" go.work >"$tmp/work/go.work"
@@ -49,7 +46,6 @@ step_vet() {
   go -C guardgen build -o "$tmp/guardvet" ./guardvet
   side_by_side guardvet_module "${modules[@]}"
   for m in . guardctl examples {jobs,middleware}/*; do # users build these; vet needs no C compiler
-    # examples/frameworks took 103 s more here, and its adapters are vetted in middleware
     has_chosen "$m" || continue
     for os in windows darwin; do GOOS=$os CGO_ENABLED=0 go -C "$m" vet ./...; done
   done
@@ -170,11 +166,31 @@ step_demo() {
   [[ $last =~ \"sold\":\ ?500, && $last =~ \"oversold\":\ ?0, && $last =~ \"lost_updates\":\ ?0, ]]
 }
 
-# It tries the last commit, in a clone, as a version that never comes.
+# It tries the last commit, in a clone, as a version that never comes. First it plants faults there, which must be named.
 step_release() {
-  scripts/lib/release_faults.sh
-  git -c "safe.directory=$root/.git" clone -q "$root" "$tmp/clone"
+  git -c "safe.directory=$root/.git" -c "safe.directory=$root" clone -q "$root" "$tmp/clone"
+  refused "CHANGELOG.md has nothing under Unreleased" sed -i '/^## \[Unreleased\]/,$d' CHANGELOG.md
+  refused "CHANGELOG.md has a section for v0.1.0 already" \
+    sed -i 's/^## \[Unreleased\]/&\n\n- a line\n\n## [0.1.0] - 2026-01-01/' CHANGELOG.md
+  refused "without a line under Changed or Removed in CHANGELOG.md:.* KeyHash" \
+    bash -c "grep -rlw KeyHash --include='*.go' . | xargs sed -i 's/\bKeyHash\b/KeyHashed/g'"
+  refused "the tree is not clean" touch planted
+  git -C "$tmp/clone" clean -qf
+  git -C "$tmp/clone" reset -q --hard origin/HEAD
   TMPDIR="$tmp" "$tmp/clone/scripts/release" --dry-run v0.999.0
+}
+
+# refused plants a fault in the clone by a command and commits. It expects that the release says what is wrong.
+refused() {
+  local want=$1 clone=$tmp/clone
+  shift
+  git -C "$clone" reset -q --hard origin/HEAD
+  (cd "$clone" && "$@" && git -c user.name=test -c user.email=test@localhost commit -qa --allow-empty -m planted)
+  if TMPDIR="$tmp" "$clone/scripts/release" --dry-run v0.1.0 >"$tmp/refused" 2>&1 || ! grep -E -e "$want" "$tmp/refused"; then
+    cat "$tmp/refused"
+    echo "scripts/release does not say: $want"
+    return 1
+  fi
 }
 
 # A finding is a reason to raise an oldest version in go.mod, or to update Go.
