@@ -31,13 +31,19 @@ var errNoCommand = errors.New("there is no command: see guardctl help")
 // Run runs one command line and returns its exit status. It blocks until the
 // command is done, or ctx ends.
 func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) (status int) {
+	root := command(in, out, errs)
 	errs = terminal{errs}
-	root := command(in, out)
+	exit := (*exitError)(nil)
 	switch err := root.Run(ctx, args); {
 	case errors.Is(err, errNoCommand):
 		root.Writer = errs
 		_ = cli.ShowRootCommandHelp(root) // there is no use for an error here
 		return 2
+	case errors.As(err, &exit):
+		if exit.err != nil {
+			fmt.Fprintln(errs, "guardctl:", err)
+		}
+		return exit.status
 	case err != nil:
 		fmt.Fprintln(errs, "guardctl:", err)
 		return 1
@@ -58,9 +64,10 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// command is guardctl, which reads answers from in and writes to out.
-func command(in io.Reader, out io.Writer) *cli.Command {
-	c := &console{in: in, out: terminal{out}}
+// command is guardctl, which reads answers from in and writes to out. The
+// command of run inherits all three.
+func command(in io.Reader, out, errs io.Writer) *cli.Command {
+	c := &console{in: in, out: terminal{out}, errs: terminal{errs}}
 	return &cli.Command{
 		Name:  "guardctl",
 		Usage: "who holds and who waits for a guarded key",
@@ -77,9 +84,10 @@ Examples:
   guardctl --cluster --url redis://node:6379 ls --json
   guardctl --url etcd://a:2379,b:2379 ls               # any store that locker.FromDSN knows: run guardctl/all
   guardctl release stock:42                            # shows whom it hurts, and asks
-  guardctl forget pay:42                               # deletes the result of guard.Once`,
+  guardctl forget pay:42                               # deletes the result of guard.Once
+  guardctl run report -- ./report --daily              # runs a command while it holds a key`,
 		Flags:          globalFlags(),
-		Commands:       []*cli.Command{c.list(), c.show(), c.watch(), c.release(), c.forget(), c.check()},
+		Commands:       []*cli.Command{c.list(), c.show(), c.watch(), c.release(), c.forget(), c.check(), c.run()},
 		Version:        version(),
 		Writer:         c.out,
 		ErrWriter:      c.out,
@@ -96,6 +104,6 @@ Examples:
 
 // console is the input and output of guardctl.
 type console struct {
-	in  io.Reader
-	out terminal
+	in        io.Reader
+	out, errs terminal
 }

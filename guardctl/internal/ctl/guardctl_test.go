@@ -23,14 +23,22 @@ import (
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(Main())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// asProgram makes the test binary guardctl itself.
+const asProgram = "GUARDCTL_TEST_AS_PROGRAM"
 
 // run runs guardctl on a server, with answer as its input.
 func run(t *testing.T, s *redistest.Server, answer string, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
 	all := append([]string{"guardctl", "--url", "redis://" + s.Addr}, args...)
-	err := command(strings.NewReader(answer), &out).Run(t.Context(), all)
+	err := command(strings.NewReader(answer), &out, &out).Run(t.Context(), all)
 	return out.String(), err
 }
 
@@ -329,7 +337,7 @@ func TestWatchGoesOnUntilItIsEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
-		done <- command(strings.NewReader(""), out).Run(ctx,
+		done <- command(strings.NewReader(""), out, out).Run(ctx,
 			[]string{"guardctl", "--url", "redis://" + s.Addr, "watch", "-n", "100ms"})
 	}()
 	eventually(t, "nothing is seen", func() bool { return out.has("0 held") })

@@ -27,7 +27,7 @@ import (
 func runAt(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	err := command(strings.NewReader(""), &out).Run(t.Context(), append([]string{"guardctl"}, args...))
+	err := command(strings.NewReader(""), &out, &out).Run(t.Context(), append([]string{"guardctl"}, args...))
 	return out.String(), err
 }
 

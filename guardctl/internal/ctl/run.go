@@ -1,0 +1,170 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/go-lockguard/guard"
+)
+
+// Exit statuses of run beside those of its command: EX_UNAVAILABLE and
+// EX_TEMPFAIL of sysexits.h, and those of a POSIX shell.
+const (
+	statusUnavailable = 69
+	statusHeld        = 75
+	statusCannotStart = 126
+	statusNotFound    = 127
+	statusSignal      = 128 // plus the signal that ended the command
+)
+
+// exitError ends guardctl with a status of its own. Without err nothing is
+// printed.
+type exitError struct {
+	status int
+	err    error
+}
+
+func (e *exitError) Error() string { return fmt.Sprint(e.err) }
+func (e *exitError) Unwrap() error { return e.err }
+
+func (c *console) run() *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "run a command while this process holds a key",
+		ArgsUsage: "KEY -- COMMAND [ARGUMENT...]",
+		Description: `The lease renews itself for as long as the command runs. The command finds GUARD_KEY and GUARD_TOKEN, a fencing token, in
+its environment.
+
+If the lease is lost, or guardctl is told to end, the command's process group gets SIGTERM, and SIGKILL after --grace. If guardctl
+itself is killed with SIGKILL, Linux kills the command with it, but not the processes that the command has started; on other systems
+the command goes on without a lease. On Windows the command is ended at once, and its own processes go on.
+
+With --once a command that ended with status 0 is recorded: a later run does nothing and ends with 0. A run that failed is not
+recorded.
+
+Exit status: that of the command, or 128 and the signal that ended it; 75 if the key was held for as long as --wait; 69 if the store
+gave no answer; 127 if there is no such command, and 126 if it cannot be started; 1 for all else, such as a lease that was lost
+while the command ended with 0, or a record that the store did not confirm.`,
+		Flags: []cli.Flag{
+			&cli.DurationFlag{Name: "wait", Value: 3 * time.Second, Usage: "for the key, at most; 0 tries once"},
+			&cli.DurationFlag{Name: "ttl", Value: 10 * time.Second, Usage: "how long the key stays taken if this machine dies"},
+			&cli.DurationFlag{Name: "once", Usage: "keep success for this long, and do not run again until then"},
+			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "between SIGTERM and SIGKILL"},
+		},
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if cmd.Args().Len() < 2 {
+				return errors.New("run takes a key and a command: guardctl run KEY -- COMMAND [ARGUMENT...]")
+			}
+			l, closeClient, err := open(cmd)
+			if err != nil {
+				return err
+			}
+			defer closeClient()
+			j, err := c.job(cmd)
+			if err != nil {
+				return err
+			}
+			return withLocker(ctx, l, func(g *guard.Guard) error { return j.under(ctx, g) }, guard.WithFencing(),
+				guard.WithMaxHold(0), guard.WithMaxWait(cmd.Duration("wait")), guard.WithTTL(cmd.Duration("ttl")))
+		},
+	}
+}
+
+// job is one command under a key.
+type job struct {
+	key         string
+	command     []string
+	once, grace time.Duration
+	in          io.Reader
+	out, errs   io.Writer
+}
+
+// job reads the command line. Its error says that there is no such command.
+func (c *console) job(cmd *cli.Command) (*job, error) {
+	all := cmd.Args().Slice()
+	if _, err := exec.LookPath(all[1]); err != nil {
+		status := statusNotFound
+		if errors.Is(err, os.ErrPermission) {
+			status = statusCannotStart
+		}
+		return nil, &exitError{status, err}
+	}
+	return &job{
+		key: all[0], command: all[1:], once: cmd.Duration("once"), grace: cmd.Duration("grace"),
+		in: c.in, out: c.out.out, errs: c.errs.out,
+	}, nil
+}
+
+// under runs the command while g holds the key. It returns nil only for a
+// command that ended with 0, now or, with --once, before.
+func (j *job) under(ctx context.Context, g *guard.Guard) error {
+	ran := false
+	run := func(ctx context.Context) (struct{}, error) {
+		ran = true
+		return struct{}{}, j.run(ctx)
+	}
+	var err error
+	if j.once > 0 {
+		_, err = guard.Once(ctx, g, j.key, j.once, run)
+	} else {
+		_, err = guard.Call(ctx, g, j.key, run)
+	}
+	own, held := (*exitError)(nil), (*guard.HeldError)(nil)
+	switch {
+	case errors.Is(err, guard.ErrLeaseLost):
+		fmt.Fprintf(terminal{j.errs}, "guardctl: %v: the command was ended\n", err)
+		if !errors.As(err, &own) {
+			return &exitError{status: 1}
+		}
+		return own
+	case err == nil && !ran:
+		fmt.Fprintln(terminal{j.errs}, "guardctl: the command has succeeded before: nothing was run")
+		return nil
+	case ran:
+		return err
+	case errors.As(err, &held):
+		return &exitError{statusHeld, fmt.Errorf("%w: %s", err, process(held.Holder))}
+	case errors.Is(err, guard.ErrUnavailable):
+		return &exitError{statusUnavailable, err}
+	}
+	return err
+}
+
+// run runs the command until it ends. When ctx ends, the command is told to
+// end, and killed when its grace is over. The thread that starts a process is
+// the one whose death may end it, so run keeps to its thread.
+func (j *job) run(ctx context.Context) error {
+	token, err := guard.FencingToken(ctx)
+	if err != nil {
+		return err
+	}
+	c := exec.CommandContext(ctx, j.command[0], j.command[1:]...) //nolint:gosec // the user's own
+	c.Stdin, c.Stdout, c.Stderr, c.WaitDelay = j.in, j.out, j.errs, j.grace
+	c.Env = append(os.Environ(), "GUARD_KEY="+j.key, "GUARD_TOKEN="+strconv.FormatUint(token, 10))
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	g := newGroup(c)
+	defer g.end()
+	c.Cancel = g.terminate
+	if err := c.Start(); err != nil {
+		return &exitError{statusCannotStart, err}
+	}
+	return ended(c.Wait(), c.ProcessState)
+}
+
+// ended makes an error of the end of a process, or nil for the status 0.
+func ended(err error, state *os.ProcessState) error {
+	if status := exitStatus(state); status != 0 {
+		return &exitError{status: status}
+	}
+	return err
+}

@@ -1,0 +1,177 @@
+//go:build unix
+
+package ctl
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/redistest"
+)
+
+// runs runs guardctl run on a server, and returns its exit status, its output
+// and its errors.
+func runs(t *testing.T, addr string, args ...string) (status int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	all := append([]string{"guardctl", "--url", "redis://" + addr, "run"}, args...)
+	status = Run(t.Context(), all, strings.NewReader("input\n"), &o, &e)
+	return status, o.String(), e.String()
+}
+
+func TestRunEndsWithTheStatusThatTheCallerExpects(t *testing.T) {
+	s := redistest.Start(t)
+	hang(t, instance(t, redistest.Client(t, s.Addr), guard.WithName("other")), "held")
+	locked := filepath.Join(t.TempDir(), "locked")
+	if err := os.WriteFile(locked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, row := range map[string]struct {
+		addr, args string
+		status     int
+		out, errs  string // of which they must have a part
+	}{
+		"success":        {s.Addr, "k -- sh -c echo+$GUARD_KEY", 0, "k\n", ""},
+		"input":          {s.Addr, "k -- cat", 0, "input\n", ""},
+		"a failure":      {s.Addr, "k -- sh -c exit+3", 3, "", ""},
+		"a signal":       {s.Addr, "k -- sh -c kill+-9+$$", 137, "", ""},
+		"a held key":     {s.Addr, "--wait 10ms held -- echo no", 75, "", "held by"},
+		"no command":     {s.Addr, "k -- no-such-command", 127, "", "no-such-command"},
+		"a locked file":  {s.Addr, "k -- " + locked, 126, "", "permission denied"},
+		"no store":       {"127.0.0.1:1", "--wait 10ms k -- echo no", 69, "", "unavailable"},
+		"no arguments":   {s.Addr, "k", 1, "", "COMMAND"},
+		"a bad TTL":      {s.Addr, "--ttl 1ms k -- echo no", 1, "", "TTL"},
+		"a bad lifetime": {s.Addr, "--once 1us k -- echo no", 1, "", "1ms"},
+	} {
+		args := strings.Fields(row.args)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "+", " ")
+		}
+		status, out, errs := runs(t, row.addr, args...)
+		if status != row.status || !strings.Contains(errs, row.errs) || errs == "" != (row.errs == "") ||
+			status == 0 != (out != "") || row.out != out && row.out != "" {
+			t.Errorf("%s: status %d, output %q, errors %q; want %+v", name, status, out, errs, row)
+		}
+	}
+}
+
+func TestRunGivesEachRunAHigherToken(t *testing.T) {
+	s := redistest.Start(t)
+	var last uint64
+	for range 3 {
+		_, out, errs := runs(t, s.Addr, "k", "--", "sh", "-c", "echo $GUARD_TOKEN")
+		token, err := strconv.ParseUint(strings.TrimSpace(out), 10, 64)
+		if err != nil || token <= last {
+			t.Fatalf("token %q (%s), want above %d", out, errs, last)
+		}
+		last = token
+	}
+}
+
+func TestRunOnceRecordsSuccessAndNothingElse(t *testing.T) {
+	s := redistest.Start(t)
+	once := func(script string) (int, string, string) {
+		return runs(t, s.Addr, "--once", "1h", "report", "--", "sh", "-c", script)
+	}
+	if status, _, errs := once("exit 4"); status != 4 || errs != "" {
+		t.Errorf("a failure: status %d, %q", status, errs)
+	}
+	if status, out, errs := once("echo done"); status != 0 || out != "done\n" || errs != "" {
+		t.Errorf("after a failure: status %d, %q, %q; want a run", status, out, errs)
+	}
+	if status, out, errs := once("echo again"); status != 0 || out != "" || !strings.Contains(errs, "nothing was run") {
+		t.Errorf("after success: status %d, %q, %q; want no run", status, out, errs)
+	}
+}
+
+// The command ignores SIGTERM in a process of its own.
+func TestRunEndsTheWholeGroupWhenTheLeaseIsLost(t *testing.T) {
+	s := redistest.Start(t)
+	dir := t.TempDir()
+	script := `cd ` + dir + `
+sh -c 'trap "" TERM; echo $$ > stubborn; exec sleep 60' &
+trap 'echo told > told; exit 5' TERM
+echo $$ > leader
+while :; do sleep 0.01; done`
+	c, errs := program(t, s.Addr, "run", "--ttl", "300ms", "--grace", "300ms", "k", "--", "sh", "-c", script)
+	stubborn := pidIn(t, dir, "stubborn")
+	pidIn(t, dir, "leader")
+	mustRun(t, s, "release", "--yes", "k")
+	if _ = c.Wait(); c.ProcessState.ExitCode() != 5 || !strings.Contains(errs.String(), "the command was ended") {
+		t.Errorf("%v, %q; want status 5, and that it was ended", c.ProcessState, errs)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "told")); err != nil {
+		t.Error("the command got no SIGTERM:", err)
+	}
+	eventually(t, "the command's process is gone", func() bool { return syscall.Kill(stubborn, 0) != nil })
+}
+
+func TestRunHandsItsOwnSIGTERMToTheCommand(t *testing.T) {
+	s := redistest.Start(t)
+	dir := t.TempDir()
+	c, errs := program(t, s.Addr, "run", "k", "--", "sh", "-c",
+		"cd "+dir+"; trap 'exit 7' TERM; echo $$ > leader; while :; do sleep 0.01; done")
+	pidIn(t, dir, "leader")
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _ = c.Wait(); c.ProcessState.ExitCode() != 7 {
+		t.Errorf("%v, %s; want the command's 7", c.ProcessState, errs)
+	}
+	if text := mustRun(t, s, "show", "k"); !strings.Contains(text, "nobody") {
+		t.Errorf("the key is not free:\n%s", text)
+	}
+}
+
+func TestRunKeepsProcessesApart(t *testing.T) {
+	s := redistest.Start(t)
+	dir := t.TempDir()
+	script := "cd " + dir + "; mkdir inside || exit 9; n=$(cat n 2>/dev/null || echo 0); sleep 0.02; " +
+		"echo $((n+1)) > n; rmdir inside"
+	var all []*exec.Cmd
+	for range 8 {
+		c, _ := program(t, s.Addr, "run", "--wait", "1m", "k", "--", "sh", "-c", script)
+		all = append(all, c)
+	}
+	for _, c := range all {
+		if _ = c.Wait(); c.ProcessState.ExitCode() != 0 {
+			t.Errorf("%v, want 0 (9: two inside)", c.ProcessState)
+		}
+	}
+	if n, err := os.ReadFile(filepath.Join(dir, "n")); err != nil || strings.TrimSpace(string(n)) != "8" {
+		t.Errorf("%q, %v; want 8", n, err)
+	}
+}
+
+// program starts guardctl as a process of its own.
+func program(t *testing.T, addr string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	var errs bytes.Buffer
+	c := exec.CommandContext(t.Context(), os.Args[0], append([]string{"--url", "redis://" + addr}, args...)...)
+	c.Env = append(os.Environ(), asProgram+"=1")
+	c.Stdout, c.Stderr, c.WaitDelay = io.Discard, &errs, time.Second
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c, &errs
+}
+
+// pidIn returns the process id in a file of dir, when it is there.
+func pidIn(t *testing.T, dir, name string) (pid int) {
+	t.Helper()
+	eventually(t, name+" has written its pid", func() bool {
+		text, _ := os.ReadFile(filepath.Join(dir, name))
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		return pid > 0
+	})
+	return pid
+}
