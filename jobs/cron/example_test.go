@@ -39,3 +39,31 @@ func Example() {
 	_ = g.Close(ctx)
 	// Output: the report of all instances
 }
+
+func ExampleAddTick() {
+	g, err := guard.New(memlocker.New()) // redislocker.New(rdb) in production
+	if err != nil {
+		panic(err)
+	}
+	billed := make(chan bool, 10)
+	bill := func(ctx context.Context) error {
+		_, ok := cronlock.TickOf(ctx) // the moment to bill for, however late this runs
+		billed <- ok
+		return ctx.Err()
+	}
+
+	instance := func() *cron.Cron {
+		c := cron.New()
+		if _, err := cronlock.AddTick(c, "@every 1s", g, "bill", bill, cronlock.WithCatchUp(3)); err != nil {
+			panic(err)
+		}
+		c.Start()
+		return c
+	}
+	one, other := instance(), instance()
+	fmt.Println(<-billed) // by one of them
+	<-one.Stop().Done()
+	<-other.Stop().Done()
+	_ = g.Close(context.Background())
+	// Output: true
+}

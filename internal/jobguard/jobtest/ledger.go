@@ -142,6 +142,34 @@ func (l Ledger) Check(t testing.TB) {
 	}
 }
 
+// CheckOnce fails the test if a job was done twice, unless the worker that had
+// done it before died at once: perhaps before the store knew.
+func (l Ledger) CheckOnce(t testing.TB) {
+	t.Helper()
+	if err := judgeOnce(l.read(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+func judgeOnce(events []event) error {
+	var errs []error
+	by := map[string]string{}   // the worker that has done a job
+	last := map[string]string{} // the last job that a worker has done
+	dead := map[string]bool{}
+	for _, e := range events {
+		switch {
+		case e.kind == killed:
+			dead[e.worker] = true
+		case e.kind == done:
+			if w := by[e.job]; w != "" && (!dead[w] || last[w] != e.job) {
+				errs = append(errs, fmt.Errorf("%s did %s, which %s had done", e.worker, e.job, w))
+			}
+			by[e.job], last[e.worker] = e.worker, e.job
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func count(events []event) map[string]int {
 	n := map[string]int{}
 	for _, e := range events {

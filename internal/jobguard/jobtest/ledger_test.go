@@ -33,3 +33,24 @@ func TestTwoAtOnceAreFound(t *testing.T) {
 		}
 	}
 }
+
+func TestAJobThatWasDoneTwiceIsFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		events []event
+		wrong  bool
+	}{
+		"once each": {[]event{{done, "a", "k", "1"}, {done, "b", "k", "2"}}, false},
+		"twice":     {[]event{{done, "a", "k", "1"}, {done, "b", "k", "1"}}, true},
+		"again":     {[]event{{done, "a", "k", "1"}, {done, "a", "k", "1"}}, true},
+		"after a death": {[]event{
+			{done, "a", "k", "1"}, {killed, "a", "-", "-"}, {done, "b", "k", "1"},
+		}, false},
+		"long before a death": {[]event{
+			{done, "a", "k", "1"}, {done, "a", "k", "2"}, {killed, "a", "-", "-"}, {done, "b", "k", "1"},
+		}, true},
+	} {
+		if err := judgeOnce(c.events); (err != nil) != c.wrong {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

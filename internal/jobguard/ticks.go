@@ -1,0 +1,197 @@
+package jobguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-lockguard/guard"
+)
+
+// Ticks runs the ticks of one job, each on one of the instances that have its
+// schedule. The result of [guard.Once] under the tick's time says that the tick
+// has run, and the key of the job keeps its runs apart. Its methods are safe for
+// concurrent use.
+type Ticks struct {
+	Guard   *guard.Guard
+	Name    string                          // of the job, the same on all instances
+	Next    func(time.Time) time.Time       // the first tick after a time, or zero if there is none
+	Work    func(ctx context.Context) error // the job
+	CatchUp int                             // how many missed ticks a run makes up for
+
+	mu    sync.Mutex // guards what follows, and is never held across a request
+	first time.Time  // the first tick that any instance has run; zero if not known yet
+	over  time.Time  // all ticks up to here are over
+}
+
+const (
+	// recordedFor is the shortest time for which a tick is recorded. An instance
+	// whose clock is late, or that was paused, finds the record.
+	recordedFor = 10 * time.Minute
+	// ever is how long the first tick of a job is recorded.
+	ever = 100 * 365 * 24 * time.Hour
+)
+
+// NewTicks checks t and returns it ready to run. The error Is
+// guard.ErrInvalidOption.
+func NewTicks(t *Ticks) (*Ticks, error) {
+	switch {
+	case t.Name == "":
+		return nil, fmt.Errorf("%w: a tick needs the name of its job", guard.ErrInvalidOption)
+	case t.CatchUp < 0:
+		return nil, fmt.Errorf("%w: CatchUp is %d, want at least 0", guard.ErrInvalidOption, t.CatchUp)
+	case t.Work == nil:
+		return nil, fmt.Errorf("%w: the job is nil", guard.ErrInvalidOption)
+	case t.Guard.MinHold() > 0:
+		return nil, fmt.Errorf("%w: a tick is recorded, so it needs no MinHold", guard.ErrInvalidOption)
+	}
+	return t, nil
+}
+
+type tickKey struct{}
+
+// TickOf returns the scheduled time of the tick that ctx belongs to.
+func TickOf(ctx context.Context) (at time.Time, ok bool) {
+	at, ok = ctx.Value(tickKey{}).(time.Time)
+	return at, ok
+}
+
+// Run runs the tick due, unless an instance has run it, and before it the missed
+// ones. It waits until the next tick at most for a run that goes on elsewhere.
+// Its error is that of the guard, and of the job if it ran here.
+func (t *Ticks) Run(ctx context.Context, due time.Time) error {
+	if _, over := t.seen(); !due.After(over) {
+		return nil
+	}
+	wait := time.Duration(0)
+	if next := t.Next(due); !next.IsZero() {
+		wait = max(0, time.Until(next))
+	}
+	all := t.Guard.With(guard.WithMaxWait(wait), guard.WithMaxHold(0))
+	return all.Do(ctx, guard.Key("job", t.Name), func(ctx context.Context) error {
+		ticks, err := t.missed(ctx, due)
+		if err != nil {
+			return err
+		}
+		for _, at := range append(ticks, due) {
+			err = errors.Join(err, t.once(ctx, at))
+			if ctx.Err() != nil {
+				return errors.Join(err, context.Cause(ctx))
+			}
+		}
+		return err
+	})
+}
+
+// once runs the tick at, unless it has run. A job that fails has run.
+func (t *Ticks) once(ctx context.Context, at time.Time) error {
+	var failed error
+	// The key of the tick may be left of a process that died inside it.
+	one := t.Guard.With(guard.WithMaxWait(time.Minute))
+	_, err := guard.Once(ctx, one, t.key(at.UTC().Format(time.RFC3339Nano)), t.lifetime(at),
+		func(ctx context.Context) (struct{}, error) {
+			failed = t.Work(context.WithValue(ctx, tickKey{}, at))
+			return struct{}{}, nil
+		})
+	if errors.Is(err, guard.ErrInterrupted) {
+		t.Guard.Logger().LogAttrs(ctx, slog.LevelWarn, "guard: tick skipped: an instance died inside it",
+			append(About(t.Guard, t.key("first"), err), slog.Time("tick", at))...)
+		err = nil
+	}
+	if err == nil {
+		t.see(time.Time{}, at)
+	}
+	return errors.Join(failed, err)
+}
+
+// seen returns what this instance knows of the ticks.
+func (t *Ticks) seen() (first, over time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.first, t.over
+}
+
+// see adds to what this instance knows. A zero time adds nothing.
+func (t *Ticks) see(first, over time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.first.IsZero() {
+		t.first = first
+	}
+	if over.After(t.over) {
+		t.over = over
+	}
+}
+
+// missed returns the last CatchUp ticks before due that may not have run. There
+// are none before the first tick that any instance has run.
+func (t *Ticks) missed(ctx context.Context, due time.Time) ([]time.Time, error) {
+	if t.CatchUp == 0 {
+		return nil, nil
+	}
+	first, over := t.seen()
+	if first.IsZero() {
+		var err error
+		first, err = guard.Once(ctx, t.Guard, t.key("first"), ever,
+			func(context.Context) (time.Time, error) { return due, nil })
+		if err != nil {
+			return nil, err
+		}
+		t.see(first, over)
+	}
+	after := first.Add(-1) // the first one may have been interrupted
+	if over.After(after) {
+		after = over
+	}
+	return before(t.Next, due, after, t.CatchUp), nil
+}
+
+func (t *Ticks) key(part string) string { return guard.Key("tick", t.Name, part) }
+
+// lifetime is how long the tick at is recorded: for as long as an instance may
+// look for it.
+func (t *Ticks) lifetime(at time.Time) time.Duration {
+	end := at
+	for range t.CatchUp + 2 {
+		next := t.Next(end)
+		if next.IsZero() {
+			break
+		}
+		end = next
+	}
+	return max(recordedFor, min(ever, end.Sub(at)))
+}
+
+// Latest returns the last tick of a schedule that is not after now, or zero if
+// there was none in four years.
+func Latest(next func(time.Time) time.Time, now time.Time) time.Time {
+	if ticks := before(next, now.Add(1), time.Time{}, 1); len(ticks) == 1 {
+		return ticks[0]
+	}
+	return time.Time{}
+}
+
+// before returns the last n ticks between after and due, oldest first. It looks
+// back farther and farther, because a schedule only knows what comes next.
+func before(next func(time.Time) time.Time, due, after time.Time, n int) []time.Time {
+	const farthest = 4*366*24*time.Hour + 1
+	due, after = due.Round(0), after.In(due.Location()) // without the monotonic clock, and in the schedule's location
+	for back := time.Second; ; back *= 2 {
+		from := due.Add(-min(back, farthest))
+		last := back >= farthest || !from.After(after)
+		if from.Before(after) {
+			from = after
+		}
+		var ticks []time.Time
+		for at := next(from); at.Before(due) && !at.IsZero(); at = next(at) {
+			ticks = append(ticks, at)
+		}
+		if last || len(ticks) >= n {
+			return slices.Clone(ticks[max(0, len(ticks)-n):])
+		}
+	}
+}

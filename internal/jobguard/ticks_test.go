@@ -1,0 +1,281 @@
+package jobguard_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/jobguard"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+const interval = 2 * time.Second
+
+func nextTick(t time.Time) time.Time { return t.Truncate(interval).Add(interval) }
+
+// book notes which ticks were run, in their order.
+type book struct {
+	mu     sync.Mutex // guards ticks and inside
+	ticks  []time.Time
+	inside int
+	most   int // runs at once
+}
+
+// work returns a job of length d.
+func (b *book) work(d time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		at, ok := jobguard.TickOf(ctx)
+		if !ok {
+			return errors.New("no tick")
+		}
+		b.mu.Lock()
+		b.ticks = append(b.ticks, at)
+		b.inside++
+		b.most = max(b.most, b.inside)
+		b.mu.Unlock()
+		time.Sleep(d)
+		b.mu.Lock()
+		b.inside--
+		b.mu.Unlock()
+		return nil
+	}
+}
+
+// wantEach fails t unless each tick from first to last was run once, and no two
+// at once.
+func (b *book) wantEach(t *testing.T, first, last time.Time) {
+	t.Helper()
+	n := map[time.Time]int{}
+	for _, at := range b.ticks {
+		n[at.UTC()]++
+	}
+	for at := first; !at.After(last); at = nextTick(at) {
+		if n[at.UTC()] != 1 {
+			t.Errorf("tick %v was run %d times, want 1", at, n[at.UTC()])
+		}
+		delete(n, at.UTC())
+	}
+	if len(n) > 0 {
+		t.Errorf("also run: %v", n)
+	}
+	if b.most > 1 {
+		t.Errorf("%d runs at once", b.most)
+	}
+}
+
+func ticks(t *testing.T, l guard.Locker, catchUp int, work func(context.Context) error, opts ...guard.Option,
+) *jobguard.Ticks {
+	t.Helper()
+	g, err := guard.New(l, append(opts, guard.WithLogger(slog.New(slog.DiscardHandler)))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(context.WithoutCancel(t.Context())) })
+	all, err := jobguard.NewTicks(&jobguard.Ticks{
+		Guard: g, Name: "report", Next: nextTick, Work: work, CatchUp: catchUp,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestTicks_EachRunsOnceWhateverTheClocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 100
+		store, ran := memlocker.New(), new(book)
+		start := nextTick(time.Now())
+		var wg sync.WaitGroup
+		for i := range 5 {
+			shift := time.Duration(i-2) * 450 * time.Millisecond
+			instance := ticks(t, store.Peer(), 0, ran.work(rand.N(100*time.Millisecond)))
+			wg.Go(func() {
+				for at, k := start, 0; k < n; at, k = nextTick(at), k+1 {
+					time.Sleep(time.Until(at.Add(shift)))
+					if err := instance.Run(t.Context(), at); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		ran.wantEach(t, start, start.Add((n-1)*interval))
+	})
+}
+
+// One instance in five runs each tick. The rest of the time it is away.
+func TestTicks_MissedOnesRunOnceOldestFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ran := memlocker.New(), new(book)
+		first := nextTick(time.Now()).Add(10 * interval)
+		run := func(catchUp int, at time.Time) {
+			time.Sleep(time.Until(at))
+			if err := ticks(t, store.Peer(), catchUp, ran.work(0)).Run(t.Context(), at); err != nil {
+				t.Error(err)
+			}
+		}
+		run(5, first) // catches up on nothing
+		run(5, first.Add(3*interval))
+		run(5, first.Add(4*interval))
+		ran.wantEach(t, first, first.Add(4*interval))
+		if !slices.IsSortedFunc(ran.ticks, time.Time.Compare) {
+			t.Errorf("not the oldest first: %v", ran.ticks)
+		}
+		ran.ticks = nil
+		run(2, first.Add(400*interval)) // 395 are missed, longer ago than ticks are recorded
+		ran.wantEach(t, first.Add(398*interval), first.Add(400*interval))
+		ran.ticks = nil
+		run(400, first.Add(801*interval))
+		ran.wantEach(t, first.Add(401*interval), first.Add(801*interval))
+		ran.ticks = nil
+		run(400, first.Add(1151*interval)) // 350 ticks take more than recordedFor
+		ran.wantEach(t, first.Add(802*interval), first.Add(1151*interval))
+	})
+}
+
+// A job that takes longer than the time between two ticks makes others miss
+// theirs.
+func TestTicks_RunsOfDifferentTicksDoNotOverlap(t *testing.T) {
+	for _, catchUp := range []int{0, 60} {
+		synctest.Test(t, func(t *testing.T) {
+			store, ran := memlocker.New(), new(book)
+			start := nextTick(time.Now())
+			var wg sync.WaitGroup
+			for range 3 {
+				slow := true
+				instance := ticks(t, store.Peer(), catchUp, func(ctx context.Context) error {
+					if slow = !slow; slow {
+						return ran.work(5 * time.Second)(ctx)
+					}
+					return ran.work(100 * time.Millisecond)(ctx)
+				})
+				for k := range 50 {
+					at := start.Add(time.Duration(k) * interval)
+					wg.Go(func() {
+						time.Sleep(time.Until(at))
+						err := instance.Run(t.Context(), at)
+						if err != nil && !errors.Is(err, guard.ErrNotAcquired) {
+							t.Error(err)
+						}
+					})
+				}
+			}
+			wg.Wait()
+			if catchUp == 0 {
+				if len(ran.ticks) < 20 || len(ran.ticks) > 50 || ran.most > 1 {
+					t.Errorf("%d runs of 50 ticks, %d at once", len(ran.ticks), ran.most)
+				}
+				return
+			}
+			last := start.Add(60 * interval)
+			time.Sleep(time.Until(last))
+			if err := ticks(t, store.Peer(), catchUp, ran.work(0)).Run(t.Context(), last); err != nil {
+				t.Error(err)
+			}
+			ran.wantEach(t, start, last)
+		})
+	}
+}
+
+func TestTicks_AJobThatFailsHasRunAndOneThatDiesHasNot(t *testing.T) {
+	for name, row := range map[string]struct {
+		end  func()
+		opts []guard.Option
+		runs int
+	}{
+		"fails":                  {func() {}, nil, 1},
+		"dies":                   {func() { panic("dies") }, nil, 2},
+		"dies, with AtMostOnce":  {func() { panic("dies") }, []guard.Option{guard.WithAtMostOnce()}, 1},
+		"fails, with AtMostOnce": {func() {}, []guard.Option{guard.WithAtMostOnce()}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, runs, errJob := memlocker.New(), 0, errors.New("job")
+				at := nextTick(time.Now())
+				for i := range 2 {
+					instance := ticks(t, store.Peer(), 0, func(context.Context) error {
+						if runs++; runs == 1 {
+							row.end()
+						}
+						return errJob
+					}, row.opts...)
+					func() {
+						defer func() { _ = recover() }()
+						err := instance.Run(t.Context(), at)
+						if errors.Is(err, errJob) != (i+1 == row.runs) || err != nil && !errors.Is(err, errJob) {
+							t.Errorf("call %d: got %v, want the job's error where it ran", i, err)
+						}
+					}()
+				}
+				if runs != row.runs {
+					t.Errorf("%d runs, want %d", runs, row.runs)
+				}
+			})
+		})
+	}
+}
+
+// An instance that has waited for a run elsewhere runs the tick if that dies.
+func TestTicks_AWaitingInstanceTakesOverFromOneThatDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, ran := memlocker.New(), new(book)
+		at := nextTick(time.Now())
+		dies := ticks(t, store.Peer(), 0, func(context.Context) error {
+			time.Sleep(time.Second)
+			panic("dies")
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			defer func() { _ = recover() }()
+			_ = dies.Run(t.Context(), at)
+		})
+		synctest.Wait()
+		if err := ticks(t, store.Peer(), 0, ran.work(0)).Run(t.Context(), at); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		ran.wantEach(t, at, at)
+	})
+}
+
+func TestTicks_LatestIsNotAfterNow(t *testing.T) {
+	yearly := func(t time.Time) time.Time { return time.Date(t.Year()+1, 1, 1, 0, 0, 0, 0, time.UTC) }
+	never := func(time.Time) time.Time { return time.Time{} }
+	at := time.Date(2026, 5, 4, 3, 2, 2, 0, time.UTC)
+	for _, row := range []struct {
+		next      func(time.Time) time.Time
+		now, want time.Time
+	}{
+		{nextTick, at, at},
+		{nextTick, at.Add(interval - 1), at},
+		{nextTick, at.Add(-1), at.Add(-interval)},
+		{yearly, at, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
+		{never, at, time.Time{}},
+	} {
+		if got := jobguard.Latest(row.next, row.now); !got.Equal(row.want) {
+			t.Errorf("at %v: %v, want %v", row.now, got, row.want)
+		}
+	}
+}
+
+func TestTicks_ATickNeedsANameAJobAndNoMinHold(t *testing.T) {
+	work := func(context.Context) error { return nil }
+	g := (*guard.Guard)(nil).With()
+	for name, bad := range map[string]*jobguard.Ticks{
+		"no name":          {Guard: g, Work: work},
+		"no job":           {Guard: g, Name: "a"},
+		"negative CatchUp": {Guard: g, Name: "a", Work: work, CatchUp: -1},
+		"MinHold":          {Guard: g.With(guard.WithMinHold(time.Second)), Name: "a", Work: work},
+	} {
+		if _, err := jobguard.NewTicks(bad); !errors.Is(err, guard.ErrInvalidOption) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

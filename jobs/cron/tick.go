@@ -1,0 +1,133 @@
+package cronlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/jobguard"
+)
+
+// TickOption changes one setting of [AddTick].
+type TickOption func(*jobguard.Ticks)
+
+// WithCatchUp lets a run make up for at most n ticks that nobody has run, the
+// oldest first, before its own tick. Ticks are missed while no instance is up,
+// while the store gives no answer, and while a run takes longer than the time
+// between two ticks. A job that has never run catches up on nothing. The default
+// is 0. [AddTick] refuses a negative n.
+//
+// A new instance sends up to n requests more at its first tick.
+func WithCatchUp(n int) TickOption { return func(t *jobguard.Ticks) { t.CatchUp = n } }
+
+// TickOf returns the scheduled time of the tick that a job added by [AddTick]
+// runs for. ok is false in any other ctx. TickOf does not block, and is safe for
+// concurrent use.
+func TickOf(ctx context.Context) (at time.Time, ok bool) { return jobguard.TickOf(ctx) }
+
+// AddTick adds a job to c whose ticks run at most once each over all instances
+// that add it under the same name with the same spec. A lease answers whether
+// somebody runs the job now; AddTick answers whether the tick of 03:00 has run.
+// The clocks of the instances may differ by up to half the time between two
+// ticks.
+//
+// The tick is the schedule's time, not that of the clock. c reads spec in its
+// location. The ticks of "@every 2s" are the multiples of 2 s since the Unix
+// epoch, because c would count them from each instance's start. AddTick refuses
+// a schedule of any other kind, since instances could not agree on its ticks,
+// with [guard.ErrInvalidOption]. It also refuses an empty name, a nil job, a
+// guard with MinHold, and a spec that c does not parse.
+//
+// An instance waits for a run elsewhere until the next tick. If the other
+// process dies inside the job, the waiting instance runs the tick when the
+// lease has ended. With a TTL longer than the time between two ticks nobody
+// waits so long: [WithCatchUp] runs the tick then. A job that must rather be
+// left undone takes a guard with [guard.WithAtMostOnce]. A job that returns an
+// error has run; c's guard logs the error. A run whose lease is lost may run
+// again elsewhere, so the job must heed its ctx.
+//
+// A nil g is the default guard, looked up now. The job runs under a lease on
+// guard.Key("job", name), so its runs do not overlap, whichever tick they are
+// for, and [Key] with the same key keeps apart from them. A tick costs an
+// instance three requests, and the one that runs it four. AddTick does not
+// block, and is safe for concurrent use.
+func AddTick(c *cron.Cron, spec string, g *guard.Guard, name string, job Func, opts ...TickOption,
+) (cron.EntryID, error) {
+	parsed, err := c.AddFunc(spec, func() {}) // only c knows its parser
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", guard.ErrInvalidOption, err)
+	}
+	schedule, err := aligned(c.Entry(parsed).Schedule)
+	c.Remove(parsed)
+	if err != nil {
+		return 0, err
+	}
+	ticks := &jobguard.Ticks{Guard: g.With(), Name: name, Next: schedule.Next, Work: job}
+	for _, o := range opts {
+		o(ticks)
+	}
+	if ticks, err = jobguard.NewTicks(ticks); err != nil {
+		return 0, err
+	}
+	e := &entry{cron: c, ticks: ticks, known: make(chan struct{})}
+	e.id = c.Schedule(schedule, e)
+	close(e.known)
+	return e.id, nil
+}
+
+// entry is the job of one cron.Entry.
+type entry struct {
+	cron  *cron.Cron
+	ticks *jobguard.Ticks
+	id    cron.EntryID
+	known chan struct{} // closed by AddTick when id is set
+}
+
+// Run implements [cron.Job].
+func (e *entry) Run() {
+	<-e.known
+	now := time.Now().In(e.cron.Location())
+	if due := e.cron.Entry(e.id).Prev; due.After(now) { // the clock has gone back
+		now = due
+	}
+	due := jobguard.Latest(e.ticks.Next, now)
+	if due.IsZero() {
+		return // removed meanwhile
+	}
+	ctx, g := unbounded(), e.ticks.Guard
+	key := guard.Key("job", e.ticks.Name)
+	switch err := e.ticks.Run(ctx, due); {
+	case err == nil:
+	case !guard.Ran(err):
+		jobguard.LogSkipped(ctx, g, key, err, slog.Time("tick", due))
+	default:
+		g.Logger().LogAttrs(ctx, slog.LevelError, "guard: the job has failed",
+			append(jobguard.About(g, key, err), slog.Time("tick", due))...)
+	}
+}
+
+var errNotAligned = errors.New("instances cannot agree on the ticks of this kind of schedule")
+
+// aligned returns s with ticks that are the same on all instances.
+func aligned(s cron.Schedule) (cron.Schedule, error) {
+	switch s := s.(type) {
+	case *cron.SpecSchedule:
+		return s, nil
+	case cron.ConstantDelaySchedule:
+		return every(s.Delay), nil
+	}
+	return nil, fmt.Errorf("%w: %T: %w", guard.ErrInvalidOption, s, errNotAligned)
+}
+
+// every is a schedule of the multiples of a time since the Unix epoch.
+type every time.Duration
+
+// Next implements [cron.Schedule].
+func (e every) Next(t time.Time) time.Time {
+	return t.Add(time.Duration(e) - time.Duration(t.UnixNano()%int64(e)))
+}

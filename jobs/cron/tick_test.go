@@ -1,0 +1,179 @@
+package cronlock_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/go-lockguard/guard"
+	cronlock "github.com/go-lockguard/guard/jobs/cron"
+	"github.com/go-lockguard/guard/locker/memlocker"
+)
+
+// ticked counts the runs of each tick.
+type ticked struct {
+	mu   sync.Mutex // guards runs
+	runs map[time.Time]int
+}
+
+func (r *ticked) job(ctx context.Context) error {
+	at, ok := cronlock.TickOf(ctx)
+	if !ok {
+		return errors.New("no tick")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.runs == nil {
+		r.runs = map[time.Time]int{}
+	}
+	r.runs[at.UTC()]++
+	return nil
+}
+
+// wantTicks fails t unless each of the ticks was run once.
+func (r *ticked) wantTicks(t *testing.T, want []time.Time) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	got := slices.SortedFunc(maps.Keys(r.runs), time.Time.Compare)
+	if !slices.EqualFunc(got, want, time.Time.Equal) {
+		t.Errorf("ran for %v, want %v", got, want)
+	}
+	for at, n := range r.runs {
+		if n != 1 {
+			t.Errorf("%v: %d runs, want 1", at, n)
+		}
+	}
+}
+
+// instances starts three instances with the job. Each starts at a moment of its
+// own.
+func instances(t *testing.T, spec string, job cronlock.Func, opts ...cron.Option) (stop func()) {
+	t.Helper()
+	store := memlocker.New()
+	var all []*cron.Cron
+	for range 3 {
+		c := cron.New(opts...)
+		if _, err := cronlock.AddTick(c, spec, newGuard(t, store.Peer()), "report", job); err != nil {
+			t.Fatal(err)
+		}
+		c.Start()
+		all = append(all, c)
+		time.Sleep(700 * time.Millisecond)
+	}
+	return func() {
+		for _, c := range all {
+			<-c.Stop().Done()
+		}
+	}
+}
+
+func TestAddTick_EveryIsTheSameOnAllInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ran := new(ticked)
+		from := time.Now()
+		stop := instances(t, "@every 7s", ran.job)
+		time.Sleep(10 * time.Minute)
+		stop()
+		var want []time.Time
+		for at := time.Unix((from.Unix()/7+1)*7, 0); at.Before(time.Now()); at = at.Add(7 * time.Second) {
+			want = append(want, at)
+		}
+		ran.wantTicks(t, want)
+	})
+}
+
+// Clocks in Berlin skip the time from 2:00 to 3:00 on the last Sunday of March,
+// and have it twice on that of October.
+func TestAddTick_TicksAreThoseOfTheSchedulesLocation(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for spec, location := range map[string]*time.Location{
+		"30 1 * * *": berlin, "30 2 * * *": berlin, "*/30 2 * * *": berlin, "30 3 * * *": berlin,
+		"CRON_TZ=Europe/Berlin 30 2 * * *": time.UTC,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ran := new(ticked)
+			schedule, err := cron.ParseStandard(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			from := time.Now()
+			stop := instances(t, spec, ran.job, cron.WithLocation(location))
+			time.Sleep(320 * 24 * time.Hour) // from January
+			stop()
+			var want []time.Time
+			for at := schedule.Next(from.In(location)); at.Before(time.Now()); at = schedule.Next(at) {
+				want = append(want, at)
+			}
+			if len(want) < 318 {
+				t.Fatalf("%q: only %d ticks", spec, len(want))
+			}
+			ran.wantTicks(t, want)
+		})
+	}
+}
+
+func TestAddTick_RefusesWhatInstancesCannotAgreeOn(t *testing.T) {
+	work := cronlock.Func(func(context.Context) error { return nil })
+	odd := cron.New(cron.WithParser(parser{}))
+	g := newGuard(t, memlocker.New())
+	for name, add := range map[string]func() (cron.EntryID, error){
+		"a bad spec":   func() (cron.EntryID, error) { return cronlock.AddTick(cron.New(), "x", g, "a", work) },
+		"another kind": func() (cron.EntryID, error) { return cronlock.AddTick(odd, "@daily", g, "a", work) },
+		"no name":      func() (cron.EntryID, error) { return cronlock.AddTick(cron.New(), "@daily", g, "", work) },
+		"no job":       func() (cron.EntryID, error) { return cronlock.AddTick(cron.New(), "@daily", g, "a", nil) },
+		"negative number": func() (cron.EntryID, error) {
+			return cronlock.AddTick(cron.New(), "@daily", g, "a", work, cronlock.WithCatchUp(-1))
+		},
+	} {
+		if _, err := add(); !errors.Is(err, guard.ErrInvalidOption) {
+			t.Errorf("%s: got %v, want ErrInvalidOption", name, err)
+		}
+	}
+	if n := len(odd.Entries()); n > 0 {
+		t.Errorf("%d entries are left of a refused job", n)
+	}
+}
+
+// parser makes schedules of a kind that package cron does not have.
+type parser struct{}
+
+func (parser) Parse(string) (cron.Schedule, error) { return schedule{}, nil }
+
+type schedule struct{}
+
+func (schedule) Next(t time.Time) time.Time { return t.Add(time.Second) }
+
+func TestAddTick_ASkippedTickAndAFailureAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, logs := memlocker.New(), new(bytes.Buffer)
+		c := cron.New()
+		work := cronlock.Func(func(context.Context) error { return errors.New("no paper") })
+		if _, err := cronlock.AddTick(c, "@every 1m", newGuard(t, store, logTo(logs)), "report", work); err != nil {
+			t.Fatal(err)
+		}
+		c.Start()
+		time.Sleep(61 * time.Second)
+		mend := store.Break()
+		time.Sleep(2 * time.Minute)
+		mend()
+		<-c.Stop().Done()
+		for _, want := range []string{"level=ERROR", "no paper", "level=WARN msg=\"guard: tick skipped", "tick=2000-01-01"} {
+			if !strings.Contains(logs.String(), want) {
+				t.Errorf("%q is missing in the log:\n%s", want, logs)
+			}
+		}
+	})
+}
