@@ -60,6 +60,33 @@ func TickOf(ctx context.Context) (at time.Time, ok bool) {
 	return at, ok
 }
 
+// early is how much too early a timer may seem to fire, because the clock was
+// set back meanwhile.
+const early = 100 * time.Millisecond
+
+// RunLatest is Run for the last tick before now, and logs what came of it. Next
+// must read times in the location of now.
+func (t *Ticks) RunLatest(ctx context.Context, now time.Time) {
+	due := Latest(t.Next, now.Add(early))
+	if due.IsZero() {
+		return
+	}
+	key := guard.Key("job", t.Name)
+	switch err := t.Run(ctx, due); {
+	case err == nil:
+	case !guard.Ran(err):
+		LogSkipped(ctx, t.Guard, key, err, slog.Time("tick", due))
+	default:
+		t.Guard.Logger().LogAttrs(ctx, slog.LevelError, "guard: the job has failed",
+			append(About(t.Guard, key, err), slog.Time("tick", due))...)
+	}
+}
+
+// Every is the schedule of the multiples of interval since the Unix epoch.
+func Every(interval time.Duration) (next func(time.Time) time.Time) {
+	return func(t time.Time) time.Time { return t.Add(interval - time.Duration(t.UnixNano()%int64(interval))) }
+}
+
 // Run runs the tick due, unless an instance has run it, and before it the missed
 // ones. It waits until the next tick at most for a run that goes on elsewhere.
 // Its error is that of the guard, and of the job if it ran here.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -74,41 +73,9 @@ func AddTick(c *cron.Cron, spec string, g *guard.Guard, name string, job Func, o
 	if ticks, err = jobguard.NewTicks(ticks); err != nil {
 		return 0, err
 	}
-	e := &entry{cron: c, ticks: ticks, known: make(chan struct{})}
-	e.id = c.Schedule(schedule, e)
-	close(e.known)
-	return e.id, nil
-}
-
-// entry is the job of one cron.Entry.
-type entry struct {
-	cron  *cron.Cron
-	ticks *jobguard.Ticks
-	id    cron.EntryID
-	known chan struct{} // closed by AddTick when id is set
-}
-
-// Run implements [cron.Job].
-func (e *entry) Run() {
-	<-e.known
-	now := time.Now().In(e.cron.Location())
-	if due := e.cron.Entry(e.id).Prev; due.After(now) { // the clock has gone back
-		now = due
-	}
-	due := jobguard.Latest(e.ticks.Next, now)
-	if due.IsZero() {
-		return // removed meanwhile
-	}
-	ctx, g := unbounded(), e.ticks.Guard
-	key := guard.Key("job", e.ticks.Name)
-	switch err := e.ticks.Run(ctx, due); {
-	case err == nil:
-	case !guard.Ran(err):
-		jobguard.LogSkipped(ctx, g, key, err, slog.Time("tick", due))
-	default:
-		g.Logger().LogAttrs(ctx, slog.LevelError, "guard: the job has failed",
-			append(jobguard.About(g, key, err), slog.Time("tick", due))...)
-	}
+	return c.Schedule(schedule, cron.FuncJob(func() {
+		ticks.RunLatest(unbounded(), time.Now().In(c.Location()))
+	})), nil
 }
 
 var errNotAligned = errors.New("instances cannot agree on the ticks of this kind of schedule")
@@ -119,15 +86,13 @@ func aligned(s cron.Schedule) (cron.Schedule, error) {
 	case *cron.SpecSchedule:
 		return s, nil
 	case cron.ConstantDelaySchedule:
-		return every(s.Delay), nil
+		return every(jobguard.Every(s.Delay)), nil
 	}
 	return nil, fmt.Errorf("%w: %T: %w", guard.ErrInvalidOption, s, errNotAligned)
 }
 
-// every is a schedule of the multiples of a time since the Unix epoch.
-type every time.Duration
+// every is a schedule of ticks at equal distances.
+type every func(time.Time) time.Time
 
 // Next implements [cron.Schedule].
-func (e every) Next(t time.Time) time.Time {
-	return t.Add(time.Duration(e) - time.Duration(t.UnixNano()%int64(e)))
-}
+func (e every) Next(t time.Time) time.Time { return e(t) }
