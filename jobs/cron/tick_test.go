@@ -170,7 +170,9 @@ func TestAddTick_ASkippedTickAndAFailureAreLogged(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		mend()
 		<-c.Stop().Done()
-		for _, want := range []string{"level=ERROR", "no paper", "level=WARN msg=\"guard: tick skipped", "tick=2000-01-01"} {
+		for _, want := range []string{
+			"level=ERROR", "no paper", "level=WARN msg=\"guard: tick skipped", "tick=2000-01-01",
+		} {
 			if !strings.Contains(logs.String(), want) {
 				t.Errorf("%q is missing in the log:\n%s", want, logs)
 			}

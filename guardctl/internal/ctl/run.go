@@ -56,7 +56,7 @@ gave no answer; 127 if there is no such command, and 126 if it cannot be started
 while the command ended with 0, or a record that the store did not confirm.`,
 		Flags: []cli.Flag{
 			&cli.DurationFlag{Name: "wait", Value: 3 * time.Second, Usage: "for the key, at most; 0 tries once"},
-			&cli.DurationFlag{Name: "ttl", Value: 10 * time.Second, Usage: "how long the key stays taken if this machine dies"},
+			&cli.DurationFlag{Name: "ttl", Value: 10 * time.Second, Usage: "of the key, if guardctl dies"},
 			&cli.DurationFlag{Name: "once", Usage: "keep success for this long, and do not run again until then"},
 			&cli.DurationFlag{Name: "grace", Value: 10 * time.Second, Usage: "between SIGTERM and SIGKILL"},
 		},
