@@ -10,14 +10,20 @@ import (
 var ErrBusy = errors.New("too many others wait for replicas: see that those are up and keep pace, or " +
 	"change WithReplicas")
 
+// ErrUnknownClient means that WithClient's client is of an unknown type.
+var ErrUnknownClient = errors.New("the client is of a type whose connections are not known")
+
 // OneConn returns a way over one connection to the primary of name, until done.
 // WAIT is about the writes of its own connection. OneConn waits while too many
 // connections are in use, so that the pool has others left for renewals. It
-// returns ErrBusy if ctx ends first. It needs a client of a known type.
+// returns ErrBusy if ctx ends first, and ErrUnknownClient.
 func (c *Conns) OneConn(ctx context.Context, name string) (send Way, done func(), err error) {
 	client, err := c.nodeClient(ctx, name)
 	if err != nil {
 		return nil, nil, err
+	}
+	if client == nil {
+		return nil, nil, ErrUnknownClient
 	}
 	place := c.places.of(client.Options().Addr)
 	select {

@@ -24,12 +24,14 @@ const (
 	FindingList      = "list"       // the user lacks the rights of List
 	FindingReplicas  = "replicas"   // fewer are connected than WithReplicas waits for
 	FindingClient    = "client"     // a setting of the client of WithClient
+	FindingScripts   = "scripts"    // the server runs other commands between those of a script
 )
 
 // FindingNames implements [locker.FindingNamer].
 func (*Locker) FindingNames() []string {
 	return []string{
 		FindingEviction, FindingRoundTrip, FindingRights, FindingMessages, FindingList, FindingReplicas, FindingClient,
+		FindingScripts,
 	}
 }
 
@@ -46,7 +48,8 @@ const (
 //
 // The error holds everything that is wrong, each as a [locker.Finding] with one
 // of the names above. Check leaves nothing behind. In a cluster it takes the
-// lease on one node only. It does not look at other keys. If something else
+// lease on one node only, and tries once in the life of the locker whether
+// scripts are one step. It does not look at other keys. If something else
 // uses the name of a key for another type, the call that meets the key reports
 // it.
 func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
@@ -58,7 +61,7 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 	if refuses(found) {
 		return errors.Join(found...) // the other checks would only repeat it
 	}
-	found = append(found, l.checkReplicas(ctx), l.probe(ctx))
+	found = append(found, l.checkReplicas(ctx), l.checkSteps(ctx), l.probe(ctx))
 	if refuses(found) {
 		return errors.Join(found...)
 	}

@@ -34,6 +34,7 @@ type Locker struct {
 	locks   *redislock.Client // obtains keys without fencing
 	freeing *script           // release.lua for the names of this locker
 
+	steps     steps                       // see checkSteps
 	described atomic.Pointer[description] // see describe
 	seed      maphash.Seed
 	known     [256]atomic.Pointer[knownKey] // by hash of the key

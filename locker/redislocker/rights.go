@@ -25,8 +25,8 @@ type right struct {
 // checks the same.
 func (l *Locker) rights(k keys) []right {
 	rights := []right{
-		{"+eval", []any{"eval", "return 1", 0}},
-		{"+evalsha", []any{"evalsha", strings.Repeat("0", 40), 0}}, // nobody's script
+		{"+eval", []any{"eval", "return 1", 1, k.lock}},                    // some servers refuse scripts without keys
+		{"+evalsha", []any{"evalsha", strings.Repeat("0", 40), 1, k.lock}}, // nobody's script
 		{"+get", []any{"get", k.lock}},
 		{"+getrange", []any{"getrange", k.lock, 0, 0}},
 		{"+set", []any{"set", k.lock, "", "px", 1000, "xx"}},
@@ -51,6 +51,10 @@ func (l *Locker) rights(k keys) []right {
 	return rights
 }
 
+// publishing is a script that publishes, as a release does. Some servers refuse
+// that in scripts only.
+const publishing = `return redis.pcall("publish", ARGV[1], "probe")`
+
 // storing is a script for commands that store a key without a TTL. It tries the
 // right to such a command and deletes the key again.
 const storing = `local answer = redis.pcall(ARGV[1], KEYS[1], "") redis.call("del", KEYS[1]) return answer`
@@ -67,6 +71,7 @@ func (l *Locker) checkRights(ctx context.Context) error {
 		stores, err := l.lacking(ctx, []right{
 			{"+msetnx", []any{"eval", storing, 1, k.lock, "msetnx"}},
 			{"+mset", []any{"eval", storing, 1, k.lock, "mset"}},
+			{"+publish", []any{"eval", publishing, 1, k.lock, l.inbox.channel}},
 		})
 		if err != nil {
 			return err
@@ -81,7 +86,8 @@ func (l *Locker) checkRights(ctx context.Context) error {
 	}
 	return errors.Join(unheard,
 		lacks(missing, needed, FindingRights, locker.Refuse, "leases need them"),
-		lacks(missing, forMessages, FindingMessages, locker.Warn, "without them those who wait are told late, or poll"),
+		lacks(missing, forMessages, FindingMessages, locker.Warn, "in scripts too: without them those who wait are told "+
+			"late, or poll"),
 		lacks(missing, forList, FindingList, locker.Warn, "Guard.List and guardctl ls need it"))
 }
 

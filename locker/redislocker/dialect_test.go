@@ -1,0 +1,77 @@
+package redislocker_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+	"github.com/go-lockguard/guard/locker"
+	"github.com/go-lockguard/guard/locker/redislocker"
+)
+
+// in returns the error of Check on a server of a dialect.
+func in(t *testing.T, d redistest.Dialect) error {
+	t.Helper()
+	addr := redistest.StartDialect(t, redistest.Start(t).Addr, d)
+	return open(t, redistest.Client(t, addr)).Check(t.Context(), ttl)
+}
+
+func TestCheckIsContentWithAServerThatOnlySpeaksRESP2(t *testing.T) {
+	if err := in(t, redistest.Dialect{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCheckIsContentWhereScriptsNeedKeys(t *testing.T) {
+	if err := in(t, redistest.Dialect{NoKeyless: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCheckFindsThatScriptsMayNotPublish(t *testing.T) {
+	text := wantFinding(t, in(t, redistest.Dialect{NoPublish: true}), redislocker.FindingMessages, locker.Warn)
+	if !strings.Contains(text, "+publish") || !strings.Contains(text, "in scripts") {
+		t.Errorf("%q, want it to name PUBLISH in scripts", text)
+	}
+}
+
+func TestCheckRefusesAServerWhoseScriptsAreNotOneStep(t *testing.T) {
+	for range 10 {
+		text := wantFinding(t, in(t, redistest.Dialect{Steps: true}), redislocker.FindingScripts, locker.Refuse)
+		if !strings.Contains(text, "lua-transaction-mode") {
+			t.Errorf("%q, want it to say what to change", text)
+		}
+	}
+}
+
+// The provider of a server may take commands away that a client likes to have.
+func TestCheckIsContentWithoutCommandsThatLeasesDoNotNeed(t *testing.T) {
+	for _, command := range []string{"client", "hello", "acl", "config", "script", "function", "wait"} {
+		s := redistest.Start(t, "--rename-command", command, "")
+		if err := open(t, redistest.Client(t, s.Addr)).Check(t.Context(), ttl); err != nil {
+			t.Errorf("without %s: %v", command, err)
+		}
+	}
+	for _, command := range []string{"time", "eval", "evalsha", "pexpire"} {
+		s := redistest.Start(t, "--rename-command", command, "")
+		err := open(t, redistest.Client(t, s.Addr)).Check(t.Context(), ttl)
+		if text := wantFinding(t, err, redislocker.FindingRights, locker.Refuse); !strings.Contains(text, "+"+command) {
+			t.Errorf("without %s: %q", command, text)
+		}
+	}
+}
+
+// Check may stand in a readiness probe of each process.
+func TestCheckTriesOnceWhetherScriptsAreOneStep(t *testing.T) {
+	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	l := open(t, redistest.Client(t, p.Addr))
+	for n, want := range []bool{true, false} {
+		p.Reset()
+		if err := l.Check(t.Context(), ttl); err != nil {
+			t.Fatal(err)
+		}
+		if tried := p.Commands()["EXISTS"] > 100; tried != want {
+			t.Errorf("check %d sends %v, want it to try: %v", n+1, p.Commands(), want)
+		}
+	}
+}
