@@ -86,8 +86,8 @@ func (l *Locker) checkRights(ctx context.Context) error {
 	}
 	return errors.Join(unheard,
 		lacks(missing, needed, FindingRights, locker.Refuse, "leases need them"),
-		lacks(missing, forMessages, FindingMessages, locker.Warn, "in scripts too: without them those who wait are told "+
-			"late, or poll"),
+		lacks(missing, forMessages, FindingMessages, locker.Warn,
+			"in scripts too: without them those who wait are told late, or poll"),
 		lacks(missing, forList, FindingList, locker.Warn, "Guard.List and guardctl ls need it"))
 }
 
