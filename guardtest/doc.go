@@ -22,6 +22,9 @@
 //	g.LoseResult("pay:7")    // and it was lost, or forgotten
 //	g.Crash("pay:7")         // another process died inside its function, under guard.WithAtMostOnce
 //
+// A test also fails if calls take keys inside each other in orders that make a
+// circle, in whichever tests they do so: see [LockOrder].
+//
 // The guard has the defaults of production. A call waits 3 s for a key that is
 // held. A lost lease is noticed at its next renewal, after a third of the TTL
 // of 10 s. Set shorter times, or run the test in a testing/synctest bubble.

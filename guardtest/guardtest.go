@@ -38,7 +38,8 @@ type Guard struct {
 // When the test ends, the Guard is closed. t fails if a lease is not released
 // within 5 s after that: the code forgot to release it, or is still running. t
 // also fails if nobody has asked g for a key that [Guard.Hold] held. In that
-// case the key is misspelled, or the code does not lock.
+// case the key is misspelled, or the code does not lock. And t fails if keys
+// are taken in orders that can make calls wait for each other, see [LockOrder].
 func New(t testing.TB, opts ...guard.Option) *Guard {
 	t.Helper()
 	g := &Guard{t: t, store: memlocker.New()}
@@ -46,6 +47,7 @@ func New(t testing.TB, opts ...guard.Option) *Guard {
 	if g.Guard, err = guard.New(g.store, append([]guard.Option{
 		guard.WithObserver(&g.held),
 		guard.WithObserver(asks{asked: &g.asked}),
+		guard.WithObserver(LockOrder(t)),
 	}, opts...)...); err != nil {
 		t.Fatalf("guardtest: %v", err)
 	}
