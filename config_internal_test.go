@@ -34,7 +34,6 @@ func facts() map[string]string {
 		"result": strconv.Itoa(defaultResultLimit>>10) + " KiB",
 		"ttl":    written(c.TTL), "wait": written(c.MaxWait), "waiters": thousands(c.MaxWaiters),
 		"等":       strings.ReplaceAll(written(c.MaxWait), "s", "秒"),
-		"租":       strings.ReplaceAll(written(c.TTL), "s", "秒"),
 		"hold":    written(c.MaxHold),
 		"initial": written(c.Backoff.Initial), "max": written(c.Backoff.Max),
 		"least look": strconv.Itoa(int(c.Backoff.Max / 2 / time.Millisecond)),
@@ -182,10 +181,8 @@ var statements = map[string][]string{
 	"docs/recipes/session-lock.md":          {"MaxHold ({hold}). Lock"},
 	"docs/recipes/session-lock.zh-CN.md":    {"到了 MaxHold（{hold}）就会"},
 
-	"docs/compare.md": {
-		"is bounded by | MaxWait, {wait} |", "| Default wait | {wait} |", "| Default lease | {ttl}, renewed",
-	},
-	"docs/compare.zh-CN.md": {"等待上限 | MaxWait，{等} |", "默认等待 | {等} |", "默认租期 | {租}，"},
+	"docs/compare.md":       {"is bounded by | MaxWait, {wait} |"},
+	"docs/compare.zh-CN.md": {"等待上限 | MaxWait，{等} |"},
 	"docs/frameworks.md":    {"for the TTL, {ttl} by default."},
 }
 

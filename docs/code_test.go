@@ -103,30 +103,8 @@ func Example_settings() {
 	g, end := open()
 	defer end()
 	nightly := g.With(guard.WithMaxHold(2*time.Hour), guard.WithName("nightly"))
-	short := g.With(
-		guard.WithMaxWait(200*time.Millisecond), // wait
-		guard.WithTTL(5*time.Second),            // lease
-		guard.WithoutRenewal(),
-	)
-	fmt.Println(nightly.Name(), short.Name())
-	// Output: nightly guard
-}
-
-func Example_multiLock() {
-	g, end := open()
-	defer end()
-	ctx, from, to := context.Background(), "anna", "ben"
-	transfer := func(_ context.Context, from, to string) error {
-		fmt.Println("from", from, "to", to)
-		return nil
-	}
-	err := g.DoAll(ctx, []string{guard.Key("account", from), guard.Key("account", to)}, func(ctx context.Context) error {
-		return transfer(ctx, from, to)
-	})
-	fmt.Println(err)
-	// Output:
-	// from anna to ben
-	// <nil>
+	fmt.Println(nightly.Name())
+	// Output: nightly
 }
 
 func Example_aJob() {

@@ -3,7 +3,22 @@
 
    To read this: Spin tries every order in which the steps below can happen. Whatever stands in atomic { } is one step; an
    if or do takes any of its branches (::) whose first condition holds; a process whose next condition does not hold waits.
-   Every number is small, and may be set with spin -D. README.md says what is left out. */
+   Every number is small, and may be set with spin -D. README.md says what is left out.
+
+   The laws of package locker, with what the models have of the guard and of Redis:
+   1  An offer is trusted until the time before the look that saw the entry was sent + the offer - drift - margin. After that
+      the key is acquired again under the same owner id, and the tokens of the offer are thrown away.
+   2  A claim whose first look had no answer never queues again under the same owner id.
+   3  A grant is for nobody if its caller has left, its claim is over, or its process does not know the owner id.
+   4  A late message is compared with the claim that waits now, and with the grant that is held now.
+   5  In a Cluster the count of receivers proves nothing: offers there are short.
+   6  An entry leaves in the background, whoever holds the key.
+   7  Subscribe, be confirmed, look, sleep, in that order. Each confirmation makes the contender look. Without a confirmed
+      subscription an entry only polls. Who rests looks at once when its subscription breaks.
+   9  A tenure ends after its slice. The releaser queues under a new owner id if somebody in its process still waits.
+   12 A release without an answer is repeated by owner id. If it has handed the key over already, the second does nothing.
+   DIRECT, a claim in the queue that acquires without the look that takes its entry out, does no harm only because every
+   release takes out its own entry, also when the key is not its own any more. */
 
 /* --- size --- */
 #ifndef N

@@ -34,9 +34,7 @@ var args = map[string][]any{
 	"UPDATE stock SET n = $1 WHERE sku = $2":                                              {5, "lamp"},
 	"UPDATE stock SET n = n - 1, fence = $1 WHERE sku = $2 AND fence <= $1 AND n > 0":     {int64(9), "lamp"},
 	"UPDATE stock SET n = n - 1, fence = $1 WHERE sku = $2 AND fence <= $1 AND n >= 1":    {int64(9), "lamp"},
-	"SELECT pg_advisory_xact_lock(hashtextextended($1, 0))":                               {"lock:sku:lamp"},
-	"SELECT GET_LOCK(?, 3)":                                {"lock:sku:lamp"},
-	"UPDATE balances SET cents = cents - $1 WHERE id = $2": {5, "ann"},
+	"UPDATE balances SET cents = cents - $1 WHERE id = $2":                                {5, "ann"},
 }
 
 const stocked = 3

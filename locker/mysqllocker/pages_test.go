@@ -45,7 +45,7 @@ func TestTheProgramOfThePageRuns(t *testing.T) {
 	}
 }
 
-// The code of docs/migrating.md.
+// The two deploys of docs/migrating.md.
 
 var errBusy = errors.New("busy")
 

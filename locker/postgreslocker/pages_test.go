@@ -44,7 +44,7 @@ func TestTheProgramOfThePageRuns(t *testing.T) {
 	}
 }
 
-// The code of docs/migrating.md.
+// The two deploys of docs/migrating.md.
 
 func withAdvisoryLock(
 	ctx context.Context, pool *pgxpool.Pool, sku string, deduct func(context.Context, string) error,

@@ -7,14 +7,12 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/go-lockguard/guard"
 	"github.com/go-lockguard/guard/locker/etcdlocker"
-	"github.com/go-lockguard/guard/locker/etcdlocker/etcdtest"
 )
 
-// The code of docs/stores.md and docs/migrating.md.
+// The code of docs/stores.md.
 
 func openEtcd(addrs ...string) (*guard.Guard, *etcdlocker.Locker, *clientv3.Client, error) {
 	client, err := clientv3.New(clientv3.Config{
@@ -40,23 +38,6 @@ func setConfig(ctx context.Context, g *guard.Guard, leases *etcdlocker.Locker, c
 	})
 }
 
-func deduct(context.Context, string) error { return nil }
-
-//nolint:errcheck // as people write it
-func withMutex(ctx context.Context, client *clientv3.Client, sku string) error {
-	s, err := concurrency.NewSession(client, concurrency.WithTTL(10))
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	m := concurrency.NewMutex(s, "/lock/sku/"+sku)
-	if err := m.Lock(ctx); err != nil {
-		return err
-	}
-	defer m.Unlock(ctx) // not done if ctx has ended: nobody gets the lock while the session lives
-	return deduct(ctx, sku)
-}
-
 func TestTheCodeOfThePagesRuns(t *testing.T) {
 	t.Parallel()
 	addr, _ := store(t)
@@ -67,7 +48,6 @@ func TestTheCodeOfThePagesRuns(t *testing.T) {
 	defer client.Close()
 	err = errors.Join(
 		setConfig(t.Context(), g, leases, client),
-		withMutex(t.Context(), etcdtest.Client(t, addr), "42"),
 		g.Close(t.Context()),
 	)
 	if err != nil {
