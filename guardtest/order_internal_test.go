@@ -69,8 +69,11 @@ func TestLockOrder_FailsTheTestThatClosesACircle(t *testing.T) {
 			nest(g, "a:1", "c:1")
 			nest(g, "b:1", "c:1")
 		}, 0},
-		"one kind, sorted":    {func(g *guard.Guard) { nest(g, "cart:1", "cart:2"); nest(g, "cart:2", "cart:3") }, 0},
-		"one kind, both ways": {func(g *guard.Guard) { nest(g, "cart:1", "cart:2"); nest(g, "cart:4", "cart:3") }, 1},
+		"one kind, sorted": {func(g *guard.Guard) { nest(g, "cart:1", "cart:2"); nest(g, "cart:2", "cart:3") }, 0},
+		"one kind, both ways": {func(g *guard.Guard) {
+			nest(g, "cart:1", "cart:2")
+			nest(g, "cart:4", "cart:3")
+		}, 1},
 		"DoAll": {func(g *guard.Guard) {
 			together(g, "user:1", "cart:2")
 			together(g, "cart:2", "user:1")
