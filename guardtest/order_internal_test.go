@@ -78,7 +78,10 @@ func TestLockOrder_FailsTheTestThatClosesACircle(t *testing.T) {
 			together(g, "user:1", "cart:2")
 			together(g, "cart:2", "user:1")
 		}, 0},
-		"DoAll, and against": {func(g *guard.Guard) { together(g, "user:1", "cart:2"); nest(g, "user:1", "cart:2") }, 1},
+		"DoAll, and against": {func(g *guard.Guard) {
+			together(g, "user:1", "cart:2")
+			nest(g, "user:1", "cart:2")
+		}, 1},
 		"under a third": {func(g *guard.Guard) {
 			nest(g, "all", "user:1", "cart:2")
 			nest(g, "all", "cart:3", "user:4")
