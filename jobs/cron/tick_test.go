@@ -179,3 +179,22 @@ func TestAddTick_ASkippedTickAndAFailureAreLogged(t *testing.T) {
 		}
 	})
 }
+
+func TestAddTick_ANightlyReportRunsEachNight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, ran := newGuard(t, memlocker.New()), new(ticked)
+		report := ran.job
+		c := cron.New()
+
+		_, err := cronlock.AddTick(c, "0 3 * * *", g, "report", report, cronlock.WithCatchUp(7))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Start()
+		time.Sleep(7 * 24 * time.Hour)
+		<-c.Stop().Done()
+		if len(ran.runs) != 7 {
+			t.Errorf("%d runs in 7 nights", len(ran.runs))
+		}
+	})
+}

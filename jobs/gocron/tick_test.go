@@ -165,6 +165,32 @@ func TestAddTick_RefusesWhatInstancesCannotAgreeOn(t *testing.T) {
 	}
 }
 
+func TestAddTick_ANightlyReportRunsEachNight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ran := new(ticked)
+		report := ran.job
+		s, err := gocron.NewScheduler()
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := guard.New(memlocker.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = g.Close(context.WithoutCancel(t.Context())) }()
+
+		_, err = gocronlock.AddTick(s, "0 3 * * *", g, "report", report, gocronlock.WithCatchUp(7))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Start()
+		time.Sleep(7 * 24 * time.Hour)
+		if err := s.Shutdown(); err != nil || len(ran.runs) != 7 {
+			t.Errorf("%d runs in 7 nights, %v", len(ran.runs), err)
+		}
+	})
+}
+
 // Each tick runs on one instance. The bill is for the moment of the tick.
 func ExampleAddTick() {
 	store := memlocker.New() // redislocker.New(rdb) in production
