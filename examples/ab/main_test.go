@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/go-lockguard/guard/internal/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestEveryLockKeepsTheNumbersApartAndGuardAsksLeast(t *testing.T) {
+	server := redistest.Start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { _ = rdb.Close() })
+	for instances := 1; instances <= 2; instances++ {
+		commands := map[string]int{}
+		for _, kind := range kinds {
+			load := load{requests: 300, atOnce: 30}
+			r, err := measure(t.Context(), rdb, server.Addr, instances, kind, load)
+			if err != nil {
+				t.Fatalf("%s: %v", kind.name, err)
+			}
+			right := len(r.numbers) == load.requests
+			if right != (kind.name != "none") || len(r.took) != load.requests {
+				t.Errorf("%s: %s of %d answers", kind.name, r.verdict(), len(r.took))
+			}
+			commands[kind.name] = r.commands
+		}
+		for _, other := range []string{"SETNX, spinning", "SETNX, sleep 10 ms"} {
+			if commands["guard"] >= commands[other] {
+				t.Errorf("%d instances: commands %v, want fewest with guard", instances, commands)
+			}
+		}
+	}
+}
+
+func TestTheTableHasARowForEachLock(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), &out, redistest.Start(t).Addr, load{20, 5}); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range kinds {
+		if n := strings.Count(out.String(), kind.name+" "); n != 2 {
+			t.Errorf("%d rows of %s in\n%s", n, kind.name, &out)
+		}
+	}
+}
+
+func TestADeadServerIsAnError(t *testing.T) {
+	if err := run(context.Background(), new(bytes.Buffer), "127.0.0.1:1", load{1, 1}); err == nil {
+		t.Error("no error")
+	}
+	if err := run(context.Background(), new(bytes.Buffer), "", load{0, 1}); err == nil {
+		t.Error("no error for no requests")
+	}
+}
