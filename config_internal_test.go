@@ -176,6 +176,8 @@ var statements = map[string][]string{
 
 	"docs/recipes/background-work.md":       {"false a TTL ({ttl}) later."},
 	"docs/recipes/background-work.zh-CN.md": {"一个 TTL（{ttl}）之后"},
+	"docs/from-setnx.md":                    {"TTL is {ttl} by default"},
+	"docs/from-setnx.zh-CN.md":              {"TTL 默认 {ttl}"},
 	"docs/recipes/scheduled-jobs.md":        {"from a TTL ({ttl}) later on"},
 	"docs/recipes/scheduled-jobs.zh-CN.md":  {"最长一个 TTL（{ttl}）之后"},
 	"docs/recipes/session-lock.md":          {"MaxHold ({hold}). Lock"},
