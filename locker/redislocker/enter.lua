@@ -8,8 +8,7 @@
 -- ARGV[10]  TTL of its share in ms
 --
 -- Returns the first of its block of fencing tokens, "0" for none, if it is an
--- owner now. Otherwise returns the same as look.lua. If the counter of the tokens
--- is of another type, the error begins with COUNTER, as in fence.lua.
+-- owner now. Otherwise returns the same as look.lua.
 
 local entry, ms = ARGV[2], tonumber(ARGV[10])
 local limit, token = limit_of(entry), "0"
@@ -18,11 +17,7 @@ local value = redis.call("getrange", LOCK, 0, 2047)
 -- granted ends the script for a claim that is about to own the key.
 local function granted(how)
   if string.sub(entry, 2, 2) == "f" then
-    local able, got = pcall(reserve, FENCE, FENCE_BLOCK, COUNTER_LIFE)
-    if not able then
-      return redis.error_reply("COUNTER " .. (type(got) == "table" and got.err or tostring(got)))
-    end
-    token = got
+    token = reserve(FENCE, FENCE_BLOCK, COUNTER_LIFE) -- first, because it may fail
   end
   redis.call("zrem", WAIT, entry)
   redis.call("zrem", DUE, ARGV[1])
