@@ -26,14 +26,14 @@ local function granted(how)
 end
 
 local n = 0
-if string.sub(value, 1, #MARK) == MARK then
+if string.sub(value, 1, #CROWD) == CROWD then
   n = settle()
   if n > 0 then
     n = serve(n) -- a share may have ended
   end
-  if n > 0 and redis.call("zscore", CROWD, entry) then
+  if n > 0 and redis.call("zscore", MEMBERS, entry) then
     return granted(function()
-      redis.call("zadd", CROWD, clock() + ms, entry)
+      redis.call("zadd", MEMBERS, clock() + ms, entry)
       settle()
     end)
   end

@@ -23,8 +23,8 @@ local function clock()
   return math.floor(micros() / 1000)
 end
 
--- keep makes a key last for at least this many ms.
-local function keep(key, ms)
+-- prolong makes a key last for at least this many ms.
+local function prolong(key, ms)
   if redis.call("pttl", key) < ms then
     redis.call("pexpire", key, ms)
   end

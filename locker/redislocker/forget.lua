@@ -9,8 +9,8 @@
 --
 -- Returns 1, or 0 if there was no such record, or it does not count.
 
-local kept = redis.call("getrange", KEYS[2], 0, ARGV[1])
-if kept ~= ARGV[2] or kept == "*" .. redis.call("getrange", KEYS[1], 0, ARGV[1] - 1) then
+local record = redis.call("getrange", KEYS[2], 0, ARGV[1])
+if record ~= ARGV[2] or record == "*" .. redis.call("getrange", KEYS[1], 0, ARGV[1] - 1) then
   return 0
 end
 return redis.call("del", KEYS[2])

@@ -14,7 +14,7 @@
 
 local ttl, value = redis.call("pttl", KEYS[1]), redis.call("getrange", KEYS[1], 0, 2047)
 local members = {}
-if string.sub(value, 1, 22) == MARK then
+if string.sub(value, 1, 22) == CROWD then
   local all = redis.call("zrange", KEYS[3], 0, -1, "withscores")
   for i = 1, #all, 2 do
     if tonumber(all[i + 1]) > clock() and #members < tonumber(ARGV[1]) then
@@ -25,12 +25,12 @@ if string.sub(value, 1, 22) == MARK then
     ttl = -2
   end
 end
-local length, rest = 0, 0
+local length, remaining = 0, 0
 local record = redis.pcall("getrange", KEYS[4], 0, -1)
 if type(record) == "string" and string.sub(record, 1, 1) == "*" then -- a mark, see begin.lua
   record = string.sub(record, 2, 23) ~= string.sub(value, 1, 22) and string.sub(record, 2) or ""
 end
 if type(record) == "string" and #record > 22 then
-  length, rest = #record - 22, redis.call("pttl", KEYS[4])
+  length, remaining = #record - 22, redis.call("pttl", KEYS[4])
 end
-return {ttl, value, redis.call("zcard", KEYS[2]), redis.call("zrange", KEYS[2], 0, ARGV[1] - 1), members, length, rest}
+return {ttl, value, redis.call("zcard", KEYS[2]), redis.call("zrange", KEYS[2], 0, ARGV[1] - 1), members, length, remaining}

@@ -8,7 +8,7 @@
 -- ARGV[8]  its TTL in ms
 -- ARGV[9]  the value as messages carry it, or "" if it is too long for them
 --
--- Returns 2 if an earlier request of this owner has kept the record, or what
+-- Returns 2 if an earlier request of this owner has stored the record, or what
 -- release.lua returns.
 
 if redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1) == ARGV[1] then

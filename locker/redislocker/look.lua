@@ -26,7 +26,7 @@
 
 local ttl = redis.call("pttl", KEYS[1])
 local value = redis.call("getrange", KEYS[1], 0, 2047)
-if string.sub(value, 1, #MARK) ~= MARK then
+if string.sub(value, 1, #CROWD) ~= CROWD then
   if ttl == -2 or string.sub(value, 1, #ARGV[1]) == ARGV[1] then
     if ARGV[2] ~= "" then
       redis.call("zrem", KEYS[2], ARGV[2])
@@ -62,7 +62,7 @@ if string.sub(value, 1, #MARK) ~= MARK then
     redis.call("zrem", KEYS[3], oldest[1]) -- most likely of a claim that a release took out of the queue
   end
   redis.call("zadd", KEYS[3], now + ARGV[5], ARGV[1])
-  keep(KEYS[2], ARGV[5] + QUEUE_LIFE - LOOK_EVERY)
-  keep(KEYS[3], ARGV[5] + QUEUE_LIFE - LOOK_EVERY)
+  prolong(KEYS[2], ARGV[5] + QUEUE_LIFE - LOOK_EVERY)
+  prolong(KEYS[3], ARGV[5] + QUEUE_LIFE - LOOK_EVERY)
   return {ttl, value, place}
 end

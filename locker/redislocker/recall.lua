@@ -17,13 +17,13 @@
 
 do
   local owner = redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1)
-  local kept = owner ~= ARGV[1] and redis.call("getrange", KEYS[6], 0, #ARGV[1]) or ""
-  if kept ~= "" and kept ~= "*" .. owner then
+  local record = owner ~= ARGV[1] and redis.call("getrange", KEYS[6], 0, #ARGV[1]) or ""
+  if record ~= "" and record ~= "*" .. owner then
     if ARGV[3] == "1" then
       redis.call("zrem", KEYS[2], ARGV[2])
       redis.call("zrem", KEYS[3], ARGV[1])
     end
-    return string.sub(kept, 1, 1) == "*" and redis.call("get", KEYS[6]) or 1
+    return string.sub(record, 1, 1) == "*" and redis.call("get", KEYS[6]) or 1
   end
   if owner == ARGV[1] or owner == "" and redis.call("exists", KEYS[1]) == 0 then
     if ARGV[2] ~= "" then

@@ -32,7 +32,7 @@ if OWN ~= "" then
 end
 local owned = 0
 local value = redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1)
-local crowded = value == MARK
+local crowded = value == CROWD
 if value == ARGV[1] then
   owned = 1
 elseif not crowded and redis.call("exists", KEYS[1]) == 1 then

@@ -2,14 +2,14 @@
 -- A crowd owns the key, or a claim with a limit is the first in its queue.
 
 local n = 0
-if value == MARK then
-  local own, ends = OWN, OWN ~= "" and redis.call("zscore", CROWD, OWN)
+if value == CROWD then
+  local own, ends = OWN, OWN ~= "" and redis.call("zscore", MEMBERS, OWN)
   local live = ends and tonumber(ends) > clock()
   if not ends then
     own, live = share(ARGV[1])
   end
   if own then
-    redis.call("zrem", CROWD, own)
+    redis.call("zrem", MEMBERS, own)
     owned = live and 1 or 0
   end
   n = settle()

@@ -18,8 +18,8 @@ var sources embed.FS
 
 // The names of the keys and arguments that the shared parts of scripts use.
 const (
-	allNames   = "local LOCK, WAIT, DUE, FENCE, CROWD = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]\n"
-	crowdNames = "local LOCK, CROWD = KEYS[1], KEYS[2]\n"
+	allNames   = "local LOCK, WAIT, DUE, FENCE, MEMBERS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]\n"
+	crowdNames = "local LOCK, MEMBERS = KEYS[1], KEYS[2]\n"
 	inRelease  = `local KEY, OWN, NEXT = ARGV[2], ARGV[3] or "", ARGV[4] or ""` + "\n"
 	inKeep     = `local OWN, NEXT, INBOXES, KNOWN, KEY = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == "1", ARGV[6]` + "\n"
 	// The key stands behind "wanted ".
@@ -36,7 +36,7 @@ var (
 	allScript     = newScript(consts(), lua("tokens", "all"))
 	renewScript   = newScript(lua("renew"))
 	stayScript    = newScript(consts(), crowdNames, lua("entry", "crowd", "share", "stay"))
-	fenceScript   = newScript(consts(), "local CROWD = KEYS[3]\n", lua("entry", "tokens", "share", "fence"))
+	fenceScript   = newScript(consts(), "local MEMBERS = KEYS[3]\n", lua("entry", "tokens", "share", "fence"))
 	inspectScript = newScript(consts(), lua("entry", "inspect"))
 	touchScript   = newScript(consts(), crowdNames, lua("entry", "share", "touch"))
 )
@@ -79,10 +79,10 @@ func lua(names ...string) string {
 	return all.String()
 }
 
-// consts are the constants of the scripts, on one line. MARK is the start of a
+// consts are the constants of the scripts, on one line. CROWD is the start of a
 // lock that a crowd owns, see crowd.lua.
 func consts() string {
-	return fmt.Sprintf("local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, MARK = "+
+	return fmt.Sprintf("local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, CROWD = "+
 		"\"%d\", %d, %d, %d, %d, %d, %q\n",
 		entryVersion, late, locker.LookEvery.Milliseconds(), locker.QueueLife.Milliseconds(), locker.FenceBlock,
 		fenceLife.Milliseconds(), crowdMark)

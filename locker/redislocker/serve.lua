@@ -86,8 +86,8 @@ local function line_up(owner, entry, before, place, rest)
     redis.call("zrem", DUE, oldest[1])
   end
   redis.call("zadd", DUE, now + rest, owner)
-  keep(WAIT, rest + QUEUE_LIFE - LOOK_EVERY)
-  keep(DUE, rest + QUEUE_LIFE - LOOK_EVERY)
+  prolong(WAIT, rest + QUEUE_LIFE - LOOK_EVERY)
+  prolong(DUE, rest + QUEUE_LIFE - LOOK_EVERY)
   return place, new
 end
 
@@ -109,7 +109,7 @@ end
 -- tell tells the processes of the members that somebody waits, each once.
 local function tell()
   local told = {}
-  for _, entry in ipairs(redis.call("zrange", CROWD, 0, 99)) do
+  for _, entry in ipairs(redis.call("zrange", MEMBERS, 0, 99)) do
     local inbox = string.sub(entry, 29, 50)
     if not told[inbox] then
       told[inbox] = true

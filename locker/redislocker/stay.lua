@@ -9,10 +9,10 @@
 --
 -- Returns 1, or 0 if the claim does not own the key.
 
-if redis.call("getrange", LOCK, 0, #MARK - 1) ~= MARK then
+if redis.call("getrange", LOCK, 0, #CROWD - 1) ~= CROWD then
   return 0
 end
-local entry, ends = ARGV[2], ARGV[2] ~= "" and redis.call("zscore", CROWD, ARGV[2])
+local entry, ends = ARGV[2], ARGV[2] ~= "" and redis.call("zscore", MEMBERS, ARGV[2])
 local live = ends and tonumber(ends) > clock()
 if ARGV[2] == "" then
   entry, live = share(ARGV[1])
@@ -20,6 +20,6 @@ end
 if not live then
   return 0
 end
-redis.call("zadd", CROWD, clock() + ARGV[3], entry)
+redis.call("zadd", MEMBERS, clock() + ARGV[3], entry)
 settle()
 return 1
