@@ -29,7 +29,7 @@ local n = 0
 if string.sub(value, 1, #CROWD) == CROWD then
   n = settle()
   if n > 0 then
-    n = serve(n) -- a share may have ended
+    n = serve(n, redis.call("zcard", WAIT), 0) -- a share may have ended
   end
   if n > 0 and redis.call("zscore", MEMBERS, entry) then
     return granted(function()
@@ -49,16 +49,4 @@ if n == 0 or n > 0 and room(limit, n, 0, NO_LIMIT) and not ahead(entry, ARGV[4])
   end)
 end
 
-local place, new = "", false
-if ARGV[9] == "1" then
-  place, new = line_up(ARGV[1], entry, ARGV[3], ARGV[4], ARGV[5])
-  if not place then
-    return {redis.call("pttl", LOCK), value}
-  end
-end
-if new and n < 0 then
-  redis.pcall("publish", INBOXES .. string.sub(value, 23, 44), ARGV[7])
-elseif new and not ahead(entry, "0") then
-  tell()
-end
-return {redis.call("pttl", LOCK), redis.call("getrange", LOCK, 0, 2047), place}
+local waits = ARGV[9] == "1"

@@ -38,31 +38,12 @@ if string.sub(value, 1, #CROWD) ~= CROWD then
     return {ttl, value, ""}
   end
 
-  local place
-  local score = redis.call("zscore", KEYS[2], ARGV[2])
-  if score then
-    place = string.format("%.0f", tonumber(score))
-  elseif ARGV[3] == "1" then
-    return {ttl, value, ""}
-  else
-    place = back(KEYS[2])
-    if not place then
-      return {ttl, value}
-    end
-    if ARGV[4] ~= "0" then
-      place = ARGV[4]
-    end
-    redis.call("zadd", KEYS[2], place, ARGV[2])
-    redis.pcall("publish", ARGV[6] .. string.sub(value, 23, 44), ARGV[7])
+  local place, new = line_up()
+  if not place then
+    return {ttl, value}
   end
-
-  local now = clock()
-  local oldest = redis.call("zrange", KEYS[3], 0, 0, "withscores")
-  if oldest[1] and now - tonumber(oldest[2]) > QUEUE_LIFE then
-    redis.call("zrem", KEYS[3], oldest[1]) -- most likely of a claim that a release took out of the queue
+  if new then
+    redis.pcall("publish", INBOXES .. string.sub(value, 23, 44), ARGV[7])
   end
-  redis.call("zadd", KEYS[3], now + ARGV[5], ARGV[1])
-  prolong(KEYS[2], ARGV[5] + QUEUE_LIFE - LOOK_EVERY)
-  prolong(KEYS[3], ARGV[5] + QUEUE_LIFE - LOOK_EVERY)
   return {ttl, value, place}
 end

@@ -1,10 +1,20 @@
--- offer.lua is for scripts that hand a key over. It follows late.lua. LOCK,
--- FENCE, INBOXES, KNOWN and KEY stand in front of it, see release.lua.
+-- offer.lua is for scripts that hand a key over. It follows crowd.lua. INBOXES,
+-- KNOWN and KEY stand in front of it, see release.lua.
 --
 -- An offer is final: once a message has told of it, nothing takes it back or cuts
 -- it short. A message may reach a process that this server does not count. It
 -- travels to the replicas too, and a subscription may be there. So the script
 -- asks who would hear before it makes an offer.
+
+-- overdue returns for how many ms a claim is overdue. If a release has queued
+-- the claim and it has not looked since, its place is the time when it came.
+local function overdue(owner, place)
+  local now, due = clock(), place / 1000 + LOOK_EVERY
+  if now > due then
+    due = tonumber(redis.pcall("zscore", DUE, owner)) or due
+  end
+  return now - due
+end
 
 -- lateness returns for how many ms the claim of an entry is overdue. It returns
 -- nil if the claim is gone: it was not seen for QUEUE_LIFE, or no locker has made
@@ -36,11 +46,11 @@ local function length(entry, inbox, late, last)
   return short -- one that only looks finds the key by itself
 end
 
--- offer makes the claim of an entry an owner of the key, and tells its process.
--- late is what lateness returned. behind is how many wait behind the claim. With
--- put, the claim joins n members of a crowd by it. offer returns false if the
--- claim does not get the key.
-local function offer(entry, late, last, behind, n, put)
+-- offer makes the claim of an entry an owner of the key, beside n members or
+-- alone, and tells its process. late is what lateness returned. behind is how
+-- many wait behind the claim. offer returns false if the claim does not get the
+-- key.
+local function offer(entry, limit, late, last, behind, n)
   local inbox, token = INBOXES .. string.sub(entry, 29, 50), "0"
   local ms = length(entry, inbox, late, last)
   if not ms then
@@ -53,10 +63,10 @@ local function offer(entry, late, last, behind, n, put)
       return false -- a counter that cannot be used is for the claim's own try to report
     end
   end
-  if put then
-    put(entry, n, ms)
-  else
+  if limit == 1 then
     redis.call("set", LOCK, string.sub(entry, 7), "px", ms)
+  else
+    put(entry, n, ms)
   end
   redis.pcall("publish", inbox, "offered " .. string.format("%.0f", ms) .. " " .. string.sub(entry, 7, 28) .. " " ..
     token .. " " .. string.format("%.0f", behind) .. " " .. KEY)

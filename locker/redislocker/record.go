@@ -13,9 +13,8 @@ import (
 )
 
 var (
-	recallScript = newScript(consts(), lua("tokens", "recall", "entry", "back", "look"),
-		allNames, inLook, lua("late", "offer", "crowd", "serve", "lookcrowd"))
-	keepScript = newScript(consts(), inKeep, lua("keep", "release"), releaseTail)
+	recallScript = newScript(consts(), lua("tokens", "recall"), allNames, inLook, looking, lookingAtCrowd)
+	keepScript   = newScript(consts(), inKeep, lua("keep", "release"), releaseTail)
 )
 
 var (

@@ -29,10 +29,9 @@ const (
 // The scripts. The functions for a key of a single owner stand in front,
 // because a script pays for each function that it defines.
 var (
-	lookScript = newScript(consts(), lua("entry", "back", "look"),
-		allNames, inLook, lua("tokens", "late", "offer", "crowd", "serve", "lookcrowd"))
+	lookScript  = newScript(consts(), allNames, inLook, looking, lua("tokens"), lookingAtCrowd)
 	enterScript = newScript(consts(), allNames, inLook,
-		lua("entry", "back", "tokens", "late", "offer", "crowd", "serve", "enter"))
+		lua("entry", "queue", "lineup", "tokens", "crowd", "offer", "serve", "ahead", "enter", "wait"))
 	allScript     = newScript(consts(), lua("tokens", "all"))
 	renewScript   = newScript(lua("renew"))
 	stayScript    = newScript(consts(), crowdNames, lua("entry", "crowd", "share", "stay"))
@@ -42,8 +41,14 @@ var (
 )
 
 // releaseTail is what follows release.lua, which most releases never reach.
-var releaseTail = lua("tokens", "entry", "back") + allNames +
-	lua("late", "offer", "handover", "crowd", "share", "serve", "releasecrowd")
+var releaseTail = allNames +
+	lua("entry", "queue", "tokens", "crowd", "offer", "serve", "handover", "share", "releasecrowd")
+
+// A look, and a recall that finds no record, end with these.
+var (
+	looking        = lua("entry", "queue", "lineup", "look")
+	lookingAtCrowd = lua("crowd", "offer", "serve", "ahead", "lookcrowd", "wait")
+)
 
 // newRelease returns the script that ends a hold. What never changes for a
 // locker stands in its text, because each argument costs the server a twentieth

@@ -12,11 +12,7 @@
 if redis.call("getrange", LOCK, 0, #CROWD - 1) ~= CROWD then
   return 0
 end
-local entry, ends = ARGV[2], ARGV[2] ~= "" and redis.call("zscore", MEMBERS, ARGV[2])
-local live = ends and tonumber(ends) > clock()
-if ARGV[2] == "" then
-  entry, live = share(ARGV[1])
-end
+local entry, live = share(ARGV[1], ARGV[2])
 if not live then
   return 0
 end

@@ -8,7 +8,7 @@
 -- Returns 1, or 0 if the owner does not own the key.
 
 local value = redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1)
-if value ~= ARGV[1] and (value ~= CROWD or not select(2, share(ARGV[1]))) then
+if value ~= ARGV[1] and (value ~= CROWD or not select(2, share(ARGV[1], ""))) then
   return 0
 end
 return redis.call("pexpire", KEYS[1], redis.call("pttl", KEYS[1]))

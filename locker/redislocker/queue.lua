@@ -1,0 +1,17 @@
+-- queue.lua is for every script that queues a claim.
+
+-- enqueue puts an entry in the queue and returns its place, as a string. A nil
+-- place is the one behind all others: the time in µs by the server's clock, or
+-- the next number if that is not greater than the last place, as when the clock
+-- was set back. empty says that no entry is in the queue. enqueue returns nil
+-- if a newer version has queued the last entry.
+local function enqueue(entry, place, empty)
+  local last = empty and {} or redis.call("zrange", WAIT, -1, -1, "withscores")
+  if last[1] and version(last[1]) > VERSION then
+    return nil
+  end
+  place = place or string.format("%.0f", math.max(micros(), (last[2] or 0) + 1))
+  redis.call("zadd", WAIT, place, entry)
+  return place
+end
+
