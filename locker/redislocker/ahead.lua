@@ -4,7 +4,7 @@
 -- entry, or of its place if it is not in the queue (law 14).
 local function ahead(entry, place)
   for i = 0, 99 do
-    local other = redis.call("zrange", WAIT, i, i, "withscores")
+    local other = redis.call("zrange", KEYS[2], i, i, "withscores")
     if not other[1] or other[1] == entry or place ~= "0" and tonumber(place) < tonumber(other[2]) then
       return false
     end
@@ -14,4 +14,3 @@ local function ahead(entry, place)
   end
   return true
 end
-

@@ -8,8 +8,8 @@ local function follow(empty)
     return ""
   end
   local place = enqueue(NEXT, nil, empty)
-  if place and (empty or redis.call("pttl", WAIT) < QUEUE_LIFE) then
-    redis.call("pexpire", WAIT, QUEUE_LIFE + LOOK_EVERY) -- some more, so that few releases do this
+  if place and (empty or redis.call("pttl", KEYS[2]) < QUEUE_LIFE) then
+    redis.call("pexpire", KEYS[2], QUEUE_LIFE + LOOK_EVERY) -- some more, so that few releases do this
   end
   return place or ""
 end
@@ -20,7 +20,7 @@ if not crowded then
   if n == -1 then
     return {owned, waited, 1, follow(left == 0)}
   elseif n == 0 then
-    redis.call("del", LOCK)
+    redis.call("del", KEYS[1])
     return {owned, waited, 0, "", newer}
   end
 end

@@ -1,8 +1,8 @@
--- inspect.lua returns the owners of a key and its waiters. It changes nothing.
+-- inspect.lua returns the owners of a key and its waiters, and changes nothing.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  wait queue, see look.lua
--- KEYS[3]  crowd, see crowd.lua
+-- KEYS[3]  members of a crowd, see crowd.lua
 -- KEYS[4]  record, see keep.lua
 -- ARGV[1]  max number of entries to return
 --
@@ -33,4 +33,5 @@ end
 if type(record) == "string" and #record > 22 then
   length, remaining = #record - 22, redis.call("pttl", KEYS[4])
 end
-return {ttl, value, redis.call("zcard", KEYS[2]), redis.call("zrange", KEYS[2], 0, ARGV[1] - 1), members, length, remaining}
+return {ttl, value, redis.call("zcard", KEYS[2]), redis.call("zrange", KEYS[2], 0, ARGV[1] - 1), members,
+  length, remaining}

@@ -1,12 +1,11 @@
--- recall.lua stands in front of look.lua, for a claim that recalls. It finds the
--- record of the key. Without one it takes a free key. Otherwise look.lua goes on.
--- A GET of the record travels in front of the script in the same request, because
--- a long value must not pass through Lua.
+-- recall.lua stands in front of look.lua, for a claim that recalls. The claim finds
+-- the record of the key. Without one it takes a free key. Otherwise look.lua goes
+-- on. A GET of the record travels in front of the script in the same request,
+-- because a long value must not pass through Lua.
 --
--- A mark counts as a record once its owner does not own the key (law 20). It comes
--- back through Lua, because it may have come to count after the GET.
+-- A mark counts as a record once its owner does not own the key (law 20). The
+-- mark comes back through Lua, because it may have come to count after the GET.
 --
--- KEYS[1] to KEYS[5] and ARGV[1] to ARGV[8] are those of look.lua.
 -- KEYS[6]  record
 -- ARGV[9]  value of the lock
 -- ARGV[10] TTL in ms

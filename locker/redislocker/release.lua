@@ -1,20 +1,17 @@
 -- release.lua ends an owner's hold, and hands the key over to the first in the
--- queue. handover.lua and releasecrowd.lua follow it.
+-- queue, by handover.lua or releasecrowd.lua.
 --
--- KEYS[1]  lock
--- KEYS[2]  wait queue, see look.lua and entry.go
--- KEYS[3]  dues, see look.lua
--- KEYS[4]  last fencing token given
--- KEYS[5]  crowd, see crowd.lua
 -- ARGV[1]  owner id
 --
--- These names stand in front of it, see script.go:
--- OWN      the owner's own entry, which leaves the queue and the crowd, or ""
--- NEXT     the entry that is queued behind all others if the key goes to one of
---          them, or ""
+-- The other arguments have names, because their numbers differ behind keep.lua
+-- and unmark.lua:
+-- ARGV[2]  KEY: the key, as messages name it
+-- ARGV[3]  OWN: the owner's own entry, which leaves the queue and the crowd, or ""
+-- ARGV[4]  NEXT: the entry that is queued behind all others if the key goes to one
+--          of them, or ""
+-- Two more stand in the text:
 -- INBOXES  start of the channel of an inbox, before the instance id
 -- KNOWN    whether the server knows who hears a message, as a single server does
--- KEY      the key, as messages name it
 --
 -- Returns {1 if the owner owned the key or otherwise 0, the number of other
 -- waiters, 1 if another claim has the key now or otherwise 0, the place of

@@ -5,10 +5,10 @@ n = 0
 if value == CROWD then
   local own, live = share(ARGV[1], OWN)
   if own then
-    redis.call("zrem", MEMBERS, own)
+    redis.call("zrem", KEYS[5], own)
     owned = live and 1 or 0
   end
-  n = settle()
+  n = crowd.settle()
   if n == 0 and waited == 0 then
     return owned
   end
@@ -19,7 +19,7 @@ if left > 0 then
   n, left, newer = serve(n, left, 0)
 end
 if n == 0 then
-  redis.call("del", LOCK)
+  redis.call("del", KEYS[1])
   return {owned, waited, 0, place, newer}
 end
 return {owned, waited, 1, place}

@@ -16,4 +16,3 @@ local function share(owner, entry)
     end
   end
 end
-

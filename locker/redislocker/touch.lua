@@ -1,8 +1,8 @@
--- touch.lua writes a key as it is, if the owner owns it. So WAIT has something
+-- touch.lua writes a key as it is, if the owner owns it, so that WAIT has something
 -- to wait for on this connection.
 --
 -- KEYS[1]  lock
--- KEYS[2]  crowd, see crowd.lua
+-- KEYS[2]  members of a crowd, see crowd.lua
 -- ARGV[1]  owner id
 --
 -- Returns 1, or 0 if the owner does not own the key.

@@ -13,7 +13,7 @@ if new and n < 0 then
   redis.pcall("publish", INBOXES .. string.sub(value, 23, 44), ARGV[7])
 elseif new and not ahead(ARGV[2], "0") then
   local told = {}
-  for _, member in ipairs(redis.call("zrange", MEMBERS, 0, 99)) do
+  for _, member in ipairs(redis.call("zrange", KEYS[5], 0, 99)) do
     local inbox = string.sub(member, 29, 50)
     if not told[inbox] then
       told[inbox] = true
@@ -21,4 +21,4 @@ elseif new and not ahead(ARGV[2], "0") then
     end
   end
 end
-return {redis.call("pttl", LOCK), redis.call("getrange", LOCK, 0, 2047), place}
+return {redis.call("pttl", KEYS[1]), redis.call("getrange", KEYS[1], 0, 2047), place}
