@@ -1,4 +1,5 @@
--- ahead.lua is for scripts by which a claim asks for a key that a crowd may own.
+-- ahead.lua is for scripts by which a claim asks for a key that a crowd may
+-- own.
 
 -- ahead reports whether a claim that was seen lately stands in front of this
 -- entry, or of its place if it is not in the queue (law 14).

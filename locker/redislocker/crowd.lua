@@ -2,22 +2,22 @@
 -- once. LOCK and MEMBERS in front of it are the names of the key's entries.
 --
 -- The entry of a claim ends with its limit, see entry.go. A claim may own the
--- key if fewer own it than its own limit, and fewer than the limit of each owner
--- (law 13). room decides that, and settle drops shares that have ended.
+-- key if fewer own it than its own limit, and fewer than the limit of each
+-- owner (law 13). room decides that, and settle drops shares that have ended.
 --
--- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No owner
--- id begins with "*". Hence the lock is nobody's own, and held for plain users of
--- the name. The limit is the lowest of those that have joined. MEMBERS is a sorted
--- set: the entry of each member -> when its share ends, in ms by the server's
--- clock. Both keys end with the last share.
+-- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No
+-- owner id begins with "*". Hence the lock is nobody's own, and held for plain
+-- users of the name. The limit is the lowest of those that have joined. MEMBERS
+-- is a sorted set: the entry of each member -> when its share ends, in ms by
+-- the server's clock. Both keys end with the last share.
 
 -- write makes the lock that of a crowd with this limit, for ms.
 local function write(limit, ms)
   redis.call("set", LOCK, CROWD .. string.rep("-", 22) .. string.format("limit %06d", limit), "px", ms)
 end
 
--- settle drops the members whose share has ended, lets the keys end with the last
--- share, and returns how many members are left. With none the key is free.
+-- settle drops the members whose share has ended, lets the keys end with the
+-- last share, and returns how many members are left. With none the key is free.
 function crowd.settle()
   local now = clock()
   while true do

@@ -1,15 +1,15 @@
 -- enter.lua makes a claim with a limit an owner of its key, beside others, or
--- finds the owner and queues the claim. Such claims have this script in place of
--- redislock and look.lua. ARGV[2] is always the claim's entry.
+-- finds the owner and queues the claim. Such claims have this script in place
+-- of redislock and look.lua. ARGV[2] is always the claim's entry.
 --
 -- ARGV[9]  "1" if the claim waits, or was queued before
 -- ARGV[10] TTL of its share in ms
 --
 -- Returns the first of its block of fencing tokens, "0" for none, if it is an
--- owner now. Otherwise returns {remaining TTL in ms or -1 for none, the start of
--- the holder's value, the claim's place or "" if it is not in the queue}. The
--- claim is not queued behind an entry of a newer version. In that case the place
--- is nil, and the rest says nothing.
+-- owner now. Otherwise returns {remaining TTL in ms or -1 for none, the start
+-- of the holder's value, the claim's place or "" if it is not in the queue}.
+-- The claim is not queued behind an entry of a newer version. In that case the
+-- place is nil, and the rest says nothing.
 
 local entry, ms = ARGV[2], tonumber(ARGV[10])
 local limit, token = limit_of(entry), "0"

@@ -7,10 +7,10 @@
 -- ARGV[1]  max number of entries to return
 --
 -- Returns {remaining TTL in ms, -1 for none or -2 if the key is free, the start
--- of its value, the number of waiters, the entries of the first of them, those of
--- the members of a crowd, the length of the record without its owner id, its
--- remaining TTL}. Both are 0 if no claim would find a record. A record is read as
--- a whole, because the rights for leases do not have STRLEN.
+-- of its value, the number of waiters, the entries of the first of them, those
+-- of the members of a crowd, the length of the record without its owner id, its
+-- remaining TTL}. Both are 0 if no claim would find a record. A record is read
+-- as a whole, because the rights for leases do not have STRLEN.
 
 local ttl, value = redis.call("pttl", KEYS[1]), redis.call("getrange", KEYS[1], 0, 2047)
 local members = {}

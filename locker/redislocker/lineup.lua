@@ -10,8 +10,8 @@
 -- ARGV[6]  INBOXES: start of the channel of an inbox, before the instance id
 -- ARGV[7]  message for the owner's inbox, if the claim is new in the queue:
 --          "wanted " and KEY
--- ARGV[8]  KNOWN: "1" if the server knows who hears a message, as a single server
---          does
+-- ARGV[8]  KNOWN: "1" if the server knows who hears a message, as a single
+--          server does
 
 -- line_up queues the claim, unless it was queued before, and notes when it must
 -- be seen again. line_up returns the claim's place, "" if the claim was queued

@@ -1,5 +1,6 @@
 -- look.lua finds the holder of a key, and queues a claim that will wait for it.
--- The claim wants to own the key alone. If a crowd owns it, lookcrowd.lua goes on.
+-- The claim wants to own the key alone. If a crowd owns it, lookcrowd.lua goes
+-- on.
 --
 -- Returns nil if the key is free or the claim's own. The claim is out of the
 -- queue then. Otherwise returns {remaining TTL in ms or -1 for none, the start

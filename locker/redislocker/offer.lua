@@ -1,10 +1,10 @@
--- offer.lua is for scripts that hand a key over. INBOXES, KNOWN and KEY stand in
--- front of it.
+-- offer.lua is for scripts that hand a key over. INBOXES, KNOWN and KEY stand
+-- in front of it.
 --
--- An offer is final: once a message has told of it, nothing takes it back or cuts
--- it short. A message may reach a process that this server does not count, because
--- messages travel to the replicas too, and a subscription may be there. Hence the
--- script asks who would hear before it makes an offer.
+-- An offer is final: once a message has told of it, nothing takes it back or
+-- cuts it short. A message may reach a process that this server does not count,
+-- because messages travel to the replicas too, and a subscription may be there.
+-- Hence the script asks who would hear before it makes an offer.
 
 -- overdue returns for how many ms a claim is overdue. If a release has queued
 -- the claim and it has not looked since, its place is the time when it came.
@@ -16,8 +16,9 @@ local function overdue(owner, place)
   return now - due
 end
 
--- lateness returns for how many ms the claim of an entry is overdue, or nil if the
--- claim is gone: it was not seen for QUEUE_LIFE, or no locker has made the entry.
+-- lateness returns for how many ms the claim of an entry is overdue, or nil if
+-- the claim is gone: it was not seen for QUEUE_LIFE, or no locker has made the
+-- entry.
 local function lateness(entry, place)
   local made = string.find(entry, "^[mlji][f-]%d%d%d%d") and string.sub(entry, 3, 6) ~= "0000"
   if version(entry) ~= VERSION or not made then
@@ -27,8 +28,9 @@ local function lateness(entry, place)
   return late <= QUEUE_LIFE - LOOK_EVERY and late or nil
 end
 
--- length returns for how many ms the key is offered to the claim of an entry, or
--- nil if the claim is passed over, which the last one that may be asked is not.
+-- length returns for how many ms the key is offered to the claim of an entry,
+-- or nil if the claim is passed over, which the last one that may be asked is
+-- not.
 local function length(entry, inbox, late, last)
   local short = tonumber(string.sub(entry, 3, 6))
   local hear = KNOWN and redis.pcall("pubsub", "numsub", inbox)
@@ -36,8 +38,8 @@ local function length(entry, inbox, late, last)
   if hear and hear > 0 then
     return late <= LATE and tonumber(string.match(entry, '^,"offer":([1-9]%d%d%d?)%D', 57)) or short
   end
-  -- Only a claim that hears may rest beyond LOOK_EVERY. A place has fractions of a
-  -- ms, which the clock has not.
+  -- Only a claim that hears may rest beyond LOOK_EVERY. A place has fractions
+  -- of a ms, which the clock has not.
   local told = string.find(entry, "^[mj]") or late < -LOOK_EVERY - 1
   if not last and (late > LATE or hear and told) then
     return nil -- most likely dead

@@ -1,7 +1,7 @@
--- recall.lua stands in front of look.lua, for a claim that recalls. The claim finds
--- the record of the key. Without one it takes a free key. Otherwise look.lua goes
--- on. A GET of the record travels in front of the script in the same request,
--- because a long value must not pass through Lua.
+-- recall.lua stands in front of look.lua, for a claim that recalls. The claim
+-- finds the record of the key. Without one it takes a free key. Otherwise
+-- look.lua goes on. A GET of the record travels in front of the script in the
+-- same request, because a long value must not pass through Lua.
 --
 -- A mark counts as a record once its owner does not own the key (law 20). The
 -- mark comes back through Lua, because it may have come to count after the GET.
@@ -11,8 +11,8 @@
 -- ARGV[10] TTL in ms
 -- ARGV[11] "1" to reserve a block of tokens
 --
--- Returns 1 if there is a record, the mark if that counts, {first token, or "0"}
--- if the claim owns the key now, or what look.lua returns.
+-- Returns 1 if there is a record, the mark if that counts, {first token, or
+-- "0"} if the claim owns the key now, or what look.lua returns.
 
 do
   local owner = redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1)

@@ -6,12 +6,14 @@
 -- The other arguments have names, because their numbers differ behind keep.lua
 -- and unmark.lua:
 -- ARGV[2]  KEY: the key, as messages name it
--- ARGV[3]  OWN: the owner's own entry, which leaves the queue and the crowd, or ""
--- ARGV[4]  NEXT: the entry that is queued behind all others if the key goes to one
---          of them, or ""
--- Two more stand in the text:
+-- ARGV[3]  OWN: the owner's own entry, which leaves the queue and the crowd,
+--          or ""
+-- ARGV[4]  NEXT: the entry that is queued behind all others if the key goes to
+--          one of them, or ""
+--
+-- Two more stand in the text, because they never change for a locker:
 -- INBOXES  start of the channel of an inbox, before the instance id
--- KNOWN    whether the server knows who hears a message, as a single server does
+-- KNOWN    whether the server knows who hears a message, as a single one does
 --
 -- Returns {1 if the owner owned the key or otherwise 0, the number of other
 -- waiters, 1 if another claim has the key now or otherwise 0, the place of

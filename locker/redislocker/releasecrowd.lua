@@ -1,5 +1,5 @@
--- releasecrowd.lua goes on behind handover.lua. A crowd owns the key, or a claim
--- with a limit is the first in its queue.
+-- releasecrowd.lua goes on behind handover.lua. A crowd owns the key, or a
+-- claim with a limit is the first in its queue.
 
 n = 0
 if value == CROWD then

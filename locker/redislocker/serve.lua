@@ -5,9 +5,10 @@
 -- ones are in the queue, and more come behind them. serve drops the claims that
 -- are gone. With alone, serve stops in front of a claim with a limit.
 --
--- serve returns how many own the key then, -1 for one that owns it alone, or nil
--- in front of a claim with a limit. The second result is how many are left in the
--- queue, and the third the version of a newer entry in front if there is one.
+-- serve returns how many own the key then, -1 for one that owns it alone, or
+-- nil in front of a claim with a limit. The second result is how many are left
+-- in the queue, and the third the version of a newer entry in front if there is
+-- one.
 --
 -- serve asks a hundred claims at most. The last of them gets a key that is free
 -- even if that claim is most likely dead, which costs a short offer.

@@ -1,9 +1,9 @@
 -- share.lua is for scripts that ask whether a claim has a share of a key that a
 -- crowd owns, see crowd.lua.
 
--- share returns the entry of a claim that is a member, and whether its share has
--- not ended. The claim is known by its entry, or for "" by its owner id alone.
--- share returns nil if there is no such member.
+-- share returns the entry of a claim that is a member, and whether its share
+-- has not ended. The claim is known by its entry, or for "" by its owner id
+-- alone. share returns nil if there is no such member.
 local function share(owner, entry)
   if entry ~= "" then
     local ends = redis.call("zscore", MEMBERS, entry)

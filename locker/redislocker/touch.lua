@@ -1,5 +1,5 @@
--- touch.lua writes a key as it is, if the owner owns it, so that WAIT has something
--- to wait for on this connection.
+-- touch.lua writes a key as it is, if the owner owns it, so that WAIT has
+-- something to wait for on this connection.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  members of a crowd, see crowd.lua

@@ -3,8 +3,8 @@
 --
 -- KEYS[6]  record
 -- ARGV[1]  owner id
--- ARGV[2]  to ARGV[6] are OWN, NEXT, INBOXES, KNOWN ("1" or "0") and KEY, in place
---          of the arguments of release.lua
+-- ARGV[2]  to ARGV[6] are OWN, NEXT, INBOXES, KNOWN ("1" or "0") and KEY, in
+--          place of the arguments of release.lua
 --
 -- Returns what release.lua returns.
 

@@ -5,7 +5,8 @@
 -- ARGV[1]  "1" for the keys in front, "0" for all or none
 -- ARGV[2]  TTL in ms
 -- ARGV[3]  "1" to reserve a block of tokens for each
--- ARGV[4...] for each key what it is set to: owner id, instance id, a line about the holder
+-- ARGV[4...] for each key what it is set to: owner id, instance id, a line about
+--          the holder
 --
 -- Returns a list. First is the place of the first key that somebody else owns,
 -- from 0, or the number of keys. Behind it are the remaining TTL in ms and the
@@ -27,10 +28,10 @@ local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, CROWD = 
 -- last token. The clock may step back by as much. With a floor, no token is
 -- below it.
 --
--- A counter that is no number counts as lost. Beyond 2^53 numbers are not exact,
--- and no locker writes such a counter. The error about such a counter, or about
--- one of another type, begins with COUNTER, because it says nothing about the
--- lock.
+-- A counter that is no number counts as lost. Beyond 2^53 numbers are not
+-- exact, and no locker writes such a counter. The error about such a counter,
+-- or about one of another type, begins with COUNTER, because it says nothing
+-- about the lock.
 local function reserve(key, block, life, floor)
   local time = redis.call("time")
   local now = tonumber(time[1]) * 1000000 + tonumber(time[2])

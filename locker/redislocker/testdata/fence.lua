@@ -17,13 +17,14 @@ local MEMBERS = KEYS[3]
 -- entry.lua is for every script that reads or queues entries. entry.go
 -- describes an entry. Constants stand in front of it, see consts in script.go.
 
--- version returns the version of an entry, one character, or "" if no locker has
--- made the entry.
+-- version returns the version of an entry, one character, or "" if no locker
+-- has made the entry.
 local function version(entry)
   return string.match(entry, '^{"v":(.)', 51) or ""
 end
 
--- limit_of returns the limit of an entry, 1 for a claim that owns its key alone.
+-- limit_of returns the limit of an entry, 1 for a claim that owns its key
+-- alone.
 local function limit_of(entry)
   if string.sub(entry, -17, -9) == '"limit":"' then
     return tonumber(string.match(entry, "^%d%d%d%d%d%d", -8)) or 1
@@ -60,10 +61,10 @@ end
 -- last token. The clock may step back by as much. With a floor, no token is
 -- below it.
 --
--- A counter that is no number counts as lost. Beyond 2^53 numbers are not exact,
--- and no locker writes such a counter. The error about such a counter, or about
--- one of another type, begins with COUNTER, because it says nothing about the
--- lock.
+-- A counter that is no number counts as lost. Beyond 2^53 numbers are not
+-- exact, and no locker writes such a counter. The error about such a counter,
+-- or about one of another type, begins with COUNTER, because it says nothing
+-- about the lock.
 local function reserve(key, block, life, floor)
   local time = redis.call("time")
   local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -84,9 +85,9 @@ end
 -- share.lua is for scripts that ask whether a claim has a share of a key that a
 -- crowd owns, see crowd.lua.
 
--- share returns the entry of a claim that is a member, and whether its share has
--- not ended. The claim is known by its entry, or for "" by its owner id alone.
--- share returns nil if there is no such member.
+-- share returns the entry of a claim that is a member, and whether its share
+-- has not ended. The claim is known by its entry, or for "" by its owner id
+-- alone. share returns nil if there is no such member.
 local function share(owner, entry)
   if entry ~= "" then
     local ends = redis.call("zscore", MEMBERS, entry)

@@ -3,8 +3,8 @@
 --
 -- KEYS[6]  record
 -- ARGV[1]  owner id
--- ARGV[2]  to ARGV[6] are OWN, NEXT, INBOXES, KNOWN ("1" or "0") and KEY, in place
---          of the arguments of release.lua
+-- ARGV[2]  to ARGV[6] are OWN, NEXT, INBOXES, KNOWN ("1" or "0") and KEY, in
+--          place of the arguments of release.lua
 -- ARGV[7]  what the record is set to: the owner id, then the value
 -- ARGV[8]  its TTL in ms
 -- ARGV[9]  the value as messages carry it, or "" if it is too long for them
@@ -20,12 +20,14 @@
 -- The other arguments have names, because their numbers differ behind keep.lua
 -- and unmark.lua:
 -- ARGV[2]  KEY: the key, as messages name it
--- ARGV[3]  OWN: the owner's own entry, which leaves the queue and the crowd, or ""
--- ARGV[4]  NEXT: the entry that is queued behind all others if the key goes to one
---          of them, or ""
--- Two more stand in the text:
+-- ARGV[3]  OWN: the owner's own entry, which leaves the queue and the crowd,
+--          or ""
+-- ARGV[4]  NEXT: the entry that is queued behind all others if the key goes to
+--          one of them, or ""
+--
+-- Two more stand in the text, because they never change for a locker:
 -- INBOXES  start of the channel of an inbox, before the instance id
--- KNOWN    whether the server knows who hears a message, as a single server does
+-- KNOWN    whether the server knows who hears a message, as a single one does
 --
 -- Returns {1 if the owner owned the key or otherwise 0, the number of other
 -- waiters, 1 if another claim has the key now or otherwise 0, the place of
@@ -91,13 +93,14 @@ end
 -- entry.lua is for every script that reads or queues entries. entry.go
 -- describes an entry. Constants stand in front of it, see consts in script.go.
 
--- version returns the version of an entry, one character, or "" if no locker has
--- made the entry.
+-- version returns the version of an entry, one character, or "" if no locker
+-- has made the entry.
 local function version(entry)
   return string.match(entry, '^{"v":(.)', 51) or ""
 end
 
--- limit_of returns the limit of an entry, 1 for a claim that owns its key alone.
+-- limit_of returns the limit of an entry, 1 for a claim that owns its key
+-- alone.
 local function limit_of(entry)
   if string.sub(entry, -17, -9) == '"limit":"' then
     return tonumber(string.match(entry, "^%d%d%d%d%d%d", -8)) or 1
@@ -149,10 +152,10 @@ end
 -- last token. The clock may step back by as much. With a floor, no token is
 -- below it.
 --
--- A counter that is no number counts as lost. Beyond 2^53 numbers are not exact,
--- and no locker writes such a counter. The error about such a counter, or about
--- one of another type, begins with COUNTER, because it says nothing about the
--- lock.
+-- A counter that is no number counts as lost. Beyond 2^53 numbers are not
+-- exact, and no locker writes such a counter. The error about such a counter,
+-- or about one of another type, begins with COUNTER, because it says nothing
+-- about the lock.
 local function reserve(key, block, life, floor)
   local time = redis.call("time")
   local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -171,13 +174,13 @@ local function reserve(key, block, life, floor)
 end
 local crowd = {} -- crowd.lua fills it
 
--- offer.lua is for scripts that hand a key over. INBOXES, KNOWN and KEY stand in
--- front of it.
+-- offer.lua is for scripts that hand a key over. INBOXES, KNOWN and KEY stand
+-- in front of it.
 --
--- An offer is final: once a message has told of it, nothing takes it back or cuts
--- it short. A message may reach a process that this server does not count, because
--- messages travel to the replicas too, and a subscription may be there. Hence the
--- script asks who would hear before it makes an offer.
+-- An offer is final: once a message has told of it, nothing takes it back or
+-- cuts it short. A message may reach a process that this server does not count,
+-- because messages travel to the replicas too, and a subscription may be there.
+-- Hence the script asks who would hear before it makes an offer.
 
 -- overdue returns for how many ms a claim is overdue. If a release has queued
 -- the claim and it has not looked since, its place is the time when it came.
@@ -189,8 +192,9 @@ local function overdue(owner, place)
   return now - due
 end
 
--- lateness returns for how many ms the claim of an entry is overdue, or nil if the
--- claim is gone: it was not seen for QUEUE_LIFE, or no locker has made the entry.
+-- lateness returns for how many ms the claim of an entry is overdue, or nil if
+-- the claim is gone: it was not seen for QUEUE_LIFE, or no locker has made the
+-- entry.
 local function lateness(entry, place)
   local made = string.find(entry, "^[mlji][f-]%d%d%d%d") and string.sub(entry, 3, 6) ~= "0000"
   if version(entry) ~= VERSION or not made then
@@ -200,8 +204,9 @@ local function lateness(entry, place)
   return late <= QUEUE_LIFE - LOOK_EVERY and late or nil
 end
 
--- length returns for how many ms the key is offered to the claim of an entry, or
--- nil if the claim is passed over, which the last one that may be asked is not.
+-- length returns for how many ms the key is offered to the claim of an entry,
+-- or nil if the claim is passed over, which the last one that may be asked is
+-- not.
 local function length(entry, inbox, late, last)
   local short = tonumber(string.sub(entry, 3, 6))
   local hear = KNOWN and redis.pcall("pubsub", "numsub", inbox)
@@ -209,8 +214,8 @@ local function length(entry, inbox, late, last)
   if hear and hear > 0 then
     return late <= LATE and tonumber(string.match(entry, '^,"offer":([1-9]%d%d%d?)%D', 57)) or short
   end
-  -- Only a claim that hears may rest beyond LOOK_EVERY. A place has fractions of a
-  -- ms, which the clock has not.
+  -- Only a claim that hears may rest beyond LOOK_EVERY. A place has fractions
+  -- of a ms, which the clock has not.
   local told = string.find(entry, "^[mj]") or late < -LOOK_EVERY - 1
   if not last and (late > LATE or hear and told) then
     return nil -- most likely dead
@@ -252,9 +257,10 @@ end
 -- ones are in the queue, and more come behind them. serve drops the claims that
 -- are gone. With alone, serve stops in front of a claim with a limit.
 --
--- serve returns how many own the key then, -1 for one that owns it alone, or nil
--- in front of a claim with a limit. The second result is how many are left in the
--- queue, and the third the version of a newer entry in front if there is one.
+-- serve returns how many own the key then, -1 for one that owns it alone, or
+-- nil in front of a claim with a limit. The second result is how many are left
+-- in the queue, and the third the version of a newer entry in front if there is
+-- one.
 --
 -- serve asks a hundred claims at most. The last of them gets a key that is free
 -- even if that claim is most likely dead, which costs a short offer.
@@ -334,22 +340,22 @@ local LOCK, MEMBERS = KEYS[1], KEYS[5]
 -- once. LOCK and MEMBERS in front of it are the names of the key's entries.
 --
 -- The entry of a claim ends with its limit, see entry.go. A claim may own the
--- key if fewer own it than its own limit, and fewer than the limit of each owner
--- (law 13). room decides that, and settle drops shares that have ended.
+-- key if fewer own it than its own limit, and fewer than the limit of each
+-- owner (law 13). room decides that, and settle drops shares that have ended.
 --
--- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No owner
--- id begins with "*". Hence the lock is nobody's own, and held for plain users of
--- the name. The limit is the lowest of those that have joined. MEMBERS is a sorted
--- set: the entry of each member -> when its share ends, in ms by the server's
--- clock. Both keys end with the last share.
+-- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No
+-- owner id begins with "*". Hence the lock is nobody's own, and held for plain
+-- users of the name. The limit is the lowest of those that have joined. MEMBERS
+-- is a sorted set: the entry of each member -> when its share ends, in ms by
+-- the server's clock. Both keys end with the last share.
 
 -- write makes the lock that of a crowd with this limit, for ms.
 local function write(limit, ms)
   redis.call("set", LOCK, CROWD .. string.rep("-", 22) .. string.format("limit %06d", limit), "px", ms)
 end
 
--- settle drops the members whose share has ended, lets the keys end with the last
--- share, and returns how many members are left. With none the key is free.
+-- settle drops the members whose share has ended, lets the keys end with the
+-- last share, and returns how many members are left. With none the key is free.
 function crowd.settle()
   local now = clock()
   while true do
@@ -406,9 +412,9 @@ end
 -- share.lua is for scripts that ask whether a claim has a share of a key that a
 -- crowd owns, see crowd.lua.
 
--- share returns the entry of a claim that is a member, and whether its share has
--- not ended. The claim is known by its entry, or for "" by its owner id alone.
--- share returns nil if there is no such member.
+-- share returns the entry of a claim that is a member, and whether its share
+-- has not ended. The claim is known by its entry, or for "" by its owner id
+-- alone. share returns nil if there is no such member.
 local function share(owner, entry)
   if entry ~= "" then
     local ends = redis.call("zscore", MEMBERS, entry)
@@ -422,8 +428,8 @@ local function share(owner, entry)
   end
 end
 
--- releasecrowd.lua goes on behind handover.lua. A crowd owns the key, or a claim
--- with a limit is the first in its queue.
+-- releasecrowd.lua goes on behind handover.lua. A crowd owns the key, or a
+-- claim with a limit is the first in its queue.
 
 n = 0
 if value == CROWD then

@@ -1,7 +1,7 @@
--- recall.lua stands in front of look.lua, for a claim that recalls. The claim finds
--- the record of the key. Without one it takes a free key. Otherwise look.lua goes
--- on. A GET of the record travels in front of the script in the same request,
--- because a long value must not pass through Lua.
+-- recall.lua stands in front of look.lua, for a claim that recalls. The claim
+-- finds the record of the key. Without one it takes a free key. Otherwise
+-- look.lua goes on. A GET of the record travels in front of the script in the
+-- same request, because a long value must not pass through Lua.
 --
 -- A mark counts as a record once its owner does not own the key (law 20). The
 -- mark comes back through Lua, because it may have come to count after the GET.
@@ -11,8 +11,8 @@
 -- ARGV[10] TTL in ms
 -- ARGV[11] "1" to reserve a block of tokens
 --
--- Returns 1 if there is a record, the mark if that counts, {first token, or "0"}
--- if the claim owns the key now, or what look.lua returns.
+-- Returns 1 if there is a record, the mark if that counts, {first token, or
+-- "0"} if the claim owns the key now, or what look.lua returns.
 
 -- queue.lua is for every script that queues a claim, or hands a key over.
 --
@@ -35,8 +35,8 @@
 -- ARGV[6]  INBOXES: start of the channel of an inbox, before the instance id
 -- ARGV[7]  message for the owner's inbox, if the claim is new in the queue:
 --          "wanted " and KEY
--- ARGV[8]  KNOWN: "1" if the server knows who hears a message, as a single server
---          does
+-- ARGV[8]  KNOWN: "1" if the server knows who hears a message, as a single
+--          server does
 
 local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, CROWD = "1", 100, 500, 2000, 64, 1200000, "*guard:several-own-it*"
 
@@ -53,10 +53,10 @@ local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, CROWD = 
 -- last token. The clock may step back by as much. With a floor, no token is
 -- below it.
 --
--- A counter that is no number counts as lost. Beyond 2^53 numbers are not exact,
--- and no locker writes such a counter. The error about such a counter, or about
--- one of another type, begins with COUNTER, because it says nothing about the
--- lock.
+-- A counter that is no number counts as lost. Beyond 2^53 numbers are not
+-- exact, and no locker writes such a counter. The error about such a counter,
+-- or about one of another type, begins with COUNTER, because it says nothing
+-- about the lock.
 local function reserve(key, block, life, floor)
   local time = redis.call("time")
   local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -101,13 +101,14 @@ end
 -- entry.lua is for every script that reads or queues entries. entry.go
 -- describes an entry. Constants stand in front of it, see consts in script.go.
 
--- version returns the version of an entry, one character, or "" if no locker has
--- made the entry.
+-- version returns the version of an entry, one character, or "" if no locker
+-- has made the entry.
 local function version(entry)
   return string.match(entry, '^{"v":(.)', 51) or ""
 end
 
--- limit_of returns the limit of an entry, 1 for a claim that owns its key alone.
+-- limit_of returns the limit of an entry, 1 for a claim that owns its key
+-- alone.
 local function limit_of(entry)
   if string.sub(entry, -17, -9) == '"limit":"' then
     return tonumber(string.match(entry, "^%d%d%d%d%d%d", -8)) or 1
@@ -178,7 +179,8 @@ local function line_up()
 end
 
 -- look.lua finds the holder of a key, and queues a claim that will wait for it.
--- The claim wants to own the key alone. If a crowd owns it, lookcrowd.lua goes on.
+-- The claim wants to own the key alone. If a crowd owns it, lookcrowd.lua goes
+-- on.
 --
 -- Returns nil if the key is free or the claim's own. The claim is out of the
 -- queue then. Otherwise returns {remaining TTL in ms or -1 for none, the start
@@ -217,22 +219,22 @@ local LOCK, MEMBERS = KEYS[1], KEYS[5]
 -- once. LOCK and MEMBERS in front of it are the names of the key's entries.
 --
 -- The entry of a claim ends with its limit, see entry.go. A claim may own the
--- key if fewer own it than its own limit, and fewer than the limit of each owner
--- (law 13). room decides that, and settle drops shares that have ended.
+-- key if fewer own it than its own limit, and fewer than the limit of each
+-- owner (law 13). room decides that, and settle drops shares that have ended.
 --
--- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No owner
--- id begins with "*". Hence the lock is nobody's own, and held for plain users of
--- the name. The limit is the lowest of those that have joined. MEMBERS is a sorted
--- set: the entry of each member -> when its share ends, in ms by the server's
--- clock. Both keys end with the last share.
+-- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No
+-- owner id begins with "*". Hence the lock is nobody's own, and held for plain
+-- users of the name. The limit is the lowest of those that have joined. MEMBERS
+-- is a sorted set: the entry of each member -> when its share ends, in ms by
+-- the server's clock. Both keys end with the last share.
 
 -- write makes the lock that of a crowd with this limit, for ms.
 local function write(limit, ms)
   redis.call("set", LOCK, CROWD .. string.rep("-", 22) .. string.format("limit %06d", limit), "px", ms)
 end
 
--- settle drops the members whose share has ended, lets the keys end with the last
--- share, and returns how many members are left. With none the key is free.
+-- settle drops the members whose share has ended, lets the keys end with the
+-- last share, and returns how many members are left. With none the key is free.
 function crowd.settle()
   local now = clock()
   while true do
@@ -286,13 +288,13 @@ function crowd.put(entry, n, ms)
   redis.call("zadd", MEMBERS, clock() + ms, entry)
 end
 
--- offer.lua is for scripts that hand a key over. INBOXES, KNOWN and KEY stand in
--- front of it.
+-- offer.lua is for scripts that hand a key over. INBOXES, KNOWN and KEY stand
+-- in front of it.
 --
--- An offer is final: once a message has told of it, nothing takes it back or cuts
--- it short. A message may reach a process that this server does not count, because
--- messages travel to the replicas too, and a subscription may be there. Hence the
--- script asks who would hear before it makes an offer.
+-- An offer is final: once a message has told of it, nothing takes it back or
+-- cuts it short. A message may reach a process that this server does not count,
+-- because messages travel to the replicas too, and a subscription may be there.
+-- Hence the script asks who would hear before it makes an offer.
 
 -- overdue returns for how many ms a claim is overdue. If a release has queued
 -- the claim and it has not looked since, its place is the time when it came.
@@ -304,8 +306,9 @@ local function overdue(owner, place)
   return now - due
 end
 
--- lateness returns for how many ms the claim of an entry is overdue, or nil if the
--- claim is gone: it was not seen for QUEUE_LIFE, or no locker has made the entry.
+-- lateness returns for how many ms the claim of an entry is overdue, or nil if
+-- the claim is gone: it was not seen for QUEUE_LIFE, or no locker has made the
+-- entry.
 local function lateness(entry, place)
   local made = string.find(entry, "^[mlji][f-]%d%d%d%d") and string.sub(entry, 3, 6) ~= "0000"
   if version(entry) ~= VERSION or not made then
@@ -315,8 +318,9 @@ local function lateness(entry, place)
   return late <= QUEUE_LIFE - LOOK_EVERY and late or nil
 end
 
--- length returns for how many ms the key is offered to the claim of an entry, or
--- nil if the claim is passed over, which the last one that may be asked is not.
+-- length returns for how many ms the key is offered to the claim of an entry,
+-- or nil if the claim is passed over, which the last one that may be asked is
+-- not.
 local function length(entry, inbox, late, last)
   local short = tonumber(string.sub(entry, 3, 6))
   local hear = KNOWN and redis.pcall("pubsub", "numsub", inbox)
@@ -324,8 +328,8 @@ local function length(entry, inbox, late, last)
   if hear and hear > 0 then
     return late <= LATE and tonumber(string.match(entry, '^,"offer":([1-9]%d%d%d?)%D', 57)) or short
   end
-  -- Only a claim that hears may rest beyond LOOK_EVERY. A place has fractions of a
-  -- ms, which the clock has not.
+  -- Only a claim that hears may rest beyond LOOK_EVERY. A place has fractions
+  -- of a ms, which the clock has not.
   local told = string.find(entry, "^[mj]") or late < -LOOK_EVERY - 1
   if not last and (late > LATE or hear and told) then
     return nil -- most likely dead
@@ -367,9 +371,10 @@ end
 -- ones are in the queue, and more come behind them. serve drops the claims that
 -- are gone. With alone, serve stops in front of a claim with a limit.
 --
--- serve returns how many own the key then, -1 for one that owns it alone, or nil
--- in front of a claim with a limit. The second result is how many are left in the
--- queue, and the third the version of a newer entry in front if there is one.
+-- serve returns how many own the key then, -1 for one that owns it alone, or
+-- nil in front of a claim with a limit. The second result is how many are left
+-- in the queue, and the third the version of a newer entry in front if there is
+-- one.
 --
 -- serve asks a hundred claims at most. The last of them gets a key that is free
 -- even if that claim is most likely dead, which costs a short offer.
@@ -417,7 +422,8 @@ local function serve(n, waiting, more, alone)
   return n, waiting - seen, newer
 end
 
--- ahead.lua is for scripts by which a claim asks for a key that a crowd may own.
+-- ahead.lua is for scripts by which a claim asks for a key that a crowd may
+-- own.
 
 -- ahead reports whether a claim that was seen lately stands in front of this
 -- entry, or of its place if it is not in the queue (law 14).
@@ -449,9 +455,9 @@ if n == 0 then
   return false
 end
 
--- wait.lua goes on behind enter.lua and lookcrowd.lua. n members own the key, or
--- for -1 a claim that owns it alone. The claim is queued if it waits, and the
--- owners' processes are told, each once, that somebody waits.
+-- wait.lua goes on behind enter.lua and lookcrowd.lua. n members own the key,
+-- or for -1 a claim that owns it alone. The claim is queued if it waits, and
+-- the owners' processes are told, each once, that somebody waits.
 
 local place, new = "", false
 if waits then

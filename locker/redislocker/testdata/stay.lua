@@ -1,5 +1,6 @@
--- stay.lua gives a claim with a limit its full TTL again, if its share of the key
--- has not ended. The script never creates a key, and never puts back a share.
+-- stay.lua gives a claim with a limit its full TTL again, if its share of the
+-- key has not ended. The script never creates a key, and never puts back a
+-- share.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  members of a crowd, see crowd.lua
@@ -15,13 +16,14 @@ local LOCK, MEMBERS, crowd = KEYS[1], KEYS[2], {}
 -- entry.lua is for every script that reads or queues entries. entry.go
 -- describes an entry. Constants stand in front of it, see consts in script.go.
 
--- version returns the version of an entry, one character, or "" if no locker has
--- made the entry.
+-- version returns the version of an entry, one character, or "" if no locker
+-- has made the entry.
 local function version(entry)
   return string.match(entry, '^{"v":(.)', 51) or ""
 end
 
--- limit_of returns the limit of an entry, 1 for a claim that owns its key alone.
+-- limit_of returns the limit of an entry, 1 for a claim that owns its key
+-- alone.
 local function limit_of(entry)
   if string.sub(entry, -17, -9) == '"limit":"' then
     return tonumber(string.match(entry, "^%d%d%d%d%d%d", -8)) or 1
@@ -49,22 +51,22 @@ end
 -- once. LOCK and MEMBERS in front of it are the names of the key's entries.
 --
 -- The entry of a claim ends with its limit, see entry.go. A claim may own the
--- key if fewer own it than its own limit, and fewer than the limit of each owner
--- (law 13). room decides that, and settle drops shares that have ended.
+-- key if fewer own it than its own limit, and fewer than the limit of each
+-- owner (law 13). room decides that, and settle drops shares that have ended.
 --
--- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No owner
--- id begins with "*". Hence the lock is nobody's own, and held for plain users of
--- the name. The limit is the lowest of those that have joined. MEMBERS is a sorted
--- set: the entry of each member -> when its share ends, in ms by the server's
--- clock. Both keys end with the last share.
+-- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No
+-- owner id begins with "*". Hence the lock is nobody's own, and held for plain
+-- users of the name. The limit is the lowest of those that have joined. MEMBERS
+-- is a sorted set: the entry of each member -> when its share ends, in ms by
+-- the server's clock. Both keys end with the last share.
 
 -- write makes the lock that of a crowd with this limit, for ms.
 local function write(limit, ms)
   redis.call("set", LOCK, CROWD .. string.rep("-", 22) .. string.format("limit %06d", limit), "px", ms)
 end
 
--- settle drops the members whose share has ended, lets the keys end with the last
--- share, and returns how many members are left. With none the key is free.
+-- settle drops the members whose share has ended, lets the keys end with the
+-- last share, and returns how many members are left. With none the key is free.
 function crowd.settle()
   local now = clock()
   while true do
@@ -121,9 +123,9 @@ end
 -- share.lua is for scripts that ask whether a claim has a share of a key that a
 -- crowd owns, see crowd.lua.
 
--- share returns the entry of a claim that is a member, and whether its share has
--- not ended. The claim is known by its entry, or for "" by its owner id alone.
--- share returns nil if there is no such member.
+-- share returns the entry of a claim that is a member, and whether its share
+-- has not ended. The claim is known by its entry, or for "" by its owner id
+-- alone. share returns nil if there is no such member.
 local function share(owner, entry)
   if entry ~= "" then
     local ends = redis.call("zscore", MEMBERS, entry)

@@ -1,5 +1,5 @@
--- touch.lua writes a key as it is, if the owner owns it, so that WAIT has something
--- to wait for on this connection.
+-- touch.lua writes a key as it is, if the owner owns it, so that WAIT has
+-- something to wait for on this connection.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  members of a crowd, see crowd.lua
@@ -13,13 +13,14 @@ local MEMBERS = KEYS[2]
 -- entry.lua is for every script that reads or queues entries. entry.go
 -- describes an entry. Constants stand in front of it, see consts in script.go.
 
--- version returns the version of an entry, one character, or "" if no locker has
--- made the entry.
+-- version returns the version of an entry, one character, or "" if no locker
+-- has made the entry.
 local function version(entry)
   return string.match(entry, '^{"v":(.)', 51) or ""
 end
 
--- limit_of returns the limit of an entry, 1 for a claim that owns its key alone.
+-- limit_of returns the limit of an entry, 1 for a claim that owns its key
+-- alone.
 local function limit_of(entry)
   if string.sub(entry, -17, -9) == '"limit":"' then
     return tonumber(string.match(entry, "^%d%d%d%d%d%d", -8)) or 1
@@ -46,9 +47,9 @@ end
 -- share.lua is for scripts that ask whether a claim has a share of a key that a
 -- crowd owns, see crowd.lua.
 
--- share returns the entry of a claim that is a member, and whether its share has
--- not ended. The claim is known by its entry, or for "" by its owner id alone.
--- share returns nil if there is no such member.
+-- share returns the entry of a claim that is a member, and whether its share
+-- has not ended. The claim is known by its entry, or for "" by its owner id
+-- alone. share returns nil if there is no such member.
 local function share(owner, entry)
   if entry ~= "" then
     local ends = redis.call("zscore", MEMBERS, entry)
