@@ -35,8 +35,8 @@ const (
 var (
 	lookScript = newScript("look", consts(), "entry", "queue", "lineup", "look", "tokens", inLook, noCrowd, inCrowd,
 		"crowd", "offer", "serve", "ahead", "lookcrowd", "wait")
-	recallScript = newScript("recall", consts(), "tokens", "recall", "entry", "queue", "lineup", "look", inLook, noCrowd,
-		inCrowd, "crowd", "offer", "serve", "ahead", "lookcrowd", "wait")
+	recallScript = newScript("recall", consts(), "tokens", "recall", "entry", "queue", "lineup", "look", inLook,
+		noCrowd, inCrowd, "crowd", "offer", "serve", "ahead", "lookcrowd", "wait")
 	enterScript = newScript("enter", consts(), "entry", "queue", "lineup", "tokens", inLook, noCrowd, inCrowd,
 		"crowd", "offer", "serve", "ahead", "enter", "wait")
 	keepScript    = newScript("keep", append([]string{consts(), inKeep, "keep"}, ending...)...)
