@@ -5,7 +5,8 @@
 -- ARGV[1]  "1" for the keys in front, "0" for all or none
 -- ARGV[2]  TTL in ms
 -- ARGV[3]  "1" to reserve a block of tokens for each
--- ARGV[4...] for each key what it is set to: owner id, instance id, a line about the holder
+-- ARGV[4...] for each key what it is set to: owner id, instance id, a line about
+--          the holder
 --
 -- Returns a list. First is the place of the first key that somebody else owns,
 -- from 0, or the number of keys. Behind it are the remaining TTL in ms and the

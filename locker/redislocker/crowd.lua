@@ -1,37 +1,27 @@
 -- crowd.lua is for scripts that meet a crowd: several claims that own a key at
--- once. LOCK and CROWD in front of it are the names of the key's entries.
+-- once. LOCK and MEMBERS in front of it are the names of the key's entries.
 --
 -- The entry of a claim ends with its limit, see entry.go. A claim may own the
--- key if fewer own it than its own limit, and fewer than the limit of each owner
--- (law 13). room decides that, and settle drops shares that have ended.
+-- key if fewer own it than its own limit, and fewer than the limit of each
+-- owner (law 13). room decides that, and settle drops shares that have ended.
 --
--- While a crowd owns it, the lock is MARK, 22 dashes and "limit NNNNNN". No owner
--- id begins with "*". So the lock is nobody's own, and held for plain users of
--- the name. The limit is the lowest of those that have joined. CROWD is a sorted
--- set: the entry of each member -> when its share ends, in ms by the server's
--- clock. Both keys end with the last share.
-
-local NO_LIMIT = 999999
-
--- limit_of returns the limit of an entry.
-local function limit_of(entry)
-  if string.sub(entry, -17, -9) == '"limit":"' then
-    return tonumber(string.match(entry, "^%d%d%d%d%d%d", -8)) or 1
-  end
-  return 1
-end
+-- While a crowd owns it, the lock is CROWD, 22 dashes and "limit NNNNNN". No
+-- owner id begins with "*". Hence the lock is nobody's own, and held for plain
+-- users of the name. The limit is the lowest of those that have joined. MEMBERS
+-- is a sorted set: the entry of each member -> when its share ends, in ms by
+-- the server's clock. Both keys end with the last share.
 
 -- write makes the lock that of a crowd with this limit, for ms.
 local function write(limit, ms)
-  redis.call("set", LOCK, MARK .. string.rep("-", 22) .. string.format("limit %06d", limit), "px", ms)
+  redis.call("set", LOCK, CROWD .. string.rep("-", 22) .. string.format("limit %06d", limit), "px", ms)
 end
 
--- settle drops the members whose share has ended. It lets the keys end with the
+-- settle drops the members whose share has ended, lets the keys end with the
 -- last share, and returns how many members are left. With none the key is free.
-local function settle()
+function crowd.settle()
   local now = clock()
   while true do
-    local first = redis.call("zrange", CROWD, 0, 0, "withscores")
+    local first = redis.call("zrange", MEMBERS, 0, 0, "withscores")
     if not first[1] then
       redis.call("del", LOCK)
       return 0
@@ -39,21 +29,19 @@ local function settle()
     if tonumber(first[2]) > now then
       break
     end
-    redis.call("zrem", CROWD, first[1])
+    redis.call("zrem", MEMBERS, first[1])
   end
-  local last = tonumber(redis.call("zrange", CROWD, -1, -1, "withscores")[2])
+  local last = tonumber(redis.call("zrange", MEMBERS, -1, -1, "withscores")[2])
   redis.call("pexpire", LOCK, last - now)
-  redis.call("pexpire", CROWD, last - now)
-  return redis.call("zcard", CROWD)
+  redis.call("pexpire", MEMBERS, last - now)
+  return redis.call("zcard", MEMBERS)
 end
 
 -- room reports whether a claim of this limit may join n members, and extra ones
 -- that will be members, of which the strictest allows low.
-local function room(limit, n, extra, low)
+function crowd.room(limit, n, extra, low)
   local m = n + extra
-  if m == 0 then
-    return true
-  elseif m >= limit or m >= low then
+  if m >= limit or m >= low then
     return false
   elseif n == 0 then
     return true
@@ -62,9 +50,8 @@ local function room(limit, n, extra, low)
   if m < lowest then
     return true
   end
-  -- A member with that limit may have left.
-  lowest = NO_LIMIT
-  for _, entry in ipairs(redis.call("zrange", CROWD, 0, -1)) do
+  lowest = math.huge -- a member with that limit may have left
+  for _, entry in ipairs(redis.call("zrange", MEMBERS, 0, -1)) do
     lowest = math.min(lowest, limit_of(entry))
   end
   write(lowest, math.max(redis.call("pttl", LOCK), 1))
@@ -73,13 +60,13 @@ end
 
 -- put makes an entry a member for ms, beside n members. settle must follow,
 -- because the keys must last as long as the last share.
-local function put(entry, n, ms)
+function crowd.put(entry, n, ms)
   local limit = limit_of(entry)
   if n == 0 then
-    redis.call("del", CROWD) -- what is left of an earlier crowd
+    redis.call("del", MEMBERS) -- what is left of an earlier crowd
     write(limit, ms)
   elseif limit < tonumber(redis.call("getrange", LOCK, 50, 55)) then
     write(limit, math.max(redis.call("pttl", LOCK), 1))
   end
-  redis.call("zadd", CROWD, clock() + ms, entry)
+  redis.call("zadd", MEMBERS, clock() + ms, entry)
 end

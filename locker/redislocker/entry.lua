@@ -1,13 +1,22 @@
 -- entry.lua is for every script that reads or queues entries. entry.go
 -- describes an entry. Constants stand in front of it, see consts in script.go.
 
--- version returns the version of an entry, one character. It returns "" if no
--- locker has made the entry.
+-- version returns the version of an entry, one character, or "" if no locker
+-- has made the entry.
 local function version(entry)
   return string.match(entry, '^{"v":(.)', 51) or ""
 end
 
--- micros returns the time in µs by the server's clock. It is the same
+-- limit_of returns the limit of an entry, 1 for a claim that owns its key
+-- alone.
+local function limit_of(entry)
+  if string.sub(entry, -17, -9) == '"limit":"' then
+    return tonumber(string.match(entry, "^%d%d%d%d%d%d", -8)) or 1
+  end
+  return 1
+end
+
+-- micros returns the time in µs by the server's clock, which is the same
 -- throughout a script.
 local started
 local function micros()
@@ -22,11 +31,3 @@ end
 local function clock()
   return math.floor(micros() / 1000)
 end
-
--- keep makes a key last for at least this many ms.
-local function keep(key, ms)
-  if redis.call("pttl", key) < ms then
-    redis.call("pexpire", key, ms)
-  end
-end
-

@@ -129,7 +129,7 @@ func code(err error) string {
 const (
 	unknownCommand = "unknown command"
 	wrongType      = "WRONGTYPE" // of the lock, or of the queue
-	counterType    = "COUNTER"   // a wrong type, see fence.lua
+	counterType    = "COUNTER"   // a wrong type, see tokens.lua
 )
 
 // advice says what to do when a server refuses a request.

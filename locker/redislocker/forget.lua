@@ -1,6 +1,6 @@
 -- forget.lua deletes the record of a key, if it is still the one that was read
--- before. A late run then leaves a later record. It also leaves the mark of an
--- owner that still owns the key (law 20).
+-- before, so that a late run leaves a later record. The script also leaves the
+-- mark of an owner that still owns the key (law 20).
 --
 -- KEYS[1]  lock
 -- KEYS[2]  record
@@ -9,8 +9,8 @@
 --
 -- Returns 1, or 0 if there was no such record, or it does not count.
 
-local kept = redis.call("getrange", KEYS[2], 0, ARGV[1])
-if kept ~= ARGV[2] or kept == "*" .. redis.call("getrange", KEYS[1], 0, ARGV[1] - 1) then
+local record = redis.call("getrange", KEYS[2], 0, ARGV[1])
+if record ~= ARGV[2] or record == "*" .. redis.call("getrange", KEYS[1], 0, ARGV[1] - 1) then
   return 0
 end
 return redis.call("del", KEYS[2])

@@ -1,20 +1,20 @@
--- inspect.lua returns the owners of a key and its waiters. It changes nothing.
+-- inspect.lua returns the owners of a key and its waiters, and changes nothing.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  wait queue, see look.lua
--- KEYS[3]  crowd, see crowd.lua
+-- KEYS[3]  members of a crowd, see crowd.lua
 -- KEYS[4]  record, see keep.lua
 -- ARGV[1]  max number of entries to return
 --
 -- Returns {remaining TTL in ms, -1 for none or -2 if the key is free, the start
--- of its value, the number of waiters, the entries of the first of them, those of
--- the members of a crowd, the length of the record without its owner id, its
--- remaining TTL}. Both are 0 if no claim would find a record. A record is read as
--- a whole, because the rights for leases do not have STRLEN.
+-- of its value, the number of waiters, the entries of the first of them, those
+-- of the members of a crowd, the length of the record without its owner id, its
+-- remaining TTL}. Both are 0 if no claim would find a record. A record is read
+-- as a whole, because the rights for leases do not have STRLEN.
 
 local ttl, value = redis.call("pttl", KEYS[1]), redis.call("getrange", KEYS[1], 0, 2047)
 local members = {}
-if string.sub(value, 1, 22) == MARK then
+if string.sub(value, 1, 22) == CROWD then
   local all = redis.call("zrange", KEYS[3], 0, -1, "withscores")
   for i = 1, #all, 2 do
     if tonumber(all[i + 1]) > clock() and #members < tonumber(ARGV[1]) then
@@ -25,12 +25,13 @@ if string.sub(value, 1, 22) == MARK then
     ttl = -2
   end
 end
-local length, rest = 0, 0
+local length, remaining = 0, 0
 local record = redis.pcall("getrange", KEYS[4], 0, -1)
 if type(record) == "string" and string.sub(record, 1, 1) == "*" then -- a mark, see begin.lua
   record = string.sub(record, 2, 23) ~= string.sub(value, 1, 22) and string.sub(record, 2) or ""
 end
 if type(record) == "string" and #record > 22 then
-  length, rest = #record - 22, redis.call("pttl", KEYS[4])
+  length, remaining = #record - 22, redis.call("pttl", KEYS[4])
 end
-return {ttl, value, redis.call("zcard", KEYS[2]), redis.call("zrange", KEYS[2], 0, ARGV[1] - 1), members, length, rest}
+return {ttl, value, redis.call("zcard", KEYS[2]), redis.call("zrange", KEYS[2], 0, ARGV[1] - 1), members,
+  length, remaining}

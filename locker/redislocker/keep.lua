@@ -1,14 +1,15 @@
--- keep.lua stands in front of release.lua. The owner keeps a record, and all
+-- keep.lua stands in front of release.lua. The owner stores a record, and all
 -- claims that wait for one leave the queue and are told.
 --
--- KEYS[1] to KEYS[5] and ARGV[1] are those of release.lua. ARGV[2] to ARGV[6]
--- are its OWN, NEXT, INBOXES, KNOWN ("1" or "0") and KEY.
 -- KEYS[6]  record
--- ARGV[7]  what it is set to: the owner id, then the value
+-- ARGV[1]  owner id
+-- ARGV[2]  to ARGV[6] are OWN, NEXT, INBOXES, KNOWN ("1" or "0") and KEY, in
+--          place of the arguments of release.lua
+-- ARGV[7]  what the record is set to: the owner id, then the value
 -- ARGV[8]  its TTL in ms
 -- ARGV[9]  the value as messages carry it, or "" if it is too long for them
 --
--- Returns 2 if an earlier request of this owner has kept the record, or what
+-- Returns 2 if an earlier request of this owner has stored the record, or what
 -- release.lua returns.
 
 if redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1) == ARGV[1] then

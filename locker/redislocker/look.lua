@@ -1,32 +1,16 @@
 -- look.lua finds the holder of a key, and queues a claim that will wait for it.
--- The claim wants to own the key alone. If a crowd owns it, lookcrowd.lua goes on.
---
--- KEYS[1]  lock
--- KEYS[2]  wait queue: sorted set of entry -> place, see entry.go
--- KEYS[3]  dues: sorted set of owner id -> when its claim must be seen again,
---          in ms by the server's clock
--- KEYS[4]  last fencing token given
--- KEYS[5]  crowd, see crowd.lua
--- ARGV[1]  owner id
--- ARGV[2]  the claim's entry, or "" if it will not wait
--- ARGV[3]  "1" if it was queued before. If it is not there any more it was
---          granted, and must not come back (law 2)
--- ARGV[4]  its place, or "0" for the back of the queue
--- ARGV[5]  max ms until the next look at it: LOOK_EVERY, or the rest that it is
---          granted
--- ARGV[6]  start of the channel of an inbox, before the instance id
--- ARGV[7]  message for the holder's inbox, if the claim is new in the queue
--- ARGV[8]  "1" if the server knows who hears a message, see release.lua
+-- The claim wants to own the key alone. If a crowd owns it, lookcrowd.lua goes
+-- on.
 --
 -- Returns nil if the key is free or the claim's own. The claim is out of the
 -- queue then. Otherwise returns {remaining TTL in ms or -1 for none, the start
 -- of the holder's value, the claim's place or "" if it is not in the queue}.
--- The claim is not queued behind an entry of a newer version, and the place is
--- nil then.
+-- The claim is not queued behind an entry of a newer version. In that case the
+-- place is nil, and the rest says nothing.
 
 local ttl = redis.call("pttl", KEYS[1])
 local value = redis.call("getrange", KEYS[1], 0, 2047)
-if string.sub(value, 1, #MARK) ~= MARK then
+if string.sub(value, 1, #CROWD) ~= CROWD then
   if ttl == -2 or string.sub(value, 1, #ARGV[1]) == ARGV[1] then
     if ARGV[2] ~= "" then
       redis.call("zrem", KEYS[2], ARGV[2])
@@ -38,31 +22,12 @@ if string.sub(value, 1, #MARK) ~= MARK then
     return {ttl, value, ""}
   end
 
-  local place
-  local score = redis.call("zscore", KEYS[2], ARGV[2])
-  if score then
-    place = string.format("%.0f", tonumber(score))
-  elseif ARGV[3] == "1" then
-    return {ttl, value, ""}
-  else
-    place = back(KEYS[2])
-    if not place then
-      return {ttl, value}
-    end
-    if ARGV[4] ~= "0" then
-      place = ARGV[4]
-    end
-    redis.call("zadd", KEYS[2], place, ARGV[2])
+  local place, new = line_up()
+  if not place then
+    return {ttl, value}
+  end
+  if new then
     redis.pcall("publish", ARGV[6] .. string.sub(value, 23, 44), ARGV[7])
   end
-
-  local now = clock()
-  local oldest = redis.call("zrange", KEYS[3], 0, 0, "withscores")
-  if oldest[1] and now - tonumber(oldest[2]) > QUEUE_LIFE then
-    redis.call("zrem", KEYS[3], oldest[1]) -- most likely of a claim that a release took out of the queue
-  end
-  redis.call("zadd", KEYS[3], now + ARGV[5], ARGV[1])
-  keep(KEYS[2], ARGV[5] + QUEUE_LIFE - LOOK_EVERY)
-  keep(KEYS[3], ARGV[5] + QUEUE_LIFE - LOOK_EVERY)
   return {ttl, value, place}
 end

@@ -1,29 +1,28 @@
--- recall.lua stands in front of look.lua, for a claim that recalls. It finds the
--- record of the key. Without one it takes a free key. Otherwise look.lua goes on.
--- A GET of the record travels in front of the script in the same request, because
--- a long value must not pass through Lua.
+-- recall.lua stands in front of look.lua, for a claim that recalls. The claim
+-- finds the record of the key. Without one it takes a free key. Otherwise
+-- look.lua goes on. A GET of the record travels in front of the script in the
+-- same request, because a long value must not pass through Lua.
 --
--- A mark counts as a record once its owner does not own the key (law 20). It comes
--- back through Lua, because it may have come to count after the GET.
+-- A mark counts as a record once its owner does not own the key (law 20). The
+-- mark comes back through Lua, because it may have come to count after the GET.
 --
--- KEYS[1] to KEYS[5] and ARGV[1] to ARGV[8] are those of look.lua.
 -- KEYS[6]  record
 -- ARGV[9]  value of the lock
 -- ARGV[10] TTL in ms
 -- ARGV[11] "1" to reserve a block of tokens
 --
--- Returns 1 if there is a record, the mark if that counts, {first token, or "0"}
--- if the claim owns the key now, or what look.lua returns.
+-- Returns 1 if there is a record, the mark if that counts, {first token, or
+-- "0"} if the claim owns the key now, or what look.lua returns.
 
 do
   local owner = redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1)
-  local kept = owner ~= ARGV[1] and redis.call("getrange", KEYS[6], 0, #ARGV[1]) or ""
-  if kept ~= "" and kept ~= "*" .. owner then
+  local record = owner ~= ARGV[1] and redis.call("getrange", KEYS[6], 0, #ARGV[1]) or ""
+  if record ~= "" and record ~= "*" .. owner then
     if ARGV[3] == "1" then
       redis.call("zrem", KEYS[2], ARGV[2])
       redis.call("zrem", KEYS[3], ARGV[1])
     end
-    return string.sub(kept, 1, 1) == "*" and redis.call("get", KEYS[6]) or 1
+    return string.sub(record, 1, 1) == "*" and redis.call("get", KEYS[6]) or 1
   end
   if owner == ARGV[1] or owner == "" and redis.call("exists", KEYS[1]) == 0 then
     if ARGV[2] ~= "" then

@@ -12,18 +12,6 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-var (
-	recallScript = newScript(consts(), lua("tokens", "recall", "entry", "back", "look"),
-		allNames, inLook, lua("late", "offer", "crowd", "serve", "lookcrowd"))
-	keepScript = newScript(consts(), inKeep, lua("keep", "release"), releaseTail)
-)
-
-var (
-	beginScript  = newScript(lua("begin"))
-	forgetScript = newScript(lua("forget"))
-	unmarkScript = newScript(consts(), inKeep, lua("unmark", "release"), releaseTail)
-)
-
 // maxTold is the length of the longest record that messages carry. Processes
 // ask for a longer one.
 const maxTold = 4 << 10

@@ -1,20 +1,19 @@
 -- release.lua ends an owner's hold, and hands the key over to the first in the
--- queue. handover.lua and releasecrowd.lua follow it.
+-- queue, by handover.lua or releasecrowd.lua.
 --
--- KEYS[1]  lock
--- KEYS[2]  wait queue, see look.lua and entry.go
--- KEYS[3]  dues, see look.lua
--- KEYS[4]  last fencing token given
--- KEYS[5]  crowd, see crowd.lua
 -- ARGV[1]  owner id
 --
--- These names stand in front of it, see script.go:
--- OWN      the owner's own entry, which leaves the queue and the crowd, or ""
--- NEXT     the entry that is queued behind all others if the key goes to one of
---          them, or ""
+-- The other arguments have names, because their numbers differ behind keep.lua
+-- and unmark.lua:
+-- ARGV[2]  KEY: the key, as messages name it
+-- ARGV[3]  OWN: the owner's own entry, which leaves the queue and the crowd,
+--          or ""
+-- ARGV[4]  NEXT: the entry that is queued behind all others if the key goes to
+--          one of them, or ""
+--
+-- Two more stand in the text, because they never change for a locker:
 -- INBOXES  start of the channel of an inbox, before the instance id
--- KNOWN    whether the server knows who hears a message, as a single server does
--- KEY      the key, as messages name it
+-- KNOWN    whether the server knows who hears a message, as a single one does
 --
 -- Returns {1 if the owner owned the key or otherwise 0, the number of other
 -- waiters, 1 if another claim has the key now or otherwise 0, the place of
@@ -32,7 +31,7 @@ if OWN ~= "" then
 end
 local owned = 0
 local value = redis.call("getrange", KEYS[1], 0, #ARGV[1] - 1)
-local crowded = value == MARK
+local crowded = value == CROWD
 if value == ARGV[1] then
   owned = 1
 elseif not crowded and redis.call("exists", KEYS[1]) == 1 then

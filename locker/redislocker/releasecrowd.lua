@@ -1,31 +1,25 @@
--- releasecrowd.lua goes on behind handover.lua, crowd.lua, share.lua and serve.lua.
--- A crowd owns the key, or a claim with a limit is the first in its queue.
+-- releasecrowd.lua goes on behind handover.lua. A crowd owns the key, or a
+-- claim with a limit is the first in its queue.
 
-local n = 0
-if value == MARK then
-  local own, ends = OWN, OWN ~= "" and redis.call("zscore", CROWD, OWN)
-  local live = ends and tonumber(ends) > clock()
-  if not ends then
-    own, live = share(ARGV[1])
-  end
+n = 0
+if value == CROWD then
+  local own, live = share(ARGV[1], OWN)
   if own then
-    redis.call("zrem", CROWD, own)
+    redis.call("zrem", KEYS[5], own)
     owned = live and 1 or 0
   end
-  n = settle()
+  n = crowd.settle()
   if n == 0 and waited == 0 then
     return owned
   end
 end
-local place, newer = "", nil
-if owned == 1 and NEXT ~= "" then
-  place = enqueue(NEXT, false) or ""
-end
-if waited > 0 or place ~= "" then
-  n, newer = serve(n)
+local place = follow(left == 0)
+left = left + (place ~= "" and 1 or 0)
+if left > 0 then
+  n, left, newer = serve(n, left, 0)
 end
 if n == 0 then
-  redis.call("del", LOCK)
+  redis.call("del", KEYS[1])
   return {owned, waited, 0, place, newer}
 end
 return {owned, waited, 1, place}

@@ -16,41 +16,53 @@ import (
 //go:embed *.lua
 var sources embed.FS
 
-// The names of the keys and arguments that the shared parts of scripts use.
+// Lines of Lua that name keys and arguments for the sources behind them.
 const (
-	allNames   = "local LOCK, WAIT, DUE, FENCE, CROWD = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]\n"
-	crowdNames = "local LOCK, CROWD = KEYS[1], KEYS[2]\n"
-	inRelease  = `local KEY, OWN, NEXT = ARGV[2], ARGV[3] or "", ARGV[4] or ""` + "\n"
-	inKeep     = `local OWN, NEXT, INBOXES, KNOWN, KEY = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == "1", ARGV[6]` + "\n"
-	// The key stands behind "wanted ".
-	inLook = `local INBOXES, KNOWN, KEY = ARGV[6], ARGV[8] == "1", string.sub(ARGV[7], 8)` + "\n"
+	inLook    = `local INBOXES, KNOWN, KEY = ARGV[6], ARGV[8] == "1", string.sub(ARGV[7], 8)` + "\n" // behind "wanted "
+	inRelease = `local KEY, OWN, NEXT = ARGV[2], ARGV[3] or "", ARGV[4] or ""` + "\n"
+	inKeep    = `local OWN, NEXT, INBOXES, KNOWN, KEY = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == "1", ARGV[6]` + "\n"
+	inFence   = "local MEMBERS = KEYS[3]\n"
+	inTouch   = "local MEMBERS = KEYS[2]\n"
+	inStay    = "local LOCK, MEMBERS, crowd = KEYS[1], KEYS[2], {}\n"
+	inCrowd   = "local LOCK, MEMBERS = KEYS[1], KEYS[5]\n"
+	noCrowd   = "local crowd = {} -- crowd.lua fills it\n"
 )
 
-// The scripts. The functions for a key of a single owner stand in front,
-// because a script pays for each function that it defines.
+// The scripts, as testdata shows them, without the one that newRelease returns.
+// What a key of a single owner needs stands in front, because a script pays for
+// each function that it defines, and for each name outside of the function that
+// the function uses.
 var (
-	lookScript = newScript(consts(), lua("entry", "back", "look"),
-		allNames, inLook, lua("tokens", "late", "offer", "crowd", "serve", "lookcrowd"))
-	enterScript = newScript(consts(), allNames, inLook,
-		lua("entry", "back", "tokens", "late", "offer", "crowd", "serve", "enter"))
-	allScript     = newScript(consts(), lua("tokens", "all"))
-	renewScript   = newScript(lua("renew"))
-	stayScript    = newScript(consts(), crowdNames, lua("entry", "crowd", "share", "stay"))
-	fenceScript   = newScript(consts(), "local CROWD = KEYS[3]\n", lua("entry", "tokens", "share", "fence"))
-	inspectScript = newScript(consts(), lua("entry", "inspect"))
-	touchScript   = newScript(consts(), crowdNames, lua("entry", "share", "touch"))
+	lookScript = newScript("look", consts(), "entry", "queue", "lineup", "look", "tokens", inLook, noCrowd, inCrowd,
+		"crowd", "offer", "serve", "ahead", "lookcrowd", "wait")
+	recallScript = newScript("recall", consts(), "tokens", "recall", "entry", "queue", "lineup", "look", inLook,
+		noCrowd, inCrowd, "crowd", "offer", "serve", "ahead", "lookcrowd", "wait")
+	enterScript = newScript("enter", consts(), "entry", "queue", "lineup", "tokens", inLook, noCrowd, inCrowd,
+		"crowd", "offer", "serve", "ahead", "enter", "wait")
+	keepScript    = newScript("keep", append([]string{consts(), inKeep, "keep"}, ending...)...)
+	unmarkScript  = newScript("unmark", append([]string{consts(), inKeep, "unmark"}, ending...)...)
+	allScript     = newScript("all", consts(), "tokens", "all")
+	renewScript   = newScript("renew", "renew")
+	stayScript    = newScript("stay", consts(), inStay, "entry", "crowd", "share", "stay")
+	fenceScript   = newScript("fence", consts(), inFence, "entry", "tokens", "share", "fence")
+	touchScript   = newScript("touch", consts(), inTouch, "entry", "share", "touch")
+	inspectScript = newScript("inspect", consts(), "entry", "inspect")
+	beginScript   = newScript("begin", "begin")
+	forgetScript  = newScript("forget", "forget")
 )
 
-// releaseTail is what follows release.lua, which most releases never reach.
-var releaseTail = lua("tokens", "entry", "back") + allNames +
-	lua("late", "offer", "handover", "crowd", "share", "serve", "releasecrowd")
+// ending ends a hold.
+var ending = []string{
+	"release", "entry", "queue", "tokens", noCrowd, "offer", "serve", "handover", // most hand-overs need no more
+	inCrowd, "crowd", "share", "releasecrowd",
+}
 
 // newRelease returns the script that ends a hold. What never changes for a
 // locker stands in its text, because each argument costs the server a twentieth
 // of a release. inboxes is the start of the channel of an inbox.
 func newRelease(inboxes string, known bool) *script {
-	return newScript(consts(), fmt.Sprintf("local INBOXES, KNOWN = %s, %t\n", luaString(inboxes), known), inRelease,
-		lua("release"), releaseTail)
+	names := fmt.Sprintf("local INBOXES, KNOWN = %s, %t\n", luaString(inboxes), known)
+	return newScript("release", append([]string{consts(), names, inRelease}, ending...)...)
 }
 
 // luaString returns text as Lua source. Go's %q has escapes that Lua lacks.
@@ -66,23 +78,10 @@ func luaString(text string) string {
 	return string(append(quoted, '"'))
 }
 
-// lua returns the named sources, one behind the other.
-func lua(names ...string) string {
-	var all strings.Builder
-	for _, name := range names {
-		text, err := sources.ReadFile(name + ".lua")
-		if err != nil {
-			panic(err)
-		}
-		all.Write(text)
-	}
-	return all.String()
-}
-
-// consts are the constants of the scripts, on one line. MARK is the start of a
+// consts are the constants of the scripts, on one line. CROWD is the start of a
 // lock that a crowd owns, see crowd.lua.
 func consts() string {
-	return fmt.Sprintf("local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, MARK = "+
+	return fmt.Sprintf("local VERSION, LATE, LOOK_EVERY, QUEUE_LIFE, FENCE_BLOCK, COUNTER_LIFE, CROWD = "+
 		"\"%d\", %d, %d, %d, %d, %d, %q\n",
 		entryVersion, late, locker.LookEvery.Milliseconds(), locker.QueueLife.Milliseconds(), locker.FenceBlock,
 		fenceLife.Milliseconds(), crowdMark)
@@ -91,8 +90,33 @@ func consts() string {
 // script is a script's text and name, as the arguments of a command.
 type script struct{ source, sha any }
 
-func newScript(sources ...string) *script {
-	source := strings.Join(sources, "")
+// newScript assembles a script of lines of Lua, which end with a newline, and
+// named sources. The comments at the beginning of sources that explain keys,
+// arguments and results go to the top, first that of the source with the name
+// of the script.
+func newScript(name string, parts ...string) *script {
+	var first, top, code strings.Builder
+	for _, part := range parts {
+		if strings.HasSuffix(part, "\n") {
+			code.WriteString(part)
+			continue
+		}
+		text, err := sources.ReadFile(part + ".lua")
+		if err != nil {
+			panic(err)
+		}
+		head, body, _ := strings.Cut(string(text), "\n\n")
+		switch {
+		case part == name:
+			first.WriteString(head + "\n")
+		case strings.Contains(head, "\n-- KEYS["), strings.Contains(head, "\n-- ARGV["):
+			top.WriteString("\n" + head + "\n")
+		default:
+			body = string(text)
+		}
+		code.WriteString("\n" + body)
+	}
+	source := first.String() + top.String() + "\n" + code.String()
 	return &script{source: source, sha: redis.NewScript(source).Hash()}
 }
 

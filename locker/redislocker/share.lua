@@ -1,10 +1,15 @@
--- share.lua is for scripts that know a member of a crowd by its owner id alone.
--- CROWD in front of it is the name of the crowd, see crowd.lua.
+-- share.lua is for scripts that ask whether a claim has a share of a key that a
+-- crowd owns, see crowd.lua.
 
--- share returns the entry of the member with this owner id, and whether its share
--- has not ended. It returns nil if there is no such member.
-local function share(owner)
-  local all = redis.call("zrange", CROWD, 0, -1, "withscores")
+-- share returns the entry of a claim that is a member, and whether its share
+-- has not ended. The claim is known by its entry, or for "" by its owner id
+-- alone. share returns nil if there is no such member.
+local function share(owner, entry)
+  if entry ~= "" then
+    local ends = redis.call("zscore", MEMBERS, entry)
+    return ends and entry, ends and tonumber(ends) > clock()
+  end
+  local all = redis.call("zrange", MEMBERS, 0, -1, "withscores")
   for i = 1, #all, 2 do
     if string.sub(all[i], 7, 28) == owner then
       return all[i], tonumber(all[i + 1]) > clock()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bsm/redislock"
 
@@ -78,6 +79,25 @@ func TestACrowdLeavesNothingBehind(t *testing.T) {
 	ls[1].Abandon(w, false)
 	mustRelease(t, ls[0], a)
 	emptied(t, rdb)
+}
+
+// Both keys of a crowd to whom a release gave the key end with its last share too.
+func TestACrowdThatWasHandedTheKeyEndsWithItsLastShare(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	ls, es := listening(t, rdb, 2)
+	a, short, long := claim("k"), limited("k", 3), limited("k", 3)
+	short.TTL = time.Second
+	mustAcquire(t, ls[0], a)
+	queue(t, ls[1], short)
+	queue(t, ls[1], long)
+	mustRelease(t, ls[0], a)
+	es[1].granted(t, short, 0)
+	es[1].granted(t, long, 0)
+	for _, key := range []string{lock("k"), crowdOf("k")} {
+		if d := rdb.PTTL(t.Context(), key).Val(); d <= short.LongOffer() || d > long.LongOffer() {
+			t.Errorf("%s lasts %v, want the longest of the offers, %v", key, d, long.LongOffer())
+		}
+	}
 }
 
 // An operator deletes a lock. The rest of its crowd is no part of the next one.

@@ -1,25 +1,22 @@
--- stay.lua gives a claim with a limit its full TTL again, if its share of the key
--- has not ended. It never creates a key, and never puts back a share.
+-- stay.lua gives a claim with a limit its full TTL again, if its share of the
+-- key has not ended. The script never creates a key, and never puts back a
+-- share.
 --
 -- KEYS[1]  lock
--- KEYS[2]  crowd, see crowd.lua
+-- KEYS[2]  members of a crowd, see crowd.lua
 -- ARGV[1]  owner id
 -- ARGV[2]  its entry, or "" if that is not known
 -- ARGV[3]  TTL in ms
 --
 -- Returns 1, or 0 if the claim does not own the key.
 
-if redis.call("getrange", LOCK, 0, #MARK - 1) ~= MARK then
+if redis.call("getrange", KEYS[1], 0, #CROWD - 1) ~= CROWD then
   return 0
 end
-local entry, ends = ARGV[2], ARGV[2] ~= "" and redis.call("zscore", CROWD, ARGV[2])
-local live = ends and tonumber(ends) > clock()
-if ARGV[2] == "" then
-  entry, live = share(ARGV[1])
-end
+local entry, live = share(ARGV[1], ARGV[2])
 if not live then
   return 0
 end
-redis.call("zadd", CROWD, clock() + ARGV[3], entry)
-settle()
+redis.call("zadd", KEYS[2], clock() + ARGV[3], entry)
+crowd.settle()
 return 1

@@ -118,6 +118,21 @@ func TestACounterOfAnotherTypeEndsNoLease(t *testing.T) {
 	})
 }
 
+// A server that refuses for now to write the counter says nothing about its type.
+func TestACounterThatCannotBeWrittenNowIsTriedAgain(t *testing.T) {
+	rdb := redistest.Client(t, redistest.Start(t).Addr)
+	l, permit := open(t, rdb), limited("k", 2)
+	permit.Fencing = true
+	if err := rdb.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]*locker.Claim{"alone": fenced("k"), "a permit": permit} {
+		if _, err := l.Acquire(t.Context(), c, locker.Try{}); !errors.Is(err, locker.ErrUnavailable) {
+			t.Errorf("%s, beyond maxmemory: %v, want ErrUnavailable", name, err)
+		}
+	}
+}
+
 func TestALockOfAnotherTypeIsLostWithTheReason(t *testing.T) {
 	t.Parallel()
 	onServerAndCluster(t, func(t *testing.T, l *redislocker.Locker, rdb redis.UniversalClient) {
