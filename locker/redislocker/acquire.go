@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -14,65 +15,42 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// fenceLife is how far the server's clock may step back before a fencing token
-// could fall behind. The counter outlives its last token by this time, see
-// model/README.md. NTP clients step by less than 17 minutes of their own
-// accord.
-const fenceLife = 20 * time.Minute
-
-// Acquire tries once. It takes one round trip, or two if the key is held. The
-// second finds the holder and queues the claim. A claim that is in the queue,
-// or whose key is likely to be held, looks first.
-//
-// See [locker.Locker] for the errors. A refusal by the server that a new try
-// cannot change is none of those errors, and says what to do. Missing rights
-// and a key of another type are such refusals.
-func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	if err := l.gate.Enter(); err != nil {
-		return locker.Answer{}, err
-	}
-	defer l.gate.Leave()
-	if err := l.fits(c.Key); err != nil {
-		return locker.Answer{}, err
-	}
-	if err := l.connected(ctx, c.Key); err != nil {
-		if t.Wait {
-			l.inbox.open() // opens its connection meanwhile
-		}
-		return locker.Answer{}, err
-	}
-	switch {
-	case c.Limit > 1:
-		return l.share(ctx, c, t)
-	case c.Recall:
-		return l.recall(ctx, c, t)
-	}
-	if l.conn.Trip.Tight(ctx) && l.settings.replicas == 0 {
-		return l.acquireFar(ctx, c, t)
-	}
-	if !t.Held && !t.Queued {
-		start := time.Now()
-		answer, err := l.obtain(ctx, c)
-		if err == nil {
-			l.conn.NoteTrip(start)
-		}
-		if err != nil || answer.Acquired {
-			return answer, err
-		}
-	}
-	answer, free, err := l.look(ctx, c, t)
-	if free {
-		return l.obtain(ctx, c) // the claim has left the queue, even if this fails (law 2)
-	}
-	return answer, err
-}
-
 // obtain takes the key. An empty answer means that somebody else holds it.
 func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, error) {
 	if l.settings.replicas > 0 {
 		return l.replicated(ctx, c, func(own redisconn.Way) (locker.Answer, error) { return l.obtainBy(ctx, own, c) })
 	}
 	return l.obtainBy(ctx, nil, c)
+}
+
+// replicated acquires c by a function that sends its request by a way of its
+// own. It then waits for the replicas.
+func (l *Locker) replicated(ctx context.Context, c *locker.Claim,
+	acquire func(own redisconn.Way) (locker.Answer, error),
+) (answer locker.Answer, err error) {
+	send, done, err := l.conn.OneConn(ctx, l.lockName(c.Key))
+	if err != nil {
+		return answer, l.tryError(err)
+	}
+	defer done()
+	answer, err = acquire(send)
+	if err != nil || !answer.Acquired {
+		return answer, err
+	}
+	if err := l.awaitReplicas(ctx, send); err != nil {
+		// Free the key now, not in the background: the next try may have the
+		// same owner id. A release without an answer may arrive after that try,
+		// so there must be no such try. Queued makes the guard give the claim
+		// up.
+		st := l.state(c)
+		answers := run(ctx, send, l.releaseCall(c.Key, st.keys, st.owner, "", ""), infoReplication)
+		if short := new(ReplicasError); errors.As(err, &short) {
+			short.Connected = connected(answers[1])
+			err = unclear(short)
+		}
+		return locker.Answer{Queued: answers[0].Err() != nil}, err
+	}
+	return answer, nil
 }
 
 // obtainBy is obtain with a way of its own. A nil way is the way of all
@@ -144,6 +122,41 @@ func (l *Locker) set(ctx context.Context, by *redislock.Client, c *locker.Claim)
 	lock, _ := st.keys.lock.(string)
 	_, err := by.Obtain(ctx, lock, c.TTL, &redislock.Options{Token: c.Owner, Metadata: st.about})
 	return err
+}
+
+// acquireFar is Acquire if there is time for only one round trip. It obtains
+// the key and looks at it in one request. So a claim in the queue may become
+// the owner one command before it leaves the queue. Nobody can release the key
+// in between (law 2).
+func (l *Locker) acquireFar(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	t.Rest = l.rest(t)
+	look, queues := l.lookCall(c, t)
+	over := func(ctx context.Context, cmds ...command) []command {
+		return l.conn.SendPooled(ctx, l.lockName(c.Key), cmds)
+	}
+	tr := &travel{locker: l, own: over, whole: true, behind: []call{look}}
+	if c.Fencing {
+		tr.behind = append(tr.behind, fenceCall(c, l.state(c).keys, 0))
+	}
+	start := time.Now()
+	err := l.set(ctx, redislock.New(tr), c)
+	if err == nil || errors.Is(err, redislock.ErrNotObtained) {
+		l.conn.NoteTrip(start)
+	}
+	switch {
+	case err == nil && c.Fencing:
+		token, err := l.fenced(c, tr.answers[1])
+		return locker.Answer{Acquired: err == nil, Token: token}, err
+	case err == nil:
+		return locker.Answer{Acquired: true}, nil
+	case !errors.Is(err, redislock.ErrNotObtained):
+		return locker.Answer{Queued: queues}, l.tryError(err)
+	}
+	answer, free, err := l.seen(tr.answers[0], queues, t.Rest)
+	if free {
+		return l.obtain(ctx, c)
+	}
+	return answer, err
 }
 
 // look finds the holder of the key, and queues c if it waits. free reports that
@@ -235,24 +248,6 @@ func (l *Locker) fenced(c *locker.Claim, answer command) (uint64, error) {
 	return 0, l.tryError(err)
 }
 
-// Fence reserves a block of tokens in one round trip.
-func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
-	return l.fenceFrom(ctx, c, 0)
-}
-
-// fenceFrom is [Locker.Fence] with no token below floor.
-func (l *Locker) fenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (uint64, error) {
-	if err := l.gate.Enter(); err != nil {
-		return 0, err
-	}
-	defer l.gate.Leave()
-	token, err := token(l.run(ctx, fenceCall(c, l.keys(c.Key), floor))[0])
-	if errors.Is(err, redis.Nil) {
-		return 0, errNotOwner
-	}
-	return token, leaseError(err)
-}
-
 func fenceCall(c *locker.Claim, k keys, floor uint64) call {
 	return newCall(fenceScript, 3, k.lock, k.fence, k.crowd, c.Owner, block, counterLife, floor)
 }
@@ -271,4 +266,162 @@ func parseToken(text string) (uint64, error) {
 		return 0, fmt.Errorf("fencing token: %w", err)
 	}
 	return n, nil
+}
+
+// crowdMark is the start of a lock that several claims own, see crowd.lua. It
+// is as long as an owner id, and is none.
+const crowdMark = "*guard:several-own-it*"
+
+// share is Acquire for a claim with a limit above 1. It takes one round trip,
+// whether or not somebody owns the key. Such a claim never rests, because it
+// may get a share of the key that nobody gives back.
+func (l *Locker) share(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	enter := l.enterCall(c, t)
+	if l.settings.replicas > 0 {
+		return l.replicated(ctx, c, func(own redisconn.Way) (locker.Answer, error) {
+			return l.entered(t, run(ctx, own, enter)[0])
+		})
+	}
+	start := time.Now()
+	var answer command
+	if l.conn.Trip.Tight(ctx) { // no time to learn that the server does not know the script
+		answer = l.conn.SendPooled(ctx, l.lockName(c.Key), []command{enter.whole(ctx)})[0]
+	} else {
+		answer = l.run(ctx, enter)[0]
+	}
+	if answer.Err() == nil {
+		l.conn.NoteTrip(start)
+	}
+	return l.entered(t, answer)
+}
+
+func (l *Locker) enterCall(c *locker.Claim, t locker.Try) call {
+	if t.Wait || t.Queued {
+		l.inbox.open()
+	}
+	st := l.state(c)
+	return newCall(enterScript, 5, st.keys.lock, st.keys.wait, st.keys.due, st.keys.fence, st.keys.crowd,
+		st.owner, l.queued(c), flag(t.Queued), int64(t.Place), locker.LookEvery.Milliseconds(), l.inboxes,
+		wantedWord+c.Key, flag(!l.conn.Cluster()), flag(t.Wait || t.Queued), c.TTL.Milliseconds())
+}
+
+// entered reads the answer of enter.lua.
+func (l *Locker) entered(t locker.Try, answer command) (locker.Answer, error) {
+	if answer.Err() != nil {
+		return locker.Answer{Queued: t.Wait || t.Queued}, l.tryError(answer.Err())
+	}
+	if text, ok := answer.Val().(string); ok {
+		token, err := parseToken(text)
+		if err != nil {
+			return locker.Answer{}, unclear(errors.Join(errNoAnswer, err))
+		}
+		return locker.Answer{Acquired: true, Token: token}, nil
+	}
+	a, _, err := l.seen(answer, t.Wait || t.Queued, 0)
+	return a, err
+}
+
+// recall is Acquire for a claim that recalls. It takes one round trip, whether
+// there is a record, or the key is free or held. It takes two if there was a
+// record lately that has gone since.
+func (l *Locker) recall(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	if record, err := l.read(ctx, c.Key, t); record != "" || err != nil {
+		return locker.Answer{Record: record}, err
+	}
+	t.Rest = l.rest(t)
+	calls := l.recallCalls(c, t)
+	if l.settings.replicas > 0 {
+		return l.replicated(ctx, c, func(own redisconn.Way) (locker.Answer, error) {
+			return l.recalled(ctx, own, c, t, calls, run(ctx, own, calls...))
+		})
+	}
+	start := time.Now()
+	var answers []command
+	if l.conn.Trip.Tight(ctx) { // no time to learn that the server does not know the script
+		answers = l.conn.SendPooled(ctx, l.lockName(c.Key), []command{calls[0].whole(ctx), calls[1].whole(ctx)})
+	} else {
+		answers = l.run(ctx, calls...)
+	}
+	if answers[1].Err() == nil {
+		l.conn.NoteTrip(start)
+	}
+	return l.recalled(ctx, l.conn.Send, c, t, calls, answers)
+}
+
+// recallCalls is the request of a recall: a GET of the record, and the script.
+func (l *Locker) recallCalls(c *locker.Claim, t locker.Try) []call {
+	st := l.state(c)
+	st.asked = true
+	var entry any = ""
+	if t.Wait || t.Queued {
+		l.inbox.open()
+		entry = l.queued(c)
+	}
+	record := l.recordName(c.Key)
+	return []call{
+		{line: []any{"get", record}},
+		newCall(recallScript, 6, st.keys.lock, st.keys.wait, st.keys.due, st.keys.fence, st.keys.crowd, record,
+			st.owner, entry, flag(t.Queued), int64(t.Place), max(t.Rest, locker.LookEvery).Milliseconds(), l.inboxes,
+			wantedWord+c.Key, flag(!l.conn.Cluster()), c.Owner+st.about, c.TTL.Milliseconds(), flag(c.Fencing)),
+	}
+}
+
+// recalled reads the answers to the calls of a recall.
+func (l *Locker) recalled(ctx context.Context, send redisconn.Way, c *locker.Claim, t locker.Try, calls []call,
+	answers []command,
+) (locker.Answer, error) {
+	queues := t.Wait || t.Queued
+	if errors.Is(answers[1].Err(), redis.Nil) { // a crowd had ended: the key was freed just now
+		answers = run(ctx, send, calls...)
+	}
+	if text, ok := answers[1].Val().(string); ok {
+		return found(strings.TrimPrefix(text, markSign), queues)
+	}
+	if n, ok := answers[1].Val().(int64); ok && n == 1 {
+		text, err := answers[0].Text()
+		if errors.Is(err, redis.Nil) || strings.HasPrefix(text, markSign) { // kept between the two
+			text, err = run(ctx, send, calls[0])[0].Text()
+		}
+		if err != nil {
+			return locker.Answer{Queued: queues}, unclear(err)
+		}
+		a, err := found(text, queues)
+		if err == nil {
+			l.noteRecorded(c.Key)
+		}
+		return a, err
+	}
+	if parts, ok := answers[1].Val().([]any); ok && len(parts) == 1 {
+		text, _ := parts[0].(string)
+		token, err := parseToken(text)
+		if err != nil {
+			return locker.Answer{}, unclear(errors.Join(errNoAnswer, err))
+		}
+		return locker.Answer{Acquired: true, Token: token}, nil
+	}
+	a, free, err := l.seen(answers[1], queues, t.Rest)
+	if free {
+		err = unclear(errNoAnswer)
+	}
+	return a, err
+}
+
+// read returns the record of a key that had one lately. It returns "" if a recall
+// must follow. Only a recall can say whether a mark counts, and only it takes a
+// claim out of the queue.
+func (l *Locker) read(ctx context.Context, key string, t locker.Try) (record string, err error) {
+	place := l.place(key)
+	last := place.Load()
+	if last == nil || last.key != key || last.record == nil || t.Queued || l.conn.Trip.Tight(ctx) {
+		return "", nil
+	}
+	text, err := l.run(ctx, call{line: []any{"get", last.record}})[0].Text()
+	switch {
+	case err == nil && len(text) > locker.OwnerLen && !strings.HasPrefix(text, markSign):
+		return text[locker.OwnerLen:], nil
+	case err == nil, errors.Is(err, redis.Nil):
+		place.CompareAndSwap(last, &knownKey{key: key, keys: last.keys})
+		return "", nil
+	}
+	return "", l.tryError(err)
 }

@@ -2,29 +2,12 @@ package redislocker
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/locker"
 )
-
-var _ locker.Inspector = (*Locker)(nil)
-
-// Inspect returns the holder of key and its waiters, in one round trip. The
-// value may be from somebody else, such as a plain redislock user. The owner id
-// is then the beginning of the value. The queue may still name a process that
-// has died. It keeps its place for as long as others look there.
-func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
-	s := locker.KeyState{Key: key}
-	if err := l.gate.Enter(); err != nil {
-		return s, err
-	}
-	defer l.gate.Leave()
-	if err := l.fits(key); err != nil {
-		return s, err
-	}
-	return l.inspected(key, l.run(ctx, l.inspectCall(key))[0])
-}
 
 func (l *Locker) inspectCall(key string) call {
 	k := l.keys(key)
@@ -75,38 +58,48 @@ func claims(part any) (all []locker.Waiter, limit int) {
 	return all, limit
 }
 
-// ForceRelease ends the hold of owner on key and hands the key on, as
-// [Locker.Release] does. It tells the owner's process if that listens. It takes
-// three round trips.
-func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
-	if len(owner) != locker.OwnerLen {
-		return invalid("an owner id has %d characters", locker.OwnerLen)
-	}
-	s, err := l.Inspect(ctx, key) // for the id of its inbox
-	if err != nil {
-		return err
-	}
-	if err := l.gate.Enter(); err != nil {
-		return err
-	}
-	defer l.gate.Leave()
-	answer := l.run(ctx, l.releaseCall(key, l.keys(key), owner, "", ""))[0]
-	if answer.Err() != nil {
-		return l.tryError(answer.Err())
-	}
-	_, owned, err := released(answer.Val())
-	switch {
-	case err != nil:
-		return err
-	case !owned:
-		return fmt.Errorf("redislocker: %w: that owner does not hold the key", locker.ErrLeaseLost)
-	}
-	// The message is a hint. Without the right to publish, or without a
-	// listener, the holder renews in vain.
-	for _, o := range append(s.Owners, locker.Waiter{Owner: s.Owner, Holder: s.Holder}) {
-		if o.Owner == owner && o.Holder.Instance != "" {
-			_ = l.conn.Publish(ctx, l.settings.prefix+":inbox:"+o.Holder.Instance, revokedWord+owner+" "+key)
+const scanPage = 500 // how many of the server's keys one SCAN looks at
+
+// listNode lists the keys of node, and reports whether the list goes on.
+func (l *Locker) listNode(ctx context.Context, node redis.Cmdable, yield func(locker.KeyState, error) bool) bool {
+	for cursor := uint64(0); ; {
+		names, next, err := node.Scan(ctx, cursor, l.pattern(), scanPage).Result()
+		if err != nil {
+			yield(locker.KeyState{}, l.tryError(err))
+			return false
+		}
+		if !l.listPage(ctx, names, yield) {
+			return false
+		}
+		if cursor = next; cursor == 0 {
+			return true
 		}
 	}
-	return nil
+}
+
+// listPage inspects the keys of names. A lock also reports its queue, so a
+// queue is reported only if its key is free.
+func (l *Locker) listPage(ctx context.Context, names []string, yield func(locker.KeyState, error) bool) bool {
+	var keys []string
+	var queues []bool
+	var calls []call
+	for _, name := range names {
+		if key, queue, ok := l.parseName(name); ok {
+			keys, queues = append(keys, key), append(queues, queue)
+			calls = append(calls, l.inspectCall(key))
+		}
+	}
+	if len(calls) == 0 {
+		return true
+	}
+	for i, answer := range l.run(ctx, calls...) {
+		s, err := l.inspected(keys[i], answer)
+		switch {
+		case err == nil && queues[i] == s.Held:
+		case err == nil && !s.Held && s.Waiting == 0: // gone meanwhile
+		case !yield(s, err):
+			return false
+		}
+	}
+	return true
 }

@@ -1,13 +1,21 @@
 package redislocker
 
 import (
+	"container/heap"
 	"context"
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/go-lockguard/guard/locker"
 )
+
+// chore is a key to be freed.
+type chore struct {
+	call  call
+	again bool      // once more when cleanAgain has passed
+	came  time.Time // when it was added
+	tries int
+	due   time.Time
+}
 
 const (
 	cleanLimit = time.Second          // for one request that cleans up
@@ -19,30 +27,6 @@ const (
 	cleanMost  = 4096                 // max chores of each kind per node; more are dropped and end by their TTL
 	tellEvery  = time.Minute          // between two logs of how many were dropped at a node
 )
-
-// Abandon frees c's key in the background by owner id, or hands it on. It also
-// takes c out of the queue. It does so at once, and with late again a second
-// later. If there is no answer, it tries again every second for half a minute,
-// because a server that hangs carries out its requests once it goes on. At most
-// some thousand keys wait for that. The others are left to the TTL, and a
-// warning in the log counts them.
-func (l *Locker) Abandon(c *locker.Claim, late bool) {
-	if l.conn == nil {
-		return
-	}
-	st := l.state(c)
-	l.recent.note(c.Key, c.Owner, c.TTL) // a new primary need not wait for the janitor's pause
-	end := l.endCall(c, st.entry, "")
-	if st.keep != nil { // law 19
-		end = *st.keep
-	}
-	l.janitor.add(l.node(c.Key), chore{call: end, again: late})
-}
-
-// giveBack releases a key that was granted to nobody here (law 3).
-func (l *Locker) giveBack(key, owner string) {
-	l.janitor.add(l.node(key), chore{call: l.releaseCall(key, l.keys(key), owner, "", "")})
-}
 
 // clean sends the chores as one request. It reports for each whether it was
 // answered.
@@ -57,15 +41,6 @@ func (l *Locker) clean(ctx context.Context, due []chore) []bool {
 		answered[i] = err == nil || l.refused(err)
 	}
 	return answered
-}
-
-// chore is a key to be freed.
-type chore struct {
-	call  call
-	again bool      // once more when cleanAgain has passed
-	came  time.Time // when it was added
-	tries int
-	due   time.Time
 }
 
 // janitor does chores in the background. Each node has chores of its own, so
@@ -193,3 +168,87 @@ func (j *janitor) finish() {
 
 // giveUp makes every request that finish has yet to send fail at once.
 func (j *janitor) giveUp() { j.cancel() }
+
+// A lane holds the chores of one node. fresh has those that were never tried,
+// in the order of their arrival. again has those to be tried again, by the time
+// when they are due. The fresh chores go first, because they may wake somebody.
+// Each part is bounded.
+type lane struct {
+	wake  chan struct{} // holds one: there are new chores
+	fresh []chore
+	again repeats
+
+	dropped int       // since they were last told
+	toldAt  time.Time // when they were; zero: never
+}
+
+// add keeps c, unless there are too many already. It counts those that it drops.
+func (ln *lane) add(c chore) {
+	switch {
+	case c.tries == 0 && len(ln.fresh) < cleanMost:
+		ln.fresh = append(ln.fresh, c)
+	case c.tries > 0 && len(ln.again) < cleanMost:
+		heap.Push(&ln.again, c)
+	default:
+		ln.dropped++
+	}
+}
+
+// tell returns how many chores were dropped and not told yet. While more are
+// dropped, it does so once in tellEvery. At the end of the lane it tells all.
+func (ln *lane) tell(now time.Time) (dropped int) {
+	if !ln.toldAt.IsZero() && now.Sub(ln.toldAt) < tellEvery && !ln.empty() {
+		return 0
+	}
+	if dropped, ln.dropped = ln.dropped, 0; dropped > 0 {
+		ln.toldAt = now
+	}
+	return dropped
+}
+
+func (ln *lane) empty() bool { return len(ln.fresh) == 0 && len(ln.again) == 0 }
+
+// take takes a batch of chores that are due. With all, it also takes chores
+// that are not due.
+func (ln *lane) take(now time.Time, all bool) []chore {
+	n := min(len(ln.fresh), cleanBatch)
+	due := make([]chore, n, min(n+len(ln.again), cleanBatch))
+	copy(due, ln.fresh)
+	ln.fresh = ln.fresh[n:]
+	if len(ln.fresh) == 0 {
+		ln.fresh = nil
+	}
+	for len(due) < cleanBatch && len(ln.again) > 0 && (all || !ln.again[0].due.After(now)) {
+		due = append(due, heap.Pop(&ln.again).(chore))
+	}
+	return due
+}
+
+// pause is the time until a chore is due.
+func (ln *lane) pause(now time.Time) time.Duration {
+	if len(ln.fresh) > 0 || len(ln.again) == 0 {
+		return 0
+	}
+	return ln.again[0].due.Sub(now)
+}
+
+// repeats is a heap of chores by due.
+type repeats []chore
+
+func (r repeats) Len() int { return len(r) }
+
+func (r repeats) Less(i, k int) bool { return r[i].due.Before(r[k].due) }
+
+func (r repeats) Swap(i, k int) { r[i], r[k] = r[k], r[i] }
+
+// Push implements [heap.Interface].
+func (r *repeats) Push(c any) { *r = append(*r, c.(chore)) }
+
+// Pop implements [heap.Interface].
+func (r *repeats) Pop() any {
+	last := len(*r) - 1
+	c := (*r)[last]
+	(*r)[last] = chore{}
+	*r = (*r)[:last]
+	return c
+}

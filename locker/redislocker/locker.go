@@ -3,8 +3,12 @@ package redislocker
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"hash/maphash"
+	"iter"
 	"sync/atomic"
+	"time"
 
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
@@ -39,7 +43,7 @@ type Locker struct {
 	known     [256]atomic.Pointer[knownKey] // by hash of the key
 }
 
-var _ locker.Locker = (*Locker)(nil)
+var _ locker.Inspector = (*Locker)(nil)
 
 // New returns a locker for the server that rdb talks to. It only keeps its
 // settings. [guard.New] opens it, and returns an error if a setting is wrong.
@@ -111,4 +115,363 @@ func (l *Locker) shutDown() {
 	l.gate.Wait()
 	l.conn.Close()
 	l.closeOwned()
+}
+
+func (l *Locker) state(c *locker.Claim) *state {
+	st, ok := c.State.(*state)
+	if !ok {
+		value, ttl := l.describe(c)
+		st = &state{keys: l.keys(c.Key), owner: c.Owner, value: value, about: value[len(c.Owner):], ttl: ttl}
+		c.State = st
+		c.Holder.Instance = l.instance
+	}
+	return st
+}
+
+// Node implements [locker.Noder]. The address is that of the cluster node.
+func (l *Locker) Node(key string) string { return l.node(key) }
+
+// fenceLife is how far the server's clock may step back before a fencing token
+// could fall behind. The counter outlives its last token by this time, see
+// model/README.md. NTP clients step by less than 17 minutes of their own
+// accord.
+const fenceLife = 20 * time.Minute
+
+// Acquire tries once. It takes one round trip, or two if the key is held. The
+// second finds the holder and queues the claim. A claim that is in the queue,
+// or whose key is likely to be held, looks first.
+//
+// See [locker.Locker] for the errors. A refusal by the server that a new try
+// cannot change is none of those errors, and says what to do. Missing rights
+// and a key of another type are such refusals.
+func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	if err := l.gate.Enter(); err != nil {
+		return locker.Answer{}, err
+	}
+	defer l.gate.Leave()
+	if err := l.fits(c.Key); err != nil {
+		return locker.Answer{}, err
+	}
+	if err := l.connected(ctx, c.Key); err != nil {
+		if t.Wait {
+			l.inbox.open() // opens its connection meanwhile
+		}
+		return locker.Answer{}, err
+	}
+	switch {
+	case c.Limit > 1:
+		return l.share(ctx, c, t)
+	case c.Recall:
+		return l.recall(ctx, c, t)
+	}
+	if l.conn.Trip.Tight(ctx) && l.settings.replicas == 0 {
+		return l.acquireFar(ctx, c, t)
+	}
+	if !t.Held && !t.Queued {
+		start := time.Now()
+		answer, err := l.obtain(ctx, c)
+		if err == nil {
+			l.conn.NoteTrip(start)
+		}
+		if err != nil || answer.Acquired {
+			return answer, err
+		}
+	}
+	answer, free, err := l.look(ctx, c, t)
+	if free {
+		return l.obtain(ctx, c) // the claim has left the queue, even if this fails (law 2)
+	}
+	return answer, err
+}
+
+// Fence reserves a block of tokens in one round trip.
+func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
+	return l.fenceFrom(ctx, c, 0)
+}
+
+// fenceFrom is [Locker.Fence] with no token below floor.
+func (l *Locker) fenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (uint64, error) {
+	if err := l.gate.Enter(); err != nil {
+		return 0, err
+	}
+	defer l.gate.Leave()
+	token, err := token(l.run(ctx, fenceCall(c, l.keys(c.Key), floor))[0])
+	if errors.Is(err, redis.Nil) {
+		return 0, errNotOwner
+	}
+	return token, leaseError(err)
+}
+
+// AcquireAll takes one round trip. In a cluster it takes one for each node, all
+// at the same time. With replicas, or on a server that is far away, it takes
+// the keys one after the other.
+func (l *Locker) AcquireAll(
+	ctx context.Context, cs []*locker.Claim, prefix bool,
+) (as []locker.Answer, held int, err error) {
+	if err := l.gate.Enter(); err != nil {
+		return nil, 0, err
+	}
+	defer l.gate.Leave()
+	for _, c := range cs {
+		if err := l.fits(c.Key); err != nil {
+			return nil, 0, err
+		}
+	}
+	if err := l.connected(ctx, cs[0].Key); err != nil {
+		return nil, 0, err
+	}
+	switch {
+	case l.settings.replicas > 0 || l.conn.Trip.Tight(ctx):
+		as, held, err = l.oneByOne(ctx, cs)
+	case l.conn.Cluster():
+		as, held, err = l.onNodes(ctx, cs)
+	default:
+		return l.together(ctx, cs, prefix)
+	}
+	if err == nil && held < len(cs) {
+		l.takeBack(cs, as, held, prefix)
+	}
+	return as, held, err
+}
+
+// Release frees the key, or hands it to the first waiter, in one round trip.
+func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	if err := l.gate.Enter(); err != nil {
+		return locker.Released{}, err
+	}
+	defer l.gate.Leave()
+	return l.release(ctx, c, next)
+}
+
+// ReleaseAll takes one round trip. In a cluster it takes one for each node, all
+// at the same time.
+func (l *Locker) ReleaseAll(
+	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
+) {
+	if err := l.gate.Enter(); err != nil {
+		for i := range cs {
+			answered(i, locker.Released{}, err)
+		}
+		return
+	}
+	defer l.gate.Leave()
+	results, errs := make([]locker.Released, len(cs)), make([]error, len(cs))
+	l.perNode(cs, func(_ string, at []int) {
+		calls := make([]call, len(at))
+		for n, i := range at {
+			calls[n] = l.releasing(cs[i], nexts[i])
+		}
+		for n, answer := range l.run(ctx, calls...) {
+			results[at[n]], errs[at[n]] = freed(answer)
+		}
+	})
+	for i := range cs {
+		answered(i, results[i], errs[i])
+	}
+}
+
+// Renew renews all leases in one round trip. In a cluster it takes one round
+// trip per node, all at the same time. It reports each answer as soon as it is
+// read. No answer waits for those behind it, or for another node.
+func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
+	if err := l.gate.Enter(); err != nil {
+		for i := range cs {
+			answered(i, err)
+		}
+		return
+	}
+	defer l.gate.Leave()
+	l.perNode(cs, func(node string, at []int) {
+		calls := make([]call, len(at))
+		for n, i := range at {
+			calls[n] = l.renewCall(cs[i])
+		}
+		// EVAL loads a script for the calls behind it, because a renewal has no
+		// time for a second round trip.
+		spellFirst(calls)
+		missing := l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
+		if len(missing) == 0 {
+			return
+		}
+		calls, at = pick(calls, missing), pick(at, missing)
+		for n := range calls {
+			calls[n] = calls[n].spelled() // their script has gone since, or they have moved to a node without it
+		}
+		l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
+	})
+}
+
+// Abandon frees c's key in the background by owner id, or hands it on. It also
+// takes c out of the queue. It does so at once, and with late again a second
+// later. If there is no answer, it tries again every second for half a minute,
+// because a server that hangs carries out its requests once it goes on. At most
+// some thousand keys wait for that. The others are left to the TTL, and a
+// warning in the log counts them.
+func (l *Locker) Abandon(c *locker.Claim, late bool) {
+	if l.conn == nil {
+		return
+	}
+	st := l.state(c)
+	l.recent.note(c.Key, c.Owner, c.TTL) // a new primary need not wait for the janitor's pause
+	end := l.endCall(c, st.entry, "")
+	if st.keep != nil { // law 19
+		end = *st.keep
+	}
+	l.janitor.add(l.node(c.Key), chore{call: end, again: late})
+}
+
+// giveBack releases a key that was granted to nobody here (law 3).
+func (l *Locker) giveBack(key, owner string) {
+	l.janitor.add(l.node(key), chore{call: l.releaseCall(key, l.keys(key), owner, "", "")})
+}
+
+// Shares reports true: Redis keeps shared claims and permits.
+func (*Locker) Shares(int) bool { return true }
+
+// Keep is [Locker.Release] with a record, in one round trip. With
+// [WithReplicas] it then waits until they have the record.
+func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
+	if err := l.gate.Enter(); err != nil {
+		return locker.Released{}, err
+	}
+	defer l.gate.Leave()
+	st := l.state(c)
+	again := l.keepCall(c, "", r)
+	st.keep = &again
+	keep := again
+	if next != nil {
+		l.inbox.open()
+		keep = l.keepCall(c, l.queued(next), r)
+	}
+	l.recent.note(c.Key, c.Owner, c.TTL)
+	var released locker.Released
+	err := l.confirmed(ctx, c.Key, keep, func(answer command) (err error) {
+		released, err = kept(answer)
+		return err
+	})
+	if err == nil {
+		l.noteRecorded(c.Key)
+	}
+	return released, err
+}
+
+// Begin marks the key of c, in one round trip. With [WithReplicas] it then waits
+// until they have the mark.
+func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (record string, err error) {
+	if err := l.gate.Enter(); err != nil {
+		return "", err
+	}
+	defer l.gate.Leave()
+	st := l.state(c)
+	begin := newCall(beginScript, 2, st.keys.lock, l.recordName(c.Key),
+		st.owner, markSign+c.Owner+r.Value, r.TTL.Milliseconds())
+	err = l.confirmed(ctx, c.Key, begin, func(answer command) (err error) {
+		record, err = begun(answer)
+		return err
+	})
+	return record, err
+}
+
+// Unmark lets the end of c remove its mark.
+func (l *Locker) Unmark(c *locker.Claim) { l.state(c).unmark = true }
+
+// Forget deletes the record of key, in two round trips. The first finds out which
+// record is meant, so that a Forget that arrives late deletes no later one.
+func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
+	if err := l.gate.Enter(); err != nil {
+		return false, err
+	}
+	defer l.gate.Leave()
+	k, record := l.keys(key), l.recordName(key)
+	start, err := l.run(ctx, call{line: []any{"getrange", record, 0, locker.OwnerLen}})[0].Text()
+	if err != nil {
+		return false, unclear(err)
+	}
+	if start == "" {
+		return false, nil
+	}
+	n, err := l.run(ctx, newCall(forgetScript, 2, k.lock, record, locker.OwnerLen, start))[0].Int()
+	if err != nil {
+		return false, unclear(err)
+	}
+	return n == 1, nil
+}
+
+// Inspect returns the holder of key and its waiters, in one round trip. The
+// value may be from somebody else, such as a plain redislock user. The owner id
+// is then the beginning of the value. The queue may still name a process that
+// has died. It keeps its place for as long as others look there.
+func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
+	s := locker.KeyState{Key: key}
+	if err := l.gate.Enter(); err != nil {
+		return s, err
+	}
+	defer l.gate.Leave()
+	if err := l.fits(key); err != nil {
+		return s, err
+	}
+	return l.inspected(key, l.run(ctx, l.inspectCall(key))[0])
+}
+
+// List goes through the keys of every primary with SCAN, a page at a time. It
+// inspects each lock and each queue under the prefix. A page takes two round
+// trips. Keys under names of their own are not listed, see [WithKeyNames].
+func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
+	return func(yield func(locker.KeyState, error) bool) {
+		if err := l.gate.Enter(); err != nil {
+			yield(locker.KeyState{}, err)
+			return
+		}
+		defer l.gate.Leave()
+		nodes, err := l.conn.Primaries(ctx)
+		if err != nil {
+			yield(locker.KeyState{}, l.tryError(err))
+			return
+		}
+		for _, node := range nodes {
+			if !l.listNode(ctx, node, yield) {
+				return
+			}
+		}
+	}
+}
+
+// ForceRelease ends the hold of owner on key and hands the key on, as
+// [Locker.Release] does. It tells the owner's process if that listens. It takes
+// three round trips.
+func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
+	if len(owner) != locker.OwnerLen {
+		return invalid("an owner id has %d characters", locker.OwnerLen)
+	}
+	s, err := l.Inspect(ctx, key) // for the id of its inbox
+	if err != nil {
+		return err
+	}
+	if err := l.gate.Enter(); err != nil {
+		return err
+	}
+	defer l.gate.Leave()
+	answer := l.run(ctx, l.releaseCall(key, l.keys(key), owner, "", ""))[0]
+	if answer.Err() != nil {
+		return l.tryError(answer.Err())
+	}
+	_, owned, err := released(answer.Val())
+	switch {
+	case err != nil:
+		return err
+	case !owned:
+		return fmt.Errorf("redislocker: %w: that owner does not hold the key", locker.ErrLeaseLost)
+	}
+	// The message is a hint. Without the right to publish, or without a
+	// listener, the holder renews in vain.
+	for _, o := range append(s.Owners, locker.Waiter{Owner: s.Owner, Holder: s.Holder}) {
+		if o.Owner == owner && o.Holder.Instance != "" {
+			_ = l.conn.Publish(ctx, l.settings.prefix+":inbox:"+o.Holder.Instance, revokedWord+owner+" "+key)
+		}
+	}
+	return nil
+}
+
+func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	return freed(l.runOne(ctx, nil, l.releasing(c, next)))
 }

@@ -85,36 +85,6 @@ func (e *ReplicasError) Error() string {
 	return text.String()
 }
 
-// replicated acquires c by a function that sends its request by a way of its
-// own. It then waits for the replicas.
-func (l *Locker) replicated(ctx context.Context, c *locker.Claim,
-	acquire func(own redisconn.Way) (locker.Answer, error),
-) (answer locker.Answer, err error) {
-	send, done, err := l.conn.OneConn(ctx, l.lockName(c.Key))
-	if err != nil {
-		return answer, l.tryError(err)
-	}
-	defer done()
-	answer, err = acquire(send)
-	if err != nil || !answer.Acquired {
-		return answer, err
-	}
-	if err := l.awaitReplicas(ctx, send); err != nil {
-		// Free the key now, not in the background: the next try may have the
-		// same owner id. A release without an answer may arrive after that try,
-		// so there must be no such try. Queued makes the guard give the claim
-		// up.
-		st := l.state(c)
-		answers := run(ctx, send, l.releaseCall(c.Key, st.keys, st.owner, "", ""), infoReplication)
-		if short := new(ReplicasError); errors.As(err, &short) {
-			short.Connected = connected(answers[1])
-			err = unclear(short)
-		}
-		return locker.Answer{Queued: answers[0].Err() != nil}, err
-	}
-	return answer, nil
-}
-
 // awaitReplicas waits until enough replicas have the last write. It leaves a
 // part of the try's time to free the key again. The caller completes a
 // [ReplicasError].
@@ -206,4 +176,24 @@ func (w confirming) Revoked(key, owner string) {
 	if r, ok := w.Waker.(locker.Revoker); ok {
 		r.Revoked(key, owner)
 	}
+}
+
+// confirmed sends a call for key whose answer read reads. If that succeeds, it
+// waits for the replicas that [WithReplicas] asks for.
+func (l *Locker) confirmed(ctx context.Context, key string, c call, read func(command) error) error {
+	if l.settings.replicas == 0 {
+		return read(l.run(ctx, c)[0])
+	}
+	send, done, err := l.conn.OneConn(ctx, l.lockName(key))
+	if err != nil {
+		return leaseError(err)
+	}
+	defer done()
+	if err = read(run(ctx, send, c)[0]); err == nil {
+		err = l.awaitReplicas(ctx, send)
+	}
+	if short := new(ReplicasError); errors.As(err, &short) {
+		err = unclear(short)
+	}
+	return err
 }

@@ -7,42 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
-
-var _ locker.Several = (*Locker)(nil)
-
-// AcquireAll takes one round trip. In a cluster it takes one for each node, all
-// at the same time. With replicas, or on a server that is far away, it takes
-// the keys one after the other.
-func (l *Locker) AcquireAll(
-	ctx context.Context, cs []*locker.Claim, prefix bool,
-) (as []locker.Answer, held int, err error) {
-	if err := l.gate.Enter(); err != nil {
-		return nil, 0, err
-	}
-	defer l.gate.Leave()
-	for _, c := range cs {
-		if err := l.fits(c.Key); err != nil {
-			return nil, 0, err
-		}
-	}
-	if err := l.connected(ctx, cs[0].Key); err != nil {
-		return nil, 0, err
-	}
-	switch {
-	case l.settings.replicas > 0 || l.conn.Trip.Tight(ctx):
-		as, held, err = l.oneByOne(ctx, cs)
-	case l.conn.Cluster():
-		as, held, err = l.onNodes(ctx, cs)
-	default:
-		return l.together(ctx, cs, prefix)
-	}
-	if err == nil && held < len(cs) {
-		l.takeBack(cs, as, held, prefix)
-	}
-	return as, held, err
-}
 
 // together takes keys of one server by one script.
 func (l *Locker) together(
@@ -168,29 +137,70 @@ func (l *Locker) takeBack(cs []*locker.Claim, as []locker.Answer, held int, pref
 	}
 }
 
-// ReleaseAll takes one round trip. In a cluster it takes one for each node, all
-// at the same time.
-func (l *Locker) ReleaseAll(
-	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
-) {
-	if err := l.gate.Enter(); err != nil {
-		for i := range cs {
-			answered(i, locker.Released{}, err)
-		}
-		return
+// renew sends calls as one request. It returns the indices of the calls that
+// failed because the server does not know the script.
+func (l *Locker) renew(ctx context.Context, node string, calls []call,
+	answered func(n int, err error),
+) (missing []int) {
+	all, cmds := make([]renewal, len(calls)), make([]redisconn.Answerable, len(calls))
+	for n := range calls {
+		all[n] = renewal{Cmd: redis.NewCmd(ctx, calls[n].line...), n: n, answered: answered}
+		cmds[n] = &all[n]
 	}
-	defer l.gate.Leave()
-	results, errs := make([]locker.Released, len(cs)), make([]error, len(cs))
-	l.perNode(cs, func(_ string, at []int) {
-		calls := make([]call, len(at))
-		for n, i := range at {
-			calls[n] = l.releasing(cs[i], nexts[i])
+	l.conn.SendRenewals(ctx, node, cmds)
+	for n := range all {
+		if unknown(command{Cmd: all[n].Cmd}) && calls[n].byName() {
+			missing = append(missing, n)
+		} else {
+			all[n].tell()
 		}
-		for n, answer := range l.run(ctx, calls...) {
-			results[at[n]], errs[at[n]] = freed(answer)
+	}
+	return missing
+}
+
+// spellFirst puts the text of each script into its first call.
+func spellFirst(calls []call) {
+	told := make(map[*script]bool, 2)
+	for n := range calls {
+		if s := calls[n].script; !told[s] {
+			told[s] = true
+			calls[n] = calls[n].spelled()
 		}
-	})
-	for i := range cs {
-		answered(i, results[i], errs[i])
+	}
+}
+
+func pick[E any](from []E, places []int) []E {
+	picked := make([]E, len(places))
+	for i, p := range places {
+		picked[i] = from[p]
+	}
+	return picked
+}
+
+// renewal is a command that reports its answer as soon as go-redis has read it.
+type renewal struct {
+	*redis.Cmd
+	n        int
+	answered func(n int, err error)
+	told     bool
+}
+
+// NoRetry is called by go-redis.
+func (r *renewal) NoRetry() bool { return true }
+
+// SetErr is called by go-redis with the result of the command. A pipeline calls
+// it for each answer before it reads the next one. An error may not be final,
+// as when a slot has moved, so errors are reported at the end.
+func (r *renewal) SetErr(err error) {
+	r.Cmd.SetErr(err)
+	if err == nil && r.Val() != nil {
+		r.tell()
+	}
+}
+
+func (r *renewal) tell() {
+	if !r.told {
+		r.told = true
+		r.answered(r.n, renewed(command{Cmd: r.Cmd}))
 	}
 }

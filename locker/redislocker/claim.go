@@ -1,0 +1,195 @@
+package redislocker
+
+import (
+	"fmt"
+
+	"github.com/go-lockguard/guard/locker"
+)
+
+const (
+	// entryHead is the length of an entry's head, in front of the value.
+	entryHead = 6
+
+	// entryVersion is the version of the stored format, see entry.
+	entryVersion = 1
+
+	// late is for how many ms a claim may be overdue before a release takes it
+	// for dead.
+	late = 100
+)
+
+// An entry stands for a claim in the queue. It is six characters, followed by
+// the value that the claim's process would store in the key. So a release can
+// store the same value. A value is the owner id, the instance id and a line of
+// JSON.
+//
+//	m or l      a message tells the claim, so it is gone if nobody would hear that; or it only looks
+//	j or i      the same of a claim that recalls, see recall.lua
+//	f or -      the claim wants fencing tokens with the key, or not
+//	0000        the short offer, in ms
+//	22 + 22     owner id, instance id
+//	{"v":1,     byte 56 is the version, the first member of the line
+//	"offer":N,  the long offer, in ms; then the rest of the line
+//	"limit":"000004"}  the end of the line, of a claim with a limit above 1
+//
+// It stays the same for the life of the claim.
+//
+// An entry of a newer version is never taken out of the queue, and never given
+// the key. No claim is queued behind it. A release that finds it in front frees
+// the key and answers with an error. The look of a new claim also answers with
+// an error, see newerError.
+func entry(c *locker.Claim, value string, told bool) string {
+	how, fencing := byte('l'), byte('-')
+	switch {
+	case c.Recall && told:
+		how = 'j'
+	case c.Recall:
+		how = 'i'
+	case told:
+		how = 'm'
+	}
+	if c.Fencing {
+		fencing = 'f'
+	}
+	return fmt.Sprintf("%c%c%04d", how, fencing, c.ShortOffer().Milliseconds()) + value
+}
+
+// newerError says that a claim of a newer version waits for a key.
+type newerError struct{ version string }
+
+func (e newerError) Error() string {
+	return fmt.Sprintf("redislocker: a claim of version %s waits for the key, and this process knows "+
+		"versions up to %d: update it, or go back to one version everywhere", e.version, entryVersion)
+}
+
+// state is the locker's own part of a claim.
+type state struct {
+	keys   keys
+	owner  any
+	value  any    // of the key: owner id, instance id and a line about the holder
+	about  string // the part of value behind the owner id
+	ttl    any    // in ms
+	line   [6]any // memory for the first request
+	entry  string // in the queue; "" before it was queued
+	keep   *call  // keeps the claim's record; nil before the first Keep
+	unmark bool   // its end removes its mark, see [Locker.Unmark]
+	asked  bool   // it may own its key: a request was sent that could do that, or will be
+}
+
+// queued returns the claim's entry. A message is sure to find the claim only if
+// the subscription was confirmed before the claim was queued (law 7).
+func (l *Locker) queued(c *locker.Claim) string {
+	st := l.state(c)
+	st.asked = true
+	if st.entry == "" {
+		st.entry = entry(c, c.Owner+st.about, l.inbox.live.Load())
+	}
+	return st.entry
+}
+
+// releasing is the request of a release.
+func (l *Locker) releasing(c, next *locker.Claim) call {
+	behind := ""
+	if next != nil {
+		l.inbox.open()
+		behind = l.queued(next)
+	}
+	st := l.state(c)
+	own := ""
+	if c.Limit > 1 {
+		own = st.entry // its share is found sooner
+	}
+	l.recent.note(c.Key, c.Owner, c.TTL)
+	return l.endCall(c, own, behind)
+}
+
+// endCall is releaseCall for a claim, which may have a mark to remove.
+func (l *Locker) endCall(c *locker.Claim, own, next string) call {
+	st := l.state(c)
+	if !st.unmark {
+		return l.releaseCall(c.Key, st.keys, st.owner, own, next)
+	}
+	k := st.keys
+	return newCall(unmarkScript, 6, k.lock, k.wait, k.due, k.fence, k.crowd, l.recordName(c.Key),
+		st.owner, own, next, l.inboxes, flag(!l.conn.Cluster()), c.Key)
+}
+
+// releaseCall frees the key by owner id alone, or hands it on. own is the
+// owner's entry, which leaves the queue and the crowd. next is queued behind
+// all others. Both may be "".
+func (l *Locker) releaseCall(key string, k keys, owner any, own, next string) call {
+	line := make([]any, 0, 12)
+	line = append(line, evalSHA, l.freeing.sha, 5, k.lock, k.wait, k.due, k.fence, k.crowd, owner, key)
+	switch {
+	case next != "":
+		line = append(line, own, next)
+	case own != "":
+		line = append(line, own)
+	}
+	return call{l.freeing, line}
+}
+
+// freed reads the answer to a release.
+func freed(answer command) (locker.Released, error) {
+	if answer.Err() != nil {
+		return locker.Released{}, leaseError(answer.Err())
+	}
+	r, owned, err := released(answer.Val())
+	if err == nil && !owned {
+		err = errNotOwner
+	}
+	return r, err
+}
+
+// released reads the answer of release.lua.
+func released(answer any) (r locker.Released, owned bool, err error) {
+	if n, ok := answer.(int64); ok {
+		return r, n == 1, nil
+	}
+	parts, ok := answer.([]any)
+	if !ok || len(parts) != 4 && len(parts) != 5 {
+		return r, false, unclear(errNoAnswer)
+	}
+	if len(parts) == 5 {
+		version, _ := parts[4].(string)
+		return r, false, unclear(newerError{version})
+	}
+	n, _ := parts[0].(int64)
+	waiting, _ := parts[1].(int64)
+	handed, _ := parts[2].(int64)
+	r = locker.Released{Waiting: int(waiting), Handed: handed == 1}
+	r.Place, r.Queued = place(parts[3])
+	return r, n == 1, nil
+}
+
+// keepCall is the request of a Keep.
+func (l *Locker) keepCall(c *locker.Claim, next any, r locker.Record) call {
+	st, told := l.state(c), r.Value
+	if len(told) > maxTold {
+		told = ""
+	}
+	k := st.keys
+	return newCall(keepScript, 6, k.lock, k.wait, k.due, k.fence, k.crowd, l.recordName(c.Key),
+		st.owner, "", next, l.inboxes, flag(!l.conn.Cluster()), c.Key,
+		c.Owner+r.Value, r.TTL.Milliseconds(), told)
+}
+
+func (l *Locker) renewCall(c *locker.Claim) call {
+	st, ok := c.State.(*state) // only read, because Abandon may run at the same time
+	if !ok {
+		st = &state{keys: l.keys(c.Key), owner: c.Owner}
+	}
+	if c.Limit > 1 {
+		return newCall(stayScript, 2, st.keys.lock, st.keys.crowd, st.owner, st.entry, c.TTL.Milliseconds())
+	}
+	return newCall(renewScript, 1, st.keys.lock, st.owner, c.TTL.Milliseconds())
+}
+
+func renewed(answer command) error {
+	if n, err := answer.Int(); err != nil {
+		return leaseError(err)
+	} else if n != 1 {
+		return errNotOwner
+	}
+	return nil
+}

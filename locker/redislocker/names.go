@@ -1,0 +1,169 @@
+package redislocker
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync/atomic"
+
+	"github.com/go-lockguard/guard/internal/keyenc"
+	"github.com/go-lockguard/guard/internal/lockerkit"
+)
+
+// WithKeyNames guards keys under names in Redis that others already use, for
+// the time of a migration. Such users take a name by SET NX with a value of
+// their own, as redislock and redsync do. They and this locker exclude each other.
+//
+// name is given a key as the verbs take it, with the escapes of guard.Key.
+// url.PathUnescape undoes those part by part. name returns the key's name in
+// Redis, or "" for the layout of this package. It must give two keys two names,
+// and one key the same name in every process. It must return at once and be
+// safe for concurrent use.
+//
+// The queue and the fencing counter stay under the prefix, so a user in an ACL
+// needs rights for both. Others do not hand over such a name when they release
+// it. A waiter finds it free by its next look.
+//
+// Some keys are refused with [locker.ErrInvalidOption]. A key of more than 200
+// bytes is refused, because nobody could tell its name. In a cluster, a key is
+// also refused if its queue would not be on the node of its name. This is so if
+// the name has a brace but no hash tag. See docs/migrating.md for the steps.
+func WithKeyNames(name func(key string) string) Option {
+	return optionFunc(func(s *settings) { s.raw, s.rawGiven = name, true })
+}
+
+// rawName returns the name of key in Redis, or "" if it has none of its own.
+func (l *Locker) rawName(key string) string {
+	if l.settings.raw == nil {
+		return ""
+	}
+	plain, ok := keyenc.Key(key)
+	if !ok {
+		return "" // Check's own, or refused by fits
+	}
+	return l.settings.raw(plain)
+}
+
+// fits returns why a key cannot be used under its name in Redis, or nil.
+func (l *Locker) fits(key string) error {
+	if l.settings.raw == nil {
+		return nil
+	}
+	if keyenc.IsHash(key) {
+		return invalid("WithKeyNames: a key of more than 200 bytes has no name of its own")
+	}
+	raw := l.rawName(key)
+	if tag := hashTag(raw); l.conn.Cluster() && tag == raw && strings.ContainsAny(raw, "{}") {
+		return invalid("WithKeyNames: in a cluster a name with braces must have a hash tag")
+	}
+	return nil
+}
+
+// keys are the names in Redis of all entries of one key, as arguments of
+// commands. They share a hash tag, so they live on one node.
+type keys struct{ lock, wait, due, fence, crowd any }
+
+const waitSuffix, dueSuffix, fenceSuffix, crowdSuffix, recordSuffix = ":wait", ":due", ":fence", ":crowd", ":kept"
+
+// keys returns the names in Redis of all entries of a key. The guard has made
+// the key fit for a hash tag.
+func (l *Locker) keys(key string) keys {
+	place := l.place(key)
+	if last := place.Load(); last != nil && last.key == key {
+		return last.keys
+	}
+	k := l.newKeys(key)
+	place.Store(&knownKey{key: key, keys: k})
+	return k
+}
+
+// place is where key would be known.
+func (l *Locker) place(key string) *atomic.Pointer[knownKey] {
+	return &l.known[maphash.String(l.seed, key)%uint64(len(l.known))]
+}
+
+// knownKey is a key with its names. A locker keeps some of them, because the keys
+// of a process come back, and each name costs an allocation.
+type knownKey struct {
+	key string
+	keys
+	record any // the name of its record, if it had one lately, see read
+}
+
+func (l *Locker) newKeys(key string) keys {
+	if raw := l.rawName(key); raw != "" {
+		beside := l.settings.prefix + ":{" + hashTag(raw) + "}:raw:" + key
+		return keys{
+			lock: raw, wait: beside + waitSuffix, due: beside + dueSuffix, fence: beside + fenceSuffix,
+			crowd: beside + crowdSuffix,
+		}
+	}
+	begin, end := l.settings.prefix+":{", "}"
+	lock := len(begin) + len(key) + len(end)
+	// One allocation for all names.
+	all := begin + key + end + waitSuffix + begin + key + end + dueSuffix + begin + key + end + fenceSuffix +
+		begin + key + end + crowdSuffix
+	wait := lock + len(waitSuffix)
+	due := wait + lock + len(dueSuffix)
+	fence := due + lock + len(fenceSuffix)
+	return keys{lock: all[:lock], wait: all[:wait], due: all[wait:due], fence: all[due:fence], crowd: all[fence:]}
+}
+
+// lockName returns the name of the key itself.
+func (l *Locker) lockName(key string) string {
+	if raw := l.rawName(key); raw != "" {
+		return raw
+	}
+	return l.settings.prefix + ":{" + key + "}"
+}
+
+// recordName returns the name of a key's record, which is the owner id of the
+// claim that kept it and the value. A mark is the same behind a markSign.
+func (l *Locker) recordName(key string) string {
+	if raw := l.rawName(key); raw != "" {
+		return l.settings.prefix + ":{" + hashTag(raw) + "}:raw:" + key + recordSuffix
+	}
+	return l.settings.prefix + ":{" + key + "}" + recordSuffix
+}
+
+// A GET alone costs a key that has a record half of a recall. So a locker
+// remembers which keys had one lately. It may forget that at any time, or
+// remember a key whose record has gone.
+
+// noteRecorded remembers that key has a record.
+func (l *Locker) noteRecorded(key string) {
+	l.place(key).Store(&knownKey{key, l.keys(key), l.recordName(key)})
+}
+
+const probeMark = "%probe:"
+
+// probeKey returns a key that no guard ever uses.
+func probeKey() string { return probeMark + lockerkit.NewID() }
+
+// hashTag returns the part of a name that decides its node in a cluster.
+func hashTag(name string) string {
+	if _, rest, ok := strings.Cut(name, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			return tag
+		}
+	}
+	return name
+}
+
+// parseName returns the key of a name in Redis. ok is false unless the name is
+// that of a lock or a queue.
+func (l *Locker) parseName(name string) (key string, queue, ok bool) {
+	name, ok = strings.CutPrefix(name, l.settings.prefix+":{")
+	if !ok {
+		return "", false, false
+	}
+	key, rest, ok := strings.Cut(name, "}")
+	if !ok || strings.HasPrefix(key, probeMark) || rest != "" && rest != waitSuffix {
+		return "", false, false
+	}
+	return key, rest == waitSuffix, true
+}
+
+// pattern is the pattern of names for SCAN.
+func (l *Locker) pattern() string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`).Replace(l.settings.prefix) + ":{*"
+}

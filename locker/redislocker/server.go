@@ -1,0 +1,238 @@
+package redislocker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redisconn"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// connected waits until there is a connection for key.
+func (l *Locker) connected(ctx context.Context, key string) error {
+	if l.conn.Near() {
+		return nil
+	}
+	return l.tryError(l.conn.Ready(ctx, l.lockName(key)))
+}
+
+// node returns the address of the cluster node that has key, as far as the
+// client knows it now. It sends nothing. Without a cluster the result is the
+// same for all keys.
+func (l *Locker) node(key string) string {
+	if !l.conn.Cluster() {
+		return ""
+	}
+	return l.conn.Node(l.lockName(key))
+}
+
+// primary returns the address where key lives now, as far as the client knows.
+// It is for servers that may change. The result is "" if the client does not
+// know.
+func (l *Locker) primary(key string) string {
+	if l.conn.Sentinel() {
+		return l.conn.Elected()
+	}
+	return l.node(key)
+}
+
+// ask sends a request to the primary of each key. From the answers the client
+// learns whether it still is the primary.
+func (l *Locker) ask(ctx context.Context, keys []string) {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = l.lockName(k)
+	}
+	l.conn.Ask(ctx, names)
+}
+
+// perNode calls send once for each node, with the indices of the node's claims.
+// It serves all nodes at the same time.
+func (l *Locker) perNode(cs []*locker.Claim, send func(node string, at []int)) {
+	byNode := make(map[string][]int, 1)
+	for i, c := range cs {
+		n := l.node(c.Key)
+		byNode[n] = append(byNode[n], i)
+	}
+	if len(byNode) == 1 {
+		for n, at := range byNode {
+			send(n, at)
+		}
+		return
+	}
+	var wg sync.WaitGroup
+	for n, at := range byNode {
+		wg.Go(func() { send(n, at) }) // ends with the request's time limit
+	}
+	wg.Wait()
+}
+
+// run sends calls as one request and returns their answers. Calls that fail
+// because the server does not know their script go again. First each script
+// goes once with its text, so that the calls behind it find it. Then all
+// remaining calls go with their text, for the sake of the other nodes of a
+// cluster.
+func (l *Locker) run(ctx context.Context, calls ...call) []command {
+	return run(ctx, l.conn.Send, calls...)
+}
+
+func run(ctx context.Context, send redisconn.Way, calls ...call) []command {
+	answers := make([]command, len(calls))
+	for i := range calls {
+		answers[i] = calls[i].bySHA(ctx)
+	}
+	answers = send(ctx, answers...)
+	if !slices.ContainsFunc(answers, unknown) {
+		return answers
+	}
+	told := map[*script]bool{}
+	runUnknown(ctx, send, calls, answers, func(s *script) bool { first := !told[s]; told[s] = true; return first })
+	runUnknown(ctx, send, calls, answers, func(*script) bool { return true })
+	return answers
+}
+
+// runOne is run for one call. A nil send is the way of all requests.
+func (l *Locker) runOne(ctx context.Context, send redisconn.Way, c call) command {
+	if send != nil {
+		return run(ctx, send, c)[0]
+	}
+	answer := l.conn.SendOne(ctx, c.bySHA(ctx))
+	if unknown(answer) {
+		answer = l.conn.SendOne(ctx, c.whole(ctx))
+	}
+	return answer
+}
+
+// runUnknown sends again the calls whose answer is NOSCRIPT. It sends the text
+// of a script if whole says so.
+func runUnknown(ctx context.Context, send redisconn.Way, calls []call, answers []command, whole func(*script) bool) {
+	var at []int
+	var again []command
+	for i := range answers {
+		if !unknown(answers[i]) {
+			continue
+		}
+		at = append(at, i)
+		if whole(calls[i].script) {
+			again = append(again, calls[i].whole(ctx))
+		} else {
+			again = append(again, calls[i].bySHA(ctx))
+		}
+	}
+	if len(again) == 0 {
+		return
+	}
+	again = send(ctx, again...)
+	for n, i := range at {
+		answers[i] = again[n]
+	}
+}
+
+// unknown reports whether the server does not have the script. It was
+// restarted, failed over or flushed then.
+func unknown(c command) bool { return c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") }
+
+// travel carries redislock's scripts to the server. Each goes in one request,
+// with scripts of ours behind it. A travel with something behind belongs to one
+// try, and the others are shared.
+type travel struct {
+	redis.Scripter // the rest of the interface, which redislock never calls
+
+	locker  *Locker
+	own     redisconn.Way // nil: that of all requests
+	whole   bool          // send all texts, because there is no time to learn that the server does not know the scripts
+	behind  []call        // go behind the script
+	answers []command     // to behind
+}
+
+// EvalSha sends a script by its hash. redislock answers NOSCRIPT with Eval.
+func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	head := newCommand(ctx, evalSHA, sha, keys, args)
+	if t.whole {
+		head.SetErr(redis.ErrNoScript)
+		return head.Cmd
+	}
+	head = t.send(ctx, head, (*call).bySHA)
+	if unknown(head) {
+		head.SetErr(redis.ErrNoScript) // redislock compares the text
+		return head.Cmd
+	}
+	for i, a := range t.answers {
+		if unknown(a) {
+			t.answers[i] = t.by(ctx, t.behind[i].whole(ctx))[0]
+		}
+	}
+	return head.Cmd
+}
+
+// Eval sends a script with its text. The calls behind it go with their texts
+// too.
+func (t *travel) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
+	return t.send(ctx, newCommand(ctx, eval, source, keys, args), (*call).whole).Cmd
+}
+
+// send returns the first command with its answer, and keeps the answers of
+// those behind it.
+func (t *travel) send(ctx context.Context, head command, how func(*call, context.Context) command) command {
+	if len(t.behind) == 0 {
+		return t.by(ctx, head)[0]
+	}
+	cmds := make([]command, 1, 1+len(t.behind))
+	cmds[0] = head
+	for i := range t.behind {
+		cmds = append(cmds, how(&t.behind[i], ctx))
+	}
+	cmds = t.by(ctx, cmds...)
+	t.answers = cmds[1:]
+	return cmds[0]
+}
+
+// by sends commands the way of this travel.
+func (t *travel) by(ctx context.Context, cmds ...command) []command {
+	if t.own != nil {
+		return t.own(ctx, cmds...)
+	}
+	return t.locker.conn.Send(ctx, cmds...)
+}
+
+type command = redisconn.Command
+
+func newCommand(ctx context.Context, verb any, script string, keys []string, args []any) command {
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, verb, script, len(keys))
+	for _, k := range keys {
+		all = append(all, k)
+	}
+	return redisconn.NewCommand(ctx, append(all, args...)...)
+}
+
+// tryError is the error that Acquire returns for err. It is ErrUnavailable, or
+// the server's refusal if a new try cannot help.
+func (l *Locker) tryError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if l.refused(err) {
+		return fmt.Errorf("redislocker: %w", &serverError{err})
+	}
+	return unclear(err)
+}
+
+// refused reports whether the server answered with an error that stays until
+// somebody changes something.
+func (l *Locker) refused(err error) bool {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return false // the network, a time limit, the pool
+	}
+	c := code(err)
+	if c == "MOVED" || c == "ASK" { // a cluster client has followed as many as it may
+		return !l.conn.Cluster()
+	}
+	return !slices.Contains(passing, c)
+}
