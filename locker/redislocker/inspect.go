@@ -28,8 +28,8 @@ func (l *Locker) inspected(key string, answer command) (locker.KeyState, error) 
 	value, _ := parts[1].(string)
 	waiting, _ := parts[2].(int64)
 	length, _ := parts[5].(int64)
-	rest, _ := parts[6].(int64)
-	s.Record = locker.RecordState{Size: int(length), Remaining: time.Duration(max(rest, 0)) * time.Millisecond}
+	left, _ := parts[6].(int64)
+	s.Record = locker.RecordState{Size: int(length), Remaining: time.Duration(max(left, 0)) * time.Millisecond}
 	if ttl != -2 {
 		s.Held, s.Remaining = true, time.Duration(max(ttl, 0))*time.Millisecond
 		if s.Owners, s.Limit = claims(parts[4]); s.Owners == nil {

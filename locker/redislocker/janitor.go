@@ -50,10 +50,10 @@ type janitor struct {
 
 	ctx    context.Context // of all cleaning; outlives the calls that left the chores
 	cancel context.CancelFunc
-	lanes  sync.WaitGroup // at work
+	busy   sync.WaitGroup // backlogs at work
 
-	mu      sync.Mutex // guards the fields below and the lanes; never held across I/O
-	nodes   map[string]*lane
+	mu      sync.Mutex // guards the fields below and the backlogs; never held across I/O
+	nodes   map[string]*backlog
 	closing chan struct{} // closed by finish
 	closed  bool
 }
@@ -61,7 +61,7 @@ type janitor struct {
 func newJanitor(clean func(context.Context, []chore) []bool) *janitor {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // no caller waits; Close ends it
 	return &janitor{
-		clean: clean, ctx: ctx, cancel: cancel, nodes: make(map[string]*lane), closing: make(chan struct{}),
+		clean: clean, ctx: ctx, cancel: cancel, nodes: make(map[string]*backlog), closing: make(chan struct{}),
 	}
 }
 
@@ -73,25 +73,25 @@ func (j *janitor) add(node string, c chore) {
 	if j.closed {
 		return
 	}
-	ln := j.nodes[node]
-	if ln == nil {
-		ln = &lane{wake: make(chan struct{}, 1)}
-		j.nodes[node] = ln
-		j.lanes.Go(func() { j.work(node, ln) }) // ends when the lane is empty
+	b := j.nodes[node]
+	if b == nil {
+		b = &backlog{wake: make(chan struct{}, 1)}
+		j.nodes[node] = b
+		j.busy.Go(func() { j.work(node, b) }) // ends when the backlog is empty
 	}
 	c.came = time.Now()
 	c.due = c.came
-	ln.add(c)
+	b.add(c)
 	select {
-	case ln.wake <- struct{}{}:
+	case b.wake <- struct{}{}:
 	default:
 	}
 }
 
 // work does the chores of one node until none is left.
-func (j *janitor) work(node string, ln *lane) {
+func (j *janitor) work(node string, b *backlog) {
 	for {
-		due, pause, dropped, ok := j.next(node, ln)
+		due, pause, dropped, ok := j.next(node, b)
 		if dropped > 0 {
 			slog.Warn("redislocker: too many keys to free, more end by their TTL", "dropped", dropped)
 		}
@@ -102,12 +102,12 @@ func (j *janitor) work(node string, ln *lane) {
 			ctx, cancel := context.WithTimeout(j.ctx, cleanLimit)
 			answered := j.clean(ctx, due)
 			cancel()
-			j.settle(ln, due, answered)
+			j.settle(b, due, answered)
 		default:
 			timer := time.NewTimer(pause)
 			select {
 			case <-timer.C:
-			case <-ln.wake:
+			case <-b.wake:
 			case <-j.closing:
 			}
 			timer.Stop()
@@ -117,23 +117,23 @@ func (j *janitor) work(node string, ln *lane) {
 
 // next takes a batch of due chores. When the janitor closes, all chores are
 // due. If none is due, pause is the time until the next one. If none is left,
-// next ends the lane and ok is false. dropped is the number of chores to warn of.
-func (j *janitor) next(node string, ln *lane) (due []chore, pause time.Duration, dropped int, ok bool) {
+// next ends the backlog and ok is false. dropped is the number of chores to warn of.
+func (j *janitor) next(node string, b *backlog) (due []chore, pause time.Duration, dropped int, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
-	dropped = ln.tell(now)
-	if ln.empty() {
+	dropped = b.tell(now)
+	if b.empty() {
 		delete(j.nodes, node)
 		return nil, 0, dropped, false
 	}
-	due = ln.take(now, j.closed)
-	return due, ln.pause(now), dropped, true
+	due = b.take(now, j.closed)
+	return due, b.pause(now), dropped, true
 }
 
 // settle decides which chores come again. These are chores that need a second
 // time and chores without an answer.
-func (j *janitor) settle(ln *lane, done []chore, answered []bool) {
+func (j *janitor) settle(b *backlog, done []chore, answered []bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
@@ -151,7 +151,7 @@ func (j *janitor) settle(ln *lane, done []chore, answered []bool) {
 		default:
 			c.due = now.Add(cleanPause)
 		}
-		ln.add(c)
+		b.add(c)
 	}
 }
 
@@ -162,18 +162,18 @@ func (j *janitor) finish() {
 	j.closed = true
 	close(j.closing)
 	j.mu.Unlock()
-	j.lanes.Wait()
+	j.busy.Wait()
 	j.cancel()
 }
 
 // giveUp makes every request that finish has yet to send fail at once.
 func (j *janitor) giveUp() { j.cancel() }
 
-// A lane holds the chores of one node. fresh has those that were never tried,
+// A backlog holds the chores of one node. fresh has those that were never tried,
 // in the order of their arrival. again has those to be tried again, by the time
 // when they are due. The fresh chores go first, because they may wake somebody.
 // Each part is bounded.
-type lane struct {
+type backlog struct {
 	wake  chan struct{} // holds one: there are new chores
 	fresh []chore
 	again repeats
@@ -183,53 +183,53 @@ type lane struct {
 }
 
 // add keeps c, unless there are too many already. It counts those that it drops.
-func (ln *lane) add(c chore) {
+func (b *backlog) add(c chore) {
 	switch {
-	case c.tries == 0 && len(ln.fresh) < cleanMost:
-		ln.fresh = append(ln.fresh, c)
-	case c.tries > 0 && len(ln.again) < cleanMost:
-		heap.Push(&ln.again, c)
+	case c.tries == 0 && len(b.fresh) < cleanMost:
+		b.fresh = append(b.fresh, c)
+	case c.tries > 0 && len(b.again) < cleanMost:
+		heap.Push(&b.again, c)
 	default:
-		ln.dropped++
+		b.dropped++
 	}
 }
 
 // tell returns how many chores were dropped and not told yet. While more are
-// dropped, it does so once in tellEvery. At the end of the lane it tells all.
-func (ln *lane) tell(now time.Time) (dropped int) {
-	if !ln.toldAt.IsZero() && now.Sub(ln.toldAt) < tellEvery && !ln.empty() {
+// dropped, it does so once in tellEvery. At the end of the backlog it tells all.
+func (b *backlog) tell(now time.Time) (dropped int) {
+	if !b.toldAt.IsZero() && now.Sub(b.toldAt) < tellEvery && !b.empty() {
 		return 0
 	}
-	if dropped, ln.dropped = ln.dropped, 0; dropped > 0 {
-		ln.toldAt = now
+	if dropped, b.dropped = b.dropped, 0; dropped > 0 {
+		b.toldAt = now
 	}
 	return dropped
 }
 
-func (ln *lane) empty() bool { return len(ln.fresh) == 0 && len(ln.again) == 0 }
+func (b *backlog) empty() bool { return len(b.fresh) == 0 && len(b.again) == 0 }
 
 // take takes a batch of chores that are due. With all, it also takes chores
 // that are not due.
-func (ln *lane) take(now time.Time, all bool) []chore {
-	n := min(len(ln.fresh), cleanBatch)
-	due := make([]chore, n, min(n+len(ln.again), cleanBatch))
-	copy(due, ln.fresh)
-	ln.fresh = ln.fresh[n:]
-	if len(ln.fresh) == 0 {
-		ln.fresh = nil
+func (b *backlog) take(now time.Time, all bool) []chore {
+	n := min(len(b.fresh), cleanBatch)
+	due := make([]chore, n, min(n+len(b.again), cleanBatch))
+	copy(due, b.fresh)
+	b.fresh = b.fresh[n:]
+	if len(b.fresh) == 0 {
+		b.fresh = nil
 	}
-	for len(due) < cleanBatch && len(ln.again) > 0 && (all || !ln.again[0].due.After(now)) {
-		due = append(due, heap.Pop(&ln.again).(chore))
+	for len(due) < cleanBatch && len(b.again) > 0 && (all || !b.again[0].due.After(now)) {
+		due = append(due, heap.Pop(&b.again).(chore))
 	}
 	return due
 }
 
 // pause is the time until a chore is due.
-func (ln *lane) pause(now time.Time) time.Duration {
-	if len(ln.fresh) > 0 || len(ln.again) == 0 {
+func (b *backlog) pause(now time.Time) time.Duration {
+	if len(b.fresh) > 0 || len(b.again) == 0 {
 		return 0
 	}
-	return ln.again[0].due.Sub(now)
+	return b.again[0].due.Sub(now)
 }
 
 // repeats is a heap of chores by due.

@@ -141,8 +141,8 @@ func probeKey() string { return probeMark + lockerkit.NewID() }
 
 // hashTag returns the part of a name that decides its node in a cluster.
 func hashTag(name string) string {
-	if _, rest, ok := strings.Cut(name, "{"); ok {
-		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+	if _, left, ok := strings.Cut(name, "{"); ok {
+		if tag, _, ok := strings.Cut(left, "}"); ok && tag != "" {
 			return tag
 		}
 	}
@@ -156,11 +156,11 @@ func (l *Locker) parseName(name string) (key string, queue, ok bool) {
 	if !ok {
 		return "", false, false
 	}
-	key, rest, ok := strings.Cut(name, "}")
-	if !ok || strings.HasPrefix(key, probeMark) || rest != "" && rest != waitSuffix {
+	key, left, ok := strings.Cut(name, "}")
+	if !ok || strings.HasPrefix(key, probeMark) || left != "" && left != waitSuffix {
 		return "", false, false
 	}
-	return key, rest == waitSuffix, true
+	return key, left == waitSuffix, true
 }
 
 // pattern is the pattern of names for SCAN.

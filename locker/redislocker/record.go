@@ -73,10 +73,10 @@ func begun(answer command) (record string, err error) {
 	return "", unclear(errNoAnswer)
 }
 
-// readKept reads a kept message.
-func readKept(text string) (key, owner, value string, ok bool) {
-	rest, ok := strings.CutPrefix(text, keptWord)
-	owner, rest, _ = strings.Cut(rest, " ")
-	key, value, cut := strings.Cut(rest, "\n") // a key has no control bytes
+// readRecorded reads a recorded message.
+func readRecorded(text string) (key, owner, value string, ok bool) {
+	left, ok := strings.CutPrefix(text, recordedWord)
+	owner, left, _ = strings.Cut(left, " ")
+	key, value, cut := strings.Cut(left, "\n") // a key has no control bytes
 	return key, owner, value, ok && cut && len(owner) == locker.OwnerLen
 }

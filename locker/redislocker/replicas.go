@@ -65,7 +65,7 @@ func (s *settings) checkReplicas() error {
 // [locker.ErrUnavailable]. The key was freed.
 type ReplicasError struct {
 	Got, Want int
-	Within    time.Duration // Timeout, or the rest of the try's time if that was less
+	Within    time.Duration // Timeout, or what was left of the try's time if that was less
 	Timeout   time.Duration // of WithReplicas
 	Connected int           // how many replicas the primary has; -1 if it does not say
 }
@@ -110,8 +110,8 @@ var infoReplication = call{line: []any{"info", "replication"}}
 // connected reads how many replicas a primary has, -1 if it does not say.
 func connected(info command) int {
 	text, _ := info.Text()
-	_, rest, _ := strings.Cut(text, "connected_slaves:")
-	count, _, _ := strings.Cut(rest, "\r\n")
+	_, left, _ := strings.Cut(text, "connected_slaves:")
+	count, _, _ := strings.Cut(left, "\r\n")
 	n, err := strconv.Atoi(count)
 	if err != nil {
 		return -1
