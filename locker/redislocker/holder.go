@@ -30,7 +30,7 @@ func (l *Locker) describe(c *locker.Claim) (value string, ttl any) {
 	h, since, offer := c.Holder, c.Holder.Since, c.LongOffer().Milliseconds()
 	// A node's offer is a vote and not a grant. Nobody trusts it, and others
 	// wait for it.
-	if l.settings.instance != "" {
+	if l.votes {
 		offer = c.ShortOffer().Milliseconds()
 	}
 	h.Since = time.Time{}

@@ -1,7 +1,6 @@
 package redislocker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redisconn"
+	"github.com/go-lockguard/guard/internal/redisnode"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -26,6 +26,7 @@ import (
 type Locker struct {
 	settings settings
 	instance string // how others know this locker
+	votes    bool   // this is a node of package redlock
 	inboxes  any    // start of the channel of every inbox under this prefix, before the instance id
 	gate     lockerkit.Gate
 	owned    redis.UniversalClient // nil, or the client that locker.FromDSN made
@@ -61,7 +62,6 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 		}
 		o.apply(&l.settings)
 	}
-	l.instance = cmp.Or(l.settings.instance, l.instance)
 	return l
 }
 
@@ -74,6 +74,10 @@ func (l *Locker) Open(w locker.Waker) error {
 func (l *Locker) ready(w locker.Waker) error {
 	if err := l.settings.check(); err != nil {
 		return err
+	}
+	if n, ok := w.(redisnode.Node); ok {
+		l.votes, l.instance, l.settings.conn.Admit = true, n.Instance(), n.Admit
+		n.SetFence(l.fenceFrom)
 	}
 	l.conn = redisconn.New(&l.settings.conn)
 	l.janitor = newJanitor(l.clean)

@@ -28,8 +28,6 @@ type settings struct {
 
 	replicas     int // of WithReplicas
 	replicasWait time.Duration
-
-	instance string // of a node of package redlock; "": the locker stands alone
 }
 
 // WithPrefix sets the prefix of every name in Redis, before a colon. Lockers

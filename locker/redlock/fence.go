@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/go-lockguard/guard/internal/redisnode"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -45,7 +44,7 @@ func (l *Locker) reserve(ctx context.Context, b *ballot, floor uint64) (highest 
 		l.gate.Go(func() { // ends with the node's limit
 			limited, cancel := l.within(ctx, b.claim.TTL)
 			defer cancel()
-			token, err := redisnode.FenceFrom(limited, n.store, &b.seats[i].claim, floor)
+			token, err := n.fence(limited, &b.seats[i].claim, floor)
 			n.end(err)
 			if err != nil {
 				err = n.of(err)
