@@ -17,7 +17,7 @@ import (
 
 // obtain takes the key. An empty answer means that somebody else holds it.
 func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, error) {
-	if l.settings.replicas > 0 {
+	if l.replicas.want > 0 {
 		return l.replicated(ctx, c, func(own redisconn.Way) (locker.Answer, error) { return l.obtainBy(ctx, own, c) })
 	}
 	return l.obtainBy(ctx, nil, c)
@@ -28,7 +28,7 @@ func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, er
 func (l *Locker) replicated(ctx context.Context, c *locker.Claim,
 	acquire func(own redisconn.Way) (locker.Answer, error),
 ) (answer locker.Answer, err error) {
-	send, done, err := l.conn.OneConn(ctx, l.lockName(c.Key))
+	send, done, err := l.conn.OneConn(ctx, l.names.lock(c.Key))
 	if err != nil {
 		return answer, l.tryError(err)
 	}
@@ -37,7 +37,7 @@ func (l *Locker) replicated(ctx context.Context, c *locker.Claim,
 	if err != nil || !answer.Acquired {
 		return answer, err
 	}
-	if err := l.awaitReplicas(ctx, send); err != nil {
+	if err := l.replicas.await(ctx, send); err != nil {
 		// Free the key now, not in the background: the next try may have the
 		// same owner id. A release without an answer may arrive after that try,
 		// so there must be no such try. Queued makes the guard give the claim
@@ -67,10 +67,10 @@ func (l *Locker) obtainBy(ctx context.Context, own redisconn.Way, c *locker.Clai
 	locks, tr := l.locks, (*travel)(nil)
 	switch {
 	case c.Fencing:
-		tr = &travel{locker: l, own: own, behind: []call{fenceCall(c, l.state(c).keys, 0)}}
+		tr = &travel{server: l.server, own: own, behind: []call{fenceCall(c, l.state(c).keys, 0)}}
 		locks = redislock.New(tr)
 	case own != nil:
-		locks = redislock.New(&travel{locker: l, own: own})
+		locks = redislock.New(&travel{server: l.server, own: own})
 	}
 	err := l.set(ctx, locks, c)
 	switch {
@@ -132,9 +132,9 @@ func (l *Locker) acquireFar(ctx context.Context, c *locker.Claim, t locker.Try) 
 	t.Rest = l.rest(t)
 	look, queues := l.lookCall(c, t)
 	over := func(ctx context.Context, cmds ...command) []command {
-		return l.conn.SendPooled(ctx, l.lockName(c.Key), cmds)
+		return l.conn.SendPooled(ctx, l.names.lock(c.Key), cmds)
 	}
-	tr := &travel{locker: l, own: over, whole: true, behind: []call{look}}
+	tr := &travel{server: l.server, own: over, whole: true, behind: []call{look}}
 	if c.Fencing {
 		tr.behind = append(tr.behind, fenceCall(c, l.state(c).keys, 0))
 	}
@@ -194,7 +194,7 @@ func (l *Locker) lookCall(c *locker.Claim, t locker.Try) (call call, queues bool
 	}
 	return newCall(lookScript, 5, st.keys.lock, st.keys.wait, st.keys.due, st.keys.fence, st.keys.crowd,
 		st.owner, entry, flag(t.Queued), int64(t.Place), max(t.Rest, locker.LookEvery).Milliseconds(), l.inboxes,
-		wantedWord+c.Key, flag(!l.conn.Cluster())), entry != ""
+		wantedWord+c.Key, l.known), entry != ""
 }
 
 // seen reads the answer to a look that granted a rest. There is no rest if the
@@ -277,7 +277,7 @@ const crowdMark = "*guard:several-own-it*"
 // may get a share of the key that nobody gives back.
 func (l *Locker) share(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
 	enter := l.enterCall(c, t)
-	if l.settings.replicas > 0 {
+	if l.replicas.want > 0 {
 		return l.replicated(ctx, c, func(own redisconn.Way) (locker.Answer, error) {
 			return l.entered(t, run(ctx, own, enter)[0])
 		})
@@ -285,7 +285,7 @@ func (l *Locker) share(ctx context.Context, c *locker.Claim, t locker.Try) (lock
 	start := time.Now()
 	var answer command
 	if l.conn.Trip.Tight(ctx) { // no time to learn that the server does not know the script
-		answer = l.conn.SendPooled(ctx, l.lockName(c.Key), []command{enter.whole(ctx)})[0]
+		answer = l.conn.SendPooled(ctx, l.names.lock(c.Key), []command{enter.whole(ctx)})[0]
 	} else {
 		answer = l.run(ctx, enter)[0]
 	}
@@ -302,7 +302,7 @@ func (l *Locker) enterCall(c *locker.Claim, t locker.Try) call {
 	st := l.state(c)
 	return newCall(enterScript, 5, st.keys.lock, st.keys.wait, st.keys.due, st.keys.fence, st.keys.crowd,
 		st.owner, l.queued(c), flag(t.Queued), int64(t.Place), locker.LookEvery.Milliseconds(), l.inboxes,
-		wantedWord+c.Key, flag(!l.conn.Cluster()), flag(t.Wait || t.Queued), c.TTL.Milliseconds())
+		wantedWord+c.Key, l.known, flag(t.Wait || t.Queued), c.TTL.Milliseconds())
 }
 
 // entered reads the answer of enter.lua.
@@ -330,7 +330,7 @@ func (l *Locker) recall(ctx context.Context, c *locker.Claim, t locker.Try) (loc
 	}
 	t.Rest = l.rest(t)
 	calls := l.recallCalls(c, t)
-	if l.settings.replicas > 0 {
+	if l.replicas.want > 0 {
 		return l.replicated(ctx, c, func(own redisconn.Way) (locker.Answer, error) {
 			return l.recalled(ctx, own, c, t, calls, run(ctx, own, calls...))
 		})
@@ -338,7 +338,7 @@ func (l *Locker) recall(ctx context.Context, c *locker.Claim, t locker.Try) (loc
 	start := time.Now()
 	var answers []command
 	if l.conn.Trip.Tight(ctx) { // no time to learn that the server does not know the script
-		answers = l.conn.SendPooled(ctx, l.lockName(c.Key), []command{calls[0].whole(ctx), calls[1].whole(ctx)})
+		answers = l.conn.SendPooled(ctx, l.names.lock(c.Key), []command{calls[0].whole(ctx), calls[1].whole(ctx)})
 	} else {
 		answers = l.run(ctx, calls...)
 	}
@@ -357,12 +357,12 @@ func (l *Locker) recallCalls(c *locker.Claim, t locker.Try) []call {
 		l.inbox.open()
 		entry = l.queued(c)
 	}
-	record := l.recordName(c.Key)
+	record := l.names.record(c.Key)
 	return []call{
 		{line: []any{"get", record}},
 		newCall(recallScript, 6, st.keys.lock, st.keys.wait, st.keys.due, st.keys.fence, st.keys.crowd, record,
 			st.owner, entry, flag(t.Queued), int64(t.Place), max(t.Rest, locker.LookEvery).Milliseconds(), l.inboxes,
-			wantedWord+c.Key, flag(!l.conn.Cluster()), c.Owner+st.about, c.TTL.Milliseconds(), flag(c.Fencing)),
+			wantedWord+c.Key, l.known, c.Owner+st.about, c.TTL.Milliseconds(), flag(c.Fencing)),
 	}
 }
 
@@ -387,7 +387,7 @@ func (l *Locker) recalled(ctx context.Context, send redisconn.Way, c *locker.Cla
 		}
 		a, err := found(text, queues)
 		if err == nil {
-			l.noteRecorded(c.Key)
+			l.names.noteRecorded(c.Key)
 		}
 		return a, err
 	}
@@ -410,7 +410,7 @@ func (l *Locker) recalled(ctx context.Context, send redisconn.Way, c *locker.Cla
 // must follow. Only a recall can say whether a mark counts, and only it takes a
 // claim out of the queue.
 func (l *Locker) read(ctx context.Context, key string, t locker.Try) (record string, err error) {
-	place := l.place(key)
+	place := l.names.place(key)
 	last := place.Load()
 	if last == nil || last.key != key || last.record == nil || t.Queued || l.conn.Trip.Tight(ctx) {
 		return "", nil

@@ -81,7 +81,7 @@ func finding(name string, severity locker.Severity, format string, args ...any) 
 // probe uses every right that a lease may need.
 func (l *Locker) probe(ctx context.Context) error {
 	c := probeClaim()
-	k := l.keys(c.Key)
+	k := l.names.keys(c.Key)
 	err := l.live(ctx, c)
 	traces := call{line: []any{"del", k.lock, k.fence, k.wait, k.due}}
 	if err == nil {
@@ -217,7 +217,7 @@ func (l *Locker) checkPace(ctx context.Context, ttl time.Duration) error {
 	if found := l.checkTrip(trip, ttl); found != nil {
 		return found
 	}
-	dial, login, err := l.conn.MeasureConnection(ctx, l.lockName(probeKey()))
+	dial, login, err := l.conn.MeasureConnection(ctx, l.names.lock(probeKey()))
 	if err != nil {
 		return unclear(err)
 	}

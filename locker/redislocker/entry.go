@@ -110,23 +110,8 @@ func (l *Locker) endCall(c *locker.Claim, own, next string) call {
 		return l.releaseCall(c.Key, st.keys, st.owner, own, next)
 	}
 	k := st.keys
-	return newCall(unmarkScript, 6, k.lock, k.wait, k.due, k.fence, k.crowd, l.recordName(c.Key),
-		st.owner, own, next, l.inboxes, flag(!l.conn.Cluster()), c.Key)
-}
-
-// releaseCall frees the key by owner id alone, or hands it on. own is the
-// owner's entry, which leaves the queue and the crowd. next is queued behind
-// all others. Both may be "".
-func (l *Locker) releaseCall(key string, k keys, owner any, own, next string) call {
-	line := make([]any, 0, 12)
-	line = append(line, evalSHA, l.freeing.sha, 5, k.lock, k.wait, k.due, k.fence, k.crowd, owner, key)
-	switch {
-	case next != "":
-		line = append(line, own, next)
-	case own != "":
-		line = append(line, own)
-	}
-	return call{l.freeing, line}
+	return newCall(unmarkScript, 6, k.lock, k.wait, k.due, k.fence, k.crowd, l.names.record(c.Key),
+		st.owner, own, next, l.inboxes, l.known, c.Key)
 }
 
 // freed reads the answer to a release.
@@ -169,15 +154,15 @@ func (l *Locker) keepCall(c *locker.Claim, next any, r locker.Record) call {
 		told = ""
 	}
 	k := st.keys
-	return newCall(keepScript, 6, k.lock, k.wait, k.due, k.fence, k.crowd, l.recordName(c.Key),
-		st.owner, "", next, l.inboxes, flag(!l.conn.Cluster()), c.Key,
+	return newCall(keepScript, 6, k.lock, k.wait, k.due, k.fence, k.crowd, l.names.record(c.Key),
+		st.owner, "", next, l.inboxes, l.known, c.Key,
 		c.Owner+r.Value, r.TTL.Milliseconds(), told)
 }
 
 func (l *Locker) renewCall(c *locker.Claim) call {
 	st, ok := c.State.(*state) // only read, because Abandon may run at the same time
 	if !ok {
-		st = &state{keys: l.keys(c.Key), owner: c.Owner}
+		st = &state{keys: l.names.keys(c.Key), owner: c.Owner}
 	}
 	if c.Limit > 1 {
 		return newCall(stayScript, 2, st.keys.lock, st.keys.crowd, st.owner, st.entry, c.TTL.Milliseconds())

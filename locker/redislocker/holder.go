@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -22,41 +23,49 @@ type about struct {
 	Since       time.Time `json:"since,omitzero"`
 }
 
+// describer writes the values of keys.
+type describer struct {
+	instance string // how others know this locker
+	votes    bool   // this is a node of package redlock
+
+	last atomic.Pointer[description] // for one kind of claim
+}
+
 // describe returns the value of c's key. This is the owner id, the instance id
 // and a line about c's holder and offers. The part that stays the same from call
 // to call is kept, for one kind of claim at a time. describe also returns the TTL
 // as the argument of a command.
-func (l *Locker) describe(c *locker.Claim) (value string, ttl any) {
+func (d *describer) describe(c *locker.Claim) (value string, ttl any) {
 	h, since, offer := c.Holder, c.Holder.Since, c.LongOffer().Milliseconds()
 	// A node's offer is a vote and not a grant. Nobody trusts it, and others
 	// wait for it.
-	if l.votes {
+	if d.votes {
 		offer = c.ShortOffer().Milliseconds()
 	}
 	h.Since = time.Time{}
-	d := l.described.Load()
-	if d == nil || d.holder != h || d.offer != offer || d.ttl != c.TTL {
+	last := d.last.Load()
+	if last == nil || last.holder != h || last.offer != offer || last.ttl != c.TTL {
 		line, _ := json.Marshal(about{ // cannot fail: plain fields
 			entryVersion, offer, h.Host, h.PID, h.Name, h.Traceparent, time.Unix(0, 0),
 		})
-		text := l.instance + string(line)
-		d = &description{
+		text := d.instance + string(line)
+		last = &description{
 			holder: h, offer: offer, ttl: c.TTL, ms: c.TTL.Milliseconds(),
 			text: text[:strings.LastIndex(text, sinceField)+len(sinceField)],
 		}
-		l.described.Store(d)
+		d.last.Store(last)
 	}
 	var all strings.Builder
-	all.Grow(len(c.Owner) + len(d.text) + len(time.RFC3339Nano) + 2)
+	all.Grow(len(c.Owner) + len(last.text) + len(time.RFC3339Nano) + 2)
 	all.WriteString(c.Owner)
-	all.WriteString(d.text)
+	all.WriteString(last.text)
 	all.Write(since.AppendFormat(make([]byte, 0, len(time.RFC3339Nano)), time.RFC3339Nano))
 	all.WriteByte('"')
 	if c.Limit > 1 {
 		_, _ = fmt.Fprintf(&all, limitField+`%06d"`, c.Limit)
 	}
 	all.WriteByte('}')
-	return all.String(), d.ms
+	return all.String(), last.ms
 }
 
 // description is what the values of claims have in common.

@@ -10,8 +10,8 @@ import (
 )
 
 func (l *Locker) inspectCall(key string) call {
-	k := l.keys(key)
-	return newCall(inspectScript, 4, k.lock, k.wait, k.crowd, l.recordName(key), locker.MaxListed)
+	k := l.names.keys(key)
+	return newCall(inspectScript, 4, k.lock, k.wait, k.crowd, l.names.record(key), locker.MaxListed)
 }
 
 // inspected reads the answer of inspect.lua.
@@ -63,7 +63,7 @@ const scanPage = 500 // how many of the server's keys one SCAN looks at
 // listNode lists the keys of node, and reports whether the list goes on.
 func (l *Locker) listNode(ctx context.Context, node redis.Cmdable, yield func(locker.KeyState, error) bool) bool {
 	for cursor := uint64(0); ; {
-		names, next, err := node.Scan(ctx, cursor, l.pattern(), scanPage).Result()
+		names, next, err := node.Scan(ctx, cursor, l.names.pattern(), scanPage).Result()
 		if err != nil {
 			yield(locker.KeyState{}, l.tryError(err))
 			return false
@@ -84,7 +84,7 @@ func (l *Locker) listPage(ctx context.Context, names []string, yield func(locker
 	var queues []bool
 	var calls []call
 	for _, name := range names {
-		if key, queue, ok := l.parseName(name); ok {
+		if key, queue, ok := l.names.parse(name); ok {
 			keys, queues = append(keys, key), append(queues, queue)
 			calls = append(calls, l.inspectCall(key))
 		}

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"iter"
-	"sync/atomic"
 	"time"
 
-	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
@@ -25,23 +22,17 @@ import (
 // concurrent use.
 type Locker struct {
 	settings settings
-	instance string // how others know this locker
-	votes    bool   // this is a node of package redlock
-	inboxes  any    // start of the channel of every inbox under this prefix, before the instance id
+	self     describer
 	gate     lockerkit.Gate
 	owned    redis.UniversalClient // nil, or the client that locker.FromDSN made
 
 	// Set by Open, before any other method.
-	conn    *redisconn.Conns
-	janitor *janitor
-	inbox   *inbox
-	recent  *recent           // nil on a server that never changes
-	locks   *redislock.Client // obtains keys without fencing
-	freeing *script           // release.lua for the names of this locker
+	*server
 
-	described atomic.Pointer[description] // see describe
-	seed      maphash.Seed
-	known     [256]atomic.Pointer[knownKey] // by hash of the key
+	janitor  *janitor
+	inbox    *inbox
+	recent   *recent // nil on a server that never changes
+	replicas replicas
 }
 
 var _ locker.Inspector = (*Locker)(nil)
@@ -53,7 +44,7 @@ var _ locker.Inspector = (*Locker)(nil)
 func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{conn: redisconn.Settings{Client: rdb, Name: "guard"}, prefix: "guard"},
-		instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "redislocker"}, seed: maphash.MakeSeed(),
+		self:     describer{instance: lockerkit.NewID()}, gate: lockerkit.Gate{Store: "redislocker"},
 	}
 	for _, o := range opts {
 		if lockerkit.IsNil(o) {
@@ -76,19 +67,17 @@ func (l *Locker) ready(w locker.Waker) error {
 		return err
 	}
 	if n, ok := w.(redisnode.Node); ok {
-		l.votes, l.instance, l.settings.conn.Admit = true, n.Instance(), n.Admit
+		l.self.votes, l.self.instance, l.settings.conn.Admit = true, n.Instance(), n.Admit
 		n.SetFence(l.fenceFrom)
 	}
-	l.conn = redisconn.New(&l.settings.conn)
+	conn := redisconn.New(&l.settings.conn)
+	l.server = newServer(conn, newNames(&l.settings, conn.Cluster()))
 	l.janitor = newJanitor(l.clean)
-	l.locks = redislock.New(&travel{locker: l})
-	inboxes := l.settings.prefix + ":inbox:"
-	l.inboxes = inboxes
-	l.freeing = newRelease(inboxes, !l.conn.Cluster())
-	if l.settings.replicas > 0 {
+	l.replicas = replicas{l.server, l.settings.replicas, l.settings.replicasWait}
+	if l.replicas.want > 0 {
 		w = confirming{w, l}
 	}
-	l.inbox = newInbox(l.conn, inboxes+l.instance, w, l.giveBack)
+	l.inbox = newInbox(l.conn, l.names.inbox(l.self.instance), w, l.giveBack)
 	if l.conn.Sentinel() {
 		l.inbox.where = l.conn.Elected
 	}
@@ -124,10 +113,10 @@ func (l *Locker) shutDown() {
 func (l *Locker) state(c *locker.Claim) *state {
 	st, ok := c.State.(*state)
 	if !ok {
-		value, ttl := l.describe(c)
-		st = &state{keys: l.keys(c.Key), owner: c.Owner, value: value, about: value[len(c.Owner):], ttl: ttl}
+		value, ttl := l.self.describe(c)
+		st = &state{keys: l.names.keys(c.Key), owner: c.Owner, value: value, about: value[len(c.Owner):], ttl: ttl}
 		c.State = st
-		c.Holder.Instance = l.instance
+		c.Holder.Instance = l.self.instance
 	}
 	return st
 }
@@ -153,7 +142,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		return locker.Answer{}, err
 	}
 	defer l.gate.Leave()
-	if err := l.fits(c.Key); err != nil {
+	if err := l.names.fits(c.Key); err != nil {
 		return locker.Answer{}, err
 	}
 	if err := l.connected(ctx, c.Key); err != nil {
@@ -168,7 +157,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 	case c.Recall:
 		return l.recall(ctx, c, t)
 	}
-	if l.conn.Trip.Tight(ctx) && l.settings.replicas == 0 {
+	if l.conn.Trip.Tight(ctx) && l.replicas.want == 0 {
 		return l.acquireFar(ctx, c, t)
 	}
 	if !t.Held && !t.Queued {
@@ -199,7 +188,7 @@ func (l *Locker) fenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (
 		return 0, err
 	}
 	defer l.gate.Leave()
-	token, err := token(l.run(ctx, fenceCall(c, l.keys(c.Key), floor))[0])
+	token, err := token(l.run(ctx, fenceCall(c, l.names.keys(c.Key), floor))[0])
 	if errors.Is(err, redis.Nil) {
 		return 0, errNotOwner
 	}
@@ -217,7 +206,7 @@ func (l *Locker) AcquireAll(
 	}
 	defer l.gate.Leave()
 	for _, c := range cs {
-		if err := l.fits(c.Key); err != nil {
+		if err := l.names.fits(c.Key); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -225,7 +214,7 @@ func (l *Locker) AcquireAll(
 		return nil, 0, err
 	}
 	switch {
-	case l.settings.replicas > 0 || l.conn.Trip.Tight(ctx):
+	case l.replicas.want > 0 || l.conn.Trip.Tight(ctx):
 		as, held, err = l.oneByOne(ctx, cs)
 	case l.conn.Cluster():
 		as, held, err = l.onNodes(ctx, cs)
@@ -312,7 +301,7 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 // some thousand keys wait for that. The others are left to the TTL, and a
 // warning in the log counts them.
 func (l *Locker) Abandon(c *locker.Claim, late bool) {
-	if l.conn == nil {
+	if l.server == nil {
 		return
 	}
 	st := l.state(c)
@@ -326,7 +315,7 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 
 // giveBack releases a key that was granted to nobody here (law 3).
 func (l *Locker) giveBack(key, owner string) {
-	l.janitor.add(l.node(key), chore{call: l.releaseCall(key, l.keys(key), owner, "", "")})
+	l.janitor.add(l.node(key), chore{call: l.releaseCall(key, l.names.keys(key), owner, "", "")})
 }
 
 // Shares reports true: Redis keeps shared claims and permits.
@@ -349,12 +338,12 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 	}
 	l.recent.note(c.Key, c.Owner, c.TTL)
 	var released locker.Released
-	err := l.confirmed(ctx, c.Key, keep, func(answer command) (err error) {
+	err := l.replicas.confirmed(ctx, c.Key, keep, func(answer command) (err error) {
 		released, err = kept(answer)
 		return err
 	})
 	if err == nil {
-		l.noteRecorded(c.Key)
+		l.names.noteRecorded(c.Key)
 	}
 	return released, err
 }
@@ -367,9 +356,9 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (r
 	}
 	defer l.gate.Leave()
 	st := l.state(c)
-	begin := newCall(beginScript, 2, st.keys.lock, l.recordName(c.Key),
+	begin := newCall(beginScript, 2, st.keys.lock, l.names.record(c.Key),
 		st.owner, markSign+c.Owner+r.Value, r.TTL.Milliseconds())
-	err = l.confirmed(ctx, c.Key, begin, func(answer command) (err error) {
+	err = l.replicas.confirmed(ctx, c.Key, begin, func(answer command) (err error) {
 		record, err = begun(answer)
 		return err
 	})
@@ -386,7 +375,7 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 		return false, err
 	}
 	defer l.gate.Leave()
-	k, record := l.keys(key), l.recordName(key)
+	k, record := l.names.keys(key), l.names.record(key)
 	start, err := l.run(ctx, call{line: []any{"getrange", record, 0, locker.OwnerLen}})[0].Text()
 	if err != nil {
 		return false, unclear(err)
@@ -411,7 +400,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 		return s, err
 	}
 	defer l.gate.Leave()
-	if err := l.fits(key); err != nil {
+	if err := l.names.fits(key); err != nil {
 		return s, err
 	}
 	return l.inspected(key, l.run(ctx, l.inspectCall(key))[0])
@@ -455,7 +444,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 		return err
 	}
 	defer l.gate.Leave()
-	answer := l.run(ctx, l.releaseCall(key, l.keys(key), owner, "", ""))[0]
+	answer := l.run(ctx, l.releaseCall(key, l.names.keys(key), owner, "", ""))[0]
 	if answer.Err() != nil {
 		return l.tryError(answer.Err())
 	}
@@ -470,7 +459,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	// listener, the holder renews in vain.
 	for _, o := range append(s.Owners, locker.Waiter{Owner: s.Owner, Holder: s.Holder}) {
 		if o.Owner == owner && o.Holder.Instance != "" {
-			_ = l.conn.Publish(ctx, l.settings.prefix+":inbox:"+o.Holder.Instance, revokedWord+owner+" "+key)
+			_ = l.conn.Publish(ctx, l.names.inbox(o.Holder.Instance), revokedWord+owner+" "+key)
 		}
 	}
 	return nil

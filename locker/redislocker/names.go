@@ -31,28 +31,42 @@ func WithKeyNames(name func(key string) string) Option {
 	return optionFunc(func(s *settings) { s.raw, s.rawGiven = name, true })
 }
 
+// names are the names in Redis that a locker gives to its keys.
+type names struct {
+	prefix  string
+	raw     func(key string) string // of WithKeyNames, or nil
+	cluster bool
+
+	seed  maphash.Seed
+	known [256]atomic.Pointer[knownKey] // by hash of the key
+}
+
+func newNames(s *settings, cluster bool) *names {
+	return &names{prefix: s.prefix, raw: s.raw, cluster: cluster, seed: maphash.MakeSeed()}
+}
+
 // rawName returns the name of key in Redis, or "" if it has none of its own.
-func (l *Locker) rawName(key string) string {
-	if l.settings.raw == nil {
+func (n *names) rawName(key string) string {
+	if n.raw == nil {
 		return ""
 	}
 	plain, ok := keyenc.Key(key)
 	if !ok {
 		return "" // Check's own, or refused by fits
 	}
-	return l.settings.raw(plain)
+	return n.raw(plain)
 }
 
 // fits returns why a key cannot be used under its name in Redis, or nil.
-func (l *Locker) fits(key string) error {
-	if l.settings.raw == nil {
+func (n *names) fits(key string) error {
+	if n.raw == nil {
 		return nil
 	}
 	if keyenc.IsHash(key) {
 		return invalid("WithKeyNames: a key of more than 200 bytes has no name of its own")
 	}
-	raw := l.rawName(key)
-	if tag := hashTag(raw); l.conn.Cluster() && tag == raw && strings.ContainsAny(raw, "{}") {
+	raw := n.rawName(key)
+	if tag := hashTag(raw); n.cluster && tag == raw && strings.ContainsAny(raw, "{}") {
 		return invalid("WithKeyNames: in a cluster a name with braces must have a hash tag")
 	}
 	return nil
@@ -64,21 +78,23 @@ type keys struct{ lock, wait, due, fence, crowd any }
 
 const waitSuffix, dueSuffix, fenceSuffix, crowdSuffix, recordSuffix = ":wait", ":due", ":fence", ":crowd", ":kept"
 
+const inboxSuffix = ":inbox:"
+
 // keys returns the names in Redis of all entries of a key. The guard has made
 // the key fit for a hash tag.
-func (l *Locker) keys(key string) keys {
-	place := l.place(key)
+func (n *names) keys(key string) keys {
+	place := n.place(key)
 	if last := place.Load(); last != nil && last.key == key {
 		return last.keys
 	}
-	k := l.newKeys(key)
+	k := n.make(key)
 	place.Store(&knownKey{key: key, keys: k})
 	return k
 }
 
 // place is where key would be known.
-func (l *Locker) place(key string) *atomic.Pointer[knownKey] {
-	return &l.known[maphash.String(l.seed, key)%uint64(len(l.known))]
+func (n *names) place(key string) *atomic.Pointer[knownKey] {
+	return &n.known[maphash.String(n.seed, key)%uint64(len(n.known))]
 }
 
 // knownKey is a key with its names. A locker keeps some of them, because the keys
@@ -89,15 +105,15 @@ type knownKey struct {
 	record any // the name of its record, if it had one lately, see read
 }
 
-func (l *Locker) newKeys(key string) keys {
-	if raw := l.rawName(key); raw != "" {
-		beside := l.settings.prefix + ":{" + hashTag(raw) + "}:raw:" + key
+func (n *names) make(key string) keys {
+	if raw := n.rawName(key); raw != "" {
+		beside := n.prefix + ":{" + hashTag(raw) + "}:raw:" + key
 		return keys{
 			lock: raw, wait: beside + waitSuffix, due: beside + dueSuffix, fence: beside + fenceSuffix,
 			crowd: beside + crowdSuffix,
 		}
 	}
-	begin, end := l.settings.prefix+":{", "}"
+	begin, end := n.prefix+":{", "}"
 	lock := len(begin) + len(key) + len(end)
 	// One allocation for all names.
 	all := begin + key + end + waitSuffix + begin + key + end + dueSuffix + begin + key + end + fenceSuffix +
@@ -109,20 +125,20 @@ func (l *Locker) newKeys(key string) keys {
 }
 
 // lockName returns the name of the key itself.
-func (l *Locker) lockName(key string) string {
-	if raw := l.rawName(key); raw != "" {
+func (n *names) lock(key string) string {
+	if raw := n.rawName(key); raw != "" {
 		return raw
 	}
-	return l.settings.prefix + ":{" + key + "}"
+	return n.prefix + ":{" + key + "}"
 }
 
 // recordName returns the name of a key's record, which is the owner id of the
 // claim that kept it and the value. A mark is the same behind a markSign.
-func (l *Locker) recordName(key string) string {
-	if raw := l.rawName(key); raw != "" {
-		return l.settings.prefix + ":{" + hashTag(raw) + "}:raw:" + key + recordSuffix
+func (n *names) record(key string) string {
+	if raw := n.rawName(key); raw != "" {
+		return n.prefix + ":{" + hashTag(raw) + "}:raw:" + key + recordSuffix
 	}
-	return l.settings.prefix + ":{" + key + "}" + recordSuffix
+	return n.prefix + ":{" + key + "}" + recordSuffix
 }
 
 // A GET alone costs a key that has a record half of a recall. So a locker
@@ -130,9 +146,12 @@ func (l *Locker) recordName(key string) string {
 // remember a key whose record has gone.
 
 // noteRecorded remembers that key has a record.
-func (l *Locker) noteRecorded(key string) {
-	l.place(key).Store(&knownKey{key, l.keys(key), l.recordName(key)})
+func (n *names) noteRecorded(key string) {
+	n.place(key).Store(&knownKey{key, n.keys(key), n.record(key)})
 }
+
+// inbox returns the channel of a locker's inbox.
+func (n *names) inbox(instance string) string { return n.prefix + inboxSuffix + instance }
 
 const probeMark = "%probe:"
 
@@ -151,8 +170,8 @@ func hashTag(name string) string {
 
 // parseName returns the key of a name in Redis. ok is false unless the name is
 // that of a lock or a queue.
-func (l *Locker) parseName(name string) (key string, queue, ok bool) {
-	name, ok = strings.CutPrefix(name, l.settings.prefix+":{")
+func (n *names) parse(name string) (key string, queue, ok bool) {
+	name, ok = strings.CutPrefix(name, n.prefix+":{")
 	if !ok {
 		return "", false, false
 	}
@@ -164,6 +183,6 @@ func (l *Locker) parseName(name string) (key string, queue, ok bool) {
 }
 
 // pattern is the pattern of names for SCAN.
-func (l *Locker) pattern() string {
-	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`).Replace(l.settings.prefix) + ":{*"
+func (n *names) pattern() string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`).Replace(n.prefix) + ":{*"
 }

@@ -85,22 +85,30 @@ func (e *ReplicasError) Error() string {
 	return text.String()
 }
 
-// awaitReplicas waits until enough replicas have the last write. It leaves a
+// replicas are those that the writes of a locker wait for, see [WithReplicas].
+type replicas struct {
+	*server
+
+	want    int // 0: for none
+	timeout time.Duration
+}
+
+// await waits until enough replicas have the last write. It leaves a
 // part of the try's time to free the key again. The caller completes a
 // [ReplicasError].
-func (l *Locker) awaitReplicas(ctx context.Context, send redisconn.Way) error {
-	want, within := l.settings.replicas, l.settings.replicasWait
+func (r replicas) await(ctx context.Context, send redisconn.Way) error {
+	within := r.timeout
 	if end, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(end)*3/4)
 	}
 	within = max(within.Truncate(time.Millisecond), time.Millisecond) // 0 would wait for ever
-	cmd := send(ctx, redisconn.NewCommand(ctx, "wait", want, within.Milliseconds()))[0]
+	cmd := send(ctx, redisconn.NewCommand(ctx, "wait", r.want, within.Milliseconds()))[0]
 	got, err := cmd.Int()
 	switch {
 	case err != nil:
-		return l.tryError(err)
-	case got < want:
-		return &ReplicasError{Got: got, Want: want, Within: within, Timeout: l.settings.replicasWait, Connected: -1}
+		return r.tryError(err)
+	case got < r.want:
+		return &ReplicasError{Got: got, Want: r.want, Within: within, Timeout: r.timeout, Connected: -1}
 	}
 	return nil
 }
@@ -117,6 +125,39 @@ func connected(info command) int {
 		return -1
 	}
 	return n
+}
+
+// confirmed sends a call for key whose answer read reads. If that succeeds, it
+// waits for the replicas.
+func (r replicas) confirmed(ctx context.Context, key string, c call, read func(command) error) error {
+	if r.want == 0 {
+		return read(r.run(ctx, c)[0])
+	}
+	send, done, err := r.conn.OneConn(ctx, r.names.lock(key))
+	if err != nil {
+		return leaseError(err)
+	}
+	defer done()
+	if err = read(run(ctx, send, c)[0]); err == nil {
+		err = r.await(ctx, send)
+	}
+	if short := new(ReplicasError); errors.As(err, &short) {
+		err = unclear(short)
+	}
+	return err
+}
+
+// have reports whether the replicas have a key that was handed over to
+// owner.
+func (r replicas) have(ctx context.Context, key, owner string) bool {
+	send, done, err := r.conn.OneConn(ctx, r.names.lock(key))
+	if err != nil {
+		return false
+	}
+	defer done()
+	k := r.names.keys(key)
+	n, err := run(ctx, send, newCall(touchScript, 2, k.lock, k.crowd, owner))[0].Int()
+	return err == nil && n == 1 && r.await(ctx, send) == nil
 }
 
 // confirming is a waker that hears of a hand-over only when the replicas have
@@ -138,7 +179,9 @@ func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	}
 	go func() { // ends with its time limit; Close waits for it
 		defer l.gate.Leave()
-		if !l.confirm(key, owner) {
+		ctx, cancel := context.WithTimeout(l.janitor.ctx, cleanLimit) // ends when Close does or gives up
+		defer cancel()
+		if !l.replicas.have(ctx, key, owner) {
 			o.Length = 0
 		}
 		if !w.Waker.Granted(key, owner, o) {
@@ -146,21 +189,6 @@ func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 		}
 	}()
 	return true
-}
-
-// confirm reports whether the replicas have a key that was handed over to
-// owner.
-func (l *Locker) confirm(key, owner string) bool {
-	ctx, cancel := context.WithTimeout(l.janitor.ctx, cleanLimit) // ends when Close does or gives up
-	defer cancel()
-	send, done, err := l.conn.OneConn(ctx, l.lockName(key))
-	if err != nil {
-		return false
-	}
-	defer done()
-	k := l.keys(key)
-	n, err := run(ctx, send, newCall(touchScript, 2, k.lock, k.crowd, owner))[0].Int()
-	return err == nil && n == 1 && l.awaitReplicas(ctx, send) == nil
 }
 
 // Recorded passes on that there is a record. A process whose message has none asks
@@ -176,24 +204,4 @@ func (w confirming) Revoked(key, owner string) {
 	if r, ok := w.Waker.(locker.Revoker); ok {
 		r.Revoked(key, owner)
 	}
-}
-
-// confirmed sends a call for key whose answer read reads. If that succeeds, it
-// waits for the replicas that [WithReplicas] asks for.
-func (l *Locker) confirmed(ctx context.Context, key string, c call, read func(command) error) error {
-	if l.settings.replicas == 0 {
-		return read(l.run(ctx, c)[0])
-	}
-	send, done, err := l.conn.OneConn(ctx, l.lockName(key))
-	if err != nil {
-		return leaseError(err)
-	}
-	defer done()
-	if err = read(run(ctx, send, c)[0]); err == nil {
-		err = l.awaitReplicas(ctx, send)
-	}
-	if short := new(ReplicasError); errors.As(err, &short) {
-		err = unclear(short)
-	}
-	return err
 }

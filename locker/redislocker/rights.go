@@ -58,7 +58,7 @@ const storing = `local answer = redis.pcall(ARGV[1], KEYS[1], "") redis.call("de
 // checkRights finds all missing rights at once, so that an operator does not
 // learn of them one at a time.
 func (l *Locker) checkRights(ctx context.Context) error {
-	k := l.keys(probeKey())
+	k := l.names.keys(probeKey())
 	missing, err := l.lacking(ctx, l.rights(k))
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (l *Locker) missed(err error, tried string) string {
 	case !strings.Contains(text, "access"):
 		return tried
 	case strings.Contains(text, "channel"):
-		return "&" + l.settings.prefix + ":inbox:*"
+		return "&" + l.names.inbox("*")
 	default:
 		return "~" + l.settings.prefix + ":*"
 	}
@@ -164,7 +164,7 @@ const counting = `return redis.call("pubsub", "numsub", ARGV[1])[2]`
 func (l *Locker) tryMessages(ctx context.Context, k keys) (unheard, err error) {
 	ctx, cancel := context.WithTimeout(ctx, subscribeLimit)
 	defer cancel()
-	channel := l.settings.prefix + ":inbox:" + lockerkit.NewID()
+	channel := l.names.inbox(lockerkit.NewID())
 	sub := l.conn.Subscribe(ctx, channel)
 	defer sub.Close()
 	if _, err := sub.Receive(ctx); err != nil || l.conn.Cluster() {

@@ -7,56 +7,79 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
 
+// server is Redis as a locker reaches it, with what all requests of the locker
+// have in common.
+type server struct {
+	conn  *redisconn.Conns
+	names *names
+	locks *redislock.Client // obtains keys without fencing
+
+	freeing *script // release.lua for the names of this locker
+	inboxes any     // start of the channel of every inbox under this prefix, before the instance id
+	known   any     // for scripts: a server that is asked knows who hears a channel
+}
+
+func newServer(conn *redisconn.Conns, names *names) *server {
+	inboxes := names.prefix + inboxSuffix
+	s := &server{
+		conn: conn, names: names, freeing: newRelease(inboxes, !conn.Cluster()),
+		inboxes: inboxes, known: flag(!conn.Cluster()),
+	}
+	s.locks = redislock.New(&travel{server: s})
+	return s
+}
+
 // connected waits until there is a connection for key.
-func (l *Locker) connected(ctx context.Context, key string) error {
-	if l.conn.Near() {
+func (s *server) connected(ctx context.Context, key string) error {
+	if s.conn.Near() {
 		return nil
 	}
-	return l.tryError(l.conn.Ready(ctx, l.lockName(key)))
+	return s.tryError(s.conn.Ready(ctx, s.names.lock(key)))
 }
 
 // node returns the address of the cluster node that has key, as far as the
 // client knows it now. It sends nothing. Without a cluster the result is the
 // same for all keys.
-func (l *Locker) node(key string) string {
-	if !l.conn.Cluster() {
+func (s *server) node(key string) string {
+	if !s.conn.Cluster() {
 		return ""
 	}
-	return l.conn.Node(l.lockName(key))
+	return s.conn.Node(s.names.lock(key))
 }
 
 // primary returns the address where key lives now, as far as the client knows.
 // It is for servers that may change. The result is "" if the client does not
 // know.
-func (l *Locker) primary(key string) string {
-	if l.conn.Sentinel() {
-		return l.conn.Elected()
+func (s *server) primary(key string) string {
+	if s.conn.Sentinel() {
+		return s.conn.Elected()
 	}
-	return l.node(key)
+	return s.node(key)
 }
 
 // ask sends a request to the primary of each key. From the answers the client
 // learns whether it still is the primary.
-func (l *Locker) ask(ctx context.Context, keys []string) {
+func (s *server) ask(ctx context.Context, keys []string) {
 	names := make([]string, len(keys))
 	for i, k := range keys {
-		names[i] = l.lockName(k)
+		names[i] = s.names.lock(k)
 	}
-	l.conn.Ask(ctx, names)
+	s.conn.Ask(ctx, names)
 }
 
 // perNode calls send once for each node, with the indices of the node's claims.
 // It serves all nodes at the same time.
-func (l *Locker) perNode(cs []*locker.Claim, send func(node string, at []int)) {
+func (s *server) perNode(cs []*locker.Claim, send func(node string, at []int)) {
 	byNode := make(map[string][]int, 1)
 	for i, c := range cs {
-		n := l.node(c.Key)
+		n := s.node(c.Key)
 		byNode[n] = append(byNode[n], i)
 	}
 	if len(byNode) == 1 {
@@ -77,8 +100,8 @@ func (l *Locker) perNode(cs []*locker.Claim, send func(node string, at []int)) {
 // goes once with its text, so that the calls behind it find it. Then all
 // remaining calls go with their text, for the sake of the other nodes of a
 // cluster.
-func (l *Locker) run(ctx context.Context, calls ...call) []command {
-	return run(ctx, l.conn.Send, calls...)
+func (s *server) run(ctx context.Context, calls ...call) []command {
+	return run(ctx, s.conn.Send, calls...)
 }
 
 func run(ctx context.Context, send redisconn.Way, calls ...call) []command {
@@ -97,13 +120,13 @@ func run(ctx context.Context, send redisconn.Way, calls ...call) []command {
 }
 
 // runOne is run for one call. A nil send is the way of all requests.
-func (l *Locker) runOne(ctx context.Context, send redisconn.Way, c call) command {
+func (s *server) runOne(ctx context.Context, send redisconn.Way, c call) command {
 	if send != nil {
 		return run(ctx, send, c)[0]
 	}
-	answer := l.conn.SendOne(ctx, c.bySHA(ctx))
+	answer := s.conn.SendOne(ctx, c.bySHA(ctx))
 	if unknown(answer) {
-		answer = l.conn.SendOne(ctx, c.whole(ctx))
+		answer = s.conn.SendOne(ctx, c.whole(ctx))
 	}
 	return answer
 }
@@ -137,13 +160,28 @@ func runUnknown(ctx context.Context, send redisconn.Way, calls []call, answers [
 // restarted, failed over or flushed then.
 func unknown(c command) bool { return c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") }
 
+// releaseCall frees the key by owner id alone, or hands it on. own is the
+// owner's entry, which leaves the queue and the crowd. next is queued behind
+// all others. Both may be "".
+func (s *server) releaseCall(key string, k keys, owner any, own, next string) call {
+	line := make([]any, 0, 12)
+	line = append(line, evalSHA, s.freeing.sha, 5, k.lock, k.wait, k.due, k.fence, k.crowd, owner, key)
+	switch {
+	case next != "":
+		line = append(line, own, next)
+	case own != "":
+		line = append(line, own)
+	}
+	return call{s.freeing, line}
+}
+
 // travel carries redislock's scripts to the server. Each goes in one request,
 // with scripts of ours behind it. A travel with something behind belongs to one
 // try, and the others are shared.
 type travel struct {
 	redis.Scripter // the rest of the interface, which redislock never calls
 
-	locker  *Locker
+	server  *server
 	own     redisconn.Way // nil: that of all requests
 	whole   bool          // send all texts, because there is no time to learn that the server does not know the scripts
 	behind  []call        // go behind the script
@@ -197,7 +235,7 @@ func (t *travel) by(ctx context.Context, cmds ...command) []command {
 	if t.own != nil {
 		return t.own(ctx, cmds...)
 	}
-	return t.locker.conn.Send(ctx, cmds...)
+	return t.server.conn.Send(ctx, cmds...)
 }
 
 type command = redisconn.Command
@@ -213,11 +251,11 @@ func newCommand(ctx context.Context, verb any, script string, keys []string, arg
 
 // tryError is the error that Acquire returns for err. It is ErrUnavailable, or
 // the server's refusal if a new try cannot help.
-func (l *Locker) tryError(err error) error {
+func (s *server) tryError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if l.refused(err) {
+	if s.refused(err) {
 		return fmt.Errorf("redislocker: %w", &serverError{err})
 	}
 	return unclear(err)
@@ -225,14 +263,14 @@ func (l *Locker) tryError(err error) error {
 
 // refused reports whether the server answered with an error that stays until
 // somebody changes something.
-func (l *Locker) refused(err error) bool {
+func (s *server) refused(err error) bool {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
 		return false // the network, a time limit, the pool
 	}
 	c := code(err)
 	if c == "MOVED" || c == "ASK" { // a cluster client has followed as many as it may
-		return !l.conn.Cluster()
+		return !s.conn.Cluster()
 	}
 	return !slices.Contains(passing, c)
 }
