@@ -101,20 +101,20 @@ func probeClaim() *locker.Claim {
 // takes the other claim through a hand-over.
 func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 	for range 2 { // as its first request, then as a later one
-		if a, err := l.obtain(ctx, c); err != nil {
+		if a, err := l.attempt(c, locker.Try{}).take(ctx); err != nil {
 			return err
 		} else if !a.Acquired {
-			_, _, err := l.look(ctx, c, locker.Try{})
+			_, _, err := l.attempt(c, locker.Try{}).look(ctx)
 			return cmp.Or(err, unclear(errors.New("a key that nobody else knows is held")))
 		}
 	}
 	waiter := &locker.Claim{Key: c.Key, Owner: lockerkit.NewID(), TTL: probeTTL, Fencing: true}
 	for range 2 { // queues, then finds itself in the queue
-		if _, _, err := l.look(ctx, waiter, locker.Try{Wait: true}); err != nil {
+		if _, _, err := l.attempt(waiter, locker.Try{Wait: true}).look(ctx); err != nil {
 			return err
 		}
 	}
-	if err := l.run(ctx, l.renewCall(c))[0].Err(); err != nil {
+	if err := l.run(ctx, l.state(c).renew())[0].Err(); err != nil {
 		return l.tryError(err)
 	}
 	if _, err := l.release(ctx, c, nil); err != nil {
@@ -123,7 +123,7 @@ func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 	if _, err := l.release(ctx, c, nil); !errors.Is(err, locker.ErrLeaseLost) { // a second release
 		return cmp.Or(err, unclear(errors.New("a key was released twice")))
 	}
-	_, free, err := l.look(ctx, waiter, locker.Try{Queued: true})
+	_, free, err := l.attempt(waiter, locker.Try{Queued: true}).look(ctx)
 	if err == nil && !free {
 		err = unclear(errors.New("a release has not handed its key over"))
 	}
@@ -230,7 +230,7 @@ func (l *Locker) measureTrip(ctx context.Context) (best time.Duration, err error
 	c := probeClaim()
 	for i := range 3 {
 		start := time.Now()
-		if _, _, err := l.look(ctx, c, locker.Try{}); err != nil {
+		if _, _, err := l.attempt(c, locker.Try{}).look(ctx); err != nil {
 			return 0, err
 		}
 		if d := time.Since(start); i == 0 || d < best {

@@ -64,10 +64,12 @@ func (e newerError) Error() string {
 
 // state is the locker's own part of a claim.
 type state struct {
+	server *server
+	claim  *locker.Claim
+
 	keys   keys
 	owner  any
 	value  any    // of the key: owner id, instance id and a line about the holder
-	about  string // the part of value behind the owner id
 	ttl    any    // in ms
 	line   [6]any // memory for the first request
 	entry  string // in the queue; "" before it was queued
@@ -76,42 +78,65 @@ type state struct {
 	asked  bool   // it may own its key: a request was sent that could do that, or will be
 }
 
-// queued returns the claim's entry. A message is sure to find the claim only if
-// the subscription was confirmed before the claim was queued (law 7).
-func (l *Locker) queued(c *locker.Claim) string {
-	st := l.state(c)
+// about is the part of the value behind the owner id.
+func (st *state) about() string {
+	value, _ := st.value.(string)
+	return value[len(st.claim.Owner):]
+}
+
+// queued returns the claim's entry. heard says that the locker's subscription
+// is confirmed. A message is sure to find the claim only if it was confirmed
+// before the claim was queued (law 7).
+func (st *state) queued(heard bool) string {
 	st.asked = true
 	if st.entry == "" {
-		st.entry = entry(c, c.Owner+st.about, l.inbox.live.Load())
+		value, _ := st.value.(string)
+		st.entry = entry(st.claim, value, heard)
 	}
 	return st.entry
 }
 
-// releasing is the request of a release.
-func (l *Locker) releasing(c, next *locker.Claim) call {
-	behind := ""
-	if next != nil {
-		l.inbox.open()
-		behind = l.queued(next)
-	}
-	st := l.state(c)
-	own := ""
-	if c.Limit > 1 {
-		own = st.entry // its share is found sooner
-	}
-	l.recent.note(c.Key, c.Owner, c.TTL)
-	return l.endCall(c, own, behind)
+// first is the claim's first request.
+func (st *state) first() call {
+	st.line = [...]any{set, st.keys.lock, st.value, px, st.ttl, nx}
+	return call{line: st.line[:]}
 }
 
-// endCall is releaseCall for a claim, which may have a mark to remove.
-func (l *Locker) endCall(c *locker.Claim, own, next string) call {
-	st := l.state(c)
-	if !st.unmark {
-		return l.releaseCall(c.Key, st.keys, st.owner, own, next)
+// renew is the request of a renewal.
+func (st *state) renew() call {
+	if st.claim.Limit > 1 {
+		return newCall(stayScript, 2, st.keys.lock, st.keys.crowd, st.owner, st.entry, st.claim.TTL.Milliseconds())
 	}
-	k := st.keys
-	return newCall(unmarkScript, 6, k.lock, k.wait, k.due, k.fence, k.crowd, l.names.record(c.Key),
-		st.owner, own, next, l.inboxes, l.known, c.Key)
+	return newCall(renewScript, 1, st.keys.lock, st.owner, st.claim.TTL.Milliseconds())
+}
+
+// end frees the key by owner id alone, or hands it on. own is the claim's
+// entry, which leaves the queue and the crowd. next is queued behind all
+// others. Both may be "". A mark of the claim is removed, see [Locker.Unmark].
+func (st *state) end(own, next string) call {
+	if st.unmark {
+		return st.ending(unmarkScript, own, next)
+	}
+	return st.server.releaseCall(st.claim.Key, st.keys, st.owner, own, next)
+}
+
+// recording is the request of a Keep.
+func (st *state) recording(next string, r locker.Record) call {
+	told := r.Value
+	if len(told) > maxTold {
+		told = ""
+	}
+	return st.ending(keepScript, "", next, st.claim.Owner+r.Value, r.TTL.Milliseconds(), told)
+}
+
+// ending is a run of a script that does something to the key's record and then
+// what a release does. more are the arguments that only this script has.
+func (st *state) ending(s *script, own, next string, more ...any) call {
+	k, at := &st.keys, st.server
+	return newCall(s, 6, append([]any{
+		k.lock, k.wait, k.due, k.fence, k.crowd, at.names.record(st.claim.Key),
+		st.owner, own, next, at.inboxes, at.known, st.claim.Key,
+	}, more...)...)
 }
 
 // freed reads the answer to a release.
@@ -145,29 +170,6 @@ func released(answer any) (r locker.Released, owned bool, err error) {
 	r = locker.Released{Waiting: int(waiting), Handed: handed == 1}
 	r.Place, r.Queued = place(parts[3])
 	return r, n == 1, nil
-}
-
-// keepCall is the request of a Keep.
-func (l *Locker) keepCall(c *locker.Claim, next any, r locker.Record) call {
-	st, told := l.state(c), r.Value
-	if len(told) > maxTold {
-		told = ""
-	}
-	k := st.keys
-	return newCall(keepScript, 6, k.lock, k.wait, k.due, k.fence, k.crowd, l.names.record(c.Key),
-		st.owner, "", next, l.inboxes, l.known, c.Key,
-		c.Owner+r.Value, r.TTL.Milliseconds(), told)
-}
-
-func (l *Locker) renewCall(c *locker.Claim) call {
-	st, ok := c.State.(*state) // only read, because Abandon may run at the same time
-	if !ok {
-		st = &state{keys: l.names.keys(c.Key), owner: c.Owner}
-	}
-	if c.Limit > 1 {
-		return newCall(stayScript, 2, st.keys.lock, st.keys.crowd, st.owner, st.entry, c.TTL.Milliseconds())
-	}
-	return newCall(renewScript, 1, st.keys.lock, st.owner, c.TTL.Milliseconds())
 }
 
 func renewed(answer command) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -35,7 +34,13 @@ type Locker struct {
 	replicas replicas
 }
 
-var _ locker.Inspector = (*Locker)(nil)
+var (
+	_ locker.Locker    = (*Locker)(nil)
+	_ locker.Sharer    = (*Locker)(nil)
+	_ locker.Several   = (*Locker)(nil)
+	_ locker.Marker    = (*Locker)(nil)
+	_ locker.Inspector = (*Locker)(nil)
+)
 
 // New returns a locker for the server that rdb talks to. It only keeps its
 // settings. [guard.New] opens it, and returns an error if a setting is wrong.
@@ -110,25 +115,24 @@ func (l *Locker) shutDown() {
 	l.closeOwned()
 }
 
+// state returns the locker's own part of c.
 func (l *Locker) state(c *locker.Claim) *state {
 	st, ok := c.State.(*state)
 	if !ok {
 		value, ttl := l.self.describe(c)
-		st = &state{keys: l.names.keys(c.Key), owner: c.Owner, value: value, about: value[len(c.Owner):], ttl: ttl}
-		c.State = st
-		c.Holder.Instance = l.self.instance
+		st = &state{server: l.server, claim: c, keys: l.names.keys(c.Key), owner: c.Owner, value: value, ttl: ttl}
+		c.State, c.Holder.Instance = st, l.self.instance
 	}
 	return st
 }
 
+// attempt returns an attempt to acquire c.
+func (l *Locker) attempt(c *locker.Claim, t locker.Try) *attempt {
+	return &attempt{Locker: l, claim: c, state: l.state(c), try: t}
+}
+
 // Node implements [locker.Noder]. The address is that of the cluster node.
 func (l *Locker) Node(key string) string { return l.node(key) }
-
-// fenceLife is how far the server's clock may step back before a fencing token
-// could fall behind. The counter outlives its last token by this time, see
-// model/README.md. NTP clients step by less than 17 minutes of their own
-// accord.
-const fenceLife = 20 * time.Minute
 
 // Acquire tries once. It takes one round trip, or two if the key is held. The
 // second finds the holder and queues the claim. A claim that is in the queue,
@@ -151,30 +155,7 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		}
 		return locker.Answer{}, err
 	}
-	switch {
-	case c.Limit > 1:
-		return l.share(ctx, c, t)
-	case c.Recall:
-		return l.recall(ctx, c, t)
-	}
-	if l.conn.Trip.Tight(ctx) && l.replicas.want == 0 {
-		return l.acquireFar(ctx, c, t)
-	}
-	if !t.Held && !t.Queued {
-		start := time.Now()
-		answer, err := l.obtain(ctx, c)
-		if err == nil {
-			l.conn.NoteTrip(start)
-		}
-		if err != nil || answer.Acquired {
-			return answer, err
-		}
-	}
-	answer, free, err := l.look(ctx, c, t)
-	if free {
-		return l.obtain(ctx, c) // the claim has left the queue, even if this fails (law 2)
-	}
-	return answer, err
+	return l.attempt(c, t).acquire(ctx)
 }
 
 // Fence reserves a block of tokens in one round trip.
@@ -236,6 +217,30 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	return l.release(ctx, c, next)
 }
 
+func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	return freed(l.runOne(ctx, nil, l.releasing(c, next)))
+}
+
+// releasing is the request of a release.
+func (l *Locker) releasing(c, next *locker.Claim) call {
+	st, own := l.state(c), ""
+	if c.Limit > 1 {
+		own = st.entry // its share is found sooner
+	}
+	l.recent.note(c.Key, c.Owner, c.TTL)
+	return st.end(own, l.queued(next))
+}
+
+// queued returns the entry of a claim that the next request queues, and "" for
+// nil.
+func (l *Locker) queued(c *locker.Claim) string {
+	if c == nil {
+		return ""
+	}
+	l.inbox.open()
+	return l.state(c).queued(l.inbox.live.Load())
+}
+
 // ReleaseAll takes one round trip. In a cluster it takes one for each node, all
 // at the same time.
 func (l *Locker) ReleaseAll(
@@ -277,7 +282,11 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	l.perNode(cs, func(node string, at []int) {
 		calls := make([]call, len(at))
 		for n, i := range at {
-			calls[n] = l.renewCall(cs[i])
+			st, ok := cs[i].State.(*state) // only read, because Abandon may run at the same time
+			if !ok {
+				st = &state{claim: cs[i], keys: l.names.keys(cs[i].Key), owner: cs[i].Owner}
+			}
+			calls[n] = st.renew()
 		}
 		// EVAL loads a script for the calls behind it, because a renewal has no
 		// time for a second round trip.
@@ -306,7 +315,7 @@ func (l *Locker) Abandon(c *locker.Claim, late bool) {
 	}
 	st := l.state(c)
 	l.recent.note(c.Key, c.Owner, c.TTL) // a new primary need not wait for the janitor's pause
-	end := l.endCall(c, st.entry, "")
+	end := st.end(st.entry, "")
 	if st.keep != nil { // law 19
 		end = *st.keep
 	}
@@ -329,12 +338,11 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 	}
 	defer l.gate.Leave()
 	st := l.state(c)
-	again := l.keepCall(c, "", r)
+	again := st.recording("", r)
 	st.keep = &again
 	keep := again
 	if next != nil {
-		l.inbox.open()
-		keep = l.keepCall(c, l.queued(next), r)
+		keep = st.recording(l.queued(next), r)
 	}
 	l.recent.note(c.Key, c.Owner, c.TTL)
 	var released locker.Released
@@ -463,8 +471,4 @@ func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 		}
 	}
 	return nil
-}
-
-func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	return freed(l.runOne(ctx, nil, l.releasing(c, next)))
 }
