@@ -57,6 +57,13 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	defer l.gate.Leave()
+	return checker{l}.check(ctx, ttl)
+}
+
+// checker has the parts of a Check.
+type checker struct{ *Locker }
+
+func (l checker) check(ctx context.Context, ttl time.Duration) error {
 	found := []error{l.settings.checkClient(ttl), l.checkRights(ctx)}
 	if refuses(found) {
 		return errors.Join(found...) // the other checks would only repeat it
@@ -79,7 +86,7 @@ func finding(name string, severity locker.Severity, format string, args ...any) 
 }
 
 // probe uses every right that a lease may need.
-func (l *Locker) probe(ctx context.Context) error {
+func (l checker) probe(ctx context.Context) error {
 	c := probeClaim()
 	k := l.names.keys(c.Key)
 	err := l.live(ctx, c)
@@ -99,7 +106,7 @@ func probeClaim() *locker.Claim {
 
 // live takes c through the life of a lease that another claim waits for. It
 // takes the other claim through a hand-over.
-func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
+func (l checker) live(ctx context.Context, c *locker.Claim) error {
 	for range 2 { // as its first request, then as a later one
 		if a, err := l.attempt(c, locker.Try{}).take(ctx); err != nil {
 			return err
@@ -135,7 +142,7 @@ func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 
 // readInfo reads a section of INFO from every server that may have keys. It
 // joins the errors of read.
-func (l *Locker) readInfo(ctx context.Context, section string,
+func (l checker) readInfo(ctx context.Context, section string,
 	read func(info map[string]string, err error) error,
 ) error {
 	one := func(text string, err error) error {
@@ -169,7 +176,7 @@ func (l *Locker) readInfo(ctx context.Context, section string,
 
 // checkReplicas finds too few replicas for any acquire to succeed. The probe
 // shows that as well, but not the cause.
-func (l *Locker) checkReplicas(ctx context.Context) error {
+func (l checker) checkReplicas(ctx context.Context) error {
 	want := l.settings.replicas
 	if want == 0 {
 		return nil
@@ -184,11 +191,11 @@ func (l *Locker) checkReplicas(ctx context.Context) error {
 	})
 }
 
-func (l *Locker) checkEviction(ctx context.Context) error { return l.readInfo(ctx, "memory", l.evicts) }
+func (l checker) checkEviction(ctx context.Context) error { return l.readInfo(ctx, "memory", l.evicts) }
 
 // evicts reads the memory section of INFO, and finds a server that may drop
 // keys.
-func (l *Locker) evicts(info map[string]string, err error) error {
+func (l checker) evicts(info map[string]string, err error) error {
 	limit, policy := info["maxmemory"], info["maxmemory_policy"]
 	switch {
 	case err != nil && !l.refused(err):
@@ -209,7 +216,7 @@ func (l *Locker) evicts(info map[string]string, err error) error {
 
 // checkPace compares a round trip and a new connection with the time limits
 // that follow from ttl.
-func (l *Locker) checkPace(ctx context.Context, ttl time.Duration) error {
+func (l checker) checkPace(ctx context.Context, ttl time.Duration) error {
 	trip, err := l.measureTrip(ctx)
 	if err != nil {
 		return err
@@ -226,7 +233,7 @@ func (l *Locker) checkPace(ctx context.Context, ttl time.Duration) error {
 
 // measureTrip returns the shortest of a few round trips, so that one slow
 // answer raises no alarm.
-func (l *Locker) measureTrip(ctx context.Context) (best time.Duration, err error) {
+func (l checker) measureTrip(ctx context.Context) (best time.Duration, err error) {
 	c := probeClaim()
 	for i := range 3 {
 		start := time.Now()
@@ -241,7 +248,7 @@ func (l *Locker) measureTrip(ctx context.Context) (best time.Duration, err error
 }
 
 // checkTrip finds a round trip that is too long for any try.
-func (l *Locker) checkTrip(trip, ttl time.Duration) error {
+func (l checker) checkTrip(trip, ttl time.Duration) error {
 	limit, trips := tryLimit(ttl), 1
 	if l.settings.replicas > 0 || !l.conn.Own() {
 		trips = 2 // one more for the wait for replicas, or for a login that go-redis makes part of the try
@@ -262,7 +269,7 @@ func (l *Locker) checkTrip(trip, ttl time.Duration) error {
 
 // checkConnection finds a new connection that is too slow. A dial is not part
 // of a try, but a try that cannot wait for it fails.
-func (l *Locker) checkConnection(trip, dial, login, ttl time.Duration) error {
+func (l checker) checkConnection(trip, dial, login, ttl time.Duration) error {
 	limit := tryLimit(ttl)
 	switch all := dial + login + trip; {
 	case !l.conn.Own() && login+trip > limit:

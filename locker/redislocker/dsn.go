@@ -102,10 +102,3 @@ func owning(rdb redis.UniversalClient) *Locker {
 	l.owned = rdb
 	return l
 }
-
-// closeOwned closes the client that FromDSN made.
-func (l *Locker) closeOwned() {
-	if l.owned != nil {
-		_ = l.owned.Close()
-	}
-}

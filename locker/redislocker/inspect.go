@@ -9,20 +9,27 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-func (l *Locker) inspectCall(key string) call {
-	k := l.names.keys(key)
-	return newCall(inspectScript, 4, k.lock, k.wait, k.crowd, l.names.record(key), locker.MaxListed)
+// An inspector reads the keys of a server for operators.
+type inspector struct{ *server }
+
+func (i inspector) inspect(ctx context.Context, key string) (locker.KeyState, error) {
+	return i.read(key, i.run(ctx, i.call(key))[0])
 }
 
-// inspected reads the answer of inspect.lua.
-func (l *Locker) inspected(key string, answer command) (locker.KeyState, error) {
+func (i inspector) call(key string) call {
+	k := i.names.keys(key)
+	return newCall(inspectScript, 4, k.lock, k.wait, k.crowd, i.names.record(key), locker.MaxListed)
+}
+
+// read reads the answer of inspect.lua.
+func (i inspector) read(key string, answer command) (locker.KeyState, error) {
 	s := locker.KeyState{Key: key}
 	parts, err := answer.Slice()
 	if err == nil && len(parts) != 7 {
 		err = errNoAnswer
 	}
 	if err != nil {
-		return s, l.tryError(err)
+		return s, i.tryError(err)
 	}
 	ttl, _ := parts[0].(int64)
 	value, _ := parts[1].(string)
@@ -61,14 +68,14 @@ func claims(part any) (all []locker.Waiter, limit int) {
 const scanPage = 500 // how many of the server's keys one SCAN looks at
 
 // listNode lists the keys of node, and reports whether the list goes on.
-func (l *Locker) listNode(ctx context.Context, node redis.Cmdable, yield func(locker.KeyState, error) bool) bool {
+func (i inspector) listNode(ctx context.Context, node redis.Cmdable, yield func(locker.KeyState, error) bool) bool {
 	for cursor := uint64(0); ; {
-		names, next, err := node.Scan(ctx, cursor, l.names.pattern(), scanPage).Result()
+		names, next, err := node.Scan(ctx, cursor, i.names.pattern(), scanPage).Result()
 		if err != nil {
-			yield(locker.KeyState{}, l.tryError(err))
+			yield(locker.KeyState{}, i.tryError(err))
 			return false
 		}
-		if !l.listPage(ctx, names, yield) {
+		if !i.listPage(ctx, names, yield) {
 			return false
 		}
 		if cursor = next; cursor == 0 {
@@ -79,23 +86,23 @@ func (l *Locker) listNode(ctx context.Context, node redis.Cmdable, yield func(lo
 
 // listPage inspects the keys of names. A lock also reports its queue, so a
 // queue is reported only if its key is free.
-func (l *Locker) listPage(ctx context.Context, names []string, yield func(locker.KeyState, error) bool) bool {
+func (i inspector) listPage(ctx context.Context, names []string, yield func(locker.KeyState, error) bool) bool {
 	var keys []string
 	var queues []bool
 	var calls []call
 	for _, name := range names {
-		if key, queue, ok := l.names.parse(name); ok {
+		if key, queue, ok := i.names.parse(name); ok {
 			keys, queues = append(keys, key), append(queues, queue)
-			calls = append(calls, l.inspectCall(key))
+			calls = append(calls, i.call(key))
 		}
 	}
 	if len(calls) == 0 {
 		return true
 	}
-	for i, answer := range l.run(ctx, calls...) {
-		s, err := l.inspected(keys[i], answer)
+	for n, answer := range i.run(ctx, calls...) {
+		s, err := i.read(keys[n], answer)
 		switch {
-		case err == nil && queues[i] == s.Held:
+		case err == nil && queues[n] == s.Held:
 		case err == nil && !s.Held && s.Waiting == 0: // gone meanwhile
 		case !yield(s, err):
 			return false

@@ -28,19 +28,21 @@ const (
 	tellEvery  = time.Minute          // between two logs of how many were dropped at a node
 )
 
-// clean sends the chores as one request. It reports for each whether it was
-// answered.
-func (l *Locker) clean(ctx context.Context, due []chore) []bool {
-	calls := make([]call, len(due))
-	for i, c := range due {
-		calls[i] = c.call
+// cleaner returns a function that sends chores as one request. The function
+// reports for each whether it was answered.
+func cleaner(s *server) func(context.Context, []chore) []bool {
+	return func(ctx context.Context, due []chore) []bool {
+		calls := make([]call, len(due))
+		for i, c := range due {
+			calls[i] = c.call
+		}
+		answered := make([]bool, len(due))
+		for i, answer := range s.run(ctx, calls...) {
+			err := answer.Err()
+			answered[i] = err == nil || s.refused(err)
+		}
+		return answered
 	}
-	answered := make([]bool, len(due))
-	for i, answer := range l.run(ctx, calls...) {
-		err := answer.Err()
-		answered[i] = err == nil || l.refused(err)
-	}
-	return answered
 }
 
 // janitor does chores in the background. Each node has chores of its own, so

@@ -77,7 +77,7 @@ func (l *Locker) ready(w locker.Waker) error {
 	}
 	conn := redisconn.New(&l.settings.conn)
 	l.server = newServer(conn, newNames(&l.settings, conn.Cluster()))
-	l.janitor = newJanitor(l.clean)
+	l.janitor = newJanitor(cleaner(l.server))
 	l.replicas = replicas{l.server, l.settings.replicas, l.settings.replicasWait}
 	if l.replicas.want > 0 {
 		w = confirming{w, l}
@@ -112,7 +112,9 @@ func (l *Locker) shutDown() {
 	l.janitor.finish()
 	l.gate.Wait()
 	l.conn.Close()
-	l.closeOwned()
+	if l.owned != nil {
+		_ = l.owned.Close()
+	}
 }
 
 // state returns the locker's own part of c.
@@ -194,18 +196,8 @@ func (l *Locker) AcquireAll(
 	if err := l.connected(ctx, cs[0].Key); err != nil {
 		return nil, 0, err
 	}
-	switch {
-	case l.replicas.want > 0 || l.conn.Trip.Tight(ctx):
-		as, held, err = l.oneByOne(ctx, cs)
-	case l.conn.Cluster():
-		as, held, err = l.onNodes(ctx, cs)
-	default:
-		return l.together(ctx, cs, prefix)
-	}
-	if err == nil && held < len(cs) {
-		l.takeBack(cs, as, held, prefix)
-	}
-	return as, held, err
+	all := several{l, cs, prefix}
+	return all.acquire(ctx)
 }
 
 // Release frees the key, or hands it to the first waiter, in one round trip.
@@ -411,7 +403,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, erro
 	if err := l.names.fits(key); err != nil {
 		return s, err
 	}
-	return l.inspected(key, l.run(ctx, l.inspectCall(key))[0])
+	return inspector{l.server}.inspect(ctx, key)
 }
 
 // List goes through the keys of every primary with SCAN, a page at a time. It
@@ -429,8 +421,9 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 			yield(locker.KeyState{}, l.tryError(err))
 			return
 		}
+		i := inspector{l.server}
 		for _, node := range nodes {
-			if !l.listNode(ctx, node, yield) {
+			if !i.listNode(ctx, node, yield) {
 				return
 			}
 		}

@@ -160,6 +160,27 @@ func runUnknown(ctx context.Context, send redisconn.Way, calls []call, answers [
 // restarted, failed over or flushed then.
 func unknown(c command) bool { return c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") }
 
+// renew sends calls as one request. It returns the indices of the calls that
+// failed because the server does not know the script.
+func (s *server) renew(ctx context.Context, node string, calls []call,
+	answered func(n int, err error),
+) (missing []int) {
+	all, cmds := make([]renewal, len(calls)), make([]redisconn.Answerable, len(calls))
+	for n := range calls {
+		all[n] = renewal{Cmd: redis.NewCmd(ctx, calls[n].line...), n: n, answered: answered}
+		cmds[n] = &all[n]
+	}
+	s.conn.SendRenewals(ctx, node, cmds)
+	for n := range all {
+		if unknown(command{Cmd: all[n].Cmd}) && calls[n].byName() {
+			missing = append(missing, n)
+		} else {
+			all[n].tell()
+		}
+	}
+	return missing
+}
+
 // releaseCall frees the key by owner id alone, or hands it on. own is the
 // owner's entry, which leaves the queue and the crowd. next is queued behind
 // all others. Both may be "".

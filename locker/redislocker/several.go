@@ -9,30 +9,51 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
 
-// together takes keys of one server by one script.
-func (l *Locker) together(
-	ctx context.Context, cs []*locker.Claim, prefix bool,
-) (as []locker.Answer, held int, err error) {
-	start := time.Now()
-	answer := l.run(ctx, l.allCall(cs, prefix))[0]
-	if answer.Err() != nil {
-		return nil, 0, l.tryError(answer.Err())
-	}
-	l.conn.NoteTrip(start)
-	return acquired(answer, len(cs))
+// several is one AcquireAll.
+type several struct {
+	*Locker
+
+	claims []*locker.Claim
+	prefix bool // keys in front of a held one are kept
 }
 
-// allCall is a run of all.lua. All claims have the same TTL, and all or none
-// want tokens.
-func (l *Locker) allCall(cs []*locker.Claim, prefix bool) call {
+// acquire takes the keys. held is the place of the first that is held.
+func (s *several) acquire(ctx context.Context) (as []locker.Answer, held int, err error) {
+	switch {
+	case s.replicas.want > 0 || s.conn.Trip.Tight(ctx):
+		as, held, err = s.oneByOne(ctx)
+	case s.conn.Cluster():
+		as, held, err = s.onNodes(ctx)
+	default:
+		return s.together(ctx)
+	}
+	if err == nil {
+		s.takeBack(as, held)
+	}
+	return as, held, err
+}
+
+// together takes keys of one server by one script.
+func (s *several) together(ctx context.Context) (as []locker.Answer, held int, err error) {
+	start := time.Now()
+	answer := s.run(ctx, s.call(s.claims, s.prefix))[0]
+	if answer.Err() != nil {
+		return nil, 0, s.tryError(answer.Err())
+	}
+	s.conn.NoteTrip(start)
+	return acquired(answer, len(s.claims))
+}
+
+// call is a run of all.lua. All claims have the same TTL, and all or none want
+// tokens.
+func (s *several) call(cs []*locker.Claim, prefix bool) call {
 	args := make([]any, 2*len(cs), 3*len(cs)+3)
 	args = append(args, flag(prefix), cs[0].TTL.Milliseconds(), flag(cs[0].Fencing))
 	for i, c := range cs {
-		st := l.state(c)
+		st := s.state(c)
 		st.asked = true
 		args[i], args[len(cs)+i] = st.keys.lock, st.keys.fence
 		args = append(args, st.value)
@@ -69,19 +90,20 @@ func acquired(answer command, n int) (as []locker.Answer, held int, err error) {
 }
 
 // onNodes takes each key by itself, those of each node in one request.
-func (l *Locker) onNodes(ctx context.Context, cs []*locker.Claim) (as []locker.Answer, held int, err error) {
+func (s *several) onNodes(ctx context.Context) (as []locker.Answer, held int, err error) {
+	cs := s.claims
 	as, errs := make([]locker.Answer, len(cs)), make([]error, len(cs))
 	for _, c := range cs {
-		l.state(c) // before others read it
+		s.state(c) // before others read it
 	}
-	l.perNode(cs, func(_ string, at []int) {
+	s.perNode(cs, func(_ string, at []int) {
 		calls := make([]call, len(at))
 		for n, i := range at {
-			calls[n] = l.allCall(cs[i:i+1], true)
+			calls[n] = s.call(cs[i:i+1], true)
 		}
-		for n, answer := range l.run(ctx, calls...) {
+		for n, answer := range s.run(ctx, calls...) {
 			if answer.Err() != nil {
-				errs[at[n]] = l.tryError(answer.Err())
+				errs[at[n]] = s.tryError(answer.Err())
 				continue
 			}
 			one, _, err := acquired(answer, 1)
@@ -90,11 +112,9 @@ func (l *Locker) onNodes(ctx context.Context, cs []*locker.Claim) (as []locker.A
 			}
 		}
 	})
-	held = len(cs)
-	for i := range cs {
-		if !as[i].Acquired && held == len(cs) {
-			held = i
-		}
+	held = slices.IndexFunc(as, func(a locker.Answer) bool { return !a.Acquired })
+	if held < 0 {
+		held = len(cs)
 	}
 	return as, held, ofSeveral(errs)
 }
@@ -112,10 +132,10 @@ func ofSeveral(errs []error) error {
 
 // oneByOne takes each key by itself, one after the other up to the first that
 // is held.
-func (l *Locker) oneByOne(ctx context.Context, cs []*locker.Claim) (as []locker.Answer, held int, err error) {
-	as = make([]locker.Answer, len(cs))
-	for ; held < len(cs); held++ {
-		as[held], err = l.Acquire(ctx, cs[held], locker.Try{})
+func (s *several) oneByOne(ctx context.Context) (as []locker.Answer, held int, err error) {
+	as = make([]locker.Answer, len(s.claims))
+	for ; held < len(s.claims); held++ {
+		as[held], err = s.Acquire(ctx, s.claims[held], locker.Try{})
 		if err != nil || !as[held].Acquired {
 			break
 		}
@@ -126,36 +146,16 @@ func (l *Locker) oneByOne(ctx context.Context, cs []*locker.Claim) (as []locker.
 	return as, held, err
 }
 
-// takeBack gives back the keys that cs own and should not, in the background.
-// These are the keys behind the one at held, and without prefix all keys.
-func (l *Locker) takeBack(cs []*locker.Claim, as []locker.Answer, held int, prefix bool) {
-	for i, c := range cs {
-		if as[i].Acquired && (i > held || !prefix) {
+// takeBack gives back the keys that claims own and should not, in the
+// background. If a key is held, these are the keys behind it, and without
+// prefix all keys.
+func (s *several) takeBack(as []locker.Answer, held int) {
+	for i, c := range s.claims {
+		if as[i].Acquired && held < len(as) && (i > held || !s.prefix) {
 			as[i] = locker.Answer{}
-			l.Abandon(c, false)
+			s.Abandon(c, false)
 		}
 	}
-}
-
-// renew sends calls as one request. It returns the indices of the calls that
-// failed because the server does not know the script.
-func (l *Locker) renew(ctx context.Context, node string, calls []call,
-	answered func(n int, err error),
-) (missing []int) {
-	all, cmds := make([]renewal, len(calls)), make([]redisconn.Answerable, len(calls))
-	for n := range calls {
-		all[n] = renewal{Cmd: redis.NewCmd(ctx, calls[n].line...), n: n, answered: answered}
-		cmds[n] = &all[n]
-	}
-	l.conn.SendRenewals(ctx, node, cmds)
-	for n := range all {
-		if unknown(command{Cmd: all[n].Cmd}) && calls[n].byName() {
-			missing = append(missing, n)
-		} else {
-			all[n].tell()
-		}
-	}
-	return missing
 }
 
 // spellFirst puts the text of each script into its first call.
