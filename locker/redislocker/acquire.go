@@ -25,7 +25,7 @@ const fenceLife = 20 * time.Minute
 // is as long as an owner id, and is none.
 const crowdMark = "*guard:several-own-it*"
 
-// attempt is one Acquire. It belongs to the goroutine of that call.
+// attempt is one Acquire, and belongs to the goroutine of that call.
 type attempt struct {
 	*Locker
 
@@ -34,7 +34,7 @@ type attempt struct {
 	try   locker.Try
 
 	// rest is for how long the claim may go unseen after the look that is under
-	// way. It is 0 if the claim must keep the usual pace.
+	// way. A claim without a rest (0) must keep the usual pace.
 	rest time.Duration
 	own  redisconn.Way // the connection that waits for replicas; nil: the way of all requests
 }
@@ -42,9 +42,9 @@ type attempt struct {
 // acquire takes the key, or looks who has it.
 //
 // A claim with a limit above 1 takes one round trip, whether or not somebody
-// owns the key. So does a claim that recalls, whether there is a record, or the
-// key is free or held. It takes two if there was a record lately that has gone
-// since.
+// owns the key. A claim that recalls takes one as well, whether there is a
+// record, or the key is free or held, and two if there was a record lately that
+// has gone since.
 func (a *attempt) acquire(ctx context.Context) (locker.Answer, error) {
 	switch {
 	case a.claim.Limit > 1:
@@ -181,10 +181,10 @@ func (a *attempt) lock(ctx context.Context, by *redislock.Client) (taken bool, e
 	return err == nil, a.tryError(err)
 }
 
-// takeAndLook is acquire if there is time for only one round trip. It obtains
-// the key and looks at it in one request. So a claim in the queue may become
-// the owner one command before it leaves the queue. Nobody can release the key
-// in between (law 2).
+// takeAndLook is acquire if there is time for only one round trip. One request
+// obtains the key and looks at it. A claim in the queue may become the owner
+// one command before it leaves the queue. Nobody can release the key in between
+// (law 2).
 func (a *attempt) takeAndLook(ctx context.Context) (locker.Answer, error) {
 	conn, name := a.conn, a.names.lock(a.claim.Key)
 	over := func(ctx context.Context, cmds ...command) []command { return conn.SendPooled(ctx, name, cmds) }
@@ -347,12 +347,12 @@ func granted(text string) (locker.Answer, error) {
 	return locker.Answer{Acquired: true, Token: token}, nil
 }
 
-// remembered returns the record of a key that had one lately. It returns "" if
-// a recall must follow. Only a recall can say whether a mark counts, and only it
-// takes a claim out of the queue.
+// remembered returns the record of a key that had one lately. An empty record
+// means that a recall must follow. Only a recall can say whether a mark counts,
+// and only it takes a claim out of the queue.
 //
-// A GET alone costs a key that has a record half of a recall. So a locker
-// remembers which keys had one lately. It may forget that at any time, or
+// A GET alone costs a key that has a record half of a recall, so a locker
+// remembers which keys had one lately. A locker may forget that at any time, or
 // remember a key whose record has gone.
 func (a *attempt) remembered(ctx context.Context) (record string, err error) {
 	place := a.names.place(a.claim.Key)
@@ -371,8 +371,8 @@ func (a *attempt) remembered(ctx context.Context) (record string, err error) {
 	return "", a.tryError(err)
 }
 
-// recall finds the record, or else takes the key. It is a GET of the record,
-// and the script.
+// recall finds the record, or else takes the key, by a GET of the record and
+// the script.
 func (a *attempt) recall(ctx context.Context) (locker.Answer, error) {
 	entry, record := a.bid(), any(a.names.record(a.claim.Key))
 	get := call{line: []any{"get", record}}

@@ -18,8 +18,8 @@ const (
 	late = 100
 )
 
-// An entry stands for a claim in the queue. It is six characters, followed by
-// the value that the claim's process would store in the key. So a release can
+// An entry stands for a claim in the queue: six characters, followed by the
+// value that the claim's process would store in the key, so that a release can
 // store the same value. A value is the owner id, the instance id and a line of
 // JSON.
 //

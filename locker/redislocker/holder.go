@@ -31,9 +31,9 @@ type describer struct {
 	last atomic.Pointer[description] // for one kind of claim
 }
 
-// describe returns the value of c's key. This is the owner id, the instance id
-// and a line about c's holder and offers. The part that stays the same from call
-// to call is kept, for one kind of claim at a time. describe also returns the TTL
+// describe returns the value of c's key: the owner id, the instance id and a
+// line about c's holder and offers. The part that stays the same from call to
+// call is kept, for one kind of claim at a time. describe also returns the TTL
 // as the argument of a command.
 func (d *describer) describe(c *locker.Claim) (value string, ttl any) {
 	h, since, offer := c.Holder, c.Holder.Since, c.LongOffer().Milliseconds()
@@ -143,8 +143,8 @@ func readPlain(line string) (h locker.Holder, ok bool) {
 	return h, !r.odd && r.left == "}"
 }
 
-// A plainReader reads the members of a line, one behind the other. A member that
-// is not there is zero.
+// A plainReader reads the members of a line, one behind the other. A member
+// that is not there is zero.
 type plainReader struct {
 	left string
 	odd  bool // a member is there, but is not plain

@@ -48,7 +48,7 @@ func (i inspector) read(key string, answer command) (locker.KeyState, error) {
 	return s, nil
 }
 
-// claims reads entries. It returns their claims, and the lowest limit of them.
+// claims reads entries, and returns their claims and the lowest limit of them.
 func claims(part any) (all []locker.Waiter, limit int) {
 	entries, _ := part.([]any)
 	for _, e := range entries {

@@ -67,7 +67,7 @@ func newJanitor(clean func(context.Context, []chore) []bool) *janitor {
 	}
 }
 
-// add starts the node's goroutine if there is none. It does nothing once the
+// add starts the node's goroutine if there is none, and does nothing once the
 // janitor closes.
 func (j *janitor) add(node string, c chore) {
 	j.mu.Lock()
@@ -119,7 +119,8 @@ func (j *janitor) work(node string, b *backlog) {
 
 // next takes a batch of due chores. When the janitor closes, all chores are
 // due. If none is due, pause is the time until the next one. If none is left,
-// next ends the backlog and ok is false. dropped is the number of chores to warn of.
+// next ends the backlog and ok is false. dropped is the number of chores to
+// warn of.
 func (j *janitor) next(node string, b *backlog) (due []chore, pause time.Duration, dropped int, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -157,7 +158,7 @@ func (j *janitor) settle(b *backlog, done []chore, answered []bool) {
 	}
 }
 
-// finish does all remaining chores at once and takes no more. It waits until
+// finish does all remaining chores at once and takes no more, and waits until
 // the janitor has ended.
 func (j *janitor) finish() {
 	j.mu.Lock()
@@ -171,10 +172,10 @@ func (j *janitor) finish() {
 // giveUp makes every request that finish has yet to send fail at once.
 func (j *janitor) giveUp() { j.cancel() }
 
-// A backlog holds the chores of one node. fresh has those that were never tried,
-// in the order of their arrival. again has those to be tried again, by the time
-// when they are due. The fresh chores go first, because they may wake somebody.
-// Each part is bounded.
+// A backlog holds the chores of one node. fresh has those that were never
+// tried, in the order of their arrival. again has those to be tried again, by
+// the time when they are due. The fresh chores go first, because they may wake
+// somebody. Each part is bounded.
 type backlog struct {
 	wake  chan struct{} // holds one: there are new chores
 	fresh []chore
@@ -184,7 +185,8 @@ type backlog struct {
 	toldAt  time.Time // when they were; zero: never
 }
 
-// add keeps c, unless there are too many already. It counts those that it drops.
+// add keeps c, unless there are too many already, and counts those that are
+// dropped.
 func (b *backlog) add(c chore) {
 	switch {
 	case c.tries == 0 && len(b.fresh) < cleanMost:
@@ -197,7 +199,8 @@ func (b *backlog) add(c chore) {
 }
 
 // tell returns how many chores were dropped and not told yet. While more are
-// dropped, it does so once in tellEvery. At the end of the backlog it tells all.
+// dropped, it does so once in tellEvery. At the end of the backlog it tells
+// all.
 func (b *backlog) tell(now time.Time) (dropped int) {
 	if !b.toldAt.IsZero() && now.Sub(b.toldAt) < tellEvery && !b.empty() {
 		return 0

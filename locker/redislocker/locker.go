@@ -42,7 +42,7 @@ var (
 	_ locker.Inspector = (*Locker)(nil)
 )
 
-// New returns a locker for the server that rdb talks to. It only keeps its
+// New returns a locker for the server that rdb talks to. New only keeps its
 // settings. [guard.New] opens it, and returns an error if a setting is wrong.
 // rdb is a *redis.Client (Sentinel included) or a *redis.ClusterClient, and
 // stays the caller's. See [WithClient] for any other type.
@@ -61,8 +61,9 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	return l
 }
 
-// Open checks the settings and makes the locker's own client. It sends nothing.
-// A wrong setting is a [locker.ErrInvalidOption], and so is a second Open.
+// Open checks the settings and makes the locker's own client, and sends
+// nothing. A wrong setting is a [locker.ErrInvalidOption], and so is a second
+// Open.
 func (l *Locker) Open(w locker.Waker) error {
 	return l.gate.Open(func() error { return l.ready(w) })
 }
@@ -93,10 +94,11 @@ func (l *Locker) ready(w locker.Waker) error {
 	return nil
 }
 
-// Close ends the locker and closes its own connections. It does at once all
-// that is left to clean up. Calls under way end by their contexts. If ctx ends
-// first, Close returns ctx's error, and the rest goes on in the background.
-// Keys that could not be cleaned up then end at their TTL. Close is idempotent.
+// Close ends the locker and closes its own connections, after it has done at
+// once all that is left to clean up. Calls under way end by their contexts. If
+// ctx ends first, Close returns ctx's error, and the rest goes on in the
+// background. Keys that could not be cleaned up then end at their TTL. Close is
+// idempotent.
 func (l *Locker) Close(ctx context.Context) error {
 	err := l.gate.Close(ctx, l.shutDown)
 	if err != nil {
@@ -136,9 +138,9 @@ func (l *Locker) attempt(c *locker.Claim, t locker.Try) *attempt {
 // Node implements [locker.Noder]. The address is that of the cluster node.
 func (l *Locker) Node(key string) string { return l.node(key) }
 
-// Acquire tries once. It takes one round trip, or two if the key is held. The
-// second finds the holder and queues the claim. A claim that is in the queue,
-// or whose key is likely to be held, looks first.
+// Acquire tries once. An Acquire takes one round trip, or two if the key is
+// held. The second finds the holder and queues the claim. A claim that is in
+// the queue, or whose key is likely to be held, looks first.
 //
 // See [locker.Locker] for the errors. A refusal by the server that a new try
 // cannot change is none of those errors, and says what to do. Missing rights
@@ -261,8 +263,8 @@ func (l *Locker) ReleaseAll(
 }
 
 // Renew renews all leases in one round trip. In a cluster it takes one round
-// trip per node, all at the same time. It reports each answer as soon as it is
-// read. No answer waits for those behind it, or for another node.
+// trip per node, all at the same time. Renew reports each answer as soon as it
+// is read. No answer waits for those behind it, or for another node.
 func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
 	if err := l.gate.Enter(); err != nil {
 		for i := range cs {
@@ -295,9 +297,9 @@ func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i 
 	})
 }
 
-// Abandon frees c's key in the background by owner id, or hands it on. It also
-// takes c out of the queue. It does so at once, and with late again a second
-// later. If there is no answer, it tries again every second for half a minute,
+// Abandon frees c's key in the background by owner id, or hands it on, and
+// takes c out of the queue: at once, and with late again a second later. If
+// there is no answer, Abandon tries again every second for half a minute,
 // because a server that hangs carries out its requests once it goes on. At most
 // some thousand keys wait for that. The others are left to the TTL, and a
 // warning in the log counts them.
@@ -348,8 +350,8 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 	return released, err
 }
 
-// Begin marks the key of c, in one round trip. With [WithReplicas] it then waits
-// until they have the mark.
+// Begin marks the key of c, in one round trip. With [WithReplicas] it then
+// waits until they have the mark.
 func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (record string, err error) {
 	if err := l.gate.Enter(); err != nil {
 		return "", err
@@ -368,8 +370,9 @@ func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (r
 // Unmark lets the end of c remove its mark.
 func (l *Locker) Unmark(c *locker.Claim) { l.state(c).unmark = true }
 
-// Forget deletes the record of key, in two round trips. The first finds out which
-// record is meant, so that a Forget that arrives late deletes no later one.
+// Forget deletes the record of key, in two round trips. The first finds out
+// which record is meant, so that a Forget that arrives late deletes no later
+// one.
 func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 	if err := l.gate.Enter(); err != nil {
 		return false, err
@@ -393,7 +396,7 @@ func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
 // Inspect returns the holder of key and its waiters, in one round trip. The
 // value may be from somebody else, such as a plain redislock user. The owner id
 // is then the beginning of the value. The queue may still name a process that
-// has died. It keeps its place for as long as others look there.
+// has died, which keeps its place for as long as others look there.
 func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
 	s := locker.KeyState{Key: key}
 	if err := l.gate.Enter(); err != nil {
@@ -431,8 +434,8 @@ func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
 }
 
 // ForceRelease ends the hold of owner on key and hands the key on, as
-// [Locker.Release] does. It tells the owner's process if that listens. It takes
-// three round trips.
+// [Locker.Release] does. The owner's process is told if it listens.
+// ForceRelease takes three round trips.
 func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
 	if len(owner) != locker.OwnerLen {
 		return invalid("an owner id has %d characters", locker.OwnerLen)

@@ -11,13 +11,14 @@ import (
 
 // WithKeyNames guards keys under names in Redis that others already use, for
 // the time of a migration. Such users take a name by SET NX with a value of
-// their own, as redislock and redsync do. They and this locker exclude each other.
+// their own, as redislock and redsync do. Such users and this locker exclude
+// each other.
 //
 // name is given a key as the verbs take it, with the escapes of guard.Key.
 // url.PathUnescape undoes those part by part. name returns the key's name in
-// Redis, or "" for the layout of this package. It must give two keys two names,
-// and one key the same name in every process. It must return at once and be
-// safe for concurrent use.
+// Redis, or "" for the layout of this package. Two keys need two names, and one
+// key the same name in every process. name must return at once and be safe for
+// concurrent use.
 //
 // The queue and the fencing counter stay under the prefix, so a user in an ACL
 // needs rights for both. Others do not hand over such a name when they release
@@ -25,8 +26,8 @@ import (
 //
 // Some keys are refused with [locker.ErrInvalidOption]. A key of more than 200
 // bytes is refused, because nobody could tell its name. In a cluster, a key is
-// also refused if its queue would not be on the node of its name. This is so if
-// the name has a brace but no hash tag. See docs/migrating.md for the steps.
+// also refused if its queue would not be on the node of its name: if the name
+// has a brace but no hash tag. See docs/migrating.md for the steps.
 func WithKeyNames(name func(key string) string) Option {
 	return optionFunc(func(s *settings) { s.raw, s.rawGiven = name, true })
 }
@@ -73,7 +74,7 @@ func (n *names) fits(key string) error {
 }
 
 // keys are the names in Redis of all entries of one key, as arguments of
-// commands. They share a hash tag, so they live on one node.
+// commands. All share a hash tag, so they live on one node.
 type keys struct{ lock, wait, due, fence, crowd any }
 
 const waitSuffix, dueSuffix, fenceSuffix, crowdSuffix, recordSuffix = ":wait", ":due", ":fence", ":crowd", ":kept"
@@ -97,12 +98,12 @@ func (n *names) place(key string) *atomic.Pointer[knownKey] {
 	return &n.known[maphash.String(n.seed, key)%uint64(len(n.known))]
 }
 
-// knownKey is a key with its names. A locker keeps some of them, because the keys
-// of a process come back, and each name costs an allocation.
+// knownKey is a key with its names. A locker keeps some of them, because the
+// keys of a process come back, and each name costs an allocation.
 type knownKey struct {
 	key string
 	keys
-	record any // the name of its record, if it had one lately, see read
+	record any // the name of its record, if it had one lately, see remembered
 }
 
 func (n *names) make(key string) keys {
@@ -140,10 +141,6 @@ func (n *names) record(key string) string {
 	}
 	return n.prefix + ":{" + key + "}" + recordSuffix
 }
-
-// A GET alone costs a key that has a record half of a recall. So a locker
-// remembers which keys had one lately. It may forget that at any time, or
-// remember a key whose record has gone.
 
 // noteRecorded remembers that key has a record.
 func (n *names) noteRecorded(key string) {

@@ -43,7 +43,7 @@ func WithReplicas(n int, timeout time.Duration) Option {
 	return optionFunc(func(s *settings) { s.replicas, s.replicasWait = n, timeout })
 }
 
-// checkReplicas checks the numbers of WithReplicas. It refuses a client that
+// checkReplicas checks the numbers of WithReplicas, and refuses a client that
 // has no connections of its own.
 func (s *settings) checkReplicas() error {
 	switch {
@@ -61,7 +61,7 @@ func (s *settings) checkReplicas() error {
 	return invalid("WithReplicas needs a *redis.Client or a *redis.ClusterClient, not a %T", s.conn.AsIs)
 }
 
-// ReplicasError reports that too few replicas had a key in time. It comes with
+// ReplicasError reports that too few replicas had a key in time, and comes with
 // [locker.ErrUnavailable]. The key was freed.
 type ReplicasError struct {
 	Got, Want int
@@ -93,9 +93,8 @@ type replicas struct {
 	timeout time.Duration
 }
 
-// await waits until enough replicas have the last write. It leaves a
-// part of the try's time to free the key again. The caller completes a
-// [ReplicasError].
+// await waits until enough replicas have the last write, and leaves a part of
+// the try's time to free the key again. The caller completes a [ReplicasError].
 func (r replicas) await(ctx context.Context, send redisconn.Way) error {
 	within := r.timeout
 	if end, ok := ctx.Deadline(); ok {
@@ -170,8 +169,8 @@ type confirming struct {
 
 // Granted waits for the replicas in the background. If they do not get the key
 // in time, it passes on no length. The claim then acquires the key itself, and
-// waits for them in doing so. It may have done that meanwhile, so the key is
-// given back only if nobody here knows the owner (law 3).
+// waits for them in doing so. The claim may have done that meanwhile, so the
+// key is given back only if nobody here knows the owner (law 3).
 func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	l := w.locker
 	if l.gate.Enter() != nil {
@@ -191,8 +190,8 @@ func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	return true
 }
 
-// Recorded passes on that there is a record. A process whose message has none asks
-// for it, which takes longer than the replicas do as a rule.
+// Recorded passes on that there is a record. A process whose message has none
+// asks for it, which takes longer than the replicas do as a rule.
 func (w confirming) Recorded(key, owner, _ string) {
 	if j, ok := w.Waker.(locker.Joiner); ok {
 		j.Recorded(key, owner, "")

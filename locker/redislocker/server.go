@@ -45,7 +45,7 @@ func (s *server) connected(ctx context.Context, key string) error {
 }
 
 // node returns the address of the cluster node that has key, as far as the
-// client knows it now. It sends nothing. Without a cluster the result is the
+// client knows it now, and sends nothing. Without a cluster the result is the
 // same for all keys.
 func (s *server) node(key string) string {
 	if !s.conn.Cluster() {
@@ -97,9 +97,8 @@ func (s *server) perNode(cs []*locker.Claim, send func(node string, at []int)) {
 
 // run sends calls as one request and returns their answers. Calls that fail
 // because the server does not know their script go again. First each script
-// goes once with its text, so that the calls behind it find it. Then all
-// remaining calls go with their text, for the sake of the other nodes of a
-// cluster.
+// goes once with its text, so that the calls behind it find it. All remaining
+// calls then go with their text, for the sake of the other nodes of a cluster.
 func (s *server) run(ctx context.Context, calls ...call) []command {
 	return run(ctx, s.conn.Send, calls...)
 }
@@ -131,8 +130,8 @@ func (s *server) runOne(ctx context.Context, send redisconn.Way, c call) command
 	return answer
 }
 
-// runUnknown sends again the calls whose answer is NOSCRIPT. It sends the text
-// of a script if whole says so.
+// runUnknown sends again the calls whose answer is NOSCRIPT, with the text of a
+// script if whole says so.
 func runUnknown(ctx context.Context, send redisconn.Way, calls []call, answers []command, whole func(*script) bool) {
 	var at []int
 	var again []command
@@ -160,7 +159,7 @@ func runUnknown(ctx context.Context, send redisconn.Way, calls []call, answers [
 // restarted, failed over or flushed then.
 func unknown(c command) bool { return c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") }
 
-// renew sends calls as one request. It returns the indices of the calls that
+// renew sends calls as one request, and returns the indices of the calls that
 // failed because the server does not know the script.
 func (s *server) renew(ctx context.Context, node string, calls []call,
 	answered func(n int, err error),
@@ -270,8 +269,8 @@ func newCommand(ctx context.Context, verb any, script string, keys []string, arg
 	return redisconn.NewCommand(ctx, append(all, args...)...)
 }
 
-// tryError is the error that Acquire returns for err. It is ErrUnavailable, or
-// the server's refusal if a new try cannot help.
+// tryError is the error that Acquire returns for err: ErrUnavailable, or the
+// server's refusal if a new try cannot help.
 func (s *server) tryError(err error) error {
 	if err == nil {
 		return nil
