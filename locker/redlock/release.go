@@ -47,7 +47,8 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	}
 	var all locker.Released
 	err := agree(ctx, l, answers, func(r locker.Released) {
-		all.Waiting, all.Place, all.Queued = max(all.Waiting, r.Waiting), max(all.Place, r.Place), all.Queued || r.Queued
+		all.Waiting, all.Place = max(all.Waiting, r.Waiting), max(all.Place, r.Place)
+		all.Queued = all.Queued || r.Queued
 	})
 	if err != nil {
 		return locker.Released{}, err
