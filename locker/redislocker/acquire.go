@@ -29,53 +29,19 @@ const crowdMark = "*guard:several-own-it*"
 type attempt struct {
 	*Locker
 
-	claim *locker.Claim
-	state *state
-	try   locker.Try
+	claim  *locker.Claim
+	state  *state
+	try    locker.Try
+	queues bool          // the attempt may queue the claim
+	way    redisconn.Way // of its requests; with replicas the connection that waits for them
 
 	// rest is for how long the claim may go unseen after the look that is under
 	// way. A claim without a rest (0) must keep the usual pace.
 	rest time.Duration
-	own  redisconn.Way // the connection that waits for replicas; nil: the way of all requests
 }
 
-// acquire takes the key, or looks who has it.
-//
-// A claim with a limit above 1 takes one round trip, whether or not somebody
-// owns the key. A claim that recalls takes one as well, whether there is a
-// record, or the key is free or held, and two if there was a record lately that
-// has gone since.
-func (a *attempt) acquire(ctx context.Context) (locker.Answer, error) {
-	switch {
-	case a.claim.Limit > 1:
-		return a.take(ctx)
-	case a.claim.Recall:
-		if record, err := a.remembered(ctx); record != "" || err != nil {
-			return locker.Answer{Record: record}, err
-		}
-		return a.take(ctx)
-	case a.replicas.want == 0 && a.conn.Trip.Tight(ctx):
-		return a.takeAndLook(ctx)
-	}
-	if !a.try.Held && !a.try.Queued {
-		start := time.Now()
-		answer, err := a.take(ctx)
-		if err == nil {
-			a.conn.NoteTrip(start)
-		}
-		if err != nil || answer.Acquired {
-			return answer, err
-		}
-	}
-	answer, free, err := a.look(ctx)
-	if free {
-		return a.take(ctx) // the claim has left the queue, even if this fails (law 2)
-	}
-	return answer, err
-}
-
-// take sends the request that may take the key. If that succeeds, it waits for
-// the replicas. An empty answer means that somebody else holds the key.
+// take sends the request that may take the key. An empty answer means that
+// somebody else holds the key. With replicas, take waits for them.
 func (a *attempt) take(ctx context.Context) (answer locker.Answer, err error) {
 	if a.replicas.want == 0 {
 		return a.request(ctx)
@@ -85,7 +51,7 @@ func (a *attempt) take(ctx context.Context) (answer locker.Answer, err error) {
 		return answer, a.tryError(err)
 	}
 	defer done()
-	a.own = send
+	a.way = send
 	answer, err = a.request(ctx)
 	if err != nil || !answer.Acquired {
 		return answer, err
@@ -108,59 +74,46 @@ func (a *attempt) take(ctx context.Context) (answer locker.Answer, err error) {
 // request is take without replicas.
 //
 // The first request of a claim is SET with NX, which costs the server a tenth
-// of redislock's script. But it refuses a claim that owns its key already, so
-// every later request goes through redislock.
+// of redislock's script. The value is the one that redislock sets, so that
+// plain users of redislock exclude each other with us. But SET with NX refuses
+// a claim that owns its key already, so every later request goes through
+// redislock.
 func (a *attempt) request(ctx context.Context) (locker.Answer, error) {
+	st := a.state
 	switch {
 	case a.claim.Limit > 1:
 		return a.enter(ctx)
 	case a.claim.Recall:
 		return a.recall(ctx)
-	case a.state.asked:
+	case st.asked:
 		return a.obtain(ctx)
 	}
-	return a.first(ctx)
-}
-
-// first makes the claim the owner of its key by SET with NX. The value is the
-// one that redislock sets, so that plain users of redislock exclude each other
-// with us.
-func (a *attempt) first(ctx context.Context) (locker.Answer, error) {
-	a.state.asked = true
-	set := a.state.first()
-	if !a.claim.Fencing {
-		return a.taken(a.runOne(ctx, a.own, set), nil)
+	st.asked = true
+	st.line = [...]any{set, st.keys.lock, st.value, px, st.ttl, nx}
+	var answers []command
+	if first := (call{line: st.line[:]}); a.claim.Fencing {
+		answers = run(ctx, a.way, first, fenceCall(a.claim, st.keys, 0))
+	} else if a.replicas.want > 0 {
+		answers = run(ctx, a.way, first)
+	} else {
+		answers = []command{a.runOne(ctx, first)}
 	}
-	answers := run(ctx, a.way(), set, fenceCall(a.claim, a.state.keys, 0))
-	return a.taken(answers[0], answers[1:])
-}
-
-// way is the way of the attempt's requests.
-func (a *attempt) way() redisconn.Way {
-	if a.own != nil {
-		return a.own
-	}
-	return a.conn.Send
-}
-
-// taken reads the answer to SET with NX, and to the request for tokens.
-func (a *attempt) taken(set command, fence []command) (locker.Answer, error) {
-	switch err := set.Err(); {
+	switch err := answers[0].Err(); {
 	case errors.Is(err, redis.Nil):
 		return locker.Answer{}, nil
 	case err != nil:
 		return locker.Answer{}, a.tryError(err)
 	}
-	return a.owned(fence)
+	return a.owned(answers[1:])
 }
 
 // obtain makes the claim the owner of its key by redislock.
 func (a *attempt) obtain(ctx context.Context) (locker.Answer, error) {
-	if a.own == nil && !a.claim.Fencing {
+	if a.replicas.want == 0 && !a.claim.Fencing {
 		taken, err := a.lock(ctx, a.locks)
 		return locker.Answer{Acquired: taken}, err
 	}
-	tr := &travel{server: a.server, own: a.own}
+	tr := &travel{way: a.way}
 	if a.claim.Fencing {
 		tr.behind = []call{fenceCall(a.claim, a.state.keys, 0)}
 	}
@@ -174,28 +127,31 @@ func (a *attempt) obtain(ctx context.Context) (locker.Answer, error) {
 func (a *attempt) lock(ctx context.Context, by *redislock.Client) (taken bool, err error) {
 	a.state.asked = true
 	lock, _ := a.state.keys.lock.(string)
-	_, err = by.Obtain(ctx, lock, a.claim.TTL, &redislock.Options{Token: a.claim.Owner, Metadata: a.state.about()})
+	value, _ := a.state.value.(string)
+	_, err = by.Obtain(ctx, lock, a.claim.TTL, &redislock.Options{
+		Token: a.claim.Owner, Metadata: value[len(a.claim.Owner):],
+	})
 	if errors.Is(err, redislock.ErrNotObtained) {
 		return false, nil
 	}
 	return err == nil, a.tryError(err)
 }
 
-// takeAndLook is acquire if there is time for only one round trip. One request
+// takeAndLook is Acquire if there is time for only one round trip. One request
 // obtains the key and looks at it. A claim in the queue may become the owner
 // one command before it leaves the queue. Nobody can release the key in between
 // (law 2).
 func (a *attempt) takeAndLook(ctx context.Context) (locker.Answer, error) {
 	conn, name := a.conn, a.names.lock(a.claim.Key)
 	over := func(ctx context.Context, cmds ...command) []command { return conn.SendPooled(ctx, name, cmds) }
-	tr := &travel{server: a.server, own: over, whole: true, behind: []call{a.lookCall()}}
+	tr := &travel{way: over, whole: true, behind: []call{a.looking(lookScript)}}
 	if a.claim.Fencing {
 		tr.behind = append(tr.behind, fenceCall(a.claim, a.state.keys, 0))
 	}
 	start := time.Now()
 	taken, err := a.lock(ctx, redislock.New(tr))
 	if err != nil {
-		return locker.Answer{Queued: a.queues()}, err
+		return locker.Answer{Queued: a.queues}, err
 	}
 	a.conn.NoteTrip(start)
 	if taken {
@@ -227,46 +183,40 @@ func (a *attempt) owned(fence []command) (locker.Answer, error) {
 	return locker.Answer{}, a.tryError(err)
 }
 
-// queues reports whether the attempt may queue the claim.
-func (a *attempt) queues() bool { return a.try.Wait || a.try.Queued }
-
 // look finds the holder of the key, and queues the claim if it waits. free
 // reports that the key has no holder, or that the claim itself holds it, as
 // after a lost message.
 func (a *attempt) look(ctx context.Context) (answer locker.Answer, free bool, err error) {
-	look := a.lookCall()
+	look := a.looking(lookScript)
 	start := time.Now()
-	seen := a.runOne(ctx, nil, look)
+	seen := a.runOne(ctx, look)
 	if seen.Err() == nil {
 		a.conn.NoteTrip(start)
 	}
 	return a.seen(seen)
 }
 
-func (a *attempt) lookCall() call { return a.looking(lookScript, a.bid(), nil) }
-
-// bid decides for how long the claim may rest, and returns its entry if the
-// attempt queues it. A message must be sure to find the claim's process, and in
-// a cluster nobody knows whom a message reaches (laws 5 and 7).
-func (a *attempt) bid() any {
+// looking is a run of a script that looks at the key, and queues the claim if
+// the attempt does. more are the arguments that only this script has. A message
+// must be sure to find the process of a claim that rests, and in a cluster
+// nobody knows whom a message reaches (laws 5 and 7). A claim that shares its
+// key never rests, because it may get a share that nobody gives back.
+func (a *attempt) looking(s *script, more ...any) call {
+	heard, entry := a.inbox.live.Load(), any("")
 	a.rest = 0
-	if !a.conn.Cluster() && a.inbox.live.Load() {
+	if heard && !a.conn.Cluster() && s != enterScript {
 		a.rest = min(a.try.Rest, locker.MaxRest)
 	}
-	if !a.queues() {
-		return ""
+	if a.queues {
+		heard = a.inbox.open()
 	}
-	return a.queued(a.claim)
-}
-
-// looking is a run of a script that looks at the key, and queues the claim by
-// its entry. record is the name of the key's record, or nil. more are the
-// arguments that only this script has.
-func (a *attempt) looking(s *script, entry, record any, more ...any) call {
+	if a.queues || s == enterScript {
+		entry = a.state.queued(heard)
+	}
 	k, line := &a.state.keys, make([]any, 0, 17+len(more))
 	line = append(line, evalSHA, s.sha, 5, k.lock, k.wait, k.due, k.fence, k.crowd)
-	if record != nil {
-		line[2], line = 6, append(line, record)
+	if s == recallScript {
+		line[2], line = 6, append(line, a.names.record(a.claim.Key))
 	}
 	line = append(line, a.state.owner, entry, flag(a.try.Queued), int64(a.try.Place),
 		max(a.rest, locker.LookEvery).Milliseconds(), a.inboxes, wantedWord+a.claim.Key, a.known)
@@ -274,19 +224,22 @@ func (a *attempt) looking(s *script, entry, record any, more ...any) call {
 }
 
 // seen reads the answer to a look. There is no rest if the holder is not a
-// guard, because it will not hand the key over.
+// guard, because it will not hand the key over. A single part is the token of a
+// key that the script has taken.
 func (a *attempt) seen(look command) (answer locker.Answer, free bool, err error) {
 	parts, err := look.Slice()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return answer, true, nil
+	case err == nil && len(parts) == 1:
+		return granted(parts[0])
 	case err == nil && len(parts) == 2:
 		return answer, false, newerError{"above " + strconv.Itoa(entryVersion)}
 	case err == nil && len(parts) != 3:
 		err = errNoAnswer
 	}
 	if err != nil {
-		return locker.Answer{Queued: a.queues()}, false, a.tryError(err)
+		return locker.Answer{Queued: a.queues}, false, a.tryError(err)
 	}
 	ttl, _ := parts[0].(int64)
 	value, _ := parts[1].(string)
@@ -300,8 +253,8 @@ func (a *attempt) seen(look command) (answer locker.Answer, free bool, err error
 
 // send sends the calls as one request, and notes how long that takes.
 func (a *attempt) send(ctx context.Context, calls ...call) (answers []command) {
-	if a.own != nil {
-		return run(ctx, a.own, calls...)
+	if a.replicas.want > 0 {
+		return run(ctx, a.way, calls...)
 	}
 	start := time.Now()
 	if a.conn.Trip.Tight(ctx) { // no time to learn that the server does not know the script
@@ -319,32 +272,26 @@ func (a *attempt) send(ctx context.Context, calls ...call) (answers []command) {
 	return answers
 }
 
-// enter takes a share of the key. Such a claim never rests, because it may get
-// a share that nobody gives back.
+// enter takes a share of the key.
 func (a *attempt) enter(ctx context.Context) (locker.Answer, error) {
-	if a.queues() {
-		a.inbox.open()
-	}
-	enter := a.looking(enterScript, a.state.queued(a.inbox.live.Load()), nil, flag(a.queues()),
-		a.claim.TTL.Milliseconds())
+	enter := a.looking(enterScript, flag(a.queues), a.claim.TTL.Milliseconds())
 	entered := a.send(ctx, enter)[0]
-	if entered.Err() != nil {
-		return locker.Answer{Queued: a.queues()}, a.tryError(entered.Err())
-	}
-	if text, ok := entered.Val().(string); ok {
-		return granted(text)
+	if token, ok := entered.Val().(string); ok {
+		answer, _, err := granted(token)
+		return answer, err
 	}
 	answer, _, err := a.seen(entered)
 	return answer, err
 }
 
 // granted is the answer for a key that a script has taken with this token.
-func granted(text string) (locker.Answer, error) {
-	token, err := parseToken(text)
-	if err != nil {
-		return locker.Answer{}, unclear(errors.Join(errNoAnswer, err))
+func granted(token any) (answer locker.Answer, free bool, err error) {
+	text, _ := token.(string)
+	if answer.Token, err = parseToken(text); err != nil {
+		return locker.Answer{}, false, unclear(errors.Join(errNoAnswer, err))
 	}
-	return locker.Answer{Acquired: true, Token: token}, nil
+	answer.Acquired = true
+	return answer, false, nil
 }
 
 // remembered returns the record of a key that had one lately. An empty record
@@ -374,24 +321,18 @@ func (a *attempt) remembered(ctx context.Context) (record string, err error) {
 // recall finds the record, or else takes the key, by a GET of the record and
 // the script.
 func (a *attempt) recall(ctx context.Context) (locker.Answer, error) {
-	entry, record := a.bid(), any(a.names.record(a.claim.Key))
-	get := call{line: []any{"get", record}}
-	recall := a.looking(recallScript, entry, record, a.state.value, a.claim.TTL.Milliseconds(), flag(a.claim.Fencing))
+	recall := a.looking(recallScript, a.state.value, a.claim.TTL.Milliseconds(), flag(a.claim.Fencing))
+	get := call{line: []any{"get", recall.line[8]}}
 	answers := a.send(ctx, get, recall)
 	if errors.Is(answers[1].Err(), redis.Nil) { // a crowd had ended: the key was freed just now
-		answers = run(ctx, a.way(), get, recall)
+		answers = run(ctx, a.way, get, recall)
 	}
 	switch v := answers[1].Val().(type) {
 	case string:
-		return found(strings.TrimPrefix(v, markSign), a.queues())
+		return found(strings.TrimPrefix(v, markSign), a.queues)
 	case int64:
 		if v == 1 {
 			return a.found(ctx, get, answers[0])
-		}
-	case []any:
-		if len(v) == 1 {
-			text, _ := v[0].(string)
-			return granted(text)
 		}
 	}
 	answer, free, err := a.seen(answers[1])
@@ -406,12 +347,12 @@ func (a *attempt) recall(ctx context.Context) (locker.Answer, error) {
 func (a *attempt) found(ctx context.Context, get call, got command) (locker.Answer, error) {
 	text, err := got.Text()
 	if errors.Is(err, redis.Nil) || strings.HasPrefix(text, markSign) { // recorded between the two
-		text, err = run(ctx, a.way(), get)[0].Text()
+		text, err = run(ctx, a.way, get)[0].Text()
 	}
 	if err != nil {
-		return locker.Answer{Queued: a.queues()}, unclear(err)
+		return locker.Answer{Queued: a.queues}, unclear(err)
 	}
-	answer, err := found(text, a.queues())
+	answer, err := found(text, a.queues)
 	if err == nil {
 		a.names.noteRecorded(a.claim.Key)
 	}

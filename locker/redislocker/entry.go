@@ -78,12 +78,6 @@ type state struct {
 	asked  bool   // it may own its key: a request was sent that could do that, or will be
 }
 
-// about is the part of the value behind the owner id.
-func (st *state) about() string {
-	value, _ := st.value.(string)
-	return value[len(st.claim.Owner):]
-}
-
 // queued returns the claim's entry. heard says that the locker's subscription
 // is confirmed. A message is sure to find the claim only if it was confirmed
 // before the claim was queued (law 7).
@@ -94,12 +88,6 @@ func (st *state) queued(heard bool) string {
 		st.entry = entry(st.claim, value, heard)
 	}
 	return st.entry
-}
-
-// first is the claim's first request.
-func (st *state) first() call {
-	st.line = [...]any{set, st.keys.lock, st.value, px, st.ttl, nx}
-	return call{line: st.line[:]}
 }
 
 // renew is the request of a renewal.

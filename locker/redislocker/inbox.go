@@ -67,18 +67,19 @@ func newInbox(client *redisconn.Conns, channel string, w locker.Waker, strange f
 	return &inbox{client: client, channel: channel, waker: w, strange: strange, ctx: ctx, cancel: cancel}
 }
 
-// open subscribes in the background, once.
-func (b *inbox) open() {
+// open subscribes in the background, once. heard says that the subscription is
+// confirmed.
+func (b *inbox) open() (heard bool) {
 	if b.live.Load() {
-		return
+		return true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.done != nil || b.ctx.Err() != nil {
-		return
+	if b.done == nil && b.ctx.Err() == nil {
+		b.done = make(chan struct{})
+		go b.run() // ends when close closes the subscription
 	}
-	b.done = make(chan struct{})
-	go b.run() // ends when close closes the subscription
+	return b.live.Load()
 }
 
 // run receives messages until close. It replaces a subscription that is silent

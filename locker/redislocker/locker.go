@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -132,7 +133,7 @@ func (l *Locker) state(c *locker.Claim) *state {
 
 // attempt returns an attempt to acquire c.
 func (l *Locker) attempt(c *locker.Claim, t locker.Try) *attempt {
-	return &attempt{Locker: l, claim: c, state: l.state(c), try: t}
+	return &attempt{Locker: l, claim: c, state: l.state(c), try: t, queues: t.Wait || t.Queued, way: l.way}
 }
 
 // Node implements [locker.Noder]. The address is that of the cluster node.
@@ -141,6 +142,11 @@ func (l *Locker) Node(key string) string { return l.node(key) }
 // Acquire tries once. An Acquire takes one round trip, or two if the key is
 // held. The second finds the holder and queues the claim. A claim that is in
 // the queue, or whose key is likely to be held, looks first.
+//
+// A claim with a limit above 1 takes one round trip, whether or not somebody
+// owns the key. A claim that recalls takes one as well, whether there is a
+// record, or the key is free or held, and two if there was a record lately that
+// has gone since.
 //
 // See [locker.Locker] for the errors. A refusal by the server that a new try
 // cannot change is none of those errors, and says what to do. Missing rights
@@ -159,7 +165,33 @@ func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (lo
 		}
 		return locker.Answer{}, err
 	}
-	return l.attempt(c, t).acquire(ctx)
+	a := l.attempt(c, t)
+	switch {
+	case c.Limit > 1:
+		return a.take(ctx)
+	case c.Recall:
+		if record, err := a.remembered(ctx); record != "" || err != nil {
+			return locker.Answer{Record: record}, err
+		}
+		return a.take(ctx)
+	case l.replicas.want == 0 && l.conn.Trip.Tight(ctx):
+		return a.takeAndLook(ctx)
+	}
+	if !t.Held && !t.Queued {
+		start := time.Now()
+		answer, err := a.take(ctx)
+		if err == nil {
+			l.conn.NoteTrip(start)
+		}
+		if err != nil || answer.Acquired {
+			return answer, err
+		}
+	}
+	answer, free, err := a.look(ctx)
+	if free {
+		return a.take(ctx) // the claim has left the queue, even if this fails (law 2)
+	}
+	return answer, err
 }
 
 // Fence reserves a block of tokens in one round trip.
@@ -198,8 +230,7 @@ func (l *Locker) AcquireAll(
 	if err := l.connected(ctx, cs[0].Key); err != nil {
 		return nil, 0, err
 	}
-	all := several{l, cs, prefix}
-	return all.acquire(ctx)
+	return several{l, cs, prefix}.acquire(ctx)
 }
 
 // Release frees the key, or hands it to the first waiter, in one round trip.
@@ -212,27 +243,20 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 }
 
 func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
-	return freed(l.runOne(ctx, nil, l.releasing(c, next)))
+	return freed(l.runOne(ctx, l.releasing(c, next)))
 }
 
 // releasing is the request of a release.
 func (l *Locker) releasing(c, next *locker.Claim) call {
-	st, own := l.state(c), ""
+	st, own, behind := l.state(c), "", ""
 	if c.Limit > 1 {
 		own = st.entry // its share is found sooner
 	}
-	l.recent.note(c.Key, c.Owner, c.TTL)
-	return st.end(own, l.queued(next))
-}
-
-// queued returns the entry of a claim that the next request queues, and "" for
-// nil.
-func (l *Locker) queued(c *locker.Claim) string {
-	if c == nil {
-		return ""
+	if next != nil {
+		behind = l.state(next).queued(l.inbox.open())
 	}
-	l.inbox.open()
-	return l.state(c).queued(l.inbox.live.Load())
+	l.recent.note(c.Key, c.Owner, c.TTL)
+	return st.end(own, behind)
 }
 
 // ReleaseAll takes one round trip. In a cluster it takes one for each node, all
@@ -336,7 +360,7 @@ func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Recor
 	st.keep = &again
 	keep := again
 	if next != nil {
-		keep = st.recording(l.queued(next), r)
+		keep = st.recording(l.state(next).queued(l.inbox.open()), r)
 	}
 	l.recent.note(c.Key, c.Owner, c.TTL)
 	var released locker.Released

@@ -18,6 +18,7 @@ import (
 // have in common.
 type server struct {
 	conn  *redisconn.Conns
+	way   redisconn.Way // of all requests that need no connection of their own
 	names *names
 	locks *redislock.Client // obtains keys without fencing
 
@@ -29,10 +30,10 @@ type server struct {
 func newServer(conn *redisconn.Conns, names *names) *server {
 	inboxes := names.prefix + inboxSuffix
 	s := &server{
-		conn: conn, names: names, freeing: newRelease(inboxes, !conn.Cluster()),
+		conn: conn, way: conn.Send, names: names, freeing: newRelease(inboxes, !conn.Cluster()),
 		inboxes: inboxes, known: flag(!conn.Cluster()),
 	}
-	s.locks = redislock.New(&travel{server: s})
+	s.locks = redislock.New(&travel{way: s.way})
 	return s
 }
 
@@ -100,7 +101,7 @@ func (s *server) perNode(cs []*locker.Claim, send func(node string, at []int)) {
 // goes once with its text, so that the calls behind it find it. All remaining
 // calls then go with their text, for the sake of the other nodes of a cluster.
 func (s *server) run(ctx context.Context, calls ...call) []command {
-	return run(ctx, s.conn.Send, calls...)
+	return run(ctx, s.way, calls...)
 }
 
 func run(ctx context.Context, send redisconn.Way, calls ...call) []command {
@@ -118,11 +119,8 @@ func run(ctx context.Context, send redisconn.Way, calls ...call) []command {
 	return answers
 }
 
-// runOne is run for one call. A nil send is the way of all requests.
-func (s *server) runOne(ctx context.Context, send redisconn.Way, c call) command {
-	if send != nil {
-		return run(ctx, send, c)[0]
-	}
+// runOne is run for one call.
+func (s *server) runOne(ctx context.Context, c call) command {
 	answer := s.conn.SendOne(ctx, c.bySHA(ctx))
 	if unknown(answer) {
 		answer = s.conn.SendOne(ctx, c.whole(ctx))
@@ -201,11 +199,10 @@ func (s *server) releaseCall(key string, k keys, owner any, own, next string) ca
 type travel struct {
 	redis.Scripter // the rest of the interface, which redislock never calls
 
-	server  *server
-	own     redisconn.Way // nil: that of all requests
-	whole   bool          // send all texts, because there is no time to learn that the server does not know the scripts
-	behind  []call        // go behind the script
-	answers []command     // to behind
+	way     redisconn.Way
+	whole   bool      // send all texts, because there is no time to learn that the server does not know the scripts
+	behind  []call    // go behind the script
+	answers []command // to behind
 }
 
 // EvalSha sends a script by its hash. redislock answers NOSCRIPT with Eval.
@@ -222,7 +219,7 @@ func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ..
 	}
 	for i, a := range t.answers {
 		if unknown(a) {
-			t.answers[i] = t.by(ctx, t.behind[i].whole(ctx))[0]
+			t.answers[i] = t.way(ctx, t.behind[i].whole(ctx))[0]
 		}
 	}
 	return head.Cmd
@@ -238,24 +235,16 @@ func (t *travel) Eval(ctx context.Context, source string, keys []string, args ..
 // those behind it.
 func (t *travel) send(ctx context.Context, head command, how func(*call, context.Context) command) command {
 	if len(t.behind) == 0 {
-		return t.by(ctx, head)[0]
+		return t.way(ctx, head)[0]
 	}
 	cmds := make([]command, 1, 1+len(t.behind))
 	cmds[0] = head
 	for i := range t.behind {
 		cmds = append(cmds, how(&t.behind[i], ctx))
 	}
-	cmds = t.by(ctx, cmds...)
+	cmds = t.way(ctx, cmds...)
 	t.answers = cmds[1:]
 	return cmds[0]
-}
-
-// by sends commands the way of this travel.
-func (t *travel) by(ctx context.Context, cmds ...command) []command {
-	if t.own != nil {
-		return t.own(ctx, cmds...)
-	}
-	return t.server.conn.Send(ctx, cmds...)
 }
 
 type command = redisconn.Command

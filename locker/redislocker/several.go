@@ -21,7 +21,7 @@ type several struct {
 }
 
 // acquire takes the keys. held is the place of the first that is held.
-func (s *several) acquire(ctx context.Context) (as []locker.Answer, held int, err error) {
+func (s several) acquire(ctx context.Context) (as []locker.Answer, held int, err error) {
 	switch {
 	case s.replicas.want > 0 || s.conn.Trip.Tight(ctx):
 		as, held, err = s.oneByOne(ctx)
@@ -37,7 +37,7 @@ func (s *several) acquire(ctx context.Context) (as []locker.Answer, held int, er
 }
 
 // together takes keys of one server by one script.
-func (s *several) together(ctx context.Context) (as []locker.Answer, held int, err error) {
+func (s several) together(ctx context.Context) (as []locker.Answer, held int, err error) {
 	start := time.Now()
 	answer := s.run(ctx, s.call(s.claims, s.prefix))[0]
 	if answer.Err() != nil {
@@ -49,7 +49,7 @@ func (s *several) together(ctx context.Context) (as []locker.Answer, held int, e
 
 // call is a run of all.lua. All claims have the same TTL, and all or none want
 // tokens.
-func (s *several) call(cs []*locker.Claim, prefix bool) call {
+func (s several) call(cs []*locker.Claim, prefix bool) call {
 	args := make([]any, 2*len(cs), 3*len(cs)+3)
 	args = append(args, flag(prefix), cs[0].TTL.Milliseconds(), flag(cs[0].Fencing))
 	for i, c := range cs {
@@ -90,7 +90,7 @@ func acquired(answer command, n int) (as []locker.Answer, held int, err error) {
 }
 
 // onNodes takes each key by itself, those of each node in one request.
-func (s *several) onNodes(ctx context.Context) (as []locker.Answer, held int, err error) {
+func (s several) onNodes(ctx context.Context) (as []locker.Answer, held int, err error) {
 	cs := s.claims
 	as, errs := make([]locker.Answer, len(cs)), make([]error, len(cs))
 	for _, c := range cs {
@@ -132,7 +132,7 @@ func ofSeveral(errs []error) error {
 
 // oneByOne takes each key by itself, one after the other up to the first that
 // is held.
-func (s *several) oneByOne(ctx context.Context) (as []locker.Answer, held int, err error) {
+func (s several) oneByOne(ctx context.Context) (as []locker.Answer, held int, err error) {
 	as = make([]locker.Answer, len(s.claims))
 	for ; held < len(s.claims); held++ {
 		as[held], err = s.Acquire(ctx, s.claims[held], locker.Try{})
@@ -149,7 +149,7 @@ func (s *several) oneByOne(ctx context.Context) (as []locker.Answer, held int, e
 // takeBack gives back the keys that claims own and should not, in the
 // background. If a key is held, these are the keys behind it, and without
 // prefix all keys.
-func (s *several) takeBack(as []locker.Answer, held int) {
+func (s several) takeBack(as []locker.Answer, held int) {
 	for i, c := range s.claims {
 		if as[i].Acquired && held < len(as) && (i > held || !s.prefix) {
 			as[i] = locker.Answer{}
