@@ -90,12 +90,13 @@ func (a *attempt) request(ctx context.Context) (locker.Answer, error) {
 	}
 	st.asked = true
 	st.line = [...]any{set, st.keys.lock, st.value, px, st.ttl, nx}
-	var answers []command
-	if first := (call{line: st.line[:]}); a.claim.Fencing {
+	first, answers := call{line: st.line[:]}, []command(nil)
+	switch {
+	case a.claim.Fencing:
 		answers = run(ctx, a.way, first, fenceCall(a.claim, st.keys, 0))
-	} else if a.replicas.want > 0 {
+	case a.replicas.want > 0:
 		answers = run(ctx, a.way, first)
-	} else {
+	default:
 		answers = []command{a.runOne(ctx, first)}
 	}
 	switch err := answers[0].Err(); {
@@ -224,15 +225,23 @@ func (a *attempt) looking(s *script, more ...any) call {
 }
 
 // seen reads the answer to a look. There is no rest if the holder is not a
-// guard, because it will not hand the key over. A single part is the token of a
-// key that the script has taken.
+// guard, because it will not hand the key over. A single part, or a text, is
+// the token of a key that the script has taken.
 func (a *attempt) seen(look command) (answer locker.Answer, free bool, err error) {
-	parts, err := look.Slice()
+	parts := []any{look.Val()}
+	if _, ok := parts[0].(string); !ok {
+		parts, err = look.Slice()
+	}
 	switch {
 	case errors.Is(err, redis.Nil):
 		return answer, true, nil
 	case err == nil && len(parts) == 1:
-		return granted(parts[0])
+		text, _ := parts[0].(string)
+		if answer.Token, err = parseToken(text); err != nil {
+			return answer, false, unclear(errors.Join(errNoAnswer, err))
+		}
+		answer.Acquired = true
+		return answer, false, nil
 	case err == nil && len(parts) == 2:
 		return answer, false, newerError{"above " + strconv.Itoa(entryVersion)}
 	case err == nil && len(parts) != 3:
@@ -275,23 +284,11 @@ func (a *attempt) send(ctx context.Context, calls ...call) (answers []command) {
 // enter takes a share of the key.
 func (a *attempt) enter(ctx context.Context) (locker.Answer, error) {
 	enter := a.looking(enterScript, flag(a.queues), a.claim.TTL.Milliseconds())
-	entered := a.send(ctx, enter)[0]
-	if token, ok := entered.Val().(string); ok {
-		answer, _, err := granted(token)
-		return answer, err
+	answer, free, err := a.seen(a.send(ctx, enter)[0])
+	if free {
+		err = unclear(errNoAnswer)
 	}
-	answer, _, err := a.seen(entered)
 	return answer, err
-}
-
-// granted is the answer for a key that a script has taken with this token.
-func granted(token any) (answer locker.Answer, free bool, err error) {
-	text, _ := token.(string)
-	if answer.Token, err = parseToken(text); err != nil {
-		return locker.Answer{}, false, unclear(errors.Join(errNoAnswer, err))
-	}
-	answer.Acquired = true
-	return answer, false, nil
 }
 
 // remembered returns the record of a key that had one lately. An empty record
@@ -322,7 +319,7 @@ func (a *attempt) remembered(ctx context.Context) (record string, err error) {
 // the script.
 func (a *attempt) recall(ctx context.Context) (locker.Answer, error) {
 	recall := a.looking(recallScript, a.state.value, a.claim.TTL.Milliseconds(), flag(a.claim.Fencing))
-	get := call{line: []any{"get", recall.line[8]}}
+	get := call{line: []any{"get", a.names.record(a.claim.Key)}}
 	answers := a.send(ctx, get, recall)
 	if errors.Is(answers[1].Err(), redis.Nil) { // a crowd had ended: the key was freed just now
 		answers = run(ctx, a.way, get, recall)

@@ -46,8 +46,9 @@ func unclear(err error) error {
 }
 
 // silent reports whether err says that the server gave no answer: nobody
-// listens, or nothing came in time. Somebody has broken a connection that breaks,
-// and a queue that is full in this process says nothing about the server.
+// listens, or nothing came in time. Somebody has broken a connection that
+// breaks, and a queue that is full in this process says nothing about the
+// server.
 func silent(err error) bool {
 	var answer redis.Error
 	if errors.As(err, &answer) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redisconn.ErrUnsent) {
