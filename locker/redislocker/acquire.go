@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -20,193 +21,339 @@ import (
 // accord.
 const fenceLife = 20 * time.Minute
 
-// Acquire tries once. It takes one round trip, or two if the key is held. The
-// second finds the holder and queues the claim. A claim that is in the queue,
-// or whose key is likely to be held, looks first.
+// crowdMark is the start of a lock that several claims own, see crowd.lua. It
+// is as long as an owner id, and is none.
+const crowdMark = "*guard:several-own-it*"
+
+// attempt is one Acquire, and belongs to the goroutine of that call.
+type attempt struct {
+	*Locker
+
+	claim  *locker.Claim
+	state  *state
+	try    locker.Try
+	queues bool          // the attempt may queue the claim
+	way    redisconn.Way // of its requests; with replicas the connection that waits for them
+
+	// rest is for how long the claim may go unseen after the look that is under
+	// way. A claim without a rest (0) must keep the usual pace.
+	rest time.Duration
+}
+
+// take sends the request that may take the key. An empty answer means that
+// somebody else holds the key. With replicas, take waits for them.
+func (a *attempt) take(ctx context.Context) (answer locker.Answer, err error) {
+	if a.replicas.want == 0 {
+		return a.request(ctx)
+	}
+	send, done, err := a.conn.OneConn(ctx, a.names.lock(a.claim.Key))
+	if err != nil {
+		return answer, a.tryError(err)
+	}
+	defer done()
+	a.way = send
+	answer, err = a.request(ctx)
+	if err != nil || !answer.Acquired {
+		return answer, err
+	}
+	if err := a.replicas.await(ctx, send); err != nil {
+		// Free the key now, not in the background: the next try may have the
+		// same owner id. A release without an answer may arrive after that try,
+		// so there must be no such try. Queued makes the guard give the claim
+		// up.
+		answers := run(ctx, send, a.releaseCall(a.claim.Key, a.state.keys, a.state.owner, "", ""), infoReplication)
+		if short := new(ReplicasError); errors.As(err, &short) {
+			short.Connected = connected(answers[1])
+			err = unclear(short)
+		}
+		return locker.Answer{Queued: answers[0].Err() != nil}, err
+	}
+	return answer, nil
+}
+
+// request is take without replicas.
 //
-// See [locker.Locker] for the errors. A refusal by the server that a new try
-// cannot change is none of those errors, and says what to do. Missing rights
-// and a key of another type are such refusals.
-func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
-	if err := l.gate.Enter(); err != nil {
-		return locker.Answer{}, err
-	}
-	defer l.gate.Leave()
-	if err := l.fits(c.Key); err != nil {
-		return locker.Answer{}, err
-	}
-	if err := l.connected(ctx, c.Key); err != nil {
-		if t.Wait {
-			l.inbox.open() // opens its connection meanwhile
-		}
-		return locker.Answer{}, err
-	}
+// The first request of a claim is SET with NX, which costs the server a tenth
+// of redislock's script. The value is the one that redislock sets, so that
+// plain users of redislock exclude each other with us. But SET with NX refuses
+// a claim that owns its key already, so every later request goes through
+// redislock.
+func (a *attempt) request(ctx context.Context) (locker.Answer, error) {
+	st := a.state
 	switch {
-	case c.Limit > 1:
-		return l.share(ctx, c, t)
-	case c.Recall:
-		return l.recall(ctx, c, t)
+	case a.claim.Limit > 1:
+		return a.enter(ctx)
+	case a.claim.Recall:
+		return a.recall(ctx)
+	case st.asked:
+		return a.obtain(ctx)
 	}
-	if l.conn.Trip.Tight(ctx) && l.settings.replicas == 0 {
-		return l.acquireFar(ctx, c, t)
+	st.asked = true
+	st.line = [...]any{set, st.keys.lock, st.value, px, st.ttl, nx}
+	first, answers := call{line: st.line[:]}, []command(nil)
+	switch {
+	case a.claim.Fencing:
+		answers = run(ctx, a.way, first, fenceCall(a.claim, st.keys, 0))
+	case a.replicas.want > 0:
+		answers = run(ctx, a.way, first)
+	default:
+		answers = []command{a.runOne(ctx, first)}
 	}
-	if !t.Held && !t.Queued {
-		start := time.Now()
-		answer, err := l.obtain(ctx, c)
-		if err == nil {
-			l.conn.NoteTrip(start)
-		}
-		if err != nil || answer.Acquired {
-			return answer, err
-		}
+	switch err := answers[0].Err(); {
+	case errors.Is(err, redis.Nil):
+		return locker.Answer{}, nil
+	case err != nil:
+		return locker.Answer{}, a.tryError(err)
 	}
-	answer, free, err := l.look(ctx, c, t)
+	return a.owned(answers[1:])
+}
+
+// obtain makes the claim the owner of its key by redislock.
+func (a *attempt) obtain(ctx context.Context) (locker.Answer, error) {
+	if a.replicas.want == 0 && !a.claim.Fencing {
+		taken, err := a.lock(ctx, a.locks)
+		return locker.Answer{Acquired: taken}, err
+	}
+	tr := &travel{way: a.way}
+	if a.claim.Fencing {
+		tr.behind = []call{fenceCall(a.claim, a.state.keys, 0)}
+	}
+	if taken, err := a.lock(ctx, redislock.New(tr)); !taken {
+		return locker.Answer{}, err
+	}
+	return a.owned(tr.answers)
+}
+
+// lock makes the claim the owner of its key by a client of redislock.
+func (a *attempt) lock(ctx context.Context, by *redislock.Client) (taken bool, err error) {
+	a.state.asked = true
+	lock, _ := a.state.keys.lock.(string)
+	value, _ := a.state.value.(string)
+	_, err = by.Obtain(ctx, lock, a.claim.TTL, &redislock.Options{
+		Token: a.claim.Owner, Metadata: value[len(a.claim.Owner):],
+	})
+	if errors.Is(err, redislock.ErrNotObtained) {
+		return false, nil
+	}
+	return err == nil, a.tryError(err)
+}
+
+// takeAndLook is Acquire if there is time for only one round trip. One request
+// obtains the key and looks at it. A claim in the queue may become the owner
+// one command before it leaves the queue. Nobody can release the key in between
+// (law 2).
+func (a *attempt) takeAndLook(ctx context.Context) (locker.Answer, error) {
+	conn, name := a.conn, a.names.lock(a.claim.Key)
+	over := func(ctx context.Context, cmds ...command) []command { return conn.SendPooled(ctx, name, cmds) }
+	tr := &travel{way: over, whole: true, behind: []call{a.looking(lookScript)}}
+	if a.claim.Fencing {
+		tr.behind = append(tr.behind, fenceCall(a.claim, a.state.keys, 0))
+	}
+	start := time.Now()
+	taken, err := a.lock(ctx, redislock.New(tr))
+	if err != nil {
+		return locker.Answer{Queued: a.queues}, err
+	}
+	a.conn.NoteTrip(start)
+	if taken {
+		return a.owned(tr.answers[1:])
+	}
+	answer, free, err := a.seen(tr.answers[0])
 	if free {
-		return l.obtain(ctx, c) // the claim has left the queue, even if this fails (law 2)
+		return a.take(ctx)
 	}
 	return answer, err
 }
 
-// obtain takes the key. An empty answer means that somebody else holds it.
-func (l *Locker) obtain(ctx context.Context, c *locker.Claim) (locker.Answer, error) {
-	if l.settings.replicas > 0 {
-		return l.replicated(ctx, c, func(own redisconn.Way) (locker.Answer, error) { return l.obtainBy(ctx, own, c) })
-	}
-	return l.obtainBy(ctx, nil, c)
-}
-
-// obtainBy is obtain with a way of its own. A nil way is the way of all
-// requests.
-//
-// The first request of a claim is SET with NX, which costs the server a tenth
-// of redislock's script. But it refuses a claim that owns its key already, so
-// every later request goes through redislock.
-func (l *Locker) obtainBy(ctx context.Context, own redisconn.Way, c *locker.Claim) (locker.Answer, error) {
-	if st := l.state(c); !st.asked {
-		st.asked = true
-		return l.first(ctx, own, c)
-	}
-	locks, tr := l.locks, (*travel)(nil)
-	switch {
-	case c.Fencing:
-		tr = &travel{locker: l, own: own, behind: []call{fenceCall(c, l.state(c).keys, 0)}}
-		locks = redislock.New(tr)
-	case own != nil:
-		locks = redislock.New(&travel{locker: l, own: own})
-	}
-	err := l.set(ctx, locks, c)
-	switch {
-	case errors.Is(err, redislock.ErrNotObtained):
-		return locker.Answer{}, nil
-	case err != nil:
-		return locker.Answer{}, l.tryError(err)
-	case !c.Fencing:
+// owned is the answer of an attempt that took the key, with the fencing token
+// that it asked for. Without a token the whole attempt has failed. If no other
+// will follow, owned gives the key back.
+func (a *attempt) owned(fence []command) (locker.Answer, error) {
+	if !a.claim.Fencing {
 		return locker.Answer{Acquired: true}, nil
 	}
-	token, err := l.fenced(c, tr.answers[0])
-	return locker.Answer{Acquired: err == nil, Token: token}, err
+	token, err := token(fence[0])
+	switch {
+	case err == nil:
+		return locker.Answer{Acquired: true, Token: token}, nil
+	case errors.Is(err, redis.Nil):
+		return locker.Answer{}, unclear(errors.New("the key was deleted at once"))
+	case a.refused(err):
+		a.Abandon(a.claim, false)
+	}
+	return locker.Answer{}, a.tryError(err)
 }
 
-// first makes c the owner of its key by SET with NX. The value is the one that
-// redislock sets, so that plain users of redislock exclude each other with us.
-func (l *Locker) first(ctx context.Context, own redisconn.Way, c *locker.Claim) (locker.Answer, error) {
-	st := l.state(c)
-	st.line = [...]any{set, st.keys.lock, st.value, px, st.ttl, nx}
-	call := call{line: st.line[:]}
-	if !c.Fencing {
-		taken, err := l.taken(l.runOne(ctx, own, call))
-		return locker.Answer{Acquired: taken}, err
-	}
-	if own == nil {
-		own = l.conn.Send
-	}
-	answers := run(ctx, own, call, fenceCall(c, st.keys, 0))
-	if taken, err := l.taken(answers[0]); !taken {
-		return locker.Answer{}, err
-	}
-	token, err := l.fenced(c, answers[1])
-	return locker.Answer{Acquired: err == nil, Token: token}, err
-}
-
-// taken reads the answer to SET with NX.
-func (l *Locker) taken(answer command) (bool, error) {
-	err := answer.Err()
-	if errors.Is(err, redis.Nil) {
-		return false, nil
-	}
-	return err == nil, l.tryError(err)
-}
-
-// set makes c the owner of its key, through redislock.
-func (l *Locker) set(ctx context.Context, by *redislock.Client, c *locker.Claim) error {
-	st := l.state(c)
-	st.asked = true
-	lock, _ := st.keys.lock.(string)
-	_, err := by.Obtain(ctx, lock, c.TTL, &redislock.Options{Token: c.Owner, Metadata: st.about})
-	return err
-}
-
-// look finds the holder of the key, and queues c if it waits. free reports that
-// the key has no holder, or that c itself holds it, as after a lost message.
-func (l *Locker) look(ctx context.Context, c *locker.Claim, t locker.Try) (a locker.Answer, free bool, err error) {
-	t.Rest = l.rest(t)
-	call, queues := l.lookCall(c, t)
+// look finds the holder of the key, and queues the claim if it waits. free
+// reports that the key has no holder, or that the claim itself holds it, as
+// after a lost message.
+func (a *attempt) look(ctx context.Context) (answer locker.Answer, free bool, err error) {
+	look := a.looking(lookScript)
 	start := time.Now()
-	answer := l.runOne(ctx, nil, call)
-	if answer.Err() == nil {
-		l.conn.NoteTrip(start)
+	seen := a.runOne(ctx, look)
+	if seen.Err() == nil {
+		a.conn.NoteTrip(start)
 	}
-	return l.seen(answer, queues, t.Rest)
+	return a.seen(seen)
 }
 
-// rest returns for how long a claim may go unseen after this look. The result
-// is 0 if the claim must keep the usual pace. A message must be sure to find
-// the claim's process, and in a cluster nobody knows whom a message reaches
-// (laws 5 and 7).
-func (l *Locker) rest(t locker.Try) time.Duration {
-	if l.conn.Cluster() || !l.inbox.live.Load() {
-		return 0
+// looking is a run of a script that looks at the key, and queues the claim if
+// the attempt does. more are the arguments that only this script has. A message
+// must be sure to find the process of a claim that rests, and in a cluster
+// nobody knows whom a message reaches (laws 5 and 7). A claim that shares its
+// key never rests, because it may get a share that nobody gives back.
+func (a *attempt) looking(s *script, more ...any) call {
+	heard, entry := a.inbox.live.Load(), any("")
+	a.rest = 0
+	if heard && !a.conn.Cluster() && s != enterScript {
+		a.rest = min(a.try.Rest, locker.MaxRest)
 	}
-	return min(t.Rest, locker.MaxRest)
+	if a.queues {
+		heard = a.inbox.open()
+	}
+	if a.queues || s == enterScript {
+		entry = a.state.queued(heard)
+	}
+	k, line := &a.state.keys, make([]any, 0, 17+len(more))
+	line = append(line, evalSHA, s.sha, 5, k.lock, k.wait, k.due, k.fence, k.crowd)
+	if s == recallScript {
+		line[2], line = 6, append(line, a.names.record(a.claim.Key))
+	}
+	line = append(line, a.state.owner, entry, flag(a.try.Queued), int64(a.try.Place),
+		max(a.rest, locker.LookEvery).Milliseconds(), a.inboxes, wantedWord+a.claim.Key, a.known)
+	return call{s, append(line, more...)}
 }
 
-// lookCall is the request of a look, which queues c if it waits. t.Rest is the
-// rest to be granted.
-func (l *Locker) lookCall(c *locker.Claim, t locker.Try) (call call, queues bool) {
-	st := l.state(c)
-	var entry any = ""
-	if t.Wait || t.Queued {
-		l.inbox.open()
-		entry = l.queued(c)
+// seen reads the answer to a look. There is no rest if the holder is not a
+// guard, because it will not hand the key over. A single part, or a text, is
+// the token of a key that the script has taken.
+func (a *attempt) seen(look command) (answer locker.Answer, free bool, err error) {
+	parts := []any{look.Val()}
+	if _, ok := parts[0].(string); !ok {
+		parts, err = look.Slice()
 	}
-	return newCall(lookScript, 5, st.keys.lock, st.keys.wait, st.keys.due, st.keys.fence, st.keys.crowd,
-		st.owner, entry, flag(t.Queued), int64(t.Place), max(t.Rest, locker.LookEvery).Milliseconds(), l.inboxes,
-		wantedWord+c.Key, flag(!l.conn.Cluster())), entry != ""
-}
-
-// seen reads the answer to a look that granted a rest. There is no rest if the
-// holder is not a guard, because it will not hand the key over.
-func (l *Locker) seen(answer command, queues bool, rest time.Duration) (a locker.Answer, free bool, err error) {
-	parts, err := answer.Slice()
 	switch {
 	case errors.Is(err, redis.Nil):
-		return a, true, nil
+		return answer, true, nil
+	case err == nil && len(parts) == 1:
+		text, _ := parts[0].(string)
+		if answer.Token, err = parseToken(text); err != nil {
+			return answer, false, unclear(errors.Join(errNoAnswer, err))
+		}
+		answer.Acquired = true
+		return answer, false, nil
 	case err == nil && len(parts) == 2:
-		return a, false, newerError{"above " + strconv.Itoa(entryVersion)}
+		return answer, false, newerError{"above " + strconv.Itoa(entryVersion)}
 	case err == nil && len(parts) != 3:
 		err = errNoAnswer
 	}
 	if err != nil {
-		return locker.Answer{Queued: queues}, false, l.tryError(err)
+		return locker.Answer{Queued: a.queues}, false, a.tryError(err)
 	}
 	ttl, _ := parts[0].(int64)
 	value, _ := parts[1].(string)
-	a.Remaining, a.Holder = time.Duration(max(ttl, 0))*time.Millisecond, holder(value)
-	a.Place, a.Queued = place(parts[2])
-	if a.Queued && a.Holder.Instance != "" {
-		a.Rest = rest
+	answer.Remaining, answer.Holder = time.Duration(max(ttl, 0))*time.Millisecond, holder(value)
+	answer.Place, answer.Queued = place(parts[2])
+	if answer.Queued && answer.Holder.Instance != "" {
+		answer.Rest = a.rest
 	}
-	return a, false, nil
+	return answer, false, nil
+}
+
+// send sends the calls as one request, and notes how long that takes.
+func (a *attempt) send(ctx context.Context, calls ...call) (answers []command) {
+	if a.replicas.want > 0 {
+		return run(ctx, a.way, calls...)
+	}
+	start := time.Now()
+	if a.conn.Trip.Tight(ctx) { // no time to learn that the server does not know the script
+		whole := make([]command, len(calls))
+		for i := range calls {
+			whole[i] = calls[i].whole(ctx)
+		}
+		answers = a.conn.SendPooled(ctx, a.names.lock(a.claim.Key), whole)
+	} else {
+		answers = a.run(ctx, calls...)
+	}
+	if answers[len(answers)-1].Err() == nil {
+		a.conn.NoteTrip(start)
+	}
+	return answers
+}
+
+// enter takes a share of the key.
+func (a *attempt) enter(ctx context.Context) (locker.Answer, error) {
+	enter := a.looking(enterScript, flag(a.queues), a.claim.TTL.Milliseconds())
+	answer, free, err := a.seen(a.send(ctx, enter)[0])
+	if free {
+		err = unclear(errNoAnswer)
+	}
+	return answer, err
+}
+
+// remembered returns the record of a key that had one lately. An empty record
+// means that a recall must follow. Only a recall can say whether a mark counts,
+// and only it takes a claim out of the queue.
+//
+// A GET alone costs a key that has a record half of a recall, so a locker
+// remembers which keys had one lately. A locker may forget that at any time, or
+// remember a key whose record has gone.
+func (a *attempt) remembered(ctx context.Context) (record string, err error) {
+	place := a.names.place(a.claim.Key)
+	last := place.Load()
+	if last == nil || last.key != a.claim.Key || last.record == nil || a.try.Queued || a.conn.Trip.Tight(ctx) {
+		return "", nil
+	}
+	text, err := a.run(ctx, call{line: []any{"get", last.record}})[0].Text()
+	switch {
+	case err == nil && len(text) > locker.OwnerLen && !strings.HasPrefix(text, markSign):
+		return text[locker.OwnerLen:], nil
+	case err == nil, errors.Is(err, redis.Nil):
+		place.CompareAndSwap(last, &knownKey{key: last.key, keys: last.keys})
+		return "", nil
+	}
+	return "", a.tryError(err)
+}
+
+// recall finds the record, or else takes the key, by a GET of the record and
+// the script.
+func (a *attempt) recall(ctx context.Context) (locker.Answer, error) {
+	recall := a.looking(recallScript, a.state.value, a.claim.TTL.Milliseconds(), flag(a.claim.Fencing))
+	get := call{line: []any{"get", a.names.record(a.claim.Key)}}
+	answers := a.send(ctx, get, recall)
+	if errors.Is(answers[1].Err(), redis.Nil) { // a crowd had ended: the key was freed just now
+		answers = run(ctx, a.way, get, recall)
+	}
+	switch v := answers[1].Val().(type) {
+	case string:
+		return found(strings.TrimPrefix(v, markSign), a.queues)
+	case int64:
+		if v == 1 {
+			return a.found(ctx, get, answers[0])
+		}
+	}
+	answer, free, err := a.seen(answers[1])
+	if free {
+		err = unclear(errNoAnswer)
+	}
+	return answer, err
+}
+
+// found reads the record that the script has found. The command in front of the
+// script may have come too early for it.
+func (a *attempt) found(ctx context.Context, get call, got command) (locker.Answer, error) {
+	text, err := got.Text()
+	if errors.Is(err, redis.Nil) || strings.HasPrefix(text, markSign) { // recorded between the two
+		text, err = run(ctx, a.way, get)[0].Text()
+	}
+	if err != nil {
+		return locker.Answer{Queued: a.queues}, unclear(err)
+	}
+	answer, err := found(text, a.queues)
+	if err == nil {
+		a.names.noteRecorded(a.claim.Key)
+	}
+	return answer, err
 }
 
 // place reads a place in the queue as scripts return it.
@@ -217,40 +364,6 @@ func place(part any) (locker.Place, bool) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	return locker.Place(n), err == nil
-}
-
-// fenced returns the fencing token of a try that took the key. Without a token
-// the whole try has failed. If no other try will follow, fenced gives the key
-// back.
-func (l *Locker) fenced(c *locker.Claim, answer command) (uint64, error) {
-	token, err := token(answer)
-	switch {
-	case err == nil:
-		return token, nil
-	case errors.Is(err, redis.Nil):
-		return 0, unclear(errors.New("the key was deleted at once"))
-	case l.refused(err):
-		l.Abandon(c, false)
-	}
-	return 0, l.tryError(err)
-}
-
-// Fence reserves a block of tokens in one round trip.
-func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
-	return l.fenceFrom(ctx, c, 0)
-}
-
-// fenceFrom is [Locker.Fence] with no token below floor.
-func (l *Locker) fenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (uint64, error) {
-	if err := l.gate.Enter(); err != nil {
-		return 0, err
-	}
-	defer l.gate.Leave()
-	token, err := token(l.run(ctx, fenceCall(c, l.keys(c.Key), floor))[0])
-	if errors.Is(err, redis.Nil) {
-		return 0, errNotOwner
-	}
-	return token, leaseError(err)
 }
 
 func fenceCall(c *locker.Claim, k keys, floor uint64) call {

@@ -11,7 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/internal/redisconn"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -57,6 +60,13 @@ func (l *Locker) Check(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	defer l.gate.Leave()
+	return checker{l}.check(ctx, ttl)
+}
+
+// checker has the parts of a Check.
+type checker struct{ *Locker }
+
+func (l checker) check(ctx context.Context, ttl time.Duration) error {
 	found := []error{l.settings.checkClient(ttl), l.checkRights(ctx)}
 	if refuses(found) {
 		return errors.Join(found...) // the other checks would only repeat it
@@ -79,9 +89,9 @@ func finding(name string, severity locker.Severity, format string, args ...any) 
 }
 
 // probe uses every right that a lease may need.
-func (l *Locker) probe(ctx context.Context) error {
+func (l checker) probe(ctx context.Context) error {
 	c := probeClaim()
-	k := l.keys(c.Key)
+	k := l.names.keys(c.Key)
 	err := l.live(ctx, c)
 	traces := call{line: []any{"del", k.lock, k.fence, k.wait, k.due}}
 	if err == nil {
@@ -99,22 +109,22 @@ func probeClaim() *locker.Claim {
 
 // live takes c through the life of a lease that another claim waits for. It
 // takes the other claim through a hand-over.
-func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
+func (l checker) live(ctx context.Context, c *locker.Claim) error {
 	for range 2 { // as its first request, then as a later one
-		if a, err := l.obtain(ctx, c); err != nil {
+		if a, err := l.attempt(c, locker.Try{}).take(ctx); err != nil {
 			return err
 		} else if !a.Acquired {
-			_, _, err := l.look(ctx, c, locker.Try{})
+			_, _, err := l.attempt(c, locker.Try{}).look(ctx)
 			return cmp.Or(err, unclear(errors.New("a key that nobody else knows is held")))
 		}
 	}
 	waiter := &locker.Claim{Key: c.Key, Owner: lockerkit.NewID(), TTL: probeTTL, Fencing: true}
 	for range 2 { // queues, then finds itself in the queue
-		if _, _, err := l.look(ctx, waiter, locker.Try{Wait: true}); err != nil {
+		if _, _, err := l.attempt(waiter, locker.Try{Wait: true}).look(ctx); err != nil {
 			return err
 		}
 	}
-	if err := l.run(ctx, l.renewCall(c))[0].Err(); err != nil {
+	if err := l.run(ctx, l.state(c).renew())[0].Err(); err != nil {
 		return l.tryError(err)
 	}
 	if _, err := l.release(ctx, c, nil); err != nil {
@@ -123,7 +133,7 @@ func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 	if _, err := l.release(ctx, c, nil); !errors.Is(err, locker.ErrLeaseLost) { // a second release
 		return cmp.Or(err, unclear(errors.New("a key was released twice")))
 	}
-	_, free, err := l.look(ctx, waiter, locker.Try{Queued: true})
+	_, free, err := l.attempt(waiter, locker.Try{Queued: true}).look(ctx)
 	if err == nil && !free {
 		err = unclear(errors.New("a release has not handed its key over"))
 	}
@@ -135,7 +145,7 @@ func (l *Locker) live(ctx context.Context, c *locker.Claim) error {
 
 // readInfo reads a section of INFO from every server that may have keys. It
 // joins the errors of read.
-func (l *Locker) readInfo(ctx context.Context, section string,
+func (l checker) readInfo(ctx context.Context, section string,
 	read func(info map[string]string, err error) error,
 ) error {
 	one := func(text string, err error) error {
@@ -169,7 +179,7 @@ func (l *Locker) readInfo(ctx context.Context, section string,
 
 // checkReplicas finds too few replicas for any acquire to succeed. The probe
 // shows that as well, but not the cause.
-func (l *Locker) checkReplicas(ctx context.Context) error {
+func (l checker) checkReplicas(ctx context.Context) error {
 	want := l.settings.replicas
 	if want == 0 {
 		return nil
@@ -184,11 +194,11 @@ func (l *Locker) checkReplicas(ctx context.Context) error {
 	})
 }
 
-func (l *Locker) checkEviction(ctx context.Context) error { return l.readInfo(ctx, "memory", l.evicts) }
+func (l checker) checkEviction(ctx context.Context) error { return l.readInfo(ctx, "memory", l.evicts) }
 
 // evicts reads the memory section of INFO, and finds a server that may drop
 // keys.
-func (l *Locker) evicts(info map[string]string, err error) error {
+func (l checker) evicts(info map[string]string, err error) error {
 	limit, policy := info["maxmemory"], info["maxmemory_policy"]
 	switch {
 	case err != nil && !l.refused(err):
@@ -205,4 +215,120 @@ func (l *Locker) evicts(info map[string]string, err error) error {
 	}
 	return finding(FindingEviction, locker.Refuse, "the server drops keys, leases among them, when %s bytes are full: "+
 		"set its maxmemory-policy to noeviction instead of %s, or give leases a server of their own", limit, policy)
+}
+
+// checkPace compares a round trip and a new connection with the time limits
+// that follow from ttl.
+func (l checker) checkPace(ctx context.Context, ttl time.Duration) error {
+	trip, err := l.measureTrip(ctx)
+	if err != nil {
+		return err
+	}
+	if found := l.checkTrip(trip, ttl); found != nil {
+		return found
+	}
+	dial, login, err := l.conn.MeasureConnection(ctx, l.names.lock(probeKey()))
+	if err != nil {
+		return unclear(err)
+	}
+	return l.checkConnection(trip, dial, login, ttl)
+}
+
+// measureTrip returns the shortest of a few round trips, so that one slow
+// answer raises no alarm.
+func (l checker) measureTrip(ctx context.Context) (best time.Duration, err error) {
+	c := probeClaim()
+	for i := range 3 {
+		start := time.Now()
+		if _, _, err := l.attempt(c, locker.Try{}).look(ctx); err != nil {
+			return 0, err
+		}
+		if d := time.Since(start); i == 0 || d < best {
+			best = d
+		}
+	}
+	return best.Round(time.Millisecond), nil
+}
+
+// checkTrip finds a round trip that is too long for any try.
+func (l checker) checkTrip(trip, ttl time.Duration) error {
+	limit, trips := tryLimit(ttl), 1
+	if l.settings.replicas > 0 || !l.conn.Own() {
+		trips = 2 // one more for the wait for replicas, or for a login that go-redis makes part of the try
+	}
+	switch needs := time.Duration(trips) * trip; {
+	case needs > limit*9/10 && limit == tryMost:
+		return finding(FindingRoundTrip, locker.Refuse,
+			"a round trip takes %v, and a try to acquire, which needs %d, has %v: "+
+				"bring the server closer", trip, trips, limit)
+	case needs > limit*9/10, trip > ttl/paceShare:
+		return finding(FindingRoundTrip, locker.Refuse,
+			"a round trip takes %v: too long for a TTL of %v, with %v for a try to acquire "+
+				"and %v for one to renew; raise the TTL with guard.WithTTL, or bring the server closer",
+			trip, ttl, limit, ttl/6)
+	}
+	return nil
+}
+
+// checkConnection finds a new connection that is too slow. A dial is not part
+// of a try, but a try that cannot wait for it fails.
+func (l checker) checkConnection(trip, dial, login, ttl time.Duration) error {
+	limit := tryLimit(ttl)
+	switch all := dial + login + trip; {
+	case !l.conn.Own() && login+trip > limit:
+		return finding(FindingRoundTrip, locker.Refuse,
+			"a login takes %v and a round trip %v: more than the %v of a try to acquire, of which "+
+				"the client of WithClient makes both a part; let the locker make its own client, or bring "+
+				"the server closer", login, trip, limit)
+	case all > ttl/6:
+		return finding(FindingRoundTrip, locker.Warn,
+			"a new connection takes %v (dial %v, login %v) and a round trip %v, together more than a "+
+				"sixth of the TTL of %v: a connection that breaks may cost its lease; raise the TTL with "+
+				"guard.WithTTL, "+
+				"or bring the server "+
+				"closer", dial+login, dial, login, trip, ttl)
+	case all > limit:
+		return finding(FindingRoundTrip, locker.Warn,
+			"a new connection takes %v (dial %v, login %v) and a round trip %v, together more than the "+
+				"%v of a try to acquire: until a connection is there, TryAcquire and a MaxWait of 0 find the "+
+				"locker unavailable", dial+login,
+			dial, login, trip, limit)
+	}
+	return nil
+}
+
+// tryLimit is the time that the guard gives a try to acquire.
+func tryLimit(ttl time.Duration) time.Duration { return min(ttl/4, tryMost) }
+
+// checkClient finds settings of WithClient's client that could be better.
+// [settings.check] refuses the settings that it must not have at all.
+func (s *settings) checkClient(ttl time.Duration) error {
+	if !s.conn.GivenAsIs {
+		return nil
+	}
+	var errs []error
+	limits := func(read, write time.Duration) {
+		least := min(ttl/4, time.Second)
+		if early := func(d time.Duration) bool { return d > 0 && d < least }; early(read) || early(write) {
+			errs = append(errs, finding(FindingClient, locker.Refuse,
+				"ReadTimeout and WriteTimeout of WithClient's client, %v and %v, end "+
+					"requests that may take %v: leave that to their contexts, with -2", read, write, least))
+		}
+	}
+	switch c := s.conn.AsIs.(type) {
+	case *redis.Client:
+		limits(c.Options().ReadTimeout, c.Options().WriteTimeout)
+	case *redis.ClusterClient:
+		limits(c.Options().ReadTimeout, c.Options().WriteTimeout)
+		if every := c.Options().ClusterStateReloadInterval; every > redisconn.Reload {
+			errs = append(errs, finding(FindingClient, locker.Warn,
+				"the ClusterStateReloadInterval of WithClient's client is %v: "+
+					"so long it may ask a master that has died, set it to %v", every, redisconn.Reload))
+		}
+	default:
+		errs = append(errs, finding(FindingClient, locker.Warn,
+			"WithClient's client is a %T, whose settings cannot be looked at: "+
+				"it must not retry (MaxRetries -1) and must keep deadlines (ContextTimeoutEnabled)", c))
+	}
+	return errors.Join(errs...)
 }

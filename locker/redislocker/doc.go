@@ -72,7 +72,7 @@
 //	                                fencing tokens, or 0
 //	wanted KEY                      for the holder: somebody has begun to wait
 //	revoked OWNER KEY               for the holder: an operator has released the key
-//	kept OWNER KEY\nRECORD          you left the queue because of RECORD, which is "" if it is longer than 4 KiB
+//	recorded OWNER KEY\nRECORD      you left the queue because of RECORD, which is "" if it is longer than 4 KiB
 //
 // A message is only a hint. The key holds the truth. So a waiter looks again by
 // itself every 125 to 250 ms (half to all of the longest pause of

@@ -26,8 +26,8 @@ var errDSN = invalid("the address is wrong: want redis://[user:password@]host:po
 // go-redis. For sentinels, user and password in front of the hosts are the
 // sentinels' own, and the parameters username and password are the servers'.
 func fromDSN(dsn string) (locker.Locker, error) {
-	scheme, rest, _ := strings.Cut(dsn, "://")
-	u, err := dsnURL(rest)
+	scheme, left, _ := strings.Cut(dsn, "://")
+	u, err := dsnURL(left)
 	if err != nil {
 		return nil, errDSN
 	}
@@ -71,17 +71,17 @@ func sentinelDSN(u *url.URL) (locker.Locker, error) {
 
 // dsnURL reads an address from behind its scheme. Hosts behind the first become
 // parameters named addr, as go-redis wants them.
-func dsnURL(rest string) (*url.URL, error) {
-	end := strings.IndexAny(rest, "/?#")
+func dsnURL(left string) (*url.URL, error) {
+	end := strings.IndexAny(left, "/?#")
 	if end < 0 {
-		end = len(rest)
+		end = len(left)
 	}
-	if strings.Contains(rest[end:], "@") { // most likely a password that is not escaped
+	if strings.Contains(left[end:], "@") { // most likely a password that is not escaped
 		return nil, errDSN
 	}
-	user := rest[:strings.LastIndex(rest[:end], "@")+1]
-	hosts := strings.Split(rest[len(user):end], ",")
-	u, err := url.Parse("redis://" + user + hosts[0] + rest[end:])
+	user := left[:strings.LastIndex(left[:end], "@")+1]
+	hosts := strings.Split(left[len(user):end], ",")
+	u, err := url.Parse("redis://" + user + hosts[0] + left[end:])
 	if err != nil {
 		return nil, errDSN
 	}
@@ -101,11 +101,4 @@ func owning(rdb redis.UniversalClient) *Locker {
 	l := New(rdb)
 	l.owned = rdb
 	return l
-}
-
-// closeOwned closes the client that FromDSN made.
-func (l *Locker) closeOwned() {
-	if l.owned != nil {
-		_ = l.owned.Close()
-	}
 }

@@ -18,8 +18,8 @@ const (
 	late = 100
 )
 
-// An entry stands for a claim in the queue. It is six characters, followed by
-// the value that the claim's process would store in the key. So a release can
+// An entry stands for a claim in the queue: six characters, followed by the
+// value that the claim's process would store in the key, so that a release can
 // store the same value. A value is the owner id, the instance id and a line of
 // JSON.
 //
@@ -64,10 +64,12 @@ func (e newerError) Error() string {
 
 // state is the locker's own part of a claim.
 type state struct {
+	server *server
+	claim  *locker.Claim
+
 	keys   keys
 	owner  any
 	value  any    // of the key: owner id, instance id and a line about the holder
-	about  string // the part of value behind the owner id
 	ttl    any    // in ms
 	line   [6]any // memory for the first request
 	entry  string // in the queue; "" before it was queued
@@ -76,24 +78,93 @@ type state struct {
 	asked  bool   // it may own its key: a request was sent that could do that, or will be
 }
 
-func (l *Locker) state(c *locker.Claim) *state {
-	st, ok := c.State.(*state)
-	if !ok {
-		value, ttl := l.describe(c)
-		st = &state{keys: l.keys(c.Key), owner: c.Owner, value: value, about: value[len(c.Owner):], ttl: ttl}
-		c.State = st
-		c.Holder.Instance = l.instance
-	}
-	return st
-}
-
-// queued returns the claim's entry. A message is sure to find the claim only if
-// the subscription was confirmed before the claim was queued (law 7).
-func (l *Locker) queued(c *locker.Claim) string {
-	st := l.state(c)
+// queued returns the claim's entry. heard says that the locker's subscription
+// is confirmed. A message is sure to find the claim only if it was confirmed
+// before the claim was queued (law 7).
+func (st *state) queued(heard bool) string {
 	st.asked = true
 	if st.entry == "" {
-		st.entry = entry(c, c.Owner+st.about, l.inbox.live.Load())
+		value, _ := st.value.(string)
+		st.entry = entry(st.claim, value, heard)
 	}
 	return st.entry
+}
+
+// renew is the request of a renewal.
+func (st *state) renew() call {
+	if st.claim.Limit > 1 {
+		return newCall(stayScript, 2, st.keys.lock, st.keys.crowd, st.owner, st.entry, st.claim.TTL.Milliseconds())
+	}
+	return newCall(renewScript, 1, st.keys.lock, st.owner, st.claim.TTL.Milliseconds())
+}
+
+// end frees the key by owner id alone, or hands it on. own is the claim's
+// entry, which leaves the queue and the crowd. next is queued behind all
+// others. Both may be "". A mark of the claim is removed, see [Locker.Unmark].
+func (st *state) end(own, next string) call {
+	if st.unmark {
+		return st.ending(unmarkScript, own, next)
+	}
+	return st.server.releaseCall(st.claim.Key, st.keys, st.owner, own, next)
+}
+
+// recording is the request of a Keep.
+func (st *state) recording(next string, r locker.Record) call {
+	told := r.Value
+	if len(told) > maxTold {
+		told = ""
+	}
+	return st.ending(keepScript, "", next, st.claim.Owner+r.Value, r.TTL.Milliseconds(), told)
+}
+
+// ending is a run of a script that does something to the key's record and then
+// what a release does. more are the arguments that only this script has.
+func (st *state) ending(s *script, own, next string, more ...any) call {
+	k, at := &st.keys, st.server
+	return newCall(s, 6, append([]any{
+		k.lock, k.wait, k.due, k.fence, k.crowd, at.names.record(st.claim.Key),
+		st.owner, own, next, at.inboxes, at.known, st.claim.Key,
+	}, more...)...)
+}
+
+// freed reads the answer to a release.
+func freed(answer command) (locker.Released, error) {
+	if answer.Err() != nil {
+		return locker.Released{}, leaseError(answer.Err())
+	}
+	r, owned, err := released(answer.Val())
+	if err == nil && !owned {
+		err = errNotOwner
+	}
+	return r, err
+}
+
+// released reads the answer of release.lua.
+func released(answer any) (r locker.Released, owned bool, err error) {
+	if n, ok := answer.(int64); ok {
+		return r, n == 1, nil
+	}
+	parts, ok := answer.([]any)
+	if !ok || len(parts) != 4 && len(parts) != 5 {
+		return r, false, unclear(errNoAnswer)
+	}
+	if len(parts) == 5 {
+		version, _ := parts[4].(string)
+		return r, false, unclear(newerError{version})
+	}
+	n, _ := parts[0].(int64)
+	waiting, _ := parts[1].(int64)
+	handed, _ := parts[2].(int64)
+	r = locker.Released{Waiting: int(waiting), Handed: handed == 1}
+	r.Place, r.Queued = place(parts[3])
+	return r, n == 1, nil
+}
+
+func renewed(answer command) error {
+	if n, err := answer.Int(); err != nil {
+		return leaseError(err)
+	} else if n != 1 {
+		return errNotOwner
+	}
+	return nil
 }

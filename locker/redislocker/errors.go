@@ -18,18 +18,6 @@ var errNoAnswer = redisconn.ErrNoAnswer
 
 var errNotOwner = fmt.Errorf("%w: the key is not ours any more", locker.ErrLeaseLost)
 
-// tryError is the error that Acquire returns for err. It is ErrUnavailable, or
-// the server's refusal if a new try cannot help.
-func (l *Locker) tryError(err error) error {
-	if err == nil {
-		return nil
-	}
-	if l.refused(err) {
-		return fmt.Errorf("redislocker: %w", &serverError{err})
-	}
-	return unclear(err)
-}
-
 // leaseError is the error that a holder's calls return for err. A refusal
 // leaves as much in doubt as silence does. The one exception is a lock of
 // another type, because it is not ours.
@@ -58,8 +46,9 @@ func unclear(err error) error {
 }
 
 // silent reports whether err says that the server gave no answer: nobody
-// listens, or nothing came in time. Somebody has broken a connection that breaks,
-// and a queue that is full in this process says nothing about the server.
+// listens, or nothing came in time. Somebody has broken a connection that
+// breaks, and a queue that is full in this process says nothing about the
+// server.
 func silent(err error) bool {
 	var answer redis.Error
 	if errors.As(err, &answer) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redisconn.ErrUnsent) {
@@ -71,7 +60,8 @@ func silent(err error) bool {
 // silentError is a [locker.ErrSilent] whose text is that of its cause.
 type silentError struct{ error }
 
-func (e silentError) Unwrap() error      { return e.error }
+func (e silentError) Unwrap() error { return e.error }
+
 func (silentError) Is(target error) bool { return target == locker.ErrSilent }
 
 // passing are the error codes of states that a server leaves by itself or by a
@@ -82,20 +72,6 @@ var passing = []string{
 }
 
 const maxClients = "ERR max number of clients reached"
-
-// refused reports whether the server answered with an error that stays until
-// somebody changes something.
-func (l *Locker) refused(err error) bool {
-	var answer redis.Error
-	if !errors.As(err, &answer) {
-		return false // the network, a time limit, the pool
-	}
-	c := code(err)
-	if c == "MOVED" || c == "ASK" { // a cluster client has followed as many as it may
-		return !l.conn.Cluster()
-	}
-	return !slices.Contains(passing, c)
-}
 
 // code returns the first word of a server's error. Errors inside a script have
 // it in the middle, before Redis 7 and on servers other than Redis.

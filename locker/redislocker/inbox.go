@@ -54,12 +54,12 @@ const (
 //	wanted KEY                      for the holder: somebody waits
 //	offered MS OWNER TOKEN N KEY    OWNER has the key for MS
 //	revoked OWNER KEY               OWNER was made to lose the key
-//	kept OWNER KEY\nRECORD          OWNER has left the queue because of RECORD, "" if it is too long for a message
+//	recorded OWNER KEY\nRECORD      OWNER has left the queue because of RECORD, "" if it is too long for a message
 const (
-	wantedWord  = "wanted "
-	offeredWord = "offered "
-	revokedWord = "revoked "
-	keptWord    = "kept "
+	wantedWord   = "wanted "
+	offeredWord  = "offered "
+	revokedWord  = "revoked "
+	recordedWord = "recorded "
 )
 
 func newInbox(client *redisconn.Conns, channel string, w locker.Waker, strange func(key, owner string)) *inbox {
@@ -67,18 +67,19 @@ func newInbox(client *redisconn.Conns, channel string, w locker.Waker, strange f
 	return &inbox{client: client, channel: channel, waker: w, strange: strange, ctx: ctx, cancel: cancel}
 }
 
-// open subscribes in the background, once.
-func (b *inbox) open() {
+// open subscribes in the background, once. heard says that the subscription is
+// confirmed.
+func (b *inbox) open() (heard bool) {
 	if b.live.Load() {
-		return
+		return true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.done != nil || b.ctx.Err() != nil {
-		return
+	if b.done == nil && b.ctx.Err() == nil {
+		b.done = make(chan struct{})
+		go b.run() // ends when close closes the subscription
 	}
-	b.done = make(chan struct{})
-	go b.run() // ends when close closes the subscription
+	return b.live.Load()
 }
 
 // run receives messages until close. It replaces a subscription that is silent
@@ -192,14 +193,14 @@ func (b *inbox) message(text string) {
 		b.waker.Wanted(key)
 		return
 	}
-	if rest, ok := strings.CutPrefix(text, revokedWord); ok {
-		owner, key, _ := strings.Cut(rest, " ")
+	if left, ok := strings.CutPrefix(text, revokedWord); ok {
+		owner, key, _ := strings.Cut(left, " ")
 		if w, ok := b.waker.(locker.Revoker); ok {
 			w.Revoked(key, owner)
 		}
 		return
 	}
-	if key, owner, value, ok := readKept(text); ok {
+	if key, owner, value, ok := readRecorded(text); ok {
 		if w, ok := b.waker.(locker.Joiner); ok {
 			w.Recorded(key, owner, value)
 		}
@@ -213,8 +214,8 @@ func (b *inbox) message(text string) {
 // readOffer reads an offered message. ok is false if the message does not come
 // from a locker.
 func readOffer(text string) (key, owner string, o locker.Offer, ok bool) {
-	rest, ok := strings.CutPrefix(text, offeredWord)
-	parts := strings.SplitN(rest, " ", 5)
+	left, ok := strings.CutPrefix(text, offeredWord)
+	parts := strings.SplitN(left, " ", 5)
 	if !ok || len(parts) != 5 {
 		return "", "", o, false
 	}

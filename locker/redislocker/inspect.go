@@ -2,51 +2,41 @@ package redislocker
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/locker"
 )
 
-var _ locker.Inspector = (*Locker)(nil)
+// An inspector reads the keys of a server for operators.
+type inspector struct{ *server }
 
-// Inspect returns the holder of key and its waiters, in one round trip. The
-// value may be from somebody else, such as a plain redislock user. The owner id
-// is then the beginning of the value. The queue may still name a process that
-// has died. It keeps its place for as long as others look there.
-func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
-	s := locker.KeyState{Key: key}
-	if err := l.gate.Enter(); err != nil {
-		return s, err
-	}
-	defer l.gate.Leave()
-	if err := l.fits(key); err != nil {
-		return s, err
-	}
-	return l.inspected(key, l.run(ctx, l.inspectCall(key))[0])
+func (i inspector) inspect(ctx context.Context, key string) (locker.KeyState, error) {
+	return i.read(key, i.run(ctx, i.call(key))[0])
 }
 
-func (l *Locker) inspectCall(key string) call {
-	k := l.keys(key)
-	return newCall(inspectScript, 4, k.lock, k.wait, k.crowd, l.recordName(key), locker.MaxListed)
+func (i inspector) call(key string) call {
+	k := i.names.keys(key)
+	return newCall(inspectScript, 4, k.lock, k.wait, k.crowd, i.names.record(key), locker.MaxListed)
 }
 
-// inspected reads the answer of inspect.lua.
-func (l *Locker) inspected(key string, answer command) (locker.KeyState, error) {
+// read reads the answer of inspect.lua.
+func (i inspector) read(key string, answer command) (locker.KeyState, error) {
 	s := locker.KeyState{Key: key}
 	parts, err := answer.Slice()
 	if err == nil && len(parts) != 7 {
 		err = errNoAnswer
 	}
 	if err != nil {
-		return s, l.tryError(err)
+		return s, i.tryError(err)
 	}
 	ttl, _ := parts[0].(int64)
 	value, _ := parts[1].(string)
 	waiting, _ := parts[2].(int64)
 	length, _ := parts[5].(int64)
-	rest, _ := parts[6].(int64)
-	s.Record = locker.RecordState{Size: int(length), Remaining: time.Duration(max(rest, 0)) * time.Millisecond}
+	left, _ := parts[6].(int64)
+	s.Record = locker.RecordState{Size: int(length), Remaining: time.Duration(max(left, 0)) * time.Millisecond}
 	if ttl != -2 {
 		s.Held, s.Remaining = true, time.Duration(max(ttl, 0))*time.Millisecond
 		if s.Owners, s.Limit = claims(parts[4]); s.Owners == nil {
@@ -58,7 +48,7 @@ func (l *Locker) inspected(key string, answer command) (locker.KeyState, error) 
 	return s, nil
 }
 
-// claims reads entries. It returns their claims, and the lowest limit of them.
+// claims reads entries, and returns their claims and the lowest limit of them.
 func claims(part any) (all []locker.Waiter, limit int) {
 	entries, _ := part.([]any)
 	for _, e := range entries {
@@ -75,38 +65,48 @@ func claims(part any) (all []locker.Waiter, limit int) {
 	return all, limit
 }
 
-// ForceRelease ends the hold of owner on key and hands the key on, as
-// [Locker.Release] does. It tells the owner's process if that listens. It takes
-// three round trips.
-func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
-	if len(owner) != locker.OwnerLen {
-		return invalid("an owner id has %d characters", locker.OwnerLen)
-	}
-	s, err := l.Inspect(ctx, key) // for the id of its inbox
-	if err != nil {
-		return err
-	}
-	if err := l.gate.Enter(); err != nil {
-		return err
-	}
-	defer l.gate.Leave()
-	answer := l.run(ctx, l.releaseCall(key, l.keys(key), owner, "", ""))[0]
-	if answer.Err() != nil {
-		return l.tryError(answer.Err())
-	}
-	_, owned, err := released(answer.Val())
-	switch {
-	case err != nil:
-		return err
-	case !owned:
-		return fmt.Errorf("redislocker: %w: that owner does not hold the key", locker.ErrLeaseLost)
-	}
-	// The message is a hint. Without the right to publish, or without a
-	// listener, the holder renews in vain.
-	for _, o := range append(s.Owners, locker.Waiter{Owner: s.Owner, Holder: s.Holder}) {
-		if o.Owner == owner && o.Holder.Instance != "" {
-			_ = l.conn.Publish(ctx, l.settings.prefix+":inbox:"+o.Holder.Instance, revokedWord+owner+" "+key)
+const scanPage = 500 // how many of the server's keys one SCAN looks at
+
+// listNode lists the keys of node, and reports whether the list goes on.
+func (i inspector) listNode(ctx context.Context, node redis.Cmdable, yield func(locker.KeyState, error) bool) bool {
+	for cursor := uint64(0); ; {
+		names, next, err := node.Scan(ctx, cursor, i.names.pattern(), scanPage).Result()
+		if err != nil {
+			yield(locker.KeyState{}, i.tryError(err))
+			return false
+		}
+		if !i.listPage(ctx, names, yield) {
+			return false
+		}
+		if cursor = next; cursor == 0 {
+			return true
 		}
 	}
-	return nil
+}
+
+// listPage inspects the keys of names. A lock also reports its queue, so a
+// queue is reported only if its key is free.
+func (i inspector) listPage(ctx context.Context, names []string, yield func(locker.KeyState, error) bool) bool {
+	var keys []string
+	var queues []bool
+	var calls []call
+	for _, name := range names {
+		if key, queue, ok := i.names.parse(name); ok {
+			keys, queues = append(keys, key), append(queues, queue)
+			calls = append(calls, i.call(key))
+		}
+	}
+	if len(calls) == 0 {
+		return true
+	}
+	for n, answer := range i.run(ctx, calls...) {
+		s, err := i.read(keys[n], answer)
+		switch {
+		case err == nil && queues[n] == s.Held:
+		case err == nil && !s.Held && s.Waiting == 0: // gone meanwhile
+		case !yield(s, err):
+			return false
+		}
+	}
+	return true
 }

@@ -26,7 +26,7 @@ func TestServerErrorsAreSortedAlsoFromInsideScriptsAndOldServers(t *testing.T) {
 	script := func(s string) string {
 		return "ERR Error running script (call to f_0123): @user_script:19: @user_script: 19: " + s
 	}
-	l := &Locker{conn: &redisconn.Conns{}}
+	l := &server{conn: &redisconn.Conns{}}
 	passes := []string{
 		"LOADING Redis is loading the dataset in memory",
 		"READONLY You can't write against a read only replica.",
@@ -99,7 +99,7 @@ func TestHolderIsNamedByInstanceAndNotByOwner(t *testing.T) {
 	instance, owner := lockerkit.NewID(), lockerkit.NewID()
 	want := h
 	want.Instance = instance
-	value, _ := (&Locker{instance: instance}).describe(&locker.Claim{Owner: owner, Holder: h})
+	value, _ := (&describer{instance: instance}).describe(&locker.Claim{Owner: owner, Holder: h})
 	if got := holder(value); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

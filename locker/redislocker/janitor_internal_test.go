@@ -102,7 +102,7 @@ func TestAnUnansweredChoreComesAgainUntilItIsGivenUp(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(j.nodes) > 0 {
-			t.Error("its lane is left")
+			t.Error("its backlog is left")
 		}
 	})
 }

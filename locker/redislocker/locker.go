@@ -1,16 +1,17 @@
 package redislocker
 
 import (
-	"cmp"
 	"context"
-	"hash/maphash"
-	"sync/atomic"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
 
-	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
 	"github.com/go-lockguard/guard/internal/redisconn"
+	"github.com/go-lockguard/guard/internal/redisnode"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -21,35 +22,36 @@ import (
 // concurrent use.
 type Locker struct {
 	settings settings
-	instance string // how others know this locker
-	inboxes  any    // start of the channel of every inbox under this prefix, before the instance id
+	self     describer
 	gate     lockerkit.Gate
 	owned    redis.UniversalClient // nil, or the client that locker.FromDSN made
 
 	// Set by Open, before any other method.
-	conn    *redisconn.Conns
-	janitor *janitor
-	inbox   *inbox
-	recent  *recent           // nil on a server that never changes
-	locks   *redislock.Client // obtains keys without fencing
-	freeing *script           // release.lua for the names of this locker
+	*server
 
-	steps     steps                       // see checkSteps
-	described atomic.Pointer[description] // see describe
-	seed      maphash.Seed
-	known     [256]atomic.Pointer[knownKey] // by hash of the key
+	janitor  *janitor
+	inbox    *inbox
+	recent   *recent // nil on a server that never changes
+	replicas replicas
+	steps    steps
 }
 
-var _ locker.Locker = (*Locker)(nil)
+var (
+	_ locker.Locker    = (*Locker)(nil)
+	_ locker.Sharer    = (*Locker)(nil)
+	_ locker.Several   = (*Locker)(nil)
+	_ locker.Marker    = (*Locker)(nil)
+	_ locker.Inspector = (*Locker)(nil)
+)
 
-// New returns a locker for the server that rdb talks to. It only keeps its
+// New returns a locker for the server that rdb talks to. New only keeps its
 // settings. [guard.New] opens it, and returns an error if a setting is wrong.
 // rdb is a *redis.Client (Sentinel included) or a *redis.ClusterClient, and
 // stays the caller's. See [WithClient] for any other type.
 func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 	l := &Locker{
 		settings: settings{conn: redisconn.Settings{Client: rdb, Name: "guard"}, prefix: "guard"},
-		instance: lockerkit.NewID(), gate: lockerkit.Gate{Store: "redislocker"}, seed: maphash.MakeSeed(),
+		self:     describer{instance: lockerkit.NewID()}, gate: lockerkit.Gate{Store: "redislocker"},
 	}
 	for _, o := range opts {
 		if lockerkit.IsNil(o) {
@@ -58,12 +60,12 @@ func New(rdb redis.UniversalClient, opts ...Option) *Locker {
 		}
 		o.apply(&l.settings)
 	}
-	l.instance = cmp.Or(l.settings.instance, l.instance)
 	return l
 }
 
-// Open checks the settings and makes the locker's own client. It sends nothing.
-// A wrong setting is a [locker.ErrInvalidOption], and so is a second Open.
+// Open checks the settings and makes the locker's own client, and sends
+// nothing. A wrong setting is a [locker.ErrInvalidOption], and so is a second
+// Open.
 func (l *Locker) Open(w locker.Waker) error {
 	return l.gate.Open(func() error { return l.ready(w) })
 }
@@ -72,16 +74,18 @@ func (l *Locker) ready(w locker.Waker) error {
 	if err := l.settings.check(); err != nil {
 		return err
 	}
-	l.conn = redisconn.New(&l.settings.conn)
-	l.janitor = newJanitor(l.clean)
-	l.locks = redislock.New(&travel{locker: l})
-	inboxes := l.settings.prefix + ":inbox:"
-	l.inboxes = inboxes
-	l.freeing = newRelease(inboxes, !l.conn.Cluster())
-	if l.settings.replicas > 0 {
+	if n, ok := w.(redisnode.Node); ok {
+		l.self.votes, l.self.instance, l.settings.conn.Admit = true, n.Instance(), n.Admit
+		n.SetFence(l.fenceFrom)
+	}
+	conn := redisconn.New(&l.settings.conn)
+	l.server = newServer(conn, newNames(&l.settings, conn.Cluster()))
+	l.janitor = newJanitor(cleaner(l.server))
+	l.replicas = replicas{l.server, l.settings.replicas, l.settings.replicasWait}
+	if l.replicas.want > 0 {
 		w = confirming{w, l}
 	}
-	l.inbox = newInbox(l.conn, inboxes+l.instance, w, l.giveBack)
+	l.inbox = newInbox(l.conn, l.names.inbox(l.self.instance), w, l.giveBack)
 	if l.conn.Sentinel() {
 		l.inbox.where = l.conn.Elected
 	}
@@ -92,10 +96,11 @@ func (l *Locker) ready(w locker.Waker) error {
 	return nil
 }
 
-// Close ends the locker and closes its own connections. It does at once all
-// that is left to clean up. Calls under way end by their contexts. If ctx ends
-// first, Close returns ctx's error, and the rest goes on in the background.
-// Keys that could not be cleaned up then end at their TTL. Close is idempotent.
+// Close ends the locker and closes its own connections, after it has done at
+// once all that is left to clean up. Calls under way end by their contexts. If
+// ctx ends first, Close returns ctx's error, and the rest goes on in the
+// background. Keys that could not be cleaned up then end at their TTL. Close is
+// idempotent.
 func (l *Locker) Close(ctx context.Context) error {
 	err := l.gate.Close(ctx, l.shutDown)
 	if err != nil {
@@ -111,5 +116,380 @@ func (l *Locker) shutDown() {
 	l.janitor.finish()
 	l.gate.Wait()
 	l.conn.Close()
-	l.closeOwned()
+	if l.owned != nil {
+		_ = l.owned.Close()
+	}
+}
+
+// state returns the locker's own part of c.
+func (l *Locker) state(c *locker.Claim) *state {
+	st, ok := c.State.(*state)
+	if !ok {
+		value, ttl := l.self.describe(c)
+		st = &state{server: l.server, claim: c, keys: l.names.keys(c.Key), owner: c.Owner, value: value, ttl: ttl}
+		c.State, c.Holder.Instance = st, l.self.instance
+	}
+	return st
+}
+
+// attempt returns an attempt to acquire c.
+func (l *Locker) attempt(c *locker.Claim, t locker.Try) *attempt {
+	return &attempt{Locker: l, claim: c, state: l.state(c), try: t, queues: t.Wait || t.Queued, way: l.way}
+}
+
+// Node implements [locker.Noder]. The address is that of the cluster node.
+func (l *Locker) Node(key string) string { return l.node(key) }
+
+// Acquire tries once. An Acquire takes one round trip, or two if the key is
+// held. The second finds the holder and queues the claim. A claim that is in
+// the queue, or whose key is likely to be held, looks first.
+//
+// A claim with a limit above 1 takes one round trip, whether or not somebody
+// owns the key. A claim that recalls takes one as well, whether there is a
+// record, or the key is free or held, and two if there was a record lately that
+// has gone since.
+//
+// See [locker.Locker] for the errors. A refusal by the server that a new try
+// cannot change is none of those errors, and says what to do. Missing rights
+// and a key of another type are such refusals.
+func (l *Locker) Acquire(ctx context.Context, c *locker.Claim, t locker.Try) (locker.Answer, error) {
+	if err := l.gate.Enter(); err != nil {
+		return locker.Answer{}, err
+	}
+	defer l.gate.Leave()
+	if err := l.names.fits(c.Key); err != nil {
+		return locker.Answer{}, err
+	}
+	if err := l.connected(ctx, c.Key); err != nil {
+		if t.Wait {
+			l.inbox.open() // opens its connection meanwhile
+		}
+		return locker.Answer{}, err
+	}
+	a := l.attempt(c, t)
+	switch {
+	case c.Limit > 1:
+		return a.take(ctx)
+	case c.Recall:
+		if record, err := a.remembered(ctx); record != "" || err != nil {
+			return locker.Answer{Record: record}, err
+		}
+		return a.take(ctx)
+	case l.replicas.want == 0 && l.conn.Trip.Tight(ctx):
+		return a.takeAndLook(ctx)
+	}
+	if !t.Held && !t.Queued {
+		start := time.Now()
+		answer, err := a.take(ctx)
+		if err == nil {
+			l.conn.NoteTrip(start)
+		}
+		if err != nil || answer.Acquired {
+			return answer, err
+		}
+	}
+	answer, free, err := a.look(ctx)
+	if free {
+		return a.take(ctx) // the claim has left the queue, even if this fails (law 2)
+	}
+	return answer, err
+}
+
+// Fence reserves a block of tokens in one round trip.
+func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
+	return l.fenceFrom(ctx, c, 0)
+}
+
+// fenceFrom is [Locker.Fence] with no token below floor.
+func (l *Locker) fenceFrom(ctx context.Context, c *locker.Claim, floor uint64) (uint64, error) {
+	if err := l.gate.Enter(); err != nil {
+		return 0, err
+	}
+	defer l.gate.Leave()
+	token, err := token(l.run(ctx, fenceCall(c, l.names.keys(c.Key), floor))[0])
+	if errors.Is(err, redis.Nil) {
+		return 0, errNotOwner
+	}
+	return token, leaseError(err)
+}
+
+// AcquireAll takes one round trip. In a cluster it takes one for each node, all
+// at the same time. With replicas, or on a server that is far away, it takes
+// the keys one after the other.
+func (l *Locker) AcquireAll(
+	ctx context.Context, cs []*locker.Claim, prefix bool,
+) (as []locker.Answer, held int, err error) {
+	if err := l.gate.Enter(); err != nil {
+		return nil, 0, err
+	}
+	defer l.gate.Leave()
+	for _, c := range cs {
+		if err := l.names.fits(c.Key); err != nil {
+			return nil, 0, err
+		}
+	}
+	if err := l.connected(ctx, cs[0].Key); err != nil {
+		return nil, 0, err
+	}
+	return several{l, cs, prefix}.acquire(ctx)
+}
+
+// Release frees the key, or hands it to the first waiter, in one round trip.
+func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	if err := l.gate.Enter(); err != nil {
+		return locker.Released{}, err
+	}
+	defer l.gate.Leave()
+	return l.release(ctx, c, next)
+}
+
+func (l *Locker) release(ctx context.Context, c, next *locker.Claim) (locker.Released, error) {
+	return freed(l.runOne(ctx, l.releasing(c, next)))
+}
+
+// releasing is the request of a release.
+func (l *Locker) releasing(c, next *locker.Claim) call {
+	st, own, behind := l.state(c), "", ""
+	if c.Limit > 1 {
+		own = st.entry // its share is found sooner
+	}
+	if next != nil {
+		behind = l.state(next).queued(l.inbox.open())
+	}
+	l.recent.note(c.Key, c.Owner, c.TTL)
+	return st.end(own, behind)
+}
+
+// ReleaseAll takes one round trip. In a cluster it takes one for each node, all
+// at the same time.
+func (l *Locker) ReleaseAll(
+	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
+) {
+	if err := l.gate.Enter(); err != nil {
+		for i := range cs {
+			answered(i, locker.Released{}, err)
+		}
+		return
+	}
+	defer l.gate.Leave()
+	results, errs := make([]locker.Released, len(cs)), make([]error, len(cs))
+	l.perNode(cs, func(_ string, at []int) {
+		calls := make([]call, len(at))
+		for n, i := range at {
+			calls[n] = l.releasing(cs[i], nexts[i])
+		}
+		for n, answer := range l.run(ctx, calls...) {
+			results[at[n]], errs[at[n]] = freed(answer)
+		}
+	})
+	for i := range cs {
+		answered(i, results[i], errs[i])
+	}
+}
+
+// Renew renews all leases in one round trip. In a cluster it takes one round
+// trip per node, all at the same time. Renew reports each answer as soon as it
+// is read. No answer waits for those behind it, or for another node.
+func (l *Locker) Renew(ctx context.Context, cs []*locker.Claim, answered func(i int, err error)) {
+	if err := l.gate.Enter(); err != nil {
+		for i := range cs {
+			answered(i, err)
+		}
+		return
+	}
+	defer l.gate.Leave()
+	l.perNode(cs, func(node string, at []int) {
+		calls := make([]call, len(at))
+		for n, i := range at {
+			st, ok := cs[i].State.(*state) // only read, because Abandon may run at the same time
+			if !ok {
+				st = &state{claim: cs[i], keys: l.names.keys(cs[i].Key), owner: cs[i].Owner}
+			}
+			calls[n] = st.renew()
+		}
+		// EVAL loads a script for the calls behind it, because a renewal has no
+		// time for a second round trip.
+		spellFirst(calls)
+		missing := l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
+		if len(missing) == 0 {
+			return
+		}
+		calls, at = pick(calls, missing), pick(at, missing)
+		for n := range calls {
+			calls[n] = calls[n].spelled() // their script has gone since, or they have moved to a node without it
+		}
+		l.renew(ctx, node, calls, func(n int, err error) { answered(at[n], err) })
+	})
+}
+
+// Abandon frees c's key in the background by owner id, or hands it on, and
+// takes c out of the queue: at once, and with late again a second later. If
+// there is no answer, Abandon tries again every second for half a minute,
+// because a server that hangs carries out its requests once it goes on. At most
+// some thousand keys wait for that. The others are left to the TTL, and a
+// warning in the log counts them.
+func (l *Locker) Abandon(c *locker.Claim, late bool) {
+	if l.server == nil {
+		return
+	}
+	st := l.state(c)
+	l.recent.note(c.Key, c.Owner, c.TTL) // a new primary need not wait for the janitor's pause
+	end := st.end(st.entry, "")
+	if st.keep != nil { // law 19
+		end = *st.keep
+	}
+	l.janitor.add(l.node(c.Key), chore{call: end, again: late})
+}
+
+// giveBack releases a key that was granted to nobody here (law 3).
+func (l *Locker) giveBack(key, owner string) {
+	l.janitor.add(l.node(key), chore{call: l.releaseCall(key, l.names.keys(key), owner, "", "")})
+}
+
+// Shares reports true: Redis keeps shared claims and permits.
+func (*Locker) Shares(int) bool { return true }
+
+// Keep is [Locker.Release] with a record, in one round trip. With
+// [WithReplicas] it then waits until they have the record.
+func (l *Locker) Keep(ctx context.Context, c, next *locker.Claim, r locker.Record) (locker.Released, error) {
+	if err := l.gate.Enter(); err != nil {
+		return locker.Released{}, err
+	}
+	defer l.gate.Leave()
+	st := l.state(c)
+	again := st.recording("", r)
+	st.keep = &again
+	keep := again
+	if next != nil {
+		keep = st.recording(l.state(next).queued(l.inbox.open()), r)
+	}
+	l.recent.note(c.Key, c.Owner, c.TTL)
+	var released locker.Released
+	err := l.replicas.confirmed(ctx, c.Key, keep, func(answer command) (err error) {
+		released, err = kept(answer)
+		return err
+	})
+	if err == nil {
+		l.names.noteRecorded(c.Key)
+	}
+	return released, err
+}
+
+// Begin marks the key of c, in one round trip. With [WithReplicas] it then
+// waits until they have the mark.
+func (l *Locker) Begin(ctx context.Context, c *locker.Claim, r locker.Record) (record string, err error) {
+	if err := l.gate.Enter(); err != nil {
+		return "", err
+	}
+	defer l.gate.Leave()
+	st := l.state(c)
+	begin := newCall(beginScript, 2, st.keys.lock, l.names.record(c.Key),
+		st.owner, markSign+c.Owner+r.Value, r.TTL.Milliseconds())
+	err = l.replicas.confirmed(ctx, c.Key, begin, func(answer command) (err error) {
+		record, err = begun(answer)
+		return err
+	})
+	return record, err
+}
+
+// Unmark lets the end of c remove its mark.
+func (l *Locker) Unmark(c *locker.Claim) { l.state(c).unmark = true }
+
+// Forget deletes the record of key, in two round trips. The first finds out
+// which record is meant, so that a Forget that arrives late deletes no later
+// one.
+func (l *Locker) Forget(ctx context.Context, key string) (bool, error) {
+	if err := l.gate.Enter(); err != nil {
+		return false, err
+	}
+	defer l.gate.Leave()
+	k, record := l.names.keys(key), l.names.record(key)
+	start, err := l.run(ctx, call{line: []any{"getrange", record, 0, locker.OwnerLen}})[0].Text()
+	if err != nil {
+		return false, unclear(err)
+	}
+	if start == "" {
+		return false, nil
+	}
+	n, err := l.run(ctx, newCall(forgetScript, 2, k.lock, record, locker.OwnerLen, start))[0].Int()
+	if err != nil {
+		return false, unclear(err)
+	}
+	return n == 1, nil
+}
+
+// Inspect returns the holder of key and its waiters, in one round trip. The
+// value may be from somebody else, such as a plain redislock user. The owner id
+// is then the beginning of the value. The queue may still name a process that
+// has died, which keeps its place for as long as others look there.
+func (l *Locker) Inspect(ctx context.Context, key string) (locker.KeyState, error) {
+	s := locker.KeyState{Key: key}
+	if err := l.gate.Enter(); err != nil {
+		return s, err
+	}
+	defer l.gate.Leave()
+	if err := l.names.fits(key); err != nil {
+		return s, err
+	}
+	return inspector{l.server}.inspect(ctx, key)
+}
+
+// List goes through the keys of every primary with SCAN, a page at a time. It
+// inspects each lock and each queue under the prefix. A page takes two round
+// trips. Keys under names of their own are not listed, see [WithKeyNames].
+func (l *Locker) List(ctx context.Context) iter.Seq2[locker.KeyState, error] {
+	return func(yield func(locker.KeyState, error) bool) {
+		if err := l.gate.Enter(); err != nil {
+			yield(locker.KeyState{}, err)
+			return
+		}
+		defer l.gate.Leave()
+		nodes, err := l.conn.Primaries(ctx)
+		if err != nil {
+			yield(locker.KeyState{}, l.tryError(err))
+			return
+		}
+		i := inspector{l.server}
+		for _, node := range nodes {
+			if !i.listNode(ctx, node, yield) {
+				return
+			}
+		}
+	}
+}
+
+// ForceRelease ends the hold of owner on key and hands the key on, as
+// [Locker.Release] does. The owner's process is told if it listens.
+// ForceRelease takes three round trips.
+func (l *Locker) ForceRelease(ctx context.Context, key, owner string) error {
+	if len(owner) != locker.OwnerLen {
+		return invalid("an owner id has %d characters", locker.OwnerLen)
+	}
+	s, err := l.Inspect(ctx, key) // for the id of its inbox
+	if err != nil {
+		return err
+	}
+	if err := l.gate.Enter(); err != nil {
+		return err
+	}
+	defer l.gate.Leave()
+	answer := l.run(ctx, l.releaseCall(key, l.names.keys(key), owner, "", ""))[0]
+	if answer.Err() != nil {
+		return l.tryError(answer.Err())
+	}
+	_, owned, err := released(answer.Val())
+	switch {
+	case err != nil:
+		return err
+	case !owned:
+		return fmt.Errorf("redislocker: %w: that owner does not hold the key", locker.ErrLeaseLost)
+	}
+	// The message is a hint. Without the right to publish, or without a
+	// listener, the holder renews in vain.
+	for _, o := range append(s.Owners, locker.Waiter{Owner: s.Owner, Holder: s.Holder}) {
+		if o.Owner == owner && o.Holder.Instance != "" {
+			_ = l.conn.Publish(ctx, l.names.inbox(o.Holder.Instance), revokedWord+owner+" "+key)
+		}
+	}
+	return nil
 }

@@ -28,8 +28,6 @@ type settings struct {
 
 	replicas     int // of WithReplicas
 	replicasWait time.Duration
-
-	instance string // of a node of package redlock; "": the locker stands alone
 }
 
 // WithPrefix sets the prefix of every name in Redis, before a colon. Lockers
@@ -61,8 +59,8 @@ func WithHook(h redis.Hook) Option {
 // released lease would still be within its TTL, the locker asks the sentinels
 // several times a second. It then sends nothing more over connections to
 // another server, and nothing to the new primary for 300 ms. By then the other
-// processes have looked too, and left the old primary, which still takes writes.
-// So name all sentinels in o, three or more.
+// processes have looked too, and left the old primary, which still takes
+// writes. So name all sentinels in o, three or more.
 //
 // o has the options of the caller's client. From there the locker takes how to
 // reach and authenticate with sentinels and servers. The client given to [New]

@@ -43,7 +43,7 @@ func WithReplicas(n int, timeout time.Duration) Option {
 	return optionFunc(func(s *settings) { s.replicas, s.replicasWait = n, timeout })
 }
 
-// checkReplicas checks the numbers of WithReplicas. It refuses a client that
+// checkReplicas checks the numbers of WithReplicas, and refuses a client that
 // has no connections of its own.
 func (s *settings) checkReplicas() error {
 	switch {
@@ -61,11 +61,11 @@ func (s *settings) checkReplicas() error {
 	return invalid("WithReplicas needs a *redis.Client or a *redis.ClusterClient, not a %T", s.conn.AsIs)
 }
 
-// ReplicasError reports that too few replicas had a key in time. It comes with
+// ReplicasError reports that too few replicas had a key in time, and comes with
 // [locker.ErrUnavailable]. The key was freed.
 type ReplicasError struct {
 	Got, Want int
-	Within    time.Duration // Timeout, or the rest of the try's time if that was less
+	Within    time.Duration // Timeout, or what was left of the try's time if that was less
 	Timeout   time.Duration // of WithReplicas
 	Connected int           // how many replicas the primary has; -1 if it does not say
 }
@@ -85,52 +85,29 @@ func (e *ReplicasError) Error() string {
 	return text.String()
 }
 
-// replicated acquires c by a function that sends its request by a way of its
-// own. It then waits for the replicas.
-func (l *Locker) replicated(ctx context.Context, c *locker.Claim,
-	acquire func(own redisconn.Way) (locker.Answer, error),
-) (answer locker.Answer, err error) {
-	send, done, err := l.conn.OneConn(ctx, l.lockName(c.Key))
-	if err != nil {
-		return answer, l.tryError(err)
-	}
-	defer done()
-	answer, err = acquire(send)
-	if err != nil || !answer.Acquired {
-		return answer, err
-	}
-	if err := l.awaitReplicas(ctx, send); err != nil {
-		// Free the key now, not in the background: the next try may have the
-		// same owner id. A release without an answer may arrive after that try,
-		// so there must be no such try. Queued makes the guard give the claim
-		// up.
-		st := l.state(c)
-		answers := run(ctx, send, l.releaseCall(c.Key, st.keys, st.owner, "", ""), infoReplication)
-		if short := new(ReplicasError); errors.As(err, &short) {
-			short.Connected = connected(answers[1])
-			err = unclear(short)
-		}
-		return locker.Answer{Queued: answers[0].Err() != nil}, err
-	}
-	return answer, nil
+// replicas are those that the writes of a locker wait for, see [WithReplicas].
+type replicas struct {
+	*server
+
+	want    int // 0: for none
+	timeout time.Duration
 }
 
-// awaitReplicas waits until enough replicas have the last write. It leaves a
-// part of the try's time to free the key again. The caller completes a
-// [ReplicasError].
-func (l *Locker) awaitReplicas(ctx context.Context, send redisconn.Way) error {
-	want, within := l.settings.replicas, l.settings.replicasWait
+// await waits until enough replicas have the last write, and leaves a part of
+// the try's time to free the key again. The caller completes a [ReplicasError].
+func (r replicas) await(ctx context.Context, send redisconn.Way) error {
+	within := r.timeout
 	if end, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(end)*3/4)
 	}
 	within = max(within.Truncate(time.Millisecond), time.Millisecond) // 0 would wait for ever
-	cmd := send(ctx, redisconn.NewCommand(ctx, "wait", want, within.Milliseconds()))[0]
+	cmd := send(ctx, redisconn.NewCommand(ctx, "wait", r.want, within.Milliseconds()))[0]
 	got, err := cmd.Int()
 	switch {
 	case err != nil:
-		return l.tryError(err)
-	case got < want:
-		return &ReplicasError{Got: got, Want: want, Within: within, Timeout: l.settings.replicasWait, Connected: -1}
+		return r.tryError(err)
+	case got < r.want:
+		return &ReplicasError{Got: got, Want: r.want, Within: within, Timeout: r.timeout, Connected: -1}
 	}
 	return nil
 }
@@ -140,13 +117,46 @@ var infoReplication = call{line: []any{"info", "replication"}}
 // connected reads how many replicas a primary has, -1 if it does not say.
 func connected(info command) int {
 	text, _ := info.Text()
-	_, rest, _ := strings.Cut(text, "connected_slaves:")
-	count, _, _ := strings.Cut(rest, "\r\n")
+	_, left, _ := strings.Cut(text, "connected_slaves:")
+	count, _, _ := strings.Cut(left, "\r\n")
 	n, err := strconv.Atoi(count)
 	if err != nil {
 		return -1
 	}
 	return n
+}
+
+// confirmed sends a call for key whose answer read reads. If that succeeds, it
+// waits for the replicas.
+func (r replicas) confirmed(ctx context.Context, key string, c call, read func(command) error) error {
+	if r.want == 0 {
+		return read(r.run(ctx, c)[0])
+	}
+	send, done, err := r.conn.OneConn(ctx, r.names.lock(key))
+	if err != nil {
+		return leaseError(err)
+	}
+	defer done()
+	if err = read(run(ctx, send, c)[0]); err == nil {
+		err = r.await(ctx, send)
+	}
+	if short := new(ReplicasError); errors.As(err, &short) {
+		err = unclear(short)
+	}
+	return err
+}
+
+// have reports whether the replicas have a key that was handed over to
+// owner.
+func (r replicas) have(ctx context.Context, key, owner string) bool {
+	send, done, err := r.conn.OneConn(ctx, r.names.lock(key))
+	if err != nil {
+		return false
+	}
+	defer done()
+	k := r.names.keys(key)
+	n, err := run(ctx, send, newCall(touchScript, 2, k.lock, k.crowd, owner))[0].Int()
+	return err == nil && n == 1 && r.await(ctx, send) == nil
 }
 
 // confirming is a waker that hears of a hand-over only when the replicas have
@@ -159,8 +169,8 @@ type confirming struct {
 
 // Granted waits for the replicas in the background. If they do not get the key
 // in time, it passes on no length. The claim then acquires the key itself, and
-// waits for them in doing so. It may have done that meanwhile, so the key is
-// given back only if nobody here knows the owner (law 3).
+// waits for them in doing so. The claim may have done that meanwhile, so the
+// key is given back only if nobody here knows the owner (law 3).
 func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	l := w.locker
 	if l.gate.Enter() != nil {
@@ -168,7 +178,9 @@ func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	}
 	go func() { // ends with its time limit; Close waits for it
 		defer l.gate.Leave()
-		if !l.confirm(key, owner) {
+		ctx, cancel := context.WithTimeout(l.janitor.ctx, cleanLimit) // ends when Close does or gives up
+		defer cancel()
+		if !l.replicas.have(ctx, key, owner) {
 			o.Length = 0
 		}
 		if !w.Waker.Granted(key, owner, o) {
@@ -178,23 +190,8 @@ func (w confirming) Granted(key, owner string, o locker.Offer) bool {
 	return true
 }
 
-// confirm reports whether the replicas have a key that was handed over to
-// owner.
-func (l *Locker) confirm(key, owner string) bool {
-	ctx, cancel := context.WithTimeout(l.janitor.ctx, cleanLimit) // ends when Close does or gives up
-	defer cancel()
-	send, done, err := l.conn.OneConn(ctx, l.lockName(key))
-	if err != nil {
-		return false
-	}
-	defer done()
-	k := l.keys(key)
-	n, err := run(ctx, send, newCall(touchScript, 2, k.lock, k.crowd, owner))[0].Int()
-	return err == nil && n == 1 && l.awaitReplicas(ctx, send) == nil
-}
-
-// Recorded passes on that there is a record. A process whose message has none asks
-// for it, which takes longer than the replicas do as a rule.
+// Recorded passes on that there is a record. A process whose message has none
+// asks for it, which takes longer than the replicas do as a rule.
 func (w confirming) Recorded(key, owner, _ string) {
 	if j, ok := w.Waker.(locker.Joiner); ok {
 		j.Recorded(key, owner, "")

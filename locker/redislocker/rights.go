@@ -23,7 +23,7 @@ type right struct {
 // rights are the rights that can be tried like this, see the package comment.
 // The rights of scripts are tried outside of a script, because the server
 // checks the same.
-func (l *Locker) rights(k keys) []right {
+func (l checker) rights(k keys) []right {
 	rights := []right{
 		{"+eval", []any{"eval", "return 1", 1, k.lock}},                    // some servers refuse scripts without keys
 		{"+evalsha", []any{"evalsha", strings.Repeat("0", 40), 1, k.lock}}, // nobody's script
@@ -61,8 +61,8 @@ const storing = `local answer = redis.pcall(ARGV[1], KEYS[1], "") redis.call("de
 
 // checkRights finds all missing rights at once, so that an operator does not
 // learn of them one at a time.
-func (l *Locker) checkRights(ctx context.Context) error {
-	k := l.keys(probeKey())
+func (l checker) checkRights(ctx context.Context) error {
+	k := l.names.keys(probeKey())
 	missing, err := l.lacking(ctx, l.rights(k))
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func lacks(missing []string, kind func(string) bool, name string, severity locke
 
 // lacking tries the rights and returns those that the server refuses. Its error
 // is the reason why that could not be found out.
-func (l *Locker) lacking(ctx context.Context, rights []right) (missing []string, err error) {
+func (l checker) lacking(ctx context.Context, rights []right) (missing []string, err error) {
 	tries := make([]command, len(rights))
 	for i, r := range rights {
 		tries[i] = redisconn.NewCommand(ctx, r.line...)
@@ -139,7 +139,7 @@ func (l *Locker) lacking(ctx context.Context, rights []right) (missing []string,
 
 // missed returns the missing right that err reports, or "" if err has another
 // cause. tried is the right to the command that was tried.
-func (l *Locker) missed(err error, tried string) string {
+func (l checker) missed(err error, tried string) string {
 	switch code(err) { // "" for none
 	case "NOPERM":
 	case unknownCommand: // renamed by the owner or the provider of the server
@@ -151,7 +151,7 @@ func (l *Locker) missed(err error, tried string) string {
 	case !strings.Contains(text, "access"):
 		return tried
 	case strings.Contains(text, "channel"):
-		return "&" + l.settings.prefix + ":inbox:*"
+		return "&" + l.names.inbox("*")
 	default:
 		return "~" + l.settings.prefix + ":*"
 	}
@@ -167,10 +167,10 @@ const counting = `return redis.call("pubsub", "numsub", ARGV[1])[2]`
 // tryMessages subscribes to a channel that nobody uses, on a connection of its
 // own. It returns a finding if the server where releases go knows nothing of the
 // subscription. In a cluster a server counts only those who subscribe there.
-func (l *Locker) tryMessages(ctx context.Context, k keys) (unheard, err error) {
+func (l checker) tryMessages(ctx context.Context, k keys) (unheard, err error) {
 	ctx, cancel := context.WithTimeout(ctx, subscribeLimit)
 	defer cancel()
-	channel := l.settings.prefix + ":inbox:" + lockerkit.NewID()
+	channel := l.names.inbox(lockerkit.NewID())
 	sub := l.conn.Subscribe(ctx, channel)
 	defer sub.Close()
 	if _, err := sub.Receive(ctx); err != nil || l.conn.Cluster() {

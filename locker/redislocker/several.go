@@ -7,63 +7,53 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/go-lockguard/guard/locker"
 )
 
-var _ locker.Several = (*Locker)(nil)
+// several is one AcquireAll.
+type several struct {
+	*Locker
 
-// AcquireAll takes one round trip. In a cluster it takes one for each node, all
-// at the same time. With replicas, or on a server that is far away, it takes
-// the keys one after the other.
-func (l *Locker) AcquireAll(
-	ctx context.Context, cs []*locker.Claim, prefix bool,
-) (as []locker.Answer, held int, err error) {
-	if err := l.gate.Enter(); err != nil {
-		return nil, 0, err
-	}
-	defer l.gate.Leave()
-	for _, c := range cs {
-		if err := l.fits(c.Key); err != nil {
-			return nil, 0, err
-		}
-	}
-	if err := l.connected(ctx, cs[0].Key); err != nil {
-		return nil, 0, err
-	}
+	claims []*locker.Claim
+	prefix bool // keys in front of a held one are kept
+}
+
+// acquire takes the keys. held is the place of the first that is held.
+func (s several) acquire(ctx context.Context) (as []locker.Answer, held int, err error) {
 	switch {
-	case l.settings.replicas > 0 || l.conn.Trip.Tight(ctx):
-		as, held, err = l.oneByOne(ctx, cs)
-	case l.conn.Cluster():
-		as, held, err = l.onNodes(ctx, cs)
+	case s.replicas.want > 0 || s.conn.Trip.Tight(ctx):
+		as, held, err = s.oneByOne(ctx)
+	case s.conn.Cluster():
+		as, held, err = s.onNodes(ctx)
 	default:
-		return l.together(ctx, cs, prefix)
+		return s.together(ctx)
 	}
-	if err == nil && held < len(cs) {
-		l.takeBack(cs, as, held, prefix)
+	if err == nil {
+		s.takeBack(as, held)
 	}
 	return as, held, err
 }
 
 // together takes keys of one server by one script.
-func (l *Locker) together(
-	ctx context.Context, cs []*locker.Claim, prefix bool,
-) (as []locker.Answer, held int, err error) {
+func (s several) together(ctx context.Context) (as []locker.Answer, held int, err error) {
 	start := time.Now()
-	answer := l.run(ctx, l.allCall(cs, prefix))[0]
+	answer := s.run(ctx, s.call(s.claims, s.prefix))[0]
 	if answer.Err() != nil {
-		return nil, 0, l.tryError(answer.Err())
+		return nil, 0, s.tryError(answer.Err())
 	}
-	l.conn.NoteTrip(start)
-	return acquired(answer, len(cs))
+	s.conn.NoteTrip(start)
+	return acquired(answer, len(s.claims))
 }
 
-// allCall is a run of all.lua. All claims have the same TTL, and all or none
-// want tokens.
-func (l *Locker) allCall(cs []*locker.Claim, prefix bool) call {
+// call is a run of all.lua. All claims have the same TTL, and all or none want
+// tokens.
+func (s several) call(cs []*locker.Claim, prefix bool) call {
 	args := make([]any, 2*len(cs), 3*len(cs)+3)
 	args = append(args, flag(prefix), cs[0].TTL.Milliseconds(), flag(cs[0].Fencing))
 	for i, c := range cs {
-		st := l.state(c)
+		st := s.state(c)
 		st.asked = true
 		args[i], args[len(cs)+i] = st.keys.lock, st.keys.fence
 		args = append(args, st.value)
@@ -100,19 +90,20 @@ func acquired(answer command, n int) (as []locker.Answer, held int, err error) {
 }
 
 // onNodes takes each key by itself, those of each node in one request.
-func (l *Locker) onNodes(ctx context.Context, cs []*locker.Claim) (as []locker.Answer, held int, err error) {
+func (s several) onNodes(ctx context.Context) (as []locker.Answer, held int, err error) {
+	cs := s.claims
 	as, errs := make([]locker.Answer, len(cs)), make([]error, len(cs))
 	for _, c := range cs {
-		l.state(c) // before others read it
+		s.state(c) // before others read it
 	}
-	l.perNode(cs, func(_ string, at []int) {
+	s.perNode(cs, func(_ string, at []int) {
 		calls := make([]call, len(at))
 		for n, i := range at {
-			calls[n] = l.allCall(cs[i:i+1], true)
+			calls[n] = s.call(cs[i:i+1], true)
 		}
-		for n, answer := range l.run(ctx, calls...) {
+		for n, answer := range s.run(ctx, calls...) {
 			if answer.Err() != nil {
-				errs[at[n]] = l.tryError(answer.Err())
+				errs[at[n]] = s.tryError(answer.Err())
 				continue
 			}
 			one, _, err := acquired(answer, 1)
@@ -121,11 +112,9 @@ func (l *Locker) onNodes(ctx context.Context, cs []*locker.Claim) (as []locker.A
 			}
 		}
 	})
-	held = len(cs)
-	for i := range cs {
-		if !as[i].Acquired && held == len(cs) {
-			held = i
-		}
+	held = slices.IndexFunc(as, func(a locker.Answer) bool { return !a.Acquired })
+	if held < 0 {
+		held = len(cs)
 	}
 	return as, held, ofSeveral(errs)
 }
@@ -143,10 +132,10 @@ func ofSeveral(errs []error) error {
 
 // oneByOne takes each key by itself, one after the other up to the first that
 // is held.
-func (l *Locker) oneByOne(ctx context.Context, cs []*locker.Claim) (as []locker.Answer, held int, err error) {
-	as = make([]locker.Answer, len(cs))
-	for ; held < len(cs); held++ {
-		as[held], err = l.Acquire(ctx, cs[held], locker.Try{})
+func (s several) oneByOne(ctx context.Context) (as []locker.Answer, held int, err error) {
+	as = make([]locker.Answer, len(s.claims))
+	for ; held < len(s.claims); held++ {
+		as[held], err = s.Acquire(ctx, s.claims[held], locker.Try{})
 		if err != nil || !as[held].Acquired {
 			break
 		}
@@ -157,40 +146,61 @@ func (l *Locker) oneByOne(ctx context.Context, cs []*locker.Claim) (as []locker.
 	return as, held, err
 }
 
-// takeBack gives back the keys that cs own and should not, in the background.
-// These are the keys behind the one at held, and without prefix all keys.
-func (l *Locker) takeBack(cs []*locker.Claim, as []locker.Answer, held int, prefix bool) {
-	for i, c := range cs {
-		if as[i].Acquired && (i > held || !prefix) {
+// takeBack gives back the keys that claims own and should not, in the
+// background. If a key is held, these are the keys behind it, and without
+// prefix all keys.
+func (s several) takeBack(as []locker.Answer, held int) {
+	for i, c := range s.claims {
+		if as[i].Acquired && held < len(as) && (i > held || !s.prefix) {
 			as[i] = locker.Answer{}
-			l.Abandon(c, false)
+			s.Abandon(c, false)
 		}
 	}
 }
 
-// ReleaseAll takes one round trip. In a cluster it takes one for each node, all
-// at the same time.
-func (l *Locker) ReleaseAll(
-	ctx context.Context, cs, nexts []*locker.Claim, answered func(i int, r locker.Released, err error),
-) {
-	if err := l.gate.Enter(); err != nil {
-		for i := range cs {
-			answered(i, locker.Released{}, err)
+// spellFirst puts the text of each script into its first call.
+func spellFirst(calls []call) {
+	told := make(map[*script]bool, 2)
+	for n := range calls {
+		if s := calls[n].script; !told[s] {
+			told[s] = true
+			calls[n] = calls[n].spelled()
 		}
-		return
 	}
-	defer l.gate.Leave()
-	results, errs := make([]locker.Released, len(cs)), make([]error, len(cs))
-	l.perNode(cs, func(_ string, at []int) {
-		calls := make([]call, len(at))
-		for n, i := range at {
-			calls[n] = l.releasing(cs[i], nexts[i])
-		}
-		for n, answer := range l.run(ctx, calls...) {
-			results[at[n]], errs[at[n]] = freed(answer)
-		}
-	})
-	for i := range cs {
-		answered(i, results[i], errs[i])
+}
+
+func pick[E any](from []E, places []int) []E {
+	picked := make([]E, len(places))
+	for i, p := range places {
+		picked[i] = from[p]
+	}
+	return picked
+}
+
+// renewal is a command that reports its answer as soon as go-redis has read it.
+type renewal struct {
+	*redis.Cmd
+	n        int
+	answered func(n int, err error)
+	told     bool
+}
+
+// NoRetry is called by go-redis.
+func (r *renewal) NoRetry() bool { return true }
+
+// SetErr is called by go-redis with the result of the command. A pipeline calls
+// it for each answer before it reads the next one. An error may not be final,
+// as when a slot has moved, so errors are reported at the end.
+func (r *renewal) SetErr(err error) {
+	r.Cmd.SetErr(err)
+	if err == nil && r.Val() != nil {
+		r.tell()
+	}
+}
+
+func (r *renewal) tell() {
+	if !r.told {
+		r.told = true
+		r.answered(r.n, renewed(command{Cmd: r.Cmd}))
 	}
 }

@@ -27,11 +27,11 @@ type steps struct{ known atomic.Bool }
 
 // checkSteps finds a server whose scripts are not one step: somebody else sees
 // a flag that a script raises and lowers.
-func (l *Locker) checkSteps(ctx context.Context) error {
+func (l checker) checkSteps(ctx context.Context) error {
 	if l.steps.known.Load() {
 		return nil
 	}
-	flag := l.lockName(probeKey())
+	flag := l.names.lock(probeKey())
 	watch, done, err := l.conn.OneConn(ctx, flag)
 	if errors.Is(err, redisconn.ErrUnknownClient) {
 		return nil // checkClient warns of it
@@ -63,7 +63,7 @@ func (l *Locker) checkSteps(ctx context.Context) error {
 }
 
 // sees reports whether one of many reads finds the flag raised.
-func (l *Locker) sees(ctx context.Context, send redisconn.Way, flag any) bool {
+func (l checker) sees(ctx context.Context, send redisconn.Way, flag any) bool {
 	reads := make([]command, stepReads)
 	for i := range reads {
 		reads[i] = redisconn.NewCommand(ctx, "exists", flag)

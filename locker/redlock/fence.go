@@ -2,9 +2,7 @@ package redlock
 
 import (
 	"context"
-	"errors"
 
-	"github.com/go-lockguard/guard/internal/redisnode"
 	"github.com/go-lockguard/guard/locker"
 )
 
@@ -32,49 +30,23 @@ func (l *Locker) Fence(ctx context.Context, c *locker.Claim) (uint64, error) {
 // asks another quorum may get a lower one. A second round, from that token on,
 // makes a quorum store it. Every quorum has one of those nodes.
 func (l *Locker) reserve(ctx context.Context, b *ballot, floor uint64) (highest uint64, err error) {
-	type answer struct {
-		token uint64
-		err   error
-	}
-	answers := make(chan answer, len(l.nodes))
+	answers := make(chan answer[uint64], len(l.nodes))
 	for i, n := range l.nodes {
 		if _, err := n.begin(); err != nil {
-			answers <- answer{err: err}
+			answers <- answer[uint64]{seat: i, err: err}
 			continue
 		}
 		l.gate.Go(func() { // ends with the node's limit
 			limited, cancel := l.within(ctx, b.claim.TTL)
 			defer cancel()
-			token, err := redisnode.FenceFrom(limited, n.store, &b.seats[i].claim, floor)
+			token, err := n.fence(limited, &b.seats[i].claim, floor)
 			n.end(err)
-			if err != nil {
-				err = n.of(err)
-			}
-			answers <- answer{token, err}
+			answers <- answer[uint64]{i, token, err}
 		})
 	}
-	reserved, lost := 0, 0
-	var unknown []error
-	for range l.nodes {
-		select {
-		case a := <-answers:
-			switch {
-			case a.err == nil:
-				reserved, highest = reserved+1, max(highest, a.token)
-			case errors.Is(a.err, locker.ErrLeaseLost):
-				lost++
-			default:
-				unknown = append(unknown, a.err)
-			}
-		case <-ctx.Done():
-			return 0, unclear(context.Cause(ctx))
-		}
-		switch {
-		case reserved == l.quorum:
-			return highest, nil
-		case lost > len(l.nodes)-l.quorum:
-			return 0, errNotOwner
-		}
+	err = agree(ctx, l, answers, func(token uint64) { highest = max(highest, token) })
+	if err != nil {
+		return 0, err
 	}
-	return 0, l.noQuorum(reserved, 0, unknown)
+	return highest, nil
 }

@@ -4,17 +4,25 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/redisnode"
 	"github.com/go-lockguard/guard/locker"
 )
 
 // ear receives the messages of one node's redislocker. Each message is only a
 // hint and becomes a Wake. The look decides.
 type ear struct {
+	*node
+
 	locker *Locker
-	seat   int
 }
 
-var _ locker.Revoker = (*ear)(nil)
+var (
+	_ locker.Revoker = (*ear)(nil)
+	_ redisnode.Node = (*ear)(nil)
+)
+
+// Instance implements [redisnode.Node].
+func (e *ear) Instance() string { return e.locker.instance }
 
 // Granted records that a node has handed its part of a key to owner. When a
 // quorum has done so, the claim tries at once. An earlier try would find that
@@ -26,7 +34,7 @@ func (e *ear) Granted(key, owner string, _ locker.Offer) (known bool) {
 	if b == nil {
 		return false
 	}
-	n, phase, known := b.grant(e.seat)
+	n, phase, known := b.grant(e.number - 1)
 	switch {
 	case phase == over:
 		return known

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/redisnode"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
@@ -18,6 +19,7 @@ import (
 type node struct {
 	number       int // from 1, as errors name it
 	store        *redislocker.Locker
+	fence        redisnode.Fence // of store
 	restartDelay time.Duration
 	ids          *identities
 
@@ -71,10 +73,13 @@ func (n *node) out() error {
 	return nil
 }
 
-// admit checks a new connection. A server that has restarted has only new
+// SetFence implements [redisnode.Node].
+func (n *node) SetFence(f redisnode.Fence) { n.fence = f }
+
+// Admit implements [redisnode.Node]. It checks a new connection. A server that has restarted has only new
 // connections. So none is used before its restart delay is over, unless
 // something between the locker and the server hides the restart.
-func (n *node) admit(info string, err error) error {
+func (n *node) Admit(info string, err error) error {
 	if n.restartDelay == 0 && err != nil {
 		// Without the right to INFO, a server that was given twice is not
 		// found.

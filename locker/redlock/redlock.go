@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-lockguard/guard/internal/lockerkit"
-	"github.com/go-lockguard/guard/internal/redisnode"
 	"github.com/go-lockguard/guard/locker"
 	"github.com/go-lockguard/guard/locker/redislocker"
 )
@@ -73,9 +72,8 @@ func (l *Locker) ready(w locker.Waker) error {
 	l.agenda, l.picks = newAgenda(l.attend), make(chan struct{}, mostPicks)
 	for i, rdb := range l.settings.nodes {
 		n := &node{number: i + 1, restartDelay: l.settings.restartDelay, ids: ids}
-		isNode, _ := redisnode.Option(redisnode.Node{Instance: l.instance, Admit: n.admit}).(redislocker.Option)
-		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix), isNode)
-		if err := n.store.Open(&ear{locker: l, seat: i}); err != nil { // no need to close: nothing was sent
+		n.store = redislocker.New(rdb, redislocker.WithPrefix(l.settings.prefix))
+		if err := n.store.Open(&ear{node: n, locker: l}); err != nil { // no need to close: nothing was sent
 			return fmt.Errorf("redlock: %w", n.of(err))
 		}
 		nodes[i] = n

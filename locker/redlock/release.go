@@ -23,12 +23,12 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 		behind = l.ballot(next, true)
 		l.known.add(behind, queueEnd())
 	}
-	answers := make(chan returned, len(l.nodes))
+	answers := make(chan answer[locker.Released], len(l.nodes))
 	seats := b.close(true)
 	l.known.leave(b)
 	var left atomic.Int32 // seats whose hold has not ended yet
 	left.Store(int32(len(seats)))
-	ended := func(of returned) {
+	ended := func(of answer[locker.Released]) {
 		if left.Add(-1) == 0 {
 			l.known.drop(b) // for good, because it is over
 		}
@@ -37,22 +37,23 @@ func (l *Locker) Release(ctx context.Context, c, next *locker.Claim) (locker.Rel
 	for i, clean := range seats {
 		if clean { // it owns nothing there, but may be queued
 			l.nodes[i].store.Abandon(&b.seats[i].claim, b.seats[i].unclear)
-			ended(returned{seat: i, err: locker.ErrLeaseLost})
+			ended(answer[locker.Released]{seat: i, err: locker.ErrLeaseLost})
 			continue
 		}
 		l.gate.Go(func() { // ends with the node's limit
 			r, err := l.free(ctx, b, behind, i)
-			ended(returned{i, r, err})
+			ended(answer[locker.Released]{i, r, err})
 		})
 	}
-	return l.released(ctx, answers)
-}
-
-// returned is a node's answer to a Release.
-type returned struct {
-	seat     int
-	released locker.Released
-	err      error
+	var all locker.Released
+	err := agree(ctx, l, answers, func(r locker.Released) {
+		all.Waiting, all.Place = max(all.Waiting, r.Waiting), max(all.Place, r.Place)
+		all.Queued = all.Queued || r.Queued
+	})
+	if err != nil {
+		return locker.Released{}, err
+	}
+	return all, nil
 }
 
 // free releases seat i. It also queues the next claim there if it can get that
@@ -91,42 +92,6 @@ func asked(err error) error {
 		return nil
 	}
 	return err
-}
-
-// released combines the answers of the nodes.
-func (l *Locker) released(ctx context.Context, answers <-chan returned) (r locker.Released, err error) {
-	owned, lost, queued := 0, 0, 0
-	var unknown []error
-	for range l.nodes {
-		select {
-		case a := <-answers:
-			switch {
-			case a.err == nil:
-				owned++
-				r.Waiting = max(r.Waiting, a.released.Waiting)
-				if a.released.Queued {
-					queued++
-					r.Place = max(r.Place, a.released.Place)
-				}
-			case errors.Is(a.err, locker.ErrLeaseLost):
-				lost++
-			default:
-				unknown = append(unknown, l.nodes[a.seat].of(a.err))
-			}
-		case <-ctx.Done():
-			return locker.Released{}, unclear(context.Cause(ctx))
-		}
-		switch {
-		case owned == l.quorum:
-			if r.Queued = queued > 0; !r.Queued {
-				r.Place = 0
-			}
-			return r, nil
-		case lost > len(l.nodes)-l.quorum:
-			return locker.Released{}, errNotOwner
-		}
-	}
-	return locker.Released{}, l.noQuorum(owned+lost, 0, unknown)
 }
 
 // Abandon releases c on every node by owner id and takes it out of every queue.

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -115,4 +116,41 @@ func (v *tally) answer() (a locker.Answer) {
 		a.Place = v.places[(len(v.places)-1)/2]
 	}
 	return a
+}
+
+// answer is a node's answer to a request of a holder.
+type answer[A any] struct {
+	seat  int
+	value A
+	err   error
+}
+
+// agree reads the answers of all nodes until a quorum has done what was asked,
+// or cannot do so any more. count is called for each node that has.
+func agree[A any](ctx context.Context, l *Locker, answers <-chan answer[A], count func(A)) error {
+	agreed, lost := 0, 0
+	var unknown []error
+	for range l.nodes {
+		select {
+		case a := <-answers:
+			switch {
+			case a.err == nil:
+				agreed++
+				count(a.value)
+			case errors.Is(a.err, locker.ErrLeaseLost):
+				lost++
+			default:
+				unknown = append(unknown, l.nodes[a.seat].of(a.err))
+			}
+		case <-ctx.Done():
+			return unclear(context.Cause(ctx))
+		}
+		switch {
+		case agreed == l.quorum:
+			return nil
+		case lost > len(l.nodes)-l.quorum:
+			return errNotOwner
+		}
+	}
+	return l.noQuorum(agreed+lost, 0, unknown)
 }

@@ -34,7 +34,7 @@ func FuzzAPlainLineIsReadAsJSONIs(f *testing.F) {
 }
 
 func TestTheLinesThatWeWriteArePlain(t *testing.T) {
-	l := New(nil)
+	d := &New(nil).self
 	since := time.Date(2024, 2, 29, 1, 2, 3, 400, time.UTC)
 	for _, h := range []locker.Holder{
 		{},
@@ -43,16 +43,16 @@ func TestTheLinesThatWeWriteArePlain(t *testing.T) {
 		{Name: "n", Since: since.Local()},
 	} {
 		for _, limit := range []int{0, 4, locker.NoLimit} {
-			value, _ := l.describe(&locker.Claim{TTL: time.Second, Holder: h, Limit: limit})
-			line := value[len(l.instance):]
+			value, _ := d.describe(&locker.Claim{TTL: time.Second, Holder: h, Limit: limit})
+			line := value[len(d.instance):]
 			got, ok := readPlain(line)
 			if !ok || !got.Since.Equal(h.Since) || got.Name != h.Name || got.PID != h.PID || got.Host != h.Host {
 				t.Errorf("%s is read as %+v, %t", line, got, ok)
 			}
 		}
 	}
-	odd, _ := l.describe(&locker.Claim{TTL: time.Second, Holder: locker.Holder{Name: `"quoted"\`}})
-	if h := holder(strings.Repeat("o", locker.OwnerLen) + odd); h.Name != `"quoted"\` || h.Instance != l.instance {
+	odd, _ := d.describe(&locker.Claim{TTL: time.Second, Holder: locker.Holder{Name: `"quoted"\`}})
+	if h := holder(strings.Repeat("o", locker.OwnerLen) + odd); h.Name != `"quoted"\` || h.Instance != d.instance {
 		t.Errorf("%s is read as %+v", odd, h)
 	}
 }

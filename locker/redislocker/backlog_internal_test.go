@@ -13,61 +13,61 @@ func named(n int) chore { return chore{call: call{line: []any{n}}} }
 
 func name(c chore) int { return c.call.line[0].(int) }
 
-func TestALaneIsBoundedInEachOfItsParts(t *testing.T) {
-	ln, now := &lane{}, time.Now()
+func TestABacklogIsBoundedInEachOfItsParts(t *testing.T) {
+	b, now := &backlog{}, time.Now()
 	repeated := chore{tries: 1, due: now}
 	for n := range 3 * cleanMost {
-		ln.add(named(n))
-		ln.add(repeated)
+		b.add(named(n))
+		b.add(repeated)
 	}
-	if len(ln.fresh) != cleanMost || len(ln.again) != cleanMost {
-		t.Errorf("%d and %d chores are kept, want %d each", len(ln.fresh), len(ln.again), cleanMost)
+	if len(b.fresh) != cleanMost || len(b.again) != cleanMost {
+		t.Errorf("%d and %d chores are kept, want %d each", len(b.fresh), len(b.again), cleanMost)
 	}
 	for n := range testsize.Pick(100, 20) * cleanMost { // what was taken is not kept
-		ln.take(now, false)
-		ln.add(named(n))
+		b.take(now, false)
+		b.add(named(n))
 	}
-	if c := cap(ln.fresh); c > 4*cleanMost {
+	if c := cap(b.fresh); c > 4*cleanMost {
 		t.Errorf("memory for %d chores is kept", c)
 	}
 }
 
-func TestALaneTellsOnceAMinuteAndAtItsEndHowManyItDropped(t *testing.T) {
-	ln, now := &lane{}, time.Now()
+func TestABacklogTellsOnceAMinuteAndAtItsEndHowManyItDropped(t *testing.T) {
+	b, now := &backlog{}, time.Now()
 	told := func(after time.Duration, want int) {
 		t.Helper()
-		if got := ln.tell(now.Add(after)); got != want {
+		if got := b.tell(now.Add(after)); got != want {
 			t.Errorf("after %v it tells of %d, want %d", after, got, want)
 		}
 	}
 	told(0, 0)
 	for n := range cleanMost + 10 {
-		ln.add(named(n))
+		b.add(named(n))
 	}
 	told(0, 10)
-	ln.add(named(0))
+	b.add(named(0))
 	told(time.Second, 0)
-	ln.add(named(0))
+	b.add(named(0))
 	told(tellEvery, 2)
-	ln.add(named(0))
-	for !ln.empty() {
+	b.add(named(0))
+	for !b.empty() {
 		told(tellEvery, 0)
-		ln.take(now, true)
+		b.take(now, true)
 	}
 	told(tellEvery, 1)
 	told(2*tellEvery, 0)
 }
 
-func TestALaneGivesTheFreshInTheirOrderAndThenWhatIsDueByTime(t *testing.T) {
-	ln, now := &lane{}, time.Now()
+func TestABacklogGivesTheFreshInTheirOrderAndThenWhatIsDueByTime(t *testing.T) {
+	b, now := &backlog{}, time.Now()
 	for _, n := range rand.Perm(100) {
-		ln.add(chore{call: call{line: []any{1000 + n}}, tries: 1, due: now.Add(time.Duration(n-49) * time.Second)})
+		b.add(chore{call: call{line: []any{1000 + n}}, tries: 1, due: now.Add(time.Duration(n-49) * time.Second)})
 	}
 	for n := range 2*cleanBatch - 10 {
-		ln.add(named(n))
+		b.add(named(n))
 	}
 	var got []int
-	for batch := ln.take(now, false); len(batch) > 0; batch = ln.take(now, false) {
+	for batch := b.take(now, false); len(batch) > 0; batch = b.take(now, false) {
 		if len(batch) > cleanBatch {
 			t.Fatalf("a batch of %d", len(batch))
 		}
@@ -87,10 +87,10 @@ func TestALaneGivesTheFreshInTheirOrderAndThenWhatIsDueByTime(t *testing.T) {
 	if len(got) != 2*cleanBatch-10+50 {
 		t.Errorf("%d chores, want the fresh and the 50 that are due", len(got))
 	}
-	if d := ln.pause(now); d != time.Second {
+	if d := b.pause(now); d != time.Second {
 		t.Errorf("the next is due in %v, want 1 s", d)
 	}
-	if n := len(ln.take(now, true)); n != 50 || !ln.empty() {
+	if n := len(b.take(now, true)); n != 50 || !b.empty() {
 		t.Errorf("%d chores at the end, want all 50", n)
 	}
 }

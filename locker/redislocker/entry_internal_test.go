@@ -27,7 +27,7 @@ func TestAnEntryIsStoredAsRecorded(t *testing.T) {
 			Host: "host", PID: 7, Name: "stock", Traceparent: "00-ab-cd-01", Since: time.UnixMilli(1767225600123).UTC(),
 		},
 	}
-	value, _ := (&Locker{instance: strings.Repeat("i", locker.OwnerLen)}).describe(c)
+	value, _ := (&describer{instance: strings.Repeat("i", locker.OwnerLen)}).describe(c)
 	if got := entry(c, value, true) + "\n"; got != string(text) {
 		t.Errorf("the entry is\n%swant as %s has it\n%s", got, recorded, text)
 	}

@@ -1,0 +1,285 @@
+package redislocker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-lockguard/guard/internal/redisconn"
+	"github.com/go-lockguard/guard/locker"
+)
+
+// server is Redis as a locker reaches it, with what all requests of the locker
+// have in common.
+type server struct {
+	conn  *redisconn.Conns
+	way   redisconn.Way // of all requests that need no connection of their own
+	names *names
+	locks *redislock.Client // obtains keys without fencing
+
+	freeing *script // release.lua for the names of this locker
+	inboxes any     // start of the channel of every inbox under this prefix, before the instance id
+	known   any     // for scripts: a server that is asked knows who hears a channel
+}
+
+func newServer(conn *redisconn.Conns, names *names) *server {
+	inboxes := names.prefix + inboxSuffix
+	s := &server{
+		conn: conn, way: conn.Send, names: names, freeing: newRelease(inboxes, !conn.Cluster()),
+		inboxes: inboxes, known: flag(!conn.Cluster()),
+	}
+	s.locks = redislock.New(&travel{way: s.way})
+	return s
+}
+
+// connected waits until there is a connection for key.
+func (s *server) connected(ctx context.Context, key string) error {
+	if s.conn.Near() {
+		return nil
+	}
+	return s.tryError(s.conn.Ready(ctx, s.names.lock(key)))
+}
+
+// node returns the address of the cluster node that has key, as far as the
+// client knows it now, and sends nothing. Without a cluster the result is the
+// same for all keys.
+func (s *server) node(key string) string {
+	if !s.conn.Cluster() {
+		return ""
+	}
+	return s.conn.Node(s.names.lock(key))
+}
+
+// primary returns the address where key lives now, as far as the client knows.
+// It is for servers that may change. The result is "" if the client does not
+// know.
+func (s *server) primary(key string) string {
+	if s.conn.Sentinel() {
+		return s.conn.Elected()
+	}
+	return s.node(key)
+}
+
+// ask sends a request to the primary of each key. From the answers the client
+// learns whether it still is the primary.
+func (s *server) ask(ctx context.Context, keys []string) {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = s.names.lock(k)
+	}
+	s.conn.Ask(ctx, names)
+}
+
+// perNode calls send once for each node, with the indices of the node's claims.
+// It serves all nodes at the same time.
+func (s *server) perNode(cs []*locker.Claim, send func(node string, at []int)) {
+	byNode := make(map[string][]int, 1)
+	for i, c := range cs {
+		n := s.node(c.Key)
+		byNode[n] = append(byNode[n], i)
+	}
+	if len(byNode) == 1 {
+		for n, at := range byNode {
+			send(n, at)
+		}
+		return
+	}
+	var wg sync.WaitGroup
+	for n, at := range byNode {
+		wg.Go(func() { send(n, at) }) // ends with the request's time limit
+	}
+	wg.Wait()
+}
+
+// run sends calls as one request and returns their answers. Calls that fail
+// because the server does not know their script go again. First each script
+// goes once with its text, so that the calls behind it find it. All remaining
+// calls then go with their text, for the sake of the other nodes of a cluster.
+func (s *server) run(ctx context.Context, calls ...call) []command {
+	return run(ctx, s.way, calls...)
+}
+
+func run(ctx context.Context, send redisconn.Way, calls ...call) []command {
+	answers := make([]command, len(calls))
+	for i := range calls {
+		answers[i] = calls[i].bySHA(ctx)
+	}
+	answers = send(ctx, answers...)
+	if !slices.ContainsFunc(answers, unknown) {
+		return answers
+	}
+	told := map[*script]bool{}
+	runUnknown(ctx, send, calls, answers, func(s *script) bool { first := !told[s]; told[s] = true; return first })
+	runUnknown(ctx, send, calls, answers, func(*script) bool { return true })
+	return answers
+}
+
+// runOne is run for one call.
+func (s *server) runOne(ctx context.Context, c call) command {
+	answer := s.conn.SendOne(ctx, c.bySHA(ctx))
+	if unknown(answer) {
+		answer = s.conn.SendOne(ctx, c.whole(ctx))
+	}
+	return answer
+}
+
+// runUnknown sends again the calls whose answer is NOSCRIPT, with the text of a
+// script if whole says so.
+func runUnknown(ctx context.Context, send redisconn.Way, calls []call, answers []command, whole func(*script) bool) {
+	var at []int
+	var again []command
+	for i := range answers {
+		if !unknown(answers[i]) {
+			continue
+		}
+		at = append(at, i)
+		if whole(calls[i].script) {
+			again = append(again, calls[i].whole(ctx))
+		} else {
+			again = append(again, calls[i].bySHA(ctx))
+		}
+	}
+	if len(again) == 0 {
+		return
+	}
+	again = send(ctx, again...)
+	for n, i := range at {
+		answers[i] = again[n]
+	}
+}
+
+// unknown reports whether the server does not have the script. It was
+// restarted, failed over or flushed then.
+func unknown(c command) bool { return c.Err() != nil && redis.HasErrorPrefix(c.Err(), "NOSCRIPT") }
+
+// renew sends calls as one request, and returns the indices of the calls that
+// failed because the server does not know the script.
+func (s *server) renew(ctx context.Context, node string, calls []call,
+	answered func(n int, err error),
+) (missing []int) {
+	all, cmds := make([]renewal, len(calls)), make([]redisconn.Answerable, len(calls))
+	for n := range calls {
+		all[n] = renewal{Cmd: redis.NewCmd(ctx, calls[n].line...), n: n, answered: answered}
+		cmds[n] = &all[n]
+	}
+	s.conn.SendRenewals(ctx, node, cmds)
+	for n := range all {
+		if unknown(command{Cmd: all[n].Cmd}) && calls[n].byName() {
+			missing = append(missing, n)
+		} else {
+			all[n].tell()
+		}
+	}
+	return missing
+}
+
+// releaseCall frees the key by owner id alone, or hands it on. own is the
+// owner's entry, which leaves the queue and the crowd. next is queued behind
+// all others. Both may be "".
+func (s *server) releaseCall(key string, k keys, owner any, own, next string) call {
+	line := make([]any, 0, 12)
+	line = append(line, evalSHA, s.freeing.sha, 5, k.lock, k.wait, k.due, k.fence, k.crowd, owner, key)
+	switch {
+	case next != "":
+		line = append(line, own, next)
+	case own != "":
+		line = append(line, own)
+	}
+	return call{s.freeing, line}
+}
+
+// travel carries redislock's scripts to the server. Each goes in one request,
+// with scripts of ours behind it. A travel with something behind belongs to one
+// try, and the others are shared.
+type travel struct {
+	redis.Scripter // the rest of the interface, which redislock never calls
+
+	way     redisconn.Way
+	whole   bool      // send all texts, because there is no time to learn that the server does not know the scripts
+	behind  []call    // go behind the script
+	answers []command // to behind
+}
+
+// EvalSha sends a script by its hash. redislock answers NOSCRIPT with Eval.
+func (t *travel) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	head := newCommand(ctx, evalSHA, sha, keys, args)
+	if t.whole {
+		head.SetErr(redis.ErrNoScript)
+		return head.Cmd
+	}
+	head = t.send(ctx, head, (*call).bySHA)
+	if unknown(head) {
+		head.SetErr(redis.ErrNoScript) // redislock compares the text
+		return head.Cmd
+	}
+	for i, a := range t.answers {
+		if unknown(a) {
+			t.answers[i] = t.way(ctx, t.behind[i].whole(ctx))[0]
+		}
+	}
+	return head.Cmd
+}
+
+// Eval sends a script with its text. The calls behind it go with their texts
+// too.
+func (t *travel) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
+	return t.send(ctx, newCommand(ctx, eval, source, keys, args), (*call).whole).Cmd
+}
+
+// send returns the first command with its answer, and keeps the answers of
+// those behind it.
+func (t *travel) send(ctx context.Context, head command, how func(*call, context.Context) command) command {
+	if len(t.behind) == 0 {
+		return t.way(ctx, head)[0]
+	}
+	cmds := make([]command, 1, 1+len(t.behind))
+	cmds[0] = head
+	for i := range t.behind {
+		cmds = append(cmds, how(&t.behind[i], ctx))
+	}
+	cmds = t.way(ctx, cmds...)
+	t.answers = cmds[1:]
+	return cmds[0]
+}
+
+type command = redisconn.Command
+
+func newCommand(ctx context.Context, verb any, script string, keys []string, args []any) command {
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, verb, script, len(keys))
+	for _, k := range keys {
+		all = append(all, k)
+	}
+	return redisconn.NewCommand(ctx, append(all, args...)...)
+}
+
+// tryError is the error that Acquire returns for err: ErrUnavailable, or the
+// server's refusal if a new try cannot help.
+func (s *server) tryError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if s.refused(err) {
+		return fmt.Errorf("redislocker: %w", &serverError{err})
+	}
+	return unclear(err)
+}
+
+// refused reports whether the server answered with an error that stays until
+// somebody changes something.
+func (s *server) refused(err error) bool {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return false // the network, a time limit, the pool
+	}
+	c := code(err)
+	if c == "MOVED" || c == "ASK" { // a cluster client has followed as many as it may
+		return !s.conn.Cluster()
+	}
+	return !slices.Contains(passing, c)
+}
