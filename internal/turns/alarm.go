@@ -9,29 +9,29 @@ import (
 // An alarm says when the contender of a gate acts next. It is a state machine
 // of five states and no I/O:
 //
-//	       begin            rest           time
+//	       begin           sleep           time
 //	┌ due ──────► trying ────────► asleep ──────► (due)
 //	│               │ wake          ▲  ▲ │ wake, to a time that is not later
 //	│               ▼               │  └─┘
-//	│           recalled ── rest ───┘
+//	│            rewoken ── sleep ──┘
 //	│ grant, from any state
 //	└─────► offered ── take ──► due
 //
 // It is guarded by its gate's mutex.
 type alarm struct {
 	state alarmState
-	at    time.Time    // asleep: until when; recalled: when the other try is due
+	at    time.Time    // asleep: until when; rewoken: when the other try is due
 	offer locker.Offer // offered: what was granted
 }
 
 type alarmState int
 
 const (
-	due      alarmState = iota // to try now
-	trying                     // a try, or a release that queues, is under way
-	recalled                   // as trying, and woken since it began: another try is due at a time of its own
-	asleep                     // the next try is due later
-	offered                    // the key was granted by another process
+	due     alarmState = iota // to try now
+	trying                    // a try, or a release that queues, is under way
+	rewoken                   // as trying, and woken since it began: another try is due at a time of its own
+	asleep                    // the next try is due later
+	offered                   // the key was granted by another process
 )
 
 // begin notes that a try is sent.
@@ -41,11 +41,11 @@ func (a *alarm) begin() {
 	}
 }
 
-// rest notes that the try is over, and that the next is due at the given time.
+// sleep notes that the try is over, and that the next is due at the given time.
 // A wake-up or grant that arrived while the try was in flight takes precedence.
-func (a *alarm) rest(until time.Time) {
+func (a *alarm) sleep(until time.Time) {
 	switch a.state {
-	case recalled:
+	case rewoken:
 		a.state, a.at = asleep, earlier(a.at, until)
 	case offered:
 	default:
@@ -59,8 +59,8 @@ func (a *alarm) rest(until time.Time) {
 func (a *alarm) wake(at time.Time) {
 	switch a.state {
 	case trying:
-		a.state, a.at = recalled, at
-	case recalled, asleep:
+		a.state, a.at = rewoken, at
+	case rewoken, asleep:
 		a.at = earlier(a.at, at)
 	default: // it will be looked at anyway
 	}

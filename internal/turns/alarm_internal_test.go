@@ -10,27 +10,27 @@ import (
 // The whole machine: the state after each event in each state.
 func TestAnAlarmKnowsWhatIsNext(t *testing.T) {
 	later := time.Now().Add(time.Hour)
-	names := [...]string{due: "due", trying: "trying", recalled: "recalled", asleep: "asleep", offered: "offered"}
+	names := [...]string{due: "due", trying: "trying", rewoken: "rewoken", asleep: "asleep", offered: "offered"}
 	o := locker.Offer{Token: 7, Waiting: 3}
 	events := map[string]func(*alarm){
 		"begin": (*alarm).begin,
-		"rest":  func(a *alarm) { a.rest(later) },
+		"sleep": func(a *alarm) { a.sleep(later) },
 		"wake":  func(a *alarm) { a.wake(later) },
 		"grant": func(a *alarm) { a.grant(o) },
 		"take":  func(a *alarm) { a.take() },
 	}
 	for _, c := range []struct {
-		from                           alarmState
-		begin, rest, wake, grant, take alarmState
+		from                            alarmState
+		begin, sleep, wake, grant, take alarmState
 	}{
-		{from: due, begin: trying, rest: asleep, wake: due, grant: offered, take: due},
-		{from: trying, begin: trying, rest: asleep, wake: recalled, grant: offered, take: trying},
-		{from: recalled, begin: trying, rest: asleep, wake: recalled, grant: offered, take: recalled},
-		{from: asleep, begin: trying, rest: asleep, wake: asleep, grant: offered, take: asleep},
-		{from: offered, begin: offered, rest: offered, wake: offered, grant: offered, take: due},
+		{from: due, begin: trying, sleep: asleep, wake: due, grant: offered, take: due},
+		{from: trying, begin: trying, sleep: asleep, wake: rewoken, grant: offered, take: trying},
+		{from: rewoken, begin: trying, sleep: asleep, wake: rewoken, grant: offered, take: rewoken},
+		{from: asleep, begin: trying, sleep: asleep, wake: asleep, grant: offered, take: asleep},
+		{from: offered, begin: offered, sleep: offered, wake: offered, grant: offered, take: due},
 	} {
 		want := map[string]alarmState{
-			"begin": c.begin, "rest": c.rest, "wake": c.wake,
+			"begin": c.begin, "sleep": c.sleep, "wake": c.wake,
 			"grant": c.grant, "take": c.take,
 		}
 		for name, event := range events {
@@ -50,7 +50,7 @@ func TestAnAlarmGoesOffInTime(t *testing.T) {
 		t.Errorf("a fresh one waits %v", d)
 	}
 	a.begin()
-	a.rest(now.Add(time.Second))
+	a.sleep(now.Add(time.Second))
 	if d := a.left(now); d != time.Second {
 		t.Errorf("%v are left, want 1s", d)
 	}
@@ -72,12 +72,12 @@ func TestAWakeUpIsOneTryThatBeginsAfterIt(t *testing.T) {
 	a.begin()
 	a.wake(now.Add(time.Second))
 	a.wake(now.Add(2 * time.Second))
-	a.rest(now.Add(time.Hour))
+	a.sleep(now.Add(time.Hour))
 	if d := a.left(now); d != time.Second {
 		t.Errorf("%v are left after the try that was under way, want 1s", d)
 	}
 	a.begin()
-	a.rest(now.Add(time.Hour))
+	a.sleep(now.Add(time.Hour))
 	if d := a.left(now); d != time.Hour {
 		t.Errorf("%v are left after the try, want 1h", d)
 	}
@@ -87,7 +87,7 @@ func TestAnOfferIsTakenOnce(t *testing.T) {
 	var a alarm
 	a.begin()
 	a.grant(locker.Offer{Token: 7, Waiting: 3})
-	a.rest(time.Now().Add(time.Hour)) // the try that was under way saw the key held
+	a.sleep(time.Now().Add(time.Hour)) // the try that was under way saw the key held
 	if o, ok := a.take(); !ok || o != (locker.Offer{Token: 7, Waiting: 3}) {
 		t.Errorf("took %v, %t", o, ok)
 	}

@@ -148,7 +148,7 @@ func (c *contender) tryHeld(a locker.Answer, sent, now time.Time, b Backoff) (ov
 		pause = min(pause, a.Remaining)
 	}
 	c.tries++
-	c.alarm.rest(now.Add(pause))
+	c.alarm.sleep(now.Add(pause))
 	return nil
 }
 
@@ -156,8 +156,8 @@ func (c *contender) tryHeld(a locker.Answer, sent, now time.Time, b Backoff) (ov
 // held. The next one is due at once, and looks first.
 func (c *contender) tryBusy(a locker.Answer, now time.Time) {
 	c.seen, c.fault = sighting{a.Holder, a.Remaining, now, 0}, nil
-	c.busy = now.Add(limits.Lingers)
-	c.alarm.rest(now)
+	c.busy = now.Add(limits.Busy)
+	c.alarm.sleep(now)
 }
 
 // tryUnanswered records that a try got no answer. If the try may have queued
@@ -188,7 +188,7 @@ func (c *contender) failed(fault error, cut bool, now time.Time, pause time.Dura
 		c.fault, c.seen = fault, sighting{}
 	}
 	c.tries++
-	c.alarm.rest(now.Add(pause))
+	c.alarm.sleep(now.Add(pause))
 }
 
 // beginQueuing makes b the bid that a release puts into the queue. From now on
@@ -213,7 +213,7 @@ func (c *contender) cancelQueuing(next *bid) *bid {
 // next is the bid that it was to queue, or nil.
 func (c *contender) released(r locker.Released, next *bid, sent, now time.Time, b Backoff) {
 	if r.Handed {
-		c.busy = now.Add(limits.Lingers)
+		c.busy = now.Add(limits.Busy)
 	}
 	if next == nil || c.bid != next {
 		return
@@ -224,7 +224,7 @@ func (c *contender) released(r locker.Released, next *bid, sent, now time.Time, 
 		return
 	}
 	next.seen, c.place = sent, r.Place
-	c.alarm.rest(now.Add(b.look(next.claim.ShortOffer(), 0)))
+	c.alarm.sleep(now.Add(b.look(next.claim.ShortOffer(), 0)))
 }
 
 // granted records a hand-over to owner. It reports whether owner is known here

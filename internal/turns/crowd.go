@@ -7,7 +7,7 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A company is what a gate knows of turns that need not be alone on the key. A
+// A crowd is what a gate knows of turns that need not be alone on the key. A
 // gate without such turns has none. The gate's mutex guards it. The store keeps
 // law 13 between grants. full and mayEnter keep it between the turns here.
 //
@@ -18,25 +18,25 @@ import (
 // Invariant: open is nil or one of grants, and it is shared. A grant is here
 // until its release begins or it is lost. open may have ended, until mayEnter
 // is asked.
-type company struct {
+type crowd struct {
 	grants []*grant // with a limit above 1, until they are released or lost
 	open   *grant   // the shared one that others may enter; nil: there is none
 }
 
 // has reports whether owner has one of the grants.
-func (c *company) has(owner string) bool {
+func (c *crowd) has(owner string) bool {
 	return c != nil && slices.ContainsFunc(c.grants, func(gr *grant) bool { return gr.bid.claim.Owner == owner })
 }
 
 // full reports whether t wants a permit while this process has all of them. A
 // turn that ends passes its permit on, so t need not contend.
-func (c *company) full(t *Turn) bool {
+func (c *crowd) full(t *Turn) bool {
 	return c != nil && t.set.Limit > 1 && len(c.grants) >= t.set.Limit
 }
 
 // lasts returns how long the last grant lasts in the store from now unless it
 // is renewed.
-func (c *company) lasts(now time.Time) (d time.Duration) {
+func (c *crowd) lasts(now time.Time) (d time.Duration) {
 	for _, gr := range c.grants {
 		_, left := gr.heldBy(now)
 		d = max(d, left)
@@ -45,7 +45,7 @@ func (c *company) lasts(now time.Time) (d time.Duration) {
 }
 
 // forget takes gr out. It reports whether gr was there.
-func (c *company) forget(gr *grant) bool {
+func (c *crowd) forget(gr *grant) bool {
 	if c == nil {
 		return false
 	}
@@ -62,7 +62,7 @@ func (c *company) forget(gr *grant) bool {
 
 // want records that other processes wait. Nobody enters the open grant any
 // more, and permits have one pass over the calls in line (law 9).
-func (c *company) want(waiting int) {
+func (c *crowd) want(waiting int) {
 	c.open = nil
 	for _, gr := range c.grants {
 		gr.shorten(waiting)
@@ -115,7 +115,7 @@ func (gt *gate) enterFront() {
 // is overtaken once, and the others need not contend one by one.
 func (gt *gate) disperse(gr *grant) {
 	if gt.crowd == nil {
-		gt.crowd = &company{}
+		gt.crowd = &crowd{}
 	}
 	gt.crowd.grants = append(gt.crowd.grants, gr)
 	gt.enter(gt.floor, gr)

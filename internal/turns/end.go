@@ -35,11 +35,11 @@ func (gr *grant) markLost(cause error) (told []Occupant) {
 			told = append(told, t.occupant)
 		}
 	}
-	kept := gr.tenure.unkeep()
+	cooled := gr.tenure.endCooldown()
 	gr.mu.Unlock()
 
 	gr.gate.dropLost(gr)
-	if kept != nil {
+	if cooled != nil {
 		gr.gate.engine.gates.leave(gr.gate)
 	}
 	return told

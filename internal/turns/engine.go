@@ -59,9 +59,9 @@ func (e *Engine) Leave() { e.calls.leave() }
 // Closing returns a channel that is closed when Close begins.
 func (e *Engine) Closing() <-chan struct{} { return e.calls.closing }
 
-// within returns a context with ctx's values that ends after d, for one
+// bounded returns a context with ctx's values that ends after d, for one
 // request.
-func (e *Engine) within(ctx context.Context, d time.Duration) context.Context {
+func (e *Engine) bounded(ctx context.Context, d time.Duration) context.Context {
 	return e.limits.Within(ctx, d)
 }
 
@@ -94,7 +94,7 @@ func (e *Engine) Close(ctx context.Context) error {
 			defer cancel()
 		}
 	}
-	e.loseKept(ctx)
+	e.loseCooling(ctx)
 	if !e.errands.wait(ctx) && err == nil {
 		err = fmt.Errorf("guard: closed before a renewal or an observer had ended: %w", context.Cause(ctx))
 	}

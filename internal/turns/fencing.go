@@ -70,7 +70,7 @@ func (gr *grant) reserved(t *Turn) (token uint64, fetching <-chan struct{}, err 
 // thrown away.
 func (gr *grant) fetch(ctx context.Context, t *Turn) error {
 	e := gr.gate.engine
-	block, err := e.locker.Fence(e.within(ctx, limits.Try(gr.bid.terms.ttl)), &gr.bid.claim)
+	block, err := e.locker.Fence(e.bounded(ctx, limits.Try(gr.bid.terms.ttl)), &gr.bid.claim)
 
 	gr.mu.Lock()
 	close(gr.tokens.fetching)

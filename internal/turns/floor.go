@@ -154,15 +154,15 @@ func (gt *gate) cancelQueuing(next *bid) *bid {
 	return gt.contender.cancelQueuing(next)
 }
 
-// released is [contender.released]. It reports whether the gate should linger,
-// so that the next call of this process knows that another process has the key.
-func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff) (linger bool) {
+// released is [contender.released]. spare reports whether to keep the gate though
+// it is unused, so that the next call knows that another process has the key.
+func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff) (spare bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	gt.wanted = r.Waiting > 0
-	linger = r.Handed && (next == nil || gt.contender.bid != next)
+	spare = r.Handed && (next == nil || gt.contender.bid != next)
 	gt.contender.released(r, next, sent, time.Now(), b)
-	return linger
+	return spare
 }
 
 // turnReturned forgets t, whose function has returned after its grant was lost.

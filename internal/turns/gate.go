@@ -35,8 +35,8 @@ type gate struct {
 	floor     *Turn
 	grant     *grant // of the floor
 	line      line
-	crowd     *company // of turns that need not be alone; nil if there has been none
-	strays    []*Turn  // whose functions run on without the key
+	crowd     *crowd  // of turns that need not be alone; nil if there has been none
+	strays    []*Turn // whose functions run on without the key
 	contender contender
 	wanted    bool   // other processes are known to wait for the key
 	joins     uint32 // calls that have joined, see Turn.order

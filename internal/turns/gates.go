@@ -14,7 +14,7 @@ type gates struct {
 	seed   maphash.Seed
 	shards [64]shard
 
-	lingering lingering
+	spares spares
 }
 
 type shard struct {
@@ -64,17 +64,17 @@ func (s *gates) leave(gt *gate) {
 	}
 }
 
-// linger keeps an unused gate alive briefly, so that a call that returns at
+// spare keeps an unused gate alive briefly, so that a call that returns at
 // once still finds what the gate knows of other processes.
-func (s *gates) linger(gt *gate) {
+func (s *gates) spare(gt *gate) {
 	s.retain(gt)
-	s.lingering.add(gt, s.sweep)
+	s.spares.add(gt, s.sweep)
 }
 
-// sweep leaves the gates that have lingered long enough. It runs in the
+// sweep leaves the gates that have been spare for long enough. It runs in the
 // goroutine of a timer, as long as there are any.
 func (s *gates) sweep() {
-	for _, gt := range s.lingering.turn(s.sweep) {
+	for _, gt := range s.spares.turn(s.sweep) {
 		s.leave(gt)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // Invariant: once cause is set, it does not change, the timer is stopped and no
 // renewal begins. timer is nil before the first turn. renewing is set exactly
 // while a renewal is due or in flight. renewal waits in the renewer for a part
-// of that time. If members is set, no turn is in the tenure, no key is kept and
+// of that time. If members is set, no turn is in the tenure, there is no cooldown and
 // there are no tokens.
 type grant struct {
 	gate   *gate
@@ -96,16 +96,15 @@ func (gr *grant) causeOf(t *Turn) error {
 	return gr.cause
 }
 
-// endTurn ends t's turn. It returns why the grant was lost in it, or nil. kept
-// reports that MinHold keeps the key for a while. may says whether that is
-// allowed.
-func (gr *grant) endTurn(t *Turn, may bool) (kept bool, cause error) {
+// endTurn ends t's turn. It returns why the grant was lost in it, or nil.
+// cools reports that its cooldown begins. may says whether that is allowed.
+func (gr *grant) endTurn(t *Turn, may bool) (cools bool, cause error) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	if gr.tenure.end(t) && may {
-		kept = gr.keep(t)
+		cools = gr.cool(t)
 	}
-	return kept, gr.cause
+	return cools, gr.cause
 }
 
 // mayGoOn reports whether there may be another turn now.

@@ -145,7 +145,7 @@ func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 		t.gate.beginTry(false, sent)
 		t.attempts++
 	}
-	as, held, err := g.several.AcquireAll(g.engine.within(ctx, limit), claims, !first.patience.Once)
+	as, held, err := g.several.AcquireAll(g.engine.bounded(ctx, limit), claims, !first.patience.Once)
 	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && limit == limits.Try(g.set.TTL))
 	if err != nil && !g.engine.outages.together(ts) {
 		h = nothing // one error of several nodes does not tell which of them

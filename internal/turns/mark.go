@@ -16,7 +16,7 @@ import (
 // error is ErrRecorded if the key has a record, which the call's [Recall] has
 // then. Otherwise it is ErrLeaseLost or ErrUnavailable of package locker.
 func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
-	ctx = t.gate.engine.within(ctx, limits.Release(t.set.TTL))
+	ctx = t.gate.engine.bounded(ctx, limits.Release(t.set.TTL))
 	joins := t.gate.joined()
 	found, err := t.beginOnce(ctx, mark)
 	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
@@ -41,7 +41,7 @@ func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 
 // beginOnce makes one request that marks the key. It leaves time for others.
 func (t *Turn) beginOnce(ctx context.Context, mark locker.Record) (found string, err error) {
-	ctx = t.gate.engine.within(ctx, limits.Release(t.set.TTL)/3)
+	ctx = t.gate.engine.bounded(ctx, limits.Release(t.set.TTL)/3)
 	return t.marker().Begin(ctx, &t.grant.bid.claim, mark)
 }
 

@@ -72,10 +72,10 @@ func (gt *gate) found(t *Turn) bool {
 	return t.patience.Recall.record != ""
 }
 
-// recalled notes that a try of t, which has the floor, found a record. It
+// foundRecord notes that a try of t, which has the floor, found a record. It
 // answers those of the first joins calls that wait for one, see [gate.answer].
 // It returns the bid, which is over.
-func (gt *gate) recalled(t *Turn, record string, joins uint32) *bid {
+func (gt *gate) foundRecord(t *Turn, record string, joins uint32) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	if t.attempts == 1 && t.given == nil { // t did not wait
@@ -181,7 +181,7 @@ func (t *Turn) keepOnce(ctx context.Context, next *locker.Claim) (locker.Release
 	if !ok {
 		panic("turns: a record for a locker that keeps none")
 	}
-	return store.Keep(e.within(ctx, limits.Release(t.set.TTL)/3), &t.grant.bid.claim, next, t.patience.Recall.keep)
+	return store.Keep(e.bounded(ctx, limits.Release(t.set.TTL)/3), &t.grant.bid.claim, next, t.patience.Recall.keep)
 }
 
 // pauses pauses after the n-th request (from 0) without an answer. It returns

@@ -90,8 +90,8 @@ func (gr *grant) due(now time.Time) (act func()) {
 	case event == maxHoldDue:
 		cause := overLong(t.set.MaxHold)
 		return func() { gr.lose(cause) }
-	case event == keepDue:
-		act = t.endKept
+	case event == cooldownDue:
+		act = t.cooledDown
 	case event == halfDue:
 		if t.occupant != nil {
 			act = t.occupant.HalfTime

@@ -64,8 +64,8 @@ type Events interface {
 	// Outage tells of the begin or the end of an outage, which a request for
 	// key has found out. The request belongs to o, or to ctx if o is nil.
 	Outage(ctx context.Context, o Occupant, key string, n News)
-	// Unconfirmed tells that a key which was kept for MinHold could not be
-	// released.
+	// Unconfirmed tells that a key could not be released after its
+	// cooldown.
 	Unconfirmed(o Occupant, err error)
 }
 

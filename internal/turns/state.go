@@ -27,7 +27,7 @@ type HoldState struct {
 	MaxHold  time.Duration
 	Until    time.Time
 	Err      error // why the grant was lost; nil while it is held
-	Cooldown bool  // its turn has ended, and MinHold keeps the key
+	Cooldown bool  // the turn has ended, and its cooldown is on
 	Limit    int   // how many may own the key with it, see [Settings]
 }
 
@@ -96,14 +96,13 @@ func (gr *grant) state(t *Turn) HoldState {
 	return gr.stateLocked(t)
 }
 
-// states describes the turns on a grant with a limit, and the one whose key is
-// kept.
+// states describes the turns on a grant with a limit, and the one that cools down.
 func (gr *grant) states() (all []HoldState) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	on := gr.everyone()
-	if gr.tenure.kept != nil {
-		on = append(on, gr.tenure.kept)
+	if gr.tenure.cooling != nil {
+		on = append(on, gr.tenure.cooling)
 	}
 	for _, t := range on {
 		if t.occupant != nil {
@@ -117,6 +116,6 @@ func (gr *grant) states() (all []HoldState) {
 func (gr *grant) stateLocked(t *Turn) HoldState {
 	return HoldState{
 		Occupant: t.occupant, Name: t.set.Name, Owner: gr.bid.claim.Owner, Since: t.began, MaxHold: t.set.MaxHold,
-		Until: gr.trust.mono, Err: gr.causeOf(t), Cooldown: gr.tenure.kept == t, Limit: t.set.Limit,
+		Until: gr.trust.mono, Err: gr.causeOf(t), Cooldown: gr.tenure.cooling == t, Limit: t.set.Limit,
 	}
 }

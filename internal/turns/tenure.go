@@ -10,8 +10,8 @@ import (
 // the number of turns so far, and the next event of the turn. It does no I/O
 // and is guarded by the mutex of its grant.
 //
-// Invariant: turn and kept are never both set. halfAt and holdEnd are zero
-// unless turn is set. keptUntil is zero unless kept is set.
+// Invariant: turn and cooling are never both set. halfAt and holdEnd are zero
+// unless turn is set. coolUntil is zero unless cooling is set.
 type tenure struct {
 	since     time.Time // when the grant was acquired
 	begun     int       // turns so far, with the current one
@@ -19,8 +19,8 @@ type tenure struct {
 	turn      *Turn     // nil between turns
 	halfAt    time.Time // when half of MaxHold is over; zero: no limit, or reported
 	holdEnd   time.Time // when MaxHold is over; zero: no limit
-	kept      *Turn     // a turn that has ended, whose key WithMinHold keeps
-	keptUntil time.Time
+	cooling   *Turn     // a turn that has ended, whose key WithMinHold keeps
+	coolUntil time.Time
 }
 
 // newTenure returns a tenure of full length.
@@ -46,13 +46,13 @@ func (te *tenure) end(t *Turn) bool {
 	return true
 }
 
-// keep keeps the key until the given time for t, whose turn has just ended.
-func (te *tenure) keep(t *Turn, until time.Time) { te.kept, te.keptUntil = t, until }
+// cool begins the cooldown of t, whose turn has just ended, until the given time.
+func (te *tenure) cool(t *Turn, until time.Time) { te.cooling, te.coolUntil = t, until }
 
-// unkeep ends that early. It returns the turn, or nil if the key was not kept.
-func (te *tenure) unkeep() *Turn {
-	t := te.kept
-	te.kept, te.keptUntil = nil, time.Time{}
+// endCooldown ends the cooldown. The result is its turn, or nil if there is none.
+func (te *tenure) endCooldown() *Turn {
+	t := te.cooling
+	te.cooling, te.coolUntil = nil, time.Time{}
 	return t
 }
 
@@ -67,8 +67,8 @@ func (te *tenure) shorten(waiting int) { te.last = min(te.last, max(te.begun, 1)
 // due returns when the next event of the tenure is due; zero: never.
 func (te *tenure) due() time.Time {
 	switch {
-	case te.kept != nil:
-		return te.keptUntil
+	case te.cooling != nil:
+		return te.coolUntil
 	case !te.halfAt.IsZero():
 		return te.halfAt
 	}
@@ -79,19 +79,19 @@ func (te *tenure) due() time.Time {
 type tenureEvent int
 
 const (
-	nothingDue tenureEvent = iota
-	halfDue                // half of MaxHold is over
-	maxHoldDue             // all of it is
-	keepDue                // the key need not be kept any longer
+	nothingDue  tenureEvent = iota
+	halfDue                 // half of MaxHold is over
+	maxHoldDue              // all of it is
+	cooldownDue             // the cooldown is over
 )
 
 // next returns the event that is due now, and its turn. It returns halfDue and
-// keepDue once. maxHoldDue takes precedence over halfDue and stays due, because
+// cooldownDue once. maxHoldDue takes precedence over halfDue and stays due, because
 // the caller ends the grant.
 func (te *tenure) next(now time.Time) (tenureEvent, *Turn) {
 	switch {
-	case te.kept != nil && !now.Before(te.keptUntil):
-		return keepDue, te.unkeep()
+	case te.cooling != nil && !now.Before(te.coolUntil):
+		return cooldownDue, te.endCooldown()
 	case !te.holdEnd.IsZero() && !now.Before(te.holdEnd):
 		return maxHoldDue, te.turn
 	case !te.halfAt.IsZero() && !now.Before(te.halfAt):

@@ -20,7 +20,7 @@ func (e *Engine) ReleaseKeys(ctx context.Context, ts []*Turn) []error {
 	if len(ts) == 0 {
 		return errs
 	}
-	ctx = e.within(ctx, limits.Release(ts[0].set.TTL))
+	ctx = e.bounded(ctx, limits.Release(ts[0].set.TTL))
 	if several, ok := e.locker.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.crowded() {
 		releaseTogether(ctx, several, ts, errs)
 		return errs

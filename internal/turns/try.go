@@ -25,7 +25,7 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 	defer t.noteTry(ctx, h, err) // last, because a logger may panic
 	switch {
 	case err == nil && answer.Record != "":
-		t.abandonBid(t.gate.recalled(t, answer.Record, joins))
+		t.abandonBid(t.gate.foundRecord(t, answer.Record, joins))
 		return nil, ErrRecorded
 	case err == nil && answer.Acquired:
 		return t.won(b, sent, answer.Token), nil
@@ -209,7 +209,7 @@ func (t *Turn) released(released locker.Released, err error, next *bid, sent tim
 	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
 		gt.engine.outages.answered(gt.name)
 		if gt.released(released, next, sent, t.set.Backoff) {
-			gt.engine.gates.linger(gt)
+			gt.engine.gates.spare(gt)
 		}
 	} else {
 		t.abandonBid(gt.cancelQueuing(next))

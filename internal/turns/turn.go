@@ -112,22 +112,22 @@ func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token
 func (t *Turn) Outlived() { t.grant.lose(errOutlived) }
 
 // End ends a turn without any I/O. The grant passes to the next in line. If
-// there is none, back reports that the caller must release the key, unless
-// MinHold keeps it. keep says whether MinHold may keep it. cause is why the
-// grant was lost, if it was.
+// there is none, back reports that the caller must release the key, unless its
+// cooldown begins. cool says whether that may be. cause is why the grant was
+// lost, if it was.
 //
-// alone says that nothing runs on inside the turn. The rest of a lost key is
+// alone says that nothing runs on inside the turn. What is left of a lost key is
 // then removed in the background, because the function has returned.
-func (t *Turn) End(alone, keep bool) (back bool, cause error) {
+func (t *Turn) End(alone, cool bool) (back bool, cause error) {
 	if t.grant.members != nil {
 		return t.endShared(alone)
 	}
-	kept, cause := t.grant.endTurn(t, keep)
+	cools, cause := t.grant.endTurn(t, cool)
 	if cause != nil {
 		t.gate.turnReturned(t)
 	}
 	switch {
-	case kept: // endKept ends it later
+	case cools: // cooledDown ends it later
 	case cause == nil:
 		back = !t.passesOn() || !t.gate.handOff(t, time.Now())
 	case leftToTTL(alone, cause):

@@ -93,7 +93,7 @@ func (t *Turn) refusal(now time.Time) (Refusal, error) {
 	}
 	r.Expected = max(r.Expected, now.Sub(t.joined))
 	r.Here = !t.patience.Once && t.gate.heldHere(t.joined)
-	r.Cooldown = t.keptFor(r.Holder, now)
+	r.Cooldown = t.cooldown(r.Holder, now)
 	if r.Cooldown > 0 && !t.gate.othersWait(t) {
 		r.Expected = 0 // the end of MinHold is known
 	}
@@ -114,7 +114,7 @@ func (t *Turn) join() (Refusal, error) {
 		return t.refusal(now)
 	}
 	holder, _ := t.gate.known(now)
-	r := Refusal{Expected: max(expected, t.keptFor(holder.Holder, now))}
+	r := Refusal{Expected: max(expected, t.cooldown(holder.Holder, now))}
 	if t.full(ahead) {
 		r.Ahead = ahead
 	}
