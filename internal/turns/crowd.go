@@ -3,8 +3,6 @@ package turns
 import (
 	"slices"
 	"time"
-
-	"github.com/go-lockguard/guard/locker"
 )
 
 // A crowd is what a gate knows of turns that need not be alone on the key. A
@@ -215,9 +213,3 @@ func (gt *gate) grants() (all []*grant) {
 	}
 	return all
 }
-
-// shared reports whether t may be beside any number of shared turns.
-func (t *Turn) shared() bool { return t.set.Limit == locker.NoLimit }
-
-// crowded reports whether others may own the key beside gr.
-func (gr *grant) crowded() bool { return gr.bid.terms.limit > 1 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +60,19 @@ func (e *Engine) Leave() { e.calls.leave() }
 
 // Closing returns a channel that is closed when Close begins.
 func (e *Engine) Closing() <-chan struct{} { return e.calls.closing }
+
+// States returns the keys that calls of this process hold and wait for, in no
+// order. It names at most maxWaits waits of each key. It takes the lock of
+// one gate at a time for a moment.
+func (e *Engine) States(now time.Time, maxWaits int) []State {
+	var all []State
+	for _, gt := range e.gates.all() {
+		if s := gt.state(now, maxWaits); len(s.Holds) > 0 || s.Waiting > 0 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
 
 // bounded returns a context with ctx's values that ends after d, for one
 // request.
@@ -114,6 +129,50 @@ func (e *Engine) loseAll() {
 	}
 }
 
+// loseCooling ends the grants that cool down when no call is left, and leaves
+// their keys to the TTL.
+func (e *Engine) loseCooling(ctx context.Context) {
+	for _, gt := range e.gates.all() {
+		for _, gr := range gt.grants() {
+			gr.lose(errClosedUnder)
+			gr.awaitRenewal(ctx)
+		}
+	}
+}
+
+// A claim tells people these facts of this process.
+var (
+	pid      = os.Getpid()
+	hostname = sync.OnceValue(func() string {
+		name, err := os.Hostname()
+		if err != nil {
+			return "" // only people read it
+		}
+		return name
+	})
+)
+
+// instances are the ids of the lockers of this process, from the first turn to
+// Close.
+var instances sync.Map
+
+// arrive remembers the id of the locker, which the first claim of the locker
+// tells.
+func (e *Engine) arrive(instance string) {
+	if e.instance.Load() == nil && instance != "" {
+		first := instance // a pointer to the parameter would cost an allocation each time
+		e.instance.Store(&first)
+		instances.Store(first, nil)
+	}
+}
+
+// depart undoes arrive.
+func (e *Engine) depart() {
+	if instance := e.instance.Load(); instance != nil {
+		instances.Delete(*instance)
+	}
+}
+
 // waker is what the locker calls to tell its engine.
 type waker struct{ engine *Engine }
 
@@ -158,5 +217,97 @@ func (w waker) Revoked(key, owner string) {
 		if gr.bid.claim.Owner == owner {
 			gr.doubt()
 		}
+	}
+}
+
+// Recorded implements [locker.Joiner].
+func (w waker) Recorded(key, owner, value string) {
+	if gt := w.engine.gates.find(key); gt != nil {
+		gt.told(owner, value)
+	}
+}
+
+// calls counts the calls of an engine, which wait or hold. It turns new ones
+// away once it is shut. Both channels must be made. Its methods are safe for
+// concurrent use.
+type calls struct {
+	closing  chan struct{} // closed by shut
+	idle     chan struct{} // closed when it is shut and no call is left
+	count    atomic.Int64  // of the calls; shut adds shutCount
+	shutOnce sync.Once
+	idleOnce sync.Once
+}
+
+// shutCount is larger than any possible number of calls, so a count from it on
+// means shut.
+const shutCount = 1 << 62
+
+// enter counts a call until its leave. It returns false if calls are shut, and
+// the caller must not call leave then.
+func (c *calls) enter() bool {
+	if c.count.Add(1) < shutCount {
+		return true
+	}
+	c.leave()
+	return false
+}
+
+// leave ends what enter began. A call that enter turned away may come here
+// after the last real one.
+func (c *calls) leave() {
+	if c.count.Add(-1) == shutCount {
+		c.idleOnce.Do(func() { close(c.idle) })
+	}
+}
+
+// shut turns new calls away. It does not wait for the others.
+func (c *calls) shut() {
+	c.shutOnce.Do(func() {
+		close(c.closing)
+		c.count.Add(shutCount)
+		c.enter() // turned away, and leaves: if it was the last, calls are idle
+	})
+}
+
+// errands are the engine's own goroutines: renewals in flight, and timers with
+// something to do. Each begins under another errand or under a grant that has
+// not ended. All grants have ended before wait, so none begins after it.
+type errands struct {
+	mu      sync.Mutex // guards what follows; nothing is locked inside
+	running int
+	over    chan struct{} // made by wait, closed by the last errand
+}
+
+func (e *errands) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running++
+}
+
+func (e *errands) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running--; e.running == 0 && e.over != nil {
+		close(e.over)
+		e.over = nil
+	}
+}
+
+// wait returns true when no errand is left, or false when ctx ends.
+func (e *errands) wait(ctx context.Context) bool {
+	e.mu.Lock()
+	if e.running > 0 && e.over == nil {
+		e.over = make(chan struct{})
+	}
+	over := e.over
+	e.mu.Unlock()
+	if over == nil {
+		return true
+	}
+	select {
+	case <-over:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

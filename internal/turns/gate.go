@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/lockorder"
@@ -335,4 +336,288 @@ func (gt *gate) granted(owner string, o locker.Offer) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	return gt.contender.granted(owner, o) || gt.crowd.has(owner)
+}
+
+func (gt *gate) state(now time.Time, maxWaits int) State {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	s := State{Key: gt.key}
+	for _, t := range gt.strays {
+		s.Holds = append(s.Holds, t.grant.state(t))
+	}
+	wait := func(t *Turn) {
+		if s.Waiting++; s.Waiting <= maxWaits {
+			s.Waits = append(s.Waits, WaitState{Name: t.set.Name, Since: t.joined, Until: t.patience.Until})
+		}
+	}
+	if t := gt.floor; t != nil {
+		hold, holds := HoldState{}, false
+		if gt.grant != nil {
+			hold = gt.grant.state(t)
+			holds = hold.Occupant != nil
+		}
+		if holds {
+			s.Holds = append(s.Holds, hold)
+		} else {
+			wait(t)
+		}
+	}
+	if gt.crowd != nil {
+		for _, gr := range gt.crowd.grants {
+			s.Holds = append(s.Holds, gr.states()...)
+		}
+	}
+	for t := gt.line.first; t != nil; t = t.next {
+		wait(t)
+	}
+	if seen := gt.contender.seen; len(s.Holds) == len(gt.strays) && !seen.at.IsZero() {
+		s.Blocker, s.BlockedFor = seen.holder, seen.left(now)
+	}
+	return s
+}
+
+// bidFor is [contender.bidFor].
+func (gt *gate) bidFor(terms terms) (b, other *bid) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.bidFor(terms)
+}
+
+// openBid is [contender.openBid].
+func (gt *gate) openBid(b *bid) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.contender.openBid(b)
+}
+
+// untilDue is [contender.untilDue].
+func (gt *gate) untilDue(now time.Time) (left time.Duration, offer bool, poke <-chan struct{}) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.untilDue(now)
+}
+
+// looksInTime reports whether a look that begins now is likely to be answered
+// within d. Where nobody was seen, it may be.
+func (gt *gate) looksInTime(d time.Duration) bool {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.seen.timely(time.Now(), d)
+}
+
+// takeOffer is [contender.takeOffer]. The offer also tells whether others wait.
+func (gt *gate) takeOffer() (b *bid, o locker.Offer, since time.Time, ok bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	b, o, since, ok = gt.contender.takeOffer()
+	if ok {
+		gt.wanted = o.Waiting > 0
+	}
+	return b, o, since, ok
+}
+
+// beginTry is [contender.beginTry]. It also returns how many calls have joined
+// the gate by now, see [gate.answer].
+func (gt *gate) beginTry(wait bool, now time.Time) (how locker.Try, joins uint32) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	how = gt.contender.beginTry(wait, now)
+	if !how.Queued {
+		gt.contender.bid.joins = gt.joins // if a record takes it out of the queue, that is later
+	}
+	return how, gt.joins
+}
+
+// tryWon records that the bid has become gr, which the floor holds from now on.
+// A turn that need not be alone holds it without the floor.
+func (gt *gate) tryWon(gr *grant) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.contender.tryWon(gr.bid.claim.Owner)
+	if gt.wanted {
+		gr.shorten(gt.line.length)
+	}
+	if gr.crowded() {
+		gt.disperse(gr)
+		return
+	}
+	gt.grant = gr
+}
+
+// tryHeld is [contender.tryHeld]. joins is what beginTry has returned.
+func (gt *gate) tryHeld(a locker.Answer, sent time.Time, joins uint32, b Backoff) (over *bid) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if over = gt.contender.tryHeld(a, sent, time.Now(), b); over == nil && a.Queued {
+		gt.contender.bid.joins = joins
+	}
+	return over
+}
+
+// tryBusy is [contender.tryBusy].
+func (gt *gate) tryBusy(a locker.Answer, now time.Time) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.contender.tryBusy(a, now)
+}
+
+// dropBid is [contender.dropBid]. It is for a claim that the store may give
+// back by itself, because its owner id must not be used again (law 2).
+func (gt *gate) dropBid() *bid {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.dropBid()
+}
+
+// tryUnanswered is [contender.tryUnanswered].
+func (gt *gate) tryUnanswered(queued, cut bool, fault error, b Backoff) (over *bid) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.tryUnanswered(queued, cut, fault, time.Now(), b)
+}
+
+// tryUnsent is [contender.tryUnsent].
+func (gt *gate) tryUnsent(cut bool, fault error, b Backoff, spread time.Duration) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.contender.tryUnsent(cut, fault, time.Now(), b, spread)
+}
+
+// notAdmitted records that the floor may not try, because of fault.
+func (gt *gate) notAdmitted(fault error) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.contender.fault, gt.contender.seen = fault, sighting{}
+}
+
+// beginRelease records that gr is released. If the floor releases it, the first
+// in line, which wants the key again, is returned. Otherwise the call on the
+// floor contends already, or nobody does.
+func (gt *gate) beginRelease(gr *grant) (next *Turn) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gr.crowded() {
+		return nil
+	}
+	if gt.grant == gr {
+		gt.grant = nil
+	}
+	return gt.line.first
+}
+
+// beginQueuing is [contender.beginQueuing].
+func (gt *gate) beginQueuing(b *bid) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.contender.beginQueuing(b)
+}
+
+// cancelQueuing is [contender.cancelQueuing].
+func (gt *gate) cancelQueuing(next *bid) *bid {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.contender.cancelQueuing(next)
+}
+
+// released is [contender.released]. spare reports whether to keep the gate though
+// it is unused, so that the next call knows that another process has the key.
+func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff) (spare bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.wanted = r.Waiting > 0
+	spare = r.Handed && (next == nil || gt.contender.bid != next)
+	gt.contender.released(r, next, sent, time.Now(), b)
+	return spare
+}
+
+// turnReturned forgets t, whose function has returned after its grant was lost.
+func (gt *gate) turnReturned(t *Turn) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if i := slices.Index(gt.strays, t); i >= 0 {
+		gt.strays = slices.Delete(gt.strays, i, i+1)
+	}
+}
+
+// found reports whether a record ends the wait of t.
+func (gt *gate) found(t *Turn) bool {
+	if !t.recalls() {
+		return false
+	}
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return t.patience.Recall.record != ""
+}
+
+// foundRecord notes that a try of t, which has the floor, found a record. It
+// answers those of the first joins calls that wait for one, see [gate.answer].
+// It returns the bid, which is over.
+func (gt *gate) foundRecord(t *Turn, record string, joins uint32) *bid {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if t.attempts == 1 && t.given == nil { // t did not wait
+		t.patience.Recall.record = record
+	}
+	gt.answer(record, joins)
+	gt.contender.spend()
+	return gt.contender.withdraw()
+}
+
+// foundBeside records that t, which has the key, has found a record there. It
+// answers those of the first joins calls that wait for one, see [gate.answer].
+func (gt *gate) foundBeside(t *Turn, record string, joins uint32) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	t.patience.Recall.record = record
+	gt.answer(record, joins)
+}
+
+// recorded notes that a release of this process has kept a record. It answers
+// those of the first joins calls that wait for one, see [gate.answer].
+func (gt *gate) recorded(record string, joins uint32) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.answer(record, joins)
+}
+
+// joined returns how many calls have joined the gate by now.
+func (gt *gate) joined() uint32 {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.joins
+}
+
+// told records that the claim of owner has left the store's queue because of a
+// record. Without the record itself, the next try finds it.
+func (gt *gate) told(owner, record string) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if b := gt.contender.bid; b == nil || b.claim.Owner != owner {
+		return
+	}
+	gt.contender.spend()
+	if record != "" {
+		gt.answer(record, gt.contender.bid.joins)
+	}
+	gt.contender.wake(time.Now())
+}
+
+// answer gives a record to the calls that wait for one: those in line, which
+// leave it, and the one that contends. gt.mu is held.
+//
+// Only those of the first joins calls get it, which had joined before the record
+// was looked for, or could be kept. A later call may have begun when the record
+// was forgotten already, so it looks for itself.
+func (gt *gate) answer(record string, joins uint32) {
+	if f := gt.floor; f != nil && gt.grant == nil && f.grant == nil && f.among(joins) {
+		f.learn(record)
+	}
+	for t := gt.line.first; t != nil; {
+		next := t.next
+		if t.among(joins) && t.learn(record) {
+			gt.line.remove(t)
+			t.given <- struct{}{} // buffered, and sent once: never blocks
+		}
+		t = next
+	}
 }

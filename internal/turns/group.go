@@ -3,6 +3,7 @@ package turns
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
@@ -191,28 +192,77 @@ func (g *Group) refuse(ts []*Turn, at int) {
 	quitAll(ts)
 }
 
-// beginAhead begins t on the grant that its group has got. It returns false if
-// there is none, or if t must look again why its wait ends.
-func (t *Turn) beginAhead(ctx context.Context) bool {
-	gr, has, _ := t.gate.stand(t)
-	if !has || gr == nil || t.stopped(ctx) != nil || !t.begin(gr) {
-		return false
+// releasers is how many releases of one call are under way at a time.
+const releasers = 64
+
+// ReleaseKeys is [Turn.ReleaseKey] for several turns with the same TTL, in one
+// round trip if the locker can. It blocks until all are answered, or for the
+// limit of one release. It returns the error of each.
+func (e *Engine) ReleaseKeys(ctx context.Context, ts []*Turn) []error {
+	errs := make([]error, len(ts))
+	if len(ts) == 0 {
+		return errs
 	}
-	t.gate.engine.arrive(gr.bid.claim.Holder.Instance)
-	return true
+	ctx = e.bounded(ctx, limits.Release(ts[0].set.TTL))
+	if several, ok := e.locker.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.crowded() {
+		releaseTogether(ctx, several, ts, errs)
+		return errs
+	}
+	todo := make(chan int, len(ts))
+	for i := range ts {
+		todo <- i
+	}
+	close(todo)
+	var wg sync.WaitGroup
+	for range min(len(ts), releasers) {
+		wg.Go(func() { // ends when nothing is left to do
+			for i := range todo {
+				errs[i] = ts[i].releaseKey(ctx)
+			}
+		})
+	}
+	wg.Wait()
+	return errs
 }
 
-// heldAhead records that somebody else owns the key. The next try, if there is
-// one, comes at once and looks first.
-func (t *Turn) heldAhead(a locker.Answer) {
-	t.blocker = a.Holder
-	t.gate.tryBusy(a, time.Now())
+// releaseTogether releases the keys of ts with one request.
+func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, errs []error) {
+	var at []int // the turns that release, by their places in ts
+	var cs, nexts []*locker.Claim
+	var bids []*bid
+	answered := false
+	defer func() {
+		for n, i := range at {
+			if !answered { // after a panic or Goexit of an observer or the locker
+				_ = ts[i].released(locker.Released{}, locker.ErrUnavailable, bids[n], time.Now())
+			}
+		}
+		for _, t := range ts {
+			t.passFloor()
+		}
+	}()
+	for i, t := range ts {
+		may, err := t.mayRelease(ctx)
+		if errs[i] = err; !may {
+			continue
+		}
+		at, bids = append(at, i), append(bids, nil)
+		next, claim := t.nextBid(t.grant)
+		cs, nexts, bids[len(bids)-1] = append(cs, &t.grant.bid.claim), append(nexts, claim), next
+	}
+	if len(cs) == 0 {
+		return
+	}
+	sent, answers := time.Now(), make([]answer, len(cs))
+	several.ReleaseAll(ctx, cs, nexts, func(n int, r locker.Released, err error) { answers[n] = answer{r, err} })
+	answered = true
+	for n, a := range answers {
+		errs[at[n]] = ts[at[n]].released(a.Released, a.err, bids[n], sent)
+	}
 }
 
-// unansweredAhead records that it is not known whether the bid of t has its
-// key, or is queued. One error is for all claims of a request, and a part of
-// them may have been sent. So locker.ErrUnsent says nothing of this one.
-func (t *Turn) unansweredAhead(queued bool, err error) {
-	t.fault = err
-	t.abandonBid(t.gate.tryUnanswered(queued, false, err, t.set.Backoff))
+// answer is the answer to one release.
+type answer struct {
+	locker.Released
+	err error
 }

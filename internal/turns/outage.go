@@ -414,3 +414,33 @@ func (os *outages) left(s *silence) {
 	defer os.mu.Unlock()
 	s.waiting--
 }
+
+// usable returns err as an error of package locker. refused reports that the
+// store has said something of its own. A holder's claim is in as much doubt then
+// as without an answer.
+func usable(err error) (refused bool, _ error) {
+	if err == nil || errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrClosed) {
+		return false, err
+	}
+	return true, fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
+}
+
+// moreTelling returns the later of two faults, unless the store has said
+// something by the earlier one only. The last tries of a wait or a lease are cut
+// short, and what the store said before tells more.
+func moreTelling(fault, later error) error {
+	if fault != nil && !wordless(fault) && wordless(later) {
+		return fault
+	}
+	return later
+}
+
+// wordless reports whether err has nothing that the store has said.
+func wordless(err error) bool {
+	return timedOut(err) || errors.Is(err, locker.ErrSilent) || errors.Is(err, locker.ErrUnsent)
+}
+
+func timedOut(err error) bool {
+	var timeout interface{ Timeout() bool } // as of a net.Error, and of context.DeadlineExceeded
+	return errors.As(err, &timeout) && timeout.Timeout()
+}

@@ -6,8 +6,8 @@
 // The engine knows keys, turns and package locker. Package guard, the face,
 // knows contexts that carry leases, options, observers, logs and requests. The
 // engine knows nothing of them. This file has all that passes between the two,
-// with the methods of [Engine] and [Turn]. Beside these the face uses
-// [Backoff] and the plain values of state.go. Package limits has the numbers.
+// with the methods of [Engine] and [Turn]. Beside these the face uses [Backoff]
+// and [Group]. Package limits has the numbers.
 package turns
 
 import (
@@ -34,6 +34,21 @@ type Settings struct {
 	// one alone, locker.NoLimit for a shared one. It is never 1. Shared turns
 	// have neither Fencing nor MinHold.
 	Limit int
+}
+
+func (s *Settings) terms() terms {
+	return terms{ttl: s.TTL, noRenewal: s.NoRenewal, fencing: s.Fencing, limit: s.Limit}
+}
+
+// cooldownElsewhere returns the longest time for which h keeps the key, if its
+// settings are the same, as its name says. h tells when it began to wait for
+// the key. It acquired the key at most our MaxWait later.
+func (s *Settings) cooldownElsewhere(h locker.Holder, now time.Time) time.Duration {
+	if s.MinHold == 0 || h.Since.IsZero() || h.Name != s.Name {
+		return 0
+	}
+	left := s.MinHold + s.MaxWait - now.Sub(h.Since)
+	return min(max(0, left), s.MinHold)
 }
 
 // Patience is how long a call waits for one key.
@@ -99,4 +114,66 @@ type Refusal struct {
 	Holder    locker.Holder // zero: unknown
 	Remaining time.Duration // until the holder's lease ends unless it is renewed; 0: unknown
 	Here      bool          // one call of this process held the key during the whole wait
+}
+
+// ErrRecorded ends a wait because the key has a record, which the call's
+// [Recall] has now.
+var ErrRecorded = errors.New("turns: the key has a record")
+
+// A Recall is what a call brings to its turn if it would rather have the key's
+// record. The locker is a [locker.Recorder], and the turn has no MinHold and no
+// Limit. It is for one use.
+type Recall struct {
+	record   string        // what was found instead of a turn; guarded by the gate's mutex
+	joined   bool          // the call had to wait for it; likewise
+	keep     locker.Record // what the release keeps; the goroutine's that ends the turn
+	result   bool          // keep is a result; likewise
+	recorded bool          // the store has confirmed it; likewise
+	undone   bool          // nothing was done under the mark; likewise
+}
+
+// Found returns the record that ended the wait, and whether the call waited for
+// it. It comes after a Take that returned ErrRecorded.
+func (r *Recall) Found() (record string, joined bool) { return r.record, r.joined }
+
+// Keep makes the end of the turn keep a result. It comes before End.
+func (r *Recall) Keep(record locker.Record) { r.keep, r.result = record, true }
+
+// Interrupt makes the end of the turn keep a record that there is no result. It
+// comes before End. A Keep or an Unmark may follow it.
+func (r *Recall) Interrupt(record locker.Record) { r.keep, r.result = record, false }
+
+// Recorded reports whether the record was kept. It comes after ReleaseKey.
+func (r *Recall) Recorded() bool { return r.recorded }
+
+// State describes one key that calls of this process want, as far as the
+// process knows it.
+type State struct {
+	Key     string
+	Holds   []HoldState
+	Waiting int
+	Waits   []WaitState // the first of them
+
+	Blocker    locker.Holder // the other holder, when this process last asked
+	BlockedFor time.Duration
+}
+
+// HoldState is a call that holds its key, or runs on after it lost it.
+type HoldState struct {
+	Occupant Occupant // nil for a moment after the loss of a turn that has just begun
+	Name     string
+	Owner    string
+	Since    time.Time
+	MaxHold  time.Duration
+	Until    time.Time
+	Err      error // why the grant was lost; nil while it is held
+	Cooldown bool  // the turn has ended, and its cooldown is on
+	Limit    int   // how many may own the key with it, see [Settings]
+}
+
+// WaitState is a call that waits for its key.
+type WaitState struct {
+	Name  string
+	Since time.Time
+	Until time.Time
 }

@@ -100,3 +100,71 @@ func (te *tenure) next(now time.Time) (tenureEvent, *Turn) {
 	}
 	return nothingDue, nil
 }
+
+// members are the turns on a shared grant. Any number of them are on it at
+// once. A grant that is not shared has none of this.
+//
+// Invariant: a turn is in on exactly while it is on. Such a turn is counted by
+// inside, and so is a turn that was let in and has not begun.
+type members struct {
+	inside int // guarded by the gate's mutex
+
+	// The grant's mutex guards what follows.
+	on     list
+	lookAt time.Time // when to look at the MaxHold of all; zero: never
+}
+
+// begin starts t's turn. It reports whether lookAt has changed.
+func (m *members) begin(t *Turn, now time.Time) (changed bool) {
+	m.on.push(t)
+	t.began, t.halfTold = now, false
+	if t.set.MaxHold == 0 {
+		return false
+	}
+	at := now.Add(t.set.MaxHold / 2)
+	if !m.lookAt.IsZero() && !at.Before(m.lookAt) {
+		return false
+	}
+	m.lookAt = at
+	return true
+}
+
+// end ends t's turn. It reports false if it was not on.
+func (m *members) end(t *Turn) bool {
+	if !t.inLine {
+		return false
+	}
+	m.on.remove(t)
+	return true
+}
+
+// next is [tenure.next] for the turn whose event is due first. It looks at all
+// of them, which is rare.
+func (m *members) next(now time.Time) (event tenureEvent, due *Turn) {
+	if m.lookAt.IsZero() || now.Before(m.lookAt) {
+		return nothingDue, nil
+	}
+	m.lookAt = time.Time{}
+	for t := m.on.first; t != nil; t = t.next {
+		if t.set.MaxHold == 0 {
+			continue
+		}
+		half, end := t.began.Add(t.set.MaxHold/2), t.began.Add(t.set.MaxHold)
+		at := end
+		switch {
+		case !now.Before(end):
+			m.lookAt = now // there may be more
+			return maxHoldDue, t
+		case t.halfTold:
+		case !now.Before(half):
+			t.halfTold, m.lookAt = true, now
+			return halfDue, t
+		default:
+			at = half
+		}
+		if m.lookAt.IsZero() || at.Before(m.lookAt) {
+			m.lookAt = at
+		}
+	}
+	return nothingDue, nil
+}

@@ -24,17 +24,17 @@ func TestATenureKnowsWhatIsDue(t *testing.T) {
 		turn   *Turn
 		next   int // when something is due afterwards; -1: never
 	}{
-		"a turn that has just begun":        {nil, 4, nothingDue, nil, 5},
-		"half of MaxHold":                   {nil, 5, halfDue, mine, 10},
-		"half of MaxHold, told":             {told, 6, nothingDue, nil, 10},
-		"MaxHold":                           {told, 10, maxHoldDue, mine, 10},
-		"MaxHold, half of it not told":      {nil, 11, maxHoldDue, mine, 5},
-		"no MaxHold":                        {unlimited, 99, nothingDue, nil, -1},
-		"between two turns":                 {between, 99, nothingDue, nil, -1},
-		"the turn of another is over":       {func(te *tenure) { te.end(other) }, 5, halfDue, mine, 10},
-		"in a cooldown":                     {cooling, 6, nothingDue, nil, 7},
-		"after a cooldown":                  {cooling, 7, cooldownDue, mine, -1},
-		"after the early end of a cooldown": {func(te *tenure) { cooling(te); te.endCooldown() }, 7, nothingDue, nil, -1},
+		"a turn that has just begun":   {nil, 4, nothingDue, nil, 5},
+		"half of MaxHold":              {nil, 5, halfDue, mine, 10},
+		"half of MaxHold, told":        {told, 6, nothingDue, nil, 10},
+		"MaxHold":                      {told, 10, maxHoldDue, mine, 10},
+		"MaxHold, half of it not told": {nil, 11, maxHoldDue, mine, 5},
+		"no MaxHold":                   {unlimited, 99, nothingDue, nil, -1},
+		"between two turns":            {between, 99, nothingDue, nil, -1},
+		"the turn of another is over":  {func(te *tenure) { te.end(other) }, 5, halfDue, mine, 10},
+		"in a cooldown":                {cooling, 6, nothingDue, nil, 7},
+		"after a cooldown":             {cooling, 7, cooldownDue, mine, -1},
+		"a cooldown that ends early":   {func(te *tenure) { cooling(te); te.endCooldown() }, 7, nothingDue, nil, -1},
 		"a turn after a cooldown": {
 			func(te *tenure) { cooling(te); te.next(at(7)); te.begin(other, 0, at(7)) },
 			99, nothingDue, nil, -1,

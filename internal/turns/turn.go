@@ -2,8 +2,11 @@ package turns
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -111,6 +114,62 @@ func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token
 // the turn was not released before it.
 func (t *Turn) Outlived() { t.grant.lose(errOutlived) }
 
+// shared reports whether t may be beside any number of shared turns.
+func (t *Turn) shared() bool { return t.set.Limit == locker.NoLimit }
+
+// Begin marks the key before a function runs under t, which recalls (law 20). It
+// blocks until the answer, or for the limit of a release. It repeats a request
+// without an answer until then, and uses only the values of ctx.
+//
+// After an error no function may run, and the release removes the mark. The
+// error is ErrRecorded if the key has a record, which the call's [Recall] has
+// then. Otherwise it is ErrLeaseLost or ErrUnavailable of package locker.
+func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
+	ctx = t.gate.engine.bounded(ctx, limits.Release(t.set.TTL))
+	joins := t.gate.joined()
+	found, err := t.beginOnce(ctx, mark)
+	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
+		joins = t.gate.joined()
+		found, err = t.beginOnce(ctx, mark)
+	}
+	switch {
+	case errors.Is(err, locker.ErrLeaseLost):
+		err = t.grant.taken(err)
+		t.grant.lose(err)
+	case err == nil && found != "":
+		t.gate.foundBeside(t, found, joins)
+		err = ErrRecorded
+	default:
+		_, err = usable(err)
+	}
+	if err != nil {
+		t.Unmark()
+	}
+	return err
+}
+
+// beginOnce makes one request that marks the key. It leaves time for others.
+func (t *Turn) beginOnce(ctx context.Context, mark locker.Record) (found string, err error) {
+	ctx = t.gate.engine.bounded(ctx, limits.Release(t.set.TTL)/3)
+	return t.marker().Begin(ctx, &t.grant.bid.claim, mark)
+}
+
+// Unmark notes that no function has done anything under t. The end of t then
+// keeps nothing, and removes the mark. It comes before End.
+func (t *Turn) Unmark() {
+	r := t.patience.Recall
+	r.keep, r.undone = locker.Record{}, true
+	t.marker().Unmark(&t.grant.bid.claim)
+}
+
+func (t *Turn) marker() locker.Marker {
+	store, ok := t.gate.engine.locker.(locker.Marker)
+	if !ok {
+		panic("turns: a mark for a locker that has none")
+	}
+	return store
+}
+
 // End ends a turn without any I/O. The grant passes to the next in line. If
 // there is none, back reports that the caller must release the key, unless its
 // cooldown begins. cool says whether that may be. cause is why the grant was
@@ -137,6 +196,47 @@ func (t *Turn) End(alone, cool bool) (back bool, cause error) {
 	return back, cause
 }
 
+// endShared is End for a member of a shared grant.
+func (t *Turn) endShared(alone bool) (back bool, cause error) {
+	on, cause := t.grant.endMember(t)
+	if !on {
+		t.gate.turnReturned(t)
+		return false, overLong(t.set.MaxHold)
+	}
+	if cause != nil {
+		t.gate.turnReturned(t)
+	}
+	if !t.gate.exitGrant(t.grant) {
+		return false, cause
+	}
+	if cause != nil && !leftToTTL(alone, cause) {
+		t.grant.discard()
+	}
+	return cause == nil, cause
+}
+
+// cooldownEnd is until when the key of t stays taken. The grant's mutex is held.
+func (t *Turn) cooldownEnd() time.Time { return t.began.Add(t.set.MinHold) }
+
+// cooledDown ends the turn of t, whose cooldown is over, as any turn ends. The
+// caller is a goroutine of the grant's timer.
+func (t *Turn) cooledDown() {
+	e := t.gate.engine
+	if !e.Enter() { // closed: the key is left to its TTL
+		t.grant.lose(errClosedUnder)
+		e.gates.leave(t.gate)
+		return
+	}
+	defer t.Leave()
+	if t.gate.handOff(t, time.Now()) {
+		return
+	}
+	err := t.ReleaseKey(t.ctx)
+	if err != nil && !errors.Is(err, locker.ErrLeaseLost) {
+		t.events.Unconfirmed(t.occupant, err)
+	}
+}
+
 // Drop ends a turn that was never used, without any I/O.
 func (t *Turn) Drop() {
 	defer t.Leave()
@@ -151,6 +251,173 @@ func (t *Turn) Discard() {
 	t.grant.discard()
 	t.passFloor()
 }
+
+// ReleaseKey releases the key of t's grant, or hands it to the next process,
+// and passes the floor on. It comes after an End that asked for it. If a call
+// of this process still waits, the release queues it behind the others (law 9).
+//
+// It blocks until the answer, or for the limit of a release. It uses only the
+// values of ctx. It returns nil, or an error of package locker: ErrLeaseLost if
+// the key was not ours any more, or ErrUnavailable.
+func (t *Turn) ReleaseKey(ctx context.Context) error {
+	return t.releaseKey(t.gate.engine.limits.In(ctx, &t.ending, time.Now(), limits.Release(t.set.TTL)))
+}
+
+// releaseKey is ReleaseKey, but for its limit. It blocks until ctx ends.
+func (t *Turn) releaseKey(ctx context.Context) error {
+	defer t.passFloor()
+	if may, err := t.mayRelease(ctx); !may {
+		return err
+	}
+	var next *bid
+	answered := false
+	defer func() {
+		if !answered { // after a panic or Goexit of an observer or the locker
+			_ = t.released(locker.Released{}, locker.ErrUnavailable, next, time.Now())
+		}
+	}()
+	next, claim := t.nextBid(t.grant)
+	r, next, sent, err := t.sendRelease(ctx, next, claim)
+	answered = true
+	return t.released(r, err, next, sent)
+}
+
+// mayRelease ends t's grant, and waits for a renewal in flight until ctx ends.
+// It returns false if there is no key to release, or none that can be released
+// now.
+func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
+	gr := t.grant
+	switch {
+	case !gr.finish():
+		gr.abandon(gr.bid.unclear) // lost since the turn ended: nobody's loss any more
+		return false, nil
+	case !gr.awaitRenewal(ctx):
+		gr.abandon(true)
+		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
+	}
+	return true, nil
+}
+
+// nextBid makes the bid that the release queues for the first in line. It
+// returns nil if nobody is there, or if that call recalls. Such a call must
+// look for a record before it is queued (law 17).
+func (t *Turn) nextBid(gr *grant) (*bid, *locker.Claim) {
+	next := t.gate.beginRelease(gr)
+	if next == nil || next.recalls() {
+		return nil, nil
+	}
+	b := next.newBid(time.Now())
+	t.gate.beginQueuing(b)
+	return b, &b.claim
+}
+
+// sendRelease asks the locker to release t's key, and to keep t's record if
+// there is one. It returns the answer, the bid that may be queued by it, and
+// when it was sent.
+func (t *Turn) sendRelease(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time,
+	error,
+) {
+	if t.keeps() {
+		return t.keepKey(ctx, next, claim)
+	}
+	sent := time.Now()
+	r, err := t.gate.engine.locker.Release(ctx, &t.grant.bid.claim, claim)
+	return r, next, sent, err
+}
+
+// keepKey is sendRelease for a turn with a record. It repeats a request without
+// an answer, after the pauses of the backoff, until ctx ends (law 19).
+func (t *Turn) keepKey(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time, error) {
+	gt, b, joins := t.gate, t.grant.bid, t.gate.joined()
+	sent := time.Now()
+	released, err := t.keepOnce(ctx, claim)
+	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
+		b.unclear = true
+		t.abandonBid(gt.cancelQueuing(next)) // nobody knows whether it is in the queue
+		next, sent = nil, time.Now()
+		released, err = t.keepOnce(ctx, nil)
+	}
+	if err == nil {
+		r := t.patience.Recall
+		r.recorded = true
+		gt.recorded(r.keep.Value, joins)
+	}
+	return released, next, sent, err
+}
+
+// keepOnce makes one request that keeps t's record. It leaves time for others.
+func (t *Turn) keepOnce(ctx context.Context, next *locker.Claim) (locker.Released, error) {
+	e := t.gate.engine
+	store, ok := e.locker.(locker.Recorder)
+	if !ok {
+		panic("turns: a record for a locker that keeps none")
+	}
+	return store.Keep(e.bounded(ctx, limits.Release(t.set.TTL)/3), &t.grant.bid.claim, next, t.patience.Recall.keep)
+}
+
+// pauses pauses after the n-th request (from 0) without an answer. It returns
+// false if ctx has ended.
+func (t *Turn) pauses(ctx context.Context, n int) bool {
+	timer := time.NewTimer(t.set.Backoff.Pause(n))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// released notes the answer to a release that was sent at the given time. next
+// is the bid that it was to queue, or nil. It returns the error of ReleaseKey.
+func (t *Turn) released(released locker.Released, err error, next *bid, sent time.Time) error {
+	gr, gt := t.grant, t.gate
+	if errors.Is(err, locker.ErrLeaseLost) {
+		err = gr.taken(err)
+	} else {
+		_, err = usable(err)
+	}
+	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
+		gt.engine.outages.answered(gt.name)
+		if gt.released(released, next, sent, t.set.Backoff) {
+			gt.engine.gates.spare(gt)
+		}
+	} else {
+		t.abandonBid(gt.cancelQueuing(next))
+		gr.bid.unclear = true
+	}
+	if gr.bid.unclear {
+		gr.abandon(true)
+	}
+	return err
+}
+
+// NoteRelease notes an error of ReleaseKey, and tells the events if that is
+// news. ReleaseKey does not, because no panic of a logger may end the goroutine
+// that it runs in.
+func (t *Turn) NoteRelease(ctx context.Context, err error) {
+	t.gate.engine.tell(ctx, t.events, nil, t.gate, err)
+}
+
+// TellUnguarded reports whether to log that a function runs although t has
+// ended without a turn.
+func (t *Turn) TellUnguarded() bool { return t.gate.engine.outages.tellUnguarded(t.gate.name) }
+
+// Keeps reports whether the end of t keeps a result.
+func (t *Turn) Keeps() bool { return t.keeps() && t.patience.Recall.result }
+
+// Recorded reports whether the release of t has recorded a result.
+func (t *Turn) Recorded() bool { return t.Keeps() && t.patience.Recall.recorded }
+
+// recalls reports whether a record would end the wait of t.
+func (t *Turn) recalls() bool { return t.patience.Recall != nil }
+
+// keeps reports whether the end of t keeps a record.
+func (t *Turn) keeps() bool { return t.recalls() && t.patience.Recall.keep.Value != "" }
+
+// passesOn reports whether the grant may pass from t to another turn. That would
+// keep a record from the store, or leave the mark of t there.
+func (t *Turn) passesOn() bool { return !t.recalls() || !t.keeps() && !t.patience.Recall.undone }
 
 // passFloor gives the floor to the next in line. A bid that nobody is left to
 // go on with is abandoned.

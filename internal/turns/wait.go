@@ -4,14 +4,18 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
 
-// This file is how a turn comes to its begin: it joins the gate, stands in line
-// and contends.
+// This file is how a turn comes to its begin: it joins the gate, stands in line,
+// contends and tries.
 
 // errNoWait ends a wait without the key. It becomes a Refusal.
 var errNoWait = errors.New("guard: would have to wait")
@@ -39,65 +43,15 @@ func (t *Turn) take(ctx context.Context, joined bool) (refusal Refusal, err erro
 	return refusal, err
 }
 
-// wait stands in line, contends and begins. It starts over if a grant does not
-// last until then.
-func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
-	for err == nil {
-		gr, has, given := t.gate.stand(t)
-		switch {
-		case t.gate.found(t):
-			err = ErrRecorded
-			continue
-		case !has:
-			err = t.standInLine(ctx, given)
-			continue
-		case gr == nil:
-			gr, err = t.contend(ctx)
-		default:
-			err = t.stopped(ctx)
-		}
-		if err == nil && t.begin(gr) {
-			return Refusal{}, nil
-		}
-		if err == nil { // it aged or was lost on its way here: again, first in line
-			if t.gate.rejoin(t, gr) {
-				gr.discard()
-			}
-		}
+// quit gives up a turn that has not begun, wherever it is. It also gives up
+// what the turn was handed on its way.
+func (t *Turn) quit() {
+	gr, b := t.gate.quit(t)
+	if gr != nil {
+		gr.discard()
 	}
-	switch {
-	case t.gate.found(t): // whatever else ended the wait
-		return Refusal{}, ErrRecorded
-	case errors.Is(err, errNoWait):
-		return t.refusal(time.Now())
-	}
-	return Refusal{}, err
-}
-
-// begin starts t's turn on gr. It returns false if too little of gr is left.
-func (t *Turn) begin(gr *grant) bool {
-	now := time.Now()
-	if !gr.begin(t, now) {
-		return false
-	}
-	t.gate.began(t, now)
-	return true
-}
-
-// refusal describes why t goes without the key, now that it does not wait any
-// longer. The next call will hardly have a shorter wait than t had in vain.
-func (t *Turn) refusal(now time.Time) (Refusal, error) {
-	r, fault := t.gate.known(now)
-	if fault != nil {
-		return Refusal{}, cmp.Or(t.fault, fault)
-	}
-	r.Expected = max(r.Expected, now.Sub(t.joined))
-	r.Here = !t.patience.Once && t.gate.heldHere(t.joined)
-	r.Cooldown = t.cooldown(r.Holder, now)
-	if r.Cooldown > 0 && !t.gate.othersWait(t) {
-		r.Expected = 0 // the end of MinHold is known
-	}
-	return r, ErrHeld
+	t.abandonBid(b)
+	t.Leave()
 }
 
 // join enters the gate, or says why waiting there would not help.
@@ -141,13 +95,39 @@ func (t *Turn) mayWait(ahead int, expected time.Duration, now time.Time) bool {
 // full reports whether ahead is all that may stand in line.
 func (t *Turn) full(ahead int) bool { return t.set.MaxWaiters > 0 && ahead >= t.set.MaxWaiters }
 
-// lastMoment is when the last try must have ended. A short wait may take the
-// full limit of one try.
-func (t *Turn) lastMoment() time.Time {
-	if first := t.patience.Start.Add(limits.Try(t.set.TTL)); first.After(t.patience.Until) {
-		return first
+// wait stands in line, contends and begins. It starts over if a grant does not
+// last until then.
+func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
+	for err == nil {
+		gr, has, given := t.gate.stand(t)
+		switch {
+		case t.gate.found(t):
+			err = ErrRecorded
+			continue
+		case !has:
+			err = t.standInLine(ctx, given)
+			continue
+		case gr == nil:
+			gr, err = t.contend(ctx)
+		default:
+			err = t.stopped(ctx)
+		}
+		if err == nil && t.begin(gr) {
+			return Refusal{}, nil
+		}
+		if err == nil { // it aged or was lost on its way here: again, first in line
+			if t.gate.rejoin(t, gr) {
+				gr.discard()
+			}
+		}
 	}
-	return t.patience.Until
+	switch {
+	case t.gate.found(t): // whatever else ended the wait
+		return Refusal{}, ErrRecorded
+	case errors.Is(err, errNoWait):
+		return t.refusal(time.Now())
+	}
+	return Refusal{}, err
 }
 
 // standInLine waits until t is given the floor.
@@ -164,6 +144,78 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 	case <-t.gate.engine.calls.closing:
 		return locker.ErrClosed
 	}
+}
+
+// begin starts t's turn on gr. It returns false if too little of gr is left.
+func (t *Turn) begin(gr *grant) bool {
+	now := time.Now()
+	if !gr.begin(t, now) {
+		return false
+	}
+	t.gate.began(t, now)
+	return true
+}
+
+// stopped returns why the wait ends at once, or nil.
+func (t *Turn) stopped(ctx context.Context) error {
+	select {
+	case <-t.gate.engine.calls.closing:
+		return locker.ErrClosed
+	case <-ctx.Done():
+		return ErrEnded
+	default:
+		return nil
+	}
+}
+
+// lastMoment is when the last try must have ended. A short wait may take the
+// full limit of one try.
+func (t *Turn) lastMoment() time.Time {
+	if first := t.patience.Start.Add(limits.Try(t.set.TTL)); first.After(t.patience.Until) {
+		return first
+	}
+	return t.patience.Until
+}
+
+// refusal describes why t goes without the key, now that it does not wait any
+// longer. The next call will hardly have a shorter wait than t had in vain.
+func (t *Turn) refusal(now time.Time) (Refusal, error) {
+	r, fault := t.gate.known(now)
+	if fault != nil {
+		return Refusal{}, cmp.Or(t.fault, fault)
+	}
+	r.Expected = max(r.Expected, now.Sub(t.joined))
+	r.Here = !t.patience.Once && t.gate.heldHere(t.joined)
+	r.Cooldown = t.cooldown(r.Holder, now)
+	if r.Cooldown > 0 && !t.gate.othersWait(t) {
+		r.Expected = 0 // the end of MinHold is known
+	}
+	return r, ErrHeld
+}
+
+// cooldown returns how long MinHold alone keeps the key that t goes without, or 0.
+// The result is exact for a turn of this process. For another process that does
+// the same work it may be too long, but not too short.
+func (t *Turn) cooldown(holder locker.Holder, now time.Time) time.Duration {
+	if gr := t.gate.holding(); gr != nil {
+		return gr.cooldown(now)
+	}
+	return t.set.cooldownElsewhere(holder, now)
+}
+
+// among reports whether t is one of the first joins calls. The counts may wrap.
+func (t *Turn) among(joins uint32) bool { return int32(joins-t.order) >= 0 }
+
+// learn gives a record to t, and reports whether t waits for one. The gate's
+// mutex is held.
+func (t *Turn) learn(record string) bool {
+	if !t.recalls() {
+		return false
+	}
+	if r := t.patience.Recall; r.record == "" {
+		r.record, r.joined = record, true
+	}
+	return true
 }
 
 // contend tries for the key, or takes it when it is handed over. It ends with a
@@ -259,25 +311,215 @@ func (t *Turn) sleep(ctx context.Context, d time.Duration, poke <-chan struct{})
 	}
 }
 
-// stopped returns why the wait ends at once, or nil.
-func (t *Turn) stopped(ctx context.Context) error {
-	select {
-	case <-t.gate.engine.calls.closing:
-		return locker.ErrClosed
-	case <-ctx.Done():
-		return ErrEnded
-	default:
+// try sends one try. It returns a grant, or the error that ends the wait. If it
+// returns neither, there may be another try.
+func (t *Turn) try(ctx context.Context) (*grant, error) {
+	e, sent := t.gate.engine, time.Now()
+	b, limit := t.currentBid(sent), t.tryLimit(sent)
+	cut := limit < limits.Try(t.set.TTL)
+	how, joins := t.gate.beginTry(!t.patience.Once, sent)
+	how.Rest = restFor(e.waits.Load())
+	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
+	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && !cut)
+	refused, err := usable(err)  // if refused, trying again cannot help
+	defer t.noteTry(ctx, h, err) // last, because a logger may panic
+	switch {
+	case err == nil && answer.Record != "":
+		t.abandonBid(t.gate.foundRecord(t, answer.Record, joins))
+		return nil, ErrRecorded
+	case err == nil && answer.Acquired:
+		return t.won(b, sent, answer.Token), nil
+	case err == nil:
+		t.blocker = answer.Holder
+		t.abandonBid(t.gate.tryHeld(answer, sent, joins, t.set.Backoff))
+		return nil, nil
+	case errors.Is(err, locker.ErrClosed):
+		return nil, err
+	}
+	t.fault = moreTelling(t.fault, err)
+	if errors.Is(err, locker.ErrUnsent) {
+		t.gate.tryUnsent(cut, err, t.set.Backoff, min(wakeSpread(e.waits.Load()), locker.QueueLife/2))
+	} else {
+		t.abandonBid(t.gate.tryUnanswered(answer.Queued, cut, err, t.set.Backoff))
+	}
+	if refused {
+		return nil, err
+	}
+	return nil, nil
+}
+
+// currentBid returns the bid to go on with. That is the bid of the call that
+// had the floor before, if its terms are the same. Otherwise it is a new bid.
+func (t *Turn) currentBid(now time.Time) *bid {
+	b, other := t.gate.bidFor(t.terms())
+	t.abandonBid(other)
+	if b == nil {
+		b = t.newBid(now)
+		t.gate.openBid(b)
+	}
+	return b
+}
+
+// newBid makes a bid under an owner id that was never used before (law 2). It
+// names the trace of t's call.
+func (t *Turn) newBid(now time.Time) *bid {
+	s := t.set
+	return &bid{terms: t.terms(), claim: locker.Claim{
+		Key: t.gate.name, Owner: lockerkit.NewID(), TTL: s.TTL, Fencing: s.Fencing, Limit: s.Limit,
+		Recall: t.recalls(),
+		Holder: locker.Holder{
+			Host: hostname(), PID: pid, Since: now, Name: s.Name,
+			Traceparent: t.events.Traceparent(t.ctx),
+		},
+	}}
+}
+
+// terms are what t asks for.
+func (t *Turn) terms() terms {
+	all := t.set.terms()
+	all.recall = t.recalls()
+	return all
+}
+
+// tryLimit bounds the next try, so that the wait ends in time.
+func (t *Turn) tryLimit(now time.Time) time.Duration {
+	limit, left := limits.Try(t.set.TTL), t.lastMoment().Sub(now)
+	if left > limit {
+		return limit
+	}
+	return min(limit, left+limits.TryGrace)
+}
+
+// limited counts a try. It returns a context for it with this limit.
+func (t *Turn) limited(ctx context.Context, sent time.Time, limit time.Duration) context.Context {
+	memory := &t.firstTry
+	if t.attempts++; t.attempts > 1 {
+		memory = new(timelimit.Limit)
+	}
+	return t.gate.engine.limits.In(ctx, memory, sent, limit)
+}
+
+// won makes a grant of a try that succeeded. It returns nil if the answer was
+// too slow.
+func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
+	now := time.Now()
+	gr := newGrant(t, b, sent, b.terms.ttl, token, now)
+	if gr.trust.enough(now) {
+		t.gate.tryWon(gr)
+		return gr
+	}
+	err := fmt.Errorf("%w: the answer took %v of a TTL of %v", locker.ErrUnavailable, now.Sub(sent), b.terms.ttl)
+	b.unclear = true
+	t.abandonBid(t.gate.tryUnanswered(true, false, err, t.set.Backoff))
+	return nil
+}
+
+// accept makes a grant of an offer that may be trusted from since on. If too
+// little of it is left, it returns nil, and the next try acquires the key again
+// under the same owner id (law 1).
+func (t *Turn) accept(b *bid, o locker.Offer, since time.Time) *grant {
+	now, length := time.Now(), min(o.Length, b.claim.LongOffer())
+	if !trustFrom(since, length).enough(now) {
 		return nil
+	}
+	gr := newGrant(t, b, since, length, o.Token, now)
+	gr.renewSoon(now)
+	t.gate.tryWon(gr)
+	return gr
+}
+
+// beginAhead begins t on the grant that its group has got. It returns false if
+// there is none, or if t must look again why its wait ends.
+func (t *Turn) beginAhead(ctx context.Context) bool {
+	gr, has, _ := t.gate.stand(t)
+	if !has || gr == nil || t.stopped(ctx) != nil || !t.begin(gr) {
+		return false
+	}
+	t.gate.engine.arrive(gr.bid.claim.Holder.Instance)
+	return true
+}
+
+// heldAhead records that somebody else owns the key. The next try, if there is
+// one, comes at once and looks first.
+func (t *Turn) heldAhead(a locker.Answer) {
+	t.blocker = a.Holder
+	t.gate.tryBusy(a, time.Now())
+}
+
+// unansweredAhead records that it is not known whether the bid of t has its
+// key, or is queued. One error is for all claims of a request, and a part of
+// them may have been sent. So locker.ErrUnsent says nothing of this one.
+func (t *Turn) unansweredAhead(queued bool, err error) {
+	t.fault = err
+	t.abandonBid(t.gate.tryUnanswered(queued, false, err, t.set.Backoff))
+}
+
+// admitted reports whether t may try now. If not, it has waited, and the caller
+// looks again whether the wait of t is over. It returns the error of a turn
+// that is refused. While all is well it costs an atomic load.
+func (t *Turn) admitted(ctx context.Context) (may bool, err error) {
+	os := &t.gate.engine.outages
+	if os.on.Load() == 0 {
+		return true, nil
+	}
+	a, probe := os.admit(t.gate.name, t.longest(), t.set.Backoff)
+	t.probe = probe
+	switch {
+	case a.refused != nil:
+		return false, a.refused
+	case a.silence == nil:
+		return true, nil
+	}
+	t.gate.notAdmitted(a.fault)
+	t.noteWaits(true)
+	t.awaitAnswer(ctx, a)
+	return false, nil
+}
+
+// awaitAnswer waits for the end of a silence, or until t must look again.
+func (t *Turn) awaitAnswer(ctx context.Context, a admission) {
+	defer t.gate.engine.outages.left(a.silence)
+	_, _, poke := t.gate.untilDue(time.Now())
+	last := t.lastMoment()
+	if !t.patience.Once && (t.attempts > 0 || t.given != nil) {
+		last = t.patience.Until
+	}
+	timer := time.NewTimer(min(a.pause, time.Until(last)))
+	defer timer.Stop()
+	select {
+	case <-a.silence.over:
+		t.sleep(ctx, rand.N(a.silence.spread+1), poke)
+	case <-timer.C:
+	case <-poke:
+	case <-ctx.Done():
+	case <-t.gate.engine.calls.closing:
 	}
 }
 
-// quit gives up a turn that has not begun, wherever it is. It also gives up
-// what the turn was handed on its way.
-func (t *Turn) quit() {
-	gr, b := t.gate.quit(t)
-	if gr != nil {
-		gr.discard()
+// longest is how long a silence must last until t is refused at once.
+func (t *Turn) longest() time.Duration {
+	return max(t.patience.Until.Sub(t.patience.Start), limits.Try(t.set.TTL))
+}
+
+// unprobe ends a probe of t, if there is one.
+func (t *Turn) unprobe(inVain bool) {
+	if t.probe != nil {
+		t.gate.engine.outages.unprobe(t.probe, inVain, t.set.Backoff)
+		t.probe = nil
 	}
-	t.abandonBid(b)
-	t.Leave()
+}
+
+// noteTry notes what a try of t, which ended with err, has told.
+func (t *Turn) noteTry(ctx context.Context, h hearing, err error) {
+	n, is := t.gate.engine.outages.note(t.gate.name, h, err)
+	t.unprobe(h != nothing)
+	if is {
+		t.events.Outage(ctx, nil, t.gate.key, n)
+	}
+}
+
+// endedSilent reports whether err, with which the wait of t has ended, is the
+// silence of the store.
+func (t *Turn) endedSilent(err error) bool {
+	return errors.Is(err, locker.ErrSilent) && t.gate.engine.outages.isSilent(t.gate.name)
 }
