@@ -39,24 +39,17 @@ type sighting struct {
 	took      time.Duration // to see it; 0: not known
 }
 
-// timely reports whether another look, begun now, is likely to be answered
-// within d. An old sighting does not tell, and the claim must be seen again.
-func (s sighting) timely(now time.Time, d time.Duration) bool {
-	return s.took+s.took/4 <= d || now.Sub(s.at) >= locker.LookEvery
+// looks returns how long a look that begins now is likely to take, or 0 if that
+// is not known. An old sighting does not tell, and the claim must be seen again.
+func (s sighting) looks(now time.Time) time.Duration {
+	if now.Sub(s.at) >= locker.LookEvery {
+		return 0
+	}
+	return s.took + s.took/4
 }
 
 // left returns how long the holder's lease lasts from now unless it is renewed.
 func (s sighting) left(now time.Time) time.Duration { return max(0, s.remaining-now.Sub(s.at)) }
-
-// bidFor returns the bid to go on with for a call on the given terms. It
-// returns nil if there must be a new one. A bid on other terms is returned to
-// be abandoned.
-func (c *contender) bidFor(terms terms) (b, other *bid) {
-	if c.bid != nil && c.bid.terms != terms {
-		return nil, c.dropBid()
-	}
-	return c.bid, nil
-}
 
 // openBid makes b the bid.
 func (c *contender) openBid(b *bid) { c.bid, c.alarm, c.spent = b, alarm{}, false }
@@ -89,15 +82,48 @@ func (c *contender) tryWon(owner string) {
 	c.place, c.tries, c.seen, c.fault = 0, 0, sighting{}, nil
 }
 
-// untilDue returns how long to pause before the next action, and whether that
-// action is to take an offer. poke is the channel that ends the pause early.
-// There may be a pause even if the action is due, see [Turn.tooLate].
-func (c *contender) untilDue(now time.Time) (left time.Duration, offer bool, poke <-chan struct{}) {
-	left = c.alarm.left(now)
-	if c.poke == nil && (left > 0 || c.seen.took > 0) {
+// An action is what the turn on the floor does next for the contender.
+type action struct {
+	do    deed
+	over  *bid            // a bid on other terms, which the caller must abandon
+	left  time.Duration   // toPause: how long
+	poke  <-chan struct{} // ends a pause early
+	looks time.Duration   // toTry: how long the answer is likely to take; 0: not known
+	bid   *bid            // to go on with; nil: toTry needs a new one
+	offer locker.Offer    // toTake
+	since time.Time       // toTake: the offer may be trusted from then on
+}
+
+type deed int
+
+const (
+	toPause deed = iota
+	toTake       // the offer
+	toTry
+)
+
+// next returns what the turn on the floor, which asks for these terms, does
+// next. An offer is taken by that, and a bid on other terms is over. The offer
+// may be trusted since the last answered request was sent that saw the bid in
+// the queue (law 1).
+func (c *contender) next(now time.Time, terms terms) (a action) {
+	if c.bid != nil && c.bid.terms != terms {
+		a.over = c.dropBid()
+	}
+	a.bid = c.bid
+	if o, ok := c.alarm.take(); ok {
+		a.do, a.offer, a.since = toTake, o, c.bid.seen
+		return a
+	}
+	if a.left = c.alarm.left(now); a.left <= 0 {
+		a.do = toTry
+	}
+	// A turn may pause though a try is due, see Turn.nextAction.
+	if c.poke == nil && (a.left > 0 || c.seen.took > 0) {
 		c.poke = make(chan struct{}, 1)
 	}
-	return left, c.alarm.state == offered, c.poke
+	a.poke, a.looks = c.poke, c.seen.looks(now)
+	return a
 }
 
 // signal ends the pause.
@@ -108,22 +134,14 @@ func (c *contender) signal() {
 	}
 }
 
-// takeOffer returns the offer that has come for the bid. It may be trusted from
-// since on. That is when the last answered request was sent that saw the bid in
-// the queue (law 1).
-func (c *contender) takeOffer() (b *bid, o locker.Offer, since time.Time, ok bool) {
-	o, ok = c.alarm.take()
-	if ok {
-		b, since = c.bid, c.bid.seen
+// beginTry records that a try for b is sent. It returns the form of the try.
+func (c *contender) beginTry(b *bid, wait bool, now time.Time) locker.Try {
+	if c.bid != b {
+		c.openBid(b)
 	}
-	return b, o, since, ok
-}
-
-// beginTry records that a try is sent. It returns the form of the try.
-func (c *contender) beginTry(wait bool, now time.Time) locker.Try {
 	c.alarm.begin()
 	return locker.Try{
-		Wait: wait, Held: wait && now.Before(c.busy), Queued: c.bid.queued, Place: c.place,
+		Wait: wait, Held: wait && now.Before(c.busy), Queued: b.queued, Place: c.place,
 	}
 }
 
@@ -162,6 +180,9 @@ func (c *contender) tryBusy(a locker.Answer, now time.Time) {
 	c.busy = now.Add(limits.Busy)
 	c.alarm.sleep(now)
 }
+
+// notAdmitted records that the floor may not try, because of fault.
+func (c *contender) notAdmitted(fault error) { c.fault, c.seen = fault, sighting{} }
 
 // tryUnanswered records that a try got no answer. If the try may have queued
 // the bid, the bid is returned to be abandoned. Nobody can say since when it

@@ -19,7 +19,7 @@ func opened(c *contender, _ time.Time) {
 	c.openBid(&bid{claim: locker.Claim{Owner: "mine", TTL: time.Second}})
 }
 
-func sent(c *contender, now time.Time) { c.beginTry(true, now) }
+func sent(c *contender, now time.Time) { c.beginTry(c.bid, true, now) }
 
 func queued(c *contender, now time.Time) {
 	c.tryHeld(locker.Answer{Queued: true, Place: 7, Remaining: time.Second}, now, now, contenderBackoff)
@@ -116,7 +116,8 @@ func TestAContenderKnowsItsBidAndItsNextAct(t *testing.T) {
 		for _, a := range c.acts {
 			a(&co, now)
 		}
-		left, offered, _ := co.untilDue(now)
+		next := co.next(now, terms{})
+		left, offered := next.left, next.do == toTake
 		if got := co.bid != nil; got != c.bid || got && co.bid.queued != c.queued {
 			t.Errorf("%s: the bid is %+v, want one: %t, queued: %t", name, co.bid, c.bid, c.queued)
 		}
@@ -140,11 +141,11 @@ func TestABidOnOtherTermsIsOver(t *testing.T) {
 	c := &contender{}
 	opened(c, time.Now())
 	old := c.bid
-	if b, other := c.bidFor(old.terms); b != old || other != nil {
-		t.Errorf("on the same terms: %v to go on with and %v to abandon", b, other)
+	if a := c.next(time.Now(), old.terms); a.bid != old || a.over != nil {
+		t.Errorf("on the same terms: %v to go on with and %v to abandon", a.bid, a.over)
 	}
-	if b, other := c.bidFor(terms{fencing: true}); b != nil || other != old || c.bid != nil {
-		t.Errorf("on other terms: %v to go on with and %v to abandon, with %v kept", b, other, c.bid)
+	if a := c.next(time.Now(), terms{fencing: true}); a.bid != nil || a.over != old || c.bid != nil {
+		t.Errorf("on other terms: %v to go on with and %v to abandon, with %v kept", a.bid, a.over, c.bid)
 	}
 }
 
@@ -156,7 +157,7 @@ func TestTriesThatWereNotSentAreSpread(t *testing.T) {
 	for range 1000 {
 		sent(&c, now)
 		c.tryUnsent(false, errStore, now, contenderBackoff, time.Second)
-		left, _, _ := c.untilDue(now)
+		left := c.next(now, terms{}).left
 		least, most = min(least, left), max(most, left)
 	}
 	if least > 250*time.Millisecond || most < 800*time.Millisecond || most > 1250*time.Millisecond {
@@ -193,11 +194,11 @@ func TestAnOfferCountsFromTheLastLook(t *testing.T) {
 	sent(&c, later.Add(time.Second))
 	offer(&c, later.Add(time.Second))
 	noAnswer(&c, later.Add(time.Second))
-	b, _, since, ok := c.takeOffer()
-	if !ok || b != c.bid || !since.Equal(later) {
-		t.Errorf("took %t of %p since %v, want of %p since %v", ok, b, since, c.bid, later)
+	a := c.next(later, terms{})
+	if a.do != toTake || a.bid != c.bid || !a.since.Equal(later) {
+		t.Errorf("does %d for %p since %v, want to take that of %p since %v", a.do, a.bid, a.since, c.bid, later)
 	}
-	if _, _, _, again := c.takeOffer(); again {
+	if again := c.next(later, terms{}); again.do == toTake {
 		t.Error("took it twice")
 	}
 }
@@ -230,7 +231,8 @@ func TestAReleaseQueuesTheNextBid(t *testing.T) {
 			offer(&co, now)
 		}
 		co.released(c.answer, next, now, now, contenderBackoff)
-		left, offered, _ := co.untilDue(now)
+		a := co.next(now, terms{})
+		left, offered := a.left, a.do == toTake
 		if next.queued != c.queued || left > 0 != c.pauses || offered != c.offered || now.Before(co.busy) != c.isBusy {
 			t.Errorf("%s: queued: %t, pauses for %v, offered: %t, busy until %v", name, next.queued,
 				left, offered, co.busy)

@@ -376,54 +376,38 @@ func (gt *gate) state(now time.Time, maxWaits int) State {
 	return s
 }
 
-// bidFor is [contender.bidFor].
-func (gt *gate) bidFor(terms terms) (b, other *bid) {
+// next is [contender.next] for t, which has the floor. The error is ErrRecorded
+// if a record has ended the wait of t. An offer also tells whether others wait.
+func (gt *gate) next(t *Turn, now time.Time) (a action, err error) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.contender.bidFor(terms)
-}
-
-// openBid is [contender.openBid].
-func (gt *gate) openBid(b *bid) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	gt.contender.openBid(b)
-}
-
-// untilDue is [contender.untilDue].
-func (gt *gate) untilDue(now time.Time) (left time.Duration, offer bool, poke <-chan struct{}) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	return gt.contender.untilDue(now)
-}
-
-// looksInTime reports whether a look that begins now is likely to be answered
-// within d. Where nobody was seen, it may be.
-func (gt *gate) looksInTime(d time.Duration) bool {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	return gt.contender.seen.timely(time.Now(), d)
-}
-
-// takeOffer is [contender.takeOffer]. The offer also tells whether others wait.
-func (gt *gate) takeOffer() (b *bid, o locker.Offer, since time.Time, ok bool) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	b, o, since, ok = gt.contender.takeOffer()
-	if ok {
-		gt.wanted = o.Waiting > 0
+	if t.answered() {
+		return a, ErrRecorded
 	}
-	return b, o, since, ok
+	a = gt.contender.next(now, t.terms())
+	if a.do == toTake {
+		gt.wanted = a.offer.Waiting > 0
+	}
+	return a, nil
+}
+
+// update changes the contender by f, under the mutex. f returns a bid that is
+// over by that, which is abandoned.
+func (gt *gate) update(f func(c *contender, now time.Time) (over *bid)) {
+	gt.mu.Lock()
+	over := f(&gt.contender, time.Now())
+	gt.mu.Unlock()
+	over.abandon(gt.engine.locker)
 }
 
 // beginTry is [contender.beginTry]. It also returns how many calls have joined
 // the gate by now, see [gate.answer].
-func (gt *gate) beginTry(wait bool, now time.Time) (how locker.Try, joins uint32) {
+func (gt *gate) beginTry(b *bid, wait bool, now time.Time) (how locker.Try, joins uint32) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	how = gt.contender.beginTry(wait, now)
+	how = gt.contender.beginTry(b, wait, now)
 	if !how.Queued {
-		gt.contender.bid.joins = gt.joins // if a record takes it out of the queue, that is later
+		b.joins = gt.joins // if a record takes it out of the queue, that is later
 	}
 	return how, gt.joins
 }
@@ -454,42 +438,6 @@ func (gt *gate) tryHeld(a locker.Answer, sent time.Time, joins uint32, b Backoff
 	return over
 }
 
-// tryBusy is [contender.tryBusy].
-func (gt *gate) tryBusy(a locker.Answer, now time.Time) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	gt.contender.tryBusy(a, now)
-}
-
-// dropBid is [contender.dropBid]. It is for a claim that the store may give
-// back by itself, because its owner id must not be used again (law 2).
-func (gt *gate) dropBid() *bid {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	return gt.contender.dropBid()
-}
-
-// tryUnanswered is [contender.tryUnanswered].
-func (gt *gate) tryUnanswered(queued, cut bool, fault error, b Backoff) (over *bid) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	return gt.contender.tryUnanswered(queued, cut, fault, time.Now(), b)
-}
-
-// tryUnsent is [contender.tryUnsent].
-func (gt *gate) tryUnsent(cut bool, fault error, b Backoff, spread time.Duration) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	gt.contender.tryUnsent(cut, fault, time.Now(), b, spread)
-}
-
-// notAdmitted records that the floor may not try, because of fault.
-func (gt *gate) notAdmitted(fault error) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	gt.contender.fault, gt.contender.seen = fault, sighting{}
-}
-
 // beginRelease records that gr is released. If the floor releases it, the first
 // in line, which wants the key again, is returned. Otherwise the call on the
 // floor contends already, or nobody does.
@@ -503,20 +451,6 @@ func (gt *gate) beginRelease(gr *grant) (next *Turn) {
 		gt.grant = nil
 	}
 	return gt.line.first
-}
-
-// beginQueuing is [contender.beginQueuing].
-func (gt *gate) beginQueuing(b *bid) {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	gt.contender.beginQueuing(b)
-}
-
-// cancelQueuing is [contender.cancelQueuing].
-func (gt *gate) cancelQueuing(next *bid) *bid {
-	gt.mu.Lock()
-	defer gt.mu.Unlock()
-	return gt.contender.cancelQueuing(next)
 }
 
 // released is [contender.released]. spare reports whether to keep the gate though
@@ -546,7 +480,7 @@ func (gt *gate) found(t *Turn) bool {
 	}
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return t.patience.Recall.record != ""
+	return t.answered()
 }
 
 // foundRecord notes that a try of t, which has the floor, found a record. It

@@ -141,9 +141,9 @@ func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 	sent := time.Now()
 	limit := first.tryLimit(sent)
 	for i, t := range ts {
-		bids[i] = t.currentBid(sent)
+		bids[i] = t.newBid(sent)
 		claims[i] = &bids[i].claim
-		t.gate.beginTry(false, sent)
+		t.gate.beginTry(bids[i], false, sent)
 		t.attempts++
 	}
 	as, held, err := g.several.AcquireAll(g.engine.bounded(ctx, limit), claims, !first.patience.Once)
@@ -173,7 +173,9 @@ func (g *Group) answered(ts []*Turn, bids []*bid, sent time.Time, as []locker.An
 		case i == held:
 			t.heldAhead(as[i])
 		case !as[i].Acquired:
-			t.abandonBid(t.gate.dropBid())
+			// The store may give it back by itself. Its owner id must not be used
+			// again (law 2).
+			t.gate.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
 		case i > n: // behind an answer that was too slow
 			t.unansweredAhead(false, fmt.Errorf("%w: the answer was too slow", locker.ErrUnavailable))
 		case t.won(bids[i], sent, as[i].Token) != nil:

@@ -558,7 +558,7 @@ func TestAdmissionIsFreeWhileAllIsWell(t *testing.T) {
 	e := open(t, memlocker.New())
 	turn := &Turn{gate: &gate{engine: e}}
 	if n := testing.AllocsPerRun(100, func() {
-		if may, err := turn.admitted(t.Context()); !may || err != nil {
+		if may, err := turn.admitted(t.Context(), nil); !may || err != nil {
 			t.Error(may, err)
 		}
 		turn.noteTry(t.Context(), clearly, nil)

@@ -307,7 +307,7 @@ func (t *Turn) nextBid(gr *grant) (*bid, *locker.Claim) {
 		return nil, nil
 	}
 	b := next.newBid(time.Now())
-	t.gate.beginQueuing(b)
+	t.gate.update(func(c *contender, _ time.Time) *bid { c.beginQueuing(b); return nil })
 	return b, &b.claim
 }
 
@@ -333,7 +333,8 @@ func (t *Turn) keepKey(ctx context.Context, next *bid, claim *locker.Claim) (loc
 	released, err := t.keepOnce(ctx, claim)
 	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
 		b.unclear = true
-		t.abandonBid(gt.cancelQueuing(next)) // nobody knows whether it is in the queue
+		// Nobody knows whether it is in the queue.
+		gt.update(func(c *contender, _ time.Time) *bid { return c.cancelQueuing(next) })
 		next, sent = nil, time.Now()
 		released, err = t.keepOnce(ctx, nil)
 	}
@@ -383,7 +384,7 @@ func (t *Turn) released(released locker.Released, err error, next *bid, sent tim
 			gt.engine.gates.spare(gt)
 		}
 	} else {
-		t.abandonBid(gt.cancelQueuing(next))
+		gt.update(func(c *contender, _ time.Time) *bid { return c.cancelQueuing(next) })
 		gr.bid.unclear = true
 	}
 	if gr.bid.unclear {

@@ -206,6 +206,9 @@ func (t *Turn) cooldown(holder locker.Holder, now time.Time) time.Duration {
 // among reports whether t is one of the first joins calls. The counts may wrap.
 func (t *Turn) among(joins uint32) bool { return int32(joins-t.order) >= 0 }
 
+// answered reports whether t has got a record. The gate's mutex is held.
+func (t *Turn) answered() bool { return t.recalls() && t.patience.Recall.record != "" }
+
 // learn gives a record to t, and reports whether t waits for one. The gate's
 // mutex is held.
 func (t *Turn) learn(record string) bool {
@@ -218,32 +221,24 @@ func (t *Turn) learn(record string) bool {
 	return true
 }
 
-// contend tries for the key, or takes it when it is handed over. It ends with a
-// grant, or with the end of the wait. t has the floor.
+// contend does what the contender of the gate needs, until t has a grant or its
+// wait ends. t has the floor.
 func (t *Turn) contend(ctx context.Context) (gr *grant, err error) {
 	defer t.noteWaits(false)
 	defer t.unprobe(false) // after a panic of the locker
-	_, other := t.gate.bidFor(t.terms())
-	t.abandonBid(other) // before it is granted
 	for gr == nil && err == nil {
-		if err = t.awaitAlarm(ctx); err != nil {
+		var a action
+		if a, err = t.nextAction(ctx); err != nil {
 			break
 		}
-		if t.gate.found(t) {
-			err = ErrRecorded
-			break
-		}
-		if b, o, since, ok := t.gate.takeOffer(); ok {
-			gr = t.accept(b, o, since)
-			continue
-		}
-		var may bool
-		if may, err = t.admitted(ctx); !may {
-			continue
-		}
-		gr, err = t.try(ctx)
-		if gr == nil && err == nil && t.patience.Once {
-			err = errNoWait
+		switch a.do {
+		case toTake:
+			gr = t.accept(a)
+		case toTry:
+			gr, err = t.try(ctx, a)
+		default:
+			t.noteWaits(true)
+			t.sleep(ctx, a.left, a.poke)
 		}
 	}
 	if err == nil {
@@ -252,40 +247,31 @@ func (t *Turn) contend(ctx context.Context) (gr *grant, err error) {
 	return gr, err
 }
 
-// awaitAlarm waits until the contender must act, or returns why the wait is
-// over.
-func (t *Turn) awaitAlarm(ctx context.Context) error {
-	for {
-		if err := t.stopped(ctx); err != nil {
-			return err
-		}
-		now := time.Now()
-		d, offered, poke := t.gate.untilDue(now)
-		left := t.patience.Until.Sub(now)
-		switch {
-		case offered:
-			return nil
-		case !now.Before(t.lastMoment()):
-			return errNoWait
-		case t.patience.Once:
-			return nil
-		case left <= 0 && (t.attempts > 0 || t.given != nil):
-			return errNoWait // the floor came too late for a first try, or there has been one
-		case d <= 0 && !t.tooLate(left):
-			return nil
-		case d <= 0:
-			d = left // a message may still come
-		}
-		t.noteWaits(true)
-		t.sleep(ctx, min(d, left), poke)
+// nextAction returns what the contender needs next, as far as the patience of t
+// allows. The error says why the wait is over.
+func (t *Turn) nextAction(ctx context.Context) (action, error) {
+	if err := t.stopped(ctx); err != nil {
+		return action{}, err
 	}
-}
-
-// tooLate reports whether a look would be cut short by the end of the wait, in
-// left. It would tell nothing, and cost the store a connection. A first try may
-// take its full limit.
-func (t *Turn) tooLate(left time.Duration) bool {
-	return (t.attempts > 0 || t.given != nil) && !t.gate.looksInTime(left+limits.TryGrace)
+	now := time.Now()
+	a, err := t.gate.next(t, now)
+	t.abandonBid(a.over) // before it is granted
+	left := t.patience.Until.Sub(now)
+	late := t.attempts > 0 || t.given != nil // a first try may take its full limit
+	switch {
+	case err != nil, a.do == toTake:
+	case !now.Before(t.lastMoment()), left <= 0 && late && !t.patience.Once:
+		err = errNoWait
+	case t.patience.Once:
+		a.do = toTry
+	case a.do == toTry && late && a.looks > left+limits.TryGrace:
+		// The end of the wait would cut the look short. Such a look would tell
+		// nothing, and cost the store a connection. A message may still come.
+		a.do, a.left = toPause, left
+	default:
+		a.left = min(a.left, left)
+	}
+	return a, err
 }
 
 // noteWaits counts t among the waits of the engine, or takes it out.
@@ -311,13 +297,20 @@ func (t *Turn) sleep(ctx context.Context, d time.Duration, poke <-chan struct{})
 	}
 }
 
-// try sends one try. It returns a grant, or the error that ends the wait. If it
-// returns neither, there may be another try.
-func (t *Turn) try(ctx context.Context) (*grant, error) {
-	e, sent := t.gate.engine, time.Now()
-	b, limit := t.currentBid(sent), t.tryLimit(sent)
+// try sends the try that a asks for, if the store is not known to be silent. It
+// returns a grant, or the error that ends the wait. If it returns neither, the
+// caller looks again what is next.
+func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
+	if may, err := t.admitted(ctx, a.poke); !may {
+		return nil, err
+	}
+	e, sent, b := t.gate.engine, time.Now(), a.bid
+	if b == nil {
+		b = t.newBid(sent)
+	}
+	limit := t.tryLimit(sent)
 	cut := limit < limits.Try(t.set.TTL)
-	how, joins := t.gate.beginTry(!t.patience.Once, sent)
+	how, joins := t.gate.beginTry(b, !t.patience.Once, sent)
 	how.Rest = restFor(e.waits.Load())
 	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
 	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && !cut)
@@ -328,36 +321,47 @@ func (t *Turn) try(ctx context.Context) (*grant, error) {
 		t.abandonBid(t.gate.foundRecord(t, answer.Record, joins))
 		return nil, ErrRecorded
 	case err == nil && answer.Acquired:
-		return t.won(b, sent, answer.Token), nil
+		if gr := t.won(b, sent, answer.Token); gr != nil {
+			return gr, nil
+		}
 	case err == nil:
 		t.blocker = answer.Holder
 		t.abandonBid(t.gate.tryHeld(answer, sent, joins, t.set.Backoff))
-		return nil, nil
 	case errors.Is(err, locker.ErrClosed):
 		return nil, err
+	default:
+		t.fault = moreTelling(t.fault, err)
+		if errors.Is(err, locker.ErrUnsent) {
+			t.unsent(cut, err)
+		} else {
+			t.unanswered(answer.Queued, cut, err)
+		}
+		if refused {
+			return nil, err
+		}
 	}
-	t.fault = moreTelling(t.fault, err)
-	if errors.Is(err, locker.ErrUnsent) {
-		t.gate.tryUnsent(cut, err, t.set.Backoff, min(wakeSpread(e.waits.Load()), locker.QueueLife/2))
-	} else {
-		t.abandonBid(t.gate.tryUnanswered(answer.Queued, cut, err, t.set.Backoff))
-	}
-	if refused {
-		return nil, err
+	if t.patience.Once {
+		return nil, errNoWait
 	}
 	return nil, nil
 }
 
-// currentBid returns the bid to go on with. That is the bid of the call that
-// had the floor before, if its terms are the same. Otherwise it is a new bid.
-func (t *Turn) currentBid(now time.Time) *bid {
-	b, other := t.gate.bidFor(t.terms())
-	t.abandonBid(other)
-	if b == nil {
-		b = t.newBid(now)
-		t.gate.openBid(b)
-	}
-	return b
+// unsent records that a try was not sent, because of err.
+func (t *Turn) unsent(cut bool, err error) {
+	spread := min(wakeSpread(t.gate.engine.waits.Load()), locker.QueueLife/2)
+	t.gate.update(func(c *contender, now time.Time) *bid {
+		c.tryUnsent(cut, err, now, t.set.Backoff, spread)
+		return nil
+	})
+}
+
+// unanswered records that a try ended with err, without an answer. queued says
+// that the bid may be in the queue, and cut that the try had less than its full
+// limit.
+func (t *Turn) unanswered(queued, cut bool, err error) {
+	t.gate.update(func(c *contender, now time.Time) *bid {
+		return c.tryUnanswered(queued, cut, err, now, t.set.Backoff)
+	})
 }
 
 // newBid makes a bid under an owner id that was never used before (law 2). It
@@ -410,19 +414,19 @@ func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
 	}
 	err := fmt.Errorf("%w: the answer took %v of a TTL of %v", locker.ErrUnavailable, now.Sub(sent), b.terms.ttl)
 	b.unclear = true
-	t.abandonBid(t.gate.tryUnanswered(true, false, err, t.set.Backoff))
+	t.unanswered(true, false, err)
 	return nil
 }
 
-// accept makes a grant of an offer that may be trusted from since on. If too
-// little of it is left, it returns nil, and the next try acquires the key again
-// under the same owner id (law 1).
-func (t *Turn) accept(b *bid, o locker.Offer, since time.Time) *grant {
-	now, length := time.Now(), min(o.Length, b.claim.LongOffer())
-	if !trustFrom(since, length).enough(now) {
+// accept makes a grant of the offer that a has taken. If too little of it is
+// left, accept returns nil, and the next try acquires the key again under the
+// same owner id (law 1).
+func (t *Turn) accept(a action) *grant {
+	now, length := time.Now(), min(a.offer.Length, a.bid.claim.LongOffer())
+	if !trustFrom(a.since, length).enough(now) {
 		return nil
 	}
-	gr := newGrant(t, b, since, length, o.Token, now)
+	gr := newGrant(t, a.bid, a.since, length, a.offer.Token, now)
 	gr.renewSoon(now)
 	t.gate.tryWon(gr)
 	return gr
@@ -443,7 +447,7 @@ func (t *Turn) beginAhead(ctx context.Context) bool {
 // one, comes at once and looks first.
 func (t *Turn) heldAhead(a locker.Answer) {
 	t.blocker = a.Holder
-	t.gate.tryBusy(a, time.Now())
+	t.gate.update(func(c *contender, now time.Time) *bid { c.tryBusy(a, now); return nil })
 }
 
 // unansweredAhead records that it is not known whether the bid of t has its
@@ -451,13 +455,13 @@ func (t *Turn) heldAhead(a locker.Answer) {
 // them may have been sent. So locker.ErrUnsent says nothing of this one.
 func (t *Turn) unansweredAhead(queued bool, err error) {
 	t.fault = err
-	t.abandonBid(t.gate.tryUnanswered(queued, false, err, t.set.Backoff))
+	t.unanswered(queued, false, err)
 }
 
 // admitted reports whether t may try now. If not, it has waited, and the caller
 // looks again whether the wait of t is over. It returns the error of a turn
 // that is refused. While all is well it costs an atomic load.
-func (t *Turn) admitted(ctx context.Context) (may bool, err error) {
+func (t *Turn) admitted(ctx context.Context, poke <-chan struct{}) (may bool, err error) {
 	os := &t.gate.engine.outages
 	if os.on.Load() == 0 {
 		return true, nil
@@ -470,16 +474,15 @@ func (t *Turn) admitted(ctx context.Context) (may bool, err error) {
 	case a.silence == nil:
 		return true, nil
 	}
-	t.gate.notAdmitted(a.fault)
+	t.gate.update(func(c *contender, _ time.Time) *bid { c.notAdmitted(a.fault); return nil })
 	t.noteWaits(true)
-	t.awaitAnswer(ctx, a)
+	t.awaitAnswer(ctx, a, poke)
 	return false, nil
 }
 
 // awaitAnswer waits for the end of a silence, or until t must look again.
-func (t *Turn) awaitAnswer(ctx context.Context, a admission) {
+func (t *Turn) awaitAnswer(ctx context.Context, a admission, poke <-chan struct{}) {
 	defer t.gate.engine.outages.left(a.silence)
-	_, _, poke := t.gate.untilDue(time.Now())
 	last := t.lastMoment()
 	if !t.patience.Once && (t.attempts > 0 || t.given != nil) {
 		last = t.patience.Until
