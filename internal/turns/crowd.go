@@ -7,14 +7,14 @@ import (
 
 // A crowd is what a gate knows of turns that need not be alone on the key. A
 // gate without such turns has none. The gate's mutex guards it. The store keeps
-// law 13 between grants. full and mayEnter keep it between the turns here.
+// law 13 between grants. full and mayGoOn keep it between the turns here.
 //
 // Such a turn has the floor only until it has a grant. Then the next in line
 // may contend. A permit is a grant of its own. Shared turns enter one grant
-// together, as its [members].
+// together.
 //
 // Invariant: open is nil or one of grants, and it is shared. A grant is here
-// until its release begins or it is lost. open may have ended, until mayEnter
+// until its release begins or it is lost. open may have ended, until mayGoOn
 // is asked.
 type crowd struct {
 	grants []*grant // with a limit above 1, until they are released or lost
@@ -76,7 +76,7 @@ func (gt *gate) openTo(t *Turn) bool {
 		return false
 	}
 	gr := gt.crowd.open
-	if !gr.mayEnter() {
+	if !gr.mayGoOn() {
 		gt.crowd.open = nil // it ends with its last member
 		return false
 	}
@@ -85,9 +85,7 @@ func (gt *gate) openTo(t *Turn) bool {
 
 // enter gives gr to t, which does not have the floor. From now on gr counts t.
 func (gt *gate) enter(t *Turn, gr *grant) {
-	if gr.members != nil {
-		gr.members.inside++
-	}
+	gr.inside++
 	t.entered = gr
 }
 
@@ -117,7 +115,7 @@ func (gt *gate) disperse(gr *grant) {
 	}
 	gt.crowd.grants = append(gt.crowd.grants, gr)
 	gt.enter(gt.floor, gr)
-	if gr.members != nil {
+	if gr.shared() {
 		gt.crowd.open = gr
 		for t := gt.line.first; t != nil; {
 			next := t.next
@@ -143,11 +141,8 @@ func (gt *gate) advance() {
 // exit takes a turn out of gr. It reports whether gr was left without a turn by
 // that. Nobody enters gr any more then.
 func (gt *gate) exit(gr *grant) (last bool) {
-	if gr.members == nil {
-		return true
-	}
-	gr.members.inside--
-	if last = gr.members.inside == 0; last && gt.crowd.open == gr {
+	gr.inside--
+	if last = gr.inside == 0; last && gt.crowd.open == gr {
 		gt.crowd.open = nil
 	}
 	return last
@@ -158,7 +153,7 @@ func (gt *gate) exit(gr *grant) (last bool) {
 // goes on at most. It has its place in the store's queue meanwhile, and gr ends
 // after one pass over the line if somebody waits there (law 9).
 func (gt *gate) handPermit(gr *grant) bool {
-	if gr.members != nil || !gt.nextMayUse(gr) {
+	if gr.shared() || !gt.nextMayUse(gr) {
 		return false
 	}
 	gt.enterFirst(gr)
@@ -194,11 +189,12 @@ func (gt *gate) expel(t *Turn, gr *grant) (expelled, last bool) {
 	return true, last
 }
 
-// exitGrant takes a member whose turn has ended out of gr, see [gate.exit].
+// exitGrant takes a turn that has ended out of gr, which is lost. It reports
+// whether nobody is left on gr.
 func (gt *gate) exitGrant(gr *grant) (last bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.exit(gr)
+	return !gr.crowded() || gt.exit(gr)
 }
 
 // grants returns all grants that this process has of the key.

@@ -75,7 +75,7 @@ func (gr *grant) fetch(ctx context.Context, t *Turn) error {
 	gr.mu.Lock()
 	close(gr.tokens.fetching)
 	gr.tokens.fetching = nil
-	if err == nil && gr.isOn(t) && gr.cause == nil {
+	if err == nil && t.listed && gr.cause == nil {
 		gr.tokens.block, gr.tokens.turn = block, t.number
 	}
 	gr.mu.Unlock()

@@ -128,7 +128,7 @@ func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}) {
 func (gt *gate) quit(t *Turn) (*grant, *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if t.inLine {
+	if t.listed {
 		gt.line.remove(t)
 		gt.advance()
 		return nil, nil
@@ -150,12 +150,12 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 // handOff gives the floor to the next in line together with t's grant. It does
 // so if the grant allows another turn and that call asks for no more than it
 // offers. If it returns false, only the pace has changed. A permit goes to the
-// next without the floor.
+// next without the floor, and a shared grant stays with the others on it.
 func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	if t.grant.crowded() {
-		return gt.handPermit(t.grant)
+		return !gt.exit(t.grant) || gt.handPermit(t.grant)
 	}
 	if gt.floor != t || gt.grant != t.grant {
 		return false
@@ -286,7 +286,7 @@ func (gt *gate) known(now time.Time) (r Refusal, fault error) {
 func (gt *gate) othersWait(t *Turn) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.line.length > 1 || gt.line.length == 1 && !t.inLine
+	return gt.line.length > 1 || gt.line.length == 1 && !t.listed
 }
 
 // heldHere reports whether one call of this process has had the key since the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -21,8 +22,7 @@ import (
 // Invariant: once cause is set, it does not change, the timer is stopped and no
 // renewal begins. timer is nil before the first turn. renewing is set exactly
 // while a renewal is due or in flight. renewal waits in the renewer for a part
-// of that time. If members is set, no turn is in the tenure, there is no cooldown and
-// there are no tokens.
+// of that time. A shared grant has neither a cooldown nor tokens.
 type grant struct {
 	gate   *gate
 	events Events // of the turn that acquired it, for what happens between turns
@@ -40,7 +40,9 @@ type grant struct {
 	timer *time.Timer // fires when trust ends, a renewal is due, or something in the tenure is
 	cause error       // why it ended; nil while it has not
 
-	members *members // of a shared grant; nil: it is not shared
+	// inside counts the turns that crowd has let in and that have not left, begun
+	// or not. The gate's mutex guards it.
+	inside int
 
 	renewal renewal // the renewer's, guarded by its mutex
 }
@@ -64,8 +66,8 @@ func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint6
 	if !b.terms.noRenewal {
 		gr.renewAt = limits.RenewalTime(sent, length)
 	}
-	if b.terms.limit == locker.NoLimit {
-		gr.members = &members{}
+	if gr.shared() {
+		gr.tenure.last = math.MaxInt
 	}
 	return gr
 }
@@ -77,22 +79,12 @@ func (gr *grant) begin(t *Turn, now time.Time) bool {
 	if gr.cause != nil || !gr.trust.enough(now) {
 		return false
 	}
-	if gr.members != nil {
-		gr.beginMember(t, now)
-		return true
-	}
-	t.grant, t.number = gr, gr.tenure.begin(t, t.set.MaxHold, now)
-	gr.arm(now)
-	return true
-}
-
-// beginMember is begin for a shared grant. gr.mu is held.
-func (gr *grant) beginMember(t *Turn, now time.Time) {
-	gr.tenure.begun++
+	earlier := gr.tenure.begin(t, now)
 	t.grant, t.number = gr, gr.tenure.begun
-	if gr.members.begin(t, now) || gr.timer == nil {
+	if earlier || gr.timer == nil {
 		gr.arm(now)
 	}
+	return true
 }
 
 // attach makes o the occupant of t since began. It returns why the grant has
@@ -108,30 +100,22 @@ func (gr *grant) attach(t *Turn, o Occupant, began time.Time) error {
 	return cause
 }
 
-// endTurn ends t's turn. It returns why the grant was lost in it, or nil.
-// cools reports that its cooldown begins. may says whether that is allowed.
-func (gr *grant) endTurn(t *Turn, may bool) (cools bool, cause error) {
+// endTurn ends t's turn. on is false if MaxHold has ended the turn before. cools
+// reports that its cooldown begins; may says whether that is allowed. cause is
+// why the grant was lost, or nil.
+func (gr *grant) endTurn(t *Turn, may bool) (on, cools bool, cause error) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	if gr.tenure.end(t) && may {
-		cools = gr.cool(t)
-	}
-	return cools, gr.cause
-}
-
-// endMember is endTurn for a shared grant. A turn that was not on any more was
-// expelled.
-func (gr *grant) endMember(t *Turn) (on bool, cause error) {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	return gr.members.end(t), gr.cause
+	on = gr.tenure.end(t)
+	cools = on && may && gr.cool(t)
+	return on, cools, gr.cause
 }
 
 // endOneOf ends t's turn if the grant is good and others are on it too.
 func (gr *grant) endOneOf(t *Turn) bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	return gr.cause == nil && gr.members.on.length > 1 && gr.members.end(t)
+	return gr.cause == nil && gr.tenure.on.length > 1 && gr.tenure.end(t)
 }
 
 // cool begins the cooldown of t, which has just ended, if it is too early to
@@ -155,15 +139,6 @@ func (gr *grant) mayGoOn() bool {
 	return gr.cause == nil && gr.tenure.open(now) && gr.trust.enough(now)
 }
 
-// mayEnter reports whether another turn may enter a shared grant. The time
-// bounds how long other processes wait if their message is lost.
-func (gr *grant) mayEnter() bool {
-	gr.mu.Lock()
-	defer gr.mu.Unlock()
-	now := time.Now()
-	return gr.cause == nil && now.Sub(gr.tenure.since) < limits.TenureTime && gr.trust.enough(now)
-}
-
 // shorten lets the tenure end after the turns of the calls that wait now.
 func (gr *grant) shorten(waiting int) {
 	gr.mu.Lock()
@@ -171,31 +146,9 @@ func (gr *grant) shorten(waiting int) {
 	gr.tenure.shorten(waiting)
 }
 
-// isOn reports whether t has its turn on gr. gr.mu is held.
-func (gr *grant) isOn(t *Turn) bool {
-	if gr.members != nil {
-		return t.inLine
-	}
-	return gr.tenure.turn == t
-}
-
-// someone returns a turn that is on, or nil. gr.mu is held.
-func (gr *grant) someone() *Turn {
-	if gr.members != nil {
-		return gr.members.on.first
-	}
-	return gr.tenure.turn
-}
-
 // everyone returns the turns that are on. gr.mu is held.
 func (gr *grant) everyone() (all []*Turn) {
-	if gr.members == nil {
-		if t := gr.tenure.turn; t != nil {
-			all = append(all, t)
-		}
-		return all
-	}
-	for t := gr.members.on.first; t != nil; t = t.next {
+	for t := gr.tenure.on.first; t != nil; t = t.next {
 		all = append(all, t)
 	}
 	return all
@@ -218,7 +171,7 @@ func (gr *grant) err(t *Turn) error {
 // errLocked is err. gr.mu is held.
 func (gr *grant) errLocked(t *Turn) error {
 	switch {
-	case !gr.isOn(t):
+	case !t.listed:
 		return locker.ErrLeaseLost
 	case gr.cause != nil:
 		return gr.cause
@@ -233,7 +186,7 @@ func (gr *grant) errLocked(t *Turn) error {
 // causeOf returns why t cannot go on, as far as it was told; or nil. t has
 // begun and was not ended. gr.mu is held.
 func (gr *grant) causeOf(t *Turn) error {
-	if gr.cause == nil && gr.members != nil && !t.inLine { // expelled
+	if gr.cause == nil && gr.shared() && !t.listed { // expelled
 		return overLong(t.set.MaxHold)
 	}
 	return gr.cause
@@ -266,7 +219,7 @@ func (gr *grant) heldBy(now time.Time) (locker.Holder, time.Duration) {
 func (gr *grant) heldSince(since time.Time) bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	t := gr.tenure.turn
+	t := gr.tenure.on.first
 	return t != nil && t.occupant != nil && !t.began.After(since)
 }
 
@@ -274,7 +227,7 @@ func (gr *grant) heldSince(since time.Time) bool {
 func (gr *grant) cooldown(now time.Time) time.Duration {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	t := gr.tenure.turn
+	t := gr.tenure.on.first
 	if gr.tenure.cooling != nil {
 		t = gr.tenure.cooling
 	}
@@ -325,6 +278,9 @@ func (gr *grant) occupantOf(t *Turn) Occupant {
 	return t.occupant
 }
 
+// shared reports whether any number of turns may be on gr at once.
+func (gr *grant) shared() bool { return gr.bid.terms.limit == locker.NoLimit }
+
 // crowded reports whether others may own the key beside gr.
 func (gr *grant) crowded() bool { return gr.bid.terms.limit > 1 }
 
@@ -341,9 +297,6 @@ func (gr *grant) renewSoon(now time.Time) {
 // arm sets the timer to whatever is due next. gr.mu is held.
 func (gr *grant) arm(now time.Time) {
 	next, at := gr.trust.left(now), gr.tenure.due()
-	if gr.members != nil {
-		at = gr.members.lookAt
-	}
 	if !at.IsZero() {
 		next = min(next, at.Sub(now))
 	}
@@ -390,16 +343,9 @@ func (gr *grant) due(now time.Time) (act func()) {
 		cause := gr.overdue(now)
 		return func() { gr.lose(cause) }
 	}
-	event, t := gr.tenure.next(now)
-	if gr.members != nil {
-		event, t = gr.members.next(now)
-	}
-	switch {
-	case event == maxHoldDue && gr.members != nil:
-		act = func() { gr.expel(t) }
+	switch event, t := gr.tenure.next(now); {
 	case event == maxHoldDue:
-		cause := overLong(t.set.MaxHold)
-		return func() { gr.lose(cause) }
+		act = func() { gr.expel(t) }
 	case event == cooldownDue:
 		act = t.cooledDown
 	case event == halfDue:
@@ -481,7 +427,7 @@ func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
 func (gr *grant) tellRenewal(r Renewal) {
 	events, o := gr.events, Occupant(nil)
 	gr.mu.Lock()
-	if t := gr.someone(); t != nil && t.occupant != nil {
+	if t := gr.tenure.on.first; t != nil && t.occupant != nil {
 		events, o = t.events, t.occupant
 	}
 	gr.mu.Unlock()

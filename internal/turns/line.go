@@ -22,14 +22,16 @@ type list struct {
 	shared      int // how many of them may be on the key together
 }
 
-// A spot is where a turn stands. The gate's mutex guards it. Once the turn is a
-// member of a shared grant, it stands in the list of the members, and the
-// grant's mutex guards prev, next, inLine and halfTold.
+// A spot is where a turn stands: in the line of its gate, or once it has begun,
+// among the turns that are on its grant. The gate's mutex guards it. Once the
+// turn has begun, the grant's mutex guards prev, next, listed, onSince and
+// halfTold.
 type spot struct {
 	prev, next *Turn
-	inLine     bool   // it is in a list
-	halfTold   bool   // of a member: half of its MaxHold was reported
-	entered    *grant // the grant that the turn was given without the floor
+	listed     bool      // it is in a list
+	onSince    time.Time // when the turn began
+	halfTold   bool      // half of its MaxHold was reported
+	entered    *grant    // the grant that the turn was given without the floor
 	// given has one signal when the turn is given the floor, or a grant without
 	// it. It is buffered, and made anew each time the turn joins the line. It is
 	// nil if the turn never stood in line.
@@ -37,7 +39,7 @@ type spot struct {
 }
 
 func (l *list) push(w *Turn) {
-	w.prev, w.next, w.inLine = l.last, nil, true
+	w.prev, w.next, w.listed = l.last, nil, true
 	if l.last == nil {
 		l.first = w
 	} else {
@@ -48,7 +50,7 @@ func (l *list) push(w *Turn) {
 }
 
 func (l *list) pushFront(w *Turn) {
-	w.prev, w.next, w.inLine = nil, l.first, true
+	w.prev, w.next, w.listed = nil, l.first, true
 	if l.first == nil {
 		l.last = w
 	} else {
@@ -69,7 +71,7 @@ func (l *list) remove(w *Turn) {
 	} else {
 		w.next.prev = w.prev
 	}
-	w.prev, w.next, w.inLine = nil, nil, false
+	w.prev, w.next, w.listed = nil, nil, false
 	l.count(w, -1)
 }
 

@@ -6,43 +6,51 @@ import (
 	"github.com/go-lockguard/guard/internal/limits"
 )
 
-// A tenure is the sequence of turns on one grant. It knows the current turn,
-// the number of turns so far, and the next event of the turn. It does no I/O
-// and is guarded by the mutex of its grant.
+// A tenure is the sequence of turns on one grant. It knows who has a turn, the
+// number of turns so far, and what is due next. It does no I/O and is guarded
+// by the mutex of its grant.
 //
-// Invariant: turn and cooling are never both set. halfAt and holdEnd are zero
-// unless turn is set. coolUntil is zero unless cooling is set.
+// On a shared grant any number of turns are on at once, on any other one at
+// most. Between two turns nobody is on, and the last one may be in its cooldown.
+//
+// Invariant: cooling is set only while nobody is on. lookAt is zero then.
+// coolUntil is zero unless cooling is set.
 type tenure struct {
 	since     time.Time // when the grant was acquired
-	begun     int       // turns so far, with the current one
+	begun     int       // turns so far, with those that are on
 	last      int       // the number of the last turn
-	turn      *Turn     // nil between turns
-	halfAt    time.Time // when half of MaxHold is over; zero: no limit, or reported
-	holdEnd   time.Time // when MaxHold is over; zero: no limit
-	cooling   *Turn     // a turn that has ended, whose key WithMinHold keeps
+	on        list      // the turns that have begun and not ended
+	lookAt    time.Time // when half or all of a MaxHold may be over; zero: never
+	cooling   *Turn     // a turn that has ended, whose cooldown is on
 	coolUntil time.Time
 }
 
 // newTenure returns a tenure of full length.
 func newTenure(now time.Time) tenure { return tenure{since: now, last: limits.TenureTurns} }
 
-// begin starts t's turn and returns its number, from 1. A maxHold of 0 is no
-// limit.
-func (te *tenure) begin(t *Turn, maxHold time.Duration, now time.Time) (number int) {
-	te.turn, te.halfAt, te.holdEnd = t, time.Time{}, time.Time{}
+// begin starts t's turn, which has the number te.begun from then on. It reports
+// whether something is due earlier now.
+func (te *tenure) begin(t *Turn, now time.Time) (earlier bool) {
 	te.begun++
-	if maxHold > 0 {
-		te.halfAt, te.holdEnd = now.Add(maxHold/2), now.Add(maxHold)
-	}
-	return te.begun
-}
-
-// end ends t's turn. It reports false if it was not t's turn.
-func (te *tenure) end(t *Turn) bool {
-	if te.turn != t {
+	te.on.push(t)
+	t.onSince, t.halfTold = now, false
+	half := now.Add(t.set.MaxHold / 2)
+	if t.set.MaxHold == 0 || !te.lookAt.IsZero() && !half.Before(te.lookAt) {
 		return false
 	}
-	te.turn, te.halfAt, te.holdEnd = nil, time.Time{}, time.Time{}
+	te.lookAt = half
+	return true
+}
+
+// end ends t's turn. It reports false if t was not on.
+func (te *tenure) end(t *Turn) bool {
+	if !t.listed {
+		return false
+	}
+	te.on.remove(t)
+	if te.on.first == nil {
+		te.lookAt = time.Time{}
+	}
 	return true
 }
 
@@ -56,7 +64,8 @@ func (te *tenure) endCooldown() *Turn {
 	return t
 }
 
-// open reports whether the tenure has room for another turn.
+// open reports whether the tenure has room for another turn. The time bounds how
+// long other processes wait if their message is lost.
 func (te *tenure) open(now time.Time) bool {
 	return te.begun < te.last && now.Sub(te.since) < limits.TenureTime
 }
@@ -66,13 +75,10 @@ func (te *tenure) shorten(waiting int) { te.last = min(te.last, max(te.begun, 1)
 
 // due returns when the next event of the tenure is due; zero: never.
 func (te *tenure) due() time.Time {
-	switch {
-	case te.cooling != nil:
+	if te.cooling != nil {
 		return te.coolUntil
-	case !te.halfAt.IsZero():
-		return te.halfAt
 	}
-	return te.holdEnd
+	return te.lookAt
 }
 
 // A tenureEvent is something that is due in a tenure.
@@ -85,86 +91,36 @@ const (
 	cooldownDue             // the cooldown is over
 )
 
-// next returns the event that is due now, and its turn. It returns halfDue and
-// cooldownDue once. maxHoldDue takes precedence over halfDue and stays due, because
-// the caller ends the grant.
-func (te *tenure) next(now time.Time) (tenureEvent, *Turn) {
+// next returns an event that is due now, and its turn. It returns halfDue and
+// cooldownDue once. maxHoldDue takes precedence over halfDue and stays due,
+// because the caller ends the turn. next looks at all turns, which is rare.
+func (te *tenure) next(now time.Time) (event tenureEvent, due *Turn) {
 	switch {
 	case te.cooling != nil && !now.Before(te.coolUntil):
 		return cooldownDue, te.endCooldown()
-	case !te.holdEnd.IsZero() && !now.Before(te.holdEnd):
-		return maxHoldDue, te.turn
-	case !te.halfAt.IsZero() && !now.Before(te.halfAt):
-		te.halfAt = time.Time{}
-		return halfDue, te.turn
-	}
-	return nothingDue, nil
-}
-
-// members are the turns on a shared grant. Any number of them are on it at
-// once. A grant that is not shared has none of this.
-//
-// Invariant: a turn is in on exactly while it is on. Such a turn is counted by
-// inside, and so is a turn that was let in and has not begun.
-type members struct {
-	inside int // guarded by the gate's mutex
-
-	// The grant's mutex guards what follows.
-	on     list
-	lookAt time.Time // when to look at the MaxHold of all; zero: never
-}
-
-// begin starts t's turn. It reports whether lookAt has changed.
-func (m *members) begin(t *Turn, now time.Time) (changed bool) {
-	m.on.push(t)
-	t.began, t.halfTold = now, false
-	if t.set.MaxHold == 0 {
-		return false
-	}
-	at := now.Add(t.set.MaxHold / 2)
-	if !m.lookAt.IsZero() && !at.Before(m.lookAt) {
-		return false
-	}
-	m.lookAt = at
-	return true
-}
-
-// end ends t's turn. It reports false if it was not on.
-func (m *members) end(t *Turn) bool {
-	if !t.inLine {
-		return false
-	}
-	m.on.remove(t)
-	return true
-}
-
-// next is [tenure.next] for the turn whose event is due first. It looks at all
-// of them, which is rare.
-func (m *members) next(now time.Time) (event tenureEvent, due *Turn) {
-	if m.lookAt.IsZero() || now.Before(m.lookAt) {
+	case te.lookAt.IsZero() || now.Before(te.lookAt):
 		return nothingDue, nil
 	}
-	m.lookAt = time.Time{}
-	for t := m.on.first; t != nil; t = t.next {
+	te.lookAt = time.Time{}
+	for t := te.on.first; t != nil; t = t.next {
 		if t.set.MaxHold == 0 {
 			continue
 		}
-		half, end := t.began.Add(t.set.MaxHold/2), t.began.Add(t.set.MaxHold)
-		at := end
+		half, at := t.onSince.Add(t.set.MaxHold/2), t.onSince.Add(t.set.MaxHold)
 		switch {
-		case !now.Before(end):
-			m.lookAt = now // there may be more
-			return maxHoldDue, t
+		case event != nothingDue: // one at a time
+			at = now
+		case !now.Before(at):
+			event, due, at = maxHoldDue, t, now
 		case t.halfTold:
-		case !now.Before(half):
-			t.halfTold, m.lookAt = true, now
-			return halfDue, t
-		default:
+		case now.Before(half):
 			at = half
+		default:
+			event, due, t.halfTold = halfDue, t, true
 		}
-		if m.lookAt.IsZero() || at.Before(m.lookAt) {
-			m.lookAt = at
+		if te.lookAt.IsZero() || at.Before(te.lookAt) {
+			te.lookAt = at
 		}
 	}
-	return nothingDue, nil
+	return event, due
 }

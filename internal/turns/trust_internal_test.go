@@ -14,11 +14,12 @@ import (
 
 func heldFor(left, wallAhead time.Duration) (*grant, *Turn) {
 	end := time.Now().Add(left)
-	t := &Turn{}
-	return &grant{
-		bid: &bid{}, tenure: tenure{turn: t},
-		trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left},
-	}, t
+	t := &Turn{set: &Settings{}}
+	gr := &grant{
+		bid: &bid{}, trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left},
+	}
+	gr.tenure.begin(t, time.Now())
+	return gr, t
 }
 
 func TestFault12AMachineThatSleptFindsItsLeasesLost(t *testing.T) {

@@ -178,41 +178,21 @@ func (t *Turn) marker() locker.Marker {
 // alone says that nothing runs on inside the turn. What is left of a lost key is
 // then removed in the background, because the function has returned.
 func (t *Turn) End(alone, cool bool) (back bool, cause error) {
-	if t.grant.members != nil {
-		return t.endShared(alone)
-	}
-	cools, cause := t.grant.endTurn(t, cool)
-	if cause != nil {
+	gr := t.grant
+	on, cools, cause := gr.endTurn(t, cool)
+	if !on || cause != nil {
 		t.gate.turnReturned(t)
 	}
 	switch {
+	case !on:
+		cause = overLong(t.set.MaxHold)
 	case cools: // cooledDown ends it later
 	case cause == nil:
 		back = !t.passesOn() || !t.gate.handOff(t, time.Now())
-	case leftToTTL(alone, cause):
-	default:
-		t.grant.discard()
+	case t.gate.exitGrant(gr) && !leftToTTL(alone, cause):
+		gr.discard()
 	}
 	return back, cause
-}
-
-// endShared is End for a member of a shared grant.
-func (t *Turn) endShared(alone bool) (back bool, cause error) {
-	on, cause := t.grant.endMember(t)
-	if !on {
-		t.gate.turnReturned(t)
-		return false, overLong(t.set.MaxHold)
-	}
-	if cause != nil {
-		t.gate.turnReturned(t)
-	}
-	if !t.gate.exitGrant(t.grant) {
-		return false, cause
-	}
-	if cause != nil && !leftToTTL(alone, cause) {
-		t.grant.discard()
-	}
-	return cause == nil, cause
 }
 
 // cooldownEnd is until when the key of t stays taken. The grant's mutex is held.
