@@ -24,14 +24,15 @@ type list struct {
 
 // A spot is where a turn stands: in the line of its gate, or once it has begun,
 // among the turns that are on its grant. The gate's mutex guards it. Once the
-// turn has begun, the grant's mutex guards prev, next, listed, onSince and
+// turn has begun, the grant's mutex guards prev, next, listed, onFrom and
 // halfTold.
 type spot struct {
 	prev, next *Turn
-	listed     bool      // it is in a list
-	onSince    time.Time // when the turn began
-	halfTold   bool      // half of its MaxHold was reported
-	entered    *grant    // the grant that the turn was given without the floor
+	order      uint32        // of the calls that joined the gate; 0: of a group
+	listed     bool          // it is in a list
+	halfTold   bool          // half of its MaxHold was reported
+	onFrom     time.Duration // when the turn began, counted from the begin of the tenure
+	entered    *grant        // the grant that the turn was given without the floor
 	// given has one signal when the turn is given the floor, or a grant without
 	// it. It is buffered, and made anew each time the turn joins the line. It is
 	// nil if the turn never stood in line.

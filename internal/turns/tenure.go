@@ -33,7 +33,7 @@ func newTenure(now time.Time) tenure { return tenure{since: now, last: limits.Te
 func (te *tenure) begin(t *Turn, now time.Time) (earlier bool) {
 	te.begun++
 	te.on.push(t)
-	t.onSince, t.halfTold = now, false
+	t.onFrom, t.halfTold = now.Sub(te.since), false
 	half := now.Add(t.set.MaxHold / 2)
 	if t.set.MaxHold == 0 || !te.lookAt.IsZero() && !half.Before(te.lookAt) {
 		return false
@@ -106,7 +106,8 @@ func (te *tenure) next(now time.Time) (event tenureEvent, due *Turn) {
 		if t.set.MaxHold == 0 {
 			continue
 		}
-		half, at := t.onSince.Add(t.set.MaxHold/2), t.onSince.Add(t.set.MaxHold)
+		began := te.since.Add(t.onFrom)
+		half, at := began.Add(t.set.MaxHold/2), began.Add(t.set.MaxHold)
 		switch {
 		case event != nothingDue: // one at a time
 			at = now

@@ -30,7 +30,6 @@ type Turn struct {
 	ctx      context.Context // of the wait, for a bid that is made on behalf of this turn
 	patience Patience
 	joined   time.Time
-	order    uint32 // of the calls that joined the gate; 0: of a group
 	spot
 	tried
 
