@@ -455,8 +455,8 @@ func TestACallThatLeavesAsItIsLetIn(t *testing.T) {
 				first := mustTake(t, e, s)
 				gt := e.gates.enter(stageKey)
 				in := &Turn{
-					gate: gt, set: &s, events: new(party), ctx: t.Context(),
-					patience: Patience{Until: time.Now().Add(time.Hour)},
+					gate: gt, set: &s, events: new(party),
+					waiting: waiting{ctx: t.Context(), patience: Patience{Until: time.Now().Add(time.Hour)}},
 				}
 				gt.mu.Lock()
 				if limit == locker.NoLimit {

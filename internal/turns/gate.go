@@ -39,8 +39,7 @@ type gate struct {
 	crowd     *crowd  // of turns that need not be alone; nil if there has been none
 	strays    []*Turn // whose functions run on without the key
 	contender contender
-	wanted    bool   // other processes are known to wait for the key
-	joins     uint32 // calls that have joined, see Turn.order
+	wanted    bool // other processes are known to wait for the key
 }
 
 // join gives t the floor if nobody has it. Otherwise it puts t in line if t may
@@ -49,8 +48,8 @@ type gate struct {
 func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected time.Duration) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.joins++
-	t.order = gt.joins
+	gt.line.joins++
+	t.order = gt.line.joins
 	if gt.floor == nil && gt.line.first == nil {
 		switch {
 		case gt.openTo(t):
@@ -407,9 +406,9 @@ func (gt *gate) beginTry(b *bid, wait bool, now time.Time) (how locker.Try, join
 	defer gt.mu.Unlock()
 	how = gt.contender.beginTry(b, wait, now)
 	if !how.Queued {
-		b.joins = gt.joins // if a record takes it out of the queue, that is later
+		b.joins = gt.line.joins // if a record takes it out of the queue, that is later
 	}
-	return how, gt.joins
+	return how, gt.line.joins
 }
 
 // tryWon records that the bid has become gr, which the floor holds from now on.
@@ -518,7 +517,7 @@ func (gt *gate) recorded(record string, joins uint32) {
 func (gt *gate) joined() uint32 {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.joins
+	return gt.line.joins
 }
 
 // told records that the claim of owner has left the store's queue because of a

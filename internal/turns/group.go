@@ -29,12 +29,9 @@ type Group struct {
 	events  Events
 	keys    []string // that are still to take
 	ahead   []*Turn
-	refused *refused // how a caller with one attempt was refused
-}
 
-// refused is the end of a group with one attempt.
-type refused struct {
-	turn    *Turn
+	// How a caller with one attempt was refused.
+	refused *Turn // nil: it was not
 	refusal Refusal
 	err     error
 }
@@ -58,8 +55,8 @@ func (g *Group) Take(ctx context.Context, key string, p Patience) (t *Turn, at s
 	if len(g.ahead) == 0 {
 		g.fetch(ctx, p)
 	}
-	if end := g.refused; end != nil {
-		return end.turn, end.turn.gate.key, end.refusal, end.err
+	if g.refused != nil {
+		return g.refused, g.refused.gate.key, g.refusal, g.err
 	}
 	g.keys = g.keys[1:]
 	if len(g.ahead) == 0 {
@@ -123,7 +120,10 @@ func (g *Group) floors(ctx context.Context, p Patience) (ts []*Turn) {
 		if !e.Enter() {
 			break
 		}
-		t := &Turn{gate: e.gates.enter(key), set: g.set, events: g.events, ctx: ctx, patience: p, joined: now}
+		t := &Turn{
+			gate: e.gates.enter(key), set: g.set, events: g.events,
+			waiting: waiting{ctx: ctx, patience: p, joined: now},
+		}
 		if !t.gate.joinFree(t) {
 			t.Leave()
 			break
@@ -187,10 +187,9 @@ func (g *Group) answered(ts []*Turn, bids []*bid, sent time.Time, as []locker.An
 
 // refuse ends the group of a caller with one attempt, at the turn number at.
 func (g *Group) refuse(ts []*Turn, at int) {
-	end := &refused{turn: ts[at]}
-	end.refusal, end.err = ts[at].refusal(time.Now())
-	end.turn.silent = end.turn.endedSilent(end.err)
-	g.refused = end
+	g.refused = ts[at]
+	g.refusal, g.err = g.refused.refusal(time.Now())
+	g.refused.silent = g.refused.endedSilent(g.err)
 	quitAll(ts)
 }
 
@@ -255,16 +254,10 @@ func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, er
 	if len(cs) == 0 {
 		return
 	}
-	sent, answers := time.Now(), make([]answer, len(cs))
-	several.ReleaseAll(ctx, cs, nexts, func(n int, r locker.Released, err error) { answers[n] = answer{r, err} })
+	sent, answers, failures := time.Now(), make([]locker.Released, len(cs)), make([]error, len(cs))
+	several.ReleaseAll(ctx, cs, nexts, func(n int, r locker.Released, err error) { answers[n], failures[n] = r, err })
 	answered = true
-	for n, a := range answers {
-		errs[at[n]] = ts[at[n]].released(a.Released, a.err, bids[n], sent)
+	for n, i := range at {
+		errs[i] = ts[i].released(answers[n], failures[n], bids[n], sent)
 	}
-}
-
-// answer is the answer to one release.
-type answer struct {
-	locker.Released
-	err error
 }

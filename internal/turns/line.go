@@ -8,7 +8,8 @@ import (
 // gate's mutex guards it.
 type line struct {
 	list
-	pace pace
+	pace  pace
+	joins uint32 // calls that have joined the gate, see [spot]
 }
 
 // expect returns how long the turns in line and one more will take, or 0 if
@@ -91,16 +92,15 @@ func (l *list) turns() int { return l.length - l.shared + min(l.shared, 1) }
 // windows: the current one and the last one before it that had any turns. So a
 // slow phase is forgotten as soon as turns are quick again.
 type pace struct {
-	last    time.Time // when the latest turn began
-	since   time.Time // when the current window began
-	current sample    // of this window
-	earlier sample    // of the last window that had any turns
-	seen    int       // samples in all, up to paceTrust
-}
+	last  time.Time // when the latest turn began
+	since time.Time // when the current window began
+	seen  int       // samples in all, up to paceTrust
 
-type sample struct {
-	turns int
-	took  time.Duration
+	// current is of this window, earlier of the last one that had any turns.
+	current, earlier struct {
+		turns int
+		took  time.Duration
+	}
 }
 
 const (
@@ -127,7 +127,7 @@ func (p *pace) add(now time.Time, took time.Duration) {
 		if p.current.turns > 0 {
 			p.earlier = p.current
 		}
-		p.since, p.current = now, sample{}
+		p.since, p.current.turns, p.current.took = now, 0, 0
 	}
 	p.current.turns++
 	p.current.took += took

@@ -52,7 +52,7 @@ func (r *renewer) add(gr *grant, limit time.Duration, end time.Time) {
 	defer r.mu.Unlock()
 	class := r.class(bits.Len64(uint64(limit.Milliseconds())))
 	gr.renewal = renewal{grant: gr, class: class, end: end, longest: limit}
-	heap.Push(&class.due, &gr.renewal)
+	heap.Push(class, &gr.renewal)
 	r.gather(class)
 }
 
@@ -119,7 +119,7 @@ func (r *renewer) take(class *renewals) (late, batch []*grant, limit time.Durati
 	class.gathering = false
 	now := time.Now()
 	for len(class.due) > renewBatch && class.due[0].tooLate(now) {
-		late = append(late, class.pop())
+		late = append(late, class.first())
 	}
 	batch = make([]*grant, 0, min(len(class.due), renewBatch))
 	for len(class.due) > 0 && len(batch) < renewBatch {
@@ -130,7 +130,7 @@ func (r *renewer) take(class *renewals) (late, batch []*grant, limit time.Durati
 		if own > 2*limit {
 			break // it goes with its like, because this limit would be too short
 		}
-		batch = append(batch, class.pop())
+		batch = append(batch, class.first())
 	}
 	if len(batch) > 0 {
 		class.inFlight++
@@ -173,16 +173,44 @@ func (r *renewer) renew(batch []*grant, limit time.Duration) []Renewal {
 
 // renewals are the renewals of one class. The renewer's mutex guards them.
 type renewals struct {
-	due       urgent
-	gathering bool // the timer is set
+	due       []*renewal // a heap by the end of trust, see [heap.Interface]
+	gathering bool       // the timer is set
 	inFlight  int
 }
 
-// pop takes out the most urgent one.
-func (c *renewals) pop() *grant {
+// first takes out the most urgent one.
+func (c *renewals) first() *grant {
 	next := c.due[0]
 	next.dequeue()
 	return next.grant
+}
+
+// Len implements [sort.Interface].
+func (c *renewals) Len() int { return len(c.due) }
+
+// Less implements [sort.Interface].
+func (c *renewals) Less(i, k int) bool { return c.due[i].end.Before(c.due[k].end) }
+
+// Swap implements [sort.Interface].
+func (c *renewals) Swap(i, k int) {
+	c.due[i], c.due[k] = c.due[k], c.due[i]
+	c.due[i].place, c.due[k].place = i, k
+}
+
+// Push implements [heap.Interface].
+func (c *renewals) Push(x any) {
+	d := x.(*renewal) //nolint:forcetypeassert // only add pushes
+	d.place = len(c.due)
+	c.due = append(c.due, d)
+}
+
+// Pop implements [heap.Interface].
+func (c *renewals) Pop() any {
+	last := len(c.due) - 1
+	d := c.due[last]
+	c.due[last] = nil
+	c.due = c.due[:last]
+	return d
 }
 
 // renewal is a grant's place among the renewals that are due, with the bounds
@@ -214,36 +242,7 @@ func (d *renewal) dequeue() bool {
 	if d.class == nil {
 		return false
 	}
-	heap.Remove(&d.class.due, d.place)
+	heap.Remove(d.class, d.place)
 	d.class = nil
 	return true
-}
-
-// urgent is a heap of renewals by the end of trust.
-type urgent []*renewal
-
-func (u urgent) Len() int { return len(u) }
-
-func (u urgent) Less(i, k int) bool { return u[i].end.Before(u[k].end) }
-
-// Swap implements [sort.Interface].
-func (u urgent) Swap(i, k int) {
-	u[i], u[k] = u[k], u[i]
-	u[i].place, u[k].place = i, k
-}
-
-// Push implements [heap.Interface].
-func (u *urgent) Push(x any) {
-	d := x.(*renewal) //nolint:forcetypeassert // only add pushes
-	d.place = len(*u)
-	*u = append(*u, d)
-}
-
-// Pop implements [heap.Interface].
-func (u *urgent) Pop() any {
-	last := len(*u) - 1
-	d := (*u)[last]
-	(*u)[last] = nil
-	*u = (*u)[:last]
-	return d
 }

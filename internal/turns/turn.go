@@ -20,29 +20,29 @@ import (
 // concurrent use from the end of Take on.
 //
 // Invariant: grant is nil until the turn begins, and does not change
-// afterwards. occupant is nil until Attach. The fields of tried do not change
+// afterwards. occupant is nil until Attach. The fields of waiting do not change
 // after Take, and waits and probe are unset then. entered is nil or, once the
 // turn has begun, grant.
 type Turn struct {
-	gate     *gate
-	set      *Settings
-	events   Events
-	ctx      context.Context // of the wait, for a bid that is made on behalf of this turn
-	patience Patience
-	joined   time.Time
+	gate   *gate
+	set    *Settings
+	events Events
 	spot
-	tried
+	waiting
 
 	grant            *grant
 	number           int             // of the turn within the grant, from 1
 	firstTry, ending timelimit.Limit // memory for the limits of the first try and of the release
 
 	occupant Occupant  // is told when the grant is lost; guarded by grant.mu
-	began    time.Time // when the occupant came, or a member's turn began; guarded by grant.mu
+	began    time.Time // when the occupant came; guarded by grant.mu
 }
 
-// tried is the result of the tries of a turn.
-type tried struct {
+// waiting is the wait of a turn, and the result of its tries.
+type waiting struct {
+	ctx      context.Context // also for a bid that is made on behalf of the turn
+	patience Patience
+	joined   time.Time     // when the wait began
 	attempts int           // tries sent
 	waits    bool          // it has paused while it contends: one of the engine's waits
 	blocker  locker.Holder // the last holder seen
@@ -61,7 +61,10 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 	if !e.Enter() {
 		return Refusal{}, locker.ErrClosed
 	}
-	*t = Turn{gate: e.gates.enter(key), set: s, events: ev, ctx: ctx, patience: p, joined: time.Now()}
+	*t = Turn{
+		gate: e.gates.enter(key), set: s, events: ev,
+		waiting: waiting{ctx: ctx, patience: p, joined: time.Now()},
+	}
 	return t.take(ctx, false)
 }
 
