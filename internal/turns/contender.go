@@ -8,10 +8,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A contender is how a gate contends for its key. It has the bid, the alarm
-// that says when to act next, and what is known of other processes. The turn
-// that has the floor drives it between its requests to the store. granted and
-// wake come from the locker at any time.
+// A contender is how a gate contends for its key. The contender has the bid,
+// the alarm that says when to act next, and what is known of other processes.
+// The turn that has the floor drives it between its requests to the store.
+// granted and wake come from the locker at any time.
 //
 // It is a value without I/O. The gate's mutex guards it, and its methods are
 // called with that mutex held.
@@ -54,8 +54,8 @@ func (s sighting) left(now time.Time) time.Duration { return max(0, s.remaining-
 // openBid makes b the bid.
 func (c *contender) openBid(b *bid) { c.bid, c.alarm, c.spent = b, alarm{}, false }
 
-// dropBid ends the bid, with the offer that it may have. It returns the bid for
-// the caller to abandon.
+// dropBid ends the bid, with the offer that it may have. dropBid returns the
+// bid for the caller to abandon.
 func (c *contender) dropBid() *bid {
 	b := c.bid
 	if c.spent && b != nil {
@@ -65,8 +65,8 @@ func (c *contender) dropBid() *bid {
 	return b
 }
 
-// withdraw ends the bid and its place in the queue. It returns the bid for the
-// caller to abandon (law 6).
+// withdraw ends the bid and its place in the queue. withdraw returns the bid
+// for the caller to abandon (law 6).
 func (c *contender) withdraw() *bid {
 	c.place = 0
 	return c.dropBid()
@@ -134,7 +134,8 @@ func (c *contender) signal() {
 	}
 }
 
-// beginTry records that a try for b is sent. It returns the form of the try.
+// beginTry records that a try for b is sent. beginTry returns the form of the
+// try.
 func (c *contender) beginTry(b *bid, wait bool, now time.Time) locker.Try {
 	if c.bid != b {
 		c.openBid(b)
@@ -147,8 +148,8 @@ func (c *contender) beginTry(b *bid, wait bool, now time.Time) locker.Try {
 
 // tryHeld records that a try, sent at the given time, found the key held.
 //
-// It returns a bid to abandon, or nil. A bid that was in the queue and is not
-// there any more was granted too late. It must not be queued again (law 2).
+// tryHeld returns a bid to abandon, or nil. A bid that was in the queue and is
+// not there any more was granted too late, and must not be queued again (law 2).
 func (c *contender) tryHeld(a locker.Answer, sent, now time.Time, b Backoff) (over *bid) {
 	c.seen, c.fault = sighting{a.Holder, a.Remaining, now, now.Sub(sent)}, nil
 	if a.Place != 0 {
@@ -223,8 +224,9 @@ func (c *contender) beginQueuing(b *bid) {
 	c.alarm.begin()
 }
 
-// cancelQueuing takes back the bid of a release without an answer. It returns
-// the bid to be abandoned, or nil if that is not the bid any more.
+// cancelQueuing takes back the bid of a release without an answer.
+// cancelQueuing returns the bid to be abandoned, or nil if that is not the bid
+// any more.
 func (c *contender) cancelQueuing(next *bid) *bid {
 	if next == nil || c.bid != next {
 		return nil
@@ -251,8 +253,8 @@ func (c *contender) released(r locker.Released, next *bid, sent, now time.Time, 
 	c.alarm.sleep(now.Add(b.look(next.claim.ShortOffer(), 0)))
 }
 
-// granted records a hand-over to owner. It reports whether owner is known here
-// (laws 3 and 4). That is the bid, or a grant that a look found before the
+// granted records a hand-over to owner. granted reports whether owner is known
+// here (laws 3 and 4). That is the bid, or a grant that a look found before the
 // message came.
 func (c *contender) granted(owner string, o locker.Offer) bool {
 	if c.bid != nil && c.bid.claim.Owner == owner {
@@ -349,8 +351,8 @@ func (a *alarm) take() (locker.Offer, bool) {
 	return o, true
 }
 
-// left returns how long the contender must pause from now. It returns 0 or less
-// if the contender must act.
+// left returns how long the contender must pause from now. left returns 0 or
+// less if the contender must act.
 func (a *alarm) left(now time.Time) time.Duration {
 	if a.state == asleep {
 		return a.at.Sub(now)
@@ -359,7 +361,7 @@ func (a *alarm) left(now time.Time) time.Duration {
 }
 
 // A bid is what a gate contends with for the key: a claim, and its standing in
-// the store. It belongs to the gate and not to one caller. When a caller
+// the store. The bid belongs to the gate and not to one caller. When a caller
 // leaves, the next in line goes on with the bid in the same place. Once the bid
 // has won, it belongs to the grant.
 //
@@ -392,8 +394,8 @@ type terms struct {
 	noRenewal bool
 	fencing   bool
 	limit     int // see [Settings]
-	// recall says that there was no record when the claim became the owner. So
-	// there is none while it is the owner (laws 16 and 17).
+	// recall says that there was no record when the claim became the owner,
+	// and there is none while it is the owner (laws 16 and 17).
 	recall bool
 }
 

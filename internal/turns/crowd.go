@@ -9,9 +9,9 @@ import (
 // gate without such turns has none. The gate's mutex guards it. The store keeps
 // law 13 between grants. full and mayGoOn keep it between the turns here.
 //
-// Such a turn has the floor only until it has a grant. Then the next in line
-// may contend. A permit is a grant of its own. Shared turns enter one grant
-// together.
+// Such a turn has the floor only until it has a grant, and the next in line may
+// contend after that. A permit is a grant of its own. Shared turns enter one
+// grant together.
 //
 // Invariant: open is nil or one of grants, and it is shared. A grant is here
 // until its release begins or it is lost. open may have ended, until mayGoOn
@@ -42,7 +42,7 @@ func (c *crowd) lasts(now time.Time) (d time.Duration) {
 	return d
 }
 
-// forget takes gr out. It reports whether gr was there.
+// forget takes gr out. forget reports whether gr was there.
 func (c *crowd) forget(gr *grant) bool {
 	if c == nil {
 		return false
@@ -107,8 +107,8 @@ func (gt *gate) enterFront() {
 
 // disperse is tryWon for a grant with a limit. The turn on the floor enters gr
 // and leaves the floor to the next. If gr is shared, all shared turns in line
-// enter it too, also those that stand behind others. So the front of the line
-// is overtaken once, and the others need not contend one by one.
+// enter it too, also those that stand behind others. The front of the line is
+// overtaken once by that, and the others need not contend one by one.
 func (gt *gate) disperse(gr *grant) {
 	if gt.crowd == nil {
 		gt.crowd = &crowd{}
@@ -138,8 +138,8 @@ func (gt *gate) advance() {
 	}
 }
 
-// exit takes a turn out of gr. It reports whether gr was left without a turn by
-// that. Nobody enters gr any more then.
+// exit takes a turn out of gr. exit reports whether gr was left without a turn
+// by that. Nobody enters gr any more then.
 func (gt *gate) exit(gr *grant) (last bool) {
 	gr.inside--
 	if last = gr.inside == 0; last && gt.crowd.open == gr {
@@ -150,8 +150,8 @@ func (gt *gate) exit(gr *grant) (last bool) {
 
 // handPermit gives gr to the first in line, if that waits for a permit and gr
 // has room for another turn. A turn on the floor is overtaken for as long as gr
-// goes on at most. It has its place in the store's queue meanwhile, and gr ends
-// after one pass over the line if somebody waits there (law 9).
+// goes on at most. The turn has its place in the store's queue meanwhile, and
+// gr ends after one pass over the line if somebody waits there (law 9).
 func (gt *gate) handPermit(gr *grant) bool {
 	if gr.shared() || !gt.nextMayUse(gr) {
 		return false
@@ -160,8 +160,9 @@ func (gt *gate) handPermit(gr *grant) bool {
 	return true
 }
 
-// quitGrant takes t out of the grant that it was given without the floor. It
-// returns the grant if nobody is left on it. The caller must abandon it.
+// quitGrant takes t out of the grant that it was given without the floor.
+// quitGrant returns the grant if nobody is left on it. The caller must abandon
+// it.
 func (gt *gate) quitGrant(t *Turn) *grant {
 	gr := t.entered
 	t.entered = nil
@@ -173,8 +174,8 @@ func (gt *gate) quitGrant(t *Turn) *grant {
 	return gr
 }
 
-// expel takes t out of gr, unless t is not on gr any more or is alone there. It
-// reports whether nobody is left on gr. The caller must discard it then.
+// expel takes t out of gr, unless t is not on gr any more or is alone there.
+// expel reports whether nobody is left on gr. The caller must discard it then.
 func (gt *gate) expel(t *Turn, gr *grant) (expelled, last bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -189,8 +190,8 @@ func (gt *gate) expel(t *Turn, gr *grant) (expelled, last bool) {
 	return true, last
 }
 
-// exitGrant takes a turn that has ended out of gr, which is lost. It reports
-// whether nobody is left on gr.
+// exitGrant takes a turn that has ended out of gr, which is lost. exitGrant
+// reports whether nobody is left on gr.
 func (gt *gate) exitGrant(gr *grant) (last bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()

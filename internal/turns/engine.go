@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
@@ -23,15 +24,15 @@ type Engine struct {
 	errands errands
 	outages outages
 
-	// waits counts the keys that this process waits for. They are the gates
-	// whose contender has paused.
+	// waits counts the keys that this process waits for: the gates whose
+	// contender has paused.
 	waits    atomic.Int64
 	instance atomic.Pointer[string] // the locker's id; nil before the first turn
 
 	calls calls // that wait or hold
 }
 
-// Open opens l and returns its engine. It sends nothing. Its errors are those
+// Open opens l and returns its engine. Open sends nothing. Its errors are those
 // of the locker.
 func Open(l locker.Locker) (*Engine, error) {
 	e := &Engine{
@@ -51,8 +52,8 @@ func Open(l locker.Locker) (*Engine, error) {
 }
 
 // Enter counts a call that may hold a key, or use the locker, until its Leave.
-// It returns false once the engine is closing. The caller must not call Leave
-// then.
+// Enter returns false once the engine is closing. The caller must not call
+// Leave then.
 func (e *Engine) Enter() bool { return e.calls.enter() }
 
 // Leave ends what Enter began.
@@ -62,7 +63,7 @@ func (e *Engine) Leave() { e.calls.leave() }
 func (e *Engine) Closing() <-chan struct{} { return e.calls.closing }
 
 // States returns the keys that calls of this process hold and wait for, in no
-// order. It names at most maxWaits waits of each key. It takes the lock of
+// order. States names at most maxWaits waits of each key. It takes the lock of
 // one gate at a time for a moment.
 func (e *Engine) States(now time.Time, maxWaits int) []State {
 	var all []State
@@ -86,6 +87,49 @@ func (e *Engine) tell(ctx context.Context, events Events, o Occupant, gt *gate, 
 	if n, is := e.outages.note(gt.name, heard(err), err); is {
 		events.Outage(ctx, o, gt.key, n)
 	}
+}
+
+// NewGroup returns the group for keys, in sorted order. NewGroup returns nil if
+// the keys must be taken one after the other.
+func (e *Engine) NewGroup(keys []string, s *Settings, ev Events) *Group {
+	several, ok := e.locker.(locker.Several)
+	if !ok || len(keys) < 2 {
+		return nil
+	}
+	return &Group{engine: e, several: several, set: s, events: ev, keys: keys}
+}
+
+// releasers is how many releases of one call are under way at a time.
+const releasers = 64
+
+// ReleaseKeys is [Turn.ReleaseKey] for several turns with the same TTL, in one
+// round trip if the locker can. ReleaseKeys blocks until all are answered, or
+// for the limit of one release. ReleaseKeys returns the error of each.
+func (e *Engine) ReleaseKeys(ctx context.Context, ts []*Turn) []error {
+	errs := make([]error, len(ts))
+	if len(ts) == 0 {
+		return errs
+	}
+	ctx = e.bounded(ctx, limits.Release(ts[0].set.TTL))
+	if several, ok := e.locker.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.crowded() {
+		releaseTogether(ctx, several, ts, errs)
+		return errs
+	}
+	todo := make(chan int, len(ts))
+	for i := range ts {
+		todo <- i
+	}
+	close(todo)
+	var wg sync.WaitGroup
+	for range min(len(ts), releasers) {
+		wg.Go(func() { // ends when nothing is left to do
+			for i := range todo {
+				errs[i] = ts[i].releaseKey(ctx)
+			}
+		})
+	}
+	wg.Wait()
+	return errs
 }
 
 // Close turns new calls away, waits for the others until ctx ends, and then
@@ -207,7 +251,7 @@ func (w waker) WakeAll() {
 	}
 }
 
-// Revoked implements [locker.Revoker]. It renews at once, to find out.
+// Revoked implements [locker.Revoker]. Revoked renews at once, to find out.
 func (w waker) Revoked(key, owner string) {
 	gt := w.engine.gates.find(key)
 	if gt == nil {
@@ -227,7 +271,7 @@ func (w waker) Recorded(key, owner, value string) {
 	}
 }
 
-// calls counts the calls of an engine, which wait or hold. It turns new ones
+// calls counts the calls of an engine, which wait or hold, and turns new ones
 // away once it is shut. Both channels must be made. Its methods are safe for
 // concurrent use.
 type calls struct {
@@ -242,8 +286,8 @@ type calls struct {
 // means shut.
 const shutCount = 1 << 62
 
-// enter counts a call until its leave. It returns false if calls are shut, and
-// the caller must not call leave then.
+// enter counts a call until its leave. enter returns false if calls are shut,
+// and the caller must not call leave then.
 func (c *calls) enter() bool {
 	if c.count.Add(1) < shutCount {
 		return true
@@ -260,7 +304,7 @@ func (c *calls) leave() {
 	}
 }
 
-// shut turns new calls away. It does not wait for the others.
+// shut turns new calls away. shut does not wait for the others.
 func (c *calls) shut() {
 	c.shutOnce.Do(func() {
 		close(c.closing)

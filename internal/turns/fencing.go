@@ -8,9 +8,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// tokens are the fencing tokens of a grant. They are a block, with one token
-// for each turn from the turn on in which the block was reserved. The grant's
-// mutex guards them.
+// tokens are the fencing tokens of a grant: a block, with one token for each
+// turn from the turn on in which the block was reserved. The grant's mutex
+// guards them.
 type tokens struct {
 	block    uint64        // the first; 0: none
 	turn     int           // the turn that it belongs to
@@ -25,9 +25,9 @@ func (b *tokens) of(number int) uint64 {
 	return 0
 }
 
-// token returns the fencing token of t. That is its place in the block that was
-// reserved in its turn or an earlier one. Only the turn itself fetches a block,
-// one at a time. So a number can neither repeat nor fall behind.
+// token returns the fencing token of t, which is its place in the block that
+// was reserved in its turn or an earlier one. Only the turn itself fetches a
+// block, one at a time, so a number can neither repeat nor fall behind.
 func (gr *grant) token(ctx context.Context, t *Turn) (uint64, error) {
 	for {
 		token, fetching, err := gr.reserved(t)

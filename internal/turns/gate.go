@@ -11,17 +11,17 @@ import (
 // A gate is where the calls of this process that want one key meet. One of them
 // has the floor: it contends for the key in the store, or has its turn on the
 // grant, or releases it. The others stand in line in order of arrival. The call
-// that has the floor passes it to the first of them. So 10,000 calls that wait
+// that has the floor passes it to the first of them. 10,000 calls that wait
 // cost the store as much as one.
 //
 // Its methods take the mutex for a few instructions, and never across I/O or a
 // callback. Package lockorder says what may be locked inside.
 //
 // Invariant: grant and the contender's bid are never both set. If floor is nil,
-// both are nil. Then the line is empty, or its first turn waits for a permit of
-// this process. grant is nil while the floor contends or releases. It is an
-// exclusive grant. Turns that need not be alone have theirs in crowd, without
-// the floor.
+// both are nil, and the line is empty, or its first turn waits for a permit of
+// this process. grant is an exclusive one, and nil while the floor contends or
+// releases. Turns that need not be alone have theirs in crowd, without the
+// floor.
 //
 // A turn is in at most one place: on the floor, in line, or in a grant of
 // crowd. A turn that has ended has the floor only while it releases the key, or
@@ -80,9 +80,9 @@ func (gt *gate) joinFree(t *Turn) bool {
 	return true
 }
 
-// rejoin is for a turn whose grant did not last until its begin. It puts the
-// turn back on the floor, or in front of the line if another turn has the
-// floor. It reports whether the grant is left to nobody. The caller must
+// rejoin is for a turn whose grant did not last until its begin. rejoin puts
+// the turn back on the floor, or in front of the line if another turn has the
+// floor. rejoin reports whether the grant is left to nobody. The caller must
 // discard it then.
 func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 	gt.mu.Lock()
@@ -146,10 +146,10 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 	return gr, gt.vacate()
 }
 
-// handOff gives the floor to the next in line together with t's grant. It does
-// so if the grant allows another turn and that call asks for no more than it
-// offers. If it returns false, only the pace has changed. A permit goes to the
-// next without the floor, and a shared grant stays with the others on it.
+// handOff gives the floor to the next in line together with t's grant. handOff
+// does so if the grant allows another turn and that call asks for no more than
+// it offers. If it returns false, only the pace has changed. A permit goes to
+// the next without the floor, and a shared grant stays with the others on it.
 func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -195,8 +195,8 @@ func (gt *gate) passFloor(t *Turn) *bid {
 	return gt.vacate()
 }
 
-// vacate passes the floor on without a grant. It returns a bid that nobody is
-// left to go on with. gt.mu is held.
+// vacate passes the floor on without a grant. vacate returns a bid that nobody
+// is left to go on with. gt.mu is held.
 func (gt *gate) vacate() *bid {
 	gt.giveFloor(nil)
 	if gt.floor != nil {
@@ -223,8 +223,8 @@ func (gt *gate) giveFloor(gr *grant) {
 	}
 }
 
-// dropLost takes the floor from the turn that holds gr, because gr is lost. It
-// gives the floor to the next in line to contend.
+// dropLost takes the floor from the turn that holds gr, because gr is lost.
+// dropLost gives the floor to the next in line to contend.
 func (gt *gate) dropLost(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -261,7 +261,7 @@ func (gt *gate) began(t *Turn, now time.Time) {
 	gt.line.pace.began(now, t.joined)
 }
 
-// known describes the holder of the key, as far as this process knows it. It
+// known describes the holder of the key, as far as this process knows it. known
 // also tells how long the next call must expect to wait. fault is set instead
 // if the last try got no answer.
 func (gt *gate) known(now time.Time) (r Refusal, fault error) {
@@ -329,8 +329,8 @@ func (gt *gate) wake(at time.Time) {
 	}
 }
 
-// granted records a hand-over to owner. It reports whether owner belongs to
-// this process.
+// granted records a hand-over to owner. granted reports whether owner belongs
+// to this process.
 func (gt *gate) granted(owner string, o locker.Offer) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -399,8 +399,8 @@ func (gt *gate) update(f func(c *contender, now time.Time) (over *bid)) {
 	over.abandon(gt.engine.locker)
 }
 
-// beginTry is [contender.beginTry]. It also returns how many calls have joined
-// the gate by now, see [gate.answer].
+// beginTry is [contender.beginTry]. beginTry also returns how many calls have
+// joined the gate by now, see [gate.answer].
 func (gt *gate) beginTry(b *bid, wait bool, now time.Time) (how locker.Try, joins uint32) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -482,9 +482,9 @@ func (gt *gate) found(t *Turn) bool {
 	return t.answered()
 }
 
-// foundRecord notes that a try of t, which has the floor, found a record. It
-// answers those of the first joins calls that wait for one, see [gate.answer].
-// It returns the bid, which is over.
+// foundRecord notes that a try of t, which has the floor, found a record.
+// foundRecord answers those of the first joins calls that wait for one, see
+// [gate.answer]. foundRecord returns the bid, which is over.
 func (gt *gate) foundRecord(t *Turn, record string, joins uint32) *bid {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -496,8 +496,9 @@ func (gt *gate) foundRecord(t *Turn, record string, joins uint32) *bid {
 	return gt.contender.withdraw()
 }
 
-// foundBeside records that t, which has the key, has found a record there. It
-// answers those of the first joins calls that wait for one, see [gate.answer].
+// foundBeside records that t, which has the key, has found a record there.
+// foundBeside answers those of the first joins calls that wait for one, see
+// [gate.answer].
 func (gt *gate) foundBeside(t *Turn, record string, joins uint32) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -505,8 +506,8 @@ func (gt *gate) foundBeside(t *Turn, record string, joins uint32) {
 	gt.answer(record, joins)
 }
 
-// recorded notes that a release of this process has kept a record. It answers
-// those of the first joins calls that wait for one, see [gate.answer].
+// recorded notes that a release of this process has kept a record. recorded
+// answers those of the first joins calls that wait for one, see [gate.answer].
 func (gt *gate) recorded(record string, joins uint32) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()

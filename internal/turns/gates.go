@@ -9,7 +9,7 @@ import (
 	"github.com/go-lockguard/guard/internal/limits"
 )
 
-// gates finds the gate of a key. It has an entry for each key that a call of
+// gates finds the gate of a key. There is an entry for each key that a call of
 // this process wants or holds, and no more. Two keys never share a gate.
 type gates struct {
 	engine *Engine
@@ -20,8 +20,8 @@ type gates struct {
 }
 
 type shard struct {
-	// mu guards gates and the refs of each. It is held for a map access, with
-	// nothing locked inside.
+	// mu guards gates and the refs of each. A method holds mu for a map
+	// access, with nothing locked inside.
 	mu    sync.Mutex
 	gates map[string]*gate // by name
 }
@@ -73,8 +73,8 @@ func (s *gates) spare(gt *gate) {
 	s.spares.add(gt, s.sweep)
 }
 
-// sweep leaves the gates that have been spare for long enough. It runs in the
-// goroutine of a timer, as long as there are any.
+// sweep leaves the gates that have been spare for long enough. sweep runs in
+// the goroutine of a timer, as long as there are any.
 func (s *gates) sweep() {
 	for _, gt := range s.spares.turn(s.sweep) {
 		s.leave(gt)
@@ -125,8 +125,8 @@ func (l *spares) add(gt *gate, sweep func()) {
 	}
 }
 
-// turn returns the gates that came before the last turn. It sets the timer again
-// if others are left.
+// turn returns the gates that came before the last turn. turn sets the timer
+// again if others are left.
 func (l *spares) turn(sweep func()) (over []*gate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 )
 
 // A grant is what this process holds of a key: an owner id in the store, and a
-// time until which it may be trusted. Calls take turns on it. It ends by
+// time until which it may be trusted. Calls take turns on it. A grant ends by
 // finish, when its tenure is over, or by lose, when it cannot be trusted any
 // longer. After either nobody gets another turn on it.
 //
@@ -30,8 +30,8 @@ type grant struct {
 	// its release.
 	bid *bid
 
-	// mu guards what follows. It is held for a few instructions, never across
-	// I/O or a callback.
+	// mu guards what follows. A method holds mu for a few instructions,
+	// never across I/O or a callback.
 	mu     lockorder.Grant
 	trust  trust
 	tenure tenure
@@ -55,9 +55,9 @@ type schedule struct {
 	fault    error         // of the renewals since the last that succeeded, see moreTelling
 }
 
-// newGrant returns the grant that b has won for t, now. It has a lease of the
-// given length, counted from when its request was sent, and a block of fencing
-// tokens or 0.
+// newGrant returns the grant that b has won for t, now. The grant has a lease
+// of the given length, counted from when its request was sent, and a block of
+// fencing tokens or 0.
 func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint64, now time.Time) *grant {
 	gr := &grant{
 		gate: t.gate, events: t.events, bid: b,
@@ -72,7 +72,8 @@ func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint6
 	return gr
 }
 
-// begin starts t's turn. It returns false if too little of the grant is left.
+// begin starts t's turn. begin returns false if too little of the grant is
+// left.
 func (gr *grant) begin(t *Turn, now time.Time) bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -87,8 +88,8 @@ func (gr *grant) begin(t *Turn, now time.Time) bool {
 	return true
 }
 
-// attach makes o the occupant of t since began. It returns why the grant has
-// been lost, or nil.
+// attach makes o the occupant of t since began. attach returns why the grant
+// has been lost, or nil.
 func (gr *grant) attach(t *Turn, o Occupant, began time.Time) error {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -317,7 +318,7 @@ func (gr *grant) stopTimer() {
 	}
 }
 
-// tick does what is due. It runs in the timer's goroutine. due sets the timer
+// tick does what is due. tick runs in the timer's goroutine. due sets the timer
 // again before act, which may take long, so that nothing delays the deadline.
 func (gr *grant) tick() {
 	if act := gr.due(time.Now()); act != nil {
@@ -372,8 +373,8 @@ func (gr *grant) doubt() {
 	}
 }
 
-// renewed takes the answer to a renewal that was sent at the given time. It
-// does not block, because other answers wait behind it.
+// renewed takes the answer to a renewal that was sent at the given time.
+// renewed does not block, because other answers wait behind it.
 func (gr *grant) renewed(sent time.Time, err error) Renewal {
 	r, lost := gr.noteRenewal(sent, err)
 	if !lost {
@@ -437,8 +438,8 @@ func (gr *grant) tellRenewal(r Renewal) {
 }
 
 // awaitRenewal waits for a renewal in flight, so that afterwards only our
-// release is on its way to the store. It returns false if ctx ends first. The
-// grant has ended, so no other renewal begins.
+// release is on its way to the store. awaitRenewal returns false if ctx ends
+// first. The grant has ended, so no other renewal begins.
 func (gr *grant) awaitRenewal(ctx context.Context) bool {
 	gr.mu.Lock()
 	renewing := gr.renewing
@@ -463,7 +464,7 @@ func (gr *grant) lose(cause error) {
 	}
 }
 
-// markLost is lose, but for the occupants. It returns those to tell.
+// markLost is lose, but for the occupants. markLost returns those to tell.
 func (gr *grant) markLost(cause error) (told []Occupant) {
 	gr.mu.Lock()
 	if gr.cause != nil {
@@ -507,7 +508,7 @@ func (gr *grant) expel(t *Turn) {
 	}
 }
 
-// finish ends a grant whose tenure is over. It reports whether it was still
+// finish ends a grant whose tenure is over. finish reports whether it was still
 // good.
 func (gr *grant) finish() bool {
 	gr.mu.Lock()

@@ -3,15 +3,15 @@ package turns
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A Group takes turns on several keys for one caller. It asks for as many keys
-// as it can in one request, and waits for the others one after the other.
+// A Group takes turns on several keys for one caller. The group asks for as
+// many keys as it can in one request, and waits for the others one after the
+// other.
 //
 // The caller takes the keys in sorted order. While it waits for one, it holds
 // only keys in front of it, so two callers never wait for each other. Floors
@@ -36,17 +36,7 @@ type Group struct {
 	err     error
 }
 
-// NewGroup returns the group for keys, in sorted order. It returns nil if the
-// keys must be taken one after the other.
-func (e *Engine) NewGroup(keys []string, s *Settings, ev Events) *Group {
-	several, ok := e.locker.(locker.Several)
-	if !ok || len(keys) < 2 {
-		return nil
-	}
-	return &Group{engine: e, several: several, set: s, events: ev, keys: keys}
-}
-
-// Take is [Turn.Take] for the next key. It returns a nil turn if the caller
+// Take is [Turn.Take] for the next key. Take returns a nil turn if the caller
 // must take the key by itself. A refusal may be for a key behind it, at.
 func (g *Group) Take(ctx context.Context, key string, p Patience) (t *Turn, at string, r Refusal, err error) {
 	if g == nil || len(g.keys) == 0 || g.keys[0] != key {
@@ -89,8 +79,8 @@ func quitAll(ts []*Turn) {
 	}
 }
 
-// fetch takes the next turns with one request. It blocks until the answer, at
-// most for a try limit.
+// fetch takes the next turns with one request. fetch blocks until the answer,
+// at most for a try limit.
 func (g *Group) fetch(ctx context.Context, p Patience) {
 	if g.engine.outages.on.Load() != 0 {
 		return // a turn by itself knows what to do in an outage
@@ -133,9 +123,9 @@ func (g *Group) floors(ctx context.Context, p Patience) (ts []*Turn) {
 	return ts
 }
 
-// ask asks for the keys of ts, which have their floors, in one request. It
+// ask asks for the keys of ts, which have their floors, in one request. ask
 // returns those of ts that go on: the turns with a grant, and behind them the
-// one that has to wait. It ends the others.
+// one that has to wait. ask ends the others.
 func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 	first, bids, claims := ts[0], make([]*bid, len(ts)), make([]*locker.Claim, len(ts))
 	sent := time.Now()
@@ -163,8 +153,8 @@ func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 	return ts[:last]
 }
 
-// answered tells the gates of ts what AcquireAll has answered. It returns how
-// many turns in front have a grant.
+// answered tells the gates of ts what AcquireAll has answered. answered returns
+// how many turns in front have a grant.
 func (g *Group) answered(ts []*Turn, bids []*bid, sent time.Time, as []locker.Answer, held int, err error) (n int) {
 	for i, t := range ts {
 		switch {
@@ -191,39 +181,6 @@ func (g *Group) refuse(ts []*Turn, at int) {
 	g.refusal, g.err = g.refused.refusal(time.Now())
 	g.refused.silent = g.refused.endedSilent(g.err)
 	quitAll(ts)
-}
-
-// releasers is how many releases of one call are under way at a time.
-const releasers = 64
-
-// ReleaseKeys is [Turn.ReleaseKey] for several turns with the same TTL, in one
-// round trip if the locker can. It blocks until all are answered, or for the
-// limit of one release. It returns the error of each.
-func (e *Engine) ReleaseKeys(ctx context.Context, ts []*Turn) []error {
-	errs := make([]error, len(ts))
-	if len(ts) == 0 {
-		return errs
-	}
-	ctx = e.bounded(ctx, limits.Release(ts[0].set.TTL))
-	if several, ok := e.locker.(locker.Several); ok && len(ts) > 1 && !ts[0].grant.crowded() {
-		releaseTogether(ctx, several, ts, errs)
-		return errs
-	}
-	todo := make(chan int, len(ts))
-	for i := range ts {
-		todo <- i
-	}
-	close(todo)
-	var wg sync.WaitGroup
-	for range min(len(ts), releasers) {
-		wg.Go(func() { // ends when nothing is left to do
-			for i := range todo {
-				errs[i] = ts[i].releaseKey(ctx)
-			}
-		})
-	}
-	wg.Wait()
-	return errs
 }
 
 // releaseTogether releases the keys of ts with one request.

@@ -34,9 +34,9 @@ type spot struct {
 	halfTold   bool          // half of its MaxHold was reported
 	onFrom     time.Duration // when the turn began, counted from the begin of the tenure
 	entered    *grant        // the grant that the turn was given without the floor
-	// given has one signal when the turn is given the floor, or a grant without
-	// it. It is buffered, and made anew each time the turn joins the line. It is
-	// nil if the turn never stood in line.
+	// given has one signal when the turn is given the floor, or a grant
+	// without it. The channel is buffered, made anew each time the turn
+	// joins the line, and nil if the turn never stood in line.
 	given chan struct{}
 }
 
@@ -88,8 +88,8 @@ func (l *list) count(w *Turn, n int) {
 // come together.
 func (l *list) turns() int { return l.length - l.shared + min(l.shared, 1) }
 
-// pace estimates the interval between turns at a gate. It is a mean over two
-// windows: the current one and the last one before it that had any turns. So a
+// pace estimates the interval between turns at a gate: the mean over two
+// windows, the current one and the last one before it that had any turns. So a
 // slow phase is forgotten as soon as turns are quick again.
 type pace struct {
 	last  time.Time // when the latest turn began
@@ -110,7 +110,7 @@ const (
 
 // began records the begin of a turn whose call joined at the given time. If the
 // call was already waiting when the previous turn began, the time between the
-// two beginnings is one turn. It includes all that other processes do in
+// two beginnings is one turn, which includes all that other processes do in
 // between.
 func (p *pace) began(now, joined time.Time) {
 	if !p.last.IsZero() && !joined.After(p.last) {

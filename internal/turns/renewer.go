@@ -39,8 +39,8 @@ const (
 type renewer struct {
 	engine *Engine
 
-	// mu guards classes, their content, and each grant's renewal. It is never
-	// held across I/O.
+	// mu guards classes, their content, and each grant's renewal. No method
+	// holds mu across I/O.
 	mu      lockorder.Renewer
 	classes map[int]*renewals
 }
@@ -147,7 +147,8 @@ func (r *renewer) done(class *renewals) {
 	r.gather(class)
 }
 
-// forget takes gr out of what is due. It returns false if its renewal was sent.
+// forget takes gr out of what is due. forget returns false if its renewal was
+// sent.
 func (r *renewer) forget(gr *grant) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,8 +215,8 @@ func (c *renewals) Pop() any {
 }
 
 // renewal is a grant's place among the renewals that are due, with the bounds
-// of its try. It is a part of the grant, so that a renewal allocates nothing.
-// The renewer's mutex guards it.
+// of its try. The renewal is a part of the grant, so that a renewal allocates
+// nothing. The renewer's mutex guards it.
 //
 // Invariant: class is set exactly while the renewal waits in class.due, at
 // place.
@@ -237,7 +238,7 @@ func (d *renewal) limit(now time.Time) time.Duration {
 // would come too late as well.
 func (d *renewal) tooLate(now time.Time) bool { return d.end.Sub(now) < d.longest }
 
-// dequeue takes d out of its class. It returns false if d was not there.
+// dequeue takes d out of its class. dequeue returns false if d was not there.
 func (d *renewal) dequeue() bool {
 	if d.class == nil {
 		return false

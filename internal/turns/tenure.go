@@ -6,9 +6,9 @@ import (
 	"github.com/go-lockguard/guard/internal/limits"
 )
 
-// A tenure is the sequence of turns on one grant. It knows who has a turn, the
-// number of turns so far, and what is due next. It does no I/O and is guarded
-// by the mutex of its grant.
+// A tenure is the sequence of turns on one grant. The tenure knows who has a
+// turn, the number of turns so far, and what is due next. A tenure does no I/O
+// and is guarded by the mutex of its grant.
 //
 // On a shared grant any number of turns are on at once, on any other one at
 // most. Between two turns nobody is on, and the last one may be in its cooldown.
@@ -28,8 +28,8 @@ type tenure struct {
 // newTenure returns a tenure of full length.
 func newTenure(now time.Time) tenure { return tenure{since: now, last: limits.TenureTurns} }
 
-// begin starts t's turn, which has the number te.begun from then on. It reports
-// whether something is due earlier now.
+// begin starts t's turn, which has the number te.begun from then on. begin
+// reports whether something is due earlier now.
 func (te *tenure) begin(t *Turn, now time.Time) (earlier bool) {
 	te.begun++
 	te.on.push(t)
@@ -42,7 +42,7 @@ func (te *tenure) begin(t *Turn, now time.Time) (earlier bool) {
 	return true
 }
 
-// end ends t's turn. It reports false if t was not on.
+// end ends t's turn. end reports false if t was not on.
 func (te *tenure) end(t *Turn) bool {
 	if !t.listed {
 		return false
@@ -91,7 +91,7 @@ const (
 	cooldownDue             // the cooldown is over
 )
 
-// next returns an event that is due now, and its turn. It returns halfDue and
+// next returns an event that is due now, and its turn. next returns halfDue and
 // cooldownDue once. maxHoldDue takes precedence over halfDue and stays due,
 // because the caller ends the turn. next looks at all turns, which is rare.
 func (te *tenure) next(now time.Time) (event tenureEvent, due *Turn) {

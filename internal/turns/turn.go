@@ -13,8 +13,8 @@ import (
 
 // A Turn is one caller's time on a key: first its place at the gate, then its
 // number on a grant. The zero Turn is for one [Turn.Take]. After a Take that
-// succeeded the caller attaches its occupant. It then ends the turn once, by
-// Drop or by End.
+// succeeded the caller attaches its occupant, and ends the turn once, by Drop
+// or by End.
 //
 // Methods but Take, Drop, End, ReleaseKey, Discard and Leave are safe for
 // concurrent use from the end of Take on.
@@ -51,9 +51,9 @@ type waiting struct {
 	probe    *silence      // set while the try of the turn is the probe in this silence
 }
 
-// Take waits for a turn on key, and begins it. It ends by max(p.Until, try
+// Take waits for a turn on key, and begins it. Take ends by max(p.Until, try
 // limit) plus 50 ms, or when ctx does, but does not interrupt a try in flight.
-// It is for one use of t. s must not change while the turn lasts.
+// Take is for one use of t. s must not change while the turn lasts.
 //
 // The Refusal comes with ErrHeld and ErrFull. Other errors are ErrEnded and the
 // errors of the locker.
@@ -68,12 +68,13 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 	return t.take(ctx, false)
 }
 
-// Tried tells how the wait of t went. It returns the number of tries, whether
-// another turn handed its grant to t, and the last holder in the way. For a
-// call that never came to try, that is the holder that this process knows of.
+// Tried tells how the wait of t went. Tried returns the number of tries,
+// whether another turn handed its grant to t, and the last holder in the way.
+// For a call that never came to try, that is the holder that this process knows
+// of.
 //
 // silent reports that t ended without a turn because the store gave no answer.
-// It is not true of a refusal, of a key that is held, or of a call that was
+// silent is not true of a refusal, of a key that is held, or of a call that was
 // turned away.
 func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder, silent bool) {
 	blocker = t.blocker
@@ -84,11 +85,11 @@ func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder, silen
 	return t.attempts, t.number > 1, blocker, t.silent
 }
 
-// Attach makes o the occupant, whose turn began at the given time. It returns
-// why the grant has been lost already, or nil.
+// Attach makes o the occupant, whose turn began at the given time. Attach
+// returns why the grant has been lost already, or nil.
 func (t *Turn) Attach(o Occupant, began time.Time) error { return t.grant.attach(t, o, began) }
 
-// Err returns why the turn cannot be trusted, or nil. It looks at the clocks.
+// Err returns why the turn cannot be trusted, or nil. Err looks at the clocks.
 func (t *Turn) Err() error { return t.grant.err(t) }
 
 // Deadline returns until when the turn may be trusted unless the lease is
@@ -107,9 +108,9 @@ func (t *Turn) Hold() locker.Hold {
 	return locker.Hold{Key: c.Key, Owner: c.Owner, Limit: c.Limit}
 }
 
-// Token returns the fencing token of the turn. It may make a request. It then
-// blocks until that is answered or ctx ends. It returns why the turn cannot be
-// trusted, ErrUnavailable of package locker, or ctx's error.
+// Token returns the fencing token of the turn. Token may make a request. It
+// then blocks until that is answered or ctx ends. Token returns why the turn
+// cannot be trusted, ErrUnavailable of package locker, or ctx's error.
 func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token(ctx, t) }
 
 // Outlived ends the grant, unless it was lost already, because a lease inside
@@ -119,9 +120,9 @@ func (t *Turn) Outlived() { t.grant.lose(errOutlived) }
 // shared reports whether t may be beside any number of shared turns.
 func (t *Turn) shared() bool { return t.set.Limit == locker.NoLimit }
 
-// Begin marks the key before a function runs under t, which recalls (law 20). It
-// blocks until the answer, or for the limit of a release. It repeats a request
-// without an answer until then, and uses only the values of ctx.
+// Begin marks the key before a function runs under t, which recalls (law 20).
+// Begin blocks until the answer, or for the limit of a release. Begin repeats a
+// request without an answer until then, and uses only the values of ctx.
 //
 // After an error no function may run, and the release removes the mark. The
 // error is ErrRecorded if the key has a record, which the call's [Recall] has
@@ -150,14 +151,15 @@ func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
 	return err
 }
 
-// beginOnce makes one request that marks the key. It leaves time for others.
+// beginOnce makes one request that marks the key. beginOnce leaves time for
+// others.
 func (t *Turn) beginOnce(ctx context.Context, mark locker.Record) (found string, err error) {
 	ctx = t.gate.engine.bounded(ctx, limits.Release(t.set.TTL)/3)
 	return t.marker().Begin(ctx, &t.grant.bid.claim, mark)
 }
 
 // Unmark notes that no function has done anything under t. The end of t then
-// keeps nothing, and removes the mark. It comes before End.
+// keeps nothing, and removes the mark. Unmark comes before End.
 func (t *Turn) Unmark() {
 	r := t.patience.Recall
 	r.keep, r.undone = locker.Record{}, true
@@ -235,17 +237,19 @@ func (t *Turn) Discard() {
 }
 
 // ReleaseKey releases the key of t's grant, or hands it to the next process,
-// and passes the floor on. It comes after an End that asked for it. If a call
-// of this process still waits, the release queues it behind the others (law 9).
+// and passes the floor on. ReleaseKey comes after an End that asked for it. If
+// a call of this process still waits, the release queues it behind the others
+// (law 9).
 //
-// It blocks until the answer, or for the limit of a release. It uses only the
-// values of ctx. It returns nil, or an error of package locker: ErrLeaseLost if
-// the key was not ours any more, or ErrUnavailable.
+// ReleaseKey blocks until the answer, or for the limit of a release. ReleaseKey
+// uses only the values of ctx. ReleaseKey returns nil, or an error of package
+// locker: ErrLeaseLost if the key was not ours any more, or ErrUnavailable.
 func (t *Turn) ReleaseKey(ctx context.Context) error {
 	return t.releaseKey(t.gate.engine.limits.In(ctx, &t.ending, time.Now(), limits.Release(t.set.TTL)))
 }
 
-// releaseKey is ReleaseKey, but for its limit. It blocks until ctx ends.
+// releaseKey is ReleaseKey, but for its limit. releaseKey blocks until ctx
+// ends.
 func (t *Turn) releaseKey(ctx context.Context) error {
 	defer t.passFloor()
 	if may, err := t.mayRelease(ctx); !may {
@@ -265,8 +269,8 @@ func (t *Turn) releaseKey(ctx context.Context) error {
 }
 
 // mayRelease ends t's grant, and waits for a renewal in flight until ctx ends.
-// It returns false if there is no key to release, or none that can be released
-// now.
+// mayRelease returns false if there is no key to release, or none that can be
+// released now.
 func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
 	gr := t.grant
 	switch {
@@ -280,7 +284,7 @@ func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
 	return true, nil
 }
 
-// nextBid makes the bid that the release queues for the first in line. It
+// nextBid makes the bid that the release queues for the first in line. nextBid
 // returns nil if nobody is there, or if that call recalls. Such a call must
 // look for a record before it is queued (law 17).
 func (t *Turn) nextBid(gr *grant) (*bid, *locker.Claim) {
@@ -294,8 +298,8 @@ func (t *Turn) nextBid(gr *grant) (*bid, *locker.Claim) {
 }
 
 // sendRelease asks the locker to release t's key, and to keep t's record if
-// there is one. It returns the answer, the bid that may be queued by it, and
-// when it was sent.
+// there is one. sendRelease returns the answer, the bid that may be queued by
+// it, and when it was sent.
 func (t *Turn) sendRelease(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time,
 	error,
 ) {
@@ -307,8 +311,8 @@ func (t *Turn) sendRelease(ctx context.Context, next *bid, claim *locker.Claim) 
 	return r, next, sent, err
 }
 
-// keepKey is sendRelease for a turn with a record. It repeats a request without
-// an answer, after the pauses of the backoff, until ctx ends (law 19).
+// keepKey is sendRelease for a turn with a record. keepKey repeats a request
+// without an answer, after the pauses of the backoff, until ctx ends (law 19).
 func (t *Turn) keepKey(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time, error) {
 	gt, b, joins := t.gate, t.grant.bid, t.gate.joined()
 	sent := time.Now()
@@ -328,7 +332,8 @@ func (t *Turn) keepKey(ctx context.Context, next *bid, claim *locker.Claim) (loc
 	return released, next, sent, err
 }
 
-// keepOnce makes one request that keeps t's record. It leaves time for others.
+// keepOnce makes one request that keeps t's record. keepOnce leaves time for
+// others.
 func (t *Turn) keepOnce(ctx context.Context, next *locker.Claim) (locker.Released, error) {
 	e := t.gate.engine
 	store, ok := e.locker.(locker.Recorder)
@@ -338,8 +343,8 @@ func (t *Turn) keepOnce(ctx context.Context, next *locker.Claim) (locker.Release
 	return store.Keep(e.bounded(ctx, limits.Release(t.set.TTL)/3), &t.grant.bid.claim, next, t.patience.Recall.keep)
 }
 
-// pauses pauses after the n-th request (from 0) without an answer. It returns
-// false if ctx has ended.
+// pauses pauses after the n-th request (from 0) without an answer. pauses
+// returns false if ctx has ended.
 func (t *Turn) pauses(ctx context.Context, n int) bool {
 	timer := time.NewTimer(t.set.Backoff.Pause(n))
 	defer timer.Stop()
@@ -352,7 +357,8 @@ func (t *Turn) pauses(ctx context.Context, n int) bool {
 }
 
 // released notes the answer to a release that was sent at the given time. next
-// is the bid that it was to queue, or nil. It returns the error of ReleaseKey.
+// is the bid that it was to queue, or nil. released returns the error of
+// ReleaseKey.
 func (t *Turn) released(released locker.Released, err error, next *bid, sent time.Time) error {
 	gr, gt := t.grant, t.gate
 	if errors.Is(err, locker.ErrLeaseLost) {
@@ -398,8 +404,8 @@ func (t *Turn) recalls() bool { return t.patience.Recall != nil }
 // keeps reports whether the end of t keeps a record.
 func (t *Turn) keeps() bool { return t.recalls() && t.patience.Recall.keep.Value != "" }
 
-// passesOn reports whether the grant may pass from t to another turn. That would
-// keep a record from the store, or leave the mark of t there.
+// passesOn reports whether the grant may pass from t to another turn, unless
+// that would keep a record from the store, or leave the mark of t there.
 func (t *Turn) passesOn() bool { return !t.recalls() || !t.keeps() && !t.patience.Recall.undone }
 
 // passFloor gives the floor to the next in line. A bid that nobody is left to
@@ -409,9 +415,9 @@ func (t *Turn) passFloor() { t.abandonBid(t.gate.passFloor(t)) }
 // abandonBid asks the locker to remove what b has left. b may be nil.
 func (t *Turn) abandonBid(b *bid) { b.abandon(t.gate.engine.locker) }
 
-// Leave ends the use of the gate and the engine. It is the last call. It comes
-// after an End that asked for no release, or after the release. Drop calls it
-// itself.
+// Leave ends the use of the gate and the engine. Leave is the last call. Leave
+// comes after an End that asked for no release, or after the release. Drop
+// calls it itself.
 func (t *Turn) Leave() {
 	e := t.gate.engine
 	e.gates.leave(t.gate)

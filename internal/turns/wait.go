@@ -14,10 +14,10 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// This file is how a turn comes to its begin: it joins the gate, stands in line,
-// contends and tries.
+// The methods in this file bring a turn to its begin: it joins the gate, stands
+// in line, contends and tries.
 
-// errNoWait ends a wait without the key. It becomes a Refusal.
+// errNoWait ends a wait without the key, and becomes a Refusal.
 var errNoWait = errors.New("guard: would have to wait")
 
 // take waits for t to begin. If t does not, it quits. joined reports that t has
@@ -43,7 +43,7 @@ func (t *Turn) take(ctx context.Context, joined bool) (refusal Refusal, err erro
 	return refusal, err
 }
 
-// quit gives up a turn that has not begun, wherever it is. It also gives up
+// quit gives up a turn that has not begun, wherever it is. quit also gives up
 // what the turn was handed on its way.
 func (t *Turn) quit() {
 	gr, b := t.gate.quit(t)
@@ -95,8 +95,8 @@ func (t *Turn) mayWait(ahead int, expected time.Duration, now time.Time) bool {
 // full reports whether ahead is all that may stand in line.
 func (t *Turn) full(ahead int) bool { return t.set.MaxWaiters > 0 && ahead >= t.set.MaxWaiters }
 
-// wait stands in line, contends and begins. It starts over if a grant does not
-// last until then.
+// wait stands in line, contends and begins. wait starts over if a grant does
+// not last until then.
 func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
 	for err == nil {
 		gr, has, given := t.gate.stand(t)
@@ -146,7 +146,7 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 	}
 }
 
-// begin starts t's turn on gr. It returns false if too little of gr is left.
+// begin starts t's turn on gr. begin returns false if too little of gr is left.
 func (t *Turn) begin(gr *grant) bool {
 	now := time.Now()
 	if !gr.begin(t, now) {
@@ -297,9 +297,9 @@ func (t *Turn) sleep(ctx context.Context, d time.Duration, poke <-chan struct{})
 	}
 }
 
-// try sends the try that a asks for, if the store is not known to be silent. It
-// returns a grant, or the error that ends the wait. If it returns neither, the
-// caller looks again what is next.
+// try sends the try that a asks for, if the store is not known to be silent.
+// try returns a grant, or the error that ends the wait. If it returns neither,
+// the caller looks again what is next.
 func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
 	if may, err := t.admitted(ctx, a.poke); !may {
 		return nil, err
@@ -364,8 +364,8 @@ func (t *Turn) unanswered(queued, cut bool, err error) {
 	})
 }
 
-// newBid makes a bid under an owner id that was never used before (law 2). It
-// names the trace of t's call.
+// newBid makes a bid under an owner id that was never used before (law 2).
+// newBid names the trace of t's call.
 func (t *Turn) newBid(now time.Time) *bid {
 	s := t.set
 	return &bid{terms: t.terms(), claim: locker.Claim{
@@ -394,7 +394,7 @@ func (t *Turn) tryLimit(now time.Time) time.Duration {
 	return min(limit, left+limits.TryGrace)
 }
 
-// limited counts a try. It returns a context for it with this limit.
+// limited counts a try. limited returns a context for it with this limit.
 func (t *Turn) limited(ctx context.Context, sent time.Time, limit time.Duration) context.Context {
 	memory := &t.firstTry
 	if t.attempts++; t.attempts > 1 {
@@ -403,7 +403,7 @@ func (t *Turn) limited(ctx context.Context, sent time.Time, limit time.Duration)
 	return t.gate.engine.limits.In(ctx, memory, sent, limit)
 }
 
-// won makes a grant of a try that succeeded. It returns nil if the answer was
+// won makes a grant of a try that succeeded. won returns nil if the answer was
 // too slow.
 func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
 	now := time.Now()
@@ -432,8 +432,8 @@ func (t *Turn) accept(a action) *grant {
 	return gr
 }
 
-// beginAhead begins t on the grant that its group has got. It returns false if
-// there is none, or if t must look again why its wait ends.
+// beginAhead begins t on the grant that its group has got. beginAhead returns
+// false if there is none, or if t must look again why its wait ends.
 func (t *Turn) beginAhead(ctx context.Context) bool {
 	gr, has, _ := t.gate.stand(t)
 	if !has || gr == nil || t.stopped(ctx) != nil || !t.begin(gr) {
@@ -452,15 +452,15 @@ func (t *Turn) heldAhead(a locker.Answer) {
 
 // unansweredAhead records that it is not known whether the bid of t has its
 // key, or is queued. One error is for all claims of a request, and a part of
-// them may have been sent. So locker.ErrUnsent says nothing of this one.
+// them may have been sent, so locker.ErrUnsent says nothing of this one.
 func (t *Turn) unansweredAhead(queued bool, err error) {
 	t.fault = err
 	t.unanswered(queued, false, err)
 }
 
 // admitted reports whether t may try now. If not, it has waited, and the caller
-// looks again whether the wait of t is over. It returns the error of a turn
-// that is refused. While all is well it costs an atomic load.
+// looks again whether the wait of t is over. admitted returns the error of a
+// turn that is refused. While all is well it costs an atomic load.
 func (t *Turn) admitted(ctx context.Context, poke <-chan struct{}) (may bool, err error) {
 	os := &t.gate.engine.outages
 	if os.on.Load() == 0 {
