@@ -25,7 +25,7 @@ import (
 //
 // A turn is in at most one place: on the floor, in line, or in a grant of
 // crowd. A turn that has ended has the floor only while it releases the key, or
-// while WithMinHold keeps the key.
+// in its cooldown.
 type gate struct {
 	engine *Engine
 	key    string // as the callers gave it
