@@ -48,6 +48,9 @@ func TestATenureKnowsWhatIsDue(t *testing.T) {
 		"of two turns the one that is due first": {
 			func(te *tenure) { te.begin(other, start) }, 1, maxHoldDue, other, 1,
 		},
+		"a turn beside one with a longer MaxHold": {
+			func(te *tenure) { te.begin(holds(30*time.Second), start); told(te) }, 6, nothingDue, nil, 10,
+		},
 		"the turn beside another that has ended": {
 			func(te *tenure) { te.begin(other, start); te.end(other) }, 5, halfDue, mine, 10,
 		},
