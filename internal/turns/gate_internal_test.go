@@ -2,6 +2,9 @@ package turns
 
 import (
 	"testing"
+	"time"
+
+	"github.com/go-lockguard/guard/locker"
 )
 
 // A turn is first in line again if its grant did not last until its begin.
@@ -21,5 +24,20 @@ func TestATurnThatRejoinsIsFirstInLine(t *testing.T) {
 	gt = &gate{}
 	if gt.rejoin(back, nil); gt.floor != back {
 		t.Error("a free floor is not taken")
+	}
+}
+
+// An offer says whether other processes wait, whatever was known before (law 9).
+func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
+	s := settings()
+	turn := &Turn{set: &s}
+	for _, waiting := range []int{0, 3} {
+		gt := &gate{floor: turn, wanted: waiting == 0}
+		gt.contender.openBid(&bid{terms: turn.terms(), claim: locker.Claim{Owner: "mine"}})
+		gt.granted("mine", locker.Offer{Waiting: waiting})
+		a, err := gt.next(turn, time.Now())
+		if err != nil || a.do != toTake || gt.wanted != (waiting > 0) {
+			t.Errorf("%d wait: next is %d, %v; wanted: %t", waiting, a.do, err, gt.wanted)
+		}
 	}
 }
