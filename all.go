@@ -101,8 +101,8 @@ func (s *leases) group(ctx context.Context, keys []string) *turns.Group {
 	if s.guard.failOpen || s.guard.set.Limit != 0 {
 		return nil
 	}
-	g, outer := s.guard, leaseIn(ctx)
-	inside := func(key string) bool { return findLease(outer, g.family, key) != nil }
+	g, enclosing := s.guard, leaseIn(ctx)
+	inside := func(key string) bool { return findLease(enclosing, g.family, key) != nil }
 	own := slices.DeleteFunc(slices.Clone(keys), inside)
 	return g.family.engine.NewGroup(own, &g.set, events{g})
 }

@@ -40,7 +40,7 @@ func leaseIn(ctx context.Context) *Lease {
 // findLease searches l and the leases around it. It returns the innermost lease
 // of the family on key that has not been released, or nil.
 func findLease(l *Lease, f *family, key string) *Lease {
-	for ; l != nil; l = l.outer {
+	for ; l != nil; l = l.enclosing {
 		if l.key == key && l.guard.family == f && !l.isReleased() && !l.bare {
 			return l
 		}
@@ -50,8 +50,8 @@ func findLease(l *Lease, f *family, key string) *Lease {
 
 // runsInside reports whether l runs inside outer, at any depth.
 func (l *Lease) runsInside(outer *Lease) bool {
-	for l != nil && l.within != outer {
-		l = l.within
+	for l != nil && l.outer != outer {
+		l = l.outer
 	}
 	return l != nil
 }
@@ -61,7 +61,7 @@ func (l *Lease) runsInside(outer *Lease) bool {
 // which does not protect what the function does. LeaseFrom does not block and
 // is safe for concurrent use.
 func LeaseFrom(ctx context.Context) (*Lease, bool) {
-	for l := leaseIn(ctx); l != nil && !l.bare; l = l.outer {
+	for l := leaseIn(ctx); l != nil && !l.bare; l = l.enclosing {
 		if !l.isReleased() {
 			return l, true
 		}
@@ -74,7 +74,7 @@ func LeaseFrom(ctx context.Context) (*Lease, bool) {
 // own. LeaseOf goes through the leases in ctx one by one and asks nobody else.
 // It does not block and is safe for concurrent use.
 func LeaseOf(ctx context.Context, key string) (*Lease, bool) {
-	for l := leaseIn(ctx); l != nil; l = l.outer {
+	for l := leaseIn(ctx); l != nil; l = l.enclosing {
 		switch {
 		case l.key != key || l.isReleased():
 		case l.bare:
@@ -116,7 +116,7 @@ var errWhichToken = fmt.Errorf("%w: the keys of a DoAll have a fencing token eac
 // released. A lost lease counts, because the store knows whether it was. Holds
 // does not block and is safe for concurrent use.
 func (l *Lease) Holds(store locker.Locker) (holds []locker.Hold, ok bool) {
-	for ; l != nil; l = l.outer {
+	for ; l != nil; l = l.enclosing {
 		if l.guard.family.locker != store {
 			continue
 		}

@@ -17,20 +17,20 @@ import (
 // under [Lease.Context]. The caller releases the lease when it is done. A lease
 // outlives the leases inside it. Its methods are safe for concurrent use.
 type Lease struct {
-	// Invariant of a lease that is not bare: turn is &own, or within's turn if
-	// within is set, or one that a group has taken. turn and ctx are nil until
+	// Invariant of a lease that is not bare: turn is &own, or outer's turn if
+	// outer is set, or one that a group has taken. turn and ctx are nil until
 	// the lease is acquired, and do not change afterwards. So is cancel, unless
 	// the leases of a DoAll share one from the start. The release waits for the
 	// slot of stile, unless the lease is lost.
 	//
 	// A bare lease has no turn and is never released. Nothing runs inside it.
 
-	guard  *Guard
-	key    string
-	outer  *Lease      // the innermost lease of the verb's ctx, or DoAll's lease before this one
-	within *Lease      // the lease on the same key that the verb runs inside; nil if the turn is its own
-	turn   *turns.Turn // shared with all leases inside; nil before it is acquired
-	own    turns.Turn  // memory for a turn of its own
+	guard     *Guard
+	key       string
+	enclosing *Lease      // the innermost lease of the verb's ctx, or DoAll's lease before this one
+	outer     *Lease      // the lease on the same key that the verb runs inside; nil if the turn is its own
+	turn      *turns.Turn // shared with all leases inside; nil before it is acquired
+	own       turns.Turn  // memory for a turn of its own
 
 	hold   hold // the hold as observers and log see it
 	ctx    context.Context
@@ -65,16 +65,16 @@ func (g *Guard) acquire(ctx context.Context, key string, p turns.Patience, w wit
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	outer := leaseIn(ctx)
-	if outer != nil {
-		ctx = leasekey.Ending(ctx, outer.Context()) // a gin.Context never ends by itself
+	enclosing := leaseIn(ctx)
+	if enclosing != nil {
+		ctx = leasekey.Ending(ctx, enclosing.Context()) // a gin.Context never ends by itself
 	}
 	for {
 		l := &Lease{
-			guard: g, key: key, outer: cmp.Or(w.before, outer),
-			within: findLease(outer, g.family, key), cancel: w.cancel, several: w.several,
+			guard: g, key: key, enclosing: cmp.Or(w.before, enclosing),
+			outer: findLease(enclosing, g.family, key), cancel: w.cancel, several: w.several,
 		}
-		if err := l.within.bars(g.set.Limit); err != nil {
+		if err := l.outer.bars(g.set.Limit); err != nil {
 			return nil, err
 		}
 		err := l.acquire(ctx, p, w.group)
@@ -119,7 +119,7 @@ func (l *Lease) acquire(ctx context.Context, p turns.Patience, group *turns.Grou
 func (l *Lease) info() WaitInfo {
 	limit := l.limit()
 	return WaitInfo{
-		Name: l.guard.set.Name, Key: l.key, Reentry: l.within != nil,
+		Name: l.guard.set.Name, Key: l.key, Reentry: l.outer != nil,
 		Mode: modeOf(limit), Permits: permitsOf(limit),
 	}
 }
@@ -138,9 +138,9 @@ func (l *Lease) runBare(ctx context.Context, err error) {
 func (l *Lease) wait(ctx context.Context, p turns.Patience, group *turns.Group) (r WaitResult) {
 	start := time.Now()
 	t := &l.own
-	if l.within != nil {
-		r.Handoff, r.Err = true, l.within.admit(ctx, p)
-		t = l.within.turn
+	if l.outer != nil {
+		r.Handoff, r.Err = true, l.outer.admit(ctx, p)
+		t = l.outer.turn
 	} else {
 		ahead, at, refusal, err := group.Take(ctx, l.key, p)
 		if ahead != nil {
@@ -178,8 +178,8 @@ func (l *Lease) open(ctx context.Context, info WaitInfo) {
 	l.under = leaseContext{Context: ctx, lease: l}
 	l.ctx = &l.under
 	var cause error // set if the lease was lost before we came here
-	if l.within != nil {
-		cause = l.within.contain(l)
+	if l.outer != nil {
+		cause = l.outer.contain(l)
 	} else {
 		cause = l.turn.Attach(occupant{l}, l.hold.began)
 	}
@@ -192,8 +192,8 @@ func (l *Lease) open(ctx context.Context, info WaitInfo) {
 func (l *Lease) drop() {
 	switch {
 	case l.turn == nil:
-	case l.within != nil:
-		l.within.stile.leave()
+	case l.outer != nil:
+		l.outer.stile.leave()
 	default:
 		l.turn.Drop()
 	}
@@ -279,7 +279,7 @@ func (l *Lease) lost(cause error) {
 // tellLoss tells observers and log of the loss of l, once. The loss of a lease
 // inside another one is not logged, because the loss of the outer one is.
 func (l *Lease) tellLoss(cause error) {
-	if l.hold.lost(cause) && l.within == nil {
+	if l.hold.lost(cause) && l.outer == nil {
 		l.guard.logLost(l.hold.ctx, l.key, cause)
 	}
 }

@@ -143,7 +143,7 @@ func (l *Lease) hint(ctx context.Context, p turns.Patience, r WaitResult) {
 		l.hintHere(ctx, r.Err)
 		l.hintDeadline(ctx, p, r.Err)
 	}
-	if r.Err == nil && l.within != nil && l.guard.set.MinHold > 0 {
+	if r.Err == nil && l.outer != nil && l.guard.set.MinHold > 0 {
 		l.hintMinHold(ctx)
 	}
 	if name := r.Blocker.Name; name != "" && name != l.guard.set.Name {
@@ -157,12 +157,12 @@ func (l *Lease) hintHere(ctx context.Context, err error) {
 	if held := (*HeldError)(nil); !errors.As(err, &held) || !held.here {
 		return
 	}
-	outer := leaseIn(ctx)
+	enclosing := leaseIn(ctx)
 	switch {
-	case outer == nil && inFunction(), outer.has(l.key):
+	case enclosing == nil && inFunction(), enclosing.has(l.key):
 		l.hintOnce(ctx, "here", "guard: key held by this process: was fn's ctx passed on?",
 			"for a call inside fn with another ctx, or by another guard")
-	case outer != nil:
+	case enclosing != nil:
 		l.hintOnce(ctx, "order", "guard: key held by this process while the caller held another: are keys taken in "+
 			"different orders?",
 			"take such keys by one DoAll; if the other function is just slow, nothing is wrong")
@@ -171,19 +171,19 @@ func (l *Lease) hintHere(ctx context.Context, err error) {
 
 // hintDeadline tells of a wait that a deadline of ctx ended before MaxWait. The
 // caller then gets the answer of its own timeout, such as a bare 503 of the
-// framework, in place of the guard's. A rest of less than a tenth of MaxWait is
-// no timeout that somebody has set for the call. It is the end of longer work,
-// such as a batch or a shutdown.
+// framework, in place of the guard's. A deadline that leaves less than a tenth
+// of MaxWait is no timeout that somebody has set for the call, but the end of
+// longer work, such as a batch or a shutdown.
 func (l *Lease) hintDeadline(ctx context.Context, p turns.Patience, err error) {
 	deadline, set := ctx.Deadline()
-	whole, rest := l.guard.set.MaxWait, deadline.Sub(p.Start)
-	if !set || p.Once || whole == forever || rest < whole/10 || !deadline.Before(p.Until) ||
+	whole, left := l.guard.set.MaxWait, deadline.Sub(p.Start)
+	if !set || p.Once || whole == forever || left < whole/10 || !deadline.Before(p.Until) ||
 		errors.Is(err, ErrUnavailable) ||
 		!errors.Is(err, ErrNotAcquired) || !errors.Is(err, context.DeadlineExceeded) {
 		return
 	}
 	l.hintOnce(ctx, "deadline", fmt.Sprintf("guard: the request's deadline ends the wait before MaxWait (%v < %v)",
-		rest.Round(time.Millisecond), whole),
+		left.Round(time.Millisecond), whole),
 		"give the wait a MaxWait below the timeout around it, or raise that timeout")
 }
 
@@ -197,7 +197,7 @@ func (l *Lease) hintOnce(ctx context.Context, about, text, look string) {
 
 // has reports whether l or a lease around it is on key, in any guard.
 func (l *Lease) has(key string) bool {
-	for ; l != nil; l = l.outer {
+	for ; l != nil; l = l.enclosing {
 		if l.key == key {
 			return true
 		}

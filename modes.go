@@ -98,8 +98,8 @@ func permitsOf(limit int) int {
 // limit returns how many may have the key with l. A lease that runs inside
 // another one has what that one has.
 func (l *Lease) limit() int {
-	for l.within != nil {
-		l = l.within
+	for l.outer != nil {
+		l = l.outer
 	}
 	return l.guard.set.Limit
 }

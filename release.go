@@ -106,14 +106,14 @@ func (l *Lease) stop(unused bool) (back bool, cause error) {
 	}
 	cause = l.fate.release()
 	l.cancel(nil)
-	if l.within == nil {
+	if l.outer == nil {
 		keep := !unused && (!l.guard.keepIfDone || !l.fn.failed.Load())
 		return l.turn.End(alone, keep)
 	}
 	if cause == nil {
 		cause = l.turn.Err()
 	}
-	l.within.stile.leave()
+	l.outer.stile.leave()
 	return false, cause
 }
 
@@ -121,11 +121,11 @@ func (l *Lease) stop(unused bool) (back bool, cause error) {
 // that the store needs is done by then. So a panic in a log or an observer
 // costs nothing there.
 func (l *Lease) settle(ctx context.Context, err error, panicked bool) {
-	if l.within == nil {
+	if l.outer == nil {
 		defer l.turn.Leave()
 	}
 	l.fate.settle(err)
-	if err != nil && !errors.Is(err, ErrLeaseLost) && l.within == nil {
+	if err != nil && !errors.Is(err, ErrLeaseLost) && l.outer == nil {
 		l.logRelease(ctx, err)
 	}
 	l.tellEnd(err, panicked)
@@ -134,7 +134,7 @@ func (l *Lease) settle(ctx context.Context, err error, panicked bool) {
 // tellEnd tells observers and log that l has been released.
 func (l *Lease) tellEnd(err error, panicked bool) {
 	r := HoldResult{Held: time.Since(l.hold.began), Err: err, Panicked: panicked}
-	if l.within == nil && !l.bare {
+	if l.outer == nil && !l.bare {
 		r.Recorded = l.turn.Recorded()
 		if l.turn.Keeps() && errors.Is(err, ErrUnavailable) {
 			r.Err = fmt.Errorf("%w: %w", ErrNotRecorded, err)
@@ -147,7 +147,7 @@ func (l *Lease) tellEnd(err error, panicked bool) {
 		}
 	}
 	l.hold.end(r)
-	if l.within == nil {
+	if l.outer == nil {
 		l.guard.logOverrun(l.hold.ctx, l.key, r.Overrun)
 	}
 }

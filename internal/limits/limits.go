@@ -53,9 +53,9 @@ func RenewalTime(sent time.Time, length time.Duration) time.Time {
 // time, if it is still held then.
 const OfferRenewal = 50 * time.Millisecond
 
-// Lingers is how long another process is believed to hold a key that was handed
-// to it. A gate is kept so long to remember that.
-const Lingers = 20 * time.Millisecond
+// Busy is how long another process is believed to hold a key that was handed
+// to it. A spare gate is kept so long to remember that.
+const Busy = 20 * time.Millisecond
 
 // TenureTurns and TenureTime bound a tenure. After so many turns, or so long,
 // the key is really released, so that other processes get it.

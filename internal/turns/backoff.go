@@ -26,7 +26,7 @@ func (b Backoff) Pause(n int) time.Duration {
 // look at least every locker.LookEvery keeps the claim alive in the store's
 // queue.
 //
-// A claim that rests is sure to be told. It looks in time for the store, which
+// A claim that rests is sure to be told, and looks in time for the store, which
 // counts the rest from its own clock.
 func (b Backoff) look(offer, rest time.Duration) time.Duration {
 	longest := max(min(b.Max, locker.LookEvery, offer/2), rest-locker.LookEvery)

@@ -3,40 +3,38 @@ package turns
 import (
 	"slices"
 	"time"
-
-	"github.com/go-lockguard/guard/locker"
 )
 
-// A company is what a gate knows of turns that need not be alone on the key. A
+// A crowd is what a gate knows of turns that need not be alone on the key. A
 // gate without such turns has none. The gate's mutex guards it. The store keeps
-// law 13 between grants. full and mayEnter keep it between the turns here.
+// law 13 between grants. full and mayGoOn keep it between the turns here.
 //
-// Such a turn has the floor only until it has a grant. Then the next in line
-// may contend. A permit is a grant of its own. Shared turns enter one grant
-// together, as its [members].
+// Such a turn has the floor only until it has a grant, and the next in line may
+// contend after that. A permit is a grant of its own. Shared turns enter one
+// grant together.
 //
 // Invariant: open is nil or one of grants, and it is shared. A grant is here
-// until its release begins or it is lost. open may have ended, until mayEnter
+// until its release begins or it is lost. open may have ended, until mayGoOn
 // is asked.
-type company struct {
+type crowd struct {
 	grants []*grant // with a limit above 1, until they are released or lost
 	open   *grant   // the shared one that others may enter; nil: there is none
 }
 
 // has reports whether owner has one of the grants.
-func (c *company) has(owner string) bool {
+func (c *crowd) has(owner string) bool {
 	return c != nil && slices.ContainsFunc(c.grants, func(gr *grant) bool { return gr.bid.claim.Owner == owner })
 }
 
 // full reports whether t wants a permit while this process has all of them. A
 // turn that ends passes its permit on, so t need not contend.
-func (c *company) full(t *Turn) bool {
+func (c *crowd) full(t *Turn) bool {
 	return c != nil && t.set.Limit > 1 && len(c.grants) >= t.set.Limit
 }
 
 // lasts returns how long the last grant lasts in the store from now unless it
 // is renewed.
-func (c *company) lasts(now time.Time) (d time.Duration) {
+func (c *crowd) lasts(now time.Time) (d time.Duration) {
 	for _, gr := range c.grants {
 		_, left := gr.heldBy(now)
 		d = max(d, left)
@@ -44,8 +42,8 @@ func (c *company) lasts(now time.Time) (d time.Duration) {
 	return d
 }
 
-// forget takes gr out. It reports whether gr was there.
-func (c *company) forget(gr *grant) bool {
+// forget takes gr out. forget reports whether gr was there.
+func (c *crowd) forget(gr *grant) bool {
 	if c == nil {
 		return false
 	}
@@ -62,7 +60,7 @@ func (c *company) forget(gr *grant) bool {
 
 // want records that other processes wait. Nobody enters the open grant any
 // more, and permits have one pass over the calls in line (law 9).
-func (c *company) want(waiting int) {
+func (c *crowd) want(waiting int) {
 	c.open = nil
 	for _, gr := range c.grants {
 		gr.shorten(waiting)
@@ -78,7 +76,7 @@ func (gt *gate) openTo(t *Turn) bool {
 		return false
 	}
 	gr := gt.crowd.open
-	if !gr.mayEnter() {
+	if !gr.mayGoOn() {
 		gt.crowd.open = nil // it ends with its last member
 		return false
 	}
@@ -87,9 +85,7 @@ func (gt *gate) openTo(t *Turn) bool {
 
 // enter gives gr to t, which does not have the floor. From now on gr counts t.
 func (gt *gate) enter(t *Turn, gr *grant) {
-	if gr.members != nil {
-		gr.members.inside++
-	}
+	gr.inside++
 	t.entered = gr
 }
 
@@ -111,15 +107,15 @@ func (gt *gate) enterFront() {
 
 // disperse is tryWon for a grant with a limit. The turn on the floor enters gr
 // and leaves the floor to the next. If gr is shared, all shared turns in line
-// enter it too, also those that stand behind others. So the front of the line
-// is overtaken once, and the others need not contend one by one.
+// enter it too, also those that stand behind others. The front of the line is
+// overtaken once by that, and the others need not contend one by one.
 func (gt *gate) disperse(gr *grant) {
 	if gt.crowd == nil {
-		gt.crowd = &company{}
+		gt.crowd = &crowd{}
 	}
 	gt.crowd.grants = append(gt.crowd.grants, gr)
 	gt.enter(gt.floor, gr)
-	if gr.members != nil {
+	if gr.shared() {
 		gt.crowd.open = gr
 		for t := gt.line.first; t != nil; {
 			next := t.next
@@ -142,14 +138,11 @@ func (gt *gate) advance() {
 	}
 }
 
-// exit takes a turn out of gr. It reports whether gr was left without a turn by
-// that. Nobody enters gr any more then.
+// exit takes a turn out of gr. exit reports whether gr was left without a turn
+// by that. Nobody enters gr any more then.
 func (gt *gate) exit(gr *grant) (last bool) {
-	if gr.members == nil {
-		return true
-	}
-	gr.members.inside--
-	if last = gr.members.inside == 0; last && gt.crowd.open == gr {
+	gr.inside--
+	if last = gr.inside == 0; last && gt.crowd.open == gr {
 		gt.crowd.open = nil
 	}
 	return last
@@ -157,18 +150,19 @@ func (gt *gate) exit(gr *grant) (last bool) {
 
 // handPermit gives gr to the first in line, if that waits for a permit and gr
 // has room for another turn. A turn on the floor is overtaken for as long as gr
-// goes on at most. It has its place in the store's queue meanwhile, and gr ends
-// after one pass over the line if somebody waits there (law 9).
+// goes on at most. The turn has its place in the store's queue meanwhile, and
+// gr ends after one pass over the line if somebody waits there (law 9).
 func (gt *gate) handPermit(gr *grant) bool {
-	if gr.members != nil || !gt.nextMayUse(gr) {
+	if gr.shared() || !gt.nextMayUse(gr) {
 		return false
 	}
 	gt.enterFirst(gr)
 	return true
 }
 
-// quitGrant takes t out of the grant that it was given without the floor. It
-// returns the grant if nobody is left on it. The caller must abandon it.
+// quitGrant takes t out of the grant that it was given without the floor.
+// quitGrant returns the grant if nobody is left on it. The caller must abandon
+// it.
 func (gt *gate) quitGrant(t *Turn) *grant {
 	gr := t.entered
 	t.entered = nil
@@ -180,8 +174,8 @@ func (gt *gate) quitGrant(t *Turn) *grant {
 	return gr
 }
 
-// expel takes t out of gr, unless t is not on gr any more or is alone there. It
-// reports whether nobody is left on gr. The caller must discard it then.
+// expel takes t out of gr, unless t is not on gr any more or is alone there.
+// expel reports whether nobody is left on gr. The caller must discard it then.
 func (gt *gate) expel(t *Turn, gr *grant) (expelled, last bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -196,11 +190,12 @@ func (gt *gate) expel(t *Turn, gr *grant) (expelled, last bool) {
 	return true, last
 }
 
-// exitGrant takes a member whose turn has ended out of gr, see [gate.exit].
+// exitGrant takes a turn that has ended out of gr, which is lost. exitGrant
+// reports whether nobody is left on gr.
 func (gt *gate) exitGrant(gr *grant) (last bool) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.exit(gr)
+	return !gr.crowded() || gt.exit(gr)
 }
 
 // grants returns all grants that this process has of the key.
@@ -215,9 +210,3 @@ func (gt *gate) grants() (all []*grant) {
 	}
 	return all
 }
-
-// shared reports whether t may be beside any number of shared turns.
-func (t *Turn) shared() bool { return t.set.Limit == locker.NoLimit }
-
-// crowded reports whether others may own the key beside gr.
-func (gr *grant) crowded() bool { return gr.bid.terms.limit > 1 }

@@ -65,7 +65,7 @@ func mustEnd(t *testing.T, turns ...*Turn) {
 // closed closes e, and checks that nothing is left at its gates.
 func closed(t *testing.T, e *Engine) {
 	t.Helper()
-	time.Sleep(time.Second) // a gate may linger for a moment
+	time.Sleep(time.Second) // a gate may be spare for a moment
 	if n := len(e.gates.all()); n != 0 {
 		t.Errorf("%d gates are left", n)
 	}
@@ -329,6 +329,47 @@ func TestMaxHoldIsForOneSharedTurn(t *testing.T) {
 	})
 }
 
+// MaxHold counts from the begin of a turn, also on a grant that another turn
+// without MaxHold has begun. A snapshot tells that it is over.
+func TestMaxHoldOnTheGrantOfAnotherTurn(t *testing.T) {
+	for name, limit := range map[string]int{"handed off": 0, "beside it": locker.NoLimit} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := open(t, memlocker.New())
+				short := limited(limit)
+				short.MaxHold = 100 * time.Millisecond
+				first := mustTake(t, e, limited(limit))
+				var p party
+				var second *Turn
+				var done sync.WaitGroup
+				done.Go(func() { second, _ = p.take(t.Context(), e, stageKey, short) })
+				synctest.Wait()
+				if limit == 0 {
+					mustEnd(t, first)
+				}
+				done.Wait()
+				time.Sleep(short.MaxHold + time.Millisecond)
+				synctest.Wait()
+				over := 0
+				for _, h := range e.States(time.Now(), 1)[0].Holds {
+					if errors.Is(h.Err, loss.ErrMaxHold) {
+						over++
+					}
+				}
+				if !errors.Is(p.lost, loss.ErrMaxHold) || over != 1 {
+					t.Errorf("lost: %v; %d holds are over", p.lost, over)
+				}
+				_, _ = second.End(true, true)
+				second.Leave()
+				if limit != 0 {
+					mustEnd(t, first)
+				}
+				closed(t, e)
+			})
+		})
+	}
+}
+
 // The last of the shared turns to hang loses the grant as an exclusive one
 // does.
 func TestMaxHoldOfAllSharedTurns(t *testing.T) {
@@ -455,8 +496,8 @@ func TestACallThatLeavesAsItIsLetIn(t *testing.T) {
 				first := mustTake(t, e, s)
 				gt := e.gates.enter(stageKey)
 				in := &Turn{
-					gate: gt, set: &s, events: new(party), ctx: t.Context(),
-					patience: Patience{Until: time.Now().Add(time.Hour)},
+					gate: gt, set: &s, events: new(party),
+					waiting: waiting{ctx: t.Context(), patience: Patience{Until: time.Now().Add(time.Hour)}},
 				}
 				gt.mu.Lock()
 				if limit == locker.NoLimit {

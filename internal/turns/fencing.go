@@ -8,9 +8,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// tokens are the fencing tokens of a grant. They are a block, with one token
-// for each turn from the turn on in which the block was reserved. The grant's
-// mutex guards them.
+// tokens are the fencing tokens of a grant: a block, with one token for each
+// turn from the turn on in which the block was reserved. The grant's mutex
+// guards them.
 type tokens struct {
 	block    uint64        // the first; 0: none
 	turn     int           // the turn that it belongs to
@@ -25,9 +25,9 @@ func (b *tokens) of(number int) uint64 {
 	return 0
 }
 
-// token returns the fencing token of t. That is its place in the block that was
-// reserved in its turn or an earlier one. Only the turn itself fetches a block,
-// one at a time. So a number can neither repeat nor fall behind.
+// token returns the fencing token of t, which is its place in the block that
+// was reserved in its turn or an earlier one. Only the turn itself fetches a
+// block, one at a time, so a number can neither repeat nor fall behind.
 func (gr *grant) token(ctx context.Context, t *Turn) (uint64, error) {
 	for {
 		token, fetching, err := gr.reserved(t)
@@ -70,12 +70,12 @@ func (gr *grant) reserved(t *Turn) (token uint64, fetching <-chan struct{}, err 
 // thrown away.
 func (gr *grant) fetch(ctx context.Context, t *Turn) error {
 	e := gr.gate.engine
-	block, err := e.locker.Fence(e.within(ctx, limits.Try(gr.bid.terms.ttl)), &gr.bid.claim)
+	block, err := e.locker.Fence(e.bounded(ctx, limits.Try(gr.bid.terms.ttl)), &gr.bid.claim)
 
 	gr.mu.Lock()
 	close(gr.tokens.fetching)
 	gr.tokens.fetching = nil
-	if err == nil && gr.isOn(t) && gr.cause == nil {
+	if err == nil && t.listed && gr.cause == nil {
 		gr.tokens.block, gr.tokens.turn = block, t.number
 	}
 	gr.mu.Unlock()

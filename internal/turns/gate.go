@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/lockorder"
@@ -10,21 +11,21 @@ import (
 // A gate is where the calls of this process that want one key meet. One of them
 // has the floor: it contends for the key in the store, or has its turn on the
 // grant, or releases it. The others stand in line in order of arrival. The call
-// that has the floor passes it to the first of them. So 10,000 calls that wait
+// that has the floor passes it to the first of them. 10,000 calls that wait
 // cost the store as much as one.
 //
 // Its methods take the mutex for a few instructions, and never across I/O or a
 // callback. Package lockorder says what may be locked inside.
 //
 // Invariant: grant and the contender's bid are never both set. If floor is nil,
-// both are nil. Then the line is empty, or its first turn waits for a permit of
-// this process. grant is nil while the floor contends or releases. It is an
-// exclusive grant. Turns that need not be alone have theirs in crowd, without
-// the floor.
+// both are nil, and the line is empty, or its first turn waits for a permit of
+// this process. grant is an exclusive one, and nil while the floor contends or
+// releases. Turns that need not be alone have theirs in crowd, without the
+// floor.
 //
 // A turn is in at most one place: on the floor, in line, or in a grant of
 // crowd. A turn that has ended has the floor only while it releases the key, or
-// while WithMinHold keeps the key.
+// in its cooldown.
 type gate struct {
 	engine *Engine
 	key    string // as the callers gave it
@@ -35,11 +36,10 @@ type gate struct {
 	floor     *Turn
 	grant     *grant // of the floor
 	line      line
-	crowd     *company // of turns that need not be alone; nil if there has been none
-	strays    []*Turn  // whose functions run on without the key
+	crowd     *crowd  // of turns that need not be alone; nil if there has been none
+	strays    []*Turn // whose functions run on without the key
 	contender contender
-	wanted    bool   // other processes are known to wait for the key
-	joins     uint32 // calls that have joined, see Turn.order
+	wanted    bool // other processes are known to wait for the key
 }
 
 // join gives t the floor if nobody has it. Otherwise it puts t in line if t may
@@ -48,8 +48,8 @@ type gate struct {
 func (gt *gate) join(t *Turn, now time.Time) (joined bool, ahead int, expected time.Duration) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	gt.joins++
-	t.order = gt.joins
+	gt.line.joins++
+	t.order = gt.line.joins
 	if gt.floor == nil && gt.line.first == nil {
 		switch {
 		case gt.openTo(t):
@@ -80,9 +80,9 @@ func (gt *gate) joinFree(t *Turn) bool {
 	return true
 }
 
-// rejoin is for a turn whose grant did not last until its begin. It puts the
-// turn back on the floor, or in front of the line if another turn has the
-// floor. It reports whether the grant is left to nobody. The caller must
+// rejoin is for a turn whose grant did not last until its begin. rejoin puts
+// the turn back on the floor, or in front of the line if another turn has the
+// floor. rejoin reports whether the grant is left to nobody. The caller must
 // discard it then.
 func (gt *gate) rejoin(t *Turn, gr *grant) (unused bool) {
 	gt.mu.Lock()
@@ -127,7 +127,7 @@ func (gt *gate) stand(t *Turn) (gr *grant, has bool, given <-chan struct{}) {
 func (gt *gate) quit(t *Turn) (*grant, *bid) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	if t.inLine {
+	if t.listed {
 		gt.line.remove(t)
 		gt.advance()
 		return nil, nil
@@ -146,15 +146,15 @@ func (gt *gate) quit(t *Turn) (*grant, *bid) {
 	return gr, gt.vacate()
 }
 
-// handOff gives the floor to the next in line together with t's grant. It does
-// so if the grant allows another turn and that call asks for no more than it
-// offers. If it returns false, only the pace has changed. A permit goes to the
-// next without the floor.
+// handOff gives the floor to the next in line together with t's grant. handOff
+// does so if the grant allows another turn and that call asks for no more than
+// it offers. If it returns false, only the pace has changed. A permit goes to
+// the next without the floor, and a shared grant stays with the others on it.
 func (gt *gate) handOff(t *Turn, now time.Time) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	if t.grant.crowded() {
-		return gt.handPermit(t.grant)
+		return !gt.exit(t.grant) || gt.handPermit(t.grant)
 	}
 	if gt.floor != t || gt.grant != t.grant {
 		return false
@@ -195,8 +195,8 @@ func (gt *gate) passFloor(t *Turn) *bid {
 	return gt.vacate()
 }
 
-// vacate passes the floor on without a grant. It returns a bid that nobody is
-// left to go on with. gt.mu is held.
+// vacate passes the floor on without a grant. vacate returns a bid that nobody
+// is left to go on with. gt.mu is held.
 func (gt *gate) vacate() *bid {
 	gt.giveFloor(nil)
 	if gt.floor != nil {
@@ -223,8 +223,8 @@ func (gt *gate) giveFloor(gr *grant) {
 	}
 }
 
-// dropLost takes the floor from the turn that holds gr, because gr is lost. It
-// gives the floor to the next in line to contend.
+// dropLost takes the floor from the turn that holds gr, because gr is lost.
+// dropLost gives the floor to the next in line to contend.
 func (gt *gate) dropLost(gr *grant) {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
@@ -261,7 +261,7 @@ func (gt *gate) began(t *Turn, now time.Time) {
 	gt.line.pace.began(now, t.joined)
 }
 
-// known describes the holder of the key, as far as this process knows it. It
+// known describes the holder of the key, as far as this process knows it. known
 // also tells how long the next call must expect to wait. fault is set instead
 // if the last try got no answer.
 func (gt *gate) known(now time.Time) (r Refusal, fault error) {
@@ -285,7 +285,7 @@ func (gt *gate) known(now time.Time) (r Refusal, fault error) {
 func (gt *gate) othersWait(t *Turn) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
-	return gt.line.length > 1 || gt.line.length == 1 && !t.inLine
+	return gt.line.length > 1 || gt.line.length == 1 && !t.listed
 }
 
 // heldHere reports whether one call of this process has had the key since the
@@ -329,10 +329,229 @@ func (gt *gate) wake(at time.Time) {
 	}
 }
 
-// granted records a hand-over to owner. It reports whether owner belongs to
-// this process.
+// granted records a hand-over to owner. granted reports whether owner belongs
+// to this process.
 func (gt *gate) granted(owner string, o locker.Offer) bool {
 	gt.mu.Lock()
 	defer gt.mu.Unlock()
 	return gt.contender.granted(owner, o) || gt.crowd.has(owner)
+}
+
+func (gt *gate) state(now time.Time, maxWaits int) State {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	s := State{Key: gt.key}
+	for _, t := range gt.strays {
+		s.Holds = append(s.Holds, t.grant.state(t))
+	}
+	wait := func(t *Turn) {
+		if s.Waiting++; s.Waiting <= maxWaits {
+			s.Waits = append(s.Waits, WaitState{Name: t.set.Name, Since: t.joined, Until: t.patience.Until})
+		}
+	}
+	if t := gt.floor; t != nil {
+		hold, holds := HoldState{}, false
+		if gt.grant != nil {
+			hold = gt.grant.state(t)
+			holds = hold.Occupant != nil
+		}
+		if holds {
+			s.Holds = append(s.Holds, hold)
+		} else {
+			wait(t)
+		}
+	}
+	if gt.crowd != nil {
+		for _, gr := range gt.crowd.grants {
+			s.Holds = append(s.Holds, gr.states()...)
+		}
+	}
+	for t := gt.line.first; t != nil; t = t.next {
+		wait(t)
+	}
+	if seen := gt.contender.seen; len(s.Holds) == len(gt.strays) && !seen.at.IsZero() {
+		s.Blocker, s.BlockedFor = seen.holder, seen.left(now)
+	}
+	return s
+}
+
+// next is [contender.next] for t, which has the floor. The error is ErrRecorded
+// if a record has ended the wait of t. An offer also tells whether others wait.
+func (gt *gate) next(t *Turn, now time.Time) (a action, err error) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if t.answered() {
+		return a, ErrRecorded
+	}
+	a = gt.contender.next(now, t.terms())
+	if a.do == toTake {
+		gt.wanted = a.offer.Waiting > 0
+	}
+	return a, nil
+}
+
+// update changes the contender by f, under the mutex. f returns a bid that is
+// over by that, which is abandoned.
+func (gt *gate) update(f func(c *contender, now time.Time) (over *bid)) {
+	gt.mu.Lock()
+	over := f(&gt.contender, time.Now())
+	gt.mu.Unlock()
+	over.abandon(gt.engine.locker)
+}
+
+// beginTry is [contender.beginTry]. beginTry also returns how many calls have
+// joined the gate by now, see [gate.answer].
+func (gt *gate) beginTry(b *bid, wait bool, now time.Time) (how locker.Try, joins uint32) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	how = gt.contender.beginTry(b, wait, now)
+	if !how.Queued {
+		b.joins = gt.line.joins // if a record takes it out of the queue, that is later
+	}
+	return how, gt.line.joins
+}
+
+// tryWon records that the bid has become gr, which the floor holds from now on.
+// A turn that need not be alone holds it without the floor.
+func (gt *gate) tryWon(gr *grant) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.contender.tryWon(gr.bid.claim.Owner)
+	if gt.wanted {
+		gr.shorten(gt.line.length)
+	}
+	if gr.crowded() {
+		gt.disperse(gr)
+		return
+	}
+	gt.grant = gr
+}
+
+// tryHeld is [contender.tryHeld]. joins is what beginTry has returned.
+func (gt *gate) tryHeld(a locker.Answer, sent time.Time, joins uint32, b Backoff) (over *bid) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if over = gt.contender.tryHeld(a, sent, time.Now(), b); over == nil && a.Queued {
+		gt.contender.bid.joins = joins
+	}
+	return over
+}
+
+// beginRelease records that gr is released. If the floor releases it, the first
+// in line, which wants the key again, is returned. Otherwise the call on the
+// floor contends already, or nobody does.
+func (gt *gate) beginRelease(gr *grant) (next *Turn) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if gr.crowded() {
+		return nil
+	}
+	if gt.grant == gr {
+		gt.grant = nil
+	}
+	return gt.line.first
+}
+
+// released is [contender.released]. spare reports whether to keep the gate though
+// it is unused, so that the next call knows that another process has the key.
+func (gt *gate) released(r locker.Released, next *bid, sent time.Time, b Backoff) (spare bool) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.wanted = r.Waiting > 0
+	spare = r.Handed && (next == nil || gt.contender.bid != next)
+	gt.contender.released(r, next, sent, time.Now(), b)
+	return spare
+}
+
+// turnReturned forgets t, whose function has returned after its grant was lost.
+func (gt *gate) turnReturned(t *Turn) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if i := slices.Index(gt.strays, t); i >= 0 {
+		gt.strays = slices.Delete(gt.strays, i, i+1)
+	}
+}
+
+// found reports whether a record ends the wait of t.
+func (gt *gate) found(t *Turn) bool {
+	if !t.recalls() {
+		return false
+	}
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return t.answered()
+}
+
+// foundRecord notes that a try of t, which has the floor, found a record.
+// foundRecord answers those of the first joins calls that wait for one, see
+// [gate.answer]. foundRecord returns the bid, which is over.
+func (gt *gate) foundRecord(t *Turn, record string, joins uint32) *bid {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if t.attempts == 1 && t.given == nil { // t did not wait
+		t.patience.Recall.record = record
+	}
+	gt.answer(record, joins)
+	gt.contender.spend()
+	return gt.contender.withdraw()
+}
+
+// foundBeside records that t, which has the key, has found a record there.
+// foundBeside answers those of the first joins calls that wait for one, see
+// [gate.answer].
+func (gt *gate) foundBeside(t *Turn, record string, joins uint32) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	t.patience.Recall.record = record
+	gt.answer(record, joins)
+}
+
+// recorded notes that a release of this process has kept a record. recorded
+// answers those of the first joins calls that wait for one, see [gate.answer].
+func (gt *gate) recorded(record string, joins uint32) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	gt.answer(record, joins)
+}
+
+// joined returns how many calls have joined the gate by now.
+func (gt *gate) joined() uint32 {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	return gt.line.joins
+}
+
+// told records that the claim of owner has left the store's queue because of a
+// record. Without the record itself, the next try finds it.
+func (gt *gate) told(owner, record string) {
+	gt.mu.Lock()
+	defer gt.mu.Unlock()
+	if b := gt.contender.bid; b == nil || b.claim.Owner != owner {
+		return
+	}
+	gt.contender.spend()
+	if record != "" {
+		gt.answer(record, gt.contender.bid.joins)
+	}
+	gt.contender.wake(time.Now())
+}
+
+// answer gives a record to the calls that wait for one: those in line, which
+// leave it, and the one that contends. gt.mu is held.
+//
+// Only those of the first joins calls get it, which had joined before the record
+// was looked for, or could be kept. A later call may have begun when the record
+// was forgotten already, so it looks for itself.
+func (gt *gate) answer(record string, joins uint32) {
+	if f := gt.floor; f != nil && gt.grant == nil && f.grant == nil && f.among(joins) {
+		f.learn(record)
+	}
+	for t := gt.line.first; t != nil; {
+		next := t.next
+		if t.among(joins) && t.learn(record) {
+			gt.line.remove(t)
+			t.given <- struct{}{} // buffered, and sent once: never blocks
+		}
+		t = next
+	}
 }

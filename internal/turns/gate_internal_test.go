@@ -27,30 +27,17 @@ func TestATurnThatRejoinsIsFirstInLine(t *testing.T) {
 	}
 }
 
-// A call expects the turns in line and its own. Shared turns come together.
-func TestALineExpectsItsTurnsAndOneMore(t *testing.T) {
-	alone, shared := settings(), settings()
-	shared.Limit = locker.NoLimit
-	var l line
-	now := time.Now()
-	for range paceTrust {
-		l.pace.add(now, 10*time.Millisecond)
-	}
-	for i, c := range []struct {
-		next *Settings
-		want time.Duration
-	}{
-		{nil, 10 * time.Millisecond},
-		{&alone, 20 * time.Millisecond},
-		{&alone, 30 * time.Millisecond},
-		{&shared, 40 * time.Millisecond},
-		{&shared, 40 * time.Millisecond},
-	} {
-		if c.next != nil {
-			l.push(&Turn{set: c.next})
-		}
-		if got := l.expect(); got != c.want {
-			t.Errorf("%d in line: expected %v, want %v", i, got, c.want)
+// An offer says whether other processes wait, whatever was known before (law 9).
+func TestAnOfferTellsWhetherOthersWait(t *testing.T) {
+	s := settings()
+	turn := &Turn{set: &s}
+	for _, waiting := range []int{0, 3} {
+		gt := &gate{floor: turn, wanted: waiting == 0}
+		gt.contender.openBid(&bid{terms: turn.terms(), claim: locker.Claim{Owner: "mine"}})
+		gt.granted("mine", locker.Offer{Waiting: waiting})
+		a, err := gt.next(turn, time.Now())
+		if err != nil || a.do != toTake || gt.wanted != (waiting > 0) {
+			t.Errorf("%d wait: next is %d, %v; wanted: %t", waiting, a.do, err, gt.wanted)
 		}
 	}
 }

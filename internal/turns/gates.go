@@ -3,23 +3,25 @@ package turns
 import (
 	"hash/maphash"
 	"sync"
+	"time"
 
 	"github.com/go-lockguard/guard/internal/keyenc"
+	"github.com/go-lockguard/guard/internal/limits"
 )
 
-// gates finds the gate of a key. It has an entry for each key that a call of
+// gates finds the gate of a key. There is an entry for each key that a call of
 // this process wants or holds, and no more. Two keys never share a gate.
 type gates struct {
 	engine *Engine
 	seed   maphash.Seed
 	shards [64]shard
 
-	lingering lingering
+	spares spares
 }
 
 type shard struct {
-	// mu guards gates and the refs of each. It is held for a map access, with
-	// nothing locked inside.
+	// mu guards gates and the refs of each. A method holds mu for a map
+	// access, with nothing locked inside.
 	mu    sync.Mutex
 	gates map[string]*gate // by name
 }
@@ -64,17 +66,17 @@ func (s *gates) leave(gt *gate) {
 	}
 }
 
-// linger keeps an unused gate alive briefly, so that a call that returns at
+// spare keeps an unused gate alive briefly, so that a call that returns at
 // once still finds what the gate knows of other processes.
-func (s *gates) linger(gt *gate) {
+func (s *gates) spare(gt *gate) {
 	s.retain(gt)
-	s.lingering.add(gt, s.sweep)
+	s.spares.add(gt, s.sweep)
 }
 
-// sweep leaves the gates that have lingered long enough. It runs in the
-// goroutine of a timer, as long as there are any.
+// sweep leaves the gates that have been spare for long enough. sweep runs in
+// the goroutine of a timer, as long as there are any.
 func (s *gates) sweep() {
-	for _, gt := range s.lingering.turn(s.sweep) {
+	for _, gt := range s.spares.turn(s.sweep) {
 		s.leave(gt)
 	}
 }
@@ -100,4 +102,38 @@ func (s *gates) all() []*gate {
 		sh.mu.Unlock()
 	}
 	return all
+}
+
+// spares are the unused gates that are kept, each for one to two times
+// limits.Busy. One timer serves all of them, because a timer for each would
+// wake a process that sleeps between its turns. There is no timer while there
+// are no such gates.
+type spares struct {
+	mu       sync.Mutex // guards what follows, with nothing locked inside
+	old, new []*gate    // came before the last turn, and since
+	sweeps   bool       // a timer is set, or its sweep runs
+}
+
+// add takes gt in. sweep must call turn.
+func (l *spares) add(gt *gate, sweep func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.new = append(l.new, gt)
+	if !l.sweeps {
+		l.sweeps = true
+		time.AfterFunc(limits.Busy, sweep)
+	}
+}
+
+// turn returns the gates that came before the last turn. turn sets the timer
+// again if others are left.
+func (l *spares) turn(sweep func()) (over []*gate) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	over, l.old, l.new = l.old, l.new, nil
+	l.sweeps = len(l.old) > 0
+	if l.sweeps {
+		time.AfterFunc(limits.Busy, sweep)
+	}
+	return over
 }

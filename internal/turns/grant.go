@@ -1,24 +1,28 @@
 package turns
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/lockorder"
+	"github.com/go-lockguard/guard/internal/loss"
 	"github.com/go-lockguard/guard/locker"
 )
 
 // A grant is what this process holds of a key: an owner id in the store, and a
-// time until which it may be trusted. Calls take turns on it. It ends by
+// time until which it may be trusted. Calls take turns on it. A grant ends by
 // finish, when its tenure is over, or by lose, when it cannot be trusted any
 // longer. After either nobody gets another turn on it.
 //
 // Invariant: once cause is set, it does not change, the timer is stopped and no
 // renewal begins. timer is nil before the first turn. renewing is set exactly
 // while a renewal is due or in flight. renewal waits in the renewer for a part
-// of that time. If members is set, no turn is in the tenure, no key is kept and
-// there are no tokens.
+// of that time. A shared grant has neither a cooldown nor tokens.
 type grant struct {
 	gate   *gate
 	events Events // of the turn that acquired it, for what happens between turns
@@ -26,8 +30,8 @@ type grant struct {
 	// its release.
 	bid *bid
 
-	// mu guards what follows. It is held for a few instructions, never across
-	// I/O or a callback.
+	// mu guards what follows. A method holds mu for a few instructions,
+	// never across I/O or a callback.
 	mu     lockorder.Grant
 	trust  trust
 	tenure tenure
@@ -36,14 +40,24 @@ type grant struct {
 	timer *time.Timer // fires when trust ends, a renewal is due, or something in the tenure is
 	cause error       // why it ended; nil while it has not
 
-	members *members // of a shared grant; nil: it is not shared
+	// inside counts the turns that crowd has let in and that have not left, begun
+	// or not. The gate's mutex guards it.
+	inside int
 
 	renewal renewal // the renewer's, guarded by its mutex
 }
 
-// newGrant returns the grant that b has won for t, now. It has a lease of the
-// given length, counted from when its request was sent, and a block of fencing
-// tokens or 0.
+// A schedule says when a grant is renewed. The grant's mutex guards it.
+type schedule struct {
+	renewAt  time.Time     // zero: never
+	renewing chan struct{} // closed when the renewal is answered
+	revoked  bool          // the key may have been released by force since the last renewal
+	fault    error         // of the renewals since the last that succeeded, see moreTelling
+}
+
+// newGrant returns the grant that b has won for t, now. The grant has a lease
+// of the given length, counted from when its request was sent, and a block of
+// fencing tokens or 0.
 func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint64, now time.Time) *grant {
 	gr := &grant{
 		gate: t.gate, events: t.events, bid: b,
@@ -52,30 +66,30 @@ func newGrant(t *Turn, b *bid, sent time.Time, length time.Duration, token uint6
 	if !b.terms.noRenewal {
 		gr.renewAt = limits.RenewalTime(sent, length)
 	}
-	if b.terms.limit == locker.NoLimit {
-		gr.members = &members{}
+	if gr.shared() {
+		gr.tenure.last = math.MaxInt
 	}
 	return gr
 }
 
-// begin starts t's turn. It returns false if too little of the grant is left.
+// begin starts t's turn. begin returns false if too little of the grant is
+// left.
 func (gr *grant) begin(t *Turn, now time.Time) bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
 	if gr.cause != nil || !gr.trust.enough(now) {
 		return false
 	}
-	if gr.members != nil {
-		gr.beginMember(t, now)
-		return true
+	earlier := gr.tenure.begin(t, now)
+	t.grant, t.number = gr, gr.tenure.begun
+	if earlier || gr.timer == nil {
+		gr.arm(now)
 	}
-	t.grant, t.number = gr, gr.tenure.begin(t, t.set.MaxHold, now)
-	gr.arm(now)
 	return true
 }
 
-// attach makes o the occupant of t since began. It returns why the grant has
-// been lost, or nil.
+// attach makes o the occupant of t since began. attach returns why the grant
+// has been lost, or nil.
 func (gr *grant) attach(t *Turn, o Occupant, began time.Time) error {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
@@ -87,25 +101,35 @@ func (gr *grant) attach(t *Turn, o Occupant, began time.Time) error {
 	return cause
 }
 
-// causeOf returns why t cannot go on, as far as it was told; or nil. t has
-// begun and was not ended. gr.mu is held.
-func (gr *grant) causeOf(t *Turn) error {
-	if gr.cause == nil && gr.members != nil && !t.inLine { // expelled
-		return overLong(t.set.MaxHold)
-	}
-	return gr.cause
-}
-
-// endTurn ends t's turn. It returns why the grant was lost in it, or nil. kept
-// reports that MinHold keeps the key for a while. may says whether that is
-// allowed.
-func (gr *grant) endTurn(t *Turn, may bool) (kept bool, cause error) {
+// endTurn ends t's turn. on is false if MaxHold has ended the turn before. cools
+// reports that its cooldown begins; may says whether that is allowed. cause is
+// why the grant was lost, or nil.
+func (gr *grant) endTurn(t *Turn, may bool) (on, cools bool, cause error) {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	if gr.tenure.end(t) && may {
-		kept = gr.keep(t)
+	on = gr.tenure.end(t)
+	cools = on && may && gr.cool(t)
+	return on, cools, gr.cause
+}
+
+// endOneOf ends t's turn if the grant is good and others are on it too.
+func (gr *grant) endOneOf(t *Turn) bool {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return gr.cause == nil && gr.tenure.on.length > 1 && gr.tenure.end(t)
+}
+
+// cool begins the cooldown of t, which has just ended, if it is too early to
+// release the key. gr.mu is held.
+func (gr *grant) cool(t *Turn) bool {
+	now := time.Now()
+	if t.set.MinHold == 0 || t.occupant == nil || gr.cause != nil || !now.Before(t.cooldownEnd()) {
+		return false
 	}
-	return kept, gr.cause
+	gr.tenure.cool(t, t.cooldownEnd())
+	gr.gate.engine.gates.retain(gr.gate) // until cooledDown or lose
+	gr.arm(now)
+	return true
 }
 
 // mayGoOn reports whether there may be another turn now.
@@ -123,6 +147,21 @@ func (gr *grant) shorten(waiting int) {
 	gr.tenure.shorten(waiting)
 }
 
+// everyone returns the turns that are on. gr.mu is held.
+func (gr *grant) everyone() (all []*Turn) {
+	for t := gr.tenure.on.first; t != nil; t = t.next {
+		all = append(all, t)
+	}
+	return all
+}
+
+// current returns the turns that are on.
+func (gr *grant) current() []*Turn {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return gr.everyone()
+}
+
 // err returns why t cannot be trusted, or nil.
 func (gr *grant) err(t *Turn) error {
 	gr.mu.Lock()
@@ -133,7 +172,7 @@ func (gr *grant) err(t *Turn) error {
 // errLocked is err. gr.mu is held.
 func (gr *grant) errLocked(t *Turn) error {
 	switch {
-	case !gr.isOn(t):
+	case !t.listed:
 		return locker.ErrLeaseLost
 	case gr.cause != nil:
 		return gr.cause
@@ -143,6 +182,15 @@ func (gr *grant) errLocked(t *Turn) error {
 		return gr.overdue(now)
 	}
 	return nil
+}
+
+// causeOf returns why t cannot go on, as far as it was told; or nil. t has
+// begun and was not ended. gr.mu is held.
+func (gr *grant) causeOf(t *Turn) error {
+	if gr.cause == nil && gr.shared() && !t.listed { // expelled
+		return overLong(t.set.MaxHold)
+	}
+	return gr.cause
 }
 
 // endedBy returns when a grant that is found lost now ended at the latest. The
@@ -172,13 +220,362 @@ func (gr *grant) heldBy(now time.Time) (locker.Holder, time.Duration) {
 func (gr *grant) heldSince(since time.Time) bool {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	t := gr.tenure.turn
+	t := gr.tenure.on.first
 	return t != nil && t.occupant != nil && !t.began.After(since)
 }
 
-// current returns the turns that are on.
-func (gr *grant) current() []*Turn {
+// cooldown returns how long the turn on gr will keep the key at least.
+func (gr *grant) cooldown(now time.Time) time.Duration {
 	gr.mu.Lock()
 	defer gr.mu.Unlock()
-	return gr.everyone()
+	t := gr.tenure.on.first
+	if gr.tenure.cooling != nil {
+		t = gr.tenure.cooling
+	}
+	switch {
+	case t == nil:
+		return 0
+	case t.occupant == nil: // the turn has just begun
+		return t.set.MinHold
+	}
+	return max(0, t.cooldownEnd().Sub(now))
+}
+
+// state describes t, which has or had its turn on gr.
+func (gr *grant) state(t *Turn) HoldState {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return gr.stateLocked(t)
+}
+
+// states describes the turns on a grant with a limit, and the one that cools down.
+func (gr *grant) states() (all []HoldState) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	on := gr.everyone()
+	if gr.tenure.cooling != nil {
+		on = append(on, gr.tenure.cooling)
+	}
+	for _, t := range on {
+		if t.occupant != nil {
+			all = append(all, gr.stateLocked(t))
+		}
+	}
+	return all
+}
+
+// stateLocked is state. gr.mu is held.
+func (gr *grant) stateLocked(t *Turn) HoldState {
+	return HoldState{
+		Occupant: t.occupant, Name: t.set.Name, Owner: gr.bid.claim.Owner, Since: t.began, MaxHold: t.set.MaxHold,
+		Until: gr.trust.mono, Err: gr.causeOf(t), Cooldown: gr.tenure.cooling == t, Limit: t.set.Limit,
+	}
+}
+
+// occupantOf returns who has t's turn, or nil.
+func (gr *grant) occupantOf(t *Turn) Occupant {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	return t.occupant
+}
+
+// shared reports whether any number of turns may be on gr at once.
+func (gr *grant) shared() bool { return gr.bid.terms.limit == locker.NoLimit }
+
+// crowded reports whether others may own the key beside gr.
+func (gr *grant) crowded() bool { return gr.bid.terms.limit > 1 }
+
+// renewSoon makes the first renewal of an offer due early, because the lease is
+// shorter than its TTL until then and a pause may cost it. A turn that ends
+// before that costs no renewal. The grant is not shared yet.
+func (gr *grant) renewSoon(now time.Time) {
+	// WithoutRenewal allows the one renewal that brings the full TTL.
+	if !gr.bid.terms.noRenewal || gr.trust.length < gr.bid.terms.ttl {
+		gr.renewAt = now.Add(limits.OfferRenewal)
+	}
+}
+
+// arm sets the timer to whatever is due next. gr.mu is held.
+func (gr *grant) arm(now time.Time) {
+	next, at := gr.trust.left(now), gr.tenure.due()
+	if !at.IsZero() {
+		next = min(next, at.Sub(now))
+	}
+	if !gr.renewAt.IsZero() && gr.renewing == nil {
+		next = min(next, gr.renewAt.Sub(now))
+	}
+	if gr.timer == nil {
+		gr.timer = time.AfterFunc(next, gr.tick)
+	} else {
+		gr.timer.Reset(next)
+	}
+}
+
+// stopTimer keeps tick from firing again. gr.mu is held.
+func (gr *grant) stopTimer() {
+	if gr.timer != nil {
+		gr.timer.Stop()
+	}
+}
+
+// tick does what is due. tick runs in the timer's goroutine. due sets the timer
+// again before act, which may take long, so that nothing delays the deadline.
+func (gr *grant) tick() {
+	if act := gr.due(time.Now()); act != nil {
+		defer gr.gate.engine.errands.end()
+		act()
+	}
+}
+
+// due hands a renewal that is due to the renewer. If something else is due, it
+// returns that as act, an errand for the caller to run without gr.mu.
+func (gr *grant) due(now time.Time) (act func()) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	defer func() {
+		if act != nil {
+			gr.gate.engine.errands.begin()
+		}
+	}()
+	switch {
+	case gr.cause != nil:
+		return nil // ended while the timer fired
+	case gr.trust.left(now) <= 0:
+		cause := gr.overdue(now)
+		return func() { gr.lose(cause) }
+	}
+	switch event, t := gr.tenure.next(now); {
+	case event == maxHoldDue:
+		act = func() { gr.expel(t) }
+	case event == cooldownDue:
+		act = t.cooledDown
+	case event == halfDue:
+		if t.occupant != nil {
+			act = t.occupant.HalfTime
+		}
+	case !gr.renewAt.IsZero() && gr.renewing == nil && !now.Before(gr.renewAt):
+		gr.renewing = make(chan struct{})
+		gr.gate.engine.renewer.add(gr, limits.Renew(gr.bid.terms.ttl), now.Add(gr.trust.left(now)))
+	}
+	gr.arm(now)
+	return act
+}
+
+// doubt makes a renewal due now, because the key may have been released by
+// force. The renewal tells whether the grant is still held.
+func (gr *grant) doubt() {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	gr.revoked = true
+	if gr.cause == nil && gr.renewing == nil {
+		gr.renewAt = time.Now()
+		gr.arm(gr.renewAt)
+	}
+}
+
+// renewed takes the answer to a renewal that was sent at the given time.
+// renewed does not block, because other answers wait behind it.
+func (gr *grant) renewed(sent time.Time, err error) Renewal {
+	r, lost := gr.noteRenewal(sent, err)
+	if !lost {
+		return r
+	}
+	cause := gr.taken(err)
+	if told := gr.markLost(cause); len(told) > 0 {
+		errands := &gr.gate.engine.errands
+		errands.begin()
+		go func() { // an errand, because an observer may be slow; ends with it
+			defer errands.end()
+			for _, o := range told {
+				o.Lost(cause)
+			}
+		}()
+	}
+	return r
+}
+
+// noteRenewal is renewed without the end of a grant that is lost.
+func (gr *grant) noteRenewal(sent time.Time, err error) (r Renewal, lost bool) {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	now := time.Now()
+	left := gr.trust.left(now)
+	r = Renewal{Err: err, Left: left, Late: left < limits.Trusted(gr.trust.length)/2}
+	close(gr.renewing)
+	gr.renewing = nil
+	if gr.cause != nil {
+		return r, false
+	}
+	switch {
+	case err == nil:
+		gr.trust = gr.trust.renewed(trustFrom(sent, gr.bid.terms.ttl))
+		gr.renewAt, gr.revoked, gr.fault = time.Time{}, false, nil
+		if !gr.bid.terms.noRenewal {
+			gr.renewAt = limits.RenewalTime(sent, gr.trust.length)
+		}
+	case errors.Is(err, locker.ErrLeaseLost):
+		return r, true
+	default: // the deadline decides; until then try again
+		gr.renewAt, gr.fault = now.Add(rand.N(gr.trust.length/20)+time.Millisecond), moreTelling(gr.fault, err)
+	}
+	gr.arm(now)
+	return r, false
+}
+
+// tellRenewal reports the result of a renewal to the events of the current
+// turn. Between turns it reports to the events of the turn that acquired the
+// grant.
+func (gr *grant) tellRenewal(r Renewal) {
+	events, o := gr.events, Occupant(nil)
+	gr.mu.Lock()
+	if t := gr.tenure.on.first; t != nil && t.occupant != nil {
+		events, o = t.events, t.occupant
+	}
+	gr.mu.Unlock()
+	events.Renewed(o, gr.gate.key, r)
+	ctx := context.Background() //nolint:forbidigo // a batch belongs to no caller
+	gr.gate.engine.tell(ctx, events, o, gr.gate, r.Err)
+}
+
+// awaitRenewal waits for a renewal in flight, so that afterwards only our
+// release is on its way to the store. awaitRenewal returns false if ctx ends
+// first. The grant has ended, so no other renewal begins.
+func (gr *grant) awaitRenewal(ctx context.Context) bool {
+	gr.mu.Lock()
+	renewing := gr.renewing
+	gr.mu.Unlock()
+	if renewing == nil || gr.gate.engine.renewer.forget(gr) {
+		return true
+	}
+	select {
+	case <-renewing:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// lose ends a grant that cannot be trusted any longer, and tells its occupants.
+// The floor goes on, because the function may not notice for long. The key in
+// the store is freed when the function has returned.
+func (gr *grant) lose(cause error) {
+	for _, o := range gr.markLost(cause) {
+		o.Lost(cause)
+	}
+}
+
+// markLost is lose, but for the occupants. markLost returns those to tell.
+func (gr *grant) markLost(cause error) (told []Occupant) {
+	gr.mu.Lock()
+	if gr.cause != nil {
+		gr.mu.Unlock()
+		return nil
+	}
+	gr.cause = cause
+	gr.stopTimer()
+	for _, t := range gr.everyone() {
+		if t.occupant != nil { // otherwise attach will return the cause
+			told = append(told, t.occupant)
+		}
+	}
+	cooled := gr.tenure.endCooldown()
+	gr.mu.Unlock()
+
+	gr.gate.dropLost(gr)
+	if cooled != nil {
+		gr.gate.engine.gates.leave(gr.gate)
+	}
+	return told
+}
+
+// expel ends the turn of t, which has lasted longer than MaxHold. The other
+// members stay. If there are none, the grant is lost as one with a single turn
+// is.
+func (gr *grant) expel(t *Turn) {
+	cause := overLong(t.set.MaxHold)
+	expelled, last := gr.gate.expel(t, gr)
+	switch {
+	case !expelled && gr.err(t) == nil:
+		gr.lose(cause)
+	case !expelled: // it ended meanwhile
+	default:
+		if last {
+			gr.discard()
+		}
+		if o := gr.occupantOf(t); o != nil {
+			o.Lost(cause)
+		}
+	}
+}
+
+// finish ends a grant whose tenure is over. finish reports whether it was still
+// good.
+func (gr *grant) finish() bool {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	good := gr.cause == nil
+	if good {
+		gr.cause = errFinished
+	}
+	gr.stopTimer()
+	return good
+}
+
+// discard ends a grant that nobody will use, or use any longer, and leaves its
+// release to the locker (law 3).
+func (gr *grant) discard() {
+	gr.finish()
+	gr.abandon(gr.bid.unclear)
+}
+
+// abandon asks the locker to remove all that the grant has left in the store.
+func (gr *grant) abandon(late bool) { gr.gate.engine.locker.Abandon(&gr.bid.claim, late) }
+
+// Reasons why a grant ended.
+var (
+	errFinished    = errors.New("guard: the grant was released")
+	errClosedUnder = loss.Because(loss.Closed, fmt.Errorf("%w: %w", locker.ErrLeaseLost, locker.ErrClosed))
+	errOutlived    = loss.Because(loss.Outlived,
+		fmt.Errorf("%w: a lease inside it was not released before it", locker.ErrLeaseLost))
+)
+
+// overLong is the cause of a grant whose turn has lasted longer than MaxHold.
+func overLong(maxHold time.Duration) error {
+	return loss.Because(loss.MaxHold, fmt.Errorf("%w: %v", loss.ErrMaxHold, maxHold))
+}
+
+// overdue is the cause of a grant that was not renewed before its deadline.
+// gr.mu is held.
+func (gr *grant) overdue(now time.Time) error {
+	since := now.Sub(gr.trust.sent()).Round(time.Millisecond)
+	why := fmt.Sprintf("the store gave no answer for %v", since)
+	switch {
+	case gr.bid.terms.noRenewal:
+		why = "WithoutRenewal, it ends with its TTL"
+	case gr.trust.mono.After(now):
+		why = "the machine slept, or its clock was set forward"
+	case gr.fault != nil: // the store may have answered; it is text only, because the lease is lost whatever it says
+		why = fmt.Sprintf("no renewal succeeded for %v: %v", since, gr.fault)
+	}
+	return loss.Because(loss.Deadline, fmt.Errorf("%w: not renewed before its deadline: %s", locker.ErrLeaseLost, why))
+}
+
+// taken is the cause of a grant whose claim does not own its key any more. err
+// is what the store has said.
+func (gr *grant) taken(err error) error {
+	gr.mu.Lock()
+	defer gr.mu.Unlock()
+	switch {
+	case gr.revoked:
+		return loss.Because(loss.Forced, fmt.Errorf("%w: the key was released by force", locker.ErrLeaseLost))
+	case err == locker.ErrLeaseLost: //nolint:errorlint // the store says no more
+		err = fmt.Errorf("%w: the key is not ours any more", err)
+	}
+	return loss.Because(loss.Taken, err)
+}
+
+// leftToTTL reports whether a key that was lost for the given cause is left to
+// its TTL when the function returns.
+func leftToTTL(alone bool, cause error) bool {
+	return !alone || errors.Is(cause, locker.ErrClosed) || errors.Is(cause, errOutlived)
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// A Group takes turns on several keys for one caller. It asks for as many keys
-// as it can in one request, and waits for the others one after the other.
+// A Group takes turns on several keys for one caller. The group asks for as
+// many keys as it can in one request, and waits for the others one after the
+// other.
 //
 // The caller takes the keys in sorted order. While it waits for one, it holds
 // only keys in front of it, so two callers never wait for each other. Floors
@@ -28,27 +29,14 @@ type Group struct {
 	events  Events
 	keys    []string // that are still to take
 	ahead   []*Turn
-	refused *refused // how a caller with one attempt was refused
-}
 
-// refused is the end of a group with one attempt.
-type refused struct {
-	turn    *Turn
+	// How a caller with one attempt was refused.
+	refused *Turn // nil: it was not
 	refusal Refusal
 	err     error
 }
 
-// NewGroup returns the group for keys, in sorted order. It returns nil if the
-// keys must be taken one after the other.
-func (e *Engine) NewGroup(keys []string, s *Settings, ev Events) *Group {
-	several, ok := e.locker.(locker.Several)
-	if !ok || len(keys) < 2 {
-		return nil
-	}
-	return &Group{engine: e, several: several, set: s, events: ev, keys: keys}
-}
-
-// Take is [Turn.Take] for the next key. It returns a nil turn if the caller
+// Take is [Turn.Take] for the next key. Take returns a nil turn if the caller
 // must take the key by itself. A refusal may be for a key behind it, at.
 func (g *Group) Take(ctx context.Context, key string, p Patience) (t *Turn, at string, r Refusal, err error) {
 	if g == nil || len(g.keys) == 0 || g.keys[0] != key {
@@ -57,8 +45,8 @@ func (g *Group) Take(ctx context.Context, key string, p Patience) (t *Turn, at s
 	if len(g.ahead) == 0 {
 		g.fetch(ctx, p)
 	}
-	if end := g.refused; end != nil {
-		return end.turn, end.turn.gate.key, end.refusal, end.err
+	if g.refused != nil {
+		return g.refused, g.refused.gate.key, g.refusal, g.err
 	}
 	g.keys = g.keys[1:]
 	if len(g.ahead) == 0 {
@@ -91,8 +79,8 @@ func quitAll(ts []*Turn) {
 	}
 }
 
-// fetch takes the next turns with one request. It blocks until the answer, at
-// most for a try limit.
+// fetch takes the next turns with one request. fetch blocks until the answer,
+// at most for a try limit.
 func (g *Group) fetch(ctx context.Context, p Patience) {
 	if g.engine.outages.on.Load() != 0 {
 		return // a turn by itself knows what to do in an outage
@@ -122,7 +110,10 @@ func (g *Group) floors(ctx context.Context, p Patience) (ts []*Turn) {
 		if !e.Enter() {
 			break
 		}
-		t := &Turn{gate: e.gates.enter(key), set: g.set, events: g.events, ctx: ctx, patience: p, joined: now}
+		t := &Turn{
+			gate: e.gates.enter(key), set: g.set, events: g.events,
+			waiting: waiting{ctx: ctx, patience: p, joined: now},
+		}
 		if !t.gate.joinFree(t) {
 			t.Leave()
 			break
@@ -132,20 +123,20 @@ func (g *Group) floors(ctx context.Context, p Patience) (ts []*Turn) {
 	return ts
 }
 
-// ask asks for the keys of ts, which have their floors, in one request. It
+// ask asks for the keys of ts, which have their floors, in one request. ask
 // returns those of ts that go on: the turns with a grant, and behind them the
-// one that has to wait. It ends the others.
+// one that has to wait. ask ends the others.
 func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 	first, bids, claims := ts[0], make([]*bid, len(ts)), make([]*locker.Claim, len(ts))
 	sent := time.Now()
 	limit := first.tryLimit(sent)
 	for i, t := range ts {
-		bids[i] = t.currentBid(sent)
+		bids[i] = t.newBid(sent)
 		claims[i] = &bids[i].claim
-		t.gate.beginTry(false, sent)
+		t.gate.beginTry(bids[i], false, sent)
 		t.attempts++
 	}
-	as, held, err := g.several.AcquireAll(g.engine.within(ctx, limit), claims, !first.patience.Once)
+	as, held, err := g.several.AcquireAll(g.engine.bounded(ctx, limit), claims, !first.patience.Once)
 	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && limit == limits.Try(g.set.TTL))
 	if err != nil && !g.engine.outages.together(ts) {
 		h = nothing // one error of several nodes does not tell which of them
@@ -162,8 +153,8 @@ func (g *Group) ask(ctx context.Context, ts []*Turn) (ahead []*Turn) {
 	return ts[:last]
 }
 
-// answered tells the gates of ts what AcquireAll has answered. It returns how
-// many turns in front have a grant.
+// answered tells the gates of ts what AcquireAll has answered. answered returns
+// how many turns in front have a grant.
 func (g *Group) answered(ts []*Turn, bids []*bid, sent time.Time, as []locker.Answer, held int, err error) (n int) {
 	for i, t := range ts {
 		switch {
@@ -172,7 +163,9 @@ func (g *Group) answered(ts []*Turn, bids []*bid, sent time.Time, as []locker.An
 		case i == held:
 			t.heldAhead(as[i])
 		case !as[i].Acquired:
-			t.abandonBid(t.gate.dropBid())
+			// The store may give it back by itself. Its owner id must not be used
+			// again (law 2).
+			t.gate.update(func(c *contender, _ time.Time) *bid { return c.dropBid() })
 		case i > n: // behind an answer that was too slow
 			t.unansweredAhead(false, fmt.Errorf("%w: the answer was too slow", locker.ErrUnavailable))
 		case t.won(bids[i], sent, as[i].Token) != nil:
@@ -184,35 +177,44 @@ func (g *Group) answered(ts []*Turn, bids []*bid, sent time.Time, as []locker.An
 
 // refuse ends the group of a caller with one attempt, at the turn number at.
 func (g *Group) refuse(ts []*Turn, at int) {
-	end := &refused{turn: ts[at]}
-	end.refusal, end.err = ts[at].refusal(time.Now())
-	end.turn.silent = end.turn.endedSilent(end.err)
-	g.refused = end
+	g.refused = ts[at]
+	g.refusal, g.err = g.refused.refusal(time.Now())
+	g.refused.silent = g.refused.endedSilent(g.err)
 	quitAll(ts)
 }
 
-// beginAhead begins t on the grant that its group has got. It returns false if
-// there is none, or if t must look again why its wait ends.
-func (t *Turn) beginAhead(ctx context.Context) bool {
-	gr, has, _ := t.gate.stand(t)
-	if !has || gr == nil || t.stopped(ctx) != nil || !t.begin(gr) {
-		return false
+// releaseTogether releases the keys of ts with one request.
+func releaseTogether(ctx context.Context, several locker.Several, ts []*Turn, errs []error) {
+	var at []int // the turns that release, by their places in ts
+	var cs, nexts []*locker.Claim
+	var bids []*bid
+	answered := false
+	defer func() {
+		for n, i := range at {
+			if !answered { // after a panic or Goexit of an observer or the locker
+				_ = ts[i].released(locker.Released{}, locker.ErrUnavailable, bids[n], time.Now())
+			}
+		}
+		for _, t := range ts {
+			t.passFloor()
+		}
+	}()
+	for i, t := range ts {
+		may, err := t.mayRelease(ctx)
+		if errs[i] = err; !may {
+			continue
+		}
+		at, bids = append(at, i), append(bids, nil)
+		next, claim := t.nextBid(t.grant)
+		cs, nexts, bids[len(bids)-1] = append(cs, &t.grant.bid.claim), append(nexts, claim), next
 	}
-	t.gate.engine.arrive(gr.bid.claim.Holder.Instance)
-	return true
-}
-
-// heldAhead records that somebody else owns the key. The next try, if there is
-// one, comes at once and looks first.
-func (t *Turn) heldAhead(a locker.Answer) {
-	t.blocker = a.Holder
-	t.gate.tryBusy(a, time.Now())
-}
-
-// unansweredAhead records that it is not known whether the bid of t has its
-// key, or is queued. One error is for all claims of a request, and a part of
-// them may have been sent. So locker.ErrUnsent says nothing of this one.
-func (t *Turn) unansweredAhead(queued bool, err error) {
-	t.fault = err
-	t.abandonBid(t.gate.tryUnanswered(queued, false, err, t.set.Backoff))
+	if len(cs) == 0 {
+		return
+	}
+	sent, answers, failures := time.Now(), make([]locker.Released, len(cs)), make([]error, len(cs))
+	several.ReleaseAll(ctx, cs, nexts, func(n int, r locker.Released, err error) { answers[n], failures[n] = r, err })
+	answered = true
+	for n, i := range at {
+		errs[i] = ts[i].released(answers[n], failures[n], bids[n], sent)
+	}
 }

@@ -1,12 +1,15 @@
 package turns
 
-import "time"
+import (
+	"time"
+)
 
 // A line is the queue at a gate, with the pace at which its turns come. The
 // gate's mutex guards it.
 type line struct {
 	list
-	pace pace
+	pace  pace
+	joins uint32 // calls that have joined the gate, see [spot]
 }
 
 // expect returns how long the turns in line and one more will take, or 0 if
@@ -20,22 +23,25 @@ type list struct {
 	shared      int // how many of them may be on the key together
 }
 
-// A spot is where a turn stands. The gate's mutex guards it. Once the turn is a
-// member of a shared grant, it stands in the list of the members, and the
-// grant's mutex guards prev, next, inLine and halfTold.
+// A spot is where a turn stands: in the line of its gate, or once it has begun,
+// among the turns that are on its grant. The gate's mutex guards it. Once the
+// turn has begun, the grant's mutex guards prev, next, listed, onFrom and
+// halfTold.
 type spot struct {
 	prev, next *Turn
-	inLine     bool   // it is in a list
-	halfTold   bool   // of a member: half of its MaxHold was reported
-	entered    *grant // the grant that the turn was given without the floor
-	// given has one signal when the turn is given the floor, or a grant without
-	// it. It is buffered, and made anew each time the turn joins the line. It is
-	// nil if the turn never stood in line.
+	order      uint32        // of the calls that joined the gate; 0: of a group
+	listed     bool          // it is in a list
+	halfTold   bool          // half of its MaxHold was reported
+	onFrom     time.Duration // when the turn began, counted from the begin of the tenure
+	entered    *grant        // the grant that the turn was given without the floor
+	// given has one signal when the turn is given the floor, or a grant
+	// without it. The channel is buffered, made anew each time the turn
+	// joins the line, and nil if the turn never stood in line.
 	given chan struct{}
 }
 
 func (l *list) push(w *Turn) {
-	w.prev, w.next, w.inLine = l.last, nil, true
+	w.prev, w.next, w.listed = l.last, nil, true
 	if l.last == nil {
 		l.first = w
 	} else {
@@ -46,7 +52,7 @@ func (l *list) push(w *Turn) {
 }
 
 func (l *list) pushFront(w *Turn) {
-	w.prev, w.next, w.inLine = nil, l.first, true
+	w.prev, w.next, w.listed = nil, l.first, true
 	if l.first == nil {
 		l.last = w
 	} else {
@@ -67,7 +73,7 @@ func (l *list) remove(w *Turn) {
 	} else {
 		w.next.prev = w.prev
 	}
-	w.prev, w.next, w.inLine = nil, nil, false
+	w.prev, w.next, w.listed = nil, nil, false
 	l.count(w, -1)
 }
 
@@ -82,20 +88,19 @@ func (l *list) count(w *Turn, n int) {
 // come together.
 func (l *list) turns() int { return l.length - l.shared + min(l.shared, 1) }
 
-// pace estimates the interval between turns at a gate. It is a mean over two
-// windows: the current one and the last one before it that had any turns. So a
+// pace estimates the interval between turns at a gate: the mean over two
+// windows, the current one and the last one before it that had any turns. So a
 // slow phase is forgotten as soon as turns are quick again.
 type pace struct {
-	last    time.Time // when the latest turn began
-	since   time.Time // when the current window began
-	current sample    // of this window
-	earlier sample    // of the last window that had any turns
-	seen    int       // samples in all, up to paceTrust
-}
+	last  time.Time // when the latest turn began
+	since time.Time // when the current window began
+	seen  int       // samples in all, up to paceTrust
 
-type sample struct {
-	turns int
-	took  time.Duration
+	// current is of this window, earlier of the last one that had any turns.
+	current, earlier struct {
+		turns int
+		took  time.Duration
+	}
 }
 
 const (
@@ -105,7 +110,7 @@ const (
 
 // began records the begin of a turn whose call joined at the given time. If the
 // call was already waiting when the previous turn began, the time between the
-// two beginnings is one turn. It includes all that other processes do in
+// two beginnings is one turn, which includes all that other processes do in
 // between.
 func (p *pace) began(now, joined time.Time) {
 	if !p.last.IsZero() && !joined.After(p.last) {
@@ -122,7 +127,7 @@ func (p *pace) add(now time.Time, took time.Duration) {
 		if p.current.turns > 0 {
 			p.earlier = p.current
 		}
-		p.since, p.current = now, sample{}
+		p.since, p.current.turns, p.current.took = now, 0, 0
 	}
 	p.current.turns++
 	p.current.took += took

@@ -25,8 +25,9 @@ type outages struct {
 	// under mu.
 	untold atomic.Int32
 
-	// mu guards what follows, with the outages and silences inside. It is held
-	// for a few instructions, and nothing is locked under it.
+	// mu guards what follows, with the outages and silences inside. A
+	// method holds mu for a few instructions, and nothing is locked under
+	// it.
 	mu sync.Mutex
 	by map[string]*outage // by domain; one that has ended stays for the pause of its log
 }
@@ -53,9 +54,9 @@ type outage struct {
 // outagePause keeps a store that answers now and then from filling the log.
 const outagePause = 10 * time.Second
 
-// A silence is the time in which a domain gives no answer at all. It begins
-// when that is noticed, not when the first request was sent: a process that was
-// paused must not wake up in an old silence.
+// A silence is the time in which a domain gives no answer at all. The silence
+// begins when it is noticed, not when the first request was sent: a process
+// that was paused must not wake up in an old silence.
 type silence struct {
 	since   time.Time
 	last    time.Time // the last try without an answer
@@ -175,7 +176,7 @@ func (os *outages) answered(key string) {
 	}
 }
 
-// domain returns the domain of key. It asks the locker, so mu is not held.
+// domain returns the domain of key. domain asks the locker, so mu is not held.
 func (os *outages) domain(key string) string {
 	if os.node == nil {
 		return ""
@@ -242,7 +243,7 @@ func (o *outage) pauses(now time.Time) bool {
 	return !o.logged.IsZero() && now.Sub(o.logged) < outagePause
 }
 
-// tell notes that a line is logged now. It returns how many outages had none
+// tell notes that a line is logged now. tell returns how many outages had none
 // before, and how long they lasted. os.mu is held.
 func (os *outages) tell(o *outage, now time.Time) (unlogged int, missed time.Duration) {
 	o.logged = now
@@ -254,8 +255,8 @@ func (os *outages) tell(o *outage, now time.Time) (unlogged int, missed time.Dur
 }
 
 // bygone returns an outage of which nothing has been heard for outagePause, and
-// that goes on or is still to be told, or nil. Its node is not asked any more, as after a failover. It forgets those
-// that ended long ago. os.mu is held.
+// that goes on or is still to be told, or nil. Its node is not asked any more,
+// as after a failover. bygone forgets those that ended long ago. os.mu is held.
 func (os *outages) bygone(now time.Time) (found *outage) {
 	for domain, o := range os.by {
 		switch {
@@ -316,8 +317,8 @@ func (os *outages) isSilent(key string) bool {
 	return os.of(domain, now) != nil
 }
 
-// tellUnguarded reports whether to log that functions run unguarded. It does so
-// once for each outage.
+// tellUnguarded reports whether to log that functions run unguarded.
+// tellUnguarded does so once for each outage.
 func (os *outages) tellUnguarded(key string) bool {
 	now, domain := time.Now(), os.domain(key)
 	os.mu.Lock()
@@ -413,4 +414,34 @@ func (os *outages) left(s *silence) {
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	s.waiting--
+}
+
+// usable returns err as an error of package locker. refused reports that the
+// store has said something of its own. A holder's claim is in as much doubt then
+// as without an answer.
+func usable(err error) (refused bool, _ error) {
+	if err == nil || errors.Is(err, locker.ErrUnavailable) || errors.Is(err, locker.ErrClosed) {
+		return false, err
+	}
+	return true, fmt.Errorf("%w: %w", locker.ErrUnavailable, err)
+}
+
+// moreTelling returns the later of two faults, unless the store has said
+// something by the earlier one only. The last tries of a wait or a lease are cut
+// short, and what the store said before tells more.
+func moreTelling(fault, later error) error {
+	if fault != nil && !wordless(fault) && wordless(later) {
+		return fault
+	}
+	return later
+}
+
+// wordless reports whether err has nothing that the store has said.
+func wordless(err error) bool {
+	return timedOut(err) || errors.Is(err, locker.ErrSilent) || errors.Is(err, locker.ErrUnsent)
+}
+
+func timedOut(err error) bool {
+	var timeout interface{ Timeout() bool } // as of a net.Error, and of context.DeadlineExceeded
+	return errors.As(err, &timeout) && timeout.Timeout()
 }

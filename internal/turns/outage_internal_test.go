@@ -109,8 +109,8 @@ func ask(ctx context.Context, e *Engine, key string, s Settings) result {
 	return result{err, time.Since(start), turn.silent}
 }
 
-// crowd makes n calls side by side on keys of their own on a node.
-func crowd(t *testing.T, e *Engine, node string, n int, s Settings) (wait func() []result) {
+// callers makes n calls side by side on keys of their own on a node.
+func callers(t *testing.T, e *Engine, node string, n int, s Settings) (wait func() []result) {
 	t.Helper()
 	results := make([]result, n)
 	var wg sync.WaitGroup
@@ -173,10 +173,10 @@ func TestThoseWhoWaitInAnOutageAreRefusedTogetherAndSendNothing(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
 		t.Helper()
 		p.fail("a", hangs)
-		first := crowd(t, e, "a", 50, settings())
+		first := callers(t, e, "a", 50, settings())
 		time.Sleep(600 * time.Millisecond) // noticed after 500
 		p.tries("a")
-		second := crowd(t, e, "a", 1000, settings())
+		second := callers(t, e, "a", 1000, settings())
 		for _, r := range slices.Concat(first(), second()) {
 			late := r.took > settings().MaxWait+600*time.Millisecond
 			if !errors.Is(r.err, locker.ErrUnavailable) || !r.silent || late {
@@ -193,7 +193,7 @@ func TestThoseWhoWaitedComeBackSpreadAndAreServed(t *testing.T) {
 	inOutages(t, func(t *testing.T, e *Engine, p *patchy) {
 		t.Helper()
 		p.fail("a", gone)
-		all := crowd(t, e, "a", 5000, settings())
+		all := callers(t, e, "a", 5000, settings())
 		time.Sleep(time.Second)
 		p.tries("a")
 		p.fail("a", nil)
@@ -339,7 +339,7 @@ func TestAnOutageIsAsOldAsItsFirstNotice(t *testing.T) {
 			time.Sleep(time.Minute)
 			return errors.Join(locker.ErrUnavailable, locker.ErrSilent)
 		})
-		all := crowd(t, e, "a", 20, settings())
+		all := callers(t, e, "a", 20, settings())
 		time.Sleep(30 * time.Second)
 		p.fail("a", nil)
 		time.Sleep(30*time.Second + time.Millisecond)
@@ -360,7 +360,7 @@ func TestAnOutageIsAsOldAsItsFirstNotice(t *testing.T) {
 			time.Sleep(time.Minute)
 			return errors.Join(locker.ErrUnavailable, locker.ErrSilent)
 		})
-		probe := crowd(t, e, "a", 1, settings())
+		probe := callers(t, e, "a", 1, settings())
 		time.Sleep(50 * time.Second)
 		p.fail("a", nil)
 		if r := ask(t.Context(), e, "a:1000", settings()); r.err != nil {
@@ -381,7 +381,7 @@ func TestOldEvidenceIsNone(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		stop()
 		time.Sleep(2 * time.Second) // nobody asks
-		both := crowd(t, e, "a", 2, settings())
+		both := callers(t, e, "a", 2, settings())
 		time.Sleep(100 * time.Millisecond)
 		p.fail("a", nil) // the tries under way stay without an answer
 		for _, r := range both() {
@@ -450,7 +450,7 @@ func TestAnAttemptIsNotRefusedBeforeItsTryLimit(t *testing.T) {
 			t.Fatalf("got %+v", r)
 		}
 		time.Sleep(2 * time.Second) // forgotten
-		first := crowd(t, e, "a", 1, once)
+		first := callers(t, e, "a", 1, once)
 		if r := first()[0]; !r.silent || r.took != 0 {
 			t.Errorf("the first attempt: %+v", r)
 		}
@@ -558,7 +558,7 @@ func TestAdmissionIsFreeWhileAllIsWell(t *testing.T) {
 	e := open(t, memlocker.New())
 	turn := &Turn{gate: &gate{engine: e}}
 	if n := testing.AllocsPerRun(100, func() {
-		if may, err := turn.admitted(t.Context()); !may || err != nil {
+		if may, err := turn.admitted(t.Context(), nil); !may || err != nil {
 			t.Error(may, err)
 		}
 		turn.noteTry(t.Context(), clearly, nil)

@@ -39,8 +39,8 @@ const (
 type renewer struct {
 	engine *Engine
 
-	// mu guards classes, their content, and each grant's renewal. It is never
-	// held across I/O.
+	// mu guards classes, their content, and each grant's renewal. No method
+	// holds mu across I/O.
 	mu      lockorder.Renewer
 	classes map[int]*renewals
 }
@@ -52,7 +52,7 @@ func (r *renewer) add(gr *grant, limit time.Duration, end time.Time) {
 	defer r.mu.Unlock()
 	class := r.class(bits.Len64(uint64(limit.Milliseconds())))
 	gr.renewal = renewal{grant: gr, class: class, end: end, longest: limit}
-	heap.Push(&class.due, &gr.renewal)
+	heap.Push(class, &gr.renewal)
 	r.gather(class)
 }
 
@@ -119,7 +119,7 @@ func (r *renewer) take(class *renewals) (late, batch []*grant, limit time.Durati
 	class.gathering = false
 	now := time.Now()
 	for len(class.due) > renewBatch && class.due[0].tooLate(now) {
-		late = append(late, class.pop())
+		late = append(late, class.first())
 	}
 	batch = make([]*grant, 0, min(len(class.due), renewBatch))
 	for len(class.due) > 0 && len(batch) < renewBatch {
@@ -130,7 +130,7 @@ func (r *renewer) take(class *renewals) (late, batch []*grant, limit time.Durati
 		if own > 2*limit {
 			break // it goes with its like, because this limit would be too short
 		}
-		batch = append(batch, class.pop())
+		batch = append(batch, class.first())
 	}
 	if len(batch) > 0 {
 		class.inFlight++
@@ -147,7 +147,8 @@ func (r *renewer) done(class *renewals) {
 	r.gather(class)
 }
 
-// forget takes gr out of what is due. It returns false if its renewal was sent.
+// forget takes gr out of what is due. forget returns false if its renewal was
+// sent.
 func (r *renewer) forget(gr *grant) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,4 +170,80 @@ func (r *renewer) renew(batch []*grant, limit time.Duration) []Renewal {
 		results[i] = batch[i].renewed(sent, err)
 	})
 	return results
+}
+
+// renewals are the renewals of one class. The renewer's mutex guards them.
+type renewals struct {
+	due       []*renewal // a heap by the end of trust, see [heap.Interface]
+	gathering bool       // the timer is set
+	inFlight  int
+}
+
+// first takes out the most urgent one.
+func (c *renewals) first() *grant {
+	next := c.due[0]
+	next.dequeue()
+	return next.grant
+}
+
+// Len implements [sort.Interface].
+func (c *renewals) Len() int { return len(c.due) }
+
+// Less implements [sort.Interface].
+func (c *renewals) Less(i, k int) bool { return c.due[i].end.Before(c.due[k].end) }
+
+// Swap implements [sort.Interface].
+func (c *renewals) Swap(i, k int) {
+	c.due[i], c.due[k] = c.due[k], c.due[i]
+	c.due[i].place, c.due[k].place = i, k
+}
+
+// Push implements [heap.Interface].
+func (c *renewals) Push(x any) {
+	d := x.(*renewal) //nolint:forcetypeassert // only add pushes
+	d.place = len(c.due)
+	c.due = append(c.due, d)
+}
+
+// Pop implements [heap.Interface].
+func (c *renewals) Pop() any {
+	last := len(c.due) - 1
+	d := c.due[last]
+	c.due[last] = nil
+	c.due = c.due[:last]
+	return d
+}
+
+// renewal is a grant's place among the renewals that are due, with the bounds
+// of its try. The renewal is a part of the grant, so that a renewal allocates
+// nothing. The renewer's mutex guards it.
+//
+// Invariant: class is set exactly while the renewal waits in class.due, at
+// place.
+type renewal struct {
+	grant   *grant
+	class   *renewals     // where it waits to be sent; nil: it does not
+	place   int           // in class.due
+	end     time.Time     // of the trust in the grant
+	longest time.Duration // a try of it
+}
+
+// limit bounds a try that is sent now, so that there is time for another.
+func (d *renewal) limit(now time.Time) time.Duration {
+	return max(min(d.longest, d.end.Sub(now)*2/3), time.Millisecond)
+}
+
+// tooLate reports whether less is left than a try may take. If more is due than
+// the store can do, such tries would all end unanswered. The tries behind them
+// would come too late as well.
+func (d *renewal) tooLate(now time.Time) bool { return d.end.Sub(now) < d.longest }
+
+// dequeue takes d out of its class. dequeue returns false if d was not there.
+func (d *renewal) dequeue() bool {
+	if d.class == nil {
+		return false
+	}
+	heap.Remove(d.class, d.place)
+	d.class = nil
+	return true
 }

@@ -1,13 +1,13 @@
-// Package turns is the engine of package guard. It lets calls take turns on a
-// key. The calls of a process that want one key meet at its gate. One of them
+// Package turns is the engine of package guard, which lets calls take turns on
+// a key. The calls of a process that want one key meet at its gate. One of them
 // contends for the key in the store. The grant that it wins is passed from turn
 // to turn.
 //
 // The engine knows keys, turns and package locker. Package guard, the face,
 // knows contexts that carry leases, options, observers, logs and requests. The
-// engine knows nothing of them. This file has all that passes between the two,
-// with the methods of [Engine] and [Turn]. Beside these the face uses
-// [Backoff] and the plain values of state.go. Package limits has the numbers.
+// engine knows nothing of them. All that passes between the two is in this
+// file, with the methods of [Engine] and [Turn]. Beside these the face uses
+// [Backoff] and [Group]. Package limits has the numbers.
 package turns
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/go-lockguard/guard/locker"
 )
 
-// Settings are the part of the caller's settings that the engine needs. They do
-// not change while a turn uses them.
+// Settings are the part of the caller's settings that the engine needs. The
+// values do not change while a turn uses them.
 type Settings struct {
 	TTL        time.Duration
 	MaxWait    time.Duration
@@ -30,10 +30,25 @@ type Settings struct {
 	Name       string // of the guard, for people to read
 	NoRenewal  bool
 	Fencing    bool
-	// Limit is how many turns may own the key at once, this one included: 0 for
-	// one alone, locker.NoLimit for a shared one. It is never 1. Shared turns
-	// have neither Fencing nor MinHold.
+	// Limit is how many turns may own the key at once, this one included: 0
+	// for one alone, locker.NoLimit for a shared one, and never 1. Shared
+	// turns have neither Fencing nor MinHold.
 	Limit int
+}
+
+func (s *Settings) terms() terms {
+	return terms{ttl: s.TTL, noRenewal: s.NoRenewal, fencing: s.Fencing, limit: s.Limit}
+}
+
+// cooldownElsewhere returns the longest time for which h keeps the key, if its
+// settings are the same, as its name says. h tells when it began to wait for
+// the key, and acquired the key at most our MaxWait later.
+func (s *Settings) cooldownElsewhere(h locker.Holder, now time.Time) time.Duration {
+	if s.MinHold == 0 || h.Since.IsZero() || h.Name != s.Name {
+		return 0
+	}
+	left := s.MinHold + s.MaxWait - now.Sub(h.Since)
+	return min(max(0, left), s.MinHold)
 }
 
 // Patience is how long a call waits for one key.
@@ -46,8 +61,8 @@ type Patience struct {
 // An Occupant is the caller whose turn it is. Its methods are called without a
 // lock held, in a goroutine of the engine's for which [Engine.Close] waits.
 type Occupant interface {
-	// Lost tells that the turn's grant was lost, and why. It may come before
-	// Attach has returned.
+	// Lost tells that the turn's grant was lost, and why. Lost may come
+	// before Attach has returned.
 	Lost(cause error)
 	// HalfTime tells that half of MaxHold is over.
 	HalfTime()
@@ -64,8 +79,8 @@ type Events interface {
 	// Outage tells of the begin or the end of an outage, which a request for
 	// key has found out. The request belongs to o, or to ctx if o is nil.
 	Outage(ctx context.Context, o Occupant, key string, n News)
-	// Unconfirmed tells that a key which was kept for MinHold could not be
-	// released.
+	// Unconfirmed tells that a key could not be released after its
+	// cooldown.
 	Unconfirmed(o Occupant, err error)
 }
 
@@ -99,4 +114,67 @@ type Refusal struct {
 	Holder    locker.Holder // zero: unknown
 	Remaining time.Duration // until the holder's lease ends unless it is renewed; 0: unknown
 	Here      bool          // one call of this process held the key during the whole wait
+}
+
+// ErrRecorded ends a wait because the key has a record, which the call's
+// [Recall] has now.
+var ErrRecorded = errors.New("turns: the key has a record")
+
+// A Recall is what a call brings to its turn if it would rather have the key's
+// record. The locker is a [locker.Recorder], and the turn has no MinHold and no
+// Limit. A Recall is for one use.
+type Recall struct {
+	record   string        // what was found instead of a turn; guarded by the gate's mutex
+	joined   bool          // the call had to wait for it; likewise
+	keep     locker.Record // what the release keeps; the goroutine's that ends the turn
+	result   bool          // keep is a result; likewise
+	recorded bool          // the store has confirmed it; likewise
+	undone   bool          // nothing was done under the mark; likewise
+}
+
+// Found returns the record that ended the wait, and whether the call waited for
+// it. Found comes after a Take that returned ErrRecorded.
+func (r *Recall) Found() (record string, joined bool) { return r.record, r.joined }
+
+// Keep makes the end of the turn keep a result. Keep comes before End.
+func (r *Recall) Keep(record locker.Record) { r.keep, r.result = record, true }
+
+// Interrupt makes the end of the turn keep a record that there is no result.
+// Interrupt comes before End. A Keep or an Unmark may follow it.
+func (r *Recall) Interrupt(record locker.Record) { r.keep, r.result = record, false }
+
+// Recorded reports whether the record was kept. Recorded comes after
+// ReleaseKey.
+func (r *Recall) Recorded() bool { return r.recorded }
+
+// State describes one key that calls of this process want, as far as the
+// process knows it.
+type State struct {
+	Key     string
+	Holds   []HoldState
+	Waiting int
+	Waits   []WaitState // the first of them
+
+	Blocker    locker.Holder // the other holder, when this process last asked
+	BlockedFor time.Duration
+}
+
+// HoldState is a call that holds its key, or runs on after it lost it.
+type HoldState struct {
+	Occupant Occupant // nil for a moment after the loss of a turn that has just begun
+	Name     string
+	Owner    string
+	Since    time.Time
+	MaxHold  time.Duration
+	Until    time.Time
+	Err      error // why the grant was lost; nil while it is held
+	Cooldown bool  // the turn has ended, and its cooldown is on
+	Limit    int   // how many may own the key with it, see [Settings]
+}
+
+// WaitState is a call that waits for its key.
+type WaitState struct {
+	Name  string
+	Since time.Time
+	Until time.Time
 }

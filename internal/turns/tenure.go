@@ -6,57 +6,66 @@ import (
 	"github.com/go-lockguard/guard/internal/limits"
 )
 
-// A tenure is the sequence of turns on one grant. It knows the current turn,
-// the number of turns so far, and the next event of the turn. It does no I/O
+// A tenure is the sequence of turns on one grant. The tenure knows who has a
+// turn, the number of turns so far, and what is due next. A tenure does no I/O
 // and is guarded by the mutex of its grant.
 //
-// Invariant: turn and kept are never both set. halfAt and holdEnd are zero
-// unless turn is set. keptUntil is zero unless kept is set.
+// On a shared grant any number of turns are on at once, on any other one at
+// most. Between two turns nobody is on, and the last one may be in its cooldown.
+//
+// Invariant: cooling is set only while nobody is on. lookAt is zero then.
+// coolUntil is zero unless cooling is set.
 type tenure struct {
 	since     time.Time // when the grant was acquired
-	begun     int       // turns so far, with the current one
+	begun     int       // turns so far, with those that are on
 	last      int       // the number of the last turn
-	turn      *Turn     // nil between turns
-	halfAt    time.Time // when half of MaxHold is over; zero: no limit, or reported
-	holdEnd   time.Time // when MaxHold is over; zero: no limit
-	kept      *Turn     // a turn that has ended, whose key WithMinHold keeps
-	keptUntil time.Time
+	on        list      // the turns that have begun and not ended
+	lookAt    time.Time // when half or all of a MaxHold may be over; zero: never
+	cooling   *Turn     // a turn that has ended, whose cooldown is on
+	coolUntil time.Time
 }
 
 // newTenure returns a tenure of full length.
 func newTenure(now time.Time) tenure { return tenure{since: now, last: limits.TenureTurns} }
 
-// begin starts t's turn and returns its number, from 1. A maxHold of 0 is no
-// limit.
-func (te *tenure) begin(t *Turn, maxHold time.Duration, now time.Time) (number int) {
-	te.turn, te.halfAt, te.holdEnd = t, time.Time{}, time.Time{}
+// begin starts t's turn, which has the number te.begun from then on. begin
+// reports whether something is due earlier now.
+func (te *tenure) begin(t *Turn, now time.Time) (earlier bool) {
 	te.begun++
-	if maxHold > 0 {
-		te.halfAt, te.holdEnd = now.Add(maxHold/2), now.Add(maxHold)
-	}
-	return te.begun
-}
-
-// end ends t's turn. It reports false if it was not t's turn.
-func (te *tenure) end(t *Turn) bool {
-	if te.turn != t {
+	te.on.push(t)
+	t.onFrom, t.halfTold = now.Sub(te.since), false
+	half := now.Add(t.set.MaxHold / 2)
+	if t.set.MaxHold == 0 || !te.lookAt.IsZero() && !half.Before(te.lookAt) {
 		return false
 	}
-	te.turn, te.halfAt, te.holdEnd = nil, time.Time{}, time.Time{}
+	te.lookAt = half
 	return true
 }
 
-// keep keeps the key until the given time for t, whose turn has just ended.
-func (te *tenure) keep(t *Turn, until time.Time) { te.kept, te.keptUntil = t, until }
+// end ends t's turn. end reports false if t was not on.
+func (te *tenure) end(t *Turn) bool {
+	if !t.listed {
+		return false
+	}
+	te.on.remove(t)
+	if te.on.first == nil {
+		te.lookAt = time.Time{}
+	}
+	return true
+}
 
-// unkeep ends that early. It returns the turn, or nil if the key was not kept.
-func (te *tenure) unkeep() *Turn {
-	t := te.kept
-	te.kept, te.keptUntil = nil, time.Time{}
+// cool begins the cooldown of t, whose turn has just ended, until the given time.
+func (te *tenure) cool(t *Turn, until time.Time) { te.cooling, te.coolUntil = t, until }
+
+// endCooldown ends the cooldown. The result is its turn, or nil if there is none.
+func (te *tenure) endCooldown() *Turn {
+	t := te.cooling
+	te.cooling, te.coolUntil = nil, time.Time{}
 	return t
 }
 
-// open reports whether the tenure has room for another turn.
+// open reports whether the tenure has room for another turn. The time bounds how
+// long other processes wait if their message is lost.
 func (te *tenure) open(now time.Time) bool {
 	return te.begun < te.last && now.Sub(te.since) < limits.TenureTime
 }
@@ -66,37 +75,53 @@ func (te *tenure) shorten(waiting int) { te.last = min(te.last, max(te.begun, 1)
 
 // due returns when the next event of the tenure is due; zero: never.
 func (te *tenure) due() time.Time {
-	switch {
-	case te.kept != nil:
-		return te.keptUntil
-	case !te.halfAt.IsZero():
-		return te.halfAt
+	if te.cooling != nil {
+		return te.coolUntil
 	}
-	return te.holdEnd
+	return te.lookAt
 }
 
 // A tenureEvent is something that is due in a tenure.
 type tenureEvent int
 
 const (
-	nothingDue tenureEvent = iota
-	halfDue                // half of MaxHold is over
-	maxHoldDue             // all of it is
-	keepDue                // the key need not be kept any longer
+	nothingDue  tenureEvent = iota
+	halfDue                 // half of MaxHold is over
+	maxHoldDue              // all of it is
+	cooldownDue             // the cooldown is over
 )
 
-// next returns the event that is due now, and its turn. It returns halfDue and
-// keepDue once. maxHoldDue takes precedence over halfDue and stays due, because
-// the caller ends the grant.
-func (te *tenure) next(now time.Time) (tenureEvent, *Turn) {
+// next returns an event that is due now, and its turn. next returns halfDue and
+// cooldownDue once. maxHoldDue takes precedence over halfDue and stays due,
+// because the caller ends the turn. next looks at all turns, which is rare.
+func (te *tenure) next(now time.Time) (event tenureEvent, due *Turn) {
 	switch {
-	case te.kept != nil && !now.Before(te.keptUntil):
-		return keepDue, te.unkeep()
-	case !te.holdEnd.IsZero() && !now.Before(te.holdEnd):
-		return maxHoldDue, te.turn
-	case !te.halfAt.IsZero() && !now.Before(te.halfAt):
-		te.halfAt = time.Time{}
-		return halfDue, te.turn
+	case te.cooling != nil && !now.Before(te.coolUntil):
+		return cooldownDue, te.endCooldown()
+	case te.lookAt.IsZero() || now.Before(te.lookAt):
+		return nothingDue, nil
 	}
-	return nothingDue, nil
+	te.lookAt = time.Time{}
+	for t := te.on.first; t != nil; t = t.next {
+		if t.set.MaxHold == 0 {
+			continue
+		}
+		began := te.since.Add(t.onFrom)
+		half, at := began.Add(t.set.MaxHold/2), began.Add(t.set.MaxHold)
+		switch {
+		case event != nothingDue: // one at a time
+			at = now
+		case !now.Before(at):
+			event, due, at = maxHoldDue, t, now
+		case t.halfTold:
+		case now.Before(half):
+			at = half
+		default:
+			event, due, t.halfTold = halfDue, t, true
+		}
+		if te.lookAt.IsZero() || at.Before(te.lookAt) {
+			te.lookAt = at
+		}
+	}
+	return event, due
 }

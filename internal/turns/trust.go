@@ -6,7 +6,7 @@ import (
 	"github.com/go-lockguard/guard/internal/limits"
 )
 
-// trust is the time until which a lease may be relied on. It has two deadlines.
+// trust is the time until which a lease may be relied on, with two deadlines.
 // One is on the monotonic clock, which nobody can set. The other is on the wall
 // clock, which goes on while the machine sleeps. The one that passes first ends
 // the trust.
@@ -24,7 +24,7 @@ func trustFrom(sent time.Time, length time.Duration) trust {
 	return trust{mono: end, wall: end.Round(0), length: length}
 }
 
-// left returns how long trust lasts from now. It is negative after the end.
+// left returns how long trust lasts from now. left is negative after the end.
 func (t trust) left(now time.Time) time.Duration {
 	return min(t.mono.Sub(now), t.wall.Sub(now.Round(0)))
 }

@@ -2,45 +2,47 @@ package turns
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/go-lockguard/guard/internal/limits"
 	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
 
 // A Turn is one caller's time on a key: first its place at the gate, then its
 // number on a grant. The zero Turn is for one [Turn.Take]. After a Take that
-// succeeded the caller attaches its occupant. It then ends the turn once, by
-// Drop or by End.
+// succeeded the caller attaches its occupant, and ends the turn once, by Drop
+// or by End.
 //
 // Methods but Take, Drop, End, ReleaseKey, Discard and Leave are safe for
 // concurrent use from the end of Take on.
 //
 // Invariant: grant is nil until the turn begins, and does not change
-// afterwards. occupant is nil until Attach. The fields of tried do not change
+// afterwards. occupant is nil until Attach. The fields of waiting do not change
 // after Take, and waits and probe are unset then. entered is nil or, once the
 // turn has begun, grant.
 type Turn struct {
-	gate     *gate
-	set      *Settings
-	events   Events
-	ctx      context.Context // of the wait, for a bid that is made on behalf of this turn
-	patience Patience
-	joined   time.Time
-	order    uint32 // of the calls that joined the gate; 0: of a group
+	gate   *gate
+	set    *Settings
+	events Events
 	spot
-	tried
+	waiting
 
 	grant            *grant
 	number           int             // of the turn within the grant, from 1
 	firstTry, ending timelimit.Limit // memory for the limits of the first try and of the release
 
 	occupant Occupant  // is told when the grant is lost; guarded by grant.mu
-	began    time.Time // when the occupant came, or a member's turn began; guarded by grant.mu
+	began    time.Time // when the occupant came; guarded by grant.mu
 }
 
-// tried is the result of the tries of a turn.
-type tried struct {
+// waiting is the wait of a turn, and the result of its tries.
+type waiting struct {
+	ctx      context.Context // also for a bid that is made on behalf of the turn
+	patience Patience
+	joined   time.Time     // when the wait began
 	attempts int           // tries sent
 	waits    bool          // it has paused while it contends: one of the engine's waits
 	blocker  locker.Holder // the last holder seen
@@ -49,9 +51,9 @@ type tried struct {
 	probe    *silence      // set while the try of the turn is the probe in this silence
 }
 
-// Take waits for a turn on key, and begins it. It ends by max(p.Until, try
+// Take waits for a turn on key, and begins it. Take ends by max(p.Until, try
 // limit) plus 50 ms, or when ctx does, but does not interrupt a try in flight.
-// It is for one use of t. s must not change while the turn lasts.
+// Take is for one use of t. s must not change while the turn lasts.
 //
 // The Refusal comes with ErrHeld and ErrFull. Other errors are ErrEnded and the
 // errors of the locker.
@@ -59,16 +61,20 @@ func (t *Turn) Take(ctx context.Context, e *Engine, key string, s *Settings, ev 
 	if !e.Enter() {
 		return Refusal{}, locker.ErrClosed
 	}
-	*t = Turn{gate: e.gates.enter(key), set: s, events: ev, ctx: ctx, patience: p, joined: time.Now()}
+	*t = Turn{
+		gate: e.gates.enter(key), set: s, events: ev,
+		waiting: waiting{ctx: ctx, patience: p, joined: time.Now()},
+	}
 	return t.take(ctx, false)
 }
 
-// Tried tells how the wait of t went. It returns the number of tries, whether
-// another turn handed its grant to t, and the last holder in the way. For a
-// call that never came to try, that is the holder that this process knows of.
+// Tried tells how the wait of t went. Tried returns the number of tries,
+// whether another turn handed its grant to t, and the last holder in the way.
+// For a call that never came to try, that is the holder that this process knows
+// of.
 //
 // silent reports that t ended without a turn because the store gave no answer.
-// It is not true of a refusal, of a key that is held, or of a call that was
+// silent is not true of a refusal, of a key that is held, or of a call that was
 // turned away.
 func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder, silent bool) {
 	blocker = t.blocker
@@ -79,11 +85,11 @@ func (t *Turn) Tried() (attempts int, handoff bool, blocker locker.Holder, silen
 	return t.attempts, t.number > 1, blocker, t.silent
 }
 
-// Attach makes o the occupant, whose turn began at the given time. It returns
-// why the grant has been lost already, or nil.
+// Attach makes o the occupant, whose turn began at the given time. Attach
+// returns why the grant has been lost already, or nil.
 func (t *Turn) Attach(o Occupant, began time.Time) error { return t.grant.attach(t, o, began) }
 
-// Err returns why the turn cannot be trusted, or nil. It looks at the clocks.
+// Err returns why the turn cannot be trusted, or nil. Err looks at the clocks.
 func (t *Turn) Err() error { return t.grant.err(t) }
 
 // Deadline returns until when the turn may be trusted unless the lease is
@@ -102,39 +108,117 @@ func (t *Turn) Hold() locker.Hold {
 	return locker.Hold{Key: c.Key, Owner: c.Owner, Limit: c.Limit}
 }
 
-// Token returns the fencing token of the turn. It may make a request. It then
-// blocks until that is answered or ctx ends. It returns why the turn cannot be
-// trusted, ErrUnavailable of package locker, or ctx's error.
+// Token returns the fencing token of the turn. Token may make a request. It
+// then blocks until that is answered or ctx ends. Token returns why the turn
+// cannot be trusted, ErrUnavailable of package locker, or ctx's error.
 func (t *Turn) Token(ctx context.Context) (uint64, error) { return t.grant.token(ctx, t) }
 
 // Outlived ends the grant, unless it was lost already, because a lease inside
 // the turn was not released before it.
 func (t *Turn) Outlived() { t.grant.lose(errOutlived) }
 
-// End ends a turn without any I/O. The grant passes to the next in line. If
-// there is none, back reports that the caller must release the key, unless
-// MinHold keeps it. keep says whether MinHold may keep it. cause is why the
-// grant was lost, if it was.
+// shared reports whether t may be beside any number of shared turns.
+func (t *Turn) shared() bool { return t.set.Limit == locker.NoLimit }
+
+// Begin marks the key before a function runs under t, which recalls (law 20).
+// Begin blocks until the answer, or for the limit of a release. Begin repeats a
+// request without an answer until then, and uses only the values of ctx.
 //
-// alone says that nothing runs on inside the turn. The rest of a lost key is
-// then removed in the background, because the function has returned.
-func (t *Turn) End(alone, keep bool) (back bool, cause error) {
-	if t.grant.members != nil {
-		return t.endShared(alone)
+// After an error no function may run, and the release removes the mark. The
+// error is ErrRecorded if the key has a record, which the call's [Recall] has
+// then. Otherwise it is ErrLeaseLost or ErrUnavailable of package locker.
+func (t *Turn) Begin(ctx context.Context, mark locker.Record) error {
+	ctx = t.gate.engine.bounded(ctx, limits.Release(t.set.TTL))
+	joins := t.gate.joined()
+	found, err := t.beginOnce(ctx, mark)
+	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
+		joins = t.gate.joined()
+		found, err = t.beginOnce(ctx, mark)
 	}
-	kept, cause := t.grant.endTurn(t, keep)
-	if cause != nil {
+	switch {
+	case errors.Is(err, locker.ErrLeaseLost):
+		err = t.grant.taken(err)
+		t.grant.lose(err)
+	case err == nil && found != "":
+		t.gate.foundBeside(t, found, joins)
+		err = ErrRecorded
+	default:
+		_, err = usable(err)
+	}
+	if err != nil {
+		t.Unmark()
+	}
+	return err
+}
+
+// beginOnce makes one request that marks the key. beginOnce leaves time for
+// others.
+func (t *Turn) beginOnce(ctx context.Context, mark locker.Record) (found string, err error) {
+	ctx = t.gate.engine.bounded(ctx, limits.Release(t.set.TTL)/3)
+	return t.marker().Begin(ctx, &t.grant.bid.claim, mark)
+}
+
+// Unmark notes that no function has done anything under t. The end of t then
+// keeps nothing, and removes the mark. Unmark comes before End.
+func (t *Turn) Unmark() {
+	r := t.patience.Recall
+	r.keep, r.undone = locker.Record{}, true
+	t.marker().Unmark(&t.grant.bid.claim)
+}
+
+func (t *Turn) marker() locker.Marker {
+	store, ok := t.gate.engine.locker.(locker.Marker)
+	if !ok {
+		panic("turns: a mark for a locker that has none")
+	}
+	return store
+}
+
+// End ends a turn without any I/O. The grant passes to the next in line. If
+// there is none, back reports that the caller must release the key, unless its
+// cooldown begins. cool says whether that may be. cause is why the grant was
+// lost, if it was.
+//
+// alone says that nothing runs on inside the turn. What is left of a lost key is
+// then removed in the background, because the function has returned.
+func (t *Turn) End(alone, cool bool) (back bool, cause error) {
+	gr := t.grant
+	on, cools, cause := gr.endTurn(t, cool)
+	if !on || cause != nil {
 		t.gate.turnReturned(t)
 	}
 	switch {
-	case kept: // endKept ends it later
+	case !on:
+		cause = overLong(t.set.MaxHold)
+	case cools: // cooledDown ends it later
 	case cause == nil:
 		back = !t.passesOn() || !t.gate.handOff(t, time.Now())
-	case leftToTTL(alone, cause):
-	default:
-		t.grant.discard()
+	case t.gate.exitGrant(gr) && !leftToTTL(alone, cause):
+		gr.discard()
 	}
 	return back, cause
+}
+
+// cooldownEnd is until when the key of t stays taken. The grant's mutex is held.
+func (t *Turn) cooldownEnd() time.Time { return t.began.Add(t.set.MinHold) }
+
+// cooledDown ends the turn of t, whose cooldown is over, as any turn ends. The
+// caller is a goroutine of the grant's timer.
+func (t *Turn) cooledDown() {
+	e := t.gate.engine
+	if !e.Enter() { // closed: the key is left to its TTL
+		t.grant.lose(errClosedUnder)
+		e.gates.leave(t.gate)
+		return
+	}
+	defer t.Leave()
+	if t.gate.handOff(t, time.Now()) {
+		return
+	}
+	err := t.ReleaseKey(t.ctx)
+	if err != nil && !errors.Is(err, locker.ErrLeaseLost) {
+		t.events.Unconfirmed(t.occupant, err)
+	}
 }
 
 // Drop ends a turn that was never used, without any I/O.
@@ -152,6 +236,178 @@ func (t *Turn) Discard() {
 	t.passFloor()
 }
 
+// ReleaseKey releases the key of t's grant, or hands it to the next process,
+// and passes the floor on. ReleaseKey comes after an End that asked for it. If
+// a call of this process still waits, the release queues it behind the others
+// (law 9).
+//
+// ReleaseKey blocks until the answer, or for the limit of a release. ReleaseKey
+// uses only the values of ctx. ReleaseKey returns nil, or an error of package
+// locker: ErrLeaseLost if the key was not ours any more, or ErrUnavailable.
+func (t *Turn) ReleaseKey(ctx context.Context) error {
+	return t.releaseKey(t.gate.engine.limits.In(ctx, &t.ending, time.Now(), limits.Release(t.set.TTL)))
+}
+
+// releaseKey is ReleaseKey, but for its limit. releaseKey blocks until ctx
+// ends.
+func (t *Turn) releaseKey(ctx context.Context) error {
+	defer t.passFloor()
+	if may, err := t.mayRelease(ctx); !may {
+		return err
+	}
+	var next *bid
+	answered := false
+	defer func() {
+		if !answered { // after a panic or Goexit of an observer or the locker
+			_ = t.released(locker.Released{}, locker.ErrUnavailable, next, time.Now())
+		}
+	}()
+	next, claim := t.nextBid(t.grant)
+	r, next, sent, err := t.sendRelease(ctx, next, claim)
+	answered = true
+	return t.released(r, err, next, sent)
+}
+
+// mayRelease ends t's grant, and waits for a renewal in flight until ctx ends.
+// mayRelease returns false if there is no key to release, or none that can be
+// released now.
+func (t *Turn) mayRelease(ctx context.Context) (may bool, err error) {
+	gr := t.grant
+	switch {
+	case !gr.finish():
+		gr.abandon(gr.bid.unclear) // lost since the turn ended: nobody's loss any more
+		return false, nil
+	case !gr.awaitRenewal(ctx):
+		gr.abandon(true)
+		return false, fmt.Errorf("%w: a renewal hangs", locker.ErrUnavailable)
+	}
+	return true, nil
+}
+
+// nextBid makes the bid that the release queues for the first in line. nextBid
+// returns nil if nobody is there, or if that call recalls. Such a call must
+// look for a record before it is queued (law 17).
+func (t *Turn) nextBid(gr *grant) (*bid, *locker.Claim) {
+	next := t.gate.beginRelease(gr)
+	if next == nil || next.recalls() {
+		return nil, nil
+	}
+	b := next.newBid(time.Now())
+	t.gate.update(func(c *contender, _ time.Time) *bid { c.beginQueuing(b); return nil })
+	return b, &b.claim
+}
+
+// sendRelease asks the locker to release t's key, and to keep t's record if
+// there is one. sendRelease returns the answer, the bid that may be queued by
+// it, and when it was sent.
+func (t *Turn) sendRelease(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time,
+	error,
+) {
+	if t.keeps() {
+		return t.keepKey(ctx, next, claim)
+	}
+	sent := time.Now()
+	r, err := t.gate.engine.locker.Release(ctx, &t.grant.bid.claim, claim)
+	return r, next, sent, err
+}
+
+// keepKey is sendRelease for a turn with a record. keepKey repeats a request
+// without an answer, after the pauses of the backoff, until ctx ends (law 19).
+func (t *Turn) keepKey(ctx context.Context, next *bid, claim *locker.Claim) (locker.Released, *bid, time.Time, error) {
+	gt, b, joins := t.gate, t.grant.bid, t.gate.joined()
+	sent := time.Now()
+	released, err := t.keepOnce(ctx, claim)
+	for n := 0; errors.Is(err, locker.ErrUnavailable) && t.pauses(ctx, n); n++ {
+		b.unclear = true
+		// Nobody knows whether it is in the queue.
+		gt.update(func(c *contender, _ time.Time) *bid { return c.cancelQueuing(next) })
+		next, sent = nil, time.Now()
+		released, err = t.keepOnce(ctx, nil)
+	}
+	if err == nil {
+		r := t.patience.Recall
+		r.recorded = true
+		gt.recorded(r.keep.Value, joins)
+	}
+	return released, next, sent, err
+}
+
+// keepOnce makes one request that keeps t's record. keepOnce leaves time for
+// others.
+func (t *Turn) keepOnce(ctx context.Context, next *locker.Claim) (locker.Released, error) {
+	e := t.gate.engine
+	store, ok := e.locker.(locker.Recorder)
+	if !ok {
+		panic("turns: a record for a locker that keeps none")
+	}
+	return store.Keep(e.bounded(ctx, limits.Release(t.set.TTL)/3), &t.grant.bid.claim, next, t.patience.Recall.keep)
+}
+
+// pauses pauses after the n-th request (from 0) without an answer. pauses
+// returns false if ctx has ended.
+func (t *Turn) pauses(ctx context.Context, n int) bool {
+	timer := time.NewTimer(t.set.Backoff.Pause(n))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// released notes the answer to a release that was sent at the given time. next
+// is the bid that it was to queue, or nil. released returns the error of
+// ReleaseKey.
+func (t *Turn) released(released locker.Released, err error, next *bid, sent time.Time) error {
+	gr, gt := t.grant, t.gate
+	if errors.Is(err, locker.ErrLeaseLost) {
+		err = gr.taken(err)
+	} else {
+		_, err = usable(err)
+	}
+	if err == nil || errors.Is(err, locker.ErrLeaseLost) {
+		gt.engine.outages.answered(gt.name)
+		if gt.released(released, next, sent, t.set.Backoff) {
+			gt.engine.gates.spare(gt)
+		}
+	} else {
+		gt.update(func(c *contender, _ time.Time) *bid { return c.cancelQueuing(next) })
+		gr.bid.unclear = true
+	}
+	if gr.bid.unclear {
+		gr.abandon(true)
+	}
+	return err
+}
+
+// NoteRelease notes an error of ReleaseKey, and tells the events if that is
+// news. ReleaseKey does not, because no panic of a logger may end the goroutine
+// that it runs in.
+func (t *Turn) NoteRelease(ctx context.Context, err error) {
+	t.gate.engine.tell(ctx, t.events, nil, t.gate, err)
+}
+
+// TellUnguarded reports whether to log that a function runs although t has
+// ended without a turn.
+func (t *Turn) TellUnguarded() bool { return t.gate.engine.outages.tellUnguarded(t.gate.name) }
+
+// Keeps reports whether the end of t keeps a result.
+func (t *Turn) Keeps() bool { return t.keeps() && t.patience.Recall.result }
+
+// Recorded reports whether the release of t has recorded a result.
+func (t *Turn) Recorded() bool { return t.Keeps() && t.patience.Recall.recorded }
+
+// recalls reports whether a record would end the wait of t.
+func (t *Turn) recalls() bool { return t.patience.Recall != nil }
+
+// keeps reports whether the end of t keeps a record.
+func (t *Turn) keeps() bool { return t.recalls() && t.patience.Recall.keep.Value != "" }
+
+// passesOn reports whether the grant may pass from t to another turn, unless
+// that would keep a record from the store, or leave the mark of t there.
+func (t *Turn) passesOn() bool { return !t.recalls() || !t.keeps() && !t.patience.Recall.undone }
+
 // passFloor gives the floor to the next in line. A bid that nobody is left to
 // go on with is abandoned.
 func (t *Turn) passFloor() { t.abandonBid(t.gate.passFloor(t)) }
@@ -159,9 +415,9 @@ func (t *Turn) passFloor() { t.abandonBid(t.gate.passFloor(t)) }
 // abandonBid asks the locker to remove what b has left. b may be nil.
 func (t *Turn) abandonBid(b *bid) { b.abandon(t.gate.engine.locker) }
 
-// Leave ends the use of the gate and the engine. It is the last call. It comes
-// after an End that asked for no release, or after the release. Drop calls it
-// itself.
+// Leave ends the use of the gate and the engine. Leave is the last call. Leave
+// comes after an End that asked for no release, or after the release. Drop
+// calls it itself.
 func (t *Turn) Leave() {
 	e := t.gate.engine
 	e.gates.leave(t.gate)

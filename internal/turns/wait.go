@@ -4,16 +4,20 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/go-lockguard/guard/internal/limits"
+	"github.com/go-lockguard/guard/internal/lockerkit"
+	"github.com/go-lockguard/guard/internal/timelimit"
 	"github.com/go-lockguard/guard/locker"
 )
 
-// This file is how a turn comes to its begin: it joins the gate, stands in line
-// and contends.
+// The methods in this file bring a turn to its begin: it joins the gate, stands
+// in line, contends and tries.
 
-// errNoWait ends a wait without the key. It becomes a Refusal.
+// errNoWait ends a wait without the key, and becomes a Refusal.
 var errNoWait = errors.New("guard: would have to wait")
 
 // take waits for t to begin. If t does not, it quits. joined reports that t has
@@ -39,8 +43,60 @@ func (t *Turn) take(ctx context.Context, joined bool) (refusal Refusal, err erro
 	return refusal, err
 }
 
-// wait stands in line, contends and begins. It starts over if a grant does not
-// last until then.
+// quit gives up a turn that has not begun, wherever it is. quit also gives up
+// what the turn was handed on its way.
+func (t *Turn) quit() {
+	gr, b := t.gate.quit(t)
+	if gr != nil {
+		gr.discard()
+	}
+	t.abandonBid(b)
+	t.Leave()
+}
+
+// join enters the gate, or says why waiting there would not help.
+func (t *Turn) join() (Refusal, error) {
+	if err := t.hopeless(); err != nil {
+		return Refusal{}, err
+	}
+	now := t.joined
+	joined, ahead, expected := t.gate.join(t, now)
+	switch {
+	case joined:
+		return Refusal{}, nil
+	case t.patience.Once:
+		return t.refusal(now)
+	}
+	holder, _ := t.gate.known(now)
+	r := Refusal{Expected: max(expected, t.cooldown(holder.Holder, now))}
+	if t.full(ahead) {
+		r.Ahead = ahead
+	}
+	return r, ErrFull
+}
+
+// hopeless returns the error of a call that would stand in line behind one that
+// cannot even try, because of an outage that has lasted too long.
+func (t *Turn) hopeless() error {
+	if err := t.gate.engine.outages.refuses(t.gate.name, t.longest()); err != nil && t.gate.contends() {
+		return err
+	}
+	return nil
+}
+
+// mayWait decides whether t may stand in line. The first in line always may, so
+// that there are turns to learn from.
+func (t *Turn) mayWait(ahead int, expected time.Duration, now time.Time) bool {
+	tooLong := ahead > 0 && expected > 0 && expected >= t.patience.Until.Sub(now) &&
+		!t.recalls() // one turn may answer them all
+	return !t.patience.Once && !t.full(ahead) && !tooLong
+}
+
+// full reports whether ahead is all that may stand in line.
+func (t *Turn) full(ahead int) bool { return t.set.MaxWaiters > 0 && ahead >= t.set.MaxWaiters }
+
+// wait stands in line, contends and begins. wait starts over if a grant does
+// not last until then.
 func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
 	for err == nil {
 		gr, has, given := t.gate.stand(t)
@@ -74,82 +130,6 @@ func (t *Turn) wait(ctx context.Context) (_ Refusal, err error) {
 	return Refusal{}, err
 }
 
-// begin starts t's turn on gr. It returns false if too little of gr is left.
-func (t *Turn) begin(gr *grant) bool {
-	now := time.Now()
-	if !gr.begin(t, now) {
-		return false
-	}
-	t.gate.began(t, now)
-	return true
-}
-
-// refusal describes why t goes without the key, now that it does not wait any
-// longer. The next call will hardly have a shorter wait than t had in vain.
-func (t *Turn) refusal(now time.Time) (Refusal, error) {
-	r, fault := t.gate.known(now)
-	if fault != nil {
-		return Refusal{}, cmp.Or(t.fault, fault)
-	}
-	r.Expected = max(r.Expected, now.Sub(t.joined))
-	r.Here = !t.patience.Once && t.gate.heldHere(t.joined)
-	r.Cooldown = t.keptFor(r.Holder, now)
-	if r.Cooldown > 0 && !t.gate.othersWait(t) {
-		r.Expected = 0 // the end of MinHold is known
-	}
-	return r, ErrHeld
-}
-
-// join enters the gate, or says why waiting there would not help.
-func (t *Turn) join() (Refusal, error) {
-	if err := t.hopeless(); err != nil {
-		return Refusal{}, err
-	}
-	now := t.joined
-	joined, ahead, expected := t.gate.join(t, now)
-	switch {
-	case joined:
-		return Refusal{}, nil
-	case t.patience.Once:
-		return t.refusal(now)
-	}
-	holder, _ := t.gate.known(now)
-	r := Refusal{Expected: max(expected, t.keptFor(holder.Holder, now))}
-	if t.full(ahead) {
-		r.Ahead = ahead
-	}
-	return r, ErrFull
-}
-
-// hopeless returns the error of a call that would stand in line behind one that
-// cannot even try, because of an outage that has lasted too long.
-func (t *Turn) hopeless() error {
-	if err := t.gate.engine.outages.refuses(t.gate.name, t.longest()); err != nil && t.gate.contends() {
-		return err
-	}
-	return nil
-}
-
-// mayWait decides whether t may stand in line. The first in line always may, so
-// that there are turns to learn from.
-func (t *Turn) mayWait(ahead int, expected time.Duration, now time.Time) bool {
-	tooLong := ahead > 0 && expected > 0 && expected >= t.patience.Until.Sub(now) &&
-		!t.recalls() // one turn may answer them all
-	return !t.patience.Once && !t.full(ahead) && !tooLong
-}
-
-// full reports whether ahead is all that may stand in line.
-func (t *Turn) full(ahead int) bool { return t.set.MaxWaiters > 0 && ahead >= t.set.MaxWaiters }
-
-// lastMoment is when the last try must have ended. A short wait may take the
-// full limit of one try.
-func (t *Turn) lastMoment() time.Time {
-	if first := t.patience.Start.Add(limits.Try(t.set.TTL)); first.After(t.patience.Until) {
-		return first
-	}
-	return t.patience.Until
-}
-
 // standInLine waits until t is given the floor.
 func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 	timer := time.NewTimer(time.Until(t.patience.Until))
@@ -166,32 +146,99 @@ func (t *Turn) standInLine(ctx context.Context, given <-chan struct{}) error {
 	}
 }
 
-// contend tries for the key, or takes it when it is handed over. It ends with a
-// grant, or with the end of the wait. t has the floor.
+// begin starts t's turn on gr. begin returns false if too little of gr is left.
+func (t *Turn) begin(gr *grant) bool {
+	now := time.Now()
+	if !gr.begin(t, now) {
+		return false
+	}
+	t.gate.began(t, now)
+	return true
+}
+
+// stopped returns why the wait ends at once, or nil.
+func (t *Turn) stopped(ctx context.Context) error {
+	select {
+	case <-t.gate.engine.calls.closing:
+		return locker.ErrClosed
+	case <-ctx.Done():
+		return ErrEnded
+	default:
+		return nil
+	}
+}
+
+// lastMoment is when the last try must have ended. A short wait may take the
+// full limit of one try.
+func (t *Turn) lastMoment() time.Time {
+	if first := t.patience.Start.Add(limits.Try(t.set.TTL)); first.After(t.patience.Until) {
+		return first
+	}
+	return t.patience.Until
+}
+
+// refusal describes why t goes without the key, now that it does not wait any
+// longer. The next call will hardly have a shorter wait than t had in vain.
+func (t *Turn) refusal(now time.Time) (Refusal, error) {
+	r, fault := t.gate.known(now)
+	if fault != nil {
+		return Refusal{}, cmp.Or(t.fault, fault)
+	}
+	r.Expected = max(r.Expected, now.Sub(t.joined))
+	r.Here = !t.patience.Once && t.gate.heldHere(t.joined)
+	r.Cooldown = t.cooldown(r.Holder, now)
+	if r.Cooldown > 0 && !t.gate.othersWait(t) {
+		r.Expected = 0 // the end of MinHold is known
+	}
+	return r, ErrHeld
+}
+
+// cooldown returns how long MinHold alone keeps the key that t goes without, or 0.
+// The result is exact for a turn of this process. For another process that does
+// the same work it may be too long, but not too short.
+func (t *Turn) cooldown(holder locker.Holder, now time.Time) time.Duration {
+	if gr := t.gate.holding(); gr != nil {
+		return gr.cooldown(now)
+	}
+	return t.set.cooldownElsewhere(holder, now)
+}
+
+// among reports whether t is one of the first joins calls. The counts may wrap.
+func (t *Turn) among(joins uint32) bool { return int32(joins-t.order) >= 0 }
+
+// answered reports whether t has got a record. The gate's mutex is held.
+func (t *Turn) answered() bool { return t.recalls() && t.patience.Recall.record != "" }
+
+// learn gives a record to t, and reports whether t waits for one. The gate's
+// mutex is held.
+func (t *Turn) learn(record string) bool {
+	if !t.recalls() {
+		return false
+	}
+	if r := t.patience.Recall; r.record == "" {
+		r.record, r.joined = record, true
+	}
+	return true
+}
+
+// contend does what the contender of the gate needs, until t has a grant or its
+// wait ends. t has the floor.
 func (t *Turn) contend(ctx context.Context) (gr *grant, err error) {
 	defer t.noteWaits(false)
 	defer t.unprobe(false) // after a panic of the locker
-	_, other := t.gate.bidFor(t.terms())
-	t.abandonBid(other) // before it is granted
 	for gr == nil && err == nil {
-		if err = t.awaitAlarm(ctx); err != nil {
+		var a action
+		if a, err = t.nextAction(ctx); err != nil {
 			break
 		}
-		if t.gate.found(t) {
-			err = ErrRecorded
-			break
-		}
-		if b, o, since, ok := t.gate.takeOffer(); ok {
-			gr = t.accept(b, o, since)
-			continue
-		}
-		var may bool
-		if may, err = t.admitted(ctx); !may {
-			continue
-		}
-		gr, err = t.try(ctx)
-		if gr == nil && err == nil && t.patience.Once {
-			err = errNoWait
+		switch a.do {
+		case toTake:
+			gr = t.accept(a)
+		case toTry:
+			gr, err = t.try(ctx, a)
+		default:
+			t.noteWaits(true)
+			t.sleep(ctx, a.left, a.poke)
 		}
 	}
 	if err == nil {
@@ -200,40 +247,31 @@ func (t *Turn) contend(ctx context.Context) (gr *grant, err error) {
 	return gr, err
 }
 
-// awaitAlarm waits until the contender must act, or returns why the wait is
-// over.
-func (t *Turn) awaitAlarm(ctx context.Context) error {
-	for {
-		if err := t.stopped(ctx); err != nil {
-			return err
-		}
-		now := time.Now()
-		d, offered, poke := t.gate.untilDue(now)
-		left := t.patience.Until.Sub(now)
-		switch {
-		case offered:
-			return nil
-		case !now.Before(t.lastMoment()):
-			return errNoWait
-		case t.patience.Once:
-			return nil
-		case left <= 0 && (t.attempts > 0 || t.given != nil):
-			return errNoWait // the floor came too late for a first try, or there has been one
-		case d <= 0 && !t.tooLate(left):
-			return nil
-		case d <= 0:
-			d = left // a message may still come
-		}
-		t.noteWaits(true)
-		t.sleep(ctx, min(d, left), poke)
+// nextAction returns what the contender needs next, as far as the patience of t
+// allows. The error says why the wait is over.
+func (t *Turn) nextAction(ctx context.Context) (action, error) {
+	if err := t.stopped(ctx); err != nil {
+		return action{}, err
 	}
-}
-
-// tooLate reports whether a look would be cut short by the end of the wait, in
-// left. It would tell nothing, and cost the store a connection. A first try may
-// take its full limit.
-func (t *Turn) tooLate(left time.Duration) bool {
-	return (t.attempts > 0 || t.given != nil) && !t.gate.looksInTime(left+limits.TryGrace)
+	now := time.Now()
+	a, err := t.gate.next(t, now)
+	t.abandonBid(a.over) // before it is granted
+	left := t.patience.Until.Sub(now)
+	late := t.attempts > 0 || t.given != nil // a first try may take its full limit
+	switch {
+	case err != nil, a.do == toTake:
+	case !now.Before(t.lastMoment()), left <= 0 && late && !t.patience.Once:
+		err = errNoWait
+	case t.patience.Once:
+		a.do = toTry
+	case a.do == toTry && late && a.looks > left+limits.TryGrace:
+		// The end of the wait would cut the look short. Such a look would tell
+		// nothing, and cost the store a connection. A message may still come.
+		a.do, a.left = toPause, left
+	default:
+		a.left = min(a.left, left)
+	}
+	return a, err
 }
 
 // noteWaits counts t among the waits of the engine, or takes it out.
@@ -259,25 +297,232 @@ func (t *Turn) sleep(ctx context.Context, d time.Duration, poke <-chan struct{})
 	}
 }
 
-// stopped returns why the wait ends at once, or nil.
-func (t *Turn) stopped(ctx context.Context) error {
-	select {
-	case <-t.gate.engine.calls.closing:
-		return locker.ErrClosed
-	case <-ctx.Done():
-		return ErrEnded
+// try sends the try that a asks for, if the store is not known to be silent.
+// try returns a grant, or the error that ends the wait. If it returns neither,
+// the caller looks again what is next.
+func (t *Turn) try(ctx context.Context, a action) (*grant, error) {
+	if may, err := t.admitted(ctx, a.poke); !may {
+		return nil, err
+	}
+	e, sent, b := t.gate.engine, time.Now(), a.bid
+	if b == nil {
+		b = t.newBid(sent)
+	}
+	limit := t.tryLimit(sent)
+	cut := limit < limits.Try(t.set.TTL)
+	how, joins := t.gate.beginTry(b, !t.patience.Once, sent)
+	how.Rest = restFor(e.waits.Load())
+	answer, err := e.locker.Acquire(t.limited(ctx, sent, limit), &b.claim, how)
+	h := heardByTry(err, time.Since(sent), limit, ctx.Err() == nil && !cut)
+	refused, err := usable(err)  // if refused, trying again cannot help
+	defer t.noteTry(ctx, h, err) // last, because a logger may panic
+	switch {
+	case err == nil && answer.Record != "":
+		t.abandonBid(t.gate.foundRecord(t, answer.Record, joins))
+		return nil, ErrRecorded
+	case err == nil && answer.Acquired:
+		if gr := t.won(b, sent, answer.Token); gr != nil {
+			return gr, nil
+		}
+	case err == nil:
+		t.blocker = answer.Holder
+		t.abandonBid(t.gate.tryHeld(answer, sent, joins, t.set.Backoff))
+	case errors.Is(err, locker.ErrClosed):
+		return nil, err
 	default:
+		t.fault = moreTelling(t.fault, err)
+		if errors.Is(err, locker.ErrUnsent) {
+			t.unsent(cut, err)
+		} else {
+			t.unanswered(answer.Queued, cut, err)
+		}
+		if refused {
+			return nil, err
+		}
+	}
+	if t.patience.Once {
+		return nil, errNoWait
+	}
+	return nil, nil
+}
+
+// unsent records that a try was not sent, because of err.
+func (t *Turn) unsent(cut bool, err error) {
+	spread := min(wakeSpread(t.gate.engine.waits.Load()), locker.QueueLife/2)
+	t.gate.update(func(c *contender, now time.Time) *bid {
+		c.tryUnsent(cut, err, now, t.set.Backoff, spread)
 		return nil
+	})
+}
+
+// unanswered records that a try ended with err, without an answer. queued says
+// that the bid may be in the queue, and cut that the try had less than its full
+// limit.
+func (t *Turn) unanswered(queued, cut bool, err error) {
+	t.gate.update(func(c *contender, now time.Time) *bid {
+		return c.tryUnanswered(queued, cut, err, now, t.set.Backoff)
+	})
+}
+
+// newBid makes a bid under an owner id that was never used before (law 2).
+// newBid names the trace of t's call.
+func (t *Turn) newBid(now time.Time) *bid {
+	s := t.set
+	return &bid{terms: t.terms(), claim: locker.Claim{
+		Key: t.gate.name, Owner: lockerkit.NewID(), TTL: s.TTL, Fencing: s.Fencing, Limit: s.Limit,
+		Recall: t.recalls(),
+		Holder: locker.Holder{
+			Host: hostname(), PID: pid, Since: now, Name: s.Name,
+			Traceparent: t.events.Traceparent(t.ctx),
+		},
+	}}
+}
+
+// terms are what t asks for.
+func (t *Turn) terms() terms {
+	all := t.set.terms()
+	all.recall = t.recalls()
+	return all
+}
+
+// tryLimit bounds the next try, so that the wait ends in time.
+func (t *Turn) tryLimit(now time.Time) time.Duration {
+	limit, left := limits.Try(t.set.TTL), t.lastMoment().Sub(now)
+	if left > limit {
+		return limit
+	}
+	return min(limit, left+limits.TryGrace)
+}
+
+// limited counts a try. limited returns a context for it with this limit.
+func (t *Turn) limited(ctx context.Context, sent time.Time, limit time.Duration) context.Context {
+	memory := &t.firstTry
+	if t.attempts++; t.attempts > 1 {
+		memory = new(timelimit.Limit)
+	}
+	return t.gate.engine.limits.In(ctx, memory, sent, limit)
+}
+
+// won makes a grant of a try that succeeded. won returns nil if the answer was
+// too slow.
+func (t *Turn) won(b *bid, sent time.Time, token uint64) *grant {
+	now := time.Now()
+	gr := newGrant(t, b, sent, b.terms.ttl, token, now)
+	if gr.trust.enough(now) {
+		t.gate.tryWon(gr)
+		return gr
+	}
+	err := fmt.Errorf("%w: the answer took %v of a TTL of %v", locker.ErrUnavailable, now.Sub(sent), b.terms.ttl)
+	b.unclear = true
+	t.unanswered(true, false, err)
+	return nil
+}
+
+// accept makes a grant of the offer that a has taken. If too little of it is
+// left, accept returns nil, and the next try acquires the key again under the
+// same owner id (law 1).
+func (t *Turn) accept(a action) *grant {
+	now, length := time.Now(), min(a.offer.Length, a.bid.claim.LongOffer())
+	if !trustFrom(a.since, length).enough(now) {
+		return nil
+	}
+	gr := newGrant(t, a.bid, a.since, length, a.offer.Token, now)
+	gr.renewSoon(now)
+	t.gate.tryWon(gr)
+	return gr
+}
+
+// beginAhead begins t on the grant that its group has got. beginAhead returns
+// false if there is none, or if t must look again why its wait ends.
+func (t *Turn) beginAhead(ctx context.Context) bool {
+	gr, has, _ := t.gate.stand(t)
+	if !has || gr == nil || t.stopped(ctx) != nil || !t.begin(gr) {
+		return false
+	}
+	t.gate.engine.arrive(gr.bid.claim.Holder.Instance)
+	return true
+}
+
+// heldAhead records that somebody else owns the key. The next try, if there is
+// one, comes at once and looks first.
+func (t *Turn) heldAhead(a locker.Answer) {
+	t.blocker = a.Holder
+	t.gate.update(func(c *contender, now time.Time) *bid { c.tryBusy(a, now); return nil })
+}
+
+// unansweredAhead records that it is not known whether the bid of t has its
+// key, or is queued. One error is for all claims of a request, and a part of
+// them may have been sent, so locker.ErrUnsent says nothing of this one.
+func (t *Turn) unansweredAhead(queued bool, err error) {
+	t.fault = err
+	t.unanswered(queued, false, err)
+}
+
+// admitted reports whether t may try now. If not, it has waited, and the caller
+// looks again whether the wait of t is over. admitted returns the error of a
+// turn that is refused. While all is well it costs an atomic load.
+func (t *Turn) admitted(ctx context.Context, poke <-chan struct{}) (may bool, err error) {
+	os := &t.gate.engine.outages
+	if os.on.Load() == 0 {
+		return true, nil
+	}
+	a, probe := os.admit(t.gate.name, t.longest(), t.set.Backoff)
+	t.probe = probe
+	switch {
+	case a.refused != nil:
+		return false, a.refused
+	case a.silence == nil:
+		return true, nil
+	}
+	t.gate.update(func(c *contender, _ time.Time) *bid { c.notAdmitted(a.fault); return nil })
+	t.noteWaits(true)
+	t.awaitAnswer(ctx, a, poke)
+	return false, nil
+}
+
+// awaitAnswer waits for the end of a silence, or until t must look again.
+func (t *Turn) awaitAnswer(ctx context.Context, a admission, poke <-chan struct{}) {
+	defer t.gate.engine.outages.left(a.silence)
+	last := t.lastMoment()
+	if !t.patience.Once && (t.attempts > 0 || t.given != nil) {
+		last = t.patience.Until
+	}
+	timer := time.NewTimer(min(a.pause, time.Until(last)))
+	defer timer.Stop()
+	select {
+	case <-a.silence.over:
+		t.sleep(ctx, rand.N(a.silence.spread+1), poke)
+	case <-timer.C:
+	case <-poke:
+	case <-ctx.Done():
+	case <-t.gate.engine.calls.closing:
 	}
 }
 
-// quit gives up a turn that has not begun, wherever it is. It also gives up
-// what the turn was handed on its way.
-func (t *Turn) quit() {
-	gr, b := t.gate.quit(t)
-	if gr != nil {
-		gr.discard()
+// longest is how long a silence must last until t is refused at once.
+func (t *Turn) longest() time.Duration {
+	return max(t.patience.Until.Sub(t.patience.Start), limits.Try(t.set.TTL))
+}
+
+// unprobe ends a probe of t, if there is one.
+func (t *Turn) unprobe(inVain bool) {
+	if t.probe != nil {
+		t.gate.engine.outages.unprobe(t.probe, inVain, t.set.Backoff)
+		t.probe = nil
 	}
-	t.abandonBid(b)
-	t.Leave()
+}
+
+// noteTry notes what a try of t, which ended with err, has told.
+func (t *Turn) noteTry(ctx context.Context, h hearing, err error) {
+	n, is := t.gate.engine.outages.note(t.gate.name, h, err)
+	t.unprobe(h != nothing)
+	if is {
+		t.events.Outage(ctx, nil, t.gate.key, n)
+	}
+}
+
+// endedSilent reports whether err, with which the wait of t has ended, is the
+// silence of the store.
+func (t *Turn) endedSilent(err error) bool {
+	return errors.Is(err, locker.ErrSilent) && t.gate.engine.outages.isSilent(t.gate.name)
 }

@@ -14,11 +14,12 @@ import (
 
 func heldFor(left, wallAhead time.Duration) (*grant, *Turn) {
 	end := time.Now().Add(left)
-	t := &Turn{}
-	return &grant{
-		bid: &bid{}, tenure: tenure{turn: t},
-		trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left},
-	}, t
+	t := &Turn{set: &Settings{}}
+	gr := &grant{
+		bid: &bid{}, trust: trust{mono: end, wall: end.Round(0).Add(-wallAhead), length: left},
+	}
+	gr.tenure.begin(t, time.Now())
+	return gr, t
 }
 
 func TestFault12AMachineThatSleptFindsItsLeasesLost(t *testing.T) {
@@ -43,5 +44,17 @@ func TestFault13AStepOfTheWallClockNeverStretchesALease(t *testing.T) {
 	}
 	if gr, turn := heldFor(time.Minute, time.Hour); !errors.Is(gr.err(turn), locker.ErrLeaseLost) {
 		t.Errorf("set forward by an hour: %v, want it lost too early rather than too late", gr.err(turn))
+	}
+}
+
+// A process that was stopped finds its lease lost long after the loss.
+func TestALossCountsFromTheDeadlineIfThatHasPassed(t *testing.T) {
+	now := time.Now()
+	for left, want := range map[time.Duration]time.Duration{time.Second: 0, 0: 0, -time.Minute: -time.Minute} {
+		end := now.Add(left)
+		gr := &grant{trust: trust{mono: end, wall: end.Round(0)}}
+		if got := gr.endedBy(now).Sub(now); got != want {
+			t.Errorf("with %v left it ended %v from now, want %v", left, got, want)
+		}
 	}
 }

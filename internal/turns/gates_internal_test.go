@@ -9,9 +9,9 @@ import (
 	"github.com/go-lockguard/guard/internal/limits"
 )
 
-func TestGatesLingerForOneToTwoTimesTheTime(t *testing.T) {
+func TestSpareGatesAreKeptForOneToTwoTimesTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l lingering
+		var l spares
 		var mu sync.Mutex // guards what follows
 		came, sweeps, over := map[*gate]time.Time{}, 0, 0
 		var sweep func()
@@ -21,8 +21,8 @@ func TestGatesLingerForOneToTwoTimesTheTime(t *testing.T) {
 			sweeps++
 			for _, gt := range l.turn(sweep) {
 				over++
-				if d := time.Since(came[gt]); d < limits.Lingers || d > 2*limits.Lingers {
-					t.Errorf("a gate lingered for %v", d)
+				if d := time.Since(came[gt]); d < limits.Busy || d > 2*limits.Busy {
+					t.Errorf("a gate was spare for %v", d)
 				}
 			}
 		}

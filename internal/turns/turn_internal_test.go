@@ -9,9 +9,9 @@ import (
 	"github.com/go-lockguard/guard/locker/memlocker"
 )
 
-// When a kept key ends, in whatever way, its gate is forgotten and no timer of
+// However a cooldown ends, its gate is forgotten and no timer of
 // the grant is left.
-func TestAKeptKeyLeavesNothingBehind(t *testing.T) {
+func TestACooldownLeavesNothingBehind(t *testing.T) {
 	const key = "k"
 	for name, until := range map[string]func(ctx context.Context, e *Engine, mem *memlocker.Locker){
 		"in time": func(context.Context, *Engine, *memlocker.Locker) { time.Sleep(time.Minute) },
@@ -63,7 +63,7 @@ func TestAKeptKeyLeavesNothingBehind(t *testing.T) {
 				}
 				gt := e.gates.find(key)
 				if gt == nil || gt.holding() == nil {
-					t.Fatal("the key is not kept")
+					t.Fatal("there is no cooldown")
 				}
 				gr := gt.holding()
 				if s := e.States(time.Now(), 1); len(s) != 1 || len(s[0].Holds) != 1 || !s[0].Holds[0].Cooldown {
@@ -71,7 +71,7 @@ func TestAKeptKeyLeavesNothingBehind(t *testing.T) {
 				}
 				until(t.Context(), e, mem)
 				synctest.Wait()
-				time.Sleep(time.Second) // a gate may linger for a moment
+				time.Sleep(time.Second) // a gate may be spare for a moment
 				if n := len(e.gates.all()); n != 0 {
 					t.Errorf("%d gates are left", n)
 				}

@@ -18,7 +18,9 @@ var (
 func opened(c *contender, _ time.Time) {
 	c.openBid(&bid{claim: locker.Claim{Owner: "mine", TTL: time.Second}})
 }
-func sent(c *contender, now time.Time) { c.beginTry(true, now) }
+
+func sent(c *contender, now time.Time) { c.beginTry(c.bid, true, now) }
+
 func queued(c *contender, now time.Time) {
 	c.tryHeld(locker.Answer{Queued: true, Place: 7, Remaining: time.Second}, now, now, contenderBackoff)
 }
@@ -34,11 +36,16 @@ func noAnswer(c *contender, now time.Time) {
 func perhapsQueued(c *contender, now time.Time) {
 	c.tryUnanswered(true, false, errStore, now, contenderBackoff)
 }
+
 func unsent(c *contender, now time.Time) { c.tryUnsent(false, errStore, now, contenderBackoff, 0) }
-func offer(c *contender, _ time.Time)    { c.granted("mine", locker.Offer{Length: time.Second}) }
-func strange(c *contender, _ time.Time)  { c.granted("strange", locker.Offer{Length: time.Second}) }
-func woken(c *contender, now time.Time)  { c.wake(now) }
-func won(c *contender, _ time.Time)      { c.tryWon("mine") }
+
+func offer(c *contender, _ time.Time) { c.granted("mine", locker.Offer{Length: time.Second}) }
+
+func strange(c *contender, _ time.Time) { c.granted("strange", locker.Offer{Length: time.Second}) }
+
+func woken(c *contender, now time.Time) { c.wake(now) }
+
+func won(c *contender, _ time.Time) { c.tryWon("mine") }
 
 // The state of a contender after a row of answers and messages, and its next
 // action.
@@ -109,7 +116,8 @@ func TestAContenderKnowsItsBidAndItsNextAct(t *testing.T) {
 		for _, a := range c.acts {
 			a(&co, now)
 		}
-		left, offered, _ := co.untilDue(now)
+		next := co.next(now, terms{})
+		left, offered := next.left, next.do == toTake
 		if got := co.bid != nil; got != c.bid || got && co.bid.queued != c.queued {
 			t.Errorf("%s: the bid is %+v, want one: %t, queued: %t", name, co.bid, c.bid, c.queued)
 		}
@@ -133,11 +141,11 @@ func TestABidOnOtherTermsIsOver(t *testing.T) {
 	c := &contender{}
 	opened(c, time.Now())
 	old := c.bid
-	if b, other := c.bidFor(old.terms); b != old || other != nil {
-		t.Errorf("on the same terms: %v to go on with and %v to abandon", b, other)
+	if a := c.next(time.Now(), old.terms); a.bid != old || a.over != nil {
+		t.Errorf("on the same terms: %v to go on with and %v to abandon", a.bid, a.over)
 	}
-	if b, other := c.bidFor(terms{fencing: true}); b != nil || other != old || c.bid != nil {
-		t.Errorf("on other terms: %v to go on with and %v to abandon, with %v kept", b, other, c.bid)
+	if a := c.next(time.Now(), terms{fencing: true}); a.bid != nil || a.over != old || c.bid != nil {
+		t.Errorf("on other terms: %v to go on with and %v to abandon, with %v kept", a.bid, a.over, c.bid)
 	}
 }
 
@@ -149,7 +157,7 @@ func TestTriesThatWereNotSentAreSpread(t *testing.T) {
 	for range 1000 {
 		sent(&c, now)
 		c.tryUnsent(false, errStore, now, contenderBackoff, time.Second)
-		left, _, _ := c.untilDue(now)
+		left := c.next(now, terms{}).left
 		least, most = min(least, left), max(most, left)
 	}
 	if least > 250*time.Millisecond || most < 800*time.Millisecond || most > 1250*time.Millisecond {
@@ -186,11 +194,11 @@ func TestAnOfferCountsFromTheLastLook(t *testing.T) {
 	sent(&c, later.Add(time.Second))
 	offer(&c, later.Add(time.Second))
 	noAnswer(&c, later.Add(time.Second))
-	b, _, since, ok := c.takeOffer()
-	if !ok || b != c.bid || !since.Equal(later) {
-		t.Errorf("took %t of %p since %v, want of %p since %v", ok, b, since, c.bid, later)
+	a := c.next(later, terms{})
+	if a.do != toTake || a.bid != c.bid || !a.since.Equal(later) {
+		t.Errorf("does %d for %p since %v, want to take that of %p since %v", a.do, a.bid, a.since, c.bid, later)
 	}
-	if _, _, _, again := c.takeOffer(); again {
+	if again := c.next(later, terms{}); again.do == toTake {
 		t.Error("took it twice")
 	}
 }
@@ -223,7 +231,8 @@ func TestAReleaseQueuesTheNextBid(t *testing.T) {
 			offer(&co, now)
 		}
 		co.released(c.answer, next, now, now, contenderBackoff)
-		left, offered, _ := co.untilDue(now)
+		a := co.next(now, terms{})
+		left, offered := a.left, a.do == toTake
 		if next.queued != c.queued || left > 0 != c.pauses || offered != c.offered || now.Before(co.busy) != c.isBusy {
 			t.Errorf("%s: queued: %t, pauses for %v, offered: %t, busy until %v", name, next.queued,
 				left, offered, co.busy)
@@ -234,5 +243,94 @@ func TestAReleaseQueuesTheNextBid(t *testing.T) {
 	co.beginQueuing(next)
 	if co.cancelQueuing(next) != next || !next.unclear || co.bid != nil || co.cancelQueuing(next) != nil {
 		t.Error("the bid of a release without an answer is not taken back once")
+	}
+}
+
+// The whole machine: the state after each event in each state.
+func TestAnAlarmKnowsWhatIsNext(t *testing.T) {
+	later := time.Now().Add(time.Hour)
+	names := [...]string{due: "due", trying: "trying", rewoken: "rewoken", asleep: "asleep", offered: "offered"}
+	o := locker.Offer{Token: 7, Waiting: 3}
+	events := map[string]func(*alarm){
+		"begin": (*alarm).begin,
+		"sleep": func(a *alarm) { a.sleep(later) },
+		"wake":  func(a *alarm) { a.wake(later) },
+		"grant": func(a *alarm) { a.grant(o) },
+		"take":  func(a *alarm) { a.take() },
+	}
+	for _, c := range []struct {
+		from                            alarmState
+		begin, sleep, wake, grant, take alarmState
+	}{
+		{from: due, begin: trying, sleep: asleep, wake: due, grant: offered, take: due},
+		{from: trying, begin: trying, sleep: asleep, wake: rewoken, grant: offered, take: trying},
+		{from: rewoken, begin: trying, sleep: asleep, wake: rewoken, grant: offered, take: rewoken},
+		{from: asleep, begin: trying, sleep: asleep, wake: asleep, grant: offered, take: asleep},
+		{from: offered, begin: offered, sleep: offered, wake: offered, grant: offered, take: due},
+	} {
+		want := map[string]alarmState{
+			"begin": c.begin, "sleep": c.sleep, "wake": c.wake,
+			"grant": c.grant, "take": c.take,
+		}
+		for name, event := range events {
+			a := alarm{state: c.from}
+			event(&a)
+			if a.state != want[name] {
+				t.Errorf("%s in state %s leads to %s, want %s", name, names[c.from], names[a.state], names[want[name]])
+			}
+		}
+	}
+}
+
+func TestAnAlarmGoesOffInTime(t *testing.T) {
+	now := time.Now()
+	var a alarm
+	if d := a.left(now); d > 0 {
+		t.Errorf("a fresh one waits %v", d)
+	}
+	a.begin()
+	a.sleep(now.Add(time.Second))
+	if d := a.left(now); d != time.Second {
+		t.Errorf("%v are left, want 1s", d)
+	}
+	a.wake(now.Add(2 * time.Second))
+	if d := a.left(now); d != time.Second {
+		t.Errorf("%v are left after a wake-up for later, want 1s", d)
+	}
+	a.wake(now)
+	if d := a.left(now); d > 0 {
+		t.Errorf("%v are left after a wake-up", d)
+	}
+}
+
+// A try that was sent before a wake-up is not the one that the wake-up is for,
+// and one that begins after it is.
+func TestAWakeUpIsOneTryThatBeginsAfterIt(t *testing.T) {
+	now := time.Now()
+	var a alarm
+	a.begin()
+	a.wake(now.Add(time.Second))
+	a.wake(now.Add(2 * time.Second))
+	a.sleep(now.Add(time.Hour))
+	if d := a.left(now); d != time.Second {
+		t.Errorf("%v are left after the try that was under way, want 1s", d)
+	}
+	a.begin()
+	a.sleep(now.Add(time.Hour))
+	if d := a.left(now); d != time.Hour {
+		t.Errorf("%v are left after the try, want 1h", d)
+	}
+}
+
+func TestAnOfferIsTakenOnce(t *testing.T) {
+	var a alarm
+	a.begin()
+	a.grant(locker.Offer{Token: 7, Waiting: 3})
+	a.sleep(time.Now().Add(time.Hour)) // the try that was under way saw the key held
+	if o, ok := a.take(); !ok || o != (locker.Offer{Token: 7, Waiting: 3}) {
+		t.Errorf("took %v, %t", o, ok)
+	}
+	if o, ok := a.take(); ok {
+		t.Errorf("took %v again", o)
 	}
 }
