@@ -1,5 +1,7 @@
 package httpguard
 
+import "context"
+
 // Answers defines how an adapter answers errors. A field that is not set is
 // taken from the middleware outside. H is the type of the adapter's error
 // handlers.
@@ -20,4 +22,23 @@ func (a Answers[H]) Over(outer Answers[H]) Answers[H] {
 		a.Held = outer.Held
 	}
 	return a
+}
+
+// answersKey is the key under which a context carries the answers of the
+// innermost middleware.
+type answersKey[H any] struct{}
+
+// AnswersIn returns the answers that ctx carries.
+func AnswersIn[H any](ctx context.Context) Answers[H] {
+	a, _ := ctx.Value(answersKey[H]{}).(Answers[H])
+	return a
+}
+
+// Into returns ctx with a, which takes precedence over the answers that ctx
+// carries.
+func (a Answers[H]) Into(ctx context.Context) context.Context {
+	if !a.Any() {
+		return ctx
+	}
+	return context.WithValue(ctx, answersKey[H]{}, a.Over(AnswersIn[H](ctx)))
 }

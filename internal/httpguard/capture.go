@@ -34,7 +34,7 @@ const noLimit = math.MaxInt
 
 // Limit returns the max number of bytes of an answer that is held back.
 func (i *Idempotent) Limit() int {
-	if i.Once != nil {
+	if i.once != nil {
 		return noLimit
 	}
 	return i.guard.ResultLimit()

@@ -21,7 +21,7 @@ import (
 // calls its methods, one at a time.
 type Exchange interface {
 	Request() *http.Request // as the middleware got it
-	Keys() (Keys, error)    // derives the keys
+	Keys() (Keys, error)    // derives the keys, as a [Source] does
 	Next(l *guard.Lease)    // serves the request under l's context
 	Begun() bool            // whether the response has begun, so that no other answer can be given
 	Failed() bool           // whether the status of the answer is, or will be, 400 or more
@@ -37,12 +37,9 @@ type Lock struct {
 	timed     atomic.Bool // whether the server's limits were checked
 }
 
-// New returns the Lock of a middleware. bodyLimit is the max number of bytes of
-// a body that are read before the wait.
-func New(g *guard.Guard, bodyLimit int) *Lock { return &Lock{guard: g, bodyLimit: bodyLimit} }
-
-// DefaultBodyLimit is the body limit of a middleware without an option for it.
-const DefaultBodyLimit = readahead.Limit
+// BodyLimit returns the max number of bytes of a body that are read before the
+// wait.
+func (l *Lock) BodyLimit() int { return l.bodyLimit }
 
 // Serve runs x.Next while it holds x's keys, and returns the error that the
 // adapter must answer. The error is the reason why x.Next did not run. Or it

@@ -42,12 +42,12 @@ func tableKey(key string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// once keeps the answer of a request where the middleware keeps it.
-func (i *Idempotent) once(
+// keep keeps the answer of a request where the middleware keeps it.
+func (i *Idempotent) keep(
 	ctx context.Context, key string, o guard.OnceOptions, fn func(context.Context) ([]byte, error),
 ) (guard.OnceResult, error) {
-	if i.Once != nil {
-		return i.Once(ctx, i.guard, key, o, fn)
+	if i.once != nil {
+		return i.once(ctx, i.guard, key, o, fn)
 	}
 	return i.guard.OnceBytes(ctx, key, o, fn)
 }

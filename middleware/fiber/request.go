@@ -14,7 +14,6 @@ import (
 	"github.com/gofiber/fiber/v3"
 	"github.com/valyala/fasthttp"
 
-	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/keyfunc"
 )
 
@@ -108,18 +107,6 @@ func (s *stream) broken() error {
 func endStream(c fiber.Ctx) {
 	if c.Request().IsBodyStream() {
 		c.RequestCtx().SetConnectionClose()
-	}
-}
-
-// unread returns keys for a lock, which otherwise reads a body of unknown length
-// ahead. If the body is longer than the limit, fasthttp cannot take it back.
-func unread(keys func(*exchange) (httpguard.Keys, error)) func(*exchange) (httpguard.Keys, error) {
-	return func(x *exchange) (httpguard.Keys, error) {
-		k, err := keys(x)
-		if x.req.ContentLength < 0 {
-			x.req.Body = http.NoBody
-		}
-		return k, err
 	}
 }
 

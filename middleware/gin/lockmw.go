@@ -3,6 +3,7 @@ package lockmw
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -26,10 +27,7 @@ import (
 // the lease. c.Request.Context() ends when the lease is lost. Every other
 // outcome aborts the chain with an answer of package outcome.
 func Key(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
-	t := httpguard.Template(template)
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
-		return httpguard.One(t.Key(x.c.Request, x))
-	}, opts)
+	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
 // Static is [Key] for one constant key that all requests wait for. It is for
@@ -37,27 +35,13 @@ func Key(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) gin.HandlerFunc {
-	key = httpguard.Constant(key)
-	return newMiddleware(g, func(*exchange) (httpguard.Keys, error) { return httpguard.One(key, nil) }, opts)
+	return newMiddleware(g, httpguard.OfConstant(key), opts)
 }
 
 // KeyFunc is [Key] with a function that makes the key of the request. Path
 // parameters are in the request's PathValue.
 func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
-	if key == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return newMiddleware(g, ofRequest(key), opts)
-}
-
-// ofRequest returns the function of the exchange that key is for the request.
-func ofRequest(key keyfunc.Func) func(*exchange) (httpguard.Keys, error) {
-	return func(x *exchange) (httpguard.Keys, error) {
-		for _, p := range x.c.Params {
-			keyfunc.SetPath(x.c.Request, p.Key, p.Value)
-		}
-		return httpguard.One(key(x.c.Request))
-	}
+	return newMiddleware(g, httpguard.OfRequest(key), opts)
 }
 
 // KeyFrom is [Key] with a function that makes the key of the gin.Context. It is
@@ -65,10 +49,7 @@ func ofRequest(key keyfunc.Func) func(*exchange) (httpguard.Keys, error) {
 // guard.Key. An error that is not one of keyfunc or guard is logged and added
 // to c.Errors. The status is then 500, unless something has been written.
 func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Option) gin.HandlerFunc {
-	if key == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) { return httpguard.One(key(x.c)) }, opts)
+	return newMiddleware(g, httpguard.OfContext(key), opts)
 }
 
 // Keys is [Key] for all keys that the templates make of one request. The
@@ -81,10 +62,7 @@ func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Opt
 // status 413. Keys panics if there are no templates, or if one is bad or has no
 // placeholder. For options pass [keyfunc.MustParseKeys] to KeysFunc.
 func Keys(g *guard.Guard, templates ...string) gin.HandlerFunc {
-	t := httpguard.Templates(templates)
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
-		return httpguard.All(t.Keys(x.c.Request, x))
-	}, nil)
+	return newMiddleware(g, httpguard.OfTemplates(templates), nil)
 }
 
 // KeysFunc is [Keys] with a function that makes the keys of the request, as
@@ -93,26 +71,17 @@ func Keys(g *guard.Guard, templates ...string) gin.HandlerFunc {
 func KeysFunc(
 	g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option,
 ) gin.HandlerFunc {
-	if keys == nil {
-		panic("lockmw: the key function is nil")
-	}
-	return newMiddleware(g, func(x *exchange) (httpguard.Keys, error) {
-		for _, p := range x.c.Params {
-			keyfunc.SetPath(x.c.Request, p.Key, p.Value)
-		}
-		return httpguard.All(keys(x.c.Request))
-	}, opts)
+	return newMiddleware(g, httpguard.SeveralOfRequest(keys), opts)
 }
 
-func newMiddleware(g *guard.Guard, keys func(*exchange) (httpguard.Keys, error), opts []Option) gin.HandlerFunc {
-	cfg := newConfig(opts)
-	cfg.idempotent.OnlyIdempotent()
-	lock := httpguard.New(g, cfg.bodyLimit)
+func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.HandlerFunc {
+	cfg := httpguard.NewConfig(opts)
+	lock := cfg.Lock(g)
 	return func(c *gin.Context) {
-		if cfg.skip != nil && cfg.skip(c) {
+		if cfg.Skips(c) {
 			return
 		}
-		undo := cfg.setAnswers(c)
+		undo := carry(c, cfg.Answers)
 		defer undo()
 		x := exchanges.Get().(*exchange)
 		*x = exchange{c, lock, keys}
@@ -121,6 +90,46 @@ func newMiddleware(g *guard.Guard, keys func(*exchange) (httpguard.Keys, error),
 		exchanges.Put(x) // not after a panic
 		if err != nil {
 			answer(c, lock, err)
+		}
+	}
+}
+
+// Idempotent returns a middleware that carries out each request once, by its
+// header Idempotency-Key. The answer is kept for ttl. A request that comes again
+// gets it, with the header Idempotency-Replayed. One that comes while the first
+// runs waits for it, for at most MaxWait.
+//
+// scope says who sends the request, such as the user or the tenant. Equal keys
+// of two scopes have nothing to do with each other. It should be a value that
+// the client cannot choose, see [keyfunc.FromContext]. Idempotent panics without
+// one, and if ttl is less than 1 ms. A nil g is the default guard, looked up at
+// each request. Its store must keep results, see [guard.Once].
+//
+// The chain goes on under a lease, as in [Key]. Its answer is held back until it
+// is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
+// of 200 to 498 are kept, but not 408, 425, 429, 4xx with a Retry-After, and
+// those of a lock inside. After the others the next request runs the handler,
+// unless the guard has [guard.WithAtMostOnce]. An answer that was flushed,
+// hijacked, cut or is longer than [guard.WithResultLimit] is not kept either,
+// but its handler does not run again.
+//
+// A handler that only leaves errors in c.Errors has not answered. What a
+// middleware outside makes of them is not kept, and the log says so once.
+//
+// Requests with safe methods pass, and their handler has no lease. docs/http.md
+// says what clients send and get.
+func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...Option) gin.HandlerFunc {
+	cfg := httpguard.NewConfig(opts)
+	once, keys := cfg.Idempotent(g, scope, ttl), httpguard.OfRequest(scope)
+	return func(c *gin.Context) {
+		if once.Passes(c.Request) || cfg.Skips(c) {
+			return
+		}
+		undo := carry(c, cfg.Answers)
+		defer undo()
+		x := &heldExchange{exchange: exchange{c, once.Lock, keys}, limit: once.Limit()}
+		if err := once.Serve(x); err != nil {
+			answer(c, once.Lock, err)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/maxwait"
+	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/internal/rpcrule"
 )
 
@@ -22,7 +22,7 @@ const defaultMaxWait = 500 * time.Millisecond
 // and [KeyFunc] make one. It is safe for concurrent use.
 type Rule struct {
 	r     *rpcrule.Rule
-	waits *maxwait.Cap
+	waits *httpguard.Waits
 }
 
 // Option changes how a rule locks.
@@ -35,7 +35,7 @@ type config struct{ maxWait time.Duration }
 // longer wait raise the server's Timeout first. If a guard's MaxWait is
 // shortened, that is logged once. WithMaxWait panics if d is negative.
 func WithMaxWait(d time.Duration) Option {
-	maxwait.Check(d)
+	httpguard.CheckMaxWait(d)
 	return func(c *config) { c.maxWait = d }
 }
 
@@ -73,7 +73,7 @@ func KeysFunc[M any](
 }
 
 // waits returns the limit of waits that the options set.
-func waits(g *guard.Guard, opts []Option) *maxwait.Cap {
+func waits(g *guard.Guard, opts []Option) *httpguard.Waits {
 	c := config{maxWait: defaultMaxWait}
 	for _, o := range opts {
 		if o == nil {
@@ -81,7 +81,7 @@ func waits(g *guard.Guard, opts []Option) *maxwait.Cap {
 		}
 		o(&c)
 	}
-	return maxwait.New(g, c.maxWait)
+	return httpguard.NewWaits(g, c.maxWait)
 }
 
 // Server returns a middleware for the operations of rules, in servers of HTTP
@@ -90,7 +90,7 @@ func waits(g *guard.Guard, opts []Option) *maxwait.Cap {
 // context ends when the lease is lost. Server panics if an operation has two
 // rules.
 func Server(rules ...Rule) middleware.Middleware {
-	inner, waits := make([]*rpcrule.Rule, len(rules)), map[string]*maxwait.Cap{}
+	inner, waits := make([]*rpcrule.Rule, len(rules)), map[string]*httpguard.Waits{}
 	for i, r := range rules {
 		if inner[i] = r.r; r.r != nil {
 			r.r.Unary.Store(true)
