@@ -50,6 +50,11 @@ type (
 	// Config is what the options of an adapter set.
 	Config[C any] = httpguard.Config[func(C, error) error, C]
 
+	// Option, AnswerOption and Options are those of an adapter.
+	Option[C any]       = httpguard.Option[func(C, error) error, C]
+	AnswerOption[C any] = httpguard.AnswerOption[func(C, error) error, C]
+	Options[C any]      = httpguard.Options[func(C, error) error, C]
+
 	// Capture is below the response of a request whose answer is held back.
 	Capture = httpguard.Capture
 
@@ -172,7 +177,7 @@ func (r *Routes[C, H, M]) unmatched(c C, err error) bool {
 }
 
 // Answers returns a middleware that sets a on all routes inside it.
-func (r *Routes[C, H, M]) Answers(a httpguard.Answers[func(C, error) error]) M {
+func (r *Routes[C, H, M]) Answers(a answers[C]) M {
 	return func(next H) H {
 		return func(c C) error {
 			undo := r.carry(c, a)

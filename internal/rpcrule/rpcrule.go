@@ -108,10 +108,11 @@ func OfMessage[M any](key func(message M) string) func(context.Context, M) (stri
 }
 
 // Index returns the rules by their methods. It panics if a method has two, or a
-// rule is nil.
-func Index(rules []*Rule) map[string]*Rule {
+// rule was not made by New.
+func Index[R any](rules []R, inner func(R) *Rule) map[string]*Rule {
 	byMethod := make(map[string]*Rule, len(rules))
-	for _, r := range rules {
+	for _, rule := range rules {
+		r := inner(rule)
 		if r == nil {
 			panic("lockmw: a rule was not made by Key, KeyFunc or KeysFunc")
 		}

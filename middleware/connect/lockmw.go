@@ -18,6 +18,8 @@ type Rule struct {
 	response proto.Message // of [Idempotent]; else nil
 }
 
+func (r Rule) inner() *rpcrule.Rule { return r.r }
+
 // Key locks the calls of procedure by the key that the given function makes of
 // the request message. procedure is a full name like "/shop.Stock/Buy", the
 // constant that the generated code has for it. The function must make the key
@@ -58,11 +60,7 @@ func KeysFunc[M any](
 // fail, because a client's lock would make the server's wait. Interceptor
 // panics if a procedure has two rules.
 func Interceptor(rules ...Rule) connect.Interceptor {
-	inner := make([]*rpcrule.Rule, len(rules))
-	for i, r := range rules {
-		inner[i] = r.r
-	}
-	return interceptor(rpcrule.Index(inner))
+	return interceptor(rpcrule.Index(rules, Rule.inner))
 }
 
 // interceptor has the rules by their procedures.

@@ -72,9 +72,7 @@ func Keys(g *guard.Guard, templates ...string) echo.MiddlewareFunc {
 // KeysFunc is [Keys] with a function that makes the keys of the request, as
 // [KeyFunc] is to [Key]. No keys at all are a server error. If the client left
 // them out, return an error of keyfunc.
-func KeysFunc(
-	g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option,
-) echo.MiddlewareFunc {
+func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option) echo.MiddlewareFunc {
 	return newMiddleware(g, httpguard.SeveralOfRequest(keys), opts)
 }
 

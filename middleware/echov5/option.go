@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v5"
 
 	"github.com/go-lockguard/guard/fence/sqlresult"
+	"github.com/go-lockguard/guard/internal/echoguard"
 	"github.com/go-lockguard/guard/internal/httpguard"
 )
 
@@ -21,13 +22,12 @@ type AnswerOption interface {
 }
 
 type (
-	onError      = func(*echo.Context, error) error
-	option       = httpguard.Option[onError, *echo.Context]
-	answerOption = httpguard.AnswerOption[onError, *echo.Context]
+	option       = echoguard.Option[*echo.Context]
+	answerOption = echoguard.AnswerOption[*echo.Context]
 )
 
 // with makes the options.
-var with httpguard.Options[onError, *echo.Context]
+var with echoguard.Options[*echo.Context]
 
 // WithErrorHandler replaces the answers of this middleware. It answers its own
 // errors, and errors that a handler (see [Error]) or an inner middleware of

@@ -22,10 +22,9 @@ func (version) ParamAt(c *echo.Context, i int) (name, value string, more bool) {
 	return "", "", false
 }
 
-// AsSent reports whether the router has left the path parameters as they were
-// sent. The router matches a path of unusual spelling as it was sent. A setting
-// that we cannot read decides whether it then decodes the parameters. But only
-// undecoded values fill the pattern to the length of the path.
+// AsSent compares lengths, because nobody can read the setting by which the
+// router decodes parameters of a path of unusual spelling. Only undecoded values
+// fill the pattern to the length of the path.
 func (version) AsSent(c *echo.Context) bool {
 	sent := c.Request().URL.RawPath
 	if sent == "" {

@@ -68,9 +68,7 @@ func Keys(g *guard.Guard, templates ...string) gin.HandlerFunc {
 // KeysFunc is [Keys] with a function that makes the keys of the request, as
 // [KeyFunc] is to [Key]. No keys at all are a server error. If the client left
 // them out, return an error of keyfunc.
-func KeysFunc(
-	g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option,
-) gin.HandlerFunc {
+func KeysFunc(g *guard.Guard, keys func(*http.Request) ([]string, error), opts ...Option) gin.HandlerFunc {
 	return newMiddleware(g, httpguard.SeveralOfRequest(keys), opts)
 }
 

@@ -14,6 +14,8 @@ import (
 // [KeyFunc] make one. It is safe for concurrent use.
 type Rule struct{ r *rpcrule.Rule }
 
+func (r Rule) inner() *rpcrule.Rule { return r.r }
+
 // Key locks the calls of method by the key that the given function makes of the
 // request message. method is a full name like "/shop.Stock/Buy". The function
 // must make the key with guard.Key, never by concatenation. An empty key means
@@ -51,7 +53,7 @@ func KeysFunc[M any](
 // key for at most MaxWait and runs the handler under the lease. The handler's
 // context ends when the lease is lost. Unary panics if a method has two rules.
 func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
-	byMethod := index(rules)
+	byMethod := rpcrule.Index(rules, Rule.inner)
 	for _, r := range byMethod {
 		r.Unary.Store(true)
 	}
@@ -76,7 +78,7 @@ func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 // until the handler returns. Stream panics if a method has two rules or a rule
 // of [KeysFunc] or [Idempotent].
 func Stream(rules ...Rule) grpc.StreamServerInterceptor {
-	byMethod := index(rules)
+	byMethod := rpcrule.Index(rules, Rule.inner)
 	for _, r := range byMethod {
 		if r.Keys != nil {
 			panic(fmt.Sprintf("lockmw: the rule for %q has several keys, so the method must be unary: "+
@@ -95,12 +97,4 @@ func Stream(rules ...Rule) grpc.StreamServerInterceptor {
 		s := &stream{ServerStream: ss, rule: r}
 		return answer(ss.Context(), r, s.serve(func() error { return handler(srv, s) }))
 	}
-}
-
-func index(rules []Rule) map[string]*rpcrule.Rule {
-	inner := make([]*rpcrule.Rule, len(rules))
-	for i, r := range rules {
-		inner[i] = r.r
-	}
-	return rpcrule.Index(inner)
 }

@@ -2,8 +2,6 @@ package lockmw
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-kratos/kratos/v3/middleware"
@@ -24,6 +22,8 @@ type Rule struct {
 	r     *rpcrule.Rule
 	waits *httpguard.Waits
 }
+
+func (r Rule) inner() *rpcrule.Rule { return r.r }
 
 // Option changes how a rule locks.
 type Option func(*config)
@@ -90,14 +90,11 @@ func waits(g *guard.Guard, opts []Option) *httpguard.Waits {
 // context ends when the lease is lost. Server panics if an operation has two
 // rules.
 func Server(rules ...Rule) middleware.Middleware {
-	inner, waits := make([]*rpcrule.Rule, len(rules)), map[string]*httpguard.Waits{}
-	for i, r := range rules {
-		if inner[i] = r.r; r.r != nil {
-			r.r.Unary.Store(true)
-			waits[r.r.Method] = r.waits
-		}
+	byOperation, waits := rpcrule.Index(rules, Rule.inner), map[string]*httpguard.Waits{}
+	for _, r := range rules {
+		r.r.Unary.Store(true)
+		waits[r.r.Method] = r.waits
 	}
-	byOperation := rpcrule.Index(inner)
 	return func(next middleware.Handler) middleware.Handler {
 		return func(ctx context.Context, req any) (any, error) {
 			tr, found := transport.FromServerContext(ctx)
@@ -149,19 +146,5 @@ func Verify(server interface {
 				rpcrule.Method{Name: m.Name, Streams: m.IsClientStream || m.IsServerStream})
 		}
 	}
-	var errs []error
-	for _, r := range rules {
-		if problem := r.r.Problem(services, true); problem != "" {
-			errs = append(errs, fmt.Errorf("%w: lockmw: rule for %q: %s", guard.ErrInvalidOption,
-				r.operation(), problem))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (r Rule) operation() string {
-	if r.r == nil {
-		return ""
-	}
-	return r.r.Method
+	return rpcrule.Verify(rules, Rule.inner, func(r Rule) string { return r.r.Problem(services, true) })
 }
