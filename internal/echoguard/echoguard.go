@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/heldstatus"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -212,7 +211,7 @@ func (r *Routes[C, H, M]) Error(err error) error {
 	if err == nil {
 		return nil
 	}
-	o, ours := outcome.Of(context.Background(), ran.Mark(err)) //nolint:forbidigo // the middleware has the request's
+	o, ours := outcome.Of(context.Background(), errnote.With(err, errnote.Ran(true))) //nolint:forbidigo // the middleware has the request's
 	if !ours {
 		return err
 	}
@@ -226,7 +225,7 @@ func (r *Routes[C, H, M]) returned(c C, lock *httpguard.Lock, err error) error {
 		return nil
 	}
 	if p, cause := r.version.Find(err); p != nil && p.header == nil {
-		return r.answer(c, lock, ran.Mark(cause))
+		return r.answer(c, lock, errnote.With(cause, errnote.Ran(true)))
 	}
 	return err
 }
@@ -237,7 +236,7 @@ func (r *Routes[C, H, M]) answer(c C, lock *httpguard.Lock, err error) error {
 		return err
 	}
 	a, ctx := r.answersIn(c), c.Request().Context()
-	err = heldstatus.With(err, a.Held)
+	err = a.Note(err)
 	o, ours := lock.Outcome(c.Request(), c.Path(), err)
 	if !ours {
 		o.Status = http.StatusInternalServerError

@@ -1,6 +1,12 @@
 package httpguard
 
-import "context"
+import (
+	"context"
+	"errors"
+
+	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/errnote"
+)
 
 // Answers defines how an adapter answers errors. A field that is not set is
 // taken from the middleware outside. H is the type of the adapter's error
@@ -22,6 +28,14 @@ func (a Answers[H]) Over(outer Answers[H]) Answers[H] {
 		a.Held = outer.Held
 	}
 	return a
+}
+
+// Note notes a's status at err, if that says of a key that it was held.
+func (a Answers[H]) Note(err error) error {
+	if a.Held == 0 || !errors.Is(err, guard.ErrNotAcquired) {
+		return err
+	}
+	return errnote.With(err, errnote.HeldStatus(a.Held))
 }
 
 // answersKey is the key under which a context carries the answers of the

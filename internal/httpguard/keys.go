@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/keylist"
+	"github.com/go-lockguard/guard/keyfunc"
 )
 
 // Keys are the keys of one request. A single key has a field of its own,
@@ -25,7 +25,7 @@ func All(keys []string, err error) (Keys, error) {
 	if err != nil {
 		return Keys{}, err
 	}
-	keys, err = keylist.Distinct(keys)
+	keys, err = keyfunc.Distinct(keys)
 	if len(keys) == 1 {
 		return One(keys[0], err)
 	}

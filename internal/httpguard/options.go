@@ -2,11 +2,11 @@ package httpguard
 
 import (
 	"fmt"
+	"net/http"
 	"reflect"
 	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/heldstatus"
 	"github.com/go-lockguard/guard/internal/readahead"
 	"github.com/go-lockguard/guard/keyfunc"
 )
@@ -98,7 +98,11 @@ func (Options[H, C]) ErrorHandler(f H) AnswerOption[H, C] {
 
 // HeldStatus makes WithHeldStatus.
 func (Options[H, C]) HeldStatus(status int) AnswerOption[H, C] {
-	heldstatus.Check(status)
+	switch status {
+	case http.StatusConflict, http.StatusLocked, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+	default:
+		panic(fmt.Sprintf("lockmw: the status of a held key is %d, want 409, 423, 429 or 503", status))
+	}
 	return answerFunc[H, C](func(a *Answers[H]) { a.Held = status })
 }
 

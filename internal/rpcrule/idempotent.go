@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/outcome"
 )
 
@@ -108,7 +108,7 @@ func (i *idempotent) serve(
 // told returns the error of a handler as clients see it.
 func (i *idempotent) told(ctx context.Context, own error) error {
 	if _, ours := outcome.Of(ctx, own); own != nil && ours {
-		return i.answers.Error(ctx, i.rule, ran.Mark(own))
+		return i.answers.Error(ctx, i.rule, errnote.With(own, errnote.Ran(true)))
 	}
 	return own
 }

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/keylist"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -75,7 +74,7 @@ func NewSeveral[M any](
 			if err != nil {
 				return nil, err
 			}
-			return keylist.Distinct(names)
+			return keyfunc.Distinct(names)
 		},
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/go-lockguard/guard/internal/ran"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/rpcrule"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -37,7 +37,7 @@ func Error(ctx context.Context, err error) error {
 	if !ours {
 		return err
 	}
-	told, _ := outcome.Of(ctx, ran.Mark(err))
+	told, _ := outcome.Of(ctx, errnote.With(err, errnote.Ran(true)))
 	return newError(connect.Code(rpcrule.Code(o)), told)
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gofiber/fiber/v3"
 
-	"github.com/go-lockguard/guard/internal/heldstatus"
 	"github.com/go-lockguard/guard/internal/httpguard"
 	"github.com/go-lockguard/guard/internal/leasekey"
 	"github.com/go-lockguard/guard/outcome"
@@ -30,7 +29,7 @@ func answersIn(c fiber.Ctx) answers {
 // answer answers err, or returns the error for fiber's error handler.
 func answer(c fiber.Ctx, lock *httpguard.Lock, err error) error {
 	a := answersIn(c)
-	err = heldstatus.With(err, a.Held)
+	err = a.Note(err)
 	x := exchange{c: c}
 	o, ours := lock.Outcome(x.light(), c.Route().Path, err)
 	if !ours {

@@ -9,8 +9,8 @@ import (
 	"github.com/gofiber/fiber/v3"
 
 	"github.com/go-lockguard/guard"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -185,5 +185,5 @@ func Error(c fiber.Ctx, err error) error {
 		return err
 	}
 	lock, _ := c.Locals(lockKey).(*httpguard.Lock)
-	return answer(c, lock, ran.Mark(err))
+	return answer(c, lock, errnote.With(err, errnote.Ran(true)))
 }

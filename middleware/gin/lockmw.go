@@ -8,9 +8,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/heldstatus"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -156,7 +155,7 @@ func Abort(c *gin.Context, err error) bool {
 	}
 	lock, _ := c.Get(lockKey)
 	on, _ := lock.(*httpguard.Lock)
-	answer(c, on, ran.Mark(err))
+	answer(c, on, errnote.With(err, errnote.Ran(true)))
 	return true
 }
 
@@ -167,7 +166,7 @@ func answer(c *gin.Context, lock *httpguard.Lock, err error) {
 		return // in engine.Use: gin has found no route, and its own 404 or 405 follows
 	}
 	a := answersIn(c)
-	err = heldstatus.With(err, a.Held)
+	err = a.Note(err)
 	o, ours := lock.Outcome(c.Request, c.FullPath(), err)
 	if !ours {
 		o.Status = http.StatusInternalServerError

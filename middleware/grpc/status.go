@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/go-lockguard/guard/internal/ran"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/rpcrule"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -36,7 +36,7 @@ func Error(ctx context.Context, err error) error {
 	if !ours {
 		return err
 	}
-	told, _ := outcome.Of(ctx, ran.Mark(err))
+	told, _ := outcome.Of(ctx, errnote.With(err, errnote.Ran(true)))
 	return newStatus(codes.Code(rpcrule.Code(o)), told)
 }
 

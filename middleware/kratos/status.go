@@ -8,7 +8,7 @@ import (
 	"github.com/go-kratos/kratos/v3/errors"
 	"github.com/go-kratos/kratos/v3/transport"
 
-	"github.com/go-lockguard/guard/internal/ran"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/rpcrule"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -26,7 +26,7 @@ func Error(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	o, ours := outcome.Of(ctx, ran.Mark(err))
+	o, ours := outcome.Of(ctx, errnote.With(err, errnote.Ran(true)))
 	if !ours {
 		return err
 	}

@@ -5,9 +5,8 @@ import (
 	"time"
 
 	"github.com/go-lockguard/guard"
-	"github.com/go-lockguard/guard/internal/heldstatus"
+	"github.com/go-lockguard/guard/internal/errnote"
 	"github.com/go-lockguard/guard/internal/httpguard"
-	"github.com/go-lockguard/guard/internal/ran"
 	"github.com/go-lockguard/guard/keyfunc"
 	"github.com/go-lockguard/guard/outcome"
 )
@@ -145,7 +144,7 @@ func Error(w http.ResponseWriter, r *http.Request, err error) bool {
 	if _, ours := outcome.Of(r.Context(), err); !ours {
 		return false
 	}
-	answer(w, r, answers{}, ran.Mark(err))
+	answer(w, r, answers{}, errnote.With(err, errnote.Ran(true)))
 	return true
 }
 
@@ -161,7 +160,7 @@ func answer(w http.ResponseWriter, r *http.Request, a answers, err error) {
 		return
 	}
 	a = a.Over(httpguard.AnswersIn[onError](r.Context()))
-	err = heldstatus.With(err, a.Held)
+	err = a.Note(err)
 	o, ours := at.Lock.Outcome(r, r.Pattern, err)
 	if !ours {
 		o.Status = http.StatusInternalServerError
