@@ -211,7 +211,8 @@ func (r *Routes[C, H, M]) Error(err error) error {
 	if err == nil {
 		return nil
 	}
-	o, ours := outcome.Of(context.Background(), errnote.With(err, errnote.Ran(true))) //nolint:forbidigo // the middleware has the request's
+	ctx := context.Background() //nolint:forbidigo // the middleware has the request's
+	o, ours := outcome.Of(ctx, errnote.With(err, errnote.Ran(true)))
 	if !ours {
 		return err
 	}
