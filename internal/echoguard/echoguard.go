@@ -1,5 +1,5 @@
-// Package echoguard is what the adapters of echo v4 and v5 share. It imports
-// neither version.
+// Package echoguard is what the adapters of echo v4 and v5 share. The package
+// imports neither version.
 package echoguard
 
 import (
@@ -26,8 +26,8 @@ type Context interface {
 	Set(key string, value any)
 }
 
-// Version is what each version does in its own way. It is safe for concurrent
-// use.
+// Version is what each version does in its own way. Version is safe for
+// concurrent use.
 type Version[C Context] interface {
 	ParamAt(c C, i int) (name, value string, more bool) // the i-th path parameter; more is false after the last
 	AsSent(c C) bool                                    // whether the values of parameters are not decoded
@@ -67,9 +67,9 @@ type Problem struct {
 	header http.Header // of the response, once the middleware has prepared it
 }
 
-// MarshalJSON returns the body and sets the media type of the response. It does
-// not set it earlier, because an application's own error handler may write
-// something else.
+// MarshalJSON returns the body and sets the media type of the response.
+// MarshalJSON does not set it earlier, because an application's own error
+// handler may write something else.
 func (p *Problem) MarshalJSON() ([]byte, error) {
 	if p.header != nil {
 		p.header.Set("Content-Type", outcome.ContentType)
@@ -80,7 +80,7 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 func (p *Problem) String() string { return p.Detail }
 
 // Routes makes the middleware of an adapter. H and M are echo's HandlerFunc and
-// MiddlewareFunc. It is safe for concurrent use.
+// MiddlewareFunc. Routes is safe for concurrent use.
 type Routes[C Context, H ~func(C) error, M ~func(H) H] struct {
 	version Version[C]
 	key     string // under which a context carries the answers of the innermost middleware

@@ -34,7 +34,7 @@ func begun[C Context](v Version[C], c C) bool {
 	return *begun
 }
 
-// Param implements [keyfunc.Params]. It decodes the parameter, because echo
+// Param implements [keyfunc.Params]. Param decodes the parameter, because echo
 // matches a path of unusual spelling as it was sent.
 func (x *exchange[C]) Param(name string) (value string, present bool) {
 	for i := 0; ; i++ {

@@ -17,7 +17,7 @@ type Lossy struct {
 	refuse   atomic.Bool // connections are refused
 }
 
-// NewLossy starts a Lossy to the server at upstream. It ends with tb.
+// NewLossy starts a Lossy to the server at upstream. The Lossy ends with tb.
 func NewLossy(tb testing.TB, upstream string) *Lossy {
 	tb.Helper()
 	p, err := OpenLossy(tb.Context(), upstream)
@@ -48,7 +48,7 @@ func OpenLossy(ctx context.Context, upstream string) (*Lossy, error) {
 	return p, nil
 }
 
-// Close ends the Lossy. It must be called once.
+// Close ends the Lossy. Close must be called once.
 func (p *Lossy) Close() { p.pipe.Close() }
 
 // Cut lets requests get lost, or answers, or both. The function that it returns

@@ -28,7 +28,7 @@ type Exchange interface {
 	Pattern() string        // of the route, "" if the router does not tell it
 }
 
-// Lock is the state that all requests of one middleware share. It is safe for
+// Lock is the state that all requests of one middleware share. Lock is safe for
 // concurrent use.
 type Lock struct {
 	guard     *guard.Guard // nil means the default guard
@@ -125,9 +125,9 @@ func (p *passage) serve(ctx context.Context) error {
 }
 
 // readAhead reads a small body before the wait. On HTTP/1 net/http notices only
-// then that the client has gone. It also keeps a client that sends slowly from
-// holding the key meanwhile. On HTTP/2 the server notices anyway, and a handler
-// may want to answer before it has read everything.
+// then that the client has gone. Reading ahead also keeps a client that sends
+// slowly from holding the key meanwhile. On HTTP/2 the server notices anyway,
+// and a handler may want to answer before it has read everything.
 func (l *Lock) readAhead(r *http.Request) error {
 	if r.ProtoMajor >= 2 || l.bodyLimit == 0 || r.ContentLength > int64(l.bodyLimit) {
 		return nil
@@ -158,8 +158,8 @@ func IsSafe(method string) bool {
 	return false
 }
 
-// GiveBack copies fields from the served request to the outer one. They are the
-// fields that the server and outer middleware read after the request.
+// GiveBack copies fields from the served request to the outer one. These fields
+// are those that the server and outer middleware read after the request.
 func GiveBack(outer, served *http.Request) {
 	if outer.MultipartForm == nil {
 		outer.MultipartForm = served.MultipartForm // its temporary files, to be removed

@@ -15,7 +15,7 @@ import (
 // time.
 //
 // An answer is final when the store or the database has said so, whatever the
-// framework's writer believes. So Begun must report what the client may have,
+// framework's writer believes. Begun must report what the client may have,
 // which a [Capture] knows, and not what the framework has noted.
 type HeldExchange interface {
 	Exchange
@@ -26,7 +26,7 @@ type HeldExchange interface {
 }
 
 // Idempotent is the state that all requests of one idempotent middleware share.
-// It is safe for concurrent use.
+// Idempotent is safe for concurrent use.
 type Idempotent struct {
 	*Lock
 	idempotentOptions
@@ -41,8 +41,8 @@ func (i *Idempotent) Passes(r *http.Request) bool {
 }
 
 // Serve runs x.Next once for each scope, key and ttl, and replays its answer to
-// the other requests. It returns the error that the adapter must answer, as
-// [Lock.Serve] does. It blocks for the arrival of the body too.
+// the other requests. Serve returns the error that the adapter must answer, as
+// [Lock.Serve] does. Serve blocks for the arrival of the body too.
 //
 // Nothing that x.Next holds back is sent before its record is confirmed. A
 // panic and a Goexit pass through after the release, and nothing is kept.

@@ -70,8 +70,8 @@ var neverKept = []string{
 // replayedHeader is "true" in an answer of an earlier request.
 const replayedHeader = "Idempotency-Replayed"
 
-// canonical returns the names for WithKeptHeaders in their canonical form. It
-// panics if one must never be kept.
+// canonical returns the names for WithKeptHeaders in their canonical form.
+// canonical panics if one must never be kept.
 func canonical(names []string) []string {
 	kept := make([]string, len(names))
 	for i, name := range names {

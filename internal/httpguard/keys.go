@@ -17,10 +17,10 @@ type Keys struct {
 	more []string // nil for one key
 }
 
-// One returns the Keys with one key. It passes err on.
+// One returns the Keys with one key. One passes err on.
 func One(key string, err error) (Keys, error) { return Keys{one: key}, err }
 
-// All returns the Keys with each of keys once. It passes err on.
+// All returns the Keys with each of keys once. All passes err on.
 func All(keys []string, err error) (Keys, error) {
 	if err != nil {
 		return Keys{}, err

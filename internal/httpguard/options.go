@@ -30,7 +30,7 @@ type idempotentOptions struct {
 	once     OnceFunc // nil: answers are kept in the store of the locks
 }
 
-// NewConfig returns what opts set. It panics if one is nil.
+// NewConfig returns what opts set. NewConfig panics if one is nil.
 func NewConfig[H, C any, O Option[H, C]](opts []O) Config[H, C] {
 	cfg := Config[H, C]{bodyLimit: readahead.Limit}
 	for _, o := range opts {
@@ -45,8 +45,8 @@ func NewConfig[H, C any, O Option[H, C]](opts []O) Config[H, C] {
 // Skips reports whether a request passes without a lock.
 func (cfg *Config[H, C]) Skips(c C) bool { return cfg.skip != nil && cfg.skip(c) }
 
-// Lock returns the Lock of a middleware. It panics if cfg has options that only
-// Idempotent takes.
+// Lock returns the Lock of a middleware. Lock panics if cfg has options that
+// only Idempotent takes.
 func (cfg *Config[H, C]) Lock(g *guard.Guard) *Lock {
 	if o := cfg.idempotent; o.optional || o.headers != nil || o.once != nil {
 		panic("lockmw: WithOptionalKey, WithKeptHeaders and InTransaction are options of Idempotent")
@@ -54,8 +54,8 @@ func (cfg *Config[H, C]) Lock(g *guard.Guard) *Lock {
 	return &Lock{guard: g, bodyLimit: cfg.bodyLimit}
 }
 
-// Idempotent returns the Idempotent of a middleware. It panics unless there is a
-// scope and ttl is at least 1 ms.
+// Idempotent returns the Idempotent of a middleware. Idempotent panics unless
+// there is a scope and ttl is at least 1 ms.
 func (cfg *Config[H, C]) Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration) *Idempotent {
 	if scope == nil {
 		panic("lockmw: Idempotent without a scope, so one client would get the answers of another")

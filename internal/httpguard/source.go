@@ -23,17 +23,17 @@ type Sourced interface {
 // Keys derives the keys of x.
 func (s Source) Keys(x Sourced) (Keys, error) { return s.keys(x) }
 
-// OfTemplate is the Source of an adapter's Key. It panics if text is no template
-// or has no placeholder. A missing placeholder is nearly always a misspelled
-// one, and would silently lock all requests by one key.
+// OfTemplate is the Source of an adapter's Key. OfTemplate panics if text is no
+// template or has no placeholder. A missing placeholder is nearly always a
+// misspelled one, and would silently lock all requests by one key.
 func OfTemplate(text string) Source {
 	t := parse(text)
 	refuseConstant(t, text)
 	return Source{t.PathOnly(), func(x Sourced) (Keys, error) { return One(t.Key(x.Request(), x.Params())) }}
 }
 
-// OfTemplates is the Source of an adapter's Keys. It panics if there is no
-// template, or if one is bad or has no placeholder.
+// OfTemplates is the Source of an adapter's Keys. OfTemplates panics if there
+// is no template, or if one is bad or has no placeholder.
 func OfTemplates(texts []string) Source {
 	ts, err := keyfunc.ParseTemplates(texts...)
 	if err != nil {
@@ -45,8 +45,8 @@ func OfTemplates(texts []string) Source {
 	return Source{ts.PathOnly(), func(x Sourced) (Keys, error) { return All(ts.Keys(x.Request(), x.Params())) }}
 }
 
-// OfConstant is the Source of an adapter's Static. It panics if text is no
-// template or has a placeholder.
+// OfConstant is the Source of an adapter's Static. OfConstant panics if text is
+// no template or has a placeholder.
 func OfConstant(text string) Source {
 	t := parse(text)
 	if !t.Constant() {
@@ -59,7 +59,8 @@ func OfConstant(text string) Source {
 	return Source{true, func(Sourced) (Keys, error) { return One(key, nil) }}
 }
 
-// OfRequest is the Source of an adapter's KeyFunc. It panics if key is nil.
+// OfRequest is the Source of an adapter's KeyFunc. OfRequest panics if key is
+// nil.
 func OfRequest(key keyfunc.Func) Source {
 	refuseNil(key == nil)
 	return Source{false, func(x Sourced) (Keys, error) {
@@ -68,8 +69,8 @@ func OfRequest(key keyfunc.Func) Source {
 	}}
 }
 
-// SeveralOfRequest is the Source of an adapter's KeysFunc. It panics if keys is
-// nil.
+// SeveralOfRequest is the Source of an adapter's KeysFunc. SeveralOfRequest
+// panics if keys is nil.
 func SeveralOfRequest(keys func(*http.Request) ([]string, error)) Source {
 	refuseNil(keys == nil)
 	return Source{false, func(x Sourced) (Keys, error) {
@@ -78,8 +79,8 @@ func SeveralOfRequest(keys func(*http.Request) ([]string, error)) Source {
 	}}
 }
 
-// OfContext is the Source of an adapter's KeyFrom. It panics if key is nil. The
-// adapter's Sourced must have a method Context that returns a C.
+// OfContext is the Source of an adapter's KeyFrom. OfContext panics if key is
+// nil. The adapter's Sourced must have a method Context that returns a C.
 func OfContext[C any](key func(C) (string, error)) Source {
 	refuseNil(key == nil)
 	return Source{true, func(x Sourced) (Keys, error) { return One(key(x.(interface{ Context() C }).Context())) }}

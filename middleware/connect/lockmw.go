@@ -12,7 +12,7 @@ import (
 )
 
 // Rule defines the key by which the calls of one procedure are locked. [Key]
-// and [KeyFunc] make one. It is safe for concurrent use.
+// and [KeyFunc] make one. Rule is safe for concurrent use.
 type Rule struct {
 	r        *rpcrule.Rule
 	response proto.Message // of [Idempotent]; else nil
@@ -53,8 +53,8 @@ func KeysFunc[M any](
 }
 
 // Interceptor returns an interceptor for the handlers of rules, unary and
-// streaming. It waits for the key for at most MaxWait and runs the handler
-// under the lease. The handler's context ends when the lease is lost.
+// streaming. Interceptor waits for the key for at most MaxWait and runs the
+// handler under the lease. The handler's context ends when the lease is lost.
 //
 // Give it to handlers only. In a client the calls of a procedure with a rule
 // fail, because a client's lock would make the server's wait. Interceptor

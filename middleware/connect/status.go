@@ -25,9 +25,9 @@ const Domain = rpcrule.Domain
 // Error for the procedures that it locks.
 //
 // The error never has a RetryInfo, because the handler may have done part of
-// its work. It surely has if ctx carries a lease or [guard.Ran] is true of err.
-// Then the code is INTERNAL with the same reason, which clients do not repeat
-// by themselves.
+// its work. The handler surely has if ctx carries a lease or [guard.Ran] is
+// true of err. Then the code is INTERNAL with the same reason, which clients do
+// not repeat by themselves.
 //
 // For other handlers the code stays, and a client whose policy repeats it runs
 // the handler again. A handler that must not run twice takes its keys before it

@@ -21,10 +21,11 @@ import (
 //		return err
 //	}
 //
-// Connect does not tell which handlers a server has. So Verify looks into the
-// schemas that generated code has registered. It cannot see that a service is
-// not mounted, that only another service has the interceptor, or that a handler
-// has no registered schema. A test that holds the key sees all of that.
+// Connect does not tell which handlers a server has. For this reason Verify
+// looks into the schemas that generated code has registered. Verify cannot see
+// that a service is not mounted, that only another service has the interceptor,
+// or that a handler has no registered schema. A test that holds the key sees
+// all of that.
 //
 // The error joins all findings and Is [guard.ErrInvalidOption]. Verify does not
 // block and is safe for concurrent use.

@@ -32,8 +32,8 @@ func Key(g *guard.Guard, template string, opts ...Option) echo.MiddlewareFunc {
 	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
-// Static is [Key] for one constant key that all requests wait for. It is for
-// jobs that may run only once at a time, whatever their parameters. key is
+// Static is [Key] for one constant key that all requests wait for. Static is
+// for jobs that may run only once at a time, whatever their parameters. key is
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) echo.MiddlewareFunc {
@@ -46,9 +46,9 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) echo.MiddlewareFu
 	return newMiddleware(g, httpguard.OfRequest(key), opts)
 }
 
-// KeyFrom is [Key] with a function that makes the key of the echo.Context. It
-// is for values that an earlier middleware put there. Build the key with
-// guard.Key. An error that is not one of keyfunc or guard is logged and
+// KeyFrom is [Key] with a function that makes the key of the echo.Context.
+// KeyFrom is for values that an earlier middleware put there. Build the key
+// with guard.Key. An error that is not one of keyfunc or guard is logged and
 // returned unchanged.
 func KeyFrom(g *guard.Guard, key func(echo.Context) (string, error), opts ...Option) echo.MiddlewareFunc {
 	return newMiddleware(g, httpguard.OfContext(key), opts)
@@ -84,10 +84,10 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) echo.Mi
 // runs waits for it, for at most MaxWait.
 //
 // scope says who sends the request, such as the user or the tenant. Equal keys
-// of two scopes have nothing to do with each other. It should be a value that
-// the client cannot choose, see [keyfunc.FromContext]. Idempotent panics without
-// one, and if ttl is less than 1 ms. A nil g is the default guard, looked up at
-// each request. Its store must keep results, see [guard.Once].
+// of two scopes have nothing to do with each other. The scope should be a value
+// that the client cannot choose, see [keyfunc.FromContext]. Idempotent panics
+// without one, and if ttl is less than 1 ms. A nil g is the default guard,
+// looked up at each request. Its store must keep results, see [guard.Once].
 //
 // The handler runs under a lease, as in [Key]. Its answer is held back until it
 // is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
@@ -98,7 +98,7 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) echo.Mi
 // but its handler does not run again.
 //
 // The application's HTTPErrorHandler answers errors of the handler, because its
-// answers are kept too. So middleware outside sees no error.
+// answers are kept too. Therefore middleware outside sees no error.
 //
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
@@ -118,11 +118,11 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 // its work. Some clients repeat 429 and 503 even so. A handler that must not
 // run twice takes its keys before it does anything, see docs/http.md. A handler
 // that has done nothing yet may call outcome.Write(c.Response(), o) with the o
-// of outcome.Of and return nil. Then the answer has a Retry-After.
+// of outcome.Of and return nil. The answer then has a Retry-After.
 //
 // An empty key is treated as a server error and answered with 500. If the
 // client left the value out, use the error &keyfunc.Error{Source: "json", Name:
-// "sku", Err: keyfunc.ErrMissing}. Then the answer is 400.
+// "sku", Err: keyfunc.ErrMissing}. The answer is then 400.
 //
 // A middleware of this package that the error passes sets the media type of the
 // answer, and applies its own error handler. On other routes the answer is

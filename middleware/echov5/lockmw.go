@@ -24,18 +24,18 @@ import (
 // when the lease is lost.
 //
 // For every other outcome an error is returned that echo's error handlers
-// answer as package outcome says. It is an echo.HTTPStatusCoder and an
-// echo.ProblemErrorer, and its JSON is the body. It wraps an *echo.HTTPError,
-// which wraps the cause. There are two exceptions. For a client that has gone
-// the response is ended without a body. If a deadline outside the guard ended
-// the wait, the context's own error is returned, for the middleware that set
-// it.
+// answer as package outcome says. The error is an echo.HTTPStatusCoder and an
+// echo.ProblemErrorer, and its JSON is the body. The error wraps an
+// *echo.HTTPError, which wraps the cause. There are two exceptions. For a
+// client that has gone the response is ended without a body. If a deadline
+// outside the guard ended the wait, the context's own error is returned, for
+// the middleware that set it.
 func Key(g *guard.Guard, template string, opts ...Option) echo.MiddlewareFunc {
 	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
-// Static is [Key] for one constant key that all requests wait for. It is for
-// jobs that may run only once at a time, whatever their parameters. key is
+// Static is [Key] for one constant key that all requests wait for. Static is
+// for jobs that may run only once at a time, whatever their parameters. key is
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) echo.MiddlewareFunc {
@@ -48,9 +48,9 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) echo.MiddlewareFu
 	return newMiddleware(g, httpguard.OfRequest(key), opts)
 }
 
-// KeyFrom is [Key] with a function that makes the key of the echo context. It
-// is for values that an earlier middleware put there. Build the key with
-// guard.Key. An error that is not one of keyfunc or guard is logged and
+// KeyFrom is [Key] with a function that makes the key of the echo context.
+// KeyFrom is for values that an earlier middleware put there. Build the key
+// with guard.Key. An error that is not one of keyfunc or guard is logged and
 // returned unchanged.
 func KeyFrom(g *guard.Guard, key func(*echo.Context) (string, error), opts ...Option) echo.MiddlewareFunc {
 	return newMiddleware(g, httpguard.OfContext(key), opts)
@@ -86,10 +86,10 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) echo.Mi
 // runs waits for it, for at most MaxWait.
 //
 // scope says who sends the request, such as the user or the tenant. Equal keys
-// of two scopes have nothing to do with each other. It should be a value that
-// the client cannot choose, see [keyfunc.FromContext]. Idempotent panics without
-// one, and if ttl is less than 1 ms. A nil g is the default guard, looked up at
-// each request. Its store must keep results, see [guard.Once].
+// of two scopes have nothing to do with each other. The scope should be a value
+// that the client cannot choose, see [keyfunc.FromContext]. Idempotent panics
+// without one, and if ttl is less than 1 ms. A nil g is the default guard,
+// looked up at each request. Its store must keep results, see [guard.Once].
 //
 // The handler runs under a lease, as in [Key]. Its answer is held back until it
 // is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
@@ -100,7 +100,7 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) echo.Mi
 // but its handler does not run again.
 //
 // The application's HTTPErrorHandler answers errors of the handler, because its
-// answers are kept too. So middleware outside sees no error.
+// answers are kept too. Therefore middleware outside sees no error.
 //
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
@@ -122,7 +122,7 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 //
 // An empty key is treated as a server error and answered with 500. If the
 // client left the value out, use the error &keyfunc.Error{Source: "json", Name:
-// "sku", Err: keyfunc.ErrMissing}. Then the answer is 400.
+// "sku", Err: keyfunc.ErrMissing}. The answer is then 400.
 //
 // A middleware of this package that the error passes sets the media type of the
 // answer, and applies its own error handler. On other routes the answer is

@@ -29,9 +29,9 @@ type (
 // with makes the options.
 var with echoguard.Options[*echo.Context]
 
-// WithErrorHandler replaces the answers of this middleware. It answers its own
-// errors, and errors that a handler (see [Error]) or an inner middleware of
-// this package returns.
+// WithErrorHandler replaces the answers of this middleware. These are those
+// to its own errors, and to errors that a handler (see [Error]) or an inner
+// middleware of this package returns.
 //
 // f gets every error that must be answered, including the error of a client
 // that has gone. The middleware returns the error that f returns. If that is
@@ -63,8 +63,8 @@ func WithSkipper(f func(c *echo.Context) bool) Option { return with.Skipper(f) }
 // not, the waiter stays in the queue although its client has gone.
 func WithBodyLimit(n int) Option { return with.BodyLimit(n) }
 
-// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY. It is for
-// groups whose other requests change something:
+// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY. SafeMethods
+// is for groups whose other requests change something:
 //
 //	group.Use(lockmw.Key(g, "cart:{cart}", lockmw.WithSkipper(lockmw.SafeMethods)))
 func SafeMethods(c *echo.Context) bool { return httpguard.IsSafe(c.Request().Method) }
@@ -84,9 +84,9 @@ func WithKeptHeaders(names ...string) Option { return with.KeptHeaders(names) }
 // InTransaction is an option of [Idempotent]. The handler runs in a transaction
 // of db, which it takes from its context by [sqlresult.TxFrom]. The answer is
 // kept in table, and committed together with what the handler has written.
-// Before an answer that is not kept, all is rolled back. So the work of a
-// request in db is done exactly once per key and ttl, also after a crash or a
-// lost lease.
+// Before an answer that is not kept, all is rolled back. The work of a request
+// in db is done exactly once per key and ttl, also after a crash or a lost
+// lease.
 //
 // The whole answer, however long, is held in memory until COMMIT: a flush sends
 // nothing, and no connection can be taken over. If COMMIT fails or gives no
@@ -99,7 +99,8 @@ func InTransaction(db *sql.DB, table *sqlresult.Table) Option {
 }
 
 // Answers returns a middleware that sets how locks answer on all routes inside
-// it. It also sets how [Error] answers there, in handlers without a lock too:
+// it. Answers also sets how [Error] answers there, in handlers without a lock
+// too:
 //
 //	e.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope)))
 //

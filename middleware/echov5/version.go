@@ -87,8 +87,8 @@ func (version) Find(err error) (p *echoguard.Problem, cause error) {
 	return nil, nil
 }
 
-// problem is the error that echo's error handlers answer. It is one of echo's
-// own errors with the body of an outcome.
+// problem is the error that echo's error handlers answer. The problem is one of
+// echo's own errors with the body of an outcome.
 type problem struct {
 	*echo.HTTPError
 

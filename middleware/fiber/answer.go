@@ -52,8 +52,8 @@ func answer(c fiber.Ctx, lock *httpguard.Lock, err error) error {
 	return c.Send(o.Body())
 }
 
-// prepare sets the headers of o. It removes headers that a handler has set for
-// a body of its own.
+// prepare sets the headers of o. prepare removes headers that a handler has set
+// for a body of its own.
 func prepare(c fiber.Ctx, o outcome.Outcome) {
 	had, want := headers(c.Response()), http.Header{}
 	h := &c.Response().Header
@@ -82,7 +82,7 @@ func hidden(err error) error {
 	return &hiddenError{err}
 }
 
-// hiddenError is an error of a key function. It has been logged.
+// hiddenError is an error of a key function. The error has been logged.
 type hiddenError struct{ err error }
 
 func (*hiddenError) Error() string   { return "Internal Server Error" }

@@ -93,8 +93,8 @@ func (x *exchange) Param(name string) (value string, present bool) {
 	return x.param(name), present
 }
 
-// param returns a decoded parameter. It does not decode again if fiber has done
-// so.
+// param returns a decoded parameter. param does not decode again if fiber has
+// done so.
 func (x *exchange) param(name string) string {
 	value := x.c.Params(name)
 	if !x.c.App().Config().UnescapePath && strings.Contains(value, "%") {

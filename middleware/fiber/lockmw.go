@@ -31,8 +31,8 @@ func Key(g *guard.Guard, template string, opts ...Option) fiber.Handler {
 	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
-// Static is [Key] for one constant key that all requests wait for. It is for
-// jobs that may run only once at a time, whatever their parameters. key is
+// Static is [Key] for one constant key that all requests wait for. Static is
+// for jobs that may run only once at a time, whatever their parameters. key is
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) fiber.Handler {
@@ -47,8 +47,8 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) fiber.Handler {
 	return newMiddleware(g, httpguard.OfRequest(key), opts)
 }
 
-// KeyFrom is [Key] with a function that makes the key of the fiber.Ctx. It is
-// for values that an earlier middleware put there. Build the key with
+// KeyFrom is [Key] with a function that makes the key of the fiber.Ctx. KeyFrom
+// is for values that an earlier middleware put there. Build the key with
 // guard.Key. An error that is not one of keyfunc or guard is logged and goes to
 // the application's ErrorHandler. Unless it is a *fiber.Error its text there is
 // "Internal Server Error", because fiber sends texts to the client.
@@ -119,10 +119,10 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) fiber.H
 // runs waits for it, for at most MaxWait.
 //
 // scope says who sends the request, such as the user or the tenant. Equal keys
-// of two scopes have nothing to do with each other. It should be a value that
-// the client cannot choose, see [keyfunc.FromContext]. Idempotent panics without
-// one, and if ttl is less than 1 ms. A nil g is the default guard, looked up at
-// each request. Its store must keep results, see [guard.Once].
+// of two scopes have nothing to do with each other. The scope should be a value
+// that the client cannot choose, see [keyfunc.FromContext]. Idempotent panics
+// without one, and if ttl is less than 1 ms. A nil g is the default guard,
+// looked up at each request. Its store must keep results, see [guard.Once].
 //
 // The chain goes on under a lease, as in [Key]. fiber sends its answer when it is
 // kept. If the lease is lost, the answer is 500 and nothing is kept. Answers of
@@ -132,8 +132,8 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) fiber.H
 // the connection or is longer than [guard.WithResultLimit] is not kept either,
 // but its handler does not run again.
 //
-// The application's ErrorHandler answers errors of the chain inside, because its
-// answers are kept too. So middleware outside sees no error.
+// The application's ErrorHandler answers errors of the chain inside, because
+// its answers are kept too. Therefore middleware outside sees no error.
 //
 // Requests with safe methods pass, and their handler has no lease. docs/http.md
 // says what clients send and get.
@@ -165,8 +165,8 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 }
 
 // Error answers an error that guard or keyfunc returned inside a handler, as
-// the middleware would have done, and returns nil. It drops the body that the
-// handler has written. Any other error, or nil, is returned unchanged, and
+// the middleware would have done, and returns nil. Error drops the body that
+// the handler has written. Any other error, or nil, is returned unchanged, and
 // nothing is done.
 //
 //	if err := stock.Buy(c.Context(), sku); err != nil {
@@ -179,7 +179,7 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 //
 // An empty key is treated as a server error and answered with 500. If the
 // client left the value out, use the error &keyfunc.Error{Source: "json", Name:
-// "sku", Err: keyfunc.ErrMissing}. Then the answer is 400.
+// "sku", Err: keyfunc.ErrMissing}. The answer is then 400.
 func Error(c fiber.Ctx, err error) error {
 	if _, ours := outcome.Of(c.Context(), err); !ours {
 		return err

@@ -58,7 +58,7 @@ func WithErrorHandler(f func(c fiber.Ctx, err error) error) AnswerOption { retur
 func WithHeldStatus(status int) AnswerOption { return with.HeldStatus(status) }
 
 // WithSkipper lets requests through without a lock if f returns true for them.
-// It panics if f is nil.
+// WithSkipper panics if f is nil.
 func WithSkipper(f func(c fiber.Ctx) bool) Option { return with.Skipper(f) }
 
 // WithBodyLimit sets the max number of bytes of a body in which a key's value
@@ -66,8 +66,8 @@ func WithSkipper(f func(c fiber.Ctx) bool) Option { return with.Skipper(f) }
 // KiB. WithBodyLimit panics if n is negative.
 func WithBodyLimit(n int) Option { return with.BodyLimit(n) }
 
-// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY. It is for
-// groups whose other requests change something:
+// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY. SafeMethods
+// is for groups whose other requests change something:
 //
 //	group.Use(lockmw.Static(g, "import", lockmw.WithSkipper(lockmw.SafeMethods)))
 func SafeMethods(c fiber.Ctx) bool { return httpguard.IsSafe(c.Method()) }
@@ -85,7 +85,8 @@ func WithOptionalKey() Option { return with.OptionalKey() }
 func WithKeptHeaders(names ...string) Option { return with.KeptHeaders(names) }
 
 // Answers returns a middleware that sets how locks answer on all routes inside
-// it. It also sets how [Error] answers there, in handlers without a lock too:
+// it. Answers also sets how [Error] answers there, in handlers without a lock
+// too:
 //
 //	app.Use(lockmw.Answers(lockmw.WithErrorHandler(envelope)))
 //

@@ -24,8 +24,8 @@ import (
 // at them.
 var plain = &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 
-// light returns the request without headers and body. It is for keys that need
-// none.
+// light returns the request without headers and body. A light request is for
+// keys that need none.
 func (x *exchange) light() *http.Request {
 	x.url.Path = x.c.Path()
 	r := plain.WithContext(x.c.Context())
@@ -33,7 +33,7 @@ func (x *exchange) light() *http.Request {
 	return r
 }
 
-// whole returns the request for key functions. It copies everything, because
+// whole returns the request for key functions. whole copies everything, because
 // fiber reuses its own memory after the request. Of a body that fiber streams
 // it reads nothing yet, and later limit bytes at most.
 func (x *exchange) whole(limit int) (*http.Request, error) {
@@ -111,7 +111,7 @@ func endStream(c fiber.Ctx) {
 }
 
 // agree takes from r what the handler reads in another way by fasthttp's
-// parsers. So a key has the value that the handler has, or there is none.
+// parsers. A key has the value that the handler has, or there is none.
 func agree(r *http.Request, in *fasthttp.Request) {
 	if form := r.Header.Get(fiber.HeaderContentType); form != "" && !sameForm(form, in) {
 		r.Header.Set(fiber.HeaderContentType, fiber.MIMEOctetStream)

@@ -29,8 +29,8 @@ func Key(g *guard.Guard, template string, opts ...Option) gin.HandlerFunc {
 	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
-// Static is [Key] for one constant key that all requests wait for. It is for
-// jobs that may run only once at a time, whatever their parameters. key is
+// Static is [Key] for one constant key that all requests wait for. Static is
+// for jobs that may run only once at a time, whatever their parameters. key is
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) gin.HandlerFunc {
@@ -43,10 +43,10 @@ func KeyFunc(g *guard.Guard, key keyfunc.Func, opts ...Option) gin.HandlerFunc {
 	return newMiddleware(g, httpguard.OfRequest(key), opts)
 }
 
-// KeyFrom is [Key] with a function that makes the key of the gin.Context. It is
-// for values that an earlier middleware put there. Build the key with
-// guard.Key. An error that is not one of keyfunc or guard is logged and added
-// to c.Errors. The status is then 500, unless something has been written.
+// KeyFrom is [Key] with a function that makes the key of the gin.Context.
+// KeyFrom is for values that an earlier middleware put there. Build the key
+// with guard.Key. An error that is not one of keyfunc or guard is logged and
+// added to c.Errors. The status is then 500, unless something has been written.
 func KeyFrom(g *guard.Guard, key func(*gin.Context) (string, error), opts ...Option) gin.HandlerFunc {
 	return newMiddleware(g, httpguard.OfContext(key), opts)
 }
@@ -97,10 +97,10 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) gin.Han
 // runs waits for it, for at most MaxWait.
 //
 // scope says who sends the request, such as the user or the tenant. Equal keys
-// of two scopes have nothing to do with each other. It should be a value that
-// the client cannot choose, see [keyfunc.FromContext]. Idempotent panics without
-// one, and if ttl is less than 1 ms. A nil g is the default guard, looked up at
-// each request. Its store must keep results, see [guard.Once].
+// of two scopes have nothing to do with each other. The scope should be a value
+// that the client cannot choose, see [keyfunc.FromContext]. Idempotent panics
+// without one, and if ttl is less than 1 ms. A nil g is the default guard,
+// looked up at each request. Its store must keep results, see [guard.Once].
 //
 // The chain goes on under a lease, as in [Key]. Its answer is held back until it
 // is kept. If the lease is lost, the answer is 500 and nothing is kept. Answers
@@ -132,8 +132,8 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 }
 
 // Abort answers an error that guard or keyfunc returned inside a handler, as
-// the middleware would have done. Then it aborts the chain and returns true. If
-// err is nil or not one of theirs, it does nothing and returns false. If the
+// the middleware would have done. Abort then aborts the chain and returns true.
+// If err is nil or not one of theirs, it does nothing and returns false. If the
 // response has begun it writes nothing.
 //
 //	if err := stock.Buy(c.Request.Context(), sku); lockmw.Abort(c, err) {
@@ -144,11 +144,11 @@ func Idempotent(g *guard.Guard, scope keyfunc.Func, ttl time.Duration, opts ...O
 // its work. Some clients repeat 429 and 503 even so. A handler that must not
 // run twice takes its keys before it does anything, see docs/http.md. A handler
 // that has done nothing yet may call outcome.Write(c.Writer, o) with the o of
-// [outcome.Of] instead. Then the answer has a Retry-After.
+// [outcome.Of] instead. The answer then has a Retry-After.
 //
 // An empty key is treated as a server error and answered with 500. If the
 // client left the value out, use the error &keyfunc.Error{Source: "json", Name:
-// "sku", Err: keyfunc.ErrMissing}. Then the answer is 400.
+// "sku", Err: keyfunc.ErrMissing}. The answer is then 400.
 func Abort(c *gin.Context, err error) bool {
 	if _, ours := outcome.Of(c.Request.Context(), err); !ours {
 		return false

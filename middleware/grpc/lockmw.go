@@ -11,7 +11,7 @@ import (
 )
 
 // Rule defines the key by which the calls of one method are locked. [Key] and
-// [KeyFunc] make one. It is safe for concurrent use.
+// [KeyFunc] make one. Rule is safe for concurrent use.
 type Rule struct{ r *rpcrule.Rule }
 
 func (r Rule) inner() *rpcrule.Rule { return r.r }
@@ -49,9 +49,10 @@ func KeysFunc[M any](
 	return Rule{rpcrule.NewSeveral(g, method, keys)}
 }
 
-// Unary returns an interceptor for the unary methods of rules. It waits for the
-// key for at most MaxWait and runs the handler under the lease. The handler's
-// context ends when the lease is lost. Unary panics if a method has two rules.
+// Unary returns an interceptor for the unary methods of rules. Unary waits for
+// the key for at most MaxWait and runs the handler under the lease. The
+// handler's context ends when the lease is lost. Unary panics if a method has
+// two rules.
 func Unary(rules ...Rule) grpc.UnaryServerInterceptor {
 	byMethod := rpcrule.Index(rules, Rule.inner)
 	for _, r := range byMethod {

@@ -17,7 +17,7 @@ import (
 const defaultMaxWait = 500 * time.Millisecond
 
 // Rule defines the key by which the calls of one operation are locked. [Key]
-// and [KeyFunc] make one. It is safe for concurrent use.
+// and [KeyFunc] make one. Rule is safe for concurrent use.
 type Rule struct {
 	r     *rpcrule.Rule
 	waits *httpguard.Waits
@@ -85,8 +85,8 @@ func waits(g *guard.Guard, opts []Option) *httpguard.Waits {
 }
 
 // Server returns a middleware for the operations of rules, in servers of HTTP
-// and gRPC. It waits for the key for at most MaxWait, and at most as long as
-// [WithMaxWait] says. It runs the handler under the lease. The handler's
+// and gRPC. Server waits for the key for at most MaxWait, and at most as long
+// as [WithMaxWait] says. Server runs the handler under the lease. The handler's
 // context ends when the lease is lost. Server panics if an operation has two
 // rules.
 func Server(rules ...Rule) middleware.Middleware {

@@ -21,7 +21,8 @@ const Domain = rpcrule.Domain
 // context of the call. [Server] calls Error for the operations that it locks.
 //
 // The error never asks the client to retry, because the handler may have done
-// part of its work. So 409, 429 and 503 become 500 with the same reason.
+// part of its work. Because of this 409, 429 and 503 become 500 with the same
+// reason.
 func Error(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -277,7 +277,7 @@ func outerHeaders(r *rig) {
 	r.expectRuns(c, 1)
 }
 
-// A held key will be free later. Then the same request must go through.
+// A held key will be free later. The same request must go through then.
 func refusalInside(r *rig) {
 	g := r.guard.With(guard.WithMaxWait(0))
 	err := func(req *http.Request) error {

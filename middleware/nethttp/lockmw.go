@@ -26,8 +26,8 @@ func Key(g *guard.Guard, template string, opts ...Option) func(http.Handler) htt
 	return newMiddleware(g, httpguard.OfTemplate(template), opts)
 }
 
-// Static is [Key] for one constant key that all requests wait for. It is for
-// jobs that may run only once at a time, whatever their parameters. key is
+// Static is [Key] for one constant key that all requests wait for. Static is
+// for jobs that may run only once at a time, whatever their parameters. key is
 // written like a template. For example, "jobs:nightly" is guard.Key("jobs",
 // "nightly"). Static panics if key has a placeholder.
 func Static(g *guard.Guard, key string, opts ...Option) func(http.Handler) http.Handler {
@@ -85,8 +85,8 @@ func newMiddleware(g *guard.Guard, keys httpguard.Source, opts []Option) func(ht
 // first runs waits for it, for at most MaxWait.
 //
 // scope says who sends the request, such as the user or the tenant. Equal keys
-// of two scopes have nothing to do with each other. It should be a value that
-// the client cannot choose, see [keyfunc.FromContext]. Idempotent panics
+// of two scopes have nothing to do with each other. The scope should be a value
+// that the client cannot choose, see [keyfunc.FromContext]. Idempotent panics
 // without one, and if ttl is less than 1 ms. A nil g is the default guard,
 // looked up at each request. Its store must keep results, see [guard.Once].
 //
@@ -135,11 +135,11 @@ func Idempotent(
 // its work. Some clients repeat 429 and 503 even so. A handler that must not
 // run twice takes its keys before it does anything, see docs/http.md. A handler
 // that has done nothing yet may call outcome.Write(w, o) with the o of
-// [outcome.Of] instead. Then the answer has a Retry-After.
+// [outcome.Of] instead. The answer then has a Retry-After.
 //
 // An empty key is treated as a server error and answered with 500. If the
 // client left the value out, use the error &keyfunc.Error{Source: "json", Name:
-// "sku", Err: keyfunc.ErrMissing}. Then the answer is 400.
+// "sku", Err: keyfunc.ErrMissing}. The answer is then 400.
 func Error(w http.ResponseWriter, r *http.Request, err error) bool {
 	if _, ours := outcome.Of(r.Context(), err); !ours {
 		return false

@@ -49,7 +49,7 @@ func WithErrorHandler(f func(w http.ResponseWriter, r *http.Request, err error))
 func WithHeldStatus(status int) AnswerOption { return with.HeldStatus(status) }
 
 // WithSkipper lets requests through without a lock if f returns true for them.
-// It panics if f is nil.
+// WithSkipper panics if f is nil.
 func WithSkipper(f func(r *http.Request) bool) Option { return with.Skipper(f) }
 
 // WithBodyLimit sets how many bytes of a body the middleware reads before the
@@ -61,8 +61,8 @@ func WithSkipper(f func(r *http.Request) bool) Option { return with.Skipper(f) }
 // not, the waiter stays in the queue although its client has gone.
 func WithBodyLimit(n int) Option { return with.BodyLimit(n) }
 
-// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY. It is for
-// groups whose other requests change something:
+// SafeMethods is a skipper for GET, HEAD, OPTIONS, TRACE and QUERY. SafeMethods
+// is for groups whose other requests change something:
 //
 //	r.With(lockmw.Key(g, "cart:{cart}", lockmw.WithSkipper(lockmw.SafeMethods)))
 func SafeMethods(r *http.Request) bool { return httpguard.IsSafe(r.Method) }
@@ -82,9 +82,9 @@ func WithKeptHeaders(names ...string) Option { return with.KeptHeaders(names) }
 // InTransaction is an option of [Idempotent]. The handler runs in a transaction
 // of db, which it takes from its context by [sqlresult.TxFrom]. The answer is
 // kept in table, and committed together with what the handler has written.
-// Before an answer that is not kept, all is rolled back. So the work of a
-// request in db is done exactly once per key and ttl, also after a crash or a
-// lost lease.
+// Before an answer that is not kept, all is rolled back. The work of a request
+// in db is done exactly once per key and ttl, also after a crash or a lost
+// lease.
 //
 // The whole answer, however long, is held in memory until COMMIT: a flush sends
 // nothing, and no connection can be taken over. If COMMIT fails or gives no
@@ -97,7 +97,8 @@ func InTransaction(db *sql.DB, table *sqlresult.Table) Option {
 }
 
 // Answers returns a middleware that sets how locks answer on all routes inside
-// it. It also sets how [Error] answers there, in handlers without a lock too:
+// it. Answers also sets how [Error] answers there, in handlers without a lock
+// too:
 //
 //	handler := lockmw.Answers(lockmw.WithErrorHandler(envelope))(mux)
 //
