@@ -13,8 +13,9 @@ import (
 // the error of other work that ended its wait.
 type Ran bool
 
-// NothingDone is a note of whether a function has done nothing. Once notes false
-// at what it returns, because a function around it may have done something.
+// NothingDone is a note of whether a function has done nothing. Once notes
+// false at what it returns, because a function around it may have done
+// something.
 type NothingDone bool
 
 // HeldStatus is a note of the status with which an application answers a held

@@ -29,7 +29,8 @@ func TestTheOutermostNoteCounts(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	if status, found := errnote.Of[errnote.HeldStatus](errnote.With(ran, errnote.HeldStatus(423))); !found || status != 423 {
+	held := errnote.With(ran, errnote.HeldStatus(423))
+	if status, found := errnote.Of[errnote.HeldStatus](held); !found || status != 423 {
 		t.Errorf("status %d, found: %v", status, found)
 	}
 	if ran.Error() != io.EOF.Error() || !errors.Is(ran, io.EOF) {
